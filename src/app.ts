@@ -1,0 +1,104 @@
+/** The line itself: what happens to a request, in order, and the route table. The first step that refuses decides. */
+
+import { limits } from './config.ts';
+import type { Event } from './event.ts';
+import { reportCheck, reportMaterialization, reportObservation } from './handlers.ts';
+import { type App, type Handler, Refusal, type Reply, unavailable } from './message.ts';
+import { type Notices, oncePerName } from './notice.ts';
+import { checkBodyHeaders, checkExpect, type Head, readBody, readHead, readQuery } from './request.ts';
+import { findRoute, type Route } from './router.ts';
+
+export interface AppParts {
+  /** Empty, or begins with a slash and does not end in one. */
+  readonly pathPrefix: string;
+  /** @throws Refusal for a request that may not report */
+  readonly checkAccess: (head: Head) => void;
+  /** Calls `done` when the event is durable, or with why it could not be recorded. */
+  readonly record: (event: Event, done: (failure: string | undefined) => void) => void;
+  /** Why reports can not be taken now; undefined when they can. */
+  readonly notReady: () => string | undefined;
+  readonly notices: Notices;
+}
+
+export function createApp({ pathPrefix, checkAccess, record, notReady, notices }: AppParts): App {
+  const routes: readonly Route<Handler>[] = [
+    { methods: ['POST'], path: '/report_asset_materialization', takesKey: true, handler: reportMaterialization },
+    { methods: ['POST'], path: '/report_asset_check', takesKey: true, handler: reportCheck },
+    { methods: ['POST'], path: '/report_asset_observation', takesKey: true, handler: reportObservation },
+    { methods: ['GET', 'HEAD'], path: '/livez', takesKey: false, handler: () => ({ reply: OK }) },
+    { methods: ['GET', 'HEAD'], path: '/readyz', takesKey: false, handler: () => ({ reply: readiness(notReady()) }) },
+  ];
+  const isNew = oncePerName(limits.oncePerNameMax);
+
+  return (incoming) => {
+    try {
+      const head = readHead(incoming); // 400, 431: HTTP itself
+      checkAccess(head); // 403: a foreign page or Host
+      const { handler, keyPath } = route(routes, pathPrefix, head); // 404, 405
+      checkExpect(head); // 417
+      if (head.bodyBytes) checkBodyHeaders(head, head.bodyBytes); // 413, 415, 400: before the upload
+
+      return (bytes, respond) => {
+        let outcome: ReturnType<Handler>;
+        try {
+          if (head.bodyBytes === undefined && bytes.length > 0) checkBodyHeaders(head, bytes.length);
+          outcome = handler({ keyPath, body: readBody(bytes), query: readQuery(head.query) }); // 400
+        } catch (error) {
+          respond(refuse(error));
+          return;
+        }
+        if (outcome.hiddenKey !== undefined || outcome.unknown !== undefined) tell(outcome, head.path);
+        const { event, reply } = outcome;
+        if (event === undefined) respond(reply);
+        else record(event, (failure) => respond(failure === undefined ? reply : unavailable(failure)));
+      };
+    } catch (error) {
+      return refuse(error);
+    }
+  };
+
+  function refuse(error: unknown): Reply {
+    if (!(error instanceof Refusal)) {
+      // Our mistake, not the client's: it is told to come back, and the operator is told everything.
+      notices.error('a request met a defect of the service', { problem: String((error as Error)?.stack ?? error) });
+      return unavailable('the service could not handle this request');
+    }
+    if (error.reply.status === 403 && isNew(error.message))
+      notices.warn('a request was refused', { problem: error.message });
+    return error.reply;
+  }
+
+  function tell({ event, hiddenKey, unknown = [] }: ReturnType<Handler>, path: string): void {
+    if (hiddenKey !== undefined) {
+      notices.warn('the asset key in the path won over another one in the same request', {
+        path,
+        recorded: event?.assetKey,
+        ignored: hiddenKey.slice(0, limits.shownCharactersMax),
+      });
+    }
+    for (const name of notices.debugging ? unknown : []) {
+      const short = name.slice(0, limits.shownCharactersMax);
+      if (isNew(short)) notices.debug('an unknown parameter is ignored', { name: short });
+    }
+  }
+}
+
+const OK: Reply = { status: 200, body: '{"status":"ok"}' };
+
+function route(
+  routes: readonly Route<Handler>[],
+  prefix: string,
+  { method, path }: Head,
+): { handler: Handler; keyPath: string | undefined } {
+  const match = findRoute(routes, prefix, method, path);
+  if (match.kind === 'found') return match;
+  if (match.kind === 'wrong method') {
+    throw new Refusal(405, `${method} is not allowed here; use ${match.allow}`, { headers: ['Allow', match.allow] });
+  }
+  const reports = routes.filter(({ takesKey }) => takesKey).map(({ path }) => `${prefix}${path}/`);
+  throw new Refusal(404, `nothing is at this path; POST a report to ${reports.join(', ')}`);
+}
+
+function readiness(problem: string | undefined): Reply {
+  return problem === undefined ? OK : unavailable(problem);
+}

@@ -1,0 +1,185 @@
+/** The commands: what a person types, and what the process answers and ends with. */
+
+import { request } from 'node:http';
+import { hostOf } from './access.ts';
+import {
+  type Config,
+  didYouMean,
+  flagOf,
+  limits,
+  type OptionName,
+  options,
+  readConfig,
+  serveOptions,
+  variableOf,
+  version,
+} from './config.ts';
+import { createNotices } from './notice.ts';
+import { type ExitCode, exitCodes, StartError, startService } from './service.ts';
+
+interface Command {
+  readonly summary: string;
+  readonly about: string;
+  readonly options: readonly OptionName[];
+  readonly run: (config: Config) => Promise<ExitCode>;
+}
+
+const commands: Readonly<Record<string, Command>> = {
+  serve: {
+    summary: 'take reports and write them to the journal (the default)',
+    about:
+      'Takes reports over HTTP and appends each to the journal as one JSON line. A reply of 200 means that the line\n' +
+      'is on the disk. Prints one line on standard output when it is ready; logs go to standard error.',
+    options: serveOptions,
+    run: serve,
+  },
+  healthcheck: {
+    summary: 'ask a running service whether it can take reports',
+    about:
+      'Asks /readyz of the service that runs with the same options or environment. Ends with 0 when reports are taken,\n' +
+      'else with 1 and the reason on standard error. Made for container health checks.',
+    options: ['host', 'port', 'pathPrefix'],
+    run: healthcheck,
+  },
+};
+
+/** @returns what the process ends with */
+export async function main(
+  args: readonly string[],
+  env: Readonly<Record<string, string | undefined>>,
+): Promise<ExitCode> {
+  const [first = ''] = args;
+  const named = first !== '' && !first.startsWith('-');
+  const name = named ? first : 'serve';
+  const rest = named ? args.slice(1) : args;
+
+  if (first === '--version') return say(`assetlog ${version}`);
+  if (first === 'help') return say(helpFor(args[1]));
+  if (rest.some((word) => word === '--help' || word === '-h')) return say(helpFor(named ? first : undefined));
+  const command = Object.hasOwn(commands, name) ? commands[name] : undefined;
+  if (command === undefined) {
+    return complain([`unknown command ${JSON.stringify(name)}${didYouMean(name, Object.keys(commands))}`]);
+  }
+  const read = readConfig(rest, env, command.options);
+  return 'problems' in read ? complain(read.problems) : command.run(read.config);
+}
+
+async function serve(config: Config): Promise<ExitCode> {
+  const terminal = process.stderr.isTTY === true;
+  const notices = createNotices(config.logLevel, terminal, (line) => process.stderr.write(line));
+  // Whoever read our output has gone; that is no reason to stop taking reports.
+  for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {});
+
+  let stop: () => void = () => process.exit(exitCodes.stopped); // nothing has been acknowledged yet
+  const onSignal = (signal: NodeJS.Signals) => {
+    notices.info('stopping', { signal });
+    stop();
+    stop = () => process.exit(exitCodes.unexpected);
+  };
+  process.on('SIGTERM', onSignal);
+  process.on('SIGINT', onSignal);
+
+  try {
+    const service = await startService(config, notices);
+    stop = () => void service.stop();
+    notices.info('started', { version, pid: process.pid, node: process.version, data: config.data, url: service.url });
+    say(`assetlog listening on ${service.url}`);
+    const code = await service.ended;
+    notices.info('stopped', { exit_code: code });
+    return code;
+  } catch (error) {
+    if (!(error instanceof StartError)) throw error;
+    return complain([error.message], error.exitCode);
+  }
+}
+
+async function healthcheck({ host, port, pathPrefix }: Config): Promise<ExitCode> {
+  const everyInterface: Record<string, string> = { '0.0.0.0': '127.0.0.1', '::': '::1' };
+  const url = `http://${hostOf(everyInterface[host] ?? host)}:${port}${pathPrefix}/readyz`;
+  try {
+    const { status, body } = await get(url);
+    if (status === 200) return exitCodes.stopped;
+    return complain([`${url} answers ${status}: ${body}`], exitCodes.unexpected);
+  } catch (error) {
+    return complain([`${url} does not answer: ${(error as Error).message}`], exitCodes.unexpected);
+  }
+}
+
+function get(url: string): Promise<{ status: number; body: string }> {
+  return new Promise((resolve, reject) => {
+    const asked = request(url, { agent: false, timeout: limits.healthcheckMs }, (reply) => {
+      let body = '';
+      reply.setEncoding('utf8').on('data', (chunk) => {
+        body += chunk;
+      });
+      reply.on('end', () => resolve({ status: reply.statusCode ?? 0, body }));
+      reply.on('error', reject);
+    });
+    asked.on('timeout', () => asked.destroy(new Error(`nothing came within ${limits.healthcheckMs} ms`)));
+    asked.on('error', reject);
+    asked.end();
+  });
+}
+
+function say(text: string): ExitCode {
+  process.stdout.write(`${text}\n`);
+  return exitCodes.stopped;
+}
+
+function complain(problems: readonly string[], code: ExitCode = exitCodes.configuration): ExitCode {
+  for (const problem of problems) process.stderr.write(`assetlog: ${problem}\n`);
+  return code;
+}
+
+function helpFor(name: string | undefined): string {
+  if (name === undefined || !Object.hasOwn(commands, name)) return generalHelp();
+  const command = commands[name] as Command;
+  const rows = command.options.map((option) => {
+    const { argument, help, initial } = options[option];
+    const shown = Array.isArray(initial) || initial === '' ? '' : ` [${initial}]`;
+    return [`--${flagOf(option)} ${argument}`, `${help}${shown}`, variableOf(option)] as const;
+  });
+  const width = Math.max(...rows.map(([flag]) => flag.length));
+  const indent = ' '.repeat(width + 4);
+  const lines = rows.map(
+    ([flag, help, variable]) => `  ${flag.padEnd(width)}  ${help}\n${indent}(or ${variable} in the environment)`,
+  );
+  return [`Usage: assetlog ${name} [options]`, '', command.about, '', 'Options:', ...lines, '', footer(name)].join(
+    '\n',
+  );
+}
+
+function generalHelp(): string {
+  const rows = Object.entries(commands).map(([name, { summary }]) => `  ${name.padEnd(12)} ${summary}`);
+  return [
+    'Usage: assetlog [command] [options]',
+    '',
+    'Records reports about data assets: one POST, one JSON line on disk, 200 only when the line would survive a power cut.',
+    '',
+    'Commands:',
+    ...rows,
+    '',
+    '  assetlog COMMAND --help   its options',
+    '  assetlog --version        the version',
+    '',
+    footer('serve'),
+  ].join('\n');
+}
+
+function footer(name: string): string {
+  if (name === 'healthcheck') return 'Exit codes: 0 takes reports, 1 does not, 2 flags or configuration.';
+  return [
+    'Try it:',
+    '  assetlog serve --port 3000 --data ./assetlog-data',
+    '  curl -X POST http://127.0.0.1:3000/report_asset_materialization/warehouse/orders',
+    '',
+    'Limits:',
+    `  body ${limits.bodyBytesMax} bytes, request line and headers ${limits.headBytesMax} bytes, ${limits.headersMax} headers,`,
+    `  asset key ${limits.keyBytesMax} bytes, JSON depth ${limits.jsonDepthMax}; headers within ${limits.headersMs / 1000} s, request within ${limits.requestMs / 1000} s,`,
+    `  a kept connection may idle ${limits.idleMs / 1000} s; a stop waits ${limits.drainMs / 1000} s for requests that are being received`,
+    '',
+    'Exit codes:',
+    '  0 stopped cleanly, 1 unexpected, 2 flags or configuration, 3 the journal is damaged,',
+    '  4 the data folder is in use, 5 the disk failed',
+  ].join('\n');
+}

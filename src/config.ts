@@ -1,0 +1,303 @@
+/** Every limit, default and option with its unit, and the way from flags and environment to a configuration. */
+
+export const version = '0.1.0';
+
+const KIB = 1024;
+const MIB = 1024 * KIB;
+
+/** What the service bounds, and where. Names end in their unit. */
+export const limits = {
+  /** One request's body. */
+  bodyBytesMax: 1 * MIB,
+  /** Request line and headers together, with their line ends. */
+  headBytesMax: 16 * KIB,
+  headersMax: 100,
+  /** An asset key as UTF-8, with one byte between its parts. */
+  keyBytesMax: 4 * KIB,
+  /** Nesting of arrays and objects in JSON; the outermost is 1. */
+  jsonDepthMax: 128,
+  /** From the first byte of a request, or from the connection's start, to the end of its headers. */
+  headersMs: 10_000,
+  /** From the first byte of a request to the last of its body. */
+  requestMs: 30_000,
+  /** A kept connection without a request. Longer than the 60 s of common proxies, so that they close first. */
+  idleMs: 75_000,
+  /** How often the two limits above are looked at. */
+  deadlineCheckMs: 500,
+  /** Of an upload that was refused before its end: read and thrown away so that the client can read the reply. */
+  discardBytesMax: 4 * MIB,
+  discardMs: 5_000,
+  /** What a stop gives a connection on which nothing has come yet: its first request may be on the way. */
+  silentMs: 100,
+  /** What a stop waits for requests that are still being received. */
+  drainMs: 10_000,
+  /** What the last replies get to leave before a service whose disk failed ends. */
+  lastRepliesMs: 1_000,
+  /** Events waiting for the disk: the bytes of their lines, and a share of memory for each that is waited for. */
+  queueBytesMax: 32 * MIB,
+  queueEventBytes: 2 * KIB,
+  /** One write; what is beyond it waits for the next. A single larger event is a batch of its own. */
+  batchBytesMax: 4 * MIB,
+  /** Between two attempts at a disk that refused a write, while nobody reports. */
+  probeMs: 1_000,
+  /** What a 503 tells the client to wait. */
+  retryAfterSeconds: 1,
+  /** Of a refused value, in an error. */
+  shownCharactersMax: 100,
+  /** Between two notices that connections are over the cap. */
+  droppedNoticeMs: 60_000,
+  /** Distinct names that are logged once each; later ones are not logged. */
+  oncePerNameMax: 1_000,
+  /** How long a start waits for rivals that start at the same moment, and for the answer of each. */
+  lockMs: 800,
+  lockAnswerMs: 300,
+  healthcheckMs: 3_000,
+} as const satisfies Record<string, number>;
+
+export type Limits = { readonly [Name in keyof typeof limits]: number };
+
+export const logLevels = ['error', 'warn', 'info', 'debug'] as const;
+export type LogLevel = (typeof logLevels)[number];
+
+/** What an operator may set. */
+export interface Config {
+  /** The address to listen on: an IP address or a name of this machine. */
+  readonly host: string;
+  /** 0 is any free one. */
+  readonly port: number;
+  /** The journal's folder. */
+  readonly data: string;
+  /** Empty, or begins with a slash and does not end in one. */
+  readonly pathPrefix: string;
+  /** Names, in lower case and without a port, that a Host header may have besides this machine's own. */
+  readonly allowedHost: readonly string[];
+  readonly segmentBytes: number;
+  readonly maxConnections: number;
+  readonly logLevel: LogLevel;
+}
+
+export interface Option<Value> {
+  /** What stands for the value in the help. */
+  readonly argument: string;
+  readonly help: string;
+  readonly initial: Value;
+  /** The option may be given more than once; in the environment its values are separated by commas. */
+  readonly repeated?: true;
+  /** @throws Error whose message completes "--flag "value" …" */
+  readonly parse: (text: string, before: Value) => Value;
+}
+
+export const options: { readonly [Name in keyof Config]: Option<Config[Name]> } = {
+  host: {
+    argument: 'ADDRESS',
+    help: 'address to listen on; 0.0.0.0 or :: for every interface',
+    initial: '127.0.0.1',
+    parse: (text) => matching(text, /^[A-Za-z0-9._:%-]+$/, 'is not an IP address or a host name'),
+  },
+  port: {
+    argument: 'PORT',
+    help: 'port to listen on; 0 for any free one',
+    initial: 3000,
+    parse: (text) => {
+      if (/^tcp:/.test(text)) {
+        throw new Error(
+          'is what Kubernetes sets for a Service named "assetlog"; rename it or set enableServiceLinks: false',
+        );
+      }
+      return integer(text, 0, 65_535);
+    },
+  },
+  data: {
+    argument: 'FOLDER',
+    help: 'folder of the journal; it is created when it is missing',
+    initial: './assetlog-data',
+    parse: (text) => matching(text, /^[^\0]+$/, 'is not a path; give the folder that holds the journal'),
+  },
+  pathPrefix: {
+    argument: '/PATH',
+    help: 'put every path under this one, as behind a reverse proxy',
+    initial: '',
+    parse: (text) =>
+      matching(
+        text.replace(/\/$/, ''),
+        /^(\/[\x21\x22\x24-\x2e\x30-\x3e\x40-\x7e]+)*$/,
+        'is not a path such as /some/path',
+      ),
+  },
+  allowedHost: {
+    argument: 'NAME',
+    help: 'a name that clients may use for this service besides localhost; may be repeated',
+    initial: [],
+    repeated: true,
+    parse: (text, before) => [
+      ...before,
+      matching(
+        text,
+        /^([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])$/,
+        'is not a host name; give it without scheme and port',
+      ).toLowerCase(),
+    ],
+  },
+  segmentBytes: {
+    argument: 'BYTES',
+    help: 'size at which a journal file is closed and the next one begun',
+    initial: 64 * MIB,
+    parse: (text) => integer(text, 4 * KIB, 1024 * MIB),
+  },
+  maxConnections: {
+    argument: 'COUNT',
+    help: 'connections at a time; further ones are closed at once',
+    initial: 256,
+    parse: (text) => integer(text, 1, 65_536),
+  },
+  logLevel: {
+    argument: 'LEVEL',
+    help: `${logLevels.join(', ')}; debug logs a line for each request`,
+    initial: 'info',
+    parse: (text) => {
+      const level = logLevels.find((known) => known === text);
+      if (level === undefined) throw new Error(`is not a level; use one of ${logLevels.join(', ')}`);
+      return level;
+    },
+  },
+};
+
+export type OptionName = keyof Config;
+
+export const serveOptions: readonly OptionName[] = [
+  'host',
+  'port',
+  'data',
+  'pathPrefix',
+  'allowedHost',
+  'segmentBytes',
+  'maxConnections',
+  'logLevel',
+];
+
+/** `pathPrefix` → `path-prefix` */
+export function flagOf(name: OptionName): string {
+  return name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+}
+
+/** `pathPrefix` → `ASSETLOG_PATH_PREFIX` */
+export function variableOf(name: OptionName): string {
+  return `ASSETLOG_${flagOf(name).replaceAll('-', '_').toUpperCase()}`;
+}
+
+/**
+ * Flags over environment over defaults.
+ * @param args `--flag value` and `--flag=value`, nothing else
+ * @param env an empty variable counts as absent
+ * @param names the options that the command takes
+ * @returns a configuration, or every problem as a sentence that says what to do
+ */
+export function readConfig(
+  args: readonly string[],
+  env: Readonly<Record<string, string | undefined>>,
+  names: readonly OptionName[] = serveOptions,
+): { config: Config } | { problems: string[] } {
+  const problems: string[] = [];
+  const config: { -readonly [Name in OptionName]: Config[Name] } = { ...defaults };
+
+  function set<Name extends OptionName>(name: Name, texts: readonly string[], source: string): void {
+    const option: Option<Config[Name]> = options[name];
+    let value = option.initial;
+    for (const text of texts) {
+      try {
+        value = option.parse(text, value);
+      } catch (error) {
+        problems.push(`${source} ${JSON.stringify(text)} ${(error as Error).message}`);
+      }
+    }
+    config[name] = value;
+  }
+
+  const { given, problems: badFlags } = readFlags(args, names);
+  for (const name of names) {
+    const variable = env[variableOf(name)];
+    const flags = given.get(name);
+    if (flags !== undefined) set(name, flags, `--${flagOf(name)}`);
+    else if (variable) set(name, options[name].repeated ? variable.split(',') : [variable], variableOf(name));
+  }
+  problems.unshift(...badFlags);
+  return problems.length > 0 ? { problems } : { config };
+}
+
+const defaults: Config = {
+  host: options.host.initial,
+  port: options.port.initial,
+  data: options.data.initial,
+  pathPrefix: options.pathPrefix.initial,
+  allowedHost: options.allowedHost.initial,
+  segmentBytes: options.segmentBytes.initial,
+  maxConnections: options.maxConnections.initial,
+  logLevel: options.logLevel.initial,
+};
+
+/** @returns the texts given for each option: all of a repeated one, else the last */
+function readFlags(
+  args: readonly string[],
+  names: readonly OptionName[],
+): { given: Map<OptionName, string[]>; problems: string[] } {
+  const given = new Map<OptionName, string[]>();
+  const problems: string[] = [];
+  const byFlag = new Map(names.map((name) => [`--${flagOf(name)}`, name]));
+  const rest = [...args];
+  for (let word = rest.shift(); word !== undefined; word = rest.shift()) {
+    const equals = word.indexOf('=');
+    const flag = equals === -1 ? word : word.slice(0, equals);
+    const name = byFlag.get(flag);
+    if (name === undefined) {
+      problems.push(
+        flag.startsWith('-')
+          ? `unknown option ${flag}${didYouMean(flag, [...byFlag.keys()])}`
+          : `unexpected argument ${JSON.stringify(word)}; options are written --name value`,
+      );
+      // The value of an unknown option is not a second problem.
+      if (flag.startsWith('-') && equals === -1 && rest[0]?.startsWith('-') === false) rest.shift();
+      continue;
+    }
+    const value = equals === -1 ? rest.shift() : word.slice(equals + 1);
+    if (value === undefined || value === '') {
+      problems.push(`${flag} needs a value: ${flag} ${options[name].argument}`);
+      continue;
+    }
+    given.set(name, options[name].repeated ? [...(given.get(name) ?? []), value] : [value]);
+  }
+  return { given, problems };
+}
+
+/** @returns `; did you mean X?` for the nearest candidate, or nothing when none is near */
+export function didYouMean(word: string, candidates: readonly string[]): string {
+  const ranked = candidates
+    .map((candidate) => ({ candidate, distance: editDistance(word, candidate) }))
+    .sort((a, b) => a.distance - b.distance);
+  const best = ranked[0];
+  return best !== undefined && best.distance <= Math.max(2, word.length / 3) ? `; did you mean ${best.candidate}?` : '';
+}
+
+/** How many letters to insert, delete or replace to get from one word to the other (Levenshtein). */
+function editDistance(from: string, to: string): number {
+  let row = Array.from({ length: to.length + 1 }, (_, index) => index);
+  for (let i = 1; i <= from.length; i += 1) {
+    const next = [i];
+    for (let j = 1; j <= to.length; j += 1) {
+      const replaced = row[j - 1]! + (from[i - 1] === to[j - 1] ? 0 : 1);
+      next.push(Math.min(replaced, row[j]! + 1, next[j - 1]! + 1));
+    }
+    row = next;
+  }
+  return row[to.length]!;
+}
+
+function matching(text: string, pattern: RegExp, problem: string): string {
+  if (!pattern.test(text)) throw new Error(problem);
+  return text;
+}
+
+function integer(text: string, min: number, max: number): number {
+  const value = /^[0-9]{1,15}$/.test(text) ? Number(text) : Number.NaN;
+  if (!(value >= min && value <= max)) throw new Error(`is not a whole number from ${min} to ${max}`);
+  return value;
+}

@@ -1,0 +1,240 @@
+/**
+ * The journal: events in, durable lines out, acknowledged only then.
+ *
+ * Group commit without a timer: one batch is on its way to the disk, and what arrives meanwhile is the next one. A batch
+ * is one write and one sync. Its callers hear of it after the sync, in the order in which they came.
+ */
+
+import type { Limits } from './config.ts';
+import type { Disk } from './disk.ts';
+import { type Event, encodeBatch, encodeMembers, segmentName } from './event.ts';
+import type { Notices } from './notice.ts';
+import { recover, rememberCleanStop, type Segment } from './recovery.ts';
+
+/** Called once for each appended event; `failure` says why it was not recorded, and is undefined when it is durable. */
+export type Done = (failure: string | undefined) => void;
+
+export interface JournalOptions {
+  readonly disk: Disk;
+  readonly notices: Notices;
+  readonly segmentBytes: number;
+  readonly limits: Limits;
+  /** Called once when the disk failed in a way that only a restart can mend; everybody has been answered by then. */
+  readonly onFailed: (error: Error) => void;
+}
+
+type State =
+  | { readonly kind: 'starting' }
+  /** `trouble`: why the last write failed. The next may succeed, so reports are still tried. */
+  | { readonly kind: 'open'; readonly segment: Segment; readonly trouble?: string }
+  | { readonly kind: 'closed' }
+  /** What is on the disk can not be known any more. */
+  | { readonly kind: 'failed'; readonly reason: string; readonly error: Error };
+
+interface Waiting {
+  readonly members: string;
+  /** What it is counted as: exact for ASCII, and there is no need to be exact. */
+  readonly bytes: number;
+  readonly done: Done;
+}
+
+export class Journal {
+  readonly #options: JournalOptions;
+  #state: State = { kind: 'starting' };
+  #queue: Waiting[] = [];
+  #queueBytes = 0;
+  /** The batches on their way; undefined while the disk is idle. */
+  #running: Promise<void> | undefined;
+  #probing: NodeJS.Timeout | undefined;
+
+  constructor(options: JournalOptions) {
+    this.#options = options;
+  }
+
+  /** Recovers what is in the folder, which is locked. @throws DamagedError, or the error of a system call */
+  async open(): Promise<void> {
+    const segment = await recover(this.#options.disk, this.#options.notices);
+    this.#state = { kind: 'open', segment };
+    this.#options.notices.info('journal open', { file: segment.file.name, next_seq: segment.place.seq });
+  }
+
+  /** Why nothing can be recorded now, or undefined. */
+  get trouble(): string | undefined {
+    const state = this.#state;
+    if (state.kind === 'open') return state.trouble;
+    if (state.kind === 'failed') return state.reason;
+    return state.kind === 'starting' ? 'the journal is being opened' : 'the service is stopping';
+  }
+
+  /** `done` is called at once where the event can not even wait for the disk. */
+  append(event: Event, done: Done): void {
+    if (this.#state.kind !== 'open') {
+      done(this.trouble);
+      return;
+    }
+    const members = encodeMembers(event);
+    const bytes = members.length + this.#options.limits.queueEventBytes;
+    if (this.#queueBytes + bytes > this.#options.limits.queueBytesMax) {
+      done('the disk does not keep up: too many reports are waiting for it');
+      return;
+    }
+    this.#queue.push({ members, bytes, done });
+    this.#queueBytes += bytes;
+    this.#running ??= this.#run();
+  }
+
+  /** Finishes what was taken, and leaves the folder as a start likes to find it. Nobody may append any more. */
+  async close(): Promise<void> {
+    await this.#running;
+    clearInterval(this.#probing);
+    if (this.#state.kind !== 'open') return;
+    const { segment } = this.#state;
+    this.#state = { kind: 'closed' };
+    await segment.file.close();
+    await rememberCleanStop(this.#options.disk).catch((error: Error) => {
+      this.#options.notices.warn('the stop could not be noted; the next start will rewrite the last file', {
+        problem: error.message,
+      });
+    });
+  }
+
+  /** Commits batch after batch until nobody waits; without any, tries whether the disk takes a write. Never rejects. */
+  async #run(): Promise<void> {
+    // What arrives in the same turn of the event loop shares the first batch.
+    await new Promise((resolve) => setImmediate(resolve));
+    do {
+      const batch = this.#takeBatch();
+      const failure = await this.#commit(batch);
+      for (const { done } of batch) done(failure);
+    } while (this.#queue.length > 0);
+    this.#running = undefined;
+    if (this.#state.kind === 'failed') this.#options.onFailed(this.#state.error);
+  }
+
+  #takeBatch(): Waiting[] {
+    const { batchBytesMax } = this.#options.limits;
+    let bytes = 0;
+    let count = 0;
+    for (const waiting of this.#queue) {
+      if (count > 0 && bytes + waiting.bytes > batchBytesMax) break;
+      bytes += waiting.bytes;
+      count += 1;
+    }
+    this.#queueBytes -= bytes;
+    const rest = this.#queue.splice(count);
+    const batch = this.#queue;
+    this.#queue = rest;
+    return batch;
+  }
+
+  /** @returns why the batch was not recorded, or undefined once it is durable */
+  async #commit(batch: readonly Waiting[]): Promise<string | undefined> {
+    if (this.#state.kind !== 'open') return this.trouble;
+    try {
+      if (this.#state.segment.bytes >= this.#options.segmentBytes) await this.#rotate(this.#state.segment);
+      const { segment, trouble } = this.#state;
+      const after = batch.length > 0 ? await appendBatch(segment, batch) : await tryWrite(segment);
+      if (trouble !== undefined) this.#recovered();
+      this.#state = { kind: 'open', segment: after };
+      return undefined;
+    } catch (error) {
+      return error instanceof NotWritten ? this.#refuse(error) : this.#fail(error as Error);
+    }
+  }
+
+  /** Begins the next file. Its first batch may be acknowledged: the directory entry is durable when this resolves. */
+  async #rotate(full: Segment): Promise<void> {
+    const { disk, notices } = this.#options;
+    const seq = full.place.seq;
+    const file = await disk.create(segmentName(seq)).catch((error: Error) => {
+      throw new NotWritten(error.message);
+    });
+    await disk.syncFolder();
+    this.#state = { ...(this.#state as OpenState), segment: { file, bytes: 0, place: { seq, crc: 0 } } };
+    await full.file.close();
+    notices.info('journal file closed', { file: full.file.name, next: file.name });
+  }
+
+  /** The disk is as it was before: the client may try again, and so do we. */
+  #refuse(error: NotWritten): string {
+    const state = this.#state as OpenState;
+    if (state.trouble === undefined) {
+      this.#options.notices.error('the disk refuses writes; reports get 503 until it takes one', {
+        problem: error.message,
+      });
+      this.#probing = setInterval(() => {
+        this.#running ??= this.#run();
+      }, this.#options.limits.probeMs).unref();
+    }
+    const reason = 'the disk refuses writes; send the report again later';
+    this.#state = { ...state, trouble: reason };
+    return reason;
+  }
+
+  #recovered(): void {
+    clearInterval(this.#probing);
+    this.#options.notices.info('the disk takes writes again');
+  }
+
+  #fail(error: Error): string {
+    const reason = 'the disk failed; send the report again when the service is back';
+    this.#state = { kind: 'failed', reason, error };
+    return reason;
+  }
+}
+
+type OpenState = Extract<State, { kind: 'open' }>;
+
+/** A write did not happen, and nothing of it is left: the only failure after which the journal goes on. */
+class NotWritten extends Error {}
+
+/** What `tryWrite` writes: zeros hold no newline, so a crash leaves nothing but a torn end. */
+const PROBE = Buffer.alloc(4096);
+
+/**
+ * Writes and syncs one batch at the segment's end.
+ * @throws NotWritten, or another error after which nobody knows what is on the disk
+ */
+async function appendBatch(segment: Segment, batch: readonly Waiting[]): Promise<Segment> {
+  const members = batch.map((waiting) => waiting.members);
+  const { bytes, place } = encodeBatch(members, segment.place, new Date());
+  const after = { file: segment.file, bytes: segment.bytes + bytes.length, place };
+  // Before, since a write behind a cut would hide it; after, since nobody may be told 200 for a file that is gone.
+  checkUntouched(segment);
+  await write(segment, bytes);
+  await segment.file.sync();
+  checkUntouched(after);
+  return after;
+}
+
+/** @throws when the file is not as we left it: what else is gone only a start can find out */
+function checkUntouched({ file, bytes }: Segment): void {
+  const size = file.sizeInFolder();
+  if (size === bytes) return;
+  throw new Error(
+    size === undefined
+      ? `${file.name} was removed or replaced by another program`
+      : `${file.name} has ${size} bytes instead of ${bytes}: another program changed it`,
+  );
+}
+
+/** Whether the disk takes a write again, with nothing to record. @throws as `appendBatch` */
+async function tryWrite(segment: Segment): Promise<Segment> {
+  await write(segment, PROBE);
+  await segment.file.truncate(segment.bytes);
+  return segment;
+}
+
+/** All of the bytes or, after a failed or short write, none: the file is cut back to its last good length. */
+async function write(segment: Segment, bytes: Buffer): Promise<void> {
+  let problem: string;
+  try {
+    const written = await segment.file.write(bytes, segment.bytes);
+    if (written === bytes.length) return;
+    problem = `only ${written} of ${bytes.length} bytes were written`;
+  } catch (error) {
+    problem = (error as Error).message;
+  }
+  await segment.file.truncate(segment.bytes);
+  throw new NotWritten(problem);
+}

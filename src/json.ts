@@ -1,0 +1,449 @@
+/**
+ * A lossless JSON reader (RFC 8259). `JSON.parse` followed by `JSON.stringify` rounds 2^53+1, turns 1e400 into null and
+ * 1.0 into 1, and drops repeated members; what a client reports has to be recorded as it was sent. So this reader checks
+ * the grammar and keeps each value as its own text, less the white space between tokens.
+ *
+ * It also says where a text goes wrong, and names the mistake that people usually made there.
+ */
+
+export type JsonKind = 'null' | 'boolean' | 'number' | 'string' | 'array' | 'object';
+
+/** One value: what it is, and its text as it was sent without the white space between its tokens. */
+export interface Json {
+  readonly kind: JsonKind;
+  readonly text: string;
+}
+
+/** Thrown for a text that is not JSON, or nests too deep. `message` is a clause without a position. */
+export class JsonError extends Error {
+  /** Both count from 1; the column counts code points. */
+  readonly line: number;
+  readonly column: number;
+
+  constructor(problem: string, text: string, offset: number) {
+    super(problem);
+    const { line, column } = positionAt(text, offset);
+    this.line = line;
+    this.column = column;
+  }
+}
+
+/**
+ * Reads one value that fills the whole text.
+ * @param depthMax how deep arrays and objects may nest; a value that holds no other has depth 1
+ * @throws JsonError
+ */
+export function readJson(text: string, depthMax: number): Json {
+  const reader = new Reader(text, depthMax);
+  reader.skipSpace();
+  const value = reader.takeValue();
+  reader.end();
+  return value;
+}
+
+/**
+ * Reads an object into its members. Of a repeated name the last value wins (RFC 8259 section 4 leaves it open).
+ * @returns undefined when the text is JSON but not an object
+ * @throws JsonError
+ */
+export function readMembers(text: string, depthMax: number): Map<string, Json> | undefined {
+  const reader = new Reader(text, depthMax);
+  reader.skipSpace();
+  if (!reader.at(OPEN_BRACE)) {
+    reader.takeValue();
+    reader.end();
+    return undefined;
+  }
+  const members = new Map<string, Json>();
+  reader.object((name) => {
+    members.set(name, reader.takeValue());
+  });
+  reader.end();
+  return members;
+}
+
+/** The characters that a JSON string stands for. */
+export function stringOf(value: Json): string {
+  return unquote(value.text);
+}
+
+/** The strings of a JSON array, or undefined when an element is something else. */
+export function stringsOf(value: Json): string[] | undefined {
+  const elements: unknown[] = JSON.parse(value.text);
+  return elements.every((element) => typeof element === 'string') ? elements : undefined;
+}
+
+const TAB = 0x09;
+const LINE_FEED = 0x0a;
+const CARRIAGE_RETURN = 0x0d;
+const SPACE = 0x20;
+const QUOTE = 0x22;
+const PLUS = 0x2b;
+const COMMA = 0x2c;
+const MINUS = 0x2d;
+const DOT = 0x2e;
+const ZERO = 0x30;
+const NINE = 0x39;
+const COLON = 0x3a;
+const UPPER_E = 0x45;
+const OPEN_BRACKET = 0x5b;
+const BACKSLASH = 0x5c;
+const CLOSE_BRACKET = 0x5d;
+const LOWER_E = 0x65;
+const LOWER_F = 0x66;
+const LOWER_N = 0x6e;
+const LOWER_T = 0x74;
+const LOWER_U = 0x75;
+const OPEN_BRACE = 0x7b;
+const CLOSE_BRACE = 0x7d;
+
+/** What people write where JSON wants something else. */
+const USUAL_MISTAKES: ReadonlyMap<string, string> = new Map([
+  ['True', 'JSON writes true in lower case'],
+  ['TRUE', 'JSON writes true in lower case'],
+  ['False', 'JSON writes false in lower case'],
+  ['FALSE', 'JSON writes false in lower case'],
+  ['None', 'JSON writes null for "no value"'],
+  ['NULL', 'JSON writes null in lower case'],
+  ['Null', 'JSON writes null in lower case'],
+  ['nil', 'JSON writes null for "no value"'],
+  ['undefined', 'JSON writes null for "no value"'],
+  ['NaN', 'JSON has no NaN; send null or a string'],
+  ['nan', 'JSON has no NaN; send null or a string'],
+  ['Infinity', 'JSON has no Infinity; send null or a string'],
+  ['inf', 'JSON has no Infinity; send null or a string'],
+]);
+
+const ESCAPE_OR_CONTROL = /[\\\u0000-\u001f]/;
+const ESCAPES = new Set(['"', '\\', '/', 'b', 'f', 'n', 'r', 't']);
+
+/** A cursor over one text. `#kept` and `#from` hold the value being read: the text so far, without its white space. */
+class Reader {
+  readonly #text: string;
+  readonly #depthMax: number;
+  /** Every string ends at the next quote. So it is in most reports, and searching is faster than looking at each character. */
+  readonly #plain: boolean;
+  #at = 0;
+  #depth = 0;
+  #kept = '';
+  #from = 0;
+
+  constructor(text: string, depthMax: number) {
+    this.#text = text;
+    this.#depthMax = depthMax;
+    this.#plain = !ESCAPE_OR_CONTROL.test(text);
+  }
+
+  at(code: number): boolean {
+    return this.#text.charCodeAt(this.#at) === code;
+  }
+
+  /** Reads the value here and gives it with its text. */
+  takeValue(): Json {
+    this.#kept = '';
+    this.#from = this.#at;
+    const kind = this.#value();
+    const tail = this.#text.slice(this.#from, this.#at);
+    return { kind, text: this.#kept === '' ? tail : this.#kept + tail };
+  }
+
+  skipSpace(): void {
+    const start = this.#at;
+    if (this.#text.charCodeAt(start) > SPACE) return;
+    for (;;) {
+      const code = this.#text.charCodeAt(this.#at);
+      if (code !== SPACE && code !== LINE_FEED && code !== CARRIAGE_RETURN && code !== TAB) break;
+      this.#at += 1;
+    }
+    if (this.#at === start) return;
+    this.#kept += this.#text.slice(this.#from, start);
+    this.#from = this.#at;
+  }
+
+  /** Reads an object; `onMember` is called with the cursor on each value and must read it. */
+  object(onMember: (name: string) => void): void {
+    const opened = this.#open();
+    this.skipSpace();
+    if (this.at(CLOSE_BRACE)) {
+      this.#close();
+      return;
+    }
+    for (;;) {
+      if (!this.at(QUOTE)) this.#refuseName(opened);
+      const start = this.#at;
+      this.#string();
+      const name = this.#text.slice(start, this.#at);
+      this.skipSpace();
+      if (!this.at(COLON))
+        this.#refuse(this.#ended() ? cutShort('an object') : 'a colon is missing after a member name');
+      this.#at += 1;
+      this.skipSpace();
+      onMember(unquote(name));
+      this.skipSpace();
+      if (this.at(CLOSE_BRACE)) {
+        this.#close();
+        return;
+      }
+      this.#comma('an object', CLOSE_BRACE);
+    }
+  }
+
+  /** Nothing but white space may follow the value. */
+  end(): void {
+    this.skipSpace();
+    if (this.#ended()) return;
+    if (this.at(COMMA) || this.at(CLOSE_BRACE) || this.at(CLOSE_BRACKET)) {
+      this.#refuse(`there is a ${this.#shown()} too many after the value`);
+    }
+    this.#refuse('there is more text after the value; send one value');
+  }
+
+  #value(): JsonKind {
+    switch (this.#text.charCodeAt(this.#at)) {
+      case QUOTE:
+        this.#string();
+        return 'string';
+      case OPEN_BRACE:
+        this.object(() => this.#value());
+        return 'object';
+      case OPEN_BRACKET:
+        this.#array();
+        return 'array';
+      case LOWER_T:
+        this.#literal('true');
+        return 'boolean';
+      case LOWER_F:
+        this.#literal('false');
+        return 'boolean';
+      case LOWER_N:
+        this.#literal('null');
+        return 'null';
+      default:
+        this.#number();
+        return 'number';
+    }
+  }
+
+  #array(): void {
+    const opened = this.#open();
+    this.skipSpace();
+    if (this.at(CLOSE_BRACKET)) {
+      this.#close();
+      return;
+    }
+    for (;;) {
+      if (this.#ended()) this.#refuse(cutShort('an array', positionAt(this.#text, opened)));
+      this.#value();
+      this.skipSpace();
+      if (this.at(CLOSE_BRACKET)) {
+        this.#close();
+        return;
+      }
+      this.#comma('an array', CLOSE_BRACKET);
+    }
+  }
+
+  /** @returns where the array or object began */
+  #open(): number {
+    const opened = this.#at;
+    this.#depth += 1;
+    if (this.#depth > this.#depthMax) this.#refuse(`it nests deeper than ${this.#depthMax} levels`);
+    this.#at += 1;
+    return opened;
+  }
+
+  #close(): void {
+    this.#depth -= 1;
+    this.#at += 1;
+  }
+
+  #comma(inside: string, closing: number): void {
+    const comma = this.#at;
+    if (!this.at(COMMA)) {
+      if (this.#ended()) this.#refuse(cutShort(inside));
+      const end = String.fromCharCode(closing);
+      this.#refuse(`expected a comma or ${end} in ${inside}, found ${this.#shown()}`);
+    }
+    this.#at += 1;
+    this.skipSpace();
+    if (this.at(closing)) {
+      this.#refuse(`trailing comma before ${String.fromCharCode(closing)}; JSON allows none, remove it`, comma);
+    }
+    if (this.at(COMMA)) this.#refuse('two commas in a row; remove one');
+  }
+
+  #string(): void {
+    const text = this.#text;
+    const start = this.#at;
+    if (this.#plain) {
+      const end = text.indexOf('"', start + 1);
+      if (end === -1) this.#refuseOpenString(start);
+      this.#at = end + 1;
+      return;
+    }
+    let at = start + 1;
+    for (;;) {
+      const code = text.charCodeAt(at);
+      if (code === QUOTE) break;
+      if (code === BACKSLASH) {
+        at = this.#escape(at);
+      } else if (code >= SPACE) {
+        at += 1;
+      } else if (at >= text.length) {
+        this.#refuseOpenString(start);
+      } else {
+        this.#refuse(
+          `unescaped control character ${codePointName(code)} in a string; write it as ${escaped(code)}`,
+          at,
+        );
+      }
+    }
+    this.#at = at + 1;
+  }
+
+  /** @returns the offset after the escape that begins at `at` */
+  #escape(at: number): number {
+    const text = this.#text;
+    const letter = text.charAt(at + 1);
+    if (ESCAPES.has(letter)) return at + 2;
+    if (letter === '') this.#refuse('the text ends inside a string', at);
+    if (text.charCodeAt(at + 1) !== LOWER_U) {
+      this.#refuse(`JSON knows no escape \\${printable(letter)} in a string; a backslash itself is \\\\`, at);
+    }
+    if (!/^[0-9a-fA-F]{4}$/.test(text.slice(at + 2, at + 6))) {
+      this.#refuse('\\u needs exactly four hexadecimal digits', at);
+    }
+    return at + 6;
+  }
+
+  #literal(word: string): void {
+    const found = this.#word();
+    if (found !== word) this.#refuseValue();
+    this.#at += word.length;
+  }
+
+  #number(): void {
+    const text = this.#text;
+    const start = this.#at;
+    let at = text.charCodeAt(start) === MINUS ? start + 1 : start;
+    if (!isDigit(text.charCodeAt(at))) this.#refuseValue();
+    if (text.charCodeAt(at) === ZERO && isDigit(text.charCodeAt(at + 1))) {
+      this.#refuse('a number may not begin with 0; remove the zero or send a string', start);
+    }
+    at = digitsEnd(text, at);
+    if (text.charCodeAt(at) === DOT) {
+      if (!isDigit(text.charCodeAt(at + 1))) this.#refuse('a digit is missing after the decimal point', at);
+      at = digitsEnd(text, at + 1);
+    }
+    const exponent = text.charCodeAt(at);
+    if (exponent === LOWER_E || exponent === UPPER_E) {
+      const sign = text.charCodeAt(at + 1);
+      const digits = sign === PLUS || sign === MINUS ? at + 2 : at + 1;
+      if (!isDigit(text.charCodeAt(digits))) this.#refuse('a digit is missing in the exponent', at);
+      at = digitsEnd(text, digits);
+    }
+    this.#at = at;
+    if (this.#word() !== '') this.#refuse(`unexpected ${this.#shown()} after a number`);
+  }
+
+  #ended(): boolean {
+    return this.#at >= this.#text.length;
+  }
+
+  /** The run of letters, digits and _ here; bounded, since it only has to tell words apart. */
+  #word(): string {
+    return /^[A-Za-z_$][A-Za-z0-9_$]{0,30}/.exec(this.#text.slice(this.#at, this.#at + 32))?.[0] ?? '';
+  }
+
+  /** The character here, fit to be shown in one line. */
+  #shown(): string {
+    const code = this.#text.codePointAt(this.#at);
+    return code === undefined ? 'the end' : printable(String.fromCodePoint(code));
+  }
+
+  #refuseOpenString(start: number): never {
+    this.#refuse('this string is never closed; its closing double quote is missing', start);
+  }
+
+  #refuseName(opened: number): never {
+    if (this.#ended()) this.#refuse(cutShort('an object', positionAt(this.#text, opened)));
+    const word = this.#word();
+    if (word !== '') this.#refuse(`the member name ${word} needs double quotes`);
+    this.#refuseQuoteOr('a member name in double quotes');
+  }
+
+  #refuseValue(): never {
+    if (this.#ended()) this.#refuse('the text ends where a value should be');
+    const sign = this.at(MINUS) || this.at(PLUS) ? 1 : 0;
+    this.#at += sign;
+    const word = this.#word();
+    this.#at -= sign;
+    if (word !== '') {
+      const mistake = USUAL_MISTAKES.get(word);
+      this.#refuse(
+        mistake === undefined
+          ? `${word} is not a JSON value; a string needs double quotes`
+          : `${word} is not a JSON value: ${mistake}`,
+      );
+    }
+    if (this.at(PLUS)) this.#refuse('a number may not begin with +; remove it');
+    if (this.at(DOT)) this.#refuse('a number may not begin with a decimal point; write 0 before it');
+    this.#refuseQuoteOr('a value');
+  }
+
+  #refuseQuoteOr(expected: string): never {
+    const shown = this.#shown();
+    if (shown === "'") this.#refuse('single quotes; JSON strings are written in double quotes');
+    if (/^[\u201c-\u201f\u2018-\u201b\u00ab\u00bb`]$/.test(shown)) {
+      this.#refuse(`typographic quote ${shown}; JSON strings are written in straight double quotes`);
+    }
+    if (shown === '/' || shown === '#') this.#refuse('JSON has no comments; remove it');
+    this.#refuse(`expected ${expected}, found ${shown}`);
+  }
+
+  #refuse(problem: string, offset = this.#at): never {
+    throw new JsonError(problem, this.#text, offset);
+  }
+}
+
+function cutShort(inside: string, from?: { line: number; column: number }): string {
+  const began = from === undefined ? '' : ` that began at line ${from.line}, column ${from.column}`;
+  return `the text ends inside ${inside}${began}`;
+}
+
+function isDigit(code: number): boolean {
+  return code >= ZERO && code <= NINE;
+}
+
+function digitsEnd(text: string, at: number): number {
+  let end = at;
+  while (isDigit(text.charCodeAt(end))) end += 1;
+  return end;
+}
+
+function unquote(quoted: string): string {
+  return quoted.includes('\\') ? JSON.parse(quoted) : quoted.slice(1, -1);
+}
+
+function positionAt(text: string, offset: number): { line: number; column: number } {
+  const before = text.slice(0, offset);
+  const lineStart = before.lastIndexOf('\n') + 1;
+  let line = 1;
+  for (let at = before.indexOf('\n'); at !== -1; at = before.indexOf('\n', at + 1)) line += 1;
+  let column = 1;
+  for (const _ of before.slice(lineStart)) column += 1;
+  return { line, column };
+}
+
+function printable(character: string): string {
+  const code = character.codePointAt(0) as number;
+  return /^[\p{L}\p{M}\p{N}\p{P}\p{S}]$/u.test(character) ? character : codePointName(code);
+}
+
+function codePointName(code: number): string {
+  return `U+${code.toString(16).toUpperCase().padStart(4, '0')}`;
+}
+
+function escaped(code: number): string {
+  return JSON.stringify(String.fromCharCode(code)).slice(1, -1);
+}

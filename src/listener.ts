@@ -1,0 +1,294 @@
+/**
+ * `node:http` around one function. Here are the caps, the deadlines, the order of replies and the drain; nothing here
+ * knows what a report is.
+ */
+
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type Server, type ServerResponse, STATUS_CODES } from 'node:http';
+import type { AddressInfo, Socket } from 'node:net';
+import type { Limits } from './config.ts';
+import { type App, errorBody, type Receive, type Reply } from './message.ts';
+import type { Notices } from './notice.ts';
+import { bodyTooLarge, headTooLargeText } from './request.ts';
+
+export interface ListenerOptions {
+  /** An IP address. */
+  readonly address: string;
+  readonly port: number;
+  readonly maxConnections: number;
+  readonly limits: Limits;
+  readonly app: App;
+  readonly notices: Notices;
+}
+
+export interface Listener {
+  readonly port: number;
+  /** Accepts nobody any more, answers what is being received, and resolves when the last connection is gone. */
+  close(): Promise<void>;
+}
+
+/** @throws the error of `listen`, with its `code` */
+export async function listen(options: ListenerOptions): Promise<Listener> {
+  const { address, limits } = options;
+  const server = createServer({
+    // Node's own answers to these have no JSON body; `request.ts` checks them.
+    requireHostHeader: false,
+    maxHeaderSize: limits.headBytesMax,
+    headersTimeout: limits.headersMs,
+    requestTimeout: limits.requestMs,
+    keepAliveTimeout: limits.idleMs,
+    connectionsCheckingInterval: limits.deadlineCheckMs,
+  });
+  server.maxHeadersCount = 0; // else Node 20 drops what is over its count without a word
+  server.maxConnections = options.maxConnections;
+  // A client that has sent everything may close its half and still wait for the reply. Not in the types of node:http.
+  (server as Server & { httpAllowHalfOpen: boolean }).httpAllowHalfOpen = true;
+
+  const line = new Line(server, options);
+  server.listen(options.port, address);
+  await once(server, 'listening');
+  return { port: (server.address() as AddressInfo).port, close: () => line.close() };
+}
+
+/** One request and its reply. */
+interface Exchange {
+  readonly req: IncomingMessage;
+  readonly res: ServerResponse;
+  readonly connection: Connection;
+  readonly startedMs: number;
+  /** The whole request has arrived, so the next one on the connection can be found. */
+  received: boolean;
+  answered: boolean;
+}
+
+interface Connection {
+  readonly socket: Socket;
+  /** The newest request on it; when its reply is out, so are all before it. */
+  last: Exchange | undefined;
+  /** Its end was announced, or its bytes make no sense: what still comes in is not a request (RFC 9112 section 9.6). */
+  closing: boolean;
+}
+
+const NO_BODY = Buffer.alloc(0);
+const HEADERS: readonly string[] = ['Content-Type', 'application/json'];
+/** A hint costs a line of code, and saves an hour to whoever speaks TLS to a plain port. */
+const TLS_HANDSHAKE = 0x16;
+
+class Line {
+  readonly #server: Server;
+  readonly #options: ListenerOptions;
+  readonly #connections = new Map<Socket, Connection>();
+  #draining = false;
+  #droppedAtMs = Number.NEGATIVE_INFINITY;
+
+  constructor(server: Server, options: ListenerOptions) {
+    this.#server = server;
+    this.#options = options;
+    server.on('connection', (socket) => this.#connected(socket));
+    server.on('drop', () => this.#dropped());
+    server.on('request', (req, res) => this.#serve(req, res, false));
+    server.on('checkContinue', (req, res) => this.#serve(req, res, true));
+    server.on('checkExpectation', (req, res) => this.#serve(req, res, false));
+    server.on('connect', (req: IncomingMessage, socket: Socket) => this.#refuseConnect(req, socket));
+    server.on('clientError', (error: ClientError, socket) => this.#broken(error, socket as Socket));
+  }
+
+  async close(): Promise<void> {
+    const { drainMs, silentMs } = this.#options.limits;
+    this.#draining = true;
+    const closed = once(this.#server, 'close');
+    this.#server.close();
+    const silent = setTimeout(() => this.#closeSilent(), silentMs);
+    const deadline = setTimeout(() => this.#cutOff(), drainMs);
+    await closed;
+    clearTimeout(silent);
+    clearTimeout(deadline);
+  }
+
+  /** A connection that never sent a byte is not idle to Node, which closed the idle ones: it may still be about to. */
+  #closeSilent(): void {
+    for (const { socket } of this.#connections.values()) if (socket.bytesRead === 0) socket.destroy();
+  }
+
+  #cutOff(): void {
+    this.#options.notices.warn('requests that were still being received are cut off', {
+      connections: this.#connections.size,
+    });
+    this.#server.closeAllConnections();
+  }
+
+  #connected(socket: Socket): void {
+    this.#connections.set(socket, { socket, last: undefined, closing: false });
+    socket.once('close', () => this.#connections.delete(socket));
+  }
+
+  #dropped(): void {
+    const now = performance.now();
+    const { maxConnections: cap, limits, notices } = this.#options;
+    if (now - this.#droppedAtMs < limits.droppedNoticeMs) return;
+    this.#droppedAtMs = now;
+    notices.warn('connections over the cap are closed at once; see --max-connections', { cap });
+  }
+
+  #serve(req: IncomingMessage, res: ServerResponse, awaitsContinue: boolean): void {
+    const connection = this.#connections.get(req.socket);
+    if (connection === undefined || connection.closing) return;
+    const startedMs = this.#options.notices.debugging ? performance.now() : 0;
+    const exchange: Exchange = { req, res, connection, startedMs, received: !hasBody(req), answered: false };
+    connection.last = exchange;
+
+    const next = this.#options.app(req);
+    if (typeof next !== 'function') {
+      this.#answer(exchange, next);
+    } else if (exchange.received) {
+      next(NO_BODY, (reply) => this.#answer(exchange, reply));
+    } else {
+      if (awaitsContinue) res.writeContinue();
+      this.#receive(exchange, next);
+    }
+  }
+
+  #receive(exchange: Exchange, receive: Receive): void {
+    const { bodyBytesMax } = this.#options.limits;
+    const chunks: Buffer[] = [];
+    let bytes = 0;
+    exchange.req.on('data', (chunk: Buffer) => {
+      if (exchange.answered) return;
+      bytes += chunk.length;
+      if (bytes > bodyBytesMax) {
+        chunks.length = 0;
+        this.#answer(exchange, bodyTooLarge().reply);
+      } else {
+        chunks.push(chunk);
+      }
+    });
+    exchange.req.on('end', () => {
+      exchange.received = true;
+      if (exchange.answered) return;
+      const body = chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks, bytes);
+      receive(body, (reply) => this.#answer(exchange, reply));
+    });
+  }
+
+  #answer(exchange: Exchange, reply: Reply): void {
+    const { res, connection, received } = exchange;
+    exchange.answered = true;
+    const close = reply.close === true || !received || this.#draining;
+    if (close) connection.closing = true;
+    const headers = [...HEADERS, 'Content-Length', String(Buffer.byteLength(reply.body)), ...(reply.headers ?? [])];
+    if (close) headers.push('Connection', 'close');
+    res.writeHead(reply.status, headers);
+    if (this.#options.notices.debugging) this.#log(exchange, reply.status);
+    if (received) {
+      res.end(reply.body);
+    } else {
+      // The reply is complete, but ending the response now would reset a connection on which the client still sends.
+      res.write(reply.body);
+      this.#discard(exchange);
+    }
+  }
+
+  /** Reads and throws away the rest of an upload, so that the client gets to read its reply. */
+  #discard({ req, res, connection }: Exchange): void {
+    let bytes = 0;
+    const stop = this.#afterUpload(connection, () => res.end());
+    req.on('data', (chunk: Buffer) => {
+      bytes += chunk.length;
+      if (bytes > this.#options.limits.discardBytesMax) stop();
+    });
+    req.on('end', stop);
+  }
+
+  /** Calls `act` when the client has nothing more to send, or has had its time. @returns what calls it before */
+  #afterUpload({ socket }: Connection, act: () => void): () => void {
+    const stop = () => {
+      clearTimeout(deadline);
+      socket.off('end', stop);
+      act();
+    };
+    const deadline = setTimeout(stop, this.#options.limits.discardMs).unref();
+    if (socket.readableEnded) stop();
+    else socket.once('end', stop);
+    return stop;
+  }
+
+  #refuseConnect(req: IncomingMessage, socket: Socket): void {
+    const connection = this.#connections.get(socket);
+    if (connection === undefined || connection.closing) return;
+    connection.closing = true;
+    const reply = this.#options.app(req);
+    if (typeof reply === 'function') socket.destroy();
+    else this.#sayLast(connection, reply);
+  }
+
+  /** The bytes on a connection are no HTTP, too slow or too many. Node calls this again for each chunk that follows. */
+  #broken(error: ClientError, socket: Socket): void {
+    const connection = this.#connections.get(socket);
+    if (connection === undefined || !socket.writable || error.code === 'ECONNRESET') {
+      socket.destroy();
+      return;
+    }
+    if (connection.closing) return;
+    connection.closing = true;
+    const { last } = connection;
+    if (last !== undefined && !last.received) this.#answer(last, replyTo(error, true));
+    else this.#sayLast(connection, replyTo(error, false));
+  }
+
+  /** Answers bytes that never became a request, behind the replies that are still due on the connection. */
+  #sayLast(connection: Connection, reply: Reply): void {
+    const { socket, last } = connection;
+    const say = () => {
+      socket.end(rawReply(reply));
+      this.#afterUpload(connection, () => socket.destroySoon());
+    };
+    if (last === undefined || last.res.writableFinished) say();
+    else last.res.once('finish', say);
+  }
+
+  #log({ req, startedMs }: Exchange, status: number): void {
+    this.#options.notices.debug('request', {
+      method: req.method,
+      path: req.url?.split('?', 1)[0],
+      status,
+      ms: Math.round((performance.now() - startedMs) * 1000) / 1000,
+    });
+  }
+}
+
+interface ClientError extends Error {
+  readonly code?: string;
+  readonly reason?: string;
+  readonly rawPacket?: Buffer;
+}
+
+function hasBody({ headers }: IncomingMessage): boolean {
+  return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0;
+}
+
+function replyTo(error: ClientError, inBody: boolean): Reply {
+  switch (error.code) {
+    case 'HPE_HEADER_OVERFLOW':
+      return refusal(431, headTooLargeText);
+    case 'HPE_CHUNK_EXTENSIONS_OVERFLOW':
+      return refusal(413, 'the chunk extensions of the body are too long; send none');
+    case 'ERR_HTTP_REQUEST_TIMEOUT':
+      return refusal(408, `the ${inBody ? 'body' : 'request'} took too long; send it faster or in smaller parts`);
+    default:
+      if (error.rawPacket?.[0] === TLS_HANDSHAKE)
+        return refusal(400, 'this port speaks plain HTTP, not TLS; use http://');
+      return refusal(400, `malformed HTTP request: ${error.reason ?? error.message}`);
+  }
+}
+
+function refusal(status: number, error: string): Reply {
+  return { status, body: errorBody(error), close: true };
+}
+
+function rawReply({ status, body, headers = [] }: Reply): string {
+  const all = [...HEADERS, 'Content-Length', String(Buffer.byteLength(body)), 'Date', new Date().toUTCString()];
+  all.push(...headers, 'Connection', 'close');
+  let head = `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n`;
+  for (let at = 0; at < all.length; at += 2) head += `${all[at]}: ${all[at + 1]}\r\n`;
+  return `${head}\r\n${body}`;
+}

@@ -1,0 +1,147 @@
+/**
+ * One writer for a folder. The lock is a listening socket file: the kernel forgets it with its process, whatever ends that
+ * process, and unlike an abstract socket or a port it is seen from every network namespace that shares the folder.
+ *
+ * Publish, look, yield. Each starter listens on a name of its own (`.lock-<id>`) and only then looks for others:
+ *
+ * 1. one that nobody listens on is left over from a process that died: it is removed;
+ * 2. one that answers `held` has the folder: give up;
+ * 3. one that answers `starting`: the lower id stays, the higher one gives up;
+ * 4. nobody else there: held. Until then look again.
+ *
+ * Of two starters the later to publish sees the earlier, so two never both reach 4; the lowest id never gives up to a
+ * rival, so of any number that start at once exactly one gets there.
+ */
+
+import { randomUUID } from 'node:crypto';
+import { closeSync, constants, openSync, readdirSync, renameSync, rmSync } from 'node:fs';
+import { connect, createServer, type Server } from 'node:net';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { limits } from './config.ts';
+
+/** Another process writes to the folder. */
+export class InUseError extends Error {}
+
+export interface Lock {
+  release(): Promise<void>;
+}
+
+/**
+ * @param folder must exist
+ * @throws InUseError within a second; another error where the folder takes no socket files
+ */
+export async function lockFolder(folder: string): Promise<Lock> {
+  const id = randomUUID();
+  const published = `${LOCK}${id}`;
+  let answer = `starting ${process.pid}`;
+  const server = createServer((asker) => {
+    asker.on('error', () => asker.destroy()); // an asker that went away has no further question
+    asker.end(answer);
+  });
+  const directory = openSync(folder, constants.O_RDONLY | constants.O_DIRECTORY);
+  let released = false;
+  const release = async () => {
+    if (released) return;
+    released = true;
+    rmSync(join(folder, published), { force: true });
+    await new Promise((resolve) => server.close(resolve));
+    closeSync(directory);
+  };
+
+  try {
+    const unpublished = `${UNPUBLISHED}${id}`;
+    await listen(server, socketPath(folder, directory, unpublished));
+    // Only now may others see it: a socket between bind and listen looks like one whose process died.
+    renameSync(join(folder, unpublished), join(folder, published));
+    const deadline = Date.now() + limits.lockMs;
+    for (;;) {
+      const rivals = await lookAround(folder, directory, published);
+      if (rivals.length === 0) break;
+      const holder = rivals.find(({ state, name }) => state === 'held' || (state === 'starting' && name < published));
+      if (holder !== undefined || Date.now() > deadline) {
+        throw new InUseError(
+          `${folder} is in use by process ${(holder ?? rivals[0])?.pid ?? 'unknown'}; stop it, or use another --data`,
+        );
+      }
+      await sleep(10);
+    }
+  } catch (error) {
+    await release();
+    throw error;
+  }
+  answer = `held ${process.pid}`;
+  server.unref();
+  return { release };
+}
+
+/** The part of a folder's listing that belongs to locks. */
+export function isLockName(name: string): boolean {
+  return name.startsWith(LOCK) || name.startsWith(UNPUBLISHED);
+}
+
+interface Rival {
+  readonly name: string;
+  readonly state: string;
+  readonly pid: string | undefined;
+}
+
+const LOCK = '.lock-';
+const UNPUBLISHED = '.unlocked-';
+/** `sun_path` holds 108 bytes on Linux and 104 elsewhere, with a closing zero. */
+const SOCKET_PATH_BYTES_MAX = 103;
+
+/** @returns the others that are alive; what the dead left is removed */
+async function lookAround(folder: string, directory: number, own: string): Promise<Rival[]> {
+  const names = readdirSync(folder).filter((name) => name.startsWith(LOCK) && name !== own);
+  const rivals = await Promise.all(
+    names.map(async (name): Promise<Rival | undefined> => {
+      const answer = await ask(socketPath(folder, directory, name));
+      if (answer === undefined) {
+        rmSync(join(folder, name), { force: true });
+        return undefined;
+      }
+      const [state = '', pid] = answer.split(' ');
+      return { name, state, pid };
+    }),
+  );
+  return rivals.filter((rival) => rival !== undefined);
+}
+
+/** @returns what the lock's owner says, `held` where it is alive but too busy to say, undefined where there is none */
+function ask(path: string): Promise<string | undefined> {
+  return new Promise((resolve, reject) => {
+    let answer = '';
+    const socket = connect(path);
+    socket.setTimeout(limits.lockAnswerMs, () => {
+      socket.destroy();
+      resolve('held');
+    });
+    socket.on('data', (chunk) => {
+      answer += chunk.toString('latin1');
+    });
+    socket.on('end', () => resolve(answer));
+    socket.on('error', (error: NodeJS.ErrnoException) => {
+      if (error.code === 'ECONNREFUSED' || error.code === 'ENOENT') resolve(undefined);
+      // An owner that is just going away resets; one that is asked by very many at once can not be reached. Look again.
+      else if (error.code === 'ECONNRESET' || error.code === 'EAGAIN') resolve('unclear');
+      else reject(error);
+    });
+  });
+}
+
+function listen(server: Server, path: string): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once('error', reject);
+    server.listen(path, () => {
+      server.off('error', reject);
+      resolve();
+    });
+  });
+}
+
+/** A long path is reached through the open folder, where the system shows open files as paths (Linux). */
+function socketPath(folder: string, directory: number, name: string): string {
+  const path = join(folder, name);
+  return Buffer.byteLength(path) <= SOCKET_PATH_BYTES_MAX ? path : `/proc/self/fd/${directory}/${name}`;
+}

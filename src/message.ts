@@ -1,0 +1,84 @@
+/** The vocabulary between socket and disk: what comes in, what goes out, what refuses. */
+
+import { limits } from './config.ts';
+import type { Event } from './event.ts';
+import type { Json } from './json.ts';
+
+/** What `node:http` hands over before the body: its IncomingMessage, less the socket. */
+export interface Incoming {
+  readonly method?: string | undefined;
+  readonly url?: string | undefined;
+  readonly httpVersion: string;
+  /** Name, value, name, value … as they were sent. */
+  readonly rawHeaders: readonly string[];
+}
+
+export interface Reply {
+  readonly status: number;
+  /** JSON text. */
+  readonly body: string;
+  /** Name, value, name, value …, besides those that every reply has. */
+  readonly headers?: readonly string[];
+  /** The connection can not be trusted to find the next request, so it ends with this reply. */
+  readonly close?: boolean;
+}
+
+/** Everything that a handler may look at. */
+export interface Request {
+  /** The raw path after `endpoint/`: undefined where nothing follows the slash. */
+  readonly keyPath: string | undefined;
+  /** Undefined without a body. */
+  readonly body: ReadonlyMap<string, Json> | undefined;
+  readonly query: ReadonlyMap<string, string>;
+}
+
+/** What a handler decides: the reply, and what has to be on disk before it may leave. */
+export interface Outcome {
+  readonly reply: Reply;
+  readonly event?: Event;
+  /** For the operator: the key in the path won over another one. */
+  readonly hiddenKey?: string;
+  /** Parameters that the endpoint does not know. */
+  readonly unknown?: readonly string[];
+}
+
+/** Pure: no clock, no disk, no network. @throws Refusal */
+export type Handler = (request: Request) => Outcome;
+
+/** The service as the listener sees it: a head goes in; out comes a reply, or who takes the body. */
+export type App = (incoming: Incoming) => Reply | Receive;
+export type Receive = (body: Buffer, respond: (reply: Reply) => void) => void;
+
+export const accepted: Reply = { status: 200, body: '{}' };
+
+/** Thrown where a request breaks a rule; it is the reply. */
+export class Refusal extends Error {
+  readonly reply: Reply;
+
+  constructor(status: number, error: string, more: Pick<Reply, 'headers' | 'close'> = {}) {
+    super(error);
+    this.reply = { status, body: errorBody(error), ...more };
+  }
+}
+
+/** `{"error": …}`, the one shape of every failure. */
+export function errorBody(error: string): string {
+  return JSON.stringify({ error });
+}
+
+/** 503 for a report that could not be recorded now. The client may send it again. */
+export function unavailable(reason: string): Reply {
+  return { status: 503, body: errorBody(reason), headers: ['Retry-After', String(limits.retryAfterSeconds)] };
+}
+
+/** A client's text as it may stand in an error: quoted, on one line, cut at 100 characters. */
+export function shown(text: string): string {
+  let cut = '';
+  let count = 0;
+  for (const character of text) {
+    if (count === limits.shownCharactersMax) return `${JSON.stringify(cut)}…`;
+    cut += character;
+    count += 1;
+  }
+  return JSON.stringify(cut);
+}

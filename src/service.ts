@@ -1,0 +1,166 @@
+/** Wires the rooms together, in the order in which they start and stop. What an embedder calls. */
+
+import { lookup } from 'node:dns/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { createAccess, hostOf } from './access.ts';
+import { createApp } from './app.ts';
+import { type Config, type Limits, limits as standardLimits } from './config.ts';
+import { type Disk, openDisk } from './disk.ts';
+import { Journal } from './journal.ts';
+import { type Listener, type ListenerOptions, listen } from './listener.ts';
+import { InUseError, type Lock, lockFolder } from './lock.ts';
+import type { Notices } from './notice.ts';
+import { DamagedError } from './recovery.ts';
+
+/** What the process ends with, and why. */
+export const exitCodes = {
+  stopped: 0,
+  unexpected: 1,
+  configuration: 2,
+  damaged: 3,
+  inUse: 4,
+  diskFailed: 5,
+} as const;
+
+export type ExitCode = (typeof exitCodes)[keyof typeof exitCodes];
+
+/** Why a start failed, in one line that says what to do. */
+export class StartError extends Error {
+  readonly exitCode: ExitCode;
+
+  constructor(exitCode: ExitCode, message: string) {
+    super(message);
+    this.exitCode = exitCode;
+  }
+}
+
+export interface Service {
+  /** The base address for clients, with the path prefix. */
+  readonly url: string;
+  /** Resolves when the service has ended, by `stop` or because its disk failed. */
+  readonly ended: Promise<ExitCode>;
+  /** Not ready, stop accepting, finish what was read, sync, and leave the folder to others. */
+  stop(): Promise<void>;
+}
+
+/** What a test may replace. */
+export interface Parts {
+  readonly limits?: Limits;
+  readonly openDisk?: (folder: string) => Disk;
+}
+
+/** @throws StartError */
+export async function startService(config: Config, notices: Notices, parts: Parts = {}): Promise<Service> {
+  const disk = (parts.openDisk ?? openDisk)(config.data);
+  const address = await resolveHost(config.host);
+  const lock = await takeFolder(disk);
+  try {
+    return await startLocked(config, notices, { disk, address, lock, limits: parts.limits ?? standardLimits });
+  } catch (error) {
+    await lock.release();
+    throw error;
+  }
+}
+
+interface Held {
+  readonly disk: Disk;
+  readonly address: string;
+  readonly lock: Lock;
+  readonly limits: Limits;
+}
+
+async function startLocked(config: Config, notices: Notices, { disk, address, lock, limits }: Held): Promise<Service> {
+  let stopping: Promise<void> | undefined;
+  let end!: (code: ExitCode) => void;
+  const ended = new Promise<ExitCode>((resolve) => {
+    end = resolve;
+  });
+  const journal = new Journal({ disk, notices, segmentBytes: config.segmentBytes, limits, onFailed });
+  const app = createApp({
+    pathPrefix: config.pathPrefix,
+    checkAccess: createAccess({ address, allowedHosts: config.allowedHost }),
+    record: (event, done) => journal.append(event, done),
+    notReady: () => (stopping !== undefined ? 'the service is stopping' : journal.trouble),
+    notices,
+  });
+  // The listener comes first, so that a start that has much to read is seen to be alive, and not ready.
+  const listener = await listenOn(address, config, { limits, notices, app });
+  try {
+    await journal.open();
+  } catch (error) {
+    await listener.close();
+    throw recoveryFailed(disk, error as Error);
+  }
+
+  return {
+    url: `http://${hostOf(address)}:${listener.port}${config.pathPrefix}`,
+    ended,
+    stop() {
+      stopping ??= stop();
+      return stopping;
+    },
+  };
+
+  async function stop(): Promise<void> {
+    await listener.close();
+    await journal.close();
+    await lock.release();
+    end(exitCodes.stopped);
+  }
+
+  function onFailed(error: Error): void {
+    notices.error('the disk failed and the service ends; its next start finds out what is on the disk', {
+      problem: error.message,
+    });
+    // Everybody who waited has been answered; give the answers a moment to leave.
+    const left = Promise.race([listener.close(), sleep(limits.lastRepliesMs)]);
+    stopping = left.then(() => lock.release()).then(() => end(exitCodes.diskFailed));
+  }
+}
+
+async function resolveHost(host: string): Promise<string> {
+  try {
+    return (await lookup(host)).address;
+  } catch (error) {
+    throw new StartError(
+      exitCodes.configuration,
+      `--host ${host} is not an address of this machine: ${(error as Error).message}`,
+    );
+  }
+}
+
+async function takeFolder(disk: Disk): Promise<Lock> {
+  const { folder } = disk;
+  try {
+    await disk.prepare();
+    return await lockFolder(folder);
+  } catch (error) {
+    if (error instanceof InUseError) throw new StartError(exitCodes.inUse, error.message);
+    throw new StartError(
+      exitCodes.configuration,
+      `the data folder ${folder} can not be used: ${(error as Error).message}; make it writable or choose another with --data`,
+    );
+  }
+}
+
+async function listenOn(
+  address: string,
+  { port, maxConnections }: Config,
+  parts: Pick<ListenerOptions, 'limits' | 'notices' | 'app'>,
+): Promise<Listener> {
+  try {
+    return await listen({ address, port, maxConnections, ...parts });
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException;
+    const problem =
+      code === 'EADDRINUSE'
+        ? `port ${port} on ${address} is busy; stop what listens there or choose another with --port`
+        : `can not listen on ${address} port ${port}: ${message}; choose another with --host and --port`;
+    throw new StartError(exitCodes.configuration, problem);
+  }
+}
+
+function recoveryFailed({ folder }: Disk, error: Error): StartError {
+  if (error instanceof DamagedError) return new StartError(exitCodes.damaged, error.message);
+  return new StartError(exitCodes.diskFailed, `the journal in ${folder} can not be opened: ${error.message}`);
+}

@@ -1,0 +1,120 @@
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import {
+  type Config,
+  didYouMean,
+  flagOf,
+  limits,
+  readConfig,
+  serveOptions,
+  variableOf,
+  version,
+} from '../src/config.ts';
+import { root } from './program.ts';
+
+function config(args: readonly string[], env: Record<string, string> = {}): Config {
+  const read = readConfig(args, env);
+  assert.ok('config' in read, JSON.stringify(read));
+  return read.config;
+}
+
+function problems(args: readonly string[], env: Record<string, string> = {}): readonly string[] {
+  const read = readConfig(args, env);
+  assert.ok('problems' in read, JSON.stringify(read));
+  return read.problems;
+}
+
+test('without flags and environment there are defaults', () => {
+  assert.deepEqual(config([]), {
+    host: '127.0.0.1',
+    port: 3000,
+    data: './assetlog-data',
+    pathPrefix: '',
+    allowedHost: [],
+    segmentBytes: 67_108_864,
+    maxConnections: 256,
+    logLevel: 'info',
+  });
+});
+
+test('flags go over environment, and environment over defaults', () => {
+  const env = {
+    ASSETLOG_PORT: '1',
+    ASSETLOG_HOST: '0.0.0.0',
+    ASSETLOG_DATA: '',
+    ASSETLOG_ALLOWED_HOST: 'A.example,[::1]',
+  };
+  const read = config(['--port', '2', '--port=3', '--path-prefix', '/some/path/', '--log-level=debug'], env);
+  assert.deepEqual(
+    [read.port, read.host, read.data, read.allowedHost, read.pathPrefix, read.logLevel],
+    [3, '0.0.0.0', './assetlog-data', ['a.example', '[::1]'], '/some/path', 'debug'],
+  );
+  assert.deepEqual(config(['--allowed-host', 'a', '--allowed-host', 'b'], env).allowedHost, ['a', 'b']);
+});
+
+test('every option has a flag and a variable named after it', () => {
+  assert.equal(flagOf('segmentBytes'), 'segment-bytes');
+  assert.equal(variableOf('segmentBytes'), 'ASSETLOG_SEGMENT_BYTES');
+  assert.deepEqual(new Set(serveOptions).size, Object.keys(config([])).length);
+});
+
+test('an unknown option is answered with the nearest one, once', () => {
+  assert.deepEqual(problems(['--prot', '4000']), ['unknown option --prot; did you mean --port?']);
+  assert.deepEqual(problems(['--datadir=/x']), ['unknown option --datadir; did you mean --data?']);
+  assert.deepEqual(problems(['--path_prefix', '/x']), ['unknown option --path_prefix; did you mean --path-prefix?']);
+  assert.deepEqual(problems(['-p', '1']), ['unknown option -p']);
+  assert.deepEqual(problems(['here']), ['unexpected argument "here"; options are written --name value']);
+  assert.equal(didYouMean('serv', ['serve', 'healthcheck']), '; did you mean serve?');
+});
+
+test('every bad value is told, with its source and what is wanted', () => {
+  const found = problems(
+    [
+      '--port',
+      '65536',
+      '--data',
+      '',
+      '--host',
+      'a b',
+      '--segment-bytes',
+      '1',
+      '--log-level',
+      'loud',
+      '--allowed-host',
+      'http://x',
+      '--max-connections=0',
+      '--path-prefix',
+      'x',
+    ],
+    { ASSETLOG_PORT: 'never looked at' },
+  );
+  assert.deepEqual(found, [
+    '--data needs a value: --data FOLDER',
+    '--host "a b" is not an IP address or a host name',
+    '--port "65536" is not a whole number from 0 to 65535',
+    '--path-prefix "x" is not a path such as /some/path',
+    '--allowed-host "http://x" is not a host name; give it without scheme and port',
+    '--segment-bytes "1" is not a whole number from 4096 to 1073741824',
+    '--max-connections "0" is not a whole number from 1 to 65536',
+    '--log-level "loud" is not a level; use one of error, warn, info, debug',
+  ]);
+  assert.deepEqual(problems(['--port']), ['--port needs a value: --port PORT']);
+  assert.match(
+    problems([], { ASSETLOG_PORT: 'tcp://10.0.0.1:3000' })[0] ?? '',
+    /^ASSETLOG_PORT .*Kubernetes.*enableServiceLinks/,
+  );
+  for (const port of ['0x10', '1e3', '-1', ' 1', '3000.0']) assert.equal(problems([`--port=${port}`]).length, 1, port);
+});
+
+test('limits are positive whole numbers, and their names end in their unit', () => {
+  for (const [name, value] of Object.entries(limits)) {
+    assert.ok(Number.isSafeInteger(value) && value > 0, name);
+    assert.match(name, /(Ms|Seconds|Bytes|Max)$/, name);
+  }
+});
+
+test('the version is that of the package', () => {
+  assert.equal(version, JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')).version);
+});

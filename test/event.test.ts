@@ -1,0 +1,247 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { crc32 } from 'node:zlib';
+import fc from 'fast-check';
+import {
+  checkLine,
+  type Event,
+  encodeBatch,
+  encodeMembers,
+  isLine,
+  readSeq,
+  segmentFirstSeq,
+  segmentName,
+} from '../src/event.ts';
+
+const NOW = new Date('2026-11-20T15:19:45.266Z');
+const START = { seq: 1, crc: 0 };
+
+const materialization: Event = {
+  type: 'AssetMaterialization',
+  assetKey: ['warehouse', 'orders'],
+  partition: '2026-11-20',
+  description: 'nightly load',
+  dataVersion: 'v1',
+  metadata: '{"rows":10}',
+};
+const check: Event = {
+  type: 'AssetCheckEvaluation',
+  assetKey: ['warehouse', 'orders'],
+  checkName: 'no_nulls',
+  passed: false,
+  severity: 'ERROR',
+  metadata: '{}',
+};
+
+function linesOf(bytes: Buffer): Buffer[] {
+  const lines: Buffer[] = [];
+  for (let start = 0; start < bytes.length; ) {
+    const end = bytes.indexOf(10, start);
+    lines.push(bytes.subarray(start, end));
+    start = end + 1;
+  }
+  return lines;
+}
+
+test('a line has the members of the format, in its order', () => {
+  const { bytes, place } = encodeBatch([encodeMembers(materialization), encodeMembers(check)], { seq: 7, crc: 0 }, NOW);
+  const [first = '', second = '', rest] = bytes.toString().split('\n');
+  assert.match(
+    first,
+    /^\{"seq":7,"id":"[0-9a-f-]{36}","time":"2026-11-20T15:19:45.266Z","type":"AssetMaterialization","asset_key":\["warehouse","orders"\],"partition":"2026-11-20","description":"nightly load","tags":\{"data_version":"v1"\},"metadata":\{"rows":10\},"crc":"[0-9a-f]{8}"\}$/,
+  );
+  assert.match(
+    second,
+    /^\{"seq":8,"id":"[0-9a-f-]{36}","time":"2026-11-20T15:19:45.266Z","type":"AssetCheckEvaluation","asset_key":\["warehouse","orders"\],"check_name":"no_nulls","passed":false,"severity":"ERROR","metadata":\{\},"crc":"[0-9a-f]{8}"\}$/,
+  );
+  assert.equal(rest, '');
+  assert.equal(place.seq, 9);
+});
+
+test('what a report did not give is absent', () => {
+  assert.equal(
+    encodeMembers({ type: 'AssetObservation', assetKey: ['a'] }),
+    '"type":"AssetObservation","asset_key":["a"]',
+  );
+});
+
+test('the crc covers the bytes before it and goes on from the line before', () => {
+  const { bytes, place } = encodeBatch(
+    [encodeMembers(materialization), encodeMembers({ ...check, checkName: 'ä€😀' })],
+    START,
+    NOW,
+  );
+  let crc = 0;
+  for (const line of linesOf(bytes)) {
+    crc = crc32(line.subarray(0, line.length - 18), crc);
+    assert.equal(JSON.parse(line.toString()).crc, crc.toString(16).padStart(8, '0'));
+  }
+  assert.equal(place.crc, crc);
+});
+
+test('a batch can follow a batch, and every line checks', () => {
+  const first = encodeBatch([encodeMembers(check)], START, NOW);
+  const second = encodeBatch([encodeMembers(check), encodeMembers(check)], first.place, NOW);
+  let place = START;
+  for (const line of linesOf(Buffer.concat([first.bytes, second.bytes]))) {
+    const next = checkLine(line, place);
+    assert.ok(typeof next === 'object', String(next));
+    place = next;
+  }
+  assert.deepEqual(place, second.place);
+});
+
+test('a flipped bit anywhere in a line shows', () => {
+  const [line] = linesOf(encodeBatch([encodeMembers(materialization)], START, NOW).bytes);
+  assert.ok(line !== undefined && typeof checkLine(line, START) === 'object');
+  for (let bit = 0; bit < line.length * 8; bit += 1) {
+    const flipped: Buffer = Buffer.from(line);
+    flipped.writeUInt8(line.readUInt8(bit >> 3) ^ (1 << (bit & 7)), bit >> 3);
+    assert.equal(typeof checkLine(flipped, START), 'string', `bit ${bit}`);
+  }
+});
+
+test('a lost, a swapped and a doubled line show', () => {
+  const members = [encodeMembers(materialization), encodeMembers(check), encodeMembers(materialization)];
+  const [a, b, c] = linesOf(encodeBatch(members, START, NOW).bytes) as [Buffer, Buffer, Buffer];
+  const verdict = (lines: readonly Buffer[]) => {
+    let place = START;
+    for (const line of lines) {
+      const next = checkLine(line, place);
+      if (typeof next === 'string') return next;
+      place = next;
+    }
+    return 'good';
+  };
+  assert.equal(verdict([a, b, c]), 'good');
+  for (const wrong of [
+    [b, c],
+    [a, c],
+    [b, a, c],
+    [a, c, b],
+    [a, a, b, c],
+    [a, b, b, c],
+    [a, b, c, c],
+  ]) {
+    assert.match(verdict(wrong), /^its (crc|seq) is/);
+  }
+});
+
+test('a seq that does not continue shows even where the crc fits', () => {
+  const { bytes } = encodeBatch([encodeMembers(check)], { seq: 5, crc: 0 }, NOW);
+  assert.equal(checkLine(bytes.subarray(0, -1), START), 'its seq is 5, expected 1');
+});
+
+test('what does not end in a crc is no line', () => {
+  for (const text of ['', '{}', '{"seq":1}', ',"crc":"00000000"}', '{"seq":1,"crc":"0000000G"}']) {
+    assert.equal(checkLine(Buffer.from(text), START), 'it does not end in a crc member');
+  }
+  assert.equal(isLine(Buffer.from('{"seq":1,"x":1,"crc":"00000000"}')), true);
+  assert.equal(isLine(Buffer.from('{"seq":0,"crc":"00000000"}')), false);
+  assert.equal(isLine(Buffer.from('{"seq":1,"crc":"00000000"')), false);
+  assert.equal(readSeq(Buffer.from('{"seq":12345,')), 12345);
+});
+
+test('ids are version 7 UUIDs of the moment, distinct, and sort as they came', () => {
+  const members = Array.from({ length: 500 }, () => encodeMembers(check));
+  const ids = linesOf(encodeBatch(members, START, NOW).bytes).map((line): string => JSON.parse(line.toString()).id);
+  for (const id of ids) {
+    assert.match(id, /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
+    assert.equal(Number.parseInt(id.replace('-', '').slice(0, 12), 16), NOW.getTime());
+  }
+  assert.equal(new Set(ids).size, ids.length);
+  assert.deepEqual([...ids].sort(), ids);
+  const others = linesOf(encodeBatch(members, START, NOW).bytes).map((line): string => JSON.parse(line.toString()).id);
+  assert.equal(new Set([...ids, ...others]).size, 1000);
+});
+
+test('no line separator of Unicode splits a line, in any member', () => {
+  const separators = 'a\u0085b\u2028c\u2029d\n';
+  const event: Event = {
+    type: 'AssetMaterialization',
+    assetKey: [separators.trim()],
+    partition: separators,
+    description: separators,
+    dataVersion: separators,
+    metadata: JSON.stringify({ [separators]: separators }),
+  };
+  const line = encodeBatch([encodeMembers(event)], START, NOW).bytes.toString();
+  assert.equal(line.search(/[\u0085\u2028\u2029]/), -1);
+  assert.equal(line.indexOf('\n'), line.length - 1);
+  const parsed = JSON.parse(line);
+  assert.equal(parsed.partition, separators);
+  assert.equal(parsed.tags.data_version, separators);
+  assert.deepEqual(parsed.metadata, { [separators]: separators });
+  assert.equal(typeof checkLine(Buffer.from(line.slice(0, -1)), START), 'object');
+});
+
+test('every event parses back to what it was, whatever its text', () => {
+  const text = fc.oneof(fc.string({ unit: 'grapheme' }), fc.string({ unit: 'binary' })).filter((s) => s.isWellFormed());
+  const optional = fc.option(text, { nil: undefined });
+  const metadata = fc.option(
+    fc.dictionary(text, fc.jsonValue()).map((value) => JSON.stringify(value)),
+    { nil: undefined },
+  );
+  const key = fc.array(text, { minLength: 1, maxLength: 4 });
+  const event: fc.Arbitrary<Event> = fc.oneof(
+    fc.record({
+      type: fc.constantFrom('AssetMaterialization' as const, 'AssetObservation' as const),
+      assetKey: key,
+      partition: optional,
+      description: optional,
+      dataVersion: optional,
+      metadata,
+    }),
+    fc.record({
+      type: fc.constant('AssetCheckEvaluation' as const),
+      assetKey: key,
+      partition: optional,
+      checkName: text,
+      passed: fc.boolean(),
+      severity: fc.constantFrom('WARN' as const, 'ERROR' as const),
+      metadata,
+    }),
+  );
+  fc.assert(
+    fc.property(fc.array(event, { minLength: 1, maxLength: 3 }), (events) => {
+      const { bytes } = encodeBatch(events.map(encodeMembers), START, NOW);
+      const lines = linesOf(bytes);
+      assert.equal(lines.length, events.length);
+      for (const [index, sent] of events.entries()) {
+        const { id, crc, ...line } = JSON.parse(lines[index]!.toString());
+        const common = { seq: index + 1, time: NOW.toISOString(), type: sent.type, asset_key: sent.assetKey };
+        const rest =
+          sent.type === 'AssetCheckEvaluation'
+            ? { check_name: sent.checkName, passed: sent.passed, severity: sent.severity }
+            : {
+                description: sent.description,
+                tags: sent.dataVersion === undefined ? undefined : { data_version: sent.dataVersion },
+              };
+        const given = {
+          ...common,
+          partition: sent.partition,
+          ...rest,
+          metadata: sent.metadata && JSON.parse(sent.metadata),
+        };
+        assert.deepEqual(line, JSON.parse(JSON.stringify(given)));
+        assert.ok(id !== undefined && crc !== undefined);
+      }
+    }),
+    { numRuns: 1_000 },
+  );
+});
+
+test('names of segments sort as their numbers do, and other names are foreign', () => {
+  assert.equal(segmentName(1), 'events-00000000000000000001.jsonl');
+  assert.equal(segmentFirstSeq(segmentName(123_456)), 123_456);
+  assert.ok(segmentName(9) < segmentName(10) && segmentName(99) < segmentName(100));
+  for (const name of [
+    'events-1.jsonl',
+    'events-00000000000000000001.jsonl.torn',
+    'x',
+    'events-00000000000000000000.jsonl',
+    'events-99999999999999999999.jsonl',
+  ]) {
+    assert.equal(segmentFirstSeq(name), undefined, name);
+  }
+});

@@ -1,0 +1,344 @@
+import assert from 'node:assert/strict';
+import { appendFileSync, readdirSync, renameSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises';
+import { limits as standardLimits } from '../src/config.ts';
+import { type Disk, openDisk } from '../src/disk.ts';
+import { checkLine, type Event, type Place, segmentFirstSeq, segmentName } from '../src/event.ts';
+import { Journal, type JournalOptions } from '../src/journal.ts';
+import { createNotices } from '../src/notice.ts';
+import { newFolder } from './program.ts';
+import { SimulatedDisk, systemError } from './simulated-disk.ts';
+
+const FIRST = segmentName(1);
+const limits = { ...standardLimits, probeMs: 20 };
+
+function event(name: string): Event {
+  return { type: 'AssetMaterialization', assetKey: ['a'], description: name };
+}
+
+interface Opened {
+  readonly journal: Journal;
+  readonly notices: string[];
+  readonly failures: Error[];
+  /** Resolves with undefined when the event is durable, else with why it was not recorded. */
+  append(name: string): Promise<string | undefined>;
+}
+
+async function open(disk: Disk, options: Partial<JournalOptions> = {}): Promise<Opened> {
+  const notices: string[] = [];
+  const failures: Error[] = [];
+  const journal = new Journal({
+    disk,
+    notices: createNotices('debug', false, (line) => notices.push(line)),
+    segmentBytes: 64 * 1024 * 1024,
+    limits,
+    onFailed: (error) => failures.push(error),
+    ...options,
+  });
+  await journal.open();
+  return {
+    journal,
+    notices,
+    failures,
+    append: (name) => new Promise((resolve) => journal.append(event(name), resolve)),
+  };
+}
+
+async function textOf(disk: Disk, name: string): Promise<string> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of disk.read(name)) chunks.push(chunk);
+  return Buffer.concat(chunks).toString();
+}
+
+/** The descriptions of all events in the folder; checks every line, every crc and every seq on the way. */
+async function recorded(disk: Disk): Promise<string[]> {
+  const names = (await disk.list()).filter((name) => segmentFirstSeq(name) !== undefined).sort();
+  const descriptions: string[] = [];
+  let seq = segmentFirstSeq(names[0] ?? '') ?? 1;
+  for (const name of names) {
+    let place: Place = { seq, crc: 0 };
+    assert.equal(segmentFirstSeq(name), seq);
+    const text = await textOf(disk, name);
+    assert.ok(text === '' || text.endsWith('\n'), `${name} ends in the middle of a line`);
+    for (const line of text.split('\n').slice(0, -1)) {
+      const next = checkLine(Buffer.from(line), place);
+      assert.ok(typeof next === 'object', `${name}: ${next}`);
+      place = next;
+      descriptions.push(JSON.parse(line).description);
+    }
+    seq = place.seq;
+  }
+  return descriptions;
+}
+
+/** A promise and the way to resolve it from outside. */
+function gate(): { opened: Promise<void>; open: () => void } {
+  let open = () => {};
+  const opened = new Promise<void>((resolve) => {
+    open = resolve;
+  });
+  return { opened, open };
+}
+
+const disks: Record<string, (t: TestContext) => Disk> = {
+  'the real disk': (t) => openDisk(newFolder(t)),
+  'the simulated disk': () => new SimulatedDisk(),
+};
+
+for (const [kind, makeDisk] of Object.entries(disks)) {
+  test(`${kind}: what is appended is recorded in order, and a start goes on where the last one stopped`, async (t) => {
+    const disk = makeDisk(t);
+    const first = await open(disk);
+    assert.deepEqual(await Promise.all(['a', 'b', 'c'].map(first.append)), [undefined, undefined, undefined]);
+    assert.equal(await first.append('d'), undefined);
+    await first.journal.close();
+    const second = await open(disk);
+    assert.equal(await second.append('e'), undefined);
+    await second.journal.close();
+    assert.deepEqual(await recorded(disk), ['a', 'b', 'c', 'd', 'e']);
+  });
+
+  test(`${kind}: a full file is followed by the next, and lines go on over files and starts`, async (t) => {
+    const disk = makeDisk(t);
+    const names: string[] = [];
+    for (let start = 0; start < 3; start += 1) {
+      const { journal, append } = await open(disk, { segmentBytes: 500 });
+      for (let count = 0; count < 5; count += 1) {
+        names.push(`${start}.${count}`);
+        assert.equal(await append(`${start}.${count}`), undefined);
+      }
+      await journal.close();
+    }
+    assert.deepEqual(await recorded(disk), names);
+    const files = (await disk.list()).filter((name) => name.endsWith('.jsonl'));
+    assert.ok(files.length >= 4, files.join());
+  });
+
+  test(`${kind}: a closed journal takes nothing`, async (t) => {
+    const { journal, append } = await open(makeDisk(t));
+    await journal.close();
+    assert.equal(await append('late'), 'the service is stopping');
+    await journal.close();
+  });
+}
+
+test('nothing is acknowledged before the sync that covers it has returned', async () => {
+  const disk = new SimulatedDisk();
+  const { append, journal } = await open(disk);
+  const { opened, open: release } = gate();
+  disk.fault = (call) => (call === 'sync' ? opened : undefined);
+  let acknowledged = false;
+  const done = append('a').then(() => {
+    acknowledged = true;
+  });
+  await sleep(20);
+  assert.match(disk.text(FIRST), /"description":"a"/);
+  assert.equal(acknowledged, false);
+  release();
+  await done;
+  assert.equal(acknowledged, true);
+  await journal.close();
+});
+
+test('what arrives during a sync is one batch: one write and one sync for all of it', async () => {
+  const disk = new SimulatedDisk();
+  const { append, journal } = await open(disk);
+  const { opened, open: release } = gate();
+  disk.fault = (call) => (call === 'sync' ? opened : undefined);
+  const first = append('0');
+  await sleep(10);
+  const rest = Array.from({ length: 50 }, (_, index) => append(`${index + 1}`));
+  await sleep(10);
+  assert.equal(disk.count('write'), 1, 'a second operation started before the first had ended');
+  release();
+  await Promise.all([first, ...rest]);
+  assert.equal(disk.count('write'), 2);
+  assert.equal(disk.count('sync'), 2);
+  assert.deepEqual(
+    await recorded(disk),
+    Array.from({ length: 51 }, (_, index) => `${index}`),
+  );
+  await journal.close();
+});
+
+test('a batch has a size, and acknowledgements keep the order of arrival', async () => {
+  const disk = new SimulatedDisk();
+  const { append, journal } = await open(disk, { limits: { ...limits, batchBytesMax: 10_000 } });
+  const order: number[] = [];
+  await Promise.all(Array.from({ length: 20 }, (_, index) => append(`${index}`).then(() => order.push(index))));
+  assert.ok(disk.count('write') >= 4, `${disk.count('write')} writes`);
+  assert.deepEqual(
+    order,
+    [...order].sort((a, b) => a - b),
+  );
+  await append('x'.repeat(20_000));
+  assert.equal((await recorded(disk)).length, 21);
+  await journal.close();
+});
+
+test('more than may wait for the disk is refused at once, and what waits is recorded', async () => {
+  const disk = new SimulatedDisk();
+  const { append, journal } = await open(disk, { limits: { ...limits, queueBytesMax: 10_000 } });
+  const { opened, open: release } = gate();
+  disk.fault = (call) => (call === 'sync' ? opened : undefined);
+  const first = append('first');
+  await sleep(10);
+  const waiting = Array.from({ length: 10 }, (_, index) => append(`${index}`));
+  const refused = await Promise.all(waiting.slice(4));
+  assert.deepEqual(new Set(refused), new Set(['the disk does not keep up: too many reports are waiting for it']));
+  release();
+  assert.deepEqual(await Promise.all([first, ...waiting.slice(0, 4)]), Array(5).fill(undefined));
+  assert.deepEqual(await recorded(disk), ['first', '0', '1', '2', '3']);
+  assert.equal(await append('again'), undefined);
+  await journal.close();
+});
+
+test('a failed write is cut back and refused, and the next one is recorded without a gap', async () => {
+  for (const fault of [systemError('ENOSPC'), { shortBy: 1 }, { shortBy: 100 }]) {
+    const disk = new SimulatedDisk();
+    const { append, journal, notices } = await open(disk);
+    await append('a');
+    disk.fault = (call) => (call === 'write' ? fault : undefined);
+    assert.equal(await append('lost'), 'the disk refuses writes; send the report again later');
+    assert.equal(journal.trouble, 'the disk refuses writes; send the report again later');
+    assert.deepEqual(await recorded(disk), ['a']);
+    disk.fault = () => undefined;
+    assert.equal(await append('b'), undefined);
+    assert.equal(journal.trouble, undefined);
+    assert.deepEqual(await recorded(disk), ['a', 'b']);
+    await journal.close();
+    assert.equal(notices.filter((line) => line.includes('the disk refuses writes')).length, 1);
+    assert.equal(notices.filter((line) => line.includes('the disk takes writes again')).length, 1);
+  }
+});
+
+test('a disk that takes writes again is noticed without a report', async () => {
+  const disk = new SimulatedDisk();
+  const { append, journal } = await open(disk);
+  disk.fault = (call) => (call === 'write' ? systemError('ENOSPC') : undefined);
+  await append('lost');
+  await sleep(100);
+  assert.notEqual(journal.trouble, undefined);
+  disk.fault = () => undefined;
+  for (let waited = 0; journal.trouble !== undefined && waited < 200; waited += 1) await sleep(10);
+  assert.equal(journal.trouble, undefined);
+  assert.equal(disk.text(FIRST), '', 'the attempt left something behind');
+  assert.equal(await append('a'), undefined);
+  assert.deepEqual(await recorded(disk), ['a']);
+  await journal.close();
+});
+
+test('a failed sync is never believed again: everybody is refused and the journal has failed', async () => {
+  const disk = new SimulatedDisk();
+  const { append, journal, failures } = await open(disk);
+  await append('a');
+  let syncs = 0;
+  disk.fault = (call) => {
+    if (call === 'sync') syncs += 1;
+    return call === 'sync' && syncs === 1 ? systemError('EIO') : undefined;
+  };
+  const during = append('b');
+  await turn();
+  const behind = append('c');
+  const reason = 'the disk failed; send the report again when the service is back';
+  assert.deepEqual(await Promise.all([during, behind]), [reason, reason]);
+  assert.equal(await append('d'), reason);
+  assert.equal(syncs, 1, 'the sync was tried again');
+  await turn();
+  assert.deepEqual(
+    failures.map(({ message }) => message),
+    ["EIO: simulated, 'file'"],
+  );
+  assert.equal(journal.trouble, reason);
+  await journal.close();
+  assert.equal(disk.files.has('.stopped-cleanly'), false);
+});
+
+test('a write that can not be cut back is as bad as a failed sync', async () => {
+  const disk = new SimulatedDisk();
+  const { append, failures } = await open(disk);
+  disk.fault = (call) => (call === 'write' || call === 'truncate' ? systemError('EIO') : undefined);
+  assert.match((await append('a')) ?? '', /^the disk failed/);
+  await turn();
+  assert.equal(failures.length, 1);
+});
+
+test('a new file is acknowledged from only after its directory entry is synced', async () => {
+  const disk = new SimulatedDisk();
+  const { append, journal } = await open(disk, { segmentBytes: 100 });
+  await append('a');
+  const before = disk.calls.length;
+  await append('b');
+  assert.deepEqual(disk.calls.slice(before), [
+    `create ${segmentName(2)}`,
+    'syncFolder ',
+    `close ${FIRST}`,
+    `write ${segmentName(2)}`,
+    `sync ${segmentName(2)}`,
+  ]);
+  await journal.close();
+});
+
+test('a new file that can not be made is refused and tried again; an unsynced entry is a failed disk', async () => {
+  const disk = new SimulatedDisk();
+  const { append, failures } = await open(disk, { segmentBytes: 100 });
+  await append('a');
+  disk.fault = (call) => (call === 'create' ? systemError('EMFILE') : undefined);
+  assert.match((await append('lost')) ?? '', /^the disk refuses writes/);
+  disk.fault = () => undefined;
+  assert.equal(await append('b'), undefined);
+  assert.deepEqual(await recorded(disk), ['a', 'b']);
+  disk.fault = (call) => (call === 'syncFolder' ? systemError('EIO') : undefined);
+  assert.match((await append('c')) ?? '', /^the disk failed/);
+  await turn();
+  assert.equal(failures.length, 1);
+});
+
+test('a stop that can not be noted is still a stop', async () => {
+  const disk = new SimulatedDisk();
+  const { append, journal, notices } = await open(disk);
+  await append('a');
+  disk.fault = (call) => (call === 'create' ? systemError('ENOSPC') : undefined);
+  await journal.close();
+  assert.match(notices.at(-1) ?? '', /the stop could not be noted/);
+});
+
+test('a journal that another program removes, replaces, moves or cuts is noticed before the next 200', async (t) => {
+  const attacks: Record<string, (path: string) => void> = {
+    removes: (path) => rmSync(path),
+    replaces: (path) => {
+      writeFileSync(`${path}.new`, '');
+      renameSync(`${path}.new`, path);
+    },
+    moves: (path) => renameSync(path, `${path}.old`),
+    cuts: (path) => truncateSync(path, 0),
+    'appends to': (path) => appendFileSync(path, 'x'.repeat(1000)),
+  };
+  for (const [verb, attack] of Object.entries(attacks)) {
+    const folder = newFolder(t);
+    const { append, failures, journal } = await open(openDisk(folder));
+    assert.equal(await append('a'), undefined);
+    attack(join(folder, FIRST));
+    assert.match((await append('b')) ?? 'acknowledged', /^the disk failed/, verb);
+    await turn();
+    assert.match(
+      failures[0]?.message ?? '',
+      /was removed or replaced by another program|another program changed it/,
+      verb,
+    );
+    await journal.close();
+  }
+});
+
+test('files and folder are for their owner only', async (t) => {
+  const { statSync } = await import('node:fs');
+  const folder = join(newFolder(t), 'a/b');
+  const disk = openDisk(folder);
+  await disk.prepare();
+  const { journal } = await open(disk);
+  await journal.close();
+  assert.equal(statSync(folder).mode & 0o777, 0o700);
+  for (const name of readdirSync(folder)) assert.equal(statSync(join(folder, name)).mode & 0o777, 0o600, name);
+});

@@ -1,0 +1,268 @@
+/** The program as its users meet it: commands, exit codes, signals. */
+
+import assert from 'node:assert/strict';
+import { cpSync, existsSync, readdirSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { launch, newFolder, root, run, startService } from './program.ts';
+import { ask, errorOf, post, Wire } from './wire.ts';
+
+const TARGET = '/report_asset_materialization/';
+
+test('--help teaches each command, --version tells the version', async () => {
+  const [general, serve, healthcheck, topic, version] = await Promise.all([
+    run(['--help']),
+    run(['serve', '--help']),
+    run(['healthcheck', '-h']),
+    run(['help', 'healthcheck']),
+    run(['--version']),
+  ]);
+  for (const { code, stderr } of [general, serve, healthcheck, topic, version])
+    assert.deepEqual([code, stderr], [0, '']);
+  assert.match(general.stdout, /^Usage: assetlog \[command\] \[options\]\n/);
+  for (const word of ['serve', 'healthcheck', 'Exit codes:', 'Limits:', 'curl -X POST'])
+    assert.ok(general.stdout.includes(word), word);
+  for (const flag of [
+    'host',
+    'port',
+    'data',
+    'path-prefix',
+    'allowed-host',
+    'segment-bytes',
+    'max-connections',
+    'log-level',
+  ]) {
+    assert.match(serve.stdout, new RegExp(`  --${flag} `));
+    assert.ok(serve.stdout.includes(`ASSETLOG_${flag.replaceAll('-', '_').toUpperCase()}`));
+  }
+  assert.match(serve.stdout, /\[3000\]/);
+  assert.doesNotMatch(healthcheck.stdout, /--data/);
+  assert.equal(topic.stdout, healthcheck.stdout);
+  assert.match(version.stdout, /^assetlog \d+\.\d+\.\d+\n$/);
+});
+
+test('bad flags and commands end with 2, one line each, and the nearest match', async () => {
+  const table: readonly (readonly [readonly string[], string])[] = [
+    [['--prot', '1'], 'assetlog: unknown option --prot; did you mean --port?\n'],
+    [['serv'], 'assetlog: unknown command "serv"; did you mean serve?\n'],
+    [['toString'], 'assetlog: unknown command "toString"\n'],
+    [
+      ['serve', '--port', 'x', '--data='],
+      'assetlog: --data needs a value: --data FOLDER\nassetlog: --port "x" is not a whole number from 0 to 65535\n',
+    ],
+    [['healthcheck', '--data', 'x'], 'assetlog: unknown option --data\n'],
+  ];
+  for (const [args, expected] of table) {
+    const { code, stderr, stdout } = await run(args);
+    assert.deepEqual([code, stderr, stdout], [2, expected, ''], args.join(' '));
+  }
+});
+
+test('a start that can not be is told in one line, with its exit code, and no stack', async (t) => {
+  const service = await startService(t);
+  const damaged = newFolder(t);
+  writeFileSync(join(damaged, 'events-00000000000000000001.jsonl'), 'x\n{"seq":2,"crc":"00000000"}\n');
+  const table: readonly (readonly [number, readonly string[], RegExp])[] = [
+    [
+      2,
+      ['--port', String(service.port), '--data', newFolder(t)],
+      /^assetlog: port \d+ on 127\.0\.0\.1 is busy; .*--port\n$/,
+    ],
+    [
+      2,
+      ['--port', '0', '--data', '/proc/nowhere/data'],
+      /^assetlog: the data folder \/proc\/nowhere\/data can not be used: .*--data\n$/,
+    ],
+    [2, ['--port', '0', '--data', join(root, 'package.json')], /^assetlog: the data folder .* can not be used: .*\n$/],
+    [3, ['--port', '0', '--data', damaged], /^assetlog: the journal is damaged: .*line 1, byte 0: .*\n$/],
+    [4, ['--port', '0', '--data', service.data], /^assetlog: .* is in use by process \d+; .*\n$/],
+  ];
+  for (const [code, args, expected] of table) {
+    const started = performance.now();
+    const end = await run(args);
+    assert.equal(end.code, code, end.stderr);
+    const problems = end.stderr.split('\n').filter((line) => line.startsWith('assetlog: '));
+    assert.match(`${problems.join('\n')}\n`, expected);
+    assert.doesNotMatch(end.stderr, /\n {4}at /);
+    assert.equal(end.stdout, '');
+    assert.ok(performance.now() - started < 5_000);
+  }
+});
+
+test('a folder without write permission is told in one line', {
+  skip: process.getuid?.() === 0 && 'root may write everywhere',
+}, async (t) => {
+  const folder = newFolder(t);
+  const { chmodSync } = await import('node:fs');
+  chmodSync(folder, 0o500);
+  const end = await run(['--port', '0', '--data', folder]);
+  assert.equal(end.code, 2);
+  assert.match(end.stderr, /^assetlog: the data folder .* can not be used: EACCES/);
+});
+
+test('flags go over environment, and the ready line is the only thing on standard output', async (t) => {
+  const data = newFolder(t);
+  const service = await startService(t, {
+    data,
+    env: { ASSETLOG_PATH_PREFIX: '/from/env', ASSETLOG_PORT: '1', ASSETLOG_LOG_LEVEL: 'error' },
+  });
+  assert.equal(service.url, `http://127.0.0.1:${service.port}/from/env`);
+  assert.equal((await ask(service.port, post(`/from/env${TARGET}a`))).status, 200);
+  const { code, stdout, stderr } = await service.kill('SIGTERM');
+  assert.deepEqual([code, stdout, stderr], [0, `assetlog listening on ${service.url}\n`, '']);
+});
+
+test('a healthcheck tells by its exit code whether reports are taken', async (t) => {
+  const service = await startService(t, { args: ['--path-prefix', '/p'] });
+  const check = (...args: string[]) => run(['healthcheck', '--port', String(service.port), ...args]);
+  const good = await check('--path-prefix', '/p', '--host', '0.0.0.0');
+  assert.deepEqual([good.code, good.stdout, good.stderr], [0, '', '']);
+  const wrongPath = await check();
+  assert.equal(wrongPath.code, 1);
+  assert.match(wrongPath.stderr, /^assetlog: http:\/\/127\.0\.0\.1:\d+\/readyz answers 404: /);
+  await service.kill('SIGTERM');
+  const gone = await check('--path-prefix', '/p');
+  assert.equal(gone.code, 1);
+  assert.match(gone.stderr, /^assetlog: http:\S+ does not answer: .*ECONNREFUSED/);
+  const silent = (await import('node:net')).createServer(() => {}).listen(0, '127.0.0.1');
+  t.after(() => silent.close());
+  await new Promise((resolve) => silent.once('listening', resolve));
+  const { port } = silent.address() as { port: number };
+  const hung = await run(['healthcheck', '--port', String(port)]);
+  assert.match(hung.stderr, /nothing came within 3000 ms\n$/);
+});
+
+test('SIGTERM and SIGINT end with 0 when everything is on the disk, and say so', async (t) => {
+  for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+    const service = await startService(t);
+    const wires = await Promise.all(Array.from({ length: 20 }, () => Wire.open(service.port)));
+    await sleep(50);
+    for (const wire of wires) wire.send(post(`${TARGET}a`));
+    await sleep(5);
+    const ended = service.kill(signal);
+    let acknowledged = 0;
+    for (const wire of wires) if ((await wire.reply())?.status === 200) acknowledged += 1;
+    const { code, stderr } = await ended;
+    assert.equal(code, 0, stderr);
+    assert.match(stderr, new RegExp(`"message":"stopping","signal":"${signal}"`));
+    assert.equal(service.events().length, acknowledged);
+    assert.deepEqual(readdirSync(service.data).sort(), ['.stopped-cleanly', 'events-00000000000000000001.jsonl']);
+  }
+});
+
+test('a second signal ends at once', async (t) => {
+  const service = await startService(t);
+  const wire = await Wire.open(service.port);
+  wire.send(post(TARGET, '{"asset_key":"a"}').slice(0, -5));
+  await sleep(100);
+  void service.kill('SIGTERM');
+  await sleep(300);
+  const started = performance.now();
+  const { code } = await service.kill('SIGTERM');
+  assert.equal(code, 1);
+  assert.ok(performance.now() - started < 2_000);
+});
+
+test('after SIGKILL under load the next start has every acknowledged event once, and goes on at once', async (t) => {
+  const data = newFolder(t);
+  const acknowledged: string[] = [];
+  for (let round = 0; round < 3; round += 1) {
+    const service = await startService(t, { data, args: ['--segment-bytes', '20000'] });
+    let running = true;
+    const clients = Array.from({ length: 8 }, async (_, client) => {
+      const wire = await Wire.open(service.port);
+      for (let count = 0; running; count += 1) {
+        const name = `${round}.${client}.${count}`;
+        wire.send(post(`${TARGET}${name}`));
+        const reply = await wire.reply();
+        if (reply?.status !== 200) break;
+        acknowledged.push(name);
+      }
+    });
+    await sleep(300 + 100 * round);
+    const end = service.kill('SIGKILL');
+    running = false;
+    await Promise.all(clients);
+    await end;
+  }
+  const last = await startService(t, { data });
+  const events = last.events();
+  const counts = new Map<string, number>();
+  for (const [index, event] of events.entries()) {
+    assert.equal(event['seq'], index + 1);
+    const [name = ''] = event['asset_key'] as string[];
+    counts.set(name, (counts.get(name) ?? 0) + 1);
+  }
+  assert.ok(acknowledged.length > 50, `${acknowledged.length} acknowledged`);
+  for (const name of acknowledged) assert.equal(counts.get(name), 1, name);
+});
+
+test('a torn end is cut, kept and told by the next start', async (t) => {
+  const data = newFolder(t);
+  const file = join(data, 'events-00000000000000000001.jsonl');
+  const first = await startService(t, { data });
+  for (const name of ['a', 'b']) await ask(first.port, post(`${TARGET}${name}`));
+  await first.kill('SIGKILL');
+  truncateSync(file, statSync(file).size - 10);
+  const second = await startService(t, { data });
+  assert.match(second.stderr(), /"a torn end was cut off the journal; it was never acknowledged"/);
+  assert.ok(existsSync(`${file}.torn`));
+  await ask(second.port, post(`${TARGET}c`));
+  assert.deepEqual(
+    second.events().map((event) => [event['seq'], event['asset_key']]),
+    [
+      [1, ['a']],
+      [2, ['c']],
+    ],
+  );
+});
+
+test('a journal that is removed under the service gets 503 and ends it with 5', async (t) => {
+  const service = await startService(t);
+  assert.equal((await ask(service.port, post(`${TARGET}a`))).status, 200);
+  rmSync(join(service.data, 'events-00000000000000000001.jsonl'));
+  const reply = await ask(service.port, post(`${TARGET}b`));
+  assert.equal(reply.status, 503);
+  assert.match(errorOf(reply), /^the disk failed/);
+  const { code, stderr } = await service.kill('SIGCONT');
+  assert.equal(code, 5);
+  assert.match(stderr, /was removed or replaced by another program/);
+});
+
+test('whoever reads the output may go away', async (t) => {
+  const { child, finished } = launch(['--port', '0', '--data', newFolder(t), '--log-level', 'debug']);
+  t.after(() => child.kill('SIGKILL'));
+  const port = await new Promise<number>((resolve) => {
+    child.stdout?.once('data', (text: string) => resolve(Number(new URL(/http\S+/.exec(text)?.[0] ?? '').port)));
+  });
+  child.stdout?.destroy();
+  child.stderr?.destroy();
+  for (let count = 0; count < 3; count += 1) assert.equal((await ask(port, post(`${TARGET}a`))).status, 200);
+  child.kill('SIGTERM');
+  const [code] = await new Promise<[number]>((resolve) =>
+    child.once('exit', (...end) => resolve(end as unknown as [number])),
+  );
+  assert.equal(code, 0);
+  void finished;
+});
+
+const built = join(root, 'dist/server.js');
+
+test('the built file runs alone, whatever kind of package is around it', {
+  skip: !existsSync(built) && 'npm run build makes it',
+}, async (t) => {
+  const { execFileSync } = await import('node:child_process');
+  for (const type of [undefined, 'commonjs', 'module']) {
+    const folder = newFolder(t);
+    cpSync(built, join(folder, 'server.js'));
+    if (type !== undefined) writeFileSync(join(folder, 'package.json'), JSON.stringify({ type }));
+    const out = execFileSync(process.execPath, [join(folder, 'server.js'), '--version'], {
+      encoding: 'utf8',
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    assert.match(out, /^assetlog \d/);
+  }
+  const bin = execFileSync(process.execPath, [join(root, 'bin/assetlog.js'), '--version'], { encoding: 'utf8' });
+  assert.match(bin, /^assetlog \d/);
+});

@@ -1,0 +1,136 @@
+/** Runs the program as its users do: as a process. The tests that use it are repeated on the built file. */
+
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { TestContext } from 'node:test';
+import { fileURLToPath } from 'node:url';
+
+export const root = fileURLToPath(new URL('..', import.meta.url));
+
+/** `dist/server.js` where the built file is tested, else the source. */
+const built = process.env['ASSETLOG_TEST_BUILT'];
+const program =
+  built === undefined ? ['--import', import.meta.resolve('tsx'), join(root, 'src/server.ts')] : [join(root, built)];
+
+const READY_MS = 20_000;
+const STOP_MS = 3_000;
+
+export interface Finished {
+  readonly code: number | null;
+  readonly signal: NodeJS.Signals | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+export interface RunOptions {
+  readonly env?: Record<string, string>;
+  readonly cwd?: string;
+  readonly nodeOptions?: readonly string[];
+}
+
+/** Starts the program without waiting for anything. */
+export function launch(
+  args: readonly string[],
+  options: RunOptions = {},
+): { child: ChildProcess; finished: Promise<Finished> } {
+  const child = spawn(process.execPath, [...(options.nodeOptions ?? []), ...program, ...args], {
+    cwd: options.cwd ?? root,
+    env: { ...process.env, ...options.env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  let stdout = '';
+  let stderr = '';
+  child.stdout?.setEncoding('utf8').on('data', (text) => {
+    stdout += text;
+  });
+  child.stderr?.setEncoding('utf8').on('data', (text) => {
+    stderr += text;
+  });
+  const finished = once(child, 'close').then(([code, signal]) => ({ code, signal, stdout, stderr }));
+  return { child, finished };
+}
+
+/** Runs the program to its end. */
+export function run(args: readonly string[], options: RunOptions = {}): Promise<Finished> {
+  return launch(args, options).finished;
+}
+
+export interface Running {
+  readonly url: string;
+  readonly port: number;
+  readonly pid: number;
+  readonly data: string;
+  /** What it has logged so far. */
+  stderr(): string;
+  /** The journal's events, parsed. */
+  events(): Record<string, unknown>[];
+  kill(signal?: NodeJS.Signals): Promise<Finished>;
+}
+
+/** Starts a service on a free port and a folder of its own; both end with the test. */
+export async function startService(
+  t: TestContext,
+  { args = [], data = newFolder(t), ...options }: { args?: readonly string[]; data?: string } & RunOptions = {},
+): Promise<Running> {
+  const { child, finished } = launch(['serve', '--port', '0', '--data', data, ...args], options);
+  let stderr = '';
+  child.stderr?.on('data', (text) => {
+    stderr += text;
+  });
+  const kill = async (signal: NodeJS.Signals = 'SIGTERM') => {
+    child.kill(signal);
+    return finished;
+  };
+  t.after(async () => {
+    const tooLong = setTimeout(() => child.kill('SIGKILL'), STOP_MS);
+    await kill('SIGTERM'); // not SIGKILL: only a process that ends by itself tells which lines it ran
+    clearTimeout(tooLong);
+  });
+  const url = await new Promise<string>((resolve, reject) => {
+    const tooLate = setTimeout(() => reject(new Error(`not ready: ${stderr}`)), READY_MS);
+    let stdout = '';
+    child.stdout?.on('data', (text) => {
+      stdout += text;
+      const ready = /^assetlog listening on (\S+)\n/.exec(stdout);
+      if (ready?.[1] === undefined) return;
+      clearTimeout(tooLate);
+      resolve(ready[1]);
+    });
+    void finished.then((end) => reject(new Error(`ended with ${end.code}: ${end.stderr}`)));
+  });
+  return {
+    url,
+    port: Number(new URL(url).port),
+    pid: child.pid ?? 0,
+    data,
+    stderr: () => stderr,
+    events: () => eventsIn(data),
+    kill,
+  };
+}
+
+/** The events of all journal files of a folder, in order. */
+export function eventsIn(data: string): Record<string, unknown>[] {
+  return journalText(data)
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line) => JSON.parse(line));
+}
+
+/** The bytes of all journal files of a folder, in order. */
+export function journalText(data: string): string {
+  return readdirSync(data)
+    .filter((name) => /^events-\d{20}\.jsonl$/.test(name))
+    .sort()
+    .map((name) => readFileSync(join(data, name), 'utf8'))
+    .join('');
+}
+
+export function newFolder(t: TestContext): string {
+  const folder = mkdtempSync(join(tmpdir(), 'assetlog-'));
+  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  return folder;
+}

@@ -1,0 +1,64 @@
+/** The README's shell examples, run in their order by one shell against one service; `# → ` is what they print. */
+
+import assert from 'node:assert/strict';
+import { execFile, execFileSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { promisify } from 'node:util';
+import { flagOf, limits, options, serveOptions, variableOf } from '../src/config.ts';
+import { newFolder, root, startService } from './program.ts';
+
+const readme = readFileSync(join(root, 'README.md'), 'utf8');
+const examples = [...readme.matchAll(/^```sh\n(.*?)^```$/gms)].map(([, block = '']) => block);
+
+function missing(): string | false {
+  for (const tool of ['bash', 'curl', 'jq', 'grep']) {
+    try {
+      execFileSync(tool, ['--version'], { stdio: 'ignore' });
+    } catch {
+      return `${tool} is not installed`;
+    }
+  }
+  return false;
+}
+
+test('the examples print what they say', { skip: missing() }, async (t) => {
+  assert.ok(examples.length >= 6, `${examples.length} examples`);
+  const folder = newFolder(t);
+  const service = await startService(t, { data: join(folder, 'assetlog-data') });
+  for (const example of examples) {
+    const expected = [...example.matchAll(/^# → (.*)$/gm)].map(([, line]) => line);
+    const script = example.replaceAll('127.0.0.1:3000', `127.0.0.1:${service.port}`);
+    // Replies end without a newline, so an echo behind each curl puts them on lines of their own.
+    const { stdout } = await promisify(execFile)('bash', ['-euc', `curl() { command curl "$@"; echo; }\n${script}`], {
+      cwd: folder,
+    });
+    assert.deepEqual(stdout.trimEnd().split('\n'), expected, example);
+  }
+});
+
+test('the options, limits and files that it names are those of the source', () => {
+  for (const name of serveOptions) {
+    const row = readme.split('\n').find((line) => line.startsWith(`| \`--${flagOf(name)}\``)) ?? '';
+    assert.ok(row.includes(`\`${variableOf(name)}\``), name);
+    const { initial } = options[name];
+    if (!Array.isArray(initial) && initial !== '') assert.ok(row.includes(`\`${initial}\``), `${name}: ${initial}`);
+  }
+  const { headBytesMax, headersMax, headersMs, requestMs, bodyBytesMax, discardBytesMax, discardMs } = limits;
+  const words = [
+    `${headBytesMax / 1024} KiB`,
+    `${headersMax} headers`,
+    `${headersMs / 1000} s`,
+    `${requestMs / 1000} s`,
+  ];
+  words.push(
+    `a body over ${bodyBytesMax / 1024 / 1024} MiB`,
+    `${discardBytesMax / 1024 / 1024} MiB or ${discardMs / 1000} s`,
+  );
+  for (const word of words) assert.ok(readme.includes(word), word);
+  const sources = execFileSync('ls', [join(root, 'src')], { encoding: 'utf8' })
+    .trim()
+    .split('\n');
+  for (const name of sources) assert.ok(readme.includes(`| \`${name}\` |`), name);
+});

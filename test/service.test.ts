@@ -1,0 +1,278 @@
+/** The service in this process, with short limits and a disk that fails when it is told to. */
+
+import assert from 'node:assert/strict';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { options, readConfig, limits as standardLimits } from '../src/config.ts';
+import { segmentName } from '../src/event.ts';
+import { createNotices } from '../src/notice.ts';
+import { exitCodes, type Parts, type Service, StartError, startService } from '../src/service.ts';
+import { newFolder } from './program.ts';
+import { SimulatedDisk, systemError } from './simulated-disk.ts';
+import { ask, errorOf, post, Wire } from './wire.ts';
+
+const TARGET = '/report_asset_materialization/';
+const READY = 'GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n';
+const LIVE = 'GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n';
+
+interface Started {
+  readonly service: Service;
+  readonly port: number;
+  readonly notices: string[];
+}
+
+async function start(
+  t: TestContext,
+  parts: Parts = {},
+  args: readonly string[] = [],
+  data = newFolder(t),
+): Promise<Started> {
+  const read = readConfig(['--port', '0', '--data', data, '--log-level', 'debug', ...args], {});
+  assert.ok('config' in read);
+  const notices: string[] = [];
+  const service = await startService(
+    read.config,
+    createNotices('debug', false, (line) => notices.push(line)),
+    parts,
+  );
+  t.after(() => service.stop());
+  return { service, port: Number(new URL(service.url).port), notices };
+}
+
+async function simulated(t: TestContext, limits = standardLimits): Promise<Started & { disk: SimulatedDisk }> {
+  const disk = new SimulatedDisk(newFolder(t));
+  return { disk, ...(await start(t, { openDisk: () => disk, limits })) };
+}
+
+test('while the disk refuses writes reports get 503 with Retry-After and the service is alive and not ready', async (t) => {
+  const { disk, port } = await simulated(t);
+  assert.equal((await ask(port, READY)).status, 200);
+  disk.fault = (call) => (call === 'write' ? systemError('ENOSPC') : undefined);
+  const refused = await ask(port, post(`${TARGET}a`));
+  assert.equal(refused.status, 503);
+  assert.equal(refused.headers.get('retry-after'), '1');
+  assert.equal(errorOf(refused), 'the disk refuses writes; send the report again later');
+  const ready = await ask(port, READY);
+  assert.equal(ready.status, 503);
+  assert.equal(ready.headers.get('retry-after'), '1');
+  assert.match(errorOf(ready), /^the disk refuses writes/);
+  assert.equal((await ask(port, LIVE)).status, 200);
+  disk.fault = () => undefined;
+  assert.equal((await ask(port, post(`${TARGET}a`))).status, 200);
+  assert.equal((await ask(port, READY)).status, 200);
+  assert.equal(disk.text(segmentName(1)).split('\n').length, 2);
+});
+
+test('a failed sync answers everybody 503 and ends the service with 5', async (t) => {
+  const { disk, port, service, notices } = await simulated(t);
+  disk.fault = (call) => (call === 'sync' ? systemError('EIO') : undefined);
+  const wires = await Promise.all(Array.from({ length: 10 }, () => Wire.open(port)));
+  await sleep(50); // connected is not yet accepted
+  for (const wire of wires) wire.send(post(`${TARGET}a`));
+  for (const wire of wires) assert.equal((await wire.reply())?.status, 503);
+  assert.equal(await service.ended, exitCodes.diskFailed);
+  assert.match(notices.join(''), /the disk failed and the service ends.*EIO/);
+  await assert.rejects(ask(port, LIVE));
+});
+
+test('while the journal is being read the service is alive, not ready, and refuses reports', async (t) => {
+  const folder = newFolder(t);
+  const disk = new SimulatedDisk(folder);
+  disk.files.set(segmentName(1), { bytes: Buffer.alloc(0) });
+  let release = () => {};
+  const reading = new Promise<void>((resolve) => {
+    release = resolve;
+  });
+  disk.fault = (call) => (call === 'list' ? reading : undefined);
+  const listening = createServer().listen(0, '127.0.0.1');
+  await new Promise((resolve) => listening.once('listening', resolve));
+  const { port } = listening.address() as { port: number };
+  await new Promise((resolve) => listening.close(resolve));
+  const starting = start(t, { openDisk: () => disk }, ['--port', String(port)], folder);
+  await sleep(300);
+  assert.equal((await ask(port, LIVE)).status, 200);
+  assert.equal(errorOf(await ask(port, READY)), 'the journal is being opened');
+  assert.equal((await ask(port, post(`${TARGET}a`))).status, 503);
+  release();
+  await starting;
+  assert.equal((await ask(port, post(`${TARGET}a`))).status, 200);
+});
+
+test('a start that fails says why, with the exit code of its reason, and leaves folder and port to others', async (t) => {
+  const failure = (args: readonly string[], data?: string, parts?: Parts) =>
+    start(t, parts, args, data).then(
+      () => assert.fail('it started'),
+      (error) => {
+        assert.ok(error instanceof StartError, String(error));
+        assert.doesNotMatch(error.message, /\n/);
+        return `${error.exitCode} ${error.message}`;
+      },
+    );
+  const { service, port } = await start(t);
+  assert.match(
+    await failure(['--port', String(port)]),
+    /^2 port \d+ on 127\.0\.0\.1 is busy; stop what listens there or choose another with --port$/,
+  );
+  assert.match(
+    await failure(['--host', '192.0.2.1']),
+    /^2 can not listen on 192\.0\.2\.1 port 0: .*EADDRNOTAVAIL.*; choose another with --host and --port$/,
+  );
+  assert.match(
+    await failure(['--host', 'name.invalid']),
+    /^2 --host name\.invalid is not an address of this machine: /,
+  );
+  assert.match(
+    await failure([], '/dev/null/data'),
+    /^2 the data folder \/dev\/null\/data can not be used: .*; make it writable or choose another with --data$/,
+  );
+
+  const taken = newFolder(t);
+  const first = await start(t, {}, [], taken);
+  assert.match(await failure([], taken), /^4 .* is in use by process \d+; stop it, or use another --data$/);
+  await first.service.stop();
+
+  const damaged = newFolder(t);
+  writeFileSync(join(damaged, segmentName(1)), 'garbage\n{"seq":2,"crc":"00000000"}\n');
+  assert.match(
+    await failure([], damaged),
+    /^3 the journal is damaged: .*events-0+1\.jsonl, line 1, byte 0: it does not end in a crc member/,
+  );
+  writeFileSync(join(damaged, segmentName(1)), '');
+  await (await start(t, {}, [], damaged)).service.stop();
+
+  const broken = newFolder(t);
+  mkdirSync(join(broken, segmentName(1)));
+  assert.match(await failure([], broken), /^5 the journal in .* can not be opened: EISDIR/);
+  await service.stop();
+});
+
+test('slow requests are told 408, in their turn, and the connection ends', async (t) => {
+  const limits = { ...standardLimits, headersMs: 300, requestMs: 600, deadlineCheckMs: 50, discardMs: 200 };
+  const { port } = await start(t, { limits });
+  const slow: readonly (readonly [string, RegExp])[] = [
+    ['', /the request took too long/],
+    ['POST / HTTP/1.1\r\nHost: loc', /the request took too long/],
+    [post(TARGET, '{"asset_key":"a"}').slice(0, -3), /the body took too long/],
+  ];
+  for (const [bytes, error] of slow) {
+    const wire = await Wire.open(port);
+    wire.send(`${post(`${TARGET}before`)}${bytes}`.slice(bytes === '' ? 10_000 : 0));
+    if (bytes !== '') assert.equal((await wire.reply())?.status, 200);
+    const reply = await wire.reply();
+    assert.equal(reply?.status, 408, bytes);
+    assert.equal(reply?.headers.get('connection'), 'close');
+    assert.match(errorOf(reply), error);
+    assert.equal(await wire.ends(2_000), true);
+  }
+  assert.equal((await ask(port, LIVE)).status, 200);
+});
+
+test('an idle connection is closed after its time, and an endless refused upload is cut off', async (t) => {
+  const limits = { ...standardLimits, idleMs: 200, discardMs: 300, discardBytesMax: 1_000_000, deadlineCheckMs: 50 };
+  const { port } = await start(t, { limits });
+  const idle = await Wire.open(port);
+  idle.send(LIVE);
+  assert.equal((await idle.reply())?.status, 200);
+  assert.equal(await idle.ends(3_000), true);
+
+  for (const pauseMs of [1, 400]) {
+    const upload = await Wire.open(port);
+    upload.send(`POST /nowhere HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000000\r\n\r\n`);
+    assert.equal((await upload.reply())?.status, 404);
+    for (let sent = 0; sent < 100 && !upload.ended; sent += 1) {
+      upload.send(Buffer.alloc(100_000));
+      await sleep(pauseMs);
+    }
+    assert.equal(upload.ended, true, 'it was read on and on');
+    upload.close();
+  }
+});
+
+test('a stop answers what was read and what is still being received, and accepts nobody', async (t) => {
+  const { disk, port, service } = await simulated(t);
+  let release = () => {};
+  const syncing = new Promise<void>((resolve) => {
+    release = resolve;
+  });
+  disk.fault = (call) => (call === 'sync' ? syncing : undefined);
+  const [read, receiving, silent] = await Promise.all([Wire.open(port), Wire.open(port), Wire.open(port)]);
+  read.send(post(`${TARGET}read`));
+  const late = post(TARGET, '{"asset_key":"received"}');
+  receiving.send(late.slice(0, -5));
+  await sleep(50);
+  const stopped = service.stop();
+  await sleep(20);
+  await assert.rejects(ask(port, LIVE), 'somebody was accepted');
+  assert.equal(await silent.ends(1_000), true);
+  receiving.send(late.slice(-5));
+  await sleep(50);
+  release();
+  for (const wire of [read, receiving]) {
+    const reply = await wire.reply();
+    assert.equal(reply?.status, 200);
+    assert.equal(reply?.headers.get('connection'), 'close');
+  }
+  await stopped;
+  assert.equal(await service.ended, exitCodes.stopped);
+  assert.equal(disk.text(segmentName(1)).split('\n').length, 3);
+  assert.ok(disk.files.has('.stopped-cleanly'));
+});
+
+test('a stop does not wait for ever for a request that is never finished', async (t) => {
+  const { port, service, notices } = await start(t, { limits: { ...standardLimits, drainMs: 200 } });
+  const wire = await Wire.open(port);
+  wire.send(post(TARGET, '{"asset_key":"a"}').slice(0, -5));
+  await sleep(50);
+  await service.stop();
+  assert.equal(await service.ended, exitCodes.stopped);
+  assert.match(notices.join(''), /requests that were still being received are cut off/);
+});
+
+test('the log has a line a request at debug, and never a query, a body or a forged line', async (t) => {
+  const { port, notices } = await start(t);
+  const secret = 'sEcReT';
+  await ask(port, post(`${TARGET}a%0Ab?metadata={"k":"${secret}"}`, `{"uri":1,"metadata":{"k":"${secret}"}}`));
+  await ask(
+    port,
+    post(`${TARGET}a?x=1`, `{"uri":1,"asset_key":"other","metadata":{"k":"${secret}"}}`, [
+      `Service-Cloud-Api-Token: ${secret}`,
+    ]),
+  );
+  await ask(port, post(`${TARGET}a`, `{"metadata":["${secret}"]}`));
+  await ask(port, 'GET /livez HTTP/1.1\r\nHost: evil.example\r\n\r\n');
+  await ask(port, 'GET /livez HTTP/1.1\r\nHost: evil.example\r\n\r\n');
+  const log = notices.join('');
+  assert.doesNotMatch(log, new RegExp(secret));
+  assert.equal(log.match(/"message":"request"/g)?.length, 5);
+  assert.match(
+    log,
+    /"message":"request","method":"POST","path":"\/report_asset_materialization\/a","status":200,"ms":[\d.]+/,
+  );
+  assert.match(
+    log,
+    /"message":"the asset key in the path won over another one in the same request","path":"[^"]+","recorded":\["a"\],"ignored":"other"/,
+  );
+  assert.equal(log.match(/"message":"an unknown parameter is ignored","name":"uri"/g)?.length, 1);
+  assert.equal(log.match(/Host \\"evil\.example\\" is not this service/g)?.length, 1);
+});
+
+test('a defect of ours is a 503 for the client and a full account for the operator, never a 500', async () => {
+  const { createApp } = await import('../src/app.ts');
+  const notices: string[] = [];
+  const app = createApp({
+    pathPrefix: options.pathPrefix.initial,
+    checkAccess: () => {
+      throw new TypeError('defect');
+    },
+    record: () => {},
+    notReady: () => undefined,
+    notices: createNotices('info', false, (line) => notices.push(line)),
+  });
+  const reply = app({ method: 'POST', url: TARGET, httpVersion: '1.1', rawHeaders: ['Host', 'localhost'] });
+  assert.ok(typeof reply === 'object');
+  assert.equal(reply.status, 503);
+  assert.match(notices[0] ?? '', /TypeError: defect/);
+});

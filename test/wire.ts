@@ -1,0 +1,113 @@
+/** One TCP connection, byte by byte: what a client library would never send, and replies as they come. */
+
+import { connect, type Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+
+export interface WireReply {
+  readonly status: number;
+  readonly headers: ReadonlyMap<string, string>;
+  readonly body: string;
+}
+
+const REPLY_MS = 15_000;
+
+export class Wire {
+  readonly socket: Socket;
+  #text = '';
+  #ended = false;
+
+  private constructor(socket: Socket) {
+    this.socket = socket;
+    socket.setEncoding('latin1');
+    socket.on('data', (text) => {
+      this.#text += text;
+    });
+    for (const event of ['end', 'close', 'error']) {
+      socket.on(event, () => {
+        this.#ended = true;
+      });
+    }
+  }
+
+  static async open(port: number, host = '127.0.0.1'): Promise<Wire> {
+    const socket = connect({ port, host, noDelay: true, allowHalfOpen: true });
+    await new Promise((resolve, reject) => socket.once('connect', resolve).once('error', reject));
+    return new Wire(socket);
+  }
+
+  /** Text is sent as latin1: a character is a byte. */
+  send(bytes: string | Buffer): void {
+    this.socket.write(typeof bytes === 'string' ? Buffer.from(bytes, 'latin1') : bytes);
+  }
+
+  /** The next reply, or undefined where the connection ends without one. */
+  async reply(): Promise<WireReply | undefined> {
+    for (const late = performance.now() + REPLY_MS; performance.now() < late; await sleep(2)) {
+      const found = takeReply(this.#text);
+      if (found !== undefined) {
+        this.#text = found.rest;
+        return found.reply;
+      }
+      if (this.#ended) return undefined;
+    }
+    throw new Error(`no reply within ${REPLY_MS} ms; so far ${JSON.stringify(this.#text.slice(0, 300))}`);
+  }
+
+  /** Whether the service ends the connection in time, having sent nothing more. */
+  async ends(withinMs = 7_000): Promise<boolean> {
+    for (const late = performance.now() + withinMs; performance.now() < late && !this.#ended; ) await sleep(5);
+    return this.#ended && this.#text === '';
+  }
+
+  get ended(): boolean {
+    return this.#ended;
+  }
+
+  close(): void {
+    this.socket.destroy();
+  }
+}
+
+/** Sends bytes on a connection of their own and gives the one reply. */
+export async function ask(port: number, bytes: string | Buffer): Promise<WireReply> {
+  const wire = await Wire.open(port);
+  try {
+    wire.send(bytes);
+    const reply = await wire.reply();
+    if (reply === undefined) throw new Error('the connection ended without a reply');
+    return reply;
+  } finally {
+    wire.close();
+  }
+}
+
+/** A POST as a well-behaved client sends it. */
+export function post(target: string, body?: string, headers: readonly string[] = []): string {
+  const lines = [`POST ${target} HTTP/1.1`, 'Host: localhost', ...headers];
+  if (body === undefined) return `${lines.join('\r\n')}\r\nContent-Length: 0\r\n\r\n`;
+  const bytes = Buffer.from(body).toString('latin1');
+  return `${lines.join('\r\n')}\r\nContent-Type: application/json\r\nContent-Length: ${bytes.length}\r\n\r\n${bytes}`;
+}
+
+/** The text of the error, or the whole body where there is none. */
+export function errorOf(reply: { readonly body: string } | undefined): string {
+  if (reply === undefined) return 'no reply';
+  const parsed: { error?: string } = JSON.parse(reply.body);
+  return parsed.error ?? reply.body;
+}
+
+function takeReply(text: string): { reply: WireReply; rest: string } | undefined {
+  const headEnd = text.indexOf('\r\n\r\n');
+  if (headEnd === -1) return undefined;
+  const [statusLine = '', ...lines] = text.slice(0, headEnd).split('\r\n');
+  const headers = new Map(
+    lines.map(
+      (line) => [line.slice(0, line.indexOf(':')).toLowerCase(), line.slice(line.indexOf(':') + 1).trim()] as const,
+    ),
+  );
+  const status = Number(statusLine.split(' ')[1]);
+  const bodyEnd = headEnd + 4 + Number(headers.get('content-length') ?? 0);
+  if (text.length < bodyEnd) return undefined;
+  const body = Buffer.from(text.slice(headEnd + 4, bodyEnd), 'latin1').toString();
+  return { reply: { status, headers, body }, rest: text.slice(bodyEnd) };
+}
