@@ -175,10 +175,11 @@ function uuids(now: Date): () => string {
   const milliseconds = now.getTime().toString(16).padStart(12, '0');
   // A version 4 UUID has its random and variant bits where version 7 wants them.
   const random = randomUUID();
-  const prefix = `${milliseconds.slice(0, 8)}-${milliseconds.slice(8)}-7${random.slice(15, 24)}`;
-  let node = Math.floor(Number.parseInt(random.slice(24), 16) / 2); // room to count without reaching the next group
+  const prefix = `${milliseconds.slice(0, 8)}-${milliseconds.slice(8)}-7${random.slice(15, 29)}`;
+  // The last 28 bits count, from a start in their lower half: they never reach the digit before them.
+  let count = Number.parseInt(random.slice(29), 16) >>> 1;
   return () => {
-    node += 1;
-    return prefix + node.toString(16).padStart(12, '0');
+    count += 1;
+    return prefix + count.toString(16).padStart(7, '0');
   };
 }

@@ -127,25 +127,33 @@ function sameKey(parts: readonly string[], other: string): boolean {
 /** What holds for every key, wherever it came from. */
 function checkKey(parts: string[], sent: string, where: string): string[] {
   if (parts.length === 0) throw new Refusal(400, `asset_key ${where} is an empty array; give at least one part`);
-  let bytes = parts.length - 1;
+  let characters = parts.length - 1;
   for (const part of parts) {
-    if (part === '')
+    if (part === '') {
       throw new Refusal(400, `asset_key ${where} has an empty part: ${shown(sent)}; every part needs a name`);
+    }
     if (CONTROL.test(part)) {
       throw new Refusal(400, `asset_key ${where} has a control character: ${shown(sent)}; remove it`);
     }
     if (!part.isWellFormed()) throw loneSurrogate(`asset_key ${where}`, sent);
-    bytes += Buffer.byteLength(part);
+    characters += part.length;
   }
+  if (characters * UTF8_BYTES_MAX > limits.keyBytesMax) checkKeyBytes(parts, sent, where);
+  return parts;
+}
+
+function checkKeyBytes(parts: readonly string[], sent: string, where: string): void {
+  const bytes = Buffer.byteLength(parts.join('/'));
   if (bytes > limits.keyBytesMax) {
     throw new Refusal(
       400,
       `asset_key ${where} has ${bytes} bytes: ${shown(sent)}; at most ${limits.keyBytesMax} are taken`,
     );
   }
-  return parts;
 }
 
+/** For one UTF-16 code unit. */
+const UTF8_BYTES_MAX = 3;
 const CONTROL = /[\u0000-\u001f\u007f]/;
 
 /** Where a parameter's value stands: presence in the body decides, even as null, which means "not given". */

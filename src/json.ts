@@ -68,9 +68,20 @@ export function stringOf(value: Json): string {
 }
 
 /** The strings of a JSON array, or undefined when an element is something else. */
-export function stringsOf(value: Json): string[] | undefined {
-  const elements: unknown[] = JSON.parse(value.text);
-  return elements.every((element) => typeof element === 'string') ? elements : undefined;
+export function stringsOf({ text }: Json): string[] | undefined {
+  if (text.includes('\\')) {
+    const elements: unknown[] = JSON.parse(text);
+    return elements.every((element) => typeof element === 'string') ? elements : undefined;
+  }
+  // Without escapes a quote is always an end of a string.
+  const strings: string[] = [];
+  let at = 1;
+  while (text[at] === '"') {
+    const end = text.indexOf('"', at + 1);
+    strings.push(text.slice(at + 1, end));
+    at = end + 2; // past the comma or the closing bracket
+  }
+  return at >= text.length || text === '[]' ? strings : undefined;
 }
 
 const TAB = 0x09;

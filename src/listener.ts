@@ -4,7 +4,7 @@
  */
 
 import { once } from 'node:events';
-import { createServer, type IncomingMessage, type Server, type ServerResponse, STATUS_CODES } from 'node:http';
+import { createServer, IncomingMessage, type Server, type ServerResponse, STATUS_CODES } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import type { Limits } from './config.ts';
 import { type App, errorBody, type Receive, type Reply } from './message.ts';
@@ -30,7 +30,8 @@ export interface Listener {
 /** @throws the error of `listen`, with its `code` */
 export async function listen(options: ListenerOptions): Promise<Listener> {
   const { address, limits } = options;
-  const server = createServer({
+  const server: UploadServer = createServer({
+    IncomingMessage: Upload,
     // Node's own answers to these have no JSON body; `request.ts` checks them.
     requireHostHeader: false,
     maxHeaderSize: limits.headBytesMax,
@@ -42,7 +43,7 @@ export async function listen(options: ListenerOptions): Promise<Listener> {
   server.maxHeadersCount = 0; // else Node 20 drops what is over its count without a word
   server.maxConnections = options.maxConnections;
   // A client that has sent everything may close its half and still wait for the reply. Not in the types of node:http.
-  (server as Server & { httpAllowHalfOpen: boolean }).httpAllowHalfOpen = true;
+  (server as UploadServer & { httpAllowHalfOpen: boolean }).httpAllowHalfOpen = true;
 
   const line = new Line(server, options);
   server.listen(options.port, address);
@@ -50,9 +51,27 @@ export async function listen(options: ListenerOptions): Promise<Listener> {
   return { port: (server.address() as AddressInfo).port, close: () => line.close() };
 }
 
+/**
+ * A request that hands over its body as it is parsed, and null at its end. Read as a stream, the same bytes would take two
+ * more turns of the event loop and a fifth of the time that a small request costs. Nobody may read it as a stream as well.
+ */
+class Upload extends IncomingMessage {
+  onBytes: (chunk: Buffer | null) => void = () => {};
+
+  override push(chunk: Buffer | null): boolean {
+    this.onBytes(chunk);
+    return true; // never asks the parser to wait: what is taken is bounded by who takes it
+  }
+
+  /** Node calls this after the reply, to empty a stream that nobody read. Nothing is ever in this one. */
+  _dump(): void {}
+}
+
+type UploadServer = Server<typeof Upload>;
+
 /** One request and its reply. */
 interface Exchange {
-  readonly req: IncomingMessage;
+  readonly req: Upload;
   readonly res: ServerResponse;
   readonly connection: Connection;
   readonly startedMs: number;
@@ -75,13 +94,13 @@ const HEADERS: readonly string[] = ['Content-Type', 'application/json'];
 const TLS_HANDSHAKE = 0x16;
 
 class Line {
-  readonly #server: Server;
+  readonly #server: UploadServer;
   readonly #options: ListenerOptions;
   readonly #connections = new Map<Socket, Connection>();
   #draining = false;
   #droppedAtMs = Number.NEGATIVE_INFINITY;
 
-  constructor(server: Server, options: ListenerOptions) {
+  constructor(server: UploadServer, options: ListenerOptions) {
     this.#server = server;
     this.#options = options;
     server.on('connection', (socket) => this.#connected(socket));
@@ -130,7 +149,7 @@ class Line {
     notices.warn('connections over the cap are closed at once; see --max-connections', { cap });
   }
 
-  #serve(req: IncomingMessage, res: ServerResponse, awaitsContinue: boolean): void {
+  #serve(req: Upload, res: ServerResponse, awaitsContinue: boolean): void {
     const connection = this.#connections.get(req.socket);
     if (connection === undefined || connection.closing) return;
     const startedMs = this.#options.notices.debugging ? performance.now() : 0;
@@ -152,22 +171,17 @@ class Line {
     const { bodyBytesMax } = this.#options.limits;
     const chunks: Buffer[] = [];
     let bytes = 0;
-    exchange.req.on('data', (chunk: Buffer) => {
-      if (exchange.answered) return;
-      bytes += chunk.length;
-      if (bytes > bodyBytesMax) {
-        chunks.length = 0;
-        this.#answer(exchange, bodyTooLarge().reply);
-      } else {
-        chunks.push(chunk);
+    exchange.req.onBytes = (chunk) => {
+      if (chunk === null) {
+        exchange.received = true;
+        const body = chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks, bytes);
+        receive(body, (reply) => this.#answer(exchange, reply));
+        return;
       }
-    });
-    exchange.req.on('end', () => {
-      exchange.received = true;
-      if (exchange.answered) return;
-      const body = chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks, bytes);
-      receive(body, (reply) => this.#answer(exchange, reply));
-    });
+      bytes += chunk.length;
+      if (bytes > bodyBytesMax) this.#answer(exchange, bodyTooLarge().reply);
+      else chunks.push(chunk);
+    };
   }
 
   #answer(exchange: Exchange, reply: Reply): void {
@@ -192,11 +206,10 @@ class Line {
   #discard({ req, res, connection }: Exchange): void {
     let bytes = 0;
     const stop = this.#afterUpload(connection, () => res.end());
-    req.on('data', (chunk: Buffer) => {
-      bytes += chunk.length;
-      if (bytes > this.#options.limits.discardBytesMax) stop();
-    });
-    req.on('end', stop);
+    req.onBytes = (chunk) => {
+      bytes += chunk?.length ?? 0;
+      if (chunk === null || bytes > this.#options.limits.discardBytesMax) stop();
+    };
   }
 
   /** Calls `act` when the client has nothing more to send, or has had its time. @returns what calls it before */
