@@ -55,9 +55,7 @@ export function readMembers(text: string, depthMax: number): Map<string, Json> |
     return undefined;
   }
   const members = new Map<string, Json>();
-  reader.object((name) => {
-    members.set(name, reader.takeValue());
-  });
+  reader.object(members);
   reader.end();
   return members;
 }
@@ -171,8 +169,8 @@ class Reader {
     this.#from = this.#at;
   }
 
-  /** Reads an object; `onMember` is called with the cursor on each value and must read it. */
-  object(onMember: (name: string) => void): void {
+  /** Reads an object, and keeps its members where the caller wants them. */
+  object(members?: Map<string, Json>): void {
     const opened = this.#open();
     this.skipSpace();
     if (this.at(CLOSE_BRACE)) {
@@ -183,13 +181,14 @@ class Reader {
       if (!this.at(QUOTE)) this.#refuseName(opened);
       const start = this.#at;
       this.#string();
-      const name = this.#text.slice(start, this.#at);
+      const end = this.#at;
       this.skipSpace();
       if (!this.at(COLON))
         this.#refuse(this.#ended() ? cutShort('an object') : 'a colon is missing after a member name');
       this.#at += 1;
       this.skipSpace();
-      onMember(unquote(name));
+      if (members === undefined) this.#value();
+      else members.set(unquote(this.#text.slice(start, end)), this.takeValue());
       this.skipSpace();
       if (this.at(CLOSE_BRACE)) {
         this.#close();
@@ -215,7 +214,7 @@ class Reader {
         this.#string();
         return 'string';
       case OPEN_BRACE:
-        this.object(() => this.#value());
+        this.object();
         return 'object';
       case OPEN_BRACKET:
         this.#array();
@@ -328,9 +327,9 @@ class Reader {
   }
 
   #literal(word: string): void {
-    const found = this.#word();
-    if (found !== word) this.#refuseValue();
-    this.#at += word.length;
+    const end = this.#at + word.length;
+    if (!this.#text.startsWith(word, this.#at) || isWord(this.#text.charCodeAt(end))) this.#refuseValue();
+    this.#at = end;
   }
 
   #number(): void {
@@ -354,7 +353,7 @@ class Reader {
       at = digitsEnd(text, digits);
     }
     this.#at = at;
-    if (this.#word() !== '') this.#refuse(`unexpected ${this.#shown()} after a number`);
+    if (isWord(text.charCodeAt(at))) this.#refuse(`unexpected ${this.#shown()} after a number`);
   }
 
   #ended(): boolean {
@@ -424,6 +423,13 @@ function cutShort(inside: string, from?: { line: number; column: number }): stri
 
 function isDigit(code: number): boolean {
   return code >= ZERO && code <= NINE;
+}
+
+/** Whether a word goes on, or begins, with this: a letter, a digit, `_` or `$`. */
+function isWord(code: number): boolean {
+  return (
+    isDigit(code) || (code >= 0x41 && code <= 0x5a) || (code >= 0x61 && code <= 0x7a) || code === 0x5f || code === 0x24
+  );
 }
 
 function digitsEnd(text: string, at: number): number {

@@ -7,7 +7,7 @@ import { once } from 'node:events';
 import { createServer, IncomingMessage, type Server, type ServerResponse, STATUS_CODES } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import type { Limits } from './config.ts';
-import { type App, errorBody, type Receive, type Reply } from './message.ts';
+import { type App, accepted, errorBody, type Receive, type Reply } from './message.ts';
 import type { Notices } from './notice.ts';
 import { bodyTooLarge, headTooLargeText } from './request.ts';
 
@@ -89,7 +89,6 @@ interface Connection {
 }
 
 const NO_BODY = Buffer.alloc(0);
-const HEADERS: readonly string[] = ['Content-Type', 'application/json'];
 /** A hint costs a line of code, and saves an hour to whoever speaks TLS to a plain port. */
 const TLS_HANDSHAKE = 0x16;
 
@@ -189,9 +188,7 @@ class Line {
     exchange.answered = true;
     const close = reply.close === true || !received || this.#draining;
     if (close) connection.closing = true;
-    const headers = [...HEADERS, 'Content-Length', String(Buffer.byteLength(reply.body)), ...(reply.headers ?? [])];
-    if (close) headers.push('Connection', 'close');
-    res.writeHead(reply.status, headers);
+    res.writeHead(reply.status, reply === accepted && !close ? ACCEPTED_HEADERS : headersOf(reply, close));
     if (this.#options.notices.debugging) this.#log(exchange, reply.status);
     if (received) {
       res.end(reply.body);
@@ -298,10 +295,18 @@ function refusal(status: number, error: string): Reply {
   return { status, body: errorBody(error), close: true };
 }
 
-function rawReply({ status, body, headers = [] }: Reply): string {
-  const all = [...HEADERS, 'Content-Length', String(Buffer.byteLength(body)), 'Date', new Date().toUTCString()];
-  all.push(...headers, 'Connection', 'close');
-  let head = `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n`;
-  for (let at = 0; at < all.length; at += 2) head += `${all[at]}: ${all[at + 1]}\r\n`;
-  return `${head}\r\n${body}`;
+function headersOf({ body, headers = [] }: Reply, close: boolean): string[] {
+  const all = ['Content-Type', 'application/json', 'Content-Length', String(Buffer.byteLength(body)), ...headers];
+  if (close) all.push('Connection', 'close');
+  return all;
+}
+
+/** The reply that all but a few get. */
+const ACCEPTED_HEADERS = headersOf(accepted, false);
+
+function rawReply(reply: Reply): string {
+  const headers = ['Date', new Date().toUTCString(), ...headersOf(reply, true)];
+  let head = `HTTP/1.1 ${reply.status} ${STATUS_CODES[reply.status]}\r\n`;
+  for (let at = 0; at < headers.length; at += 2) head += `${headers[at]}: ${headers[at + 1]}\r\n`;
+  return `${head}\r\n${reply.body}`;
 }

@@ -116,6 +116,15 @@ for (const [kind, makeDisk] of Object.entries(disks)) {
     assert.ok(files.length >= 4, files.join());
   });
 
+  test(`${kind}: a close finishes what was taken`, async (t) => {
+    const disk = makeDisk(t);
+    const { journal, append } = await open(disk);
+    const taken = ['a', 'b', 'c'].map(append);
+    await journal.close();
+    assert.deepEqual(await Promise.all(taken), [undefined, undefined, undefined]);
+    assert.deepEqual(await recorded(disk), ['a', 'b', 'c']);
+  });
+
   test(`${kind}: a closed journal takes nothing`, async (t) => {
     const { journal, append } = await open(makeDisk(t));
     await journal.close();
@@ -330,6 +339,18 @@ test('a journal that another program removes, replaces, moves or cuts is noticed
     );
     await journal.close();
   }
+});
+
+test('a journal that is removed while its sync runs is not acknowledged either', async () => {
+  const disk = new SimulatedDisk();
+  const { append, failures } = await open(disk);
+  disk.fault = (call) => {
+    if (call === 'sync') disk.files.delete(FIRST);
+    return undefined;
+  };
+  assert.match((await append('a')) ?? 'acknowledged', /^the disk failed/);
+  await turn();
+  assert.match(failures[0]?.message ?? '', /was removed or replaced by another program/);
 });
 
 test('files and folder are for their owner only', async (t) => {
