@@ -44,8 +44,8 @@ export const limits = {
   retryAfterSeconds: 1,
   /** Of a refused value, in an error. */
   shownCharactersMax: 100,
-  /** Between two notices that connections are over the cap. */
-  droppedNoticeMs: 60_000,
+  /** Between two notices that connections are turned away. */
+  notAcceptedNoticeMs: 60_000,
   /** Distinct names that are logged once each; later ones are not logged. */
   oncePerNameMax: 1_000,
   /** How long a start waits for rivals that start at the same moment, and for the answer of each. */

@@ -8,7 +8,7 @@ import { createServer, IncomingMessage, type Server, type ServerResponse, STATUS
 import type { AddressInfo, Socket } from 'node:net';
 import type { Limits } from './config.ts';
 import { type App, accepted, errorBody, type Receive, type Reply } from './message.ts';
-import type { Notices } from './notice.ts';
+import type { Fields, Notices } from './notice.ts';
 import { bodyTooLarge, headTooLargeText } from './request.ts';
 
 export interface ListenerOptions {
@@ -48,6 +48,8 @@ export async function listen(options: ListenerOptions): Promise<Listener> {
   const line = new Line(server, options);
   server.listen(options.port, address);
   await once(server, 'listening');
+  // From here on an error is a connection that could not be accepted; without a listener it would end the process.
+  server.on('error', (error) => line.acceptFailed(error));
   return { port: (server.address() as AddressInfo).port, close: () => line.close() };
 }
 
@@ -97,18 +99,25 @@ class Line {
   readonly #options: ListenerOptions;
   readonly #connections = new Map<Socket, Connection>();
   #draining = false;
-  #droppedAtMs = Number.NEGATIVE_INFINITY;
+  #notAcceptedAtMs = Number.NEGATIVE_INFINITY;
 
   constructor(server: UploadServer, options: ListenerOptions) {
     this.#server = server;
     this.#options = options;
     server.on('connection', (socket) => this.#connected(socket));
-    server.on('drop', () => this.#dropped());
+    server.on('drop', () => {
+      const cap = options.maxConnections;
+      this.#notAccepted('connections over the cap are closed at once; see --max-connections', { cap });
+    });
     server.on('request', (req, res) => this.#serve(req, res, false));
     server.on('checkContinue', (req, res) => this.#serve(req, res, true));
     server.on('checkExpectation', (req, res) => this.#serve(req, res, false));
     server.on('connect', (req: IncomingMessage, socket: Socket) => this.#refuseConnect(req, socket));
     server.on('clientError', (error: ClientError, socket) => this.#broken(error, socket as Socket));
+  }
+
+  acceptFailed({ message }: Error): void {
+    this.#notAccepted('a connection could not be accepted', { problem: message });
   }
 
   async close(): Promise<void> {
@@ -140,12 +149,13 @@ class Line {
     socket.once('close', () => this.#connections.delete(socket));
   }
 
-  #dropped(): void {
+  /** Whoever is turned away is told to the operator, but not each time. */
+  #notAccepted(why: string, fields: Fields): void {
+    const { limits, notices } = this.#options;
     const now = performance.now();
-    const { maxConnections: cap, limits, notices } = this.#options;
-    if (now - this.#droppedAtMs < limits.droppedNoticeMs) return;
-    this.#droppedAtMs = now;
-    notices.warn('connections over the cap are closed at once; see --max-connections', { cap });
+    if (now - this.#notAcceptedAtMs < limits.notAcceptedNoticeMs) return;
+    this.#notAcceptedAtMs = now;
+    notices.warn(why, fields);
   }
 
   #serve(req: Upload, res: ServerResponse, awaitsContinue: boolean): void {

@@ -247,6 +247,19 @@ test('whoever reads the output may go away', async (t) => {
   void finished;
 });
 
+test('running out of file descriptors turns connections away, and ends neither the service nor what it has', async (t) => {
+  const service = await startService(t, { openFilesMax: 60 });
+  const first = await Wire.open(service.port);
+  const crowd = await Promise.all(Array.from({ length: 80 }, () => Wire.open(service.port)));
+  await sleep(200);
+  first.send(post(`${TARGET}a`));
+  assert.equal((await first.reply())?.status, 200);
+  for (const wire of [first, ...crowd]) wire.close();
+  await sleep(200);
+  assert.equal((await ask(service.port, post(`${TARGET}b`))).status, 200);
+  assert.equal(service.events().length, 2);
+});
+
 const built = join(root, 'dist/server.js');
 
 test('the built file runs alone, whatever kind of package is around it', {

@@ -28,7 +28,8 @@ export interface Finished {
 export interface RunOptions {
   readonly env?: Record<string, string>;
   readonly cwd?: string;
-  readonly nodeOptions?: readonly string[];
+  /** As `ulimit -n` sets it. */
+  readonly openFilesMax?: number;
 }
 
 /** Starts the program without waiting for anything. */
@@ -36,7 +37,10 @@ export function launch(
   args: readonly string[],
   options: RunOptions = {},
 ): { child: ChildProcess; finished: Promise<Finished> } {
-  const child = spawn(process.execPath, [...(options.nodeOptions ?? []), ...program, ...args], {
+  const command = [process.execPath, ...program, ...args];
+  if (options.openFilesMax !== undefined)
+    command.unshift('sh', '-c', `ulimit -n ${options.openFilesMax}; exec "$@"`, 'sh');
+  const child = spawn(command[0] ?? '', command.slice(1), {
     cwd: options.cwd ?? root,
     env: { ...process.env, ...options.env },
     stdio: ['ignore', 'pipe', 'pipe'],
