@@ -9,6 +9,8 @@ const MIB = 1024 * KIB;
 export const limits = {
   /** One request's body. */
   bodyBytesMax: 1 * MIB,
+  /** Bodies that are being received, of all connections together. */
+  uploadBytesMax: 64 * MIB,
   /** Request line and headers together, with their line ends. */
   headBytesMax: 16 * KIB,
   headersMax: 100,

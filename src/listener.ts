@@ -7,7 +7,7 @@ import { once } from 'node:events';
 import { createServer, IncomingMessage, type Server, type ServerResponse, STATUS_CODES } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import type { Limits } from './config.ts';
-import { type App, accepted, errorBody, type Receive, type Reply } from './message.ts';
+import { type App, accepted, errorBody, type Receive, type Reply, unavailable } from './message.ts';
 import type { Fields, Notices } from './notice.ts';
 import { bodyTooLarge, headTooLargeText } from './request.ts';
 
@@ -88,6 +88,8 @@ interface Connection {
   last: Exchange | undefined;
   /** Its end was announced, or its bytes make no sense: what still comes in is not a request (RFC 9112 section 9.6). */
   closing: boolean;
+  /** Of the body that is being received on it. */
+  uploadBytes: number;
 }
 
 const NO_BODY = Buffer.alloc(0);
@@ -98,6 +100,8 @@ class Line {
   readonly #server: UploadServer;
   readonly #options: ListenerOptions;
   readonly #connections = new Map<Socket, Connection>();
+  /** Of all connections together. */
+  #uploadBytes = 0;
   #draining = false;
   #notAcceptedAtMs = Number.NEGATIVE_INFINITY;
 
@@ -145,8 +149,12 @@ class Line {
   }
 
   #connected(socket: Socket): void {
-    this.#connections.set(socket, { socket, last: undefined, closing: false });
-    socket.once('close', () => this.#connections.delete(socket));
+    const connection: Connection = { socket, last: undefined, closing: false, uploadBytes: 0 };
+    this.#connections.set(socket, connection);
+    socket.once('close', () => {
+      this.#release(connection);
+      this.#connections.delete(socket);
+    });
   }
 
   /** Whoever is turned away is told to the operator, but not each time. */
@@ -177,25 +185,39 @@ class Line {
   }
 
   #receive(exchange: Exchange, receive: Receive): void {
-    const { bodyBytesMax } = this.#options.limits;
-    const chunks: Buffer[] = [];
-    let bytes = 0;
-    exchange.req.onBytes = (chunk) => {
+    const { bodyBytesMax, uploadBytesMax } = this.#options.limits;
+    const { req, connection } = exchange;
+    let body: Buffer = NO_BODY;
+    req.onBytes = (chunk) => {
       if (chunk === null) {
         exchange.received = true;
-        const body = chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks, bytes);
-        receive(body, (reply) => this.#answer(exchange, reply));
+        const whole = body.subarray(0, connection.uploadBytes);
+        this.#release(connection);
+        receive(whole, (reply) => this.#answer(exchange, reply));
         return;
       }
-      bytes += chunk.length;
-      if (bytes > bodyBytesMax) this.#answer(exchange, bodyTooLarge().reply);
-      else chunks.push(chunk);
+      const before = connection.uploadBytes;
+      connection.uploadBytes += chunk.length;
+      this.#uploadBytes += chunk.length;
+      if (connection.uploadBytes > bodyBytesMax) {
+        this.#answer(exchange, bodyTooLarge().reply);
+      } else if (this.#uploadBytes > uploadBytesMax) {
+        this.#answer(exchange, unavailable('too much is being received at once; send the report again later'));
+      } else {
+        body = before === 0 ? chunk : appended(body, before, chunk, bodyBytesMax);
+      }
     };
+  }
+
+  #release(connection: Connection): void {
+    this.#uploadBytes -= connection.uploadBytes;
+    connection.uploadBytes = 0;
   }
 
   #answer(exchange: Exchange, reply: Reply): void {
     const { res, connection, received } = exchange;
     exchange.answered = true;
+    if (!received) this.#release(connection);
     const close = reply.close === true || !received || this.#draining;
     if (close) connection.closing = true;
     res.writeHead(reply.status, reply === accepted && !close ? ACCEPTED_HEADERS : headersOf(reply, close));
@@ -280,6 +302,21 @@ interface ClientError extends Error {
   readonly code?: string;
   readonly reason?: string;
   readonly rawPacket?: Buffer;
+}
+
+/**
+ * A first chunk is kept as it came; more are copied together, so that a body in a million pieces takes the memory of one.
+ * @returns a buffer that holds both, and may be longer
+ */
+function appended(body: Buffer, bytes: number, chunk: Buffer, bytesMax: number): Buffer {
+  const needed = bytes + chunk.length;
+  let room = body;
+  if (needed > body.length) {
+    room = Buffer.allocUnsafeSlow(Math.max(needed, Math.min(2 * needed, bytesMax)));
+    body.copy(room, 0, 0, bytes);
+  }
+  chunk.copy(room, bytes);
+  return room;
 }
 
 function hasBody({ headers }: IncomingMessage): boolean {

@@ -1,6 +1,7 @@
 /** The line itself, over real sockets: from bytes in to a reply and a line in the journal. */
 
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { startService } from './program.ts';
@@ -254,6 +255,31 @@ test('a body may be chunked, and has the same limit', async (t) => {
   assert.equal((await ask(service.port, post(MATERIALIZATION, around(1_048_576)))).status, 200);
   assert.equal((await ask(service.port, post(MATERIALIZATION, around(1_048_577)))).status, 413);
   assert.equal(service.events().length, 3);
+});
+
+test('a body in very many pieces takes no more memory than one in a few', {
+  skip: process.platform !== 'linux' && 'needs /proc',
+}, async (t) => {
+  const service = await startService(t);
+  const resident = () => Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${service.pid}/status`, 'utf8'))?.[1]) / 1024;
+  await ask(service.port, post(`${MATERIALIZATION}a`));
+  const before = resident();
+  const body = `{"asset_key":"a","description":"${'x'.repeat(500_000)}"}`;
+  const wires = await Promise.all(Array.from({ length: 4 }, () => Wire.open(service.port)));
+  const pieces = [...body].map((character) => `1\r\n${character}\r\n`).join('');
+  for (const wire of wires) {
+    wire.send(
+      `POST ${MATERIALIZATION} HTTP/1.1\r\nHost: localhost\r\n${JSON_TYPE}\r\nTransfer-Encoding: chunked\r\n\r\n${pieces}`,
+    );
+  }
+  await sleep(1_500);
+  const grown = resident() - before;
+  for (const wire of wires) {
+    wire.send('0\r\n\r\n');
+    assert.equal((await wire.reply())?.status, 200);
+    wire.close();
+  }
+  assert.ok(grown < 120, `it grew by ${Math.round(grown)} MiB for 2 MB of bodies`);
 });
 
 test('zero bytes are no body, however they are framed and whatever their type', async (t) => {

@@ -191,6 +191,30 @@ test('an idle connection is closed after its time, and an endless refused upload
   }
 });
 
+test('bodies that are being received are bounded together, and room is given back', async (t) => {
+  const { port } = await start(t, { limits: { ...standardLimits, uploadBytesMax: 300_000 } });
+  const body = JSON.stringify({ asset_key: 'a', description: 'x'.repeat(100_000) });
+  for (const leave of ['finishes', 'goes away']) {
+    const uploads = await Promise.all(Array.from({ length: 3 }, () => Wire.open(port)));
+    for (const wire of uploads.slice(0, 2)) wire.send(post(TARGET, body).slice(0, -1));
+    await sleep(50);
+    uploads[2]?.send(post(TARGET, body).slice(0, -1));
+    const refused = await uploads[2]?.reply();
+    assert.equal(refused?.status, 503);
+    assert.equal(refused?.headers.get('retry-after'), '1');
+    for (const wire of uploads.slice(0, 2)) {
+      if (leave === 'finishes') {
+        wire.send('}');
+        assert.equal((await wire.reply())?.status, 200);
+      }
+      wire.close();
+    }
+    uploads[2]?.close();
+    await sleep(50);
+    assert.equal((await ask(port, post(TARGET, body))).status, 200, leave);
+  }
+});
+
 test('a stop answers what was read and what is still being received, and accepts nobody', async (t) => {
   const { disk, port, service } = await simulated(t);
   let release = () => {};
