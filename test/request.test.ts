@@ -200,6 +200,23 @@ test('a body is unencoded JSON in UTF-8, and says so', () => {
   assert.match(String(encoded('identity', 'gzip')), /^415 Content-Encoding "identity, gzip"/);
 });
 
+test('no header takes long to read, whatever is in it', () => {
+  const hostile = ['; ', ';\t', ' ', '"', ';a="', ';a=b', '\\', ';a="\\"', ','].map((unit) =>
+    unit.repeat(15_000 / unit.length),
+  );
+  const started = performance.now();
+  for (const text of hostile) {
+    for (const end of ['', '\u0001', '"', 'x']) {
+      const headers = ['Host', 'a', 'Content-Type', `application/json${text}${end}`.slice(0, 16_000)];
+      outcome(() => checkBodyHeaders(headOf({ headers }), 1));
+      outcome(() => headOf({ headers: ['Host', `${text}${end}`.slice(0, 16_000)] }));
+      outcome(() => headOf({ url: `http://${text}${end}`.slice(0, 16_000) }));
+    }
+  }
+  // Not a measurement: what is exponential would not be done before the stars are.
+  assert.ok(performance.now() - started < 5_000);
+});
+
 test('size comes before encoding, and encoding before type', () => {
   const head = headOf({ headers: ['Host', 'a', 'Content-Encoding', 'gzip', 'Content-Type', 'text/plain'] });
   assert.match(String(outcome(() => checkBodyHeaders(head, 2_000_000))), /^413/);
