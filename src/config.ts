@@ -40,6 +40,8 @@ export const limits = {
   queueEventBytes: 2 * KIB,
   /** One write; what is beyond it waits for the next. A single larger event is a batch of its own. */
   batchBytesMax: 4 * MIB,
+  /** One line of the journal. A body's every byte may need three in its line: U+0085 is escaped. */
+  lineBytesMax: 4 * MIB,
   /** Between two attempts at a disk that refused a write, while nobody reports. */
   probeMs: 1_000,
   /** What a 503 tells the client to wait. */

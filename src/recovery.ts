@@ -11,6 +11,7 @@
  * | the file is empty               | –       | –        | a rotation died after it made the file: use it               |
  */
 
+import { limits } from './config.ts';
 import type { Disk, DiskFile } from './disk.ts';
 import { checkLine, isLine, type Place, segmentFirstSeq, segmentName } from './event.ts';
 import type { Notices } from './notice.ts';
@@ -80,13 +81,15 @@ export async function rememberCleanStop(disk: Disk): Promise<void> {
 export async function scanSegment(chunks: AsyncIterable<Buffer>, place: Place): Promise<Scan> {
   let good = { bytes: 0, lines: 0, place };
   let problem: string | undefined;
-  let carried: Buffer[] = [];
+  let carried: Buffer[] = []; // the beginning of a line whose end is in a later chunk
+  let carriedBytes = 0;
   for await (const chunk of chunks) {
     let from = 0;
     for (let end = chunk.indexOf(LINE_FEED); end !== -1; end = chunk.indexOf(LINE_FEED, from)) {
       const tail = chunk.subarray(from, end);
       const line = carried.length === 0 ? tail : Buffer.concat([...carried, tail]);
       carried = [];
+      carriedBytes = 0;
       from = end + 1;
       if (problem !== undefined) {
         if (isLine(line)) return { ...good, rest: { kind: 'damaged', problem } };
@@ -97,6 +100,13 @@ export async function scanSegment(chunks: AsyncIterable<Buffer>, place: Place): 
       else good = { bytes: good.bytes + line.length + 1, lines: good.lines + 1, place: next };
     }
     if (from < chunk.length) carried.push(chunk.subarray(from));
+    carriedBytes += chunk.length - from;
+    if (carriedBytes > limits.lineBytesMax) {
+      // No line of ours: its beginning need not be kept until its end shows up.
+      problem ??= `it is longer than ${limits.lineBytesMax} bytes`;
+      carried = [];
+      carriedBytes = 0;
+    }
   }
   if (carried.length > 0) problem ??= 'it ends without a newline';
   return { ...good, rest: problem === undefined ? { kind: 'nothing' } : { kind: 'torn', problem } };

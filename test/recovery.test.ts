@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { openDisk } from '../src/disk.ts';
 import { type Event, encodeBatch, encodeMembers, type Place, segmentName } from '../src/event.ts';
 import { createNotices } from '../src/notice.ts';
-import { DamagedError, recover, rememberCleanStop } from '../src/recovery.ts';
+import { DamagedError, recover, rememberCleanStop, scanSegment } from '../src/recovery.ts';
 import { newFolder } from './program.ts';
 import { SimulatedDisk, systemError } from './simulated-disk.ts';
 
@@ -115,6 +115,35 @@ test('zeros that a power cut left behind the last line are a torn end', async ()
     assert.deepEqual(found.content, three);
     assert.equal(found.torn?.length, zeros);
   }
+});
+
+test('a torn end as long as a disk is cut off without being held in memory', async (t) => {
+  const disk = openDisk(newFolder(t));
+  const file = await disk.create(FIRST);
+  await file.write(three, 0);
+  await file.truncate(three.length + 400 * 1024 * 1024); // a hole reads as zeros
+  await file.close();
+  const before = process.memoryUsage().arrayBuffers;
+  let most = 0;
+  const watched = setInterval(() => {
+    most = Math.max(most, process.memoryUsage().arrayBuffers - before);
+  }, 5);
+  const scan = await scanSegment(disk.read(FIRST), START);
+  clearInterval(watched);
+  assert.deepEqual([scan.bytes, scan.lines, scan.rest.kind], [three.length, 3, 'torn']);
+  assert.ok(most < 100 * 1024 * 1024, `${most} bytes at a time`);
+});
+
+test('a line as long as the largest report makes it is read', async () => {
+  const metadata = JSON.stringify({ a: '\u0085'.repeat(500_000) });
+  const longest = encodeBatch(
+    [encodeMembers({ type: 'AssetObservation', assetKey: ['a'], metadata })],
+    START,
+    new Date(),
+  );
+  const found = await start({ [FIRST]: longest.bytes });
+  assert.deepEqual([found.content.length, found.torn], [longest.bytes.length, undefined]);
+  assert.ok(longest.bytes.length > 3_000_000);
 });
 
 test('a file with nothing but a torn end begins again', async () => {
