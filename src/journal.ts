@@ -177,6 +177,8 @@ export class Journal {
   }
 
   #fail(error: Error): string {
+    const { segment } = this.#state as OpenState;
+    segment.file.close().catch(() => {}); // it is given up already
     const reason = 'the disk failed; send the report again when the service is back';
     this.#state = { kind: 'failed', reason, error };
     return reason;

@@ -71,6 +71,7 @@ interface Held {
 
 async function startLocked(config: Config, notices: Notices, { disk, address, lock, limits }: Held): Promise<Service> {
   let stopping: Promise<void> | undefined;
+  let exitCode: ExitCode = exitCodes.stopped;
   let end!: (code: ExitCode) => void;
   const ended = new Promise<ExitCode>((resolve) => {
     end = resolve;
@@ -105,16 +106,18 @@ async function startLocked(config: Config, notices: Notices, { disk, address, lo
     await listener.close();
     await journal.close();
     await lock.release();
-    end(exitCodes.stopped);
+    end(exitCode);
   }
 
   function onFailed(error: Error): void {
+    exitCode = exitCodes.diskFailed;
     notices.error('the disk failed and the service ends; its next start finds out what is on the disk', {
       problem: error.message,
     });
     // Everybody who waited has been answered; give the answers a moment to leave.
-    const left = Promise.race([listener.close(), sleep(limits.lastRepliesMs)]);
-    stopping = left.then(() => lock.release()).then(() => end(exitCodes.diskFailed));
+    stopping ??= Promise.race([listener.close(), sleep(limits.lastRepliesMs)])
+      .then(() => lock.release())
+      .then(() => end(exitCode));
   }
 }
 

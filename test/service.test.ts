@@ -245,6 +245,21 @@ test('a stop answers what was read and what is still being received, and accepts
   assert.ok(disk.files.has('.stopped-cleanly'));
 });
 
+test('a sync that fails during a stop is not a clean stop', async (t) => {
+  const { disk, port, service } = await simulated(t);
+  const failing = sleep(100).then(() => {
+    throw systemError('EIO');
+  });
+  disk.fault = (call) => (call === 'sync' ? failing : undefined);
+  const wire = await Wire.open(port);
+  wire.send(post(`${TARGET}a`));
+  await sleep(30);
+  await service.stop();
+  assert.equal((await wire.reply())?.status, 503);
+  assert.equal(await service.ended, exitCodes.diskFailed);
+  assert.equal(disk.files.has('.stopped-cleanly'), false);
+});
+
 test('a stop does not wait for ever for a request that is never finished', async (t) => {
   const { port, service, notices } = await start(t, { limits: { ...standardLimits, drainMs: 200 } });
   const wire = await Wire.open(port);
