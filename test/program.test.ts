@@ -1,7 +1,18 @@
 /** The program as its users meet it: commands, exit codes, signals. */
 
 import assert from 'node:assert/strict';
-import { cpSync, existsSync, readdirSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs';
+import { execFileSync, spawnSync } from 'node:child_process';
+import {
+  chmodSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -90,15 +101,27 @@ test('a start that can not be is told in one line, with its exit code, and no st
   }
 });
 
-test('a folder without write permission is told in one line', {
-  skip: process.getuid?.() === 0 && 'root may write everywhere',
-}, async (t) => {
+const built = join(root, 'dist/server.js');
+const withoutBuilt = !existsSync(built) && 'npm run build makes it';
+
+test('a folder without write permission is told in one line', { skip: withoutBuilt }, async (t) => {
   const folder = newFolder(t);
-  const { chmodSync } = await import('node:fs');
-  chmodSync(folder, 0o500);
-  const end = await run(['--port', '0', '--data', folder]);
-  assert.equal(end.code, 2);
-  assert.match(end.stderr, /^assetlog: the data folder .* can not be used: EACCES/);
+  const [program, data] = [join(folder, 'server.js'), join(folder, 'data')];
+  chmodSync(folder, 0o755);
+  cpSync(built, program);
+  mkdirSync(data, 0o555);
+  // Root may write everywhere, so root runs it as nobody, who has to be able to read the program.
+  const nobody = process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : {};
+  const child = spawnSync(process.execPath, [program, '--port', '0', '--data', data], {
+    ...nobody,
+    encoding: 'utf8',
+    cwd: folder,
+  });
+  assert.equal(child.status, 2, `${child.error} ${child.stderr}`);
+  assert.match(
+    child.stderr,
+    /^assetlog: the data folder \S+ can not be used: .*EACCES.*; make it writable or choose another with --data\n$/,
+  );
 });
 
 test('flags go over environment, and the ready line is the only thing on standard output', async (t) => {
@@ -260,12 +283,9 @@ test('running out of file descriptors turns connections away, and ends neither t
   assert.equal(service.events().length, 2);
 });
 
-const built = join(root, 'dist/server.js');
-
 test('the built file runs alone, whatever kind of package is around it', {
-  skip: !existsSync(built) && 'npm run build makes it',
+  skip: withoutBuilt,
 }, async (t) => {
-  const { execFileSync } = await import('node:child_process');
   for (const type of [undefined, 'commonjs', 'module']) {
     const folder = newFolder(t);
     cpSync(built, join(folder, 'server.js'));
