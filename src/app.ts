@@ -20,6 +20,7 @@ export interface AppParts {
   readonly notices: Notices;
 }
 
+/** @returns the function that the listener calls with each head; it never throws, whatever the request holds */
 export function createApp({ pathPrefix, checkAccess, record, notReady, notices }: AppParts): App {
   const routes: readonly Route<Handler>[] = [
     { methods: ['POST'], path: '/report_asset_materialization', takesKey: true, handler: reportMaterialization },

@@ -43,7 +43,10 @@ const commands: Readonly<Record<string, Command>> = {
   },
 };
 
-/** @returns what the process ends with */
+/**
+ * @param args what follows the program's name
+ * @returns what the process ends with; for `serve` only once the service has ended
+ */
 export async function main(
   args: readonly string[],
   env: Readonly<Record<string, string | undefined>>,

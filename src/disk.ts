@@ -42,6 +42,7 @@ const FOLDER_MODE = 0o700;
 const FILE_MODE = 0o600;
 const READ_CHUNK_BYTES = 1024 * 1024;
 
+/** @param path of the folder, which need not exist yet: see `prepare` */
 export function openDisk(path: string): Disk {
   const folder = resolve(path);
   return {

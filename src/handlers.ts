@@ -9,10 +9,13 @@ import { type Json, readJson, stringOf, stringsOf } from './json.ts';
 import { accepted, type Handler, type Outcome, Refusal, type Request, shown } from './message.ts';
 import { orMalformedJson, percentDecode } from './request.ts';
 
+/** POST /report_asset_materialization/ → AssetMaterialization. @throws Refusal 400 */
 export const reportMaterialization: Handler = (request) => reportAsset('AssetMaterialization', request);
 
+/** POST /report_asset_observation/ → AssetObservation. @throws Refusal 400 */
 export const reportObservation: Handler = (request) => reportAsset('AssetObservation', request);
 
+/** POST /report_asset_check/ → AssetCheckEvaluation. @throws Refusal 400 */
 export const reportCheck: Handler = (request) => {
   const key = readKey(request);
   const event: Event = {

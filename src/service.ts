@@ -49,7 +49,10 @@ export interface Parts {
   readonly openDisk?: (folder: string) => Disk;
 }
 
-/** @throws StartError */
+/**
+ * Locks the folder, listens, recovers the journal; resolves when reports are taken.
+ * @throws StartError, after which folder and port are free again
+ */
 export async function startService(config: Config, notices: Notices, parts: Parts = {}): Promise<Service> {
   const disk = (parts.openDisk ?? openDisk)(config.data);
   const address = await resolveHost(config.host);
