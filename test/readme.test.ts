@@ -45,7 +45,8 @@ test('the options, limits and files that it names are those of the source', () =
     const { initial } = options[name];
     if (!Array.isArray(initial) && initial !== '') assert.ok(row.includes(`\`${initial}\``), `${name}: ${initial}`);
   }
-  const { headBytesMax, headersMax, headersMs, requestMs, bodyBytesMax, discardBytesMax, discardMs } = limits;
+  const { headBytesMax, headersMax, headersMs, requestMs, bodyBytesMax, discardBytesMax, discardMs, uploadBytesMax } =
+    limits;
   const words = [
     `${headBytesMax / 1024} KiB`,
     `${headersMax} headers`,
@@ -56,6 +57,7 @@ test('the options, limits and files that it names are those of the source', () =
     `a body over ${bodyBytesMax / 1024 / 1024} MiB`,
     `${discardBytesMax / 1024 / 1024} MiB or ${discardMs / 1000} s`,
   );
+  words.push(`more than ${uploadBytesMax / 1024 / 1024} MiB of bodies`);
   for (const word of words) assert.ok(readme.includes(word), word);
   const sources = execFileSync('ls', [join(root, 'src')], { encoding: 'utf8' })
     .trim()
