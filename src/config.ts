@@ -168,16 +168,7 @@ export const options: { readonly [Name in keyof Config]: Option<Config[Name]> } 
 
 export type OptionName = keyof Config;
 
-export const serveOptions: readonly OptionName[] = [
-  'host',
-  'port',
-  'data',
-  'pathPrefix',
-  'allowedHost',
-  'segmentBytes',
-  'maxConnections',
-  'logLevel',
-];
+export const serveOptions = Object.keys(options) as OptionName[];
 
 /** `pathPrefix` → `path-prefix` */
 export function flagOf(name: OptionName): string {

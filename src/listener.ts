@@ -7,9 +7,9 @@ import { once } from 'node:events';
 import { createServer, IncomingMessage, type Server, type ServerResponse, STATUS_CODES } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import type { Limits } from './config.ts';
-import { type App, accepted, errorBody, type Receive, type Reply, unavailable } from './message.ts';
+import { type App, accepted, type Receive, Refusal, type Reply, unavailable } from './message.ts';
 import type { Fields, Notices } from './notice.ts';
-import { bodyTooLarge, headTooLargeText } from './request.ts';
+import { bodyTooLarge, headTooLarge } from './request.ts';
 
 export interface ListenerOptions {
   /** An IP address. */
@@ -79,7 +79,6 @@ interface Exchange {
   readonly startedMs: number;
   /** The whole request has arrived, so the next one on the connection can be found. */
   received: boolean;
-  answered: boolean;
 }
 
 interface Connection {
@@ -170,7 +169,7 @@ class Line {
     const connection = this.#connections.get(req.socket);
     if (connection === undefined || connection.closing) return;
     const startedMs = this.#options.notices.debugging ? performance.now() : 0;
-    const exchange: Exchange = { req, res, connection, startedMs, received: !hasBody(req), answered: false };
+    const exchange: Exchange = { req, res, connection, startedMs, received: !hasBody(req) };
     connection.last = exchange;
 
     const next = this.#options.app(req);
@@ -191,7 +190,7 @@ class Line {
     req.onBytes = (chunk) => {
       if (chunk === null) {
         exchange.received = true;
-        const whole = body.subarray(0, connection.uploadBytes);
+        const whole = body.length === connection.uploadBytes ? body : body.subarray(0, connection.uploadBytes);
         this.#release(connection);
         receive(whole, (reply) => this.#answer(exchange, reply));
         return;
@@ -216,7 +215,6 @@ class Line {
 
   #answer(exchange: Exchange, reply: Reply): void {
     const { res, connection, received } = exchange;
-    exchange.answered = true;
     if (!received) this.#release(connection);
     const close = reply.close === true || !received || this.#draining;
     if (close) connection.closing = true;
@@ -273,8 +271,8 @@ class Line {
     if (connection.closing) return;
     connection.closing = true;
     const { last } = connection;
-    if (last !== undefined && !last.received) this.#answer(last, replyTo(error, true));
-    else this.#sayLast(connection, replyTo(error, false));
+    if (last !== undefined && !last.received) this.#answer(last, refusalOf(error, true).reply);
+    else this.#sayLast(connection, refusalOf(error, false).reply);
   }
 
   /** Answers bytes that never became a request, behind the replies that are still due on the connection. */
@@ -323,23 +321,20 @@ function hasBody({ headers }: IncomingMessage): boolean {
   return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0;
 }
 
-function replyTo(error: ClientError, inBody: boolean): Reply {
+function refusalOf(error: ClientError, inBody: boolean): Refusal {
+  const refuse = (status: number, problem: string) => new Refusal(status, problem, { close: true });
   switch (error.code) {
     case 'HPE_HEADER_OVERFLOW':
-      return refusal(431, headTooLargeText);
+      return headTooLarge();
     case 'HPE_CHUNK_EXTENSIONS_OVERFLOW':
-      return refusal(413, 'the chunk extensions of the body are too long; send none');
+      return refuse(413, 'the chunk extensions of the body are too long; send none');
     case 'ERR_HTTP_REQUEST_TIMEOUT':
-      return refusal(408, `the ${inBody ? 'body' : 'request'} took too long; send it faster or in smaller parts`);
+      return refuse(408, `the ${inBody ? 'body' : 'request'} took too long; send it faster or in smaller parts`);
     default:
       if (error.rawPacket?.[0] === TLS_HANDSHAKE)
-        return refusal(400, 'this port speaks plain HTTP, not TLS; use http://');
-      return refusal(400, `malformed HTTP request: ${error.reason ?? error.message}`);
+        return refuse(400, 'this port speaks plain HTTP, not TLS; use http://');
+      return refuse(400, `malformed HTTP request: ${error.reason ?? error.message}`);
   }
-}
-
-function refusal(status: number, error: string): Reply {
-  return { status, body: errorBody(error), close: true };
 }
 
 function headersOf({ body, headers = [] }: Reply, close: boolean): string[] {

@@ -75,11 +75,6 @@ export async function lockFolder(folder: string): Promise<Lock> {
   return { release };
 }
 
-/** The part of a folder's listing that belongs to locks. */
-export function isLockName(name: string): boolean {
-  return name.startsWith(LOCK) || name.startsWith(UNPUBLISHED);
-}
-
 interface Rival {
   readonly name: string;
   readonly state: string;

@@ -62,7 +62,7 @@ export class Refusal extends Error {
 }
 
 /** `{"error": …}`, the one shape of every failure. */
-export function errorBody(error: string): string {
+function errorBody(error: string): string {
   return JSON.stringify({ error });
 }
 

@@ -86,6 +86,11 @@ export function checkBodyHeaders(head: Head, bytes: number): void {
   }
 }
 
+export function headTooLarge(): Refusal {
+  const problem = `request line and headers are over ${limits.headBytesMax} bytes; move parameters into the body`;
+  return new Refusal(431, problem, { close: true });
+}
+
 export function bodyTooLarge(): Refusal {
   return new Refusal(
     413,
@@ -222,20 +227,14 @@ function collect(rawHeaders: readonly string[], requestLineBytes: number): Heade
     }
   }
   if (rawHeaders.length > limits.headersMax * 2) {
-    throw headTooLarge(`${rawHeaders.length / 2} headers; at most ${limits.headersMax} are read`);
+    throw new Refusal(431, `${rawHeaders.length / 2} headers; at most ${limits.headersMax} are read`, { close: true });
   }
-  if (bytes > limits.headBytesMax) throw headTooLarge(headTooLargeText);
+  if (bytes > limits.headBytesMax) throw headTooLarge();
   return headers;
 }
 
 function join(before: string | undefined, value: string): string {
   return before === undefined ? value : `${before}, ${value}`;
-}
-
-export const headTooLargeText = `request line and headers are over ${limits.headBytesMax} bytes; move parameters into the body`;
-
-function headTooLarge(error: string): Refusal {
-  return new Refusal(431, error, { close: true });
 }
 
 function checkHost({ host, hosts }: Headers, httpVersion: string): void {
