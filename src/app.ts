@@ -13,15 +13,17 @@ export interface AppParts {
   readonly pathPrefix: string;
   /** @throws Refusal for a request that may not report */
   readonly checkAccess: (head: Head) => void;
-  /** Calls `done` when the event is durable, or with why it could not be recorded. */
-  readonly record: (event: Event, done: (failure: string | undefined) => void) => void;
+  /** Calls `done` when the event of a body of so many bytes is durable, or with why it could not be recorded. */
+  readonly record: (event: Event, bodyBytes: number, done: (failure: string | undefined) => void) => void;
+  /** Why no report with a body of so many bytes could be recorded now, or undefined. */
+  readonly full: (bodyBytes: number) => string | undefined;
   /** Why reports can not be taken now; undefined when they can. */
   readonly notReady: () => string | undefined;
   readonly notices: Notices;
 }
 
 /** @returns the function that the listener calls with each head; it never throws, whatever the request holds */
-export function createApp({ pathPrefix, checkAccess, record, notReady, notices }: AppParts): App {
+export function createApp({ pathPrefix, checkAccess, record, full, notReady, notices }: AppParts): App {
   const routes: readonly Route<Handler>[] = [
     { methods: ['POST'], path: '/report_asset_materialization', takesKey: true, handler: reportMaterialization },
     { methods: ['POST'], path: '/report_asset_check', takesKey: true, handler: reportCheck },
@@ -38,6 +40,10 @@ export function createApp({ pathPrefix, checkAccess, record, notReady, notices }
       const { handler, keyPath } = route(routes, pathPrefix, head); // 404, 405
       checkExpect(head); // 417
       if (head.bodyBytes) checkBodyHeaders(head, head.bodyBytes); // 413, 415, 400: before the upload
+      if ((head.bodyBytes ?? 0) > limits.largeBodyBytes) {
+        const reason = full(head.bodyBytes ?? 0); // 503: what can not be recorded need not be sent
+        if (reason !== undefined) return unavailable(reason);
+      }
 
       return (bytes, respond) => {
         let outcome: ReturnType<Handler>;
@@ -51,7 +57,7 @@ export function createApp({ pathPrefix, checkAccess, record, notReady, notices }
         if (outcome.hiddenKey !== undefined || outcome.unknown !== undefined) tell(outcome, head.path);
         const { event, reply } = outcome;
         if (event === undefined) respond(reply);
-        else record(event, (failure) => respond(failure === undefined ? reply : unavailable(failure)));
+        else record(event, bytes.length, (failure) => respond(failure === undefined ? reply : unavailable(failure)));
       };
     } catch (error) {
       return refuse(error);

@@ -16,13 +16,31 @@ import {
 } from './config.ts';
 import { createNotices } from './notice.ts';
 import { type ExitCode, exitCodes, StartError, startService } from './service.ts';
+import { type Output, repairJournal, verifyJournal } from './upkeep.ts';
 
 interface Command {
   readonly summary: string;
   readonly about: string;
   readonly options: readonly OptionName[];
+  /** What the help says below the options: examples, limits, exit codes. */
+  readonly notes: readonly string[];
   readonly run: (config: Config) => Promise<ExitCode>;
 }
+
+const serveNotes: readonly string[] = [
+  'Try it:',
+  '  assetlog serve --port 3000 --data ./assetlog-data',
+  '  curl -X POST http://127.0.0.1:3000/report_asset_materialization/warehouse/orders',
+  '',
+  'Limits:',
+  `  body ${limits.bodyBytesMax} bytes, request line and headers ${limits.headBytesMax} bytes, ${limits.headersMax} headers,`,
+  `  asset key ${limits.keyBytesMax} bytes, JSON depth ${limits.jsonDepthMax}; headers within ${limits.headersMs / 1000} s, request within ${limits.requestMs / 1000} s,`,
+  `  a kept connection may idle ${limits.idleMs / 1000} s; a stop waits ${limits.drainMs / 1000} s for requests that are being received`,
+  '',
+  'Exit codes:',
+  '  0 stopped cleanly, 1 unexpected, 2 flags or configuration, 3 the journal is damaged,',
+  '  4 the data folder is in use, 5 the disk failed',
+];
 
 const commands: Readonly<Record<string, Command>> = {
   serve: {
@@ -31,6 +49,7 @@ const commands: Readonly<Record<string, Command>> = {
       'Takes reports over HTTP and appends each to the journal as one JSON line. A reply of 200 means that the line\n' +
       'is on the disk. Prints one line on standard output when it is ready; logs go to standard error.',
     options: serveOptions,
+    notes: serveNotes,
     run: serve,
   },
   healthcheck: {
@@ -39,7 +58,31 @@ const commands: Readonly<Record<string, Command>> = {
       'Asks /readyz of the service that runs with the same options or environment. Ends with 0 when reports are taken,\n' +
       'else with 1 and the reason on standard error. Made for container health checks.',
     options: ['host', 'port', 'pathPrefix'],
+    notes: ['Exit codes: 0 takes reports, 1 does not, 2 flags or configuration.'],
     run: healthcheck,
+  },
+  verify: {
+    summary: 'read the whole journal and say what is in it and what is wrong',
+    about:
+      'Checks every line of every file: crc, seq, and that file joins up with file. Says how many files and events there\n' +
+      'are, the first and last seq and time, and the first thing wrong. Changes nothing, and may run beside a service.\n' +
+      'Ends with 0 when a start would go well, with 3 when the journal is damaged.',
+    options: ['data', 'json'],
+    notes: ['Exit codes: 0 good, 2 flags or no journal there, 3 the journal is damaged, 5 it can not be read.'],
+    run: (config) => verifyJournal(config, output()),
+  },
+  repair: {
+    summary: 'make a damaged journal startable, without losing a good line',
+    about:
+      'Shows what it would do; does it with --yes. Good lines stay, with their seq, id and time. Each damaged file is kept\n' +
+      'whole in a folder damaged-… beside the journal, and an empty file events-….lost stands for events that are gone.\n' +
+      'The service must not be running. Ends with 0 when the journal is good, with 3 when --yes would have something to do.',
+    options: ['data', 'json', 'yes'],
+    notes: [
+      'Exit codes: 0 good, 2 flags or no journal there, 3 the journal is damaged, 4 the data folder is in use,',
+      '  5 it can not be read or written.',
+    ],
+    run: (config) => repairJournal(config, output()),
   },
 };
 
@@ -65,6 +108,15 @@ export async function main(
   }
   const read = readConfig(rest, env, command.options);
   return 'problems' in read ? complain(read.problems) : command.run(read.config);
+}
+
+function output(): Output {
+  const { stderr } = process;
+  return {
+    say: (text) => void say(text),
+    complain: (problem) => void complain([problem]),
+    progress: stderr.isTTY ? (text) => void stderr.write(`\r${text}\x1b[K`) : () => {},
+  };
 }
 
 async function serve(config: Config): Promise<ExitCode> {
@@ -136,20 +188,17 @@ function complain(problems: readonly string[], code: ExitCode = exitCodes.config
 
 function helpFor(name: string | undefined): string {
   if (name === undefined || !Object.hasOwn(commands, name)) return generalHelp();
-  const command = commands[name] as Command;
-  const rows = command.options.map((option) => {
+  const { about, options: names, notes } = commands[name] as Command;
+  const flags = names.map((option) => `--${flagOf(option)} ${options[option].argument}`.trimEnd());
+  const width = Math.max(...flags.map(({ length }) => length));
+  const lines = names.map((option, index) => {
     const { argument, help, initial } = options[option];
-    const shown = Array.isArray(initial) || initial === '' ? '' : ` [${initial}]`;
-    return [`--${flagOf(option)} ${argument}`, `${help}${shown}`, variableOf(option)] as const;
+    const standard = typeof initial === 'number' || (typeof initial === 'string' && initial !== '');
+    const first = `  ${flags[index]?.padEnd(width)}  ${help}${standard ? ` [${initial}]` : ''}`;
+    if (argument === '') return first;
+    return `${first}\n${' '.repeat(width + 4)}(or ${variableOf(option)} in the environment)`;
   });
-  const width = Math.max(...rows.map(([flag]) => flag.length));
-  const indent = ' '.repeat(width + 4);
-  const lines = rows.map(
-    ([flag, help, variable]) => `  ${flag.padEnd(width)}  ${help}\n${indent}(or ${variable} in the environment)`,
-  );
-  return [`Usage: assetlog ${name} [options]`, '', command.about, '', 'Options:', ...lines, '', footer(name)].join(
-    '\n',
-  );
+  return [`Usage: assetlog ${name} [options]`, '', about, '', 'Options:', ...lines, '', ...notes].join('\n');
 }
 
 function generalHelp(): string {
@@ -165,24 +214,6 @@ function generalHelp(): string {
     '  assetlog COMMAND --help   its options',
     '  assetlog --version        the version',
     '',
-    footer('serve'),
-  ].join('\n');
-}
-
-function footer(name: string): string {
-  if (name === 'healthcheck') return 'Exit codes: 0 takes reports, 1 does not, 2 flags or configuration.';
-  return [
-    'Try it:',
-    '  assetlog serve --port 3000 --data ./assetlog-data',
-    '  curl -X POST http://127.0.0.1:3000/report_asset_materialization/warehouse/orders',
-    '',
-    'Limits:',
-    `  body ${limits.bodyBytesMax} bytes, request line and headers ${limits.headBytesMax} bytes, ${limits.headersMax} headers,`,
-    `  asset key ${limits.keyBytesMax} bytes, JSON depth ${limits.jsonDepthMax}; headers within ${limits.headersMs / 1000} s, request within ${limits.requestMs / 1000} s,`,
-    `  a kept connection may idle ${limits.idleMs / 1000} s; a stop waits ${limits.drainMs / 1000} s for requests that are being received`,
-    '',
-    'Exit codes:',
-    '  0 stopped cleanly, 1 unexpected, 2 flags or configuration, 3 the journal is damaged,',
-    '  4 the data folder is in use, 5 the disk failed',
+    ...serveNotes,
   ].join('\n');
 }

@@ -10,12 +10,18 @@ export const limits = {
   /** One request's body. */
   bodyBytesMax: 1 * MIB,
   /** Bodies that are being received, of all connections together. */
-  uploadBytesMax: 64 * MIB,
+  uploadBytesMax: 16 * MIB,
+  /** Of buffers for large bodies: how many are kept for the next ones. */
+  roomsMax: 8,
+  /** A body beyond this is refused before it is sent where there is no room for it; a smaller one is on its way already. */
+  largeBodyBytes: 64 * KIB,
   /** Request line and headers together, with their line ends. */
   headBytesMax: 16 * KIB,
   headersMax: 100,
   /** An asset key as UTF-8, with one byte between its parts. */
   keyBytesMax: 4 * KIB,
+  /** Of the object that a body is; what is inside metadata is not counted. */
+  bodyMembersMax: 1_000,
   /** Nesting of arrays and objects in JSON; the outermost is 1. */
   jsonDepthMax: 128,
   /** From the first byte of a request, or from the connection's start, to the end of its headers. */
@@ -35,15 +41,26 @@ export const limits = {
   drainMs: 10_000,
   /** What the last replies get to leave before a service whose disk failed ends. */
   lastRepliesMs: 1_000,
-  /** Events waiting for the disk: the bytes of their lines, and a share of memory for each that is waited for. */
-  queueBytesMax: 32 * MIB,
+  /** Memory of the events that wait for the disk, with a share for each report. */
+  queueBytesMax: 16 * MIB,
   queueEventBytes: 2 * KIB,
+  /** What is recorded of a larger body waits as bytes of its own, so that the body is not held by parts of it. */
+  heldBodyBytesMax: 4 * KIB,
   /** One write; what is beyond it waits for the next. A single larger event is a batch of its own. */
   batchBytesMax: 4 * MIB,
   /** One line of the journal. A body's every byte may need three in its line: U+0085 is escaped. */
   lineBytesMax: 4 * MIB,
   /** Between two attempts at a disk that refused a write, while nobody reports. */
   probeMs: 1_000,
+  /** A write or sync that takes longer is told, and further reports are refused until it ends. */
+  diskAnswerMs: 10_000,
+  /** What a stop waits for the last sync. */
+  lastSyncMs: 20_000,
+  /** Between two looks at the free space. */
+  spaceCheckMs: 1_000,
+  /** Free space below which a service is not ready, unless --min-free-bytes says otherwise; less on a small disk. */
+  minFreeBytes: 64 * MIB,
+  minFreePercent: 5,
   /** What a 503 tells the client to wait. */
   retryAfterSeconds: 1,
   /** Of a refused value, in an error. */
@@ -76,12 +93,18 @@ export interface Config {
   /** Names, in lower case and without a port, that a Host header may have besides this machine's own. */
   readonly allowedHost: readonly string[];
   readonly segmentBytes: number;
+  /** Undefined: `limits.minFreeBytes`, or `limits.minFreePercent` of a smaller disk. */
+  readonly minFreeBytes: number | undefined;
   readonly maxConnections: number;
   readonly logLevel: LogLevel;
+  /** Of `verify` and `repair`: the result as JSON. */
+  readonly json: boolean;
+  /** Of `repair`: do it. */
+  readonly yes: boolean;
 }
 
 export interface Option<Value> {
-  /** What stands for the value in the help. */
+  /** What stands for the value in the help; empty for a switch, which takes none and has no variable. */
   readonly argument: string;
   readonly help: string;
   readonly initial: Value;
@@ -148,6 +171,12 @@ export const options: { readonly [Name in keyof Config]: Option<Config[Name]> } 
     initial: 64 * MIB,
     parse: (text) => integer(text, 4 * KIB, 1024 * MIB),
   },
+  minFreeBytes: {
+    argument: 'BYTES',
+    help: 'free disk space below which the service is not ready; 0 for never [64 MiB, or 5 % of a smaller disk]',
+    initial: undefined,
+    parse: (text) => integer(text, 0, Number.MAX_SAFE_INTEGER),
+  },
   maxConnections: {
     argument: 'COUNT',
     help: 'connections at a time; further ones are closed at once',
@@ -164,11 +193,13 @@ export const options: { readonly [Name in keyof Config]: Option<Config[Name]> } 
       return level;
     },
   },
+  json: { argument: '', help: 'print one JSON object instead of text', initial: false, parse: () => true },
+  yes: { argument: '', help: 'do it; without this nothing is changed', initial: false, parse: () => true },
 };
 
 export type OptionName = keyof Config;
 
-export const serveOptions = Object.keys(options) as OptionName[];
+export const serveOptions = (Object.keys(options) as OptionName[]).filter((name) => options[name].argument !== '');
 
 /** `pathPrefix` → `path-prefix` */
 export function flagOf(name: OptionName): string {
@@ -213,7 +244,8 @@ export function readConfig(
     const variable = env[variableOf(name)];
     const flags = given.get(name);
     if (flags !== undefined) set(name, flags, `--${flagOf(name)}`);
-    else if (variable) set(name, options[name].repeated ? variable.split(',') : [variable], variableOf(name));
+    else if (variable && options[name].argument !== '')
+      set(name, options[name].repeated ? variable.split(',') : [variable], variableOf(name));
   }
   problems.unshift(...badFlags);
   return problems.length > 0 ? { problems } : { config };
@@ -226,8 +258,11 @@ const defaults: Config = {
   pathPrefix: options.pathPrefix.initial,
   allowedHost: options.allowedHost.initial,
   segmentBytes: options.segmentBytes.initial,
+  minFreeBytes: options.minFreeBytes.initial,
   maxConnections: options.maxConnections.initial,
   logLevel: options.logLevel.initial,
+  json: options.json.initial,
+  yes: options.yes.initial,
 };
 
 /** @returns the texts given for each option: all of a repeated one, else the last */
@@ -251,6 +286,11 @@ function readFlags(
       );
       // The value of an unknown option is not a second problem.
       if (flag.startsWith('-') && equals === -1 && rest[0]?.startsWith('-') === false) rest.shift();
+      continue;
+    }
+    if (options[name].argument === '') {
+      if (equals !== -1) problems.push(`${flag} takes no value; leave out ${JSON.stringify(word.slice(equals))}`);
+      given.set(name, ['true']);
       continue;
     }
     const value = equals === -1 ? rest.shift() : word.slice(equals + 1);

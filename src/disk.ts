@@ -4,24 +4,57 @@
  */
 
 import { constants, createReadStream, fdatasync, statSync, write } from 'node:fs';
-import { access, type FileHandle, mkdir, open, readdir, rename, unlink } from 'node:fs/promises';
+import {
+  access,
+  type FileHandle,
+  mkdir,
+  open,
+  readdir,
+  readFile,
+  realpath,
+  rename,
+  stat,
+  statfs,
+  unlink,
+} from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
+import { type Mount, mountOf } from './mount.ts';
 
 export interface Disk {
   readonly folder: string;
   /** Creates the folder and its parents where they are missing, so that they survive a power cut. */
   prepare(): Promise<void>;
+  /** Names of everything in the folder, in no order. */
   list(): Promise<string[]>;
+  /** In bytes. */
+  size(name: string): Promise<number>;
   /** The bytes from `start` up to but not including `end`, in chunks. */
   read(name: string, start?: number, end?: number): AsyncIterable<Buffer>;
-  /** Makes a new file. Rejects with EEXIST where there is one. */
+  /**
+   * Makes a new file, whose entry in the folder is durable when this resolves. Rejects with EEXIST where there is one, with
+   * SyncError when the file was made and nobody knows whether it will be there after a power cut.
+   */
   create(name: string): Promise<DiskFile>;
   open(name: string): Promise<DiskFile>;
+  /** Makes a folder in the folder, durably. What is in it has names with a slash. */
+  createFolder(name: string): Promise<void>;
   rename(from: string, to: string): Promise<void>;
   remove(name: string): Promise<void>;
-  /** Makes created, renamed and removed entries durable. */
+  /** Makes renamed and removed entries durable. */
   syncFolder(): Promise<void>;
+  space(): Promise<Space>;
+  /** The file system that the folder is on, where the system tells. */
+  mount(): Promise<Mount | undefined>;
 }
+
+/** Of the file system, for a user who is not root. */
+export interface Space {
+  readonly freeBytes: number;
+  readonly totalBytes: number;
+}
+
+/** A file was made, and the sync of its folder failed. */
+export class SyncError extends Error {}
 
 export interface DiskFile {
   readonly name: string;
@@ -49,13 +82,80 @@ export function openDisk(path: string): Disk {
     folder,
     prepare: () => makeFolder(folder),
     list: () => readdir(folder),
+    size: async (name) => (await stat(join(folder, name))).size,
     read: (name, start = 0, end = Number.POSITIVE_INFINITY) => readChunks(join(folder, name), start, end),
-    create: (name) => openFile(folder, name, constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL),
+    create: (name) => createFile(folder, name),
     open: (name) => openFile(folder, name, constants.O_WRONLY),
+    createFolder: (name) => makeFolder(join(folder, name)),
     rename: (from, to) => rename(join(folder, from), join(folder, to)),
     remove: (name) => unlink(join(folder, name)),
     syncFolder: () => syncEntries(folder),
+    space: async () => {
+      const { bavail, blocks, bsize } = await statfs(folder);
+      return { freeBytes: bavail * bsize, totalBytes: blocks * bsize };
+    },
+    mount: () => findMount(folder),
   };
+}
+
+/**
+ * Copies the bytes of a file from `start` up to `end` into a new one, durably. What a failure leaves of it is removed.
+ * @throws the error of a system call
+ */
+export async function copyFile(
+  disk: Disk,
+  from: string,
+  to: string,
+  start = 0,
+  end = Number.POSITIVE_INFINITY,
+): Promise<void> {
+  await writeFile(disk, to, disk.read(from, start, end));
+}
+
+/** Writes a new file, durably. What a failure leaves of it is removed. @throws the error of a system call */
+export async function writeFile(
+  disk: Disk,
+  name: string,
+  chunks: AsyncIterable<Buffer> | Iterable<Buffer>,
+): Promise<void> {
+  const file = await disk.create(name);
+  try {
+    let position = 0;
+    for await (const chunk of chunks) position += await writeWhole(file, chunk, position);
+    await file.sync();
+  } catch (error) {
+    await disk.remove(name).catch(() => {}); // it failed already
+    throw error;
+  } finally {
+    await file.close();
+  }
+}
+
+/** A short write is asked again, which tells why it was short. */
+async function writeWhole(file: DiskFile, bytes: Buffer, position: number): Promise<number> {
+  let written = 0;
+  while (written < bytes.length) {
+    const more = await file.write(bytes.subarray(written), position + written);
+    if (more === 0) throw new Error(`the disk takes nothing more of ${file.name}`);
+    written += more;
+  }
+  return written;
+}
+
+async function createFile(folder: string, name: string): Promise<DiskFile> {
+  const path = join(folder, name);
+  // Before the file is made, so that too many open files are noticed while nothing is changed.
+  const entries = await open(dirname(path), constants.O_RDONLY);
+  try {
+    const file = await openFile(folder, name, constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL);
+    await entries.sync().catch(async (error: Error) => {
+      await file.close();
+      throw new SyncError(error.message, { cause: error });
+    });
+    return file;
+  } finally {
+    await entries.close();
+  }
 }
 
 async function openFile(folder: string, name: string, flags: number): Promise<DiskFile> {
@@ -95,12 +195,25 @@ async function makeFolder(folder: string): Promise<void> {
     await mkdir(folder, FOLDER_MODE);
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
-    if (code === 'EEXIST') return;
+    if (code === 'EEXIST') {
+      // Whoever made it may have died before it was durable. That we may not open its parent is no reason not to start.
+      await syncEntries(parent).catch(() => {});
+      return;
+    }
     if (code !== 'ENOENT' || (await exists(parent))) throw error;
     await makeFolder(parent);
     return makeFolder(folder);
   }
   await syncEntries(parent); // the new folder is an entry of its parent
+}
+
+async function findMount(folder: string): Promise<Mount | undefined> {
+  if (process.platform !== 'linux') return undefined;
+  try {
+    return mountOf(await readFile('/proc/self/mountinfo', 'utf8'), await realpath(folder));
+  } catch {
+    return undefined; // a container may hide /proc; it is for a warning only
+  }
 }
 
 function exists(path: string): Promise<boolean> {

@@ -63,23 +63,41 @@ export interface Place {
   readonly crc: number;
 }
 
+/** Members as the bytes that they are in a line: without what a string may hold on to, the text that it was cut from. */
+export function packMembers(members: string): Buffer {
+  const bytes = Buffer.from(members);
+  // Only text outside ASCII can hold a separator, and a separator can only stand inside a string.
+  return bytes.length === members.length ? bytes : Buffer.from(members.replace(LINE_SEPARATORS, escapeSeparator));
+}
+
 /**
  * Encodes a batch of lines that were recorded at one moment.
- * @param batch the members of each, from `encodeMembers`
+ * @param batch the members of each, from `encodeMembers`, packed or not
  * @returns the bytes to append and the place after them
  */
-export function encodeBatch(batch: readonly string[], place: Place, now: Date): { bytes: Buffer; place: Place } {
+export function encodeBatch(
+  batch: readonly (string | Buffer)[],
+  place: Place,
+  now: Date,
+): { bytes: Buffer; place: Place } {
   const time = now.toISOString();
   const nextId = uuids(now);
+  const parts: Buffer[] = [];
   let { seq, crc } = place;
   let text = '';
   for (const members of batch) {
-    text += `{"seq":${seq},"id":"${nextId()}","time":"${time}",${members}${CRC_TEMPLATE}`;
+    text += `{"seq":${seq},"id":"${nextId()}","time":"${time}",`;
+    if (typeof members === 'string') {
+      text += members;
+    } else {
+      parts.push(packMembers(text), members);
+      text = '';
+    }
+    text += CRC_TEMPLATE;
     seq += 1;
   }
-  let bytes = Buffer.from(text);
-  // Only text outside ASCII can hold a separator, and a separator can only stand inside a string.
-  if (bytes.length !== text.length) bytes = Buffer.from(text.replace(LINE_SEPARATORS, escapeSeparator));
+  const last = packMembers(text);
+  const bytes = parts.length === 0 ? last : Buffer.concat([...parts, last]);
   // The crc goes over bytes, so it is filled in once they are there.
   for (let start = 0, end = 0; start < bytes.length; start = end + 1) {
     end = bytes.indexOf(LINE_FEED, start);
@@ -93,32 +111,85 @@ export function encodeBatch(batch: readonly string[], place: Place, now: Date): 
 export type LineProblem = string;
 
 /**
- * Checks one line, without its newline, against its place in the file.
+ * Checks one line against its place in the file.
+ * @param start of the line in `bytes`
+ * @param end of the line, where its newline is
  * @returns the place after it, or what is wrong
  */
-export function checkLine(line: Buffer, place: Place): Place | LineProblem {
-  const body = line.length - CRC_MEMBER_BYTES;
-  const tail = body > 0 ? line.toString('latin1', body) : '';
-  const found = CRC_MEMBER.exec(tail)?.[1];
-  if (found === undefined) return 'it does not end in a crc member';
-  const crc = crc32(line.subarray(0, body), place.crc);
-  if (found !== hex(crc)) return `its crc is ${found}, computed ${hex(crc)}`;
-  const seq = readSeq(line);
-  if (seq !== place.seq) return `its seq is ${seq ?? 'missing'}, expected ${place.seq}`;
+export function checkLine(bytes: Buffer, start: number, end: number, place: Place): Place | LineProblem {
+  const form = readForm(bytes, start, end);
+  if (form === undefined) return 'it is not of the form {"seq":…,"crc":"…"}';
+  const crc = crcOf(bytes, form, place.crc);
+  if (form.crc !== crc) return `its crc is ${hex(form.crc)}, computed ${hex(crc)}`;
+  if (form.seq !== place.seq) return `its seq is ${form.seq}, expected ${place.seq}`;
   return { seq: place.seq + 1, crc };
 }
 
-/** Whether bytes have the outward form of a line, whatever its crc and its place. */
-export function isLine(line: Buffer): boolean {
-  return (
-    readSeq(line) !== undefined && CRC_MEMBER.test(line.toString('latin1', Math.max(0, line.length - CRC_MEMBER_BYTES)))
+/** What a line says of itself, true or not. */
+export interface LineForm {
+  readonly seq: number;
+  readonly crc: number;
+  readonly start: number;
+  /** Where its newline is, or should be. */
+  readonly end: number;
+}
+
+/** @returns undefined for bytes that do not begin and end as a line does */
+export function readForm(bytes: Buffer, start: number, end: number): LineForm | undefined {
+  const bodyEnd = end - CRC_MEMBER_BYTES;
+  if (bodyEnd < start + SEQ_PREFIX.length) return undefined;
+  for (let at = 0; at < SEQ_PREFIX.length; at += 1) if (bytes[start + at] !== SEQ_PREFIX[at]) return undefined;
+  for (let at = 0; at < CRC_PREFIX.length; at += 1) if (bytes[bodyEnd + at] !== CRC_PREFIX[at]) return undefined;
+  if (bytes[end - 2] !== QUOTE || bytes[end - 1] !== CLOSING_BRACE) return undefined;
+
+  let crc = 0;
+  for (let at = end - CRC_TAIL_BYTES; at < end - 2; at += 1) {
+    const digit = HEX_VALUES[bytes[at]!]!;
+    if (digit < 0) return undefined;
+    crc = crc * 16 + digit;
+  }
+  let seq = 0;
+  let at = start + SEQ_PREFIX.length;
+  for (; isDigit(bytes[at]); at += 1) seq = seq * 10 + bytes[at]! - ZERO;
+  const sound = seq > 0 && Number.isSafeInteger(seq) && bytes[at] === COMMA && at < bodyEnd;
+  return sound ? { seq, crc, start, end } : undefined;
+}
+
+/**
+ * Finds what has the form of a line anywhere between two places, for lines whose newline is damaged or that stand behind
+ * other bytes. Metadata may hold such text as well: only the crc tells.
+ * @param countMax how many beginnings, and how many ends for each, are looked at
+ */
+export function findForms(bytes: Buffer, start: number, end: number, countMax: number): LineForm[] {
+  const text = bytes.toString('latin1', start, end);
+  const starts = [...text.matchAll(LINE_BEGINNING)].slice(0, countMax).map(({ index }) => start + index);
+  const ends = [...text.matchAll(LINE_ENDING)].map(({ index, 0: { length } }) => start + index + length);
+  return starts.flatMap((from) =>
+    ends
+      .filter((to) => to > from)
+      .slice(0, countMax)
+      .flatMap((to) => {
+        const form = readForm(bytes, from, to);
+        return form === undefined ? [] : [form];
+      }),
   );
 }
 
-/** @returns the seq with which a line begins, or undefined where it begins with something else */
-export function readSeq(line: Buffer): number | undefined {
-  const digits = SEQ_MEMBER.exec(line.toString('latin1', 0, 32))?.[1];
-  return digits === undefined ? undefined : Number(digits);
+/** @returns what a line's crc has to be behind a line with the crc `seed` */
+export function crcOf(bytes: Buffer, { start, end }: LineForm, seed: number): number {
+  return crc32(bytes.subarray(start, end - CRC_MEMBER_BYTES), seed);
+}
+
+/** @returns when a line says that it was recorded, as it stands in the line; undefined where it says nothing of the kind */
+export function readTime(line: Buffer): string | undefined {
+  return TIME_MEMBER.exec(line.toString('latin1', 0, 128))?.[1];
+}
+
+/** @returns the same line, without its newline, as it has to be behind a line with the crc `seed` */
+export function rechain(bytes: Buffer, form: LineForm, seed: number): { line: Buffer; crc: number } {
+  const crc = crcOf(bytes, form, seed);
+  const tail = `,"crc":"${hex(crc)}"}`;
+  return { line: Buffer.concat([bytes.subarray(form.start, form.end - CRC_MEMBER_BYTES), Buffer.from(tail)]), crc };
 }
 
 /** @returns the name of the file whose first line has this seq; names sort as their numbers do */
@@ -133,16 +204,45 @@ export function segmentFirstSeq(name: string): number | undefined {
   return Number.isSafeInteger(seq) && seq >= 1 ? seq : undefined;
 }
 
+/** Both inclusive: events that the journal is known not to have any more. */
+export interface LostRange {
+  readonly first: number;
+  readonly last: number;
+}
+
+/** @returns the name of the file that accounts for lost events; it sorts to where they were */
+export function lostName({ first, last }: LostRange): string {
+  return `events-${String(first).padStart(20, '0')}-${String(last).padStart(20, '0')}.lost`;
+}
+
+/** @returns the range in such a name, or undefined for a name of another kind */
+export function lostRange(name: string): LostRange | undefined {
+  const [, from, to] = LOST_NAME.exec(name) ?? [];
+  const [first, last] = [Number(from), Number(to)];
+  return Number.isSafeInteger(last) && first >= 1 && first <= last ? { first, last } : undefined;
+}
+
 const LINE_FEED = 0x0a;
+const QUOTE = 0x22;
+const COMMA = 0x2c;
+const ZERO = 0x30;
+const CLOSING_BRACE = 0x7d;
 const LINE_SEPARATORS = /[\u0085\u2028\u2029]/g;
 const NEEDS_ESCAPE = /[\u0000-\u001f"\\]/;
-const CRC_MEMBER = /^,"crc":"([0-9a-f]{8})"\}$/;
 const CRC_TEMPLATE = ',"crc":"00000000"}\n';
 const CRC_MEMBER_BYTES = CRC_TEMPLATE.length - 1;
 const CRC_TAIL_BYTES = '00000000"}'.length;
-const SEQ_MEMBER = /^\{"seq":([1-9][0-9]{0,15}),/;
+const CRC_PREFIX = Buffer.from(',"crc":"');
+const SEQ_PREFIX = Buffer.from('{"seq":');
+const LINE_BEGINNING = /\{"seq":[0-9]{1,16},"id":"/g;
+const LINE_ENDING = /,"crc":"[0-9a-f]{8}"\}/g;
+const TIME_MEMBER = /^\{"seq":[0-9]+,"id":"[^"]*","time":"([0-9TZ:.-]{1,40})"/;
 const SEGMENT_NAME = /^events-([0-9]{20})\.jsonl$/;
+const LOST_NAME = /^events-([0-9]{20})-([0-9]{20})\.lost$/;
 const HEX_DIGITS = Buffer.from('0123456789abcdef');
+
+/** By byte: what it stands for as a hexadecimal digit in lower case, or -1. */
+const HEX_VALUES = Int8Array.from({ length: 256 }, (_, byte) => HEX_DIGITS.indexOf(byte));
 
 /** JSON text of a string without lone surrogates; most need no escape, and then this is faster than JSON.stringify. */
 function quote(text: string): string {
@@ -157,6 +257,10 @@ function quoteAll(texts: readonly string[]): string {
 
 function escapeSeparator(separator: string): string {
   return `\\u${separator.charCodeAt(0).toString(16).padStart(4, '0')}`;
+}
+
+function isDigit(byte: number | undefined): boolean {
+  return byte !== undefined && byte >= ZERO && byte <= ZERO + 9;
 }
 
 function hex(crc: number): string {

@@ -5,9 +5,10 @@
  * is one write and one sync. Its callers hear of it after the sync, in the order in which they came.
  */
 
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Limits } from './config.ts';
-import type { Disk } from './disk.ts';
-import { type Event, encodeBatch, encodeMembers, segmentName } from './event.ts';
+import { type Disk, SyncError } from './disk.ts';
+import { type Event, encodeBatch, encodeMembers, packMembers, segmentName } from './event.ts';
 import type { Notices } from './notice.ts';
 import { recover, rememberCleanStop, type Segment } from './recovery.ts';
 
@@ -24,23 +25,28 @@ export interface JournalOptions {
 }
 
 type State =
-  | { readonly kind: 'starting' }
-  /** `trouble`: why the last write failed. The next may succeed, so reports are still tried. */
-  | { readonly kind: 'open'; readonly segment: Segment; readonly trouble?: string }
+  | { readonly kind: 'starting'; readonly reason: string }
+  | { readonly kind: 'open'; readonly segment: Segment; readonly trouble?: Trouble }
   | { readonly kind: 'closed' }
   /** What is on the disk can not be known any more. */
   | { readonly kind: 'failed'; readonly reason: string; readonly error: Error };
 
+interface Trouble {
+  /** `refusing`: the last write failed, the next may succeed, so reports are tried. `silent`: it does not come to an end. */
+  readonly kind: 'refusing' | 'silent';
+  readonly reason: string;
+}
+
 interface Waiting {
-  readonly members: string;
-  /** What it is counted as: exact for ASCII, and there is no need to be exact. */
-  readonly bytes: number;
+  readonly members: string | Buffer;
+  /** The memory that it takes while it waits, about. */
+  readonly heldBytes: number;
   readonly done: Done;
 }
 
 export class Journal {
   readonly #options: JournalOptions;
-  #state: State = { kind: 'starting' };
+  #state: State = { kind: 'starting', reason: 'the journal is being opened' };
   #queue: Waiting[] = [];
   #queueBytes = 0;
   /** The batches on their way; undefined while the disk is idle. */
@@ -51,35 +57,59 @@ export class Journal {
     this.#options = options;
   }
 
-  /** Recovers what is in the folder, which is locked. @throws DamagedError, or the error of a system call */
+  /**
+   * Recovers what is in the folder, which is locked. On a full disk it waits for the space that this may take.
+   * @throws DamagedError, or the error of a system call
+   */
   async open(): Promise<void> {
-    const segment = await recover(this.#options.disk, this.#options.notices);
-    this.#state = { kind: 'open', segment };
-    this.#options.notices.info('journal open', { file: segment.file.name, next_seq: segment.place.seq });
+    const { disk, notices, limits } = this.#options;
+    for (;;) {
+      try {
+        const segment = await recover(disk, notices);
+        this.#state = { kind: 'open', segment };
+        notices.info('journal open', { file: segment.file.name, next_seq: segment.place.seq });
+        return;
+      } catch (error) {
+        if (!isFull(error as NodeJS.ErrnoException)) throw error;
+        const reason = 'the disk is full; the service waits for space to open its journal';
+        if (this.trouble !== reason) notices.error(reason, { problem: (error as Error).message });
+        this.#state = { kind: 'starting', reason };
+      }
+      await sleep(limits.probeMs);
+    }
   }
 
   /** Why nothing can be recorded now, or undefined. */
   get trouble(): string | undefined {
     const state = this.#state;
-    if (state.kind === 'open') return state.trouble;
-    if (state.kind === 'failed') return state.reason;
-    return state.kind === 'starting' ? 'the journal is being opened' : 'the service is stopping';
+    if (state.kind === 'open') return state.trouble?.reason;
+    return state.kind === 'closed' ? 'the service is stopping' : state.reason;
   }
 
-  /** `done` is called at once where the event can not even wait for the disk. */
-  append(event: Event, done: Done): void {
-    if (this.#state.kind !== 'open') {
-      done(this.trouble);
+  /** Why an event of so many bytes could not even wait for the disk, or undefined. */
+  refusal(bytes: number): string | undefined {
+    const { queueBytesMax, queueEventBytes } = this.#options.limits;
+    if (this.#state.kind !== 'open' || this.#state.trouble?.kind === 'silent') return this.trouble;
+    if (this.#queueBytes + bytes + queueEventBytes <= queueBytesMax) return undefined;
+    return 'the disk does not keep up: too many reports are waiting for it';
+  }
+
+  /**
+   * @param bodyBytes of the report: strings that were cut out of it hold all of it in memory
+   * @param done called at once where the event can not even wait for the disk
+   */
+  append(event: Event, bodyBytes: number, done: Done): void {
+    const { heldBodyBytesMax, queueEventBytes } = this.#options.limits;
+    const text = encodeMembers(event);
+    const members = bodyBytes <= heldBodyBytesMax ? text : packMembers(text);
+    const heldBytes = typeof members === 'string' ? 2 * (bodyBytes + members.length) : members.length;
+    const refusal = this.refusal(heldBytes);
+    if (refusal !== undefined) {
+      done(refusal);
       return;
     }
-    const members = encodeMembers(event);
-    const bytes = members.length + this.#options.limits.queueEventBytes;
-    if (this.#queueBytes + bytes > this.#options.limits.queueBytesMax) {
-      done('the disk does not keep up: too many reports are waiting for it');
-      return;
-    }
-    this.#queue.push({ members, bytes, done });
-    this.#queueBytes += bytes;
+    this.#queue.push({ members, heldBytes: heldBytes + queueEventBytes, done });
+    this.#queueBytes += heldBytes + queueEventBytes;
     this.#running ??= this.#run();
   }
 
@@ -90,12 +120,14 @@ export class Journal {
     if (this.#state.kind !== 'open') return;
     const { segment } = this.#state;
     this.#state = { kind: 'closed' };
-    await segment.file.close();
-    await rememberCleanStop(this.#options.disk).catch((error: Error) => {
+    try {
+      await segment.file.close();
+      await rememberCleanStop(this.#options.disk);
+    } catch (error) {
       this.#options.notices.warn('the stop could not be noted; the next start will rewrite the last file', {
-        problem: error.message,
+        problem: (error as Error).message,
       });
-    });
+    }
   }
 
   /** Commits batch after batch until nobody waits; without any, tries whether the disk takes a write. Never rejects. */
@@ -115,12 +147,12 @@ export class Journal {
     const { batchBytesMax } = this.#options.limits;
     let bytes = 0;
     let count = 0;
-    for (const waiting of this.#queue) {
-      if (count > 0 && bytes + waiting.bytes > batchBytesMax) break;
-      bytes += waiting.bytes;
+    for (const { members, heldBytes } of this.#queue) {
+      bytes += members.length;
+      if (count > 0 && bytes > batchBytesMax) break;
+      this.#queueBytes -= heldBytes;
       count += 1;
     }
-    this.#queueBytes -= bytes;
     const rest = this.#queue.splice(count);
     const batch = this.#queue;
     this.#queue = rest;
@@ -130,15 +162,17 @@ export class Journal {
   /** @returns why the batch was not recorded, or undefined once it is durable */
   async #commit(batch: readonly Waiting[]): Promise<string | undefined> {
     if (this.#state.kind !== 'open') return this.trouble;
+    const silent = setTimeout(() => this.#silent(), this.#options.limits.diskAnswerMs).unref();
     try {
       if (this.#state.segment.bytes >= this.#options.segmentBytes) await this.#rotate(this.#state.segment);
-      const { segment, trouble } = this.#state;
+      const { segment } = this.#state;
       const after = batch.length > 0 ? await appendBatch(segment, batch) : await tryWrite(segment);
-      if (trouble !== undefined) this.#recovered();
-      this.#state = { kind: 'open', segment: after };
+      this.#taken(after);
       return undefined;
     } catch (error) {
       return error instanceof NotWritten ? this.#refuse(error) : this.#fail(error as Error);
+    } finally {
+      clearTimeout(silent);
     }
   }
 
@@ -146,10 +180,10 @@ export class Journal {
   async #rotate(full: Segment): Promise<void> {
     const { disk, notices } = this.#options;
     const seq = full.place.seq;
+    checkUntouched(full); // the folder may be another one by now
     const file = await disk.create(segmentName(seq)).catch((error: Error) => {
-      throw new NotWritten(error.message);
+      throw error instanceof SyncError ? error : new NotWritten(error.message);
     });
-    await disk.syncFolder();
     this.#state = { ...(this.#state as OpenState), segment: { file, bytes: 0, place: { seq, crc: 0 } } };
     await full.file.close();
     notices.info('journal file closed', { file: full.file.name, next: file.name });
@@ -157,23 +191,35 @@ export class Journal {
 
   /** The disk is as it was before: the client may try again, and so do we. */
   #refuse(error: NotWritten): string {
-    const state = this.#state as OpenState;
-    if (state.trouble === undefined) {
+    const reason = 'the disk refuses writes; send the report again later';
+    const { segment, trouble } = this.#state as OpenState;
+    if (trouble?.kind !== 'refusing') {
       this.#options.notices.error('the disk refuses writes; reports get 503 until it takes one', {
         problem: error.message,
       });
+      clearInterval(this.#probing);
       this.#probing = setInterval(() => {
         this.#running ??= this.#run();
       }, this.#options.limits.probeMs).unref();
     }
-    const reason = 'the disk refuses writes; send the report again later';
-    this.#state = { ...state, trouble: reason };
+    this.#state = { kind: 'open', segment, trouble: { kind: 'refusing', reason } };
     return reason;
   }
 
-  #recovered(): void {
-    clearInterval(this.#probing);
-    this.#options.notices.info('the disk takes writes again');
+  /** Whoever waits still waits: it may yet be recorded. Nobody else is let in. */
+  #silent(): void {
+    const seconds = this.#options.limits.diskAnswerMs / 1000;
+    const reason = `the disk has not answered for ${seconds} s; send the report again later`;
+    this.#options.notices.error('the disk does not answer; further reports get 503 until it does', { seconds });
+    this.#state = { ...(this.#state as OpenState), trouble: { kind: 'silent', reason } };
+  }
+
+  #taken(segment: Segment): void {
+    if ((this.#state as OpenState).trouble !== undefined) {
+      clearInterval(this.#probing);
+      this.#options.notices.info('the disk takes writes again');
+    }
+    this.#state = { kind: 'open', segment };
   }
 
   #fail(error: Error): string {
@@ -227,6 +273,10 @@ async function tryWrite(segment: Segment): Promise<Segment> {
   return segment;
 }
 
+function isFull({ code }: NodeJS.ErrnoException): boolean {
+  return code === 'ENOSPC' || code === 'EDQUOT';
+}
+
 /** All of the bytes or, after a failed or short write, none: the file is cut back to its last good length. */
 async function write(segment: Segment, bytes: Buffer): Promise<void> {
   let problem: string;
@@ -238,5 +288,7 @@ async function write(segment: Segment, bytes: Buffer): Promise<void> {
     problem = (error as Error).message;
   }
   await segment.file.truncate(segment.bytes);
+  // Else a power cut could bring back what was cut off, behind lines that were written over its beginning.
+  await segment.file.sync();
   throw new NotWritten(problem);
 }

@@ -43,11 +43,12 @@ export function readJson(text: string, depthMax: number): Json {
 
 /**
  * Reads an object into its members. Of a repeated name the last value wins (RFC 8259 section 4 leaves it open).
+ * @param countMax how many members it may have
  * @returns undefined when the text is JSON but not an object
  * @throws JsonError
  */
-export function readMembers(text: string, depthMax: number): Map<string, Json> | undefined {
-  const reader = new Reader(text, depthMax);
+export function readMembers(text: string, depthMax: number, countMax: number): Map<string, Json> | undefined {
+  const reader = new Reader(text, depthMax, countMax);
   reader.skipSpace();
   if (!reader.at(OPEN_BRACE)) {
     reader.takeValue();
@@ -130,16 +131,19 @@ const ESCAPES = new Set(['"', '\\', '/', 'b', 'f', 'n', 'r', 't']);
 class Reader {
   readonly #text: string;
   readonly #depthMax: number;
+  readonly #countMax: number;
   /** Every string ends at the next quote. So it is in most reports, and searching is faster than looking at each character. */
   readonly #plain: boolean;
   #at = 0;
   #depth = 0;
-  #kept = '';
+  /** Of the value that is being taken: what stands before white space that is left out. */
+  #pieces: string[] = [];
   #from = 0;
 
-  constructor(text: string, depthMax: number) {
+  constructor(text: string, depthMax: number, countMax = 0) {
     this.#text = text;
     this.#depthMax = depthMax;
+    this.#countMax = countMax;
     this.#plain = !ESCAPE_OR_CONTROL.test(text);
   }
 
@@ -149,11 +153,14 @@ class Reader {
 
   /** Reads the value here and gives it with its text. */
   takeValue(): Json {
-    this.#kept = '';
+    this.#pieces = [];
     this.#from = this.#at;
     const kind = this.#value();
     const tail = this.#text.slice(this.#from, this.#at);
-    return { kind, text: this.#kept === '' ? tail : this.#kept + tail };
+    if (this.#pieces.length === 0) return { kind, text: tail };
+    // Joined, since a string that is added up piece by piece takes many times its length.
+    this.#pieces.push(tail);
+    return { kind, text: this.#pieces.join('') };
   }
 
   skipSpace(): void {
@@ -165,7 +172,7 @@ class Reader {
       this.#at += 1;
     }
     if (this.#at === start) return;
-    this.#kept += this.#text.slice(this.#from, start);
+    this.#pieces.push(this.#text.slice(this.#from, start));
     this.#from = this.#at;
   }
 
@@ -187,8 +194,12 @@ class Reader {
         this.#refuse(this.#ended() ? cutShort('an object') : 'a colon is missing after a member name');
       this.#at += 1;
       this.skipSpace();
-      if (members === undefined) this.#value();
-      else members.set(unquote(this.#text.slice(start, end)), this.takeValue());
+      if (members === undefined) {
+        this.#value();
+      } else {
+        if (members.size === this.#countMax) this.#refuse(`there are more than ${this.#countMax} members`, start);
+        members.set(unquote(this.#text.slice(start, end)), this.takeValue());
+      }
       this.skipSpace();
       if (this.at(CLOSE_BRACE)) {
         this.#close();

@@ -101,6 +101,8 @@ class Line {
   readonly #connections = new Map<Socket, Connection>();
   /** Of all connections together. */
   #uploadBytes = 0;
+  /** Where bodies of more than one piece are put together; see `#keepRoom`. */
+  readonly #rooms: Buffer[] = [];
   #draining = false;
   #notAcceptedAtMs = Number.NEGATIVE_INFINITY;
 
@@ -190,9 +192,12 @@ class Line {
     req.onBytes = (chunk) => {
       if (chunk === null) {
         exchange.received = true;
-        const whole = body.length === connection.uploadBytes ? body : body.subarray(0, connection.uploadBytes);
+        const room = body;
+        body = NO_BODY; // this closure lives until the next request on the connection
+        const whole = room.subarray(0, connection.uploadBytes);
         this.#release(connection);
         receive(whole, (reply) => this.#answer(exchange, reply));
+        this.#keepRoom(room);
         return;
       }
       const before = connection.uploadBytes;
@@ -203,9 +208,28 @@ class Line {
       } else if (this.#uploadBytes > uploadBytesMax) {
         this.#answer(exchange, unavailable('too much is being received at once; send the report again later'));
       } else {
-        body = before === 0 ? chunk : appended(body, before, chunk, bodyBytesMax);
+        body = before === 0 ? chunk : this.#appended(body, before, chunk);
       }
     };
+  }
+
+  /** A first chunk is kept as it came; more are copied together, so that a body in a million pieces takes the memory of one. */
+  #appended(body: Buffer, bytes: number, chunk: Buffer): Buffer {
+    const { bodyBytesMax } = this.#options.limits;
+    let room = body;
+    if (room.length < bodyBytesMax) {
+      // What of it is never written to takes no memory.
+      room = this.#rooms.pop() ?? Buffer.allocUnsafeSlow(bodyBytesMax);
+      body.copy(room, 0, 0, bytes);
+    }
+    chunk.copy(room, bytes);
+    return room;
+  }
+
+  /** For the next body of its size: memory is given back late, and large bodies come in crowds. */
+  #keepRoom(room: Buffer): void {
+    const { bodyBytesMax, roomsMax } = this.#options.limits;
+    if (room.length === bodyBytesMax && this.#rooms.length < roomsMax) this.#rooms.push(room);
   }
 
   #release(connection: Connection): void {
@@ -300,21 +324,6 @@ interface ClientError extends Error {
   readonly code?: string;
   readonly reason?: string;
   readonly rawPacket?: Buffer;
-}
-
-/**
- * A first chunk is kept as it came; more are copied together, so that a body in a million pieces takes the memory of one.
- * @returns a buffer that holds both, and may be longer
- */
-function appended(body: Buffer, bytes: number, chunk: Buffer, bytesMax: number): Buffer {
-  const needed = bytes + chunk.length;
-  let room = body;
-  if (needed > body.length) {
-    room = Buffer.allocUnsafeSlow(Math.max(needed, Math.min(2 * needed, bytesMax)));
-    body.copy(room, 0, 0, bytes);
-  }
-  chunk.copy(room, bytes);
-  return room;
 }
 
 function hasBody({ headers }: IncomingMessage): boolean {

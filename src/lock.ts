@@ -44,7 +44,7 @@ export async function lockFolder(folder: string): Promise<Lock> {
   const release = async () => {
     if (released) return;
     released = true;
-    rmSync(join(folder, published), { force: true });
+    removeSocket(join(folder, published));
     await new Promise((resolve) => server.close(resolve));
     closeSync(directory);
   };
@@ -53,7 +53,7 @@ export async function lockFolder(folder: string): Promise<Lock> {
     const unpublished = `${UNPUBLISHED}${id}`;
     await listen(server, socketPath(folder, directory, unpublished));
     // Only now may others see it: a socket between bind and listen looks like one whose process died.
-    renameSync(join(folder, unpublished), join(folder, published));
+    publish(folder, unpublished, published);
     const deadline = Date.now() + limits.lockMs;
     for (;;) {
       const rivals = await lookAround(folder, directory, published);
@@ -72,6 +72,7 @@ export async function lockFolder(folder: string): Promise<Lock> {
   }
   answer = `held ${process.pid}`;
   server.unref();
+  await removeUnpublished(folder, directory);
   return { release };
 }
 
@@ -93,7 +94,7 @@ async function lookAround(folder: string, directory: number, own: string): Promi
     names.map(async (name): Promise<Rival | undefined> => {
       const answer = await ask(socketPath(folder, directory, name));
       if (answer === undefined) {
-        rmSync(join(folder, name), { force: true });
+        removeSocket(join(folder, name));
         return undefined;
       }
       const [state = '', pid] = answer.split(' ');
@@ -101,6 +102,31 @@ async function lookAround(folder: string, directory: number, own: string): Promi
     }),
   );
   return rivals.filter((rival) => rival !== undefined);
+}
+
+function publish(folder: string, unpublished: string, published: string): void {
+  try {
+    renameSync(join(folder, unpublished), join(folder, published));
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
+    throw new InUseError(`${folder} was taken by another process at the same moment; stop it, or use another --data`);
+  }
+}
+
+/** What starters left that died before they published. One that is alive finds it gone, and gives up to us. */
+async function removeUnpublished(folder: string, directory: number): Promise<void> {
+  for (const name of readdirSync(folder).filter((name) => name.startsWith(UNPUBLISHED))) {
+    if ((await ask(socketPath(folder, directory, name))) === undefined) removeSocket(join(folder, name));
+  }
+}
+
+/** A socket that nobody listens on is no lock: it does not matter whether it can be removed. */
+function removeSocket(path: string): void {
+  try {
+    rmSync(path, { force: true });
+  } catch {
+    // the disk went read-only, say; the next start tries again
+  }
 }
 
 /** @returns what the lock's owner says, `held` where it is alive but too busy to say, undefined where there is none */

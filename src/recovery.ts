@@ -1,23 +1,92 @@
 /**
- * What a start finds in the journal's folder, and what it does about it. Only the last file is read: those before it were
- * complete when they were closed.
- *
- * | where in the last file          | newline | crc, seq | decision                                                     |
- * |---------------------------------|---------|----------|--------------------------------------------------------------|
- * | anywhere                        | yes     | good     | keep                                                         |
- * | its end                         | no      | –        | torn: keep the bytes aside, cut, say so, start               |
- * | its end                         | yes     | bad      | a torn write that reached a newline: the same                |
- * | a bad line with lines after it  | –       | bad      | refuse to start: somebody changed what was once acknowledged |
- * | the file is empty               | –       | –        | a rotation died after it made the file: use it               |
+ * What a start finds in the journal's folder, and what it does about it. `decisions` is the table that it runs. A start reads
+ * the last file, and of those before it the last line each; `verify.ts` reads everything.
  */
 
-import { limits } from './config.ts';
-import type { Disk, DiskFile } from './disk.ts';
-import { checkLine, isLine, type Place, segmentFirstSeq, segmentName } from './event.ts';
+import { copyFile, type Disk, type DiskFile } from './disk.ts';
+import { type LostRange, type Place, segmentName } from './event.ts';
 import type { Notices } from './notice.ts';
+import {
+  afterLost,
+  type Contents,
+  contentsOf,
+  type Flaw,
+  lastLine,
+  type Scan,
+  type SegmentName,
+  scanSegment,
+} from './scan.ts';
+
+/**
+ * `use` it as it is · `leave` it alone · `cut` it off and keep its bytes aside · `refuse` to start: no crash explains it, so
+ * something that was acknowledged may be gone, and a person has to know.
+ */
+export type Decision = 'use' | 'leave' | 'cut' | 'refuse';
+
+export type Kind = Flaw | 'empty file' | 'missing file' | 'overlapping file' | 'foreign file';
+
+/** What is done about each kind, in the last file and in an earlier one, and why. */
+export const decisions: Readonly<
+  Record<Kind, { readonly last: Decision; readonly earlier: Decision; readonly why: string }>
+> = {
+  'torn end': {
+    last: 'cut',
+    earlier: 'refuse',
+    why: 'a write that a crash interrupted was never acknowledged; a file was whole when the next one was begun',
+  },
+  'zeros at the end': {
+    last: 'cut',
+    earlier: 'refuse',
+    why: 'a power cut kept the new length of the file and lost the bytes: ext4 and XFS read them as zeros',
+  },
+  'bad last line': { last: 'cut', earlier: 'refuse', why: 'a torn write that reached its newline' },
+  'bad line inside': { last: 'refuse', earlier: 'refuse', why: 'lines follow it, so it was once whole' },
+  gap: { last: 'refuse', earlier: 'refuse', why: 'lines were taken out' },
+  repeat: { last: 'refuse', earlier: 'refuse', why: 'lines were put in' },
+  'swapped lines': { last: 'refuse', earlier: 'refuse', why: 'somebody changed the order' },
+  'name and first seq disagree': {
+    last: 'refuse',
+    earlier: 'refuse',
+    why: 'the file was renamed, or its first lines are gone',
+  },
+  'empty file': {
+    last: 'use',
+    earlier: 'refuse',
+    why: 'a rotation died after it made the file; none goes on to the next before it holds something',
+  },
+  'missing file': {
+    last: 'refuse',
+    earlier: 'refuse',
+    why: 'the file before it ends too early to be the one before it',
+  },
+  'overlapping file': { last: 'refuse', earlier: 'refuse', why: 'the file before it holds the same events already' },
+  'foreign file': { last: 'leave', earlier: 'leave', why: 'it is not ours' },
+};
+
+/** Something in the folder that is not simply good. */
+export interface Finding {
+  readonly kind: Kind;
+  readonly decision: Decision;
+  readonly file: string;
+  /** Where the good lines end: the number of the line behind them, from 1, and its first byte, from 0. */
+  readonly line: number;
+  readonly byte: number;
+  readonly problem: string;
+}
 
 /** The journal holds something that no crash explains. The message says file, line, byte and what to do. */
-export class DamagedError extends Error {}
+export class DamagedError extends Error {
+  readonly finding: Finding;
+
+  constructor(folder: string, finding: Finding) {
+    const { file, line, byte, problem } = finding;
+    super(
+      `the journal is damaged: ${folder}/${file}, line ${line}, byte ${byte}: ${problem}; nothing was changed. ` +
+        `assetlog repair --data ${shellWord(folder)} shows how to mend it`,
+    );
+    this.finding = finding;
+  }
+}
 
 /** The segment that the next batch is appended to. */
 export interface Segment {
@@ -26,145 +95,147 @@ export interface Segment {
   readonly place: Place;
 }
 
-/** What is good in a file, and what follows it. */
-export interface Scan {
-  /** Bytes and lines up to the first bad one. */
-  readonly bytes: number;
-  readonly lines: number;
-  readonly place: Place;
-  readonly rest: { readonly kind: 'nothing' } | { readonly kind: 'torn' | 'damaged'; readonly problem: string };
-}
-
 /**
  * Finds where to go on, makes it safe to do so, and opens the file for it. The folder is locked.
- * @throws DamagedError, or the error of a system call
+ * @throws DamagedError, or the error of a system call, after which it may be called again
  */
 export async function recover(disk: Disk, notices: Notices): Promise<Segment> {
   const names = await disk.list();
+  const contents = contentsOf(names);
   const stoppedCleanly = names.includes(CLEAN_STOP);
-  const firstSeqs = names.map(segmentFirstSeq).filter((seq) => seq !== undefined);
-  const lastSeq = firstSeqs.length === 0 ? undefined : Math.max(...firstSeqs);
-  if (lastSeq === undefined) {
+  const last = contents.segments.at(-1);
+  if (last === undefined) {
     if (stoppedCleanly) await forgetCleanStop(disk);
-    const file = await disk.create(segmentName(1));
-    await disk.syncFolder();
-    return { file, bytes: 0, place: { seq: 1, crc: 0 } };
+    return begin(disk, afterLost(1, contents.lost));
   }
 
-  const name = segmentName(lastSeq);
-  const scan = await scanSegment(disk.read(name), { seq: lastSeq, crc: 0 });
-  if (scan.rest.kind === 'damaged') throw new DamagedError(damage(disk.folder, name, scan, scan.rest.problem));
-  if (scan.rest.kind === 'torn') {
-    const aside = await keepAside(disk, names, name, scan.bytes);
-    notices.warn('a torn end was cut off the journal; it was never acknowledged', {
-      file: name,
-      line: scan.lines + 1,
-      byte: scan.bytes,
-      problem: scan.rest.problem,
-      kept: aside,
-    });
+  const scan = await scanSegment(disk.read(last.name), last.firstSeq);
+  const findings = [...foreignIn(names), ...(await findingsBefore(disk, contents)), ...findingsIn(last, scan, 'last')];
+  const refused = findings.find(({ decision }) => decision === 'refuse');
+  if (refused !== undefined) throw new DamagedError(disk.folder, refused);
+  for (const { file } of findings.filter(({ decision }) => decision === 'leave')) {
+    notices.debug('a file that is not ours is left alone', { file });
   }
-  // After any other stop the page cache may hold what the disk does not: a sync may have failed before the end.
-  if (scan.rest.kind === 'torn' || !stoppedCleanly) await rewrite(disk, name, scan.bytes);
+  const cut = findings.find(({ decision }) => decision === 'cut');
+  // After any stop but a clean one the page cache may hold what the disk does not: a sync may have failed before the end.
+  if (cut !== undefined || !stoppedCleanly) await rewrite(disk, notices, last.name, scan, cut);
   if (stoppedCleanly) await forgetCleanStop(disk);
-  return { file: await disk.open(name), bytes: scan.bytes, place: scan.place };
+  return { file: await disk.open(last.name), bytes: scan.bytes, place: scan.place };
 }
 
 /** Tells the next start that everything in the folder was synced. Last thing before the lock is released. */
 export async function rememberCleanStop(disk: Disk): Promise<void> {
   const file = await disk.create(CLEAN_STOP);
   await file.close();
-  await disk.syncFolder();
 }
 
-/** Checks every line of one file. @param place what its first line must have */
-export async function scanSegment(chunks: AsyncIterable<Buffer>, place: Place): Promise<Scan> {
-  let good = { bytes: 0, lines: 0, place };
-  let problem: string | undefined;
-  let carried: Buffer[] = []; // the beginning of a line whose end is in a later chunk
-  let carriedBytes = 0;
-  for await (const chunk of chunks) {
-    let from = 0;
-    for (let end = chunk.indexOf(LINE_FEED); end !== -1; end = chunk.indexOf(LINE_FEED, from)) {
-      const tail = chunk.subarray(from, end);
-      const line = carried.length === 0 ? tail : Buffer.concat([...carried, tail]);
-      carried = [];
-      carriedBytes = 0;
-      from = end + 1;
-      if (problem !== undefined) {
-        if (isLine(line)) return { ...good, rest: { kind: 'damaged', problem } };
-        continue;
-      }
-      const next = checkLine(line, good.place);
-      if (typeof next === 'string') problem = next;
-      else good = { bytes: good.bytes + line.length + 1, lines: good.lines + 1, place: next };
-    }
-    if (from < chunk.length) carried.push(chunk.subarray(from));
-    carriedBytes += chunk.length - from;
-    if (carriedBytes > limits.lineBytesMax) {
-      // No line of ours: its beginning need not be kept until its end shows up.
-      problem ??= `it is longer than ${limits.lineBytesMax} bytes`;
-      carried = [];
-      carriedBytes = 0;
-    }
-  }
-  if (carried.length > 0) problem ??= 'it ends without a newline';
-  return { ...good, rest: problem === undefined ? { kind: 'nothing' } : { kind: 'torn', problem } };
+/** @returns what is to be said of a file that was read whole; nothing where all is good */
+export function findingsIn({ name }: SegmentName, scan: Scan, which: 'last' | 'earlier'): Finding[] {
+  const kind = scan.flaw?.kind ?? (scan.lines === 0 ? 'empty file' : undefined);
+  if (kind === undefined) return [];
+  const problem = scan.flaw?.problem ?? 'it is empty';
+  return [{ kind, decision: decisions[kind][which], file: name, line: scan.lines + 1, byte: scan.bytes, problem }];
 }
 
-const LINE_FEED = 0x0a;
+/**
+ * Whether a file goes on where the one before it ends.
+ * @param expected the seq behind the last line before it, 1 for the first file
+ */
+export function joinFindings({ name, firstSeq }: SegmentName, expected: number, lost: readonly LostRange[]): Finding[] {
+  const due = afterLost(expected, lost);
+  if (expected <= firstSeq && firstSeq <= due) return [];
+  const [kind, problem]: [Kind, string] =
+    firstSeq > due
+      ? ['missing file', `the events ${due} to ${firstSeq - 1} before it are missing`]
+      : ['overlapping file', `it begins with seq ${firstSeq}, but the file before it goes on to ${expected - 1}`];
+  return [{ kind, decision: decisions[kind].last, file: name, line: 1, byte: 0, problem }];
+}
+
 const CLEAN_STOP = '.stopped-cleanly';
+/** What we put into the folder besides the journal itself. */
+const OURS =
+  /^(\.(un)?lock(ed)?-.*|\.stopped-cleanly|events-[0-9]{20}\.jsonl(\..*)?|events-[0-9-]{41}\.lost|damaged-.*)$/;
+
+function foreignIn(names: readonly string[]): Finding[] {
+  const kind = 'foreign file';
+  return names
+    .filter((name) => !OURS.test(name))
+    .map((file) => ({ kind, decision: decisions[kind].last, file, line: 1, byte: 0, problem: decisions[kind].why }));
+}
+
+/** The first thing wrong before the last file, and with how that joins up. */
+async function findingsBefore(disk: Disk, { segments, lost }: Contents): Promise<Finding[]> {
+  let expected = 1;
+  let before: SegmentName | undefined;
+  for (const segment of segments) {
+    if (before !== undefined) {
+      const end = await lastLine(disk, before.name, await disk.size(before.name));
+      // Where the last line can not be what it should be, reading the whole file finds out where it goes wrong.
+      if (end === undefined || joinFindings(segment, end.seq + 1, lost).length > 0) {
+        const found = findingsIn(before, await scanSegment(disk.read(before.name), before.firstSeq), 'earlier');
+        if (found.length > 0) return found;
+      }
+      expected = (end?.seq ?? before.firstSeq) + 1;
+    }
+    const found = joinFindings(segment, expected, lost);
+    if (found.length > 0) return found;
+    before = segment;
+  }
+  return [];
+}
+
+async function begin(disk: Disk, firstSeq: number): Promise<Segment> {
+  const file = await disk.create(segmentName(firstSeq));
+  return { file, bytes: 0, place: { seq: firstSeq, crc: 0 } };
+}
 
 async function forgetCleanStop(disk: Disk): Promise<void> {
   await disk.remove(CLEAN_STOP);
   await disk.syncFolder();
 }
 
-/** Copies what is about to be cut off to a file beside the journal, durably. @returns the file's name */
-async function keepAside(disk: Disk, names: readonly string[], name: string, start: number): Promise<string> {
-  let aside = `${name}.torn`;
-  for (let number = 2; names.includes(aside); number += 1) aside = `${name}.torn-${number}`;
-  await copy(disk, name, aside, start, Number.POSITIVE_INFINITY);
-  await disk.syncFolder();
-  return aside;
-}
-
-/** Replaces a file by a copy of its first bytes that is known to be on the disk. */
-async function rewrite(disk: Disk, name: string, bytes: number): Promise<void> {
+/**
+ * Replaces a file by a copy of its good lines that is known to be on the disk. What is cut off is first copied to a file
+ * beside it, durably.
+ */
+async function rewrite(
+  disk: Disk,
+  notices: Notices,
+  name: string,
+  scan: Scan,
+  cut: Finding | undefined,
+): Promise<void> {
   const fresh = `${name}.rewrite`;
   await disk.remove(fresh).catch(unlessAbsent); // a rewrite that was interrupted
-  await copy(disk, name, fresh, 0, bytes);
+  await copyFile(disk, name, fresh, 0, scan.bytes);
+  if (cut !== undefined) {
+    const aside = await keepAside(disk, name, scan.bytes);
+    notices.warn('the end of the journal was cut off: a crash left it incomplete, and it was never acknowledged', {
+      file: name,
+      line: cut.line,
+      byte: cut.byte,
+      problem: cut.problem,
+      kept: aside,
+    });
+  }
   await disk.rename(fresh, name);
   await disk.syncFolder();
 }
 
-async function copy(disk: Disk, from: string, to: string, start: number, end: number): Promise<void> {
-  const file = await disk.create(to);
-  try {
-    let position = 0;
-    for await (const chunk of disk.read(from, start, end)) {
-      await writeWhole(file, chunk, position);
-      position += chunk.length;
-    }
-    await file.sync();
-  } finally {
-    await file.close();
-  }
-}
-
-async function writeWhole(file: DiskFile, bytes: Buffer, position: number): Promise<void> {
-  const written = await file.write(bytes, position);
-  if (written < bytes.length)
-    throw new Error(`only ${written} of ${bytes.length} bytes could be written to ${file.name}`);
+/** @returns the name of the file that now holds what is behind `start`, durably */
+async function keepAside(disk: Disk, name: string, start: number): Promise<string> {
+  const names = await disk.list();
+  let aside = `${name}.torn`;
+  for (let number = 2; names.includes(aside); number += 1) aside = `${name}.torn-${number}`;
+  await copyFile(disk, name, aside, start);
+  return aside;
 }
 
 function unlessAbsent(error: NodeJS.ErrnoException): void {
   if (error.code !== 'ENOENT') throw error;
 }
 
-function damage(folder: string, name: string, scan: Scan, problem: string): string {
-  return (
-    `the journal is damaged: ${folder}/${name}, line ${scan.lines + 1}, byte ${scan.bytes}: ${problem}, and lines follow it; ` +
-    'nothing was changed. Restore the file from a copy, or move it out of the folder to begin after the file before it'
-  );
+/** A path as a person can paste it into a shell. */
+function shellWord(path: string): string {
+  return /^[\w./-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`;
 }

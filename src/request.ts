@@ -109,7 +109,7 @@ export function readBody(bytes: Buffer): Map<string, Json> | undefined {
     throw new Refusal(400, `the body is not UTF-8: byte ${firstBadByte(bytes) + 1} begins no valid character`);
   }
   const text = bytes.toString('utf8', startsWithBom(bytes) ? 3 : 0);
-  const members = orMalformedJson('the body', () => readMembers(text, limits.jsonDepthMax));
+  const members = orMalformedJson('the body', () => readMembers(text, limits.jsonDepthMax, limits.bodyMembersMax));
   if (members === undefined) {
     throw new Refusal(
       400,

@@ -9,8 +9,10 @@ import { type Disk, openDisk } from './disk.ts';
 import { Journal } from './journal.ts';
 import { type Listener, type ListenerOptions, listen } from './listener.ts';
 import { InUseError, type Lock, lockFolder } from './lock.ts';
+import { hazardOf } from './mount.ts';
 import type { Notices } from './notice.ts';
 import { DamagedError } from './recovery.ts';
+import { watchSpace } from './space.ts';
 
 /** What the process ends with, and why. */
 export const exitCodes = {
@@ -83,15 +85,21 @@ async function startLocked(config: Config, notices: Notices, { disk, address, lo
   const app = createApp({
     pathPrefix: config.pathPrefix,
     checkAccess: createAccess({ address, allowedHosts: config.allowedHost }),
-    record: (event, done) => journal.append(event, done),
-    notReady: () => (stopping !== undefined ? 'the service is stopping' : journal.trouble),
+    record: (event, bodyBytes, done) => journal.append(event, bodyBytes, done),
+    full: (bodyBytes) => journal.refusal(bodyBytes),
+    notReady: () => (stopping !== undefined ? 'the service is stopping' : (journal.trouble ?? space.trouble)),
     notices,
   });
+  const mount = await disk.mount();
+  const hazard = mount && hazardOf(mount);
+  if (hazard !== undefined) notices.warn(hazard);
+  const space = await watchSpace(disk, config.minFreeBytes, limits, notices);
   // The listener comes first, so that a start that has much to read is seen to be alive, and not ready.
   const listener = await listenOn(address, config, { limits, notices, app });
   try {
     await journal.open();
   } catch (error) {
+    space.stop();
     await listener.close();
     throw recoveryFailed(disk, error as Error);
   }
@@ -106,8 +114,13 @@ async function startLocked(config: Config, notices: Notices, { disk, address, lo
   };
 
   async function stop(): Promise<void> {
+    space.stop();
     await listener.close();
-    await journal.close();
+    const closed = journal.close().then(() => true);
+    if (!(await Promise.race([closed, sleep(limits.lastSyncMs, false, { ref: false })]))) {
+      exitCode = exitCodes.diskFailed;
+      notices.error('the disk did not finish the last sync; the service ends without it', { ms: limits.lastSyncMs });
+    }
     await lock.release();
     end(exitCode);
   }

@@ -34,8 +34,11 @@ test('without flags and environment there are defaults', () => {
     pathPrefix: '',
     allowedHost: [],
     segmentBytes: 67_108_864,
+    minFreeBytes: undefined,
     maxConnections: 256,
     logLevel: 'info',
+    json: false,
+    yes: false,
   });
 });
 
@@ -57,7 +60,16 @@ test('flags go over environment, and environment over defaults', () => {
 test('every option has a flag and a variable named after it', () => {
   assert.equal(flagOf('segmentBytes'), 'segment-bytes');
   assert.equal(variableOf('segmentBytes'), 'ASSETLOG_SEGMENT_BYTES');
-  assert.deepEqual(new Set(serveOptions).size, Object.keys(config([])).length);
+  const switches = ['json', 'yes'];
+  assert.deepEqual(new Set([...serveOptions, ...switches]), new Set(Object.keys(config([]))));
+});
+
+test('a switch takes no value, and no variable turns it on', () => {
+  const read = readConfig(['--yes', '--data', 'x'], { ASSETLOG_JSON: 'true' }, ['data', 'json', 'yes']);
+  assert.ok('config' in read);
+  assert.deepEqual([read.config.yes, read.config.json, read.config.data], [true, false, 'x']);
+  assert.deepEqual(readConfig(['--yes=no'], {}, ['yes']), { problems: ['--yes takes no value; leave out "=no"'] });
+  assert.equal(problems(['--yes']).length, 1);
 });
 
 test('an unknown option is answered with the nearest one, once', () => {
@@ -85,6 +97,7 @@ test('every bad value is told, with its source and what is wanted', () => {
       '--allowed-host',
       'http://x',
       '--max-connections=0',
+      '--min-free-bytes=5G',
       '--path-prefix',
       'x',
     ],
@@ -97,6 +110,7 @@ test('every bad value is told, with its source and what is wanted', () => {
     '--path-prefix "x" is not a path such as /some/path',
     '--allowed-host "http://x" is not a host name; give it without scheme and port',
     '--segment-bytes "1" is not a whole number from 4096 to 1073741824',
+    '--min-free-bytes "5G" is not a whole number from 0 to 9007199254740991',
     '--max-connections "0" is not a whole number from 1 to 65536',
     '--log-level "loud" is not a level; use one of error, warn, info, debug',
   ]);
@@ -111,7 +125,7 @@ test('every bad value is told, with its source and what is wanted', () => {
 test('limits are positive whole numbers, and their names end in their unit', () => {
   for (const [name, value] of Object.entries(limits)) {
     assert.ok(Number.isSafeInteger(value) && value > 0, name);
-    assert.match(name, /(Ms|Seconds|Bytes|Max)$/, name);
+    assert.match(name, /(Ms|Seconds|Bytes|Max|Percent)$/, name);
   }
 });
 

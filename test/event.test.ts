@@ -7,8 +7,12 @@ import {
   type Event,
   encodeBatch,
   encodeMembers,
-  isLine,
-  readSeq,
+  lostName,
+  lostRange,
+  type Place,
+  readForm,
+  readTime,
+  rechain,
   segmentFirstSeq,
   segmentName,
 } from '../src/event.ts';
@@ -84,7 +88,7 @@ test('a batch can follow a batch, and every line checks', () => {
   const second = encodeBatch([encodeMembers(check), encodeMembers(check)], first.place, NOW);
   let place = START;
   for (const line of linesOf(Buffer.concat([first.bytes, second.bytes]))) {
-    const next = checkLine(line, place);
+    const next = checkLine(line, 0, line.length, place);
     assert.ok(typeof next === 'object', String(next));
     place = next;
   }
@@ -93,11 +97,11 @@ test('a batch can follow a batch, and every line checks', () => {
 
 test('a flipped bit anywhere in a line shows', () => {
   const [line] = linesOf(encodeBatch([encodeMembers(materialization)], START, NOW).bytes);
-  assert.ok(line !== undefined && typeof checkLine(line, START) === 'object');
+  assert.ok(line !== undefined && typeof checkLine(line, 0, line.length, START) === 'object');
   for (let bit = 0; bit < line.length * 8; bit += 1) {
     const flipped: Buffer = Buffer.from(line);
     flipped.writeUInt8(line.readUInt8(bit >> 3) ^ (1 << (bit & 7)), bit >> 3);
-    assert.equal(typeof checkLine(flipped, START), 'string', `bit ${bit}`);
+    assert.equal(typeof checkLine(flipped, 0, flipped.length, START), 'string', `bit ${bit}`);
   }
 });
 
@@ -107,7 +111,7 @@ test('a lost, a swapped and a doubled line show', () => {
   const verdict = (lines: readonly Buffer[]) => {
     let place = START;
     for (const line of lines) {
-      const next = checkLine(line, place);
+      const next = checkLine(line, 0, line.length, place);
       if (typeof next === 'string') return next;
       place = next;
     }
@@ -129,17 +133,61 @@ test('a lost, a swapped and a doubled line show', () => {
 
 test('a seq that does not continue shows even where the crc fits', () => {
   const { bytes } = encodeBatch([encodeMembers(check)], { seq: 5, crc: 0 }, NOW);
-  assert.equal(checkLine(bytes.subarray(0, -1), START), 'its seq is 5, expected 1');
+  assert.equal(checkLine(bytes, 0, bytes.length - 1, START), 'its seq is 5, expected 1');
 });
 
-test('what does not end in a crc is no line', () => {
-  for (const text of ['', '{}', '{"seq":1}', ',"crc":"00000000"}', '{"seq":1,"crc":"0000000G"}']) {
-    assert.equal(checkLine(Buffer.from(text), START), 'it does not end in a crc member');
+test('what does not begin with a seq and end in a crc is no line', () => {
+  for (const text of [
+    '',
+    '{}',
+    '{"seq":1}',
+    ',"crc":"00000000"}',
+    '{"seq":1,"crc":"0000000G"}',
+    '{"seq":1,"crc":"0000000A"}',
+    '{"seq":0,"x":1,"crc":"00000000"}',
+    '{"seq":,"x":1,"crc":"00000000"}',
+    '{"seq":99999999999999999,"x":1,"crc":"00000000"}',
+    '{"seq":1,"x":1,"crc":"00000000"',
+    '{"seq":1,"x":1,"crc":"00000000"} ',
+    '{"sex":1,"x":1,"crc":"00000000"}',
+    '{"seq":1234567,"crx":"00000000"}',
+  ]) {
+    const bytes = Buffer.from(text);
+    assert.equal(readForm(bytes, 0, bytes.length), undefined, text);
+    assert.equal(checkLine(bytes, 0, bytes.length, START), 'it is not of the form {"seq":…,"crc":"…"}');
   }
-  assert.equal(isLine(Buffer.from('{"seq":1,"x":1,"crc":"00000000"}')), true);
-  assert.equal(isLine(Buffer.from('{"seq":0,"crc":"00000000"}')), false);
-  assert.equal(isLine(Buffer.from('{"seq":1,"crc":"00000000"')), false);
-  assert.equal(readSeq(Buffer.from('{"seq":12345,')), 12345);
+  const bytes = Buffer.from('xx{"seq":12345,"x":1,"crc":"89abcdef"}\n');
+  assert.deepEqual(readForm(bytes, 2, bytes.length - 1), {
+    seq: 12_345,
+    crc: 0x89abcdef,
+    start: 2,
+    end: bytes.length - 1,
+  });
+});
+
+test('a line behind another one than before is the same but for its crc', () => {
+  const { bytes } = encodeBatch([encodeMembers(check), encodeMembers(materialization)], START, NOW);
+  const [first, second] = linesOf(bytes) as [Buffer, Buffer];
+  const place = checkLine(first, 0, first.length, START) as Place;
+  const moved = rechain(second, readForm(second, 0, second.length)!, 0);
+  assert.deepEqual(checkLine(moved.line, 0, moved.line.length, { seq: 2, crc: 0 }), { seq: 3, crc: moved.crc });
+  assert.deepEqual(rechain(moved.line, readForm(moved.line, 0, moved.line.length)!, place.crc).line, second);
+  assert.equal(readTime(second), NOW.toISOString());
+  assert.equal(readTime(Buffer.from('{"seq":1,"id":5}')), undefined);
+});
+
+test('the name of lost events says which they are, and sorts to where they were', () => {
+  const name = lostName({ first: 5, last: 7 });
+  assert.deepEqual(lostRange(name), { first: 5, last: 7 });
+  assert.deepEqual([segmentName(8), name, segmentName(1)].sort(), [segmentName(1), name, segmentName(8)]);
+  for (const foreign of [
+    segmentName(1),
+    lostName({ first: 7, last: 5 }),
+    `${name}x`,
+    lostName({ first: 0, last: 1 }),
+  ]) {
+    assert.equal(lostRange(foreign), undefined, foreign);
+  }
 });
 
 test('ids are version 7 UUIDs of the moment, distinct, and sort as they came', () => {
@@ -172,7 +220,7 @@ test('no line separator of Unicode splits a line, in any member', () => {
   assert.equal(parsed.partition, separators);
   assert.equal(parsed.tags.data_version, separators);
   assert.deepEqual(parsed.metadata, { [separators]: separators });
-  assert.equal(typeof checkLine(Buffer.from(line.slice(0, -1)), START), 'object');
+  assert.equal(typeof checkLine(Buffer.from(line), 0, Buffer.byteLength(line) - 1, START), 'object');
 });
 
 test('every event parses back to what it was, whatever its text', () => {

@@ -8,13 +8,15 @@ import { root } from './program.ts';
 
 /** Lowest first; a file imports only files of a lower rank. */
 const ranks: readonly (readonly string[])[] = [
-  ['config.ts', 'event.ts', 'json.ts'],
+  ['config.ts', 'event.ts', 'json.ts', 'mount.ts'],
   ['message.ts', 'notice.ts'],
-  ['disk.ts', 'lock.ts', 'request.ts', 'router.ts'],
-  ['access.ts', 'handlers.ts', 'recovery.ts'],
-  ['app.ts', 'journal.ts'],
-  ['listener.ts'],
+  ['disk.ts', 'lock.ts', 'request.ts', 'router.ts', 'salvage.ts'],
+  ['access.ts', 'handlers.ts', 'scan.ts', 'space.ts'],
+  ['app.ts', 'recovery.ts'],
+  ['journal.ts', 'verify.ts'],
+  ['listener.ts', 'repair.ts'],
   ['service.ts'],
+  ['upkeep.ts'],
   ['cli.ts'],
   ['server.ts'],
 ];

@@ -23,7 +23,7 @@ interface Opened {
   readonly notices: string[];
   readonly failures: Error[];
   /** Resolves with undefined when the event is durable, else with why it was not recorded. */
-  append(name: string): Promise<string | undefined>;
+  append(name: string, bodyBytes?: number): Promise<string | undefined>;
 }
 
 async function open(disk: Disk, options: Partial<JournalOptions> = {}): Promise<Opened> {
@@ -42,7 +42,7 @@ async function open(disk: Disk, options: Partial<JournalOptions> = {}): Promise<
     journal,
     notices,
     failures,
-    append: (name) => new Promise((resolve) => journal.append(event(name), resolve)),
+    append: (name, bodyBytes = 0) => new Promise((resolve) => journal.append(event(name), bodyBytes, resolve)),
   };
 }
 
@@ -63,7 +63,7 @@ async function recorded(disk: Disk): Promise<string[]> {
     const text = await textOf(disk, name);
     assert.ok(text === '' || text.endsWith('\n'), `${name} ends in the middle of a line`);
     for (const line of text.split('\n').slice(0, -1)) {
-      const next = checkLine(Buffer.from(line), place);
+      const next = checkLine(Buffer.from(line), 0, Buffer.byteLength(line), place);
       assert.ok(typeof next === 'object', `${name}: ${next}`);
       place = next;
       descriptions.push(JSON.parse(line).description);
@@ -91,7 +91,11 @@ for (const [kind, makeDisk] of Object.entries(disks)) {
   test(`${kind}: what is appended is recorded in order, and a start goes on where the last one stopped`, async (t) => {
     const disk = makeDisk(t);
     const first = await open(disk);
-    assert.deepEqual(await Promise.all(['a', 'b', 'c'].map(first.append)), [undefined, undefined, undefined]);
+    assert.deepEqual(await Promise.all(['a', 'b', 'c'].map((name) => first.append(name))), [
+      undefined,
+      undefined,
+      undefined,
+    ]);
     assert.equal(await first.append('d'), undefined);
     await first.journal.close();
     const second = await open(disk);
@@ -119,7 +123,7 @@ for (const [kind, makeDisk] of Object.entries(disks)) {
   test(`${kind}: a close finishes what was taken`, async (t) => {
     const disk = makeDisk(t);
     const { journal, append } = await open(disk);
-    const taken = ['a', 'b', 'c'].map(append);
+    const taken = ['a', 'b', 'c'].map((name) => append(name));
     await journal.close();
     assert.deepEqual(await Promise.all(taken), [undefined, undefined, undefined]);
     assert.deepEqual(await recorded(disk), ['a', 'b', 'c']);
@@ -174,7 +178,7 @@ test('what arrives during a sync is one batch: one write and one sync for all of
 
 test('a batch has a size, and acknowledgements keep the order of arrival', async () => {
   const disk = new SimulatedDisk();
-  const { append, journal } = await open(disk, { limits: { ...limits, batchBytesMax: 10_000 } });
+  const { append, journal } = await open(disk, { limits: { ...limits, batchBytesMax: 400 } });
   const order: number[] = [];
   await Promise.all(Array.from({ length: 20 }, (_, index) => append(`${index}`).then(() => order.push(index))));
   assert.ok(disk.count('write') >= 4, `${disk.count('write')} writes`);
@@ -201,6 +205,18 @@ test('more than may wait for the disk is refused at once, and what waits is reco
   assert.deepEqual(await Promise.all([first, ...waiting.slice(0, 4)]), Array(5).fill(undefined));
   assert.deepEqual(await recorded(disk), ['first', '0', '1', '2', '3']);
   assert.equal(await append('again'), undefined);
+  await journal.close();
+});
+
+test('what waits counts as what it holds: not as the large body that it was cut from, which it lets go', async () => {
+  const disk = new SimulatedDisk();
+  const { append, journal } = await open(disk, { limits: { ...limits, queueBytesMax: 100_000 } });
+  const cut = Array.from({ length: 20 }, (_, index) => append(`${index}`, 1024 * 1024));
+  assert.deepEqual(await Promise.all(cut), Array(20).fill(undefined));
+  assert.equal(await append('\u2028é', 1024 * 1024), undefined);
+  assert.match((await append('x'.repeat(100_000), 100_000)) ?? '', /too many reports/);
+  assert.match((await append('x'.repeat(2_000), 60_000)) ?? 'taken', /^taken$/);
+  assert.equal((await recorded(disk))[20], '\u2028é');
   await journal.close();
 });
 
@@ -262,7 +278,7 @@ test('a failed sync is never believed again: everybody is refused and the journa
   );
   assert.equal(journal.trouble, reason);
   await journal.close();
-  assert.equal(disk.files.has('.stopped-cleanly'), false);
+  assert.equal(disk.names().includes('.stopped-cleanly'), false);
 });
 
 test('a write that can not be cut back is as bad as a failed sync', async () => {
@@ -305,6 +321,54 @@ test('a new file that can not be made is refused and tried again; an unsynced en
   assert.equal(failures.length, 1);
 });
 
+test('a disk that does not answer is told, further reports are refused, and those that wait still count', async () => {
+  const disk = new SimulatedDisk();
+  const { append, journal, notices } = await open(disk, { limits: { ...limits, diskAnswerMs: 50 } });
+  const { opened, open: release } = gate();
+  disk.fault = (call) => (call === 'sync' ? opened : undefined);
+  const first = append('a');
+  await sleep(10);
+  const waiting = append('b');
+  for (let waited = 0; journal.trouble === undefined && waited < 200; waited += 1) await sleep(5);
+  const reason = 'the disk has not answered for 0.05 s; send the report again later';
+  assert.equal(journal.trouble, reason);
+  assert.equal(await append('late'), reason);
+  release();
+  assert.deepEqual(await Promise.all([first, waiting]), [undefined, undefined]);
+  assert.equal(journal.trouble, undefined);
+  assert.equal(await append('c'), undefined);
+  assert.deepEqual(await recorded(disk), ['a', 'b', 'c']);
+  assert.equal(notices.filter((line) => line.includes('the disk does not answer')).length, 1);
+  await journal.close();
+});
+
+test('a start on a full disk waits for space, says so once, and then goes on', async () => {
+  const disk = new SimulatedDisk();
+  const { append, journal } = await open(disk);
+  await append('a');
+  const crashed = disk.afterCrash();
+  void journal.close();
+  crashed.fault = (call) => (call === 'write' ? systemError('ENOSPC') : undefined);
+  const told: string[] = [];
+  const second = new Journal({
+    disk: crashed,
+    notices: createNotices('info', false, (line) => told.push(line)),
+    segmentBytes: 1_000_000,
+    limits,
+    onFailed: () => {},
+  });
+  const opening = second.open();
+  for (let waited = 0; crashed.count('write') < 3 && waited < 200; waited += 1) await sleep(10);
+  const reason = 'the disk is full; the service waits for space to open its journal';
+  assert.equal(second.trouble, reason);
+  assert.equal(told.filter((line) => line.includes(reason)).length, 1);
+  crashed.fault = () => undefined;
+  await opening;
+  assert.equal(second.trouble, undefined);
+  assert.deepEqual(await recorded(crashed), ['a']);
+  await second.close();
+});
+
 test('a stop that can not be noted is still a stop', async () => {
   const disk = new SimulatedDisk();
   const { append, journal, notices } = await open(disk);
@@ -326,18 +390,21 @@ test('a journal that another program removes, replaces, moves or cuts is noticed
     'appends to': (path) => appendFileSync(path, 'x'.repeat(1000)),
   };
   for (const [verb, attack] of Object.entries(attacks)) {
-    const folder = newFolder(t);
-    const { append, failures, journal } = await open(openDisk(folder));
-    assert.equal(await append('a'), undefined);
-    attack(join(folder, FIRST));
-    assert.match((await append('b')) ?? 'acknowledged', /^the disk failed/, verb);
-    await turn();
-    assert.match(
-      failures[0]?.message ?? '',
-      /was removed or replaced by another program|another program changed it/,
-      verb,
-    );
-    await journal.close();
+    // Also where the next batch begins the next file.
+    for (const segmentBytes of [64 * 1024 * 1024, 100]) {
+      const folder = newFolder(t);
+      const { append, failures, journal } = await open(openDisk(folder), { segmentBytes });
+      assert.equal(await append('a'), undefined);
+      attack(join(folder, FIRST));
+      assert.match((await append('b')) ?? 'acknowledged', /^the disk failed/, verb);
+      await turn();
+      assert.match(
+        failures[0]?.message ?? '',
+        /was removed or replaced by another program|another program changed it/,
+        verb,
+      );
+      await journal.close();
+    }
   }
 });
 
@@ -345,7 +412,7 @@ test('a journal that is removed while its sync runs is not acknowledged either',
   const disk = new SimulatedDisk();
   const { append, failures } = await open(disk);
   disk.fault = (call) => {
-    if (call === 'sync') disk.files.delete(FIRST);
+    if (call === 'sync') disk.drop(FIRST);
     return undefined;
   };
   assert.match((await append('a')) ?? 'acknowledged', /^the disk failed/);

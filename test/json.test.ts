@@ -26,7 +26,7 @@ test('only white space between tokens goes', () => {
 });
 
 test('members keep their last value, whatever their names', () => {
-  const members = readMembers('{"__proto__": 1, "a": [ 1 ], "a": "x", "\\u0061b": null}', DEPTH);
+  const members = readMembers('{"__proto__": 1, "a": [ 1 ], "a": "x", "\\u0061b": null}', DEPTH, 10);
   assert.deepEqual(
     [...(members ?? [])],
     [
@@ -38,7 +38,7 @@ test('members keep their last value, whatever their names', () => {
 });
 
 test('a value that is not an object has no members', () => {
-  for (const text of ['[]', ' "a" ', '1', 'null', 'true']) assert.equal(readMembers(text, DEPTH), undefined);
+  for (const text of ['[]', ' "a" ', '1', 'null', 'true']) assert.equal(readMembers(text, DEPTH, 10), undefined);
 });
 
 test('strings and arrays of strings are decoded', () => {

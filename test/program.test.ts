@@ -41,6 +41,7 @@ test('--help teaches each command, --version tells the version', async () => {
     'path-prefix',
     'allowed-host',
     'segment-bytes',
+    'min-free-bytes',
     'max-connections',
     'log-level',
   ]) {
@@ -73,7 +74,7 @@ test('bad flags and commands end with 2, one line each, and the nearest match', 
 test('a start that can not be is told in one line, with its exit code, and no stack', async (t) => {
   const service = await startService(t);
   const damaged = newFolder(t);
-  writeFileSync(join(damaged, 'events-00000000000000000001.jsonl'), 'x\n{"seq":2,"crc":"00000000"}\n');
+  writeFileSync(join(damaged, 'events-00000000000000000001.jsonl'), 'x\n{"seq":2,"x":1,"crc":"00000000"}\n');
   const table: readonly (readonly [number, readonly string[], RegExp])[] = [
     [
       2,
@@ -230,7 +231,10 @@ test('a torn end is cut, kept and told by the next start', async (t) => {
   await first.kill('SIGKILL');
   truncateSync(file, statSync(file).size - 10);
   const second = await startService(t, { data });
-  assert.match(second.stderr(), /"a torn end was cut off the journal; it was never acknowledged"/);
+  assert.match(
+    second.stderr(),
+    /"the end of the journal was cut off: a crash left it incomplete, and it was never acknowledged"/,
+  );
   assert.ok(existsSync(`${file}.torn`));
   await ask(second.port, post(`${TARGET}c`));
   assert.deepEqual(

@@ -5,15 +5,23 @@ import { once } from 'node:events';
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
 
 export const root = fileURLToPath(new URL('..', import.meta.url));
 
-/** `dist/server.js` where the built file is tested, else the source. */
+/** What runs the program: `dist/server.js` where the built file is tested, else the source. */
 const built = process.env['ASSETLOG_TEST_BUILT'];
-const program =
-  built === undefined ? ['--import', import.meta.resolve('tsx'), join(root, 'src/server.ts')] : [join(root, built)];
+export const program: readonly string[] = [
+  process.execPath,
+  ...(built === undefined
+    ? ['--import', import.meta.resolve('tsx'), join(root, 'src/server.ts')]
+    : [join(root, built)]),
+];
+
+/** A test, or whatever else knows when its resources may go. */
+export interface Scope {
+  after(release: () => unknown): void;
+}
 
 const READY_MS = 20_000;
 const STOP_MS = 3_000;
@@ -30,6 +38,8 @@ export interface RunOptions {
   readonly cwd?: string;
   /** As `ulimit -n` sets it. */
   readonly openFilesMax?: number;
+  /** What runs the program: the beginning of a command line, such as strace with its options. */
+  readonly under?: readonly string[];
 }
 
 /** Starts the program without waiting for anything. */
@@ -37,7 +47,7 @@ export function launch(
   args: readonly string[],
   options: RunOptions = {},
 ): { child: ChildProcess; finished: Promise<Finished> } {
-  const command = [process.execPath, ...program, ...args];
+  const command = [...(options.under ?? []), ...program, ...args];
   if (options.openFilesMax !== undefined)
     command.unshift('sh', '-c', `ulimit -n ${options.openFilesMax}; exec "$@"`, 'sh');
   const child = spawn(command[0] ?? '', command.slice(1), {
@@ -71,12 +81,14 @@ export interface Running {
   stderr(): string;
   /** The journal's events, parsed. */
   events(): Record<string, unknown>[];
+  /** Resolves when the process has ended, by itself or by a signal. */
+  readonly finished: Promise<Finished>;
   kill(signal?: NodeJS.Signals): Promise<Finished>;
 }
 
 /** Starts a service on a free port and a folder of its own; both end with the test. */
 export async function startService(
-  t: TestContext,
+  t: Scope,
   { args = [], data = newFolder(t), ...options }: { args?: readonly string[]; data?: string } & RunOptions = {},
 ): Promise<Running> {
   const { child, finished } = launch(['serve', '--port', '0', '--data', data, ...args], options);
@@ -103,7 +115,10 @@ export async function startService(
       clearTimeout(tooLate);
       resolve(ready[1]);
     });
-    void finished.then((end) => reject(new Error(`ended with ${end.code}: ${end.stderr}`)));
+    void finished.then((end) => {
+      clearTimeout(tooLate);
+      reject(new Error(`ended with ${end.code}: ${end.stderr}`));
+    });
   });
   return {
     url,
@@ -112,28 +127,34 @@ export async function startService(
     data,
     stderr: () => stderr,
     events: () => eventsIn(data),
+    finished,
     kill,
   };
 }
 
 /** The events of all journal files of a folder, in order. */
 export function eventsIn(data: string): Record<string, unknown>[] {
-  return journalText(data)
-    .split('\n')
-    .filter((line) => line !== '')
-    .map((line) => JSON.parse(line));
+  return [...eachEvent(data)];
+}
+
+/** The same one after the other, for a journal that is larger than memory. */
+export function* eachEvent(data: string): Generator<Record<string, unknown>> {
+  for (const text of journalTexts(data)) {
+    for (const line of text.split('\n')) if (line !== '') yield JSON.parse(line);
+  }
 }
 
 /** The bytes of all journal files of a folder, in order. */
 export function journalText(data: string): string {
-  return readdirSync(data)
-    .filter((name) => /^events-\d{20}\.jsonl$/.test(name))
-    .sort()
-    .map((name) => readFileSync(join(data, name), 'utf8'))
-    .join('');
+  return [...journalTexts(data)].join('');
 }
 
-export function newFolder(t: TestContext): string {
+function* journalTexts(data: string): Generator<string> {
+  const names = readdirSync(data).filter((name) => /^events-\d{20}\.jsonl$/.test(name));
+  for (const name of names.sort()) yield readFileSync(join(data, name), 'utf8');
+}
+
+export function newFolder(t: Scope): string {
   const folder = mkdtempSync(join(tmpdir(), 'assetlog-'));
   t.after(() => rmSync(folder, { recursive: true, force: true }));
   return folder;

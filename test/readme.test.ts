@@ -2,18 +2,20 @@
 
 import assert from 'node:assert/strict';
 import { execFile, execFileSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
 import { flagOf, limits, options, serveOptions, variableOf } from '../src/config.ts';
-import { newFolder, root, startService } from './program.ts';
+import { decisions } from '../src/recovery.ts';
+import { newFolder, program, root, startService } from './program.ts';
+import { FIRST, flip, makeLines } from './segments.ts';
 
 const readme = readFileSync(join(root, 'README.md'), 'utf8');
 const examples = [...readme.matchAll(/^```sh\n(.*?)^```$/gms)].map(([, block = '']) => block);
 
 function missing(): string | false {
-  for (const tool of ['bash', 'curl', 'jq', 'grep']) {
+  for (const tool of ['bash', 'curl', 'jq', 'grep', 'sed']) {
     try {
       execFileSync(tool, ['--version'], { stdio: 'ignore' });
     } catch {
@@ -27,13 +29,21 @@ test('the examples print what they say', { skip: missing() }, async (t) => {
   assert.ok(examples.length >= 6, `${examples.length} examples`);
   const folder = newFolder(t);
   const service = await startService(t, { data: join(folder, 'assetlog-data') });
+  const { bytes, lines } = makeLines(3);
+  mkdirSync(join(folder, 'broken-data'));
+  writeFileSync(join(folder, 'broken-data', FIRST), flip(bytes, (lines[0]?.length ?? 0) + 99));
+  const assetlog = program.map((word) => `'${word}'`).join(' ');
   for (const example of examples) {
     const expected = [...example.matchAll(/^# → (.*)$/gm)].map(([, line]) => line);
     const script = example.replaceAll('127.0.0.1:3000', `127.0.0.1:${service.port}`);
     // Replies end without a newline, so an echo behind each curl puts them on lines of their own.
-    const { stdout } = await promisify(execFile)('bash', ['-euc', `curl() { command curl "$@"; echo; }\n${script}`], {
-      cwd: folder,
-    });
+    const { stdout } = await promisify(execFile)(
+      'bash',
+      ['-euc', `curl() { command curl "$@"; echo; }\nassetlog() { ${assetlog} "$@"; }\n${script}`],
+      {
+        cwd: folder,
+      },
+    );
     assert.deepEqual(stdout.trimEnd().split('\n'), expected, example);
   }
 });
@@ -43,7 +53,8 @@ test('the options, limits and files that it names are those of the source', () =
     const row = readme.split('\n').find((line) => line.startsWith(`| \`--${flagOf(name)}\``)) ?? '';
     assert.ok(row.includes(`\`${variableOf(name)}\``), name);
     const { initial } = options[name];
-    if (!Array.isArray(initial) && initial !== '') assert.ok(row.includes(`\`${initial}\``), `${name}: ${initial}`);
+    if (!Array.isArray(initial) && initial !== '' && initial !== undefined)
+      assert.ok(row.includes(`\`${initial}\``), `${name}: ${initial}`);
   }
   const { headBytesMax, headersMax, headersMs, requestMs, bodyBytesMax, discardBytesMax, discardMs, uploadBytesMax } =
     limits;
@@ -63,4 +74,16 @@ test('the options, limits and files that it names are those of the source', () =
     .trim()
     .split('\n');
   for (const name of sources) assert.ok(readme.includes(`| \`${name}\` |`), name);
+});
+
+test('the tables of findings and of mutants are those of the source', () => {
+  for (const [kind, { last, earlier, why }] of Object.entries(decisions)) {
+    assert.ok(readme.includes(`\n| ${kind} | ${last} | ${earlier} | ${why} |\n`), kind);
+  }
+  const mutants = readFileSync(join(root, 'test/faults/mutants.ts'), 'utf8').matchAll(
+    /breaks: '(.*)',\n\s*file: '(.*)'/g,
+  );
+  const promises = [...mutants].map(([, breaks, file]) => `| ${breaks} | \`${file}\` |`);
+  assert.ok(promises.length > 30);
+  for (const promise of promises) assert.ok(readme.includes(promise), promise);
 });

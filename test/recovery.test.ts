@@ -1,205 +1,213 @@
 import assert from 'node:assert/strict';
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { test } from 'node:test';
 import { openDisk } from '../src/disk.ts';
-import { type Event, encodeBatch, encodeMembers, type Place, segmentName } from '../src/event.ts';
+import { lostName, type Place, segmentName } from '../src/event.ts';
 import { createNotices } from '../src/notice.ts';
-import { DamagedError, recover, rememberCleanStop, scanSegment } from '../src/recovery.ts';
+import { DamagedError, type Decision, decisions, type Kind, recover, rememberCleanStop } from '../src/recovery.ts';
+import { verify } from '../src/verify.ts';
 import { newFolder } from './program.ts';
-import { SimulatedDisk, systemError } from './simulated-disk.ts';
+import { diskWith, FIRST, type Files, filesOf, flip, makeLines, quiet, START, segment } from './segments.ts';
+import { failingCall, SimulatedDisk, systemError } from './simulated-disk.ts';
 
-const FIRST = segmentName(1);
-const START: Place = { seq: 1, crc: 0 };
+const { bytes: three, lines, place: afterThree } = makeLines(3);
+const [one, two, last] = lines as [Buffer, Buffer, Buffer];
+const FOURTH = segmentName(4);
+const SEVENTH = segmentName(7);
+const whole = { [FIRST]: three, [FOURTH]: segment(4, 3) };
+const four = makeLines(4).lines as [Buffer, Buffer, Buffer, Buffer];
 
-/** The bytes of so many lines, the first of which has this place. */
-function lines(count: number, place = START): { bytes: Buffer; place: Place } {
-  const members = Array.from({ length: count }, (_, index) => {
-    const event: Event = {
-      type: 'AssetMaterialization',
-      assetKey: ['a', `${place.seq + index}`],
-      description: 'x'.repeat(50),
-    };
-    return encodeMembers(event);
-  });
-  return encodeBatch(members, place, new Date());
-}
+/** Of each kind, a folder in which the last file is so, and one in which an earlier file is. */
+const examples: Readonly<Record<Kind, { readonly last: Files; readonly earlier: Files }>> = {
+  'torn end': {
+    last: { [FIRST]: Buffer.concat([one, two, last.subarray(0, 20)]) },
+    earlier: { ...whole, [FIRST]: three.subarray(0, -20) },
+  },
+  'zeros at the end': {
+    last: { [FIRST]: Buffer.concat([three, Buffer.alloc(5_000)]) },
+    earlier: { ...whole, [FIRST]: Buffer.concat([three, Buffer.alloc(5_000)]) },
+  },
+  'bad last line': {
+    last: { [FIRST]: Buffer.concat([one, two, flip(last, 30)]) },
+    earlier: { ...whole, [FIRST]: Buffer.concat([one, two, flip(last, 8)]) },
+  },
+  'bad line inside': {
+    last: { [FIRST]: Buffer.concat([one, flip(two, 30), last]) },
+    earlier: { ...whole, [FIRST]: Buffer.concat([one, flip(two, 30), last]) },
+  },
+  gap: {
+    last: { [FIRST]: Buffer.concat([four[0], four[2], four[3]]) },
+    earlier: { ...whole, [FIRST]: Buffer.concat([four[0], four[2], four[3]]) },
+  },
+  repeat: {
+    last: { [FIRST]: Buffer.concat([one, one, two, last]) },
+    earlier: { ...whole, [FIRST]: Buffer.concat([one, two, two, last]) },
+  },
+  'swapped lines': {
+    last: { [FIRST]: Buffer.concat([one, last, two]) },
+    earlier: { ...whole, [FIRST]: Buffer.concat([two, one, last]) },
+  },
+  'name and first seq disagree': {
+    last: { [FIRST]: segment(5, 3) },
+    earlier: { [FIRST]: segment(2, 3), [FOURTH]: segment(4, 3) },
+  },
+  'empty file': {
+    last: { [FIRST]: three, [FOURTH]: Buffer.alloc(0) },
+    earlier: { [FIRST]: Buffer.alloc(0), [FOURTH]: segment(4, 3) },
+  },
+  'missing file': {
+    last: { [FIRST]: three, [SEVENTH]: segment(7, 2) },
+    earlier: { [FOURTH]: segment(4, 3), [SEVENTH]: segment(7, 2) },
+  },
+  'overlapping file': {
+    last: { [FIRST]: three, [segmentName(3)]: segment(3, 2) },
+    earlier: { [FIRST]: three, [segmentName(3)]: segment(3, 2), [segmentName(5)]: segment(5, 1) },
+  },
+  'foreign file': {
+    last: { [FIRST]: three, 'notes.txt': Buffer.from('mine'), 'events-1.jsonl': Buffer.from('x') },
+    earlier: { ...whole, '.hidden': Buffer.from('y'), 'events-1.csv': Buffer.from('z') },
+  },
+};
 
-const { bytes: three, place: afterThree } = lines(3);
-const [one = Buffer.alloc(0), two = Buffer.alloc(0), last = Buffer.alloc(0)] = split(three);
+/** What a start finds only in the last file: of those before it, it reads the last line. */
+const seenByVerifyOnly: readonly Kind[] = ['bad line inside', 'gap', 'repeat', 'swapped lines'];
 
-function split(bytes: Buffer): Buffer[] {
-  return bytes
-    .toString()
-    .split('\n')
-    .slice(0, -1)
-    .map((line) => Buffer.from(`${line}\n`));
-}
+test('every kind of finding has its examples, and a start decides about each as the table says', async () => {
+  assert.deepEqual(Object.keys(examples).sort(), Object.keys(decisions).sort());
+  const outcomes: Readonly<Record<Decision, (files: Files, kind: Kind) => Promise<void>>> = {
+    use: startsUnchanged,
+    leave: startsUnchanged,
+    cut: startsWithoutTheEnd,
+    refuse: isRefused,
+  };
+  for (const [kind, example] of Object.entries(examples) as [Kind, (typeof examples)[Kind]][]) {
+    for (const which of ['last', 'earlier'] as const) {
+      if (which === 'earlier' && seenByVerifyOnly.includes(kind)) continue;
+      await outcomes[decisions[kind][which]](example[which], kind);
+    }
+  }
+});
 
-function flip(bytes: Buffer, at: number): Buffer {
-  const flipped: Buffer = Buffer.from(bytes);
-  flipped.writeUInt8(flipped.readUInt8(at) ^ 1, at);
-  return flipped;
-}
+test('reading everything finds each kind as well, at the same place', async () => {
+  for (const [kind, example] of Object.entries(examples) as [Kind, (typeof examples)[Kind]][]) {
+    if (kind === 'foreign file') continue; // nothing is wrong with it
+    for (const which of ['last', 'earlier'] as const) {
+      const { findings } = await verify(diskWith(example[which]));
+      assert.equal(findings[0]?.kind, kind, which);
+      assert.equal(findings[0]?.decision, decisions[kind][which]);
+      const refused = await startOn(example[which]).catch((error: DamagedError) => error.finding);
+      if ('kind' in refused) assert.deepEqual(refused, findings[0]);
+    }
+  }
+});
 
-interface Found {
+interface Started {
+  readonly disk: SimulatedDisk;
+  readonly name: string;
+  readonly bytes: number;
   readonly next: Place;
-  readonly content: Buffer;
-  readonly torn: Buffer | undefined;
-  readonly notices: string[];
+  readonly notices: string;
 }
 
-/** What a start makes of a folder with these files. */
-async function start(files: Record<string, Buffer>): Promise<Found> {
-  const disk = new SimulatedDisk();
-  for (const [name, bytes] of Object.entries(files)) disk.files.set(name, { bytes });
-  const notices: string[] = [];
-  const segment = await recover(
+async function startOn(files: Files): Promise<Started> {
+  const disk = diskWith(files);
+  let notices = '';
+  const found = await recover(
     disk,
-    createNotices('info', false, (line) => notices.push(line)),
+    createNotices('info', false, (line) => {
+      notices += line;
+    }),
   );
-  const { name } = segment.file;
-  const content = disk.files.get(name)?.bytes ?? Buffer.alloc(0);
-  assert.equal(segment.bytes, content.length);
-  assert.equal(
-    [...disk.files.keys()].some((other) => other.endsWith('.rewrite')),
-    false,
-  );
-  return { next: segment.place, content, torn: disk.files.get(`${name}.torn`)?.bytes, notices };
+  return { disk, name: found.file.name, bytes: found.bytes, next: found.place, notices };
 }
 
-test('an empty folder begins at 1', async () => {
-  const found = await start({});
-  assert.deepEqual([found.next, found.content.length, found.torn], [START, 0, undefined]);
-});
+async function startsUnchanged(files: Files): Promise<void> {
+  const { disk, name, bytes, notices } = await startOn(files);
+  assert.deepEqual(filesOf(disk), files);
+  assert.equal(bytes, files[name]?.length);
+  assert.equal(notices, '');
+}
 
-test('good lines are kept and gone on from', async () => {
-  const found = await start({ [FIRST]: three });
-  assert.deepEqual(found.content, three);
-  assert.deepEqual(found.next, afterThree);
-  assert.deepEqual(found.notices, []);
-});
+async function startsWithoutTheEnd(files: Files, kind: Kind): Promise<void> {
+  const { disk, name, bytes, notices } = await startOn(files);
+  const before = files[name] as Buffer;
+  assert.deepEqual(disk.bytes(name), before.subarray(0, bytes), kind);
+  assert.deepEqual(disk.bytes(`${name}.torn`), before.subarray(bytes), kind);
+  assert.match(notices, /^\{[^\n]*"level":"warn","message":"the end of the journal was cut off[^\n]*\}\n$/);
+  assert.match(notices, new RegExp(`"file":"${name}","line":\\d,"byte":${bytes},.*"kept":"${name}.torn"`));
+  assert.deepEqual(disk.names().sort(), [...Object.keys(files), `${name}.torn`].sort());
+  const { findings } = await verify(disk);
+  assert.deepEqual(findings, []);
+}
 
-test('an empty last file is used: a rotation died after it made it', async () => {
-  const found = await start({ [FIRST]: three, [segmentName(4)]: Buffer.alloc(0) });
-  assert.deepEqual(found.next, { seq: 4, crc: 0 });
-});
-
-test('a torn end is kept aside byte for byte, cut off and told, wherever it was torn', async () => {
-  for (let length = 1; length < last.length; length += 1) {
-    const tail = last.subarray(0, length);
-    const found = await start({ [FIRST]: Buffer.concat([one, two, tail]) });
-    assert.deepEqual(found.content, Buffer.concat([one, two]));
-    assert.deepEqual(found.torn, tail);
-    assert.equal(found.next.seq, 3);
-    assert.match(
-      found.notices[0] ?? '',
-      /"line":3,"byte":\d+,"problem":"it ends without a newline","kept":"events-0+1\.jsonl\.torn"/,
-    );
-  }
-});
-
-test('a last line that is bad but reached its newline is a torn write too', async () => {
-  for (let at = 0; at < last.length - 1; at += 1) {
-    const bad = flip(last, at);
-    const found = await start({ [FIRST]: Buffer.concat([one, two, bad]) });
-    assert.deepEqual([found.content, found.torn], [Buffer.concat([one, two]), bad], `byte ${at}`);
-  }
-  const doubled = await start({ [FIRST]: Buffer.concat([one, two, two]) });
-  assert.deepEqual(doubled.torn, two);
-});
-
-test('zeros that a power cut left behind the last line are a torn end', async () => {
-  for (const zeros of [1, 4096, 100_000]) {
-    const found = await start({ [FIRST]: Buffer.concat([three, Buffer.alloc(zeros)]) });
-    assert.deepEqual(found.content, three);
-    assert.equal(found.torn?.length, zeros);
-  }
-});
-
-test('a torn end as long as a disk is cut off without being held in memory', async (t) => {
-  const disk = openDisk(newFolder(t));
-  const file = await disk.create(FIRST);
-  await file.write(three, 0);
-  await file.truncate(three.length + 400 * 1024 * 1024); // a hole reads as zeros
-  await file.close();
-  const before = process.memoryUsage().arrayBuffers;
-  let most = 0;
-  const watched = setInterval(() => {
-    most = Math.max(most, process.memoryUsage().arrayBuffers - before);
-  }, 5);
-  const scan = await scanSegment(disk.read(FIRST), START);
-  clearInterval(watched);
-  assert.deepEqual([scan.bytes, scan.lines, scan.rest.kind], [three.length, 3, 'torn']);
-  assert.ok(most < 100 * 1024 * 1024, `${most} bytes at a time`);
-});
-
-test('a line as long as the largest report makes it is read', async () => {
-  const metadata = JSON.stringify({ a: '\u0085'.repeat(500_000) });
-  const longest = encodeBatch(
-    [encodeMembers({ type: 'AssetObservation', assetKey: ['a'], metadata })],
-    START,
-    new Date(),
+async function isRefused(files: Files, kind: Kind): Promise<void> {
+  const disk = diskWith(files);
+  const refused = await recover(disk, quiet).then(
+    () => assert.fail(`${kind} was not refused`),
+    (error) => error,
   );
-  const found = await start({ [FIRST]: longest.bytes });
-  assert.deepEqual([found.content.length, found.torn], [longest.bytes.length, undefined]);
-  assert.ok(longest.bytes.length > 3_000_000);
+  assert.ok(refused instanceof DamagedError, `${refused}`);
+  assert.equal(refused.finding.kind, kind);
+  assert.match(
+    refused.message,
+    /^the journal is damaged: \/simulated\/events-\d{20}\.jsonl, line \d, byte \d+: [^;]+; nothing was changed\. assetlog repair --data \/simulated shows how to mend it$/,
+  );
+  assert.deepEqual(filesOf(disk), files, kind);
+}
+
+test('an empty folder begins at 1, and good lines are gone on from', async () => {
+  assert.deepEqual((await startOn({})).next, START);
+  const found = await startOn({ [FIRST]: three });
+  assert.deepEqual([found.next, found.notices], [afterThree, '']);
+});
+
+test('events that are known to be lost are no gap', async () => {
+  const lost = { [lostName({ first: 4, last: 6 })]: Buffer.alloc(0) };
+  assert.equal((await startOn({ [FIRST]: three, ...lost, [SEVENTH]: segment(7, 2) })).next.seq, 9);
+  assert.equal((await startOn(lost)).next.seq, 1);
+  assert.equal((await startOn({ [lostName({ first: 1, last: 3 })]: Buffer.alloc(0) })).next.seq, 4);
+  // A file that was found again stands where its events were lost.
+  assert.equal((await startOn({ [FIRST]: three, ...lost, [FOURTH]: segment(4, 3) })).next.seq, 7);
+  await isRefused({ [FIRST]: three, ...lost, [segmentName(8)]: segment(8, 1) }, 'missing file');
+});
+
+test('a torn end is kept aside byte for byte, wherever it was torn', async () => {
+  for (let length = 1; length < last.length; length += 1) {
+    await startsWithoutTheEnd({ [FIRST]: Buffer.concat([one, two, last.subarray(0, length)]) }, 'torn end');
+  }
+});
+
+test('a last line that is bad but reached its newline is cut, whichever byte of it is bad', async () => {
+  for (let at = 0; at < last.length - 1; at += 1) {
+    await startsWithoutTheEnd({ [FIRST]: Buffer.concat([one, two, flip(last, at)]) }, 'bad last line');
+  }
 });
 
 test('a file with nothing but a torn end begins again', async () => {
-  const found = await start({ [FIRST]: last.subarray(0, 10) });
-  assert.deepEqual([found.content.length, found.next], [0, START]);
+  const found = await startOn({ [FIRST]: last.subarray(0, 10) });
+  assert.deepEqual([found.bytes, found.next], [0, START]);
 });
 
 test('bytes kept aside before are not overwritten', async () => {
-  const disk = new SimulatedDisk();
-  disk.files.set(FIRST, { bytes: Buffer.concat([one, Buffer.from('torn now')]) });
-  disk.files.set(`${FIRST}.torn`, { bytes: Buffer.from('torn before') });
-  await recover(
-    disk,
-    createNotices('error', false, () => {}),
-  );
-  assert.equal(disk.text(`${FIRST}.torn`), 'torn before');
+  const before = { [FIRST]: Buffer.concat([one, Buffer.from('torn now')]), [`${FIRST}.torn`]: Buffer.from('before') };
+  const { disk } = await startOn(before);
+  assert.equal(disk.text(`${FIRST}.torn`), 'before');
   assert.equal(disk.text(`${FIRST}.torn-2`), 'torn now');
 });
 
-test('a bad line with lines after it is refused with file, line, byte and what to do, and nothing is changed', async () => {
-  const table: Record<string, Buffer> = {
-    'a flipped bit': Buffer.concat([flip(one, 30), two, last]),
-    'a lost line': Buffer.concat([one, last, lines(1, afterThree).bytes]),
-    'swapped lines': Buffer.concat([two, one, last]),
-    'a doubled line': Buffer.concat([one, one, two, last]),
-    'an empty line': Buffer.concat([one, Buffer.from('\n'), two, last]),
-    garbage: Buffer.concat([one, Buffer.from('garbage\n'), two]),
-    'a first line of another place': Buffer.concat([two, last]),
-  };
-  for (const [what, bytes] of Object.entries(table)) {
-    const disk = new SimulatedDisk();
-    disk.files.set(FIRST, { bytes });
-    const recovered = recover(
-      disk,
-      createNotices('error', false, () => {}),
-    );
-    const expected =
-      /^the journal is damaged: \/simulated\/events-0+1\.jsonl, line \d, byte \d+: it.*, and lines follow it; nothing was changed\. Restore/;
-    await assert.rejects(recovered, (error) => error instanceof DamagedError && expected.test(error.message), what);
-    assert.deepEqual([...disk.files.keys()], [FIRST]);
-    assert.deepEqual(disk.files.get(FIRST)?.bytes, bytes);
-  }
+test('the command in a refusal can be pasted whatever the folder is called', () => {
+  const finding = { kind: 'gap', decision: 'refuse', file: FIRST, line: 1, byte: 0, problem: 'p' } as const;
+  assert.match(new DamagedError("/a b/it's", finding).message, /repair --data '\/a b\/it'\\''s' shows/);
 });
 
 test('after any stop but a clean one the last file is rewritten, and only then', async () => {
-  const disk = new SimulatedDisk();
-  disk.files.set(FIRST, { bytes: three });
-  await recover(
-    disk,
-    createNotices('error', false, () => {}),
-  );
+  const disk = diskWith({ [FIRST]: three });
+  await recover(disk, quiet);
   assert.deepEqual(
-    disk.calls.filter((call) => !/^(list|read|write)/.test(call)),
+    disk.calls.filter((call) => !/^(list|read|write|size)/.test(call)),
     [
       `remove ${FIRST}.rewrite`,
       `create ${FIRST}.rewrite`,
+      'syncFolder ',
       `sync ${FIRST}.rewrite`,
       `close ${FIRST}.rewrite`,
       `rename ${FIRST}.rewrite`,
@@ -210,10 +218,7 @@ test('after any stop but a clean one the last file is rewritten, and only then',
 
   await rememberCleanStop(disk);
   const before = disk.calls.length;
-  await recover(
-    disk,
-    createNotices('error', false, () => {}),
-  );
+  await recover(disk, quiet);
   assert.deepEqual(disk.calls.slice(before), [
     'list ',
     `read ${FIRST}`,
@@ -223,61 +228,73 @@ test('after any stop but a clean one the last file is rewritten, and only then',
   ]);
 });
 
-test('a torn end is durable beside the journal before it is cut off', async () => {
+test('what is only in the cache because a sync failed is on the disk after the next start', async () => {
   const disk = new SimulatedDisk();
-  disk.files.set(FIRST, { bytes: Buffer.concat([three, Buffer.from('x')]) });
-  await recover(
-    disk,
-    createNotices('error', false, () => {}),
-  );
+  const { file } = await recover(disk, quiet);
+  await file.write(three, 0);
+  disk.fault = failingCall(1, 'once').fault;
+  await assert.rejects(file.sync());
+  disk.fault = () => undefined;
+  const again = disk.afterCrash();
+  assert.equal((await recover(again, quiet)).place.seq, 4);
+  const cut = again.afterPowerCut({ entries: 'none', share: 0, behind: 'nothing' });
+  assert.deepEqual(cut.bytes(FIRST), three);
+});
+
+test('a torn end is durable beside the journal before it is cut off', async () => {
+  const { disk } = await startOn({ [FIRST]: Buffer.concat([three, Buffer.from('x')]) });
   const aside = disk.calls.indexOf(`sync ${FIRST}.torn`);
-  const entry = disk.calls.indexOf('syncFolder ', aside);
   const cut = disk.calls.indexOf(`rename ${FIRST}.rewrite`);
-  assert.ok(aside !== -1 && aside < entry && entry < cut, disk.calls.join());
+  assert.ok(aside !== -1 && aside < cut, disk.calls.join());
 });
 
 test('whatever call fails during a start, the next start finds every good line', async () => {
-  const torn = Buffer.concat([three, Buffer.from('torn')]);
-  for (let failing = 1; ; failing += 1) {
-    const disk = new SimulatedDisk();
-    disk.files.set(FIRST, { bytes: torn });
-    let calls = 0;
-    disk.fault = () => {
-      calls += 1;
-      return calls === failing ? systemError('EIO') : undefined;
-    };
-    const quiet = createNotices('error', false, () => {});
-    const failed = await recover(disk, quiet).then(
-      () => false,
-      () => true,
-    );
-    disk.fault = () => undefined;
-    const segment = await recover(disk, quiet);
-    assert.deepEqual(disk.files.get(FIRST)?.bytes, three, `call ${failing}`);
-    assert.equal(segment.place.seq, 4);
-    assert.ok(
-      [...disk.files].some(([name, { bytes }]) => name.includes('.torn') && bytes.toString() === 'torn'),
-      `call ${failing}`,
-    );
-    if (!failed) break;
+  for (const what of ['once', 'always'] as const) {
+    for (let failing = 1; ; failing += 1) {
+      const disk = diskWith({ [FIRST]: Buffer.concat([three, Buffer.from('torn')]) });
+      const { fault, struck } = failingCall(failing, what);
+      disk.fault = fault;
+      await recover(disk, quiet).catch(() => {});
+      disk.fault = () => undefined;
+      const found = await recover(disk, quiet);
+      assert.deepEqual(disk.bytes(FIRST), three, `call ${failing}`);
+      assert.equal(found.place.seq, 4);
+      assert.ok(
+        disk.names().some((name) => name.includes('.torn') && disk.text(name) === 'torn'),
+        `call ${failing}`,
+      );
+      if (struck() === 0) break;
+    }
   }
 });
 
-test('foreign files are left alone', async (t) => {
-  const folder = newFolder(t);
-  const foreign = {
-    'notes.txt': 'mine',
-    'events-1.jsonl': 'x',
-    '.hidden': 'y',
-    'events-00000000000000000001.jsonl.bak': 'z',
-  };
-  for (const [name, text] of Object.entries(foreign)) writeFileSync(join(folder, name), text);
-  const segment = await recover(
-    openDisk(folder),
-    createNotices('error', false, () => {}),
-  );
-  await segment.file.close();
-  assert.equal(segment.place.seq, 1);
-  for (const [name, text] of Object.entries(foreign)) assert.equal(readFileSync(join(folder, name), 'utf8'), text);
-  assert.equal(readdirSync(folder).length, 5);
+test('a start that finds no space leaves nothing half-made behind', async () => {
+  for (let failing = 1; ; failing += 1) {
+    const disk = diskWith({ [FIRST]: Buffer.concat([three, Buffer.from('torn')]) });
+    let writes = 0;
+    disk.fault = (call) => {
+      writes += call === 'write' || call === 'create' ? 1 : 0;
+      return (call === 'write' || call === 'create') && writes === failing ? systemError('ENOSPC') : undefined;
+    };
+    const failed = await recover(disk, quiet).then(
+      () => false,
+      (error) => error.code === 'ENOSPC',
+    );
+    if (!failed) break;
+    disk.fault = () => undefined;
+    await recover(disk, quiet);
+    assert.deepEqual(disk.names().sort(), [FIRST, `${FIRST}.torn`], `call ${failing}`);
+  }
+});
+
+test('a folder with many files is started on by their last lines', async (t) => {
+  const disk = openDisk(newFolder(t));
+  for (let firstSeq = 1; firstSeq <= 40; firstSeq += 2) {
+    const file = await disk.create(segmentName(firstSeq));
+    await file.write(segment(firstSeq, 2), 0);
+    await file.close();
+  }
+  const found = await recover(disk, quiet);
+  await found.file.close();
+  assert.equal(found.place.seq, 41);
 });

@@ -1,0 +1,186 @@
+/** `verify` and `repair` as a person meets them: what they print, and what they end with. */
+
+import type { Config } from './config.ts';
+import { type Disk, openDisk } from './disk.ts';
+import type { LostRange } from './event.ts';
+import { InUseError, lockFolder } from './lock.ts';
+import type { Finding } from './recovery.ts';
+import { carryOut, type DamagedFile, type Plan, planRepair } from './repair.ts';
+import { type ExitCode, exitCodes } from './service.ts';
+import { type Verdict, verify } from './verify.ts';
+
+export interface Output {
+  /** Lines for standard output. */
+  readonly say: (text: string) => void;
+  /** One line for standard error. */
+  readonly complain: (problem: string) => void;
+  /** Replaces the line that says how far the work is, on a terminal. Empty at the end. */
+  readonly progress: (text: string) => void;
+}
+
+/** @returns 0 where a start would go well, else what is wrong as an exit code */
+export async function verifyJournal({ data, json }: Config, output: Output): Promise<ExitCode> {
+  return onJournal(data, output, async (disk) => {
+    const verdict = await verifyWithProgress(disk, output);
+    const damage = damageOf(verdict);
+    output.say(json ? JSON.stringify(verdictAsJson(disk, verdict)) : verdictAsText(disk, verdict));
+    return damage.length === 0 ? exitCodes.stopped : exitCodes.damaged;
+  });
+}
+
+/** @returns 0 where the journal is good, before or by what was done; 3 where something is left to do */
+export async function repairJournal({ data, json, yes }: Config, output: Output): Promise<ExitCode> {
+  return onJournal(data, output, async (disk) => {
+    const lock = await lockFolder(disk.folder);
+    try {
+      const verdict = await verifyWithProgress(disk, output);
+      const plan = await planRepair(disk, verdict);
+      const needed = damageOf(verdict).length > 0;
+      const side = `damaged-${new Date().toISOString().replaceAll(/[-:]|\.\d+/g, '')}`;
+      if (needed && yes) await carryOut(disk, plan, side, `${JSON.stringify(planAsJson(plan, side), undefined, 2)}\n`);
+      const after = needed && yes ? await verify(disk) : verdict;
+      output.say(
+        json
+          ? JSON.stringify({ ...planAsJson(plan, side), done: needed && yes, after: verdictAsJson(disk, after) })
+          : [...planAsText(plan, side, needed, yes), verdictAsText(disk, after)].join('\n'),
+      );
+      return damageOf(after).length === 0 ? exitCodes.stopped : exitCodes.damaged;
+    } finally {
+      await lock.release();
+    }
+  });
+}
+
+async function onJournal(data: string, output: Output, act: (disk: Disk) => Promise<ExitCode>): Promise<ExitCode> {
+  const disk = openDisk(data);
+  try {
+    if (!(await disk.list()).some((name) => name.startsWith('events-'))) {
+      output.complain(`there is no journal in ${disk.folder}; give its folder with --data`);
+      return exitCodes.configuration;
+    }
+    return await act(disk);
+  } catch (error) {
+    output.progress('');
+    const { code, message } = error as NodeJS.ErrnoException;
+    if (error instanceof InUseError) {
+      output.complain(message);
+      return exitCodes.inUse;
+    }
+    if (code === 'ENOENT' || code === 'ENOTDIR') {
+      output.complain(`there is no journal in ${disk.folder}: ${message}; give its folder with --data`);
+      return exitCodes.configuration;
+    }
+    output.complain(`the journal in ${disk.folder} could not be worked on: ${message}`);
+    return exitCodes.diskFailed;
+  }
+}
+
+const PROGRESS_MS = 100;
+
+async function verifyWithProgress(disk: Disk, { progress }: Output): Promise<Verdict> {
+  const startedMs = performance.now();
+  let shownMs = startedMs;
+  const verdict = await verify(disk, (read, total) => {
+    const nowMs = performance.now();
+    if (nowMs - shownMs < PROGRESS_MS) return;
+    shownMs = nowMs;
+    const speed = read / 1e6 / ((nowMs - startedMs) / 1000);
+    progress(
+      `${Math.floor((100 * read) / total)} %  ${megabytes(read)} of ${megabytes(total)}, ${speed.toFixed(0)} MB/s`,
+    );
+  });
+  progress('');
+  return verdict;
+}
+
+/** What keeps a start from going well. A torn end does not: the start cuts it off. */
+function damageOf({ findings }: Verdict): Finding[] {
+  return findings.filter(({ decision }) => decision === 'refuse');
+}
+
+function verdictAsText(disk: Disk, verdict: Verdict): string {
+  const { segments, bytes, events, first, last, lost, findings } = verdict;
+  const damage = damageOf(verdict);
+  const lines = [
+    `${disk.folder} is ${damage.length === 0 ? 'good' : 'damaged'}`,
+    `  files   ${segments.length}, ${megabytes(bytes)}`,
+    `  events  ${events}`,
+    `  seq     ${first === undefined ? 'none' : `${first.seq} to ${last?.seq}`}`,
+    `  time    ${first === undefined ? 'none' : `${first.time} to ${last?.time}`}`,
+  ];
+  if (lost.length > 0)
+    lines.push(`  lost    ${lost.map(rangeAsText).join(', ')}: an earlier repair could not find them`);
+  for (const finding of findings.filter(({ decision }) => decision === 'cut')) {
+    lines.push(
+      `  end     ${placeOf(finding)}: the next start cuts it off and keeps it; a running service may be writing it`,
+    );
+  }
+  if (damage[0] !== undefined) {
+    lines.push(`first thing wrong: ${placeOf(damage[0])}`);
+    if (damage.length > 1) lines.push(`and something in ${damage.length - 1} more places`);
+    lines.push('assetlog repair with the same --data shows how to mend it');
+  }
+  return lines.join('\n');
+}
+
+function verdictAsJson({ folder }: Disk, verdict: Verdict): object {
+  const { segments, bytes, events, first, last, lost, findings } = verdict;
+  return {
+    good: damageOf(verdict).length === 0,
+    folder,
+    files: segments.length,
+    bytes,
+    events,
+    first_seq: first?.seq ?? null,
+    last_seq: last?.seq ?? null,
+    first_time: first?.time ?? null,
+    last_time: last?.time ?? null,
+    lost,
+    findings,
+  };
+}
+
+function planAsText({ files, runs, lost }: Plan, side: string, needed: boolean, yes: boolean): string[] {
+  if (!needed) return ['nothing to repair'];
+  const names = runs.length === 0 ? [] : [`  write   ${runs.length} files with the good lines of the damaged ones`];
+  return [
+    yes ? 'this was done:' : 'this is to be done; nothing was changed, add --yes to do it:',
+    ...files.flatMap((file) => fileAsText(file, side)),
+    ...names,
+    ...lost.map((range) => `  note    ${rangeAsText(range)} as lost`),
+    '',
+  ];
+}
+
+function fileAsText({ name, finding, bytes, kept, unproved, removed }: DamagedFile, side: string): string[] {
+  const removedBytes = removed.reduce((sum, piece) => sum + piece.bytes, 0);
+  const lines = [
+    `  ${placeOf(finding)}`,
+    `  move    ${name} whole to ${side}; keep ${kept} good lines, leave out ${removedBytes} of ${bytes} bytes in ${removed.length} places`,
+  ];
+  if (unproved.length > 0) {
+    lines.push(`  trust   ${unproved.length} lines whose crc builds on a lost one, from seq ${unproved[0]}`);
+  }
+  return lines;
+}
+
+function planAsJson({ files, runs, lost }: Plan, side: string): object {
+  return {
+    side,
+    damaged: files,
+    written: runs.map(({ firstSeq, lines }) => ({ first_seq: firstSeq, lines: lines.length })),
+    newly_lost: lost,
+  };
+}
+
+function placeOf({ file, line, byte, problem }: Finding): string {
+  return `${file}, line ${line}, byte ${byte}: ${problem}`;
+}
+
+function rangeAsText({ first, last }: LostRange): string {
+  return first === last ? `seq ${first}` : `seq ${first} to ${last}`;
+}
+
+function megabytes(bytes: number): string {
+  return `${(bytes / 1e6).toFixed(1)} MB`;
+}

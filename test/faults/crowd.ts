@@ -1,0 +1,127 @@
+/**
+ * Many clients that send large bodies, as a program of its own so that it takes no time from whoever measures.
+ * `crowd.ts '{"port":…,"clients":…,"seconds":…,"bodies":[…]}'` prints what it was told as JSON.
+ */
+
+import { connect, type Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { post } from '../wire.ts';
+
+export interface CrowdOptions {
+  readonly port: number;
+  readonly clients: number;
+  readonly seconds: number;
+  /** What their bodies are made of; the clients take turns. */
+  readonly bodies: readonly Kind[];
+}
+
+export type Kind = keyof typeof bodies;
+
+export interface Told {
+  /** The keys of the reports that got a 200. */
+  readonly acknowledged: readonly string[];
+  /** Replies by status; 0 counts connections that ended without a reply. */
+  readonly statuses: Readonly<Record<number, number>>;
+  /** Replies of 503 that do not say when to try again. */
+  readonly withoutRetryAfter: number;
+}
+
+const MIB = 1024 * 1024;
+/** Less than a second, so that the crowd does press; more than nothing, so that the service gets to do something else. */
+const PAUSE_MS = 100;
+const REPLY_MS = 40_000;
+
+/** What a report of almost 1 MiB may be made of. Each costs the service something else. */
+const bodies = {
+  text: () => ({ metadata: { text: 'x'.repeat(MIB - 100) } }),
+  'two-byte text': () => ({ metadata: { text: 'ж'.repeat(MIB / 2 - 100) } }),
+  'one wide character': () => ({ metadata: { text: `\u4e2d${'x'.repeat(MIB - 100)}` } }),
+  'many members': () => Object.fromEntries(Array.from({ length: 70_000 }, (_, at) => [`m${at}`, at])),
+  'little of it recorded': () => ({ metadata: { text: 'x'.repeat(100) }, ignored: 'x'.repeat(MIB - 300) }),
+  'small chunks': () => ({ metadata: { text: 'x'.repeat(MIB - 100) } }),
+  'no key': () => ({ metadata: { text: 'x'.repeat(MIB - 100) } }),
+} as const;
+
+const CHUNK_BYTES = 256;
+
+function chunked(body: Buffer): Buffer {
+  const pieces: Buffer[] = [];
+  for (let at = 0; at < body.length; at += CHUNK_BYTES) {
+    const piece = body.subarray(at, at + CHUNK_BYTES);
+    pieces.push(Buffer.from(`${piece.length.toString(16)}\r\n`), piece, Buffer.from('\r\n'));
+  }
+  return Buffer.concat([...pieces, Buffer.from('0\r\n\r\n')]);
+}
+
+/** One for all clients of a kind. */
+interface Upload {
+  readonly body: Buffer;
+  readonly framing: string;
+  readonly hasKey: boolean;
+}
+
+function uploadOf(kind: Kind): Upload {
+  const plain = Buffer.from(JSON.stringify(bodies[kind]()));
+  const hasKey = kind !== 'no key';
+  return kind === 'small chunks'
+    ? { body: chunked(plain), framing: 'Transfer-Encoding: chunked', hasKey }
+    : { body: plain, framing: `Content-Length: ${plain.length}`, hasKey };
+}
+
+async function crowd({ port, clients, seconds, bodies: kinds }: CrowdOptions): Promise<Told> {
+  const uploads = kinds.map(uploadOf);
+  const acknowledged: string[] = [];
+  const statuses: Record<number, number> = {};
+  let withoutRetryAfter = 0;
+  const end = performance.now() + seconds * 1000;
+
+  async function client(number: number): Promise<void> {
+    const { body, framing, hasKey } = uploads[number % uploads.length]!;
+    let socket: Socket | undefined;
+    for (let count = 0; performance.now() < end; count += 1) {
+      const key = hasKey ? `${number}.${count}` : '';
+      socket ??= connect({ port, host: '127.0.0.1' }).on('error', () => {});
+      socket.write(headOf(key, framing));
+      socket.write(body);
+      const reply = await replyOn(socket);
+      const status = Number(reply.slice(9, 12));
+      statuses[status] = (statuses[status] ?? 0) + 1;
+      if (status === 200) acknowledged.push(key);
+      if (status === 503 && !/^retry-after: [1-9]/im.test(reply)) withoutRetryAfter += 1;
+      if (status === 0 || /^connection: close/im.test(reply)) {
+        socket.destroy();
+        socket = undefined;
+      }
+      if (status !== 200) await sleep(PAUSE_MS);
+    }
+    socket?.destroy();
+  }
+
+  await Promise.all(Array.from({ length: clients }, (_, number) => client(number)));
+  return { acknowledged, statuses, withoutRetryAfter };
+}
+
+function headOf(key: string, framing: string): string {
+  const [line = ''] = post(`/report_asset_materialization/${key}`).split('\r\n', 1);
+  return `${line}\r\nHost: localhost\r\nContent-Type: application/json\r\n${framing}\r\n\r\n`;
+}
+
+/** @returns the next reply as it came, or nothing where the connection ends without one */
+function replyOn(socket: Socket): Promise<string> {
+  return new Promise((resolve) => {
+    let text = '';
+    const take = (chunk: Buffer) => {
+      text += chunk.toString('latin1');
+      if (text.includes('\r\n\r\n') && text.endsWith('}')) finish();
+    };
+    const finish = () => {
+      clearTimeout(deadline);
+      socket.off('data', take).off('close', finish).off('end', finish);
+      resolve(text.endsWith('}') ? text : '');
+    };
+    const deadline = setTimeout(finish, REPLY_MS);
+    socket.on('data', take).on('close', finish).on('end', finish);
+  });
+}
+
+console.log(JSON.stringify(await crowd(JSON.parse(process.argv[2] ?? ''))));

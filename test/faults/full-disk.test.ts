@@ -1,0 +1,282 @@
+/**
+ * A disk that is full, for real. A write that did not fit is cut back before its 503 leaves, so here, unlike after a power
+ * cut, a 503 is never in the journal: it holds the acknowledged events and nothing else.
+ */
+
+import assert from 'node:assert/strict';
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { eventsIn, launch, type Running, startService } from '../program.ts';
+import { ask, errorOf, post } from '../wire.ts';
+import { compare, type Load, report, startLoad } from './load.ts';
+import { type Kind, type Mount, mountNew } from './mounts.ts';
+import { withoutMounts } from './tools.ts';
+
+const MIB = 1024 * 1024;
+const TARGET = '/report_asset_materialization/';
+const READY = 'GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n';
+const CLIENTS = 8;
+const PATIENCE_MS = 10_000;
+
+for (const kind of ['ext4', 'tmpfs'] as const) {
+  test(`a full ${kind} gets 503 until there is space again, and nothing is lost or torn`, {
+    skip: withoutMounts,
+  }, async (t) => {
+    const { mount, service } = await startOn(t, kind);
+    mount.fill(2 * MIB);
+    const load = loadOn(t, service, { name: 'a', bodyBytes: 2_000 });
+    await untilRefused(service, load);
+    // Larger than those of the load: however full it is, this does not fit.
+    const full = await ask(
+      service.port,
+      post(`${TARGET}full`, JSON.stringify({ metadata: { text: 'x'.repeat(100_000) } })),
+    );
+    assert.equal(full.status, 503);
+    assert.match(full.headers.get('retry-after') ?? '', /^[1-9]\d*$/);
+    assert.match(errorOf(full), /^the disk refuses writes/);
+    await until('not ready, for the same reason', async () => {
+      const ready = await ask(service.port, READY);
+      return ready.status === 503 && errorOf(ready) === errorOf(full);
+    });
+
+    for (let round = 0; round < 3; round += 1) {
+      const before = load.acknowledged.size;
+      mount.free();
+      await until('200 again', () => load.acknowledged.size > before + 20);
+      mount.fill();
+      await untilRefused(service, load);
+    }
+    mount.free();
+    await until('ready again', async () => (await ask(service.port, READY)).status === 200);
+    await load.stop();
+    assert.match(service.stderr(), /"the disk takes writes again"/);
+    assert.equal((await service.kill()).code, 0);
+    assertExact(service.data, load.acknowledged);
+  });
+
+  test(`a full ${kind} is no obstacle to a clean stop and to the start after it`, {
+    skip: withoutMounts,
+  }, async (t) => {
+    const { mount, service } = await startOn(t, kind);
+    const load = loadOn(t, service, { name: 'a', bodyBytes: 500 });
+    await until('some reports', () => load.acknowledged.size > 50);
+    mount.fill();
+    await untilRefused(service, load);
+    await load.stop();
+    const { code, stderr } = await service.kill();
+    assert.equal(code, 0, stderr);
+
+    const next = await startService(t, { data: service.data });
+    const nextLoad = loadOn(t, next, { name: 'b', bodyBytes: 500 });
+    await untilRefused(next, nextLoad);
+    mount.free();
+    await until('200 again', () => nextLoad.acknowledged.size > 50);
+    await nextLoad.stop();
+    assert.equal((await next.kill()).code, 0);
+    assertExact(service.data, new Set([...load.acknowledged, ...nextLoad.acknowledged]));
+  });
+
+  test(`a start on a full ${kind} after SIGKILL waits for space, says so, and comes up by itself`, {
+    skip: withoutMounts,
+  }, async (t) => {
+    const { mount, service } = await startOn(t, kind);
+    const load = loadOn(t, service, { name: 'a', bodyBytes: 500 });
+    await until('some reports', () => load.acknowledged.size > 50);
+    mount.fill();
+    await untilRefused(service, load);
+    await service.kill('SIGKILL');
+    await load.stop();
+
+    // The port is told on standard output only once it is ready, so it is given, not asked for.
+    const { port, data } = service;
+    const { child, finished } = launch(['serve', '--port', String(port), '--data', data]);
+    t.after(() => child.kill('SIGKILL'));
+    let log = '';
+    child.stderr?.on('data', (text) => {
+      log += text;
+    });
+    await until('it says that there is no space', () => {
+      assert.equal(child.exitCode, null, log);
+      return /ENOSPC|no space/i.test(log);
+    });
+    const ready = await ask(port, READY);
+    assert.equal(ready.status, 503);
+    assert.equal((await ask(port, post(`${TARGET}early`))).status, 503);
+    mount.free();
+    const acknowledged = new Set(load.acknowledged);
+    await until('200', async () => (await report(port, 'freed')) === 200);
+    acknowledged.add('freed');
+    child.kill('SIGTERM');
+    assert.equal((await finished).code, 0);
+    assertExact(data, acknowledged);
+  });
+}
+
+test('a disk that is full at a rotation refuses, and goes on in the new file when there is space', {
+  skip: withoutMounts,
+}, async (t) => {
+  const { mount, service } = await startOn(t, 'ext4', { args: ['--segment-bytes', '16384'] });
+  const load = loadOn(t, service, { name: 'a', bodyBytes: 1_000 });
+  // Of the many small files, the last that fits ends anywhere: at its end, in its middle, before its first line.
+  for (const leaveBytes of [0, 20_000, 50_000, 90_000]) {
+    mount.fill(leaveBytes);
+    await untilRefused(service, load);
+    const before = { events: load.acknowledged.size, files: journalFiles(service.data) };
+    mount.free();
+    await until('more files', () => journalFiles(service.data) > before.files + 1);
+    assert.ok(load.acknowledged.size > before.events);
+  }
+  await load.stop();
+  assert.equal((await service.kill()).code, 0);
+  assertExact(service.data, load.acknowledged);
+});
+
+test('a file system without room for another file refuses the rotation, and takes it when there is room', {
+  skip: withoutMounts,
+}, async (t) => {
+  const { mount, service } = await startOn(t, 'tmpfs', {
+    args: ['--segment-bytes', '16384'],
+    options: 'nr_inodes=40',
+  });
+  const load = loadOn(t, service, { name: 'a', bodyBytes: 1_000 });
+  const names = Array.from({ length: 20 }, (_, at) => join(mount.folder, `other-${at}`));
+  for (const name of names) writeFileSync(name, '');
+  await untilRefused(service, load);
+  const files = journalFiles(service.data);
+  mount.change('nr_inodes=200');
+  await until('more files', () => journalFiles(service.data) > files + 1);
+  await load.stop();
+  assert.equal((await service.kill()).code, 0);
+  assertExact(service.data, load.acknowledged);
+});
+
+test('a stop that can not be noted for want of room is still clean, and the next start copies the last file', {
+  skip: withoutMounts,
+}, async (t) => {
+  const { mount, service } = await startOn(t, 'tmpfs', { options: 'nr_inodes=10' });
+  assert.equal(await report(service.port, 'a'), 200);
+  for (let at = 0; at < 20; at += 1) {
+    try {
+      writeFileSync(join(mount.folder, `other-${at}`), '');
+    } catch {
+      break;
+    }
+  }
+  // Ending takes the lock's own file away, which would make room for the note.
+  const lock = readdirSync(service.data).find((name) => name.startsWith('.lock-'));
+  assert.ok(lock);
+  assert.equal((await service.kill()).code, 0);
+  assert.ok(!existsSync(join(service.data, '.stopped-cleanly')));
+  assert.match(service.stderr(), /"the stop could not be noted; the next start will rewrite the last file"/);
+  mount.change('nr_inodes=100');
+  const next = await startService(t, { data: service.data });
+  assert.equal(await report(next.port, 'b'), 200);
+  await next.kill();
+  assertExact(service.data, new Set(['a', 'b']));
+});
+
+test('a file system that turns read-only under load gets no wrong 200', { skip: withoutMounts }, async (t) => {
+  const { mount, service, load, before } = await breakUnderLoad(t);
+  await sleep(300); // a wrong 200 would come now
+  await load.stop();
+  await service.kill('SIGKILL');
+  mount.remount();
+  const next = await startService(t, { data: service.data });
+  // The batch that met the error was answered 503, but may have been written.
+  const { lost, doubled, gapAt } = compare(next.events(), before);
+  assert.deepEqual([lost, doubled, gapAt], [[], [], undefined]);
+  // Linux may say of the one sync that was on its way that it succeeded, though ext4 had given up its transaction.
+  const { lost: lostLater } = compare(next.events(), load.acknowledged);
+  assert.ok(lostLater.length <= CLIENTS, `lost although it was read-only: ${lostLater}`);
+});
+
+test('a service whose file system turned read-only ends with 5', {
+  skip: withoutMounts,
+}, async (t) => {
+  const { service } = await breakUnderLoad(t);
+  // It ends by itself; the signal is one that does nothing.
+  const { code, stderr } = await service.kill('SIGCONT');
+  assert.equal(code, 5, stderr);
+});
+
+test('a read-only file system is told by a start in one line', { skip: withoutMounts }, async (t) => {
+  const { mount, service } = await startOn(t, 'ext4');
+  await report(service.port, 'a');
+  await service.kill();
+  mount.change('ro');
+  const { finished } = launch(['serve', '--port', '0', '--data', service.data]);
+  const { code, stderr } = await finished;
+  assert.equal(code, 2, stderr);
+  assert.match(stderr, /^assetlog: the data folder \S+ can not be used: .*(EROFS|read-only).*\n$/i);
+});
+
+interface Started {
+  readonly mount: Mount;
+  readonly service: Running;
+}
+
+interface StartOptions {
+  readonly args?: readonly string[];
+  readonly options?: string;
+}
+
+async function startOn(
+  t: TestContext,
+  kind: Kind,
+  { args = [], options = 'defaults' }: StartOptions = {},
+): Promise<Started> {
+  const mount = mountNew(t, kind, { bytes: 8 * MIB, options });
+  const data = join(mount.folder, 'data');
+  mkdirSync(data);
+  return { mount, service: await startService(t, { data, args }) };
+}
+
+/** A file system that finds an error in itself while reports come, and takes no writes from then on. */
+async function breakUnderLoad(t: TestContext): Promise<Started & { load: Load; before: ReadonlySet<string> }> {
+  const { mount, service } = await startOn(t, 'ext4', { options: 'errors=remount-ro' });
+  const load = loadOn(t, service, { name: 'a', bodyBytes: 500 });
+  await until('some reports', () => load.acknowledged.size > 50);
+  const before = new Set(load.acknowledged);
+  mount.breakDown();
+  await until('refused or gone', () => (load.statuses.get(503) ?? 0) + (load.statuses.get(0) ?? 0) > 0);
+  return { mount, service, load, before };
+}
+
+/** Clients that stop with the test, also where it fails. */
+function loadOn(t: TestContext, { port }: Running, options: { name: string; bodyBytes: number }): Load {
+  const load = startLoad(port, { clients: CLIENTS, ...options });
+  t.after(load.stop);
+  return load;
+}
+
+async function untilRefused(service: Running, load: Load): Promise<void> {
+  const before = load.statuses.get(503) ?? 0;
+  await until('503', () => (load.statuses.get(503) ?? 0) >= before + 8);
+  await until('not ready', async () => (await ask(service.port, READY)).status === 503);
+}
+
+async function until(what: string, holds: () => boolean | Promise<boolean>): Promise<void> {
+  for (const late = performance.now() + PATIENCE_MS; performance.now() < late; await sleep(10)) {
+    if (await holds()) return;
+  }
+  assert.fail(`${what}: not within ${PATIENCE_MS} ms`);
+}
+
+function journalFiles(data: string): number {
+  return readdirSync(data).filter((name) => name.startsWith('events-')).length;
+}
+
+/** The journal holds these events, once each, and not a byte of another. */
+function assertExact(data: string, acknowledged: ReadonlySet<string>): void {
+  for (const name of readdirSync(data)) {
+    assert.doesNotMatch(name, /torn|rewrite/);
+    if (name.startsWith('events-')) assert.match(readFileSync(join(data, name), 'latin1').slice(-2), /^$|^\}\n$/, name);
+  }
+  const { lost, doubled, gapAt, events } = compare(eventsIn(data), acknowledged);
+  assert.deepEqual(
+    { lost, doubled, gapAt, events },
+    { lost: [], doubled: [], gapAt: undefined, events: acknowledged.size },
+  );
+}

@@ -1,0 +1,112 @@
+/** Clients that report without a pause and remember what they were told; afterwards the journal is held against it. */
+
+import { setTimeout as sleep } from 'node:timers/promises';
+import { ask, post, Wire } from '../wire.ts';
+
+const TARGET = '/report_asset_materialization/';
+
+export interface Load {
+  /** The keys of the reports that got a 200. */
+  readonly acknowledged: ReadonlySet<string>;
+  /** Replies by status; 0 counts connections that ended without a reply. */
+  readonly statuses: ReadonlyMap<number, number>;
+  /** Lets each client finish the report that is on its way. */
+  stop(): Promise<void>;
+}
+
+export interface LoadOptions {
+  readonly clients: number;
+  /** Begins every key, so that loads on one journal can be told apart. */
+  readonly name: string;
+  /** How much metadata each report carries. */
+  readonly bodyBytes?: number;
+  /** How long a client waits after anything but a 200. */
+  readonly pauseMs?: number;
+  /** How long a client waits after a 200. */
+  readonly restMs?: number;
+  /** What a client sends for a key, in place of a materialization. */
+  readonly requestFor?: (key: string) => string;
+}
+
+export function startLoad(port: number, options: LoadOptions): Load {
+  const { clients, name, bodyBytes = 0, pauseMs = 20, restMs = 0 } = options;
+  const acknowledged = new Set<string>();
+  const statuses = new Map<number, number>();
+  const body = bodyBytes === 0 ? undefined : JSON.stringify({ metadata: { filling: 'x'.repeat(bodyBytes) } });
+  const requestFor = options.requestFor ?? ((key) => post(TARGET + key, body));
+  let running = true;
+
+  async function report(client: number): Promise<void> {
+    let wire: Wire | undefined;
+    for (let count = 0; running; count += 1) {
+      const key = `${name}.${client}.${count}`;
+      let status = 0;
+      try {
+        wire ??= await Wire.open(port);
+        wire.send(requestFor(key));
+        status = (await wire.reply())?.status ?? 0;
+      } catch {
+        // nobody listens, or no longer
+      }
+      statuses.set(status, (statuses.get(status) ?? 0) + 1);
+      if (status === 200) {
+        acknowledged.add(key);
+        if (restMs > 0) await sleep(restMs);
+        continue;
+      }
+      if (status === 0 || wire?.ended) {
+        wire?.close();
+        wire = undefined;
+      }
+      await sleep(pauseMs);
+    }
+    wire?.close();
+  }
+
+  const all = Array.from({ length: clients }, (_, client) => report(client));
+  return {
+    acknowledged,
+    statuses,
+    stop: async () => {
+      running = false;
+      await Promise.all(all);
+    },
+  };
+}
+
+/** One report. @returns its status, 0 where the connection ended without a reply */
+export async function report(port: number, key: string): Promise<number> {
+  return ask(port, post(TARGET + key)).then(
+    ({ status }) => status,
+    () => 0,
+  );
+}
+
+export interface Comparison {
+  readonly events: number;
+  /** Acknowledged, and not in the journal. */
+  readonly lost: readonly string[];
+  /** In the journal more than once. */
+  readonly doubled: readonly string[];
+  /** The first place where `seq` does not count up by one from 1. */
+  readonly gapAt: number | undefined;
+}
+
+/** @param events of the whole journal, in order, from `eventsIn` or `eachEvent` */
+export function compare(events: Iterable<Record<string, unknown>>, acknowledged: Iterable<string>): Comparison {
+  const times = new Map<string, number>();
+  let count = 0;
+  let gapAt: number | undefined;
+  for (const event of events) {
+    const key = (event['asset_key'] as string[]).join('/');
+    times.set(key, (times.get(key) ?? 0) + 1);
+    count += 1;
+    if (event['seq'] !== count) gapAt ??= count;
+  }
+  return {
+    events: count,
+    lost: [...acknowledged].filter((key) => !times.has(key)),
+    doubled: [...times].filter(([, seen]) => seen > 1).map(([key]) => key),
+    gapAt,
+  };
+}

@@ -1,0 +1,71 @@
+/** What a crowd of large bodies may cost: memory is bounded whatever they are made of, and nothing acknowledged is lost. */
+
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { promisify } from 'node:util';
+import { root, startService } from '../program.ts';
+import type { CrowdOptions, Kind, Told } from './crowd.ts';
+import { compare, report } from './load.ts';
+import { withoutStrace } from './tools.ts';
+
+const CLIENTS = 512;
+const SECONDS = 5;
+const MEMORY_MIB_MAX = 250;
+const SAMPLE_MS = 100;
+const PATIENCE_MS = 60_000;
+/** A disk that takes a second to sync. The tracer is nobody's parent, so that the process is still our child. */
+const SLOW_DISK = [
+  ...['strace', '-D', '-f', '-qq', '--seccomp-bpf', '-o', '/dev/null'],
+  ...['-e', 'trace=fdatasync', '-e', 'inject=fdatasync:delay_exit=1000000'],
+];
+
+/** Each kind costs the service something else; the last is held whole where only what is recorded is counted. */
+const crowds: Readonly<Record<string, readonly Kind[]>> = {
+  'of every kind': ['text', 'two-byte text', 'one wide character', 'many members', 'small chunks', 'no key'],
+  'of which little is recorded': ['little of it recorded'],
+};
+
+for (const [name, bodies] of Object.entries(crowds)) {
+  test(`bodies of 1 MiB ${name}, from ${CLIENTS} clients to a slow disk, take less than ${MEMORY_MIB_MAX} MiB`, {
+    skip: withoutStrace,
+  }, async (t) => {
+    const service = await startService(t, { args: ['--max-connections', '600'], under: SLOW_DISK });
+    const samples: number[] = [];
+    const sampling = setInterval(() => samples.push(memoryMib(service.pid, 'VmRSS')), SAMPLE_MS);
+    const told = await crowd({ port: service.port, clients: CLIENTS, seconds: SECONDS, bodies }).finally(() =>
+      clearInterval(sampling),
+    );
+    const peak = memoryMib(service.pid, 'VmHWM');
+    const median = samples.sort((a, b) => a - b)[samples.length >> 1];
+    t.diagnostic(`peak ${peak} MiB, median ${median} MiB, replies ${JSON.stringify(told.statuses)}`);
+
+    const { 200: accepted = 0, 400: keyless = 0, 503: refused = 0, ...others } = told.statuses;
+    assert.deepEqual(others, {}, 'replies that nobody expects');
+    assert.ok(accepted > 0, 'nothing was recorded');
+    assert.equal(keyless > 0, bodies.includes('no key'));
+    assert.ok(refused > 0, 'nobody was refused: the crowd was too small to show anything');
+    assert.equal(told.withoutRetryAfter, 0);
+    assert.equal(await report(service.port, 'afterwards'), 200);
+    const { lost, doubled, gapAt } = compare(service.events(), [...told.acknowledged, 'afterwards']);
+    assert.deepEqual({ lost, doubled, gapAt }, { lost: [], doubled: [], gapAt: undefined });
+    // Last, so that what is above is told also where this does not hold.
+    assert.ok(peak < MEMORY_MIB_MAX, `it took ${peak} MiB`);
+  });
+}
+
+async function crowd(options: CrowdOptions): Promise<Told> {
+  const { stdout } = await promisify(execFile)(
+    process.execPath,
+    ['--import', import.meta.resolve('tsx'), join(root, 'test/faults/crowd.ts'), JSON.stringify(options)],
+    { timeout: PATIENCE_MS, maxBuffer: 64 * 1024 * 1024 },
+  );
+  return JSON.parse(stdout);
+}
+
+function memoryMib(pid: number, name: 'VmRSS' | 'VmHWM'): number {
+  const kib = new RegExp(`^${name}:\\s+(\\d+) kB$`, 'm').exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1];
+  return Math.round(Number(kib) / 1024);
+}

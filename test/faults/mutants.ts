@@ -1,0 +1,335 @@
+/**
+ * Breaks each promise on purpose, in a copy of the source, and runs the tests that should notice. Ends with 1 where a mutant
+ * lives, or where what it breaks is not there any more. `mutants.ts [WORDS]` runs those whose promise has the words in it.
+ */
+
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { root } from '../program.ts';
+import { each, withoutStrace } from './tools.ts';
+
+interface Mutant {
+  readonly breaks: string;
+  readonly file: string;
+  /** Stands in the file exactly once. */
+  readonly from: string;
+  readonly to: string;
+  /** Names of test files without `.test.ts`; those in `faults/` run on the built file. */
+  readonly tests: readonly string[];
+}
+
+const mutants: readonly Mutant[] = [
+  {
+    breaks: 'acknowledges before the sync',
+    file: 'journal.ts',
+    from: 'await segment.file.sync();\n  checkUntouched(after);',
+    to: 'void segment.file.sync();\n  checkUntouched(after);',
+    tests: ['journal', 'faults/order'],
+  },
+  {
+    breaks: 'syncs before it writes',
+    file: 'journal.ts',
+    from: 'await write(segment, bytes);\n  await segment.file.sync();',
+    to: 'await segment.file.sync();\n  await write(segment, bytes);',
+    tests: ['power', 'faults/order'],
+  },
+  {
+    breaks: 'no folder sync for a new file',
+    file: 'disk.ts',
+    from: 'await entries.sync().catch(',
+    to: 'await Promise.resolve().catch(',
+    tests: ['faults/order'],
+  },
+  {
+    breaks: 'no folder sync behind the copy of a start',
+    file: 'recovery.ts',
+    from: 'await disk.rename(fresh, name);\n  await disk.syncFolder();',
+    to: 'await disk.rename(fresh, name);',
+    tests: ['recovery', 'faults/order'],
+  },
+  {
+    breaks: 'no sync of the copy that a start makes',
+    file: 'disk.ts',
+    from: 'position);\n    await file.sync();',
+    to: 'position);',
+    tests: ['power', 'repair'],
+  },
+  {
+    breaks: 'a folder that a dead start made is not synced',
+    file: 'disk.ts',
+    from: 'await syncEntries(parent).catch(() => {});',
+    to: '',
+    tests: ['faults/order'],
+  },
+  {
+    breaks: 'retries a failed sync',
+    file: 'journal.ts',
+    from: 'await segment.file.sync();\n  checkUntouched(after);',
+    to: 'await segment.file.sync().catch(() => segment.file.sync());\n  checkUntouched(after);',
+    tests: ['journal', 'power'],
+  },
+  {
+    breaks: 'a failed sync of the folder is tried again later',
+    file: 'journal.ts',
+    from: 'throw error instanceof SyncError ? error : new NotWritten(error.message);',
+    to: 'throw new NotWritten(error.message);',
+    tests: ['journal'],
+  },
+  {
+    breaks: 'no cut-back after a short write',
+    file: 'journal.ts',
+    from: 'await segment.file.truncate(segment.bytes);\n  // Else',
+    to: '// Else',
+    tests: ['journal', 'power'],
+  },
+  {
+    breaks: 'a cut-back is not synced',
+    file: 'journal.ts',
+    from: '  await segment.file.sync();\n  throw new NotWritten(problem);',
+    to: '  throw new NotWritten(problem);',
+    tests: ['power'],
+  },
+  {
+    breaks: 'a short write is taken for a whole one',
+    file: 'journal.ts',
+    from: 'if (written === bytes.length) return;',
+    to: 'return;',
+    tests: ['journal'],
+  },
+  {
+    breaks: 'no attempt at a disk that refused',
+    file: 'journal.ts',
+    from: 'this.#running ??= this.#run();\n      }, ',
+    to: '}, ',
+    tests: ['journal'],
+  },
+  {
+    breaks: 'a disk that does not answer is not told',
+    file: 'journal.ts',
+    from: "trouble: { kind: 'silent', reason } };",
+    to: '};',
+    tests: ['journal'],
+  },
+  {
+    breaks: 'a start on a full disk gives up',
+    file: 'journal.ts',
+    from: 'if (!isFull(error as NodeJS.ErrnoException)) throw error;',
+    to: 'throw error;',
+    tests: ['journal'],
+  },
+  {
+    breaks: 'no lock',
+    file: 'lock.ts',
+    from: 'if (rivals.length === 0) break;',
+    to: 'break;',
+    tests: ['lock'],
+  },
+  {
+    breaks: 'the lock of a dead process holds',
+    file: 'lock.ts',
+    from: "if (error.code === 'ECONNREFUSED' || error.code === 'ENOENT') resolve(undefined);",
+    to: "if (error.code === 'ENOENT') resolve(undefined);",
+    tests: ['lock'],
+  },
+  {
+    breaks: 'what died before it was published stays',
+    file: 'lock.ts',
+    from: 'await removeUnpublished(folder, directory);',
+    to: '',
+    tests: ['lock', 'faults/one-writer'],
+  },
+  {
+    breaks: 'no check for an unlinked file',
+    file: 'journal.ts',
+    from: 'if (size === bytes) return;',
+    to: 'return;',
+    tests: ['journal'],
+  },
+  {
+    breaks: 'no look at the full file before the next is begun',
+    file: 'journal.ts',
+    from: 'checkUntouched(full);',
+    to: '',
+    tests: ['journal'],
+  },
+  {
+    breaks: 'crc not compared',
+    file: 'event.ts',
+    from: 'if (form.crc !== crc) return',
+    to: 'if (form.crc < 0) return',
+    tests: ['event', 'recovery'],
+  },
+  {
+    breaks: 'seq not compared',
+    file: 'event.ts',
+    from: 'if (form.seq !== place.seq) return',
+    to: 'if (form.seq < 0) return',
+    tests: ['event', 'recovery'],
+  },
+  {
+    breaks: 'gap between files not noticed',
+    file: 'recovery.ts',
+    from: 'if (expected <= firstSeq && firstSeq <= due) return [];',
+    to: 'if (expected <= firstSeq) return [];',
+    tests: ['recovery'],
+  },
+  {
+    breaks: 'a bad line inside is cut like a torn end',
+    file: 'recovery.ts',
+    from: "'bad line inside': { last: 'refuse'",
+    to: "'bad line inside': { last: 'cut'",
+    tests: ['recovery', 'service'],
+  },
+  {
+    breaks: 'what is cut off is not kept',
+    file: 'recovery.ts',
+    from: 'await copyFile(disk, name, aside, start);',
+    to: '',
+    tests: ['recovery'],
+  },
+  {
+    breaks: 'the last file is trusted after an unclean stop',
+    file: 'recovery.ts',
+    from: 'if (cut !== undefined || !stoppedCleanly) await',
+    to: 'if (cut !== undefined) await',
+    tests: ['recovery', 'power'],
+  },
+  {
+    breaks: 'a failed disk is remembered as a clean stop',
+    file: 'journal.ts',
+    from: "if (this.#state.kind !== 'open') return;\n    const { segment }",
+    to: 'const { segment } = this.#state as OpenState;\n    if (segment === undefined) await rememberCleanStop(this.#options.disk);\n    if (segment === undefined) return;\n    const { segment: _ }',
+    tests: ['journal'],
+  },
+  {
+    breaks: 'unbounded queue',
+    file: 'journal.ts',
+    from: '<= queueBytesMax) return undefined;',
+    to: '>= 0) return undefined;',
+    tests: ['journal'],
+  },
+  {
+    breaks: 'a body is held by the parts that are recorded',
+    file: 'journal.ts',
+    from: 'bodyBytes <= heldBodyBytesMax ? text : packMembers(text)',
+    to: 'text',
+    tests: ['journal'],
+  },
+  {
+    breaks: 'drain that drops what was taken',
+    file: 'journal.ts',
+    from: 'await this.#running;\n    clearInterval',
+    to: 'clearInterval',
+    tests: ['journal', 'service'],
+  },
+  {
+    breaks: 'a stop does not wait for requests',
+    file: 'service.ts',
+    from: 'space.stop();\n    await listener.close();\n    const closed',
+    to: 'space.stop();\n    void listener.close();\n    const closed',
+    tests: ['service'],
+  },
+  {
+    breaks: 'little free space is not told',
+    file: 'space.ts',
+    from: 'if (freeBytes >= needed) return undefined;',
+    to: 'if (freeBytes >= 0) return undefined;',
+    tests: ['space'],
+  },
+  {
+    breaks: 'repair unlinks before it syncs',
+    file: 'repair.ts',
+    from: 'await copyFile(disk, name,',
+    to: 'await disk.rename(name,',
+    tests: ['repair'],
+  },
+  {
+    breaks: 'repair keeps nothing of a damaged file',
+    file: 'repair.ts',
+    from: 'await copyFile(disk, name,',
+    to: 'await (async (..._: unknown[]) => {})(disk, name,',
+    tests: ['repair'],
+  },
+  {
+    breaks: 'repair replaces a file before what it gives up is in place',
+    file: 'repair.ts',
+    from: 'runs.toReversed()',
+    to: 'runs',
+    tests: ['repair'],
+  },
+  {
+    breaks: 'repair gives the seq of a bad last line to somebody else',
+    file: 'repair.ts',
+    from: 'badBehind = index === segments.length - 1 ? found.badBehind : 0;',
+    to: 'badBehind = 0;',
+    tests: ['repair'],
+  },
+  {
+    breaks: 'repair takes a refuted line for a good one',
+    file: 'salvage.ts',
+    from: 'if (refuted || ',
+    to: 'if (',
+    tests: ['repair'],
+  },
+  {
+    breaks: 'repair does without the lines that a damaged newline joined',
+    file: 'salvage.ts',
+    from: 'const hidden = hiddenCandidates(bytes, whole);',
+    to: 'const hidden: Candidate[] = [];',
+    tests: ['repair'],
+  },
+];
+
+const AT_ONCE = 2;
+const TIMEOUT_MS = 120_000;
+
+/** @returns how the mutant ended: which tests noticed, or that it lives */
+async function tryMutant({ file, from, to, tests }: Mutant): Promise<string> {
+  const copy = mkdtempSync(join(tmpdir(), 'assetlog-mutant-'));
+  try {
+    for (const name of ['src', 'test', 'package.json', 'tsconfig.json'])
+      cpSync(join(root, name), join(copy, name), { recursive: true });
+    symlinkSync(join(root, 'node_modules'), join(copy, 'node_modules'));
+    const path = join(copy, 'src', file);
+    const text = readFileSync(path, 'utf8');
+    if (text.split(from).length !== 2)
+      return `LIVES: what it breaks is not in ${file} exactly once; bring it up to date`;
+    writeFileSync(
+      path,
+      text.replace(from, () => to),
+    );
+    for (const name of tests) if ((await run(copy, name)) !== 0) return `killed by ${name}`;
+    return 'LIVES';
+  } finally {
+    rmSync(copy, { recursive: true, force: true });
+  }
+}
+
+async function run(folder: string, name: string): Promise<number | null> {
+  const built = name.startsWith('faults/');
+  if (built && withoutStrace) return 0;
+  const test = `node --import tsx --test --test-timeout=60000 test/${name}.test.ts`;
+  const command = built ? `npm run --silent build && ASSETLOG_TEST_BUILT=dist/server.js ${test}` : test;
+  const child = spawn('sh', ['-c', command], {
+    cwd: folder,
+    stdio: 'ignore',
+    timeout: TIMEOUT_MS,
+    env: { ...process.env, NODE_TEST_CONTEXT: undefined, NODE_V8_COVERAGE: undefined },
+  });
+  const [code] = await once(child, 'exit');
+  return code;
+}
+
+const words = process.argv.slice(2).join(' ');
+const chosen = mutants.filter(({ breaks }) => breaks.includes(words));
+let lives = chosen.length === 0 ? 1 : 0;
+await each(chosen, AT_ONCE, async (mutant) => {
+  const end = await tryMutant(mutant);
+  if (end.startsWith('LIVES')) lives += 1;
+  console.log(`| ${mutant.breaks} | \`${mutant.file}\` | ${end} |`);
+});
+console.log(`${chosen.length - lives} of ${chosen.length} mutants were killed`);
+process.exitCode = lives === 0 ? 0 : 1;

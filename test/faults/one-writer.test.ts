@@ -1,0 +1,162 @@
+/** One process writes to a folder, whoever else tries, from wherever, and however the one before ended. */
+
+import assert from 'node:assert/strict';
+import { mkdirSync, readdirSync, symlinkSync } from 'node:fs';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { type Finished, launch, newFolder, type RunOptions, run, startService } from '../program.ts';
+import { compare, report } from './load.ts';
+import { underStrace } from './strace.ts';
+import { eventually, IN_OTHER_NETWORK, runWithin, withoutNetworkNamespaces, withoutStrace } from './tools.ts';
+
+const STARTERS = 20;
+/** Twenty starts share few processors. */
+const ALL_END_MS = 30_000;
+/** What a second start may take beyond what Node takes to be up, with some more for a busy machine. */
+const REFUSED_MS = 1_500;
+const END_MS = 10_000;
+
+function secondStart(data: string, options: RunOptions = {}): Promise<Finished> {
+  return runWithin(END_MS, ['--port', '0', '--data', data], options);
+}
+
+function assertInUse({ code, stdout, stderr }: Finished): void {
+  assert.deepEqual([code, stdout], [4, ''], stderr);
+  assert.match(stderr, /^assetlog: \S+ is in use by process \d+; stop it, or use another --data\n$/);
+}
+
+/** @returns the port of the one that takes reports */
+async function raceOnce(t: TestContext, data: string): Promise<{ port: number; stop: () => Promise<Finished> }> {
+  const starters = Array.from({ length: STARTERS }, () => {
+    const { child, finished } = launch(['--port', '0', '--data', data]);
+    t.after(() => child.kill('SIGKILL'));
+    let stdout = '';
+    child.stdout?.on('data', (text) => {
+      stdout += text;
+    });
+    return { child, finished, port: () => Number(/listening on http:\/\/\S+:(\d+)\n/.exec(stdout)?.[1]) };
+  });
+  const losers: Finished[] = [];
+  for (const { finished } of starters) void finished.then((end) => losers.push(end));
+  await eventually('all but one have ended', () => losers.length >= STARTERS - 1, ALL_END_MS);
+  const winners = starters.filter(({ child }) => child.exitCode === null);
+  assert.equal(winners.length, 1, losers.map(({ stderr }) => stderr).join(''));
+  for (const { code, stderr } of losers) assert.equal(code, 4, stderr);
+  const [winner] = winners as [(typeof winners)[0]];
+  await eventually('the one is ready', () => winner.port() > 0);
+  return {
+    port: winner.port(),
+    stop: () => {
+      winner.child.kill('SIGTERM');
+      return winner.finished;
+    },
+  };
+}
+
+test('of twenty that start at once on a folder exactly one gets it, and the others end with 4', async (t) => {
+  const data = newFolder(t);
+  for (const key of ['a', 'b', 'c']) {
+    const { port, stop } = await raceOnce(t, data);
+    assert.equal(await report(port, key), 200);
+    assert.equal(readdirSync(data).filter((name) => name.startsWith('.lock-')).length, 1, 'only the one is to be seen');
+    assert.equal((await stop()).code, 0);
+  }
+  assert.deepEqual(readdirSync(data).sort(), ['.stopped-cleanly', 'events-00000000000000000001.jsonl']);
+});
+
+test('of twenty that start at once where the one before was killed exactly one gets it', async (t) => {
+  const first = await startService(t);
+  assert.equal(await report(first.port, 'a'), 200);
+  await first.kill('SIGKILL');
+  const { port, stop } = await raceOnce(t, first.data);
+  assert.equal(await report(port, 'b'), 200);
+  assert.equal((await stop()).code, 0);
+  assert.deepEqual(compare(first.events(), ['a', 'b']), { events: 2, lost: [], doubled: [], gapAt: undefined });
+});
+
+test('a second start ends with 4 within about a second, and leaves the first alone', async (t) => {
+  const first = await startService(t);
+  const began = performance.now();
+  assert.equal((await run(['--version'])).code, 0);
+  const nodeMs = performance.now() - began;
+  for (let count = 0; count < 3; count += 1) {
+    const started = performance.now();
+    assertInUse(await secondStart(first.data));
+    assert.ok(performance.now() - started < nodeMs + REFUSED_MS, `${performance.now() - started} ms`);
+  }
+  assert.equal(await report(first.port, 'a'), 200);
+  assert.equal(readdirSync(first.data).filter((name) => name.startsWith('.lock-')).length, 1);
+});
+
+test('a process that is stopped for a while, and can not answer, keeps its folder', async (t) => {
+  const first = await startService(t);
+  assert.equal(await report(first.port, 'a'), 200);
+  process.kill(first.pid, 'SIGSTOP');
+  const started = performance.now();
+  const second = await secondStart(first.data).finally(() => process.kill(first.pid, 'SIGCONT'));
+  assert.deepEqual([second.code, second.stdout], [4, ''], second.stderr);
+  assert.ok(performance.now() - started < 5_000);
+  assert.equal(await report(first.port, 'b'), 200);
+});
+
+test('a folder is in use by whatever name it is called', async (t) => {
+  const first = await startService(t);
+  const link = join(newFolder(t), 'link');
+  symlinkSync(first.data, link);
+  assertInUse(await secondStart(link));
+  assertInUse(await secondStart(`${first.data}/../${first.data.split('/').at(-1)}/`));
+});
+
+test('a folder is in use also for another network namespace, in both directions', {
+  skip: withoutNetworkNamespaces,
+}, async (t) => {
+  const here = await startService(t);
+  assertInUse(await secondStart(here.data, { under: IN_OTHER_NETWORK }));
+  const there = await startService(t, { under: IN_OTHER_NETWORK });
+  assertInUse(await secondStart(there.data));
+  assertInUse(await secondStart(there.data, { under: IN_OTHER_NETWORK }));
+  await there.kill('SIGKILL');
+  const next = await startService(t, { data: there.data });
+  assert.equal(await report(next.port, 'a'), 200);
+});
+
+test('a folder whose path is too long for the address of a socket has one writer too', async (t) => {
+  const data = join(newFolder(t), 'x'.repeat(100), 'y'.repeat(200));
+  mkdirSync(data, { recursive: true });
+  const first = await startService(t, { data });
+  assert.equal(await report(first.port, 'a'), 200);
+  assertInUse(await secondStart(data));
+  await first.kill('SIGKILL');
+  const next = await startService(t, { data });
+  assertInUse(await secondStart(data));
+  assert.equal(await report(next.port, 'b'), 200);
+  assert.equal((await next.kill('SIGTERM')).code, 0);
+  assert.deepEqual(readdirSync(data).sort(), ['.stopped-cleanly', 'events-00000000000000000001.jsonl']);
+  assert.deepEqual(compare(next.events(), ['a', 'b']), { events: 2, lost: [], doubled: [], gapAt: undefined });
+});
+
+test('at once after a SIGKILL the next start gets the folder, again and again', async (t) => {
+  const data = newFolder(t);
+  const keys = Array.from({ length: 8 }, (_, index) => `key-${index}`);
+  for (const key of keys) {
+    const service = await startService(t, { data });
+    assert.equal(await report(service.port, key), 200);
+    assert.equal(readdirSync(data).filter((name) => name.startsWith('.lock-')).length, 1, 'what the dead left is gone');
+    void service.kill('SIGKILL'); // not waited for: the next start is on its way while the process still ends
+  }
+  const last = await startService(t, { data });
+  assert.deepEqual(compare(last.events(), keys), { events: 8, lost: [], doubled: [], gapAt: undefined });
+});
+
+test('what a start leaves that dies before it is to be seen is removed', {
+  skip: withoutStrace,
+}, async (t) => {
+  const data = newFolder(t);
+  const calls = '?rename,?renameat,?renameat2';
+  const strace = underStrace(t, { calls: [calls], inject: [`${calls}:signal=KILL:when=1`] });
+  assert.equal((await runWithin(END_MS, ['--port', '0', '--data', data], strace.options)).signal, 'SIGKILL');
+  assert.match(readdirSync(data).join(), /^\.unlocked-[^,]+$/);
+  const next = await startService(t, { data });
+  assert.equal((await next.kill('SIGTERM')).code, 0);
+  assert.deepEqual(readdirSync(data).sort(), ['.stopped-cleanly', 'events-00000000000000000001.jsonl']);
+});

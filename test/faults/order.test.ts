@@ -1,0 +1,140 @@
+/** No 200 leaves before its line and the entry of its file are synced: the system calls of a service under load. */
+
+import assert from 'node:assert/strict';
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { newFolder, startService } from '../program.ts';
+import { report, startLoad } from './load.ts';
+import { checkOrder, ORDER_CALLS, type Order } from './order.ts';
+import { openOn, parseTrace, underStrace } from './strace.ts';
+import { eventually, runWithin, withoutStrace } from './tools.ts';
+
+const ACKNOWLEDGED_MIN = 2_000;
+const FILES_MIN = 50;
+
+/** A start after an unclean stop, then a load that fills many small files, and what the trace says of both. */
+async function orderUnderLoad(t: TestContext): Promise<{ order: Order; acknowledged: Set<string> }> {
+  const before = await startService(t);
+  assert.equal(await report(before.port, 'before'), 200);
+  await before.kill('SIGKILL');
+  const strace = underStrace(t, { calls: ORDER_CALLS });
+  const service = await startService(t, {
+    data: before.data,
+    args: ['--segment-bytes', '4096'],
+    ...strace.options,
+  });
+  const load = startLoad(service.port, { clients: 8, name: 'order' });
+  t.after(load.stop);
+  await eventually('the load is done', () => load.acknowledged.size >= ACKNOWLEDGED_MIN);
+  await load.stop();
+  const { code, stderr } = await service.kill('SIGTERM');
+  assert.equal(code, 0, stderr);
+  return { order: checkOrder(strace.calls(), service.data), acknowledged: new Set(load.acknowledged) };
+}
+
+test('no 200 begins to leave before the sync of its line, and of the entry of its file, has returned', {
+  skip: withoutStrace,
+}, async (t) => {
+  const { order, acknowledged } = await orderUnderLoad(t);
+  assert.deepEqual(order.violations, []);
+  assert.deepEqual(order.acknowledged, acknowledged, 'the trace has to show every reply');
+  assert.ok(order.files.size >= FILES_MIN, `${order.files.size} files`);
+});
+
+test('a folder that was made by a start that died is synced into its parent before the first 200', {
+  skip: withoutStrace,
+}, async (t) => {
+  const parent = newFolder(t);
+  const data = join(parent, 'data');
+  const args = ['--port', '0', '--data', data];
+  const dying = underStrace(t, { calls: ['fsync'], inject: ['fsync:signal=KILL:when=1'], paths: [parent] });
+  assert.equal((await runWithin(10_000, args, dying.options)).signal, 'SIGKILL');
+  assert.deepEqual(readdirSync(parent), ['data'], 'the folder is there, and was not synced');
+  const strace = underStrace(t, { calls: ['fsync'] });
+  const service = await startService(t, { data, ...strace.options });
+  await service.kill('SIGTERM');
+  assert.ok(strace.calls().some((call) => openOn(call) === parent && call.result === 0));
+});
+
+const FILE = '/data/events-00000000000000000001.jsonl';
+const NEXT = '/data/events-00000000000000000002.jsonl';
+
+/** A report that is recorded, in a file that is made for it, as strace tells it. */
+const good = [
+  `12 openat(AT_FDCWD, "${FILE}", O_WRONLY|O_CREAT|O_EXCL|O_CLOEXEC, 0600) = 20<${FILE}>`,
+  '12 fsync(21</data> <unfinished ...>',
+  '11 read(22<socket:[7]>, "POST /report_asset_check/a HTTP/1.1\\r\\nHost: b\\r\\n\\r\\n", 65536) = 49',
+  '12 <... fsync resumed>)              = 0',
+  `12 pwrite64(20<${FILE}>, "{\\"seq\\":1,\\"asset_key\\":[\\"a\\"],\\"crc\\":\\"00000000\\"}\\n", 45, 0) = 45`,
+  `12 fdatasync(20<${FILE}>) = 0`,
+  '11 write(22<socket:[7]>, "HTTP/1.1 200 OK\\r\\n\\r\\n{}", 21) = 21',
+  '11 +++ exited with 0 +++',
+];
+const [made, folderSyncBegins, read, folderSyncEnds, written, synced, replied] = good as [
+  ...[string, string, string, string, string, string, string],
+];
+const syncBegins = `12 fdatasync(20<${FILE}> <unfinished ...>`;
+const syncEnds = '12 <... fdatasync resumed>)              = 0';
+
+function violations(...lines: readonly string[]): string[] {
+  return checkOrder(parseTrace(lines.join('\n')), '/data').violations;
+}
+
+test('a trace in which everything is synced before the 200 is good', () => {
+  const { acknowledged, files } = checkOrder(parseTrace(good.join('\n')), '/data');
+  assert.deepEqual([acknowledged, files, violations(...good)], [new Set(['a']), new Set([FILE]), []]);
+  assert.deepEqual(
+    violations(made, folderSyncBegins, folderSyncEnds, read, written, syncBegins, syncEnds, replied),
+    [],
+  );
+  const refused = replied.replace('200 OK', '503 Service Unavailable');
+  assert.deepEqual(violations(read, refused), [], 'only a 200 promises something');
+});
+
+test('a trace in which a 200 comes too early is told for what it is', () => {
+  const before = [made, folderSyncBegins, folderSyncEnds, read];
+  const notWritten = /^200 for a on line \d+: its line was not written, or did not survive$/;
+  const notSynced = /^200 for a on line \d+: its line was not synced$/;
+  const entryNotSynced = /^200 for a on line \d+: the entry of \S+ was not synced$/;
+  const renamed = `12 rename("${FILE}", "${NEXT}") = 0`;
+  const failed = synced.replace('= 0', '= -1 EIO (Input/output error)');
+  const table: readonly (readonly [string, readonly string[], RegExp])[] = [
+    ['nothing is written', [...before, replied], notWritten],
+    ['the write fails', [...before, written.replace(/\d+$/, '-1 ENOSPC'), synced, replied], notWritten],
+    ['the write is short', [...before, written.replace(/\d+$/, '44'), synced, replied], notWritten],
+    [
+      'the line is cut off again',
+      [...before, written, `12 ftruncate(20<${FILE}>, 0) = 0`, synced, replied],
+      notWritten,
+    ],
+    ['nothing is synced', [...before, written, replied], notSynced],
+    ['the reply is before the sync', [...before, written, replied, synced], notSynced],
+    ['the reply is during the sync', [...before, written, syncBegins, replied, syncEnds], notSynced],
+    ['the sync never returns', [...before, written, syncBegins, replied], notSynced],
+    ['the sync began before the write', [...before, syncBegins, written, syncEnds, replied], notSynced],
+    ['another file is synced', [...before, written, synced.replaceAll(FILE, NEXT), replied], notSynced],
+    ['the sync fails', [...before, written, failed, replied], notWritten],
+    ['a failed sync is tried again', [...before, written, failed, synced, replied], notWritten],
+    ['the folder is not synced', [made, read, written, synced, replied], entryNotSynced],
+    [
+      'the folder is synced too late',
+      [made, read, written, synced, replied, folderSyncBegins, folderSyncEnds],
+      entryNotSynced,
+    ],
+    ['the folder is still being synced', [made, folderSyncBegins, read, written, synced, replied], entryNotSynced],
+    [
+      'the folder sync began before the file',
+      [folderSyncBegins, made, folderSyncEnds, read, written, synced, replied],
+      entryNotSynced,
+    ],
+    ['the folder sync fails', [made, '12 fsync(21</data>) = -1 EIO', read, written, synced, replied], entryNotSynced],
+    ['the file gets another name', [...before, written, synced, renamed, replied], entryNotSynced],
+    ['the file gets another name before its sync', [...before, written, renamed], /^a was put in place on line \d+:/],
+  ];
+  for (const [name, lines, expected] of table) {
+    const found = violations(...lines);
+    assert.equal(found.length, 1, name);
+    assert.match(found[0] ?? '', expected, name);
+  }
+});

@@ -1,0 +1,148 @@
+/**
+ * A power cut: the file system is cut off from its disk under load, the service is killed, and the file system mounted
+ * again from what had reached the disk. What was acknowledged before the cut has to be there. What the client reads after
+ * it was told may be newer than the cut, so the set is taken just before.
+ *
+ * What this can not show is a disk that forgets what it said it had taken: the image file keeps all that was sent to it.
+ */
+
+import assert from 'node:assert/strict';
+import { existsSync, mkdirSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { eventsIn, launch, type RunOptions, startService } from '../program.ts';
+import { compare, report, startLoad } from './load.ts';
+import { type Kind, type Mount, mountNew } from './mounts.ts';
+import { withoutPowerCut, withoutXfs } from './tools.ts';
+
+const MIB = 1024 * 1024;
+const ROUNDS = 5;
+const ARGS = ['--segment-bytes', '65536'];
+const PATIENCE_MS = 10_000;
+
+for (const kind of ['ext4', 'xfs'] as const) {
+  const skip = withoutPowerCut || (kind === 'xfs' && withoutXfs);
+
+  test(`after each of ${ROUNDS} power cuts on ${kind} all acknowledged events are there once, and seq is whole`, {
+    skip,
+  }, async (t) => {
+    const { mount, data } = newJournal(t, kind);
+    const acknowledged = new Set<string>();
+    for (let round = 0; round < ROUNDS; round += 1) {
+      const delayMs = Math.round(50 + Math.random() * 500);
+      t.diagnostic(`round ${round}: cut ${delayMs} ms after the first 200`);
+      const before = await cutUnderLoad(t, { mount, data, name: `r${round}`, delayMs, flush: round % 2 === 1 });
+      for (const key of before) acknowledged.add(key);
+      mount.remount();
+      const next = await startService(t, { data, args: ARGS });
+      const { lost, doubled, gapAt } = compare(next.events(), acknowledged);
+      assert.deepEqual({ lost, doubled, gapAt }, { lost: [], doubled: [], gapAt: undefined });
+      assert.equal(await report(next.port, `after${round}`), 200);
+      acknowledged.add(`after${round}`);
+      await next.kill(round % 2 === 0 ? 'SIGKILL' : 'SIGTERM');
+    }
+    const files = readdirSync(data).filter((name) => name.endsWith('.jsonl'));
+    assert.ok(files.length > ROUNDS, `only ${files.length} files: no power cut was near a new one`);
+    assert.ok(acknowledged.size > 50 * ROUNDS, `only ${acknowledged.size} acknowledged`);
+  });
+
+  test(`a power cut on ${kind} takes what a service without its sync has acknowledged`, { skip }, async (t) => {
+    const { mount, data } = newJournal(t, kind);
+    const acknowledged = await cutUnderLoad(t, { mount, data, name: 'a', delayMs: 300, ...withoutSync('file') });
+    mount.remount();
+    const { lost } = compare(eventsIn(data), acknowledged);
+    assert.ok(lost.length > 0, 'nothing was lost, so the tests above show nothing');
+  });
+}
+
+/**
+ * Both file systems make a new file's entry durable with the file, so a missing sync of the folder does not lose one here.
+ * A removed entry shows it: without a journal of the file system it stays on the disk until the folder is synced.
+ */
+test('a power cut does not bring back the mark of a clean stop, thanks to the sync of the folder', {
+  skip: withoutPowerCut,
+}, async (t) => {
+  for (const { options, returns } of [
+    { options: {}, returns: false },
+    { options: withoutSync('folder'), returns: true },
+  ]) {
+    const { mount, data } = newJournal(t, 'plain ext4');
+    await (await startService(t, { data })).kill('SIGTERM');
+    mount.remount(); // all of it is on the disk
+    const service = await startService(t, { data, ...options });
+    assert.equal(await report(service.port, 'a'), 200);
+    assert.ok(!existsSync(join(data, '.stopped-cleanly')));
+    const disk = mount.copyOfDisk();
+    // Listed, as a start does: the entry that comes back may have no file any more.
+    assert.equal(readdirSync(join(disk.folder, 'data')).includes('.stopped-cleanly'), returns);
+    await service.kill('SIGKILL');
+  }
+});
+
+test('a power cut in the middle of a start leaves a journal that the next start takes', {
+  skip: withoutPowerCut,
+}, async (t) => {
+  const { mount, data } = newJournal(t, 'ext4');
+  const acknowledged = await cutUnderLoad(t, { mount, data, name: 'a', delayMs: 200, flush: true });
+  for (let round = 0; round < ROUNDS; round += 1) {
+    mount.remount();
+    const { child, finished } = launch(['serve', '--port', '0', '--data', data]);
+    t.after(() => child.kill('SIGKILL'));
+    await sleep(30 + 15 * Math.random() * round); // somewhere between its first and its last step
+    mount.cutPower();
+    child.kill('SIGKILL');
+    await finished;
+  }
+  mount.remount();
+  const next = await startService(t, { data });
+  const { lost, doubled, gapAt } = compare(next.events(), acknowledged);
+  assert.deepEqual({ lost, doubled, gapAt }, { lost: [], doubled: [], gapAt: undefined });
+  await next.kill();
+});
+
+function newJournal(t: TestContext, kind: Kind): { mount: Mount; data: string } {
+  const mount = mountNew(t, kind, { bytes: 64 * MIB });
+  const data = join(mount.folder, 'data');
+  mkdirSync(data);
+  return { mount, data };
+}
+
+interface Cut extends RunOptions {
+  readonly mount: Mount;
+  readonly data: string;
+  /** Begins the keys of its reports. */
+  readonly name: string;
+  /** From the first 200 to the cut. */
+  readonly delayMs: number;
+  readonly flush?: boolean;
+}
+
+/** @returns what was acknowledged before the power was cut; nobody uses the file system any more */
+async function cutUnderLoad(
+  t: TestContext,
+  { mount, data, name, delayMs, flush, ...options }: Cut,
+): Promise<ReadonlySet<string>> {
+  const service = await startService(t, { data, args: ARGS, ...options });
+  const load = startLoad(service.port, { clients: 8, name, bodyBytes: 400 });
+  t.after(load.stop);
+  for (const late = performance.now() + PATIENCE_MS; load.acknowledged.size === 0; await sleep(5))
+    assert.ok(performance.now() < late, 'no 200');
+  await sleep(delayMs);
+  const acknowledged = new Set(load.acknowledged);
+  mount.cutPower(flush); // waits without letting a further 200 in
+  await sleep(50); // the service meets the dead disk, or does not
+  await service.kill('SIGKILL');
+  await load.stop();
+  return acknowledged;
+}
+
+/** Makes the process believe that it synced: the tests above have to notice. */
+function withoutSync(what: 'file' | 'folder'): RunOptions {
+  const code =
+    what === 'file'
+      ? `import fs from 'node:fs'; fs.fdatasync = (file, done) => setImmediate(done, null);`
+      : `import { open } from 'node:fs/promises'; const file = await open('/'); Object.getPrototypeOf(file).sync = async () => {}; await file.close();`;
+  const hook = `data:text/javascript,${encodeURIComponent(`${code} import { syncBuiltinESMExports } from 'node:module'; syncBuiltinESMExports();`)}`;
+  return { env: { NODE_OPTIONS: `--import=${hook}` } };
+}

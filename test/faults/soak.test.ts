@@ -1,0 +1,34 @@
+/** A minute of everything; see `soak.ts`, which runs for as long as one likes. */
+
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { root } from '../program.ts';
+import { withoutMounts, withoutPowerCut, withoutStrace } from './tools.ts';
+
+const SECONDS = 60;
+const PATIENCE_MS = 110_000;
+
+test(`${SECONDS} seconds of kills, stops, slow and full disks and power cuts lose and double nothing`, (t) => {
+  const { status, stdout, stderr } = spawnSync(
+    process.execPath,
+    ['--import', import.meta.resolve('tsx'), join(root, 'test/faults/soak.ts'), '--seconds', String(SECONDS)],
+    { encoding: 'utf8', timeout: PATIENCE_MS },
+  );
+  for (const line of stdout.trimEnd().split('\n')) t.diagnostic(line);
+  assert.equal(status, 0, stdout + stderr);
+  const figure = (name: string) => new RegExp(`^${name} +(.+)$`, 'm').exec(stdout)?.[1];
+  assert.deepEqual([figure('lost'), figure('doubled'), figure('seq whole')], ['0', '0', 'yes']);
+  assert.ok(Number(figure('acknowledged')) > 1_000, stdout);
+  for (const [name, missing] of [
+    ['killed', false],
+    ['stopped', false],
+    ['refused with 400', false],
+    ['slow disk', withoutStrace],
+    ['full disk', withoutMounts],
+    ['power cut', withoutPowerCut],
+  ] as const) {
+    if (missing === false) assert.ok(Number(figure(name)) > 0, `${name}: ${stdout}`);
+  }
+});

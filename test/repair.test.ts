@@ -1,0 +1,293 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import { lostName, lostRange, segmentName } from '../src/event.ts';
+import { recover } from '../src/recovery.ts';
+import { carryOut, type Plan, planRepair } from '../src/repair.ts';
+import { afterLost } from '../src/scan.ts';
+import { type Verdict, verify } from '../src/verify.ts';
+import { diskWith, FIRST, type Files, filesOf, flip, makeLines, quiet, segment, splitLines } from './segments.ts';
+import { failingCall, type Remains, type SimulatedDisk } from './simulated-disk.ts';
+
+const SIDE = 'damaged-now';
+const LINES = 12;
+const { lines, bytes: all } = makeLines(LINES);
+const FOLLOWING = segmentName(LINES + 1);
+
+function needed({ findings }: Verdict): boolean {
+  return findings.some(({ decision }) => decision === 'refuse');
+}
+
+/** Repairs until nothing is left to do, which has to be at once. */
+async function repair(disk: SimulatedDisk, side = SIDE): Promise<Plan> {
+  const verdict = await verify(disk);
+  const plan = await planRepair(disk, verdict);
+  if (needed(verdict)) await carryOut(disk, plan, side, 'report');
+  const after = await verify(disk);
+  assert.equal(needed(after), false, JSON.stringify(after.findings));
+  return plan;
+}
+
+/** The content of each event in the journal, without what its place decides, by seq. */
+function eventsOf(disk: SimulatedDisk): Map<number, string> {
+  const events = new Map<number, string>();
+  for (const name of disk.names().filter((name) => /^events-\d{20}\.jsonl$/.test(name))) {
+    for (const line of splitLines(disk.bytes(name) as Buffer)) {
+      const { seq, crc: _, ...event } = JSON.parse(line.toString());
+      assert.equal(events.has(seq), false, `seq ${seq} twice`);
+      events.set(seq, JSON.stringify(event));
+    }
+  }
+  return events;
+}
+
+const wanted = new Map(
+  lines.map((line) => {
+    const { seq, crc: _, ...event } = JSON.parse(line.toString());
+    return [seq as number, JSON.stringify(event)] as const;
+  }),
+);
+
+/** Every seq up to the end is there or said to be lost, and nothing is both. */
+function assertAccounted(disk: SimulatedDisk, next: number): void {
+  const events = eventsOf(disk);
+  const lost = disk.names().flatMap((name) => lostRange(name) ?? []);
+  for (let seq = 1; seq < next; seq += 1) {
+    const isLost = afterLost(seq, lost) !== seq;
+    assert.notEqual(events.has(seq), isLost, `seq ${seq}`);
+  }
+}
+
+test('a flipped bit anywhere costs the line that it is in, or nothing', async () => {
+  const lineOf = (at: number) => lines.findIndex((_, index) => at < lines.slice(0, index + 1).join('').length);
+  for (let at = 0; at < all.length; at += 1) {
+    if (lineOf(at) >= 2) break;
+    const disk = diskWith({ [FIRST]: flip(all, at) });
+    await repair(disk);
+    const events = eventsOf(disk);
+    for (const [seq, event] of wanted) {
+      if (seq === lineOf(at) + 1 && !events.has(seq)) continue;
+      assert.equal(events.get(seq), event, `byte ${at}, seq ${seq}`);
+    }
+    assertAccounted(disk, LINES + 1);
+  }
+});
+
+test('whatever is done to a file, every line that is still there stays, and the journal can be gone on with', async () => {
+  const place = fc.nat(all.length - 1);
+  const damage = fc.oneof(
+    fc.record({ kind: fc.constant('flip' as const), at: place }),
+    fc.record({ kind: fc.constant('zero' as const), at: place, length: fc.integer({ min: 1, max: 600 }) }),
+    fc.record({
+      kind: fc.constant('insert' as const),
+      at: place,
+      text: fc.constantFrom('\n', 'x', 'garbage\n', '{"seq":3,'),
+    }),
+    fc.record({ kind: fc.constant('remove line' as const), line: fc.nat(LINES - 1) }),
+    fc.record({ kind: fc.constant('double line' as const), line: fc.nat(LINES - 1) }),
+    fc.record({ kind: fc.constant('swap lines' as const), line: fc.nat(LINES - 2) }),
+  );
+  await fc.assert(
+    fc.asyncProperty(fc.array(damage, { minLength: 1, maxLength: 3 }), fc.boolean(), async (damages, isLast) => {
+      const bytes = damages.reduce(damaged, all);
+      const files: Files = { [FIRST]: bytes, ...(isLast ? {} : { [FOLLOWING]: segment(LINES + 1, 2) }) };
+      const disk = diskWith(files);
+      const before = await verify(disk);
+      const { files: changed } = await repair(disk);
+      const once = filesOf(disk);
+      await repair(disk);
+      assert.deepEqual(filesOf(disk), once, 'a second repair changed something');
+      if (changed.length > 0) assert.deepEqual(disk.bytes(`${SIDE}/${FIRST}`), bytes);
+
+      const { place: next } = await recover(disk, quiet);
+      assertAccounted(disk, next.seq);
+      const events = eventsOf(disk);
+      const unproved = new Set(changed.flatMap((file) => file.unproved));
+      for (const [seq, event] of events) {
+        if (seq <= LINES && !unproved.has(seq)) assert.equal(event, wanted.get(seq), `seq ${seq}`);
+      }
+      // A line is good where it and the one before it are as they were written.
+      const left = splitLines(bytes).map(String);
+      for (const [index, line] of lines.entries()) {
+        const proved = index === 0 || left.includes(String(lines[index - 1]));
+        const cut = isLast && !needed(before);
+        if (left.includes(String(line)) && proved && !cut) assert.ok(events.has(index + 1), `seq ${index + 1}`);
+      }
+    }),
+    { numRuns: 1_500 },
+  );
+});
+
+type Damage =
+  | { kind: 'flip'; at: number }
+  | { kind: 'zero'; at: number; length: number }
+  | { kind: 'insert'; at: number; text: string }
+  | { kind: 'remove line' | 'double line' | 'swap lines'; line: number };
+
+function damaged(bytes: Buffer, damage: Damage): Buffer {
+  if (bytes.length === 0) return bytes;
+  switch (damage.kind) {
+    case 'flip':
+      return flip(bytes, damage.at % bytes.length);
+    case 'zero': {
+      const at = damage.at % bytes.length;
+      return Buffer.from(bytes).fill(0, at, Math.min(bytes.length, at + damage.length));
+    }
+    case 'insert': {
+      const at = damage.at % bytes.length;
+      return Buffer.concat([bytes.subarray(0, at), Buffer.from(damage.text), bytes.subarray(at)]);
+    }
+    default: {
+      const parts = splitLines(bytes);
+      const at = damage.line % parts.length;
+      if (damage.kind === 'remove line') parts.splice(at, 1);
+      if (damage.kind === 'double line') parts.splice(at, 0, parts[at]!);
+      if (damage.kind === 'swap lines') parts.splice(at, 2, ...parts.slice(at, at + 2).reverse());
+      return Buffer.concat(parts);
+    }
+  }
+}
+
+test('a bad line inside is taken out, and the journal goes on behind it in a file of its own', async () => {
+  const disk = diskWith({ [FIRST]: Buffer.concat([...lines.slice(0, 4), flip(lines[4]!, 150), ...lines.slice(5)]) });
+  const plan = await repair(disk);
+  assert.deepEqual(
+    disk.names().sort(),
+    [`${SIDE}/${FIRST}`, `${SIDE}/repair.json`, lostName({ first: 5, last: 5 }), FIRST, segmentName(6)].sort(),
+  );
+  assert.deepEqual(disk.bytes(FIRST), Buffer.concat(lines.slice(0, 4)));
+  assert.deepEqual([plan.files[0]?.kept, plan.files[0]?.unproved, plan.lost], [11, [], [{ first: 5, last: 5 }]]);
+  const start = lines.slice(0, 4).join('').length;
+  assert.deepEqual(plan.files[0]?.removed, [{ byte: start, bytes: lines[4]?.length }]);
+});
+
+test('swapped and doubled lines come back byte for byte', async () => {
+  const swapped = [lines[0]!, lines[2]!, lines[1]!, ...lines.slice(3)];
+  const doubled = [...lines.slice(0, 3), lines[1]!, ...lines.slice(3)];
+  for (const wrong of [swapped, doubled]) {
+    const disk = diskWith({ [FIRST]: Buffer.concat(wrong) });
+    const plan = await repair(disk);
+    assert.deepEqual(disk.bytes(FIRST), all);
+    assert.deepEqual(plan.lost, []);
+  }
+});
+
+test('a line behind a lost one stays, and is said to be unproved', async () => {
+  const disk = diskWith({ [FIRST]: Buffer.concat([...lines.slice(0, 4), ...lines.slice(5)]) });
+  const plan = await repair(disk);
+  assert.deepEqual([...eventsOf(disk).keys()], [1, 2, 3, 4, 6, 7, 8, 9, 10, 11, 12]);
+  assert.deepEqual(plan.files[0]?.unproved, [6]);
+});
+
+test('a line whose crc only is damaged is proved by the line behind it', async () => {
+  const fifth = lines[4]!;
+  const digit = fifth.length - 5;
+  const other = Buffer.from(fifth).fill(fifth[digit] === 0x30 ? '1' : '0', digit, digit + 1);
+  const disk = diskWith({ [FIRST]: Buffer.concat([...lines.slice(0, 4), other, ...lines.slice(5)]) });
+  await repair(disk);
+  assert.deepEqual(disk.bytes(FIRST), all);
+});
+
+test('lines that a damaged newline joined are told apart again', async () => {
+  const at = lines[0]!.length - 1;
+  const disk = diskWith({ [FIRST]: flip(all, at) });
+  await repair(disk);
+  assert.deepEqual(disk.bytes(FIRST), all);
+});
+
+test('a renamed file gets its name back, wherever its name put it', async () => {
+  for (const name of [segmentName(2), segmentName(5), segmentName(50)]) {
+    const disk = diskWith({ [name]: all, [FOLLOWING]: segment(LINES + 1, 2) });
+    const plan = await repair(disk);
+    assert.deepEqual(disk.bytes(FIRST), all, name);
+    assert.deepEqual(plan.lost, []);
+    assert.equal(eventsOf(disk).size, LINES + 2);
+  }
+});
+
+test('events of a missing file are said to be lost, and nothing else is touched', async () => {
+  const files = { [FIRST]: all, [segmentName(20)]: segment(20, 2) };
+  const disk = diskWith(files);
+  const plan = await repair(disk);
+  assert.deepEqual(plan.files, []);
+  assert.deepEqual(filesOf(disk), { ...files, [lostName({ first: 13, last: 19 })]: Buffer.alloc(0) });
+  const missingFirst = diskWith({ [segmentName(20)]: segment(20, 2) });
+  await repair(missingFirst);
+  assert.ok(missingFirst.names().includes(lostName({ first: 1, last: 19 })));
+});
+
+test('nobody gets the seq of a line that was there and is bad', async () => {
+  const disk = diskWith({
+    [FIRST]: Buffer.concat([...lines.slice(0, 10), flip(lines[10]!, 99), flip(lines[11]!, 99)]),
+  });
+  const plan = await repair(disk);
+  assert.deepEqual(plan.lost, [{ first: 11, last: 12 }]);
+  const { place } = await recover(disk, quiet);
+  assert.equal(place.seq, 13);
+});
+
+test('a torn end alone is left to the start', async () => {
+  const files = { [FIRST]: all.subarray(0, -10) };
+  const disk = diskWith(files);
+  await repair(disk);
+  assert.deepEqual(filesOf(disk), files);
+});
+
+test('planning changes nothing, and a file of another size than ours is not read', async () => {
+  const files = { [FIRST]: Buffer.concat([lines[1]!, all]) };
+  const disk = diskWith(files);
+  const verdict = await verify(disk);
+  await planRepair(disk, verdict);
+  assert.deepEqual(filesOf(disk), files);
+  const huge = { ...verdict, segments: verdict.segments.map((file) => ({ ...file, bytes: 3e9 })) };
+  await assert.rejects(planRepair(disk, huge), /has 3000000000 bytes; move it out of the folder/);
+});
+
+const REMAINS: readonly Remains[] = [
+  { entries: 'none', share: 0, behind: 'nothing' },
+  { entries: 'none', share: 1, behind: 'nothing' },
+  { entries: 'half', share: 0.5, behind: 'garbage' },
+  { entries: 'all', share: 0, behind: 'zeros' },
+  { entries: 'all', share: 1, behind: 'nothing' },
+];
+
+/** Damaged in ways that need every kind of step: several runs, a lost range, a renamed and an overlapping file. */
+const hard: Files = {
+  [FIRST]: Buffer.concat([...lines.slice(0, 3), flip(lines[3]!, 99), ...lines.slice(4)]),
+  [segmentName(10)]: segment(10, 3),
+  [segmentName(13)]: segment(16, 2),
+  [segmentName(14)]: Buffer.alloc(0),
+};
+
+test('whatever call of a repair fails or is the last before the power goes, the next repair loses nothing', async () => {
+  const reference = diskWith(hard);
+  await repair(reference);
+  const good = eventsOf(reference);
+  assert.equal(good.size, LINES - 1 + 2);
+  for (const what of ['once', 'always', 'power'] as const) {
+    for (let failing = 1; ; failing += 1) {
+      const disk = diskWith(hard);
+      const verdict = await verify(disk);
+      const plan = await planRepair(disk, verdict);
+      const { fault, struck } = failingCall(failing, what);
+      disk.fault = fault;
+      const done = carryOut(disk, plan, SIDE, 'report').catch(() => {});
+      await (what === 'power' ? settled() : done);
+      disk.fault = () => undefined;
+      const remains = REMAINS.map((each) => disk.afterPowerCut(each));
+      for (const left of what === 'power' ? remains : [disk.afterCrash(), ...remains]) {
+        await repair(left, 'damaged-later');
+        for (const [seq, event] of good)
+          assert.equal(eventsOf(left).get(seq), event, `${what}, call ${failing}, seq ${seq}`);
+        const { place } = await recover(left, quiet);
+        assertAccounted(left, place.seq);
+      }
+      if (struck() === 0) break;
+    }
+  }
+});
+
+/** Resolves when everything that can still happen has: the simulated disk takes no time, so a few turns are enough. */
+async function settled(): Promise<void> {
+  for (let turn = 0; turn < 300; turn += 1) await new Promise((resolve) => setImmediate(resolve));
+}
