@@ -11,10 +11,13 @@
  *
  * Of two starters the later to publish sees the earlier, so two never both reach 4; the lowest id never gives up to a
  * rival, so of any number that start at once exactly one gets there.
+ *
+ * A file system without socket files (FAT, exFAT) leaves the abstract socket that is named after the folder's inode. Binding
+ * it is the lock; but it is seen only in its own network namespace.
  */
 
 import { randomUUID } from 'node:crypto';
-import { closeSync, constants, openSync, readdirSync, renameSync, rmSync } from 'node:fs';
+import { closeSync, constants, fstatSync, openSync, readdirSync, renameSync, rmSync } from 'node:fs';
 import { connect, createServer, type Server } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -24,6 +27,8 @@ import { limits } from './config.ts';
 export class InUseError extends Error {}
 
 export interface Lock {
+  /** Whom it does not keep out, as a sentence for the operator. */
+  readonly hazard?: string;
   release(): Promise<void>;
 }
 
@@ -51,7 +56,15 @@ export async function lockFolder(folder: string): Promise<Lock> {
 
   try {
     const unpublished = `${UNPUBLISHED}${id}`;
-    await listen(server, socketPath(folder, directory, unpublished));
+    try {
+      await listen(server, socketPath(folder, directory, unpublished));
+    } catch (error) {
+      if (!NO_SOCKET_FILES.has((error as NodeJS.ErrnoException).code ?? '')) throw error;
+      removeSocket(join(folder, unpublished)); // some leave a plain file
+      await listenAbstract(server, folder, directory);
+      server.unref();
+      return { hazard: ABSTRACT_HAZARD, release };
+    }
     // Only now may others see it: a socket between bind and listen looks like one whose process died.
     publish(folder, unpublished, published);
     const deadline = Date.now() + limits.lockMs;
@@ -82,6 +95,10 @@ interface Rival {
   readonly pid: string | undefined;
 }
 
+/** What file systems without socket files say. */
+const NO_SOCKET_FILES: ReadonlySet<string> = new Set(['EPERM', 'EOPNOTSUPP', 'ENOTSUP', 'ENOSYS', 'EINVAL', 'EIO']);
+const ABSTRACT_HAZARD =
+  'the file system of the data folder takes no socket files: the lock keeps out other processes of this network namespace only';
 const LOCK = '.lock-';
 const UNPUBLISHED = '.unlocked-';
 /** `sun_path` holds 108 bytes on Linux and 104 elsewhere, with a closing zero. */
@@ -102,6 +119,16 @@ async function lookAround(folder: string, directory: number, own: string): Promi
     }),
   );
   return rivals.filter((rival) => rival !== undefined);
+}
+
+async function listenAbstract(server: Server, folder: string, directory: number): Promise<void> {
+  const { dev, ino } = fstatSync(directory, { bigint: true });
+  try {
+    await listen(server, `\0assetlog-${dev}-${ino}`);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EADDRINUSE') throw error;
+    throw new InUseError(`${folder} is in use by another process; stop it, or use another --data`);
+  }
 }
 
 function publish(folder: string, unpublished: string, published: string): void {

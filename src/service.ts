@@ -92,7 +92,7 @@ async function startLocked(config: Config, notices: Notices, { disk, address, lo
   });
   const mount = await disk.mount();
   const hazard = mount && hazardOf(mount);
-  if (hazard !== undefined) notices.warn(hazard);
+  for (const sentence of [hazard, lock.hazard]) if (sentence !== undefined) notices.warn(sentence);
   const space = await watchSpace(disk, config.minFreeBytes, limits, notices);
   // The listener comes first, so that a start that has much to read is seen to be alive, and not ready.
   const listener = await listenOn(address, config, { limits, notices, app });

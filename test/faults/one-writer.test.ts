@@ -160,3 +160,22 @@ test('what a start leaves that dies before it is to be seen is removed', {
   assert.equal((await next.kill('SIGTERM')).code, 0);
   assert.deepEqual(readdirSync(data).sort(), ['.stopped-cleanly', 'events-00000000000000000001.jsonl']);
 });
+
+test('a file system without socket files leaves a lock for this network namespace, which is told', {
+  skip: withoutStrace,
+}, async (t) => {
+  const data = newFolder(t);
+  const refusing = () => underStrace(t, { calls: ['bind'], inject: ['bind:error=EPERM:when=1'] }).options;
+  for (let round = 0; round < 2; round += 1) {
+    const first = await startService(t, { data, ...refusing() });
+    assert.match(
+      first.stderr(),
+      /takes no socket files: the lock keeps out other processes of this network namespace only/,
+    );
+    assert.equal(await report(first.port, `a${round}`), 200);
+    const second = await runWithin(END_MS, ['--port', '0', '--data', data], refusing());
+    assert.equal(second.code, 4, second.stderr);
+    assert.match(second.stderr, /is in use by another process; stop it, or use another --data/);
+    await first.kill(round === 0 ? 'SIGKILL' : 'SIGTERM'); // either way the next start wins at once
+  }
+});
