@@ -136,7 +136,7 @@ export const options: { readonly [Name in keyof Config]: Option<Config[Name]> } 
   },
   data: {
     argument: 'FOLDER',
-    help: 'folder of the journal; it is created when it is missing',
+    help: 'folder of the journal; serve makes it when it is missing',
     initial: './assetlog-data',
     parse: (text) => matching(text, /^[^\0]+$/, 'is not a path; give the folder that holds the journal'),
   },
