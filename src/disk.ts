@@ -17,6 +17,7 @@ import {
   statfs,
   unlink,
 } from 'node:fs/promises';
+import { constants as osConstants } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import { type Mount, mountOf } from './mount.ts';
 
@@ -51,6 +52,21 @@ export interface Disk {
 export interface Space {
   readonly freeBytes: number;
   readonly totalBytes: number;
+}
+
+/** Whether space would help. */
+export function isFull(error: NodeJS.ErrnoException): boolean {
+  return error.code === 'ENOSPC' || isQuota(error);
+}
+
+/** @returns what a person is told of a failed system call */
+export function describe(error: NodeJS.ErrnoException): string {
+  return isQuota(error) ? `EDQUOT: the disk quota is used up, ${error.syscall}` : error.message;
+}
+
+/** Node has no name for it. */
+function isQuota({ errno }: NodeJS.ErrnoException): boolean {
+  return errno === -osConstants.errno.EDQUOT;
 }
 
 /** A file was made, and the sync of its folder failed. */

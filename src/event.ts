@@ -159,20 +159,24 @@ export function readForm(bytes: Buffer, start: number, end: number): LineForm | 
  * Finds what has the form of a line anywhere between two places, for lines whose newline is damaged or that stand behind
  * other bytes. Metadata may hold such text as well: only the crc tells.
  * @param countMax how many beginnings, and how many ends for each, are looked at
+ * @param bytesMax of a line
  */
-export function findForms(bytes: Buffer, start: number, end: number, countMax: number): LineForm[] {
+export function findForms(bytes: Buffer, start: number, end: number, countMax: number, bytesMax: number): LineForm[] {
   const text = bytes.toString('latin1', start, end);
-  const starts = [...text.matchAll(LINE_BEGINNING)].slice(0, countMax).map(({ index }) => start + index);
-  const ends = [...text.matchAll(LINE_ENDING)].map(({ index, 0: { length } }) => start + index + length);
-  return starts.flatMap((from) =>
-    ends
-      .filter((to) => to > from)
-      .slice(0, countMax)
-      .flatMap((to) => {
-        const form = readForm(bytes, from, to);
-        return form === undefined ? [] : [form];
-      }),
-  );
+  const forms: LineForm[] = [];
+  let beginnings = 0;
+  for (const { index: from } of text.matchAll(LINE_BEGINNING)) {
+    beginnings += 1;
+    if (beginnings > countMax) break;
+    const ending = new RegExp(LINE_ENDING);
+    ending.lastIndex = from;
+    for (let ends = 0; ends < countMax && ending.test(text); ends += 1) {
+      if (ending.lastIndex - from > bytesMax) break;
+      const form = readForm(bytes, start + from, start + ending.lastIndex);
+      if (form !== undefined) forms.push(form);
+    }
+  }
+  return forms;
 }
 
 /** @returns what a line's crc has to be behind a line with the crc `seed` */

@@ -7,7 +7,7 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Limits } from './config.ts';
-import { type Disk, SyncError } from './disk.ts';
+import { type Disk, describe, isFull, SyncError } from './disk.ts';
 import { type Event, encodeBatch, encodeMembers, packMembers, segmentName } from './event.ts';
 import type { Notices } from './notice.ts';
 import { recover, rememberCleanStop, type Segment } from './recovery.ts';
@@ -72,7 +72,7 @@ export class Journal {
       } catch (error) {
         if (!isFull(error as NodeJS.ErrnoException)) throw error;
         const reason = 'the disk is full; the service waits for space to open its journal';
-        if (this.trouble !== reason) notices.error(reason, { problem: (error as Error).message });
+        if (this.trouble !== reason) notices.error(reason, { problem: describe(error as Error) });
         this.#state = { kind: 'starting', reason };
       }
       await sleep(limits.probeMs);
@@ -182,7 +182,7 @@ export class Journal {
     const seq = full.place.seq;
     checkUntouched(full); // the folder may be another one by now
     const file = await disk.create(segmentName(seq)).catch((error: Error) => {
-      throw error instanceof SyncError ? error : new NotWritten(error.message);
+      throw error instanceof SyncError ? error : new NotWritten(describe(error));
     });
     this.#state = { ...(this.#state as OpenState), segment: { file, bytes: 0, place: { seq, crc: 0 } } };
     await full.file.close();
@@ -273,10 +273,6 @@ async function tryWrite(segment: Segment): Promise<Segment> {
   return segment;
 }
 
-function isFull({ code }: NodeJS.ErrnoException): boolean {
-  return code === 'ENOSPC' || code === 'EDQUOT';
-}
-
 /** All of the bytes or, after a failed or short write, none: the file is cut back to its last good length. */
 async function write(segment: Segment, bytes: Buffer): Promise<void> {
   let problem: string;
@@ -285,7 +281,7 @@ async function write(segment: Segment, bytes: Buffer): Promise<void> {
     if (written === bytes.length) return;
     problem = `only ${written} of ${bytes.length} bytes were written`;
   } catch (error) {
-    problem = (error as Error).message;
+    problem = describe(error as Error);
   }
   await segment.file.truncate(segment.bytes);
   // Else a power cut could bring back what was cut off, behind lines that were written over its beginning.

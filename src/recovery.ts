@@ -118,7 +118,10 @@ export async function recover(disk: Disk, notices: Notices): Promise<Segment> {
   }
   const cut = findings.find(({ decision }) => decision === 'cut');
   // After any stop but a clean one the page cache may hold what the disk does not: a sync may have failed before the end.
-  if (cut !== undefined || !stoppedCleanly) await rewrite(disk, notices, last.name, scan, cut);
+  if (cut !== undefined || !stoppedCleanly) {
+    const aside = await rewrite(disk, last.name, scan, cut !== undefined);
+    if (cut !== undefined) tellCut(notices, cut, stoppedCleanly, aside);
+  }
   if (stoppedCleanly) await forgetCleanStop(disk);
   return { file: await disk.open(last.name), bytes: scan.bytes, place: scan.place };
 }
@@ -197,29 +200,24 @@ async function forgetCleanStop(disk: Disk): Promise<void> {
 /**
  * Replaces a file by a copy of its good lines that is known to be on the disk. What is cut off is first copied to a file
  * beside it, durably.
+ * @returns the name of that file
  */
-async function rewrite(
-  disk: Disk,
-  notices: Notices,
-  name: string,
-  scan: Scan,
-  cut: Finding | undefined,
-): Promise<void> {
+async function rewrite(disk: Disk, name: string, scan: Scan, cut: boolean): Promise<string | undefined> {
   const fresh = `${name}.rewrite`;
   await disk.remove(fresh).catch(unlessAbsent); // a rewrite that was interrupted
   await copyFile(disk, name, fresh, 0, scan.bytes);
-  if (cut !== undefined) {
-    const aside = await keepAside(disk, name, scan.bytes);
-    notices.warn('the end of the journal was cut off: a crash left it incomplete, and it was never acknowledged', {
-      file: name,
-      line: cut.line,
-      byte: cut.byte,
-      problem: cut.problem,
-      kept: aside,
-    });
-  }
+  const aside = cut ? await keepAside(disk, name, scan.bytes) : undefined;
   await disk.rename(fresh, name);
   await disk.syncFolder();
+  return aside;
+}
+
+function tellCut(notices: Notices, cut: Finding, stoppedCleanly: boolean, kept: string | undefined): void {
+  const { file, line, byte, problem } = cut;
+  const why = stoppedCleanly
+    ? 'it is not as a clean stop left it, so it may have been acknowledged'
+    : 'a crash left it incomplete, and it was never acknowledged';
+  notices.warn(`the end of the journal was cut off: ${why}`, { file, line, byte, problem, kept });
 }
 
 /** @returns the name of the file that now holds what is behind `start`, durably */

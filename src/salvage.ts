@@ -3,6 +3,7 @@
  * so a line is tried behind every line that may have been the one before it, wherever that stands now.
  */
 
+import { limits } from './config.ts';
 import { crcOf, findForms, type LineForm, readForm } from './event.ts';
 
 /** A good line. */
@@ -82,7 +83,8 @@ function hiddenCandidates(bytes: Buffer, whole: readonly Candidate[]): Candidate
   for (const next of [...whole.filter(({ good }) => good), undefined]) {
     const to = next?.start ?? bytes.length;
     if (to > from) {
-      for (const form of findForms(bytes, from, to, HIDDEN_MAX)) found.push(candidate(form, false, before));
+      for (const form of findForms(bytes, from, to, HIDDEN_MAX, limits.lineBytesMax))
+        found.push(candidate(form, false, before));
     }
     from = next === undefined ? to : next.end + 1;
     before = next;

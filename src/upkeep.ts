@@ -6,6 +6,7 @@ import type { LostRange } from './event.ts';
 import { InUseError, lockFolder } from './lock.ts';
 import type { Finding } from './recovery.ts';
 import { carryOut, type DamagedFile, type Plan, planRepair } from './repair.ts';
+import { contentsOf } from './scan.ts';
 import { type ExitCode, exitCodes } from './service.ts';
 import { type Verdict, verify } from './verify.ts';
 
@@ -54,7 +55,7 @@ export async function repairJournal({ data, json, yes }: Config, output: Output)
 async function onJournal(data: string, output: Output, act: (disk: Disk) => Promise<ExitCode>): Promise<ExitCode> {
   const disk = openDisk(data);
   try {
-    if (!(await disk.list()).some((name) => name.startsWith('events-'))) {
+    if (contentsOf(await disk.list()).segments.length === 0) {
       output.complain(`there is no journal in ${disk.folder}; give its folder with --data`);
       return exitCodes.configuration;
     }

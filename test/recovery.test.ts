@@ -182,6 +182,14 @@ test('a last line that is bad but reached its newline is cut, whichever byte of 
   }
 });
 
+test('what is cut off after a clean stop may have been acknowledged, and that is told', async () => {
+  const { notices } = await startOn({
+    [FIRST]: Buffer.concat([one, two, flip(last, 30)]),
+    '.stopped-cleanly': Buffer.alloc(0),
+  });
+  assert.match(notices, /cut off: it is not as a clean stop left it, so it may have been acknowledged/);
+});
+
 test('a file with nothing but a torn end begins again', async () => {
   const found = await startOn({ [FIRST]: last.subarray(0, 10) });
   assert.deepEqual([found.bytes, found.next], [0, START]);

@@ -108,6 +108,7 @@ test('a write that is refused gets 503 with a reason, and the next that is taken
     const { service, strace } = await startFaulty(t, [`pwrite64:error=${code}:when=2`]);
     assert.equal(await report(service.port, 'a'), 200);
     assertRefused(await ask(service.port, post(`${TARGET}b`)), REFUSES);
+    assert.match(service.stderr(), new RegExp(`"problem":"${code}: `));
     await assertNotReady(service.port, /the disk refuses writes/);
     assert.equal(await report(service.port, 'c'), 200);
     assert.equal((await ready(service.port)).status, 200);

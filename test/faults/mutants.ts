@@ -74,8 +74,8 @@ const mutants: readonly Mutant[] = [
   {
     breaks: 'a failed sync of the folder is tried again later',
     file: 'journal.ts',
-    from: 'throw error instanceof SyncError ? error : new NotWritten(error.message);',
-    to: 'throw new NotWritten(error.message);',
+    from: 'throw error instanceof SyncError ? error : new NotWritten(describe(error));',
+    to: 'throw new NotWritten(describe(error));',
     tests: ['journal'],
   },
   {
@@ -193,8 +193,8 @@ const mutants: readonly Mutant[] = [
   {
     breaks: 'the last file is trusted after an unclean stop',
     file: 'recovery.ts',
-    from: 'if (cut !== undefined || !stoppedCleanly) await',
-    to: 'if (cut !== undefined) await',
+    from: 'if (cut !== undefined || !stoppedCleanly) {',
+    to: 'if (cut !== undefined) {',
     tests: ['recovery', 'power'],
   },
   {
