@@ -1,7 +1,9 @@
 /** Who may report. A page in the operator's browser may not, whatever it makes the browser send. */
 
 import { isIP } from 'node:net';
-import { Refusal, shown } from './message.ts';
+import type { Limits } from './config.ts';
+import { type Deployments, mayReport } from './deployments.ts';
+import { type Incoming, Refusal, shown } from './message.ts';
 import type { Head } from './request.ts';
 
 export interface Doors {
@@ -34,10 +36,64 @@ export function createAccess(doors: Doors): (head: Head) => void {
     if (origin !== undefined && !isSameServer(origin, authority)) {
       throw new Refusal(403, `Origin ${shown(origin)} may not report: web pages of other sites are refused`);
     }
+    // A page on a name that its owner lets point here is of the same origin (DNS rebinding). An address can not be rebound.
+    if (origin !== undefined && authority !== undefined && !ownNames.has(nameOf(authority)) && !isAddress(authority)) {
+      throw new Refusal(403, `Host ${shown(authority)} is not this service; let its pages report with --allowed-host`);
+    }
     if (fetchSite !== undefined && fetchSite !== 'none' && fetchSite !== 'same-origin') {
       throw new Refusal(403, `Sec-Fetch-Site ${shown(fetchSite)} may not report: web pages of other sites are refused`);
     }
   };
+}
+
+export interface TokenDoor {
+  /** What every path is under. */
+  readonly pathPrefix: string;
+  /** Those of this moment: the file may be read again. */
+  readonly deployments: () => Deployments;
+  /** How the header is called in a refusal. */
+  readonly tokenHeader: string;
+  readonly limits: Limits;
+  /** Milliseconds since 1970. */
+  readonly nowMs: () => number;
+}
+
+/**
+ * Finds the deployment that a request may report to: the first component of its path, compared as it stands. That there is
+ * no such deployment, no token and a wrong one look the same (401). An address that fails again and again gets 429, but for
+ * a good token: many clients may share an address.
+ * @returns a check that throws Refusal 401 or 429
+ */
+export function createTokenDoor({ pathPrefix, deployments, tokenHeader, limits, nowMs }: TokenDoor) {
+  const failures = new Map<string, { count: number; untilMs: number }>();
+  const error = `this needs a token of the deployment in the header ${tokenHeader}; is the deployment's name in the path right?`;
+  const headers = ['WWW-Authenticate', `${tokenHeader} realm="assetlog"`];
+
+  return ({ path, token }: Head, { socket }: Incoming): string => {
+    const now = nowMs();
+    const under = path.startsWith(`${pathPrefix}/`) ? path.slice(pathPrefix.length + 1) : '';
+    const [name = ''] = under.split('/', 1);
+    if (mayReport(deployments(), name, token, now)) return name;
+
+    const waitMs = failed(socket?.remoteAddress ?? '', now);
+    if (waitMs === 0) throw new Refusal(401, error, { headers });
+    const retryAfter = ['Retry-After', String(Math.ceil(waitMs / 1000))];
+    throw new Refusal(429, 'too many requests without a good token came from this address', { headers: retryAfter });
+  };
+
+  /** @returns how long the address has to wait, 0 while it has failed only now and then */
+  function failed(address: string, now: number): number {
+    let seen = failures.get(address);
+    if (seen === undefined || seen.untilMs <= now) {
+      failures.delete(address);
+      const [oldest] = failures.size >= limits.failedAddressesMax ? failures.keys() : [];
+      if (oldest !== undefined) failures.delete(oldest);
+      seen = { count: 0, untilMs: now + limits.failuresMs };
+      failures.set(address, seen);
+    }
+    seen.count += 1;
+    return seen.count > limits.failuresMax ? seen.untilMs - now : 0;
+  }
 }
 
 /** @param address as a socket tells it, or as it was configured */
@@ -56,6 +112,10 @@ function isSameServer(origin: string, authority: string | undefined): boolean {
   if (own === undefined || authority === undefined) return false;
   const defaultPort = scheme === 'https' ? /:443$/ : /:80$/;
   return own.replace(defaultPort, '') === authority.toLowerCase().replace(defaultPort, '');
+}
+
+function isAddress(authority: string): boolean {
+  return isIP(nameOf(authority).replace(/^\[(.*)\]$/, '$1')) !== 0;
 }
 
 function nameOf(authority: string): string {

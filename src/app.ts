@@ -3,45 +3,61 @@
 import { limits } from './config.ts';
 import type { Event } from './event.ts';
 import { reportCheck, reportMaterialization, reportObservation } from './handlers.ts';
-import { type App, type Handler, Refusal, type Reply, unavailable } from './message.ts';
+import { type App, type Handler, type Incoming, Refusal, type Reply, unavailable } from './message.ts';
 import { type Notices, oncePerName } from './notice.ts';
 import { checkBodyHeaders, checkExpect, type Head, readBody, readHead, readQuery } from './request.ts';
-import { findRoute, type Route } from './router.ts';
+import { findRoute, type Match, type Route } from './router.ts';
 
 export interface AppParts {
   /** Empty, or begins with a slash and does not end in one. */
   readonly pathPrefix: string;
   /** @throws Refusal for a request that may not report */
   readonly checkAccess: (head: Head) => void;
-  /** Calls `done` when the event of a body of so many bytes is durable, or with why it could not be recorded. */
-  readonly record: (event: Event, bodyBytes: number, done: (failure: string | undefined) => void) => void;
-  /** Why no report with a body of so many bytes could be recorded now, or undefined. */
-  readonly full: (bodyBytes: number) => string | undefined;
-  /** Why reports can not be taken now; undefined when they can. */
-  readonly notReady: () => string | undefined;
+  /** The headers that may hold a token, in lower case. */
+  readonly tokenHeaders: ReadonlySet<string>;
+  /** Where what a request reports is recorded. @throws Refusal for a request that may not report there */
+  readonly findSite: (head: Head, incoming: Incoming) => Site;
+  /** What `/readyz` answers. */
+  readonly readiness: () => Reply;
   readonly notices: Notices;
 }
 
+/** A journal, and the paths of the reports that go there. */
+export interface Site {
+  /** As `AppParts.pathPrefix`, with what leads to this journal. */
+  readonly prefix: string;
+  /** Calls `done` when the event of a body of so many bytes is durable, or with why it could not be recorded. */
+  append(event: Event, bodyBytes: number, done: (failure: string | undefined) => void): void;
+  /** Why no report with a body of so many bytes could be recorded now, or undefined. */
+  refusal(bodyBytes: number): string | undefined;
+}
+
 /** @returns the function that the listener calls with each head; it never throws, whatever the request holds */
-export function createApp({ pathPrefix, checkAccess, record, full, notReady, notices }: AppParts): App {
-  const routes: readonly Route<Handler>[] = [
+export function createApp(parts: AppParts): App {
+  const { pathPrefix, checkAccess, tokenHeaders, findSite, readiness, notices } = parts;
+  const reports: readonly Route<Handler>[] = [
     { methods: ['POST'], path: '/report_asset_materialization', takesKey: true, handler: reportMaterialization },
     { methods: ['POST'], path: '/report_asset_check', takesKey: true, handler: reportCheck },
     { methods: ['POST'], path: '/report_asset_observation', takesKey: true, handler: reportObservation },
+  ];
+  const health: readonly Route<Handler>[] = [
     { methods: ['GET', 'HEAD'], path: '/livez', takesKey: false, handler: () => ({ reply: OK }) },
-    { methods: ['GET', 'HEAD'], path: '/readyz', takesKey: false, handler: () => ({ reply: readiness(notReady()) }) },
+    { methods: ['GET', 'HEAD'], path: '/readyz', takesKey: false, handler: () => ({ reply: readiness() }) },
   ];
   const isNew = oncePerName(limits.oncePerNameMax);
 
   return (incoming) => {
     try {
-      const head = readHead(incoming); // 400, 431: HTTP itself
+      const head = readHead(incoming, tokenHeaders); // 400, 431: HTTP itself
       checkAccess(head); // 403: a foreign page or Host
-      const { handler, keyPath } = route(routes, pathPrefix, head); // 404, 405
+      const asked = findRoute(health, pathPrefix, head.method, head.path);
+      const site = asked.kind === 'unknown path' ? findSite(head, incoming) : undefined; // 401, 429
+      const match = site === undefined ? asked : findRoute(reports, site.prefix, head.method, head.path);
+      const { handler, keyPath } = found(match, head, () => reports.map(({ path }) => `${site?.prefix}${path}/`)); // 404, 405
       checkExpect(head); // 417
       if (head.bodyBytes) checkBodyHeaders(head, head.bodyBytes); // 413, 415, 400: before the upload
       if ((head.bodyBytes ?? 0) > limits.largeBodyBytes) {
-        const reason = full(head.bodyBytes ?? 0); // 503: what can not be recorded need not be sent
+        const reason = site?.refusal(head.bodyBytes ?? 0); // 503: what can not be recorded need not be sent
         if (reason !== undefined) return unavailable(reason);
       }
 
@@ -56,8 +72,9 @@ export function createApp({ pathPrefix, checkAccess, record, full, notReady, not
         }
         if (outcome.hiddenKey !== undefined || outcome.unknown !== undefined) tell(outcome, head.path);
         const { event, reply } = outcome;
-        if (event === undefined) respond(reply);
-        else record(event, bytes.length, (failure) => respond(failure === undefined ? reply : unavailable(failure)));
+        if (event === undefined || site === undefined) respond(reply);
+        else
+          site.append(event, bytes.length, (failure) => respond(failure === undefined ? reply : unavailable(failure)));
       };
     } catch (error) {
       return refuse(error);
@@ -92,20 +109,26 @@ export function createApp({ pathPrefix, checkAccess, record, full, notReady, not
 
 const OK: Reply = { status: 200, body: '{"status":"ok"}' };
 
-function route(
-  routes: readonly Route<Handler>[],
-  prefix: string,
-  { method, path }: Head,
+/**
+ * What `/readyz` answers.
+ * @param problem why nothing can be recorded, or undefined
+ * @param troubles of single deployments; the others go on, so the service is ready
+ */
+export function readinessOf(problem: string | undefined, troubles: ReadonlyMap<string, string>): Reply {
+  if (problem !== undefined) return unavailable(problem);
+  if (troubles.size === 0) return OK;
+  return { status: 200, body: JSON.stringify({ status: 'degraded', deployments: Object.fromEntries(troubles) }) };
+}
+
+/** @throws Refusal 404 or 405 */
+function found(
+  match: Match<Handler>,
+  { method }: Head,
+  endpoints: () => readonly string[],
 ): { handler: Handler; keyPath: string | undefined } {
-  const match = findRoute(routes, prefix, method, path);
   if (match.kind === 'found') return match;
   if (match.kind === 'wrong method') {
     throw new Refusal(405, `${method} is not allowed here; use ${match.allow}`, { headers: ['Allow', match.allow] });
   }
-  const reports = routes.filter(({ takesKey }) => takesKey).map(({ path }) => `${prefix}${path}/`);
-  throw new Refusal(404, `nothing is at this path; POST a report to ${reports.join(', ')}`);
-}
-
-function readiness(problem: string | undefined): Reply {
-  return problem === undefined ? OK : unavailable(problem);
+  throw new Refusal(404, `nothing is at this path; POST a report to ${endpoints().join(', ')}`);
 }

@@ -14,6 +14,7 @@ import {
   variableOf,
   version,
 } from './config.ts';
+import { newToken } from './deployments.ts';
 import { createNotices } from './notice.ts';
 import { type ExitCode, exitCodes, StartError, startService } from './service.ts';
 import { type Output, repairJournal, verifyJournal } from './upkeep.ts';
@@ -60,6 +61,19 @@ const commands: Readonly<Record<string, Command>> = {
     options: ['host', 'port', 'pathPrefix'],
     notes: ['Exit codes: 0 takes reports, 1 does not, 2 flags or configuration.'],
     run: healthcheck,
+  },
+  token: {
+    summary: 'print a fresh token and its entry for the deployments file',
+    about:
+      'Prints two lines: the token, which is for the client and is stored nowhere, and the entry that goes into the tokens\n' +
+      'of a deployment. A deployment may have any number of tokens, so a new one can be handed out before an old one goes;\n' +
+      'a member "notAfter" with a date such as "2027-01-31" makes a token expire.',
+    options: ['name'],
+    notes: [
+      'A deployments file:',
+      '  {"deployments": [{"name": "prod", "tokens": [{"name": "ci", "sha256": "…", "notAfter": "2027-01-31"}]}]}',
+    ],
+    run: token,
   },
   verify: {
     summary: 'read the whole journal and say what is in it and what is wrong',
@@ -119,6 +133,11 @@ function output(): Output {
   };
 }
 
+async function token({ name }: Config): Promise<ExitCode> {
+  const { token, digest } = newToken();
+  return say(`${token}\n${JSON.stringify({ name, sha256: digest })}`);
+}
+
 async function serve(config: Config): Promise<ExitCode> {
   const terminal = process.stderr.isTTY === true;
   const notices = createNotices(config.logLevel, terminal, (line) => process.stderr.write(line));
@@ -137,6 +156,7 @@ async function serve(config: Config): Promise<ExitCode> {
   try {
     const service = await startService(config, notices);
     stop = () => void service.stop();
+    if (config.deployments !== '') process.on('SIGHUP', () => void service.reload());
     notices.info('started', { version, pid: process.pid, node: process.version, data: config.data, url: service.url });
     say(`assetlog listening on ${service.url}`);
     const code = await service.ended;

@@ -69,6 +69,20 @@ export const limits = {
   notAcceptedNoticeMs: 60_000,
   /** Distinct names that are logged once each; later ones are not logged. */
   oncePerNameMax: 1_000,
+  /** A deployment's journal is closed when no report came for so long. */
+  idleJournalMs: 300_000,
+  /** What a report waits for its deployment's journal to be opened. */
+  openWaitMs: 5_000,
+  /** Between two attempts to open a deployment's journal that is out of order. */
+  reopenMs: 5_000,
+  /** Between two looks at whether the deployments file changed. */
+  deploymentsCheckMs: 5_000,
+  deploymentsBytesMax: 16 * MIB,
+  /** Requests without a good token: how many of an address get 401 in so long, before the others get 429. */
+  failuresMax: 20,
+  failuresMs: 60_000,
+  /** Of addresses that failed: how many are remembered. */
+  failedAddressesMax: 10_000,
   /** How long a start waits for rivals that start at the same moment, and for the answer of each. */
   lockMs: 800,
   lockAnswerMs: 300,
@@ -95,8 +109,13 @@ export interface Config {
   readonly segmentBytes: number;
   /** Undefined: `limits.minFreeBytes`, or `limits.minFreePercent` of a smaller disk. */
   readonly minFreeBytes: number | undefined;
+  /** The file with the deployments; empty for a service without any, which takes reports from everybody. */
+  readonly deployments: string;
+  readonly tokenHeader: string;
   readonly maxConnections: number;
   readonly logLevel: LogLevel;
+  /** Of `token`: whose it is. */
+  readonly name: string;
   /** Of `verify` and `repair`: the result as JSON. */
   readonly json: boolean;
   /** Of `repair`: do it. */
@@ -177,6 +196,18 @@ export const options: { readonly [Name in keyof Config]: Option<Config[Name]> } 
     initial: undefined,
     parse: (text) => integer(text, 0, Number.MAX_SAFE_INTEGER),
   },
+  deployments: {
+    argument: 'FILE',
+    help: 'hosted mode: the deployments and their tokens; reports go to /NAME/… and need a token',
+    initial: '',
+    parse: (text) => matching(text, /^[^\0]+$/, 'is not a path; give the file with the deployments'),
+  },
+  tokenHeader: {
+    argument: 'NAME',
+    help: 'hosted mode: the header with the token; Dagster-Cloud-Api-Token is taken as well',
+    initial: 'Service-Cloud-Api-Token',
+    parse: (text) => matching(text, /^[A-Za-z0-9!#$%&'*+.^_`|~-]+$/, 'is not the name of a header'),
+  },
   maxConnections: {
     argument: 'COUNT',
     help: 'connections at a time; further ones are closed at once',
@@ -193,13 +224,21 @@ export const options: { readonly [Name in keyof Config]: Option<Config[Name]> } 
       return level;
     },
   },
+  name: {
+    argument: 'TEXT',
+    help: 'whose token it is, for whoever reads the file',
+    initial: 'client',
+    parse: (text) => text,
+  },
   json: { argument: '', help: 'print one JSON object instead of text', initial: false, parse: () => true },
   yes: { argument: '', help: 'do it; without this nothing is changed', initial: false, parse: () => true },
 };
 
 export type OptionName = keyof Config;
 
-export const serveOptions = (Object.keys(options) as OptionName[]).filter((name) => options[name].argument !== '');
+const otherOptions: readonly OptionName[] = ['name', 'json', 'yes'];
+
+export const serveOptions = (Object.keys(options) as OptionName[]).filter((name) => !otherOptions.includes(name));
 
 /** `pathPrefix` → `path-prefix` */
 export function flagOf(name: OptionName): string {
@@ -259,8 +298,11 @@ const defaults: Config = {
   allowedHost: options.allowedHost.initial,
   segmentBytes: options.segmentBytes.initial,
   minFreeBytes: options.minFreeBytes.initial,
+  deployments: options.deployments.initial,
+  tokenHeader: options.tokenHeader.initial,
   maxConnections: options.maxConnections.initial,
   logLevel: options.logLevel.initial,
+  name: options.name.initial,
   json: options.json.initial,
   yes: options.yes.initial,
 };

@@ -91,6 +91,13 @@ const FOLDER_MODE = 0o700;
 const FILE_MODE = 0o600;
 const READ_CHUNK_BYTES = 1024 * 1024;
 
+/** @throws Error for a file that is larger, or the error of a system call */
+export async function readText(path: string, bytesMax: number): Promise<string> {
+  const { size } = await stat(path);
+  if (size > bytesMax) throw new Error(`${path} has ${size} bytes; at most ${bytesMax} are read`);
+  return readFile(path, 'utf8');
+}
+
 /** @param path of the folder, which need not exist yet: see `prepare` */
 export function openDisk(path: string): Disk {
   const folder = resolve(path);

@@ -347,10 +347,18 @@ function refusalOf(error: ClientError, inBody: boolean): Refusal {
 }
 
 function headersOf({ body, headers = [] }: Reply, close: boolean): string[] {
-  const all = ['Content-Type', 'application/json', 'Content-Length', String(Buffer.byteLength(body)), ...headers];
+  const length = String(Buffer.byteLength(body));
+  const all = ['Content-Type', 'application/json', 'Content-Length', length, ...GUARDS, ...headers];
   if (close) all.push('Connection', 'close');
   return all;
 }
+
+/** A reply is for who asked: nothing guesses its type, keeps it or shows it to another site. */
+const GUARDS = [
+  ...['X-Content-Type-Options', 'nosniff'],
+  ...['Cache-Control', 'no-store'],
+  ...['Cross-Origin-Resource-Policy', 'same-origin'],
+];
 
 /** The reply that all but a few get. */
 const ACCEPTED_HEADERS = headersOf(accepted, false);

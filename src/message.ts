@@ -11,6 +11,7 @@ export interface Incoming {
   readonly httpVersion: string;
   /** Name, value, name, value … as they were sent. */
   readonly rawHeaders: readonly string[];
+  readonly socket?: { readonly remoteAddress?: string | undefined };
 }
 
 export interface Reply {

@@ -11,6 +11,8 @@ export interface Notices {
   warn(message: string, fields?: Fields): void;
   info(message: string, fields?: Fields): void;
   debug(message: string, fields?: Fields): void;
+  /** The same, with fields that every notice has. */
+  with(fields: Fields): Notices;
 }
 
 /**
@@ -21,12 +23,23 @@ export interface Notices {
 export function createNotices(level: LogLevel, terminal: boolean, write: (line: string) => void): Notices {
   const rank = logLevels.indexOf(level);
   const format = terminal ? forPerson : forMachine;
-  const at =
-    (own: LogLevel) =>
-    (message: string, fields: Fields = {}) => {
-      if (logLevels.indexOf(own) <= rank) write(escapeUnprintable(format(own, message, fields, new Date())));
+  const always = (common: Fields): Notices => {
+    const at =
+      (own: LogLevel) =>
+      (message: string, fields: Fields = {}) => {
+        if (logLevels.indexOf(own) > rank) return;
+        write(escapeUnprintable(format(own, message, { ...common, ...fields }, new Date())));
+      };
+    return {
+      debugging: level === 'debug',
+      error: at('error'),
+      warn: at('warn'),
+      info: at('info'),
+      debug: at('debug'),
+      with: (more) => always({ ...common, ...more }),
     };
-  return { debugging: level === 'debug', error: at('error'), warn: at('warn'), info: at('info'), debug: at('debug') };
+  };
+  return always({});
 }
 
 /**

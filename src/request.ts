@@ -19,23 +19,29 @@ export interface Head {
   readonly contentType: string | undefined;
   readonly contentEncoding: string | undefined;
   readonly expect: string | undefined;
+  /** What the token header holds, where there is one and it is looked for. */
+  readonly token: string | undefined;
   /** Undefined for a chunked body, whose size shows only at its end. */
   readonly bodyBytes: number | undefined;
 }
 
+const NO_NAMES: ReadonlySet<string> = new Set();
+
 /**
  * Checks syntax and framing (RFC 9112).
+ * @param tokenHeaders the headers that may hold a token, in lower case: one of them, once
  * @throws Refusal 400 or 431, which closes the connection: where one request ends and the next begins is in doubt
  */
-export function readHead(incoming: Incoming): Head {
+export function readHead(incoming: Incoming, tokenHeaders: ReadonlySet<string> = NO_NAMES): Head {
   const { method = '', url = '', httpVersion, rawHeaders } = incoming;
   if (httpVersion !== '1.1' && httpVersion !== '1.0')
     throw malformed(`HTTP/${httpVersion} is not served; use HTTP/1.1`);
 
-  const headers = collect(rawHeaders, method.length + url.length + REQUEST_LINE_EXTRA_BYTES);
+  const headers = collect(rawHeaders, method.length + url.length + REQUEST_LINE_EXTRA_BYTES, tokenHeaders);
   checkHost(headers, httpVersion);
   const bodyBytes = readFraming(headers, httpVersion);
   if (headers.contentTypes > 1) throw malformed('more than one Content-Type; send one');
+  if (headers.tokens > 1) throw malformed('more than one token header; send one');
 
   const target = readTarget(url);
   return {
@@ -49,6 +55,7 @@ export function readHead(incoming: Incoming): Head {
     contentEncoding: headers.contentEncoding,
     // An expectation in an HTTP/1.0 request is ignored (RFC 9110 section 10.1.1).
     expect: httpVersion === '1.0' ? undefined : headers.expect,
+    token: headers.token,
     bodyBytes,
   };
 }
@@ -184,20 +191,23 @@ interface Headers {
   contentLength?: string;
   contentType?: string;
   contentTypes: number;
+  token?: string;
+  tokens: number;
   contentEncoding?: string;
   expect?: string;
   origin?: string;
   fetchSite?: string;
 }
 
-function collect(rawHeaders: readonly string[], requestLineBytes: number): Headers {
-  const headers: Headers = { hosts: 0, contentTypes: 0 };
+function collect(rawHeaders: readonly string[], requestLineBytes: number, tokenHeaders: ReadonlySet<string>): Headers {
+  const headers: Headers = { hosts: 0, contentTypes: 0, tokens: 0 };
   let bytes = requestLineBytes;
   for (let at = 0; at < rawHeaders.length; at += 2) {
     const name = rawHeaders[at]!;
     const value = rawHeaders[at + 1]!;
     bytes += name.length + value.length + HEADER_EXTRA_BYTES;
-    switch (name.toLowerCase()) {
+    const lower = name.toLowerCase();
+    switch (lower) {
       case 'host':
         headers.host = value;
         headers.hosts += 1;
@@ -224,6 +234,11 @@ function collect(rawHeaders: readonly string[], requestLineBytes: number): Heade
       case 'sec-fetch-site':
         headers.fetchSite = join(headers.fetchSite, value);
         break;
+      default:
+        if (tokenHeaders.size > 0 && tokenHeaders.has(lower)) {
+          headers.token = value;
+          headers.tokens += 1;
+        }
     }
   }
   if (rawHeaders.length > limits.headersMax * 2) {

@@ -1,11 +1,13 @@
 /** Wires the rooms together, in the order in which they start and stop. What an embedder calls. */
 
 import { lookup } from 'node:dns/promises';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { createAccess, hostOf } from './access.ts';
-import { createApp } from './app.ts';
+import { createAccess, createTokenDoor, hostOf, isLoopback } from './access.ts';
+import { type AppParts, createApp, readinessOf } from './app.ts';
 import { type Config, type Limits, limits as standardLimits } from './config.ts';
 import { type Disk, openDisk } from './disk.ts';
+import { Hosted, watchDeployments } from './hosted.ts';
 import { Journal } from './journal.ts';
 import { type Listener, type ListenerOptions, listen } from './listener.ts';
 import { InUseError, type Lock, lockFolder } from './lock.ts';
@@ -43,6 +45,20 @@ export interface Service {
   readonly ended: Promise<ExitCode>;
   /** Not ready, stop accepting, finish what was read, sync, and leave the folder to others. */
   stop(): Promise<void>;
+  /** Reads the deployments again, in hosted mode. */
+  reload(): Promise<void>;
+}
+
+/** Where reports go: into the one journal of a local service, or into one for each deployment. */
+interface Recording extends Pick<AppParts, 'findSite' | 'tokenHeaders'> {
+  /** Resolves when reports are taken. */
+  open(): Promise<void>;
+  /** Why nothing at all can be recorded, or undefined. */
+  readonly trouble: string | undefined;
+  /** The deployments that can not record, and why. */
+  troubles(): ReadonlyMap<string, string>;
+  reload(): Promise<void>;
+  close(): Promise<void>;
 }
 
 /** What a test may replace. */
@@ -60,7 +76,8 @@ export async function startService(config: Config, notices: Notices, parts: Part
   const address = await resolveHost(config.host);
   const lock = await takeFolder(disk);
   try {
-    return await startLocked(config, notices, { disk, address, lock, limits: parts.limits ?? standardLimits });
+    const limits = parts.limits ?? standardLimits;
+    return await startLocked(config, notices, { disk, address, lock, limits, openDisk: parts.openDisk ?? openDisk });
   } catch (error) {
     await lock.release();
     throw error;
@@ -72,24 +89,38 @@ interface Held {
   readonly address: string;
   readonly lock: Lock;
   readonly limits: Limits;
+  readonly openDisk: (folder: string) => Disk;
 }
 
-async function startLocked(config: Config, notices: Notices, { disk, address, lock, limits }: Held): Promise<Service> {
+async function startLocked(config: Config, notices: Notices, held: Held): Promise<Service> {
+  const { disk, address, lock, limits } = held;
   let stopping: Promise<void> | undefined;
   let exitCode: ExitCode = exitCodes.stopped;
   let end!: (code: ExitCode) => void;
   const ended = new Promise<ExitCode>((resolve) => {
     end = resolve;
   });
-  const journal = new Journal({ disk, notices, segmentBytes: config.segmentBytes, limits, onFailed });
+  const recording =
+    config.deployments === ''
+      ? recordLocally(config, notices, held, onFailed)
+      : await recordForDeployments(config, notices, held);
   const app = createApp({
     pathPrefix: config.pathPrefix,
     checkAccess: createAccess({ address, allowedHosts: config.allowedHost }),
-    record: (event, bodyBytes, done) => journal.append(event, bodyBytes, done),
-    full: (bodyBytes) => journal.refusal(bodyBytes),
-    notReady: () => (stopping !== undefined ? 'the service is stopping' : (journal.trouble ?? space.trouble)),
+    tokenHeaders: recording.tokenHeaders,
+    findSite: recording.findSite,
+    readiness: () =>
+      readinessOf(
+        stopping === undefined ? (recording.trouble ?? space.trouble) : 'the service is stopping',
+        recording.troubles(),
+      ),
     notices,
   });
+  if (config.deployments === '' && !isLoopback(address)) {
+    notices.warn('anybody who can reach this address may report; see --deployments, or use --host 127.0.0.1', {
+      address,
+    });
+  }
   const mount = await disk.mount();
   const hazard = mount && hazardOf(mount);
   for (const sentence of [hazard, lock.hazard]) if (sentence !== undefined) notices.warn(sentence);
@@ -97,7 +128,7 @@ async function startLocked(config: Config, notices: Notices, { disk, address, lo
   // The listener comes first, so that a start that has much to read is seen to be alive, and not ready.
   const listener = await listenOn(address, config, { limits, notices, app });
   try {
-    await journal.open();
+    await recording.open();
   } catch (error) {
     space.stop();
     await listener.close();
@@ -111,12 +142,13 @@ async function startLocked(config: Config, notices: Notices, { disk, address, lo
       stopping ??= stop();
       return stopping;
     },
+    reload: () => recording.reload(),
   };
 
   async function stop(): Promise<void> {
     space.stop();
     await listener.close();
-    const closed = journal.close().then(() => true);
+    const closed = recording.close().then(() => true);
     if (!(await Promise.race([closed, sleep(limits.lastSyncMs, false, { ref: false })]))) {
       exitCode = exitCodes.diskFailed;
       notices.error('the disk did not finish the last sync; the service ends without it', { ms: limits.lastSyncMs });
@@ -135,6 +167,62 @@ async function startLocked(config: Config, notices: Notices, { disk, address, lo
       .then(() => lock.release())
       .then(() => end(exitCode));
   }
+}
+
+function recordLocally(
+  { pathPrefix, segmentBytes }: Config,
+  notices: Notices,
+  { disk, limits }: Held,
+  onFailed: (error: Error) => void,
+): Recording {
+  const journal = new Journal({ disk, notices, segmentBytes, limits, onFailed });
+  const site = {
+    prefix: pathPrefix,
+    append: journal.append.bind(journal),
+    refusal: journal.refusal.bind(journal),
+  };
+  return {
+    tokenHeaders: new Set(),
+    findSite: () => site,
+    open: () => journal.open(),
+    get trouble() {
+      return journal.trouble;
+    },
+    troubles: () => new Map(),
+    reload: async () => {},
+    close: () => journal.close(),
+  };
+}
+
+async function recordForDeployments(config: Config, notices: Notices, held: Held): Promise<Recording> {
+  const { pathPrefix, segmentBytes, tokenHeader } = config;
+  const { disk, limits } = held;
+  const openFor = (name: string) => held.openDisk(join(disk.folder, name));
+  const hosted = new Hosted({ pathPrefix, openDisk: openFor, segmentBytes, limits, notices });
+  const file = await watchDeployments(config.deployments, { limits, notices }, ({ tokensOf }) =>
+    hosted.keepOnly((name) => tokensOf.has(name)),
+  ).catch((error: Error) => {
+    throw new StartError(exitCodes.configuration, error.message);
+  });
+  const door = createTokenDoor({
+    pathPrefix,
+    deployments: () => file.current,
+    tokenHeader,
+    limits,
+    nowMs: () => Date.now(),
+  });
+  return {
+    tokenHeaders: new Set([tokenHeader.toLowerCase(), 'dagster-cloud-api-token']),
+    findSite: (head, incoming) => hosted.journalOf(door(head, incoming)),
+    open: async () => {},
+    trouble: undefined,
+    troubles: () => hosted.troubles(),
+    reload: () => file.reload(),
+    close: () => {
+      file.stop();
+      return hosted.close();
+    },
+  };
 }
 
 async function resolveHost(host: string): Promise<string> {

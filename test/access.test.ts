@@ -11,6 +11,7 @@ function head(part: Partial<Head>): Head {
     contentType: undefined,
     contentEncoding: undefined,
     expect: undefined,
+    token: undefined,
   };
   return { method: 'POST', path: '/', query: '', authority: 'localhost:3000', bodyBytes: 0, ...nothing, ...part };
 }
@@ -83,6 +84,18 @@ test('default ports are the same with and without being written', () => {
   ] as const;
   for (const [origin, authority] of pairs) assert.equal(verdict(local, { origin, authority }), 'may', origin);
   assert.match(verdict(local, { origin: 'http://edge.example', authority: 'edge.example:443' }), /^Origin/);
+});
+
+test('a page on a name that was made to point here is refused on every address, but for an allowed name', () => {
+  const from = (name: string) => ({ origin: `http://${name}`, authority: name });
+  for (const check of [local, open])
+    assert.match(verdict(check, from('evil.example:3000')), /^Host "evil\.example:3000"/);
+  for (const name of ['192.0.2.7:3000', '[2001:db8::1]:3000', 'localhost'])
+    assert.equal(verdict(open, from(name)), 'may');
+  const named = createAccess({ address: '0.0.0.0', allowedHosts: ['good.example'] });
+  assert.equal(verdict(named, from('good.example:3000')), 'may');
+  assert.match(verdict(named, from('evil.example')), /^Host/);
+  assert.equal(verdict(named, { authority: 'evil.example' }), 'may', 'only browsers send an Origin');
 });
 
 test('a browser that calls the request foreign is believed', () => {

@@ -35,8 +35,11 @@ test('without flags and environment there are defaults', () => {
     allowedHost: [],
     segmentBytes: 67_108_864,
     minFreeBytes: undefined,
+    deployments: '',
+    tokenHeader: 'Service-Cloud-Api-Token',
     maxConnections: 256,
     logLevel: 'info',
+    name: 'client',
     json: false,
     yes: false,
   });
@@ -60,8 +63,8 @@ test('flags go over environment, and environment over defaults', () => {
 test('every option has a flag and a variable named after it', () => {
   assert.equal(flagOf('segmentBytes'), 'segment-bytes');
   assert.equal(variableOf('segmentBytes'), 'ASSETLOG_SEGMENT_BYTES');
-  const switches = ['json', 'yes'];
-  assert.deepEqual(new Set([...serveOptions, ...switches]), new Set(Object.keys(config([]))));
+  const others = ['name', 'json', 'yes'];
+  assert.deepEqual(new Set([...serveOptions, ...others]), new Set(Object.keys(config([]))));
 });
 
 test('a switch takes no value, and no variable turns it on', () => {

@@ -10,11 +10,11 @@ import { root } from './program.ts';
 const ranks: readonly (readonly string[])[] = [
   ['config.ts', 'event.ts', 'json.ts', 'mount.ts'],
   ['message.ts', 'notice.ts'],
-  ['disk.ts', 'lock.ts', 'request.ts', 'router.ts', 'salvage.ts'],
+  ['deployments.ts', 'disk.ts', 'lock.ts', 'request.ts', 'router.ts', 'salvage.ts'],
   ['access.ts', 'handlers.ts', 'scan.ts', 'space.ts'],
   ['app.ts', 'recovery.ts'],
   ['journal.ts', 'verify.ts'],
-  ['listener.ts', 'repair.ts'],
+  ['hosted.ts', 'listener.ts', 'repair.ts'],
   ['service.ts'],
   ['upkeep.ts'],
   ['cli.ts'],

@@ -43,6 +43,7 @@ test('a plain request becomes a head', () => {
     contentType: 'application/json',
     contentEncoding: undefined,
     expect: undefined,
+    token: undefined,
     bodyBytes: 12,
   });
 });

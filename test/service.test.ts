@@ -306,9 +306,9 @@ test('a defect of ours is a 503 for the client and a full account for the operat
     checkAccess: () => {
       throw new TypeError('defect');
     },
-    record: () => {},
-    full: () => undefined,
-    notReady: () => undefined,
+    tokenHeaders: new Set(),
+    findSite: () => ({ prefix: '', append: () => {}, refusal: () => undefined }),
+    readiness: () => ({ status: 200, body: '{}' }),
     notices: createNotices('info', false, (line) => notices.push(line)),
   });
   const reply = app({ method: 'POST', url: TARGET, httpVersion: '1.1', rawHeaders: ['Host', 'localhost'] });
