@@ -21,11 +21,12 @@ export interface Doors {
 export function createAccess(doors: Doors): (head: Head) => void {
   const ownNames = new Set(['localhost', '127.0.0.1', '[::1]', hostOf(doors.address), ...doors.allowedHosts]);
   const onlyThisMachine = isLoopback(doors.address);
+  const isOwn = (authority: string) => ownNames.has(nameOf(authority));
   let lastGood: string | undefined; // most requests name the same Host, so it is looked at once
 
   return ({ authority, origin, fetchSite }) => {
     if (onlyThisMachine && authority !== undefined && authority !== lastGood) {
-      if (!ownNames.has(nameOf(authority))) {
+      if (!isOwn(authority)) {
         throw new Refusal(
           403,
           `Host ${shown(authority)} is not this service; use localhost, or allow it with --allowed-host`,
@@ -37,7 +38,7 @@ export function createAccess(doors: Doors): (head: Head) => void {
       throw new Refusal(403, `Origin ${shown(origin)} may not report: web pages of other sites are refused`);
     }
     // A page on a name that its owner lets point here is of the same origin (DNS rebinding). An address can not be rebound.
-    if (origin !== undefined && authority !== undefined && !ownNames.has(nameOf(authority)) && !isAddress(authority)) {
+    if (origin !== undefined && authority !== undefined && !isOwn(authority) && !isAddress(authority)) {
       throw new Refusal(403, `Host ${shown(authority)} is not this service; let its pages report with --allowed-host`);
     }
     if (fetchSite !== undefined && fetchSite !== 'none' && fetchSite !== 'same-origin') {

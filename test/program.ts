@@ -40,6 +40,8 @@ export interface RunOptions {
   readonly openFilesMax?: number;
   /** What runs the program: the beginning of a command line, such as strace with its options. */
   readonly under?: readonly string[];
+  /** What runs in its place: a copy that was broken on purpose. */
+  readonly program?: readonly string[];
 }
 
 /** Starts the program without waiting for anything. */
@@ -47,7 +49,7 @@ export function launch(
   args: readonly string[],
   options: RunOptions = {},
 ): { child: ChildProcess; finished: Promise<Finished> } {
-  const command = [...(options.under ?? []), ...program, ...args];
+  const command = [...(options.under ?? []), ...(options.program ?? program), ...args];
   if (options.openFilesMax !== undefined)
     command.unshift('sh', '-c', `ulimit -n ${options.openFilesMax}; exec "$@"`, 'sh');
   const child = spawn(command[0] ?? '', command.slice(1), {

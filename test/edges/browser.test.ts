@@ -1,0 +1,290 @@
+/** A real browser on a hostile page: whatever the page makes it send, nothing is recorded and no reply can be read. */
+
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer, type Server } from 'node:http';
+import { createRequire } from 'node:module';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { newFolder, type Running, root, startService } from '../program.ts';
+
+const CHROMIUM = '/usr/bin/chromium';
+const skip = !existsSync(CHROMIUM) && `${CHROMIUM} is not installed`;
+
+/** As a site of the attacker, with a name whose address the attacker chooses. */
+const EVIL = 'evil.example';
+const ENDPOINT = '/report_asset_materialization/';
+const ARRIVED_MS = 10_000;
+
+/** What playwright-core is used for here. Its own types need those of a browser's page, which this program has not. */
+interface Page {
+  goto(url: string): Promise<unknown>;
+  evaluate<Result>(expression: string): Promise<Result>;
+}
+interface Browser {
+  newPage(): Promise<Page>;
+  close(): Promise<void>;
+}
+interface Playwright {
+  chromium: {
+    launchPersistentContext(
+      folder: string,
+      options: { executablePath: string; chromiumSandbox: boolean; args: readonly string[] },
+    ): Promise<Browser>;
+  };
+}
+
+/**
+ * The attempts of `hostile-page.js`: the request that reaches a service on another origin, and whether a report would be
+ * recorded by a service that let it in. OPTIONS is the browser that asks first, and sends nothing when it is refused.
+ */
+const attempts: Readonly<Record<string, 'POST, a report' | 'POST' | 'GET' | 'OPTIONS'>> = {
+  'fetch-empty': 'POST, a report',
+  'fetch-text': 'POST',
+  'fetch-json': 'OPTIONS',
+  'fetch-readable': 'POST, a report',
+  'fetch-header': 'OPTIONS',
+  'fetch-credentials': 'POST, a report',
+  'fetch-keepalive': 'POST, a report',
+  'fetch-no-referrer': 'POST, a report',
+  'fetch-redirected': 'POST, a report',
+  'fetch-get': 'GET',
+  'fetch-worker': 'POST, a report',
+  'xhr-empty': 'POST, a report',
+  'beacon-empty': 'POST, a report',
+  'beacon-text': 'POST',
+  'beacon-json': 'OPTIONS',
+  'ping-link': 'POST',
+  'form-empty': 'POST, a report',
+  'form-fields': 'POST',
+  'form-multipart': 'POST',
+  'form-text-plain': 'POST',
+  'form-redirected': 'POST, a report',
+  'form-new-window': 'POST, a report',
+  'form-get': 'GET',
+  'frame-sandboxed': 'POST, a report',
+  'frame-get': 'GET',
+  'window-open': 'GET',
+  image: 'GET',
+  script: 'GET',
+  style: 'GET',
+  'web-socket': 'GET',
+  'event-source': 'GET',
+};
+const names = Object.keys(attempts).sort();
+const reports = names.filter((name) => attempts[name] === 'POST, a report');
+const requests = names.map((name) => `${attempts[name]?.split(',')[0]} ${name}`).sort();
+
+/** Where the page is from: another port is another origin, and another name another site as well. */
+const pageHosts = ['127.0.0.1', 'localhost', EVIL];
+/** The names under which the page finds the service; to the last of them the browser tells no Sec-Fetch-Site. */
+const serviceHosts = ['127.0.0.1', 'localhost', EVIL];
+
+const originRules: readonly Replacement[] = [
+  ['origin !== void 0 && !isSameServer(', 'false && !isSameServer('],
+  ['fetchSite !== void 0 && fetchSite !== "none"', 'false && fetchSite !== "none"'],
+];
+const hostRule: readonly Replacement[] = [['ownNames.has(nameOf(authority))', 'true']];
+
+test('no page of another origin can report or read a reply', { skip }, async (t) => {
+  const browser = await startBrowser(t);
+  const service = await startService(t, { args: ['--log-level', 'debug'] });
+  for (const pageHost of pageHosts) {
+    const page = await openPage(t, browser, pageHost);
+    for (const serviceHost of serviceHosts) {
+      await t.test(`from ${pageHost} to ${serviceHost}`, async () => {
+        const learned = await attack(page, service, pageHost, serviceHost);
+        assert.deepEqual(learned, Object.fromEntries(names.map((name) => [name, 'nothing'])));
+        const arrived = await arrivals(service, pageHost, serviceHost, names.length);
+        assert.deepEqual(arrived.map(({ request }) => request).sort(), requests);
+        for (const { request, status } of arrived) assert.equal(status, 403, request);
+        assert.deepEqual(service.events(), []);
+      });
+    }
+  }
+  await t.test('and the service records what is not from a page', async () => {
+    assert.equal(await reportFromHere(service), 200);
+    assert.deepEqual(keysIn(service), ['from-here']);
+  });
+});
+
+test('a page on a name that was pointed at the service afterwards can not report', { skip }, async (t) => {
+  const { page, service } = await rebind(t);
+  const learned = await attack(page, service, EVIL, EVIL);
+  // The browser takes the service for the page's own server, so the page may read the refusal, and does.
+  assert.match(learned['fetch-json'] ?? '', /^403 {"error":"Host \\"evil\.example:\d+\\" is not this service/);
+  for (const [name, read] of Object.entries(learned)) assert.match(read, /^nothing$|^(403 )?{"error":"Host /, name);
+  assert.deepEqual(service.events(), []);
+  assert.equal(await reportFromHere(service), 200);
+  assert.deepEqual(keysIn(service), ['from-here']);
+});
+
+test('nor can it where the service listens on every interface', { skip }, async (t) => {
+  const { page, service } = await rebind(t, { host: '0.0.0.0' });
+  const learned = await attack(page, service, EVIL, EVIL);
+  assert.match(learned['fetch-json'] ?? '', /^403 {"error":"Host \\"evil\.example:\d+\\" is not this service/);
+  assert.deepEqual(service.events(), []);
+  assert.equal(await reportFromHere(service), 200);
+  assert.deepEqual(keysIn(service), ['from-here']);
+});
+
+test('without the rule for Origin and Sec-Fetch-Site a page of another origin does report', { skip }, async (t) => {
+  const browser = await startBrowser(t);
+  const service = await startService(t, { program: brokenCopy(t, originRules), args: ['--log-level', 'debug'] });
+  const page = await openPage(t, browser, EVIL);
+  await attack(page, service, EVIL, '127.0.0.1');
+  await arrivals(service, EVIL, '127.0.0.1', names.length);
+  await eventually(() => service.events().length >= reports.length);
+  assert.deepEqual(keysIn(service), reports);
+});
+
+test('without the rule for Host a page on a name pointed at the service does report', { skip }, async (t) => {
+  const { page, service } = await rebind(t, { program: brokenCopy(t, hostRule) });
+  const learned = await attack(page, service, EVIL, EVIL);
+  assert.equal(learned['fetch-json'], '200 {}');
+  assert.ok(keysIn(service).includes('fetch-json'), keysIn(service).join());
+});
+
+/** Makes all attempts. @returns what each of them got to read */
+function attack(
+  page: Page,
+  service: Running,
+  pageHost: string,
+  serviceHost: string,
+): Promise<Readonly<Record<string, string>>> {
+  const base = `http://${serviceHost}:${service.port}${ENDPOINT}${pageHost}/${serviceHost}/`;
+  return page.evaluate(`attack(${JSON.stringify(base)})`);
+}
+
+interface Arrival {
+  readonly request: string;
+  readonly status: number;
+}
+
+/** The requests that have reached the service by its own log, when so many different ones have; else those so far. */
+async function arrivals(service: Running, pageHost: string, serviceHost: string, count: number): Promise<Arrival[]> {
+  const seen = new Map<string, Arrival>();
+  const path = `${ENDPOINT}${pageHost}/${serviceHost}/`;
+  await eventually(() => {
+    for (const line of service.stderr().split('\n').slice(0, -1)) {
+      const entry = JSON.parse(line);
+      if (entry.message !== 'request' || !entry.path.startsWith(path)) continue;
+      const request = `${entry.method} ${entry.path.slice(path.length)}`;
+      seen.set(`${request} ${entry.status}`, { request, status: entry.status });
+    }
+    return seen.size >= count;
+  });
+  return [...seen.values()];
+}
+
+/** Gives up silently: what is not so then is what the test is about to tell. */
+async function eventually(isSo: () => boolean): Promise<void> {
+  for (const late = performance.now() + ARRIVED_MS; !isSo() && performance.now() < late; ) await sleep(20);
+}
+
+/** The last part of each recorded key. */
+function keysIn(service: Running): string[] {
+  return service
+    .events()
+    .map((event) => (event['asset_key'] as string[]).at(-1) ?? '')
+    .sort();
+}
+
+async function reportFromHere({ url }: Running): Promise<number> {
+  const reply = await fetch(`${url}${ENDPOINT}from-here`, { method: 'POST' });
+  await reply.arrayBuffer();
+  return reply.status;
+}
+
+async function startBrowser(t: TestContext): Promise<Browser> {
+  const playwright: Playwright = createRequire(import.meta.url)('playwright-core');
+  const profile = mkdtempSync(join(tmpdir(), 'assetlog-'));
+  let browser: Browser | undefined;
+  // In this order: a browser that ends writes its profile once more.
+  t.after(async () => {
+    await browser?.close();
+    rmSync(profile, { recursive: true, force: true });
+  });
+  browser = await playwright.chromium.launchPersistentContext(profile, {
+    executablePath: CHROMIUM,
+    chromiumSandbox: process.getuid?.() !== 0, // root has no sandbox
+    args: [
+      ...['--disable-gpu', '--disable-quic', '--no-first-run', '--disable-sync'],
+      ...['--disable-background-networking', '--disable-component-update'],
+      `--host-resolver-rules=MAP ${EVIL} 127.0.0.1`,
+    ],
+  });
+  return browser;
+}
+
+/** A page of a server of its own. */
+async function openPage(t: TestContext, browser: Browser, host: string): Promise<Page> {
+  const server = await startPageServer();
+  t.after(() => closePageServer(server));
+  const page = await browser.newPage();
+  await page.goto(`http://${host}:${portOf(server)}/`);
+  return page;
+}
+
+/**
+ * DNS rebinding: the page is from the attacker's server, then its name leads to the service. The name has one address
+ * here, so it is the server behind the port that changes.
+ */
+async function rebind(
+  t: TestContext,
+  { program, host = '127.0.0.1' }: { program?: readonly string[]; host?: string } = {},
+): Promise<{ page: Page; service: Running }> {
+  const browser = await startBrowser(t);
+  const server = await startPageServer();
+  const port = portOf(server);
+  const page = await browser.newPage();
+  await page.goto(`http://${EVIL}:${port}/`);
+  await closePageServer(server);
+  const service = await startService(t, {
+    args: ['--port', String(port), '--host', host],
+    ...(program && { program }),
+  });
+  return { page, service };
+}
+
+async function startPageServer(): Promise<Server> {
+  const script = readFileSync(join(root, 'test/edges/hostile-page.js'), 'utf8');
+  const server = createServer((req, res) => {
+    const { pathname, searchParams } = new URL(req.url ?? '', 'http://page');
+    if (pathname === '/redirect') res.writeHead(307, { Location: searchParams.get('to') ?? '' }).end();
+    else if (pathname === '/script') res.setHeader('Content-Type', 'text/javascript').end(script);
+    else res.setHeader('Content-Type', 'text/html').end('<!doctype html><body><script src="/script"></script>');
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  return server;
+}
+
+async function closePageServer(server: Server): Promise<void> {
+  const closed = once(server, 'close');
+  server.close();
+  server.closeAllConnections();
+  await closed;
+}
+
+function portOf(server: Server): number {
+  return (server.address() as AddressInfo).port;
+}
+
+type Replacement = readonly [from: string, to: string];
+
+/** A copy of the built program in which each text, which is in it once, is replaced. @returns what runs it */
+function brokenCopy(t: TestContext, replacements: readonly Replacement[]): readonly string[] {
+  let text = readFileSync(join(root, 'dist/server.js'), 'utf8');
+  for (const [from, to] of replacements) {
+    assert.equal(text.split(from).length, 2, `in the built file once: ${from}`);
+    text = text.replace(from, () => to);
+  }
+  const file = join(newFolder(t), 'server.cjs');
+  writeFileSync(file, text);
+  return [process.execPath, file];
+}

@@ -1,0 +1,169 @@
+/**
+ * Runs in a browser: every way in which a page can make it send something to an address. Each attempt resolves to what
+ * the page got to read, or to `nothing`.
+ */
+
+const nothing = 'nothing';
+const json = '{"asset_key":["stolen"]}';
+const LATE_MS = 3_000;
+/** What a new window needs to have its document replaced. */
+const WINDOW_MS = 400;
+
+const attempts = {
+  'fetch-empty': (url) => send(url, { mode: 'no-cors' }),
+  'fetch-text': (url) => send(url, { mode: 'no-cors', headers: { 'Content-Type': 'text/plain' }, body: json }),
+  'fetch-json': (url) => send(url, { headers: { 'Content-Type': 'application/json' }, body: json }),
+  'fetch-readable': (url) => send(url, {}),
+  'fetch-header': (url) => send(url, { headers: { 'X-Requested-With': 'page' } }),
+  'fetch-credentials': (url) => send(url, { mode: 'no-cors', credentials: 'include' }),
+  'fetch-keepalive': (url) => send(url, { mode: 'no-cors', keepalive: true }),
+  // The fetch standard makes Origin null here: it must not count as absent.
+  'fetch-no-referrer': (url) => send(url, { mode: 'no-cors', referrerPolicy: 'no-referrer' }),
+  'fetch-redirected': (url) => send(redirectTo(url), { mode: 'no-cors' }),
+  'fetch-get': (url) => send(url, { method: 'GET' }),
+  'fetch-worker': (url) => inWorker(url),
+  'xhr-empty': (url) => withXhr(url),
+  'beacon-empty': (url) => beacon(url),
+  'beacon-text': (url) => beacon(url, json),
+  'beacon-json': (url) => beacon(url, new Blob([json], { type: 'application/json' })),
+  'ping-link': (url) => pingLink(url),
+  'form-empty': (url) => form(url, 'POST'),
+  'form-fields': (url) => form(url, 'POST', { fields: { check_name: 'fresh', passed: 'true' } }),
+  'form-multipart': (url) => form(url, 'POST', { enctype: 'multipart/form-data', fields: { passed: 'true' } }),
+  // Its body is JSON: the name ends inside a string, which the value closes.
+  'form-text-plain': (url) =>
+    form(url, 'POST', { enctype: 'text/plain', fields: { '{"asset_key":"stolen","data_version":"': '"}' } }),
+  'form-redirected': (url) => form(redirectTo(url), 'POST'),
+  'form-new-window': (url) => form(url, 'POST', { target: '_blank' }),
+  'form-get': (url) => form(url, 'GET'),
+  'frame-sandboxed': (url) => sandboxed(url),
+  'frame-get': (url) => frame((inner) => inner.setAttribute('src', url)),
+  'window-open': async (url) => readWindow(window.open(url)),
+  image: (url) => element('img', { src: url }),
+  script: (url) => element('script', { src: url }),
+  style: (url) => element('link', { rel: 'stylesheet', href: url }),
+  'web-socket': (url) => socket(new WebSocket(url.replace(/^http/, 'ws'))),
+  'event-source': (url) => socket(new EventSource(url)),
+};
+
+/** @returns what each attempt got to read, by its name */
+async function attack(base) {
+  const results = Object.entries(attempts).map(async ([name, attempt]) => {
+    const late = new Promise((resolve) => setTimeout(resolve, LATE_MS, nothing));
+    return [name, await Promise.race([attempt(base + name), late]).catch(() => nothing)];
+  });
+  return Object.fromEntries(await Promise.all(results));
+}
+// The test calls it by this name.
+window.attack = attack;
+
+async function send(url, options) {
+  const reply = await fetch(url, { method: 'POST', ...options });
+  return reply.type === 'opaque' ? nothing : `${reply.status} ${await reply.text()}`;
+}
+
+/** The server of the page answers with 307, which keeps method and body. */
+function redirectTo(url) {
+  return `/redirect?to=${encodeURIComponent(url)}`;
+}
+
+function inWorker(url) {
+  const source = `fetch(${JSON.stringify(url)}, { method: 'POST', mode: 'no-cors' }).finally(() => postMessage(0))`;
+  const worker = new Worker(URL.createObjectURL(new Blob([source])));
+  return new Promise((resolve) => worker.addEventListener('message', () => resolve(nothing)));
+}
+
+function withXhr(url) {
+  const request = new XMLHttpRequest();
+  request.open('POST', url);
+  request.send();
+  return new Promise((resolve) =>
+    request.addEventListener('loadend', () =>
+      resolve(request.status === 0 ? nothing : `${request.status} ${request.responseText}`),
+    ),
+  );
+}
+
+async function beacon(url, body) {
+  navigator.sendBeacon(url, body);
+  return nothing;
+}
+
+async function pingLink(url) {
+  const link = document.createElement('a');
+  link.href = '#pinged';
+  link.ping = url;
+  document.body.append(link);
+  link.click();
+  return nothing;
+}
+
+function form(url, method, { enctype = 'application/x-www-form-urlencoded', fields = {}, target } = {}) {
+  const made = document.createElement('form');
+  Object.assign(made, { action: url, method, enctype });
+  for (const [name, value] of Object.entries(fields)) {
+    const field = document.createElement('input');
+    Object.assign(field, { name, value, type: 'hidden' });
+    made.append(field);
+  }
+  document.body.append(made);
+  const submitTo = (name) => {
+    made.target = name;
+    made.submit();
+  };
+  if (target === undefined) {
+    return frame((inner) => {
+      inner.name = `frame-${Math.random()}`;
+      return () => submitTo(inner.name);
+    });
+  }
+  submitTo(target);
+  return Promise.resolve(nothing);
+}
+
+/** @param prepare may return what is to be done once the frame is in the document */
+function frame(prepare) {
+  const inner = document.createElement('iframe');
+  const then = prepare(inner);
+  document.body.append(inner);
+  // An empty frame is loaded at once; what comes after that is what was asked for.
+  return new Promise((resolve) => {
+    inner.addEventListener('load', () => resolve(inner.contentDocument?.body?.textContent || nothing));
+    then?.();
+  });
+}
+
+/** Whatever such a frame sends has the Origin null. It is not waited for: Chromium lets a frame out of sight take its time. */
+async function sandboxed(url) {
+  const inner = document.createElement('iframe');
+  inner.setAttribute('sandbox', 'allow-scripts');
+  inner.srcdoc = `<script>fetch(${JSON.stringify(url)}, { method: 'POST', mode: 'no-cors' })</script>`;
+  document.body.append(inner);
+  return nothing;
+}
+
+async function readWindow(opened) {
+  await new Promise((resolve) => setTimeout(resolve, WINDOW_MS));
+  return opened.document.body.textContent || nothing; // throws where it is of another origin
+}
+
+function element(tag, attributes) {
+  const made = document.createElement(tag);
+  const over = new Promise((resolve) => {
+    made.addEventListener('load', () => resolve('loaded'));
+    made.addEventListener('error', () => resolve(nothing));
+  });
+  Object.assign(made, attributes);
+  document.body.append(made);
+  return over;
+}
+
+function socket(connection) {
+  return new Promise((resolve) => {
+    connection.addEventListener('open', () => resolve('opened'));
+    connection.addEventListener('error', () => {
+      connection.close(); // an EventSource would come back
+      resolve(nothing);
+    });
+  });
+}

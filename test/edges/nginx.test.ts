@@ -1,0 +1,471 @@
+/** The proxy of the README, as it stands there: nothing is lost or doubled on the way through it. */
+
+import assert from 'node:assert/strict';
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { Agent, type RequestOptions, request } from 'node:https';
+import { type AddressInfo, createServer, type Socket } from 'node:net';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { connect as connectTls } from 'node:tls';
+import { limits } from '../../src/config.ts';
+import { newFolder, type Running, root, startService } from '../program.ts';
+
+const PUBLIC_NAME = 'assets.example';
+const ENDPOINT = '/report_asset_materialization/';
+const MIB = 1024 * 1024;
+const READY_MS = 10_000;
+const STOP_MS = 3_000;
+
+const readme = readFileSync(join(root, 'README.md'), 'utf8');
+const recommended = /^```nginx\n(.*?)^```$/ms.exec(readme)?.[1] ?? '';
+/** Behind "assetlog serve". */
+const recommendedArgs = /`assetlog serve (--allowed-host [^`]*)`/.exec(readme)?.[1]?.split(' ') ?? [];
+
+const skip = missing('nginx', ['-v']) ?? missing('openssl', ['version']) ?? false;
+
+test('10,000 reports over 32 kept connections leave a line each', { skip }, async (t) => {
+  const service = await startBehindProxy(t);
+  const proxy = await startNginx(t, service.port);
+  const agent = agentFor(t, proxy, 32);
+  const connections = new Set<unknown>();
+  const expected = Array.from({ length: 10_000 }, (_, index) => `load-${index}`);
+  const waiting = [...expected];
+  const work = async () => {
+    for (let key = waiting.pop(); key !== undefined; key = waiting.pop()) {
+      // In turn without a body, with one of known size, and with one in chunks.
+      const form = waiting.length % 3;
+      const body = form === 0 ? undefined : `{"metadata":{"key":"${key}"}}`;
+      const reply = await ask(proxy, { agent, path: ENDPOINT + key, body, chunked: form === 1 });
+      connections.add(reply.connection);
+      assert.deepEqual([reply.status, reply.body], [200, '{}'], key);
+    }
+  };
+  await Promise.all(Array.from({ length: 32 }, work));
+  assert.deepEqual(keysIn(service).sort(), expected.sort());
+  // nginx ends a connection of a client after 1,000 requests, and keeps its own to the service as well.
+  assert.ok(connections.size <= 64, `${connections.size} connections to nginx`);
+  assert.ok(connectionsTo(service.port) < 500, `${connectionsTo(service.port)} connections to the service`);
+});
+
+test('a crowd of more clients than the default cap of connections gets no 502', { skip }, async (t) => {
+  const service = await startBehindProxy(t);
+  const proxy = await startNginx(t, service.port);
+  const agent = agentFor(t, proxy, 400);
+  const body = JSON.stringify({ metadata: { filling: 'x'.repeat(10_000) } });
+  const replies = Array.from({ length: 2_000 }, (_, index) =>
+    ask(proxy, { agent, path: `${ENDPOINT}crowd-${index}`, body }),
+  );
+  const statuses = new Set((await Promise.all(replies)).map(({ status }) => status));
+  assert.deepEqual([...statuses], [200]);
+  assert.equal(new Set(keysIn(service)).size, 2_000);
+  assert.equal(service.events().length, 2_000);
+});
+
+interface Asked {
+  readonly agent?: Agent;
+  readonly method?: string;
+  readonly path: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: string | undefined;
+  /** Without Content-Length. */
+  readonly chunked?: boolean;
+}
+
+/** What goes through, and what is refused by the service and not by nginx: its errors are JSON. */
+const passages: readonly {
+  readonly name: string;
+  readonly asked: Asked;
+  readonly status: number;
+  readonly body: RegExp;
+  readonly key?: readonly string[];
+}[] = [
+  {
+    name: 'a body of 1 MiB is recorded',
+    asked: { path: `${ENDPOINT}large`, body: bodyOf(MIB) },
+    status: 200,
+    body: /^{}$/,
+    key: ['large'],
+  },
+  {
+    name: 'a body of 1 MiB in chunks is recorded',
+    asked: { path: `${ENDPOINT}chunked`, body: bodyOf(MIB), chunked: true },
+    status: 200,
+    body: /^{}$/,
+    key: ['chunked'],
+  },
+  {
+    name: 'a body of a byte more is refused by the service',
+    asked: { path: `${ENDPOINT}over`, body: bodyOf(MIB + 1) },
+    status: 413,
+    body: /^{"error":"the body is larger than 1048576 bytes/,
+  },
+  {
+    name: 'a body of 4 MiB is refused by the service',
+    asked: { path: `${ENDPOINT}far-over`, body: bodyOf(4 * MIB) },
+    status: 413,
+    body: /^{"error":"the body is larger than 1048576 bytes/,
+  },
+  {
+    name: 'an escaped slash in a key arrives as it was sent',
+    asked: { path: `${ENDPOINT}a%2Fb/c%20d` },
+    status: 200,
+    body: /^{}$/,
+    key: ['a/b', 'c d'],
+  },
+  {
+    name: 'dots in a key arrive as they were sent',
+    asked: { path: `${ENDPOINT}a/../b/./c` },
+    status: 200,
+    body: /^{}$/,
+    key: ['a', '..', 'b', '.', 'c'],
+  },
+  {
+    name: 'an empty part of a key is refused by the service',
+    asked: { path: `${ENDPOINT}a//b` },
+    status: 400,
+    body: /^{"error":/,
+  },
+  {
+    name: 'a query of 12 KiB is recorded',
+    asked: { path: `${ENDPOINT}query?description=${'x'.repeat(12 * 1024)}` },
+    status: 200,
+    body: /^{}$/,
+    key: ['query'],
+  },
+  {
+    name: 'a foreign Host is refused by the service',
+    asked: { path: `${ENDPOINT}foreign`, headers: { Host: 'evil.example' } },
+    status: 403,
+    body: /^{"error":"Host \\"evil.example\\" is not this service/,
+  },
+  {
+    name: 'a page of another site is refused by the service',
+    asked: { path: `${ENDPOINT}page`, headers: { Origin: 'https://evil.example' } },
+    status: 403,
+    body: /^{"error":"Origin \\"https:\/\/evil.example\\" may not report/,
+  },
+  {
+    name: 'a page of the same name on another port is refused by the service',
+    asked: { path: `${ENDPOINT}port`, headers: { Origin: `https://${PUBLIC_NAME}` } },
+    status: 403,
+    body: /^{"error":"Origin \\"https:\/\/assets.example\\" may not report/,
+  },
+  {
+    name: 'the readiness is that of the service',
+    asked: { method: 'GET', path: '/readyz' },
+    status: 200,
+    body: /^{"status":"ok"}$/,
+  },
+  {
+    name: 'an unknown path is refused by the service',
+    asked: { path: '/' },
+    status: 404,
+    body: /^{"error":"nothing is at this path/,
+  },
+];
+
+test('what passes the proxy', { skip }, async (t) => {
+  const service = await startBehindProxy(t);
+  const proxy = await startNginx(t, service.port);
+  const agent = agentFor(t, proxy, 1);
+  for (const { name, asked, status, body, key } of passages) {
+    await t.test(name, async () => {
+      const before = service.events().length;
+      const reply = await ask(proxy, { agent, ...asked });
+      assert.deepEqual([reply.status, reply.type], [status, 'application/json'], reply.body);
+      assert.match(reply.body, body);
+      const recorded = service.events().slice(before);
+      assert.deepEqual(
+        recorded.map((event) => event['asset_key']),
+        key === undefined ? [] : [key],
+      );
+    });
+  }
+});
+
+test('nginx holds the largest report in memory, and writes only what will be refused to a file', {
+  skip,
+}, async (t) => {
+  const service = await startBehindProxy(t);
+  const proxy = await startNginx(t, service.port);
+  const agent = agentFor(t, proxy, 1);
+  assert.equal((await ask(proxy, { agent, path: `${ENDPOINT}held`, body: bodyOf(MIB) })).status, 200);
+  assert.doesNotMatch(proxy.log(), /buffered to a temporary file/);
+  assert.equal((await ask(proxy, { agent, path: `${ENDPOINT}over`, body: bodyOf(4 * MIB) })).status, 413);
+  assert.match(proxy.log(), /buffered to a temporary file/);
+});
+
+test('restarts of the service under load lose nothing that was acknowledged and double nothing', {
+  skip,
+}, async (t) => {
+  const data = newFolder(t);
+  let service = await startBehindProxy(t, data);
+  const { port } = service;
+  const proxy = await startNginx(t, port);
+  const load = startLoad(proxy, agentFor(t, proxy, 16), 16);
+  for (let restart = 1; restart <= 3; restart += 1) {
+    await sleep(700);
+    assert.equal((await service.kill('SIGTERM')).code, 0);
+    await sleep(100); // long enough for a client to meet nobody
+    service = await startBehindProxy(t, data, port);
+  }
+  const before = load.acknowledged.size;
+  await sleep(700);
+  await load.stop();
+
+  assert.ok(load.acknowledged.size > before, 'the proxy finds the service again');
+  assert.ok((load.statuses.get(502) ?? 0) > 0, 'somebody met nobody');
+  const foreign = [...load.statuses.keys()].filter((status) => ![200, 502, 503].includes(status));
+  assert.deepEqual(foreign, []);
+  const recorded = keysIn(service);
+  const distinct = new Set(recorded);
+  assert.equal(recorded.length, distinct.size, 'doubled');
+  assert.deepEqual(
+    [...load.acknowledged].filter((key) => !distinct.has(key)),
+    [],
+    'lost',
+  );
+});
+
+test('nginx does not repeat a report whose connection broke, and without its rule it would', { skip }, async (t) => {
+  assert.equal(await timesSent(t, recommended), 1);
+  const repeating = replaced(recommended, 'proxy_next_upstream off', 'proxy_next_upstream error non_idempotent');
+  assert.ok((await timesSent(t, repeating)) > 1, 'this test sees a repetition');
+});
+
+test('nginx ends an idle connection before the service does, and takes larger bodies than it', () => {
+  const idleSeconds = Number(/^\s+keepalive_timeout (\d+)s;/m.exec(recommended)?.[1]);
+  assert.ok(idleSeconds * 1000 + 10_000 <= limits.idleMs, `${idleSeconds} s`);
+  const bodyMib = Number(/^\s+client_max_body_size (\d+)m;/m.exec(recommended)?.[1]);
+  assert.ok(bodyMib * MIB > limits.bodyBytesMax, `${bodyMib} MiB`);
+  // More would be cut off before the client has read the refusal.
+  assert.ok(bodyMib * MIB <= limits.discardBytesMax, `${bodyMib} MiB`);
+  assert.equal(recommendedArgs[1], PUBLIC_NAME);
+});
+
+function startBehindProxy(t: TestContext, data = newFolder(t), port = 0): Promise<Running> {
+  return startService(t, { data, args: [...recommendedArgs, '--port', String(port)] });
+}
+
+interface Proxy {
+  readonly port: number;
+  readonly certificate: string;
+  /** What nginx has logged so far. */
+  log(): string;
+}
+
+/** Starts nginx with a server of the README's, in front of a port. */
+async function startNginx(t: TestContext, upstreamPort: number, text = recommended): Promise<Proxy> {
+  const folder = newFolder(t);
+  const port = await freePort();
+  const { certificateFile, keyFile } = makeCertificate(folder);
+  let filled = replaced(text, '127.0.0.1:3000', `127.0.0.1:${upstreamPort}`);
+  filled = replaced(filled, 'listen 443 ssl', `listen 127.0.0.1:${port} ssl`);
+  filled = replaced(filled, '/etc/ssl/assets.example.pem', certificateFile);
+  filled = replaced(filled, '/etc/ssl/assets.example.key', keyFile);
+  const file = join(folder, 'nginx.conf');
+  writeFileSync(file, mainConfiguration(folder, filled));
+  const args = ['-p', folder, '-e', join(folder, 'error.log'), '-c', file];
+  const log = () => readFileSync(join(folder, 'error.log'), 'utf8');
+  const checked = spawnSync('nginx', ['-t', ...args], { encoding: 'utf8', timeout: READY_MS });
+  assert.equal(checked.status, 0, checked.stderr);
+  assert.doesNotMatch(checked.stderr, /\[(warn|error)/, 'nginx finds nothing to say about it');
+
+  const child = spawn('nginx', args, { stdio: 'ignore' });
+  t.after(() => stop(child));
+  const proxy = { port, certificate: readFileSync(certificateFile, 'utf8'), log };
+  for (const late = performance.now() + READY_MS; !(await listens(proxy)); await sleep(20)) {
+    if (performance.now() > late || child.exitCode !== null) throw new Error(`nginx does not listen: ${log()}`);
+  }
+  return proxy;
+}
+
+/** What stands around a site on a machine, with every path in a folder of the test. */
+function mainConfiguration(folder: string, site: string): string {
+  const temporary = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map((name) => {
+    mkdirSync(join(folder, name));
+    return `${name}_temp_path ${join(folder, name)};`;
+  });
+  return [
+    process.getuid?.() === 0 ? 'user root;' : '', // the folder is nobody else's
+    'daemon off;',
+    `error_log ${join(folder, 'error.log')} warn;`,
+    'worker_processes 2;',
+    `pid ${join(folder, 'nginx.pid')};`,
+    'events { worker_connections 4096; }',
+    'http {',
+    'access_log off;',
+    ...temporary,
+    site,
+    '}',
+  ].join('\n');
+}
+
+async function stop(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  const closed = once(child, 'close');
+  const tooLong = setTimeout(() => child.kill('SIGKILL'), STOP_MS);
+  child.kill('SIGTERM');
+  await closed;
+  clearTimeout(tooLong);
+}
+
+function makeCertificate(folder: string): { certificateFile: string; keyFile: string } {
+  const certificateFile = join(folder, 'certificate.pem');
+  const keyFile = join(folder, 'key.pem');
+  const made = spawnSync(
+    'openssl',
+    [
+      ...['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-days', '2'],
+      ...['-subj', `/CN=${PUBLIC_NAME}`, '-addext', `subjectAltName=DNS:${PUBLIC_NAME}`],
+      ...['-keyout', keyFile, '-out', certificateFile],
+    ],
+    { encoding: 'utf8', timeout: READY_MS },
+  );
+  assert.equal(made.status, 0, made.stderr);
+  return { certificateFile, keyFile };
+}
+
+function listens({ port, certificate }: Proxy): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connectTls({ host: '127.0.0.1', port, servername: PUBLIC_NAME, ca: certificate });
+    socket.once('secureConnect', () => resolve(true)).once('error', () => resolve(false));
+    socket.once('secureConnect', () => socket.destroy());
+  });
+}
+
+/** Nobody else is given it at once, for the system hands them out in turn. */
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  server.close();
+  await once(server, 'close');
+  return port;
+}
+
+function agentFor(t: TestContext, { certificate }: Proxy, maxSockets: number): Agent {
+  const agent = new Agent({ keepAlive: true, maxSockets, ca: certificate, servername: PUBLIC_NAME });
+  t.after(() => agent.destroy());
+  return agent;
+}
+
+interface Reply {
+  /** 0 where the connection ended without a reply. */
+  readonly status: number;
+  readonly type: string | undefined;
+  readonly body: string;
+  readonly connection: unknown;
+}
+
+async function ask({ port }: Proxy, { agent, method = 'POST', path, headers, body, chunked }: Asked): Promise<Reply> {
+  const options: RequestOptions = { host: '127.0.0.1', port, method, path, ...(agent && { agent }) };
+  const sent = request(options);
+  sent.setHeader('Host', `${PUBLIC_NAME}:${port}`);
+  for (const [name, value] of Object.entries(headers ?? {})) sent.setHeader(name, value);
+  if (body !== undefined) sent.setHeader('Content-Type', 'application/json');
+  if (chunked && body !== undefined) sent.write(body.slice(0, 1));
+  sent.end(chunked ? body?.slice(1) : body);
+  try {
+    const [reply] = await once(sent, 'response');
+    let text = '';
+    for await (const piece of reply.setEncoding('utf8')) text += piece;
+    return { status: reply.statusCode, type: reply.headers['content-type'], body: text, connection: sent.socket };
+  } catch (error) {
+    return { status: 0, type: undefined, body: String(error), connection: undefined };
+  }
+}
+
+interface Load {
+  readonly acknowledged: ReadonlySet<string>;
+  /** Replies by status. */
+  readonly statuses: ReadonlyMap<number, number>;
+  stop(): Promise<void>;
+}
+
+/** Clients that report without a pause and never send a key again, whatever they were told. */
+function startLoad(proxy: Proxy, agent: Agent, clients: number): Load {
+  const acknowledged = new Set<string>();
+  const statuses = new Map<number, number>();
+  let running = true;
+  const report = async (client: number) => {
+    for (let count = 0; running; count += 1) {
+      const key = `${client}.${count}`;
+      const { status } = await ask(proxy, { agent, path: ENDPOINT + key });
+      statuses.set(status, (statuses.get(status) ?? 0) + 1);
+      if (status === 200) acknowledged.add(key);
+      else await sleep(5);
+    }
+  };
+  const all = Array.from({ length: clients }, (_, client) => report(client));
+  return {
+    acknowledged,
+    statuses,
+    stop: async () => {
+      running = false;
+      await Promise.all(all);
+    },
+  };
+}
+
+/**
+ * How often nginx sends one report to a service that answers the first on each connection and breaks off at the second. It
+ * takes a kept connection: only where one of those breaks would nginx find somebody to ask again.
+ */
+async function timesSent(t: TestContext, text: string): Promise<number> {
+  let times = 0;
+  const sockets = new Set<Socket>();
+  const server = createServer((socket) => {
+    sockets.add(socket);
+    socket.on('error', () => {});
+    socket.on('data', (bytes) => {
+      if (bytes.includes(`${ENDPOINT}broken`)) {
+        times += 1;
+        socket.destroy();
+      } else {
+        socket.write('HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}');
+      }
+    });
+  }).listen(0, '127.0.0.1');
+  t.after(() => {
+    server.close();
+    for (const socket of sockets) socket.destroy();
+  });
+  await once(server, 'listening');
+  const proxy = await startNginx(t, (server.address() as AddressInfo).port, text);
+  const agent = agentFor(t, proxy, 1); // one worker of nginx, whose kept connection it is
+  assert.equal((await ask(proxy, { agent, path: `${ENDPOINT}good` })).status, 200);
+  assert.equal((await ask(proxy, { agent, path: `${ENDPOINT}broken` })).status, 502);
+  return times;
+}
+
+/** Those that are open and those that the system still remembers, by Linux's table. */
+function connectionsTo(port: number): number {
+  const remote = `:${port.toString(16).toUpperCase().padStart(4, '0')}`;
+  return readFileSync('/proc/net/tcp', 'utf8')
+    .split('\n')
+    .filter((line) => [1, 2].some((column) => line.trim().split(/\s+/)[column]?.endsWith(remote))).length;
+}
+
+function keysIn(service: Running): string[] {
+  return service.events().map((event) => (event['asset_key'] as string[]).join('/'));
+}
+
+function bodyOf(bytes: number): string {
+  const [before, after] = ['{"metadata":{"filling":"', '"}}'];
+  return before + 'x'.repeat(bytes - before.length - after.length) + after;
+}
+
+/** @throws where the text is not in it exactly once */
+function replaced(text: string, from: string, to: string): string {
+  assert.equal(text.split(from).length, 2, `in the README's example once: ${from}`);
+  return text.replace(from, () => to);
+}
+
+/** @returns why a command can not be used here, or undefined where it can */
+function missing(command: string, args: readonly string[]): string | undefined {
+  return spawnSync(command, args, { timeout: READY_MS }).status === 0 ? undefined : `${command} is not installed`;
+}
