@@ -179,6 +179,7 @@ class Reader {
   /** Reads an object, and keeps its members where the caller wants them. */
   object(members?: Map<string, Json>): void {
     const opened = this.#open();
+    let count = 0; // of a repeated name each counts
     this.skipSpace();
     if (this.at(CLOSE_BRACE)) {
       this.#close();
@@ -197,7 +198,8 @@ class Reader {
       if (members === undefined) {
         this.#value();
       } else {
-        if (members.size === this.#countMax) this.#refuse(`there are more than ${this.#countMax} members`, start);
+        if (count === this.#countMax) this.#refuse(`there are more than ${this.#countMax} members`, start);
+        count += 1;
         members.set(unquote(this.#text.slice(start, end)), this.takeValue());
       }
       this.skipSpace();

@@ -79,6 +79,8 @@ interface Exchange {
   readonly startedMs: number;
   /** The whole request has arrived, so the next one on the connection can be found. */
   received: boolean;
+  /** Its reply is the last on the connection; see `endsConnection`. */
+  readonly final: boolean;
 }
 
 interface Connection {
@@ -171,8 +173,11 @@ class Line {
     const connection = this.#connections.get(req.socket);
     if (connection === undefined || connection.closing) return;
     const startedMs = this.#options.notices.debugging ? performance.now() : 0;
-    const exchange: Exchange = { req, res, connection, startedMs, received: !hasBody(req) };
+    const received = !hasBody(req);
+    const final = endsConnection(req, awaitsContinue && received);
+    const exchange: Exchange = { req, res, connection, startedMs, received, final };
     connection.last = exchange;
+    if (received && final) connection.closing = true; // now: what is behind it comes before its reply leaves
 
     const next = this.#options.app(req);
     if (typeof next !== 'function') {
@@ -192,6 +197,7 @@ class Line {
     req.onBytes = (chunk) => {
       if (chunk === null) {
         exchange.received = true;
+        if (exchange.final) connection.closing = true;
         const room = body;
         body = NO_BODY; // this closure lives until the next request on the connection
         const whole = room.subarray(0, connection.uploadBytes);
@@ -240,7 +246,7 @@ class Line {
   #answer(exchange: Exchange, reply: Reply): void {
     const { res, connection, received } = exchange;
     if (!received) this.#release(connection);
-    const close = reply.close === true || !received || this.#draining;
+    const close = reply.close === true || !received || exchange.final || this.#draining;
     if (close) connection.closing = true;
     res.writeHead(reply.status, reply === accepted && !close ? ACCEPTED_HEADERS : headersOf(reply, close));
     if (this.#options.notices.debugging) this.#log(exchange, reply.status);
@@ -328,6 +334,14 @@ interface ClientError extends Error {
 
 function hasBody({ headers }: IncomingMessage): boolean {
   return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0;
+}
+
+/**
+ * Behind an offer of an upgrade the parser throws away the rest of the packet, though nobody takes the offer: what comes
+ * next may begin inside a request. And a reply to an expectation for which no 100 was sent is closed by Node.
+ */
+function endsConnection({ headers }: IncomingMessage, expectsInVain: boolean): boolean {
+  return headers.upgrade !== undefined || expectsInVain;
 }
 
 function refusalOf(error: ClientError, inBody: boolean): Refusal {

@@ -1,0 +1,255 @@
+/**
+ * A second opinion: which reports are in a stream of bytes, read once more by RFC 9110 and 9112 and the README, slowly,
+ * without node:http and without any file of the service. It stops where one request ends and the next begins is in doubt.
+ */
+
+/** A well-framed request, and what it should leave in the journal: one event as text, or none. */
+export interface Verdict {
+  readonly event: string | undefined;
+}
+
+/** An event of the journal or of a request, in one form: what the service adds by itself is left out. */
+export function eventText(event: Readonly<Record<string, unknown>>): string {
+  const tags = event['tags'] as { data_version?: string } | undefined;
+  return JSON.stringify([
+    event['type'],
+    event['asset_key'],
+    event['partition'],
+    event['description'],
+    tags?.data_version ?? event['data_version'],
+    event['metadata'],
+    event['check_name'],
+    event['passed'],
+    event['severity'],
+  ]);
+}
+
+/** @param bytes as latin1 */
+export function readStream(bytes: string): Verdict[] {
+  const verdicts: Verdict[] = [];
+  let rest = bytes;
+  for (;;) {
+    rest = rest.replace(/^[\r\n]+/, '');
+    const taken = takeRequest(rest);
+    if (taken === undefined) return verdicts;
+    verdicts.push({ event: taken.event });
+    if (taken.last) return verdicts;
+    rest = taken.rest;
+  }
+}
+
+type Headers = ReadonlyMap<string, readonly string[]>;
+
+interface Taken {
+  readonly event: string | undefined;
+  /** It ends the connection, whatever stands behind it. */
+  readonly last: boolean;
+  readonly rest: string;
+}
+
+/** Several spaces are one: RFC 9112 section 3 lets a receiver split the line at white space. */
+const REQUEST_LINE = /^([A-Z-]+) +([\x21\x22\x24-\x7e]+) +HTTP\/1\.([01])$/;
+const HEADER = /^([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([\t\x20-\x7e\x80-\xff]*?)[ \t]*$/;
+
+function takeRequest(bytes: string): Taken | undefined {
+  const headEnd = bytes.indexOf('\r\n\r\n');
+  if (headEnd === -1) return undefined;
+  const [first = '', ...lines] = bytes.slice(0, headEnd).split('\r\n');
+  const [, method = '', target = '', minor] = REQUEST_LINE.exec(first) ?? [];
+  const headers = readHeaders(lines);
+  if (method === '' || headers === undefined) return undefined;
+  const body = takeBody(bytes.slice(headEnd + 4), headers, minor === '0');
+  if (body === undefined) return undefined;
+  const options = (headers.get('connection') ?? [])
+    .join()
+    .toLowerCase()
+    .split(/[, \t]+/);
+  const expects = (headers.get('expect') ?? []).some((value) => /(^|\W)100-continue($|\W)/i.test(value));
+  const last =
+    options.includes('close') ||
+    (minor === '0' && !options.includes('keep-alive')) ||
+    headers.has('upgrade') ||
+    (minor === '1' && expects && body.text === '');
+  const event = method === 'POST' ? readEvent(target, headers, minor === '0', body.text) : undefined;
+  return { event, last, rest: body.rest };
+}
+
+function readHeaders(lines: readonly string[]): Headers | undefined {
+  const headers = new Map<string, string[]>();
+  for (const line of lines) {
+    const [, name, value = ''] = HEADER.exec(line) ?? [];
+    if (name === undefined) return undefined;
+    const before = headers.get(name.toLowerCase());
+    if (before === undefined) headers.set(name.toLowerCase(), [value]);
+    else before.push(value);
+  }
+  return headers;
+}
+
+function takeBody(bytes: string, headers: Headers, isOld: boolean): { text: string; rest: string } | undefined {
+  const codings = headers.get('transfer-encoding');
+  const lengths = headers.get('content-length');
+  if (codings !== undefined) {
+    const plain = codings.length === 1 && codings[0]?.toLowerCase() === 'chunked';
+    return plain && lengths === undefined && !isOld ? takeChunks(bytes) : undefined;
+  }
+  if (lengths === undefined) return { text: '', rest: bytes };
+  if (lengths.length !== 1 || !/^[0-9]{1,15}$/.test(lengths[0] ?? '')) return undefined;
+  const length = Number(lengths[0]);
+  return length > bytes.length ? undefined : { text: bytes.slice(0, length), rest: bytes.slice(length) };
+}
+
+function takeChunks(bytes: string): { text: string; rest: string } | undefined {
+  let text = '';
+  let rest = bytes;
+  for (;;) {
+    const [line = '', digits = ''] = /^([0-9A-Fa-f]{1,15})(?:;[\t\x20-\x7e\x80-\xff]*)?\r\n/.exec(rest) ?? [];
+    if (line === '') return undefined;
+    const size = Number.parseInt(digits, 16);
+    rest = rest.slice(line.length);
+    if (size === 0) break;
+    if (rest.slice(size, size + 2) !== '\r\n') return undefined;
+    text += rest.slice(0, size);
+    rest = rest.slice(size + 2);
+  }
+  const end = `\r\n${rest}`.indexOf('\r\n\r\n');
+  const trailers = rest
+    .slice(0, end)
+    .split('\r\n')
+    .filter((line) => line !== '');
+  if (end === -1 || readHeaders(trailers) === undefined) return undefined;
+  return { text, rest: rest.slice(end + 2) };
+}
+
+const TYPES: Readonly<Record<string, string>> = {
+  materialization: 'AssetMaterialization',
+  check: 'AssetCheckEvaluation',
+  observation: 'AssetObservation',
+};
+
+/** @returns what the journal should hold of a POST, or nothing where any rule of the README refuses it */
+function readEvent(target: string, headers: Headers, isOld: boolean, body: string): string | undefined {
+  const [, authority, path = '', query = ''] =
+    /^(?:https?:\/\/([^/?]+)(?=\/))?(\/[^?]*)(?:\?(.*))?$/i.exec(target) ?? [];
+  if (!mayReport(headers, isOld, authority)) return undefined;
+  const [, kind = '', keyPath = ''] =
+    /^\/report_asset_(materialization|check|observation)(?:\/(.*))?$/.exec(path) ?? [];
+  const type = TYPES[kind];
+  if (type === undefined) return undefined;
+  try {
+    const members = readMembers(headers, body);
+    // Also what no parameter is named by has to be decodable, so all of it is read.
+    const parameters = new Map(
+      query
+        .split('&')
+        .filter((pair) => pair !== '')
+        .map(readPair),
+    );
+    const find = (name: string) => (Object.hasOwn(members, name) ? members[name] : parameters.get(name));
+    const event: Record<string, unknown> = { type, asset_key: readKey(keyPath, members, parameters.get('asset_key')) };
+    const names =
+      kind === 'check' ? ['check_name', 'severity', 'partition'] : ['data_version', 'description', 'partition'];
+    for (const name of names) event[name] = text(find(name));
+    event['metadata'] = readMetadata(members, parameters.get('metadata'));
+    if (kind === 'check') readCheck(event, members, parameters.get('passed'));
+    return eventText(event);
+  } catch (error) {
+    if (error instanceof Unfit || error instanceof SyntaxError || error instanceof URIError) return undefined;
+    throw error;
+  }
+}
+
+/** Thrown where a request is well framed and no report. */
+class Unfit extends Error {}
+
+function require(fit: boolean): asserts fit {
+  if (!fit) throw new Unfit();
+}
+
+function mayReport(headers: Headers, isOld: boolean, authority: string | undefined): boolean {
+  const hosts = headers.get('host') ?? [];
+  if (hosts.length > 1 || (hosts.length === 0 && !isOld)) return false;
+  const ours = /^(localhost|127\.0\.0\.1|\[::1\])(:[0-9]*)?$/i;
+  const meant = authority ?? hosts[0];
+  if (meant !== undefined && !ours.test(meant)) return false;
+  if (hosts[0] !== undefined && !/^[!-~]+$/.test(hosts[0])) return false;
+  if ((headers.get('content-type') ?? []).length > 1) return false;
+  const origins = headers.get('origin') ?? [];
+  if (origins.length > 0 && origins.join().toLowerCase() !== `http://${meant?.toLowerCase()}`) return false;
+  if (headers.has('sec-fetch-site') && !/^(none|same-origin)$/.test((headers.get('sec-fetch-site') ?? []).join()))
+    return false;
+  const expect = headers.get('expect');
+  return expect === undefined || isOld || expect.join().toLowerCase() === '100-continue';
+}
+
+function readMembers(headers: Headers, body: string): Record<string, unknown> {
+  if (body === '') return {};
+  const coding = (headers.get('content-encoding') ?? ['identity']).join().toLowerCase();
+  require(coding === 'identity');
+  const type = (headers.get('content-type') ?? []).join();
+  require(
+    /^application\/json[ \t]*(;[ \t]*([!#$%&'*+.^_`|~0-9a-z-]+=([!#$%&'*+.^_`|~0-9a-z-]+|"utf-8"))?[ \t]*)*$/i.test(
+      type,
+    ),
+  );
+  for (const [, charset = ''] of type.matchAll(/;[ \t]*charset="?([^"; \t]*)/gi)) require(/^utf-?8$/i.test(charset));
+  let decoded: string;
+  try {
+    decoded = new TextDecoder('utf-8', { fatal: true }).decode(Buffer.from(body, 'latin1'));
+  } catch {
+    throw new Unfit();
+  }
+  const value: unknown = JSON.parse(decoded);
+  require(typeof value === 'object' && value !== null && !Array.isArray(value));
+  return value as Record<string, unknown>;
+}
+
+function readPair(pair: string): [name: string, value: string] {
+  const [name = '', ...value] = pair.split('=').map((part) => part.replaceAll('+', ' '));
+  return [decodeURIComponent(name), decodeURIComponent(value.join('='))];
+}
+
+function readKey(path: string, members: Record<string, unknown>, inQuery: string | undefined): readonly string[] {
+  let key: unknown;
+  if (path !== '') key = path.split('/').map(decodeURIComponent);
+  else if (Object.hasOwn(members, 'asset_key')) key = members['asset_key'];
+  else key = inQuery?.startsWith('[') ? JSON.parse(inQuery) : inQuery;
+  const parts: unknown[] = Array.isArray(key) ? key : [key];
+  require(parts.length > 0);
+  for (const part of parts)
+    require(typeof part === 'string' && /^[^\x00-\x1f\x7f]+$/.test(part) && part.isWellFormed());
+  require(Buffer.byteLength(parts.join('/')) <= 4_096);
+  return parts as string[];
+}
+
+function text(value: unknown): string | undefined {
+  if (value === undefined || value === null) return undefined;
+  require(typeof value === 'string' && value.isWellFormed());
+  return value;
+}
+
+function readMetadata(members: Record<string, unknown>, inQuery: string | undefined): unknown {
+  const value: unknown = Object.hasOwn(members, 'metadata')
+    ? members['metadata']
+    : inQuery === undefined
+      ? undefined
+      : JSON.parse(inQuery);
+  if (value === undefined || value === null) return undefined;
+  require(typeof value === 'object' && !Array.isArray(value));
+  return value;
+}
+
+function readCheck(
+  event: Record<string, unknown>,
+  members: Record<string, unknown>,
+  inQuery: string | undefined,
+): void {
+  const passed = Object.hasOwn(members, 'passed')
+    ? members['passed']
+    : ({ true: true, false: false } as Record<string, boolean>)[inQuery ?? ''];
+  require(typeof passed === 'boolean');
+  require(event['check_name'] !== undefined && event['check_name'] !== '');
+  event['severity'] ??= 'ERROR';
+  require(event['severity'] === 'WARN' || event['severity'] === 'ERROR');
+  event['passed'] = passed;
+}
