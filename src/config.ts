@@ -43,6 +43,8 @@ export const limits = {
   lastRepliesMs: 1_000,
   /** Memory of the events that wait for the disk, with a share for each report. */
   queueBytesMax: 16 * MIB,
+  /** The same of all deployments together. */
+  backlogBytesMax: 64 * MIB,
   queueEventBytes: 2 * KIB,
   /** What is recorded of a larger body waits as bytes of its own, so that the body is not held by parts of it. */
   heldBodyBytesMax: 4 * KIB,
@@ -71,6 +73,8 @@ export const limits = {
   oncePerNameMax: 1_000,
   /** A deployment's journal is closed when no report came for so long. */
   idleJournalMs: 300_000,
+  /** Journals of deployments that are open at a time; each takes three file descriptors. Beyond it the longest unused is closed. */
+  openJournalsMax: 1_000,
   /** What a report waits for its deployment's journal to be opened. */
   openWaitMs: 5_000,
   /** Between two attempts to open a deployment's journal that is out of order. */

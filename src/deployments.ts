@@ -29,9 +29,9 @@ export function readDeployments(text: string): Deployments | { readonly problems
     if (!(error instanceof JsonError)) throw error;
     return { problems: [`line ${error.line}, column ${error.column}: ${error.message}`] };
   }
-  const reader = new Checker(linesOfValues(text));
-  const tokensOf = reader.deployments(JSON.parse(text));
-  return reader.problems.length > 0 ? { problems: reader.problems } : { tokensOf };
+  const checker = new Checker(text);
+  const tokensOf = checker.deployments(JSON.parse(text));
+  return checker.problems.length > 0 ? { problems: checker.problems } : { tokensOf };
 }
 
 /**
@@ -73,10 +73,12 @@ type Members = Readonly<Record<string, unknown>>;
 /** Checks the values of a deployments file, and collects what is wrong. */
 class Checker {
   readonly problems: string[] = [];
-  readonly #lines: ReadonlyMap<string, number>;
+  readonly #text: string;
+  /** Found out for the first problem: a good file, read while others are served, costs no more than it has to. */
+  #lines: ReadonlyMap<string, number> | undefined;
 
-  constructor(lines: ReadonlyMap<string, number>) {
-    this.#lines = lines;
+  constructor(text: string) {
+    this.#text = text;
   }
 
   deployments(file: unknown): Map<string, readonly Token[]> {
@@ -145,6 +147,7 @@ class Checker {
 
   /** Where a member is missing, its owner's line is told. */
   #refuse(path: string, problem: string): void {
+    this.#lines ??= linesOfValues(this.#text);
     let known = path;
     while (known !== '' && !this.#lines.has(known)) known = known.replace(/(\.[^.[\]]*|\[\d+\])$|^[^.[\]]+$/, '');
     this.problems.push(`line ${this.#lines.get(known) ?? 1}: ${path} ${problem}`);

@@ -8,7 +8,7 @@ import type { Limits } from './config.ts';
 import { type Deployments, readDeployments } from './deployments.ts';
 import { type Disk, readText } from './disk.ts';
 import type { Event } from './event.ts';
-import { type Done, Journal } from './journal.ts';
+import { type Backlog, type Done, Journal } from './journal.ts';
 import { InUseError, type Lock, lockFolder } from './lock.ts';
 import type { Notices } from './notice.ts';
 import { DamagedError } from './recovery.ts';
@@ -80,7 +80,7 @@ export async function watchDeployments(
 
 type State =
   | { readonly kind: 'idle' }
-  | { readonly kind: 'opening'; readonly opened: Promise<void>; readonly journal: Journal }
+  | { readonly kind: 'opening'; readonly opened: Promise<void>; readonly journal: Journal; readonly sinceMs: number }
   | { readonly kind: 'open'; readonly journal: Journal; readonly lock: Lock }
   | { readonly kind: 'closing'; readonly closed: Promise<void> }
   /** The next report after `againMs` tries to open it again, as a restart would. */
@@ -88,11 +88,13 @@ type State =
 
 export class Hosted {
   readonly #options: HostedOptions;
+  readonly #shared: Shared;
   readonly #deployments = new Map<string, HostedJournal>();
   readonly #sweeping: NodeJS.Timeout;
 
   constructor(options: HostedOptions) {
     this.#options = options;
+    this.#shared = { ...options, backlog: { bytes: 0 }, makeRoom: () => this.#makeRoom() };
     this.#sweeping = setInterval(() => this.#closeIdle(), options.limits.idleJournalMs / 2).unref();
   }
 
@@ -100,7 +102,7 @@ export class Hosted {
   journalOf(name: string): HostedJournal {
     let journal = this.#deployments.get(name);
     if (journal === undefined) {
-      journal = new HostedJournal(name, this.#options);
+      journal = new HostedJournal(name, this.#shared);
       this.#deployments.set(name, journal);
     }
     return journal;
@@ -115,7 +117,9 @@ export class Hosted {
 
   /** Closes the journals of deployments that there are no more, once what they took is on the disk. */
   keepOnly(isThere: (name: string) => boolean): void {
-    for (const [name, journal] of this.#deployments) if (!isThere(name)) void journal.close();
+    for (const [name, journal] of this.#deployments) {
+      if (!isThere(name)) void journal.retire().then(() => this.#deployments.delete(name));
+    }
   }
 
   async close(): Promise<void> {
@@ -127,27 +131,48 @@ export class Hosted {
     const beforeMs = performance.now() - this.#options.limits.idleJournalMs;
     for (const journal of this.#deployments.values()) if (journal.lastUsedMs < beforeMs) void journal.close();
   }
+
+  /** Before another journal is opened: closes the one that was not used for the longest time, where there are too many. */
+  #makeRoom(): void {
+    const open = [...this.#deployments.values()].filter((journal) => journal.isOpen);
+    if (open.length < this.#options.limits.openJournalsMax) return;
+    const unused = open.reduce((one, other) => (other.lastUsedMs < one.lastUsedMs ? other : one));
+    void unused.close();
+  }
+}
+
+/** What the journals of all deployments have in common. */
+interface Shared extends HostedOptions {
+  readonly backlog: Backlog;
+  readonly makeRoom: () => void;
 }
 
 /** The journal of one deployment, open or not. */
 export class HostedJournal {
   readonly #name: string;
-  readonly #options: HostedOptions;
+  readonly #options: Shared;
   #state: State = { kind: 'idle' };
+  #retired = false;
   /** Of the paths that lead here. */
   readonly prefix: string;
   lastUsedMs = performance.now();
 
-  constructor(name: string, options: HostedOptions) {
+  constructor(name: string, options: Shared) {
     this.#name = name;
     this.#options = options;
     this.prefix = `${options.pathPrefix}/${name}`;
+  }
+
+  get isOpen(): boolean {
+    return this.#state.kind === 'open';
   }
 
   /** Why reports can not be recorded now, or undefined: also where nobody has tried yet. */
   get trouble(): string | undefined {
     const state = this.#state;
     if (state.kind === 'failed') return state.reason;
+    if (state.kind === 'opening' && performance.now() - state.sinceMs > this.#options.limits.openWaitMs)
+      return state.journal.trouble;
     return state.kind === 'open' ? state.journal.trouble : undefined;
   }
 
@@ -169,9 +194,18 @@ export class HostedJournal {
     });
   }
 
+  /** As `close`, for good: whoever still holds this journal can not open it again. */
+  async retire(): Promise<void> {
+    this.#retired = true;
+    await this.close();
+  }
+
   /** Never rejects. */
   async close(): Promise<void> {
-    if (this.#state.kind === 'opening') await this.#state.opened;
+    if (this.#state.kind === 'opening') {
+      await this.#state.journal.close();
+      await this.#state.opened;
+    }
     if (this.#state.kind === 'closing') return this.#state.closed;
     if (this.#state.kind !== 'open') return;
     const { journal, lock } = this.#state;
@@ -192,6 +226,7 @@ export class HostedJournal {
       if (performance.now() < this.#state.againMs) return this.#state.reason;
       this.#state = { kind: 'idle' };
     }
+    if (this.#retired) return 'this deployment is being closed; send the report again later';
     if (this.#state.kind === 'idle') this.#open();
     if (this.#state.kind !== 'opening') return undefined;
     const { opened, journal } = this.#state;
@@ -201,7 +236,8 @@ export class HostedJournal {
   }
 
   #open(): void {
-    const { openDisk, segmentBytes, limits, notices } = this.#options;
+    const { openDisk, segmentBytes, limits, notices, backlog, makeRoom } = this.#options;
+    makeRoom();
     const own = notices.with({ deployment: this.#name });
     const disk = openDisk(this.#name);
     let lock: Lock | undefined;
@@ -213,7 +249,8 @@ export class HostedJournal {
       });
       await lock?.release();
     };
-    const journal = new Journal({ disk, notices: own, segmentBytes, limits, onFailed: (error) => void fail(error) });
+    const onFailed = (error: Error) => void fail(error);
+    const journal = new Journal({ disk, notices: own, segmentBytes, limits, backlog, onFailed });
     const open = async () => {
       try {
         await disk.prepare();
@@ -224,7 +261,7 @@ export class HostedJournal {
         await fail(error as Error);
       }
     };
-    this.#state = { kind: 'opening', journal, opened: open() };
+    this.#state = { kind: 'opening', journal, opened: open(), sinceMs: performance.now() };
   }
 }
 

@@ -20,8 +20,15 @@ export interface JournalOptions {
   readonly notices: Notices;
   readonly segmentBytes: number;
   readonly limits: Limits;
+  /** Shared by journals whose events wait in the same memory. */
+  readonly backlog?: Backlog;
   /** Called once when the disk failed in a way that only a restart can mend; everybody has been answered by then. */
   readonly onFailed: (error: Error) => void;
+}
+
+/** The memory of the events that wait for a disk, about. */
+export interface Backlog {
+  bytes: number;
 }
 
 type State =
@@ -47,18 +54,22 @@ interface Waiting {
 export class Journal {
   readonly #options: JournalOptions;
   #state: State = { kind: 'starting', reason: 'the journal is being opened' };
+  /** Of all journals that share it. */
+  readonly #backlog: Backlog;
   #queue: Waiting[] = [];
-  #queueBytes = 0;
+  /** Of those in the queue and in the batch that is on its way. */
+  #waitingBytes = 0;
   /** The batches on their way; undefined while the disk is idle. */
   #running: Promise<void> | undefined;
   #probing: NodeJS.Timeout | undefined;
 
   constructor(options: JournalOptions) {
     this.#options = options;
+    this.#backlog = options.backlog ?? { bytes: 0 };
   }
 
   /**
-   * Recovers what is in the folder, which is locked. On a full disk it waits for the space that this may take.
+   * Recovers what is in the folder, which is locked. On a full disk it waits for the space that this may take, or for `close`.
    * @throws DamagedError, or the error of a system call
    */
   async open(): Promise<void> {
@@ -66,16 +77,19 @@ export class Journal {
     for (;;) {
       try {
         const segment = await recover(disk, notices);
+        if (this.#closed) return await segment.file.close();
         this.#state = { kind: 'open', segment };
         notices.info('journal open', { file: segment.file.name, next_seq: segment.place.seq });
         return;
       } catch (error) {
         if (!isFull(error as NodeJS.ErrnoException)) throw error;
         const reason = 'the disk is full; the service waits for space to open its journal';
+        if (this.#closed) return;
         if (this.trouble !== reason) notices.error(reason, { problem: describe(error as Error) });
         this.#state = { kind: 'starting', reason };
       }
       await sleep(limits.probeMs);
+      if (this.#closed) return;
     }
   }
 
@@ -88,9 +102,10 @@ export class Journal {
 
   /** Why an event of so many bytes could not even wait for the disk, or undefined. */
   refusal(bytes: number): string | undefined {
-    const { queueBytesMax, queueEventBytes } = this.#options.limits;
+    const { queueBytesMax, backlogBytesMax, queueEventBytes } = this.#options.limits;
     if (this.#state.kind !== 'open' || this.#state.trouble?.kind === 'silent') return this.trouble;
-    if (this.#queueBytes + bytes + queueEventBytes <= queueBytesMax) return undefined;
+    const more = bytes + queueEventBytes;
+    if (this.#waitingBytes + more <= queueBytesMax && this.#backlog.bytes + more <= backlogBytesMax) return undefined;
     return 'the disk does not keep up: too many reports are waiting for it';
   }
 
@@ -109,17 +124,28 @@ export class Journal {
       return;
     }
     this.#queue.push({ members, heldBytes: heldBytes + queueEventBytes, done });
-    this.#queueBytes += heldBytes + queueEventBytes;
+    this.#hold(heldBytes + queueEventBytes);
     this.#running ??= this.#run();
+  }
+
+  #hold(bytes: number): void {
+    this.#waitingBytes += bytes;
+    this.#backlog.bytes += bytes;
+  }
+
+  get #closed(): boolean {
+    return this.#state.kind === 'closed';
   }
 
   /** Finishes what was taken, and leaves the folder as a start likes to find it. Nobody may append any more. */
   async close(): Promise<void> {
     await this.#running;
     clearInterval(this.#probing);
-    if (this.#state.kind !== 'open') return;
-    const { segment } = this.#state;
+    const state = this.#state;
+    if (state.kind === 'failed') return;
     this.#state = { kind: 'closed' };
+    if (state.kind !== 'open') return;
+    const { segment } = state;
     try {
       await segment.file.close();
       await rememberCleanStop(this.#options.disk);
@@ -137,7 +163,10 @@ export class Journal {
     do {
       const batch = this.#takeBatch();
       const failure = await this.#commit(batch);
-      for (const { done } of batch) done(failure);
+      for (const { done, heldBytes } of batch) {
+        this.#hold(-heldBytes);
+        done(failure);
+      }
     } while (this.#queue.length > 0);
     this.#running = undefined;
     if (this.#state.kind === 'failed') this.#options.onFailed(this.#state.error);
@@ -147,10 +176,9 @@ export class Journal {
     const { batchBytesMax } = this.#options.limits;
     let bytes = 0;
     let count = 0;
-    for (const { members, heldBytes } of this.#queue) {
+    for (const { members } of this.#queue) {
       bytes += members.length;
       if (count > 0 && bytes > batchBytesMax) break;
-      this.#queueBytes -= heldBytes;
       count += 1;
     }
     const rest = this.#queue.splice(count);

@@ -7,7 +7,7 @@ import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { readConfig, limits as standardLimits } from '../src/config.ts';
 import { newToken } from '../src/deployments.ts';
-import { openDisk } from '../src/disk.ts';
+import { type Disk, openDisk } from '../src/disk.ts';
 import { segmentName } from '../src/event.ts';
 import { lockFolder } from '../src/lock.ts';
 import { createNotices } from '../src/notice.ts';
@@ -195,6 +195,53 @@ test('a journal that nobody uses is closed, and opened again by the next report'
   assert.ok(clean());
   assert.equal((await report('prod')).status, 200);
   assert.equal(eventsIn(join(data, 'prod')).length, 2);
+});
+
+test('of more journals than may be open the longest unused is closed, and comes back with its next report', async (t) => {
+  const names = ['a', 'b', 'c'];
+  const limits = { ...standardLimits, openJournalsMax: 2 };
+  const { data, report } = await host(t, { limits }, ...names.map((name) => entry(name)));
+  const isClosed = (name: string) => readdirSync(join(data, name)).includes('.stopped-cleanly');
+  for (const name of names) assert.equal((await report(name)).status, 200);
+  for (let waited = 0; !isClosed('a') && waited < 200; waited += 1) await sleep(10);
+  assert.deepEqual(names.map(isClosed), [true, false, false]);
+  assert.equal((await report('a')).status, 200);
+  for (let waited = 0; !isClosed('b') && waited < 200; waited += 1) await sleep(10);
+  assert.deepEqual(names.map(isClosed), [false, true, false]);
+  assert.equal(eventsIn(join(data, 'a')).length, 2);
+});
+
+test('a journal that waits for a full disk is named, and does not hold up a stop', async (t) => {
+  const full = (folder: string): Disk => {
+    const disk = openDisk(folder);
+    if (!folder.endsWith('prod')) return disk;
+    return { ...disk, create: async () => Promise.reject(systemError('ENOSPC')) };
+  };
+  const { report, get, service } = await host(t, { openDisk: full });
+  const reply = await report('prod');
+  assert.deepEqual(
+    [reply.status, errorOf(reply)],
+    [503, 'the disk is full; the service waits for space to open its journal'],
+  );
+  assert.equal((await report('test', other.token)).status, 200);
+  assert.deepEqual(Object.keys(JSON.parse((await get('/readyz')).body).deployments), ['prod']);
+  await service.stop();
+  assert.equal(await service.ended, 0);
+});
+
+test('a deployment that is taken out is in trouble no more, and may come back', async (t) => {
+  const { data, file, report, get, service } = await host(t);
+  mkdirSync(join(data, 'prod'));
+  const lock = await lockFolder(join(data, 'prod'));
+  assert.equal((await report('prod')).status, 503);
+  assert.match((await get('/readyz')).body, /"prod"/);
+  write(file, entry('test', other.digest));
+  await service.reload();
+  assert.equal((await get('/readyz')).body, '{"status":"ok"}');
+  await lock.release();
+  write(file, entry('prod'));
+  await service.reload();
+  assert.equal((await report('prod')).status, 200);
 });
 
 test('a changed file counts without a restart; a bad one is told once, and what was good stays', async (t) => {
