@@ -64,8 +64,9 @@ const DATE = /^\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}:\d{2}(\.\d+)?(Z|[+-]\d{2}:\d{2}))?
 /** Of the empty text, which is nobody's token: what an unknown deployment is compared with. */
 const NOBODY: readonly Token[] = [{ name: '', sha256: Buffer.alloc(32), notAfterMs: 0 }];
 
+/** @param text as a header has it: each character is a byte that was sent */
 function sha256(text: string): Buffer {
-  return createHash('sha256').update(text).digest();
+  return createHash('sha256').update(text, 'latin1').digest();
 }
 
 type Members = Readonly<Record<string, unknown>>;

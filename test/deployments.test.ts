@@ -52,6 +52,13 @@ test('each deployment takes each of its own tokens, until the day that one ends,
   for (const name of ['', 'Prod', 'prod ', '__proto__', '../prod']) assert.equal(may(name, first.token), false, name);
 });
 
+test('a token is compared by the bytes that were sent', () => {
+  const sha256 = createHash('sha256').update('schlüssel').digest('hex');
+  const deployments = good(JSON.stringify({ deployments: [{ name: 'prod', tokens: [{ name: 'spoken', sha256 }] }] }));
+  assert.equal(mayReport(deployments, 'prod', Buffer.from('schlüssel').toString('latin1'), 0), true);
+  assert.equal(mayReport(deployments, 'prod', 'schlüssel', 0), false, 'that is latin1');
+});
+
 test('a token is new each time, and what is stored does not tell it', () => {
   assert.match(first.token, /^asl_[A-Za-z0-9_-]{43}$/);
   assert.notEqual(first.token, second.token);
