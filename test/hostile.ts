@@ -3,7 +3,49 @@
  * row allows several outcomes it says why. `hostile.test.ts` runs each row and then shows that nobody else is disturbed.
  */
 
-/** Stands in each row for a key of its own, of the same length: so rows can run side by side and be counted exactly. */
+/** One way to run the service, and what rows that are good have to look like there. */
+export interface Style {
+  /** What every path of a report is under. */
+  readonly prefix: string;
+  /** Stand at the end of each head. */
+  readonly headers: readonly string[];
+  /** The status of a path that leads nowhere whatever is under it. */
+  readonly outside: number;
+}
+
+export const local: Style = { prefix: '', headers: [], outside: 404 };
+
+const TOKEN_NAME = 'Service-Cloud-Api-Token';
+const TOKEN = `asl_${'Tt0-_'.repeat(9)}`;
+const OTHER_TOKEN = `asl_${'Oo1-_'.repeat(9)}`;
+const EXPIRED_TOKEN = `asl_${'Ee2-_'.repeat(9)}`;
+const SPOKEN_TOKEN = 'schlüssel';
+const GOOD_TOKEN = `${TOKEN_NAME}: ${TOKEN}`;
+const LONGEST_NAME = `L${'o'.repeat(61)}g`;
+
+/** What is in the deployments file; the token itself stands where the file has its SHA-256. */
+export const deployments: readonly { name: string; tokens: readonly { token: string; notAfter?: string }[] }[] = [
+  {
+    name: 'prod',
+    tokens: [
+      { token: OTHER_TOKEN.toLowerCase() },
+      { token: TOKEN },
+      { token: EXPIRED_TOKEN, notAfter: '2026-01-31' },
+      { token: SPOKEN_TOKEN },
+    ],
+  },
+  { name: 'test', tokens: [{ token: OTHER_TOKEN }] },
+  { name: LONGEST_NAME, tokens: [{ token: OTHER_TOKEN }] },
+];
+/** A folder beside those of the deployments; it belongs to nobody. */
+export const FOREIGN_FOLDER = 'attic';
+
+export const hosted: Style = { prefix: '/prod', headers: [GOOD_TOKEN], outside: 401 };
+
+/**
+ * Stands in each row for a key of its own, of the same length: so rows can run side by side and be counted exactly. What is
+ * recorded for another deployment than that of the style has ` in NAME` behind its key.
+ */
 export const KEY = 'key-000';
 
 /** The connection after the last reply: `kept` takes another report; of `closed` the end was announced; `open` waits. */
@@ -27,11 +69,15 @@ export interface Row {
   readonly half?: boolean;
   /** How many bytes go in one packet; all of them when it is not given. */
   readonly pieceBytes?: number;
+  /** They answer a HEAD: each tells the length of a body that it has not got. */
+  readonly bodiless?: boolean;
+  /** Why the row makes no sense in hosted mode. */
+  readonly localOnly?: string;
   /** What the service does instead: the row is a task, not a failure. */
   readonly defect?: string;
 }
 
-type More = Pick<Row, 'reason' | 'half' | 'pieceBytes' | 'defect'>;
+type More = Pick<Row, 'reason' | 'half' | 'pieceBytes' | 'bodiless' | 'localOnly' | 'defect'>;
 
 function row(name: string, bytes: string, outcome: Outcome | readonly Outcome[], more: More = {}): Row {
   return { name, bytes, outcomes: 'afterwards' in outcome ? [outcome] : outcome, ...more };
@@ -62,60 +108,75 @@ function both(first: Outcome, second: Outcome): Outcome {
 
 const announced = (outcome: Outcome): Outcome => ({ ...outcome, afterwards: 'closed' });
 
-const MATERIALIZATION = '/report_asset_materialization/';
-const TARGET = `${MATERIALIZATION}${KEY}`;
 const HOST = 'Host: localhost';
 const JSON_TYPE = 'Content-Type: application/json';
 const CHUNKED = 'Transfer-Encoding: chunked';
 const BODY = `{"asset_key":"${KEY}"}`;
 const SIZED = `Content-Length: ${BODY.length}`;
-
-/** A head: lines with their ends, and the empty one. */
-function head(...lines: readonly string[]): string {
-  return `${lines.join('\r\n')}\r\n\r\n`;
-}
-
-/** A report whose key is in the path. */
-function report(...headers: readonly string[]): string {
-  return head(`POST ${TARGET} HTTP/1.1`, HOST, ...headers);
-}
-
-/** The same with another target. */
-function reportTo(target: string, ...headers: readonly string[]): string {
-  return head(`POST ${target} HTTP/1.1`, HOST, ...headers);
-}
-
-/** A report whose key is in the body, framed as the headers say. */
-function framed(headers: readonly string[], body = BODY): string {
-  return `${head(`POST ${MATERIALIZATION} HTTP/1.1`, HOST, JSON_TYPE, ...headers)}${body}`;
-}
-
-function chunked(body: string): string {
-  return framed([CHUNKED], body);
-}
-
-/** A well-framed body for a target that has the key, so that only the body decides. */
-function json(body: string, target = TARGET, ...headers: readonly string[]): string {
-  return `${head(`POST ${target} HTTP/1.1`, HOST, JSON_TYPE, `Content-Length: ${body.length}`, ...headers)}${body}`;
-}
-
-function typed(...headers: readonly string[]): string {
-  return `${head(`POST ${TARGET} HTTP/1.1`, HOST, 'Content-Length: 2', ...headers)}{}`;
-}
+const CHUNK = `${BODY.length.toString(16)}\r\n${BODY}\r\n`;
+const LAST_CHUNK = '0\r\n\r\n';
+/** What an attacker wants to be taken for a request of its own. It must never be recorded unless a row says so. */
+const SMUGGLED_KEY = `${KEY}/smuggled`;
+const FIRST_KEY = `${KEY}/first`;
+const SECOND_KEY = `${KEY}/second`;
+const OFFER = ['Connection: Upgrade, HTTP2-Settings', 'Upgrade: h2c', 'HTTP2-Settings: AAMA'];
 
 function utf8(text: string): string {
   return Buffer.from(text).toString('latin1');
 }
 
-const CHUNK = `${BODY.length.toString(16)}\r\n${BODY}\r\n`;
-const LAST_CHUNK = '0\r\n\r\n';
-/** What an attacker wants to be taken for a request of its own. It must never be recorded unless a row says so. */
-const SMUGGLED_KEY = `${KEY}/smuggled`;
-const SMUGGLED = reportTo(`${MATERIALIZATION}${SMUGGLED_KEY}`);
-const FIRST_KEY = `${KEY}/first`;
-const SECOND_KEY = `${KEY}/second`;
-const FIRST = reportTo(`${MATERIALIZATION}${FIRST_KEY}`);
-const SECOND = reportTo(`${MATERIALIZATION}${SECOND_KEY}`);
+/** What rows are made of, for one way to run the service. */
+function formsOf({ prefix, headers, outside }: Style) {
+  const MATERIALIZATION = `${prefix}/report_asset_materialization/`;
+  const TARGET = `${MATERIALIZATION}${KEY}`;
+  /** A head: lines with their ends, and the empty one. */
+  const head = (...lines: readonly string[]) => `${[...lines, ...headers].join('\r\n')}\r\n\r\n`;
+  const reportTo = (target: string, ...more: readonly string[]) => head(`POST ${target} HTTP/1.1`, HOST, ...more);
+  /** A report whose key is in the path. */
+  const report = (...more: readonly string[]) => reportTo(TARGET, ...more);
+  /** A report whose key is in the body, framed as the headers say. */
+  const framed = (more: readonly string[], body = BODY) => `${reportTo(MATERIALIZATION, JSON_TYPE, ...more)}${body}`;
+  const chunked = (body: string) => framed([CHUNKED], body);
+  /** A well-framed body for a target that has the key, so that only the body decides. */
+  const json = (body: string, target = TARGET, ...more: readonly string[]) =>
+    `${reportTo(target, JSON_TYPE, `Content-Length: ${body.length}`, ...more)}${body}`;
+  /** So many headers of no meaning that a report has so many with its own. */
+  const padding = (count: number) => Array<string>(count - 1 - headers.length).fill('X: 1');
+  return {
+    prefix,
+    /** What the service answers where nothing can be. */
+    outside,
+    MATERIALIZATION,
+    TARGET,
+    CHECK: `${prefix}/report_asset_check/`,
+    NOWHERE: `${prefix}/nowhere`,
+    GOOD_LINE: `POST ${TARGET} HTTP/1.1`,
+    LIVE: head('GET /livez HTTP/1.1', HOST),
+    SMUGGLED: reportTo(`${MATERIALIZATION}${SMUGGLED_KEY}`),
+    FIRST: reportTo(`${MATERIALIZATION}${FIRST_KEY}`),
+    SECOND: reportTo(`${MATERIALIZATION}${SECOND_KEY}`),
+    head,
+    reportTo,
+    report,
+    framed,
+    chunked,
+    json,
+    typed: (...more: readonly string[]) => `${reportTo(TARGET, 'Content-Length: 2', ...more)}{}`,
+    offer: report(...OFFER),
+    offerTo: (line: string) => head(`${line} HTTP/1.1`, HOST, 'Connection: Upgrade', 'Upgrade: websocket'),
+    /** A report with so many bytes of head. */
+    headOf: (bytes: number) => report(`X: ${'x'.repeat(bytes - report('X: ').length)}`),
+    /** The same in 100 headers that have no space behind their colon. */
+    headOfManyHeaders: (bytes: number) => {
+      const short = padding(99).map(() => 'X:1');
+      return report(...short, `X:${'x'.repeat(bytes - report(...short, 'X:').length)}`);
+    },
+    inChunks: (body: string) => chunked(`${body.length.toString(16)}\r\n${body}\r\n${LAST_CHUNK}`),
+    padding,
+  };
+}
+
+type Forms = ReturnType<typeof formsOf>;
 
 /** Each of these as the value of Content-Length, with a good body behind it. */
 const badLengths: readonly (readonly [what: string, value: string])[] = [
@@ -160,7 +221,7 @@ const badCodings: readonly (readonly [what: string, value: string])[] = [
   ['a Kelvin sign for its k', utf8('chun\u212aed')],
 ];
 
-const smuggling: readonly Row[] = [
+const smuggling = ({ MATERIALIZATION, TARGET, SMUGGLED, head, report, framed }: Forms): readonly Row[] => [
   row('Content-Length before chunked is refused', framed([SIZED, CHUNKED], `${CHUNK}${LAST_CHUNK}`), ends(400)),
   row('Content-Length behind chunked is refused', framed([CHUNKED, SIZED], `${CHUNK}${LAST_CHUNK}`), ends(400)),
   row(
@@ -304,7 +365,7 @@ const smuggling: readonly Row[] = [
   ),
 ];
 
-const framing: readonly Row[] = [
+const framing = ({ TARGET, SMUGGLED, report, framed, chunked }: Forms): readonly Row[] => [
   row('A body in one chunk is taken', chunked(`${CHUNK}${LAST_CHUNK}`), taken),
   row(
     'A body in several chunks, a byte a packet, is taken',
@@ -394,12 +455,6 @@ const framing: readonly Row[] = [
   row('A chunk of nearly 64 bits is waited for, not reserved', chunked('FFFFFFFFFFFFFFF\r\n{'), silence),
 ];
 
-const GOOD_LINE = `POST ${TARGET} HTTP/1.1`;
-
-const OFFER = ['Connection: Upgrade, HTTP2-Settings', 'Upgrade: h2c', 'HTTP2-Settings: AAMA'];
-const offer = report(...OFFER);
-const offerTo = (line: string) => head(`${line} HTTP/1.1`, HOST, 'Connection: Upgrade', 'Upgrade: websocket');
-
 /** Each of these as the value of the one Host. */
 const badHosts: readonly (readonly [what: string, value: string])[] = [
   ['empty', ''],
@@ -444,7 +499,18 @@ const badLines: readonly (readonly [what: string, line: string])[] = [
   ['a bare line feed', 'X-Name: value\nX-Other: value'],
 ];
 
-const headers: readonly Row[] = [
+const headers = ({
+  TARGET,
+  NOWHERE,
+  GOOD_LINE,
+  head,
+  reportTo,
+  report,
+  framed,
+  json,
+  offer,
+  offerTo,
+}: Forms): readonly Row[] => [
   row('No Host is refused on HTTP/1.1', head(GOOD_LINE), ends(400)),
   row('No Host is fine on HTTP/1.0, which ends the connection', head(`POST ${TARGET} HTTP/1.0`), announced(taken)),
   row(
@@ -500,11 +566,9 @@ const headers: readonly Row[] = [
     report(JSON_TYPE, 'Content-Type: text/plain'),
     ends(400),
   ),
-  row(
-    'Two tokens are harmless where none is asked for',
-    report('Service-Cloud-Api-Token: a', 'Service-Cloud-Api-Token: b'),
-    taken,
-  ),
+  row('Two tokens are harmless where none is asked for', report(`${TOKEN_NAME}: a`, `${TOKEN_NAME}: b`), taken, {
+    localOnly: 'there a token is asked for, and two of them are refused',
+  }),
   row('An Authorization header is ignored', report('Authorization: Basic eDp5'), taken),
   row('TE is ignored', report('TE: trailers, deflate;q=0.5'), taken),
   row('Connection: close is honoured', report('Connection: close'), announced(taken)),
@@ -540,7 +604,7 @@ const headers: readonly Row[] = [
   ),
   row(
     'Expect gets a 404 before the upload and no 100',
-    head('POST /nowhere HTTP/1.1', HOST, 'Content-Length: 9', 'Expect: 100-continue'),
+    reportTo(NOWHERE, 'Content-Length: 9', 'Expect: 100-continue'),
     ends(404),
   ),
   row(
@@ -555,7 +619,7 @@ const headers: readonly Row[] = [
   ),
   row('An upgrade to h2c is ignored, and the connection ends', offer, announced(taken)),
   row('An upgrade to a WebSocket is ignored, and the connection ends', offerTo('GET /livez'), announced(answered)),
-  row('An upgrade with a path that is unknown ends the connection', offerTo('GET /nowhere'), ends(404)),
+  row('An upgrade with a path that is unknown ends the connection', offerTo(`GET ${NOWHERE}`), ends(404)),
   row(
     'An upgrade beside a chunked body is ignored, and the connection ends',
     framed([CHUNKED, ...OFFER], `${CHUNK}${LAST_CHUNK}`),
@@ -565,7 +629,7 @@ const headers: readonly Row[] = [
 ];
 
 /** Each of these instead of a good request line. */
-const badRequestLines: readonly (readonly [what: string, line: string])[] = [
+const badRequestLines = ({ TARGET }: Forms): readonly (readonly [what: string, line: string])[] => [
   ['a method in lower case', `post ${TARGET} HTTP/1.1`],
   ['an unknown method', `REPORT_IT ${TARGET} HTTP/1.1`],
   ['a method that goes on', `POSTS ${TARGET} HTTP/1.1`],
@@ -619,7 +683,10 @@ const badPaths: readonly (readonly [what: string, path: string])[] = [
   ['nothing but slashes', '//'],
 ];
 
-const targets: readonly Row[] = [
+const targets = (
+  { prefix, outside, MATERIALIZATION, TARGET, SMUGGLED, head, reportTo }: Forms,
+  badRequestLines: readonly (readonly [what: string, line: string])[],
+): readonly Row[] => [
   ...badRequestLines.map(([what, line]) => row(`A request line with ${what} is refused`, head(line, HOST), ends(400))),
   ...badPaths.map(([what, path]) =>
     row(`A path with ${what} is refused`, reportTo(`${MATERIALIZATION}${path}`), keeps(400)),
@@ -637,7 +704,7 @@ const targets: readonly Row[] = [
     keeps(403),
   ),
   row('An absolute https target is served', reportTo(`https://localhost${TARGET}`), taken),
-  row('An absolute target without a path is unknown', reportTo('http://localhost'), keeps(404)),
+  row('An absolute target without a path is unknown', reportTo('http://localhost'), keeps(outside)),
   row('OPTIONS of everything is refused', head('OPTIONS * HTTP/1.1', HOST), ends(400)),
   row('CONNECT to a path is refused', head(`CONNECT ${TARGET} HTTP/1.1`, HOST), [ends(405), ends(400)], {
     reason: 'llhttp may refuse the target of a CONNECT before the service sees it',
@@ -666,10 +733,14 @@ const targets: readonly Row[] = [
     recorded(`${KEY};a=b\\c`),
   ),
   row('Angle brackets in the path are taken as they are', reportTo(`${TARGET}<script>"`), recorded(`${KEY}<script>"`)),
-  row('Dot segments do not lead from one path to another', reportTo(`/livez/..${TARGET}`), keeps(404)),
-  row('Two slashes at the beginning are another path', reportTo(`/${TARGET}`), keeps(404)),
+  row('Dot segments do not lead from one path to another', reportTo(`/livez/..${TARGET}`), keeps(outside)),
+  row('Two slashes at the beginning are another path', reportTo(`/${TARGET}`), keeps(outside)),
   row('An escaped endpoint is another path', reportTo(TARGET.replace('_', '%5f')), keeps(404)),
-  row('An endpoint in capitals is another path', reportTo(TARGET.toUpperCase()), keeps(404)),
+  row(
+    'An endpoint in capitals is another path',
+    reportTo(`${prefix}${TARGET.slice(prefix.length).toUpperCase()}`),
+    keeps(404),
+  ),
   row('A longer endpoint is another path', reportTo(TARGET.replace('ion/', 'ions/')), keeps(404)),
   row('A second question mark belongs to the query', reportTo(`${TARGET}?partition=a?b`), taken),
   row('A query with an escape that is no number is refused', reportTo(`${TARGET}?partition=%zz`), keeps(400)),
@@ -743,7 +814,7 @@ const badBytes: readonly (readonly [what: string, bytes: string])[] = [
   ['a character beyond U+10FFFF', '\xf4\x90\x80\x80'],
 ];
 
-const encodings: readonly Row[] = [
+const encodings = ({ TARGET, report, framed, json, typed }: Forms): readonly Row[] => [
   ...['gzip', 'GZIP', 'br', 'deflate', 'identity, gzip', 'unknown'].map((coding) =>
     row(
       `Content-Encoding ${coding} on a body is refused before it is read`,
@@ -847,7 +918,10 @@ const badJson: readonly (readonly [what: string, body: string])[] = [
 ];
 
 /** JSON objects that are no report. */
-const badReports: readonly (readonly [what: string, body: string, target?: string])[] = [
+const badReports = ({
+  MATERIALIZATION,
+  CHECK,
+}: Forms): readonly (readonly [what: string, body: string, target?: string])[] => [
   ['a data version that is a number', '{"data_version":3}'],
   ['a partition that is an object', '{"partition":{}}'],
   ['a description that is half of a pair', '{"description":"\\ud800"}'],
@@ -872,14 +946,17 @@ const badReports: readonly (readonly [what: string, body: string, target?: strin
   ['a key whose name has a space', `{"asset_key ":"${KEY}"}`, MATERIALIZATION],
   ['a key in capitals', `{"ASSET_KEY":"${KEY}"}`, MATERIALIZATION],
   ['a good key and then null', `{"asset_key":"${KEY}","asset_key":null}`, MATERIALIZATION],
-  ['a check without passed', '{"check_name":"c"}', `/report_asset_check/${KEY}`],
-  ['a check whose passed is text', '{"check_name":"c","passed":"true"}', `/report_asset_check/${KEY}`],
-  ['a check whose passed is 1', '{"check_name":"c","passed":1}', `/report_asset_check/${KEY}`],
-  ['a check whose name is empty', '{"check_name":"","passed":true}', `/report_asset_check/${KEY}`],
-  ['a check of another severity', '{"check_name":"c","passed":true,"severity":"warn"}', `/report_asset_check/${KEY}`],
+  ['a check without passed', '{"check_name":"c"}', `${CHECK}${KEY}`],
+  ['a check whose passed is text', '{"check_name":"c","passed":"true"}', `${CHECK}${KEY}`],
+  ['a check whose passed is 1', '{"check_name":"c","passed":1}', `${CHECK}${KEY}`],
+  ['a check whose name is empty', '{"check_name":"","passed":true}', `${CHECK}${KEY}`],
+  ['a check of another severity', '{"check_name":"c","passed":true,"severity":"warn"}', `${CHECK}${KEY}`],
 ];
 
-const jsonBodies: readonly Row[] = [
+const jsonBodies = (
+  { MATERIALIZATION, json }: Forms,
+  badReports: readonly (readonly [what: string, body: string, target?: string])[],
+): readonly Row[] => [
   ...badJson.map(([what, body]) => row(`A body that is ${what} is refused`, json(body), keeps(400))),
   ...badReports.map(([what, body, target]) => row(`A report with ${what} is refused`, json(body, target), keeps(400))),
   row(
@@ -907,17 +984,23 @@ const jsonBodies: readonly Row[] = [
   row('An unknown member may hold anything', json('{"uri":[[[{"a":null}]]]}'), taken),
 ];
 
-const GOOD_HEAD_BYTES = report('X: ').length;
-/** A report with so many bytes of head. */
-const headOf = (bytes: number) => report(`X: ${'x'.repeat(bytes - GOOD_HEAD_BYTES)}`);
 /** Nothing of it but the key is recorded, so that the journal stays small. */
 const bodyOf = (bytes: number) => `{"asset_key":"${KEY}","unknown":"${'x'.repeat(bytes - BODY.length - 13)}"}`;
 const deep = (depth: number) => `{"metadata":{"a":${'['.repeat(depth - 2)}${']'.repeat(depth - 2)}}}`;
 const members = (count: number) => `{${Array.from({ length: count }, (_, index) => `"m${index}":0`).join()}}`;
 const longKey = (bytes: number) => KEY.padEnd(bytes, 'x');
-const inChunks = (body: string) => chunked(`${body.length.toString(16)}\r\n${body}\r\n${LAST_CHUNK}`);
-
-const limits: readonly Row[] = [
+const limits = ({
+  MATERIALIZATION,
+  TARGET,
+  reportTo,
+  report,
+  framed,
+  json,
+  headOf,
+  headOfManyHeaders,
+  inChunks,
+  padding,
+}: Forms): readonly Row[] => [
   row('A head of 16 KiB is read', headOf(16_384), taken),
   row('A head of one byte more is refused', headOf(16_385), ends(431)),
   row(
@@ -943,8 +1026,8 @@ const limits: readonly Row[] = [
         'llhttp counts no white space before a value, and Node does not tell it: megabytes of it are read and forgotten',
     },
   ),
-  row('100 headers are read', report(...Array(99).fill('X: 1')), taken),
-  row('101 headers are refused', report(...Array(100).fill('X: 1')), ends(431)),
+  row('100 headers are read', report(...padding(100)), taken),
+  row('101 headers are refused', report(...padding(101)), ends(431)),
   row('A body of 1 MiB is read', json(bodyOf(1_048_576), MATERIALIZATION), taken),
   row('A body of one byte more is refused', json(bodyOf(1_048_577), MATERIALIZATION), ends(413)),
   row('A chunked body of 1 MiB is read', inChunks(bodyOf(1_048_576)), taken),
@@ -998,20 +1081,14 @@ const limits: readonly Row[] = [
   row('What is inside metadata is not counted', json(`{"metadata":${members(5_000)}}`), taken),
 ];
 
-/** The real bytes of a head whose headers have no space behind their colon. */
-function headOfManyHeaders(bytes: number): string {
-  const short = Array<string>(98).fill('X:1');
-  return report(...short, `X:${'x'.repeat(bytes - report(...short, 'X:').length)}`);
-}
-
 /** Every path there is, and one that there is not: a foreign page learns of none of them. */
-const routes: readonly string[] = [
+const routes = ({ prefix, TARGET, CHECK, NOWHERE }: Forms): readonly string[] => [
   `POST ${TARGET}`,
-  `POST /report_asset_check/${KEY}?check_name=c&passed=true`,
-  `POST /report_asset_observation/${KEY}`,
+  `POST ${CHECK}${KEY}?check_name=c&passed=true`,
+  `POST ${prefix}/report_asset_observation/${KEY}`,
   'GET /livez',
   'GET /readyz',
-  'GET /nowhere',
+  `GET ${NOWHERE}`,
 ];
 
 /** What a page of another site, or a name that was rebound to this machine, makes a browser send. */
@@ -1024,7 +1101,7 @@ const foreign: readonly (readonly [what: string, headers: readonly string[]])[] 
   ['a Host of another name', ['Host: evil.example']],
 ];
 
-const doors: readonly Row[] = [
+const doors = ({ TARGET, GOOD_LINE, head, report, json }: Forms, routes: readonly string[]): readonly Row[] => [
   ...routes.flatMap((line) =>
     foreign.map(([what, lines]) =>
       row(`${line.replace(KEY, 'x')} with ${what} is refused`, head(`${line} HTTP/1.1`, ...lines), keeps(403)),
@@ -1088,18 +1165,31 @@ const doors: readonly Row[] = [
   ),
 ];
 
-const LIVE = head('GET /livez HTTP/1.1', HOST);
+type Refused = readonly [what: string, bytes: string, status: number];
 
 /** Refusals that end the connection: what is pipelined behind them is not served. */
-const endings: readonly (readonly [what: string, bytes: string, status: number])[] = [
+const endings = ({
+  MATERIALIZATION,
+  TARGET,
+  CHECK,
+  NOWHERE,
+  head,
+  reportTo,
+  report,
+  framed,
+  chunked,
+  json,
+  typed,
+  padding,
+}: Forms): readonly Refused[] => [
   ['two Hosts', report(HOST), 400],
   ['a Content-Type that is wrong', typed('Content-Type: text/plain'), 400],
   ['a Content-Encoding', json('{}', TARGET, 'Content-Encoding: gzip'), 415],
   ['an Expect before a body', framed([SIZED, 'Expect: dance']), 417],
-  ['an unknown path with a body', json('{}', '/nowhere'), 404],
-  ['a method that is wrong, with a body', `${head('GET /report_asset_check/ HTTP/1.1', HOST, SIZED)}${BODY}`, 405],
+  ['an unknown path with a body', json('{}', NOWHERE), 404],
+  ['a method that is wrong, with a body', `${head(`GET ${CHECK} HTTP/1.1`, HOST, SIZED)}${BODY}`, 405],
   ['a foreign Origin with a body', json('{}', TARGET, 'Origin: null'), 403],
-  ['too many headers', report(...Array(100).fill('X: 1')), 431],
+  ['too many headers', report(...padding(101)), 431],
   ['a fragment', reportTo(`${TARGET}#x`), 400],
   ['HTTP/2.0', head(`POST ${TARGET} HTTP/2.0`, HOST), 400],
   ['a chunk that is broken', chunked(`zz\r\n${LAST_CHUNK}`), 400],
@@ -1107,17 +1197,30 @@ const endings: readonly (readonly [what: string, bytes: string, status: number])
 ];
 
 /** Refusals that keep it: what is behind them is served. */
-const goings: readonly (readonly [what: string, bytes: string, status: number])[] = [
+const goings = ({
+  MATERIALIZATION,
+  TARGET,
+  NOWHERE,
+  head,
+  reportTo,
+  report,
+  framed,
+  json,
+}: Forms): readonly Refused[] => [
   ['a body that is no JSON', json('{'), 400],
   ['a key that is missing', reportTo(MATERIALIZATION), 400],
-  ['an unknown path', reportTo('/nowhere'), 404],
+  ['an unknown path', reportTo(NOWHERE), 404],
   ['a method that is wrong', head(`GET ${TARGET} HTTP/1.1`, HOST), 405],
   ['a foreign Origin', report('Origin: null'), 403],
   ['an Expect', report('Expect: dance'), 417],
   ['a Content-Encoding on chunks', framed([CHUNKED, 'Content-Encoding: gzip'], `${CHUNK}${LAST_CHUNK}`), 415],
 ];
 
-const pipelining: readonly Row[] = [
+const pipelining = (
+  { TARGET, LIVE, SMUGGLED, FIRST, SECOND, head, report, framed, chunked, json, offer }: Forms,
+  endings: readonly Refused[],
+  goings: readonly Refused[],
+): readonly Row[] => [
   ...endings.map(([what, bytes, status]) =>
     row(
       `A report behind ${what} is not served`,
@@ -1210,7 +1313,7 @@ const pipelining: readonly Row[] = [
   ),
 ];
 
-const slowness: readonly Row[] = [
+const slowness = ({ MATERIALIZATION, FIRST, SECOND, report, framed, chunked }: Forms): readonly Row[] => [
   // Node tells no parse error of a request that offers an upgrade; only the deadline of the request ends it, with 408.
   row('A broken chunk beside an upgrade is not taken', framed([CHUNKED, ...OFFER], 'zz\r\n'), silence),
   row('A connection without a byte is left alone', '', silence),
@@ -1231,15 +1334,331 @@ const slowness: readonly Row[] = [
   }),
 ];
 
-export const groups: Readonly<Record<string, readonly Row[]>> = {
-  smuggling,
-  framing,
-  headers,
-  targets,
-  encodings,
-  JSON: jsonBodies,
-  limits,
-  doors,
-  pipelining,
-  slowness,
+/** Headers that do not have the token in the one place where it counts. */
+const badTokens: readonly (readonly [what: string, ...lines: readonly string[]])[] = [
+  ['no token'],
+  ['an empty token', `${TOKEN_NAME}:`],
+  ['white space for a token', `${TOKEN_NAME}: \t `],
+  ['a wrong token', `${TOKEN_NAME}: nobody`],
+  ['a token of another deployment', `${TOKEN_NAME}: ${OTHER_TOKEN}`],
+  ['an expired token', `${TOKEN_NAME}: ${EXPIRED_TOKEN}`],
+  ['the beginning of a token', `${TOKEN_NAME}: ${TOKEN.slice(0, -1)}`],
+  ['the end of a token', `${TOKEN_NAME}: ${TOKEN.slice(1)}`],
+  ['a token and more', `${TOKEN_NAME}: ${TOKEN}x`],
+  ['a token twice', `${TOKEN_NAME}: ${TOKEN}${TOKEN}`],
+  ['a list of tokens', `${TOKEN_NAME}: ${TOKEN}, ${TOKEN}`],
+  ['a token in capitals', `${TOKEN_NAME}: ${TOKEN.toUpperCase()}`],
+  ['a token in quotes', `${TOKEN_NAME}: "${TOKEN}"`],
+  ['a token with a space inside', `${TOKEN_NAME}: ${TOKEN.slice(0, 9)} ${TOKEN.slice(9)}`],
+  ['a token with an escape', `${TOKEN_NAME}: %61${TOKEN.slice(1)}`],
+  ['a token behind Bearer', `${TOKEN_NAME}: Bearer ${TOKEN}`],
+  ['a token with a byte over 127 behind it', `${TOKEN_NAME}: ${TOKEN}\xe9`],
+  ['a token with a no-break space before it', `${TOKEN_NAME}: \xa0${TOKEN}`],
+  ['a token of 8 KiB', `${TOKEN_NAME}: ${TOKEN.repeat(160)}`],
+  ['a token that is not ASCII in latin1', `${TOKEN_NAME}: ${SPOKEN_TOKEN}`],
+  ['a token in Authorization', `Authorization: Bearer ${TOKEN}`],
+  ['a token in a cookie', `Cookie: ${TOKEN_NAME}=${TOKEN}`],
+  ['a token in a header with underscores', `Service_Cloud_Api_Token: ${TOKEN}`],
+  ['a token in a header with a longer name', `X-${TOKEN_NAME}: ${TOKEN}`],
+  ['a token in a header without dashes', `ServiceCloudApiToken: ${TOKEN}`],
+  ['a token that Connection names', `Connection: ${TOKEN_NAME}`],
+];
+
+const goodTokens: readonly (readonly [what: string, line: string])[] = [
+  ['in lower case', `service-cloud-api-token: ${TOKEN}`],
+  ['in capitals', `SERVICE-CLOUD-API-TOKEN: ${TOKEN}`],
+  ['of the reference', `Dagster-Cloud-Api-Token: ${TOKEN}`],
+  ['of the reference in lower case', `dagster-cloud-api-token: ${TOKEN}`],
+  ['with white space before the token', `${TOKEN_NAME}: \t  ${TOKEN}`],
+  ['with white space behind the token', `${TOKEN_NAME}: ${TOKEN} \t `],
+  ['without a space behind the colon', `${TOKEN_NAME}:${TOKEN}`],
+  ['with another token of the deployment', `${TOKEN_NAME}: ${OTHER_TOKEN.toLowerCase()}`],
+  ['with a token in UTF-8', `${TOKEN_NAME}: ${utf8(SPOKEN_TOKEN)}`],
+];
+
+/** Two headers that may hold a token: whatever is in them, nobody knows which one a proxy looked at. */
+const twoTokens: readonly (readonly [what: string, first: string, second: string])[] = [
+  ['that are equal', GOOD_TOKEN, GOOD_TOKEN],
+  ['of both names', GOOD_TOKEN, `Dagster-Cloud-Api-Token: ${TOKEN}`],
+  ['of both names, the other one first', `Dagster-Cloud-Api-Token: ${TOKEN}`, GOOD_TOKEN],
+  ['of which the first is good', GOOD_TOKEN, `${TOKEN_NAME}: nobody`],
+  ['of which the last is good', `${TOKEN_NAME}: nobody`, GOOD_TOKEN],
+  ['of which one is empty', GOOD_TOKEN, `${TOKEN_NAME}:`],
+  ['of which one is in capitals', GOOD_TOKEN, GOOD_TOKEN.toUpperCase()],
+  ['that are both wrong', `${TOKEN_NAME}: nobody`, `${TOKEN_NAME}: nobody`],
+];
+
+/** What is no deployment, in the place of its name. */
+const badNames: readonly string[] = [
+  ...[
+    '',
+    '.',
+    '..',
+    '...',
+    '~',
+    '*',
+    '-',
+    'nobody',
+    'PROD',
+    'Prod',
+    'prod.',
+    'prod,test',
+    'prod;x',
+    'prod\\',
+    'prod&',
+    'pro',
+  ],
+  ...[
+    '%70rod',
+    'pro%64',
+    'prod%2F',
+    'prod%2F..',
+    '%2Fprod',
+    'prod%00',
+    'prod%20',
+    '%20prod',
+    'prod%0d%0a',
+    '%2e%2e',
+    '%2e',
+  ],
+  ...['..%2fprod', '..%5cprod', 'test%2F..%2Fprod', '%c0%ae%c0%ae'],
+  ...['__proto__', 'constructor', 'toString', 'hasOwnProperty', 'size', 'undefined', 'null', '0'],
+  ...[`${LONGEST_NAME}g`, 'x'.repeat(64), 'x'.repeat(5_000)],
+  ...[FOREIGN_FOLDER, '.lock', '.stopped-cleanly', 'events-00000000000000000001.jsonl'],
+  ...['livez', 'readyz', 'report_asset_materialization'],
+];
+
+/** Behind a good deployment, and with its token: paths where nothing is. */
+const badRests: readonly string[] = [
+  ...['', '/', '//', '/.', '/..', '/../test/report_asset_check/x', '/%2e%2e/test/report_asset_check/x'],
+  ...['//report_asset_check/x', '/./report_asset_check/x', '/prod/report_asset_check/x', '/test/report_asset_check/x'],
+  ...['/livez', '/readyz', '?x=/report_asset_check/x'],
+];
+
+/** What is refused for another reason as well: who has no token is not told. */
+const alsoWrong = ({
+  CHECK,
+  NOWHERE,
+  TARGET,
+  head,
+  reportTo,
+  report,
+  framed,
+  json,
+}: Forms): readonly (readonly [what: string, bytes: string])[] => [
+  ['an unknown path', reportTo(NOWHERE)],
+  ['a method that is wrong', head(`GET ${TARGET} HTTP/1.1`, HOST)],
+  ['OPTIONS', head(`OPTIONS ${TARGET} HTTP/1.1`, HOST)],
+  ['TRACE', head(`TRACE ${TARGET} HTTP/1.1`, HOST)],
+  ['an Expect', report('Expect: dance')],
+  ['an Expect before a body', framed([SIZED, 'Expect: dance'])],
+  ['a body that is announced too large', framed(['Content-Length: 9000000'], '')],
+  ['a body of 1 MiB that is not sent', framed(['Content-Length: 1048576', 'Expect: 100-continue'], '')],
+  ['a Content-Encoding', json('{}', TARGET, 'Content-Encoding: gzip')],
+  ['a Content-Type', `${report('Content-Type: text/plain', 'Content-Length: 2')}{}`],
+  ['a body that is no JSON', json('{')],
+  ['a chunk that is broken', framed([CHUNKED], 'zz\r\n')],
+  ['a key that is no key', reportTo(`${TARGET}%zz`)],
+  ['a query that is broken', reportTo(`${TARGET}?x=%zz`)],
+  ['a parameter that is missing', reportTo(`${CHECK}${KEY}`)],
+];
+
+/** What is refused before anybody looks for a token. */
+const beforeTokens = ({ TARGET, LIVE, head, reportTo, report, framed }: Forms): readonly Refused[] => [
+  ['two Hosts', report(HOST), 400],
+  ['no Host', head(`POST ${TARGET} HTTP/1.1`), 400],
+  ['two framings', framed([SIZED, CHUNKED], `${CHUNK}${LAST_CHUNK}`), 400],
+  ['two Content-Types', report(JSON_TYPE, JSON_TYPE), 400],
+  ['a fragment', reportTo(`${TARGET}#x`), 400],
+  ['HTTP/2.0', head(`POST ${TARGET} HTTP/2.0`, HOST), 400],
+  ['a space before a colon', report(`${TOKEN_NAME} : ${TOKEN}`), 400],
+  ['a control byte in the token', report(`${GOOD_TOKEN}\x01`), 400],
+  ['a NUL in the token', report(`${GOOD_TOKEN}\0`), 400],
+  ['a NUL in the name of the deployment', reportTo(TARGET.replace('prod', 'prod\0')), 400],
+  ['a byte over 127 in the name of the deployment', reportTo(TARGET.replace('prod', 'pr\xf6d')), 400],
+  ['a token in the authority', reportTo(`http://prod:${TOKEN}@localhost${TARGET}`), 400],
+  ['a head that a token makes too long', report(`${TOKEN_NAME}: ${'x'.repeat(16_384)}`), 431],
+  ['a token behind 2,100 headers', report(...Array(2_100).fill('X:1'), GOOD_TOKEN), 431],
+  ['two tokens on a path that needs none', LIVE.replace(HOST, `${HOST}\r\n${GOOD_TOKEN}\r\n${GOOD_TOKEN}`), 400],
+];
+
+const NO_TOKENS_MAX = 20;
+const unknown = (count: number): Outcome => ({ replies: Array(count).fill({ status: 401 }), afterwards: 'kept' });
+
+/** Only a hosted service knows these. The forms have no token. */
+const tokens = (forms: Forms): readonly Row[] => {
+  const { TARGET, NOWHERE, LIVE, head, reportTo, report, framed, json } = forms;
+  const good = (target: string, ...more: readonly string[]) => reportTo(target, ...more, GOOD_TOKEN);
+  const FIRST = good(`${forms.MATERIALIZATION}${FIRST_KEY}`);
+  const SECOND = good(`${forms.MATERIALIZATION}${SECOND_KEY}`);
+  const SMUGGLED = good(`${forms.MATERIALIZATION}${SMUGGLED_KEY}`);
+  const OTHER = reportTo(TARGET.replace('prod', 'test'), `${TOKEN_NAME}: ${OTHER_TOKEN}`);
+  const first = recorded(FIRST_KEY);
+  const second = recorded(SECOND_KEY);
+  return [
+    ...badTokens.map(([what, ...lines]) => row(`A report with ${what} is refused`, report(...lines), keeps(401))),
+    ...goodTokens.map(([what, line]) => row(`A header ${what} lets a report in`, report(line), taken)),
+    ...twoTokens.map(([what, ...lines]) => row(`Two token headers ${what} are refused`, report(...lines), ends(400))),
+    ...badNames.map((name) =>
+      row(`${shorten(name)} leads to no deployment`, good(TARGET.replace('prod', () => name)), keeps(401)),
+    ),
+    ...badRests.map((rest) => row(`With its token nothing is at /prod${rest}`, good(`/prod${rest}`), keeps(404))),
+    ...alsoWrong(forms).map(([what, bytes]) =>
+      row(
+        `Without a token ${what} gets 401`,
+        bytes,
+        /\r\n(Content-Length|Transfer)/.test(bytes) ? ends(401) : keeps(401),
+      ),
+    ),
+    ...beforeTokens(forms).map(([what, bytes, status]) =>
+      row(`Without a good token ${what} gets ${status}`, bytes, ends(status)),
+    ),
+    ...foreign.map(([what, lines]) =>
+      row(`Without a token ${what} gets 403`, head(`POST ${TARGET} HTTP/1.1`, ...lines), keeps(403)),
+    ),
+    ...['/livez', '/readyz', '/livez?x', 'http://localhost/livez'].map((path) =>
+      row(`GET ${path} needs no token`, head(`GET ${path} HTTP/1.1`, HOST), answered),
+    ),
+    ...['/prod/livez', '/prod/readyz', '/livez/', '/livez/x', '/LIVEZ', '/livezz', '//livez', '/nobody/livez', '/'].map(
+      (path) => row(`GET ${path} needs a token`, head(`GET ${path} HTTP/1.1`, HOST), keeps(401)),
+    ),
+    row('POST on /livez is refused without a token as with one', reportTo('/livez'), keeps(405)),
+    row('HEAD without a token gets no body', head(`HEAD ${TARGET} HTTP/1.1`, HOST), keeps(401), { bodiless: true }),
+    row('HEAD with a token gets no body', head(`HEAD ${TARGET} HTTP/1.1`, HOST, GOOD_TOKEN), keeps(405), {
+      bodiless: true,
+    }),
+    row('HEAD of a health path needs no token', head('HEAD /readyz HTTP/1.1', HOST), answered, { bodiless: true }),
+    row(
+      'CONNECT to a path without a token is refused',
+      head(`CONNECT ${TARGET} HTTP/1.1`, HOST),
+      [ends(401), ends(400)],
+      {
+        reason: 'llhttp may refuse the target of a CONNECT before the service sees it',
+      },
+    ),
+    row('HTTP/1.0 without a token is refused', head(`POST ${TARGET} HTTP/1.0`), ends(401)),
+    row('An upgrade without a token is refused, and the connection ends', forms.offer, ends(401)),
+    row('A token in a trailer comes too late', framed([CHUNKED], `${CHUNK}0\r\n${GOOD_TOKEN}\r\n\r\n`), ends(401)),
+    row(
+      'A token in a trailer is not a second one',
+      framed([CHUNKED, GOOD_TOKEN], `${CHUNK}0\r\n${TOKEN_NAME}: nobody\r\n\r\n`),
+      taken,
+    ),
+    row('A token on a folded line is refused', report(`${TOKEN_NAME}:`, ` ${TOKEN}`), [ends(400), taken], {
+      reason: 'RFC 9112 section 5.2 lets a server refuse it or read it as one line',
+    }),
+    row('A token in the query is none', reportTo(`${TARGET}?${TOKEN_NAME}=${TOKEN}`), keeps(401)),
+    row('A token in the body is none', json(`{"${TOKEN_NAME}":"${TOKEN}","token":"${TOKEN}"}`), ends(401)),
+    row('A token that comes a few bytes at a time is a token', FIRST, first, { pieceBytes: 3 }),
+    row('A head of 16 KiB that is nearly all token is read', headWithToken(forms, 16_384), keeps(401)),
+    row('An absolute target leads to its deployment', good(`http://localhost${TARGET}`), taken),
+    row('An absolute target without a token is refused', reportTo(`http://localhost${TARGET}`), keeps(401)),
+    row('An authority is no deployment', good(`http://prod${TARGET.slice('/prod'.length)}`), keeps(403)),
+    row('A report for another deployment lands there', OTHER, recorded(`${KEY} in test`)),
+    row(
+      'A name of 63 characters is a deployment',
+      reportTo(TARGET.replace('prod', LONGEST_NAME), `${TOKEN_NAME}: ${OTHER_TOKEN}`),
+      recorded(`${KEY} in ${LONGEST_NAME}`),
+    ),
+    row(
+      'Dot segments in a key lead to no other deployment',
+      good(`${TARGET}/../../../test/report_asset_materialization/x`),
+      recorded(`${KEY}/../../../test/report_asset_materialization/x`),
+    ),
+    row('Dot segments before a deployment are no way to it', good(`/test/..${TARGET}`), keeps(401)),
+    row('Two slashes before a deployment are no way to it', good(`/${TARGET}`), keeps(401)),
+    row('An endpoint without a deployment is refused', good(TARGET.slice('/prod'.length)), keeps(401)),
+    row('A path that is unknown is told to who has a token', good(NOWHERE), keeps(404)),
+    row('A method that is wrong is told to who has a token', FIRST.replace('POST', 'PUT'), keeps(405)),
+    row(
+      'Each report on a connection goes where its own path leads',
+      `${FIRST}${OTHER}${SECOND}`,
+      recorded(FIRST_KEY, `${KEY} in test`, SECOND_KEY),
+    ),
+    row('A token counts for one request', `${FIRST}${report()}${SECOND}`, both(both(first, keeps(401)), second)),
+    row('A report behind a 401 is served', `${report()}${FIRST}`, both(keeps(401), first)),
+    row('A report behind a 401 with a body is not served', `${framed([SIZED])}${SMUGGLED}`, ends(401)),
+    row(
+      'A report behind a 401 with chunks is not served',
+      `${framed([CHUNKED], `${CHUNK}${LAST_CHUNK}`)}${SMUGGLED}`,
+      ends(401),
+    ),
+    row(
+      'A report behind a 401 with an Expect is not served',
+      `${report('Expect: 100-continue')}${SMUGGLED}`,
+      ends(401),
+    ),
+    row('A report in a body that is refused with 401 is none', json(SMUGGLED), ends(401)),
+    row('A report behind two token headers is not served', `${report(GOOD_TOKEN, GOOD_TOKEN)}${SMUGGLED}`, ends(400)),
+    row('A client that closes its half gets its 401', report(), keeps(401), { half: true }),
+    row(
+      'The 21st failure of an address in a minute gets 429',
+      report().repeat(NO_TOKENS_MAX + 1),
+      both(unknown(NO_TOKENS_MAX), keeps(429)),
+    ),
+    row(
+      'Behind a 429 a good token is let in, and the next bad one is not',
+      `${report().repeat(NO_TOKENS_MAX + 1)}${FIRST}${report()}${SECOND}`,
+      both(both(both(unknown(NO_TOKENS_MAX), keeps(429)), both(first, keeps(429))), second),
+    ),
+    row(
+      'Good reports between failures are not counted, and do not wipe them out',
+      `${`${report()}${FIRST}`.repeat(NO_TOKENS_MAX)}${report()}`,
+      both(repeated(NO_TOKENS_MAX, both(unknown(1), first)), keeps(429)),
+    ),
+    row(
+      'Behind a 429 health paths, foreign pages and bad syntax are answered as before',
+      `${report().repeat(NO_TOKENS_MAX + 1)}${LIVE}${report('Origin: null')}${report(HOST)}`,
+      both(both(both(unknown(NO_TOKENS_MAX), keeps(429)), both(answered, keeps(403))), ends(400)),
+    ),
+    row(
+      'Refusals for another reason are not counted',
+      `${good(NOWHERE).repeat(NO_TOKENS_MAX)}${report('Origin: null').repeat(NO_TOKENS_MAX)}${report()}`,
+      both(both(repeated(NO_TOKENS_MAX, keeps(404)), repeated(NO_TOKENS_MAX, keeps(403))), keeps(401)),
+    ),
+    row(
+      'A body behind a 429 is not read',
+      `${good('/nobody/x').repeat(NO_TOKENS_MAX)}${framed([SIZED])}${SMUGGLED}`,
+      both(unknown(NO_TOKENS_MAX), ends(429)),
+    ),
+  ];
 };
+
+function repeated(times: number, outcome: Outcome): Outcome {
+  return { ...outcome, replies: Array.from({ length: times }, () => outcome.replies).flat() };
+}
+
+function shorten(name: string): string {
+  if (name === '') return 'Nothing';
+  return name.length > 64 ? `A name of ${name.length} characters` : `A path that begins with ${name}`;
+}
+
+/** A report with so many bytes of head, all but a few of them a wrong token. */
+function headWithToken({ report }: Forms, bytes: number): string {
+  return report(`${TOKEN_NAME}: ${'x'.repeat(bytes - report(`${TOKEN_NAME}: `).length)}`);
+}
+
+/** The table, for one way to run the service. */
+export function groupsFor(style: Style): Readonly<Record<string, readonly Row[]>> {
+  const forms = formsOf(style);
+  return {
+    smuggling: smuggling(forms),
+    framing: framing(forms),
+    headers: headers(forms),
+    targets: targets(forms, badRequestLines(forms)),
+    encodings: encodings(forms),
+    JSON: jsonBodies(forms, badReports(forms)),
+    limits: limits(forms),
+    doors: doors(forms, routes(forms)),
+    pipelining: pipelining(forms, endings(forms), goings(forms)),
+    slowness: slowness(forms),
+  };
+}
+
+/** The same table with a token in each head, less what makes no sense there, and what only a hosted service knows. */
+export function hostedGroups(): Readonly<Record<string, readonly Row[]>> {
+  const both = Object.entries(groupsFor(hosted)).map(
+    ([group, rows]) => [group, rows.filter(({ localOnly }) => localOnly === undefined)] as const,
+  );
+  return { ...Object.fromEntries(both), tokens: tokens(formsOf({ ...hosted, headers: [] })) };
+}

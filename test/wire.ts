@@ -29,8 +29,10 @@ export class Wire {
     }
   }
 
-  static async open(port: number, host = '127.0.0.1'): Promise<Wire> {
-    const socket = connect({ port, host, noDelay: true, allowHalfOpen: true });
+  /** @param localAddress from which to connect; any when it is not given */
+  static async open(port: number, host = '127.0.0.1', localAddress?: string): Promise<Wire> {
+    const from = localAddress === undefined ? {} : { localAddress };
+    const socket = connect({ port, host, noDelay: true, allowHalfOpen: true, ...from });
     await new Promise((resolve, reject) => socket.once('connect', resolve).once('error', reject));
     return new Wire(socket);
   }
@@ -40,10 +42,13 @@ export class Wire {
     this.socket.write(typeof bytes === 'string' ? Buffer.from(bytes, 'latin1') : bytes);
   }
 
-  /** The next reply, or undefined where the connection ends without one. */
-  async reply(): Promise<WireReply | undefined> {
+  /**
+   * The next reply, or undefined where the connection ends without one.
+   * @param bodiless it answers a HEAD: its length is that of a body which it has not got
+   */
+  async reply(bodiless = false): Promise<WireReply | undefined> {
     for (const late = performance.now() + REPLY_MS; performance.now() < late; await sleep(2)) {
-      const found = takeReply(this.#text);
+      const found = takeReply(this.#text, bodiless);
       if (found !== undefined) {
         this.#text = found.rest;
         return found.reply;
@@ -96,7 +101,7 @@ export function errorOf(reply: { readonly body: string } | undefined): string {
   return parsed.error ?? reply.body;
 }
 
-function takeReply(text: string): { reply: WireReply; rest: string } | undefined {
+function takeReply(text: string, bodiless: boolean): { reply: WireReply; rest: string } | undefined {
   const headEnd = text.indexOf('\r\n\r\n');
   if (headEnd === -1) return undefined;
   const [statusLine = '', ...lines] = text.slice(0, headEnd).split('\r\n');
@@ -106,7 +111,7 @@ function takeReply(text: string): { reply: WireReply; rest: string } | undefined
     ),
   );
   const status = Number(statusLine.split(' ')[1]);
-  const bodyEnd = headEnd + 4 + Number(headers.get('content-length') ?? 0);
+  const bodyEnd = headEnd + 4 + (bodiless ? 0 : Number(headers.get('content-length') ?? 0));
   if (text.length < bodyEnd) return undefined;
   const body = Buffer.from(text.slice(headEnd + 4, bodyEnd), 'latin1').toString();
   return { reply: { status, headers, body }, rest: text.slice(bodyEnd) };
