@@ -61,7 +61,9 @@ const NAME = /^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$/;
 const TAKEN: ReadonlySet<string> = new Set(['livez', 'readyz']);
 const DIGEST = /^[0-9a-fA-F]{64}$/;
 const DATE = /^\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}:\d{2}(\.\d+)?(Z|[+-]\d{2}:\d{2}))?$/;
-/** Of the empty text, which is nobody's token: what an unknown deployment is compared with. */
+/** What is stored when the token was in a variable that was not set. */
+const NOTHING = sha256('').toString('hex');
+/** What an unknown deployment is compared with; no text is known to have this SHA-256. */
 const NOBODY: readonly Token[] = [{ name: '', sha256: Buffer.alloc(32), notAfterMs: 0 }];
 
 /** @param text as a header has it: each character is a byte that was sent */
@@ -110,6 +112,11 @@ class Checker {
         this.#refuse(
           `${at}.sha256`,
           'must be the SHA-256 of the token as 64 hexadecimal digits; assetlog token prints one',
+        );
+      } else if (digest.toLowerCase() === NOTHING) {
+        this.#refuse(
+          `${at}.sha256`,
+          'is the SHA-256 of an empty text, so an empty header would get in; assetlog token prints a good one',
         );
       }
       const notAfterMs = typeof notAfter === 'string' && DATE.test(notAfter) ? Date.parse(notAfter) : Number.NaN;

@@ -73,7 +73,8 @@ test('what is wrong with a file is told with line and member, all of it', () => 
       {"name": "a", "sha256": "abc"},
       {"name": "", "sha256": "${first.digest}", "notAfter": "soon"},
       {"name": "b", "sha256": "${first.digest}", "notafter": "2027-01-31"},
-      {"sha256": 5}
+      {"sha256": 5},
+      {"name": "c", "sha256": "${createHash('sha256').digest('hex').toUpperCase()}"}
     ]},
     {"name": "ok", "tokens": []},
     {"name": "readyz", "tokens": [{"name": "a", "sha256": "${first.digest}"}]},
@@ -83,11 +84,11 @@ test('what is wrong with a file is told with line and member, all of it', () => 
 }`;
   const all = problems(text).join('\n');
   for (const sentence of [
-    /^line 12: deployments\[4\] must be an object$/m,
+    /^line 13: deployments\[4\] must be an object$/m,
     /^line 4: deployments\[1\]\.name must be up to 63 letters/m,
-    /^line 10: deployments\[2\]\.name is ok, which is there before/m,
-    /^line 11: deployments\[3\]\.name is readyz, which is a path of the service itself/m,
-    /^line 13: deployments\[5\]\.tokens must be an array with at least one of the tokens$/m,
+    /^line 11: deployments\[2\]\.name is ok, which is there before/m,
+    /^line 12: deployments\[3\]\.name is readyz, which is a path of the service itself/m,
+    /^line 14: deployments\[5\]\.tokens must be an array with at least one of the tokens$/m,
   ]) {
     assert.match(all, sentence);
   }
@@ -98,6 +99,7 @@ test('what is wrong with a file is told with line and member, all of it', () => 
     /^line 6: deployments\[1\]\.tokens\[1\]\.notAfter must be a date such as 2027-01-31/m,
     /^line 7: deployments\[1\]\.tokens\[2\]\.notafter is not known here; there are name, sha256, notAfter$/m,
     /^line 8: deployments\[1\]\.tokens\[3\]\.name must be a text/m,
+    /^line 9: deployments\[1\]\.tokens\[4\]\.sha256 is the SHA-256 of an empty text/m,
   ]) {
     assert.match(tokens, sentence);
   }
