@@ -8,14 +8,19 @@
  */
 
 import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
 import { once } from 'node:events';
+import { readdirSync, writeFileSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
-import { test } from 'node:test';
-import { journalText, type Running, startService } from './program.ts';
-import { eventText, readStream } from './strict.ts';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { journalText, newFolder, type Running, startService } from './program.ts';
+import { eventText, readStream, type TokensOf } from './strict.ts';
 
 const SEED = Number(process.env['ASSETLOG_TEST_SEED'] ?? 1);
 const REQUESTS = Number(process.env['ASSETLOG_TEST_FUZZ'] ?? 120_000);
+/** Of them all: what is sent to a hosted service. */
+const HOSTED_SHARE = 0.25;
 const CLIENTS = 8;
 const BURST = 60;
 /** Of worse requests: some short ones, so that what is told of a failure is short. */
@@ -48,6 +53,17 @@ class Random {
   }
 }
 
+/** What is sent to: one journal for everybody, or one for each deployment. */
+interface Site {
+  /** Undefined where there are no deployments. */
+  readonly tokensOf: TokensOf | undefined;
+  /** What a good plan may lack, or have too much of. */
+  readonly flaws: readonly Flaw[];
+  readonly statuses: ReadonlySet<number>;
+  /** The text of each event that is recorded. */
+  readonly recorded: (service: Running) => string[];
+}
+
 interface Plan {
   method: string;
   path: string;
@@ -76,7 +92,7 @@ const HARMLESS = [
 ];
 
 /** A report that every rule allows. */
-function planGood(random: Random, key: string): Plan {
+function planGood(random: Random, key: string, tokensOf: TokensOf | undefined): Plan {
   const kind = random.pick(['materialization', 'check', 'observation']);
   const plan: Plan = {
     method: 'POST',
@@ -106,11 +122,17 @@ function planGood(random: Random, key: string): Plan {
   if (random.chance(40)) plan.headers.push(random.pick(HARMLESS));
   if (plan.framing !== 'none')
     plan.headers.push(random.pick(['Content-Type: application/json', 'content-type: Application/JSON; charset=utf-8']));
+  if (tokensOf === undefined) return plan;
+  const [deployment, tokens] = random.pick([...tokensOf]);
+  plan.path = `/${deployment}${plan.path}`;
+  plan.headers.push(`${random.pick(TOKEN_NAMES)}: ${random.pick(tokens)}`);
   return plan;
 }
 
 /** What turns a good plan into one that may be refused, or that may end the connection. */
-const flaws: readonly ((plan: Plan, random: Random) => void)[] = [
+type Flaw = (plan: Plan, random: Random) => void;
+
+const flaws: readonly Flaw[] = [
   (plan, random) => {
     plan.method = random.pick(['GET', 'PUT', 'HEAD', 'DELETE', 'TRACE', 'post', 'POSTS', 'CONNECT']);
   },
@@ -196,6 +218,56 @@ const flaws: readonly ((plan: Plan, random: Random) => void)[] = [
   },
 ];
 
+const TOKEN_NAMES = ['Service-Cloud-Api-Token', 'service-cloud-api-token', 'Dagster-Cloud-Api-Token'];
+const EXPIRED_TOKEN = 'expired-token';
+const TOKENS_OF: TokensOf = new Map([
+  ['prod', ['prod-token-1', 'prod-token-2']],
+  ['test', ['test-token-1']],
+  ['prod-2', ['prod-token-2']],
+]);
+const isToken = (header: string) => /^(service|dagster)-cloud-api-token:/i.test(header);
+
+/** The same, where reports need a token of their deployment. */
+const hostedFlaws: readonly Flaw[] = [
+  (plan) => {
+    plan.headers = plan.headers.filter((header) => !isToken(header));
+  },
+  (plan, random) => {
+    const token = random.pick(['', 'x', 'prod-token-', 'prod-token-1', 'prod-token-2', 'test-token-1', EXPIRED_TOKEN]);
+    const end = random.pick(['', ' ', '\t', '0', ', prod-token-1', '\xe9']);
+    plan.headers = plan.headers.map((header) => (isToken(header) ? `${header.split(':')[0]}: ${token}${end}` : header));
+  },
+  (plan, random) => {
+    plan.headers.push(`${random.pick(TOKEN_NAMES)}: ${random.pick(['', 'prod-token-1', 'test-token-1'])}`);
+  },
+  (plan) => {
+    plan.headers = plan.headers.map((header) => (isToken(header) ? header.replace(/-Api/i, '_Api') : header));
+  },
+  (plan, random) => {
+    const names = [
+      '',
+      'prod',
+      'test',
+      'prod-2',
+      'Prod',
+      '%70rod',
+      '..',
+      '.',
+      '__proto__',
+      'prod%2F..',
+      'prod-20',
+      'livez',
+    ];
+    plan.path = plan.path.replace(/^\/[^/]*/, () => `/${random.pick(names)}`);
+  },
+  (plan, random) => {
+    plan.path = `${random.pick(['/', '/prod', '/test', '/..', '/test/..'])}${plan.path}`;
+  },
+  (plan) => {
+    plan.path = plan.path.replace(/^\/[^/]*/, '');
+  },
+];
+
 function render(plan: Plan, random: Random): string {
   const target = plan.query.length > 0 ? `${plan.path}?${plan.query.join('&')}` : plan.path;
   const body = `{${plan.members.join(random.pick([',', ' , ']))}}`;
@@ -211,7 +283,7 @@ function render(plan: Plan, random: Random): string {
 }
 
 /** What changes the meaning of bytes most, for its length. */
-const TOKENS: readonly string[] = [
+const WORDS: readonly string[] = [
   '\r\n',
   '\n',
   '\r',
@@ -240,6 +312,7 @@ const TOKENS: readonly string[] = [
   'Content-Length: 0\r\n',
   'Content-Length: 30\r\n',
   'Host: localhost\r\n',
+  'Service-Cloud-Api-Token: prod-token-1\r\n',
   'Expect: 100-continue\r\n',
   'Connection: close\r\n',
   'Connection: Upgrade\r\nUpgrade: h2c\r\n',
@@ -251,14 +324,14 @@ type Spoil = (bytes: string, at: number, random: Random) => string;
 
 const spoils: readonly Spoil[] = [
   (bytes, at, random) => replaceAt(bytes, at, 1, String.fromCharCode(bytes.charCodeAt(at) ^ (1 << random.below(8)))),
-  (bytes, at, random) => replaceAt(bytes, at, 1, random.pick(TOKENS)),
+  (bytes, at, random) => replaceAt(bytes, at, 1, random.pick(WORDS)),
   (bytes, at, random) => replaceAt(bytes, at, 1 + random.below(8), ''),
-  (bytes, at, random) => replaceAt(bytes, at, 0, random.pick(TOKENS)),
+  (bytes, at, random) => replaceAt(bytes, at, 0, random.pick(WORDS)),
   (bytes, at, random) => replaceAt(bytes, at, 0, bytes.slice(at, at + 1 + random.below(40))),
   (bytes, at, random) => replaceAt(bytes, at, 0, bytes.slice(random.below(bytes.length)).slice(0, random.below(60))),
   (bytes, at) => replaceAt(bytes, Math.max(0, bytes.indexOf('\r\n', at)), 2, '\n'),
   (bytes, at) => replaceAt(bytes, Math.max(0, bytes.indexOf('\r\n', at)), 2, '\r'),
-  (bytes, at, random) => replaceAt(bytes, Math.max(0, bytes.indexOf('\r\n', at)) + 2, 0, random.pick(TOKENS)),
+  (bytes, at, random) => replaceAt(bytes, Math.max(0, bytes.indexOf('\r\n', at)) + 2, 0, random.pick(WORDS)),
   (bytes, at) => bytes.slice(0, at),
 ];
 
@@ -291,11 +364,11 @@ function splitReplies(text: string): { replies: Reply[]; rest: string } {
   return { replies, rest: text.slice(at) };
 }
 
-const STATUSES = new Set([200, 400, 403, 404, 405, 413, 415, 417, 431, 503]);
+const STATUSES = [200, 400, 403, 404, 405, 413, 415, 417, 431, 503];
 
 /** What is wrong with a reply by itself. */
-function faultOf({ status, body }: Reply): string | undefined {
-  if (!STATUSES.has(status)) return `status ${status}`;
+function faultOf({ status, body }: Reply, statuses: ReadonlySet<number>): string | undefined {
+  if (!statuses.has(status)) return `status ${status}`;
   if (body === '' || (status === 200 && (body === '{}' || body === '{"status":"ok"}'))) return undefined;
   const error = /^\{"error":(".*")\}$/.exec(body)?.[1];
   if (status === 200 || error === undefined) return `status ${status} with ${body}`;
@@ -304,6 +377,7 @@ function faultOf({ status, body }: Reply): string | undefined {
 
 /** Every event that there should be, how many times, and what was found wrong so far. */
 class Ledger {
+  readonly #site: Site;
   readonly #due = new Map<string, number>();
   /** Of connections that broke: these may be there. */
   readonly #possible = new Map<string, number>();
@@ -314,6 +388,10 @@ class Ledger {
   recorded = 0;
   refusedThoughGood = 0;
 
+  constructor(site: Site) {
+    this.#site = site;
+  }
+
   get faults(): number {
     return this.#faults;
   }
@@ -322,9 +400,9 @@ class Ledger {
   account(bytes: string, replies: readonly Reply[], broken: boolean): void {
     this.#sent.push(bytes);
     this.replies += replies.length;
-    const verdicts = readStream(bytes);
+    const verdicts = readStream(bytes, this.#site.tokensOf);
     for (const [index, reply] of replies.entries()) {
-      const fault = faultOf(reply);
+      const fault = faultOf(reply, this.#site.statuses);
       if (fault !== undefined) this.blame(fault, bytes);
       const event = verdicts[index]?.event;
       if (reply.status === 200 && reply.body === '{}') {
@@ -348,10 +426,9 @@ class Ledger {
   }
 
   /** Each event of the journal needs a reply of 200 that told of it, and the other way round. */
-  compare(events: readonly Record<string, unknown>[]): void {
+  compare(events: readonly string[]): void {
     this.recorded = events.length;
-    for (const event of events) {
-      const text = eventText(event);
+    for (const text of events) {
       if (!take(this.#due, text) && !take(this.#possible, text)) this.#blameEvent('recorded without a 200', text);
     }
     for (const text of this.#due.keys()) this.#blameEvent('answered with 200 and not recorded', text);
@@ -414,17 +491,19 @@ async function exchange(port: number, bytes: string): Promise<{ text: string; br
 /** One client: a kept connection with good reports, and beside it connections with worse ones. */
 class Client {
   readonly #random: Random;
-  readonly #service: Running;
+  readonly #site: Site;
+  readonly #port: number;
   readonly #ledger: Ledger;
   readonly #name: string;
   readonly #kept: Socket;
   #keptText = '';
   #count = 0;
 
-  private constructor(name: string, seed: number, service: Running, ledger: Ledger, kept: Socket) {
+  private constructor(name: string, seed: number, site: Site, port: number, ledger: Ledger, kept: Socket) {
     this.#name = name;
     this.#random = new Random(seed);
-    this.#service = service;
+    this.#site = site;
+    this.#port = port;
     this.#ledger = ledger;
     this.#kept = kept;
     kept.on('data', (more) => {
@@ -432,8 +511,8 @@ class Client {
     });
   }
 
-  static async open(name: string, seed: number, service: Running, ledger: Ledger): Promise<Client> {
-    return new Client(name, seed, service, ledger, await open(service.port));
+  static async open(name: string, seed: number, site: Site, port: number, ledger: Ledger): Promise<Client> {
+    return new Client(name, seed, site, port, ledger, await open(port));
   }
 
   /** @param requests how many to send at least */
@@ -460,8 +539,8 @@ class Client {
     let bytes = '';
     for (let index = 0; index < count; index += 1) {
       this.#count += 1;
-      const plan = planGood(this.#random, `${this.#name}-${this.#count}z`);
-      if (this.#random.chance(flawedPercent)) this.#random.pick(flaws)(plan, this.#random);
+      const plan = planGood(this.#random, `${this.#name}-${this.#count}z`, this.#site.tokensOf);
+      if (this.#random.chance(flawedPercent)) this.#random.pick(this.#site.flaws)(plan, this.#random);
       bytes += render(plan, this.#random);
     }
     return bytes;
@@ -497,7 +576,7 @@ class Client {
   }
 
   async #sendWorse(bytes: string): Promise<void> {
-    const { text, broken, hangs } = await exchange(this.#service.port, bytes);
+    const { text, broken, hangs } = await exchange(this.#port, bytes);
     const { replies, rest } = splitReplies(text);
     // Node tells no parse error of a request that offers an upgrade, so only the service's deadline would end it.
     if (hangs && !/upgrade:/i.test(bytes)) this.#ledger.blame('the connection does not end', bytes);
@@ -506,21 +585,62 @@ class Client {
   }
 }
 
-test('whatever is sent, only reports are recorded, and exactly those that were answered 200', async (t) => {
+async function fuzz(t: TestContext, service: Running, site: Site, requests: number): Promise<void> {
   t.diagnostic(`seed ${SEED}; ASSETLOG_TEST_SEED sets another`);
-  const service = await startService(t, { args: ['--log-level', 'error'] });
-  const ledger = new Ledger();
+  const ledger = new Ledger(site);
   const clients = await Promise.all(
-    Array.from({ length: CLIENTS }, (_, index) => Client.open(`fuzz${index}`, SEED * CLIENTS + index, service, ledger)),
+    Array.from({ length: CLIENTS }, (_, index) =>
+      Client.open(`fuzz${index}`, SEED * CLIENTS + index, site, service.port, ledger),
+    ),
   );
-  await Promise.all(clients.map((client) => client.run(REQUESTS / CLIENTS)));
+  await Promise.all(clients.map((client) => client.run(requests / CLIENTS)));
 
-  const lines = journalText(service.data).split('\n').slice(0, -1);
-  ledger.compare(lines.map((line) => JSON.parse(line)));
+  ledger.compare(site.recorded(service));
   const sent = clients.reduce((sum, { count }) => sum + count, 0);
   t.diagnostic(`${sent} requests, ${ledger.replies} replies, ${ledger.recorded} events`);
   t.diagnostic(`${ledger.refusedThoughGood} were refused although the second reader takes them`);
   ledger.check();
   const end = await service.kill();
   assert.deepEqual([end.code, end.signal], [0, null], 'the service does not end in peace');
+}
+
+function eventsOf(folder: string, deployment: string): string[] {
+  const lines = journalText(folder).split('\n').slice(0, -1);
+  return lines.map((line) => eventText(JSON.parse(line), deployment));
+}
+
+test('whatever is sent, only reports are recorded, and exactly those that were answered 200', async (t) => {
+  const service = await startService(t, { args: ['--log-level', 'error'] });
+  const site: Site = {
+    tokensOf: undefined,
+    flaws,
+    statuses: new Set(STATUSES),
+    recorded: ({ data }) => eventsOf(data, ''),
+  };
+  await fuzz(t, service, site, REQUESTS - REQUESTS * HOSTED_SHARE);
+});
+
+test('in hosted mode each is recorded for the deployment whose token it has, and for no other', async (t) => {
+  const file = join(newFolder(t), 'deployments.json');
+  const entry = (token: string) => ({ name: token, sha256: createHash('sha256').update(token).digest('hex') });
+  const deployments = [...TOKENS_OF].map(([name, tokens]) => ({
+    name,
+    tokens: [...tokens.map(entry), { ...entry(EXPIRED_TOKEN), notAfter: '2026-01-31' }],
+  }));
+  writeFileSync(file, JSON.stringify({ deployments }));
+  const service = await startService(t, { args: ['--log-level', 'error', '--deployments', file] });
+  const site: Site = {
+    tokensOf: TOKENS_OF,
+    flaws: [...flaws, ...hostedFlaws, ...hostedFlaws],
+    statuses: new Set([...STATUSES, 401, 429]),
+    recorded: ({ data }) =>
+      readdirSync(data).flatMap((name) => (name.startsWith('.lock') ? [] : eventsOf(join(data, name), name))),
+  };
+  await fuzz(t, service, site, REQUESTS * HOSTED_SHARE);
+  assert.deepEqual(
+    readdirSync(service.data)
+      .filter((name) => !name.startsWith('.lock'))
+      .sort(),
+    [...TOKENS_OF.keys()].sort(),
+  );
 });

@@ -8,8 +8,14 @@ export interface Verdict {
   readonly event: string | undefined;
 }
 
-/** An event of the journal or of a request, in one form: what the service adds by itself is left out. */
-export function eventText(event: Readonly<Record<string, unknown>>): string {
+/** Of a hosted service: the tokens that are good now, by the deployment. Without it reports need none. */
+export type TokensOf = ReadonlyMap<string, readonly string[]>;
+
+/**
+ * An event of the journal or of a request, in one form: what the service adds by itself is left out.
+ * @param deployment in whose journal it is
+ */
+export function eventText(event: Readonly<Record<string, unknown>>, deployment = ''): string {
   const tags = event['tags'] as { data_version?: string } | undefined;
   return JSON.stringify([
     event['type'],
@@ -21,16 +27,17 @@ export function eventText(event: Readonly<Record<string, unknown>>): string {
     event['check_name'],
     event['passed'],
     event['severity'],
+    deployment,
   ]);
 }
 
 /** @param bytes as latin1 */
-export function readStream(bytes: string): Verdict[] {
+export function readStream(bytes: string, tokensOf?: TokensOf): Verdict[] {
   const verdicts: Verdict[] = [];
   let rest = bytes;
   for (;;) {
     rest = rest.replace(/^[\r\n]+/, '');
-    const taken = takeRequest(rest);
+    const taken = takeRequest(rest, tokensOf);
     if (taken === undefined) return verdicts;
     verdicts.push({ event: taken.event });
     if (taken.last) return verdicts;
@@ -51,7 +58,7 @@ interface Taken {
 const REQUEST_LINE = /^([A-Z-]+) +([\x21\x22\x24-\x7e]+) +HTTP\/1\.([01])$/;
 const HEADER = /^([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([\t\x20-\x7e\x80-\xff]*?)[ \t]*$/;
 
-function takeRequest(bytes: string): Taken | undefined {
+function takeRequest(bytes: string, tokensOf: TokensOf | undefined): Taken | undefined {
   const headEnd = bytes.indexOf('\r\n\r\n');
   if (headEnd === -1) return undefined;
   const [first = '', ...lines] = bytes.slice(0, headEnd).split('\r\n');
@@ -70,7 +77,7 @@ function takeRequest(bytes: string): Taken | undefined {
     (minor === '0' && !options.includes('keep-alive')) ||
     headers.has('upgrade') ||
     (minor === '1' && expects && body.text === '');
-  const event = method === 'POST' ? readEvent(target, headers, minor === '0', body.text) : undefined;
+  const event = method === 'POST' ? readEvent(target, headers, minor === '0', body.text, tokensOf) : undefined;
   return { event, last, rest: body.rest };
 }
 
@@ -128,10 +135,18 @@ const TYPES: Readonly<Record<string, string>> = {
 };
 
 /** @returns what the journal should hold of a POST, or nothing where any rule of the README refuses it */
-function readEvent(target: string, headers: Headers, isOld: boolean, body: string): string | undefined {
-  const [, authority, path = '', query = ''] =
+function readEvent(
+  target: string,
+  headers: Headers,
+  isOld: boolean,
+  body: string,
+  tokensOf: TokensOf | undefined,
+): string | undefined {
+  const [, authority, whole = '', query = ''] =
     /^(?:https?:\/\/([^/?]+)(?=\/))?(\/[^?]*)(?:\?(.*))?$/i.exec(target) ?? [];
   if (!mayReport(headers, isOld, authority)) return undefined;
+  const { deployment, path } = tokensOf === undefined ? { deployment: '', path: whole } : split(whole);
+  if (tokensOf !== undefined && !hasToken(headers, tokensOf.get(deployment) ?? [])) return undefined;
   const [, kind = '', keyPath = ''] =
     /^\/report_asset_(materialization|check|observation)(?:\/(.*))?$/.exec(path) ?? [];
   const type = TYPES[kind];
@@ -152,11 +167,23 @@ function readEvent(target: string, headers: Headers, isOld: boolean, body: strin
     for (const name of names) event[name] = text(find(name));
     event['metadata'] = readMetadata(members, parameters.get('metadata'));
     if (kind === 'check') readCheck(event, members, parameters.get('passed'));
-    return eventText(event);
+    return eventText(event, deployment);
   } catch (error) {
     if (error instanceof Unfit || error instanceof SyntaxError || error instanceof URIError) return undefined;
     throw error;
   }
+}
+
+/** @returns the first component of a path, and what is behind it */
+function split(path: string): { deployment: string; path: string } {
+  const [, deployment = '', ...rest] = path.split('/');
+  return { deployment, path: rest.length > 0 ? `/${rest.join('/')}` : '' };
+}
+
+/** README, hosted mode: one header of either name, and nothing else, holds a token of the deployment. */
+function hasToken(headers: Headers, good: readonly string[]): boolean {
+  const sent = ['service-cloud-api-token', 'dagster-cloud-api-token'].flatMap((name) => headers.get(name) ?? []);
+  return sent.length === 1 && good.some((token) => token === sent[0]);
 }
 
 /** Thrown where a request is well framed and no report. */
