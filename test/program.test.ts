@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import {
   chmodSync,
   cpSync,
@@ -16,7 +17,7 @@ import {
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { launch, newFolder, root, run, startService } from './program.ts';
+import { eventsIn, launch, newFolder, type Running, root, run, type Scope, startService } from './program.ts';
 import { ask, errorOf, post, Wire } from './wire.ts';
 
 const TARGET = '/report_asset_materialization/';
@@ -219,6 +220,87 @@ test('after SIGKILL under load the next start has every acknowledged event once,
     const [name = ''] = event['asset_key'] as string[];
     counts.set(name, (counts.get(name) ?? 0) + 1);
   }
+  assert.ok(acknowledged.length > 50, `${acknowledged.length} acknowledged`);
+  for (const name of acknowledged) assert.equal(counts.get(name), 1, name);
+});
+
+const DEPLOYMENTS = ['prod', 'test'];
+
+/** @returns the arguments of a hosted service whose deployments have their names for tokens */
+function hostedArgs(t: Scope, ...more: readonly string[]): string[] {
+  const file = join(newFolder(t), 'deployments.json');
+  const digest = (token: string) => createHash('sha256').update(token).digest('hex');
+  const deployments = DEPLOYMENTS.map((name) => ({ name, tokens: [{ name, sha256: digest(name) }] }));
+  writeFileSync(file, JSON.stringify({ deployments }));
+  return ['--deployments', file, ...more];
+}
+
+/** Eight clients that report to every deployment in turn, until their connections end. */
+async function reportToAll({ port }: Running, round: number, acknowledged: string[]): Promise<void> {
+  const clients = Array.from({ length: 8 }, async (_, client) => {
+    const wire = await Wire.open(port);
+    for (let count = 0; ; count += 1) {
+      const deployment = DEPLOYMENTS[(client + count) % DEPLOYMENTS.length] ?? '';
+      const name = `${deployment}.${round}.${client}.${count}`;
+      wire.send(post(`/${deployment}${TARGET}${name}`, undefined, [`Service-Cloud-Api-Token: ${deployment}`]));
+      if ((await wire.reply())?.status !== 200) return;
+      acknowledged.push(name);
+    }
+  });
+  await Promise.all(clients);
+}
+
+/** Checks that the seq of each deployment is whole. @returns the names of the events of all of them */
+function namesIn(data: string): string[] {
+  return DEPLOYMENTS.flatMap((deployment) =>
+    eventsIn(join(data, deployment)).map((event, index) => {
+      const [name = ''] = event['asset_key'] as string[];
+      assert.deepEqual([event['seq'], name.split('.')[0]], [index + 1, deployment]);
+      return name;
+    }),
+  );
+}
+
+test('in hosted mode SIGTERM under load leaves every journal whole, with what was acknowledged and nothing else', async (t) => {
+  const service = await startService(t, { args: hostedArgs(t, '--segment-bytes', '20000') });
+  const acknowledged: string[] = [];
+  const load = reportToAll(service, 0, acknowledged);
+  await sleep(700);
+  const { code, stderr } = await service.kill('SIGTERM');
+  await load;
+  assert.equal(code, 0, stderr);
+  assert.ok(acknowledged.length > 200, `${acknowledged.length} acknowledged`);
+  assert.deepEqual(namesIn(service.data).sort(), acknowledged.sort());
+  assert.deepEqual(readdirSync(service.data).sort(), DEPLOYMENTS);
+  for (const deployment of DEPLOYMENTS) {
+    const [stopped, ...files] = readdirSync(join(service.data, deployment)).sort();
+    assert.equal(stopped, '.stopped-cleanly');
+    assert.ok(files.length > 1, `${files.length} files`);
+    for (const file of files) assert.match(file, /^events-\d{20}\.jsonl$/);
+  }
+});
+
+test('in hosted mode nobody else writes to the folder, and SIGKILL under load loses nothing of any deployment', async (t) => {
+  const data = newFolder(t);
+  const args = hostedArgs(t, '--segment-bytes', '20000');
+  const acknowledged: string[] = [];
+  for (let round = 0; round < 2; round += 1) {
+    const service = await startService(t, { data, args });
+    const load = reportToAll(service, round, acknowledged);
+    const second = await run(['--port', '0', '--data', data, ...args]);
+    assert.equal(second.code, 4, second.stderr);
+    assert.match(second.stderr, /is in use by process \d+/);
+    await service.kill('SIGKILL');
+    await load;
+  }
+  const last = await startService(t, { data, args });
+  // A journal is mended by the first report that it gets.
+  for (const deployment of DEPLOYMENTS) {
+    const headers = [`Service-Cloud-Api-Token: ${deployment}`];
+    assert.equal((await ask(last.port, post(`/${deployment}${TARGET}${deployment}`, undefined, headers))).status, 200);
+  }
+  const counts = new Map<string, number>();
+  for (const name of namesIn(data)) counts.set(name, (counts.get(name) ?? 0) + 1);
   assert.ok(acknowledged.length > 50, `${acknowledged.length} acknowledged`);
   for (const name of acknowledged) assert.equal(counts.get(name), 1, name);
 });
