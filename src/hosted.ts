@@ -41,24 +41,23 @@ export async function watchDeployments(
   { limits, notices }: Pick<HostedOptions, 'limits' | 'notices'>,
   onChange: (deployments: Deployments) => void,
 ): Promise<DeploymentsFile> {
-  let text = '';
-  const read = async (): Promise<Deployments | undefined> => {
-    const now = await readText(path, limits.deploymentsBytesMax);
-    if (now === text) return undefined;
-    text = now; // also a bad one: it is told once
+  const readFile = () => readText(path, limits.deploymentsBytesMax);
+  const parse = (now: string): Deployments => {
     const found = readDeployments(now);
     if ('problems' in found) throw new Error(found.problems.map((problem) => `${path}, ${problem}`).join('\n'));
     return found;
   };
-  let current = (await read()) ?? { tokensOf: new Map() };
+  let text = await readFile();
+  let current = parse(text);
   let told = '';
 
   async function reload(): Promise<void> {
     try {
-      const fresh = await read();
+      const now = await readFile();
       told = '';
-      if (fresh === undefined) return;
-      current = fresh;
+      if (now === text) return;
+      text = now; // also a bad one: it is told once
+      current = parse(now);
       onChange(current);
       notices.info('the deployments were read again', { count: current.tokensOf.size });
     } catch (error) {

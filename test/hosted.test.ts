@@ -294,6 +294,10 @@ test('as a process: a bad file ends the start with 2, SIGHUP reads it again, and
     [2, true],
     missing.stderr,
   );
+  writeFileSync(file, '');
+  const empty = await run(['--port', '0', '--data', join(folder, 'data'), ...args]);
+  assert.equal(empty.code, 2);
+  assert.match(empty.stderr, /deployments\.json, line 1, column 1: /);
   writeFileSync(file, '{"deployments": [{"name": "a b", "tokens": []}]}');
   const bad = await run(['--port', '0', '--data', join(folder, 'data'), ...args]);
   assert.equal(bad.code, 2);
