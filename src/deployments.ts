@@ -5,6 +5,8 @@ import { JsonError, readJson } from './json.ts';
 
 export interface Deployments {
   readonly tokensOf: ReadonlyMap<string, readonly Token[]>;
+  /** Of the deployment that has most of them. */
+  readonly tokensMax: number;
 }
 
 export interface Token {
@@ -31,18 +33,28 @@ export function readDeployments(text: string): Deployments | { readonly problems
   }
   const checker = new Checker(text);
   const tokensOf = checker.deployments(JSON.parse(text));
-  return checker.problems.length > 0 ? { problems: checker.problems } : { tokensOf };
+  if (checker.problems.length > 0) return { problems: checker.problems };
+  let tokensMax = 0;
+  for (const { length } of tokensOf.values()) tokensMax = Math.max(tokensMax, length);
+  return { tokensOf, tokensMax };
 }
 
 /**
- * Whether a token is good for a deployment. Takes as long for an unknown deployment as for a wrong token, and as long
- * wherever the first difference is.
+ * Whether a token is good for a deployment. Takes as long for an unknown deployment as for one with many tokens, and as
+ * long wherever the first difference is.
  * @param token as it was sent; undefined where none was
  */
-export function mayReport({ tokensOf }: Deployments, name: string, token: string | undefined, nowMs: number): boolean {
+export function mayReport(
+  { tokensOf, tokensMax }: Deployments,
+  name: string,
+  token: string | undefined,
+  nowMs: number,
+): boolean {
   const digest = sha256(token ?? '');
+  const tokens = tokensOf.get(name) ?? [];
   let good = false;
-  for (const { sha256: known, notAfterMs } of tokensOf.get(name) ?? NOBODY) {
+  for (let index = 0; index < tokensMax; index += 1) {
+    const { sha256: known, notAfterMs } = tokens[index] ?? NOBODY;
     const same = timingSafeEqual(known, digest);
     if (same && token !== undefined && nowMs < (notAfterMs ?? Number.POSITIVE_INFINITY)) good = true;
   }
@@ -63,8 +75,8 @@ const DIGEST = /^[0-9a-fA-F]{64}$/;
 const DATE = /^\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}:\d{2}(\.\d+)?(Z|[+-]\d{2}:\d{2}))?$/;
 /** What is stored when the token was in a variable that was not set. */
 const NOTHING = sha256('').toString('hex');
-/** What an unknown deployment is compared with; no text is known to have this SHA-256. */
-const NOBODY: readonly Token[] = [{ name: '', sha256: Buffer.alloc(32), notAfterMs: 0 }];
+/** What is compared where there are no more tokens; no text is known to have this SHA-256. */
+const NOBODY: Token = { name: '', sha256: Buffer.alloc(32), notAfterMs: 0 };
 
 /** @param text as a header has it: each character is a byte that was sent */
 function sha256(text: string): Buffer {
