@@ -1345,6 +1345,7 @@ const badTokens: readonly (readonly [what: string, ...lines: readonly string[]])
   ['the beginning of a token', `${TOKEN_NAME}: ${TOKEN.slice(0, -1)}`],
   ['the end of a token', `${TOKEN_NAME}: ${TOKEN.slice(1)}`],
   ['a token and more', `${TOKEN_NAME}: ${TOKEN}x`],
+  ['a token whose SHA-256 begins with the same 16 bits', `${TOKEN_NAME}: nobody-19537`],
   ['a token twice', `${TOKEN_NAME}: ${TOKEN}${TOKEN}`],
   ['a list of tokens', `${TOKEN_NAME}: ${TOKEN}, ${TOKEN}`],
   ['a token in capitals', `${TOKEN_NAME}: ${TOKEN.toUpperCase()}`],

@@ -8,6 +8,7 @@ import { test } from 'node:test';
 import { promisify } from 'node:util';
 import { flagOf, limits, options, serveOptions, variableOf } from '../src/config.ts';
 import { decisions } from '../src/recovery.ts';
+import { groupsFor, hostedGroups, local } from './hostile.ts';
 import { newFolder, program, root, startService } from './program.ts';
 import { FIRST, flip, makeLines } from './segments.ts';
 
@@ -74,6 +75,17 @@ test('the options, limits and files that it names are those of the source', () =
     .trim()
     .split('\n');
   for (const name of sources) assert.ok(readme.includes(`| \`${name}\` |`), name);
+});
+
+test('the counts of hostile inputs are those of the table', () => {
+  const groups = Object.entries({ ...groupsFor(local), tokens: hostedGroups()['tokens'] ?? [] });
+  const line = (cells: readonly unknown[]) => `\n| ${cells.join(' | ')} |\n`;
+  assert.ok(readme.includes(line(groups.map(([group]) => group))));
+  const counts = groups.map(([, rows]) => rows.length);
+  assert.ok(readme.includes(line(counts)), line(counts));
+  const all = counts.reduce((sum, count) => sum + count, 0);
+  assert.ok(readme.includes(`a table of ${all} hostile inputs`), `${all} in all`);
+  assert.ok(readme.includes(`The first ${all - (counts.at(-1) ?? 0)} are sent to a local service`));
 });
 
 test('the tables of findings and of mutants are those of the source', () => {
