@@ -7,7 +7,7 @@
 import { statSync, writeFileSync } from 'node:fs';
 import { hazardOf } from '../../src/mount.ts';
 import { type Chart, drawChart } from './chart.ts';
-import { countText, mebibytesText, millisecondsText, ratioText, spreadText, table } from './figures.ts';
+import { countOf, countText, mebibytesText, millisecondsText, ratioText, spreadText, table } from './figures.ts';
 import { measureGrowth } from './growth.ts';
 import { reportOf, writeScript } from './load.ts';
 import {
@@ -35,7 +35,7 @@ const REPORTS_PER_SECOND_MAX = 60_000;
 const terminal = process.stderr.isTTY === true;
 
 function progress(text: string): void {
-  if (terminal) process.stderr.write(`\r${text.slice(0, (process.stderr.columns ?? 80) - 1)}\x1b[K`);
+  if (terminal) process.stderr.write(`\r${text.slice(0, (process.stderr.columns || 80) - 1)}\x1b[K`);
 }
 
 /** What is measured on one Node with one body. */
@@ -81,9 +81,11 @@ async function report(options: Options, scratch: Scratch): Promise<number> {
 
 function checkDisk({ bodies, seconds, growth }: Options, { folder }: Scratch): void {
   const mount = mountUnder(folder);
-  const hazard = mount === undefined ? undefined : hazardOf(mount);
-  if (hazard !== undefined)
-    throw new Error(hazard.replaceAll('data folder', 'scratch folder').replace('--data', '--scratch'));
+  if (mount !== undefined && hazardOf(mount) !== undefined) {
+    throw new Error(
+      `${folder} is on ${mount.type}, where a sync is not what it is on a disk; choose another with --scratch`,
+    );
+  }
   const needed = REPORTS_PER_SECOND_MAX * (seconds + 1) * (Math.max(...bodies) + 300);
   const free = freeBytes(folder);
   if (growth || free > needed) return; // growth knows better what it needs
@@ -106,7 +108,7 @@ async function growth(options: Options, scratch: Scratch): Promise<Report> {
     const measured = await measureGrowth(conditions, connections[0]!, bodies[0]!);
     text.push(`## What growth costs, Node ${versionOf(node)}`, '');
     text.push(
-      `${rounds} rounds of ${seconds} s, ${bodies[0]} bytes, ${connections[0]} connections where nothing else is said.`,
+      `${countOf(rounds, 'round')} of ${seconds} s, ${bodies[0]} bytes, ${connections[0]} connections where nothing else is said.`,
       '',
     );
     text.push(...measured.text, '');
@@ -118,7 +120,7 @@ async function growth(options: Options, scratch: Scratch): Promise<Report> {
 async function comparison(options: Options, scratch: Scratch): Promise<Report> {
   const { rounds, seconds } = options;
   const text = [
-    `Medians of ${rounds} rounds of ${seconds} s; each is the ratio to the bare server in the same round, and the quartiles say how`,
+    `Medians of ${countOf(rounds, 'round')} of ${seconds} s; each is the ratio to the bare server in the same round, and the quartiles say how`,
     'far the rounds lay apart. The rows of `bare` are its own figures. Memory is the most that was resident.',
     '',
   ];
@@ -148,7 +150,7 @@ async function comparison(options: Options, scratch: Scratch): Promise<Report> {
 
 async function compare(options: Options, conditions: Conditions, bodyBytes: number): Promise<Result[]> {
   const script = writeScript(conditions.scratch, reportOf(bodyBytes));
-  const present = options.subjects.filter(({ missing }) => missing?.(conditions.node) === undefined);
+  const present = presentOn(conditions.node, options.subjects);
   const results: Result[] = [];
   for (const connections of options.connections) {
     const variants = present.map((subject) => ({ name: subject.name, subject, connections, script }));
@@ -159,7 +161,8 @@ async function compare(options: Options, conditions: Conditions, bodyBytes: numb
 
 /** @returns what shows how far the run is, and how long the rest will take if it goes on so */
 function countDown({ subjects, connections, bodies, nodes, rounds }: Options): (text: string) => void {
-  const runs = subjects.length * connections.length * bodies.length * nodes.length * rounds;
+  const present = nodes.reduce((sum, node) => sum + presentOn(node, subjects).length, 0);
+  const runs = present * connections.length * bodies.length * rounds;
   const start = performance.now();
   let done = 0;
   return (text) => {
@@ -167,6 +170,10 @@ function countDown({ subjects, connections, bodies, nodes, rounds }: Options): (
     progress(`${done} of ${runs}${done > 0 ? `, about ${minutes} min left` : ''} · ${text}`);
     done += 1;
   };
+}
+
+function presentOn(node: string, subjects: readonly Subject[]): Subject[] {
+  return subjects.filter(({ missing }) => missing?.(node) === undefined);
 }
 
 function absent(subjects: readonly Subject[], node: string): string[] {
@@ -205,19 +212,20 @@ function voidsOf(results: readonly Result[], where: string): string[] {
 
 function chartOf({ node, bodyBytes, results }: Comparison, { connections, rounds, seconds }: Options): Chart {
   const groups = connections.map((count) => ({
-    label: count === 1 ? '1 connection' : `${count} connections`,
+    label: countOf(count, 'connection'),
     bars: results
       .filter((result) => result.connections === count && result.name !== 'bare')
       .map(({ name, ratio }) => ({ name, ratio: ratio?.median, low: ratio?.low ?? 0, high: ratio?.high ?? 0 })),
   }));
   return {
     title: `Reports of ${bodyBytes} bytes taken per second, beside a bare node:http server`,
-    axis: 'requests per second ÷ those of the bare server in the same round: median, and the quartiles as a line',
+    axis: 'requests per second ÷ bare, median of the rounds; the line spans the quartiles',
     groups,
     emphasis: 'assetlog',
     caption: [
-      `Node ${versionOf(node)}, ${wrkVersion()} with one thread on the same machine, ${rounds} rounds of ${seconds} s, ${new Date().toISOString().slice(0, 10)}.`,
+      `Node ${versionOf(node)}, ${wrkVersion()} with one thread on the same machine, ${countOf(rounds, 'round')} of ${seconds} s, ${new Date().toISOString().slice(0, 10)}.`,
       `${cpuText()}. The bare server reads the body and answers {}; it records nothing.`,
+      ...(results.some(({ name }) => name === 'fastify + appendFile') ? ['fastify + appendFile never syncs.'] : []),
     ],
   };
 }

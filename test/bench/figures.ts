@@ -41,6 +41,11 @@ export function countText(count: number): string {
   return Number.isFinite(count) ? Math.round(count).toLocaleString('en-US') : '–';
 }
 
+/** 1 round, 5 rounds */
+export function countOf(count: number, noun: string): string {
+  return `${countText(count)} ${noun}${count === 1 ? '' : 's'}`;
+}
+
 export function millisecondsText(ms: number): string {
   return Number.isFinite(ms) ? `${ms < 10 ? ms.toPrecision(2) : Math.round(ms)} ms` : '–';
 }

@@ -4,7 +4,16 @@ import { closeSync, fsyncSync, openSync, readdirSync, statSync, writeFileSync, w
 import { join } from 'node:path';
 import { newToken } from '../../src/deployments.ts';
 import { encodeBatch, encodeMembers, type Place, segmentName } from '../../src/event.ts';
-import { countText, mebibytesText, medianOf, millisecondsText, ratioText, spreadText, table } from './figures.ts';
+import {
+  countOf,
+  countText,
+  mebibytesText,
+  medianOf,
+  millisecondsText,
+  ratioText,
+  spreadText,
+  table,
+} from './figures.ts';
 import { reportOf, writeScript } from './load.ts';
 import { freeBytes } from './machine.ts';
 import { type Conditions, measureRounds, type Result, type Variant } from './rounds.ts';
@@ -94,7 +103,7 @@ function segmentsGrow({ scratch }: Conditions, connections: number, body: string
   const variants = [1, 10, 100].map((segments) => {
     const data = scratch.newFolder('segments');
     writeJournal(data, segments * SMALL_SEGMENT_EVENTS, SMALL_SEGMENT_EVENTS);
-    return { name: segments === 1 ? '1 file' : `${segments} files`, subject: assetlog, connections, script, data };
+    return { name: countOf(segments, 'file'), subject: assetlog, connections, script, data };
   });
   return { what: "the journal's files", variants };
 }
@@ -120,7 +129,7 @@ function deploymentsGrow({ scratch }: Conditions, connections: number, body: str
     const prefixes = names.map((name) => `/${name}`);
     const script = writeScript(scratch, body, prefixes, { 'Service-Cloud-Api-Token': token });
     return {
-      name: count === 1 ? '1 deployment' : `${countText(count)} deployments`,
+      name: countOf(count, 'deployment'),
       subject: assetlog,
       connections,
       script,

@@ -3,7 +3,7 @@
 import type { ChildProcess } from 'node:child_process';
 import { execFileSync, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { closeSync, openSync, readdirSync, readFileSync, readSync, writeFileSync } from 'node:fs';
+import { closeSync, existsSync, openSync, readdirSync, readFileSync, readSync, writeFileSync } from 'node:fs';
 import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -51,6 +51,8 @@ const HERE = fileURLToPath(new URL('.', import.meta.url));
 const READY_MS = 90_000;
 const STOP_MS = 15_000;
 const POLL_MS = 100;
+/** The first with methods in the patterns of net/http. */
+const GO_MINOR_MIN = 22;
 
 const reference = process.env['ASSETLOG_TEST_REFERENCE'];
 
@@ -96,7 +98,7 @@ export const subjects: readonly Subject[] = [
   {
     name: 'dagster-webserver',
     about: 'the reference that ASSETLOG_TEST_REFERENCE names; what it records is not counted',
-    missing: () => (reference === undefined ? 'ASSETLOG_TEST_REFERENCE does not name it' : undefined),
+    missing: withoutReference,
     start: startReference,
     secondsMin: 10,
   },
@@ -135,7 +137,7 @@ export async function buildPrograms(scratch: Scratch, wanted: readonly Subject[]
     banner: { js: 'var require=process.getBuiltinModule;' },
     logLevel: 'error',
   });
-  if (!wanted.some(({ name }) => name === 'go')) return;
+  if (!wanted.some(({ name }) => name === 'go') || withoutGo() !== undefined) return;
   execFileSync('go', ['build', '-o', join(scratch.folder, 'group-commit'), join(HERE, 'group-commit.go')], {
     stdio: ['ignore', 'ignore', 'inherit'],
     env: { ...process.env, GOTOOLCHAIN: 'local' },
@@ -153,7 +155,15 @@ function withoutSqlite(node: string): string | undefined {
 
 function withoutGo(): string | undefined {
   if (process.platform !== 'linux') return 'it calls fdatasync as Linux has it';
-  return spawnSync('go', ['version']).status === 0 ? undefined : 'Go is not installed (apt-get install golang-go)';
+  const { stdout, error } = spawnSync('go', ['version'], { encoding: 'utf8' });
+  if (error !== undefined) return 'Go is not installed (apt-get install golang-go)';
+  const minor = Number(/go1\.(\d+)/.exec(stdout)?.[1]);
+  return minor >= GO_MINOR_MIN ? undefined : `its source needs Go 1.${GO_MINOR_MIN}, and here is ${stdout.trim()}`;
+}
+
+function withoutReference(): string | undefined {
+  if (reference === undefined) return 'ASSETLOG_TEST_REFERENCE does not name it';
+  return existsSync(reference) ? undefined : `ASSETLOG_TEST_REFERENCE names ${reference}, which is not there`;
 }
 
 export function startAssetlog(place: Place): Promise<Server> {
