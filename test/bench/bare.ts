@@ -1,4 +1,4 @@
-/** The ceiling: node:http alone, which reads the body and answers `{}`. Prints its port. */
+/** The ceiling: node:http alone, which reads the body and answers `{}`. Prints its address. */
 
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';

@@ -1,6 +1,6 @@
 /**
  * What one writes by hand to learn what the work itself costs: parse the body, encode and chain a line, write the batch.
- * No check of anything, no HTTP rule, no sync, no file but one. Prints its port; the argument behind `--data` is a folder.
+ * No check of anything, no HTTP rule, no sync, no file but one. Prints its address; the argument is a folder.
  */
 
 import { randomUUID } from 'node:crypto';

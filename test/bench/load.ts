@@ -1,0 +1,122 @@
+/** The load: wrk with one thread, and what it says of it. */
+
+import { once } from 'node:events';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Scratch } from './scratch.ts';
+
+/** Longer than the slowest subject takes for a reply: wrk counts what takes longer as an error. */
+const TIMEOUT_SECONDS = 60;
+
+export interface Told {
+  readonly requests: number;
+  readonly seconds: number;
+  readonly p99Ms: number;
+  /** Connections that broke, replies over 399, replies that did not come. */
+  readonly errors: number;
+}
+
+export interface Script {
+  /** For wrk. */
+  readonly file: string;
+  /** The same, for `ask`. */
+  readonly paths: readonly string[];
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string;
+}
+
+/** @returns a report of so many bytes, with every parameter that a materialization has */
+export function reportOf(bytes: number): string {
+  const report = (note: string) =>
+    JSON.stringify({
+      asset_key: ['warehouse', 'orders'],
+      partition: '2026-11-20',
+      description: 'nightly load',
+      data_version: 'v1',
+      metadata: { rows: 10, note },
+    });
+  return report('x'.repeat(Math.max(0, bytes - report('').length)));
+}
+
+/**
+ * Writes what wrk sends: the body, to one path or to one after the other.
+ * @param prefixes of the paths; where given, wrk is asked for each request anew, and is a little slower
+ */
+export function writeScript(
+  scratch: Scratch,
+  body: string,
+  prefixes?: readonly string[],
+  moreHeaders: Readonly<Record<string, string>> = {},
+): Script {
+  const paths = (prefixes ?? ['']).map((prefix) => `${prefix}/report_asset_materialization/`);
+  const headers = { 'Content-Type': 'application/json', ...moreHeaders };
+  const file = join(scratch.newFolder('script'), 'post.lua');
+  const lines = ['wrk.method = "POST"', `wrk.path = "${paths[0]}"`, `wrk.body = '${body}'`];
+  for (const [name, value] of Object.entries(headers)) lines.push(`wrk.headers["${name}"] = "${value}"`);
+  if (prefixes !== undefined) lines.push(cycle(paths));
+  writeFileSync(file, `${[...lines, DONE].join('\n')}\n`);
+  return { file, paths, headers, body };
+}
+
+function cycle(paths: readonly string[]): string {
+  return `local paths = {${paths.map((path) => `"${path}"`).join(',')}}
+local requests = {}
+local at = 0
+init = function()
+  for index, path in ipairs(paths) do requests[index] = wrk.format(nil, path) end
+end
+request = function()
+  at = at % #requests + 1
+  return requests[at]
+end`;
+}
+
+/** wrk's own summary rounds; this does not. */
+const DONE = `done = function(summary, latency)
+  local e = summary.errors
+  io.write(string.format("RESULT requests %d microseconds %d errors %d p99 %d\\n", summary.requests, summary.duration,
+    e.connect + e.read + e.write + e.status + e.timeout, latency:percentile(99)))
+end`;
+
+/** Runs wrk to its end. */
+export async function load(
+  scratch: Scratch,
+  url: string,
+  script: Script,
+  connections: number,
+  seconds: number,
+): Promise<Told> {
+  const command = ['wrk', '-t1', `-c${connections}`, `-d${seconds}s`, `--timeout=${TIMEOUT_SECONDS}s`, '--latency'];
+  const child = scratch.spawn([...command, '-s', script.file, url], { stdio: ['ignore', 'pipe', 'pipe'] });
+  let text = '';
+  for (const stream of [child.stdout, child.stderr]) {
+    stream?.setEncoding('utf8').on('data', (chunk) => {
+      text += chunk;
+    });
+  }
+  await once(child, 'close');
+  return readTold(text);
+}
+
+export function readTold(text: string): Told {
+  const told = /^RESULT requests (\d+) microseconds (\d+) errors (\d+) p99 (\d+)$/m.exec(text);
+  if (told === null) throw new Error(`wrk gave no result: ${text.trim()}`);
+  const [requests = 0, microseconds = 0, errors = 0, p99Us = 0] = told.slice(1).map(Number);
+  return { requests, seconds: microseconds / 1e6, errors, p99Ms: p99Us / 1000 };
+}
+
+/**
+ * One request to each path, whose reply is looked at: wrk takes a redirect for a success.
+ * @returns how many
+ * @throws Error where one is not 200 with the empty object
+ */
+export async function ask(url: string, { paths, headers, body }: Omit<Script, 'file'>): Promise<number> {
+  for (const path of paths) await askOne(url + path, { headers, body });
+  return paths.length;
+}
+
+async function askOne(url: string, { headers, body }: Pick<Script, 'headers' | 'body'>): Promise<void> {
+  const reply = await fetch(url, { method: 'POST', headers, body, redirect: 'manual' });
+  const text = await reply.text();
+  if (reply.status !== 200 || text !== '{}') throw new Error(`it answers ${reply.status} ${text.slice(0, 200)}`);
+}

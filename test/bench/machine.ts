@@ -1,0 +1,96 @@
+/** The machine and its disk: what the figures depend on. */
+
+import { spawnSync } from 'node:child_process';
+import { closeSync, fdatasyncSync, openSync, readFileSync, rmSync, statfsSync, writeSync } from 'node:fs';
+import { cpus, loadavg, release, totalmem, type } from 'node:os';
+import { join } from 'node:path';
+import { encodeBatch, encodeMembers } from '../../src/event.ts';
+import { type Mount, mountOf } from '../../src/mount.ts';
+import { millisecondsText, quantile } from './figures.ts';
+import type { Scratch } from './scratch.ts';
+
+export interface Loop {
+  readonly perSecond: number;
+  readonly medianMs: number;
+  readonly p99Ms: number;
+}
+
+/** One write and one fdatasync after the other, without anything else. */
+export function loopOfSyncs(scratch: Scratch, line: Buffer, forMs: number): Loop {
+  const folder = scratch.newFolder('syncs');
+  const file = openSync(join(folder, 'lines'), 'a');
+  const times: number[] = [];
+  const start = performance.now();
+  let now = start;
+  while (now - start < forMs) {
+    writeSync(file, line);
+    fdatasyncSync(file);
+    const after = performance.now();
+    times.push(after - now);
+    now = after;
+  }
+  closeSync(file);
+  rmSync(folder, { recursive: true });
+  times.sort((a, b) => a - b);
+  return {
+    perSecond: times.length / ((now - start) / 1000),
+    medianMs: quantile(times, 0.5),
+    p99Ms: quantile(times, 0.99),
+  };
+}
+
+/** @returns the journal's line for a report */
+export function lineOf(body: string): Buffer {
+  const { asset_key: assetKey, partition, description, data_version: dataVersion, metadata } = JSON.parse(body);
+  const event = { assetKey, partition, description, dataVersion, metadata: JSON.stringify(metadata) };
+  const members = encodeMembers({ type: 'AssetMaterialization', ...event });
+  return encodeBatch([members], { seq: 1, crc: 0 }, new Date()).bytes;
+}
+
+export function syncsText({ medianMs, p99Ms }: Loop): string {
+  return `median ${millisecondsText(medianMs)}, 99th percentile ${millisecondsText(p99Ms)}`;
+}
+
+/** @returns the mount that a folder is on; undefined off Linux */
+export function mountUnder(folder: string): Mount | undefined {
+  try {
+    return mountOf(readFileSync('/proc/self/mountinfo', 'utf8'), folder);
+  } catch {
+    return undefined;
+  }
+}
+
+export function freeBytes(folder: string): number {
+  const { bavail, bsize } = statfsSync(folder);
+  return bavail * bsize;
+}
+
+export function cpuText(): string {
+  return `${cpus()[0]?.model.trim() ?? 'an unknown processor'}, ${cpus().length} logical cores`;
+}
+
+/** @returns lines for the head of the output */
+export function machineText(scratch: Scratch, nodes: readonly string[]): string[] {
+  const mount = mountUnder(scratch.folder);
+  return [
+    `date: ${new Date().toISOString().slice(0, 16).replace('T', ' ')} UTC`,
+    `Node: ${nodes.map(versionOf).join(', ')}`,
+    `processor: ${cpuText()}, ${Math.round(totalmem() / 1024 ** 3)} GiB of memory, load average ${loadavg()[0]?.toFixed(1)} at the start`,
+    `kernel: ${type()} ${release()}`,
+    `file system: ${mount?.type ?? 'unknown'}${mount === undefined ? '' : ` (${mount.options.join(',')})`}`,
+    `load: ${wrkVersion()}, one thread, on the same machine`,
+  ];
+}
+
+/** @returns undefined where wrk is not installed */
+export function wrkVersion(): string | undefined {
+  const { stdout, error } = spawnSync('wrk', ['-v'], { encoding: 'utf8' });
+  return error === undefined ? (/^wrk \S+/.exec(stdout)?.[0] ?? 'wrk') : undefined;
+}
+
+/** @throws Error where it is no Node */
+export function versionOf(node: string): string {
+  const { stdout, status } = spawnSync(node, ['--version'], { encoding: 'utf8' });
+  if (status !== 0) throw new Error(`${node} is not a Node that runs here; give executables with --nodes`);
+  return stdout.trim();
+}

@@ -1,0 +1,50 @@
+/** The folder in which the benchmark writes, and the processes that it starts: both go when it ends, however it ends. */
+
+import { type ChildProcess, type SpawnOptions, spawn } from 'node:child_process';
+import { mkdirSync, mkdtempSync, realpathSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+
+const BREAKING_OFF = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
+
+export class Scratch {
+  readonly folder: string;
+  readonly #children = new Set<ChildProcess>();
+
+  constructor(parent: string) {
+    mkdirSync(parent, { recursive: true });
+    this.folder = mkdtempSync(join(realpathSync(parent), '.bench-'));
+    for (const name of BREAKING_OFF) {
+      process.once(name, () => {
+        this.end();
+        process.kill(process.pid, name);
+      });
+    }
+  }
+
+  newFolder(name: string): string {
+    return mkdtempSync(join(this.folder, `${name}-`));
+  }
+
+  /** Starts a process that leads a group of its own, so that what it starts ends with it. */
+  spawn(command: readonly string[], options: SpawnOptions): ChildProcess {
+    const child = spawn(command[0] ?? '', command.slice(1), { ...options, detached: true });
+    this.#children.add(child);
+    child.on('exit', () => this.#children.delete(child));
+    child.on('error', () => this.#children.delete(child));
+    return child;
+  }
+
+  end(): void {
+    for (const child of this.#children) endGroup(child, 'SIGKILL');
+    rmSync(this.folder, { recursive: true, force: true, maxRetries: 5 });
+  }
+}
+
+export function endGroup({ pid }: ChildProcess, signal: NodeJS.Signals): void {
+  if (pid === undefined) return; // it never started
+  try {
+    process.kill(-pid, signal);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error; // nobody of the group is left
+  }
+}
