@@ -4,12 +4,12 @@
  */
 
 import { once } from 'node:events';
-import { createServer, IncomingMessage, type Server, type ServerResponse, STATUS_CODES } from 'node:http';
+import { createServer, IncomingMessage, type Server, ServerResponse, STATUS_CODES } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import type { Limits } from './config.ts';
-import { type App, accepted, type Receive, Refusal, type Reply, unavailable } from './message.ts';
+import { type App, accepted, type HeaderFields, type Receive, Refusal, type Reply, unavailable } from './message.ts';
 import type { Fields, Notices } from './notice.ts';
-import { bodyTooLarge, headTooLarge } from './request.ts';
+import { bodyTooLarge, headTooLarge, readFields } from './request.ts';
 
 export interface ListenerOptions {
   /** An IP address. */
@@ -32,12 +32,13 @@ export async function listen(options: ListenerOptions): Promise<Listener> {
   const { address, limits } = options;
   const server: UploadServer = createServer({
     IncomingMessage: Upload,
+    ServerResponse: Answer,
     // Node's own answers to these have no JSON body; `request.ts` checks them.
     requireHostHeader: false,
     maxHeaderSize: limits.headBytesMax,
     headersTimeout: limits.headersMs,
     requestTimeout: limits.requestMs,
-    keepAliveTimeout: limits.idleMs,
+    keepAliveTimeout: 0, // two timers a request; `#closeIdle` needs none
     connectionsCheckingInterval: limits.deadlineCheckMs,
   });
   server.maxHeadersCount = 0; // else Node 20 drops what is over its count without a word
@@ -59,6 +60,12 @@ export async function listen(options: ListenerOptions): Promise<Listener> {
  */
 class Upload extends IncomingMessage {
   onBytes: (chunk: Buffer | null) => void = () => {};
+  #fields: HeaderFields | undefined;
+
+  get fields(): HeaderFields {
+    this.#fields ??= readFields(this.rawHeaders);
+    return this.#fields;
+  }
 
   override push(chunk: Buffer | null): boolean {
     this.onBytes(chunk);
@@ -69,12 +76,34 @@ class Upload extends IncomingMessage {
   _dump(): void {}
 }
 
-type UploadServer = Server<typeof Upload>;
+/** Of the headers Node looks at this one only, for each request; to make an object of all would cost more than the head. */
+Object.defineProperty(Upload.prototype, 'headers', {
+  get(this: Upload): { expect?: string } {
+    return this.fields;
+  },
+});
+
+/** A response that knows a short way for replies that are whole: half of what a small request costs is Node's long one. */
+class Answer extends ServerResponse<Upload> {
+  /**
+   * @param text of the whole reply, ASCII, with a head that keeps the connection
+   * @returns false, with nothing done, where the connection is still busy with earlier replies or is to end with this one
+   */
+  sendWhole(text: string): boolean {
+    if (this.socket === null || !this.shouldKeepAlive) return false;
+    this.socket.write(text, 'latin1');
+    this.finished = true; // so says `writableFinished`
+    this.emit('finish'); // as `end` does last: Node frees the connection for the next reply
+    return true;
+  }
+}
+
+type UploadServer = Server<typeof Upload, typeof Answer>;
 
 /** One request and its reply. */
 interface Exchange {
   readonly req: Upload;
-  readonly res: ServerResponse;
+  readonly res: Answer;
   readonly connection: Connection;
   readonly startedMs: number;
   /** The whole request has arrived, so the next one on the connection can be found. */
@@ -91,6 +120,9 @@ interface Connection {
   closing: boolean;
   /** Of the body that is being received on it. */
   uploadBytes: number;
+  /** As `#closeIdle` last found it: how much had come, and since when nothing else did. */
+  seenBytes: number;
+  quietSinceMs: number;
 }
 
 const NO_BODY = Buffer.alloc(0);
@@ -105,12 +137,19 @@ class Line {
   #uploadBytes = 0;
   /** Where bodies of more than one piece are put together; see `#keepRoom`. */
   readonly #rooms: Buffer[] = [];
+  readonly #idleCheck: NodeJS.Timeout;
+  /** What a reply says of a connection that is kept. */
+  readonly #keeps: readonly string[];
+  #accepted = '';
+  #acceptedSecond = Number.NaN;
   #draining = false;
   #notAcceptedAtMs = Number.NEGATIVE_INFINITY;
 
   constructor(server: UploadServer, options: ListenerOptions) {
     this.#server = server;
     this.#options = options;
+    this.#keeps = ['Keep-Alive', `timeout=${Math.floor(options.limits.idleMs / 1000)}`];
+    this.#idleCheck = setInterval(() => this.#closeIdle(), options.limits.deadlineCheckMs).unref();
     server.on('connection', (socket) => this.#connected(socket));
     server.on('drop', () => {
       const cap = options.maxConnections;
@@ -119,7 +158,7 @@ class Line {
     server.on('request', (req, res) => this.#serve(req, res, false));
     server.on('checkContinue', (req, res) => this.#serve(req, res, true));
     server.on('checkExpectation', (req, res) => this.#serve(req, res, false));
-    server.on('connect', (req: IncomingMessage, socket: Socket) => this.#refuseConnect(req, socket));
+    server.on('connect', (req, socket) => this.#refuseConnect(req, socket as Socket));
     server.on('clientError', (error: ClientError, socket) => this.#broken(error, socket as Socket));
   }
 
@@ -135,6 +174,7 @@ class Line {
     const silent = setTimeout(() => this.#closeSilent(), silentMs);
     const deadline = setTimeout(() => this.#cutOff(), drainMs);
     await closed;
+    clearInterval(this.#idleCheck);
     clearTimeout(silent);
     clearTimeout(deadline);
   }
@@ -142,6 +182,20 @@ class Line {
   /** A connection that never sent a byte is not idle to Node, which closed the idle ones: it may still be about to. */
   #closeSilent(): void {
     for (const { socket } of this.#connections.values()) if (socket.bytesRead === 0) socket.destroy();
+  }
+
+  #closeIdle(): void {
+    const now = performance.now();
+    for (const connection of this.#connections.values()) {
+      const { socket, last, seenBytes, quietSinceMs } = connection;
+      const busy = last !== undefined && !last.res.writableFinished;
+      if (busy || socket.bytesRead !== seenBytes) {
+        connection.seenBytes = socket.bytesRead;
+        connection.quietSinceMs = now;
+      } else if (now - quietSinceMs >= this.#options.limits.idleMs) {
+        socket.destroy();
+      }
+    }
   }
 
   #cutOff(): void {
@@ -152,7 +206,14 @@ class Line {
   }
 
   #connected(socket: Socket): void {
-    const connection: Connection = { socket, last: undefined, closing: false, uploadBytes: 0 };
+    const connection: Connection = {
+      socket,
+      last: undefined,
+      closing: false,
+      uploadBytes: 0,
+      seenBytes: 0,
+      quietSinceMs: performance.now(),
+    };
     this.#connections.set(socket, connection);
     socket.once('close', () => {
       this.#release(connection);
@@ -169,7 +230,7 @@ class Line {
     notices.warn(why, fields);
   }
 
-  #serve(req: Upload, res: ServerResponse, awaitsContinue: boolean): void {
+  #serve(req: Upload, res: Answer, awaitsContinue: boolean): void {
     const connection = this.#connections.get(req.socket);
     if (connection === undefined || connection.closing) return;
     const startedMs = this.#options.notices.debugging ? performance.now() : 0;
@@ -248,8 +309,10 @@ class Line {
     if (!received) this.#release(connection);
     const close = reply.close === true || !received || exchange.final || this.#draining;
     if (close) connection.closing = true;
-    res.writeHead(reply.status, reply === accepted && !close ? ACCEPTED_HEADERS : headersOf(reply, close));
     if (this.#options.notices.debugging) this.#log(exchange, reply.status);
+    if (reply === accepted && !close && res.sendWhole(this.#acceptedNow())) return;
+    const connectionHeaders = close ? CLOSES : res.shouldKeepAlive ? this.#keeps : []; // HTTP/1.0 closes unless it is asked
+    res.writeHead(reply.status, [...headersOf(reply), ...connectionHeaders]);
     if (received) {
       res.end(reply.body);
     } else {
@@ -282,7 +345,7 @@ class Line {
     return stop;
   }
 
-  #refuseConnect(req: IncomingMessage, socket: Socket): void {
+  #refuseConnect(req: Upload, socket: Socket): void {
     const connection = this.#connections.get(socket);
     if (connection === undefined || connection.closing) return;
     connection.closing = true;
@@ -309,11 +372,21 @@ class Line {
   #sayLast(connection: Connection, reply: Reply): void {
     const { socket, last } = connection;
     const say = () => {
-      socket.end(rawReply(reply));
+      socket.end(wholeReply(reply, CLOSES));
       this.#afterUpload(connection, () => socket.destroySoon());
     };
     if (last === undefined || last.res.writableFinished) say();
     else last.res.once('finish', say);
+  }
+
+  /** The reply that all but a few get, made anew when its date has to be. */
+  #acceptedNow(): string {
+    const second = Math.floor(Date.now() / 1000);
+    if (second !== this.#acceptedSecond) {
+      this.#acceptedSecond = second;
+      this.#accepted = wholeReply(accepted, ['Connection', 'keep-alive', ...this.#keeps]);
+    }
+    return this.#accepted;
   }
 
   #log({ req, startedMs }: Exchange, status: number): void {
@@ -332,16 +405,16 @@ interface ClientError extends Error {
   readonly rawPacket?: Buffer;
 }
 
-function hasBody({ headers }: IncomingMessage): boolean {
-  return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0;
+function hasBody({ fields }: Upload): boolean {
+  return fields.transferEncoding !== undefined || Number(fields.contentLength ?? 0) > 0;
 }
 
 /**
  * Behind an offer of an upgrade the parser throws away the rest of the packet, though nobody takes the offer: what comes
  * next may begin inside a request. And a reply to an expectation for which no 100 was sent is closed by Node.
  */
-function endsConnection({ headers }: IncomingMessage, expectsInVain: boolean): boolean {
-  return headers.upgrade !== undefined || expectsInVain;
+function endsConnection({ fields }: Upload, expectsInVain: boolean): boolean {
+  return fields.upgrade !== undefined || expectsInVain;
 }
 
 function refusalOf(error: ClientError, inBody: boolean): Refusal {
@@ -360,11 +433,9 @@ function refusalOf(error: ClientError, inBody: boolean): Refusal {
   }
 }
 
-function headersOf({ body, headers = [] }: Reply, close: boolean): string[] {
+function headersOf({ body, headers = [] }: Reply): string[] {
   const length = String(Buffer.byteLength(body));
-  const all = ['Content-Type', 'application/json', 'Content-Length', length, ...GUARDS, ...headers];
-  if (close) all.push('Connection', 'close');
-  return all;
+  return ['Content-Type', 'application/json', 'Content-Length', length, ...GUARDS, ...headers];
 }
 
 /** A reply is for who asked: nothing guesses its type, keeps it or shows it to another site. */
@@ -374,11 +445,10 @@ const GUARDS = [
   ...['Cross-Origin-Resource-Policy', 'same-origin'],
 ];
 
-/** The reply that all but a few get. */
-const ACCEPTED_HEADERS = headersOf(accepted, false);
+const CLOSES = ['Connection', 'close'];
 
-function rawReply(reply: Reply): string {
-  const headers = ['Date', new Date().toUTCString(), ...headersOf(reply, true)];
+function wholeReply(reply: Reply, connectionHeaders: readonly string[]): string {
+  const headers = [...headersOf(reply), 'Date', new Date().toUTCString(), ...connectionHeaders];
   let head = `HTTP/1.1 ${reply.status} ${STATUS_CODES[reply.status]}\r\n`;
   for (let at = 0; at < headers.length; at += 2) head += `${headers[at]}: ${headers[at + 1]}\r\n`;
   return `${head}\r\n${reply.body}`;

@@ -4,14 +4,32 @@ import { limits } from './config.ts';
 import type { Event } from './event.ts';
 import type { Json } from './json.ts';
 
-/** What `node:http` hands over before the body: its IncomingMessage, less the socket. */
+/** What is known of a request before its body. */
 export interface Incoming {
   readonly method?: string | undefined;
   readonly url?: string | undefined;
   readonly httpVersion: string;
-  /** Name, value, name, value … as they were sent. */
-  readonly rawHeaders: readonly string[];
+  readonly fields: HeaderFields;
   readonly socket?: { readonly remoteAddress?: string | undefined };
+}
+
+/** The headers that decide something. A repeated one is joined with a comma, as RFC 9110 section 5.3 allows, or counted. */
+export interface HeaderFields {
+  /** All of them: name, value, name, value … as they were sent. */
+  readonly raw: readonly string[];
+  /** Of all of them, with their separators and line ends. */
+  bytes: number;
+  host?: string;
+  hosts: number;
+  transferEncoding?: string;
+  contentLength?: string;
+  contentType?: string;
+  contentTypes: number;
+  contentEncoding?: string;
+  expect?: string;
+  upgrade?: string;
+  origin?: string;
+  fetchSite?: string;
 }
 
 export interface Reply {

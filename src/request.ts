@@ -3,7 +3,7 @@
 import { isUtf8 } from 'node:buffer';
 import { limits } from './config.ts';
 import { type Json, JsonError, readMembers } from './json.ts';
-import { type Incoming, Refusal, shown } from './message.ts';
+import { type HeaderFields, type Incoming, Refusal, shown } from './message.ts';
 
 /** A request before its body. */
 export interface Head {
@@ -33,29 +33,29 @@ const NO_NAMES: ReadonlySet<string> = new Set();
  * @throws Refusal 400 or 431, which closes the connection: where one request ends and the next begins is in doubt
  */
 export function readHead(incoming: Incoming, tokenHeaders: ReadonlySet<string> = NO_NAMES): Head {
-  const { method = '', url = '', httpVersion, rawHeaders } = incoming;
+  const { method = '', url = '', httpVersion, fields } = incoming;
   if (httpVersion !== '1.1' && httpVersion !== '1.0')
     throw malformed(`HTTP/${httpVersion} is not served; use HTTP/1.1`);
 
-  const headers = collect(rawHeaders, method.length + url.length + REQUEST_LINE_EXTRA_BYTES, tokenHeaders);
-  checkHost(headers, httpVersion);
-  const bodyBytes = readFraming(headers, httpVersion);
-  if (headers.contentTypes > 1) throw malformed('more than one Content-Type; send one');
-  if (headers.tokens > 1) throw malformed('more than one token header; send one');
+  checkSize(fields, method.length + url.length + REQUEST_LINE_EXTRA_BYTES);
+  checkHost(fields, httpVersion);
+  const bodyBytes = readFraming(fields, httpVersion);
+  if (fields.contentTypes > 1) throw malformed('more than one Content-Type; send one');
+  const token = tokenHeaders.size === 0 ? undefined : readToken(fields, tokenHeaders);
 
   const target = readTarget(url);
   return {
     method,
     path: target.path,
     query: target.query,
-    authority: target.authority ?? headers.host,
-    origin: headers.origin,
-    fetchSite: headers.fetchSite,
-    contentType: headers.contentType,
-    contentEncoding: headers.contentEncoding,
+    authority: target.authority ?? fields.host,
+    origin: fields.origin,
+    fetchSite: fields.fetchSite,
+    contentType: fields.contentType,
+    contentEncoding: fields.contentEncoding,
     // An expectation in an HTTP/1.0 request is ignored (RFC 9110 section 10.1.1).
-    expect: httpVersion === '1.0' ? undefined : headers.expect,
-    token: headers.token,
+    expect: httpVersion === '1.0' ? undefined : fields.expect,
+    token,
     bodyBytes,
   };
 }
@@ -183,76 +183,72 @@ const MEDIA_TYPE = new RegExp(
 );
 const PARAMETER = new RegExp(`;[ \\t]*(${TOKEN})=(?:"((?:[^"\\\\]|\\\\.)*)"|(${TOKEN}))`, 'g');
 
-/** The headers that decide something. A repeated one is joined with a comma, as RFC 9110 section 5.3 allows, and counted. */
-interface Headers {
-  host?: string;
-  hosts: number;
-  transferEncoding?: string;
-  contentLength?: string;
-  contentType?: string;
-  contentTypes: number;
-  token?: string;
-  tokens: number;
-  contentEncoding?: string;
-  expect?: string;
-  origin?: string;
-  fetchSite?: string;
-}
-
-function collect(rawHeaders: readonly string[], requestLineBytes: number, tokenHeaders: ReadonlySet<string>): Headers {
-  const headers: Headers = { hosts: 0, contentTypes: 0, tokens: 0 };
-  let bytes = requestLineBytes;
-  for (let at = 0; at < rawHeaders.length; at += 2) {
-    const name = rawHeaders[at]!;
-    const value = rawHeaders[at + 1]!;
-    bytes += name.length + value.length + HEADER_EXTRA_BYTES;
-    const lower = name.toLowerCase();
-    switch (lower) {
+/** @param raw name, value, name, value … */
+export function readFields(raw: readonly string[]): HeaderFields {
+  const fields: HeaderFields = { raw, bytes: 0, hosts: 0, contentTypes: 0 };
+  for (let at = 0; at < raw.length; at += 2) {
+    const name = raw[at]!;
+    const value = raw[at + 1]!;
+    fields.bytes += name.length + value.length + HEADER_EXTRA_BYTES;
+    switch (name.toLowerCase()) {
       case 'host':
-        headers.host = value;
-        headers.hosts += 1;
+        fields.host = value;
+        fields.hosts += 1;
         break;
       case 'transfer-encoding':
-        headers.transferEncoding = join(headers.transferEncoding, value);
+        fields.transferEncoding = join(fields.transferEncoding, value);
         break;
       case 'content-length':
-        headers.contentLength = join(headers.contentLength, value);
+        fields.contentLength = join(fields.contentLength, value);
         break;
       case 'content-type':
-        headers.contentType = value;
-        headers.contentTypes += 1;
+        fields.contentType = value;
+        fields.contentTypes += 1;
         break;
       case 'content-encoding':
-        headers.contentEncoding = join(headers.contentEncoding, value);
+        fields.contentEncoding = join(fields.contentEncoding, value);
         break;
       case 'expect':
-        headers.expect = join(headers.expect, value);
+        fields.expect = join(fields.expect, value);
+        break;
+      case 'upgrade':
+        fields.upgrade = join(fields.upgrade, value);
         break;
       case 'origin':
-        headers.origin = join(headers.origin, value);
+        fields.origin = join(fields.origin, value);
         break;
       case 'sec-fetch-site':
-        headers.fetchSite = join(headers.fetchSite, value);
+        fields.fetchSite = join(fields.fetchSite, value);
         break;
-      default:
-        if (tokenHeaders.size > 0 && tokenHeaders.has(lower)) {
-          headers.token = value;
-          headers.tokens += 1;
-        }
     }
   }
-  if (rawHeaders.length > limits.headersMax * 2) {
-    throw new Refusal(431, `${rawHeaders.length / 2} headers; at most ${limits.headersMax} are read`, { close: true });
+  return fields;
+}
+
+/** @throws Refusal 431 */
+function checkSize({ raw, bytes }: HeaderFields, requestLineBytes: number): void {
+  if (raw.length > limits.headersMax * 2) {
+    throw new Refusal(431, `${raw.length / 2} headers; at most ${limits.headersMax} are read`, { close: true });
   }
-  if (bytes > limits.headBytesMax) throw headTooLarge();
-  return headers;
+  if (bytes + requestLineBytes > limits.headBytesMax) throw headTooLarge();
+}
+
+/** @throws Refusal 400 for more than one */
+function readToken({ raw }: HeaderFields, tokenHeaders: ReadonlySet<string>): string | undefined {
+  let token: string | undefined;
+  for (let at = 0; at < raw.length; at += 2) {
+    if (!tokenHeaders.has(raw[at]!.toLowerCase())) continue;
+    if (token !== undefined) throw malformed('more than one token header; send one');
+    token = raw[at + 1]!;
+  }
+  return token;
 }
 
 function join(before: string | undefined, value: string): string {
   return before === undefined ? value : `${before}, ${value}`;
 }
 
-function checkHost({ host, hosts }: Headers, httpVersion: string): void {
+function checkHost({ host, hosts }: HeaderFields, httpVersion: string): void {
   if (host === undefined) {
     if (httpVersion === '1.0') return;
     throw malformed('the Host header is missing; HTTP/1.1 needs one');
@@ -262,7 +258,7 @@ function checkHost({ host, hosts }: Headers, httpVersion: string): void {
 }
 
 /** RFC 9112 section 6: one way to frame a body, and no guessing. @returns the body's size, undefined while unknown */
-function readFraming({ transferEncoding, contentLength }: Headers, httpVersion: string): number | undefined {
+function readFraming({ transferEncoding, contentLength }: HeaderFields, httpVersion: string): number | undefined {
   if (transferEncoding === undefined) return contentLength === undefined ? 0 : Number(contentLength);
   if (httpVersion === '1.0')
     throw malformed('Transfer-Encoding is not part of HTTP/1.0; use HTTP/1.1 or Content-Length');

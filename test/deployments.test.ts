@@ -5,7 +5,7 @@ import { createTokenDoor } from '../src/access.ts';
 import { limits as standardLimits } from '../src/config.ts';
 import { type Deployments, mayReport, newToken, readDeployments } from '../src/deployments.ts';
 import { Refusal } from '../src/message.ts';
-import type { Head } from '../src/request.ts';
+import { type Head, readFields } from '../src/request.ts';
 
 const [first, second, expired] = [newToken(), newToken(), newToken()];
 const FILE = JSON.stringify({
@@ -131,7 +131,7 @@ test('the door knows the deployment by its path, refuses alike, and slows who fa
   });
   const ask = (path: string, token: string | undefined, remoteAddress = '10.0.0.1') => {
     try {
-      return door({ path, token } as Head, { httpVersion: '1.1', rawHeaders: [], socket: { remoteAddress } });
+      return door({ path, token } as Head, { httpVersion: '1.1', fields: readFields([]), socket: { remoteAddress } });
     } catch (error) {
       assert.ok(error instanceof Refusal);
       return error.reply;

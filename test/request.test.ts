@@ -8,13 +8,14 @@ import {
   type Head,
   percentDecode,
   readBody,
+  readFields,
   readHead,
   readQuery,
 } from '../src/request.ts';
 
 function incoming(part: Partial<Incoming> & { headers?: readonly string[] } = {}): Incoming {
   const { headers = ['Host', 'localhost'], ...rest } = part;
-  return { method: 'POST', url: '/report', httpVersion: '1.1', rawHeaders: headers, ...rest };
+  return { method: 'POST', url: '/report', httpVersion: '1.1', fields: readFields(headers), ...rest };
 }
 
 /** The status and error of a refusal, or what was returned. */

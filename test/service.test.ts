@@ -6,9 +6,10 @@ import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { options, readConfig, limits as standardLimits } from '../src/config.ts';
+import { type Limits, options, readConfig, limits as standardLimits } from '../src/config.ts';
 import { segmentName } from '../src/event.ts';
 import { createNotices } from '../src/notice.ts';
+import { readFields } from '../src/request.ts';
 import { exitCodes, type Parts, type Service, StartError, startService } from '../src/service.ts';
 import { newFolder } from './program.ts';
 import { SimulatedDisk, systemError } from './simulated-disk.ts';
@@ -42,7 +43,7 @@ async function start(
   return { service, port: Number(new URL(service.url).port), notices };
 }
 
-async function simulated(t: TestContext, limits = standardLimits): Promise<Started & { disk: SimulatedDisk }> {
+async function simulated(t: TestContext, limits: Limits = standardLimits): Promise<Started & { disk: SimulatedDisk }> {
   const disk = new SimulatedDisk(newFolder(t));
   return { disk, ...(await start(t, { openDisk: () => disk, limits })) };
 }
@@ -191,6 +192,22 @@ test('an idle connection is closed after its time, and an endless refused upload
   }
 });
 
+test('a connection on which a reply is due, or requests come, is not idle', async (t) => {
+  const { disk, port } = await simulated(t, { ...standardLimits, idleMs: 200, deadlineCheckMs: 20 });
+  const wire = await Wire.open(port);
+  disk.fault = (call) => (call === 'sync' ? sleep(600) : undefined);
+  wire.send(post(`${TARGET}slow`));
+  assert.equal((await wire.reply())?.status, 200);
+  disk.fault = () => undefined;
+  for (let count = 0; count < 6; count += 1) {
+    await sleep(100);
+    wire.send(post(`${TARGET}quick`));
+    const reply = await wire.reply();
+    assert.deepEqual([reply?.status, reply?.headers.get('keep-alive')], [200, 'timeout=0']);
+  }
+  assert.equal(await wire.ends(3_000), true);
+});
+
 test('bodies that are being received are bounded together, and room is given back', async (t) => {
   const { port } = await start(t, { limits: { ...standardLimits, uploadBytesMax: 300_000 } });
   const body = JSON.stringify({ asset_key: 'a', description: 'x'.repeat(100_000) });
@@ -311,7 +328,7 @@ test('a defect of ours is a 503 for the client and a full account for the operat
     readiness: () => ({ status: 200, body: '{}' }),
     notices: createNotices('info', false, (line) => notices.push(line)),
   });
-  const reply = app({ method: 'POST', url: TARGET, httpVersion: '1.1', rawHeaders: ['Host', 'localhost'] });
+  const reply = app({ method: 'POST', url: TARGET, httpVersion: '1.1', fields: readFields(['Host', 'localhost']) });
   assert.ok(typeof reply === 'object');
   assert.equal(reply.status, 503);
   assert.match(notices[0] ?? '', /TypeError: defect/);
