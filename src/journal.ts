@@ -51,6 +51,12 @@ interface Waiting {
   readonly done: Done;
 }
 
+interface Committing {
+  readonly batch: readonly Waiting[];
+  /** With why the batch was not recorded, or undefined once it is durable. */
+  readonly committed: Promise<string | undefined>;
+}
+
 export class Journal {
   readonly #options: JournalOptions;
   #state: State = { kind: 'starting', reason: 'the journal is being opened' };
@@ -160,16 +166,28 @@ export class Journal {
   async #run(): Promise<void> {
     // What arrives in the same turn of the event loop shares the first batch.
     await new Promise((resolve) => setImmediate(resolve));
-    do {
-      const batch = this.#takeBatch();
-      const failure = await this.#commit(batch);
+    let next: Committing | undefined = this.#beginBatch();
+    while (next !== undefined) {
+      const { batch, committed }: Committing = next;
+      const failure = await committed;
+      next = this.#beginNext(); // the disk works while the replies leave
       for (const { done, heldBytes } of batch) {
         this.#hold(-heldBytes);
         done(failure);
       }
-    } while (this.#queue.length > 0);
+      next ??= this.#beginNext();
+    }
     this.#running = undefined;
     if (this.#state.kind === 'failed') this.#options.onFailed(this.#state.error);
+  }
+
+  #beginNext(): Committing | undefined {
+    return this.#queue.length > 0 ? this.#beginBatch() : undefined;
+  }
+
+  #beginBatch(): Committing {
+    const batch = this.#takeBatch();
+    return { batch, committed: this.#commit(batch) };
   }
 
   #takeBatch(): Waiting[] {
