@@ -70,15 +70,22 @@ export function packMembers(members: string): Buffer {
   return bytes.length === members.length ? bytes : Buffer.from(members.replace(LINE_SEPARATORS, escapeSeparator));
 }
 
+/** Memory in which one writer encodes batch after batch; it grows to what they take. */
+export interface Room {
+  bytes: Buffer;
+}
+
 /**
  * Encodes a batch of lines that were recorded at one moment.
  * @param batch the members of each, from `encodeMembers`, packed or not
+ * @param room may hold the bytes that are returned: nobody else may use it until they are written
  * @returns the bytes to append and the place after them
  */
 export function encodeBatch(
   batch: readonly (string | Buffer)[],
   place: Place,
   now: Date,
+  room: Room = { bytes: NO_BYTES },
 ): { bytes: Buffer; place: Place } {
   const time = now.toISOString();
   const nextId = uuids(now);
@@ -96,8 +103,7 @@ export function encodeBatch(
     text += CRC_TEMPLATE;
     seq += 1;
   }
-  const last = packMembers(text);
-  const bytes = parts.length === 0 ? last : Buffer.concat([...parts, last]);
+  const bytes = parts.length === 0 ? packInto(room, text) : Buffer.concat([...parts, packMembers(text)]);
   // The crc goes over bytes, so it is filled in once they are there.
   for (let start = 0, end = 0; start < bytes.length; start = end + 1) {
     end = bytes.indexOf(LINE_FEED, start);
@@ -105,6 +111,15 @@ export function encodeBatch(
     writeHex(crc, bytes, end - CRC_TAIL_BYTES);
   }
   return { bytes, place: { seq, crc } };
+}
+
+/** As `packMembers`, in the room where the text is not too large for it: fresh memory for each batch costs more than the text. */
+function packInto(room: Room, text: string): Buffer {
+  const bytesMax = text.length * UTF8_BYTES_MAX;
+  if (bytesMax > ROOM_BYTES_MAX) return packMembers(text);
+  if (bytesMax > room.bytes.length) room.bytes = Buffer.allocUnsafeSlow(Math.min(2 * bytesMax, ROOM_BYTES_MAX));
+  const written = room.bytes.write(text);
+  return written === text.length ? room.bytes.subarray(0, written) : packMembers(text);
 }
 
 /** What is wrong with a line: one clause for the operator. */
@@ -226,6 +241,10 @@ export function lostRange(name: string): LostRange | undefined {
   return Number.isSafeInteger(last) && first >= 1 && first <= last ? { first, last } : undefined;
 }
 
+const NO_BYTES = Buffer.alloc(0);
+/** For one UTF-16 code unit. */
+const UTF8_BYTES_MAX = 3;
+const ROOM_BYTES_MAX = 1024 * 1024;
 const LINE_FEED = 0x0a;
 const QUOTE = 0x22;
 const COMMA = 0x2c;

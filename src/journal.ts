@@ -8,7 +8,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Limits } from './config.ts';
 import { type Disk, describe, isFull, SyncError } from './disk.ts';
-import { type Event, encodeBatch, encodeMembers, packMembers, segmentName } from './event.ts';
+import { type Event, encodeBatch, encodeMembers, packMembers, type Room, segmentName } from './event.ts';
 import type { Notices } from './notice.ts';
 import { recover, rememberCleanStop, type Segment } from './recovery.ts';
 
@@ -65,6 +65,7 @@ export class Journal {
   #queue: Waiting[] = [];
   /** Of those in the queue and in the batch that is on its way. */
   #waitingBytes = 0;
+  readonly #room: Room = { bytes: Buffer.alloc(0) };
   /** The batches on their way; undefined while the disk is idle. */
   #running: Promise<void> | undefined;
   #probing: NodeJS.Timeout | undefined;
@@ -212,7 +213,7 @@ export class Journal {
     try {
       if (this.#state.segment.bytes >= this.#options.segmentBytes) await this.#rotate(this.#state.segment);
       const { segment } = this.#state;
-      const after = batch.length > 0 ? await appendBatch(segment, batch) : await tryWrite(segment);
+      const after = batch.length > 0 ? await appendBatch(segment, batch, this.#room) : await tryWrite(segment);
       this.#taken(after);
       return undefined;
     } catch (error) {
@@ -289,9 +290,9 @@ const PROBE = Buffer.alloc(4096);
  * Writes and syncs one batch at the segment's end.
  * @throws NotWritten, or another error after which nobody knows what is on the disk
  */
-async function appendBatch(segment: Segment, batch: readonly Waiting[]): Promise<Segment> {
+async function appendBatch(segment: Segment, batch: readonly Waiting[], room: Room): Promise<Segment> {
   const members = batch.map((waiting) => waiting.members);
-  const { bytes, place } = encodeBatch(members, segment.place, new Date());
+  const { bytes, place } = encodeBatch(members, segment.place, new Date(), room);
   const after = { file: segment.file, bytes: segment.bytes + bytes.length, place };
   // Before, since a write behind a cut would hide it; after, since nobody may be told 200 for a file that is gone.
   checkUntouched(segment);

@@ -200,7 +200,7 @@ class Reader {
       } else {
         if (count === this.#countMax) this.#refuse(`there are more than ${this.#countMax} members`, start);
         count += 1;
-        members.set(unquote(this.#text.slice(start, end)), this.takeValue());
+        members.set(this.#name(start, end), this.takeValue());
       }
       this.skipSpace();
       if (this.at(CLOSE_BRACE)) {
@@ -245,6 +245,10 @@ class Reader {
         this.#number();
         return 'number';
     }
+  }
+
+  #name(start: number, end: number): string {
+    return this.#plain ? this.#text.slice(start + 1, end - 1) : unquote(this.#text.slice(start, end));
   }
 
   #array(): void {
