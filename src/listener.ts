@@ -67,6 +67,15 @@ class Upload extends IncomingMessage {
     return this.#fields;
   }
 
+  static {
+    // Node looks at `expect` only, but at that in each request; to make its object of all headers would cost more than the head.
+    Object.defineProperty(Upload.prototype, 'headers', {
+      get(this: Upload): { expect?: string } {
+        return this.fields;
+      },
+    });
+  }
+
   override push(chunk: Buffer | null): boolean {
     this.onBytes(chunk);
     return true; // never asks the parser to wait: what is taken is bounded by who takes it
@@ -75,13 +84,6 @@ class Upload extends IncomingMessage {
   /** Node calls this after the reply, to empty a stream that nobody read. Nothing is ever in this one. */
   _dump(): void {}
 }
-
-/** Of the headers Node looks at this one only, for each request; to make an object of all would cost more than the head. */
-Object.defineProperty(Upload.prototype, 'headers', {
-  get(this: Upload): { expect?: string } {
-    return this.fields;
-  },
-});
 
 /** A response that knows a short way for replies that are whole: half of what a small request costs is Node's long one. */
 class Answer extends ServerResponse<Upload> {

@@ -13,7 +13,7 @@ import { countLines } from './bench/subjects.ts';
 import { newFolder, run } from './program.ts';
 
 function figure(rate: number, more: Partial<Figure> = {}): Figure {
-  return { rate, p99Ms: 1, memoryBytes: 1, errors: 0, ...more };
+  return { rate, p99Ms: 1, memoryBytes: 1, processorUs: 1, errors: 0, ...more };
 }
 
 test('the median and the quartiles lie between the figures that they separate', () => {

@@ -186,11 +186,18 @@ function absent(subjects: readonly Subject[], node: string): string[] {
 
 function tableOf(results: readonly Result[]): string {
   const rows = results.map((result) => {
-    const { name, connections, ratio, p99Ratio, memoryRatio, errors } = result;
+    const { name, connections, ratio, p99Ratio, memoryRatio, processorUs, errors } = result;
     const own = [`${countText(result.rate)}/s`, '', millisecondsText(result.p99Ms), mebibytesText(result.memoryBytes)];
     const median = ratio === undefined ? 'void' : ratioText(ratio.median);
     const ratios = [median, spreadText(ratio), ratioText(p99Ratio), ratioText(memoryRatio)];
-    return [String(connections), name, ...(name === 'bare' && ratio !== undefined ? own : ratios), String(errors)];
+    const processor = Number.isNaN(processorUs) ? '' : `${processorUs.toFixed(1)} µs`;
+    return [
+      String(connections),
+      name,
+      ...(name === 'bare' && ratio !== undefined ? own : ratios),
+      processor,
+      String(errors),
+    ];
   });
   const head = [
     'connections',
@@ -199,6 +206,7 @@ function tableOf(results: readonly Result[]): string {
     'quartiles',
     '99th percentile ÷ bare',
     'memory ÷ bare',
+    'processor a request',
     'errors',
   ];
   return table(head, rows);

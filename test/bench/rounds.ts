@@ -33,6 +33,8 @@ export interface Figure {
   readonly rate: number;
   readonly p99Ms: number;
   readonly memoryBytes: number;
+  /** What a request cost the processors, in all threads of the server. */
+  readonly processorUs: number;
   readonly errors: number;
   /** Why it does not count. */
   readonly void?: string;
@@ -49,6 +51,7 @@ export interface Result {
   readonly rate: number;
   readonly p99Ms: number;
   readonly memoryBytes: number;
+  readonly processorUs: number;
   readonly errors: number;
   readonly voids: readonly string[];
 }
@@ -87,6 +90,7 @@ export function beside(
     rate: medianOf(own.map(({ rate }) => rate)),
     p99Ms: medianOf(own.map(({ p99Ms }) => p99Ms)),
     memoryBytes: medianOf(own.map(({ memoryBytes }) => memoryBytes)),
+    processorUs: medianOf(own.map(({ processorUs }) => processorUs)),
     errors: own.reduce((sum, { errors }) => sum + errors, 0),
     voids: [...new Set(voids)],
   };
@@ -111,7 +115,7 @@ async function measure(variant: Variant, conditions: Conditions): Promise<Figure
     return { ...figure, void: `${lines} lines recorded for ${replies} replies` };
   } catch (error) {
     const none = Number.NaN;
-    return { rate: none, p99Ms: none, memoryBytes: none, errors: 0, void: (error as Error).message };
+    return { rate: none, p99Ms: none, memoryBytes: none, processorUs: none, errors: 0, void: (error as Error).message };
   } finally {
     if (variant.data === undefined) rmSync(data, { recursive: true, force: true, maxRetries: 5 });
   }
@@ -128,12 +132,14 @@ async function measureServer(
     // Compiled code is what a service runs for all but its first seconds.
     const warmUp = await load(scratch, server.url, script, connections, WARM_UP_SECONDS);
     asked += await ask(server.url, script); // what the warm-up left on its way comes first
+    const usedBefore = server.processorSeconds();
     const told = await load(scratch, server.url, script, connections, Math.max(seconds, subject.secondsMin ?? 0));
     return {
       figure: {
         rate: told.requests / told.seconds,
         p99Ms: told.p99Ms,
         memoryBytes: server.memoryBytes(),
+        processorUs: ((server.processorSeconds() - usedBefore) / told.requests) * 1e6,
         errors: warmUp.errors + told.errors,
       },
       replies: asked + warmUp.requests + told.requests,
@@ -145,7 +151,7 @@ async function measureServer(
 
 function measureLoop({ script }: Variant, { scratch, seconds }: Conditions): Figure {
   const loop = loopOfSyncs(scratch, lineOf(script.body), seconds * 1000);
-  return { rate: loop.perSecond, p99Ms: loop.p99Ms, memoryBytes: Number.NaN, errors: 0 };
+  return { rate: loop.perSecond, p99Ms: loop.p99Ms, memoryBytes: Number.NaN, processorUs: Number.NaN, errors: 0 };
 }
 
 /** The journal's file that lines are appended to: the last one by name. */

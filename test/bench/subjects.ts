@@ -42,6 +42,8 @@ export interface Server {
   readonly url: string;
   /** The most that it and its children have had resident, as far as the system tells. */
   memoryBytes(): number;
+  /** What it and its children have used of the processors, in user and in system mode. */
+  processorSeconds(): number;
   stop(): Promise<void>;
 }
 
@@ -230,7 +232,8 @@ function serverOf(child: ChildProcess, url: string): Server {
   child.stdout?.resume();
   return {
     url,
-    memoryBytes: () => residentBytes(child.pid ?? 0),
+    memoryBytes: () => ofTree(child.pid ?? 0, residentBytes),
+    processorSeconds: () => ofTree(child.pid ?? 0, processorSeconds),
     stop: async () => {
       if (!hasNotEnded(child)) throw new Error(`it ended under the load with ${child.exitCode ?? child.signalCode}`);
       const ended = once(child, 'exit');
@@ -246,14 +249,27 @@ function hasNotEnded({ pid, exitCode, signalCode }: ChildProcess): boolean {
   return pid !== undefined && exitCode === null && signalCode === null;
 }
 
-function residentBytes(pid: number): number {
+/** @returns the sum over a process and its children; NaN off Linux */
+function ofTree(pid: number, figure: (folder: string) => number): number {
+  const folder = `/proc/${pid}`;
   try {
-    const kilobytes = /^VmHWM:\s*(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1];
-    const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ').filter(Boolean);
-    return children.reduce((sum, child) => sum + residentBytes(Number(child)), Number(kilobytes) * 1024);
+    const children = readFileSync(`${folder}/task/${pid}/children`, 'utf8').split(' ').filter(Boolean);
+    return children.reduce((sum, child) => sum + ofTree(Number(child), figure), figure(folder));
   } catch {
-    return Number.NaN; // not Linux
+    return Number.NaN;
   }
+}
+
+function residentBytes(folder: string): number {
+  return Number(/^VmHWM:\s*(\d+) kB$/m.exec(readFileSync(`${folder}/status`, 'utf8'))?.[1]) * 1024;
+}
+
+function processorSeconds(folder: string): number {
+  // Behind the name, which may hold anything, utime and stime are the 12th and 13th field, in hundredths of a second.
+  const fields = readFileSync(`${folder}/stat`, 'utf8')
+    .replace(/^.*\) /s, '')
+    .split(' ');
+  return (Number(fields[11]) + Number(fields[12])) / 100;
 }
 
 async function freePort(): Promise<number> {
