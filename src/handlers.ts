@@ -47,16 +47,17 @@ function reportAsset(type: 'AssetMaterialization' | 'AssetObservation', request:
   return outcome(request, key, event, ASSET_PARAMETERS);
 }
 
-function outcome(request: Request, key: Key, event: Event, known: ReadonlySet<string>): Outcome {
-  const unknown: string[] = [];
-  for (const name of request.body?.keys() ?? []) if (!known.has(name)) unknown.push(name);
-  for (const name of request.query.keys()) if (!known.has(name)) unknown.push(name);
-  return {
-    reply: accepted,
-    event,
-    ...(key.hidden === undefined ? {} : { hiddenKey: key.hidden }),
-    ...(unknown.length === 0 ? {} : { unknown }),
-  };
+function outcome({ body, query }: Request, { hidden }: Key, event: Event, known: ReadonlySet<string>): Outcome {
+  let unknown: string[] | undefined;
+  for (const names of [body, query]) {
+    if (names === undefined || names.size === 0) continue;
+    for (const name of names.keys()) {
+      if (known.has(name)) continue;
+      unknown ??= [];
+      unknown.push(name);
+    }
+  }
+  return { reply: accepted, event, hiddenKey: hidden, unknown };
 }
 
 interface Key {

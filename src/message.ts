@@ -56,9 +56,9 @@ export interface Outcome {
   readonly reply: Reply;
   readonly event?: Event;
   /** For the operator: the key in the path won over another one. */
-  readonly hiddenKey?: string;
+  readonly hiddenKey?: string | undefined;
   /** Parameters that the endpoint does not know. */
-  readonly unknown?: readonly string[];
+  readonly unknown?: readonly string[] | undefined;
 }
 
 /** Pure: no clock, no disk, no network. @throws Refusal */

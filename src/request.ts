@@ -26,6 +26,7 @@ export interface Head {
 }
 
 const NO_NAMES: ReadonlySet<string> = new Set();
+const NO_PARAMETERS: ReadonlyMap<string, string> = new Map();
 
 /**
  * Checks syntax and framing (RFC 9112).
@@ -140,9 +141,9 @@ export function orMalformedJson<Value>(what: string, read: () => Value): Value {
  * Reads a query by the rules of forms: `+` is a space, of a repeated name the last value wins.
  * @throws Refusal 400
  */
-export function readQuery(query: string): Map<string, string> {
+export function readQuery(query: string): ReadonlyMap<string, string> {
+  if (query === '') return NO_PARAMETERS;
   const parameters = new Map<string, string>();
-  if (query === '') return parameters;
   for (const pair of query.split('&')) {
     if (pair === '') continue;
     const equals = pair.indexOf('=');
