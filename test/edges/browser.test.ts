@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
 import { createRequire } from 'node:module';
 import type { AddressInfo } from 'node:net';
@@ -10,6 +10,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { build, type Plugin } from 'esbuild';
 import { newFolder, type Running, root, startService } from '../program.ts';
 
 const CHROMIUM = '/usr/bin/chromium';
@@ -85,8 +86,8 @@ const pageHosts = ['127.0.0.1', 'localhost', EVIL];
 const serviceHosts = ['127.0.0.1', 'localhost', EVIL];
 
 const originRules: readonly Replacement[] = [
-  ['origin !== void 0 && !isSameServer(', 'false && !isSameServer('],
-  ['fetchSite !== void 0 && fetchSite !== "none"', 'false && fetchSite !== "none"'],
+  ['origin !== undefined && !isSameServer(', 'false && !isSameServer('],
+  ["fetchSite !== undefined && fetchSite !== 'none'", "false && fetchSite !== 'none'"],
 ];
 const hostRule: readonly Replacement[] = [['ownNames.has(nameOf(authority))', 'true']];
 
@@ -134,7 +135,7 @@ test('nor can it where the service listens on every interface', { skip }, async 
 
 test('without the rule for Origin and Sec-Fetch-Site a page of another origin does report', { skip }, async (t) => {
   const browser = await startBrowser(t);
-  const service = await startService(t, { program: brokenCopy(t, originRules), args: ['--log-level', 'debug'] });
+  const service = await startService(t, { program: await brokenBuild(t, originRules), args: ['--log-level', 'debug'] });
   const page = await openPage(t, browser, EVIL);
   await attack(page, service, EVIL, '127.0.0.1');
   await arrivals(service, EVIL, '127.0.0.1', names.length);
@@ -143,7 +144,7 @@ test('without the rule for Origin and Sec-Fetch-Site a page of another origin do
 });
 
 test('without the rule for Host a page on a name pointed at the service does report', { skip }, async (t) => {
-  const { page, service } = await rebind(t, { program: brokenCopy(t, hostRule) });
+  const { page, service } = await rebind(t, { program: await brokenBuild(t, hostRule) });
   const learned = await attack(page, service, EVIL, EVIL);
   assert.equal(learned['fetch-json'], '200 {}');
   assert.ok(keysIn(service).includes('fetch-json'), keysIn(service).join());
@@ -277,14 +278,22 @@ function portOf(server: Server): number {
 
 type Replacement = readonly [from: string, to: string];
 
-/** A copy of the built program in which each text, which is in it once, is replaced. @returns what runs it */
-function brokenCopy(t: TestContext, replacements: readonly Replacement[]): readonly string[] {
-  let text = readFileSync(join(root, 'dist/server.js'), 'utf8');
-  for (const [from, to] of replacements) {
-    assert.equal(text.split(from).length, 2, `in the built file once: ${from}`);
-    text = text.replace(from, () => to);
-  }
+/** A build of the program in which each text of `access.ts`, which is in it once, is replaced. @returns what runs it */
+async function brokenBuild(t: TestContext, replacements: readonly Replacement[]): Promise<readonly string[]> {
   const file = join(newFolder(t), 'server.cjs');
-  writeFileSync(file, text);
+  const breaks: Plugin = {
+    name: 'breaks',
+    setup: ({ onLoad }) =>
+      onLoad({ filter: /\/access\.ts$/ }, ({ path }) => {
+        let contents = readFileSync(path, 'utf8');
+        for (const [from, to] of replacements) {
+          assert.equal(contents.split(from).length, 2, `in access.ts once: ${from}`);
+          contents = contents.replace(from, () => to);
+        }
+        return { contents, loader: 'ts' };
+      }),
+  };
+  const entryPoints = [join(root, 'src/server.ts')];
+  await build({ entryPoints, bundle: true, platform: 'node', format: 'cjs', outfile: file, plugins: [breaks] });
   return [process.execPath, file];
 }
