@@ -135,15 +135,6 @@ export class Journal {
     this.#running ??= this.#run();
   }
 
-  #hold(bytes: number): void {
-    this.#waitingBytes += bytes;
-    this.#backlog.bytes += bytes;
-  }
-
-  get #closed(): boolean {
-    return this.#state.kind === 'closed';
-  }
-
   /** Finishes what was taken, and leaves the folder as a start likes to find it. Nobody may append any more. */
   async close(): Promise<void> {
     await this.#running;
@@ -161,6 +152,15 @@ export class Journal {
         problem: (error as Error).message,
       });
     }
+  }
+
+  get #closed(): boolean {
+    return this.#state.kind === 'closed';
+  }
+
+  #hold(bytes: number): void {
+    this.#waitingBytes += bytes;
+    this.#backlog.bytes += bytes;
   }
 
   /** Commits batch after batch until nobody waits; without any, tries whether the disk takes a write. Never rejects. */

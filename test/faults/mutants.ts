@@ -431,7 +431,7 @@ const mutants: readonly Mutant[] = [
   {
     breaks: 'the second of two token headers is not seen',
     file: 'request.ts',
-    from: "if (headers.tokens > 1) throw malformed('more than one token header; send one');\n",
+    from: "if (token !== undefined) throw malformed('more than one token header; send one');\n",
     to: '',
     tests: ['hostile'],
   },
@@ -452,15 +452,15 @@ const mutants: readonly Mutant[] = [
   {
     breaks: 'one byte more of request line and headers',
     file: 'request.ts',
-    from: 'if (bytes > limits.headBytesMax) throw',
-    to: 'if (bytes > limits.headBytesMax + 1) throw',
+    from: 'bytes + requestLineBytes > limits.headBytesMax)',
+    to: 'bytes + requestLineBytes > limits.headBytesMax + 1)',
     tests: ['hostile'],
   },
   {
     breaks: 'one header more',
     file: 'request.ts',
-    from: 'rawHeaders.length > limits.headersMax * 2)',
-    to: 'rawHeaders.length > limits.headersMax * 2 + 2)',
+    from: 'raw.length > limits.headersMax * 2)',
+    to: 'raw.length > limits.headersMax * 2 + 2)',
     tests: ['hostile'],
   },
   {
