@@ -11,7 +11,7 @@ import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { connect as connectTls } from 'node:tls';
 import { limits } from '../../src/config.ts';
-import { newFolder, type Running, root, startService } from '../program.ts';
+import { freePort, newFolder, type Running, root, startService } from '../program.ts';
 
 const PUBLIC_NAME = 'assets.example';
 const ENDPOINT = '/report_asset_materialization/';
@@ -335,16 +335,6 @@ function listens({ port, certificate }: Proxy): Promise<boolean> {
     socket.once('secureConnect', () => resolve(true)).once('error', () => resolve(false));
     socket.once('secureConnect', () => socket.destroy());
   });
-}
-
-/** Nobody else is given it at once, for the system hands them out in turn. */
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, 'close');
-  return port;
 }
 
 function agentFor(t: TestContext, { certificate }: Proxy, maxSockets: number): Agent {
