@@ -53,7 +53,7 @@ export function createApp(parts: AppParts): App {
       const asked = findRoute(health, pathPrefix, head.method, head.path);
       const site = asked.kind === 'unknown path' ? findSite(head, incoming) : undefined; // 401, 429
       const match = site === undefined ? asked : findRoute(reports, site.prefix, head.method, head.path);
-      const { handler, keyPath } = found(match, head, () => reports.map(({ path }) => `${site?.prefix}${path}/`)); // 404, 405
+      const { handler, keyPath } = found(match, head, reports, site?.prefix); // 404, 405
       checkExpect(head); // 417
       if (head.bodyBytes) checkBodyHeaders(head, head.bodyBytes); // 413, 415, 400: before the upload
       if ((head.bodyBytes ?? 0) > limits.largeBodyBytes) {
@@ -124,11 +124,13 @@ export function readinessOf(problem: string | undefined, troubles: ReadonlyMap<s
 function found(
   match: Match<Handler>,
   { method }: Head,
-  endpoints: () => readonly string[],
+  reports: readonly Route<Handler>[],
+  prefix = '',
 ): { handler: Handler; keyPath: string | undefined } {
   if (match.kind === 'found') return match;
   if (match.kind === 'wrong method') {
     throw new Refusal(405, `${method} is not allowed here; use ${match.allow}`, { headers: ['Allow', match.allow] });
   }
-  throw new Refusal(404, `nothing is at this path; POST a report to ${endpoints().join(', ')}`);
+  const endpoints = reports.map(({ path }) => `${prefix}${path}/`);
+  throw new Refusal(404, `nothing is at this path; POST a report to ${endpoints.join(', ')}`);
 }

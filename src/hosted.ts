@@ -86,13 +86,11 @@ type State =
   | { readonly kind: 'failed'; readonly reason: string; readonly againMs: number };
 
 export class Hosted {
-  readonly #options: HostedOptions;
   readonly #shared: Shared;
   readonly #deployments = new Map<string, HostedJournal>();
   readonly #sweeping: NodeJS.Timeout;
 
   constructor(options: HostedOptions) {
-    this.#options = options;
     this.#shared = { ...options, backlog: { bytes: 0 }, makeRoom: () => this.#makeRoom() };
     this.#sweeping = setInterval(() => this.#closeIdle(), options.limits.idleJournalMs / 2).unref();
   }
@@ -127,14 +125,14 @@ export class Hosted {
   }
 
   #closeIdle(): void {
-    const beforeMs = performance.now() - this.#options.limits.idleJournalMs;
+    const beforeMs = performance.now() - this.#shared.limits.idleJournalMs;
     for (const journal of this.#deployments.values()) if (journal.lastUsedMs < beforeMs) void journal.close();
   }
 
   /** Before another journal is opened: closes the one that was not used for the longest time, where there are too many. */
   #makeRoom(): void {
     const open = [...this.#deployments.values()].filter((journal) => journal.isOpen);
-    if (open.length < this.#options.limits.openJournalsMax) return;
+    if (open.length < this.#shared.limits.openJournalsMax) return;
     const unused = open.reduce((one, other) => (other.lastUsedMs < one.lastUsedMs ? other : one));
     void unused.close();
   }

@@ -16,7 +16,7 @@ import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { gzipSync } from 'node:zlib';
-import { freePort, root, startService } from './program.ts';
+import { endGroup, freePort, root, startService } from './program.ts';
 import { ask, post, Wire, type WireReply } from './wire.ts';
 
 const executable = process.env['ASSETLOG_TEST_REFERENCE'] ?? findOnPath('dagster-webserver');
@@ -1025,15 +1025,6 @@ async function endReference(child: ChildProcess): Promise<void> {
   // It takes its code server along and removes its sockets; what is left after a moment is ended the hard way.
   if (child.pid !== undefined) await Promise.race([exited, sleep(STOP_MS, undefined, { ref: false })]);
   endGroup(child, 'SIGKILL');
-}
-
-function endGroup({ pid }: ChildProcess, name: NodeJS.Signals): void {
-  if (pid === undefined) return; // it never started
-  try {
-    process.kill(-pid, name);
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error; // nobody of the group is left
-  }
 }
 
 interface Recorded {

@@ -3,6 +3,7 @@
 import { type ChildProcess, type SpawnOptions, spawn } from 'node:child_process';
 import { mkdirSync, mkdtempSync, realpathSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
+import { endGroup } from '../program.ts';
 
 const BREAKING_OFF = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
@@ -37,14 +38,5 @@ export class Scratch {
   end(): void {
     for (const child of this.#children) endGroup(child, 'SIGKILL');
     rmSync(this.folder, { recursive: true, force: true, maxRetries: 5 });
-  }
-}
-
-export function endGroup({ pid }: ChildProcess, signal: NodeJS.Signals): void {
-  if (pid === undefined) return; // it never started
-  try {
-    process.kill(-pid, signal);
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error; // nobody of the group is left
   }
 }

@@ -9,8 +9,8 @@ import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
-import { freePort } from '../program.ts';
-import { endGroup, type Scratch } from './scratch.ts';
+import { endGroup, freePort } from '../program.ts';
+import type { Scratch } from './scratch.ts';
 
 export interface Subject {
   readonly name: string;
