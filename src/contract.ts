@@ -145,7 +145,7 @@ function schemas(): Schema {
 /** Those of the query by their own names, those of the path by others. */
 function requestParameters(): Schema {
   const plainKey = { allOf: [ref('schemas', 'KeyPart'), { pattern: '^[^[]' }] };
-  const listedKey = { type: 'string', contentMediaType: JSON_TYPE, contentSchema: ref('schemas', 'KeyParts') };
+  const listedKey = { pattern: '^\\[', contentMediaType: JSON_TYPE, contentSchema: ref('schemas', 'KeyParts') };
   const inQuery = Object.entries(parameters()).map(([name, [schema, example]]) => [
     name,
     { name, in: 'query', ...(name === 'metadata' ? { content: json(schema, example) } : { schema, example }) },
@@ -163,7 +163,7 @@ function requestParameters(): Schema {
       name: 'asset_key',
       in: 'query',
       description: 'One part as it stands, or all parts as a JSON array.',
-      schema: { anyOf: [plainKey, listedKey] },
+      schema: { type: 'string', anyOf: [plainKey, listedKey] },
       example: '["warehouse","orders"]',
     },
     asset_key_in_path: inPath('asset_key', ref('schemas', 'KeyPart'), 'orders'),
@@ -180,14 +180,14 @@ function refusals(hosted: boolean): Refusals {
     ...(hosted && { 401: ['No good token, or no such deployment.', 'WWW-Authenticate'] }),
     403: ['A web page of another site, or a foreign Host.'],
     404: ['Nothing is at this path.'],
-    405: ['Another method than those in Allow.', 'Allow'],
+    405: ['Method not in Allow.', 'Allow'],
     408: ['Too slow.'],
     413: ['Body too large.'],
     415: ['Body encoded.'],
     417: ['Expect other than 100-continue.'],
     ...(hosted && { 429: ['Too many without a good token from this address.', 'Retry-After'] }),
     431: ['Request line and headers too large, or too many headers.'],
-    503: ['It can not be recorded now, or the service is not ready.', 'Retry-After'],
+    503: ['Can not be recorded now, or not ready.', 'Retry-After'],
   };
 }
 
