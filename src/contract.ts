@@ -1,6 +1,7 @@
 /**
  * What tools read: the service as an OpenAPI 3.1 document. What a report may say comes from `handlers.ts`, bounds come from
- * `config.ts`, the line from `event.ts`. All of it stands inside functions: until somebody asks, it costs nothing.
+ * `config.ts`, the line from `event.ts`. It is made when it is asked for. Loading this file only then would cost more: the
+ * bundler makes everything that a late file shares with others late as well, and that is the way of a report.
  */
 
 import { limits, version } from './config.ts';
@@ -42,11 +43,16 @@ export function openApi({ server, tokenHeader }: Offer): Schema {
 
 function introduction(): string {
   const { bodyBytesMax, bodyMembersMax, jsonDepthMax, headBytesMax, headersMax, keyBytesMax } = limits;
-  return `Records reports about data assets. A 200 leaves only when the report is on the disk. A 4xx was not recorded. After a 503, a 408 or a broken connection it may have been; sending it again may record it twice.
-
-A parameter is taken from the first place that has it: the path (the key only), the JSON body, the query. Null in the body means "not given" and hides the query. A required one may be in any of them, which no schema can say. Unknown ones are ignored.
-
-At most: a body ${bodyBytesMax} bytes of UTF-8, ${bodyMembersMax} members, ${jsonDepthMax} levels; request line and headers ${headBytesMax} bytes, ${headersMax} headers; a key ${keyBytesMax} bytes of UTF-8, with one between its parts.`;
+  return [
+    'Records reports about data assets. A 200 leaves only when the report is on the disk. A 4xx was not recorded. ' +
+      'After a 503, a 408 or a broken connection it may have been; sending it again may record it twice.',
+    'A parameter is taken from the first place that has it: the path (the key only), the JSON body, the query. ' +
+      'Null in the body means "not given" and hides the query. A required one may be in any of them, which no schema ' +
+      'can say. Unknown ones are ignored.',
+    `At most: a body ${bodyBytesMax} bytes of UTF-8, ${bodyMembersMax} members, ${jsonDepthMax} levels; ` +
+      `request line and headers ${headBytesMax} bytes, ${headersMax} headers; ` +
+      `a key ${keyBytesMax} bytes of UTF-8, with one between its parts.`,
+  ].join('\n\n');
 }
 
 type Parameter = keyof typeof assetParameters | keyof typeof checkParameters;
@@ -65,7 +71,10 @@ function parameters(): Readonly<Record<Parameter, readonly [schema: Schema, exam
   const text = { type: 'string' };
   return {
     asset_key: [ref('schemas', 'AssetKey'), ['warehouse', 'orders']],
-    metadata: [{ type: ['object', 'null'], description: 'Recorded as it is sent, digit by digit.' }, { rows: 10 }],
+    metadata: [
+      { type: ['object', 'null'], additionalProperties: true, description: 'Recorded as it is sent.' },
+      { rows: 10 },
+    ],
     data_version: [text, 'v1'],
     description: [text, 'nightly load'],
     partition: [text, '2026-11-20'],
@@ -82,6 +91,7 @@ function reportPaths(hosted: boolean, refused: Schema): Schema {
     const describe = (id: string, about: string, inPath: readonly string[], names: readonly Parameter[]) => {
       const bodyOf = (of: (one: Parameter) => unknown) => Object.fromEntries(names.map((one) => [one, of(one)]));
       const properties = bodyOf((one) => (taken[one] ? known[one][0] : { anyOf: [known[one][0], { type: 'null' }] }));
+      const example = bodyOf((one) => known[one][1]);
       const schema = { type: 'object', properties, maxProperties: limits.bodyMembersMax };
       return {
         parameters: (hosted ? ['deployment_name', ...inPath] : inPath).map((one) => ref('parameters', one)),
@@ -90,13 +100,8 @@ function reportPaths(hosted: boolean, refused: Schema): Schema {
           summary: `Record an ${event}`,
           description: `Required: ${names.filter((one) => taken[one]).join(', ') || 'nothing more'}. ${about}`,
           parameters: names.map((one) => ref('parameters', one)),
-          requestBody: {
-            content: json(
-              schema,
-              bodyOf((one) => known[one][1]),
-            ),
-          },
-          responses: { 200: response('It is on the disk.', { type: 'object', maxProperties: 0 }, {}), ...refused },
+          requestBody: { content: json(schema, example) },
+          responses: { 200: response('On the disk.', { type: 'object', maxProperties: 0 }, {}), ...refused },
           ...(hosted && { security: [{ token: [] }] }),
         },
       };
@@ -104,25 +109,33 @@ function reportPaths(hosted: boolean, refused: Schema): Schema {
     const path = `${hosted ? '/{deployment_name}' : ''}/report_asset_${name}/`;
     const names = Object.keys(taken) as Parameter[];
     paths[path] = describe('', 'The last slash may be left out.', [], names);
-    const about = `Each slash in the key begins another part, %2F is a slash inside of one. Generated clients escape slashes: with them a key of several parts goes into the body of ${path}.`;
+    const about =
+      'Each slash in the key begins another part, %2F is a slash inside of one. ' +
+      `Generated clients escape slashes: with them a key of several parts goes into the body of ${path}.`;
     paths[`${path}{asset_key}`] = describe('_by_path', about, ['asset_key_in_path'], names.slice(1));
   }
   return paths;
 }
 
 function servicePaths(): Schema {
-  const health = { type: 'object', properties: { status: { enum: ['ok', 'degraded'] } }, required: ['status'] };
+  const health = {
+    type: 'object',
+    properties: {
+      status: { enum: ['ok', 'degraded'] },
+      deployments: { type: 'object', additionalProperties: { type: 'string' } },
+    },
+    required: ['status'],
+  };
   const questions: readonly (readonly [name: string, summary: string, schema: Schema])[] = [
     ['livez', 'Whether the process lives', health],
     ['readyz', 'Whether reports are taken', health],
-    ['openapi.json', 'This document', { type: 'object' }],
+    ['openapi.json', 'This document', {}],
   ];
   const paths: Record<string, Schema> = {};
   for (const [name, summary, schema] of questions) {
     const operation = (method: string) => ({
       operationId: `${method}_${name.replace('.', '_')}`,
       summary,
-      description: 'Needs no token.',
       responses: { 200: response('The answer.', schema), ...responsesOf(refusals(false)) },
     });
     paths[`/${name}`] = { get: operation('get'), head: operation('head') };
@@ -179,14 +192,14 @@ function refusals(hosted: boolean): Refusals {
     400: ['The request is wrong; its first mistake is told.'],
     ...(hosted && { 401: ['No good token, or no such deployment.', 'WWW-Authenticate'] }),
     403: ['A web page of another site, or a foreign Host.'],
-    404: ['Nothing is at this path.'],
+    404: ['No such path.'],
     405: ['Method not in Allow.', 'Allow'],
     408: ['Too slow.'],
     413: ['Body too large.'],
     415: ['Body encoded.'],
     417: ['Expect other than 100-continue.'],
-    ...(hosted && { 429: ['Too many without a good token from this address.', 'Retry-After'] }),
-    431: ['Request line and headers too large, or too many headers.'],
+    ...(hosted && { 429: ['Too many without a good token.', 'Retry-After'] }),
+    431: ['Request line and headers too large.'],
     503: ['Can not be recorded now, or not ready.', 'Retry-After'],
   };
 }

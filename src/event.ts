@@ -74,7 +74,7 @@ export function eventSchema(): Schema {
       asset_key: { type: 'array', items: keyPartSchema(), minItems: 1 },
       partition: text,
       ...own,
-      metadata: { type: 'object', description: 'As it was sent.' },
+      metadata: { type: 'object', additionalProperties: true },
       crc: { ...text, pattern: '^[0-9a-f]{8}$', description: 'Chains it to the line before it.' },
     };
     return closed(members, ['seq', 'id', 'time', 'type', 'asset_key', ...required, 'crc']);
