@@ -7,6 +7,7 @@ import { createAccess, createTokenDoor, hostOf, isLoopback } from './access.ts';
 import { type AppParts, createApp, readinessOf } from './app.ts';
 import { type ExitCode, exitCodes } from './command.ts';
 import { type Config, type Limits, limits as standardLimits } from './config.ts';
+import { openApi } from './contract.ts';
 import { type Disk, openDisk } from './disk.ts';
 import { Hosted, watchDeployments } from './hosted.ts';
 import { Journal } from './journal.ts';
@@ -89,10 +90,10 @@ async function startLocked(config: Config, notices: Notices, held: Held): Promis
   const ended = new Promise<ExitCode>((resolve) => {
     end = resolve;
   });
-  const recording =
-    config.deployments === ''
-      ? recordLocally(config, notices, held, onFailed)
-      : await recordForDeployments(config, notices, held);
+  const isHosted = config.deployments !== '';
+  const recording = isHosted
+    ? await recordForDeployments(config, notices, held)
+    : recordLocally(config, notices, held, onFailed);
   const app = createApp({
     pathPrefix: config.pathPrefix,
     checkAccess: createAccess({ address, allowedHosts: config.allowedHost }),
@@ -103,9 +104,13 @@ async function startLocked(config: Config, notices: Notices, held: Held): Promis
         stopping === undefined ? (recording.trouble ?? space.trouble) : 'the service is stopping',
         recording.troubles(),
       ),
+    contract: () =>
+      JSON.stringify(
+        openApi({ server: config.pathPrefix || '/', tokenHeader: isHosted ? config.tokenHeader : undefined }),
+      ),
     notices,
   });
-  if (config.deployments === '' && !isLoopback(address)) {
+  if (!isHosted && !isLoopback(address)) {
     notices.warn('anybody who can reach this address may report; see --deployments, or use --host 127.0.0.1', {
       address,
     });

@@ -13,7 +13,7 @@ const ranks: readonly (readonly string[])[] = [
   ['message.ts', 'notice.ts'],
   ['deployments.ts', 'disk.ts', 'lock.ts', 'request.ts', 'router.ts', 'salvage.ts'],
   ['access.ts', 'handlers.ts', 'scan.ts', 'space.ts'],
-  ['app.ts', 'recovery.ts'],
+  ['app.ts', 'contract.ts', 'recovery.ts'],
   ['journal.ts', 'verify.ts'],
   ['hosted.ts', 'listener.ts', 'repair.ts'],
   ['service.ts'],

@@ -554,6 +554,41 @@ const mutants: readonly Mutant[] = [
     to: 'for (const journal of this.#deployments.values()) void journal.close();',
     tests: ['hosted'],
   },
+  {
+    breaks: 'a parameter of the document is not looked at',
+    file: 'handlers.ts',
+    from: "readString(request, 'partition'),\n  };\n  return outcome(request, key, event, CHECK",
+    to: "readString(request, 'partition_key'),\n  };\n  return outcome(request, key, event, CHECK",
+    tests: ['contract'],
+  },
+  {
+    breaks: 'a null that the document forbids is taken',
+    file: 'handlers.ts',
+    from: "if (name === undefined) throw new Refusal(400, 'check_name is missing: send the name of the check as a string');",
+    to: "if (name === undefined) return 'unnamed';",
+    tests: ['contract'],
+  },
+  {
+    breaks: 'a refusal lacks a header of the document',
+    file: 'app.ts',
+    from: ", { headers: ['Allow', match.allow] }",
+    to: '',
+    tests: ['contract'],
+  },
+  {
+    breaks: 'a line has a member that its schema does not know',
+    file: 'event.ts',
+    from: ',"tags":{"data_version":',
+    to: ',"tags":{"version":',
+    tests: ['contract'],
+  },
+  {
+    breaks: 'a route of the document is not there',
+    file: 'app.ts',
+    from: "{ methods: ['GET', 'HEAD'], path: '/openapi.json', takesKey: false, handler: () => ({ reply: readContract() }) },",
+    to: '',
+    tests: ['contract'],
+  },
 ];
 
 const AT_ONCE = 2;
