@@ -10,6 +10,7 @@ import {
   type OptionName,
   options,
   readConfig,
+  readPassedSocket,
   serveOptions,
   variableOf,
   version,
@@ -19,13 +20,15 @@ import { createNotices } from './notice.ts';
 import { type ExitCode, exitCodes, StartError, startService } from './service.ts';
 import { type Output, repairJournal, verifyJournal } from './upkeep.ts';
 
+type Environment = Readonly<Record<string, string | undefined>>;
+
 interface Command {
   readonly summary: string;
   readonly about: string;
   readonly options: readonly OptionName[];
   /** What the help says below the options: examples, limits, exit codes. */
   readonly notes: readonly string[];
-  readonly run: (config: Config) => Promise<ExitCode>;
+  readonly run: (config: Config, env: Environment) => Promise<ExitCode>;
 }
 
 const serveNotes: readonly string[] = [
@@ -105,10 +108,7 @@ const commands: Readonly<Record<string, Command>> = {
  * @param args what follows the program's name
  * @returns what the process ends with; for `serve` only once the service has ended
  */
-export async function main(
-  args: readonly string[],
-  env: Readonly<Record<string, string | undefined>>,
-): Promise<ExitCode> {
+export async function main(args: readonly string[], env: Environment): Promise<ExitCode> {
   const [first = ''] = args;
   const named = first !== '' && !first.startsWith('-');
   const name = named ? first : 'serve';
@@ -122,7 +122,7 @@ export async function main(
     return complain([`unknown command ${JSON.stringify(name)}${didYouMean(name, Object.keys(commands))}`]);
   }
   const read = readConfig(rest, env, command.options);
-  return 'problems' in read ? complain(read.problems) : command.run(read.config);
+  return 'problems' in read ? complain(read.problems) : command.run(read.config, env);
 }
 
 function output(): Output {
@@ -139,7 +139,9 @@ async function token({ name }: Config): Promise<ExitCode> {
   return say(`${token}\n${JSON.stringify({ name, sha256: digest })}`);
 }
 
-async function serve(config: Config): Promise<ExitCode> {
+async function serve(config: Config, env: Environment): Promise<ExitCode> {
+  const passed = readPassedSocket(env, process.pid);
+  if ('problem' in passed) return complain([passed.problem]);
   const terminal = process.stderr.isTTY === true;
   const notices = createNotices(config.logLevel, terminal, (line) => process.stderr.write(line));
   // Whoever read our output has gone; that is no reason to stop taking reports.
@@ -155,7 +157,7 @@ async function serve(config: Config): Promise<ExitCode> {
   process.on('SIGINT', onSignal);
 
   try {
-    const service = await startService(config, notices);
+    const service = await startService(config, notices, passed);
     stop = () => void service.stop();
     if (config.deployments !== '') process.on('SIGHUP', () => void service.reload());
     notices.info('started', { version, pid: process.pid, node: process.version, data: config.data, url: service.url });
