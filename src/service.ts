@@ -134,7 +134,11 @@ async function startLocked(config: Config, notices: Notices, held: Held): Promis
   const hazard = mount && hazardOf(mount);
   for (const sentence of [hazard, lock.hazard]) if (sentence !== undefined) notices.warn(sentence);
   const space = await watchSpace(disk, config.minFreeBytes, limits, notices);
-  // The listener comes first, so that a start that has much to read is seen to be alive, and not ready.
+  // Who reports to a passed socket waits in its queue while the journal is opened; after a while it is told why.
+  const opened = held.fd === undefined ? undefined : recording.open();
+  if (opened !== undefined)
+    await Promise.race([opened, sleep(limits.openWaitMs, undefined, { ref: false })]).catch(() => {}); // see below
+  // Else the listener comes first, so that a start that has much to read is seen to be alive, and not ready.
   const { maxConnections } = config;
   const options = { at: held.at, background, maxConnections, limits, notices, createApp: createAppAt };
   const listener = await listenOn(options).catch(async (error: StartError) => {
@@ -148,7 +152,7 @@ async function startLocked(config: Config, notices: Notices, held: Held): Promis
     });
   }
   try {
-    await recording.open();
+    await (opened ?? recording.open());
   } catch (error) {
     await listener.close();
     await release();
@@ -286,7 +290,7 @@ async function listenOn(options: ListenerOptions): Promise<Listener> {
 
 function listenProblem({ at }: ListenerOptions, { code, message }: NodeJS.ErrnoException): string {
   if ('fd' in at) {
-    return `can not listen on the socket that was passed: ${message}; is ListenStream= of its unit a port?`;
+    return `can not listen on the socket that was passed: ${message}; its unit needs a ListenStream= with a port`;
   }
   const { host, port } = at;
   return code === 'EADDRINUSE'
