@@ -4,7 +4,7 @@
  */
 
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
 import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
@@ -24,6 +24,11 @@ const [user = '', env = '', volume = '', health = '', entry = ''] = [
   'HEALTHCHECK',
   'ENTRYPOINT',
 ].map((name) => steps.find(([, step]) => step === name)?.[2]);
+
+const withoutNamespaces =
+  withoutRoot ||
+  (spawnSync('unshare', ['--mount', 'setpriv', '--no-new-privs', 'true'], { stdio: 'ignore' }).status !== 0 &&
+    'it needs unshare and setpriv (util-linux), and to be let make a mount namespace');
 
 /** What an engine does for `docker run --read-only --cap-drop=ALL --security-opt=no-new-privileges -v FOLDER:/data`. */
 const ENGINE = `
@@ -84,7 +89,7 @@ function newVolume(t: TestContext, image: Image): string {
 }
 
 test('in an empty root that is read-only, without a capability and as nobody, it records, restarts and is healthy', {
-  skip: withoutRoot,
+  skip: withoutNamespaces,
 }, async (t) => {
   assert.deepEqual(
     steps.map(([, step]) => step).filter((step) => step !== undefined),
@@ -129,7 +134,7 @@ test('in an empty root that is read-only, without a capability and as nobody, it
 });
 
 test('a folder that it may not write to is told, and nothing is written anywhere else', {
-  skip: withoutRoot,
+  skip: withoutNamespaces,
 }, async (t) => {
   const image = build(t);
   const [data, owned] = [newFolder(t), join(newFolder(t), 'data')];
