@@ -28,6 +28,17 @@ async function report({ url }: RunningService, path: string, headers: Record<str
   return reply.status;
 }
 
+/** A line of 800 KB. */
+async function reportLong({ url }: RunningService): Promise<number> {
+  const reply = await fetch(`${url}/report_asset_observation/long`, {
+    method: 'POST',
+    headers: { 'Content-Type': 'application/json' },
+    body: JSON.stringify({ description: 'ä'.repeat(400_000) }),
+  });
+  await reply.text();
+  return reply.status;
+}
+
 async function reportAll(service: RunningService): Promise<void> {
   for (const path of [
     'materialization/warehouse/orders?partition=2026-11-20&data_version=v1&description=nightly',
@@ -206,9 +217,20 @@ test('a stop ends every wait', async (t) => {
     assert.ok(wait.status === 'rejected');
     assert.match(
       String(wait.reason),
-      /^Error: no event was \{"assetKey":"[ab]"\} before the service has ended \(stopped\); /,
+      /^Error: no event was \{"assetKey":"[ab]"\} before the service has ended \(stopped\); none/,
     );
   }
+});
+
+test('who waits for what came before a stop gets it, and the folder stays as long', async (t) => {
+  const service = await start(t);
+  for (let count = 0; count < 3; count += 1) assert.equal(await reportLong(service), 200);
+  const waits = Array.from({ length: 100 }, () => service.waitFor({ assetKey: 'last' }, { timeoutMs: 30_000 }));
+  const told = Promise.all(waits);
+  assert.equal(await report(service, 'observation/last'), 200);
+  await service.stop();
+  assert.equal(new Set((await told).map(({ seq }) => seq)).size, 1);
+  assert.equal(existsSync(service.data), false);
 });
 
 test('lines of any length and files of any number are read, and nothing that is not acknowledged', async (t) => {
@@ -218,12 +240,7 @@ test('lines of any length and files of any number are read, and nothing that is 
   const service = await start(t, { data });
   const wait = service.waitFor({ assetKey: 'long', afterSeq: 6 }, { timeoutMs: 20_000 });
   for (let count = 0; count < 4; count += 1) {
-    const reply = await fetch(`${service.url}/report_asset_observation/long`, {
-      method: 'POST',
-      headers: { 'Content-Type': 'application/json' },
-      body: JSON.stringify({ description: 'ä'.repeat(400_000) }),
-    });
-    assert.equal(reply.status, 200);
+    assert.equal(await reportLong(service), 200);
   }
   assert.equal((await wait).seq, 7);
   const events = await service.events();
