@@ -256,8 +256,8 @@ const mutants: readonly Mutant[] = [
   {
     breaks: 'a stop does not wait for requests',
     file: 'service.ts',
-    from: 'space.stop();\n    await listener.close();\n    const closed',
-    to: 'space.stop();\n    void listener.close();\n    const closed',
+    from: 'await listener.close();\n    const closed',
+    to: 'void listener.close();\n    const closed',
     tests: ['service'],
   },
   {
