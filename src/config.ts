@@ -1,4 +1,6 @@
-/** Every limit, default and option with its unit, and the way from flags and environment to a configuration. */
+/** Every limit with its unit, and what an operator may set of a service. */
+
+import { integer, matching, type Options, readOptions } from './options.ts';
 
 export const version = '0.1.0';
 
@@ -125,26 +127,10 @@ export interface Config {
   readonly tokenHeader: string;
   readonly maxConnections: number;
   readonly logLevel: LogLevel;
-  /** Of `token`: whose it is. */
-  readonly name: string;
-  /** Of `verify` and `repair`: the result as JSON. */
-  readonly json: boolean;
-  /** Of `repair`: do it. */
-  readonly yes: boolean;
 }
 
-export interface Option<Value> {
-  /** What stands for the value in the help; empty for a switch, which takes none and has no variable. */
-  readonly argument: string;
-  readonly help: string;
-  readonly initial: Value;
-  /** The option may be given more than once; in the environment its values are separated by commas. */
-  readonly repeated?: true;
-  /** @throws Error whose message completes "--flag "value" …" */
-  readonly parse: (text: string, before: Value) => Value;
-}
-
-export const options: { readonly [Name in keyof Config]: Option<Config[Name]> } = {
+/** Of a service, in the order of the help. */
+export const options: Options<Config> = {
   host: {
     argument: 'ADDRESS',
     help: 'address to listen on; 0.0.0.0 or :: for every interface',
@@ -235,70 +221,18 @@ export const options: { readonly [Name in keyof Config]: Option<Config[Name]> } 
       return level;
     },
   },
-  name: {
-    argument: 'TEXT',
-    help: 'whose token it is, for whoever reads the file',
-    initial: 'client',
-    parse: (text) => text,
-  },
-  json: { argument: '', help: 'print one JSON object instead of text', initial: false, parse: () => true },
-  yes: { argument: '', help: 'do it; without this nothing is changed', initial: false, parse: () => true },
 };
 
-export type OptionName = keyof Config;
-
-const otherOptions: readonly OptionName[] = ['name', 'json', 'yes'];
-
-export const serveOptions = (Object.keys(options) as OptionName[]).filter((name) => !otherOptions.includes(name));
-
-/** `pathPrefix` → `path-prefix` */
-export function flagOf(name: OptionName): string {
-  return name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
-}
-
-/** `pathPrefix` → `ASSETLOG_PATH_PREFIX` */
-export function variableOf(name: OptionName): string {
-  return `ASSETLOG_${flagOf(name).replaceAll('-', '_').toUpperCase()}`;
-}
-
 /**
- * Flags over environment over defaults.
  * @param args `--flag value` and `--flag=value`, nothing else
- * @param env an empty variable counts as absent
- * @param names the options that the command takes
  * @returns a configuration, or every problem as a sentence that says what to do
  */
 export function readConfig(
   args: readonly string[],
   env: Readonly<Record<string, string | undefined>>,
-  names: readonly OptionName[] = serveOptions,
 ): { config: Config } | { problems: string[] } {
-  const problems: string[] = [];
-  const config: { -readonly [Name in OptionName]: Config[Name] } = { ...defaults };
-
-  function set<Name extends OptionName>(name: Name, texts: readonly string[], source: string): void {
-    const option: Option<Config[Name]> = options[name];
-    let value = option.initial;
-    for (const text of texts) {
-      try {
-        value = option.parse(text, value);
-      } catch (error) {
-        problems.push(`${source} ${JSON.stringify(text)} ${(error as Error).message}`);
-      }
-    }
-    config[name] = value;
-  }
-
-  const { given, problems: badFlags } = readFlags(args, names);
-  for (const name of names) {
-    const variable = env[variableOf(name)];
-    const flags = given.get(name);
-    if (flags !== undefined) set(name, flags, `--${flagOf(name)}`);
-    else if (variable && options[name].argument !== '')
-      set(name, options[name].repeated ? variable.split(',') : [variable], variableOf(name));
-  }
-  problems.unshift(...badFlags);
-  return problems.length > 0 ? { problems } : { config };
+  const read = readOptions(args, env, options);
+  return 'problems' in read ? read : { config: read.values };
 }
 
 /**
@@ -319,92 +253,3 @@ export function readPassedSocket(
 
 /** SD_LISTEN_FDS_START */
 const FIRST_PASSED_FD = 3;
-
-const defaults: Config = {
-  host: options.host.initial,
-  port: options.port.initial,
-  data: options.data.initial,
-  pathPrefix: options.pathPrefix.initial,
-  allowedHost: options.allowedHost.initial,
-  segmentBytes: options.segmentBytes.initial,
-  minFreeBytes: options.minFreeBytes.initial,
-  deployments: options.deployments.initial,
-  tokenHeader: options.tokenHeader.initial,
-  maxConnections: options.maxConnections.initial,
-  logLevel: options.logLevel.initial,
-  name: options.name.initial,
-  json: options.json.initial,
-  yes: options.yes.initial,
-};
-
-/** @returns the texts given for each option: all of a repeated one, else the last */
-function readFlags(
-  args: readonly string[],
-  names: readonly OptionName[],
-): { given: Map<OptionName, string[]>; problems: string[] } {
-  const given = new Map<OptionName, string[]>();
-  const problems: string[] = [];
-  const byFlag = new Map(names.map((name) => [`--${flagOf(name)}`, name]));
-  const rest = [...args];
-  for (let word = rest.shift(); word !== undefined; word = rest.shift()) {
-    const equals = word.indexOf('=');
-    const flag = equals === -1 ? word : word.slice(0, equals);
-    const name = byFlag.get(flag);
-    if (name === undefined) {
-      problems.push(
-        flag.startsWith('-')
-          ? `unknown option ${flag}${didYouMean(flag, [...byFlag.keys()])}`
-          : `unexpected argument ${JSON.stringify(word)}; options are written --name value`,
-      );
-      // The value of an unknown option is not a second problem.
-      if (flag.startsWith('-') && equals === -1 && rest[0]?.startsWith('-') === false) rest.shift();
-      continue;
-    }
-    if (options[name].argument === '') {
-      if (equals !== -1) problems.push(`${flag} takes no value; leave out ${JSON.stringify(word.slice(equals))}`);
-      given.set(name, ['true']);
-      continue;
-    }
-    const value = equals === -1 ? rest.shift() : word.slice(equals + 1);
-    if (value === undefined || value === '') {
-      problems.push(`${flag} needs a value: ${flag} ${options[name].argument}`);
-      continue;
-    }
-    given.set(name, options[name].repeated ? [...(given.get(name) ?? []), value] : [value]);
-  }
-  return { given, problems };
-}
-
-/** @returns `; did you mean X?` for the nearest candidate, or nothing when none is near */
-export function didYouMean(word: string, candidates: readonly string[]): string {
-  const ranked = candidates
-    .map((candidate) => ({ candidate, distance: editDistance(word, candidate) }))
-    .sort((a, b) => a.distance - b.distance);
-  const best = ranked[0];
-  return best !== undefined && best.distance <= Math.max(2, word.length / 3) ? `; did you mean ${best.candidate}?` : '';
-}
-
-/** How many letters to insert, delete or replace to get from one word to the other (Levenshtein). */
-function editDistance(from: string, to: string): number {
-  let row = Array.from({ length: to.length + 1 }, (_, index) => index);
-  for (let i = 1; i <= from.length; i += 1) {
-    const next = [i];
-    for (let j = 1; j <= to.length; j += 1) {
-      const replaced = row[j - 1]! + (from[i - 1] === to[j - 1] ? 0 : 1);
-      next.push(Math.min(replaced, row[j]! + 1, next[j - 1]! + 1));
-    }
-    row = next;
-  }
-  return row[to.length]!;
-}
-
-function matching(text: string, pattern: RegExp, problem: string): string {
-  if (!pattern.test(text)) throw new Error(problem);
-  return text;
-}
-
-function integer(text: string, min: number, max: number): number {
-  const value = /^[0-9]{1,15}$/.test(text) ? Number(text) : Number.NaN;
-  if (!(value >= min && value <= max)) throw new Error(`is not a whole number from ${min} to ${max}`);
-  return value;
-}

@@ -7,12 +7,14 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { flagOf, type OptionName, readConfig, waitLimits } from './config.ts';
+import { exitCodes } from './command.ts';
+import { type Config, readConfig, waitLimits } from './config.ts';
 import { type Disk, openDisk } from './disk.ts';
 import type { App, Incoming, Reply } from './message.ts';
 import { createNotices } from './notice.ts';
+import { flagOf } from './options.ts';
 import { contentsOf } from './scan.ts';
-import { exitCodes, type Service, startService as startWith } from './service.ts';
+import { type Service, startService as startWith } from './service.ts';
 
 export interface StartOptions {
   /** Of 127.0.0.1. 0, the default, is any free one. */
@@ -146,7 +148,7 @@ export async function startService(options: StartOptions = {}): Promise<RunningS
 
 function embed(service: Service, witness: Witness, data: string, own: boolean): RunningService {
   const ended = service.ended.then((code) => {
-    const how = code === exitCodes.stopped ? 'stopped' : 'disk failed';
+    const how = code === exitCodes.done ? 'stopped' : 'disk failed';
     witness.end(`the service has ended (${how})`);
     return how;
   });
@@ -403,11 +405,10 @@ function namesIn(disk: Disk): Promise<string[]> {
 }
 
 /** @throws Error as the program says it of its flags, also for an option that there is not */
-function configOf(options: Readonly<Record<string, unknown>>) {
-  const names: readonly OptionName[] = ['port', 'data', 'pathPrefix', 'deployments', 'logLevel'];
+function configOf(options: Readonly<Record<string, unknown>>): Config {
   const given = Object.entries(options).filter(([, value]) => value !== undefined);
-  const flags = given.map(([name, value]) => `--${flagOf(name as OptionName)}=${value}`);
-  const read = readConfig(flags, {}, names);
+  const flags = given.map(([name, value]) => `--${flagOf(name)}=${value}`);
+  const read = readConfig(flags, {});
   if ('problems' in read) throw new Error(read.problems.join('; '));
   return read.config;
 }

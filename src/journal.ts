@@ -231,7 +231,7 @@ export class Journal {
     const { disk, notices } = this.#options;
     const seq = full.place.seq;
     checkUntouched(full); // the folder may be another one by now
-    const file = await disk.create(segmentName(seq)).catch((error: Error) => {
+    const file = await disk.createLog(segmentName(seq)).catch((error: Error) => {
       throw error instanceof SyncError ? error : new NotWritten(describe(error));
     });
     this.#state = { ...(this.#state as OpenState), segment: { file, bytes: 0, place: { seq, crc: 0 } } };
@@ -292,7 +292,7 @@ class NotWritten extends Error {}
 const PROBE = Buffer.alloc(4096);
 
 /**
- * Writes and syncs one batch at the segment's end.
+ * Appends one batch to the segment, durably.
  * @throws NotWritten, or another error after which nobody knows what is on the disk
  */
 async function appendBatch(segment: Segment, batch: readonly Waiting[], room: Room): Promise<Segment> {
@@ -301,8 +301,7 @@ async function appendBatch(segment: Segment, batch: readonly Waiting[], room: Ro
   const after = { file: segment.file, bytes: segment.bytes + bytes.length, place };
   // Before, since a write behind a cut would hide it; after, since nobody may be told 200 for a file that is gone.
   checkUntouched(segment);
-  await write(segment, bytes);
-  await segment.file.sync();
+  await append(segment, bytes);
   checkUntouched(after);
   return after;
 }
@@ -320,23 +319,22 @@ function checkUntouched({ file, bytes }: Segment): void {
 
 /** Whether the disk takes a write again, with nothing to record. @throws as `appendBatch` */
 async function tryWrite(segment: Segment): Promise<Segment> {
-  await write(segment, PROBE);
+  await append(segment, PROBE);
   await segment.file.truncate(segment.bytes);
   return segment;
 }
 
-/** All of the bytes or, after a failed or short write, none: the file is cut back to its last good length. */
-async function write(segment: Segment, bytes: Buffer): Promise<void> {
+/** All of the bytes, durably, or none: after a failed or short write the file is cut back to its last good length. */
+async function append({ file, bytes: end }: Segment, bytes: Buffer): Promise<void> {
   let problem: string;
   try {
-    const written = await segment.file.write(bytes, segment.bytes);
+    const written = await file.append(bytes, end);
     if (written === bytes.length) return;
     problem = `only ${written} of ${bytes.length} bytes were written`;
   } catch (error) {
+    if (error instanceof SyncError) throw error;
     problem = describe(error as Error);
   }
-  await segment.file.truncate(segment.bytes);
-  // Else a power cut could bring back what was cut off, behind lines that were written over its beginning.
-  await segment.file.sync();
+  await file.truncate(end);
   throw new NotWritten(problem);
 }

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createAccess, createTokenDoor, hostOf, isLoopback } from './access.ts';
 import { type AppParts, createApp, readinessOf } from './app.ts';
+import { type ExitCode, exitCodes } from './command.ts';
 import { type Config, type Limits, limits as standardLimits } from './config.ts';
 import { type Disk, openDisk } from './disk.ts';
 import { Hosted, watchDeployments } from './hosted.ts';
@@ -16,18 +17,6 @@ import { hazardOf } from './mount.ts';
 import type { Notices } from './notice.ts';
 import { DamagedError } from './recovery.ts';
 import { watchSpace } from './space.ts';
-
-/** What the process ends with, and why. */
-export const exitCodes = {
-  stopped: 0,
-  unexpected: 1,
-  configuration: 2,
-  damaged: 3,
-  inUse: 4,
-  diskFailed: 5,
-} as const;
-
-export type ExitCode = (typeof exitCodes)[keyof typeof exitCodes];
 
 /** Why a start failed, in one line that says what to do. */
 export class StartError extends Error {
@@ -106,7 +95,7 @@ interface Held extends Parts {
 async function startLocked(config: Config, notices: Notices, held: Held): Promise<Service> {
   const { disk, lock, limits, background } = held;
   let stopping: Promise<void> | undefined;
-  let exitCode: ExitCode = exitCodes.stopped;
+  let exitCode: ExitCode = exitCodes.done;
   let end!: (code: ExitCode) => void;
   const ended = new Promise<ExitCode>((resolve) => {
     end = resolve;

@@ -1,36 +1,77 @@
 /** `verify` and `repair` as a person meets them: what they print, and what they end with. */
 
-import type { Config } from './config.ts';
+import { defineCommand, type ExitCode, exitCodes, type Output } from './command.ts';
+import { options } from './config.ts';
 import { type Disk, openDisk } from './disk.ts';
 import type { LostRange } from './event.ts';
 import { InUseError, lockFolder } from './lock.ts';
+import type { Option } from './options.ts';
 import type { Finding } from './recovery.ts';
 import { carryOut, type DamagedFile, type Plan, planRepair } from './repair.ts';
 import { contentsOf } from './scan.ts';
-import { type ExitCode, exitCodes } from './service.ts';
 import { type Verdict, verify } from './verify.ts';
 
-export interface Output {
-  /** Lines for standard output. */
-  readonly say: (text: string) => void;
-  /** One line for standard error. */
-  readonly complain: (problem: string) => void;
-  /** Replaces the line that says how far the work is, on a terminal. Empty at the end. */
-  readonly progress: (text: string) => void;
+const json: Option<boolean> = {
+  argument: '',
+  help: 'print one JSON object instead of text',
+  initial: false,
+  parse: () => true,
+};
+
+export const verifyCommand = defineCommand(
+  {
+    summary: 'read the whole journal and say what is in it and what is wrong',
+    about:
+      'Checks every line of every file: crc, seq, and that file joins up with file. Says how many files and events there\n' +
+      'are, the first and last seq and time, and the first thing wrong. Changes nothing, and may run beside a service.\n' +
+      'Ends with 0 when a start would go well, with 3 when the journal is damaged.',
+    options: { data: options.data, json },
+    notes: ['Exit codes: 0 good, 2 flags or no journal there, 3 the journal is damaged, 5 it can not be read.'],
+  },
+  verifyJournal,
+);
+
+export const repairCommand = defineCommand(
+  {
+    summary: 'make a damaged journal startable, without losing a good line',
+    about:
+      'Shows what it would do; does it with --yes. Good lines stay, with their seq, id and time. Each damaged file is kept\n' +
+      'whole in a folder damaged-… beside the journal, and an empty file events-….lost stands for events that are gone.\n' +
+      'The service must not be running. Ends with 0 when the journal is good, with 3 when --yes would have something to do.',
+    options: {
+      data: options.data,
+      json,
+      yes: { argument: '', help: 'do it; without this nothing is changed', initial: false, parse: () => true },
+    },
+    notes: [
+      'Exit codes: 0 good, 2 flags or no journal there, 3 the journal is damaged, 4 the data folder is in use,',
+      '  5 it can not be read or written.',
+    ],
+  },
+  repairJournal,
+);
+
+interface VerifyOptions {
+  readonly data: string;
+  readonly json: boolean;
+}
+
+interface RepairOptions extends VerifyOptions {
+  readonly yes: boolean;
 }
 
 /** @returns 0 where a start would go well, else what is wrong as an exit code */
-export async function verifyJournal({ data, json }: Config, output: Output): Promise<ExitCode> {
+async function verifyJournal({ data, json }: VerifyOptions, output: Output): Promise<ExitCode> {
   return onJournal(data, output, async (disk) => {
     const verdict = await verifyWithProgress(disk, output);
     const damage = damageOf(verdict);
     output.say(json ? JSON.stringify(verdictAsJson(disk, verdict)) : verdictAsText(disk, verdict));
-    return damage.length === 0 ? exitCodes.stopped : exitCodes.damaged;
+    return damage.length === 0 ? exitCodes.done : exitCodes.damaged;
   });
 }
 
 /** @returns 0 where the journal is good, before or by what was done; 3 where something is left to do */
-export async function repairJournal({ data, json, yes }: Config, output: Output): Promise<ExitCode> {
+async function repairJournal({ data, json, yes }: RepairOptions, output: Output): Promise<ExitCode> {
   return onJournal(data, output, async (disk) => {
     const lock = await lockFolder(disk.folder);
     try {
@@ -45,7 +86,7 @@ export async function repairJournal({ data, json, yes }: Config, output: Output)
           ? JSON.stringify({ ...planAsJson(plan, side), done: needed && yes, after: verdictAsJson(disk, after) })
           : [...planAsText(plan, side, needed, yes), verdictAsText(disk, after)].join('\n'),
       );
-      return damageOf(after).length === 0 ? exitCodes.stopped : exitCodes.damaged;
+      return damageOf(after).length === 0 ? exitCodes.done : exitCodes.damaged;
     } finally {
       await lock.release();
     }

@@ -2,18 +2,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import {
-  type Config,
-  didYouMean,
-  flagOf,
-  limits,
-  readConfig,
-  readPassedSocket,
-  serveOptions,
-  variableOf,
-  version,
-  waitLimits,
-} from '../src/config.ts';
+import { type Config, limits, readConfig, readPassedSocket, version, waitLimits } from '../src/config.ts';
 import { root } from './program.ts';
 
 function config(args: readonly string[], env: Record<string, string> = {}): Config {
@@ -41,9 +30,6 @@ test('without flags and environment there are defaults', () => {
     tokenHeader: 'Service-Cloud-Api-Token',
     maxConnections: 256,
     logLevel: 'info',
-    name: 'client',
-    json: false,
-    yes: false,
   });
 });
 
@@ -62,28 +48,12 @@ test('flags go over environment, and environment over defaults', () => {
   assert.deepEqual(config(['--allowed-host', 'a', '--allowed-host', 'b'], env).allowedHost, ['a', 'b']);
 });
 
-test('every option has a flag and a variable named after it', () => {
-  assert.equal(flagOf('segmentBytes'), 'segment-bytes');
-  assert.equal(variableOf('segmentBytes'), 'ASSETLOG_SEGMENT_BYTES');
-  const others = ['name', 'json', 'yes'];
-  assert.deepEqual(new Set([...serveOptions, ...others]), new Set(Object.keys(config([]))));
-});
-
-test('a switch takes no value, and no variable turns it on', () => {
-  const read = readConfig(['--yes', '--data', 'x'], { ASSETLOG_JSON: 'true' }, ['data', 'json', 'yes']);
-  assert.ok('config' in read);
-  assert.deepEqual([read.config.yes, read.config.json, read.config.data], [true, false, 'x']);
-  assert.deepEqual(readConfig(['--yes=no'], {}, ['yes']), { problems: ['--yes takes no value; leave out "=no"'] });
-  assert.equal(problems(['--yes']).length, 1);
-});
-
 test('an unknown option is answered with the nearest one, once', () => {
   assert.deepEqual(problems(['--prot', '4000']), ['unknown option --prot; did you mean --port?']);
   assert.deepEqual(problems(['--datadir=/x']), ['unknown option --datadir; did you mean --data?']);
   assert.deepEqual(problems(['--path_prefix', '/x']), ['unknown option --path_prefix; did you mean --path-prefix?']);
   assert.deepEqual(problems(['-p', '1']), ['unknown option -p']);
   assert.deepEqual(problems(['here']), ['unexpected argument "here"; options are written --name value']);
-  assert.equal(didYouMean('serv', ['serve', 'healthcheck']), '; did you mean serve?');
 });
 
 test('every bad value is told, with its source and what is wanted', () => {

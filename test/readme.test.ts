@@ -6,7 +6,8 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
-import { flagOf, limits, options, serveOptions, variableOf } from '../src/config.ts';
+import { type Config, limits, options } from '../src/config.ts';
+import { flagOf, variableOf } from '../src/options.ts';
 import { decisions } from '../src/recovery.ts';
 import { groupsFor, hostedGroups, local } from './hostile.ts';
 import { newFolder, program, root, startService } from './program.ts';
@@ -50,7 +51,7 @@ test('the examples print what they say', { skip: missing() }, async (t) => {
 });
 
 test('the options, limits and files that it names are those of the source', () => {
-  for (const name of serveOptions) {
+  for (const name of Object.keys(options) as (keyof Config)[]) {
     const row = readme.split('\n').find((line) => line.startsWith(`| \`--${flagOf(name)}\``)) ?? '';
     assert.ok(row.includes(`\`${variableOf(name)}\``), name);
     const { initial } = options[name];

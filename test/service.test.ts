@@ -6,11 +6,12 @@ import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { exitCodes } from '../src/command.ts';
 import { type Limits, options, readConfig, limits as standardLimits } from '../src/config.ts';
 import { segmentName } from '../src/event.ts';
 import { createNotices } from '../src/notice.ts';
 import { readFields } from '../src/request.ts';
-import { exitCodes, type Parts, type Service, StartError, startService } from '../src/service.ts';
+import { type Parts, type Service, StartError, startService } from '../src/service.ts';
 import { newFolder } from './program.ts';
 import { SimulatedDisk, systemError } from './simulated-disk.ts';
 import { ask, errorOf, post, Wire } from './wire.ts';
@@ -257,7 +258,7 @@ test('a stop answers what was read and what is still being received, and accepts
     assert.equal(reply?.headers.get('connection'), 'close');
   }
   await stopped;
-  assert.equal(await service.ended, exitCodes.stopped);
+  assert.equal(await service.ended, exitCodes.done);
   assert.equal(disk.text(segmentName(1)).split('\n').length, 3);
   assert.ok(disk.names().includes('.stopped-cleanly'));
 });
@@ -283,7 +284,7 @@ test('a stop does not wait for ever for a request that is never finished', async
   wire.send(post(TARGET, '{"asset_key":"a"}').slice(0, -5));
   await sleep(50);
   await service.stop();
-  assert.equal(await service.ended, exitCodes.stopped);
+  assert.equal(await service.ended, exitCodes.done);
   assert.match(notices.join(''), /requests that were still being received are cut off/);
 });
 

@@ -1,0 +1,165 @@
+/** Options of commands: the way from flags and environment to typed values, or to every problem as a sentence. */
+
+export interface Option<Value> {
+  /** What stands for the value in the help; empty for a switch, which takes none and has no variable. */
+  readonly argument: string;
+  readonly help: string;
+  readonly initial: Value;
+  /** The option may be given more than once; in the environment its values are separated by commas. */
+  readonly repeated?: true;
+  /** The option says what one call is about, so no variable stands for it. */
+  readonly flagOnly?: true;
+  /** @throws Error whose message completes "--flag "value" …" */
+  readonly parse: (text: string, before: Value) => Value;
+}
+
+/** By the name of each value. */
+export type Options<Values> = { readonly [Name in keyof Values]: Option<Values[Name]> };
+
+/** What a command takes besides options. */
+export interface Operands {
+  /** As the help shows them. */
+  readonly text: string;
+  readonly max: number;
+}
+
+/** `pathPrefix` → `path-prefix` */
+export function flagOf(name: string): string {
+  return name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+}
+
+/** `pathPrefix` → `ASSETLOG_PATH_PREFIX` */
+export function variableOf(name: string): string {
+  return `ASSETLOG_${flagOf(name).replaceAll('-', '_').toUpperCase()}`;
+}
+
+/** Whether a variable of the environment may stand for the option. */
+export function hasVariable({ argument, flagOnly }: Pick<Option<unknown>, 'argument' | 'flagOnly'>): boolean {
+  return argument !== '' && flagOnly !== true;
+}
+
+/**
+ * Flags over environment over defaults.
+ * @param args `--flag value` and `--flag=value`, and operands where the command takes any; behind `--` there are only operands
+ * @param env an empty variable counts as absent
+ * @returns the values, or every problem as a sentence that says what to do
+ */
+export function readOptions<Values extends object>(
+  args: readonly string[],
+  env: Readonly<Record<string, string | undefined>>,
+  options: Options<Values>,
+  operands: Operands = NO_OPERANDS,
+): { values: Values; operands: readonly string[] } | { problems: string[] } {
+  const names = Object.keys(options) as (keyof Values & string)[];
+  const { given, words, problems } = readFlags(args, options, operands);
+  const values: Partial<Values> = {};
+
+  function set<Name extends keyof Values & string>(name: Name, texts: readonly string[], source: string): void {
+    const option: Option<Values[Name]> = options[name];
+    let value = option.initial;
+    for (const text of texts) {
+      try {
+        value = option.parse(text, value);
+      } catch (error) {
+        problems.push(`${source} ${JSON.stringify(text)} ${(error as Error).message}`);
+      }
+    }
+    values[name] = value;
+  }
+
+  for (const name of names) {
+    const option = options[name];
+    const variable = hasVariable(option) ? env[variableOf(name)] : undefined;
+    const flags = given.get(name);
+    if (flags !== undefined) set(name, flags, `--${flagOf(name)}`);
+    else if (variable) set(name, option.repeated ? variable.split(',') : [variable], variableOf(name));
+    else values[name] = option.initial;
+  }
+  return problems.length > 0 ? { problems } : { values: values as Values, operands: words };
+}
+
+const NO_OPERANDS: Operands = { text: '', max: 0 };
+
+/** @returns the texts given for each option: all of a repeated one, else the last */
+function readFlags(
+  args: readonly string[],
+  options: Readonly<Record<string, Pick<Option<unknown>, 'argument' | 'repeated'>>>,
+  { max }: Operands,
+): { given: Map<string, string[]>; words: string[]; problems: string[] } {
+  const given = new Map<string, string[]>();
+  const words: string[] = [];
+  const problems: string[] = [];
+  const byFlag = new Map(Object.keys(options).map((name) => [`--${flagOf(name)}`, name]));
+  const rest = [...args];
+  for (let word = rest.shift(); word !== undefined; word = rest.shift()) {
+    if (word === '--' && max > 0) {
+      words.push(...rest.splice(0));
+      break;
+    }
+    if (!word.startsWith('-') || (word === '-' && max > 0)) {
+      words.push(word);
+      continue;
+    }
+    const equals = word.indexOf('=');
+    const flag = equals === -1 ? word : word.slice(0, equals);
+    const name = byFlag.get(flag);
+    const option = name === undefined ? undefined : options[name];
+    if (name === undefined || option === undefined) {
+      problems.push(`unknown option ${flag}${didYouMean(flag, [...byFlag.keys()])}`);
+      // The value of an unknown option is not a second problem.
+      if (equals === -1 && rest[0]?.startsWith('-') === false) rest.shift();
+      continue;
+    }
+    if (option.argument === '') {
+      if (equals !== -1) problems.push(`${flag} takes no value; leave out ${JSON.stringify(word.slice(equals))}`);
+      given.set(name, ['true']);
+      continue;
+    }
+    const value = equals === -1 ? rest.shift() : word.slice(equals + 1);
+    if (value === undefined || value === '') {
+      problems.push(`${flag} needs a value: ${flag} ${option.argument}`);
+      continue;
+    }
+    given.set(name, option.repeated ? [...(given.get(name) ?? []), value] : [value]);
+  }
+  for (const word of words.slice(max)) {
+    problems.push(`unexpected argument ${JSON.stringify(word)}; options are written --name value`);
+  }
+  return { given, words, problems };
+}
+
+/** @returns `; did you mean X?` for the nearest candidate, or nothing when none is near */
+export function didYouMean(word: string, candidates: readonly string[]): string {
+  const ranked = candidates
+    .map((candidate) => ({ candidate, distance: editDistance(word, candidate) }))
+    .sort((a, b) => a.distance - b.distance);
+  const best = ranked[0];
+  return best !== undefined && best.distance <= Math.max(2, word.length / 3) ? `; did you mean ${best.candidate}?` : '';
+}
+
+/** How many letters to insert, delete or replace to get from one word to the other (Levenshtein). */
+function editDistance(from: string, to: string): number {
+  let row = Array.from({ length: to.length + 1 }, (_, index) => index);
+  for (let i = 1; i <= from.length; i += 1) {
+    const next = [i];
+    for (let j = 1; j <= to.length; j += 1) {
+      const replaced = row[j - 1]! + (from[i - 1] === to[j - 1] ? 0 : 1);
+      next.push(Math.min(replaced, row[j]! + 1, next[j - 1]! + 1));
+    }
+    row = next;
+  }
+  return row[to.length]!;
+}
+
+/** For `parse`. @throws Error with the problem for a text of another form */
+export function matching(text: string, pattern: RegExp, problem: string): string {
+  if (!pattern.test(text)) throw new Error(problem);
+  return text;
+}
+
+/** For `parse`. @throws Error for a text that is no whole number between the two, which are included */
+export function integer(text: string, min: number, max: number): number {
+  const value = /^[0-9]{1,15}$/.test(text) ? Number(text) : Number.NaN;
+  if (!(value >= min && value <= max)) throw new Error(`is not a whole number from ${min} to ${max}`);
+  return value;
+}

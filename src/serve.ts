@@ -1,0 +1,71 @@
+/** `assetlog serve`: the service as a process, with its signals, its logs and its one line on standard output. */
+
+import { defineCommand, type ExitCode, exitCodes, type Output } from './command.ts';
+import { type Config, limits, options, readPassedSocket, version } from './config.ts';
+import { createNotices } from './notice.ts';
+import { StartError, startService } from './service.ts';
+
+/** For the help of `serve` and of the program. */
+export const serveNotes: readonly string[] = [
+  'Try it:',
+  '  assetlog serve --port 3000 --data ./assetlog-data',
+  '  curl -X POST http://127.0.0.1:3000/report_asset_materialization/warehouse/orders',
+  '',
+  'Limits:',
+  `  body ${limits.bodyBytesMax} bytes, request line and headers ${limits.headBytesMax} bytes, ${limits.headersMax} headers,`,
+  `  asset key ${limits.keyBytesMax} bytes, JSON depth ${limits.jsonDepthMax}; headers within ${limits.headersMs / 1000} s, request within ${limits.requestMs / 1000} s,`,
+  `  a kept connection may idle ${limits.idleMs / 1000} s; a stop waits ${limits.drainMs / 1000} s for requests that are being received;`,
+  `  in hosted mode ${limits.failuresMax} requests without a good token in ${limits.failuresMs / 1000} s from one address, ${limits.openJournalsMax} journals open at a time`,
+  '',
+  'Exit codes:',
+  '  0 stopped cleanly, 1 unexpected, 2 flags or configuration, 3 the journal is damaged,',
+  '  4 the data folder is in use, 5 the disk failed',
+];
+
+export const serve = defineCommand(
+  {
+    summary: 'take reports and write them to the journal (the default)',
+    about:
+      'Takes reports over HTTP and appends each to the journal as one JSON line. A reply of 200 means that the line\n' +
+      'is on the disk. Prints one line on standard output when it is ready; logs go to standard error.',
+    options,
+    notes: serveNotes,
+  },
+  runService,
+);
+
+async function runService(config: Config, { say, complain }: Output): Promise<ExitCode> {
+  const passed = readPassedSocket(process.env, process.pid);
+  if ('problem' in passed) {
+    complain(passed.problem);
+    return exitCodes.configuration;
+  }
+  const terminal = process.stderr.isTTY === true;
+  const notices = createNotices(config.logLevel, terminal, (line) => process.stderr.write(line));
+  // Whoever read our output has gone; that is no reason to stop taking reports.
+  for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {});
+
+  let stop: () => void = () => process.exit(exitCodes.done); // nothing has been acknowledged yet
+  const onSignal = (signal: NodeJS.Signals) => {
+    notices.info('stopping', { signal });
+    stop();
+    stop = () => process.exit(exitCodes.unexpected);
+  };
+  process.on('SIGTERM', onSignal);
+  process.on('SIGINT', onSignal);
+
+  try {
+    const service = await startService(config, notices, passed);
+    stop = () => void service.stop();
+    if (config.deployments !== '') process.on('SIGHUP', () => void service.reload());
+    notices.info('started', { version, pid: process.pid, node: process.version, data: config.data, url: service.url });
+    say(`assetlog listening on ${service.url}`);
+    const code = await service.ended;
+    notices.info('stopped', { exit_code: code });
+    return code;
+  } catch (error) {
+    if (!(error instanceof StartError)) throw error;
+    complain(error.message);
+    return error.exitCode;
+  }
+}
