@@ -22,6 +22,8 @@ export interface JournalOptions {
   readonly limits: Limits;
   /** Shared by journals whose events wait in the same memory. */
   readonly backlog?: Backlog;
+  /** Called when the journal is open and when a batch is durable, with the seq of the next line: those before it are there. */
+  readonly onRecorded?: ((nextSeq: number) => void) | undefined;
   /** Called once when the disk failed in a way that only a restart can mend; everybody has been answered by then. */
   readonly onFailed: (error: Error) => void;
 }
@@ -87,6 +89,7 @@ export class Journal {
         if (this.#closed) return await segment.file.close();
         this.#state = { kind: 'open', segment };
         notices.info('journal open', { file: segment.file.name, next_seq: segment.place.seq });
+        this.#options.onRecorded?.(segment.place.seq);
         return;
       } catch (error) {
         if (!isFull(error as NodeJS.ErrnoException)) throw error;
@@ -267,10 +270,12 @@ export class Journal {
       this.#options.notices.info('the disk takes writes again');
     }
     this.#state = { kind: 'open', segment };
+    this.#options.onRecorded?.(segment.place.seq);
   }
 
   #fail(error: Error): string {
     const { segment } = this.#state as OpenState;
+    clearInterval(this.#probing); // else each attempt would tell of the failure again
     segment.file.close().catch(() => {}); // it is given up already
     const reason = 'the disk failed; send the report again when the service is back';
     this.#state = { kind: 'failed', reason, error };

@@ -1,7 +1,7 @@
 /** `assetlog serve`: the service as a process, with its signals, its logs and its one line on standard output. */
 
 import { defineCommand, type ExitCode, exitCodes, type Output } from './command.ts';
-import { type Config, limits, options, version } from './config.ts';
+import { type Config, limits, options, readPassedSocket, version } from './config.ts';
 import { createNotices } from './notice.ts';
 import { StartError, startService } from './service.ts';
 
@@ -35,6 +35,11 @@ export const serve = defineCommand(
 );
 
 async function runService(config: Config, { say, complain }: Output): Promise<ExitCode> {
+  const passed = readPassedSocket(process.env, process.pid);
+  if ('problem' in passed) {
+    complain(passed.problem);
+    return exitCodes.configuration;
+  }
   const terminal = process.stderr.isTTY === true;
   const notices = createNotices(config.logLevel, terminal, (line) => process.stderr.write(line));
   // Whoever read our output has gone; that is no reason to stop taking reports.
@@ -50,7 +55,7 @@ async function runService(config: Config, { say, complain }: Output): Promise<Ex
   process.on('SIGINT', onSignal);
 
   try {
-    const service = await startService(config, notices);
+    const service = await startService(config, notices, passed);
     stop = () => void service.stop();
     if (config.deployments !== '') process.on('SIGHUP', () => void service.reload());
     notices.info('started', { version, pid: process.pid, node: process.version, data: config.data, url: service.url });

@@ -270,8 +270,8 @@ const mutants: readonly Mutant[] = [
   {
     breaks: 'a stop does not wait for requests',
     file: 'service.ts',
-    from: 'space.stop();\n    await listener.close();\n    const closed',
-    to: 'space.stop();\n    void listener.close();\n    const closed',
+    from: 'await listener.close();\n    const closed',
+    to: 'void listener.close();\n    const closed',
     tests: ['service'],
   },
   {
@@ -588,6 +588,55 @@ const mutants: readonly Mutant[] = [
     from: "{ methods: ['GET', 'HEAD'], path: '/openapi.json', takesKey: false, handler: () => ({ reply: readContract() }) },",
     to: '',
     tests: ['contract'],
+  },
+  {
+    breaks: 'a wait is not woken by what is recorded',
+    file: 'embed.ts',
+    from: '    this.#nextSeqs.set(folder, nextSeq);\n    this.#wake();',
+    to: '    this.#nextSeqs.set(folder, nextSeq);',
+    tests: ['embed'],
+  },
+  {
+    breaks: 'a test sees what is not acknowledged',
+    file: 'embed.ts',
+    from: 'this.#nextSeqs.get(disk.folder) ?? Number.POSITIVE_INFINITY',
+    to: 'Number.POSITIVE_INFINITY',
+    tests: ['embed'],
+  },
+  {
+    breaks: 'a batch is told as recorded before its sync',
+    file: 'journal.ts',
+    from: 'const { segment } = this.#state;\n      const after',
+    to: 'const { segment } = this.#state;\n      this.#options.onRecorded?.(segment.place.seq + batch.length);\n      const after',
+    tests: ['journal'],
+  },
+  {
+    breaks: 'a service in a test keeps its process alive',
+    file: 'listener.ts',
+    from: 'if (this.#options.background) socket.unref();',
+    to: '',
+    tests: ['embed'],
+  },
+  {
+    breaks: 'the folder of a service that nobody stopped stays',
+    file: 'embed.ts',
+    from: "process.on('exit', removeOwnFolders)",
+    to: 'void removeOwnFolders',
+    tests: ['embed'],
+  },
+  {
+    breaks: 'who reports to a passed socket is refused while the journal is opened',
+    file: 'service.ts',
+    from: 'await Promise.race([opened, sleep(limits.openWaitMs, undefined, { ref: false })]).catch(() => {}); // see below',
+    to: 'void opened.catch(() => {});',
+    tests: ['activation'],
+  },
+  {
+    breaks: 'on a passed socket the address of --host decides who may report',
+    file: 'service.ts',
+    from: 'checkAccess: createAccess({ address, ',
+    to: 'checkAccess: createAccess({ address: config.host, ',
+    tests: ['activation'],
   },
 ];
 
