@@ -3,7 +3,8 @@
 import { limits } from './config.ts';
 import type { Event } from './event.ts';
 import { reportCheck, reportMaterialization, reportObservation } from './handlers.ts';
-import { type App, type Handler, type Incoming, Refusal, type Reply, unavailable } from './message.ts';
+import { type App, type Failure, type Handler, type Incoming, Refusal, type Reply, unavailable } from './message.ts';
+import { type Gauges, type Metrics, metricsType } from './metrics.ts';
 import { type Notices, oncePerName } from './notice.ts';
 import { checkBodyHeaders, checkExpect, type Head, readBody, readHead, readQuery } from './request.ts';
 import { findRoute, type Match, type Route } from './router.ts';
@@ -19,6 +20,9 @@ export interface AppParts {
   readonly findSite: (head: Head, incoming: Incoming) => Site;
   /** What `/readyz` answers. */
   readonly readiness: () => Reply;
+  readonly metrics: Metrics;
+  /** What `/metrics` tells besides. */
+  readonly gauges: () => Gauges;
   readonly notices: Notices;
 }
 
@@ -34,7 +38,7 @@ export interface Site {
 
 /** @returns the function that the listener calls with each head; it never throws, whatever the request holds */
 export function createApp(parts: AppParts): App {
-  const { pathPrefix, checkAccess, tokenHeaders, findSite, readiness, notices } = parts;
+  const { pathPrefix, checkAccess, tokenHeaders, findSite, readiness, metrics, gauges, notices } = parts;
   const reports: readonly Route<Handler>[] = [
     { methods: ['POST'], path: '/report_asset_materialization', takesKey: true, handler: reportMaterialization },
     { methods: ['POST'], path: '/report_asset_check', takesKey: true, handler: reportCheck },
@@ -43,6 +47,7 @@ export function createApp(parts: AppParts): App {
   const health: readonly Route<Handler>[] = [
     { methods: ['GET', 'HEAD'], path: '/livez', takesKey: false, handler: () => ({ reply: OK }) },
     { methods: ['GET', 'HEAD'], path: '/readyz', takesKey: false, handler: () => ({ reply: readiness() }) },
+    { methods: ['GET', 'HEAD'], path: '/metrics', takesKey: false, handler: showMetrics },
   ];
   const isNew = oncePerName(limits.oncePerNameMax);
 
@@ -53,6 +58,7 @@ export function createApp(parts: AppParts): App {
       const asked = findRoute(health, pathPrefix, head.method, head.path);
       const site = asked.kind === 'unknown path' ? findSite(head, incoming) : undefined; // 401, 429
       const match = site === undefined ? asked : findRoute(reports, site.prefix, head.method, head.path);
+      if (match.kind !== 'unknown path') incoming.route = match.path;
       const { handler, keyPath } = found(match, head, reports, site?.prefix); // 404, 405
       checkExpect(head); // 417
       if (head.bodyBytes) checkBodyHeaders(head, head.bodyBytes); // 413, 415, 400: before the upload
@@ -67,34 +73,45 @@ export function createApp(parts: AppParts): App {
           if (head.bodyBytes === undefined && bytes.length > 0) checkBodyHeaders(head, bytes.length);
           outcome = handler({ keyPath, body: readBody(bytes), query: readQuery(head.query) }); // 400
         } catch (error) {
-          respond(refuse(error));
+          respond(refuse(error, incoming));
           return;
         }
-        if (outcome.hiddenKey !== undefined || outcome.unknown !== undefined) tell(outcome, head.path);
+        if (outcome.hiddenKey !== undefined || outcome.unknown !== undefined) tell(outcome, head.path, incoming);
         const { event, reply } = outcome;
         if (event === undefined || site === undefined) respond(reply);
         else
-          site.append(event, bytes.length, (failure) => respond(failure === undefined ? reply : unavailable(failure)));
+          site.append(event, bytes.length, (failure) => {
+            if (failure === undefined) metrics.recorded(event.type);
+            respond(failure === undefined ? reply : unavailable(failure));
+          });
       };
     } catch (error) {
-      return refuse(error);
+      return refuse(error, incoming);
     }
   };
 
-  function refuse(error: unknown): Reply {
+  function showMetrics(): ReturnType<Handler> {
+    return { reply: { status: 200, body: metrics.render(gauges()), contentType: metricsType } };
+  }
+
+  function refuse(error: unknown, { id }: Incoming): Failure {
     if (!(error instanceof Refusal)) {
       // Our mistake, not the client's: it is told to come back, and the operator is told everything.
-      notices.error('a request met a defect of the service', { problem: String((error as Error)?.stack ?? error) });
+      notices.error('a request met a defect of the service', {
+        request_id: id,
+        problem: String((error as Error)?.stack ?? error),
+      });
       return unavailable('the service could not handle this request');
     }
     if (error.reply.status === 403 && isNew(error.message))
-      notices.warn('a request was refused', { problem: error.message });
+      notices.warn('a request was refused', { request_id: id, problem: error.message });
     return error.reply;
   }
 
-  function tell({ event, hiddenKey, unknown = [] }: ReturnType<Handler>, path: string): void {
+  function tell({ event, hiddenKey, unknown = [] }: ReturnType<Handler>, path: string, { id }: Incoming): void {
     if (hiddenKey !== undefined) {
       notices.warn('the asset key in the path won over another one in the same request', {
+        request_id: id,
         path,
         recorded: event?.assetKey,
         ignored: hiddenKey.slice(0, limits.shownCharactersMax),
@@ -102,7 +119,7 @@ export function createApp(parts: AppParts): App {
     }
     for (const name of notices.debugging ? unknown : []) {
       const short = name.slice(0, limits.shownCharactersMax);
-      if (isNew(short)) notices.debug('an unknown parameter is ignored', { name: short });
+      if (isNew(short)) notices.debug('an unknown parameter is ignored', { request_id: id, name: short });
     }
   }
 }

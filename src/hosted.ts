@@ -10,6 +10,7 @@ import { type Disk, readText } from './disk.ts';
 import type { Event } from './event.ts';
 import { type Backlog, type Done, Journal } from './journal.ts';
 import { InUseError, type Lock, lockFolder } from './lock.ts';
+import { type JournalFigures, type Metrics, sumOf } from './metrics.ts';
 import type { Notices } from './notice.ts';
 import { DamagedError } from './recovery.ts';
 
@@ -20,6 +21,7 @@ export interface HostedOptions {
   readonly openDisk: (name: string) => Disk;
   readonly segmentBytes: number;
   readonly limits: Limits;
+  readonly metrics: Metrics;
   readonly notices: Notices;
 }
 
@@ -112,6 +114,11 @@ export class Hosted {
     return troubles;
   }
 
+  /** Of all journals that are open. */
+  get figures(): JournalFigures {
+    return sumOf([...this.#deployments.values()].map(({ figures }) => figures));
+  }
+
   /** Closes the journals of deployments that there are no more, once what they took is on the disk. */
   keepOnly(isThere: (name: string) => boolean): void {
     for (const [name, journal] of this.#deployments) {
@@ -162,6 +169,11 @@ export class HostedJournal {
 
   get isOpen(): boolean {
     return this.#state.kind === 'open';
+  }
+
+  /** As `Journal.figures`. */
+  get figures(): JournalFigures | undefined {
+    return this.#state.kind === 'open' ? this.#state.journal.figures : undefined;
   }
 
   /** Why reports can not be recorded now, or undefined: also where nobody has tried yet. */
@@ -233,7 +245,7 @@ export class HostedJournal {
   }
 
   #open(): void {
-    const { openDisk, segmentBytes, limits, notices, backlog, makeRoom } = this.#options;
+    const { openDisk, segmentBytes, limits, metrics, notices, backlog, makeRoom } = this.#options;
     makeRoom();
     const own = notices.with({ deployment: this.#name });
     const disk = openDisk(this.#name);
@@ -247,7 +259,7 @@ export class HostedJournal {
       await lock?.release();
     };
     const onFailed = (error: Error) => void fail(error);
-    const journal = new Journal({ disk, notices: own, segmentBytes, limits, backlog, onFailed });
+    const journal = new Journal({ disk, notices: own, segmentBytes, limits, backlog, metrics, onFailed });
     const open = async () => {
       try {
         await disk.prepare();

@@ -9,6 +9,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Limits } from './config.ts';
 import { type Disk, describe, isFull, SyncError } from './disk.ts';
 import { type Event, encodeBatch, encodeMembers, packMembers, type Room, segmentName } from './event.ts';
+import { type JournalFigures, Metrics } from './metrics.ts';
 import type { Notices } from './notice.ts';
 import { recover, rememberCleanStop, type Segment } from './recovery.ts';
 
@@ -22,6 +23,8 @@ export interface JournalOptions {
   readonly limits: Limits;
   /** Shared by journals whose events wait in the same memory. */
   readonly backlog?: Backlog;
+  /** Shared by all journals of the service. */
+  readonly metrics?: Metrics;
   /** Called once when the disk failed in a way that only a restart can mend; everybody has been answered by then. */
   readonly onFailed: (error: Error) => void;
 }
@@ -62,6 +65,9 @@ export class Journal {
   #state: State = { kind: 'starting', reason: 'the journal is being opened' };
   /** Of all journals that share it. */
   readonly #backlog: Backlog;
+  readonly #metrics: Metrics;
+  /** How many the journal has, the one that is written to among them. */
+  #files = 0;
   #queue: Waiting[] = [];
   /** Of those in the queue and in the batch that is on its way. */
   #waitingBytes = 0;
@@ -73,6 +79,7 @@ export class Journal {
   constructor(options: JournalOptions) {
     this.#options = options;
     this.#backlog = options.backlog ?? { bytes: 0 };
+    this.#metrics = options.metrics ?? new Metrics();
   }
 
   /**
@@ -83,8 +90,9 @@ export class Journal {
     const { disk, notices, limits } = this.#options;
     for (;;) {
       try {
-        const segment = await recover(disk, notices);
+        const { files, ...segment } = await recover(disk, notices);
         if (this.#closed) return await segment.file.close();
+        this.#files = files;
         this.#state = { kind: 'open', segment };
         notices.info('journal open', { file: segment.file.name, next_seq: segment.place.seq });
         return;
@@ -105,6 +113,12 @@ export class Journal {
     const state = this.#state;
     if (state.kind === 'open') return state.trouble?.reason;
     return state.kind === 'closed' ? 'the service is stopping' : state.reason;
+  }
+
+  /** All 0 while it is not open. */
+  get figures(): JournalFigures {
+    if (this.#state.kind !== 'open') return { lastSeq: 0, files: 0, queueBytes: 0 };
+    return { lastSeq: this.#state.segment.place.seq - 1, files: this.#files, queueBytes: this.#waitingBytes };
   }
 
   /** Why an event of so many bytes could not even wait for the disk, or undefined. */
@@ -213,7 +227,10 @@ export class Journal {
     try {
       if (this.#state.segment.bytes >= this.#options.segmentBytes) await this.#rotate(this.#state.segment);
       const { segment } = this.#state;
+      const startedMs = performance.now();
       const after = batch.length > 0 ? await appendBatch(segment, batch, this.#room) : await tryWrite(segment);
+      if (batch.length > 0)
+        this.#metrics.wrote(batch.length, after.bytes - segment.bytes, performance.now() - startedMs);
       this.#taken(after);
       return undefined;
     } catch (error) {
@@ -232,6 +249,7 @@ export class Journal {
       throw error instanceof SyncError ? error : new NotWritten(describe(error));
     });
     this.#state = { ...(this.#state as OpenState), segment: { file, bytes: 0, place: { seq, crc: 0 } } };
+    this.#files += 1;
     await full.file.close();
     notices.info('journal file closed', { file: full.file.name, next: file.name });
   }

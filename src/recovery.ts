@@ -95,11 +95,17 @@ export interface Segment {
   readonly place: Place;
 }
 
+/** What a start found or made. */
+export interface Recovered extends Segment {
+  /** How many the journal has, this one among them. */
+  readonly files: number;
+}
+
 /**
  * Finds where to go on, makes it safe to do so, and opens the file for it. The folder is locked.
  * @throws DamagedError, or the error of a system call, after which it may be called again
  */
-export async function recover(disk: Disk, notices: Notices): Promise<Segment> {
+export async function recover(disk: Disk, notices: Notices): Promise<Recovered> {
   const names = await disk.list();
   const contents = contentsOf(names);
   const stoppedCleanly = names.includes(CLEAN_STOP);
@@ -123,7 +129,7 @@ export async function recover(disk: Disk, notices: Notices): Promise<Segment> {
     if (cut !== undefined) tellCut(notices, cut, stoppedCleanly, aside);
   }
   if (stoppedCleanly) await forgetCleanStop(disk);
-  return { file: await disk.open(last.name), bytes: scan.bytes, place: scan.place };
+  return { file: await disk.open(last.name), bytes: scan.bytes, place: scan.place, files: contents.segments.length };
 }
 
 /** Tells the next start that everything in the folder was synced. Last thing before the lock is released. */
@@ -187,9 +193,9 @@ async function findingsBefore(disk: Disk, { segments, lost }: Contents): Promise
   return [];
 }
 
-async function begin(disk: Disk, firstSeq: number): Promise<Segment> {
+async function begin(disk: Disk, firstSeq: number): Promise<Recovered> {
   const file = await disk.create(segmentName(firstSeq));
-  return { file, bytes: 0, place: { seq: firstSeq, crc: 0 } };
+  return { file, bytes: 0, place: { seq: firstSeq, crc: 0 }, files: 1 };
 }
 
 async function forgetCleanStop(disk: Disk): Promise<void> {

@@ -5,12 +5,14 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createAccess, createTokenDoor, hostOf, isLoopback } from './access.ts';
 import { type AppParts, createApp, readinessOf } from './app.ts';
-import { type Config, type Limits, limits as standardLimits } from './config.ts';
+import { type Config, type Limits, limits as standardLimits, version } from './config.ts';
 import { type Disk, openDisk } from './disk.ts';
 import { Hosted, watchDeployments } from './hosted.ts';
 import { Journal } from './journal.ts';
 import { type Listener, type ListenerOptions, listen } from './listener.ts';
 import { InUseError, type Lock, lockFolder } from './lock.ts';
+import type { Reply } from './message.ts';
+import { type JournalFigures, Metrics } from './metrics.ts';
 import { hazardOf } from './mount.ts';
 import type { Notices } from './notice.ts';
 import { DamagedError } from './recovery.ts';
@@ -57,6 +59,7 @@ interface Recording extends Pick<AppParts, 'findSite' | 'tokenHeaders'> {
   readonly trouble: string | undefined;
   /** The deployments that can not record, and why. */
   troubles(): ReadonlyMap<string, string>;
+  readonly figures: JournalFigures;
   reload(): Promise<void>;
   close(): Promise<void>;
 }
@@ -77,7 +80,11 @@ export async function startService(config: Config, notices: Notices, parts: Part
   const lock = await takeFolder(disk);
   try {
     const limits = parts.limits ?? standardLimits;
-    return await startLocked(config, notices, { disk, address, lock, limits, openDisk: parts.openDisk ?? openDisk });
+    const metrics = new Metrics();
+    return await startLocked(config, notices, {
+      ...{ disk, address, lock, limits, metrics },
+      openDisk: parts.openDisk ?? openDisk,
+    });
   } catch (error) {
     await lock.release();
     throw error;
@@ -89,11 +96,12 @@ interface Held {
   readonly address: string;
   readonly lock: Lock;
   readonly limits: Limits;
+  readonly metrics: Metrics;
   readonly openDisk: (folder: string) => Disk;
 }
 
 async function startLocked(config: Config, notices: Notices, held: Held): Promise<Service> {
-  const { disk, address, lock, limits } = held;
+  const { disk, address, lock, limits, metrics } = held;
   let stopping: Promise<void> | undefined;
   let exitCode: ExitCode = exitCodes.stopped;
   let end!: (code: ExitCode) => void;
@@ -109,11 +117,17 @@ async function startLocked(config: Config, notices: Notices, held: Held): Promis
     checkAccess: createAccess({ address, allowedHosts: config.allowedHost }),
     tokenHeaders: recording.tokenHeaders,
     findSite: recording.findSite,
-    readiness: () =>
-      readinessOf(
-        stopping === undefined ? (recording.trouble ?? space.trouble) : 'the service is stopping',
-        recording.troubles(),
-      ),
+    readiness,
+    metrics,
+    gauges: () => ({
+      journal: recording.figures,
+      ready: readiness().status === 200,
+      freeBytes: space.freeBytes,
+      residentBytes: process.memoryUsage.rss(),
+      startedSeconds: performance.timeOrigin / 1000,
+      version,
+      node: process.version,
+    }),
     notices,
   });
   if (config.deployments === '' && !isLoopback(address)) {
@@ -126,7 +140,7 @@ async function startLocked(config: Config, notices: Notices, held: Held): Promis
   for (const sentence of [hazard, lock.hazard]) if (sentence !== undefined) notices.warn(sentence);
   const space = await watchSpace(disk, config.minFreeBytes, limits, notices);
   // The listener comes first, so that a start that has much to read is seen to be alive, and not ready.
-  const listener = await listenOn(address, config, { limits, notices, app });
+  const listener = await listenOn(address, config, { limits, metrics, notices, app });
   try {
     await recording.open();
   } catch (error) {
@@ -144,6 +158,11 @@ async function startLocked(config: Config, notices: Notices, held: Held): Promis
     },
     reload: () => recording.reload(),
   };
+
+  function readiness(): Reply {
+    const problem = stopping === undefined ? (recording.trouble ?? space.trouble) : 'the service is stopping';
+    return readinessOf(problem, recording.troubles());
+  }
 
   async function stop(): Promise<void> {
     space.stop();
@@ -172,10 +191,10 @@ async function startLocked(config: Config, notices: Notices, held: Held): Promis
 function recordLocally(
   { pathPrefix, segmentBytes }: Config,
   notices: Notices,
-  { disk, limits }: Held,
+  { disk, limits, metrics }: Held,
   onFailed: (error: Error) => void,
 ): Recording {
-  const journal = new Journal({ disk, notices, segmentBytes, limits, onFailed });
+  const journal = new Journal({ disk, notices, segmentBytes, limits, metrics, onFailed });
   const site = {
     prefix: pathPrefix,
     append: journal.append.bind(journal),
@@ -189,6 +208,9 @@ function recordLocally(
       return journal.trouble;
     },
     troubles: () => new Map(),
+    get figures() {
+      return journal.figures;
+    },
     reload: async () => {},
     close: () => journal.close(),
   };
@@ -196,9 +218,9 @@ function recordLocally(
 
 async function recordForDeployments(config: Config, notices: Notices, held: Held): Promise<Recording> {
   const { pathPrefix, segmentBytes, tokenHeader } = config;
-  const { disk, limits } = held;
+  const { disk, limits, metrics } = held;
   const openFor = (name: string) => held.openDisk(join(disk.folder, name));
-  const hosted = new Hosted({ pathPrefix, openDisk: openFor, segmentBytes, limits, notices });
+  const hosted = new Hosted({ pathPrefix, openDisk: openFor, segmentBytes, limits, metrics, notices });
   const file = await watchDeployments(config.deployments, { limits, notices }, ({ tokensOf }) =>
     hosted.keepOnly((name) => tokensOf.has(name)),
   ).catch((error: Error) => {
@@ -217,6 +239,9 @@ async function recordForDeployments(config: Config, notices: Notices, held: Held
     open: async () => {},
     trouble: undefined,
     troubles: () => hosted.troubles(),
+    get figures() {
+      return hosted.figures;
+    },
     reload: () => file.reload(),
     close: () => {
       file.stop();
@@ -253,7 +278,7 @@ async function takeFolder(disk: Disk): Promise<Lock> {
 async function listenOn(
   address: string,
   { port, maxConnections }: Config,
-  parts: Pick<ListenerOptions, 'limits' | 'notices' | 'app'>,
+  parts: Pick<ListenerOptions, 'limits' | 'metrics' | 'notices' | 'app'>,
 ): Promise<Listener> {
   try {
     return await listen({ address, port, maxConnections, ...parts });

@@ -9,7 +9,7 @@ import { root } from './program.ts';
 /** Lowest first; a file imports only files of a lower rank. */
 const ranks: readonly (readonly string[])[] = [
   ['config.ts', 'event.ts', 'json.ts', 'mount.ts'],
-  ['message.ts', 'notice.ts'],
+  ['message.ts', 'metrics.ts', 'notice.ts'],
   ['deployments.ts', 'disk.ts', 'lock.ts', 'request.ts', 'router.ts', 'salvage.ts'],
   ['access.ts', 'handlers.ts', 'scan.ts', 'space.ts'],
   ['app.ts', 'recovery.ts'],
