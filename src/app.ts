@@ -4,7 +4,7 @@ import { limits } from './config.ts';
 import type { Event } from './event.ts';
 import { reportCheck, reportMaterialization, reportObservation } from './handlers.ts';
 import { type App, type Failure, type Handler, type Incoming, Refusal, type Reply, unavailable } from './message.ts';
-import { type Gauges, type Metrics, metricsType } from './metrics.ts';
+import { type Metrics, metricsType } from './metrics.ts';
 import { type Notices, oncePerName } from './notice.ts';
 import { checkBodyHeaders, checkExpect, type Head, readBody, readHead, readQuery } from './request.ts';
 import { findRoute, type Match, type Route } from './router.ts';
@@ -21,8 +21,8 @@ export interface AppParts {
   /** What `/readyz` answers. */
   readonly readiness: () => Reply;
   readonly metrics: Metrics;
-  /** What `/metrics` tells besides. */
-  readonly gauges: () => Gauges;
+  /** Free space of the disk, undefined where the system does not tell. */
+  readonly freeBytes: () => number | undefined;
   readonly notices: Notices;
 }
 
@@ -38,7 +38,7 @@ export interface Site {
 
 /** @returns the function that the listener calls with each head; it never throws, whatever the request holds */
 export function createApp(parts: AppParts): App {
-  const { pathPrefix, checkAccess, tokenHeaders, findSite, readiness, metrics, gauges, notices } = parts;
+  const { pathPrefix, checkAccess, tokenHeaders, findSite, readiness, metrics, freeBytes, notices } = parts;
   const reports: readonly Route<Handler>[] = [
     { methods: ['POST'], path: '/report_asset_materialization', takesKey: true, handler: reportMaterialization },
     { methods: ['POST'], path: '/report_asset_check', takesKey: true, handler: reportCheck },
@@ -47,8 +47,13 @@ export function createApp(parts: AppParts): App {
   const health: readonly Route<Handler>[] = [
     { methods: ['GET', 'HEAD'], path: '/livez', takesKey: false, handler: () => ({ reply: OK }) },
     { methods: ['GET', 'HEAD'], path: '/readyz', takesKey: false, handler: () => ({ reply: readiness() }) },
-    { methods: ['GET', 'HEAD'], path: '/metrics', takesKey: false, handler: showMetrics },
+    { methods: ['GET', 'HEAD'], path: '/metrics', takesKey: false, handler: () => ({ reply: showMetrics() }) },
   ];
+  const showMetrics = () => ({
+    status: 200,
+    body: metrics.render(readiness().status === 200, freeBytes()),
+    contentType: metricsType,
+  });
   const isNew = oncePerName(limits.oncePerNameMax);
 
   return (incoming) => {
@@ -81,7 +86,7 @@ export function createApp(parts: AppParts): App {
         if (event === undefined || site === undefined) respond(reply);
         else
           site.append(event, bytes.length, (failure) => {
-            if (failure === undefined) metrics.recorded(event.type);
+            if (failure === undefined) metrics.events[event.type] += 1;
             respond(failure === undefined ? reply : unavailable(failure));
           });
       };
@@ -89,10 +94,6 @@ export function createApp(parts: AppParts): App {
       return refuse(error, incoming);
     }
   };
-
-  function showMetrics(): ReturnType<Handler> {
-    return { reply: { status: 200, body: metrics.render(gauges()), contentType: metricsType } };
-  }
 
   function refuse(error: unknown, { id }: Incoming): Failure {
     if (!(error instanceof Refusal)) {

@@ -91,6 +91,8 @@ export const limits = {
   lockMs: 800,
   lockAnswerMs: 300,
   healthcheckMs: 3_000,
+  /** Between two looks for files that are too old, besides those behind a start and a rotation. */
+  retainCheckMs: 3_600_000,
 } as const satisfies Record<string, number>;
 
 export type Limits = { readonly [Name in keyof typeof limits]: number };
@@ -113,6 +115,10 @@ export interface Config {
   readonly segmentBytes: number;
   /** Undefined: `limits.minFreeBytes`, or `limits.minFreePercent` of a smaller disk. */
   readonly minFreeBytes: number | undefined;
+  /** Of a journal, all its files; undefined for no limit. */
+  readonly retainBytes: number | undefined;
+  /** Since a journal file's last event; undefined for no limit. */
+  readonly retainDays: number | undefined;
   /** The file with the deployments; empty for a service without any, which takes reports from everybody. */
   readonly deployments: string;
   readonly tokenHeader: string;
@@ -200,6 +206,18 @@ export const options: { readonly [Name in keyof Config]: Option<Config[Name]> } 
     initial: undefined,
     parse: (text) => integer(text, 0, Number.MAX_SAFE_INTEGER),
   },
+  retainBytes: {
+    argument: 'BYTES',
+    help: 'remove the oldest closed files of a journal beyond so many bytes; each deployment has so many',
+    initial: undefined,
+    parse: (text) => integer(text, 1, Number.MAX_SAFE_INTEGER),
+  },
+  retainDays: {
+    argument: 'DAYS',
+    help: 'remove closed files whose last event is older; of a deployment while its journal is open',
+    initial: undefined,
+    parse: (text) => integer(text, 1, 36_500),
+  },
   deployments: {
     argument: 'FILE',
     help: 'hosted mode: the deployments and their tokens; reports go to /NAME/… and need a token',
@@ -267,7 +285,7 @@ export function readConfig(
   names: readonly OptionName[] = serveOptions,
 ): { config: Config } | { problems: string[] } {
   const problems: string[] = [];
-  const config: { -readonly [Name in OptionName]: Config[Name] } = { ...defaults };
+  const config: { -readonly [Name in OptionName]: Config[Name] } = defaultConfig();
 
   function set<Name extends OptionName>(name: Name, texts: readonly string[], source: string): void {
     const option: Option<Config[Name]> = options[name];
@@ -294,22 +312,9 @@ export function readConfig(
   return problems.length > 0 ? { problems } : { config };
 }
 
-const defaults: Config = {
-  host: options.host.initial,
-  port: options.port.initial,
-  data: options.data.initial,
-  pathPrefix: options.pathPrefix.initial,
-  allowedHost: options.allowedHost.initial,
-  segmentBytes: options.segmentBytes.initial,
-  minFreeBytes: options.minFreeBytes.initial,
-  deployments: options.deployments.initial,
-  tokenHeader: options.tokenHeader.initial,
-  maxConnections: options.maxConnections.initial,
-  logLevel: options.logLevel.initial,
-  name: options.name.initial,
-  json: options.json.initial,
-  yes: options.yes.initial,
-};
+function defaultConfig(): Config {
+  return Object.fromEntries(Object.entries(options).map(([name, { initial }]) => [name, initial])) as unknown as Config;
+}
 
 /** @returns the texts given for each option: all of a repeated one, else the last */
 function readFlags(

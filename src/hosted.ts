@@ -10,9 +10,10 @@ import { type Disk, readText } from './disk.ts';
 import type { Event } from './event.ts';
 import { type Backlog, type Done, Journal } from './journal.ts';
 import { InUseError, type Lock, lockFolder } from './lock.ts';
-import { type JournalFigures, type Metrics, sumOf } from './metrics.ts';
+import type { Metrics } from './metrics.ts';
 import type { Notices } from './notice.ts';
 import { DamagedError } from './recovery.ts';
+import type { Retain } from './retention.ts';
 
 export interface HostedOptions {
   /** What the paths of all deployments are under. */
@@ -20,6 +21,8 @@ export interface HostedOptions {
   /** The disk of a deployment's folder. */
   readonly openDisk: (name: string) => Disk;
   readonly segmentBytes: number;
+  /** Of each journal. */
+  readonly retain: Retain;
   readonly limits: Limits;
   readonly metrics: Metrics;
   readonly notices: Notices;
@@ -114,11 +117,6 @@ export class Hosted {
     return troubles;
   }
 
-  /** Of all journals that are open. */
-  get figures(): JournalFigures {
-    return sumOf([...this.#deployments.values()].map(({ figures }) => figures));
-  }
-
   /** Closes the journals of deployments that there are no more, once what they took is on the disk. */
   keepOnly(isThere: (name: string) => boolean): void {
     for (const [name, journal] of this.#deployments) {
@@ -169,11 +167,6 @@ export class HostedJournal {
 
   get isOpen(): boolean {
     return this.#state.kind === 'open';
-  }
-
-  /** As `Journal.figures`. */
-  get figures(): JournalFigures | undefined {
-    return this.#state.kind === 'open' ? this.#state.journal.figures : undefined;
   }
 
   /** Why reports can not be recorded now, or undefined: also where nobody has tried yet. */
@@ -245,7 +238,7 @@ export class HostedJournal {
   }
 
   #open(): void {
-    const { openDisk, segmentBytes, limits, metrics, notices, backlog, makeRoom } = this.#options;
+    const { openDisk, segmentBytes, retain, limits, metrics, notices, backlog, makeRoom } = this.#options;
     makeRoom();
     const own = notices.with({ deployment: this.#name });
     const disk = openDisk(this.#name);
@@ -259,7 +252,7 @@ export class HostedJournal {
       await lock?.release();
     };
     const onFailed = (error: Error) => void fail(error);
-    const journal = new Journal({ disk, notices: own, segmentBytes, limits, backlog, metrics, onFailed });
+    const journal = new Journal({ disk, notices: own, segmentBytes, retain, limits, backlog, metrics, onFailed });
     const open = async () => {
       try {
         await disk.prepare();

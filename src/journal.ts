@@ -12,6 +12,7 @@ import { type Event, encodeBatch, encodeMembers, packMembers, type Room, segment
 import { type JournalFigures, Metrics } from './metrics.ts';
 import type { Notices } from './notice.ts';
 import { recover, rememberCleanStop, type Segment } from './recovery.ts';
+import { type Retain, Retention } from './retention.ts';
 
 /** Called once for each appended event; `failure` says why it was not recorded, and is undefined when it is durable. */
 export type Done = (failure: string | undefined) => void;
@@ -20,6 +21,7 @@ export interface JournalOptions {
   readonly disk: Disk;
   readonly notices: Notices;
   readonly segmentBytes: number;
+  readonly retain?: Retain;
   readonly limits: Limits;
   /** Shared by journals whose events wait in the same memory. */
   readonly backlog?: Backlog;
@@ -60,14 +62,13 @@ interface Committing {
   readonly committed: Promise<string | undefined>;
 }
 
-export class Journal {
+export class Journal implements JournalFigures {
   readonly #options: JournalOptions;
   #state: State = { kind: 'starting', reason: 'the journal is being opened' };
   /** Of all journals that share it. */
   readonly #backlog: Backlog;
   readonly #metrics: Metrics;
-  /** How many the journal has, the one that is written to among them. */
-  #files = 0;
+  readonly #retention: Retention;
   #queue: Waiting[] = [];
   /** Of those in the queue and in the batch that is on its way. */
   #waitingBytes = 0;
@@ -75,11 +76,14 @@ export class Journal {
   /** The batches on their way; undefined while the disk is idle. */
   #running: Promise<void> | undefined;
   #probing: NodeJS.Timeout | undefined;
+  /** How many it has, the one that is written to among them. */
+  files = 0;
 
   constructor(options: JournalOptions) {
     this.#options = options;
     this.#backlog = options.backlog ?? { bytes: 0 };
     this.#metrics = options.metrics ?? new Metrics();
+    this.#retention = new Retention(options, this);
   }
 
   /**
@@ -92,9 +96,11 @@ export class Journal {
       try {
         const { files, ...segment } = await recover(disk, notices);
         if (this.#closed) return await segment.file.close();
-        this.#files = files;
+        this.files = files;
         this.#state = { kind: 'open', segment };
         notices.info('journal open', { file: segment.file.name, next_seq: segment.place.seq });
+        this.#metrics.journals.add(this);
+        this.#retention.start();
         return;
       } catch (error) {
         if (!isFull(error as NodeJS.ErrnoException)) throw error;
@@ -115,10 +121,13 @@ export class Journal {
     return state.kind === 'closed' ? 'the service is stopping' : state.reason;
   }
 
-  /** All 0 while it is not open. */
-  get figures(): JournalFigures {
-    if (this.#state.kind !== 'open') return { lastSeq: 0, files: 0, queueBytes: 0 };
-    return { lastSeq: this.#state.segment.place.seq - 1, files: this.#files, queueBytes: this.#waitingBytes };
+  /** While it is open. */
+  get lastSeq(): number {
+    return (this.#state as OpenState).segment.place.seq - 1;
+  }
+
+  get queueBytes(): number {
+    return this.#waitingBytes;
   }
 
   /** Why an event of so many bytes could not even wait for the disk, or undefined. */
@@ -153,8 +162,10 @@ export class Journal {
   async close(): Promise<void> {
     await this.#running;
     clearInterval(this.#probing);
+    await this.#retention.stop();
     const state = this.#state;
     if (state.kind === 'failed') return;
+    this.#metrics.journals.delete(this);
     this.#state = { kind: 'closed' };
     if (state.kind !== 'open') return;
     const { segment } = state;
@@ -249,9 +260,10 @@ export class Journal {
       throw error instanceof SyncError ? error : new NotWritten(describe(error));
     });
     this.#state = { ...(this.#state as OpenState), segment: { file, bytes: 0, place: { seq, crc: 0 } } };
-    this.#files += 1;
+    this.files += 1;
     await full.file.close();
     notices.info('journal file closed', { file: full.file.name, next: file.name });
+    this.#retention.run();
   }
 
   /** The disk is as it was before: the client may try again, and so do we. */
@@ -290,7 +302,9 @@ export class Journal {
   #fail(error: Error): string {
     const { segment } = this.#state as OpenState;
     segment.file.close().catch(() => {}); // it is given up already
+    void this.#retention.stop();
     const reason = 'the disk failed; send the report again when the service is back';
+    this.#metrics.journals.delete(this);
     this.#state = { kind: 'failed', reason, error };
     return reason;
   }

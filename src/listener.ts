@@ -74,14 +74,13 @@ export async function listen(options: ListenerOptions): Promise<Listener> {
  */
 class Upload extends IncomingMessage implements Incoming {
   onBytes: (chunk: Buffer | null) => void = ignore;
-  route: string | undefined = undefined;
-  nextId: () => string = noId;
+  route = NO_ROUTE;
   #id: string | undefined;
   #fields: HeaderFields | undefined;
 
   /** Made when somebody asks: most requests end well, and nobody does. */
   get id(): string {
-    this.#id ??= this.nextId();
+    this.#id ??= nextId();
     return this.#id;
   }
 
@@ -151,7 +150,8 @@ interface Connection {
 }
 
 const ignore = () => {};
-const noId = () => '';
+/** As it is counted. */
+const NO_ROUTE = '/other';
 const NO_BODY = Buffer.alloc(0);
 /** A hint costs a line of code, and saves an hour to whoever speaks TLS to a plain port. */
 const TLS_HANDSHAKE = 0x16;
@@ -165,7 +165,6 @@ class Line {
   /** Where bodies of more than one piece are put together; see `#keepRoom`. */
   readonly #rooms: Buffer[] = [];
   readonly #idleCheck: NodeJS.Timeout;
-  readonly #nextId = createIds();
   /** What a reply says of a connection that is kept. */
   readonly #keeps: readonly string[];
   #accepted = '';
@@ -178,6 +177,7 @@ class Line {
     this.#options = options;
     this.#keeps = ['Keep-Alive', `timeout=${Math.floor(options.limits.idleMs / 1000)}`];
     this.#idleCheck = setInterval(() => this.#closeIdle(), options.limits.deadlineCheckMs).unref();
+    options.metrics.connections = this.#connections;
     server.on('connection', (socket) => this.#connected(socket));
     server.on('drop', () => {
       const cap = options.maxConnections;
@@ -243,11 +243,9 @@ class Line {
       quietSinceMs: performance.now(),
     };
     this.#connections.set(socket, connection);
-    this.#options.metrics.connections += 1;
     socket.once('close', () => {
       this.#release(connection);
       this.#connections.delete(socket);
-      this.#options.metrics.connections -= 1;
     });
   }
 
@@ -263,7 +261,6 @@ class Line {
   #serve(req: Upload, res: Answer, awaitsContinue: boolean): void {
     const connection = this.#connections.get(req.socket);
     if (connection === undefined || connection.closing) return;
-    req.nextId = this.#nextId;
     const startedMs = this.#options.notices.debugging ? performance.now() : 0;
     const received = !hasBody(req);
     const final = endsConnection(req, awaitsContinue && received);
@@ -382,7 +379,6 @@ class Line {
     const connection = this.#connections.get(socket);
     if (connection === undefined || connection.closing) return;
     connection.closing = true;
-    req.nextId = this.#nextId;
     const reply = this.#options.app(req);
     if (typeof reply === 'function') socket.destroy();
     else this.#sayLast(connection, reply, req.id);
@@ -399,14 +395,14 @@ class Line {
     connection.closing = true;
     const { last } = connection;
     if (last !== undefined && !last.received) this.#answer(last, refusalOf(error, true).reply);
-    else this.#sayLast(connection, refusalOf(error, false).reply, this.#nextId());
+    else this.#sayLast(connection, refusalOf(error, false).reply, nextId());
   }
 
   /** Answers bytes that never became a request, behind the replies that are still due on the connection. */
   #sayLast(connection: Connection, reply: Failure, id: string): void {
     const { socket, last } = connection;
     const { metrics, notices } = this.#options;
-    metrics.answered(undefined, reply.status);
+    metrics.answered(NO_ROUTE, reply.status);
     notices.debug('not a request', { request_id: id, status: reply.status, problem: reply.error });
     const say = () => {
       socket.end(wholeReply(reply, bodyOf(reply, { id }), CLOSES));
@@ -473,19 +469,17 @@ function refusalOf(error: ClientError, inBody: boolean): Refusal {
   }
 }
 
-/** @returns what gives each request an id: no two are alike, also not of two processes, and no client has a say in it */
-function createIds(): () => string {
-  const prefix = randomBytes(4).toString('hex');
-  let count = 0;
-  return () => {
-    count += 1;
-    return `${prefix}-${count}`;
-  };
+/** Of the requests of this process. */
+const ids = { prefix: '', count: 0 };
+
+/** @returns the id of a request: no two are alike, also not of two processes, and no client has a say in it */
+function nextId(): string {
+  ids.prefix ||= randomBytes(4).toString('hex');
+  ids.count += 1;
+  return `${ids.prefix}-${ids.count}`;
 }
 
-function headersOf(reply: Reply, body: string): string[] {
-  const { headers = [] } = reply;
-  const contentType = ('error' in reply ? undefined : reply.contentType) ?? 'application/json';
+function headersOf({ contentType = 'application/json', headers = [] }: Reply, body: string): string[] {
   const length = String(Buffer.byteLength(body));
   return ['Content-Type', contentType, 'Content-Length', length, ...GUARDS, ...headers];
 }

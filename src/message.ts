@@ -14,7 +14,7 @@ export interface Incoming {
   /** Made by the service, never by the client: it stands in the error of the reply and in every notice about this request. */
   readonly id: string;
   /** The path of the route that it found, for whoever counts requests; the app sets it. */
-  route?: string | undefined;
+  route?: string;
 }
 
 /** The headers that decide something. A repeated one is joined with a comma, as RFC 9110 section 5.3 allows, or counted. */
@@ -40,8 +40,6 @@ export type Reply = Success | Failure;
 
 export interface Success extends ReplyHead {
   readonly body: string;
-  /** JSON unless it says otherwise. */
-  readonly contentType?: string;
 }
 
 /** Its body is made where the id of the request is known: see `bodyOf`. */
@@ -52,6 +50,8 @@ export interface Failure extends ReplyHead {
 
 interface ReplyHead {
   readonly status: number;
+  /** JSON unless it says otherwise. */
+  readonly contentType?: string;
   /** Name, value, name, value …, besides those that every reply has. */
   readonly headers?: readonly string[];
   /** The connection can not be trusted to find the next request, so it ends with this reply. */

@@ -5,14 +5,13 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createAccess, createTokenDoor, hostOf, isLoopback } from './access.ts';
 import { type AppParts, createApp, readinessOf } from './app.ts';
-import { type Config, type Limits, limits as standardLimits, version } from './config.ts';
+import { type Config, type Limits, limits as standardLimits } from './config.ts';
 import { type Disk, openDisk } from './disk.ts';
 import { Hosted, watchDeployments } from './hosted.ts';
 import { Journal } from './journal.ts';
 import { type Listener, type ListenerOptions, listen } from './listener.ts';
 import { InUseError, type Lock, lockFolder } from './lock.ts';
-import type { Reply } from './message.ts';
-import { type JournalFigures, Metrics } from './metrics.ts';
+import { Metrics } from './metrics.ts';
 import { hazardOf } from './mount.ts';
 import type { Notices } from './notice.ts';
 import { DamagedError } from './recovery.ts';
@@ -59,7 +58,6 @@ interface Recording extends Pick<AppParts, 'findSite' | 'tokenHeaders'> {
   readonly trouble: string | undefined;
   /** The deployments that can not record, and why. */
   troubles(): ReadonlyMap<string, string>;
-  readonly figures: JournalFigures;
   reload(): Promise<void>;
   close(): Promise<void>;
 }
@@ -117,17 +115,13 @@ async function startLocked(config: Config, notices: Notices, held: Held): Promis
     checkAccess: createAccess({ address, allowedHosts: config.allowedHost }),
     tokenHeaders: recording.tokenHeaders,
     findSite: recording.findSite,
-    readiness,
+    readiness: () =>
+      readinessOf(
+        stopping === undefined ? (recording.trouble ?? space.trouble) : 'the service is stopping',
+        recording.troubles(),
+      ),
     metrics,
-    gauges: () => ({
-      journal: recording.figures,
-      ready: readiness().status === 200,
-      freeBytes: space.freeBytes,
-      residentBytes: process.memoryUsage.rss(),
-      startedSeconds: performance.timeOrigin / 1000,
-      version,
-      node: process.version,
-    }),
+    freeBytes: () => space.freeBytes,
     notices,
   });
   if (config.deployments === '' && !isLoopback(address)) {
@@ -159,11 +153,6 @@ async function startLocked(config: Config, notices: Notices, held: Held): Promis
     reload: () => recording.reload(),
   };
 
-  function readiness(): Reply {
-    const problem = stopping === undefined ? (recording.trouble ?? space.trouble) : 'the service is stopping';
-    return readinessOf(problem, recording.troubles());
-  }
-
   async function stop(): Promise<void> {
     space.stop();
     await listener.close();
@@ -189,12 +178,13 @@ async function startLocked(config: Config, notices: Notices, held: Held): Promis
 }
 
 function recordLocally(
-  { pathPrefix, segmentBytes }: Config,
+  config: Config,
   notices: Notices,
   { disk, limits, metrics }: Held,
   onFailed: (error: Error) => void,
 ): Recording {
-  const journal = new Journal({ disk, notices, segmentBytes, limits, metrics, onFailed });
+  const { pathPrefix, segmentBytes } = config;
+  const journal = new Journal({ disk, notices, segmentBytes, retain: config, limits, metrics, onFailed });
   const site = {
     prefix: pathPrefix,
     append: journal.append.bind(journal),
@@ -208,9 +198,6 @@ function recordLocally(
       return journal.trouble;
     },
     troubles: () => new Map(),
-    get figures() {
-      return journal.figures;
-    },
     reload: async () => {},
     close: () => journal.close(),
   };
@@ -220,7 +207,7 @@ async function recordForDeployments(config: Config, notices: Notices, held: Held
   const { pathPrefix, segmentBytes, tokenHeader } = config;
   const { disk, limits, metrics } = held;
   const openFor = (name: string) => held.openDisk(join(disk.folder, name));
-  const hosted = new Hosted({ pathPrefix, openDisk: openFor, segmentBytes, limits, metrics, notices });
+  const hosted = new Hosted({ pathPrefix, openDisk: openFor, segmentBytes, retain: config, limits, metrics, notices });
   const file = await watchDeployments(config.deployments, { limits, notices }, ({ tokensOf }) =>
     hosted.keepOnly((name) => tokensOf.has(name)),
   ).catch((error: Error) => {
@@ -239,9 +226,6 @@ async function recordForDeployments(config: Config, notices: Notices, held: Held
     open: async () => {},
     trouble: undefined,
     troubles: () => hosted.troubles(),
-    get figures() {
-      return hosted.figures;
-    },
     reload: () => file.reload(),
     close: () => {
       file.stop();

@@ -2,7 +2,7 @@
 
 import type { Config } from './config.ts';
 import { type Disk, openDisk } from './disk.ts';
-import type { LostRange } from './event.ts';
+import type { GoneRange } from './event.ts';
 import { InUseError, lockFolder } from './lock.ts';
 import type { Finding } from './recovery.ts';
 import { carryOut, type DamagedFile, type Plan, planRepair } from './repair.ts';
@@ -100,7 +100,7 @@ function damageOf({ findings }: Verdict): Finding[] {
 }
 
 function verdictAsText(disk: Disk, verdict: Verdict): string {
-  const { segments, bytes, events, first, last, lost, findings } = verdict;
+  const { segments, bytes, events, first, last, lost, removedLast, findings } = verdict;
   const damage = damageOf(verdict);
   const lines = [
     `${disk.folder} is ${damage.length === 0 ? 'good' : 'damaged'}`,
@@ -109,6 +109,7 @@ function verdictAsText(disk: Disk, verdict: Verdict): string {
     `  seq     ${first === undefined ? 'none' : `${first.seq} to ${last?.seq}`}`,
     `  time    ${first === undefined ? 'none' : `${first.time} to ${last?.time}`}`,
   ];
+  if (removedLast > 0) lines.push(`  removed up to seq ${removedLast}, by retention`);
   if (lost.length > 0)
     lines.push(`  lost    ${lost.map(rangeAsText).join(', ')}: an earlier repair could not find them`);
   for (const finding of findings.filter(({ decision }) => decision === 'cut')) {
@@ -125,7 +126,7 @@ function verdictAsText(disk: Disk, verdict: Verdict): string {
 }
 
 function verdictAsJson({ folder }: Disk, verdict: Verdict): object {
-  const { segments, bytes, events, first, last, lost, findings } = verdict;
+  const { segments, bytes, events, first, last, lost, removedLast, findings } = verdict;
   return {
     good: damageOf(verdict).length === 0,
     folder,
@@ -137,6 +138,7 @@ function verdictAsJson({ folder }: Disk, verdict: Verdict): object {
     first_time: first?.time ?? null,
     last_time: last?.time ?? null,
     lost,
+    removed_to_seq: removedLast,
     findings,
   };
 }
@@ -178,7 +180,7 @@ function placeOf({ file, line, byte, problem }: Finding): string {
   return `${file}, line ${line}, byte ${byte}: ${problem}`;
 }
 
-function rangeAsText({ first, last }: LostRange): string {
+function rangeAsText({ first, last }: GoneRange): string {
   return first === last ? `seq ${first}` : `seq ${first} to ${last}`;
 }
 

@@ -12,7 +12,7 @@ const ranks: readonly (readonly string[])[] = [
   ['message.ts', 'metrics.ts', 'notice.ts'],
   ['deployments.ts', 'disk.ts', 'lock.ts', 'request.ts', 'router.ts', 'salvage.ts'],
   ['access.ts', 'handlers.ts', 'scan.ts', 'space.ts'],
-  ['app.ts', 'recovery.ts'],
+  ['app.ts', 'recovery.ts', 'retention.ts'],
   ['journal.ts', 'verify.ts'],
   ['hosted.ts', 'listener.ts', 'repair.ts'],
   ['service.ts'],

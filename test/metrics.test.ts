@@ -1,4 +1,4 @@
-/** `/metrics` of the program: the form by Prometheus' own tool, each figure by what was done before. */
+/** `/metrics` of the program: the form by the tool of Prometheus, each figure by what was done before. */
 
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { version } from '../src/config.ts';
 import { newToken } from '../src/deployments.ts';
-import { Metrics, sumOf } from '../src/metrics.ts';
+import { Metrics } from '../src/metrics.ts';
 import { newFolder, type Running, startService } from './program.ts';
 import { ask, post, readFailure, Wire } from './wire.ts';
 
@@ -89,9 +89,8 @@ test('every figure is what was done', async (t) => {
     ['assetlog_events_total{type="AssetMaterialization"}', 2],
     ['assetlog_events_total{type="AssetCheckEvaluation"}', 1],
     ['assetlog_events_total{type="AssetObservation"}', 3],
-    ['assetlog_journal_written_bytes_total', bytes],
-    ['assetlog_journal_removed_files_total', 0],
-    ['assetlog_journal_last_seq', 6],
+    ['assetlog_written_bytes_total', bytes],
+    ['assetlog_last_seq', 6],
     ['assetlog_journal_files', 2],
     ['assetlog_queue_bytes', 0],
     ['assetlog_ready', 1],
@@ -163,7 +162,7 @@ test('in hosted mode it needs no token, and sums over deployments without naming
     ['http_requests_total{endpoint="report_asset_observation",status="200"}', 3],
     ['http_requests_total{endpoint="other",status="401"}', 1],
     ['events_total{type="AssetObservation"}', 3],
-    ['journal_last_seq', 3],
+    ['last_seq', 3],
     ['journal_files', 2],
     ['batch_events_sum', 3],
   ] as const)
@@ -181,15 +180,8 @@ test('a value is in the first bucket that it is not above, and buckets add up', 
     [5_001, 10_001],
   ] as const)
     metrics.wrote(events, 10, ms);
-  const text = metrics.render({
-    journal: sumOf([{ lastSeq: 1, files: 2, queueBytes: 3 }, undefined, { lastSeq: 10, files: 20, queueBytes: 30 }]),
-    ready: false,
-    freeBytes: undefined,
-    residentBytes: 1,
-    startedSeconds: 1.5,
-    version: '1',
-    node: 'v1',
-  });
+  for (const times of [1, 10]) metrics.journals.add({ lastSeq: times, files: 2 * times, queueBytes: 3 * times });
+  const text = metrics.render(false, undefined);
   const samples = samplesOf(text);
   const buckets = (name: string) =>
     [...samples].filter(([sample]) => sample.startsWith(`${name}_bucket`)).map(([, value]) => value);
@@ -197,11 +189,8 @@ test('a value is in the first bucket that it is not above, and buckets add up', 
   assert.deepEqual(buckets('assetlog_sync_seconds'), [1, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 3, 3, 3, 4, 5]);
   assert.equal(samples.get('assetlog_batch_events_sum'), 10_007);
   assert.equal(samples.get('assetlog_ready'), 0);
-  assert.deepEqual(
-    ['last_seq', 'files'].map((name) => samples.get(`assetlog_journal_${name}`)),
-    [11, 22],
-  );
-  assert.equal(samples.get('assetlog_queue_bytes'), 33);
+  const sums = ['last_seq', 'journal_files', 'queue_bytes'].map((name) => samples.get(`assetlog_${name}`));
+  assert.deepEqual(sums, [11, 22, 33]);
   assert.equal(samples.has('assetlog_disk_free_bytes'), false, 'what is not known is not told');
   assert.match(text, /^# HELP assetlog_events_total .*\n# TYPE assetlog_events_total counter\n/m);
 });
