@@ -5,10 +5,13 @@ import { execFileSync } from 'node:child_process';
 import { readdirSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { version } from '../src/config.ts';
+import { readConfig, version } from '../src/config.ts';
 import { newToken } from '../src/deployments.ts';
 import { Metrics } from '../src/metrics.ts';
+import { startService as serve } from '../src/service.ts';
 import { newFolder, type Running, startService } from './program.ts';
+import { quiet } from './segments.ts';
+import { SimulatedDisk, systemError } from './simulated-disk.ts';
 import { ask, post, readFailure, Wire } from './wire.ts';
 
 const GET = (path: string, headers = 'Host: localhost\r\n') => `GET ${path} HTTP/1.1\r\n${headers}\r\n`;
@@ -168,6 +171,28 @@ test('in hosted mode it needs no token, and sums over deployments without naming
   ] as const)
     assert.equal(samples.get(`assetlog_${name}`), value, name);
   assert.doesNotMatch([...samples.keys()].join('\n'), /prod|idle|nobody/);
+});
+
+test('what could not be recorded is not counted, and the service is said not to be ready', async (t) => {
+  const disk = new SimulatedDisk(newFolder(t));
+  const read = readConfig(['--port', '0', '--data', disk.folder], {});
+  assert.ok('config' in read);
+  const service = await serve(read.config, quiet, { openDisk: () => disk });
+  t.after(() => service.stop());
+  const port = Number(new URL(service.url).port);
+  disk.fault = (call) => (call === 'write' ? systemError('ENOSPC') : undefined);
+  assert.equal((await ask(port, post('/report_asset_check/a?check_name=c&passed=true'))).status, 503);
+  const samples = await scrape({ port });
+  for (const [name, value] of [
+    ['http_requests_total{endpoint="report_asset_check",status="503"}', 1],
+    ['events_total{type="AssetCheckEvaluation"}', 0],
+    ['written_bytes_total', 0],
+    ['batch_events_count', 0],
+    ['last_seq', 0],
+    ['ready', 0],
+    ['disk_free_bytes', disk.freeSpace.freeBytes],
+  ] as const)
+    assert.equal(samples.get(`assetlog_${name}`), value, name);
 });
 
 test('a value is in the first bucket that it is not above, and buckets add up', () => {

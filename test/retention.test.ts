@@ -196,6 +196,16 @@ test('the process dies or the power goes at any call: the next start goes well, 
     disk.fault = () => undefined;
     const when = `call ${cutting}, ${disk.calls[before + cutting - 1]}`;
     await assertSound(disk.afterCrash(), when);
+    // What the next run finds may be in memory only.
+    for (let again = 1, more = true; more; again += 1) {
+      const second = disk.afterCrash();
+      const next = failingCall(again, 'power');
+      second.fault = next.fault;
+      await retain(second, { retainDays: 1 });
+      more = next.struck() > 0;
+      const cut = second.afterPowerCut({ entries: again % 2 === 0 ? 'none' : 'half', share: 0, behind: 'nothing' });
+      await assertSound(cut, `${when}, then call ${again}, ${second.calls[again - 1]}`);
+    }
     for (const remains of REMAINS)
       await assertSound(disk.afterPowerCut(remains), `${when}, ${JSON.stringify(remains)}`);
     if (struck() === 0) break;
