@@ -138,6 +138,22 @@ function makeLinesOf(firstSeq: number, ages: readonly number[]): Buffer {
   );
 }
 
+test('what an earlier run was about to remove goes, whatever the limits are now, and not before its marker is durable', async () => {
+  const disk = diskWith({ ...fourFiles(), [removed(10)]: Buffer.alloc(0), [removed(20)]: Buffer.alloc(0) });
+  const { notices } = await retain(disk, { retainDays: 100 });
+  assert.deepEqual(journalNames(disk), [removed(20), segmentName(21), segmentName(31)].sort());
+  assert.deepEqual(
+    notices.map(({ file, why }) => [file, why]),
+    [1, 11].map((first) => [segmentName(first), 'interrupted']),
+  );
+  const order = disk.calls.filter((call) => /^(create|remove|syncFolder)/.test(call));
+  assert.deepEqual(order, [
+    'syncFolder ',
+    ...[segmentName(1), segmentName(11), removed(10)].map((name) => `remove ${name}`),
+    'syncFolder ',
+  ]);
+});
+
 test('one marker remains, however often files go, and lost events before and between them stay accounted for', async () => {
   const lost = goneName({ first: 11, last: 20 }, 'lost');
   const { [segmentName(11)]: _, ...files } = fourFiles();
