@@ -86,8 +86,9 @@ export function createApp(parts: AppParts): App {
         if (event === undefined || site === undefined) respond(reply);
         else
           site.append(event, bytes.length, (failure) => {
-            if (failure === undefined) metrics.events[event.type] += 1;
-            respond(failure === undefined ? reply : unavailable(failure));
+            if (failure !== undefined) return respond(unavailable(failure));
+            metrics.events[event.type] += 1;
+            respond(reply);
           });
       };
     } catch (error) {

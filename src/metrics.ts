@@ -36,7 +36,8 @@ export class Metrics {
   };
   /** Those that are open, kept by whoever opens and closes them. */
   readonly journals = new Set<JournalFigures>();
-  connections: { readonly size: number } = this.journals;
+  /** Those that are open; the listener puts its own here. */
+  connections: { readonly size: number } = new Set();
 
   /** @param path of the route that the request found, or `/other` */
   answered(path: string, status: number): void {
@@ -78,17 +79,17 @@ export class Metrics {
     add('http_requests_total', 'counter', 'Requests answered.', requests);
     add('events_total', 'counter', 'Events recorded.', events);
     add('written_bytes_total', 'counter', 'Bytes written and synced.', [` ${this.#writtenBytes}`]);
-    add('batch_events', 'histogram', 'Events that shared a sync.', this.#batchEvents.samples());
-    add('sync_seconds', 'histogram', 'Write and sync of a batch.', this.#syncSeconds.samples());
-    gauge('queue_bytes', 'Memory of events that wait.', sumOf('queueBytes'));
+    add('batch_events', 'histogram', 'Events of a batch.', this.#batchEvents.samples());
+    add('sync_seconds', 'histogram', 'Write and sync.', this.#syncSeconds.samples());
+    gauge('queue_bytes', 'Of waiting events.', sumOf('queueBytes'));
     gauge('last_seq', 'Newest event; a sum over open journals.', sumOf('lastSeq'));
     gauge('journal_files', 'Files of open journals.', sumOf('files'));
     if (freeBytes !== undefined) gauge('disk_free_bytes', 'Free space.', freeBytes);
     gauge('connections', 'Open connections.', this.connections.size);
-    gauge('ready', '1 while /readyz answers 200.', Number(ready));
+    gauge('ready', 'As /readyz.', Number(ready));
     add('build_info', 'gauge', 'What runs.', [`{version="${version}",node="${process.version}"} 1`]);
     gauge('process_resident_memory_bytes', 'Memory.', process.memoryUsage.rss());
-    gauge('process_start_time_seconds', 'Start since the Unix epoch.', performance.timeOrigin / 1000);
+    gauge('process_start_time_seconds', 'Start.', performance.timeOrigin / 1000);
     return text;
   }
 }

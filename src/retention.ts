@@ -25,7 +25,6 @@ export interface RetentionOptions {
 /** Of one journal, whose folder is locked. Works beside the batches, one step after the other. */
 export class Retention {
   readonly #options: RetentionOptions;
-  readonly #retain: Partial<Retain>;
   readonly #journal: { files: number };
   /** A run that did not begin yet will see what has changed since. */
   #due = false;
@@ -36,13 +35,12 @@ export class Retention {
   /** @param journal told how many files it has */
   constructor(options: RetentionOptions, journal: { files: number }) {
     this.#options = options;
-    this.#retain = options.retain ?? {};
     this.#journal = journal;
   }
 
   /** Runs now, and now and then: days go by without a rotation. */
   start(): void {
-    const { retainBytes, retainDays } = this.#retain;
+    const { retainBytes, retainDays } = this.#options.retain ?? {};
     if ((retainBytes ?? retainDays) === undefined) return;
     this.#stopped = false;
     this.#timer = setInterval(() => this.run(), this.#options.limits.retainCheckMs).unref();
@@ -99,8 +97,8 @@ export class Retention {
 
   /** @param before up to which an earlier run meant to remove everything */
   async #choose(segments: readonly SegmentName[], before: number): Promise<OldFile[]> {
-    const { disk } = this.#options;
-    const { retainBytes = Number.POSITIVE_INFINITY, retainDays } = this.#retain;
+    const { disk, retain = {} } = this.#options;
+    const { retainBytes = Number.POSITIVE_INFINITY, retainDays } = retain;
     const sizes: number[] = [];
     for (const { name } of segments) sizes.push(await disk.size(name)); // not at once: batches use the same threads
     let left = sizes.reduce((sum, size) => sum + size, 0);

@@ -38,13 +38,12 @@ export async function verify(
   onProgress: (read: number, total: number) => void = () => {},
 ): Promise<Verdict> {
   const contents = contentsOf(await disk.list());
-  try {
-    return await verifyContents(disk, contents, onProgress);
-  } catch (error) {
-    // The retention of a running service may have removed a file meanwhile; then what is left is the journal.
-    if (contentsOf(await disk.list()).removedLast === contents.removedLast) throw error;
-    return verify(disk, onProgress);
-  }
+  const found = await verifyContents(disk, contents, onProgress).catch((error: Error) => error);
+  if ('findings' in found && found.findings.length === 0) return found;
+  // The retention of a running service may have removed a file meanwhile; then what is left is the journal.
+  if (contentsOf(await disk.list()).removedLast !== contents.removedLast) return verify(disk, onProgress);
+  if (found instanceof Error) throw found;
+  return found;
 }
 
 async function verifyContents(
