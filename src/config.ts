@@ -93,6 +93,17 @@ export const limits = {
   lockMs: 800,
   lockAnswerMs: 300,
   healthcheckMs: 3_000,
+  /** What a command waits for a connection, and behind a report that it sent for the whole reply. */
+  connectMs: 10_000,
+  replyMs: 60_000,
+  /** A connection that idled longer is not used again: the reference closes its own after 5 s. */
+  keptMs: 1_000,
+  /** Of a reply, what a command reads; the rest is not waited for. */
+  replyBytesMax: 64 * KIB,
+  /** Between two attempts at a report, doubled each time. */
+  retryMs: 250,
+  retryMsMax: 10_000,
+  tokenBytesMax: 8 * KIB,
 } as const satisfies Record<string, number>;
 
 export type Limits = { readonly [Name in keyof typeof limits]: number };
@@ -182,7 +193,7 @@ export const options: Options<Config> = {
   },
   minFreeBytes: {
     argument: 'BYTES',
-    help: 'free disk space below which the service is not ready; 0 for never [64 MiB, or 5 % of a smaller disk]',
+    help: 'free disk space below which it is not ready; 0 for never [64 MiB, or 5 % of a smaller disk]',
     initial: undefined,
     parse: (text) => integer(text, 0, Number.MAX_SAFE_INTEGER),
   },
@@ -194,7 +205,7 @@ export const options: Options<Config> = {
   },
   tokenHeader: {
     argument: 'NAME',
-    help: 'hosted mode: the header with the token; Dagster-Cloud-Api-Token is taken as well',
+    help: 'hosted mode: header of the token, besides Dagster-Cloud-Api-Token',
     initial: 'Service-Cloud-Api-Token',
     parse: (text) => matching(text, /^[A-Za-z0-9!#$%&'*+.^_`|~-]+$/, 'is not the name of a header'),
   },
@@ -206,6 +217,7 @@ export const options: Options<Config> = {
   },
   logLevel: {
     argument: 'LEVEL',
+    choices: logLevels,
     help: `${logLevels.join(', ')}; debug logs a line for each request`,
     initial: 'info',
     parse: (text) => {
