@@ -10,14 +10,14 @@ import { root } from './program.ts';
 const ranks: readonly (readonly string[])[] = [
   ['event.ts', 'json.ts', 'mount.ts', 'options.ts'],
   ['command.ts', 'config.ts'],
-  ['message.ts', 'notice.ts'],
-  ['deployments.ts', 'disk.ts', 'lock.ts', 'request.ts', 'router.ts', 'salvage.ts'],
-  ['access.ts', 'handlers.ts', 'scan.ts', 'space.ts'],
+  ['client.ts', 'help.ts', 'key.ts', 'message.ts', 'notice.ts', 'submission.ts'],
+  ['delivery.ts', 'deployments.ts', 'disk.ts', 'lock.ts', 'request.ts', 'router.ts', 'salvage.ts'],
+  ['access.ts', 'bulk.ts', 'handlers.ts', 'scan.ts', 'space.ts'],
   ['app.ts', 'recovery.ts'],
   ['journal.ts', 'verify.ts'],
   ['hosted.ts', 'listener.ts', 'repair.ts'],
   ['service.ts'],
-  ['healthcheck.ts', 'serve.ts', 'token.ts', 'upkeep.ts'],
+  ['completion.ts', 'healthcheck.ts', 'report.ts', 'serve.ts', 'token.ts', 'upkeep.ts'],
   ['cli.ts'],
   ['server.ts'],
 ];
@@ -53,7 +53,7 @@ test('the file system, sockets and the clock stay in their rooms', () => {
   const rooms: Record<string, readonly string[]> = {
     'node:fs': ['disk.ts', 'lock.ts'],
     'node:fs/promises': ['disk.ts'],
-    'node:http': ['healthcheck.ts', 'listener.ts'],
+    'node:http': ['client.ts', 'listener.ts'],
     'node:net': ['access.ts', 'listener.ts', 'lock.ts'],
   };
   for (const [module, allowed] of Object.entries(rooms)) {
