@@ -1,21 +1,25 @@
 /** What a person types: which command it is, its help, and how it speaks. */
 
 import { type Command, type Environment, type ExitCode, exitCodes, type Output } from './command.ts';
+import { completionOf } from './completion.ts';
 import { version } from './config.ts';
 import { healthcheck } from './healthcheck.ts';
-import { didYouMean, flagOf, hasVariable, variableOf } from './options.ts';
+import { commandHelp, type Groups, generalHelp } from './help.ts';
+import { didYouMean } from './options.ts';
+import { report } from './report.ts';
 import { serve, serveNotes } from './serve.ts';
 import { token } from './token.ts';
 import { repairCommand, verifyCommand } from './upkeep.ts';
 
 /** In the order of the help. */
-const commands: Readonly<Record<string, Command>> = {
-  serve,
-  healthcheck,
-  token,
-  verify: verifyCommand,
-  repair: repairCommand,
+const groups: Groups = {
+  'Run a service': { serve, healthcheck, token },
+  'Report to one': { report },
+  'Look after a journal': { verify: verifyCommand, repair: repairCommand },
+  'Set up a shell': { completion: completionOf(() => commands) },
 };
+
+const commands: Readonly<Record<string, Command>> = Object.assign({}, ...Object.values(groups));
 
 /**
  * @param args what follows the program's name
@@ -57,36 +61,7 @@ function complain(problems: readonly string[]): ExitCode {
   return exitCodes.configuration;
 }
 
-function helpFor(name: string | undefined): string {
-  if (name === undefined || !Object.hasOwn(commands, name)) return generalHelp();
-  const { about, operands, options, notes } = commands[name] as Command;
-  const entries = Object.entries(options);
-  const flags = entries.map(([option, { argument }]) => `--${flagOf(option)} ${argument}`.trimEnd());
-  const width = Math.max(...flags.map(({ length }) => length));
-  const lines = entries.map(([name, option], index) => {
-    const { help, initial } = option;
-    const standard = typeof initial === 'number' || (typeof initial === 'string' && initial !== '');
-    const first = `  ${flags[index]?.padEnd(width)}  ${help}${standard ? ` [${initial}]` : ''}`;
-    if (!hasVariable(option)) return first;
-    return `${first}\n${' '.repeat(width + 4)}(or ${variableOf(name)} in the environment)`;
-  });
-  const usage = ['Usage: assetlog', name, operands?.text, '[options]'].filter((word) => word !== undefined);
-  return [usage.join(' '), '', about, '', 'Options:', ...lines, '', ...notes].join('\n');
-}
-
-function generalHelp(): string {
-  const rows = Object.entries(commands).map(([name, { summary }]) => `  ${name.padEnd(12)} ${summary}`);
-  return [
-    'Usage: assetlog [command] [options]',
-    '',
-    'Records reports about data assets: one POST, one JSON line on disk, 200 only when the line would survive a power cut.',
-    '',
-    'Commands:',
-    ...rows,
-    '',
-    '  assetlog COMMAND --help   its options',
-    '  assetlog --version        the version',
-    '',
-    ...serveNotes,
-  ].join('\n');
+function helpFor(name = ''): string {
+  const command = Object.hasOwn(commands, name) ? commands[name] : undefined;
+  return command === undefined ? generalHelp(groups, serveNotes) : commandHelp(name, command);
 }

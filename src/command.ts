@@ -10,6 +10,10 @@ export const exitCodes = {
   damaged: 3,
   inUse: 4,
   diskFailed: 5,
+  /** Of `report`: what it was told to send was not taken. */
+  refused: 1,
+  /** EX_TEMPFAIL of sysexits.h. */
+  tryLater: 75,
 } as const;
 
 export type ExitCode = (typeof exitCodes)[keyof typeof exitCodes];

@@ -95,6 +95,17 @@ export const limits = {
   healthcheckMs: 3_000,
   /** Between two looks for files that are too old, besides those behind a start and a rotation. */
   retainCheckMs: 3_600_000,
+  /** What a command waits for a connection, and behind a report that it sent for the whole reply. */
+  connectMs: 10_000,
+  replyMs: 60_000,
+  /** A connection that idled longer is not used again: the reference closes its own after 5 s. */
+  keptMs: 1_000,
+  /** Of a reply, what a command reads; the rest is not waited for. */
+  replyBytesMax: 64 * KIB,
+  /** Between two attempts at a report, doubled each time. */
+  retryMs: 250,
+  retryMsMax: 10_000,
+  tokenBytesMax: 8 * KIB,
 } as const satisfies Record<string, number>;
 
 /** Of `embed.ts`: what `waitFor` waits, and how many events and refusals its error shows, cut at so many characters. */
@@ -195,7 +206,7 @@ export const options: Options<Config> = {
   },
   minFreeBytes: {
     argument: 'BYTES',
-    help: 'free disk space below which the service is not ready; 0 for never [64 MiB, or 5 % of a smaller disk]',
+    help: 'free disk space below which it is not ready; 0 for never [64 MiB, or 5 % of a smaller disk]',
     initial: undefined,
     parse: (text) => integer(text, 0, Number.MAX_SAFE_INTEGER),
   },
@@ -219,7 +230,7 @@ export const options: Options<Config> = {
   },
   tokenHeader: {
     argument: 'NAME',
-    help: 'hosted mode: the header with the token; Dagster-Cloud-Api-Token is taken as well',
+    help: 'hosted mode: header of the token, besides Dagster-Cloud-Api-Token',
     initial: 'Service-Cloud-Api-Token',
     parse: (text) => matching(text, /^[A-Za-z0-9!#$%&'*+.^_`|~-]+$/, 'is not the name of a header'),
   },
@@ -231,6 +242,7 @@ export const options: Options<Config> = {
   },
   logLevel: {
     argument: 'LEVEL',
+    choices: logLevels,
     help: `${logLevels.join(', ')}; debug logs a line for each request`,
     initial: 'info',
     parse: (text) => {

@@ -19,6 +19,7 @@ import {
 } from 'node:fs/promises';
 import { constants as osConstants } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
+import type { Readable } from 'node:stream';
 import { type Mount, mountOf } from './mount.ts';
 
 export interface Disk {
@@ -106,6 +107,7 @@ export interface LogFile {
 
 const FOLDER_MODE = 0o700;
 const FILE_MODE = 0o600;
+const READ_BY_OTHERS = 0o004;
 const READ_CHUNK_BYTES = 1024 * 1024;
 
 /** @throws Error for a file that is larger, or the error of a system call */
@@ -113,6 +115,27 @@ export async function readText(path: string, bytesMax: number): Promise<string> 
   const { size } = await stat(path);
   if (size > bytesMax) throw new Error(`${path} has ${size} bytes; at most ${bytesMax} are read`);
   return readFile(path, 'utf8');
+}
+
+/**
+ * @returns the text of a file, and whether everybody on the machine may read it
+ * @throws as `readText`
+ */
+export async function readSecret(path: string, bytesMax: number): Promise<{ text: string; exposed: boolean }> {
+  const text = await readText(path, bytesMax);
+  // Windows has other rules, and tells the same mode for every file.
+  return { text, exposed: process.platform !== 'win32' && ((await stat(path)).mode & READ_BY_OTHERS) !== 0 };
+}
+
+/**
+ * A file from its beginning to its end, or a pipe.
+ * @returns its size as well, undefined for what is no file
+ * @throws the error of a system call
+ */
+export async function openStream(path: string): Promise<{ stream: Readable; bytes: number | undefined }> {
+  const handle = await open(path, constants.O_RDONLY);
+  const status = await closingOnFailure(handle, () => handle.stat());
+  return { stream: handle.createReadStream(), bytes: status.isFile() ? status.size : undefined };
 }
 
 /**

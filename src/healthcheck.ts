@@ -1,7 +1,7 @@
 /** `assetlog healthcheck`: what a container runs to ask its service whether it can take reports. */
 
-import { request } from 'node:http';
 import { hostOf } from './access.ts';
+import { openClient } from './client.ts';
 import { defineCommand, exitCodes } from './command.ts';
 import { limits, options } from './config.ts';
 
@@ -12,34 +12,28 @@ export const healthcheck = defineCommand(
       'Asks /readyz of the service that runs with the same options or environment. Ends with 0 when reports are taken,\n' +
       'else with 1 and the reason on standard error. Made for container health checks.',
     options: { host: options.host, port: options.port, pathPrefix: options.pathPrefix },
-    notes: ['Exit codes: 0 takes reports, 1 does not, 2 flags or configuration.'],
+    notes: [
+      'Examples:',
+      '  assetlog healthcheck --port 3000',
+      '  HEALTHCHECK CMD ["node", "/server.js", "healthcheck"]    in a Containerfile, where ASSETLOG_PORT is set for both',
+      '',
+      'Exit codes:',
+      '  0 takes reports, 1 does not, 2 flags or configuration',
+    ],
   },
   async ({ host, port, pathPrefix }, { complain }) => {
     const everyInterface: Record<string, string> = { '0.0.0.0': '127.0.0.1', '::': '::1' };
     const url = `http://${hostOf(everyInterface[host] ?? host)}:${port}${pathPrefix}/readyz`;
+    const client = openClient('http:');
     try {
-      const { status, body } = await get(url);
+      const { status, body } = await client.call(new URL(url), { method: 'GET', replyMs: limits.healthcheckMs });
       if (status === 200) return exitCodes.done;
       complain(`${url} answers ${status}: ${body}`);
     } catch (error) {
       complain(`${url} does not answer: ${(error as Error).message}`);
+    } finally {
+      client.close();
     }
     return exitCodes.unexpected;
   },
 );
-
-function get(url: string): Promise<{ status: number; body: string }> {
-  return new Promise((resolve, reject) => {
-    const asked = request(url, { agent: false, timeout: limits.healthcheckMs }, (reply) => {
-      let body = '';
-      reply.setEncoding('utf8').on('data', (chunk) => {
-        body += chunk;
-      });
-      reply.on('end', () => resolve({ status: reply.statusCode ?? 0, body }));
-      reply.on('error', reject);
-    });
-    asked.on('timeout', () => asked.destroy(new Error(`nothing came within ${limits.healthcheckMs} ms`)));
-    asked.on('error', reject);
-    asked.end();
-  });
-}

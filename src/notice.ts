@@ -66,8 +66,8 @@ function forPerson(level: LogLevel, message: string, fields: Fields, now: Date):
   return `${now.toISOString().slice(11, 19)} ${level.padEnd(5)} ${message}${shown}\n`;
 }
 
-/** Controls, direction marks and line separators could forge a line or hide a part of one; the closing newline stays. */
-function escapeUnprintable(line: string): string {
+/** For one line: controls, direction marks and line separators could forge a line or hide a part of one; a closing newline stays. */
+export function escapeUnprintable(line: string): string {
   return line.replace(/(?!\n$)[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu, (character) =>
     Array.from({ length: character.length }, (_, at) => character.charCodeAt(at))
       .map((unit) => `\\u${unit.toString(16).padStart(4, '0')}`)

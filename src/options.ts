@@ -5,6 +5,10 @@ export interface Option<Value> {
   readonly argument: string;
   readonly help: string;
   readonly initial: Value;
+  /** What the help says of the default, where `initial` does not say it. */
+  readonly standard?: string;
+  /** All values that there are, for the completion in a shell. */
+  readonly choices?: readonly string[];
   /** The option may be given more than once; in the environment its values are separated by commas. */
   readonly repeated?: true;
   /** The option says what one call is about, so no variable stands for it. */
@@ -21,6 +25,8 @@ export interface Operands {
   /** As the help shows them. */
   readonly text: string;
   readonly max: number;
+  /** What the first of them may be, for the completion in a shell. */
+  readonly choices?: readonly string[];
 }
 
 /** `pathPrefix` → `path-prefix` */
@@ -163,3 +169,16 @@ export function integer(text: string, min: number, max: number): number {
   if (!(value >= min && value <= max)) throw new Error(`is not a whole number from ${min} to ${max}`);
   return value;
 }
+
+/** For `parse`. @returns milliseconds. @throws Error for a text that is no duration of at most a week */
+export function duration(text: string): number {
+  const [, count, unit = 'none'] = /^([0-9]{1,9})(ms|s|m|h|d)?$/.exec(text) ?? [];
+  const ms = Number(count) * (UNITS_MS[unit] ?? Number.NaN);
+  // A bare number could be seconds or milliseconds; of nothing it does not matter.
+  if (Number(count) === 0) return 0;
+  if (!(ms <= WEEK_MS)) throw new Error('is not a duration of at most a week, such as 500ms, 60s, 5m, 2h or 1d');
+  return ms;
+}
+
+const UNITS_MS: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
+const WEEK_MS = 604_800_000;

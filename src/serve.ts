@@ -7,7 +7,7 @@ import { StartError, startService } from './service.ts';
 
 /** For the help of `serve` and of the program. */
 export const serveNotes: readonly string[] = [
-  'Try it:',
+  'Examples:',
   '  assetlog serve --port 3000 --data ./assetlog-data',
   '  curl -X POST http://127.0.0.1:3000/report_asset_materialization/warehouse/orders',
   '',

@@ -19,8 +19,14 @@ export const token = defineCommand(
       },
     },
     notes: [
+      'Examples:',
+      '  assetlog token --name cron',
+      '',
       'A deployments file:',
       '  {"deployments": [{"name": "prod", "tokens": [{"name": "ci", "sha256": "…", "notAfter": "2027-01-31"}]}]}',
+      '',
+      'Exit codes:',
+      '  0 printed, 2 flags',
     ],
   },
   async ({ name }, { say }) => {

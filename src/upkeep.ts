@@ -26,7 +26,14 @@ export const verifyCommand = defineCommand(
       'are, the first and last seq and time, and the first thing wrong. Changes nothing, and may run beside a service.\n' +
       'Ends with 0 when a start would go well, with 3 when the journal is damaged.',
     options: { data: options.data, json },
-    notes: ['Exit codes: 0 good, 2 flags or no journal there, 3 the journal is damaged, 5 it can not be read.'],
+    notes: [
+      'Examples:',
+      '  assetlog verify --data /var/lib/assetlog',
+      '  assetlog verify --json | jq .findings',
+      '',
+      'Exit codes:',
+      '  0 good, 2 flags or no journal there, 3 the journal is damaged, 5 it can not be read',
+    ],
   },
   verifyJournal,
 );
@@ -44,8 +51,13 @@ export const repairCommand = defineCommand(
       yes: { argument: '', help: 'do it; without this nothing is changed', initial: false, parse: () => true },
     },
     notes: [
-      'Exit codes: 0 good, 2 flags or no journal there, 3 the journal is damaged, 4 the data folder is in use,',
-      '  5 it can not be read or written.',
+      'Examples:',
+      '  assetlog repair --data /var/lib/assetlog          shows what it would do',
+      '  assetlog repair --data /var/lib/assetlog --yes    does it',
+      '',
+      'Exit codes:',
+      '  0 good, 2 flags or no journal there, 3 the journal is damaged, 4 the data folder is in use,',
+      '  5 it can not be read or written',
     ],
   },
   repairJournal,

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { didYouMean, flagOf, type Options, readOptions, variableOf } from '../src/options.ts';
+import { didYouMean, duration, flagOf, type Options, readOptions, variableOf } from '../src/options.ts';
 
 interface Values {
   readonly folder: string;
@@ -55,4 +55,12 @@ test('operands stand anywhere, and behind -- whatever they look like', () => {
 test('the nearest of some words is found, if any is near', () => {
   assert.equal(didYouMean('serv', ['serve', 'healthcheck']), '; did you mean serve?');
   assert.equal(didYouMean('x', ['serve', 'healthcheck']), '');
+});
+
+test('a duration has a unit, but for none at all', () => {
+  const table = { '500ms': 500, '60s': 60_000, '5m': 300_000, '2h': 7_200_000, '7d': 604_800_000, '0': 0, '0s': 0 };
+  for (const [text, ms] of Object.entries(table)) assert.equal(duration(text), ms, text);
+  for (const text of ['', '60', '1.5s', '-1s', '8d', '604801s', '60 s', '5M', 's', '99999999999s']) {
+    assert.throws(() => duration(text), /^Error: is not a duration of at most a week, such as/, text);
+  }
 });

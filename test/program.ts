@@ -37,6 +37,10 @@ export interface Finished {
 export interface RunOptions {
   readonly env?: Record<string, string>;
   readonly cwd?: string;
+  /** What it reads on its standard input; nothing when it is not given. */
+  readonly input?: string | Buffer;
+  /** Its standard input is a pipe that the test writes to and ends. */
+  readonly openInput?: true;
   /** As `ulimit -n` sets it. */
   readonly openFilesMax?: number;
   /** What runs the program: the beginning of a command line, such as strace with its options. */
@@ -56,8 +60,9 @@ export function launch(
   const child = spawn(command[0] ?? '', command.slice(1), {
     cwd: options.cwd ?? root,
     env: { ...process.env, ...options.env },
-    stdio: ['ignore', 'pipe', 'pipe'],
+    stdio: [options.input === undefined && options.openInput === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe'],
   });
+  if (options.input !== undefined) child.stdin?.end(options.input);
   let stdout = '';
   let stderr = '';
   child.stdout?.setEncoding('utf8').on('data', (text) => {

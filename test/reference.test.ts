@@ -2,27 +2,26 @@
  * The same requests go to assetlog and to the other implementation of the specification, dagster-webserver, and what
  * both answered and recorded is compared. Where they differ on purpose a row says so, and a row whose difference is gone
  * fails, so that the README's table stays true.
- *
- * It runs where ASSETLOG_TEST_REFERENCE names the executable, or where the PATH has it.
  */
 
 import assert from 'node:assert/strict';
-import { type ChildProcess, execFile, spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { accessSync, constants, mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { delimiter, dirname, join } from 'node:path';
-import { type TestContext, test } from 'node:test';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { promisify } from 'node:util';
 import { gzipSync } from 'node:zlib';
-import { endGroup, freePort, root, startService } from './program.ts';
+import { root, startService } from './program.ts';
+import {
+  referenceExecutable as executable,
+  type Member,
+  type Members,
+  type Recorded,
+  readEvents,
+  type Side,
+  withoutReference as skip,
+  startReference,
+} from './reference.ts';
 import { ask, post, Wire, type WireReply } from './wire.ts';
-
-const executable = process.env['ASSETLOG_TEST_REFERENCE'] ?? findOnPath('dagster-webserver');
-const skip =
-  executable === undefined &&
-  'no dagster-webserver here: name it in ASSETLOG_TEST_REFERENCE or put it on the PATH (pip install dagster-webserver)';
 
 /** One request. `ROW` in it becomes a word that no other row has, by which its events are found again. */
 interface Row {
@@ -64,22 +63,7 @@ interface Case extends Row, Expectation {
   readonly difference: string | undefined;
 }
 
-type Side = 'reference' | 'assetlog';
-type Member =
-  | 'type'
-  | 'asset_key'
-  | 'partition'
-  | 'description'
-  | 'data_version'
-  | 'check_name'
-  | 'passed'
-  | 'severity'
-  | 'metadata';
-
-const READY_MS = 60_000;
-const STOP_MS = 3_000;
 const AFTER_MS = 100;
-const BREAKING_OFF = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
 const MATERIALIZATION = '/report_asset_materialization';
 const CHECK = '/report_asset_check';
@@ -869,9 +853,6 @@ interface Outcome {
   readonly events: readonly Members[];
 }
 
-/** The JSON text of each, in which numbers that are equal are written alike. */
-type Members = Readonly<Record<Member, string>>;
-
 function nameOf({ says, target, difference, statuses: [reference, assetlog] }: Case): string {
   if (difference === undefined) return `${says} (${target.slice(0, 60)})`;
   return `${difference}: ${says}: ${reference} of the reference, ${assetlog} of assetlog`;
@@ -965,175 +946,4 @@ async function reportAfterBrokenJson(port: number): Promise<{ announced: boolean
   } finally {
     wire.close();
   }
-}
-
-interface Reference {
-  readonly port: number;
-  /** Its DAGSTER_HOME. */
-  readonly home: string;
-}
-
-async function startReference(t: TestContext, executable: string): Promise<Reference> {
-  const home = mkdtempSync(join(tmpdir(), 'assetlog-reference-'));
-  writeFileSync(join(home, 'dagster.yaml'), 'telemetry:\n  enabled: false\n');
-  writeFileSync(join(home, 'defs.py'), 'import dagster\n\ndefs = dagster.Definitions()\n');
-  const port = await freePort();
-  // It starts a code server of its own, so it leads a process group, which can be ended as a whole.
-  const child = spawn(executable, ['-f', 'defs.py', '-h', '127.0.0.1', '-p', String(port)], {
-    cwd: home,
-    detached: true,
-    env: { ...process.env, DAGSTER_HOME: home },
-    stdio: ['ignore', 'pipe', 'pipe'],
-  });
-  let log = '';
-  for (const stream of [child.stdout, child.stderr]) {
-    stream.setEncoding('utf8').on('data', (text) => {
-      log += text;
-    });
-  }
-  child.on('error', (error) => {
-    log += String(error);
-  });
-  // A run that is broken off does not get to its end, and a group of its own is not ended with it.
-  const onSignal = (name: NodeJS.Signals) => {
-    endGroup(child, 'SIGKILL');
-    rmSync(home, { recursive: true, force: true, maxRetries: 3 });
-    process.kill(process.pid, name);
-  };
-  for (const name of BREAKING_OFF) process.once(name, onSignal);
-  t.after(async () => {
-    for (const name of BREAKING_OFF) process.off(name, onSignal);
-    await endReference(child);
-    rmSync(home, { recursive: true, force: true });
-  });
-  for (const late = performance.now() + READY_MS; performance.now() < late; ) {
-    await sleep(100);
-    const ended = child.pid === undefined || child.exitCode !== null || child.signalCode !== null;
-    assert.ok(!ended, `${executable} ended: ${log}`);
-    const reply = await fetch(`http://127.0.0.1:${port}/server_info`).catch(() => undefined);
-    if (reply?.status !== 200) continue;
-    t.diagnostic(`the reference is ${await reply.text()}`);
-    return { port, home };
-  }
-  throw new Error(`${executable} is not ready after ${READY_MS} ms: ${log}`);
-}
-
-async function endReference(child: ChildProcess): Promise<void> {
-  const running = child.exitCode === null && child.signalCode === null;
-  const exited = running ? once(child, 'exit') : undefined;
-  endGroup(child, 'SIGTERM');
-  // It takes its code server along and removes its sockets; what is left after a moment is ended the hard way.
-  if (child.pid !== undefined) await Promise.race([exited, sleep(STOP_MS, undefined, { ref: false })]);
-  endGroup(child, 'SIGKILL');
-}
-
-interface Recorded {
-  readonly side: Side;
-  readonly marker: string;
-  readonly members: Members;
-}
-
-/**
- * Both sides' events as one reader sees them, so that equal values are equal texts. Integers of any size are exact in
- * Python; a number of assetlog's that a double can not hold stays a text, since it is not what the reference keeps.
- */
-const READ_EVENTS = `
-import json, re, sys
-from decimal import Decimal
-from pathlib import Path
-from dagster import DagsterInstance, deserialize_value
-from dagster._core.definitions.data_version import DATA_VERSION_IS_USER_PROVIDED_TAG, DATA_VERSION_TAG
-from dagster._core.events import DagsterEventType
-from dagster._core.events.log import EventLogEntry
-from dagster._core.storage.event_log.schema import SqlEventLogStorageTable
-from sqlalchemy import select
-
-TYPES = {
-    DagsterEventType.ASSET_MATERIALIZATION: 'AssetMaterialization',
-    DagsterEventType.ASSET_OBSERVATION: 'AssetObservation',
-    DagsterEventType.ASSET_CHECK_EVALUATION: 'AssetCheckEvaluation',
-}
-
-def json_text(value):
-    # Not every number that Python reads is one in JSON.
-    return re.sub('\\\\bInfinity\\\\b', '"Infinity"', json.dumps(value, sort_keys=True, default=repr))
-
-def show(side, raw, members):
-    marker = re.search('row[0-9]{3}', raw)
-    texts = {name: json_text(value) for name, value in members.items()}
-    print(json.dumps({'side': side, 'marker': marker and marker.group(), 'members': texts}))
-
-def members_of_reference(event, metadata):
-    data = event.event_specific_data
-    report = getattr(data, 'materialization', None) or getattr(data, 'asset_observation', None) or data
-    tags = dict(getattr(report, 'tags', None) or {})
-    version = tags.pop(DATA_VERSION_TAG, None)
-    assert tags == ({} if version is None else {DATA_VERSION_IS_USER_PROVIDED_TAG: 'true'}), tags
-    severity = getattr(report, 'severity', None)
-    return {
-        'type': TYPES[event.event_type],
-        'asset_key': list(report.asset_key.path),
-        'partition': report.partition,
-        'description': report.description,
-        'data_version': version,
-        'check_name': getattr(report, 'check_name', None),
-        'passed': getattr(report, 'passed', None),
-        'severity': severity and severity.value,
-        'metadata': {name: value.value for name, value in report.metadata.items()} if metadata is None else metadata,
-    }
-
-def read_reference(raw):
-    try:
-        return members_of_reference(deserialize_value(raw, EventLogEntry).dagster_event, None)
-    except Exception as error:
-        # What it stored is not what it can load: the rest of such an event is read without its metadata.
-        entry = json.loads(raw)
-        entry['dagster_event']['event_specific_data']['materialization']['metadata_entries'] = []
-        event = deserialize_value(json.dumps(entry), EventLogEntry).dagster_event
-        return members_of_reference(event, f'can not be loaded: {error!r}')
-
-def number(text):
-    value = float(text)
-    return value if Decimal(text) == Decimal(repr(value)) else f'{text} exactly'
-
-def read_line(line):
-    event = json.loads(line, parse_float=number)
-    members = {name: event.get(name) for name in ('type', 'asset_key', 'partition', 'description')}
-    members['data_version'] = event.get('tags', {}).get('data_version')
-    members.update({name: event.get(name) for name in ('check_name', 'passed', 'severity')})
-    # The reference does not tell metadata that was not given from metadata without members.
-    members['metadata'] = event.get('metadata', {})
-    return members
-
-with DagsterInstance.get() as instance, instance.event_log_storage.index_connection() as connection:
-    table = SqlEventLogStorageTable.c
-    for (raw,) in connection.execute(select(table.event).order_by(table.id)):
-        show('reference', raw, read_reference(raw))
-for file in sorted(Path(sys.argv[1]).glob('events-*.jsonl')):
-    for line in file.read_text(encoding='utf-8').splitlines():
-        show('assetlog', line, read_line(line))
-`;
-
-async function readEvents(executable: string, home: string, journal: string): Promise<Recorded[]> {
-  const python = join(dirname(realpathSync(executable)), 'python');
-  const { stdout } = await promisify(execFile)(python, ['-c', READ_EVENTS, journal], {
-    env: { ...process.env, DAGSTER_HOME: home },
-    maxBuffer: 64 * 1024 * 1024,
-  });
-  const lines = stdout.split('\n').filter((line) => line !== '');
-  return lines.map((line) => JSON.parse(line));
-}
-
-function findOnPath(name: string): string | undefined {
-  return (process.env['PATH'] ?? '')
-    .split(delimiter)
-    .map((folder) => join(folder, name))
-    .find((file) => {
-      try {
-        accessSync(file, constants.X_OK);
-        return true;
-      } catch {
-        return false;
-      }
-    });
 }

@@ -80,6 +80,7 @@ test('the package holds the programs, the types, the documents and nothing else'
     'dist/event.schema.json',
     'dist/openapi.json',
     'dist/server.js',
+    'dist/server.js.map',
     'package.json',
   ]);
   const shown = execFileSync('tar', ['-xzOf', tarball, 'package/package.json'], { encoding: 'utf8' });
