@@ -8,16 +8,16 @@ import { root } from './program.ts';
 
 /** Lowest first; a file imports only files of a lower rank. */
 const ranks: readonly (readonly string[])[] = [
-  ['event.ts', 'json.ts', 'mount.ts', 'options.ts'],
+  ['event.ts', 'json.ts', 'key.ts', 'mount.ts', 'options.ts', 'table.ts'],
   ['command.ts', 'config.ts'],
   ['message.ts', 'notice.ts'],
   ['deployments.ts', 'disk.ts', 'lock.ts', 'request.ts', 'router.ts', 'salvage.ts'],
   ['access.ts', 'handlers.ts', 'scan.ts', 'space.ts'],
   ['app.ts', 'recovery.ts'],
-  ['journal.ts', 'verify.ts'],
-  ['hosted.ts', 'listener.ts', 'repair.ts'],
+  ['journal.ts', 'reader.ts', 'verify.ts'],
+  ['hosted.ts', 'listener.ts', 'look.ts', 'repair.ts'],
   ['service.ts'],
-  ['healthcheck.ts', 'serve.ts', 'token.ts', 'upkeep.ts'],
+  ['assets.ts', 'events.ts', 'healthcheck.ts', 'serve.ts', 'token.ts', 'upkeep.ts'],
   ['cli.ts'],
   ['server.ts'],
 ];
