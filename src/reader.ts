@@ -131,10 +131,11 @@ class Walk {
   }
 
   async #contents(): Promise<Contents> {
-    const names = await this.#disk
-      .list()
-      .catch((error) => (this.#following ? unlessAbsent(error, []) : Promise.reject(error)));
-    return contentsOf(names);
+    const absent = (error: Error) => {
+      if (this.#reading.follow === undefined) throw error;
+      return unlessAbsent<string[]>(error, []);
+    };
+    return contentsOf(await this.#disk.list().catch(absent));
   }
 
   /** @param next the file behind it, of the same look at the folder: with one behind it nothing is added to a file any more */
@@ -349,9 +350,10 @@ class FileWalk {
     this.#trouble.linesLeft += 1;
   }
 
-  /** Whether a line behind the trouble builds on one that stood before it: on the last good one, or on a bad one's crc. */
+  /** Whether a line builds on one that stood before it: on the last good one, or on a bad one's crc. The first on none. */
   #fits(bytes: Buffer, form: LineForm, { seeds }: Trouble): boolean {
-    return form.seq >= this.#place.seq && seeds.some((seed) => crcOf(bytes, form, seed) === form.crc);
+    const isAhead = form.seq >= this.#place.seq || this.#goodBytes === 0; // a file may have the wrong name
+    return isAhead && seeds.some((seed) => crcOf(bytes, form, seed) === form.crc);
   }
 
   #accept(bytes: Buffer, start: number, end: number, next: Place): void {
