@@ -30,7 +30,9 @@ export class Table {
   /** @returns lines with their newlines, and before the first of all the titles */
   print(rows: readonly (readonly string[])[]): string {
     if (rows.length === 0) return '';
-    const cut = rows.map((row) => row.map((cell) => printable(cell.slice(0, this.#width))));
+    // Of a mebibyte of text no more is looked at than can be shown.
+    const lengthMax = 2 * this.#width + NARROWEST;
+    const cut = rows.map((row) => row.map((cell) => printable(cell.slice(0, lengthMax))));
     const isFirst = this.#widths === undefined;
     this.#widths ??= this.#layOut(cut);
     const titles = this.#columns.map(({ title }) => title);

@@ -32,6 +32,7 @@ async function read(disk: Disk, reading: Reading = {}): Promise<Seen> {
   return seen;
 }
 
+const failOn = ({ text }: Remark) => assert.fail(text);
 const upTo = (last: number, first = 1) => Array.from({ length: last - first + 1 }, (_, at) => first + at);
 const kindsOf = ({ remarks }: Seen) => remarks.map(({ kind }) => kind);
 
@@ -122,13 +123,13 @@ test('what is looked for is found in the lines that say it, however it is escape
   ];
   for (const [wanted, expected] of table) {
     const found: number[] = [];
-    for await (const lines of readJournal(disk, { trace: traceOf(wanted) }, assert.fail)) {
+    for await (const lines of readJournal(disk, { trace: traceOf(wanted) }, failOn)) {
       found.push(...lines.filter(({ event }) => isWanted(event, wanted)).map(({ seq }) => seq));
     }
     assert.deepEqual(found, expected, JSON.stringify(wanted));
   }
   const names: unknown[] = [];
-  for await (const lines of readJournal(disk, {}, assert.fail)) {
+  for await (const lines of readJournal(disk, {}, failOn)) {
     names.push(...lines.map(({ metadata }) => metadata && JSON.parse(metadata).check_name));
   }
   assert.deepEqual(names, [undefined, 'c', undefined, 'c']);
