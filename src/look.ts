@@ -44,7 +44,7 @@ export const lookNotes: readonly string[] = [
   'formula (= + - @) gets an apostrophe before it.',
   '',
   'Exit codes: 0 read, 2 flags or no journal there, 3 something is damaged: what and where is told on standard error, and',
-  '  what can be believed behind it is shown; 5 it can not be read.',
+  '  what can be believed behind it is shown; 5 it can not be read or printed.',
 ];
 
 /** How each format shows one thing. */
@@ -122,7 +122,7 @@ export async function lookAt(
     }
     await act(disk, tell);
   } catch (error) {
-    complain(`the journal in ${disk.folder} could not be read: ${(error as Error).message}`);
+    complain(`the journal in ${disk.folder} could not be shown: ${(error as Error).message}`);
     return exitCodes.diskFailed;
   }
   if (untold > 0) complain(`and ${untold} more; assetlog verify and assetlog repair with the same --data say more`);

@@ -223,6 +223,7 @@ class Walk {
       this.#doneSeq = firstSeq;
       return 'again';
     }
+    if (segments.some((other) => other.firstSeq === firstSeq)) return 'gone'; // and back again
     // Retention never takes the last one: there will be another journal.
     if (this.#sieve.passedSeq > 0) {
       this.#tell({ kind: 'note', text: `${name} is gone; what comes next is read from its beginning` });
@@ -234,8 +235,8 @@ class Walk {
 }
 
 /**
- * What comes behind a file: `on` to the next one · the `end` · it vanished, so look at the folder `again` · the whole journal
- * is `gone`.
+ * What comes behind a file: `on` to the next one · the `end` · it vanished, so look at the folder `again` · it is `gone` with
+ * nothing behind it, so wait first.
  */
 type Outcome = 'on' | 'end' | 'again' | 'gone';
 

@@ -1,7 +1,7 @@
 /** `assetlog events` as its users meet it. */
 
 import assert from 'node:assert/strict';
-import { execFile, spawn } from 'node:child_process';
+import { execFile, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { closeSync, mkdirSync, openSync, readFileSync, writeFileSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
@@ -144,7 +144,10 @@ test('what can not be is refused with 2 and a sentence that says what to do', as
   mkdirSync(join(hosted, FIRST));
   const { code, stderr } = await run(['events', '--data', hosted]);
   assert.equal(code, 5);
-  assert.match(stderr, /^assetlog: the journal in \S+ could not be read: EISDIR/);
+  assert.match(stderr, /^assetlog: the journal in \S+ could not be shown: EISDIR/);
+  if (process.platform !== 'linux') return;
+  const { stderr: full } = spawnSync('bash', ['-c', '"$@" >/dev/full', 'bash', ...program, 'events', '--data', data]);
+  assert.match(full.toString(), /could not be shown: .*ENOSPC/);
 });
 
 test('CSV is as RFC 4180 has it, keeps digits, and holds no formula', async (t) => {
