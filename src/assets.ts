@@ -48,18 +48,21 @@ export const assets = defineCommand<AssetsOptions>(
   showAssets,
 );
 
-/** The events of one kind, or of one check: how many, and what is kept of the latest. */
+/**
+ * The events of one kind, or of one check: how many, and what is kept of the latest. It is written over by the next one: what
+ * ten million new ones leave behind would take more memory than a million assets.
+ */
 interface Latest {
-  readonly count: number;
-  readonly seq: number;
-  readonly time: string;
-  readonly partition: string | undefined;
-  readonly dataVersion: string | undefined;
+  count: number;
+  seq: number;
+  timeMs: number;
+  partition: string | undefined;
+  dataVersion: string | undefined;
 }
 
 interface Check extends Latest {
-  readonly passed: boolean;
-  readonly severity: string;
+  passed: boolean;
+  severity: string;
 }
 
 /** Small, for there may be a million of them. */
@@ -107,17 +110,38 @@ function note(found: Map<string, Known>, event: Recorded): void {
     asset = { materialization: undefined, observation: undefined, checks: undefined };
     found.set(name, asset);
   }
-  if (event.type === 'AssetMaterialization') asset.materialization = latest(asset.materialization, event);
-  else if (event.type === 'AssetObservation') asset.observation = latest(asset.observation, event);
-  else {
+  if (event.type === 'AssetMaterialization') {
+    asset.materialization ??= { ...NONE };
+    count(asset.materialization, event);
+  } else if (event.type === 'AssetObservation') {
+    asset.observation ??= { ...NONE };
+    count(asset.observation, event);
+  } else {
     const { check_name = '', passed = false, severity = '' } = event;
     asset.checks ??= new Map();
-    asset.checks.set(check_name, { ...latest(asset.checks.get(check_name), event), passed, severity });
+    let check = asset.checks.get(check_name);
+    if (check === undefined) {
+      check = { ...NONE, passed, severity };
+      asset.checks.set(check_name, check);
+    }
+    count(check, event);
+    check.passed = passed;
+    check.severity = severity;
   }
 }
 
-function latest(before: Latest | undefined, { seq, time, partition, tags }: Recorded): Latest {
-  return { count: (before?.count ?? 0) + 1, seq, time, partition, dataVersion: tags?.data_version };
+const NONE: Latest = { count: 0, seq: 0, timeMs: 0, partition: undefined, dataVersion: undefined };
+
+function count(latest: Latest, { seq, time, partition, tags }: Recorded): void {
+  latest.count += 1;
+  latest.seq = seq;
+  latest.timeMs = Date.parse(time);
+  if (latest.partition !== partition) latest.partition = partition;
+  if (latest.dataVersion !== tags?.data_version) latest.dataVersion = tags?.data_version;
+}
+
+function timeOf({ timeMs }: Latest): string {
+  return new Date(timeMs).toISOString();
 }
 
 function keyOf({ name }: Asset): readonly string[] {
@@ -181,7 +205,7 @@ const forms: Forms<Asset> = {
 };
 
 function whenAndHowOften(kind: Latest | undefined): string {
-  return kind === undefined ? '' : `${kind.time.slice(0, 16).replace('T', ' ')} ×${kind.count}`;
+  return kind === undefined ? '' : `${timeOf(kind).slice(0, 16).replace('T', ' ')} ×${kind.count}`;
 }
 
 function checksAsText(asset: Asset): string {
@@ -198,7 +222,7 @@ function columnsOf(kind: string): string[] {
 }
 
 function cellsOf(kind: Latest | undefined): (string | number | undefined)[] {
-  return [kind?.count ?? 0, kind?.seq, kind?.time, kind?.partition, kind?.dataVersion];
+  return [kind?.count ?? 0, kind?.seq, kind && timeOf(kind), kind?.partition, kind?.dataVersion];
 }
 
 function asJson(asset: Asset): object {
@@ -218,6 +242,6 @@ function asJson(asset: Asset): object {
 
 function latestAsJson(kind: Latest | undefined): object | undefined {
   if (kind === undefined) return undefined;
-  const { count, seq, time, partition, dataVersion } = kind;
-  return { count, seq, time, partition, data_version: dataVersion };
+  const { count, seq, partition, dataVersion } = kind;
+  return { count, seq, time: timeOf(kind), partition, data_version: dataVersion };
 }
