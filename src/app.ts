@@ -19,6 +19,8 @@ export interface AppParts {
   readonly findSite: (head: Head, incoming: Incoming) => Site;
   /** What `/readyz` answers. */
   readonly readiness: () => Reply;
+  /** What `/openapi.json` answers, as JSON text. */
+  readonly contract: () => string;
   readonly notices: Notices;
 }
 
@@ -32,28 +34,44 @@ export interface Site {
   refusal(bodyBytes: number): string | undefined;
 }
 
-/** @returns the function that the listener calls with each head; it never throws, whatever the request holds */
-export function createApp(parts: AppParts): App {
-  const { pathPrefix, checkAccess, tokenHeaders, findSite, readiness, notices } = parts;
-  const reports: readonly Route<Handler>[] = [
-    { methods: ['POST'], path: '/report_asset_materialization', takesKey: true, handler: reportMaterialization },
-    { methods: ['POST'], path: '/report_asset_check', takesKey: true, handler: reportCheck },
-    { methods: ['POST'], path: '/report_asset_observation', takesKey: true, handler: reportObservation },
-  ];
-  const health: readonly Route<Handler>[] = [
+/** What is under the prefix of a journal. */
+export const reports: readonly Route<Handler>[] = [
+  { methods: ['POST'], path: '/report_asset_materialization', takesKey: true, handler: reportMaterialization },
+  { methods: ['POST'], path: '/report_asset_check', takesKey: true, handler: reportCheck },
+  { methods: ['POST'], path: '/report_asset_observation', takesKey: true, handler: reportObservation },
+];
+
+/** What anybody may ask who gets past the doors for web pages: no token is needed, and nothing is recorded. */
+export function questionsOf({
+  readiness,
+  contract,
+}: Pick<AppParts, 'readiness' | 'contract'>): readonly Route<Handler>[] {
+  let document: Reply | undefined; // made when it is first asked for
+  const readContract = () => {
+    document ??= { status: 200, body: contract() };
+    return document;
+  };
+  return [
     { methods: ['GET', 'HEAD'], path: '/livez', takesKey: false, handler: () => ({ reply: OK }) },
     { methods: ['GET', 'HEAD'], path: '/readyz', takesKey: false, handler: () => ({ reply: readiness() }) },
+    { methods: ['GET', 'HEAD'], path: '/openapi.json', takesKey: false, handler: () => ({ reply: readContract() }) },
   ];
+}
+
+/** @returns the function that the listener calls with each head; it never throws, whatever the request holds */
+export function createApp(parts: AppParts): App {
+  const { pathPrefix, checkAccess, tokenHeaders, findSite, notices } = parts;
+  const questions = questionsOf(parts);
   const isNew = oncePerName(limits.oncePerNameMax);
 
   return (incoming) => {
     try {
       const head = readHead(incoming, tokenHeaders); // 400, 431: HTTP itself
       checkAccess(head); // 403: a foreign page or Host
-      const asked = findRoute(health, pathPrefix, head.method, head.path);
+      const asked = findRoute(questions, pathPrefix, head.method, head.path);
       const site = asked.kind === 'unknown path' ? findSite(head, incoming) : undefined; // 401, 429
       const match = site === undefined ? asked : findRoute(reports, site.prefix, head.method, head.path);
-      const { handler, keyPath } = found(match, head, reports, site?.prefix); // 404, 405
+      const { handler, keyPath } = found(match, head, site?.prefix); // 404, 405
       checkExpect(head); // 417
       if (head.bodyBytes) checkBodyHeaders(head, head.bodyBytes); // 413, 415, 400: before the upload
       if ((head.bodyBytes ?? 0) > limits.largeBodyBytes) {
@@ -124,7 +142,6 @@ export function readinessOf(problem: string | undefined, troubles: ReadonlyMap<s
 function found(
   match: Match<Handler>,
   { method }: Head,
-  reports: readonly Route<Handler>[],
   prefix = '',
 ): { handler: Handler; keyPath: string | undefined } {
   if (match.kind === 'found') return match;

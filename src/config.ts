@@ -99,6 +99,13 @@ export const limits = {
   remarksMax: 20,
 } as const satisfies Record<string, number>;
 
+/** Of `embed.ts`: what `waitFor` waits, and how many events and refusals its error shows, cut at so many characters. */
+export const waitLimits = {
+  waitMs: 5_000,
+  shownMax: 5,
+  shownCharactersMax: 300,
+} as const satisfies Record<string, number>;
+
 export type Limits = { readonly [Name in keyof typeof limits]: number };
 
 export const logLevels = ['error', 'warn', 'info', 'debug'] as const;
@@ -231,3 +238,22 @@ export function readConfig(
   const read = readOptions(args, env, options);
   return 'problems' in read ? read : { config: read.values };
 }
+
+/**
+ * The socket that systemd opened for the service, as sd_listen_fds(3) has it. The service starts no process, so nobody
+ * can inherit the variables from it.
+ * @param pid of this process: variables that were meant for another one do not count
+ * @returns its descriptor, undefined where none was passed, or what is wrong in a sentence that says what to do
+ */
+export function readPassedSocket(
+  env: Readonly<Record<string, string | undefined>>,
+  pid: number,
+): { readonly fd: number | undefined } | { readonly problem: string } {
+  if (env['LISTEN_PID'] !== String(pid)) return { fd: undefined };
+  const count = env['LISTEN_FDS'];
+  if (count === '1') return { fd: FIRST_PASSED_FD };
+  return { problem: `LISTEN_FDS is ${count}; give the socket unit one ListenStream=` };
+}
+
+/** SD_LISTEN_FDS_START */
+const FIRST_PASSED_FD = 3;

@@ -68,7 +68,7 @@ export function newToken(): { token: string; digest: string } {
 }
 
 const DEPTH_MAX = 8;
-const NAME = /^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$/;
+export const deploymentName = /^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$/;
 /** What is under the same prefix as the deployments. */
 const TAKEN: ReadonlySet<string> = new Set(['livez', 'readyz']);
 const DIGEST = /^[0-9a-fA-F]{64}$/;
@@ -101,7 +101,7 @@ class Checker {
     for (const [path, entry] of this.#entries(file, '', 'deployments')) {
       this.#known(entry, path, ['name', 'tokens']);
       const name = entry['name'];
-      if (typeof name !== 'string' || !NAME.test(name)) {
+      if (typeof name !== 'string' || !deploymentName.test(name)) {
         this.#refuse(`${path}.name`, 'must be up to 63 letters, digits, _ and -, and begin with a letter or a digit');
       } else if (TAKEN.has(name)) {
         this.#refuse(`${path}.name`, `is ${name}, which is a path of the service itself; choose another`);

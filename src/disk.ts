@@ -35,8 +35,10 @@ export interface Disk {
    * Makes a new file, whose entry in the folder is durable when this resolves. Rejects with EEXIST where there is one, with
    * SyncError when the file was made and nobody knows whether it will be there after a power cut.
    */
-  create(name: string): Promise<DiskFile>;
-  open(name: string): Promise<DiskFile>;
+  create(name: string): Promise<NewFile>;
+  /** As `create`, for a file that will grow. */
+  createLog(name: string): Promise<LogFile>;
+  openLog(name: string): Promise<LogFile>;
   /** Makes a folder in the folder, durably. What is in it has names with a slash. */
   createFolder(name: string): Promise<void>;
   rename(from: string, to: string): Promise<void>;
@@ -69,16 +71,31 @@ function isQuota({ errno }: NodeJS.ErrnoException): boolean {
   return errno === -osConstants.errno.EDQUOT;
 }
 
-/** A file was made, and the sync of its folder failed. */
+/** What was asked may have been done, and nobody knows whether it will be there after a power cut: never ask again. */
 export class SyncError extends Error {}
 
-export interface DiskFile {
+/** A file that is written once, from its beginning to its end. */
+export interface NewFile {
   readonly name: string;
   /** @returns how many bytes were written, which may be fewer than given */
   write(bytes: Buffer, position: number): Promise<number>;
-  truncate(bytes: number): Promise<void>;
   /** Bytes and length are on the disk when this resolves. After a rejection nobody can know: never ask again. */
   sync(): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** A file that grows at its end, piece by piece. */
+export interface LogFile {
+  readonly name: string;
+  /**
+   * Writes at the file's end; bytes and length are on the disk when this resolves. Rejects with SyncError where the bytes were
+   * written and not synced, with another error where nothing was written.
+   * @param end how long the file is
+   * @returns how many bytes were written, which may be fewer than given: those need not be on the disk
+   */
+  append(bytes: Buffer, end: number): Promise<number>;
+  /** Cuts the file; what was cut off stays away when this resolves, even after a power cut. */
+  truncate(bytes: number): Promise<void>;
   /**
    * Looks at what the file's name stands for now. Not asynchronous: it needs no disk, and costs less than the way there.
    * @returns its size, or undefined where it is not this file any more
@@ -98,17 +115,24 @@ export async function readText(path: string, bytesMax: number): Promise<string> 
   return readFile(path, 'utf8');
 }
 
-/** @param path of the folder, which need not exist yet: see `prepare` */
-export function openDisk(path: string): Disk {
+/**
+ * @param path of the folder, which need not exist yet: see `prepare`
+ * @param syncingWrites whether an append is one call, a write that returns when it is on the disk (`O_DSYNC`), instead of a
+ *   write and `fdatasync`: a way through the thread pool less. Other systems than Linux have no such write, or one that stops short of the disk.
+ */
+export function openDisk(path: string, syncingWrites = process.platform === 'linux'): Disk {
   const folder = resolve(path);
+  const logFlags = syncingWrites ? constants.O_WRONLY | constants.O_DSYNC : constants.O_WRONLY;
+
   return {
     folder,
     prepare: () => makeFolder(folder),
     list: () => readdir(folder),
     size: async (name) => (await stat(join(folder, name))).size,
     read: (name, start = 0, end = Number.POSITIVE_INFINITY) => readChunks(join(folder, name), start, end),
-    create: (name) => createFile(folder, name),
-    open: (name) => openFile(folder, name, constants.O_WRONLY),
+    create: async (name) => newFile(await createFile(folder, name, constants.O_WRONLY), name),
+    createLog: async (name) => logFile(await createFile(folder, name, logFlags), folder, name, syncingWrites),
+    openLog: async (name) => logFile(await open(join(folder, name), logFlags), folder, name, syncingWrites),
     createFolder: (name) => makeFolder(join(folder, name)),
     rename: (from, to) => rename(join(folder, from), join(folder, to)),
     remove: (name) => unlink(join(folder, name)),
@@ -155,7 +179,7 @@ export async function writeFile(
 }
 
 /** A short write is asked again, which tells why it was short. */
-async function writeWhole(file: DiskFile, bytes: Buffer, position: number): Promise<number> {
+async function writeWhole(file: NewFile, bytes: Buffer, position: number): Promise<number> {
   let written = 0;
   while (written < bytes.length) {
     const more = await file.write(bytes.subarray(written), position + written);
@@ -165,45 +189,77 @@ async function writeWhole(file: DiskFile, bytes: Buffer, position: number): Prom
   return written;
 }
 
-async function createFile(folder: string, name: string): Promise<DiskFile> {
+async function createFile(folder: string, name: string, flags: number): Promise<FileHandle> {
   const path = join(folder, name);
   // Before the file is made, so that too many open files are noticed while nothing is changed.
   const entries = await open(dirname(path), constants.O_RDONLY);
   try {
-    const file = await openFile(folder, name, constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL);
-    await entries.sync().catch(async (error: Error) => {
-      await file.close();
+    const handle = await open(path, flags | constants.O_CREAT | constants.O_EXCL, FILE_MODE);
+    await closingOnFailure(handle, () => entries.sync()).catch((error: Error) => {
       throw new SyncError(error.message, { cause: error });
     });
-    return file;
+    return handle;
   } finally {
     await entries.close();
   }
 }
 
-async function openFile(folder: string, name: string, flags: number): Promise<DiskFile> {
+function newFile(handle: FileHandle, name: string): NewFile {
+  return {
+    name,
+    write: (bytes, position) => writeAt(handle, bytes, position),
+    sync: () => syncData(handle),
+    close: () => handle.close(),
+  };
+}
+
+async function logFile(handle: FileHandle, folder: string, name: string, syncingWrites: boolean): Promise<LogFile> {
   const path = join(folder, name);
-  const handle = await open(path, flags, FILE_MODE);
   const own = await closingOnFailure(handle, () => handle.stat({ bigint: true }));
   return {
     name,
-    write: (bytes, position) =>
-      new Promise((resolve, reject) => {
-        write(handle.fd, bytes, 0, bytes.length, position, (error, written) =>
-          error ? reject(error) : resolve(written),
-        );
-      }),
-    truncate: (bytes) => handle.truncate(bytes),
-    sync: () =>
-      new Promise((resolve, reject) => {
-        fdatasync(handle.fd, (error) => (error ? reject(error) : resolve()));
-      }),
+    append: syncingWrites
+      ? (bytes, end) => writeAt(handle, bytes, end).catch((error) => explain(handle, end, error))
+      : (bytes, end) => writeThenSync(handle, bytes, end),
+    truncate: async (bytes) => {
+      await handle.truncate(bytes);
+      await syncData(handle);
+    },
     sizeInFolder: () => {
       const there = statSync(path, { bigint: true, throwIfNoEntry: false });
       return there?.ino === own.ino && there.dev === own.dev ? Number(there.size) : undefined;
     },
     close: () => handle.close(),
   };
+}
+
+function writeAt({ fd }: FileHandle, bytes: Buffer, position: number): Promise<number> {
+  return new Promise((resolve, reject) => {
+    write(fd, bytes, 0, bytes.length, position, (error, written) => (error ? reject(error) : resolve(written)));
+  });
+}
+
+function syncData({ fd }: FileHandle): Promise<void> {
+  return new Promise((resolve, reject) => {
+    fdatasync(fd, (error) => (error ? reject(error) : resolve()));
+  });
+}
+
+async function writeThenSync(handle: FileHandle, bytes: Buffer, end: number): Promise<number> {
+  const written = await writeAt(handle, bytes, end);
+  await syncData(handle).catch((error: Error) => {
+    throw new SyncError(error.message, { cause: error });
+  });
+  return written;
+}
+
+/** Of a write that syncs, what failed: where the file grew, the bytes were written, and it was the sync. @throws which it was */
+async function explain(handle: FileHandle, end: number, error: Error): Promise<never> {
+  const size = await handle.stat().then(
+    (stats) => stats.size,
+    () => Number.POSITIVE_INFINITY, // nobody knows
+  );
+  throw size === end ? error : new SyncError(error.message, { cause: error });
 }
 
 async function* readChunks(path: string, start: number, end: number): AsyncIterable<Buffer> {

@@ -36,10 +36,64 @@ export interface CheckEvent extends Common {
   readonly type: 'AssetCheckEvaluation';
   readonly checkName: string;
   readonly passed: boolean;
-  readonly severity: 'WARN' | 'ERROR';
+  readonly severity: Severity;
 }
 
+export const severities = ['WARN', 'ERROR'] as const;
+export type Severity = (typeof severities)[number];
+
 export type Event = AssetEvent | CheckEvent;
+
+/** JSON Schema, dialect 2020-12. */
+export type Schema = Readonly<Record<string, unknown>>;
+
+/** @returns one part of an asset key */
+export function keyPartSchema(): Schema {
+  return { type: 'string', pattern: '^[^\\x00-\\x1f\\x7f]+$' };
+}
+
+/** @returns what one line is, but for the order of its members and how it goes with its neighbours, which no schema can say */
+export function eventSchema(): Schema {
+  const text = { type: 'string' };
+  const closed = (properties: Schema, required: readonly string[]) => ({
+    type: 'object',
+    properties,
+    required,
+    additionalProperties: false,
+  });
+  const line = (types: readonly Event['type'][], own: Schema, required: readonly string[]) => {
+    const members = {
+      seq: { type: 'integer', minimum: 1, maximum: Number.MAX_SAFE_INTEGER, description: 'Counts up without gaps.' },
+      id: { ...text, pattern: '^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$' },
+      time: {
+        ...text,
+        pattern: '^\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d\\.\\d{3}Z$',
+        description: 'When it was recorded.',
+      },
+      type: { ...text, enum: types },
+      asset_key: { type: 'array', items: keyPartSchema(), minItems: 1 },
+      partition: text,
+      ...own,
+      metadata: { type: 'object', additionalProperties: true },
+      crc: { ...text, pattern: '^[0-9a-f]{8}$', description: 'Chains it to the line before it.' },
+    };
+    return closed(members, ['seq', 'id', 'time', 'type', 'asset_key', ...required, 'crc']);
+  };
+  const tags = closed({ data_version: text }, ['data_version']);
+  const check = {
+    check_name: { ...text, minLength: 1 },
+    passed: { type: 'boolean' },
+    severity: { ...text, enum: severities },
+  };
+  return {
+    $schema: 'https://json-schema.org/draft/2020-12/schema',
+    title: 'A line of an assetlog journal',
+    oneOf: [
+      line(['AssetMaterialization', 'AssetObservation'], { description: text, tags }, []),
+      line(['AssetCheckEvaluation'], check, Object.keys(check)),
+    ],
+  };
+}
 
 /** The members of a line that the report decides; `encodeBatch` adds those that its place in the journal decides. */
 export function encodeMembers(event: Event): string {

@@ -4,10 +4,28 @@
  */
 
 import { limits } from './config.ts';
-import type { Event } from './event.ts';
+import { type Event, type Severity, severities } from './event.ts';
 import { type Json, readJson, stringOf, stringsOf } from './json.ts';
 import { accepted, type Handler, type Outcome, Refusal, type Request, shown } from './message.ts';
 import { orMalformedJson, percentDecode } from './request.ts';
+
+/** What each endpoint knows, in the order in which it is looked at, and whether a report has to have it. */
+export const assetParameters = {
+  asset_key: true,
+  metadata: false,
+  data_version: false,
+  description: false,
+  partition: false,
+} as const;
+export const checkParameters = {
+  asset_key: true,
+  passed: true,
+  check_name: true,
+  metadata: false,
+  severity: false,
+  // Not in the specification's table; the reference takes it since 1.13.
+  partition: false,
+} as const;
 
 /** POST /report_asset_materialization/ → AssetMaterialization. @throws Refusal 400 */
 export const reportMaterialization: Handler = (request) => reportAsset('AssetMaterialization', request);
@@ -25,14 +43,13 @@ export const reportCheck: Handler = (request) => {
     checkName: readCheckName(request),
     metadata: readMetadata(request),
     severity: readSeverity(request),
-    // Not in the specification's table; the reference takes it since 1.13.
     partition: readString(request, 'partition'),
   };
   return outcome(request, key, event, CHECK_PARAMETERS);
 };
 
-const ASSET_PARAMETERS = new Set(['asset_key', 'metadata', 'data_version', 'description', 'partition']);
-const CHECK_PARAMETERS = new Set(['asset_key', 'passed', 'check_name', 'metadata', 'severity', 'partition']);
+const ASSET_PARAMETERS: ReadonlySet<string> = new Set(Object.keys(assetParameters));
+const CHECK_PARAMETERS: ReadonlySet<string> = new Set(Object.keys(checkParameters));
 
 function reportAsset(type: 'AssetMaterialization' | 'AssetObservation', request: Request): Outcome {
   const key = readKey(request);
@@ -206,11 +223,13 @@ function readCheckName(request: Request): string {
   return name;
 }
 
-function readSeverity(request: Request): 'WARN' | 'ERROR' {
-  const severity = readString(request, 'severity');
-  if (severity === undefined) return 'ERROR';
-  if (severity !== 'WARN' && severity !== 'ERROR') {
-    throw new Refusal(400, `severity is ${shown(severity)}; send WARN or ERROR, or leave it out for ERROR`);
+function readSeverity(request: Request): Severity {
+  const text = readString(request, 'severity');
+  if (text === undefined) return 'ERROR';
+  const severity = severities.find((known) => known === text);
+  if (severity === undefined) {
+    const wanted = severities.join(' or ');
+    throw new Refusal(400, `severity is ${shown(text)}; send ${wanted}, or leave it out for ERROR`);
   }
   return severity;
 }

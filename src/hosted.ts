@@ -18,6 +18,8 @@ export interface HostedOptions {
   readonly pathPrefix: string;
   /** The disk of a deployment's folder. */
   readonly openDisk: (name: string) => Disk;
+  /** As `JournalOptions.onRecorded`, with the folder of the journal. */
+  readonly onRecorded?: ((folder: string, nextSeq: number) => void) | undefined;
   readonly segmentBytes: number;
   readonly limits: Limits;
   readonly notices: Notices;
@@ -247,7 +249,8 @@ export class HostedJournal {
       await lock?.release();
     };
     const onFailed = (error: Error) => void fail(error);
-    const journal = new Journal({ disk, notices: own, segmentBytes, limits, backlog, onFailed });
+    const onRecorded = this.#options.onRecorded?.bind(undefined, disk.folder);
+    const journal = new Journal({ disk, notices: own, segmentBytes, limits, backlog, onFailed, onRecorded });
     const open = async () => {
       try {
         await disk.prepare();

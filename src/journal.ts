@@ -22,6 +22,8 @@ export interface JournalOptions {
   readonly limits: Limits;
   /** Shared by journals whose events wait in the same memory. */
   readonly backlog?: Backlog;
+  /** Called when the journal is open and when a batch is durable, with the seq of the next line: those before it are there. */
+  readonly onRecorded?: ((nextSeq: number) => void) | undefined;
   /** Called once when the disk failed in a way that only a restart can mend; everybody has been answered by then. */
   readonly onFailed: (error: Error) => void;
 }
@@ -87,6 +89,7 @@ export class Journal {
         if (this.#closed) return await segment.file.close();
         this.#state = { kind: 'open', segment };
         notices.info('journal open', { file: segment.file.name, next_seq: segment.place.seq });
+        this.#options.onRecorded?.(segment.place.seq);
         return;
       } catch (error) {
         if (!isFull(error as NodeJS.ErrnoException)) throw error;
@@ -228,7 +231,7 @@ export class Journal {
     const { disk, notices } = this.#options;
     const seq = full.place.seq;
     checkUntouched(full); // the folder may be another one by now
-    const file = await disk.create(segmentName(seq)).catch((error: Error) => {
+    const file = await disk.createLog(segmentName(seq)).catch((error: Error) => {
       throw error instanceof SyncError ? error : new NotWritten(describe(error));
     });
     this.#state = { ...(this.#state as OpenState), segment: { file, bytes: 0, place: { seq, crc: 0 } } };
@@ -267,10 +270,12 @@ export class Journal {
       this.#options.notices.info('the disk takes writes again');
     }
     this.#state = { kind: 'open', segment };
+    this.#options.onRecorded?.(segment.place.seq);
   }
 
   #fail(error: Error): string {
     const { segment } = this.#state as OpenState;
+    clearInterval(this.#probing); // else each attempt would tell of the failure again
     segment.file.close().catch(() => {}); // it is given up already
     const reason = 'the disk failed; send the report again when the service is back';
     this.#state = { kind: 'failed', reason, error };
@@ -287,7 +292,7 @@ class NotWritten extends Error {}
 const PROBE = Buffer.alloc(4096);
 
 /**
- * Writes and syncs one batch at the segment's end.
+ * Appends one batch to the segment, durably.
  * @throws NotWritten, or another error after which nobody knows what is on the disk
  */
 async function appendBatch(segment: Segment, batch: readonly Waiting[], room: Room): Promise<Segment> {
@@ -296,8 +301,7 @@ async function appendBatch(segment: Segment, batch: readonly Waiting[], room: Ro
   const after = { file: segment.file, bytes: segment.bytes + bytes.length, place };
   // Before, since a write behind a cut would hide it; after, since nobody may be told 200 for a file that is gone.
   checkUntouched(segment);
-  await write(segment, bytes);
-  await segment.file.sync();
+  await append(segment, bytes);
   checkUntouched(after);
   return after;
 }
@@ -315,23 +319,22 @@ function checkUntouched({ file, bytes }: Segment): void {
 
 /** Whether the disk takes a write again, with nothing to record. @throws as `appendBatch` */
 async function tryWrite(segment: Segment): Promise<Segment> {
-  await write(segment, PROBE);
+  await append(segment, PROBE);
   await segment.file.truncate(segment.bytes);
   return segment;
 }
 
-/** All of the bytes or, after a failed or short write, none: the file is cut back to its last good length. */
-async function write(segment: Segment, bytes: Buffer): Promise<void> {
+/** All of the bytes, durably, or none: after a failed or short write the file is cut back to its last good length. */
+async function append({ file, bytes: end }: Segment, bytes: Buffer): Promise<void> {
   let problem: string;
   try {
-    const written = await segment.file.write(bytes, segment.bytes);
+    const written = await file.append(bytes, end);
     if (written === bytes.length) return;
     problem = `only ${written} of ${bytes.length} bytes were written`;
   } catch (error) {
+    if (error instanceof SyncError) throw error;
     problem = describe(error as Error);
   }
-  await segment.file.truncate(segment.bytes);
-  // Else a power cut could bring back what was cut off, behind lines that were written over its beginning.
-  await segment.file.sync();
+  await file.truncate(end);
   throw new NotWritten(problem);
 }

@@ -5,23 +5,26 @@
 
 import { once } from 'node:events';
 import { createServer, IncomingMessage, type Server, ServerResponse, STATUS_CODES } from 'node:http';
-import type { AddressInfo, Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import type { Limits } from './config.ts';
 import { type App, accepted, type HeaderFields, type Receive, Refusal, type Reply, unavailable } from './message.ts';
 import type { Fields, Notices } from './notice.ts';
 import { bodyTooLarge, headTooLarge, readFields } from './request.ts';
 
 export interface ListenerOptions {
-  /** An IP address. */
-  readonly address: string;
-  readonly port: number;
+  /** An IP address and a port, or the descriptor of a socket that somebody else opened. */
+  readonly at: { readonly host: string; readonly port: number } | { readonly fd: number };
+  /** Neither the listener nor its connections keep the process alive. */
+  readonly background: boolean;
   readonly maxConnections: number;
   readonly limits: Limits;
-  readonly app: App;
+  /** Made once, for the address that the listener is really bound to. */
+  readonly createApp: (address: string) => App;
   readonly notices: Notices;
 }
 
 export interface Listener {
+  readonly address: string;
   readonly port: number;
   /** Accepts nobody any more, answers what is being received, and resolves when the last connection is gone. */
   close(): Promise<void>;
@@ -29,7 +32,7 @@ export interface Listener {
 
 /** @throws the error of `listen`, with its `code` */
 export async function listen(options: ListenerOptions): Promise<Listener> {
-  const { address, limits } = options;
+  const { limits } = options;
   const server: UploadServer = createServer({
     IncomingMessage: Upload,
     ServerResponse: Answer,
@@ -46,12 +49,19 @@ export async function listen(options: ListenerOptions): Promise<Listener> {
   // A client that has sent everything may close its half and still wait for the reply. Not in the types of node:http.
   (server as UploadServer & { httpAllowHalfOpen: boolean }).httpAllowHalfOpen = true;
 
-  const line = new Line(server, options);
-  server.listen(options.port, address);
+  server.listen(options.at);
   await once(server, 'listening');
+  const bound = server.address();
+  if (bound === null || typeof bound === 'string') {
+    server.close();
+    throw new Error('it is not a TCP socket');
+  }
+  if (options.background) server.unref();
+  // In the same turn of the event loop: nobody is connected yet.
+  const line = new Line(server, options, options.createApp(bound.address));
   // From here on an error is a connection that could not be accepted; without a listener it would end the process.
   server.on('error', (error) => line.acceptFailed(error));
-  return { port: (server.address() as AddressInfo).port, close: () => line.close() };
+  return { address: bound.address, port: bound.port, close: () => line.close() };
 }
 
 /**
@@ -135,6 +145,7 @@ const TLS_HANDSHAKE = 0x16;
 class Line {
   readonly #server: UploadServer;
   readonly #options: ListenerOptions;
+  readonly #app: App;
   readonly #connections = new Map<Socket, Connection>();
   /** Of all connections together. */
   #uploadBytes = 0;
@@ -148,9 +159,10 @@ class Line {
   #draining = false;
   #notAcceptedAtMs = Number.NEGATIVE_INFINITY;
 
-  constructor(server: UploadServer, options: ListenerOptions) {
+  constructor(server: UploadServer, options: ListenerOptions, app: App) {
     this.#server = server;
     this.#options = options;
+    this.#app = app;
     this.#keeps = ['Keep-Alive', `timeout=${Math.floor(options.limits.idleMs / 1000)}`];
     this.#idleCheck = setInterval(() => this.#closeIdle(), options.limits.deadlineCheckMs).unref();
     server.on('connection', (socket) => this.#connected(socket));
@@ -218,6 +230,7 @@ class Line {
       quietSinceMs: performance.now(),
     };
     this.#connections.set(socket, connection);
+    if (this.#options.background) socket.unref();
     socket.once('close', () => {
       this.#release(connection);
       this.#connections.delete(socket);
@@ -243,7 +256,7 @@ class Line {
     connection.last = exchange;
     if (received && final) connection.closing = true; // now: what is behind it comes before its reply leaves
 
-    const next = this.#options.app(req);
+    const next = this.#app(req);
     if (typeof next !== 'function') {
       this.#answer(exchange, next);
     } else if (exchange.received) {
@@ -352,7 +365,7 @@ class Line {
     const connection = this.#connections.get(socket);
     if (connection === undefined || connection.closing) return;
     connection.closing = true;
-    const reply = this.#options.app(req);
+    const reply = this.#app(req);
     if (typeof reply === 'function') socket.destroy();
     else this.#sayLast(connection, reply);
   }

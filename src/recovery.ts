@@ -3,7 +3,7 @@
  * the last file, and of those before it the last line each; `verify.ts` reads everything.
  */
 
-import { copyFile, type Disk, type DiskFile } from './disk.ts';
+import { copyFile, type Disk, type LogFile } from './disk.ts';
 import { type LostRange, type Place, segmentName } from './event.ts';
 import type { Notices } from './notice.ts';
 import {
@@ -90,7 +90,7 @@ export class DamagedError extends Error {
 
 /** The segment that the next batch is appended to. */
 export interface Segment {
-  readonly file: DiskFile;
+  readonly file: LogFile;
   readonly bytes: number;
   readonly place: Place;
 }
@@ -123,7 +123,7 @@ export async function recover(disk: Disk, notices: Notices): Promise<Segment> {
     if (cut !== undefined) tellCut(notices, cut, stoppedCleanly, aside);
   }
   if (stoppedCleanly) await forgetCleanStop(disk);
-  return { file: await disk.open(last.name), bytes: scan.bytes, place: scan.place };
+  return { file: await disk.openLog(last.name), bytes: scan.bytes, place: scan.place };
 }
 
 /** Tells the next start that everything in the folder was synced. Last thing before the lock is released. */
@@ -188,7 +188,7 @@ async function findingsBefore(disk: Disk, { segments, lost }: Contents): Promise
 }
 
 async function begin(disk: Disk, firstSeq: number): Promise<Segment> {
-  const file = await disk.create(segmentName(firstSeq));
+  const file = await disk.createLog(segmentName(firstSeq));
   return { file, bytes: 0, place: { seq: firstSeq, crc: 0 } };
 }
 

@@ -2,7 +2,7 @@
 
 import { resolve } from 'node:path';
 import { defineCommand, type ExitCode, exitCodes, type Output } from './command.ts';
-import { type Config, limits, options, version } from './config.ts';
+import { type Config, limits, options, readPassedSocket, version } from './config.ts';
 import { createNotices } from './notice.ts';
 import { shellWord } from './recovery.ts';
 import { type Service, StartError, startService } from './service.ts';
@@ -38,6 +38,11 @@ export const serve = defineCommand(
 );
 
 async function runService(config: Config, { say, complain, page }: Output): Promise<ExitCode> {
+  const passed = readPassedSocket(process.env, process.pid);
+  if ('problem' in passed) {
+    complain(passed.problem);
+    return exitCodes.configuration;
+  }
   const terminal = process.stderr.isTTY === true;
   const notices = createNotices(config.logLevel, terminal, (line) => process.stderr.write(line));
   // Whoever read our output has gone; that is no reason to stop taking reports.
@@ -53,7 +58,7 @@ async function runService(config: Config, { say, complain, page }: Output): Prom
   process.on('SIGINT', onSignal);
 
   try {
-    const service = await startService(config, notices);
+    const service = await startService(config, notices, passed);
     stop = () => void service.stop();
     if (config.deployments !== '') process.on('SIGHUP', () => void service.reload());
     notices.info('started', { version, pid: process.pid, node: process.version, data: config.data, url: service.url });

@@ -7,11 +7,13 @@ import { createAccess, createTokenDoor, hostOf, isLoopback } from './access.ts';
 import { type AppParts, createApp, readinessOf } from './app.ts';
 import { type ExitCode, exitCodes } from './command.ts';
 import { type Config, type Limits, limits as standardLimits } from './config.ts';
+import { openApi } from './contract.ts';
 import { type Disk, openDisk } from './disk.ts';
 import { Hosted, watchDeployments } from './hosted.ts';
 import { Journal } from './journal.ts';
 import { type Listener, type ListenerOptions, listen } from './listener.ts';
 import { InUseError, type Lock, lockFolder } from './lock.ts';
+import type { App } from './message.ts';
 import { hazardOf } from './mount.ts';
 import type { Notices } from './notice.ts';
 import { DamagedError } from './recovery.ts';
@@ -54,10 +56,18 @@ interface Recording extends Pick<AppParts, 'findSite' | 'tokenHeaders'> {
   close(): Promise<void>;
 }
 
-/** What a test may replace. */
+/** What a test or an embedder may replace. */
 export interface Parts {
   readonly limits?: Limits;
   readonly openDisk?: (folder: string) => Disk;
+  /** The descriptor of a socket that listens already; the configuration's host and port do not count then. */
+  readonly fd?: number | undefined;
+  /** The service does not keep its process alive. */
+  readonly background?: boolean;
+  /** Put around what handles requests. */
+  readonly aroundApp?: (app: App) => App;
+  /** Called when a journal is open and when a batch is durable: the lines before `nextSeq` are in the folder. */
+  readonly onRecorded?: (folder: string, nextSeq: number) => void;
 }
 
 /**
@@ -65,71 +75,90 @@ export interface Parts {
  * @throws StartError, after which folder and port are free again
  */
 export async function startService(config: Config, notices: Notices, parts: Parts = {}): Promise<Service> {
-  const disk = (parts.openDisk ?? openDisk)(config.data);
-  const address = await resolveHost(config.host);
+  const all = { limits: standardLimits, openDisk, background: false, aroundApp: (app: App) => app, ...parts };
+  const disk = all.openDisk(config.data);
+  const at = all.fd === undefined ? { host: await resolveHost(config.host), port: config.port } : { fd: all.fd };
   const lock = await takeFolder(disk);
   try {
-    const limits = parts.limits ?? standardLimits;
-    return await startLocked(config, notices, { disk, address, lock, limits, openDisk: parts.openDisk ?? openDisk });
+    return await startLocked(config, notices, { ...all, disk, at, lock });
   } catch (error) {
     await lock.release();
     throw error;
   }
 }
 
-interface Held {
-  readonly disk: Disk;
-  readonly address: string;
-  readonly lock: Lock;
+interface Held extends Parts {
   readonly limits: Limits;
   readonly openDisk: (folder: string) => Disk;
+  readonly background: boolean;
+  readonly aroundApp: (app: App) => App;
+  readonly disk: Disk;
+  readonly at: ListenerOptions['at'];
+  readonly lock: Lock;
 }
 
 async function startLocked(config: Config, notices: Notices, held: Held): Promise<Service> {
-  const { disk, address, lock, limits } = held;
+  const { disk, lock, limits, background } = held;
   let stopping: Promise<void> | undefined;
   let exitCode: ExitCode = exitCodes.done;
   let end!: (code: ExitCode) => void;
   const ended = new Promise<ExitCode>((resolve) => {
     end = resolve;
   });
-  const recording =
-    config.deployments === ''
-      ? recordLocally(config, notices, held, onFailed)
-      : await recordForDeployments(config, notices, held);
-  const app = createApp({
-    pathPrefix: config.pathPrefix,
-    checkAccess: createAccess({ address, allowedHosts: config.allowedHost }),
-    tokenHeaders: recording.tokenHeaders,
-    findSite: recording.findSite,
-    readiness: () =>
-      readinessOf(
-        stopping === undefined ? (recording.trouble ?? space.trouble) : 'the service is stopping',
-        recording.troubles(),
-      ),
-    notices,
-  });
-  if (config.deployments === '' && !isLoopback(address)) {
-    notices.warn('anybody who can reach this address may report; see --deployments, or use --host 127.0.0.1', {
-      address,
-    });
-  }
+  const isHosted = config.deployments !== '';
+  const recording = isHosted
+    ? await recordForDeployments(config, notices, held)
+    : recordLocally(config, notices, held, onFailed);
+  const createAppAt = (address: string) =>
+    held.aroundApp(
+      createApp({
+        pathPrefix: config.pathPrefix,
+        checkAccess: createAccess({ address, allowedHosts: config.allowedHost }),
+        tokenHeaders: recording.tokenHeaders,
+        findSite: recording.findSite,
+        readiness: () =>
+          readinessOf(
+            stopping === undefined ? (recording.trouble ?? space.trouble) : 'the service is stopping',
+            recording.troubles(),
+          ),
+        contract: () =>
+          JSON.stringify(
+            openApi({ server: config.pathPrefix || '/', tokenHeader: isHosted ? config.tokenHeader : undefined }),
+          ),
+        notices,
+      }),
+    );
   const mount = await disk.mount();
   const hazard = mount && hazardOf(mount);
   for (const sentence of [hazard, lock.hazard]) if (sentence !== undefined) notices.warn(sentence);
   const space = await watchSpace(disk, config.minFreeBytes, limits, notices);
-  // The listener comes first, so that a start that has much to read is seen to be alive, and not ready.
-  const listener = await listenOn(address, config, { limits, notices, app });
+  // Who reports to a passed socket waits in its queue while the journal is opened; after a while it is told why.
+  const opened = held.fd === undefined ? undefined : recording.open();
+  if (opened !== undefined)
+    await Promise.race([opened, sleep(limits.openWaitMs, undefined, { ref: false })]).catch(() => {}); // see below
+  // Else the listener comes first, so that a start that has much to read is seen to be alive, and not ready.
+  const { maxConnections } = config;
+  const options = { at: held.at, background, maxConnections, limits, notices, createApp: createAppAt };
+  const listener = await listenOn(options).catch(async (error: StartError) => {
+    await release();
+    throw error;
+  });
+  const { address, port } = listener;
+  if (!isHosted && !isLoopback(address)) {
+    notices.warn('anybody who can reach this address may report; see --deployments, or use --host 127.0.0.1', {
+      address,
+    });
+  }
   try {
-    await recording.open();
+    await (opened ?? recording.open());
   } catch (error) {
-    space.stop();
     await listener.close();
+    await release();
     throw recoveryFailed(disk, error as Error);
   }
 
   return {
-    url: `http://${hostOf(address)}:${listener.port}${config.pathPrefix}`,
+    url: `http://${hostOf(address)}:${port}${config.pathPrefix}`,
     deployment: recording.deployment,
     ended,
     stop() {
@@ -139,10 +168,14 @@ async function startLocked(config: Config, notices: Notices, held: Held): Promis
     reload: () => recording.reload(),
   };
 
-  async function stop(): Promise<void> {
+  function release(): Promise<void> {
     space.stop();
+    return recording.close();
+  }
+
+  async function stop(): Promise<void> {
     await listener.close();
-    const closed = recording.close().then(() => true);
+    const closed = release().then(() => true);
     if (!(await Promise.race([closed, sleep(limits.lastSyncMs, false, { ref: false })]))) {
       exitCode = exitCodes.diskFailed;
       notices.error('the disk did not finish the last sync; the service ends without it', { ms: limits.lastSyncMs });
@@ -152,6 +185,7 @@ async function startLocked(config: Config, notices: Notices, held: Held): Promis
   }
 
   function onFailed(error: Error): void {
+    space.stop();
     exitCode = exitCodes.diskFailed;
     notices.error('the disk failed and the service ends; its next start finds out what is on the disk', {
       problem: error.message,
@@ -166,10 +200,11 @@ async function startLocked(config: Config, notices: Notices, held: Held): Promis
 function recordLocally(
   { pathPrefix, segmentBytes }: Config,
   notices: Notices,
-  { disk, limits }: Held,
+  { disk, limits, onRecorded }: Held,
   onFailed: (error: Error) => void,
 ): Recording {
-  const journal = new Journal({ disk, notices, segmentBytes, limits, onFailed });
+  const recorded = onRecorded?.bind(undefined, disk.folder);
+  const journal = new Journal({ disk, notices, segmentBytes, limits, onFailed, onRecorded: recorded });
   const site = {
     prefix: pathPrefix,
     append: journal.append.bind(journal),
@@ -191,9 +226,9 @@ function recordLocally(
 
 async function recordForDeployments(config: Config, notices: Notices, held: Held): Promise<Recording> {
   const { pathPrefix, segmentBytes, tokenHeader } = config;
-  const { disk, limits } = held;
+  const { disk, limits, onRecorded } = held;
   const openFor = (name: string) => held.openDisk(join(disk.folder, name));
-  const hosted = new Hosted({ pathPrefix, openDisk: openFor, segmentBytes, limits, notices });
+  const hosted = new Hosted({ pathPrefix, openDisk: openFor, onRecorded, segmentBytes, limits, notices });
   const file = await watchDeployments(config.deployments, { limits, notices }, ({ tokensOf }) =>
     hosted.keepOnly((name) => tokensOf.has(name)),
   ).catch((error: Error) => {
@@ -246,21 +281,22 @@ async function takeFolder(disk: Disk): Promise<Lock> {
   }
 }
 
-async function listenOn(
-  address: string,
-  { port, maxConnections }: Config,
-  parts: Pick<ListenerOptions, 'limits' | 'notices' | 'app'>,
-): Promise<Listener> {
+async function listenOn(options: ListenerOptions): Promise<Listener> {
   try {
-    return await listen({ address, port, maxConnections, ...parts });
+    return await listen(options);
   } catch (error) {
-    const { code, message } = error as NodeJS.ErrnoException;
-    const problem =
-      code === 'EADDRINUSE'
-        ? `port ${port} on ${address} is busy; stop what listens there or choose another with --port`
-        : `can not listen on ${address} port ${port}: ${message}; choose another with --host and --port`;
-    throw new StartError(exitCodes.configuration, problem);
+    throw new StartError(exitCodes.configuration, listenProblem(options, error as NodeJS.ErrnoException));
   }
+}
+
+function listenProblem({ at }: ListenerOptions, { code, message }: NodeJS.ErrnoException): string {
+  if ('fd' in at) {
+    return `can not listen on the socket that was passed: ${message}; its unit needs a ListenStream= with a port`;
+  }
+  const { host, port } = at;
+  return code === 'EADDRINUSE'
+    ? `port ${port} on ${host} is busy; stop what listens there or choose another with --port`
+    : `can not listen on ${host} port ${port}: ${message}; choose another with --host and --port`;
 }
 
 function recoveryFailed({ folder }: Disk, error: Error): StartError {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { type Config, limits, readConfig, version } from '../src/config.ts';
+import { type Config, limits, readConfig, readPassedSocket, version, waitLimits } from '../src/config.ts';
 import { root } from './program.ts';
 
 function config(args: readonly string[], env: Record<string, string> = {}): Config {
@@ -97,8 +97,19 @@ test('every bad value is told, with its source and what is wanted', () => {
   for (const port of ['0x10', '1e3', '-1', ' 1', '3000.0']) assert.equal(problems([`--port=${port}`]).length, 1, port);
 });
 
+test('a passed socket counts where it is for this process, and where it is one', () => {
+  assert.deepEqual(readPassedSocket({}, 7), { fd: undefined });
+  assert.deepEqual(readPassedSocket({ LISTEN_FDS: '1' }, 7), { fd: undefined });
+  assert.deepEqual(readPassedSocket({ LISTEN_PID: '8', LISTEN_FDS: '2' }, 7), { fd: undefined });
+  assert.deepEqual(readPassedSocket({ LISTEN_PID: '7', LISTEN_FDS: '1' }, 7), { fd: 3 });
+  for (const count of ['0', '2', '', 'x', undefined]) {
+    const read = readPassedSocket({ LISTEN_PID: '7', LISTEN_FDS: count }, 7);
+    assert.ok('problem' in read && read.problem.endsWith('; give the socket unit one ListenStream='), count);
+  }
+});
+
 test('limits are positive whole numbers, and their names end in their unit', () => {
-  for (const [name, value] of Object.entries(limits)) {
+  for (const [name, value] of Object.entries({ ...limits, ...waitLimits })) {
     assert.ok(Number.isSafeInteger(value) && value > 0, name);
     assert.match(name, /(Ms|Seconds|Bytes|Max|Percent)$/, name);
   }

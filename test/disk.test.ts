@@ -1,13 +1,16 @@
 /** What every disk has to do: the real one, and the simulated one that stands in for it where a disk has to fail. */
 
 import assert from 'node:assert/strict';
+import fs from 'node:fs';
+import { syncBuiltinESMExports } from 'node:module';
 import { type TestContext, test } from 'node:test';
-import { copyFile, type Disk, describe, isFull, openDisk, writeFile } from '../src/disk.ts';
+import { copyFile, type Disk, describe, isFull, openDisk, SyncError, writeFile } from '../src/disk.ts';
 import { newFolder } from './program.ts';
-import { SimulatedDisk } from './simulated-disk.ts';
+import { SimulatedDisk, systemError } from './simulated-disk.ts';
 
 const disks: Readonly<Record<string, (t: TestContext) => Disk>> = {
   'the real disk': (t) => openDisk(`${newFolder(t)}/a/b`),
+  'the real disk where no write syncs': (t) => openDisk(`${newFolder(t)}/a/b`, false),
   'the simulated disk': () => new SimulatedDisk(),
 };
 
@@ -30,23 +33,39 @@ for (const [kind, makeDisk] of Object.entries(disks)) {
     assert.equal(await file.write(Buffer.from('W'), 6), 1);
     assert.equal(await file.write(Buffer.from('end'), 13), 3);
     await file.sync();
-    assert.equal(file.sizeInFolder(), 16);
-    await file.truncate(11);
-    assert.equal(await disk.size('x'), 11);
     await file.close();
+    const log = await disk.openLog('x');
+    assert.deepEqual([log.name, log.sizeInFolder()], ['x', 16]);
+    await log.truncate(11);
+    assert.equal(await disk.size('x'), 11);
+    await log.close();
     assert.equal(await textOf(disk, 'x'), 'hello World');
     assert.equal(await textOf(disk, 'x', 6), 'World');
     assert.equal(await textOf(disk, 'x', 2, 4), 'll');
     assert.equal(await textOf(disk, 'x', 4, 4), '');
-    const again = await disk.open('x');
-    assert.equal(again.sizeInFolder(), 11);
+  });
+
+  test(`${kind}: a log grows at its end`, async (t) => {
+    const disk = makeDisk(t);
+    await disk.prepare();
+    const log = await disk.createLog('x');
+    assert.equal(await log.append(Buffer.from('one\n'), 0), 4);
+    assert.equal(await log.append(Buffer.from('two\n'), 4), 4);
+    assert.equal(log.sizeInFolder(), 8);
+    await log.truncate(4);
+    await log.close();
+    const again = await disk.openLog('x');
+    assert.equal(again.sizeInFolder(), 4);
+    assert.equal(await again.append(Buffer.from('three\n'), 4), 6);
     await again.close();
+    assert.equal(await textOf(disk, 'x'), 'one\nthree\n');
+    await assert.rejects(disk.createLog('x'), withCode('EEXIST'));
   });
 
   test(`${kind}: names stand for one file each, and what is not there is ENOENT`, async (t) => {
     const disk = makeDisk(t);
     await disk.prepare();
-    const old = await disk.create('x');
+    const old = await disk.createLog('x');
     await assert.rejects(disk.create('x'), withCode('EEXIST'));
     await writeFile(disk, 'y', [Buffer.from('new'), Buffer.from('er')]);
     assert.deepEqual((await disk.list()).sort(), ['x', 'y']);
@@ -62,7 +81,7 @@ for (const [kind, makeDisk] of Object.entries(disks)) {
     await disk.remove('x');
     const asked = [
       () => disk.remove('x'),
-      () => disk.open('x'),
+      () => disk.openLog('x'),
       () => disk.rename('x', 'y'),
       () => disk.size('x'),
       () => textOf(disk, 'x'),
@@ -82,6 +101,46 @@ for (const [kind, makeDisk] of Object.entries(disks)) {
     assert.deepEqual(await disk.list(), []);
   });
 }
+
+/** A system whose write, or sync, does its work or not and then fails, once. */
+function failOnce(t: TestContext, name: 'write' | 'fdatasync', works: boolean): void {
+  const call = fs[name] as (...args: unknown[]) => void;
+  const failing = (...args: unknown[]) => {
+    const done = args.pop() as (error: Error) => void;
+    const fail = () => done(systemError('EIO'));
+    Object.assign(fs, { [name]: call });
+    syncBuiltinESMExports();
+    if (works) call(...args, fail);
+    else setImmediate(fail);
+  };
+  Object.assign(fs, { [name]: failing });
+  syncBuiltinESMExports();
+  t.after(() => {
+    Object.assign(fs, { [name]: call });
+    syncBuiltinESMExports();
+  });
+}
+
+test('a write that failed and a sync that failed are told apart', async (t) => {
+  const table = [
+    { name: 'write', works: false, syncingWrites: true, unsynced: false },
+    { name: 'write', works: true, syncingWrites: true, unsynced: true },
+    { name: 'write', works: false, syncingWrites: false, unsynced: false },
+    { name: 'fdatasync', works: false, syncingWrites: false, unsynced: true },
+  ] as const;
+  for (const [at, { name, works, syncingWrites, unsynced }] of table.entries()) {
+    const disk = openDisk(newFolder(t), syncingWrites);
+    const log = await disk.createLog('x');
+    await log.append(Buffer.from('one\n'), 0);
+    failOnce(t, name, works);
+    await assert.rejects(
+      log.append(Buffer.from('two\n'), 4),
+      (error) => error instanceof SyncError === unsynced && /EIO/.test(String(error)),
+      `row ${at}`,
+    );
+    await log.close();
+  }
+});
 
 test('a short write is asked again, and a disk that takes nothing is given up', async () => {
   const disk = new SimulatedDisk();

@@ -215,7 +215,7 @@ test('a journal that waits for a full disk is named, and does not hold up a stop
   const full = (folder: string): Disk => {
     const disk = openDisk(folder);
     if (!folder.endsWith('prod')) return disk;
-    return { ...disk, create: async () => Promise.reject(systemError('ENOSPC')) };
+    return { ...disk, createLog: async () => Promise.reject(systemError('ENOSPC')) };
   };
   const { report, get, service } = await host(t, { openDisk: full });
   const reply = await report('prod');

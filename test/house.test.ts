@@ -13,11 +13,11 @@ const ranks: readonly (readonly string[])[] = [
   ['message.ts', 'notice.ts'],
   ['deployments.ts', 'disk.ts', 'lock.ts', 'request.ts', 'router.ts', 'salvage.ts'],
   ['access.ts', 'handlers.ts', 'scan.ts', 'space.ts'],
-  ['app.ts', 'recovery.ts'],
+  ['app.ts', 'contract.ts', 'recovery.ts'],
   ['journal.ts', 'reader.ts', 'verify.ts'],
   ['hosted.ts', 'listener.ts', 'look.ts', 'repair.ts'],
   ['service.ts'],
-  ['assets.ts', 'events.ts', 'healthcheck.ts', 'serve.ts', 'token.ts', 'upkeep.ts'],
+  ['assets.ts', 'embed.ts', 'events.ts', 'healthcheck.ts', 'serve.ts', 'token.ts', 'upkeep.ts'],
   ['cli.ts'],
   ['server.ts'],
 ];
@@ -51,7 +51,8 @@ test('nothing but Node is needed at run time', () => {
 
 test('the file system, sockets and the clock stay in their rooms', () => {
   const rooms: Record<string, readonly string[]> = {
-    'node:fs': ['disk.ts', 'lock.ts'],
+    'node:child_process': [], // nobody inherits a socket or a variable
+    'node:fs': ['disk.ts', 'embed.ts', 'lock.ts'],
     'node:fs/promises': ['disk.ts'],
     'node:http': ['healthcheck.ts', 'listener.ts'],
     'node:net': ['access.ts', 'listener.ts', 'lock.ts'],

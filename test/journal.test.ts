@@ -305,6 +305,36 @@ test('a write that can not be cut back is as bad as a failed sync', async () => 
   assert.equal(failures.length, 1);
 });
 
+test('a disk that refused and then failed is told of once', async () => {
+  const disk = new SimulatedDisk();
+  const { append, failures } = await open(disk);
+  disk.fault = (call) => (call === 'write' ? systemError('ENOSPC') : undefined);
+  assert.match((await append('a')) ?? '', /^the disk refuses writes/);
+  disk.fault = (call) => (call === 'write' || call === 'truncate' ? systemError('EIO') : undefined);
+  assert.match((await append('b')) ?? '', /^the disk failed/);
+  await sleep(5 * limits.probeMs);
+  assert.equal(failures.length, 1);
+});
+
+test('what is recorded is told when the journal is open and after each sync, and never before', async () => {
+  const disk = new SimulatedDisk();
+  const told: number[] = [];
+  const { append, journal } = await open(disk, { onRecorded: (nextSeq) => told.push(nextSeq) });
+  assert.deepEqual(told, [1]);
+  const { opened, open: release } = gate();
+  disk.fault = (call) => (call === 'sync' ? opened : undefined);
+  const batch = Promise.all(['a', 'b'].map((name) => append(name)));
+  while (!disk.calls.includes(`sync ${FIRST}`)) await turn();
+  assert.deepEqual(told, [1]);
+  release();
+  await batch;
+  assert.deepEqual(told, [1, 3]);
+  disk.fault = (call) => (call === 'write' ? systemError('ENOSPC') : undefined);
+  await append('c');
+  assert.deepEqual(told, [1, 3]);
+  await journal.close();
+});
+
 test('a new file is acknowledged from only after its directory entry is synced', async () => {
   const disk = new SimulatedDisk();
   const { append, journal } = await open(disk, { segmentBytes: 100 });

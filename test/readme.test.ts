@@ -6,7 +6,9 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
+import { Ajv2020 } from 'ajv/dist/2020.js';
 import { type Config, limits, options } from '../src/config.ts';
+import { eventSchema } from '../src/event.ts';
 import { flagOf, variableOf } from '../src/options.ts';
 import { decisions } from '../src/recovery.ts';
 import { groupsFor, hostedGroups, local } from './hostile.ts';
@@ -76,6 +78,13 @@ test('the options, limits and files that it names are those of the source', () =
     .trim()
     .split('\n');
   for (const name of sources) assert.ok(readme.includes(`| \`${name}\` |`), name);
+});
+
+test('the lines that it shows are lines by their schema', () => {
+  const isLine = new Ajv2020().compile(eventSchema());
+  const lines = readme.match(/^\{"seq":.*\}$/gm) ?? [];
+  assert.equal(lines.length, 3);
+  for (const line of lines) assert.ok(isLine(JSON.parse(line)), `${line}: ${JSON.stringify(isLine.errors)}`);
 });
 
 test('the counts of hostile inputs are those of the table', () => {

@@ -326,6 +326,7 @@ test('a defect of ours is a 503 for the client and a full account for the operat
     },
     tokenHeaders: new Set(),
     findSite: () => ({ prefix: '', append: () => {}, refusal: () => undefined }),
+    contract: () => '{}',
     readiness: () => ({ status: 200, body: '{}' }),
     notices: createNotices('info', false, (line) => notices.push(line)),
   });

@@ -4,7 +4,7 @@
  * it should have written: the next one succeeds without it.
  */
 
-import type { Disk, DiskFile, Space } from '../src/disk.ts';
+import type { Disk, LogFile, NewFile, Space } from '../src/disk.ts';
 import { SyncError } from '../src/disk.ts';
 import type { Mount } from '../src/mount.ts';
 
@@ -144,7 +144,20 @@ export class SimulatedDisk implements Disk {
     for (let at = 0; at < bytes.length; at += 1_000) yield bytes.subarray(at, at + 1_000);
   }
 
-  async create(name: string): Promise<DiskFile> {
+  async create(name: string): Promise<NewFile> {
+    return this.#newFile(name, await this.#create(name));
+  }
+
+  async createLog(name: string): Promise<LogFile> {
+    return this.#logFile(name, await this.#create(name));
+  }
+
+  async openLog(name: string): Promise<LogFile> {
+    await this.#call('open', name);
+    return this.#logFile(name, this.#inode(name));
+  }
+
+  async #create(name: string): Promise<Inode> {
     await this.#call('create', name);
     if (this.#entries.has(name)) throw systemError('EEXIST', name);
     const inode: Inode = { bytes: Buffer.alloc(0), durable: Buffer.alloc(0), dirty: [] };
@@ -152,12 +165,7 @@ export class SimulatedDisk implements Disk {
     await this.syncFolder().catch((error: Error) => {
       throw new SyncError(error.message);
     });
-    return this.#file(name, inode);
-  }
-
-  async open(name: string): Promise<DiskFile> {
-    await this.#call('open', name);
-    return this.#file(name, this.#inode(name));
+    return inode;
   }
 
   async createFolder(name: string): Promise<void> {
@@ -193,37 +201,55 @@ export class SimulatedDisk implements Disk {
     return undefined;
   }
 
-  #file(name: string, inode: Inode): DiskFile {
+  #newFile(name: string, inode: Inode): NewFile {
     return {
       name,
-      write: async (bytes, position) => {
-        const fault = await this.#call('write', name);
-        const written = Math.max(0, bytes.length - (fault?.shortBy ?? 0));
-        const after = Buffer.alloc(Math.max(inode.bytes.length, position + written));
-        inode.bytes.copy(after);
-        bytes.copy(after, position, 0, written);
-        inode.bytes = after;
-        inode.dirty.push({ start: position, end: position + written });
+      write: (bytes, position) => this.#write(name, inode, bytes, position),
+      sync: () => this.#sync(name, inode),
+      close: async () => void (await this.#call('close', name)),
+    };
+  }
+
+  /** An append counts as two calls, since its write and its sync can each fail. */
+  #logFile(name: string, inode: Inode): LogFile {
+    return {
+      name,
+      append: async (bytes, end) => {
+        const written = await this.#write(name, inode, bytes, end);
+        await this.#sync(name, inode).catch((error: Error) => {
+          throw new SyncError(error.message);
+        });
         return written;
       },
       truncate: async (bytes) => {
         await this.#call('truncate', name);
         inode.bytes = inode.bytes.subarray(0, bytes);
-      },
-      sync: async () => {
-        try {
-          await this.#call('sync', name);
-        } catch (error) {
-          inode.dirty = [];
-          throw error;
-        }
-        flush(inode);
+        await this.#sync(name, inode);
       },
       sizeInFolder: () => (this.#entries.get(name) === inode ? inode.bytes.length : undefined),
-      close: async () => {
-        await this.#call('close', name);
-      },
+      close: async () => void (await this.#call('close', name)),
     };
+  }
+
+  async #write(name: string, inode: Inode, bytes: Buffer, position: number): Promise<number> {
+    const fault = await this.#call('write', name);
+    const written = Math.max(0, bytes.length - (fault?.shortBy ?? 0));
+    const after = Buffer.alloc(Math.max(inode.bytes.length, position + written));
+    inode.bytes.copy(after);
+    bytes.copy(after, position, 0, written);
+    inode.bytes = after;
+    inode.dirty.push({ start: position, end: position + written });
+    return written;
+  }
+
+  async #sync(name: string, inode: Inode): Promise<void> {
+    try {
+      await this.#call('sync', name);
+    } catch (error) {
+      inode.dirty = [];
+      throw error;
+    }
+    flush(inode);
   }
 
   #change(entries: readonly (readonly [string, Inode | undefined])[]): void {

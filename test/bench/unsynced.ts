@@ -1,7 +1,10 @@
 /** assetlog with everything but the sync: shows what parsing, encoding and writing cost. Arguments as for `serve`. */
 
+import { write } from 'node:fs';
+import { open } from 'node:fs/promises';
+import { join } from 'node:path';
 import { readConfig } from '../../src/config.ts';
-import { type Disk, openDisk } from '../../src/disk.ts';
+import { type Disk, type LogFile, openDisk } from '../../src/disk.ts';
 import { createNotices } from '../../src/notice.ts';
 import { startService } from '../../src/service.ts';
 
@@ -14,11 +17,23 @@ const service = await startService(
   {
     openDisk: (folder): Disk => {
       const disk = openDisk(folder);
-      const unsynced = async (file: Awaited<ReturnType<Disk['open']>>) => ({ ...file, sync: async () => {} });
+      const unsynced = async (name: string, log: LogFile): Promise<LogFile> => {
+        const file = await open(join(folder, name), 'r+');
+        return {
+          ...log,
+          append: (bytes, end) =>
+            new Promise((resolve, reject) => {
+              write(file.fd, bytes, 0, bytes.length, end, (error, written) =>
+                error ? reject(error) : resolve(written),
+              );
+            }),
+          close: () => Promise.all([file.close(), log.close()]).then(() => {}),
+        };
+      };
       return {
         ...disk,
-        create: async (name) => unsynced(await disk.create(name)),
-        open: async (name) => unsynced(await disk.open(name)),
+        createLog: async (name) => unsynced(name, await disk.createLog(name)),
+        openLog: async (name) => unsynced(name, await disk.openLog(name)),
       };
     },
   },

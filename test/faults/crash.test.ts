@@ -80,9 +80,8 @@ const operations: readonly Operation[] = [
       for (const key of ['a', 'b']) await send(key);
     },
     points: [
-      ['statx', FIRST], // also what comes between the sync and the reply
+      ['statx', FIRST], // also what comes between the write and the reply
       ['pwrite64', FIRST],
-      ['fdatasync', FIRST],
     ],
   },
   {
@@ -95,7 +94,6 @@ const operations: readonly Operation[] = [
       ['fsync', '.'],
       ['close', FIRST, SECOND],
       ['pwrite64', SECOND, THIRD],
-      ['fdatasync', SECOND, THIRD],
     ],
   },
   {

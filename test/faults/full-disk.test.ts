@@ -11,7 +11,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { eventsIn, launch, type Running, startService } from '../program.ts';
 import { ask, errorOf, post } from '../wire.ts';
 import { compare, type Load, report, startLoad } from './load.ts';
-import { type Kind, type Mount, mountNew } from './mounts.ts';
+import { type Kind, type Mount, type MountOptions, mountNew } from './mounts.ts';
 import { withoutMounts } from './tools.ts';
 
 const MIB = 1024 * 1024;
@@ -192,6 +192,25 @@ test('a file system that turns read-only under load gets no wrong 200', { skip: 
   assert.ok(lostLater.length <= CLIENTS, `lost although it was read-only: ${lostLater}`);
 });
 
+test('a disk with less room than it said fails at its syncs: the end with 5, and every 200 was true', {
+  skip: withoutMounts,
+}, async (t) => {
+  const below = mountNew(t, 'tmpfs', { bytes: 24 * MIB });
+  const { mount, service } = await startOn(t, 'ext4', { bytes: 256 * MIB, within: below });
+  const load = loadOn(t, service, { name: 'a', bodyBytes: 50_000 });
+  const { code, stderr } = await service.finished;
+  assert.equal(code, 5, stderr);
+  assert.match(stderr, /"the disk failed and the service ends; .*EIO/);
+  await load.stop();
+  assert.ok((load.statuses.get(503) ?? 0) > 0, 'those who waited are told');
+  below.change(`size=${300 * MIB}`);
+  mount.remount();
+  const next = await startService(t, { data: service.data });
+  const { lost, doubled, gapAt } = compare(next.events(), load.acknowledged);
+  assert.deepEqual([lost, doubled, gapAt], [[], [], undefined]);
+  await next.kill();
+});
+
 test('a service whose file system turned read-only ends with 5', {
   skip: withoutMounts,
 }, async (t) => {
@@ -217,17 +236,12 @@ interface Started {
   readonly service: Running;
 }
 
-interface StartOptions {
+interface StartOptions extends Partial<MountOptions> {
   readonly args?: readonly string[];
-  readonly options?: string;
 }
 
-async function startOn(
-  t: TestContext,
-  kind: Kind,
-  { args = [], options = 'defaults' }: StartOptions = {},
-): Promise<Started> {
-  const mount = mountNew(t, kind, { bytes: 8 * MIB, options });
+async function startOn(t: TestContext, kind: Kind, { args = [], ...options }: StartOptions = {}): Promise<Started> {
+  const mount = mountNew(t, kind, { bytes: 8 * MIB, ...options });
   const data = join(mount.folder, 'data');
   mkdirSync(data);
   return { mount, service: await startService(t, { data, args }) };

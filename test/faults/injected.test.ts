@@ -35,10 +35,26 @@ const FILLING = JSON.stringify({ metadata: { filling: 'x'.repeat(5_000) } });
 async function startFaulty(
   t: TestContext,
   inject: readonly string[],
-  { args = [], ...options }: { args?: readonly string[] } & Partial<TraceOptions> = {},
+  {
+    args = [],
+    env = {},
+    ...options
+  }: { args?: readonly string[]; env?: Record<string, string> } & Partial<TraceOptions> = {},
 ): Promise<{ service: Running; strace: Strace }> {
   const strace = underStrace(t, { calls: ORDER_CALLS, inject, ...options });
-  return { service: await startService(t, { args, ...strace.options }), strace };
+  const service = await startService(t, { args, ...strace.options, env: { ...strace.options.env, ...env } });
+  return { service, strace };
+}
+
+/** What strace can not inject: a write that is done, and whose sync then fails. @param when the how manieth write of the program it is */
+function writesThatDoNotSync(code: string, when: number): Record<string, string> {
+  const name = JSON.stringify(code);
+  const hook = `import fs from 'node:fs'; import { syncBuiltinESMExports } from 'node:module';
+    const { write } = fs; let calls = 0;
+    fs.write = (fd, bytes, from, count, position, done) => write(fd, bytes, from, count, position, (error, written) =>
+      ++calls === ${when} ? done(Object.assign(new Error(${name} + ': the sync failed'), { code: ${name} })) : done(error, written));
+    syncBuiltinESMExports();`;
+  return { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(hook)}` };
 }
 
 function ready(port: number): Promise<WireReply> {
@@ -227,13 +243,14 @@ test('a sync that fails gets 503, is not tried again, and ends the service with 
   skip: withoutStrace,
 }, async (t) => {
   const table = [
-    { call: 'fdatasync', error: 'EIO', when: 10 },
-    { call: 'fdatasync', error: 'ENOSPC', when: 1 },
+    { call: 'pwrite64', error: 'EIO', when: 10 },
+    { call: 'pwrite64', error: 'ENOSPC', when: 1 },
     { call: 'fsync', error: 'EIO', when: 5 }, // of the folder, when the third file is begun
   ];
   await each(table, AT_ONCE, async ({ call, error, when }) => {
-    const { service, strace } = await startFaulty(t, [`${call}:error=${error}:when=${when}`], {
+    const { service, strace } = await startFaulty(t, call === 'fsync' ? [`fsync:error=${error}:when=${when}`] : [], {
       args: ['--segment-bytes', '4096'],
+      ...(call === 'fsync' ? {} : { env: writesThatDoNotSync(error, when) }),
     });
     const { acknowledged, statuses, stop } = load(t, service);
     await assertGivesUp(service, new RegExp(`"problem":"${error}: `));
@@ -242,7 +259,7 @@ test('a sync that fails gets 503, is not tried again, and ends the service with 
     assertOrder(strace, service, acknowledged);
     const disk = strace.calls().filter(({ name }) => ['pwrite64', 'fdatasync', 'fsync'].includes(name));
     const last = disk.at(-1);
-    assert.deepEqual([last?.name, last?.result], [call, -1], 'nothing is asked of the disk any more');
+    assert.equal(last?.name, call, 'nothing is asked of the disk any more');
     await assertStarts(t, service.data, acknowledged);
   });
 });
@@ -286,7 +303,7 @@ test('a folder that can not be opened for its sync gets 503, and 200 when it can
 test('a sync that takes five seconds is waited for: 200 after it, and nothing else stands still', {
   skip: withoutStrace,
 }, async (t) => {
-  const { service, strace } = await startFaulty(t, ['fdatasync:delay_exit=5000000:when=2']);
+  const { service, strace } = await startFaulty(t, ['pwrite64:delay_exit=5000000:when=2']);
   assert.equal(await report(service.port, 'a'), 200);
   const started = performance.now();
   const slow = report(service.port, 'b').then((status) => ({ status, ms: performance.now() - started }));
@@ -304,7 +321,7 @@ test('a sync that takes five seconds is waited for: 200 after it, and nothing el
 });
 
 test('a stop waits for a slow sync, and for who waits for it', { skip: withoutStrace }, async (t) => {
-  const { service, strace } = await startFaulty(t, ['fdatasync:delay_exit=1500000:when=1']);
+  const { service, strace } = await startFaulty(t, ['pwrite64:delay_exit=1500000:when=1']);
   const slow = report(service.port, 'a');
   await eventually('the line is written', () => service.events().length === 1);
   await assertStops(service);

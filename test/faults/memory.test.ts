@@ -20,7 +20,7 @@ const PATIENCE_MS = 60_000;
 /** A disk that takes a second to sync. The tracer is nobody's parent, so that the process is still our child. */
 const SLOW_DISK = [
   ...['strace', '-D', '-f', '-qq', '--seccomp-bpf', '-o', '/dev/null'],
-  ...['-e', 'trace=fdatasync', '-e', 'inject=fdatasync:delay_exit=1000000'],
+  ...['-e', 'trace=pwrite64', '-e', 'inject=pwrite64:delay_exit=1000000'],
 ];
 
 /** Each kind costs the service something else; the last is held whole where only what is recorded is counted. */

@@ -52,11 +52,13 @@ export interface MountOptions {
   readonly bytes: number;
   /** As `mount -o` takes them. */
   readonly options?: string;
+  /** Where its image lies; where there is less room than `bytes`, it is a disk that has less room than it says. */
+  readonly within?: Mount;
 }
 
 /** Makes a file system and mounts it; it is gone with the scope, whatever happened. */
-export function mountNew(scope: Scope, kind: Kind, { bytes, options = 'defaults' }: MountOptions): Mount {
-  const place = makePlace(scope, 'mount');
+export function mountNew(scope: Scope, kind: Kind, { bytes, options = 'defaults', within }: MountOptions): Mount {
+  const place = makePlace(scope, 'mount', within?.folder);
   if (kind === 'tmpfs') {
     command('mount', '-t', 'tmpfs', '-o', `size=${bytes},${options}`, 'tmpfs', place.folder);
     return mounted(scope, place, options);
@@ -75,9 +77,9 @@ interface Place {
   readonly folder: string;
 }
 
-function makePlace(scope: Scope, name: string): Place {
+function makePlace(scope: Scope, name: string, imageIn?: string): Place {
   const around = mkdtempSync(join(tmpdir(), `assetlog-${name}-`));
-  const place = { image: join(around, 'image'), folder: join(around, 'mounted') };
+  const place = { image: join(imageIn ?? around, 'image'), folder: join(around, 'mounted') };
   mkdirSync(place.folder);
   scope.after(() => {
     unmount(place.folder);

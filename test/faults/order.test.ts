@@ -1,10 +1,11 @@
 /** No 200 leaves before its line and the entry of its file are synced: the system calls of a service under load. */
 
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { newFolder, startService } from '../program.ts';
+import { newFolder, root, startService } from '../program.ts';
 import { report, startLoad } from './load.ts';
 import { checkOrder, ORDER_CALLS, type Order } from './order.ts';
 import { openOn, parseTrace, underStrace } from './strace.ts';
@@ -57,6 +58,39 @@ test('a folder that was made by a start that died is synced into its parent befo
   assert.ok(strace.calls().some((call) => openOn(call) === parent && call.result === 0));
 });
 
+/** Two appends and a cut, by a disk alone: what the second argument says is whether its writes sync. */
+const APPENDING = `
+  import { openDisk } from './src/disk.ts';
+  const [folder, syncingWrites] = process.argv.slice(-2);
+  const log = await openDisk(folder, syncingWrites === 'true').createLog('x');
+  await log.append(Buffer.from('one'), 0);
+  await log.append(Buffer.from('two'), 3);
+  await log.truncate(3);
+`;
+
+test('an append is on the disk when it resolves, and what was cut off stays away', {
+  skip: withoutStrace,
+}, (t) => {
+  const appended = { true: ['pwrite64'], false: ['pwrite64', 'fdatasync'] };
+  for (const [syncingWrites, calls] of Object.entries(appended)) {
+    const folder = newFolder(t);
+    const strace = underStrace(t, {
+      calls: ['openat', 'pwrite64', 'ftruncate', 'fdatasync'],
+      paths: [join(folder, 'x')],
+    });
+    const [tool = '', ...args] = strace.options.under;
+    const script = ['--import', 'tsx', '--input-type=module', '-e', APPENDING, folder, syncingWrites];
+    // The tracer ends with the program, and holds its output until then.
+    execFileSync(tool, [...args, process.execPath, ...script], { cwd: root, timeout: 20_000 });
+    const [opened, ...others] = strace.calls();
+    assert.equal(/O_DSYNC/.test(opened?.args ?? ''), syncingWrites === 'true');
+    assert.deepEqual(
+      others.map(({ name }) => name),
+      [...calls, ...calls, 'ftruncate', 'fdatasync'],
+    );
+  }
+});
+
 const FILE = '/data/events-00000000000000000001.jsonl';
 const NEXT = '/data/events-00000000000000000002.jsonl';
 
@@ -74,6 +108,7 @@ const good = [
 const [made, folderSyncBegins, read, folderSyncEnds, written, synced, replied] = good as [
   ...[string, string, string, string, string, string, string],
 ];
+const madeSyncing = made.replace('O_WRONLY', 'O_WRONLY|O_DSYNC');
 const syncBegins = `12 fdatasync(20<${FILE}> <unfinished ...>`;
 const syncEnds = '12 <... fdatasync resumed>)              = 0';
 
@@ -90,6 +125,7 @@ test('a trace in which everything is synced before the 200 is good', () => {
   );
   const refused = replied.replace('200 OK', '503 Service Unavailable');
   assert.deepEqual(violations(read, refused), [], 'only a 200 promises something');
+  assert.deepEqual(violations(madeSyncing, folderSyncBegins, folderSyncEnds, read, written, replied), []);
 });
 
 test('a trace in which a 200 comes too early is told for what it is', () => {
@@ -129,6 +165,26 @@ test('a trace in which a 200 comes too early is told for what it is', () => {
       entryNotSynced,
     ],
     ['the folder sync fails', [made, '12 fsync(21</data>) = -1 EIO', read, written, synced, replied], entryNotSynced],
+    [
+      'the write that syncs fails',
+      [madeSyncing, ...before.slice(1), written.replace(/\d+$/, '-1 EIO'), replied],
+      notWritten,
+    ],
+    [
+      'the write that syncs is short',
+      [madeSyncing, ...before.slice(1), written.replace(/\d+$/, '44'), replied],
+      notWritten,
+    ],
+    [
+      'the write that syncs has not returned',
+      [madeSyncing, ...before.slice(1), written.replace(/\) = 45$/, ' <unfinished ...>'), replied],
+      notWritten,
+    ],
+    [
+      'the descriptor was opened again for writes that do not sync',
+      [madeSyncing, ...before.slice(1), made.replace('O_CREAT|O_EXCL|', ''), written, replied],
+      notSynced,
+    ],
     ['the file gets another name', [...before, written, synced, renamed, replied], entryNotSynced],
     ['the file gets another name before its sync', [...before, written, renamed], /^a was put in place on line \d+:/],
   ];

@@ -3,8 +3,9 @@
  *
  * What a start puts in place of a file holds lines that were acknowledged once: they are synced before.
  *
- * Pure: what it knows of the disk, it knows from the calls and what they returned. A line is on the disk once a sync of its
- * file has returned 0 that began after the write had returned; an entry, once such a sync of the folder has.
+ * Pure: what it knows of the disk, it knows from the calls and what they returned. A line is on the disk once its write has
+ * returned to a descriptor that was opened with O_DSYNC, or a sync of its file has returned 0 that began after the write had
+ * returned; an entry, once such a sync of the folder has.
  */
 
 import { bytesOf, type Call, openOn } from './strace.ts';
@@ -44,6 +45,8 @@ interface State extends Order {
   readonly lines: Map<string, Line>;
   /** Journal files whose entry a power cut may take. */
   readonly entries: Set<string>;
+  /** Descriptors whose every write is a sync of what it writes as well. */
+  readonly syncing: Set<number>;
   readonly connections: Map<string, Connection>;
   /** What a sync that is on its way will have made durable when it returns 0. */
   readonly syncs: Map<Call, { readonly lines: readonly string[]; readonly entries: readonly string[] }>;
@@ -53,7 +56,7 @@ interface State extends Order {
 export function checkOrder(calls: readonly Call[], data: string): Order {
   const state: State = {
     ...{ violations: [], acknowledged: new Set(), files: new Set(), data },
-    ...{ lines: new Map(), entries: new Set(), connections: new Map(), syncs: new Map() },
+    ...{ lines: new Map(), entries: new Set(), syncing: new Set(), connections: new Map(), syncs: new Map() },
   };
   const moments = calls.flatMap((call) => [
     { line: call.began, call, act: BEGAN[call.name] },
@@ -80,7 +83,10 @@ const ENDED: Record<string, Act> = {
 
 function create({ args, result }: Call, state: State): void {
   const [, path = '', flags = ''] = /"([^"]*)", ([A-Z_|]+)/.exec(args) ?? [];
-  if (!(result >= 0) || !flags.includes('O_CREAT') || !isJournal(path, state)) return;
+  if (!(result >= 0)) return;
+  if (flags.split('|').includes('O_DSYNC')) state.syncing.add(result);
+  else state.syncing.delete(result);
+  if (!flags.includes('O_CREAT') || !isJournal(path, state)) return;
   state.files.add(path);
   state.entries.add(path);
 }
@@ -102,11 +108,12 @@ function writeLines(call: Call, state: State): void {
   if (!(call.result > 0) || !isJournal(file, state)) return;
   const [, offset = ''] = /, (\d+)$/.exec(call.args) ?? [];
   const written = bytesOf(call).slice(0, call.result);
+  const synced = state.syncing.has(Number.parseInt(call.args, 10));
   let end = Number(offset);
   for (const line of written.split('\n').slice(0, -1)) {
     end += line.length + 1;
     const [, key] = /"asset_key":\["([^"]+)"\]/.exec(line) ?? [];
-    if (key !== undefined) state.lines.set(key, { file, end, synced: false });
+    if (key !== undefined) state.lines.set(key, { file, end, synced });
   }
 }
 

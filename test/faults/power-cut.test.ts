@@ -141,7 +141,7 @@ async function cutUnderLoad(
 function withoutSync(what: 'file' | 'folder'): RunOptions {
   const code =
     what === 'file'
-      ? `import fs from 'node:fs'; fs.fdatasync = (file, done) => setImmediate(done, null);`
+      ? `import fs from 'node:fs'; import promises from 'node:fs/promises'; const { open } = promises; fs.fdatasync = (file, done) => setImmediate(done, null); promises.open = (path, flags, mode) => open(path, flags & ~fs.constants.O_DSYNC, mode);`
       : `import { open } from 'node:fs/promises'; const file = await open('/'); Object.getPrototypeOf(file).sync = async () => {}; await file.close();`;
   const hook = `data:text/javascript,${encodeURIComponent(`${code} import { syncBuiltinESMExports } from 'node:module'; syncBuiltinESMExports();`)}`;
   return { env: { NODE_OPTIONS: `--import=${hook}` } };

@@ -64,8 +64,8 @@ type PhaseName = keyof typeof phases;
 async function slowDown(soak: Soak): Promise<void> {
   const { service, random, load } = soak;
   const delayMs = 20 + Math.round(random() * 200);
-  const inject = `inject=fdatasync:delay_exit=${delayMs * 1000}`;
-  const args = ['-f', '-qq', '-o', '/dev/null', '-e', 'trace=fdatasync', '-e', inject, '-p', String(service.pid)];
+  const inject = `inject=pwrite64:delay_exit=${delayMs * 1000}`;
+  const args = ['-f', '-qq', '-o', '/dev/null', '-e', 'trace=pwrite64', '-e', inject, '-p', String(service.pid)];
   const tracer = spawn('strace', args, { stdio: 'ignore' });
   const ended = once(tracer, 'exit');
   await sleep(500 + random() * 1_000);

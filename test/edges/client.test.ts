@@ -1,0 +1,100 @@
+/**
+ * A client that nobody wrote by hand: its types come from the document, through `openapi-typescript`, in a project of its own
+ * with the compiler that it asks for. What is wrong does not compile, and what compiles is recorded.
+ */
+
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { promisify } from 'node:util';
+import { newFolder, startService } from '../program.ts';
+
+/** Held, so that a new one does not change what is tested. */
+const PACKAGES = ['openapi-typescript@7.13.0', 'openapi-fetch@0.17.0', 'typescript@5.9.3', '@types/node@20.19.43'];
+const STEP_MS = 100_000;
+
+const CLIENT = `import createClient from 'openapi-fetch';
+import type { components, paths } from './api.js';
+
+const api = createClient<paths>({ baseUrl: process.argv[2] ?? '' });
+const sent = [
+  await api.POST('/report_asset_materialization/', {
+    body: { asset_key: ['client', 'a/b'], partition: '2026-11-20', description: null, metadata: { rows: 10, deep: [{}] } },
+  }),
+  await api.POST('/report_asset_check/{asset_key}', {
+    params: { path: { asset_key: 'client' } },
+    body: { check_name: 'no_nulls', passed: false, severity: 'WARN' },
+  }),
+  await api.POST('/report_asset_observation/{asset_key}', {
+    params: { path: { asset_key: 'client' }, query: { data_version: 'v2' } },
+  }),
+  await api.POST('/report_asset_check/', { body: { asset_key: 'client', check_name: 'no_nulls' } }),
+];
+const error: string | undefined = sent[3]?.error?.error;
+const status: 'ok' | 'degraded' | undefined = (await api.GET('/readyz')).data?.status;
+console.log(JSON.stringify({ statuses: sent.map(({ response }) => response.status), error, status }));
+
+type Line = components['schemas']['Event'];
+export const nameOf = (line: Line) => (line.type === 'AssetCheckEvaluation' ? line.check_name : line.tags?.data_version);
+`;
+
+const WRONG: readonly string[] = [
+  `await api.POST('/report_asset_check/', { body: { asset_key: 'a', check_name: 'b', passed: 'yes' } });`,
+  `await api.POST('/report_asset_check/', { body: { asset_key: 'a', check_name: 'b', severity: 'INFO' } });`,
+  `await api.POST('/report_asset_observation/', { body: { asset_key: 5 } });`,
+  `await api.POST('/report_asset_observation/', { body: { asset_key: 'a', metadata: [1] } });`,
+  `await api.POST('/report_asset_observation/{asset_key}', {});`,
+  `await api.GET('/report_asset_observation/');`,
+  `await api.POST('/report_asset/', {});`,
+];
+
+test('a generated client reports all three kinds, and its compiler refuses what is wrong', async (t) => {
+  const service = await startService(t);
+  const folder = newFolder(t);
+  const run = (command: string, ...args: readonly string[]) =>
+    promisify(execFile)(command, args, { cwd: folder, timeout: STEP_MS });
+  writeFileSync(join(folder, 'package.json'), '{"private":true,"type":"module"}');
+  if (!(await installed(t, () => run('npm', 'install', '--no-audit', '--no-fund', '--ignore-scripts', ...PACKAGES))))
+    return;
+
+  await run('npx', 'openapi-typescript', `${service.url}/openapi.json`, '--output', 'api.d.ts');
+  const compile = ['tsc', '--strict', '--module', 'nodenext', '--target', 'es2022', '--types', 'node'];
+  // An expected error that is none is an error as well.
+  const expected = WRONG.map((statement) => `// @ts-expect-error\n${statement}\n`);
+  writeFileSync(join(folder, 'client.ts'), CLIENT);
+  writeFileSync(join(folder, 'wrong.ts'), `${CLIENT}\n${expected.join('')}`);
+  await run('npx', ...compile, 'client.ts', 'wrong.ts');
+
+  const { stdout } = await run(process.execPath, 'client.js', service.url);
+  assert.deepEqual(JSON.parse(stdout), {
+    statuses: [200, 200, 200, 400],
+    error: 'passed is missing: send true or false as a JSON boolean in the body, or passed=true in the query',
+    status: 'ok',
+  });
+  const events = service.events().map(({ seq: _, id: __, time: ___, crc: ____, ...event }) => event);
+  assert.deepEqual(events, [
+    {
+      type: 'AssetMaterialization',
+      asset_key: ['client', 'a/b'],
+      partition: '2026-11-20',
+      metadata: { rows: 10, deep: [{}] },
+    },
+    { type: 'AssetCheckEvaluation', asset_key: ['client'], check_name: 'no_nulls', passed: false, severity: 'WARN' },
+    { type: 'AssetObservation', asset_key: ['client'], tags: { data_version: 'v2' } },
+  ]);
+});
+
+/** @returns false, with the test skipped, where the registry can not be reached */
+async function installed(t: TestContext, install: () => Promise<unknown>): Promise<boolean> {
+  try {
+    await install();
+    return true;
+  } catch (error) {
+    const { stderr = '' } = error as { stderr?: string };
+    if (!/ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ETIMEDOUT|ENETUNREACH|ENOTCACHED/.test(stderr)) throw error;
+    t.skip('the npm registry can not be reached');
+    return false;
+  }
+}

@@ -1,0 +1,149 @@
+/**
+ * The container of the README without a container engine: its steps make the image's root, and the kernel does what an engine
+ * asks of it. So what is tried is the file list, the user and the command line; not the engine, and not the base image.
+ */
+
+import assert from 'node:assert/strict';
+import { execFileSync, spawnSync } from 'node:child_process';
+import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { withoutRoot } from '../faults/tools.ts';
+import { eventsIn, freePort, newFolder, type RunOptions, root, run, startService } from '../program.ts';
+import { ask, post } from '../wire.ts';
+
+const REPORT = '/report_asset_observation/a';
+const IMAGE = '/image';
+const readme = readFileSync(join(root, 'README.md'), 'utf8');
+const recipe = (/^```dockerfile\n(.*?)^```$/ms.exec(readme)?.[1] ?? '').replaceAll('\\\n', '');
+const steps = recipe.split('\n').map((line) => /^(\w+) +(.*)$/.exec(line) ?? []);
+const [user = '', env = '', volume = '', health = '', entry = ''] = [
+  'USER',
+  'ENV',
+  'VOLUME',
+  'HEALTHCHECK',
+  'ENTRYPOINT',
+].map((name) => steps.find(([, step]) => step === name)?.[2]);
+
+const withoutNamespaces =
+  withoutRoot ||
+  (spawnSync('unshare', ['--mount', 'setpriv', '--no-new-privs', 'true'], { stdio: 'ignore' }).status !== 0 &&
+    'it needs unshare and setpriv (util-linux), and to be let make a mount namespace');
+
+/** What an engine does for `docker run --read-only --cap-drop=ALL --security-opt=no-new-privileges -v FOLDER:/data`. */
+const ENGINE = `
+image=$1 volume=$2 data=$3 user=$4 variables=$5; shift 5
+mount --bind "$image" "$image"
+mount --bind "$data" "$image$volume"
+mount -o remount,bind,ro "$image"
+exec env -i PATH="$PATH" $variables setpriv --no-new-privs chroot --userspec="$user" --groups= "$image" "$@"
+`;
+
+interface Image {
+  readonly folder: string;
+  /** Runs a command of the image in the image. */
+  readonly options: (command: string, data: string) => RunOptions;
+}
+
+/** Runs the build stage and copies what the last stage copies. */
+function build(t: TestContext): Image {
+  const folder = newFolder(t);
+  execFileSync('chmod', ['755', folder]);
+  for (const [, step, text = ''] of steps.slice(
+    0,
+    steps.findIndex(([line]) => line === 'FROM scratch'),
+  )) {
+    const here = text.replaceAll(IMAGE, folder);
+    if (step === 'COPY') execFileSync('cp', here.split(' '), { cwd: root });
+    if (step === 'RUN') execFileSync('sh', ['-euc', here], { cwd: root });
+  }
+  return {
+    folder,
+    options: (command, data) => ({
+      under: [
+        'unshare',
+        '--mount',
+        '--propagation',
+        'private',
+        'sh',
+        '-euc',
+        ENGINE,
+        'sh',
+        folder,
+        volume,
+        data,
+        user,
+        env,
+      ],
+      program: JSON.parse(command),
+    }),
+  };
+}
+
+function newVolume(t: TestContext, image: Image): string {
+  const data = newFolder(t);
+  const { uid, gid, mode } = statSync(join(image.folder, volume));
+  assert.deepEqual([`${uid}:${gid}`, mode & 0o777], [user, 0o700], 'a new volume gets what is in its place');
+  execFileSync('chown', [user, data]);
+  return data;
+}
+
+test('in an empty root that is read-only, without a capability and as nobody, it records, restarts and is healthy', {
+  skip: withoutNamespaces,
+}, async (t) => {
+  assert.deepEqual(
+    steps.map(([, step]) => step).filter((step) => step !== undefined),
+    ['FROM', 'COPY', 'RUN', 'FROM', 'COPY', 'USER', 'ENV', 'VOLUME', 'EXPOSE', 'HEALTHCHECK', 'ENTRYPOINT'],
+  );
+  const image = build(t);
+  const top = readdirSync(image.folder).sort();
+  assert.deepEqual(
+    top.filter((name) => !/^(lib|lib64|usr)$/.test(name)),
+    ['data', 'node', 'server.js'],
+  );
+  const libraries = execFileSync('find', [image.folder, '-type', 'f', '-printf', '%P\n'], { encoding: 'utf8' });
+  for (const file of libraries.trim().split('\n')) assert.match(file, /^(node|server\.js|(usr\/)?lib.*\.so[.\d]*)$/);
+
+  const data = newVolume(t, image);
+  const port = await freePort();
+  const args = ['--port', String(port)];
+  for (let start = 1; start <= 2; start += 1) {
+    const service = await startService(t, { data: volume, args, ...image.options(entry, data) });
+    assert.equal((await ask(port, post(REPORT))).status, 200);
+    assert.equal((await ask(port, 'GET /readyz HTTP/1.1\r\nHost: edge.example\r\n\r\n')).status, 200);
+    const status = readFileSync(`/proc/${service.pid}/status`, 'utf8');
+    assert.match(status, /^Uid:\t65534\t65534\t65534\t65534$/m);
+    assert.match(status, /^Groups:\t *$/m);
+    for (const set of ['CapInh', 'CapPrm', 'CapEff', 'CapAmb']) assert.match(status, new RegExp(`^${set}:\\t0+$`, 'm'));
+    assert.match(status, /^NoNewPrivs:\t1$/m);
+    const mounts = readFileSync(`/proc/${service.pid}/mountinfo`, 'utf8').trim().split('\n');
+    const seen = mounts
+      .map((line) => line.split(' '))
+      .map(([, , , , where, how = '']) => `${where} ${how.split(',')[0]}`);
+    assert.deepEqual(seen.sort(), ['/ ro', `${volume} rw`]);
+    const probe: string[] = JSON.parse(health.replace(/^CMD /, ''));
+    const checked = await run(['--port', String(port)], image.options(JSON.stringify(probe), data));
+    assert.deepEqual([checked.code, checked.stderr], [0, '']);
+    // SIGKILL first: the second start finds a lock that nobody holds, and rewrites the last file.
+    const { code, signal } = await service.kill(start === 1 ? 'SIGKILL' : 'SIGTERM');
+    assert.deepEqual([code, signal], start === 1 ? [null, 'SIGKILL'] : [0, null]);
+    assert.equal(eventsIn(data).length, start);
+  }
+  const dead = await run(['--port', String(port)], image.options(health.replace(/^CMD /, ''), data));
+  assert.equal(dead.code, 1);
+});
+
+test('a folder that it may not write to is told, and nothing is written anywhere else', {
+  skip: withoutNamespaces,
+}, async (t) => {
+  const image = build(t);
+  const [data, owned] = [newFolder(t), join(newFolder(t), 'data')];
+  mkdirSync(owned);
+  writeFileSync(join(data, 'of-root'), '');
+  const refused = await run(['serve', '--port', '0'], image.options(entry, data));
+  assert.equal(refused.code, 2);
+  assert.match(refused.stderr, /the data folder \/data can not be used: EACCES/);
+  const elsewhere = await run(['serve', '--port', '0', '--data', '/elsewhere'], image.options(entry, owned));
+  assert.equal(elsewhere.code, 2);
+  assert.match(elsewhere.stderr, /the data folder \/elsewhere can not be used: E(ROFS|ACCES)/);
+});

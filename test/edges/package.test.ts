@@ -1,0 +1,233 @@
+/** The package as npm packs it, in projects of its own: what is in it, what it does there, and that test runners take it. */
+
+import assert from 'node:assert/strict';
+import { execFileSync, spawnSync } from 'node:child_process';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { after, test } from 'node:test';
+import { version } from '../../src/config.ts';
+import { root } from '../program.ts';
+
+const NPM_MS = 100_000;
+const RUN_MS = 60_000;
+/** Of the day on which this was last looked at. */
+const RUNNERS = ['jest@30', 'vitest@5', 'typescript@7'];
+/** The oldest that is supported, and the newest. */
+const NODES = ['20', '26'];
+
+const folder = mkdtempSync(join(tmpdir(), 'assetlog-package-'));
+after(() => rmSync(folder, { recursive: true, force: true }));
+const tarball = join(folder, `assetlog-${version}.tgz`);
+const readme = readFileSync(join(root, 'README.md'), 'utf8');
+const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
+
+function npm(cwd: string, ...args: string[]): string {
+  return execFileSync('npm', args, { cwd, encoding: 'utf8', timeout: NPM_MS, stdio: ['ignore', 'pipe', 'pipe'] });
+}
+
+function newProject(name: string, files: Readonly<Record<string, string>> = {}): string {
+  const project = join(folder, name);
+  mkdirSync(project);
+  write(project, { 'package.json': '{"private": true, "type": "module"}', ...files });
+  return project;
+}
+
+function write(project: string, files: Readonly<Record<string, string>>): void {
+  for (const [name, text] of Object.entries(files)) {
+    mkdirSync(dirname(join(project, name)), { recursive: true });
+    writeFileSync(join(project, name), text);
+  }
+}
+
+interface Ended {
+  readonly status: number | null;
+  readonly output: string;
+}
+
+/** Runs a program to its end. The coverage and the test runner around us are not its business. */
+function run(cwd: string, command: readonly string[]): Ended {
+  const [program = '', ...args] = command;
+  const own = { NODE_TEST_CONTEXT: undefined, NODE_V8_COVERAGE: undefined, NODE_OPTIONS: undefined };
+  const { status, stdout, stderr } = spawnSync(program, args, {
+    cwd,
+    encoding: 'utf8',
+    timeout: RUN_MS,
+    env: { ...process.env, ...own, CI: '1', NO_COLOR: '1' },
+  });
+  return { status, output: stdout + stderr };
+}
+
+function passes(ended: Ended, summary: RegExp): void {
+  assert.equal(ended.status, 0, ended.output);
+  assert.match(ended.output, summary);
+  assert.doesNotMatch(ended.output, /did not exit|open handle|ExperimentalWarning: CommonJS|PromiseRejection/i);
+}
+
+const withoutRegistry =
+  spawnSync('npm', ['view', 'typescript', 'version', '--prefer-online'], { timeout: 20_000 }).status !== 0 &&
+  'the registry can not be reached, or there is no npm';
+
+test('the package holds the programs, the types, the documents and nothing else', () => {
+  const [packed] = JSON.parse(npm(root, 'pack', '--json', '--pack-destination', folder));
+  const files: string[] = packed.files.map(({ path }: { path: string }) => path);
+  assert.deepEqual(files.sort(), [
+    'LICENSE',
+    'README.md',
+    'bin/assetlog.js',
+    'dist/embed.cjs',
+    'dist/embed.d.cts',
+    'dist/event.schema.json',
+    'dist/openapi.json',
+    'dist/server.js',
+    'package.json',
+  ]);
+  const shown = execFileSync('tar', ['-xzOf', tarball, 'package/package.json'], { encoding: 'utf8' });
+  const { scripts, dependencies, optionalDependencies, peerDependencies, bundleDependencies } = JSON.parse(shown);
+  assert.deepEqual(
+    [dependencies, optionalDependencies, peerDependencies, bundleDependencies],
+    Array(4).fill(undefined),
+  );
+  for (const name of ['preinstall', 'install', 'postinstall', 'prepare']) assert.equal(scripts[name], undefined, name);
+  for (const { path, mode } of packed.files) assert.equal(mode & 0o022, 0, `${path} may be written by others`);
+});
+
+test('the types name nothing that the package has not got', () => {
+  const types = readFileSync(join(root, manifest.exports['.'].types), 'utf8');
+  assert.doesNotMatch(types, /^import|from '|import\(|NodeJS|Buffer|reference types/m);
+});
+
+test('npx runs it, and an install needs no network, runs nothing and pulls in nothing', () => {
+  const empty = newProject('empty');
+  assert.equal(
+    npm(folder, 'exec', '--yes', '--offline', '--', `./assetlog-${version}.tgz`, '--version'),
+    `assetlog ${version}\n`,
+  );
+  npm(empty, 'install', '--offline', '--no-audit', '--no-fund', tarball);
+  const installed = readdirSync(join(empty, 'node_modules'));
+  assert.deepEqual(installed.sort(), ['.bin', '.package-lock.json', 'assetlog']);
+  assert.equal(run(empty, ['node_modules/.bin/assetlog', '--version']).output, `assetlog ${version}\n`);
+  const names = run(empty, [process.execPath, '-p', 'import("assetlog").then((it) => console.log(Object.keys(it)))']);
+  assert.match(names.output, /startService/);
+  for (const path of Object.keys(manifest.exports)) {
+    const resolved = run(empty, [process.execPath, '-p', `require.resolve('assetlog${path.slice(1)}')`]);
+    assert.equal(resolved.status, 0, resolved.output);
+  }
+});
+
+/** The same test for each runner: it reports, waits, looks, and leaves nothing behind. */
+const BODY = `
+  const reply = await fetch(service.url + '/report_asset_check/warehouse/orders?check_name=fresh&passed=true', { method: 'POST' });
+  if (reply.status !== 200) throw new Error(await reply.text());
+  const event = await service.waitFor({ type: 'AssetCheckEvaluation', assetKey: 'warehouse/orders' });
+  if (!event.passed || event.check_name !== 'fresh') throw new Error(event.line);
+  if ((await service.events()).length !== 1) throw new Error('it has events of others');
+  const wrong = await service.waitFor({ checkName: 'stale' }, { timeoutMs: 20 }).catch((error) => error.message);
+  if (!wrong.includes('another checkName: seq 1')) throw new Error(wrong);
+`;
+const WITH_AFTER = `async () => { const service = await startService(); try { ${BODY} } finally { await service.stop(); } }`;
+const WITH_USING = `async () => { await using service = await startService(); ${BODY} }`;
+
+const projectFiles: Readonly<Record<string, string>> = {
+  'readme/readme.test.js': /^```js\n(.*?)^```$/ms.exec(readme)?.[1] ?? '',
+  'readme/load-orders.js': `export async function loadOrders(url) {
+    setTimeout(() => fetch(url + '/report_asset_materialization/warehouse/orders?partition=2026-11-20', { method: 'POST' }), 50);
+  }`,
+  'node/esm.test.mjs': `import { test } from 'node:test'; import { startService } from 'assetlog'; test('esm', ${WITH_AFTER});`,
+  'node/cjs.test.cjs': `const { test } = require('node:test'); const { startService } = require('assetlog'); test('cjs', ${WITH_AFTER});`,
+  'node/forgotten.test.mjs': `import { test } from 'node:test'; import { startService } from 'assetlog';
+    test('forgotten', async () => { const service = await startService(); console.log('folder ' + service.data); ${BODY} });`,
+  'jest/cjs.test.cjs': `const { startService } = require('assetlog'); test('cjs', ${WITH_AFTER});`,
+  'jest/esm.test.mjs': `import { startService } from 'assetlog'; test('esm', ${WITH_AFTER});`,
+  'jest/jest.config.json': '{"testEnvironment": "node"}',
+  'vitest/using.test.ts': `import { test, vi } from 'vitest'; import { startService } from 'assetlog'; test('using', ${WITH_USING});
+    test('fake clock', async () => { vi.useFakeTimers({ toFake: ['Date'] }); await (${WITH_AFTER})(); });`,
+  'types/consumer.test.mts': `import { type EventFilter, type RecordedEvent, type StartOptions, startService } from 'assetlog';
+    const options: StartOptions = { logLevel: 'warn', onNotice: ({ message }) => { messages.push(message); } };
+    const messages: string[] = [];
+    await using service = await startService(options);
+    const filter: EventFilter = { assetKey: ['a', 'b'] };
+    const all: RecordedEvent[] = await service.events(filter);
+    const wait = service.waitFor({ type: 'AssetCheckEvaluation', passed: true }, { timeoutMs: 0 });
+    const passed: boolean = await wait.then((check) => check.passed, () => false);
+    const how: 'stopped' | 'disk failed' | undefined = passed ? await service.ended : undefined;
+    for (const event of all) if (event.type !== 'AssetCheckEvaluation') { const version: string | undefined = event.tags?.data_version; version; }
+    // @ts-expect-error: there is no such type of event
+    await service.events({ type: 'Nothing' });
+    // @ts-expect-error: members of a filter are not those of a line
+    await service.events({ asset_key: 'a' }).catch(() => how);
+  `,
+  'types/consumer.test.cts': `import assetlog = require('assetlog');
+    async function main(): Promise<void> { await using service = await assetlog.startService(); await service.events(); }
+    void main();
+  `,
+};
+
+test('node:test, Jest, Vitest and a strict compiler take it, on the oldest Node and on the newest', {
+  skip: withoutRegistry,
+  timeout: 300_000,
+}, async (t) => {
+  const project = newProject('consumer', projectFiles);
+  const quiet = ['--no-audit', '--no-fund', '--no-package-lock', '--no-save'];
+  npm(project, 'install', ...quiet, tarball, ...RUNNERS);
+  const nodes = NODES.map((major) => {
+    const place = newProject(`node-${major}`);
+    npm(place, 'install', ...quiet, `node@${major}`);
+    return join(place, 'node_modules/node/bin/node');
+  });
+  const newest = nodes.at(-1) ?? '';
+  const bin = (name: string) => join(project, 'node_modules', name);
+  const jest = (name: string) => [
+    bin('jest/bin/jest.js'),
+    '--rootDir',
+    'jest',
+    '--config',
+    'jest/jest.config.json',
+    name,
+  ];
+
+  await t.test('the example of the README', () => {
+    passes(run(project, [newest, '--test', 'readme/readme.test.js']), /pass 1\b/);
+  });
+
+  for (const node of nodes) {
+    const name = run(project, [node, '--version']).output.trim();
+    await t.test(`node:test, ES modules and CommonJS, on Node ${name}`, () => {
+      passes(run(project, [node, '--test', 'node/esm.test.mjs', 'node/cjs.test.cjs']), /pass 2\b/);
+    });
+    await t.test(`one that is never stopped, on Node ${name}`, () => {
+      const ended = run(project, [node, '--test', '--test-reporter=tap', 'node/forgotten.test.mjs']);
+      passes(ended, /pass 1\b/);
+      const data = /folder (\S+)/.exec(ended.output)?.[1] ?? '/';
+      assert.equal(existsSync(data), false, data);
+    });
+    await t.test(`Jest, ES modules and CommonJS, on Node ${name}`, () => {
+      passes(run(project, [node, ...jest('cjs')]), /Tests: +1 passed, 1 total/);
+      passes(run(project, [node, '--experimental-vm-modules', ...jest('esm')]), /Tests: +1 passed, 1 total/);
+    });
+  }
+
+  await t.test('Vitest, with await using and with a clock that is faked', () => {
+    passes(run(project, [newest, bin('vitest/vitest.mjs'), 'run', '--root', 'vitest']), /Tests +2 passed/);
+  });
+
+  await t.test('tsc --strict, without types of Node or of a browser; what it makes runs on all', () => {
+    const strict = [
+      '--strict',
+      '--exactOptionalPropertyTypes',
+      '--target',
+      'es2022',
+      '--lib',
+      'es2022',
+      '--module',
+      'nodenext',
+    ];
+    const files = ['types/consumer.test.mts', 'types/consumer.test.cts'];
+    const compiled = run(project, [newest, bin('typescript/bin/tsc'), ...strict, '--outDir', 'compiled', ...files]);
+    assert.deepEqual(compiled, { status: 0, output: '' });
+    for (const node of nodes) {
+      const ended = run(project, [node, '--test', 'compiled/consumer.test.mjs', 'compiled/consumer.test.cjs']);
+      passes(ended, /pass 2\b/);
+    }
+  });
+});

@@ -1,0 +1,52 @@
+"""What the document says in words, since no schema can: how the places go together in which a parameter may be."""
+
+import json
+
+import schemathesis
+from schemathesis.core.parameters import ParameterLocation
+
+REQUIRED = {"asset_key": '["schemathesis"]', "passed": "true", "check_name": "schemathesis"}
+
+
+@schemathesis.hook
+def map_case(context, case):
+    body, query = places(case)
+    # The body hides the query, so each parameter stays in one of them: where the mistake is, if there is one.
+    hidden = [name for name in query if name in body]
+    if hidden and is_wrong(case, ParameterLocation.QUERY):
+        body = case.body = {name: value for name, value in body.items() if name not in hidden}
+    elif hidden:
+        query = {name: value for name, value in query.items() if name not in hidden}
+    # What is required and in no place goes into the query.
+    taken = [parameter.name for parameter in case.operation.query]
+    missing = {name: value for name, value in REQUIRED.items() if name in taken and name not in body}
+    case.query = {**missing, **query}
+    return case
+
+
+@schemathesis.hook
+def filter_case(context, case):
+    body, query = places(case)
+    # With mistakes in both places nobody knows which one is hidden.
+    both = is_wrong(case, ParameterLocation.QUERY) and is_wrong(case, ParameterLocation.BODY)
+    return is_key(query.get("asset_key")) and not (both and any(name in body for name in query))
+
+
+def places(case):
+    return case.body if isinstance(case.body, dict) else {}, case.query or {}
+
+
+def is_wrong(case, location):
+    component = case.meta.components.get(location)
+    return component is not None and component.mode.is_negative
+
+
+def is_key(text):
+    # `contentSchema` says what is behind the bracket; Schemathesis does not look at it in a query.
+    if not isinstance(text, str) or not text.startswith("["):
+        return True
+    try:
+        parts = json.loads(text)
+    except ValueError:
+        return False
+    return len(parts) > 0 and all(isinstance(part, str) and part.isprintable() and part for part in parts)

@@ -1,0 +1,96 @@
+/**
+ * Schemathesis reads the document from a running service, makes requests of its own, good and bad, and compares what comes
+ * back with what the document says. It runs where ASSETLOG_TEST_SCHEMATHESIS names the executable, or where the PATH has it.
+ */
+
+import assert from 'node:assert/strict';
+import { execFile, spawnSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { eventsIn, newFolder, root, startService } from '../program.ts';
+
+const executable = process.env['ASSETLOG_TEST_SCHEMATHESIS'] ?? 'schemathesis';
+const skip =
+  spawnSync(executable, ['--version'], { stdio: 'ignore', timeout: 20_000 }).status !== 0 &&
+  'no schemathesis here: name it in ASSETLOG_TEST_SCHEMATHESIS or put it on the PATH (pip install schemathesis)';
+
+const RUN_MS = 100_000;
+const EXAMPLES = 25;
+const TOKEN = 'token-of-schemathesis';
+const ONE = ['--include-path', '/report_asset_check/'];
+const TYPES = ['AssetMaterialization', 'AssetCheckEvaluation', 'AssetObservation'];
+
+test('it finds nothing in a local service, with all its checks', { skip }, async (t) => {
+  const service = await startService(t);
+  const { code, output } = await check(t, [`${service.url}/openapi.json`]);
+  assert.equal(code, 0, output);
+  assert.match(output, /No issues found/);
+  assertReported(service.data);
+});
+
+test('it finds nothing in a hosted service under a prefix', { skip }, async (t) => {
+  const folder = newFolder(t);
+  const file = join(folder, 'deployments.json');
+  const sha256 = createHash('sha256').update(TOKEN).digest('hex');
+  writeFileSync(file, JSON.stringify({ deployments: [{ name: 'prod', tokens: [{ name: 'ci', sha256 }] }] }));
+  const service = await startService(t, { args: ['--path-prefix', '/some/path', '--deployments', file] });
+  const { code, output } = await check(t, [
+    `${service.url}/openapi.json`,
+    '--header',
+    `Service-Cloud-Api-Token: ${TOKEN}`,
+  ]);
+  assert.equal(code, 0, output);
+  assert.match(output, /No issues found/);
+  assertReported(join(service.data, 'prod'));
+});
+
+test('it does find what is not so: a value, a status and a body that the service does not keep to', {
+  skip,
+}, async (t) => {
+  const service = await startService(t);
+  const text = await (await fetch(`${service.url}/openapi.json`)).text();
+  const lies: readonly (readonly [string, string, RegExp])[] = [
+    ['"enum":["WARN","ERROR"]', '"enum":["WARN","INFO"]', /Schema-valid request rejected/],
+    ['"400":{"$ref":"#/components/responses/400"},', '', /Undocumented status code/],
+    ['{"type":"object","maxProperties":0}', '{"type":"object","minProperties":1}', /Response violates schema/],
+  ];
+  for (const [said, lie, finding] of lies) {
+    assert.ok(text.includes(said), said);
+    const file = join(newFolder(t), 'openapi.json');
+    writeFileSync(file, text.replaceAll(said, lie));
+    const { code, output } = await check(t, [file, '--url', service.url, '--phases', 'coverage', ...ONE]);
+    assert.equal(code, 1, output);
+    assert.match(output, finding);
+  }
+});
+
+function assertReported(data: string): void {
+  const events = eventsIn(data);
+  for (const type of TYPES) assert.ok(events.filter((event) => event['type'] === type).length > EXAMPLES, type);
+}
+
+/** Its own files go into a folder that is removed. A seed of its own each time would make a rare finding of it a riddle. */
+function check(t: TestContext, args: readonly string[]): Promise<{ code: number; output: string }> {
+  const folder = newFolder(t);
+  const config = join(folder, 'schemathesis.toml');
+  writeFileSync(config, '[parameters]\n"path.deployment_name" = "prod"\n');
+  mkdirSync(join(folder, 'work'));
+  const all = ['--no-color', '--config-file', config, 'run', '--checks', 'all', '--seed', '1'];
+  const env = {
+    ...process.env,
+    SCHEMATHESIS_HOOKS: 'schemathesis-hooks',
+    PYTHONPATH: join(root, 'test/edges'),
+    PYTHONDONTWRITEBYTECODE: '1',
+  };
+  return new Promise((resolve) => {
+    execFile(
+      executable,
+      [...all, '--max-examples', String(EXAMPLES), ...args],
+      { cwd: join(folder, 'work'), env, timeout: RUN_MS, maxBuffer: 16 * 1024 * 1024 },
+      (error, stdout, stderr) =>
+        resolve({ code: Number(error?.code ?? (error === null ? 0 : -1)), output: stdout + stderr }),
+    );
+  });
+}

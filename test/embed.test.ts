@@ -1,0 +1,397 @@
+/** The service inside a test, from the view of whoever writes that test. */
+
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { appendFileSync, existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { waitLimits } from '../src/config.ts';
+import { newToken } from '../src/deployments.ts';
+import { type EventFilter, type Notice, type RunningService, type StartOptions, startService } from '../src/embed.ts';
+import { segmentName } from '../src/event.ts';
+import { within } from './faults/tools.ts';
+import { freePort, newFolder, root } from './program.ts';
+import { FIRST, segment } from './segments.ts';
+
+async function start(t: TestContext, options: StartOptions = {}): Promise<RunningService> {
+  const service = await startService(options);
+  t.after(() => service.stop());
+  return service;
+}
+
+/** @returns the status of the reply */
+async function report({ url }: RunningService, path: string, headers: Record<string, string> = {}): Promise<number> {
+  const reply = await fetch(`${url}/report_asset_${path}`, { method: 'POST', headers });
+  await reply.text();
+  return reply.status;
+}
+
+async function reportAll(service: RunningService): Promise<void> {
+  for (const path of [
+    'materialization/warehouse/orders?partition=2026-11-20&data_version=v1&description=nightly',
+    'check/warehouse/orders?check_name=no_nulls&passed=false&severity=WARN',
+    'observation/warehouse%2Forders?metadata={"rows":12345678901234567890}',
+    'check/warehouse/orders?check_name=fresh&passed=true',
+  ]) {
+    assert.equal(await report(service, path), 200);
+  }
+}
+
+function ownFolders(): string[] {
+  return readdirSync(tmpdir()).filter((name) => name.startsWith('assetlog-'));
+}
+
+test('it starts on a free port with a folder of its own, tells what was recorded, and leaves nothing', async (t) => {
+  const service = await start(t);
+  assert.match(service.url, /^http:\/\/127\.0\.0\.1:\d+$/);
+  assert.ok(service.data.startsWith(join(tmpdir(), 'assetlog-')));
+  assert.deepEqual(await service.events(), []);
+  await reportAll(service);
+  const lines = readFileSync(join(service.data, segmentName(1)), 'utf8')
+    .trimEnd()
+    .split('\n');
+  const events = await service.events();
+  assert.deepEqual(
+    events,
+    lines.map((line) => ({ ...JSON.parse(line), line })),
+  );
+  const [materialization, check, observation] = events;
+  assert.ok(materialization?.type === 'AssetMaterialization' && check?.type === 'AssetCheckEvaluation');
+  assert.equal(materialization.tags?.data_version, 'v1');
+  assert.equal(check.passed, false);
+  assert.deepEqual(observation?.metadata, { rows: 12345678901234567000 });
+  assert.match(observation?.line ?? '', /"metadata":\{"rows":12345678901234567890\}/);
+
+  await Promise.all([service.stop(), service.stop()]);
+  assert.equal(await service.ended, 'stopped');
+  assert.equal(existsSync(service.data), false);
+  await assert.rejects(fetch(service.url));
+  await assert.rejects(service.events(), /^Error: the service was stopped and its folder is gone; ask before that$/);
+});
+
+test('`await using` stops it at the end of the block', async () => {
+  let left: RunningService;
+  {
+    await using service = await startService();
+    assert.equal(await report(service, 'observation/a'), 200);
+    left = service;
+  }
+  assert.equal(await left.ended, 'stopped');
+  assert.equal(existsSync(left.data), false);
+});
+
+test('a filter asks for what an event has to have, and a misspelt one is refused', async (t) => {
+  const service = await start(t);
+  await reportAll(service);
+  const table: readonly (readonly [EventFilter, readonly number[]])[] = [
+    [{}, [1, 2, 3, 4]],
+    [{ type: 'AssetCheckEvaluation' }, [2, 4]],
+    [{ assetKey: 'warehouse/orders' }, [1, 2, 4]],
+    [{ assetKey: ['warehouse', 'orders'] }, [1, 2, 4]],
+    [{ assetKey: ['warehouse/orders'] }, [3]],
+    [{ assetKey: 'warehouse' }, []],
+    [{ partition: '2026-11-20' }, [1]],
+    [{ partition: '' }, []],
+    [{ dataVersion: 'v1' }, [1]],
+    [{ description: 'nightly' }, [1]],
+    [{ checkName: 'no_nulls' }, [2]],
+    [{ passed: true }, [4]],
+    [{ passed: false }, [2]],
+    [{ severity: 'ERROR' }, [4]],
+    [{ afterSeq: 2 }, [3, 4]],
+    [{ type: 'AssetCheckEvaluation', passed: true, partition: undefined }, [4]],
+    [{ type: 'AssetObservation', passed: true }, []],
+  ];
+  for (const [filter, seqs] of table) {
+    const found = await service.events(filter);
+    assert.deepEqual(
+      found.map(({ seq }) => seq),
+      seqs,
+      JSON.stringify(filter),
+    );
+    if (seqs.length > 0) assert.equal((await service.waitFor(filter)).seq, seqs[0]);
+  }
+  const misspelt = { asset_key: ['a'] } as EventFilter;
+  await assert.rejects(
+    service.events(misspelt),
+    /^TypeError: an event can not be asked for its asset_key; there are type, assetKey, /,
+  );
+  await assert.rejects(service.waitFor(misspelt), TypeError);
+  await assert.rejects(service.waitFor({}, { timeoutMs: Number.NaN }), /^TypeError: timeoutMs is NaN; give /);
+  await assert.rejects(
+    service.events({ deployment: 'prod' }),
+    /^TypeError: deployment is for a service with deployments$/,
+  );
+});
+
+test('who waits is woken by the report, each by its own, and not by what it is too late for', async (t) => {
+  const service = await start(t);
+  const names = Array.from({ length: 30 }, (_, index) => `n${index}`);
+  const waits = names.map((assetKey) => service.waitFor({ assetKey, afterSeq: 1 }, { timeoutMs: 30_000 }));
+  assert.equal(await report(service, 'materialization/n0'), 200);
+  const began = performance.now();
+  assert.deepEqual(
+    await Promise.all(names.map((name) => report(service, `materialization/${name}`))),
+    Array(30).fill(200),
+  );
+  for (const [index, { asset_key, seq }] of (await Promise.all(waits)).entries()) {
+    assert.deepEqual(asset_key, [`n${index}`]);
+    assert.ok(seq > 1);
+  }
+  assert.ok(performance.now() - began < 10_000);
+});
+
+test('a wait in vain says what was waited for, what came instead, the nearest first, and what was refused', async (t) => {
+  const service = await start(t);
+  await assert.rejects(service.waitFor({ assetKey: 'a' }, { timeoutMs: 0 }), {
+    message: 'no event was {"assetKey":"a"} within 0 ms; none at all was recorded',
+  });
+  await reportAll(service);
+  assert.equal(await report(service, 'check/warehouse/orders?check_name=fresh&passed=1'), 400);
+  assert.equal((await fetch(`${service.url}/report`)).status, 404);
+  const filter = {
+    type: 'AssetCheckEvaluation',
+    assetKey: 'warehouse/orders',
+    checkName: 'fresh',
+    passed: false,
+  } as const;
+  const error: Error = await service.waitFor(filter, { timeoutMs: 50 }).then(
+    () => assert.fail('there is none'),
+    (reason) => reason,
+  );
+  const lines = error.message.split('\n');
+  assert.equal(
+    lines[0],
+    `no event was ${JSON.stringify(filter)} within 50 ms; 4 others were recorded, the nearest first:`,
+  );
+  assert.match(
+    lines[1] ?? '',
+    /^ {2}another passed: seq 4, "type":"AssetCheckEvaluation","asset_key":\["warehouse","orders"\],"check_name":"fresh","passed":true,/,
+  );
+  assert.match(lines[2] ?? '', /^ {2}another checkName: seq 2, /);
+  assert.match(lines[3] ?? '', /^ {2}another type, checkName, passed: seq 1, /);
+  assert.match(lines[4] ?? '', /^ {2}another type, assetKey, checkName, passed: seq 3, /);
+  assert.equal(lines[5], 'refused requests: 2, the last:');
+  assert.match(
+    lines[6] ?? '',
+    /^ {2}400 for POST \/report_asset_check\/.*passed=1: \{"error":"passed in the query is /,
+  );
+  assert.match(lines[7] ?? '', /^ {2}404 for GET \/report: \{"error":"nothing is at this path; /);
+
+  for (let count = 0; count < 20; count += 1) {
+    await report(service, `observation/${'long'.repeat(200)}`);
+    await report(service, `observation/${'long'.repeat(200)}?metadata=1`);
+  }
+  await assert.rejects(service.waitFor({ assetKey: 'a' }, { timeoutMs: 0 }), ({ message }) => {
+    assert.match(
+      message,
+      /; 24 others were recorded, [\s\S]*seq 24, [\s\S]*seq 23, [\s\S]*\nrefused requests: 22, the last:\n/,
+    );
+    assert.ok(
+      message.length < 400 + 2 * waitLimits.shownMax * (waitLimits.shownCharactersMax + 50),
+      `${message.length}`,
+    );
+    return true;
+  });
+});
+
+test('a stop ends every wait', async (t) => {
+  const service = await start(t);
+  const waits = ['a', 'b'].map((assetKey) => service.waitFor({ assetKey }, { timeoutMs: 30_000 }));
+  const told = Promise.allSettled(waits);
+  await service.stop();
+  for (const wait of await within('the end of the waits', 5_000, told)) {
+    assert.ok(wait.status === 'rejected');
+    assert.match(
+      String(wait.reason),
+      /^Error: no event was \{"assetKey":"[ab]"\} before the service has ended \(stopped\); none/,
+    );
+  }
+});
+
+test('who waits for what came before a stop gets it, and the folder stays as long', async (t) => {
+  const service = await start(t);
+  assert.equal(await report(service, 'observation/a'), 200);
+  const event = service.ended.then(() => service.waitFor({ assetKey: 'a' }));
+  await service.stop();
+  assert.equal((await event).seq, 1);
+  assert.equal(existsSync(service.data), false);
+});
+
+test('lines of any length and files of any number are read, and nothing that is not acknowledged', async (t) => {
+  const data = newFolder(t);
+  writeFileSync(join(data, FIRST), segment(1, 3));
+  writeFileSync(join(data, segmentName(4)), segment(4, 2));
+  const service = await start(t, { data });
+  const wait = service.waitFor({ assetKey: 'long', afterSeq: 6 }, { timeoutMs: 20_000 });
+  for (let count = 0; count < 4; count += 1) {
+    const reply = await fetch(`${service.url}/report_asset_observation/long`, {
+      method: 'POST',
+      headers: { 'Content-Type': 'application/json' },
+      body: JSON.stringify({ description: 'ä'.repeat(400_000) }),
+    });
+    assert.equal(reply.status, 200);
+  }
+  assert.equal((await wait).seq, 7);
+  const events = await service.events();
+  assert.deepEqual(
+    events.map(({ seq }) => seq),
+    [1, 2, 3, 4, 5, 6, 7, 8, 9],
+  );
+  // As a batch looks that was written, and whose sync has not returned.
+  appendFileSync(join(data, segmentName(4)), (events.at(-1)?.line ?? '').replace('"seq":9', '"seq":10'));
+  appendFileSync(join(data, segmentName(4)), '\n{"seq":11,"id"');
+  assert.equal((await service.events()).length, 9);
+  await assert.rejects(service.waitFor({ afterSeq: 9 }, { timeoutMs: 0 }), /; 9 others were recorded/);
+});
+
+test('a folder that was named stays, and the next service goes on in it', async (t) => {
+  const data = newFolder(t);
+  const first = await start(t, { data, pathPrefix: '/some/path' });
+  assert.match(first.url, /:\d+\/some\/path$/);
+  assert.equal(first.data, data);
+  assert.equal(await report(first, 'observation/a'), 200);
+  await first.stop();
+  assert.equal((await first.events()).length, 1);
+  const second = await start(t, { data });
+  assert.equal(await report(second, 'observation/b'), 200);
+  assert.deepEqual(
+    (await second.events()).map(({ seq }) => seq),
+    [1, 2],
+  );
+});
+
+test('in hosted mode it tells the events of one deployment', async (t) => {
+  const { token, digest } = newToken();
+  const folder = newFolder(t);
+  const deployments = join(folder, 'deployments.json');
+  const entry = (name: string) => ({ name, tokens: [{ name: 'test', sha256: digest }] });
+  writeFileSync(deployments, JSON.stringify({ deployments: [entry('prod'), entry('stage')] }));
+  const service = await start(t, { deployments });
+  const wait = service.waitFor({ deployment: 'prod', assetKey: 'a' });
+  const send = (path: string, headers = { 'Service-Cloud-Api-Token': token }) =>
+    fetch(`${service.url}/${path}`, { method: 'POST', headers }).then(({ status }) => status);
+  assert.equal(await send('prod/report_asset_observation/a'), 200);
+  assert.equal((await wait).seq, 1);
+  assert.deepEqual(await service.events({ deployment: 'stage' }), []);
+  await assert.rejects(service.events(), /^TypeError: give the deployment whose events you mean$/);
+  assert.equal(await send('prod/report_asset_observation/a', { 'Service-Cloud-Api-Token': 'wrong' }), 401);
+  await assert.rejects(service.waitFor({ deployment: 'stage' }, { timeoutMs: 0 }), ({ message }) => {
+    assert.match(message, /none at all was recorded\nrefused requests: 1, the last:\n {2}401 for POST \/prod\/report/);
+    assert.ok(!message.includes(token));
+    return true;
+  });
+});
+
+test('two in one process do not know of each other, and one folder is for one', async (t) => {
+  const [one, other] = await Promise.all([start(t), start(t)]);
+  assert.equal(await report(one, 'observation/a'), 200);
+  assert.equal((await one.events()).length, 1);
+  assert.deepEqual(await other.events(), []);
+  await assert.rejects(startService({ data: one.data }), /is in use by process \d+; stop it, or use another --data/);
+  await one.stop();
+  assert.equal(await report(other, 'observation/a'), 200);
+});
+
+test('a start that fails says why and leaves no folder', async (t) => {
+  const { url } = await start(t);
+  const port = Number(new URL(url).port);
+  const before = ownFolders();
+  await assert.rejects(startService({ port }), /port \d+ on 127\.0\.0\.1 is busy/);
+  await assert.rejects(startService({ port: 65_536 }), /--port "65536" is not a whole number from 0 to 65535/);
+  await assert.rejects(startService({ prot: 1 } as StartOptions), /unknown option --prot; did you mean --port\?/);
+  await assert.rejects(startService({ data: '' }), /--data needs a value/);
+  await assert.rejects(startService({ deployments: '/nowhere.json' }), /ENOENT/);
+  assert.deepEqual(
+    ownFolders().filter((name) => !before.includes(name)),
+    [],
+  );
+  const free = await freePort();
+  assert.equal((await start(t, { port: free })).url, `http://127.0.0.1:${free}`);
+});
+
+test('a disk that fails ends the service and not the process, and every wait', async (t) => {
+  const notices: Notice[] = [];
+  const service = await start(t, { onNotice: (notice) => notices.push(notice) });
+  assert.equal(await report(service, 'observation/a'), 200);
+  const told = assert.rejects(
+    service.waitFor({ assetKey: 'b' }, { timeoutMs: 30_000 }),
+    /has ended \(disk failed\); 1 others/,
+  );
+  appendFileSync(join(service.data, FIRST), 'meddled with\n');
+  assert.equal(await report(service, 'observation/b'), 503);
+  assert.equal(await within('its end', 10_000, service.ended), 'disk failed');
+  await told;
+  assert.equal((await service.events()).length, 1);
+  assert.deepEqual(
+    notices.map(({ level, message }) => [level, message.slice(0, 40)]),
+    [['error', 'the disk failed and the service ends; it']],
+  );
+  assert.match(String(notices[0]?.['problem']), /another program changed it$/);
+  await service.stop();
+  assert.equal(existsSync(service.data), false);
+});
+
+test('it tells what it is asked to tell', async (t) => {
+  const notices: Notice[] = [];
+  const service = await start(t, { logLevel: 'debug', onNotice: (notice) => notices.push(notice) });
+  await report(service, 'observation/a');
+  const { mock } = t.mock.method(process.stderr, 'write', () => true);
+  await start(t);
+  assert.equal(mock.callCount(), 0);
+  await start(t, { logLevel: 'info' });
+  mock.restore();
+  assert.match(
+    String(mock.calls[0]?.arguments[0]),
+    /^\{"time":"[^"]+","level":"info","message":"journal open",.*\}\n$/,
+  );
+  assert.ok(notices.some(({ level, message, status }) => level === 'debug' && message === 'request' && status === 200));
+});
+
+test('it touches nothing of its process', async (t) => {
+  const counts = () => process.eventNames().map((name) => `${String(name)} ${process.listenerCount(name)}`);
+  const before = counts();
+  const warnings: Error[] = [];
+  const warned = (warning: Error) => warnings.push(warning);
+  process.on('warning', warned);
+  t.after(() => process.off('warning', warned));
+  const services = await Promise.all(Array.from({ length: 20 }, () => startService()));
+  assert.deepEqual(
+    counts().filter((line) => !before.includes(line) && !/^(warning|exit) /.test(line)),
+    [],
+  );
+  await Promise.all(services.map((service) => service.stop()));
+  process.off('warning', warned);
+  assert.deepEqual(counts(), before);
+  assert.deepEqual(warnings, []);
+});
+
+test('one that is never stopped lets its process end, and its folder goes with it', async () => {
+  const script = `
+    import { request, Agent } from 'node:http';
+    import { startService } from ${JSON.stringify(join(root, 'src/embed.ts'))};
+    const service = await startService();
+    const agent = new Agent({ keepAlive: true }); // its connection stays open
+    await new Promise((resolve) => request(service.url + '/report_asset_observation/a', { method: 'POST', agent }, (reply) => reply.resume().on('end', resolve)).end());
+    await service.waitFor({ assetKey: 'a' });
+    process.stderr.write(service.data);
+  `;
+  const child = spawn(process.execPath, ['--import', 'tsx', '--input-type=module', '--eval', script], { cwd: root });
+  let [stdout, stderr] = ['', ''];
+  child.stdout.on('data', (text) => {
+    stdout += text;
+  });
+  child.stderr.on('data', (text) => {
+    stderr += text;
+  });
+  try {
+    assert.deepEqual(await within('the end of the process', 15_000, once(child, 'close')), [0, null], stderr);
+  } finally {
+    child.kill('SIGKILL');
+  }
+  assert.equal(stdout, '');
+  assert.match(stderr, /assetlog-\w+$/);
+  assert.equal(existsSync(stderr), false);
+});
