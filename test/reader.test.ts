@@ -139,6 +139,7 @@ test('what is damaged is told with its place, and what builds on good lines behi
   const { bytes, lines } = makeLines(10);
   const at = (line: number) => Buffer.concat(lines.slice(0, line - 1)).length;
   const without = (...numbers: number[]) => Buffer.concat(lines.filter((_, index) => !numbers.includes(index + 1)));
+  const withByte = (place: number, byte: number) => Buffer.from(bytes).fill(byte, place, place + 1);
   const swapped = Buffer.concat([...lines.slice(0, 3), lines[4]!, lines[3]!, ...lines.slice(5)]);
   const next = { [segmentName(11)]: segment(11, 2) };
   const table: readonly (readonly [string, Files, number[], RegExp[]])[] = [
@@ -152,9 +153,15 @@ test('what is damaged is told with its place, and what builds on good lines behi
     ],
     [
       'a flipped bit in a crc',
-      { [FIRST]: flip(bytes, at(5) - 5), ...next },
+      { [FIRST]: withByte(at(5) - 5, bytes[at(5) - 5] === 0x30 ? 0x31 : 0x30), ...next },
       [1, 2, 3, ...upTo(12, 5)],
-      [/line 4, .* 1 line is left out/],
+      [/line 4, .*: its crc is .* 1 line is left out/],
+    ],
+    [
+      'a crc that is none',
+      { [FIRST]: withByte(at(5) - 5, 0x7a), ...next },
+      [1, 2, 3, ...upTo(12, 5)],
+      [/line 4, .*: it is not of the form .* 1 line is left out/],
     ],
     [
       'a lost line',
