@@ -3,7 +3,8 @@
 import { limits } from './config.ts';
 import type { Event } from './event.ts';
 import { reportCheck, reportMaterialization, reportObservation } from './handlers.ts';
-import { type App, type Handler, type Incoming, Refusal, type Reply, unavailable } from './message.ts';
+import { type App, type Failure, type Handler, type Incoming, Refusal, type Reply, unavailable } from './message.ts';
+import { type Metrics, metricsType } from './metrics.ts';
 import { type Notices, oncePerName } from './notice.ts';
 import { checkBodyHeaders, checkExpect, type Head, readBody, readHead, readQuery } from './request.ts';
 import { findRoute, type Match, type Route } from './router.ts';
@@ -21,6 +22,9 @@ export interface AppParts {
   readonly readiness: () => Reply;
   /** What `/openapi.json` answers, as JSON text. */
   readonly contract: () => string;
+  readonly metrics: Metrics;
+  /** Free space of the disk, undefined where the system does not tell. */
+  readonly freeBytes: () => number | undefined;
   readonly notices: Notices;
 }
 
@@ -45,22 +49,30 @@ export const reports: readonly Route<Handler>[] = [
 export function questionsOf({
   readiness,
   contract,
-}: Pick<AppParts, 'readiness' | 'contract'>): readonly Route<Handler>[] {
+  metrics,
+  freeBytes,
+}: Pick<AppParts, 'readiness' | 'contract' | 'metrics' | 'freeBytes'>): readonly Route<Handler>[] {
   let document: Reply | undefined; // made when it is first asked for
   const readContract = () => {
     document ??= { status: 200, body: contract() };
     return document;
   };
+  const showMetrics = () => ({
+    status: 200,
+    body: metrics.render(readiness().status === 200, freeBytes()),
+    contentType: metricsType,
+  });
   return [
     { methods: ['GET', 'HEAD'], path: '/livez', takesKey: false, handler: () => ({ reply: OK }) },
     { methods: ['GET', 'HEAD'], path: '/readyz', takesKey: false, handler: () => ({ reply: readiness() }) },
     { methods: ['GET', 'HEAD'], path: '/openapi.json', takesKey: false, handler: () => ({ reply: readContract() }) },
+    { methods: ['GET', 'HEAD'], path: '/metrics', takesKey: false, handler: () => ({ reply: showMetrics() }) },
   ];
 }
 
 /** @returns the function that the listener calls with each head; it never throws, whatever the request holds */
 export function createApp(parts: AppParts): App {
-  const { pathPrefix, checkAccess, tokenHeaders, findSite, notices } = parts;
+  const { pathPrefix, checkAccess, tokenHeaders, findSite, metrics, notices } = parts;
   const questions = questionsOf(parts);
   const isNew = oncePerName(limits.oncePerNameMax);
 
@@ -71,6 +83,7 @@ export function createApp(parts: AppParts): App {
       const asked = findRoute(questions, pathPrefix, head.method, head.path);
       const site = asked.kind === 'unknown path' ? findSite(head, incoming) : undefined; // 401, 429
       const match = site === undefined ? asked : findRoute(reports, site.prefix, head.method, head.path);
+      if (match.kind !== 'unknown path') incoming.route = match.path;
       const { handler, keyPath } = found(match, head, site?.prefix); // 404, 405
       checkExpect(head); // 417
       if (head.bodyBytes) checkBodyHeaders(head, head.bodyBytes); // 413, 415, 400: before the upload
@@ -85,34 +98,42 @@ export function createApp(parts: AppParts): App {
           if (head.bodyBytes === undefined && bytes.length > 0) checkBodyHeaders(head, bytes.length);
           outcome = handler({ keyPath, body: readBody(bytes), query: readQuery(head.query) }); // 400
         } catch (error) {
-          respond(refuse(error));
+          respond(refuse(error, incoming));
           return;
         }
-        if (outcome.hiddenKey !== undefined || outcome.unknown !== undefined) tell(outcome, head.path);
+        if (outcome.hiddenKey !== undefined || outcome.unknown !== undefined) tell(outcome, head.path, incoming);
         const { event, reply } = outcome;
         if (event === undefined || site === undefined) respond(reply);
         else
-          site.append(event, bytes.length, (failure) => respond(failure === undefined ? reply : unavailable(failure)));
+          site.append(event, bytes.length, (failure) => {
+            if (failure !== undefined) return respond(unavailable(failure));
+            metrics.events[event.type] += 1;
+            respond(reply);
+          });
       };
     } catch (error) {
-      return refuse(error);
+      return refuse(error, incoming);
     }
   };
 
-  function refuse(error: unknown): Reply {
+  function refuse(error: unknown, { id }: Incoming): Failure {
     if (!(error instanceof Refusal)) {
       // Our mistake, not the client's: it is told to come back, and the operator is told everything.
-      notices.error('a request met a defect of the service', { problem: String((error as Error)?.stack ?? error) });
+      notices.error('a request met a defect of the service', {
+        request_id: id,
+        problem: String((error as Error)?.stack ?? error),
+      });
       return unavailable('the service could not handle this request');
     }
     if (error.reply.status === 403 && isNew(error.message))
-      notices.warn('a request was refused', { problem: error.message });
+      notices.warn('a request was refused', { request_id: id, problem: error.message });
     return error.reply;
   }
 
-  function tell({ event, hiddenKey, unknown = [] }: ReturnType<Handler>, path: string): void {
+  function tell({ event, hiddenKey, unknown = [] }: ReturnType<Handler>, path: string, { id }: Incoming): void {
     if (hiddenKey !== undefined) {
       notices.warn('the asset key in the path won over another one in the same request', {
+        request_id: id,
         path,
         recorded: event?.assetKey,
         ignored: hiddenKey.slice(0, limits.shownCharactersMax),
@@ -120,7 +141,7 @@ export function createApp(parts: AppParts): App {
     }
     for (const name of notices.debugging ? unknown : []) {
       const short = name.slice(0, limits.shownCharactersMax);
-      if (isNew(short)) notices.debug('an unknown parameter is ignored', { name: short });
+      if (isNew(short)) notices.debug('an unknown parameter is ignored', { request_id: id, name: short });
     }
   }
 }

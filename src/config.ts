@@ -97,6 +97,8 @@ export const limits = {
   followMs: 200,
   /** Places of damage that a reader tells one by one; further ones are counted. */
   remarksMax: 20,
+  /** Between two looks for files that are too old, besides those behind a start and a rotation. */
+  retainCheckMs: 3_600_000,
 } as const satisfies Record<string, number>;
 
 /** Of `embed.ts`: what `waitFor` waits, and how many events and refusals its error shows, cut at so many characters. */
@@ -126,6 +128,10 @@ export interface Config {
   readonly segmentBytes: number;
   /** Undefined: `limits.minFreeBytes`, or `limits.minFreePercent` of a smaller disk. */
   readonly minFreeBytes: number | undefined;
+  /** Of a journal, all its files; undefined for no limit. */
+  readonly retainBytes: number | undefined;
+  /** Since a journal file's last event; undefined for no limit. */
+  readonly retainDays: number | undefined;
   /** The file with the deployments; empty for a service without any, which takes reports from everybody. */
   readonly deployments: string;
   readonly tokenHeader: string;
@@ -196,6 +202,18 @@ export const options: Options<Config> = {
     help: 'free disk space below which the service is not ready; 0 for never [64 MiB, or 5 % of a smaller disk]',
     initial: undefined,
     parse: (text) => integer(text, 0, Number.MAX_SAFE_INTEGER),
+  },
+  retainBytes: {
+    argument: 'BYTES',
+    help: 'remove the oldest closed files of a journal beyond so many bytes; each deployment has so many',
+    initial: undefined,
+    parse: (text) => integer(text, 1, Number.MAX_SAFE_INTEGER),
+  },
+  retainDays: {
+    argument: 'DAYS',
+    help: 'remove closed files whose last event is older; of a deployment while its journal is open',
+    initial: undefined,
+    parse: (text) => integer(text, 1, 36_500),
   },
   deployments: {
     argument: 'FILE',

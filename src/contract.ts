@@ -126,17 +126,18 @@ function servicePaths(): Schema {
     },
     required: ['status'],
   };
-  const questions: readonly (readonly [name: string, summary: string, schema: Schema])[] = [
-    ['livez', 'Whether the process lives', health],
-    ['readyz', 'Whether reports are taken', health],
-    ['openapi.json', 'This document', {}],
+  const questions: readonly (readonly [name: string, summary: string, content: Schema])[] = [
+    ['livez', 'Whether the process lives', json(health)],
+    ['readyz', 'Whether reports are taken', json(health)],
+    ['openapi.json', 'This document', json({})],
+    ['metrics', 'Figures for Prometheus', { 'text/plain': { schema: { type: 'string' } } }],
   ];
   const paths: Record<string, Schema> = {};
-  for (const [name, summary, schema] of questions) {
+  for (const [name, summary, content] of questions) {
     const operation = (method: string) => ({
       operationId: `${method}_${name.replace('.', '_')}`,
       summary,
-      responses: { 200: response('The answer.', schema), ...responsesOf(refusals(false)) },
+      responses: { 200: { description: 'The answer.', content }, ...responsesOf(refusals(false)) },
     });
     paths[`/${name}`] = { get: operation('get'), head: operation('head') };
   }
@@ -146,12 +147,13 @@ function servicePaths(): Schema {
 function schemas(): Schema {
   const part = ref('schemas', 'KeyPart');
   const error = { type: 'string', description: 'One line: what is wrong, and what to do.' };
+  const request_id = { type: 'string', description: 'Stands in the log of the service as well.' };
   return {
     KeyPart: { ...keyPartSchema(), maxLength: limits.keyBytesMax },
     KeyParts: { type: 'array', items: part, minItems: 1 },
     AssetKey: { anyOf: [part, ref('schemas', 'KeyParts')] },
     Event: eventSchema(),
-    Error: { type: 'object', properties: { error }, required: ['error'] },
+    Error: { type: 'object', properties: { error, request_id }, required: ['error', 'request_id'] },
   };
 }
 

@@ -279,10 +279,10 @@ class Witness {
     }
   }
 
-  #replied({ method, url }: Incoming, { status, body }: Reply): void {
-    if (status < 400) return;
+  #replied({ method, url }: Incoming, reply: Reply): void {
+    if (!('error' in reply)) return;
     this.#refused += 1;
-    this.#refusals.push(cut(`${status} for ${method} ${url}: ${body}`));
+    this.#refusals.push(cut(`${reply.status} for ${method} ${url}: ${reply.error}`));
     if (this.#refusals.length > waitLimits.shownMax) this.#refusals.shift();
   }
 

@@ -355,21 +355,24 @@ export function segmentFirstSeq(name: string): number | undefined {
 }
 
 /** Both inclusive: events that the journal is known not to have any more. */
-export interface LostRange {
+export interface GoneRange {
   readonly first: number;
   readonly last: number;
 }
 
-/** @returns the name of the file that accounts for lost events; it sorts to where they were */
-export function lostName({ first, last }: LostRange): string {
-  return `events-${String(first).padStart(20, '0')}-${String(last).padStart(20, '0')}.lost`;
+/** Why events are not there any more: `lost` by damage, `removed` by retention. */
+export type Gone = 'lost' | 'removed';
+
+/** @returns the name of the file that accounts for events that are gone; it sorts to where they were */
+export function goneName({ first, last }: GoneRange, why: Gone): string {
+  return `events-${String(first).padStart(20, '0')}-${String(last).padStart(20, '0')}.${why}`;
 }
 
 /** @returns the range in such a name, or undefined for a name of another kind */
-export function lostRange(name: string): LostRange | undefined {
-  const [, from, to] = LOST_NAME.exec(name) ?? [];
+export function goneRange(name: string, why: Gone): GoneRange | undefined {
+  const [, from, to, suffix] = GONE_NAME.exec(name) ?? [];
   const [first, last] = [Number(from), Number(to)];
-  return Number.isSafeInteger(last) && first >= 1 && first <= last ? { first, last } : undefined;
+  return suffix === why && Number.isSafeInteger(last) && first >= 1 && first <= last ? { first, last } : undefined;
 }
 
 const NO_BYTES = Buffer.alloc(0);
@@ -398,7 +401,7 @@ const LINE_BEGINNING = /\{"seq":[0-9]{1,16},"id":"/g;
 const LINE_ENDING = /,"crc":"[0-9a-f]{8}"\}/g;
 const TIME_MEMBER = /^\{"seq":[0-9]+,"id":"[^"]*","time":"([0-9TZ:.-]{1,40})"/;
 const SEGMENT_NAME = /^events-([0-9]{20})\.jsonl$/;
-const LOST_NAME = /^events-([0-9]{20})-([0-9]{20})\.lost$/;
+const GONE_NAME = /^events-([0-9]{20})-([0-9]{20})\.(lost|removed)$/;
 const HEX_DIGITS = Buffer.from('0123456789abcdef');
 
 /** By byte: what it stands for as a hexadecimal digit in lower case, or -1. */

@@ -10,8 +10,10 @@ import { type Disk, readText } from './disk.ts';
 import type { Event } from './event.ts';
 import { type Backlog, type Done, Journal } from './journal.ts';
 import { InUseError, type Lock, lockFolder } from './lock.ts';
+import type { Metrics } from './metrics.ts';
 import type { Notices } from './notice.ts';
 import { DamagedError } from './recovery.ts';
+import type { Retain } from './retention.ts';
 
 export interface HostedOptions {
   /** What the paths of all deployments are under. */
@@ -21,7 +23,10 @@ export interface HostedOptions {
   /** As `JournalOptions.onRecorded`, with the folder of the journal. */
   readonly onRecorded?: ((folder: string, nextSeq: number) => void) | undefined;
   readonly segmentBytes: number;
+  /** Of each journal. */
+  readonly retain: Retain;
   readonly limits: Limits;
+  readonly metrics: Metrics;
   readonly notices: Notices;
 }
 
@@ -235,7 +240,7 @@ export class HostedJournal {
   }
 
   #open(): void {
-    const { openDisk, segmentBytes, limits, notices, backlog, makeRoom } = this.#options;
+    const { openDisk, segmentBytes, retain, limits, metrics, notices, backlog, makeRoom } = this.#options;
     makeRoom();
     const own = notices.with({ deployment: this.#name });
     const disk = openDisk(this.#name);
@@ -250,7 +255,9 @@ export class HostedJournal {
     };
     const onFailed = (error: Error) => void fail(error);
     const onRecorded = this.#options.onRecorded?.bind(undefined, disk.folder);
-    const journal = new Journal({ disk, notices: own, segmentBytes, limits, backlog, onFailed, onRecorded });
+    const journal = new Journal({
+      ...{ disk, notices: own, segmentBytes, retain, limits, backlog, metrics, onFailed, onRecorded },
+    });
     const open = async () => {
       try {
         await disk.prepare();

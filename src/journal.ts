@@ -9,8 +9,10 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Limits } from './config.ts';
 import { type Disk, describe, isFull, SyncError } from './disk.ts';
 import { type Event, encodeBatch, encodeMembers, packMembers, type Room, segmentName } from './event.ts';
+import { type JournalFigures, Metrics } from './metrics.ts';
 import type { Notices } from './notice.ts';
 import { recover, rememberCleanStop, type Segment } from './recovery.ts';
+import { type Retain, Retention } from './retention.ts';
 
 /** Called once for each appended event; `failure` says why it was not recorded, and is undefined when it is durable. */
 export type Done = (failure: string | undefined) => void;
@@ -19,11 +21,14 @@ export interface JournalOptions {
   readonly disk: Disk;
   readonly notices: Notices;
   readonly segmentBytes: number;
+  readonly retain?: Retain;
   readonly limits: Limits;
   /** Shared by journals whose events wait in the same memory. */
   readonly backlog?: Backlog;
   /** Called when the journal is open and when a batch is durable, with the seq of the next line: those before it are there. */
   readonly onRecorded?: ((nextSeq: number) => void) | undefined;
+  /** Shared by all journals of the service. */
+  readonly metrics?: Metrics;
   /** Called once when the disk failed in a way that only a restart can mend; everybody has been answered by then. */
   readonly onFailed: (error: Error) => void;
 }
@@ -59,11 +64,13 @@ interface Committing {
   readonly committed: Promise<string | undefined>;
 }
 
-export class Journal {
+export class Journal implements JournalFigures {
   readonly #options: JournalOptions;
   #state: State = { kind: 'starting', reason: 'the journal is being opened' };
   /** Of all journals that share it. */
   readonly #backlog: Backlog;
+  readonly #metrics: Metrics;
+  readonly #retention: Retention;
   #queue: Waiting[] = [];
   /** Of those in the queue and in the batch that is on its way. */
   #waitingBytes = 0;
@@ -71,10 +78,14 @@ export class Journal {
   /** The batches on their way; undefined while the disk is idle. */
   #running: Promise<void> | undefined;
   #probing: NodeJS.Timeout | undefined;
+  /** How many it has, the one that is written to among them. */
+  files = 0;
 
   constructor(options: JournalOptions) {
     this.#options = options;
     this.#backlog = options.backlog ?? { bytes: 0 };
+    this.#metrics = options.metrics ?? new Metrics();
+    this.#retention = new Retention(options, this);
   }
 
   /**
@@ -85,11 +96,14 @@ export class Journal {
     const { disk, notices, limits } = this.#options;
     for (;;) {
       try {
-        const segment = await recover(disk, notices);
+        const { files, ...segment } = await recover(disk, notices);
         if (this.#closed) return await segment.file.close();
+        this.files = files;
         this.#state = { kind: 'open', segment };
         notices.info('journal open', { file: segment.file.name, next_seq: segment.place.seq });
         this.#options.onRecorded?.(segment.place.seq);
+        this.#metrics.journals.add(this);
+        this.#retention.start();
         return;
       } catch (error) {
         if (!isFull(error as NodeJS.ErrnoException)) throw error;
@@ -108,6 +122,15 @@ export class Journal {
     const state = this.#state;
     if (state.kind === 'open') return state.trouble?.reason;
     return state.kind === 'closed' ? 'the service is stopping' : state.reason;
+  }
+
+  /** While it is open. */
+  get lastSeq(): number {
+    return (this.#state as OpenState).segment.place.seq - 1;
+  }
+
+  get queueBytes(): number {
+    return this.#waitingBytes;
   }
 
   /** Why an event of so many bytes could not even wait for the disk, or undefined. */
@@ -142,8 +165,10 @@ export class Journal {
   async close(): Promise<void> {
     await this.#running;
     clearInterval(this.#probing);
+    await this.#retention.stop();
     const state = this.#state;
     if (state.kind === 'failed') return;
+    this.#metrics.journals.delete(this);
     this.#state = { kind: 'closed' };
     if (state.kind !== 'open') return;
     const { segment } = state;
@@ -216,7 +241,10 @@ export class Journal {
     try {
       if (this.#state.segment.bytes >= this.#options.segmentBytes) await this.#rotate(this.#state.segment);
       const { segment } = this.#state;
+      const startedMs = performance.now();
       const after = batch.length > 0 ? await appendBatch(segment, batch, this.#room) : await tryWrite(segment);
+      if (batch.length > 0)
+        this.#metrics.wrote(batch.length, after.bytes - segment.bytes, performance.now() - startedMs);
       this.#taken(after);
       return undefined;
     } catch (error) {
@@ -235,8 +263,10 @@ export class Journal {
       throw error instanceof SyncError ? error : new NotWritten(describe(error));
     });
     this.#state = { ...(this.#state as OpenState), segment: { file, bytes: 0, place: { seq, crc: 0 } } };
+    this.files += 1;
     await full.file.close();
     notices.info('journal file closed', { file: full.file.name, next: file.name });
+    this.#retention.run();
   }
 
   /** The disk is as it was before: the client may try again, and so do we. */
@@ -277,7 +307,9 @@ export class Journal {
     const { segment } = this.#state as OpenState;
     clearInterval(this.#probing); // else each attempt would tell of the failure again
     segment.file.close().catch(() => {}); // it is given up already
+    void this.#retention.stop();
     const reason = 'the disk failed; send the report again when the service is back';
+    this.#metrics.journals.delete(this);
     this.#state = { kind: 'failed', reason, error };
     return reason;
   }

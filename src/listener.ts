@@ -3,11 +3,24 @@
  * knows what a report is.
  */
 
+import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer, IncomingMessage, type Server, ServerResponse, STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Limits } from './config.ts';
-import { type App, accepted, type HeaderFields, type Receive, Refusal, type Reply, unavailable } from './message.ts';
+import {
+  type App,
+  accepted,
+  bodyOf,
+  type Failure,
+  type HeaderFields,
+  type Incoming,
+  type Receive,
+  Refusal,
+  type Reply,
+  unavailable,
+} from './message.ts';
+import type { Metrics } from './metrics.ts';
 import type { Fields, Notices } from './notice.ts';
 import { bodyTooLarge, headTooLarge, readFields } from './request.ts';
 
@@ -20,6 +33,7 @@ export interface ListenerOptions {
   readonly limits: Limits;
   /** Made once, for the address that the listener is really bound to. */
   readonly createApp: (address: string) => App;
+  readonly metrics: Metrics;
   readonly notices: Notices;
 }
 
@@ -68,9 +82,17 @@ export async function listen(options: ListenerOptions): Promise<Listener> {
  * A request that hands over its body as it is parsed, and null at its end. Read as a stream, the same bytes would take two
  * more turns of the event loop and a fifth of the time that a small request costs. Nobody may read it as a stream as well.
  */
-class Upload extends IncomingMessage {
+class Upload extends IncomingMessage implements Incoming {
   onBytes: (chunk: Buffer | null) => void = ignore;
+  route = NO_ROUTE;
+  #id: string | undefined;
   #fields: HeaderFields | undefined;
+
+  /** Made when somebody asks: most requests end well, and nobody does. */
+  get id(): string {
+    this.#id ??= nextId();
+    return this.#id;
+  }
 
   get fields(): HeaderFields {
     this.#fields ??= readFields(this.rawHeaders);
@@ -138,6 +160,8 @@ interface Connection {
 }
 
 const ignore = () => {};
+/** As it is counted. */
+const NO_ROUTE = '/other';
 const NO_BODY = Buffer.alloc(0);
 /** A hint costs a line of code, and saves an hour to whoever speaks TLS to a plain port. */
 const TLS_HANDSHAKE = 0x16;
@@ -165,6 +189,7 @@ class Line {
     this.#app = app;
     this.#keeps = ['Keep-Alive', `timeout=${Math.floor(options.limits.idleMs / 1000)}`];
     this.#idleCheck = setInterval(() => this.#closeIdle(), options.limits.deadlineCheckMs).unref();
+    options.metrics.connections = this.#connections;
     server.on('connection', (socket) => this.#connected(socket));
     server.on('drop', () => {
       const cap = options.maxConnections;
@@ -321,19 +346,21 @@ class Line {
   }
 
   #answer(exchange: Exchange, reply: Reply): void {
-    const { res, connection, received } = exchange;
+    const { req, res, connection, received } = exchange;
     if (!received) this.#release(connection);
     const close = reply.close === true || !received || exchange.final || this.#draining;
     if (close) connection.closing = true;
-    if (this.#options.notices.debugging) this.#log(exchange, reply.status);
+    this.#options.metrics.answered(req.route, reply.status);
+    if (this.#options.notices.debugging) this.#log(exchange, reply);
     if (reply === accepted && !close && res.sendWhole(this.#acceptedNow())) return;
     const connectionHeaders = close ? CLOSES : res.shouldKeepAlive ? this.#keeps : []; // HTTP/1.0 closes unless it is asked
-    res.writeHead(reply.status, [...headersOf(reply), ...connectionHeaders]);
+    const body = bodyOf(reply, req);
+    res.writeHead(reply.status, [...headersOf(reply, body), ...connectionHeaders]);
     if (received) {
-      res.end(reply.body);
+      res.end(body);
     } else {
       // The reply is complete, but ending the response now would reset a connection on which the client still sends.
-      res.write(reply.body);
+      res.write(body);
       this.#discard(exchange);
     }
   }
@@ -367,7 +394,7 @@ class Line {
     connection.closing = true;
     const reply = this.#app(req);
     if (typeof reply === 'function') socket.destroy();
-    else this.#sayLast(connection, reply);
+    else this.#sayLast(connection, reply, req.id);
   }
 
   /** The bytes on a connection are no HTTP, too slow or too many. Node calls this again for each chunk that follows. */
@@ -381,14 +408,17 @@ class Line {
     connection.closing = true;
     const { last } = connection;
     if (last !== undefined && !last.received) this.#answer(last, refusalOf(error, true).reply);
-    else this.#sayLast(connection, refusalOf(error, false).reply);
+    else this.#sayLast(connection, refusalOf(error, false).reply, nextId());
   }
 
   /** Answers bytes that never became a request, behind the replies that are still due on the connection. */
-  #sayLast(connection: Connection, reply: Reply): void {
+  #sayLast(connection: Connection, reply: Failure, id: string): void {
     const { socket, last } = connection;
+    const { metrics, notices } = this.#options;
+    metrics.answered(NO_ROUTE, reply.status);
+    notices.debug('not a request', { request_id: id, status: reply.status, problem: reply.error });
     const say = () => {
-      socket.end(wholeReply(reply, CLOSES));
+      socket.end(wholeReply(reply, bodyOf(reply, { id }), CLOSES));
       this.#afterUpload(connection, () => socket.destroySoon());
     };
     if (last === undefined || last.res.writableFinished) say();
@@ -400,17 +430,20 @@ class Line {
     const second = Math.floor(Date.now() / 1000);
     if (second !== this.#acceptedSecond) {
       this.#acceptedSecond = second;
-      this.#accepted = wholeReply(accepted, ['Connection', 'keep-alive', ...this.#keeps]);
+      this.#accepted = wholeReply(accepted, accepted.body, ['Connection', 'keep-alive', ...this.#keeps]);
     }
     return this.#accepted;
   }
 
-  #log({ req, startedMs }: Exchange, status: number): void {
+  #log({ req, startedMs }: Exchange, reply: Reply): void {
     this.#options.notices.debug('request', {
+      request_id: req.id,
       method: req.method,
       path: req.url?.split('?', 1)[0],
-      status,
+      status: reply.status,
       ms: Math.round((performance.now() - startedMs) * 1000) / 1000,
+      // What is wrong with us, that is; what is wrong with a request may quote its query or its body.
+      problem: 'error' in reply && reply.status === 503 ? reply.error : undefined,
     });
   }
 }
@@ -449,9 +482,19 @@ function refusalOf(error: ClientError, inBody: boolean): Refusal {
   }
 }
 
-function headersOf({ body, headers = [] }: Reply): string[] {
+/** Of the requests of this process. */
+const ids = { prefix: '', count: 0 };
+
+/** @returns the id of a request: no two are alike, also not of two processes, and no client has a say in it */
+function nextId(): string {
+  ids.prefix ||= randomBytes(4).toString('hex');
+  ids.count += 1;
+  return `${ids.prefix}-${ids.count}`;
+}
+
+function headersOf({ contentType = 'application/json', headers = [] }: Reply, body: string): string[] {
   const length = String(Buffer.byteLength(body));
-  return ['Content-Type', 'application/json', 'Content-Length', length, ...GUARDS, ...headers];
+  return ['Content-Type', contentType, 'Content-Length', length, ...GUARDS, ...headers];
 }
 
 /** A reply is for who asked: nothing guesses its type, keeps it or shows it to another site. */
@@ -463,9 +506,9 @@ const GUARDS = [
 
 const CLOSES = ['Connection', 'close'];
 
-function wholeReply(reply: Reply, connectionHeaders: readonly string[]): string {
-  const headers = [...headersOf(reply), 'Date', new Date().toUTCString(), ...connectionHeaders];
+function wholeReply(reply: Reply, body: string, connectionHeaders: readonly string[]): string {
+  const headers = [...headersOf(reply, body), 'Date', new Date().toUTCString(), ...connectionHeaders];
   let head = `HTTP/1.1 ${reply.status} ${STATUS_CODES[reply.status]}\r\n`;
   for (let at = 0; at < headers.length; at += 2) head += `${headers[at]}: ${headers[at + 1]}\r\n`;
-  return `${head}\r\n${reply.body}`;
+  return `${head}\r\n${body}`;
 }

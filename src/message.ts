@@ -11,6 +11,10 @@ export interface Incoming {
   readonly httpVersion: string;
   readonly fields: HeaderFields;
   readonly socket?: { readonly remoteAddress?: string | undefined };
+  /** Made by the service, never by the client: it stands in the error of the reply and in every notice about this request. */
+  readonly id: string;
+  /** The path of the route that it found, for whoever counts requests; the app sets it. */
+  route?: string;
 }
 
 /** The headers that decide something. A repeated one is joined with a comma, as RFC 9110 section 5.3 allows, or counted. */
@@ -32,10 +36,22 @@ export interface HeaderFields {
   fetchSite?: string;
 }
 
-export interface Reply {
-  readonly status: number;
-  /** JSON text. */
+export type Reply = Success | Failure;
+
+export interface Success extends ReplyHead {
   readonly body: string;
+}
+
+/** Its body is made where the id of the request is known: see `bodyOf`. */
+export interface Failure extends ReplyHead {
+  /** One line that a person can act on. */
+  readonly error: string;
+}
+
+interface ReplyHead {
+  readonly status: number;
+  /** JSON unless it says otherwise. */
+  readonly contentType?: string;
   /** Name, value, name, value …, besides those that every reply has. */
   readonly headers?: readonly string[];
   /** The connection can not be trusted to find the next request, so it ends with this reply. */
@@ -64,30 +80,30 @@ export interface Outcome {
 /** Pure: no clock, no disk, no network. @throws Refusal */
 export type Handler = (request: Request) => Outcome;
 
-/** The service as the listener sees it: a head goes in; out comes a reply, or who takes the body. */
-export type App = (incoming: Incoming) => Reply | Receive;
+/** The service as the listener sees it: a head goes in; out comes a refusal, or who takes the body. */
+export type App = (incoming: Incoming) => Failure | Receive;
 export type Receive = (body: Buffer, respond: (reply: Reply) => void) => void;
 
-export const accepted: Reply = { status: 200, body: '{}' };
+export const accepted: Success = { status: 200, body: '{}' };
 
 /** Thrown where a request breaks a rule; it is the reply. */
 export class Refusal extends Error {
-  readonly reply: Reply;
+  readonly reply: Failure;
 
-  constructor(status: number, error: string, more: Pick<Reply, 'headers' | 'close'> = {}) {
+  constructor(status: number, error: string, more: Pick<ReplyHead, 'headers' | 'close'> = {}) {
     super(error);
-    this.reply = { status, body: errorBody(error), ...more };
+    this.reply = { status, error, ...more };
   }
 }
 
-/** `{"error": …}`, the one shape of every failure. */
-function errorBody(error: string): string {
-  return JSON.stringify({ error });
+/** @returns the bytes' text; `{"error": …, "request_id": …}` is the one shape of every failure */
+export function bodyOf(reply: Reply, request: { readonly id: string }): string {
+  return 'error' in reply ? JSON.stringify({ error: reply.error, request_id: request.id }) : reply.body;
 }
 
 /** 503 for a report that could not be recorded now. The client may send it again. */
-export function unavailable(reason: string): Reply {
-  return { status: 503, body: errorBody(reason), headers: ['Retry-After', String(limits.retryAfterSeconds)] };
+export function unavailable(reason: string): Failure {
+  return { status: 503, error: reason, headers: ['Retry-After', String(limits.retryAfterSeconds)] };
 }
 
 /** A client's text as it may stand in an error: quoted, on one line, cut at 100 characters. */

@@ -159,14 +159,16 @@ class Walk {
   }
 
   /** Looks whether the file is the one that is due. */
-  #join(segment: SegmentName, { lost: gone }: Contents): void {
+  #join(segment: SegmentName, { gone, removedLast }: Contents): void {
     if (!this.#begun) this.#due = Math.min(this.#sieve.passedSeq + 1, segment.firstSeq);
     this.#begun = true;
     if (this.#due === undefined) return;
     const findings = joinFindings(segment, this.#due, gone);
     for (const { file, problem } of findings) this.#tell({ kind: 'damage', text: `${file}: ${problem}` });
     if (findings.length > 0 || segment.firstSeq === this.#due) return;
-    const text = `the events ${this.#due} to ${segment.firstSeq - 1} are not there any more, as a file in the folder notes`;
+    const last = segment.firstSeq - 1;
+    const why = last <= removedLast ? 'retention removed them' : 'an earlier repair could not find all of them';
+    const text = `the events ${this.#due} to ${last} are not there any more: ${why}`;
     this.#tell({ kind: 'note', text });
   }
 

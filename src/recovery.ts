@@ -4,10 +4,10 @@
  */
 
 import { copyFile, type Disk, type LogFile } from './disk.ts';
-import { type LostRange, type Place, segmentName } from './event.ts';
+import { type GoneRange, type Place, segmentName } from './event.ts';
 import type { Notices } from './notice.ts';
 import {
-  afterLost,
+  afterGone,
   type Contents,
   contentsOf,
   type Flaw,
@@ -95,18 +95,24 @@ export interface Segment {
   readonly place: Place;
 }
 
+/** What a start found or made. */
+export interface Recovered extends Segment {
+  /** How many the journal has, this one among them. */
+  readonly files: number;
+}
+
 /**
  * Finds where to go on, makes it safe to do so, and opens the file for it. The folder is locked.
  * @throws DamagedError, or the error of a system call, after which it may be called again
  */
-export async function recover(disk: Disk, notices: Notices): Promise<Segment> {
+export async function recover(disk: Disk, notices: Notices): Promise<Recovered> {
   const names = await disk.list();
   const contents = contentsOf(names);
   const stoppedCleanly = names.includes(CLEAN_STOP);
   const last = contents.segments.at(-1);
   if (last === undefined) {
     if (stoppedCleanly) await forgetCleanStop(disk);
-    return begin(disk, afterLost(1, contents.lost));
+    return begin(disk, afterGone(1, contents.gone));
   }
 
   const scan = await scanSegment(disk.read(last.name), last.firstSeq);
@@ -123,7 +129,7 @@ export async function recover(disk: Disk, notices: Notices): Promise<Segment> {
     if (cut !== undefined) tellCut(notices, cut, stoppedCleanly, aside);
   }
   if (stoppedCleanly) await forgetCleanStop(disk);
-  return { file: await disk.openLog(last.name), bytes: scan.bytes, place: scan.place };
+  return { file: await disk.openLog(last.name), bytes: scan.bytes, place: scan.place, files: contents.segments.length };
 }
 
 /** Tells the next start that everything in the folder was synced. Last thing before the lock is released. */
@@ -144,8 +150,8 @@ export function findingsIn({ name }: SegmentName, scan: Scan, which: 'last' | 'e
  * Whether a file goes on where the one before it ends.
  * @param expected the seq behind the last line before it, 1 for the first file
  */
-export function joinFindings({ name, firstSeq }: SegmentName, expected: number, lost: readonly LostRange[]): Finding[] {
-  const due = afterLost(expected, lost);
+export function joinFindings({ name, firstSeq }: SegmentName, expected: number, gone: readonly GoneRange[]): Finding[] {
+  const due = afterGone(expected, gone);
   if (expected <= firstSeq && firstSeq <= due) return [];
   const [kind, problem]: [Kind, string] =
     firstSeq > due
@@ -157,7 +163,7 @@ export function joinFindings({ name, firstSeq }: SegmentName, expected: number, 
 const CLEAN_STOP = '.stopped-cleanly';
 /** What we put into the folder besides the journal itself. */
 const OURS =
-  /^(\.(un)?lock(ed)?-.*|\.stopped-cleanly|events-[0-9]{20}\.jsonl(\..*)?|events-[0-9-]{41}\.lost|damaged-.*)$/;
+  /^(\.(un)?lock(ed)?-.*|\.stopped-cleanly|events-[0-9]{20}\.jsonl(\..*)?|events-[0-9-]{41}\.(lost|removed)|damaged-.*)$/;
 
 function foreignIn(names: readonly string[]): Finding[] {
   const kind = 'foreign file';
@@ -167,29 +173,29 @@ function foreignIn(names: readonly string[]): Finding[] {
 }
 
 /** The first thing wrong before the last file, and with how that joins up. */
-async function findingsBefore(disk: Disk, { segments, lost }: Contents): Promise<Finding[]> {
+async function findingsBefore(disk: Disk, { segments, gone }: Contents): Promise<Finding[]> {
   let expected = 1;
   let before: SegmentName | undefined;
   for (const segment of segments) {
     if (before !== undefined) {
       const end = await lastLine(disk, before.name, await disk.size(before.name));
       // Where the last line can not be what it should be, reading the whole file finds out where it goes wrong.
-      if (end === undefined || joinFindings(segment, end.seq + 1, lost).length > 0) {
+      if (end === undefined || joinFindings(segment, end.seq + 1, gone).length > 0) {
         const found = findingsIn(before, await scanSegment(disk.read(before.name), before.firstSeq), 'earlier');
         if (found.length > 0) return found;
       }
       expected = (end?.seq ?? before.firstSeq) + 1;
     }
-    const found = joinFindings(segment, expected, lost);
+    const found = joinFindings(segment, expected, gone);
     if (found.length > 0) return found;
     before = segment;
   }
   return [];
 }
 
-async function begin(disk: Disk, firstSeq: number): Promise<Segment> {
+async function begin(disk: Disk, firstSeq: number): Promise<Recovered> {
   const file = await disk.createLog(segmentName(firstSeq));
-  return { file, bytes: 0, place: { seq: firstSeq, crc: 0 } };
+  return { file, bytes: 0, place: { seq: firstSeq, crc: 0 }, files: 1 };
 }
 
 async function forgetCleanStop(disk: Disk): Promise<void> {

@@ -5,10 +5,10 @@
  */
 
 import { copyFile, type Disk, writeFile } from './disk.ts';
-import { type LostRange, lostName, rechain, segmentName } from './event.ts';
+import { type GoneRange, goneName, rechain, segmentName } from './event.ts';
 import { type Finding, findingsIn } from './recovery.ts';
 import { type Salvaged, salvage } from './salvage.ts';
-import { afterLost } from './scan.ts';
+import { afterGone } from './scan.ts';
 import type { Verdict, VerifiedSegment } from './verify.ts';
 
 export interface Plan {
@@ -17,7 +17,7 @@ export interface Plan {
   /** The files that are written, each with consecutive lines. */
   readonly runs: readonly Run[];
   /** Events that are not in the journal any more and that no earlier repair accounts for. */
-  readonly lost: readonly LostRange[];
+  readonly lost: readonly GoneRange[];
 }
 
 export interface DamagedFile {
@@ -50,7 +50,7 @@ const UNFINISHED = '.repair';
  * @returns a plan, with nothing in it where a start would go well
  * @throws Error for a file that is too large, or the error of a system call
  */
-export async function planRepair(disk: Disk, { segments, lost: known, findings }: Verdict): Promise<Plan> {
+export async function planRepair(disk: Disk, { segments, gone: known, findings }: Verdict): Promise<Plan> {
   const refused = new Map<string, Finding>();
   for (const finding of findings) {
     if (finding.decision === 'refuse' && finding.kind !== 'missing file' && !refused.has(finding.file)) {
@@ -103,7 +103,7 @@ export async function carryOut(disk: Disk, { files, runs, lost }: Plan, side: st
   }
   const source = lastRead(disk);
   for (const run of runs) await writeFile(disk, segmentName(run.firstSeq) + UNFINISHED, encodeRun(run, source));
-  for (const range of lost) await (await disk.create(lostName(range))).close();
+  for (const range of lost) await (await disk.create(goneName(range, 'lost'))).close();
   // From the last to the first: what a file gives up to a later one is in place before the file is replaced.
   for (const { firstSeq } of runs.toReversed()) {
     await disk.rename(segmentName(firstSeq) + UNFINISHED, segmentName(firstSeq));
@@ -115,19 +115,20 @@ export async function carryOut(disk: Disk, { files, runs, lost }: Plan, side: st
 }
 
 /** Accounts for every seq that is missing, and makes the journal go on behind all that it ever held. */
-function withEnd(plan: Plan, whole: readonly VerifiedSegment[], known: readonly LostRange[], badBehind: number): Plan {
+function withEnd(plan: Plan, whole: readonly VerifiedSegment[], known: readonly GoneRange[], badBehind: number): Plan {
   const pieces = [
     ...whole.map((segment) => ({ first: segment.firstSeq, next: nextOf(segment) })),
     ...plan.runs.map(({ firstSeq, lines }) => ({ first: firstSeq, next: firstSeq + lines.length })),
   ].sort((a, b) => a.first - b.first || a.next - b.next);
-  const lost: LostRange[] = [];
+  const lost: GoneRange[] = [];
   let next = 1;
   for (const piece of pieces) {
-    const due = afterLost(next, known);
+    const due = afterGone(next, known);
     if (piece.first > due) lost.push({ first: due, last: piece.first - 1 });
     next = Math.max(next, piece.next);
   }
   if (badBehind === 0 && pieces.length > 0) return { ...plan, lost };
+  next = afterGone(next, known);
   // Nobody gets the seq of a line that once stood here.
   if (badBehind > 0) lost.push({ first: next, last: next + badBehind - 1 });
   return { ...plan, lost, runs: [...plan.runs, { firstSeq: next + badBehind, lines: [] }] };

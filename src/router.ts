@@ -9,9 +9,9 @@ export interface Route<Handler> {
 }
 
 export type Match<Handler> =
-  /** `keyPath`: what follows the slash after the path, raw; undefined where nothing does. */
-  | { readonly kind: 'found'; readonly handler: Handler; readonly keyPath: string | undefined }
-  | { readonly kind: 'wrong method'; readonly allow: string }
+  /** `path`: of the route. `keyPath`: what follows the slash after the path, raw; undefined where nothing does. */
+  | { readonly kind: 'found'; readonly path: string; readonly handler: Handler; readonly keyPath: string | undefined }
+  | { readonly kind: 'wrong method'; readonly path: string; readonly allow: string }
   | { readonly kind: 'unknown path' };
 
 /**
@@ -30,9 +30,10 @@ export function findRoute<Handler>(
     const end = prefix.length + route.path.length;
     const bare = path.length === end;
     if (!bare && !(route.takesKey && path[end] === '/')) continue;
-    if (!route.methods.includes(method)) return { kind: 'wrong method', allow: route.methods.join(', ') };
+    if (!route.methods.includes(method))
+      return { kind: 'wrong method', path: route.path, allow: route.methods.join(', ') };
     const keyPath = path.length > end + 1 ? path.slice(end + 1) : undefined;
-    return { kind: 'found', handler: route.handler, keyPath };
+    return { kind: 'found', path: route.path, handler: route.handler, keyPath };
   }
   return UNKNOWN_PATH;
 }

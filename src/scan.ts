@@ -4,9 +4,10 @@ import { limits } from './config.ts';
 import type { Disk } from './disk.ts';
 import {
   checkLine,
+  type Gone,
+  type GoneRange,
+  goneRange,
   type LineForm,
-  type LostRange,
-  lostRange,
   type Place,
   readForm,
   segmentFirstSeq,
@@ -54,26 +55,38 @@ export interface SegmentName {
   readonly firstSeq: number;
 }
 
-/** The journal files of a folder and what is known to be lost between them, each in order. */
+/** The journal files of a folder and what is known to be gone before and between them, each in order. */
 export interface Contents {
   readonly segments: readonly SegmentName[];
-  readonly lost: readonly LostRange[];
+  readonly lost: readonly GoneRange[];
+  /** The last seq of what retention removed, 0 where it removed nothing. */
+  readonly removedLast: number;
+  /** Both together. */
+  readonly gone: readonly GoneRange[];
 }
 
 /** @param names of everything in the folder; what is none of ours is left out */
 export function contentsOf(names: readonly string[]): Contents {
   const firstSeqs = names.map(segmentFirstSeq).filter((seq) => seq !== undefined);
-  const lost = names.map(lostRange).filter((range) => range !== undefined);
+  const lost = rangesIn(names, 'lost');
+  const last = rangesIn(names, 'removed').at(-1)?.last ?? 0;
   return {
     segments: firstSeqs.sort((a, b) => a - b).map((firstSeq) => ({ name: segmentName(firstSeq), firstSeq })),
-    lost: lost.sort((a, b) => a.first - b.first),
+    lost,
+    removedLast: last,
+    gone: [{ first: 1, last }, ...lost],
   };
 }
 
-/** @returns the seq that has to follow, `seq` itself unless it is known to be lost */
-export function afterLost(seq: number, lost: readonly LostRange[]): number {
+function rangesIn(names: readonly string[], why: Gone): GoneRange[] {
+  const ranges = names.map((name) => goneRange(name, why)).filter((range) => range !== undefined);
+  return ranges.sort((a, b) => a.first - b.first || a.last - b.last);
+}
+
+/** @returns the seq that has to follow, `seq` itself unless it is known to be gone */
+export function afterGone(seq: number, gone: readonly GoneRange[]): number {
   let next = seq;
-  for (const { first, last } of lost) if (first <= next && next <= last) next = last + 1;
+  for (const { first, last } of gone) if (first <= next && next <= last) next = last + 1;
   return next;
 }
 

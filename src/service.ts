@@ -14,6 +14,7 @@ import { Journal } from './journal.ts';
 import { type Listener, type ListenerOptions, listen } from './listener.ts';
 import { InUseError, type Lock, lockFolder } from './lock.ts';
 import type { App } from './message.ts';
+import { Metrics } from './metrics.ts';
 import { hazardOf } from './mount.ts';
 import type { Notices } from './notice.ts';
 import { DamagedError } from './recovery.ts';
@@ -80,7 +81,7 @@ export async function startService(config: Config, notices: Notices, parts: Part
   const at = all.fd === undefined ? { host: await resolveHost(config.host), port: config.port } : { fd: all.fd };
   const lock = await takeFolder(disk);
   try {
-    return await startLocked(config, notices, { ...all, disk, at, lock });
+    return await startLocked(config, notices, { ...all, disk, at, lock, metrics: new Metrics() });
   } catch (error) {
     await lock.release();
     throw error;
@@ -89,6 +90,7 @@ export async function startService(config: Config, notices: Notices, parts: Part
 
 interface Held extends Parts {
   readonly limits: Limits;
+  readonly metrics: Metrics;
   readonly openDisk: (folder: string) => Disk;
   readonly background: boolean;
   readonly aroundApp: (app: App) => App;
@@ -98,7 +100,7 @@ interface Held extends Parts {
 }
 
 async function startLocked(config: Config, notices: Notices, held: Held): Promise<Service> {
-  const { disk, lock, limits, background } = held;
+  const { disk, lock, limits, background, metrics } = held;
   let stopping: Promise<void> | undefined;
   let exitCode: ExitCode = exitCodes.done;
   let end!: (code: ExitCode) => void;
@@ -125,6 +127,8 @@ async function startLocked(config: Config, notices: Notices, held: Held): Promis
           JSON.stringify(
             openApi({ server: config.pathPrefix || '/', tokenHeader: isHosted ? config.tokenHeader : undefined }),
           ),
+        metrics,
+        freeBytes: () => space.freeBytes,
         notices,
       }),
     );
@@ -138,7 +142,7 @@ async function startLocked(config: Config, notices: Notices, held: Held): Promis
     await Promise.race([opened, sleep(limits.openWaitMs, undefined, { ref: false })]).catch(() => {}); // see below
   // Else the listener comes first, so that a start that has much to read is seen to be alive, and not ready.
   const { maxConnections } = config;
-  const options = { at: held.at, background, maxConnections, limits, notices, createApp: createAppAt };
+  const options = { at: held.at, background, maxConnections, limits, metrics, notices, createApp: createAppAt };
   const listener = await listenOn(options).catch(async (error: StartError) => {
     await release();
     throw error;
@@ -198,13 +202,15 @@ async function startLocked(config: Config, notices: Notices, held: Held): Promis
 }
 
 function recordLocally(
-  { pathPrefix, segmentBytes }: Config,
+  config: Config,
   notices: Notices,
-  { disk, limits, onRecorded }: Held,
+  { disk, limits, metrics, onRecorded }: Held,
   onFailed: (error: Error) => void,
 ): Recording {
+  const { pathPrefix, segmentBytes } = config;
   const recorded = onRecorded?.bind(undefined, disk.folder);
-  const journal = new Journal({ disk, notices, segmentBytes, limits, onFailed, onRecorded: recorded });
+  const options = { disk, notices, segmentBytes, retain: config, limits, metrics, onFailed, onRecorded: recorded };
+  const journal = new Journal(options);
   const site = {
     prefix: pathPrefix,
     append: journal.append.bind(journal),
@@ -226,9 +232,10 @@ function recordLocally(
 
 async function recordForDeployments(config: Config, notices: Notices, held: Held): Promise<Recording> {
   const { pathPrefix, segmentBytes, tokenHeader } = config;
-  const { disk, limits, onRecorded } = held;
+  const { disk, limits, metrics, onRecorded } = held;
   const openFor = (name: string) => held.openDisk(join(disk.folder, name));
-  const hosted = new Hosted({ pathPrefix, openDisk: openFor, onRecorded, segmentBytes, limits, notices });
+  const options = { pathPrefix, openDisk: openFor, onRecorded, segmentBytes, retain: config, limits, metrics, notices };
+  const hosted = new Hosted(options);
   const file = await watchDeployments(config.deployments, { limits, notices }, ({ tokensOf }) =>
     hosted.keepOnly((name) => tokensOf.has(name)),
   ).catch((error: Error) => {

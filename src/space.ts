@@ -7,6 +7,8 @@ import type { Notices } from './notice.ts';
 export interface SpaceWatch {
   /** Why the service should not get more to record, or undefined. */
   readonly trouble: string | undefined;
+  /** As it was when it was last looked at; undefined where the system did not tell. */
+  readonly freeBytes: number | undefined;
   stop(): void;
 }
 
@@ -21,14 +23,21 @@ export async function watchSpace(
   notices: Notices,
 ): Promise<SpaceWatch> {
   let trouble: string | undefined;
+  let freeBytes: number | undefined;
   let looking = false; // a disk that does not answer is asked once
 
   async function look(): Promise<void> {
     if (looking) return;
     looking = true;
     const problem = await disk.space().then(
-      (space) => shortage(space, minFreeBytes, limits),
-      (error: Error) => `the free space of the disk is not known: ${error.message}`,
+      (space) => {
+        freeBytes = space.freeBytes;
+        return shortage(space, minFreeBytes, limits);
+      },
+      (error: Error) => {
+        freeBytes = undefined;
+        return `the free space of the disk is not known: ${error.message}`;
+      },
     );
     looking = false;
     if (problem !== undefined && trouble === undefined) notices.warn('the service is not ready', { problem });
@@ -41,6 +50,9 @@ export async function watchSpace(
   return {
     get trouble() {
       return trouble;
+    },
+    get freeBytes() {
+      return freeBytes;
     },
     stop: () => clearInterval(timer),
   };

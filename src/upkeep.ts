@@ -3,7 +3,7 @@
 import { defineCommand, type ExitCode, exitCodes, type Output } from './command.ts';
 import { options } from './config.ts';
 import { type Disk, openDisk } from './disk.ts';
-import type { LostRange } from './event.ts';
+import type { GoneRange } from './event.ts';
 import { InUseError, lockFolder } from './lock.ts';
 import { absenceOf } from './look.ts';
 import type { Option } from './options.ts';
@@ -138,7 +138,7 @@ function damageOf({ findings }: Verdict): Finding[] {
 }
 
 function verdictAsText(disk: Disk, verdict: Verdict): string {
-  const { segments, bytes, events, first, last, lost, findings } = verdict;
+  const { segments, bytes, events, first, last, lost, removedLast, findings } = verdict;
   const damage = damageOf(verdict);
   const lines = [
     `${disk.folder} is ${damage.length === 0 ? 'good' : 'damaged'}`,
@@ -147,6 +147,7 @@ function verdictAsText(disk: Disk, verdict: Verdict): string {
     `  seq     ${first === undefined ? 'none' : `${first.seq} to ${last?.seq}`}`,
     `  time    ${first === undefined ? 'none' : `${first.time} to ${last?.time}`}`,
   ];
+  if (removedLast > 0) lines.push(`  removed up to seq ${removedLast}, by retention`);
   if (lost.length > 0)
     lines.push(`  lost    ${lost.map(rangeAsText).join(', ')}: an earlier repair could not find them`);
   for (const finding of findings.filter(({ decision }) => decision === 'cut')) {
@@ -163,7 +164,7 @@ function verdictAsText(disk: Disk, verdict: Verdict): string {
 }
 
 function verdictAsJson({ folder }: Disk, verdict: Verdict): object {
-  const { segments, bytes, events, first, last, lost, findings } = verdict;
+  const { segments, bytes, events, first, last, lost, removedLast, findings } = verdict;
   return {
     good: damageOf(verdict).length === 0,
     folder,
@@ -175,6 +176,7 @@ function verdictAsJson({ folder }: Disk, verdict: Verdict): object {
     first_time: first?.time ?? null,
     last_time: last?.time ?? null,
     lost,
+    removed_to_seq: removedLast,
     findings,
   };
 }
@@ -216,7 +218,7 @@ function placeOf({ file, line, byte, problem }: Finding): string {
   return `${file}, line ${line}, byte ${byte}: ${problem}`;
 }
 
-function rangeAsText({ first, last }: LostRange): string {
+function rangeAsText({ first, last }: GoneRange): string {
   return first === last ? `seq ${first}` : `seq ${first} to ${last}`;
 }
 

@@ -1,14 +1,12 @@
 /** Reads the whole journal and says what is in it and what is wrong with it. Changes nothing, and may run beside a service. */
 
 import type { Disk } from './disk.ts';
-import { type LostRange, readTime } from './event.ts';
+import { readTime } from './event.ts';
 import { type Finding, findingsIn, joinFindings } from './recovery.ts';
-import { contentsOf, lastLine, type Scan, type SegmentName, scanSegment } from './scan.ts';
+import { type Contents, contentsOf, lastLine, type Scan, type SegmentName, scanSegment } from './scan.ts';
 
-export interface Verdict {
+export interface Verdict extends Contents {
   readonly segments: readonly VerifiedSegment[];
-  /** What earlier repairs said can not be found any more. */
-  readonly lost: readonly LostRange[];
   /** Everything wrong, in order; of each file the first thing. Those that are to be `cut` do not make a journal damaged. */
   readonly findings: readonly Finding[];
   /** Of all files, whatever they hold. */
@@ -39,7 +37,21 @@ export async function verify(
   disk: Disk,
   onProgress: (read: number, total: number) => void = () => {},
 ): Promise<Verdict> {
-  const { segments: names, lost } = contentsOf(await disk.list());
+  const contents = contentsOf(await disk.list());
+  const found = await verifyContents(disk, contents, onProgress).catch((error: Error) => error);
+  if ('findings' in found && found.findings.length === 0) return found;
+  // The retention of a running service may have removed a file meanwhile; then what is left is the journal.
+  if (contentsOf(await disk.list()).removedLast !== contents.removedLast) return verify(disk, onProgress);
+  if (found instanceof Error) throw found;
+  return found;
+}
+
+async function verifyContents(
+  disk: Disk,
+  contents: Contents,
+  onProgress: (read: number, total: number) => void,
+): Promise<Verdict> {
+  const { segments: names, gone } = contents;
   const sizes = await Promise.all(names.map(({ name }) => disk.size(name)));
   const total = sizes.reduce((sum, size) => sum + size, 0);
   let read = 0;
@@ -56,7 +68,7 @@ export async function verify(
   let expected: number | undefined = 1;
   for (const [index, segment] of names.entries()) {
     // Behind a damaged file nobody knows what is due; that it is damaged says enough.
-    if (expected !== undefined) findings.push(...joinFindings(segment, expected, lost));
+    if (expected !== undefined) findings.push(...joinFindings(segment, expected, gone));
     const before = read;
     const scan = await scanSegment(counted(segment.name), segment.firstSeq);
     const wrong = findingsIn(segment, scan, index === names.length - 1 ? 'last' : 'earlier');
@@ -67,8 +79,8 @@ export async function verify(
 
   const filled = segments.filter(({ scan }) => scan.lines > 0);
   return {
+    ...contents,
     segments,
-    lost,
     findings,
     bytes: read,
     events: segments.reduce((sum, { scan }) => sum + scan.lines, 0),

@@ -26,6 +26,8 @@ test('without flags and environment there are defaults', () => {
     allowedHost: [],
     segmentBytes: 67_108_864,
     minFreeBytes: undefined,
+    retainBytes: undefined,
+    retainDays: undefined,
     deployments: '',
     tokenHeader: 'Service-Cloud-Api-Token',
     maxConnections: 256,

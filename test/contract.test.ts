@@ -13,6 +13,7 @@ import { openApi } from '../src/contract.ts';
 import { eventSchema } from '../src/event.ts';
 import { assetParameters, checkParameters } from '../src/handlers.ts';
 import { accepted } from '../src/message.ts';
+import { Metrics } from '../src/metrics.ts';
 import { createNotices } from '../src/notice.ts';
 import { startService } from '../src/service.ts';
 import { eventsIn, journalText, newFolder, root, startService as startProcess } from './program.ts';
@@ -179,7 +180,12 @@ for (const mode of modes) {
   });
 
   test(`${mode.mode}: every route and method is in the document, and nothing else`, async (t) => {
-    const questions = questionsOf({ readiness: () => accepted, contract: () => '' });
+    const questions = questionsOf({
+      readiness: () => accepted,
+      contract: () => '',
+      metrics: new Metrics(),
+      freeBytes: () => undefined,
+    });
     const routes = [
       ...questions,
       ...reports.flatMap((route) => {

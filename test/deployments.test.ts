@@ -131,7 +131,8 @@ test('the door knows the deployment by its path, refuses alike, and slows who fa
   });
   const ask = (path: string, token: string | undefined, remoteAddress = '10.0.0.1') => {
     try {
-      return door({ path, token } as Head, { httpVersion: '1.1', fields: readFields([]), socket: { remoteAddress } });
+      const incoming = { id: '1', httpVersion: '1.1', fields: readFields([]), socket: { remoteAddress } };
+      return door({ path, token } as Head, incoming);
     } catch (error) {
       assert.ok(error instanceof Refusal);
       return error.reply;

@@ -7,8 +7,8 @@ import {
   type Event,
   encodeBatch,
   encodeMembers,
-  lostName,
-  lostRange,
+  goneName,
+  goneRange,
   type Place,
   readForm,
   readTime,
@@ -177,16 +177,16 @@ test('a line behind another one than before is the same but for its crc', () => 
 });
 
 test('the name of lost events says which they are, and sorts to where they were', () => {
-  const name = lostName({ first: 5, last: 7 });
-  assert.deepEqual(lostRange(name), { first: 5, last: 7 });
+  const name = goneName({ first: 5, last: 7 }, 'lost');
+  assert.deepEqual(goneRange(name, 'lost'), { first: 5, last: 7 });
   assert.deepEqual([segmentName(8), name, segmentName(1)].sort(), [segmentName(1), name, segmentName(8)]);
   for (const foreign of [
     segmentName(1),
-    lostName({ first: 7, last: 5 }),
+    goneName({ first: 7, last: 5 }, 'lost'),
     `${name}x`,
-    lostName({ first: 0, last: 1 }),
+    goneName({ first: 0, last: 1 }, 'lost'),
   ]) {
-    assert.equal(lostRange(foreign), undefined, foreign);
+    assert.equal(goneRange(foreign, 'lost'), undefined, foreign);
   }
 });
 

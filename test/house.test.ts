@@ -10,10 +10,10 @@ import { root } from './program.ts';
 const ranks: readonly (readonly string[])[] = [
   ['event.ts', 'json.ts', 'key.ts', 'mount.ts', 'options.ts', 'table.ts'],
   ['command.ts', 'config.ts'],
-  ['message.ts', 'notice.ts'],
+  ['message.ts', 'metrics.ts', 'notice.ts'],
   ['deployments.ts', 'disk.ts', 'lock.ts', 'request.ts', 'router.ts', 'salvage.ts'],
   ['access.ts', 'handlers.ts', 'scan.ts', 'space.ts'],
-  ['app.ts', 'contract.ts', 'recovery.ts'],
+  ['app.ts', 'contract.ts', 'recovery.ts', 'retention.ts'],
   ['journal.ts', 'reader.ts', 'verify.ts'],
   ['hosted.ts', 'listener.ts', 'look.ts', 'repair.ts'],
   ['service.ts'],

@@ -5,7 +5,7 @@ import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { startService } from './program.ts';
-import { ask, errorOf, post, Wire } from './wire.ts';
+import { ask, errorOf, post, readFailure, Wire } from './wire.ts';
 
 const MATERIALIZATION = '/report_asset_materialization/';
 const CHECK = '/report_asset_check/';
@@ -122,9 +122,7 @@ test('refusals have the status of their rule, an error in JSON, and nothing is r
     const what = JSON.stringify(bytes.slice(0, 120));
     assert.equal(reply.status, status, `${what}: ${reply.body}`);
     assert.equal(reply.headers.get('content-type'), 'application/json', what);
-    assert.deepEqual(Object.keys(JSON.parse(reply.body)), ['error'], what);
-    assert.match(errorOf(reply), error, what);
-    assert.doesNotMatch(errorOf(reply), /\n/);
+    assert.match(readFailure(reply.body)?.error ?? '', error, what);
     if (status === 405) assert.match(reply.headers.get('allow') ?? '', /^(POST|GET, HEAD)$/, what);
     assert.equal((await ask(service.port, head('GET /livez HTTP/1.1', host))).status, 200, what);
   }

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Disk, openDisk } from '../src/disk.ts';
-import { encodeBatch, encodeMembers, isWanted, lostName, segmentName, traceOf, type Wanted } from '../src/event.ts';
+import { encodeBatch, encodeMembers, goneName, isWanted, segmentName, traceOf, type Wanted } from '../src/event.ts';
 import { type Line, type Reading, type Remark, readJournal } from '../src/reader.ts';
 import { verify } from '../src/verify.ts';
 import { newFolder } from './program.ts';
@@ -246,11 +246,14 @@ test('an end that a crash or a writer explains is noted, and so are events that 
       /^events-0+1\.jsonl, line \d, byte \d+: .*; this end is left out: a crash or a copy/,
     );
   }
-  const gone = diskWith({ [lostName({ first: 1, last: 4 })]: Buffer.alloc(0), [segmentName(5)]: segment(5, 2) });
+  const gone = diskWith({
+    [goneName({ first: 1, last: 4 }, 'lost')]: Buffer.alloc(0),
+    [segmentName(5)]: segment(5, 2),
+  });
   const seen = await read(gone);
   assert.deepEqual(seen.seqs, [5, 6]);
   assert.deepEqual(seen.remarks, [
-    { kind: 'note', text: 'the events 1 to 4 are not there any more, as a file in the folder notes' },
+    { kind: 'note', text: 'the events 1 to 4 are not there any more: an earlier repair could not find all of them' },
   ]);
   assert.deepEqual((await read(gone, { afterSeq: 4 })).remarks, []);
 });
@@ -304,7 +307,7 @@ test('files that vanish while a reader is on its way are told, and it goes on wi
     disk.fault = (call, name) => {
       if (call !== 'size' || name !== segmentName(4)) return undefined;
       for (const gone of [FIRST, segmentName(4), segmentName(7)]) disk.drop(gone);
-      if (marked) disk.put(lostName({ first: 1, last: 9 }), Buffer.alloc(0));
+      if (marked) disk.put(goneName({ first: 1, last: 9 }, 'removed'), Buffer.alloc(0));
       return Object.assign(new Error('ENOENT'), { code: 'ENOENT' });
     };
     const { seqs, remarks } = await read(disk);
@@ -312,7 +315,7 @@ test('files that vanish while a reader is on its way are told, and it goes on wi
     assert.deepEqual(
       remarks,
       marked
-        ? [{ kind: 'note', text: 'the events 4 to 9 are not there any more, as a file in the folder notes' }]
+        ? [{ kind: 'note', text: 'the events 4 to 9 are not there any more: retention removed them' }]
         : [{ kind: 'damage', text: `${segmentName(10)}: the events 4 to 9 before it are missing` }],
     );
   }

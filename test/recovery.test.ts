@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { openDisk, SyncError } from '../src/disk.ts';
-import { lostName, type Place, segmentName } from '../src/event.ts';
+import { goneName, type Place, segmentName } from '../src/event.ts';
 import { createNotices } from '../src/notice.ts';
 import { DamagedError, type Decision, decisions, type Kind, recover, rememberCleanStop } from '../src/recovery.ts';
 import { verify } from '../src/verify.ts';
@@ -161,10 +161,10 @@ test('an empty folder begins at 1, and good lines are gone on from', async () =>
 });
 
 test('events that are known to be lost are no gap', async () => {
-  const lost = { [lostName({ first: 4, last: 6 })]: Buffer.alloc(0) };
+  const lost = { [goneName({ first: 4, last: 6 }, 'lost')]: Buffer.alloc(0) };
   assert.equal((await startOn({ [FIRST]: three, ...lost, [SEVENTH]: segment(7, 2) })).next.seq, 9);
   assert.equal((await startOn(lost)).next.seq, 1);
-  assert.equal((await startOn({ [lostName({ first: 1, last: 3 })]: Buffer.alloc(0) })).next.seq, 4);
+  assert.equal((await startOn({ [goneName({ first: 1, last: 3 }, 'lost')]: Buffer.alloc(0) })).next.seq, 4);
   // A file that was found again stands where its events were lost.
   assert.equal((await startOn({ [FIRST]: three, ...lost, [FOURTH]: segment(4, 3) })).next.seq, 7);
   await isRefused({ [FIRST]: three, ...lost, [segmentName(8)]: segment(8, 1) }, 'missing file');

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { lostName, lostRange, segmentName } from '../src/event.ts';
+import { goneName, goneRange, segmentName } from '../src/event.ts';
 import { recover } from '../src/recovery.ts';
 import { carryOut, type Plan, planRepair } from '../src/repair.ts';
-import { afterLost } from '../src/scan.ts';
+import { afterGone } from '../src/scan.ts';
 import { type Verdict, verify } from '../src/verify.ts';
 import { diskWith, FIRST, type Files, filesOf, flip, makeLines, quiet, segment, splitLines } from './segments.ts';
 import { failingCall, type Remains, type SimulatedDisk } from './simulated-disk.ts';
@@ -51,9 +51,9 @@ const wanted = new Map(
 /** Every seq up to the end is there or said to be lost, and nothing is both. */
 function assertAccounted(disk: SimulatedDisk, next: number): void {
   const events = eventsOf(disk);
-  const lost = disk.names().flatMap((name) => lostRange(name) ?? []);
+  const lost = disk.names().flatMap((name) => goneRange(name, 'lost') ?? []);
   for (let seq = 1; seq < next; seq += 1) {
-    const isLost = afterLost(seq, lost) !== seq;
+    const isLost = afterGone(seq, lost) !== seq;
     assert.notEqual(events.has(seq), isLost, `seq ${seq}`);
   }
 }
@@ -153,7 +153,7 @@ test('a bad line inside is taken out, and the journal goes on behind it in a fil
   const plan = await repair(disk);
   assert.deepEqual(
     disk.names().sort(),
-    [`${SIDE}/${FIRST}`, `${SIDE}/repair.json`, lostName({ first: 5, last: 5 }), FIRST, segmentName(6)].sort(),
+    [`${SIDE}/${FIRST}`, `${SIDE}/repair.json`, goneName({ first: 5, last: 5 }, 'lost'), FIRST, segmentName(6)].sort(),
   );
   assert.deepEqual(disk.bytes(FIRST), Buffer.concat(lines.slice(0, 4)));
   assert.deepEqual([plan.files[0]?.kept, plan.files[0]?.unproved, plan.lost], [11, [], [{ first: 5, last: 5 }]]);
@@ -210,10 +210,10 @@ test('events of a missing file are said to be lost, and nothing else is touched'
   const disk = diskWith(files);
   const plan = await repair(disk);
   assert.deepEqual(plan.files, []);
-  assert.deepEqual(filesOf(disk), { ...files, [lostName({ first: 13, last: 19 })]: Buffer.alloc(0) });
+  assert.deepEqual(filesOf(disk), { ...files, [goneName({ first: 13, last: 19 }, 'lost')]: Buffer.alloc(0) });
   const missingFirst = diskWith({ [segmentName(20)]: segment(20, 2) });
   await repair(missingFirst);
-  assert.ok(missingFirst.names().includes(lostName({ first: 1, last: 19 })));
+  assert.ok(missingFirst.names().includes(goneName({ first: 1, last: 19 }, 'lost')));
 });
 
 test('nobody gets the seq of a line that was there and is bad', async () => {

@@ -15,7 +15,7 @@ import {
 
 function incoming(part: Partial<Incoming> & { headers?: readonly string[] } = {}): Incoming {
   const { headers = ['Host', 'localhost'], ...rest } = part;
-  return { method: 'POST', url: '/report', httpVersion: '1.1', fields: readFields(headers), ...rest };
+  return { id: '1', method: 'POST', url: '/report', httpVersion: '1.1', fields: readFields(headers), ...rest };
 }
 
 /** The status and error of a refusal, or what was returned. */

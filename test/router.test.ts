@@ -18,9 +18,14 @@ test('a route is found with what follows its slash, raw', () => {
     ['/report/a%2Fb', 'a%2Fb'],
   ];
   for (const [path, keyPath] of table) {
-    assert.deepEqual(findRoute(routes, '', 'POST', path), { kind: 'found', handler: 'report', keyPath }, path);
+    assert.deepEqual(
+      findRoute(routes, '', 'POST', path),
+      { kind: 'found', path: '/report', handler: 'report', keyPath },
+      path,
+    );
   }
-  assert.deepEqual(findRoute(routes, '', 'HEAD', '/livez'), { kind: 'found', handler: 'live', keyPath: undefined });
+  const live = { kind: 'found', path: '/livez', handler: 'live', keyPath: undefined };
+  assert.deepEqual(findRoute(routes, '', 'HEAD', '/livez'), live);
 });
 
 test('paths that only look like a route are unknown', () => {
@@ -30,9 +35,10 @@ test('paths that only look like a route are unknown', () => {
 });
 
 test('a known path with another method says which are allowed', () => {
-  assert.deepEqual(findRoute(routes, '', 'GET', '/report/a'), { kind: 'wrong method', allow: 'POST' });
-  assert.deepEqual(findRoute(routes, '', 'POST', '/livez'), { kind: 'wrong method', allow: 'GET, HEAD' });
-  assert.deepEqual(findRoute(routes, '', 'post', '/report/'), { kind: 'wrong method', allow: 'POST' });
+  const wrong = (path: string, allow: string) => ({ kind: 'wrong method', path, allow });
+  assert.deepEqual(findRoute(routes, '', 'GET', '/report/a'), wrong('/report', 'POST'));
+  assert.deepEqual(findRoute(routes, '', 'POST', '/livez'), wrong('/livez', 'GET, HEAD'));
+  assert.deepEqual(findRoute(routes, '', 'post', '/report/'), wrong('/report', 'POST'));
 });
 
 test('a prefix goes before every path', () => {

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { openDisk } from '../src/disk.ts';
-import { encodeBatch, encodeMembers, segmentName } from '../src/event.ts';
-import { afterLost, contentsOf, lastLine, scanSegment } from '../src/scan.ts';
+import { encodeBatch, encodeMembers, goneName, segmentName } from '../src/event.ts';
+import { afterGone, contentsOf, lastLine, scanSegment } from '../src/scan.ts';
 import { newFolder } from './program.ts';
 import { diskWith, FIRST, flip, makeLines, START, segment } from './segments.ts';
 
@@ -86,7 +86,23 @@ test('the contents of a folder are its journal files in order, and nothing else'
       { name: segmentName(100), firstSeq: 100 },
     ],
     lost: [],
+    removedLast: 0,
+    gone: [{ first: 1, last: 0 }],
   });
+});
+
+test('what retention removed is told apart from what is lost, and both are passed', () => {
+  const names = [
+    goneName({ first: 9, last: 12 }, 'lost'),
+    goneName({ first: 1, last: 3 }, 'removed'),
+    goneName({ first: 1, last: 8 }, 'removed'),
+  ];
+  const { lost, removedLast, gone } = contentsOf(names);
+  assert.deepEqual([lost, removedLast], [[{ first: 9, last: 12 }], 8]);
+  assert.deepEqual(
+    [1, 5, 8, 9, 13].map((seq) => afterGone(seq, gone)),
+    [13, 13, 13, 13, 13],
+  );
 });
 
 test('lost ranges are passed one behind the other', () => {
@@ -96,7 +112,7 @@ test('lost ranges are passed one behind the other', () => {
     { first: 9, last: 9 },
   ];
   assert.deepEqual(
-    [1, 3, 4, 6, 7, 9].map((seq) => afterLost(seq, lost)),
+    [1, 3, 4, 6, 7, 9].map((seq) => afterGone(seq, lost)),
     [1, 7, 7, 7, 7, 10],
   );
 });

@@ -9,12 +9,13 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { exitCodes } from '../src/command.ts';
 import { type Limits, options, readConfig, limits as standardLimits } from '../src/config.ts';
 import { segmentName } from '../src/event.ts';
+import { Metrics } from '../src/metrics.ts';
 import { createNotices } from '../src/notice.ts';
 import { readFields } from '../src/request.ts';
 import { type Parts, type Service, StartError, startService } from '../src/service.ts';
 import { newFolder } from './program.ts';
 import { SimulatedDisk, systemError } from './simulated-disk.ts';
-import { ask, errorOf, post, Wire } from './wire.ts';
+import { ask, errorOf, post, readFailure, Wire } from './wire.ts';
 
 const TARGET = '/report_asset_materialization/';
 const READY = 'GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n';
@@ -306,14 +307,56 @@ test('the log has a line a request at debug, and never a query, a body or a forg
   assert.equal(log.match(/"message":"request"/g)?.length, 5);
   assert.match(
     log,
-    /"message":"request","method":"POST","path":"\/report_asset_materialization\/a","status":200,"ms":[\d.]+/,
+    /"message":"request","request_id":"[0-9a-f]{8}-\d+","method":"POST","path":"\/report_asset_materialization\/a","status":200,"ms":[\d.]+/,
   );
   assert.match(
     log,
-    /"message":"the asset key in the path won over another one in the same request","path":"[^"]+","recorded":\["a"\],"ignored":"other"/,
+    /"message":"the asset key in the path won over another one in the same request","request_id":"[0-9a-f]{8}-\d+","path":"[^"]+","recorded":\["a"\],"ignored":"other"/,
   );
-  assert.equal(log.match(/"message":"an unknown parameter is ignored","name":"uri"/g)?.length, 1);
+  assert.equal(
+    log.match(/"message":"an unknown parameter is ignored","request_id":"[0-9a-f]{8}-\d+","name":"uri"/g)?.length,
+    1,
+  );
   assert.equal(log.match(/Host \\"evil\.example\\" is not this service/g)?.length, 1);
+});
+
+test('each failure has an id of its own that finds its lines in the log, and none that a client chose', async (t) => {
+  const limits = { ...standardLimits, headersMs: 300, requestMs: 600, deadlineCheckMs: 50, discardMs: 200 };
+  const { disk, port, notices } = await simulated(t, limits);
+  const chosen = ['X-Request-Id: deadbeef-1', 'Request-Id: deadbeef-1'];
+  const asked: readonly (readonly [status: number, bytes: string])[] = [
+    [400, post(`${TARGET}a`, '{"passed":', chosen)],
+    [404, post('/nowhere', undefined, chosen)],
+    [405, `GET ${TARGET}a HTTP/1.1\r\nHost: localhost\r\n\r\n`],
+    [413, post(TARGET, 'x'.repeat(1_100_000))],
+    [403, 'GET /readyz HTTP/1.1\r\nHost: evil.example\r\n\r\n'],
+    [400, 'no HTTP at all\r\n\r\n'],
+    [400, 'CONNECT localhost:1 HTTP/1.1\r\nHost: localhost\r\n\r\n'],
+    [408, post(TARGET, '{"asset_key":"a"}').slice(0, -3)],
+    [408, 'POST / HTTP/1.1\r\nHost: loc'],
+    [503, post(`${TARGET}a`)],
+    [503, READY],
+  ];
+  const ids = new Set<string>();
+  for (const [status, bytes] of asked) {
+    if (status === 503) disk.fault = (call) => (call === 'write' ? systemError('ENOSPC') : undefined);
+    const reply = await ask(port, bytes);
+    assert.equal(reply.status, status, bytes.slice(0, 100));
+    const { error, requestId } = readFailure(reply.body) ?? assert.fail(reply.body);
+    const lines = notices
+      .filter((line) => line.includes(`"request_id":"${requestId}"`))
+      .map((line) => JSON.parse(line));
+    assert.ok(
+      lines.some((line) => line.status === status),
+      `${requestId} in\n${notices.join('')}`,
+    );
+    if (status === 503) assert.equal(lines[0].problem, error);
+    if (status === 403) assert.ok(lines.some(({ level, problem }) => level === 'warn' && problem === error));
+    ids.add(requestId);
+  }
+  assert.equal(ids.size, asked.length);
+  assert.equal(new Set([...ids].map((id) => id.slice(0, 8))).size, 1);
+  assert.doesNotMatch(notices.join(''), /deadbeef/);
 });
 
 test('a defect of ours is a 503 for the client and a full account for the operator, never a 500', async () => {
@@ -328,10 +371,13 @@ test('a defect of ours is a 503 for the client and a full account for the operat
     findSite: () => ({ prefix: '', append: () => {}, refusal: () => undefined }),
     contract: () => '{}',
     readiness: () => ({ status: 200, body: '{}' }),
+    metrics: new Metrics(),
+    freeBytes: () => undefined,
     notices: createNotices('info', false, (line) => notices.push(line)),
   });
-  const reply = app({ method: 'POST', url: TARGET, httpVersion: '1.1', fields: readFields(['Host', 'localhost']) });
+  const fields = readFields(['Host', 'localhost']);
+  const reply = app({ id: 'f00d-7', method: 'POST', url: TARGET, httpVersion: '1.1', fields });
   assert.ok(typeof reply === 'object');
   assert.equal(reply.status, 503);
-  assert.match(notices[0] ?? '', /TypeError: defect/);
+  assert.match(notices[0] ?? '', /"request_id":"f00d-7",.*TypeError: defect/);
 });

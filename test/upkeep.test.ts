@@ -40,6 +40,7 @@ test('verify tells what is in a good journal, as text and as JSON, and ends with
     first_seq: 1,
     last_seq: 15,
     lost: [],
+    removed_to_seq: 0,
     findings: [],
   });
   assert.equal(bytes, readFileSync(join(data, FIRST)).length + readFileSync(join(data, SECOND)).length);

@@ -1,5 +1,6 @@
 /** One TCP connection, byte by byte: what a client library would never send, and replies as they come. */
 
+import assert from 'node:assert/strict';
 import { connect, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 
@@ -94,11 +95,32 @@ export function post(target: string, body?: string, headers: readonly string[] =
   return `${lines.join('\r\n')}\r\nContent-Type: application/json\r\nContent-Length: ${bytes.length}\r\n\r\n${bytes}`;
 }
 
-/** The text of the error, or the whole body where there is none. */
+/** The text of the error, or the whole body where there is none. A failure of another shape fails the test. */
 export function errorOf(reply: { readonly body: string } | undefined): string {
   if (reply === undefined) return 'no reply';
-  const parsed: { error?: string } = JSON.parse(reply.body);
-  return parsed.error ?? reply.body;
+  return readFailure(reply.body)?.error ?? reply.body;
+}
+
+export interface Failed {
+  readonly error: string;
+  readonly requestId: string;
+}
+
+/** @returns undefined for a body without an error; throws for one that has not the one shape of every failure */
+export function readFailure(body: string): Failed | undefined {
+  const { error, request_id: requestId, ...more } = JSON.parse(body);
+  if (error === undefined) return undefined;
+  assert.match(error, /^.+$/, 'an error is one line');
+  assert.match(requestId, /^[0-9a-f]{8}-[1-9][0-9]*$/, body);
+  assert.deepEqual(more, {}, body);
+  return { error, requestId };
+}
+
+/** What may differ between two replies that tell a stranger nothing: time, id, and whether the connection goes on. */
+export function withoutChance({ status, headers, body }: WireReply): string {
+  const byChance = ['date', 'connection', 'keep-alive', 'content-length'];
+  const told = [...headers].filter(([name]) => !byChance.includes(name));
+  return JSON.stringify([status, told, errorOf({ body })]);
 }
 
 function takeReply(text: string, bodiless: boolean): { reply: WireReply; rest: string } | undefined {
