@@ -67,7 +67,10 @@ export interface TokenDoor {
  */
 export function createTokenDoor({ pathPrefix, deployments, tokenHeader, limits, nowMs }: TokenDoor) {
   const failures = new Map<string, { count: number; untilMs: number }>();
-  const error = `this needs a token of the deployment in the header ${tokenHeader}; is the deployment's name in the path right?`;
+  const endpoints = ['materialization', 'check', 'observation'].map(
+    (kind) => `${pathPrefix}/NAME/report_asset_${kind}/`,
+  );
+  const error = `this needs a token of the deployment NAME in the header ${tokenHeader}, and a path that begins with ${endpoints.join(', ')}`;
   const headers = ['WWW-Authenticate', `${tokenHeader} realm="assetlog"`];
 
   return ({ path, token }: Head, { socket }: Incoming): string => {

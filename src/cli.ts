@@ -1,8 +1,10 @@
 /** What a person types: which command it is, its help, and how it speaks. */
 
+import { assets } from './assets.ts';
 import { type Command, type Environment, type ExitCode, exitCodes, type Output } from './command.ts';
 import { completionOf } from './completion.ts';
 import { version } from './config.ts';
+import { events } from './events.ts';
 import { healthcheck } from './healthcheck.ts';
 import { commandHelp, type Groups, generalHelp } from './help.ts';
 import { didYouMean } from './options.ts';
@@ -15,6 +17,7 @@ import { repairCommand, verifyCommand } from './upkeep.ts';
 const groups: Groups = {
   'Run a service': { serve, healthcheck, token },
   'Report to one': { report },
+  'Look at a journal': { events, assets },
   'Look after a journal': { verify: verifyCommand, repair: repairCommand },
   'Set up a shell': { completion: completionOf(() => commands) },
 };
@@ -43,12 +46,29 @@ export async function main(args: readonly string[], env: Environment): Promise<E
 }
 
 function output(): Output {
-  const { stderr } = process;
+  const { stderr, stdout } = process;
   return {
     say: (text) => void say(text),
     complain: (problem) => void complain([problem]),
     progress: stderr.isTTY ? (text) => void stderr.write(`\r${text}\x1b[K`) : () => {},
+    page: { columns: stdout.isTTY ? stdout.columns || 80 : undefined, write: writePage },
   };
+}
+
+function writePage(text: string | Buffer): Promise<boolean> {
+  const { stdout } = process;
+  return new Promise((resolve, reject) => {
+    // It is told twice of a failure: once as an event, which would end the process.
+    const ignore = () => {};
+    stdout.once('error', ignore);
+    stdout.write(text, (error) => {
+      if (!error) {
+        stdout.off('error', ignore);
+        resolve(true);
+      } else if ((error as NodeJS.ErrnoException).code === 'EPIPE') resolve(false);
+      else reject(error);
+    });
+  });
 }
 
 function say(text: string): ExitCode {

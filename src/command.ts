@@ -26,6 +26,19 @@ export interface Output {
   readonly complain: (problem: string) => void;
   /** Replaces the line that says how far the work is, on a terminal. Empty at the end. */
   readonly progress: (text: string) => void;
+  readonly page: Page;
+}
+
+/** Standard output for much text. */
+export interface Page {
+  /** How wide the terminal is that it goes to; undefined for a pipe or a file. */
+  readonly columns: number | undefined;
+  /**
+   * Resolves when the text has left, so that whoever waits for it keeps no more than that in memory.
+   * @returns false when nobody reads any more
+   * @throws the error of a system call
+   */
+  write(text: string | Buffer): Promise<boolean>;
 }
 
 export type Environment = Readonly<Record<string, string | undefined>>;

@@ -93,6 +93,10 @@ export const limits = {
   lockMs: 800,
   lockAnswerMs: 300,
   healthcheckMs: 3_000,
+  /** Between two looks of a reader at whether the journal has grown. Not fs.watch: it says nothing on many file systems. */
+  followMs: 200,
+  /** Places of damage that a reader tells one by one; further ones are counted. */
+  remarksMax: 20,
   /** Between two looks for files that are too old, besides those behind a start and a rotation. */
   retainCheckMs: 3_600_000,
   /** What a command waits for a connection, and behind a report that it sent for the whole reply. */

@@ -3,7 +3,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Answer, NoReply } from './client.ts';
 import { limits } from './config.ts';
-import { escapeUnprintable } from './notice.ts';
+import { printable } from './table.ts';
 
 /** `reason` is a clause about the service: "answers 400: …". */
 export type Delivery =
@@ -101,7 +101,7 @@ function errorIn(body: string): string | undefined {
 }
 
 function onOneLine(text: string): string {
-  return escapeUnprintable(text.replaceAll(/\s+/g, ' ').trim());
+  return printable(text.replaceAll(/\s+/g, ' ').trim());
 }
 
 /**

@@ -249,13 +249,90 @@ export function findForms(bytes: Buffer, start: number, end: number, countMax: n
 }
 
 /** @returns what a line's crc has to be behind a line with the crc `seed` */
-export function crcOf(bytes: Buffer, { start, end }: LineForm, seed: number): number {
+export function crcOf(bytes: Buffer, { start, end }: Pick<LineForm, 'start' | 'end'>, seed: number): number {
   return crc32(bytes.subarray(start, end - CRC_MEMBER_BYTES), seed);
 }
 
 /** @returns when a line says that it was recorded, as it stands in the line; undefined where it says nothing of the kind */
 export function readTime(line: Buffer): string | undefined {
   return TIME_MEMBER.exec(line.toString('latin1', 0, 128))?.[1];
+}
+
+/** What a line says of its event, under the line's own names. Its metadata is text of its own: see `metadataOf`. */
+export interface Recorded {
+  readonly seq: number;
+  readonly id: string;
+  readonly time: string;
+  readonly type: Event['type'];
+  readonly asset_key: readonly string[];
+  readonly partition?: string;
+  readonly check_name?: string;
+  readonly passed?: boolean;
+  readonly severity?: 'WARN' | 'ERROR';
+  readonly description?: string;
+  readonly tags?: { readonly data_version: string };
+}
+
+/** @param end of a line that checked out, where its newline is. @throws SyntaxError only for a line that nobody of ours wrote */
+export function readRecorded(bytes: Buffer, start: number, end: number): Recorded {
+  return JSON.parse(`${headOf(bytes, start, end)}}`);
+}
+
+/** @returns the metadata as JSON text, as it was sent; undefined where the report gave none */
+export function metadataOf(bytes: Buffer, start: number, end: number): string | undefined {
+  const text = bytes.toString('utf8', start, end - CRC_MEMBER_BYTES);
+  const metadata = text.indexOf(METADATA_MEMBER);
+  return metadata === -1 ? undefined : text.slice(metadata + METADATA_MEMBER.length);
+}
+
+/** Of a line that checked out: when it was recorded. Such times sort as text. */
+export function timeOf(bytes: Buffer, start: number, seq: number): string {
+  const at = start + SEQ_PREFIX.length + String(seq).length + ID_MEMBER_BYTES + TIME_PREFIX_BYTES;
+  return bytes.toString('latin1', at, at + TIME_BYTES);
+}
+
+/** What a reader looks for. */
+export interface Wanted {
+  readonly type?: Event['type'] | undefined;
+  readonly assetKey?: readonly string[] | undefined;
+  /** The first parts of the key. */
+  readonly keyPrefix?: readonly string[] | undefined;
+  readonly partition?: string | undefined;
+  readonly checkName?: string | undefined;
+  readonly passed?: boolean | undefined;
+}
+
+/**
+ * @returns bytes that each wanted line holds, those that few others hold; undefined where nothing is asked for. Text in
+ * metadata may hold them as well: see `isWanted`
+ */
+export function traceOf({ type, assetKey, keyPrefix, partition, checkName, passed }: Wanted): Buffer | undefined {
+  if (partition !== undefined) return packMembers(`"partition":${quote(partition)}`);
+  if (checkName !== undefined) return packMembers(`"check_name":${quote(checkName)}`);
+  if (assetKey !== undefined) return packMembers(`"asset_key":${quoteAll(assetKey)}`);
+  if (keyPrefix !== undefined) return packMembers(`"asset_key":${quoteAll(keyPrefix).slice(0, -1)}`);
+  if (passed !== undefined) return packMembers(`"passed":${passed}`);
+  return type && packMembers(`"type":"${type}"`);
+}
+
+export function isWanted(
+  event: Recorded,
+  { type, assetKey, keyPrefix, partition, checkName, passed }: Wanted,
+): boolean {
+  const { asset_key } = event;
+  return (
+    (type === undefined || event.type === type) &&
+    (assetKey === undefined || (asset_key.length === assetKey.length && beginsWith(asset_key, assetKey))) &&
+    (keyPrefix === undefined || beginsWith(asset_key, keyPrefix)) &&
+    (partition === undefined || event.partition === partition) &&
+    (checkName === undefined || event.check_name === checkName) &&
+    (passed === undefined || event.passed === passed)
+  );
+}
+
+/** How the line with this crc ends, with its newline. */
+export function endingOf(crc: number): Buffer {
+  return Buffer.from(`,"crc":"${hex(crc)}"}\n`);
 }
 
 /** @returns the same line, without its newline, as it has to be behind a line with the crc `seed` */
@@ -314,6 +391,12 @@ const CRC_MEMBER_BYTES = CRC_TEMPLATE.length - 1;
 const CRC_TAIL_BYTES = '00000000"}'.length;
 const CRC_PREFIX = Buffer.from(',"crc":"');
 const SEQ_PREFIX = Buffer.from('{"seq":');
+const ID_MEMBER_BYTES = ',"id":"01a1fb95-ce62-7e59-9364-610bf5613940"'.length;
+const TIME_PREFIX_BYTES = ',"time":"'.length;
+const TIME_BYTES = '2026-11-20T15:19:45.266Z'.length;
+/** No string can hold it: a quote in a string has a backslash before it. So the first one is the member. */
+const METADATA_MEMBER = ',"metadata":';
+const SHORT_LINE_BYTES = 1024;
 const LINE_BEGINNING = /\{"seq":[0-9]{1,16},"id":"/g;
 const LINE_ENDING = /,"crc":"[0-9a-f]{8}"\}/g;
 const TIME_MEMBER = /^\{"seq":[0-9]+,"id":"[^"]*","time":"([0-9TZ:.-]{1,40})"/;
@@ -323,6 +406,20 @@ const HEX_DIGITS = Buffer.from('0123456789abcdef');
 
 /** By byte: what it stands for as a hexadecimal digit in lower case, or -1. */
 const HEX_VALUES = Int8Array.from({ length: 256 }, (_, byte) => HEX_DIGITS.indexOf(byte));
+
+/** The text before the metadata, or before the crc where there is none. Most lines are short, and searched faster as text. */
+function headOf(bytes: Buffer, start: number, end: number): string {
+  const short = bytes.toString('utf8', start, Math.min(end, start + SHORT_LINE_BYTES));
+  const metadata = short.indexOf(METADATA_MEMBER);
+  if (metadata !== -1) return short.slice(0, metadata);
+  const whole = end - start > SHORT_LINE_BYTES ? bytes.toString('utf8', start, end) : short;
+  const later = whole.indexOf(METADATA_MEMBER);
+  return whole.slice(0, later === -1 ? -CRC_MEMBER_BYTES : later);
+}
+
+function beginsWith(key: readonly string[], parts: readonly string[]): boolean {
+  return parts.every((part, index) => key[index] === part);
+}
 
 /** JSON text of a string without lone surrogates; most need no escape, and then this is faster than JSON.stringify. */
 function quote(text: string): string {

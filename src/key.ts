@@ -1,8 +1,5 @@
 /** How an asset key is written in a command. */
 
-import { limits } from './config.ts';
-import { readJson, stringsOf } from './json.ts';
-
 /** For the help of commands that take keys. */
 export const keyNotes: readonly string[] = [
   'Keys:',
@@ -13,27 +10,28 @@ export const keyNotes: readonly string[] = [
 /**
  * @param words at least one
  * @returns the parts
- * @throws Error whose message says what to do about a key that can not be
+ * @throws Error whose message completes "KEY …" and says how a key is written
  */
 export function readKey(words: readonly string[]): string[] {
-  const [first = ''] = words;
-  const parts = first.startsWith('[') ? inJson(words.join(' ')) : words.join('/').split('/');
-  if (parts.length === 0 || parts.includes('')) {
-    const sent = JSON.stringify(words.join(' '));
-    throw new Error(`the key ${sent} has an empty part; write warehouse/orders or '["warehouse", "orders/2026"]'`);
+  // A shell cuts a JSON array that stands without quotes at its spaces.
+  const parts = words[0]?.startsWith('[') ? partsInJson(words.join(' ')) : words.join('/').split('/');
+  if (parts === undefined || parts.length === 0 || parts.includes('')) {
+    throw new Error(`is not a key; write warehouse/orders, or '["warehouse", "orders/2026"]' for a part with a slash`);
   }
   return parts;
 }
 
-function inJson(text: string): string[] {
+/** @returns the key as `readKey` takes it */
+export function keyText(parts: readonly string[]): string {
+  const needsJson = parts[0]?.startsWith('[') || parts.some((part) => part.includes('/'));
+  return needsJson ? JSON.stringify(parts) : parts.join('/');
+}
+
+function partsInJson(text: string): string[] | undefined {
   try {
-    const value = readJson(text, limits.jsonDepthMax);
-    const parts = value.kind === 'array' ? stringsOf(value) : undefined;
-    if (parts !== undefined) return parts;
+    const parts: unknown = JSON.parse(text);
+    return Array.isArray(parts) && parts.every((part) => typeof part === 'string') ? parts : undefined;
   } catch {
-    // What is wrong with it matters less than how it is written.
+    return undefined;
   }
-  throw new Error(
-    `the key ${text} begins with [ and is no JSON array of strings; write '["warehouse", "orders/2026"]'`,
-  );
 }

@@ -1,6 +1,7 @@
 /** What the operator is told on standard error: one line a notice, never a token, never metadata. */
 
 import { type LogLevel, logLevels } from './config.ts';
+import { printable } from './table.ts';
 
 export type Fields = Readonly<Record<string, string | number | boolean | readonly string[] | undefined>>;
 
@@ -66,11 +67,7 @@ function forPerson(level: LogLevel, message: string, fields: Fields, now: Date):
   return `${now.toISOString().slice(11, 19)} ${level.padEnd(5)} ${message}${shown}\n`;
 }
 
-/** For one line: controls, direction marks and line separators could forge a line or hide a part of one; a closing newline stays. */
-export function escapeUnprintable(line: string): string {
-  return line.replace(/(?!\n$)[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu, (character) =>
-    Array.from({ length: character.length }, (_, at) => character.charCodeAt(at))
-      .map((unit) => `\\u${unit.toString(16).padStart(4, '0')}`)
-      .join(''),
-  );
+/** A line stays a line: its closing newline is the only one. */
+function escapeUnprintable(line: string): string {
+  return `${printable(line.slice(0, -1))}\n`;
 }

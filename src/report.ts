@@ -246,7 +246,7 @@ function readOperands(values: Values, [first = '', ...words]: readonly string[])
     throw new Error(`say what to report: assetlog report ${kind ?? kinds.join('|')} KEY, or --from FILE${hint}`);
   }
   const { partition, dataVersion, description, checkName, severity, passed, failed, metadata, metadataJson } = values;
-  const parameters = new Map([['asset_key', JSON.stringify(readKey(words))]]);
+  const parameters = new Map([['asset_key', JSON.stringify(keyOf(words))]]);
   const set = (option: string, json: string | undefined, name = flagOf(option).replace('-', '_')) => {
     if (json === undefined) return;
     if (!takes(kind, name)) throw new Error(`--${flagOf(option)} does not go with ${kind}; leave it out`);
@@ -264,4 +264,12 @@ function readOperands(values: Values, [first = '', ...words]: readonly string[])
   }
   set('metadata', metadata === undefined ? metadataJson : objectOf(metadata));
   return submit(kind, parameters);
+}
+
+function keyOf(words: readonly string[]): string[] {
+  try {
+    return readKey(words);
+  } catch (error) {
+    throw new Error(`${JSON.stringify(words.join(' '))} ${(error as Error).message}`);
+  }
 }

@@ -115,7 +115,7 @@ export async function lastLine(
 const LINE_FEED = 0x0a;
 
 /** Cuts chunks into lines. A line is handed over where it stands; only one that two chunks share is copied. */
-class LineCutter {
+export class LineCutter {
   readonly #take: (bytes: Buffer, start: number, end: number) => void;
   #carried: Buffer[] = [];
   #carriedBytes = 0;

@@ -1,9 +1,12 @@
 /** `assetlog serve`: the service as a process, with its signals, its logs and its one line on standard output. */
 
+import { resolve } from 'node:path';
 import { defineCommand, type ExitCode, exitCodes, type Output } from './command.ts';
 import { type Config, limits, options, readPassedSocket, version } from './config.ts';
 import { createNotices } from './notice.ts';
-import { StartError, startService } from './service.ts';
+import { shellWord } from './recovery.ts';
+import { type Service, StartError, startService } from './service.ts';
+import { printable } from './table.ts';
 
 /** For the help of `serve` and of the program. */
 export const serveNotes: readonly string[] = [
@@ -34,7 +37,7 @@ export const serve = defineCommand(
   runService,
 );
 
-async function runService(config: Config, { say, complain }: Output): Promise<ExitCode> {
+async function runService(config: Config, { say, complain, page }: Output): Promise<ExitCode> {
   const passed = readPassedSocket(process.env, process.pid);
   if ('problem' in passed) {
     complain(passed.problem);
@@ -60,6 +63,7 @@ async function runService(config: Config, { say, complain }: Output): Promise<Ex
     if (config.deployments !== '') process.on('SIGHUP', () => void service.reload());
     notices.info('started', { version, pid: process.pid, node: process.version, data: config.data, url: service.url });
     say(`assetlog listening on ${service.url}`);
+    if (page.columns !== undefined) say(firstSteps(config, service));
     const code = await service.ended;
     notices.info('stopped', { exit_code: code });
     return code;
@@ -68,4 +72,16 @@ async function runService(config: Config, { say, complain }: Output): Promise<Ex
     complain(error.message);
     return error.exitCode;
   }
+}
+
+/** For whoever started it by hand: a program that reads our output gets the one line alone. */
+function firstSteps({ data, tokenHeader }: Config, { url, deployment }: Service): string {
+  const hosted = deployment !== undefined;
+  const under = hosted ? `/${deployment}` : '';
+  const token = hosted ? `-H '${tokenHeader.replaceAll("'", "'\\''")}: TOKEN' ` : '';
+  return [
+    `  events go to  ${printable(resolve(data, hosted ? deployment : ''))}`,
+    `  to try it     curl -X POST ${token}${shellWord(`${url}${under}/report_asset_materialization/warehouse/orders`)}`,
+    ...(hosted ? ['                (TOKEN is what assetlog token printed; the deployments file has its SHA-256)'] : []),
+  ].join('\n');
 }

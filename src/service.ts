@@ -33,6 +33,8 @@ export class StartError extends Error {
 export interface Service {
   /** The base address for clients, with the path prefix. */
   readonly url: string;
+  /** In hosted mode the first deployment, as an example of what follows the address; `NAME` where there is none yet. */
+  readonly deployment: string | undefined;
   /** Resolves when the service has ended, by `stop` or because its disk failed. */
   readonly ended: Promise<ExitCode>;
   /** Not ready, stop accepting, finish what was read, sync, and leave the folder to others. */
@@ -43,6 +45,8 @@ export interface Service {
 
 /** Where reports go: into the one journal of a local service, or into one for each deployment. */
 interface Recording extends Pick<AppParts, 'findSite' | 'tokenHeaders'> {
+  /** See `Service`. */
+  readonly deployment: string | undefined;
   /** Resolves when reports are taken. */
   open(): Promise<void>;
   /** Why nothing at all can be recorded, or undefined. */
@@ -159,6 +163,7 @@ async function startLocked(config: Config, notices: Notices, held: Held): Promis
 
   return {
     url: `http://${hostOf(address)}:${port}${config.pathPrefix}`,
+    deployment: recording.deployment,
     ended,
     stop() {
       stopping ??= stop();
@@ -212,6 +217,7 @@ function recordLocally(
     refusal: journal.refusal.bind(journal),
   };
   return {
+    deployment: undefined,
     tokenHeaders: new Set(),
     findSite: () => site,
     open: () => journal.open(),
@@ -243,6 +249,7 @@ async function recordForDeployments(config: Config, notices: Notices, held: Held
     nowMs: () => Date.now(),
   });
   return {
+    deployment: file.current.tokensOf.keys().next().value ?? 'NAME',
     tokenHeaders: new Set([tokenHeader.toLowerCase(), 'dagster-cloud-api-token']),
     findSite: (head, incoming) => hosted.journalOf(door(head, incoming)),
     open: async () => {},

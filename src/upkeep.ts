@@ -5,10 +5,10 @@ import { options } from './config.ts';
 import { type Disk, openDisk } from './disk.ts';
 import type { GoneRange } from './event.ts';
 import { InUseError, lockFolder } from './lock.ts';
+import { absenceOf } from './look.ts';
 import type { Option } from './options.ts';
 import type { Finding } from './recovery.ts';
 import { carryOut, type DamagedFile, type Plan, planRepair } from './repair.ts';
-import { contentsOf } from './scan.ts';
 import { type Verdict, verify } from './verify.ts';
 
 const json: Option<boolean> = {
@@ -108,21 +108,18 @@ async function repairJournal({ data, json, yes }: RepairOptions, output: Output)
 async function onJournal(data: string, output: Output, act: (disk: Disk) => Promise<ExitCode>): Promise<ExitCode> {
   const disk = openDisk(data);
   try {
-    if (contentsOf(await disk.list()).segments.length === 0) {
-      output.complain(`there is no journal in ${disk.folder}; give its folder with --data`);
+    const absence = await absenceOf(disk);
+    if (absence !== undefined) {
+      output.complain(absence);
       return exitCodes.configuration;
     }
     return await act(disk);
   } catch (error) {
     output.progress('');
-    const { code, message } = error as NodeJS.ErrnoException;
+    const { message } = error as Error;
     if (error instanceof InUseError) {
       output.complain(message);
       return exitCodes.inUse;
-    }
-    if (code === 'ENOENT' || code === 'ENOTDIR') {
-      output.complain(`there is no journal in ${disk.folder}: ${message}; give its folder with --data`);
-      return exitCodes.configuration;
     }
     output.complain(`the journal in ${disk.folder} could not be worked on: ${message}`);
     return exitCodes.diskFailed;

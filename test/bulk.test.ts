@@ -32,6 +32,7 @@ async function course(
     say: (text) => said?.push(text),
     complain: (text) => complaints?.push(text),
     progress: (text) => progress?.push(text),
+    page: { columns: undefined, write: async () => true },
   };
   let busy = false;
   const send = async ({ kind, body }: { kind: string; body: string }) => {

@@ -8,16 +8,26 @@ import { root } from './program.ts';
 
 /** Lowest first; a file imports only files of a lower rank. */
 const ranks: readonly (readonly string[])[] = [
-  ['event.ts', 'json.ts', 'mount.ts', 'options.ts'],
+  ['event.ts', 'json.ts', 'key.ts', 'mount.ts', 'options.ts', 'table.ts'],
   ['command.ts', 'config.ts'],
-  ['client.ts', 'help.ts', 'key.ts', 'message.ts', 'metrics.ts', 'notice.ts', 'submission.ts'],
+  ['client.ts', 'help.ts', 'message.ts', 'metrics.ts', 'notice.ts', 'submission.ts'],
   ['delivery.ts', 'deployments.ts', 'disk.ts', 'lock.ts', 'request.ts', 'router.ts', 'salvage.ts'],
   ['access.ts', 'bulk.ts', 'handlers.ts', 'scan.ts', 'space.ts'],
   ['app.ts', 'contract.ts', 'recovery.ts', 'retention.ts'],
-  ['journal.ts', 'verify.ts'],
-  ['hosted.ts', 'listener.ts', 'repair.ts'],
+  ['journal.ts', 'reader.ts', 'verify.ts'],
+  ['hosted.ts', 'listener.ts', 'look.ts', 'repair.ts'],
   ['service.ts'],
-  ['completion.ts', 'embed.ts', 'healthcheck.ts', 'report.ts', 'serve.ts', 'token.ts', 'upkeep.ts'],
+  [
+    'assets.ts',
+    'completion.ts',
+    'embed.ts',
+    'events.ts',
+    'healthcheck.ts',
+    'report.ts',
+    'serve.ts',
+    'token.ts',
+    'upkeep.ts',
+  ],
   ['cli.ts'],
   ['server.ts'],
 ];

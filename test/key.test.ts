@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { readKey } from '../src/key.ts';
+import { keyText, readKey } from '../src/key.ts';
 
 test('each word and each slash begins another part, and a JSON array says any key', () => {
   const table: readonly (readonly [readonly string[], readonly string[]])[] = [
@@ -25,11 +25,16 @@ test('each word and each slash begins another part, and a JSON array says any ke
   for (const [words, parts] of table) assert.deepEqual(readKey(words), parts, words.join(' '));
 });
 
-test('a key that can not be is told with how to write one', () => {
-  for (const words of [[''], ['a/'], ['/a'], ['a', ''], ['a//b'], ['[]'], ['["a", ""]']]) {
-    assert.throws(() => readKey(words), /^Error: the key .* has an empty part; write .*/, words.join(' '));
+test('every key can be written, and is read as it was', () => {
+  for (const key of [['a'], ['a', 'b'], ['a/b'], ['a', 'b/c'], ['[a'], ['a', '[b'], ['"'], ['["a"]'], ['ä', '😀']]) {
+    assert.deepEqual(readKey([keyText(key)]), key, keyText(key));
   }
-  for (const words of [['['], ['[a]'], ['[1]'], ['["a"', 'b]']]) {
-    assert.throws(() => readKey(words), /^Error: the key .* is no JSON array of strings; write .*/, words.join(' '));
+});
+
+test('what is no key is told with how to write one', () => {
+  const empty = [[''], ['a/'], ['/a'], ['a', ''], ['a//b'], ['[]'], ['["a", ""]']];
+  const others = [['['], ['[a]'], ['[1]'], ['["a"', 'b]'], ['["a"'], ['[{}]']];
+  for (const words of [...empty, ...others]) {
+    assert.throws(() => readKey(words), /^Error: is not a key; write warehouse\/orders, or /, words.join(' '));
   }
 });

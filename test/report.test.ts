@@ -77,7 +77,7 @@ test('what can not be a report is told before anything is sent, and ends with 2'
     [[], /say what to report: assetlog report materialization\|check\|observation KEY, or --from FILE/],
     [['materialisation', 'k'], /; did you mean materialization\?/],
     [['check'], /assetlog report check KEY/],
-    [['observation', 'a//b'], /the key "a\/\/b" has an empty part; write/],
+    [['observation', 'a//b'], /"a\/\/b" is not a key; write/],
     [[...KEY, '--passed'], /--passed does not go with materialization; leave it out/],
     [[...KEY, '--failed'], /--failed does not go with materialization/],
     [[...KEY, '--check-name', 'c'], /--check-name does not go with/],
