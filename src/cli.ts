@@ -29,6 +29,8 @@ const commands: Readonly<Record<string, Command>> = Object.assign({}, ...Object.
  * @returns what the process ends with; for `serve` only once the service has ended
  */
 export async function main(args: readonly string[], env: Environment): Promise<ExitCode> {
+  // Whoever read our output has gone: that is no reason to stop taking reports, or to end with a stack.
+  for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {});
   const [first = ''] = args;
   const named = first !== '' && !first.startsWith('-');
   const name = named ? first : 'serve';
@@ -56,16 +58,10 @@ function output(): Output {
 }
 
 function writePage(text: string | Buffer): Promise<boolean> {
-  const { stdout } = process;
   return new Promise((resolve, reject) => {
-    // It is told twice of a failure: once as an event, which would end the process.
-    const ignore = () => {};
-    stdout.once('error', ignore);
-    stdout.write(text, (error) => {
-      if (!error) {
-        stdout.off('error', ignore);
-        resolve(true);
-      } else if ((error as NodeJS.ErrnoException).code === 'EPIPE') resolve(false);
+    process.stdout.write(text, (error) => {
+      if (!error) resolve(true);
+      else if ((error as NodeJS.ErrnoException).code === 'EPIPE') resolve(false);
       else reject(error);
     });
   });

@@ -45,8 +45,6 @@ async function runService(config: Config, { say, complain, page }: Output): Prom
   }
   const terminal = process.stderr.isTTY === true;
   const notices = createNotices(config.logLevel, terminal, (line) => process.stderr.write(line));
-  // Whoever read our output has gone; that is no reason to stop taking reports.
-  for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {});
 
   let stop: () => void = () => process.exit(exitCodes.done); // nothing has been acknowledged yet
   const onSignal = (signal: NodeJS.Signals) => {
