@@ -103,13 +103,16 @@ export function createApp(parts: AppParts): App {
         }
         if (outcome.hiddenKey !== undefined || outcome.unknown !== undefined) tell(outcome, head.path, incoming);
         const { event, reply } = outcome;
-        if (event === undefined || site === undefined) respond(reply);
-        else
-          site.append(event, bytes.length, (failure) => {
-            if (failure !== undefined) return respond(unavailable(failure));
-            metrics.events[event.type] += 1;
-            respond(reply);
-          });
+        if (event === undefined || site === undefined) {
+          respond(reply);
+          return;
+        }
+        const { type } = event; // who waits must not hold the event: its strings hold the body that they were cut from
+        site.append(event, bytes.length, (failure) => {
+          if (failure !== undefined) return respond(unavailable(failure));
+          metrics.events[type] += 1;
+          respond(reply);
+        });
       };
     } catch (error) {
       return refuse(error, incoming);

@@ -796,7 +796,7 @@ const mutants: readonly Mutant[] = [
     breaks: 'an event is counted that was not recorded',
     file: 'app.ts',
     from: 'if (failure !== undefined) return respond',
-    to: 'if (failure !== undefined) metrics.events[event.type] += 1;\n            if (failure !== undefined) return respond',
+    to: 'if (failure !== undefined) metrics.events[type] += 1;\n          if (failure !== undefined) return respond',
     tests: ['metrics'],
   },
   {
