@@ -119,6 +119,13 @@ class Upload extends IncomingMessage implements Incoming {
 
 /** A response that knows a short way for replies that are whole: a third of what a small request costs is Node's long one. */
 class Answer extends ServerResponse<Upload> {
+  #whole = false;
+
+  /** Whether all of the reply was handed to the connection. `writableFinished` tells it only of Node's own way, from 24 on. */
+  get isOut(): boolean {
+    return this.#whole || this.writableFinished;
+  }
+
   /**
    * @param text of the whole reply, ASCII, with a head that keeps the connection
    * @returns false, with nothing done, where the connection is still busy with earlier replies or is to end with this one
@@ -126,7 +133,8 @@ class Answer extends ServerResponse<Upload> {
   sendWhole(text: string): boolean {
     if (this.socket === null || !this.shouldKeepAlive) return false;
     this.socket.write(text, 'latin1');
-    this.finished = true; // so says `writableFinished`
+    this.#whole = true;
+    this.finished = true;
     this.emit('finish'); // as `end` does last: Node frees the connection for the next reply
     return true;
   }
@@ -225,15 +233,18 @@ class Line {
   }
 
   #closeIdle(): void {
+    const { idleMs, headersMs } = this.#options.limits;
     const now = performance.now();
     for (const connection of this.#connections.values()) {
       const { socket, last, seenBytes, quietSinceMs } = connection;
-      const busy = last !== undefined && !last.res.writableFinished;
+      const busy = last !== undefined && !last.res.isOut;
       if (busy || socket.bytesRead !== seenBytes) {
         connection.seenBytes = socket.bytesRead;
         connection.quietSinceMs = now;
-      } else if (now - quietSinceMs >= this.#options.limits.idleMs) {
+      } else if (now - quietSinceMs >= idleMs) {
         socket.destroy();
+      } else if (socket.bytesRead === 0 && now - quietSinceMs >= headersMs) {
+        this.#broken(TOO_SLOW, socket); // from 24 on Node waits for a first byte for ever
       }
     }
   }
@@ -421,7 +432,7 @@ class Line {
       socket.end(wholeReply(reply, bodyOf(reply, { id }), CLOSES));
       this.#afterUpload(connection, () => socket.destroySoon());
     };
-    if (last === undefined || last.res.writableFinished) say();
+    if (last === undefined || last.res.isOut) say();
     else last.res.once('finish', say);
   }
 
@@ -465,6 +476,8 @@ function hasBody({ fields }: Upload): boolean {
 function endsConnection({ fields }: Upload, expectsInVain: boolean): boolean {
   return fields.upgrade !== undefined || expectsInVain;
 }
+
+const TOO_SLOW: ClientError = Object.assign(new Error('too slow'), { code: 'ERR_HTTP_REQUEST_TIMEOUT' });
 
 function refusalOf(error: ClientError, inBody: boolean): Refusal {
   const refuse = (status: number, problem: string) => new Refusal(status, problem, { close: true });

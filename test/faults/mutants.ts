@@ -242,14 +242,14 @@ const mutants: readonly Mutant[] = [
   {
     breaks: 'an idle connection is kept for ever',
     file: 'listener.ts',
-    from: 'now - quietSinceMs >= this.#options.limits.idleMs',
+    from: 'now - quietSinceMs >= idleMs',
     to: 'now < quietSinceMs',
     tests: ['service'],
   },
   {
     breaks: 'a connection that waits for the disk is closed as idle',
     file: 'listener.ts',
-    from: 'const busy = last !== undefined && !last.res.writableFinished;',
+    from: 'const busy = last !== undefined && !last.res.isOut;',
     to: 'const busy = false;',
     tests: ['service'],
   },
