@@ -70,7 +70,7 @@ export function newToken(): { token: string; digest: string } {
 const DEPTH_MAX = 8;
 export const deploymentName = /^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$/;
 /** What is under the same prefix as the deployments. */
-const TAKEN: ReadonlySet<string> = new Set(['livez', 'readyz']);
+const TAKEN: ReadonlySet<string> = new Set(['livez', 'readyz', 'metrics']);
 const DIGEST = /^[0-9a-fA-F]{64}$/;
 const DATE = /^\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}:\d{2}(\.\d+)?(Z|[+-]\d{2}:\d{2}))?$/;
 /** What is stored when the token was in a variable that was not set. */

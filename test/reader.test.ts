@@ -379,12 +379,32 @@ test('a follower waits for the folder, for lines to become whole and for files t
   renameSync(`${file}.rewrite`, file);
   writeFileSync(file, lines[2]!, { flag: 'a' });
   await until(({ seqs }) => seqs.length === 3);
-  // What was added before the next file was begun is not passed over.
   writeFileSync(file, Buffer.concat(lines.slice(3)), { flag: 'a' });
   writeFileSync(join(folder, segmentName(place.seq)), segment(place.seq, 2));
   await until(({ seqs }) => seqs.length === 8);
   await stop();
   assert.deepEqual([seen.seqs, seen.remarks], [upTo(8), []]);
+});
+
+test('what is added to a file between the last look into it and the look that finds the next one is read', async (t) => {
+  const folder = newFolder(t);
+  const { lines, place } = makeLines(6);
+  writeFileSync(join(folder, FIRST), Buffer.concat(lines.slice(0, 3)));
+  const disk = openDisk(folder);
+  let looks = 0;
+  const list = () => {
+    looks += 1;
+    if (looks === 2) {
+      writeFileSync(join(folder, FIRST), Buffer.concat(lines.slice(3)), { flag: 'a' });
+      writeFileSync(join(folder, segmentName(place.seq)), segment(place.seq, 2));
+    }
+    return disk.list();
+  };
+  const seqs: number[] = [];
+  for await (const some of readJournal({ ...disk, list }, {}, ({ text }) => assert.fail(text))) {
+    seqs.push(...some.map(({ seq }) => seq));
+  }
+  assert.deepEqual(seqs, upTo(8));
 });
 
 test('a follower shows again what a service took back, and begins anew with another journal', async (t) => {

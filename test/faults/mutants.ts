@@ -53,8 +53,8 @@ const mutants: readonly Mutant[] = [
   {
     breaks: 'no folder sync for a new file',
     file: 'disk.ts',
-    from: 'await entries.sync().catch(',
-    to: 'await Promise.resolve().catch(',
+    from: '() => entries.sync()).catch(',
+    to: '() => Promise.resolve()).catch(',
     tests: ['faults/order'],
   },
   {
@@ -361,7 +361,7 @@ const mutants: readonly Mutant[] = [
   {
     breaks: 'the name of a deployment may lead out of the data folder',
     file: 'deployments.ts',
-    from: "typeof name !== 'string' || !NAME.test(name)",
+    from: "typeof name !== 'string' || !deploymentName.test(name)",
     to: "typeof name !== 'string'",
     tests: ['deployments'],
   },
@@ -683,8 +683,8 @@ const mutants: readonly Mutant[] = [
   {
     breaks: 'a batch is told as recorded before its sync',
     file: 'journal.ts',
-    from: 'const { segment } = this.#state;\n      const after',
-    to: 'const { segment } = this.#state;\n      this.#options.onRecorded?.(segment.place.seq + batch.length);\n      const after',
+    from: 'const startedMs = performance.now();\n      const after',
+    to: 'this.#options.onRecorded?.(segment.place.seq + batch.length);\n      const startedMs = performance.now();\n      const after',
     tests: ['journal'],
   },
   {
