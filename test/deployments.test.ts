@@ -152,3 +152,10 @@ test('the door knows the deployment by its path, refuses alike, and slows who fa
   now = 1_001;
   assert.match(JSON.stringify(ask('/p/prod/x', 'wrong')), /"status":401/);
 });
+
+test('a path of the service itself is no name', () => {
+  for (const name of ['livez', 'readyz', 'metrics']) {
+    const [problem] = problems(JSON.stringify({ deployments: [{ name, tokens: [] }] }));
+    assert.match(problem ?? '', new RegExp(`is ${name}, which is a path of the service itself`));
+  }
+});
