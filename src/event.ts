@@ -63,7 +63,7 @@ export function eventSchema(): Schema {
   });
   const line = (types: readonly Event['type'][], own: Schema, required: readonly string[]) => {
     const members = {
-      seq: { type: 'integer', minimum: 1, maximum: Number.MAX_SAFE_INTEGER, description: 'Counts up without gaps.' },
+      seq: { type: 'integer', minimum: 1, maximum: SEQ_MAX, description: 'Counts up without gaps.' },
       id: { ...text, pattern: '^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$' },
       time: {
         ...text,
@@ -219,7 +219,8 @@ export function readForm(bytes: Buffer, start: number, end: number): LineForm | 
   }
   let seq = 0;
   let at = start + SEQ_PREFIX.length;
-  for (; isDigit(bytes[at]); at += 1) seq = seq * 10 + bytes[at]! - ZERO;
+  // The digit's value first: a sum beyond 2^53 on the way would be rounded.
+  for (; isDigit(bytes[at]); at += 1) seq = seq * 10 + (bytes[at]! - ZERO);
   const sound = seq > 0 && Number.isSafeInteger(seq) && bytes[at] === COMMA && at < bodyEnd;
   return sound ? { seq, crc, start, end } : undefined;
 }
@@ -341,6 +342,9 @@ export function rechain(bytes: Buffer, form: LineForm, seed: number): { line: Bu
   const tail = `,"crc":"${hex(crc)}"}`;
   return { line: Buffer.concat([bytes.subarray(form.start, form.end - CRC_MEMBER_BYTES), Buffer.from(tail)]), crc };
 }
+
+/** The last seq that a journal can hold: the next one could not be told from the one after it. */
+export const SEQ_MAX = Number.MAX_SAFE_INTEGER;
 
 /** @returns the name of the file whose first line has this seq; names sort as their numbers do */
 export function segmentName(firstSeq: number): string {

@@ -8,7 +8,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Limits } from './config.ts';
 import { type Disk, describe, isFull, SyncError } from './disk.ts';
-import { type Event, encodeBatch, encodeMembers, packMembers, type Room, segmentName } from './event.ts';
+import { type Event, encodeBatch, encodeMembers, packMembers, type Room, SEQ_MAX, segmentName } from './event.ts';
 import { type JournalFigures, Metrics } from './metrics.ts';
 import type { Notices } from './notice.ts';
 import { recover, rememberCleanStop, type Segment } from './recovery.ts';
@@ -46,8 +46,11 @@ type State =
   | { readonly kind: 'failed'; readonly reason: string; readonly error: Error };
 
 interface Trouble {
-  /** `refusing`: the last write failed, the next may succeed, so reports are tried. `silent`: it does not come to an end. */
-  readonly kind: 'refusing' | 'silent';
+  /**
+   * `refusing`: the last write failed, the next may succeed, so reports are tried. `silent`: it does not come to an end.
+   * `used up`: the last seq is taken.
+   */
+  readonly kind: 'refusing' | 'silent' | 'used up';
   readonly reason: string;
 }
 
@@ -99,9 +102,8 @@ export class Journal implements JournalFigures {
         const { files, ...segment } = await recover(disk, notices);
         if (this.#closed) return await segment.file.close();
         this.files = files;
-        this.#state = { kind: 'open', segment };
         notices.info('journal open', { file: segment.file.name, next_seq: segment.place.seq });
-        this.#options.onRecorded?.(segment.place.seq);
+        this.#continueAt(segment);
         this.#metrics.journals.add(this);
         this.#retention.start();
         return;
@@ -136,7 +138,9 @@ export class Journal implements JournalFigures {
   /** Why an event of so many bytes could not even wait for the disk, or undefined. */
   refusal(bytes: number): string | undefined {
     const { queueBytesMax, backlogBytesMax, queueEventBytes } = this.#options.limits;
-    if (this.#state.kind !== 'open' || this.#state.trouble?.kind === 'silent') return this.trouble;
+    if (this.#state.kind !== 'open') return this.trouble;
+    const { trouble } = this.#state;
+    if (trouble !== undefined && trouble.kind !== 'refusing') return trouble.reason;
     const more = bytes + queueEventBytes;
     if (this.#waitingBytes + more <= queueBytesMax && this.#backlog.bytes + more <= backlogBytesMax) return undefined;
     return 'the disk does not keep up: too many reports are waiting for it';
@@ -221,11 +225,12 @@ export class Journal implements JournalFigures {
 
   #takeBatch(): Waiting[] {
     const { batchBytesMax } = this.#options.limits;
+    const countMax = this.#state.kind === 'open' ? SEQ_MAX + 1 - this.#state.segment.place.seq : 0;
     let bytes = 0;
     let count = 0;
     for (const { members } of this.#queue) {
       bytes += members.length;
-      if (count > 0 && bytes > batchBytesMax) break;
+      if (count > 0 && (bytes > batchBytesMax || count === countMax)) break;
       count += 1;
     }
     const rest = this.#queue.splice(count);
@@ -236,7 +241,7 @@ export class Journal implements JournalFigures {
 
   /** @returns why the batch was not recorded, or undefined once it is durable */
   async #commit(batch: readonly Waiting[]): Promise<string | undefined> {
-    if (this.#state.kind !== 'open') return this.trouble;
+    if (this.#state.kind !== 'open' || this.#state.trouble?.kind === 'used up') return this.trouble;
     const silent = setTimeout(() => this.#silent(), this.#options.limits.diskAnswerMs).unref();
     try {
       if (this.#state.segment.bytes >= this.#options.segmentBytes) await this.#rotate(this.#state.segment);
@@ -299,8 +304,15 @@ export class Journal implements JournalFigures {
       clearInterval(this.#probing);
       this.#options.notices.info('the disk takes writes again');
     }
-    this.#state = { kind: 'open', segment };
-    this.#options.onRecorded?.(segment.place.seq);
+    this.#continueAt(segment);
+  }
+
+  #continueAt(segment: Segment): void {
+    const { notices, onRecorded } = this.#options;
+    const usedUp = segment.place.seq > SEQ_MAX;
+    this.#state = usedUp ? { kind: 'open', segment, trouble: USED_UP } : { kind: 'open', segment };
+    if (usedUp) notices.error(USED_UP.reason);
+    onRecorded?.(segment.place.seq);
   }
 
   #fail(error: Error): string {
@@ -316,6 +328,11 @@ export class Journal implements JournalFigures {
 }
 
 type OpenState = Extract<State, { kind: 'open' }>;
+
+const USED_UP: Trouble = {
+  kind: 'used up',
+  reason: `the journal is full: its last event has seq ${SEQ_MAX}, the largest there is; give the service a new --data folder`,
+};
 
 /** A write did not happen, and nothing of it is left: the only failure after which the journal goes on. */
 class NotWritten extends Error {}

@@ -13,6 +13,7 @@ import {
   readForm,
   readTime,
   rechain,
+  SEQ_MAX,
   segmentFirstSeq,
   segmentName,
 } from '../src/event.ts';
@@ -277,6 +278,22 @@ test('every event parses back to what it was, whatever its text', () => {
     }),
     { numRuns: 1_000 },
   );
+});
+
+test('a seq is read to its last digit up to the largest, and a larger one is none', () => {
+  for (const seq of [1, 9, 10, 2 ** 52 + 1, SEQ_MAX - 2, SEQ_MAX - 1, SEQ_MAX]) {
+    const { bytes, place } = encodeBatch([encodeMembers(check)], { seq, crc: 0 }, NOW);
+    assert.equal(readForm(bytes, 0, bytes.length - 1)?.seq, seq);
+    assert.deepEqual(checkLine(bytes, 0, bytes.length - 1, { seq, crc: 0 }), place);
+    assert.equal(JSON.parse(bytes.toString()).seq, seq);
+    assert.equal(segmentFirstSeq(segmentName(seq)), seq);
+    assert.deepEqual(goneRange(goneName({ first: seq, last: seq }, 'lost'), 'lost'), { first: seq, last: seq });
+  }
+  for (const seq of ['9007199254740992', '9007199254740993', '90071992547409910', '99999999999999999999']) {
+    const line = Buffer.from(`{"seq":${seq},"id":"x","crc":"00000000"}`);
+    assert.equal(readForm(line, 0, line.length), undefined, seq);
+    assert.equal(segmentFirstSeq(`events-${seq.padStart(20, '0')}.jsonl`), undefined, seq);
+  }
 });
 
 test('names of segments sort as their numbers do, and other names are foreign', () => {

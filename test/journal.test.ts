@@ -5,7 +5,7 @@ import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises';
 import { limits as standardLimits } from '../src/config.ts';
 import { type Disk, openDisk } from '../src/disk.ts';
-import { checkLine, type Event, type Place, segmentFirstSeq, segmentName } from '../src/event.ts';
+import { checkLine, type Event, goneName, type Place, SEQ_MAX, segmentFirstSeq, segmentName } from '../src/event.ts';
 import { Journal, type JournalOptions } from '../src/journal.ts';
 import { createNotices } from '../src/notice.ts';
 import { newFolder } from './program.ts';
@@ -412,6 +412,28 @@ test('a start on a full disk waits for space, says so once, and then goes on', a
   assert.equal(second.trouble, undefined);
   assert.deepEqual(await recorded(crashed), ['a']);
   await second.close();
+});
+
+test('a journal whose last seq is taken refuses what comes, says why, and so does the next start', async () => {
+  const disk = new SimulatedDisk();
+  const name = segmentName(SEQ_MAX - 2);
+  disk.put(name, Buffer.alloc(0));
+  disk.put(goneName({ first: 1, last: SEQ_MAX - 3 }, 'removed'), Buffer.alloc(0));
+  const reason = /^the journal is full: its last event has seq 9007199254740991, the largest there is/;
+  const first = await open(disk);
+  const answers = await Promise.all(['a', 'b', 'c', 'd', 'e'].map((name) => first.append(name)));
+  assert.deepEqual(answers.slice(0, 3), [undefined, undefined, undefined]);
+  for (const answer of answers.slice(3)) assert.match(answer ?? 'recorded', reason);
+  assert.match(first.journal.trouble ?? '', reason);
+  assert.match(first.journal.refusal(1) ?? '', reason);
+  assert.match((await first.append('f')) ?? 'recorded', reason);
+  assert.equal(first.notices.filter((line) => line.includes('the journal is full')).length, 1);
+  await first.journal.close();
+
+  const second = await open(disk, { segmentBytes: 1 });
+  assert.match((await second.append('g')) ?? 'recorded', reason);
+  await second.journal.close();
+  assert.deepEqual(await recorded(disk), ['a', 'b', 'c']);
 });
 
 test('a stop that can not be noted is still a stop', async () => {

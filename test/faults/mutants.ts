@@ -184,6 +184,27 @@ const mutants: readonly Mutant[] = [
     tests: ['event', 'recovery'],
   },
   {
+    breaks: 'a seq near 2^53 is rounded',
+    file: 'event.ts',
+    from: 'seq = seq * 10 + (bytes[at]! - ZERO);',
+    to: 'seq = seq * 10 + bytes[at]! - ZERO;',
+    tests: ['event'],
+  },
+  {
+    breaks: 'a journal counts on beyond the largest seq',
+    file: 'journal.ts',
+    from: 'const usedUp = segment.place.seq > SEQ_MAX;',
+    to: 'const usedUp = segment.place.seq > 2 * SEQ_MAX;',
+    tests: ['journal'],
+  },
+  {
+    breaks: 'a batch takes more seqs than are left',
+    file: 'journal.ts',
+    from: ' || count === countMax',
+    to: '',
+    tests: ['journal'],
+  },
+  {
     breaks: 'gap between files not noticed',
     file: 'recovery.ts',
     from: 'if (expected <= firstSeq && firstSeq <= due) return [];',
