@@ -50,10 +50,15 @@ export const limits = {
   queueEventBytes: 2 * KIB,
   /** What is recorded of a larger body waits as bytes of its own, so that the body is not held by parts of it. */
   heldBodyBytesMax: 4 * KIB,
-  /** One write; what is beyond it waits for the next. A single larger event is a batch of its own. */
+  /** Bytes of one write; what is beyond it waits for the next. A single larger line is a write of its own. */
   batchBytesMax: 4 * MIB,
   /** One line of the journal. A body's every byte may need three in its line: U+0085 is escaped. */
   lineBytesMax: 4 * MIB,
+  /**
+   * What a start may cut off after a crash: one interrupted write. That has `batchBytesMax` or one line. Version 0.1.0 counted
+   * characters, and not what surrounds the members: of ASCII its writes have up to 5 MiB.
+   */
+  tornBytesMax: 8 * MIB,
   /** Between two attempts at a disk that refused a write, while nobody reports. */
   probeMs: 1_000,
   /** A write or sync that takes longer is told, and further reports are refused until it ends. */

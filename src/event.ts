@@ -117,6 +117,12 @@ export interface Place {
   readonly crc: number;
 }
 
+/** @returns the most bytes that a line with these members may have; of packed ones at most a few too many */
+export function lineBytesMax(members: string | Buffer): number {
+  const bytes = typeof members === 'string' ? members.length * RECORDED_BYTES_MAX : members.length;
+  return bytes + FRAME_BYTES_MAX;
+}
+
 /** Members as the bytes that they are in a line: without what a string may hold on to, the text that it was cut from. */
 export function packMembers(members: string): Buffer {
   const bytes = Buffer.from(members);
@@ -192,6 +198,30 @@ export function checkLine(bytes: Buffer, start: number, end: number, place: Plac
   if (form.crc !== crc) return `its crc is ${hex(form.crc)}, computed ${hex(crc)}`;
   if (form.seq !== place.seq) return `its seq is ${form.seq}, expected ${place.seq}`;
   return { seq: place.seq + 1, crc };
+}
+
+/**
+ * Finds a line that is good itself but does not begin at `start`, or does not end with a newline alone: a conversion of line
+ * ends leaves such lines, a crash never does.
+ * @param end of the bytes, where the next newline is or the file ends
+ * @returns what is wrong around the line, or undefined
+ */
+export function findMisplaced(
+  bytes: Buffer,
+  start: number,
+  end: number,
+  place: Place,
+  bytesMax: number,
+): LineProblem | undefined {
+  const isGood = (form: LineForm) => typeof checkLine(bytes, form.start, form.end, place) === 'object';
+  if (bytes[end - 1] === CARRIAGE_RETURN && isGood({ start, end: end - 1, seq: 0, crc: 0 })) {
+    return 'its line is good but ends with a carriage return: a program converted the line ends';
+  }
+  const form = findForms(bytes, start, end, MISPLACED_MAX, bytesMax).find(isGood);
+  if (form === undefined) return undefined;
+  if (form.start > start) return `its line is good, but ${form.start - start} bytes are before it`;
+  const after = bytes.toString('latin1', form.end, Math.min(end, form.end + AFTER_LINE_BYTES));
+  return AFTER_MISPLACED.test(after) ? 'its line is good, but something other than a newline follows it' : undefined;
 }
 
 /** What a line says of itself, true or not. */
@@ -382,8 +412,11 @@ export function goneRange(name: string, why: Gone): GoneRange | undefined {
 const NO_BYTES = Buffer.alloc(0);
 /** For one UTF-16 code unit. */
 const UTF8_BYTES_MAX = 3;
+/** For one UTF-16 code unit of members: U+0085, U+2028 and U+2029 are escaped as \uXXXX. */
+const RECORDED_BYTES_MAX = 6;
 const ROOM_BYTES_MAX = 1024 * 1024;
 const LINE_FEED = 0x0a;
+const CARRIAGE_RETURN = 0x0d;
 const QUOTE = 0x22;
 const COMMA = 0x2c;
 const ZERO = 0x30;
@@ -398,11 +431,25 @@ const SEQ_PREFIX = Buffer.from('{"seq":');
 const ID_MEMBER_BYTES = ',"id":"01a1fb95-ce62-7e59-9364-610bf5613940"'.length;
 const TIME_PREFIX_BYTES = ',"time":"'.length;
 const TIME_BYTES = '2026-11-20T15:19:45.266Z'.length;
+/** What `encodeBatch` adds to the members of a line. */
+const FRAME_BYTES_MAX =
+  SEQ_PREFIX.length +
+  String(SEQ_MAX).length +
+  ID_MEMBER_BYTES +
+  TIME_PREFIX_BYTES +
+  TIME_BYTES +
+  '",'.length +
+  CRC_TEMPLATE.length;
 /** No string can hold it: a quote in a string has a backslash before it. So the first one is the member. */
 const METADATA_MEMBER = ',"metadata":';
 const SHORT_LINE_BYTES = 1024;
 const LINE_BEGINNING = /\{"seq":[0-9]{1,16},"id":"/g;
 const LINE_ENDING = /,"crc":"[0-9a-f]{8}"\}/g;
+/** Beginnings and ends that are tried for a line that is not at its place. */
+const MISPLACED_MAX = 8;
+const AFTER_LINE_BYTES = 16;
+/** White space to the end, or the next line. Zeros are left out: a crash may leave them after a good line. */
+const AFTER_MISPLACED = /^(\s+$|[^\0]{0,2}\{"seq":[0-9])/;
 const TIME_MEMBER = /^\{"seq":[0-9]+,"id":"[^"]*","time":"([0-9TZ:.-]{1,40})"/;
 const SEGMENT_NAME = /^events-([0-9]{20})\.jsonl$/;
 const GONE_NAME = /^events-([0-9]{20})-([0-9]{20})\.(lost|removed)$/;

@@ -8,7 +8,16 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Limits } from './config.ts';
 import { type Disk, describe, isFull, SyncError } from './disk.ts';
-import { type Event, encodeBatch, encodeMembers, packMembers, type Room, SEQ_MAX, segmentName } from './event.ts';
+import {
+  type Event,
+  encodeBatch,
+  encodeMembers,
+  lineBytesMax,
+  packMembers,
+  type Room,
+  SEQ_MAX,
+  segmentName,
+} from './event.ts';
 import { type JournalFigures, Metrics } from './metrics.ts';
 import type { Notices } from './notice.ts';
 import { recover, rememberCleanStop, type Segment } from './recovery.ts';
@@ -99,7 +108,7 @@ export class Journal implements JournalFigures {
     const { disk, notices, limits } = this.#options;
     for (;;) {
       try {
-        const { files, ...segment } = await recover(disk, notices);
+        const { files, ...segment } = await recover(disk, notices, limits);
         if (this.#closed) return await segment.file.close();
         this.files = files;
         notices.info('journal open', { file: segment.file.name, next_seq: segment.place.seq });
@@ -229,7 +238,7 @@ export class Journal implements JournalFigures {
     let bytes = 0;
     let count = 0;
     for (const { members } of this.#queue) {
-      bytes += members.length;
+      bytes += lineBytesMax(members);
       if (count > 0 && (bytes > batchBytesMax || count === countMax)) break;
       count += 1;
     }

@@ -3,6 +3,7 @@
  * the last file, and of those before it the last line each; `verify.ts` reads everything.
  */
 
+import { type Limits, limits } from './config.ts';
 import { copyFile, type Disk, type LogFile } from './disk.ts';
 import { type GoneRange, type Place, segmentName } from './event.ts';
 import type { Notices } from './notice.ts';
@@ -23,44 +24,82 @@ import {
  */
 export type Decision = 'use' | 'leave' | 'cut' | 'refuse';
 
-export type Kind = Flaw | 'empty file' | 'missing file' | 'overlapping file' | 'foreign file';
+export type Kind = Flaw | 'long bad end' | 'empty file' | 'missing file' | 'overlapping file' | 'foreign file';
 
-/** What is done about each kind, in the last file and in an earlier one, and why. */
-export const decisions: Readonly<
-  Record<Kind, { readonly last: Decision; readonly earlier: Decision; readonly why: string }>
-> = {
+/** Which file of the journal it is: the last one, after a stop that was or was not clean, or one before it. */
+export type Position = 'afterCrash' | 'afterStop' | 'earlier';
+
+/** What is done about each kind in each position, and why. After a clean stop every line was synced, so a crash explains nothing. */
+export const decisions: Readonly<Record<Kind, Readonly<Record<Position, Decision>> & { readonly why: string }>> = {
   'torn end': {
-    last: 'cut',
+    afterCrash: 'cut',
+    afterStop: 'refuse',
     earlier: 'refuse',
-    why: 'a write that a crash interrupted was never acknowledged; a file was whole when the next one was begun',
+    why: 'a crash interrupts a write anywhere; a file was whole when the next one was begun',
   },
   'zeros at the end': {
-    last: 'cut',
+    afterCrash: 'cut',
+    afterStop: 'refuse',
     earlier: 'refuse',
     why: 'a power cut kept the new length of the file and lost the bytes: ext4 and XFS read them as zeros',
   },
-  'bad last line': { last: 'cut', earlier: 'refuse', why: 'a torn write that reached its newline' },
-  'bad line inside': { last: 'refuse', earlier: 'refuse', why: 'lines follow it, so it was once whole' },
-  gap: { last: 'refuse', earlier: 'refuse', why: 'lines were taken out' },
-  repeat: { last: 'refuse', earlier: 'refuse', why: 'lines were put in' },
-  'swapped lines': { last: 'refuse', earlier: 'refuse', why: 'somebody changed the order' },
+  'bad last line': {
+    afterCrash: 'cut',
+    afterStop: 'refuse',
+    earlier: 'refuse',
+    why: 'an interrupted write may reach its newline',
+  },
+  'long bad end': {
+    afterCrash: 'refuse',
+    afterStop: 'refuse',
+    earlier: 'refuse',
+    why: 'one of the three above with more bytes than one write has, and a crash interrupts one write',
+  },
+  'bad line inside': {
+    afterCrash: 'refuse',
+    afterStop: 'refuse',
+    earlier: 'refuse',
+    why: 'lines follow it, so it was once whole',
+  },
+  'bytes between lines': {
+    afterCrash: 'refuse',
+    afterStop: 'refuse',
+    earlier: 'refuse',
+    why: 'a program converted the line ends or added bytes; the line itself is good',
+  },
+  gap: { afterCrash: 'refuse', afterStop: 'refuse', earlier: 'refuse', why: 'lines were taken out' },
+  repeat: { afterCrash: 'refuse', afterStop: 'refuse', earlier: 'refuse', why: 'lines were put in' },
+  'swapped lines': {
+    afterCrash: 'refuse',
+    afterStop: 'refuse',
+    earlier: 'refuse',
+    why: 'the order of the lines was changed',
+  },
   'name and first seq disagree': {
-    last: 'refuse',
+    afterCrash: 'refuse',
+    afterStop: 'refuse',
     earlier: 'refuse',
     why: 'the file was renamed, or its first lines are gone',
   },
   'empty file': {
-    last: 'use',
+    afterCrash: 'use',
+    afterStop: 'use',
     earlier: 'refuse',
     why: 'a rotation died after it made the file; none goes on to the next before it holds something',
   },
   'missing file': {
-    last: 'refuse',
+    afterCrash: 'refuse',
+    afterStop: 'refuse',
     earlier: 'refuse',
     why: 'the file before it ends too early to be the one before it',
   },
-  'overlapping file': { last: 'refuse', earlier: 'refuse', why: 'the file before it holds the same events already' },
-  'foreign file': { last: 'leave', earlier: 'leave', why: 'it is not ours' },
+  'overlapping file': {
+    afterCrash: 'refuse',
+    afterStop: 'refuse',
+    earlier: 'refuse',
+    why: 'the file before it holds the same events already',
+  },
+  'foreign file': { afterCrash: 'leave', afterStop: 'leave', earlier: 'leave', why: 'it is not ours' },
 };
 
 /** Something in the folder that is not simply good. */
@@ -105,10 +144,15 @@ export interface Recovered extends Segment {
  * Finds where to go on, makes it safe to do so, and opens the file for it. The folder is locked.
  * @throws DamagedError, or the error of a system call, after which it may be called again
  */
-export async function recover(disk: Disk, notices: Notices): Promise<Recovered> {
+export async function recover(
+  disk: Disk,
+  notices: Notices,
+  { tornBytesMax }: Pick<Limits, 'tornBytesMax'> = limits,
+): Promise<Recovered> {
   const names = await disk.list();
   const contents = contentsOf(names);
-  const stoppedCleanly = names.includes(CLEAN_STOP);
+  const position = positionOfLast(names);
+  const stoppedCleanly = position === 'afterStop';
   const last = contents.segments.at(-1);
   if (last === undefined) {
     if (stoppedCleanly) await forgetCleanStop(disk);
@@ -116,7 +160,11 @@ export async function recover(disk: Disk, notices: Notices): Promise<Recovered> 
   }
 
   const scan = await scanSegment(disk.read(last.name), last.firstSeq);
-  const findings = [...foreignIn(names), ...(await findingsBefore(disk, contents)), ...findingsIn(last, scan, 'last')];
+  const findings = [
+    ...foreignIn(names),
+    ...(await findingsBefore(disk, contents)),
+    ...findingsIn(last, scan, position, tornBytesMax),
+  ];
   const refused = findings.find(({ decision }) => decision === 'refuse');
   if (refused !== undefined) throw new DamagedError(disk.folder, refused);
   for (const { file } of findings.filter(({ decision }) => decision === 'leave')) {
@@ -124,9 +172,9 @@ export async function recover(disk: Disk, notices: Notices): Promise<Recovered> 
   }
   const cut = findings.find(({ decision }) => decision === 'cut');
   // After any stop but a clean one the page cache may hold what the disk does not: a sync may have failed before the end.
-  if (cut !== undefined || !stoppedCleanly) {
+  if (!stoppedCleanly) {
     const aside = await rewrite(disk, last.name, scan, cut !== undefined);
-    if (cut !== undefined) tellCut(notices, cut, stoppedCleanly, aside);
+    if (cut !== undefined) tellCut(notices, cut, aside);
   }
   if (stoppedCleanly) await forgetCleanStop(disk);
   return { file: await disk.openLog(last.name), bytes: scan.bytes, place: scan.place, files: contents.segments.length };
@@ -138,12 +186,34 @@ export async function rememberCleanStop(disk: Disk): Promise<void> {
   await file.close();
 }
 
-/** @returns what is to be said of a file that was read whole; nothing where all is good */
-export function findingsIn({ name }: SegmentName, scan: Scan, which: 'last' | 'earlier'): Finding[] {
-  const kind = scan.flaw?.kind ?? (scan.lines === 0 ? 'empty file' : undefined);
-  if (kind === undefined) return [];
-  const problem = scan.flaw?.problem ?? 'it is empty';
-  return [{ kind, decision: decisions[kind][which], file: name, line: scan.lines + 1, byte: scan.bytes, problem }];
+/** @param names of everything in the folder. @returns the position of the last journal file */
+export function positionOfLast(names: readonly string[]): 'afterCrash' | 'afterStop' {
+  return names.includes(CLEAN_STOP) ? 'afterStop' : 'afterCrash';
+}
+
+/**
+ * @param tornBytesMax how much an interrupted write may leave
+ * @returns what is to be said of a file that was read whole; nothing where all is good
+ */
+export function findingsIn(
+  { name }: SegmentName,
+  scan: Scan,
+  position: Position,
+  tornBytesMax: number = limits.tornBytesMax,
+): Finding[] {
+  const { flaw, lines, bytes } = scan;
+  if (flaw === undefined && lines > 0) return [];
+  const at = { file: name, line: lines + 1, byte: bytes };
+  if (flaw === undefined) {
+    return [{ kind: 'empty file', decision: decisions['empty file'][position], ...at, problem: 'it is empty' }];
+  }
+  const isEnd = decisions[flaw.kind].afterCrash === 'cut';
+  const tooLong = isEnd && flaw.bytes > tornBytesMax;
+  const kind = tooLong ? 'long bad end' : flaw.kind;
+  let { problem } = flaw;
+  if (tooLong) problem += `, for ${flaw.bytes} bytes, and a crash explains at most ${tornBytesMax}`;
+  else if (isEnd && position === 'afterStop') problem += ', although the last stop was clean';
+  return [{ kind, decision: decisions[kind][position], ...at, problem }];
 }
 
 /**
@@ -157,7 +227,7 @@ export function joinFindings({ name, firstSeq }: SegmentName, expected: number, 
     firstSeq > due
       ? ['missing file', `the events ${due} to ${firstSeq - 1} before it are missing`]
       : ['overlapping file', `it begins with seq ${firstSeq}, but the file before it goes on to ${expected - 1}`];
-  return [{ kind, decision: decisions[kind].last, file: name, line: 1, byte: 0, problem }];
+  return [{ kind, decision: decisions[kind].earlier, file: name, line: 1, byte: 0, problem }];
 }
 
 const CLEAN_STOP = '.stopped-cleanly';
@@ -169,7 +239,7 @@ function foreignIn(names: readonly string[]): Finding[] {
   const kind = 'foreign file';
   return names
     .filter((name) => !OURS.test(name))
-    .map((file) => ({ kind, decision: decisions[kind].last, file, line: 1, byte: 0, problem: decisions[kind].why }));
+    .map((file) => ({ kind, decision: decisions[kind].earlier, file, line: 1, byte: 0, problem: decisions[kind].why }));
 }
 
 /** The first thing wrong before the last file, and with how that joins up. */
@@ -218,11 +288,9 @@ async function rewrite(disk: Disk, name: string, scan: Scan, cut: boolean): Prom
   return aside;
 }
 
-function tellCut(notices: Notices, cut: Finding, stoppedCleanly: boolean, kept: string | undefined): void {
-  const { file, line, byte, problem } = cut;
-  const why = stoppedCleanly
-    ? 'it is not as a clean stop left it, so it may have been acknowledged'
-    : 'a crash left it incomplete, and it was never acknowledged';
+/** Whether what was cut off had been acknowledged can not be known, so nothing is said about it. */
+function tellCut(notices: Notices, { file, line, byte, problem }: Finding, kept: string | undefined): void {
+  const why = 'the last stop was not clean, and an interrupted write explains what was there';
   notices.warn(`the end of the journal was cut off: ${why}`, { file, line, byte, problem, kept });
 }
 

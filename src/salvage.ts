@@ -59,20 +59,39 @@ export function salvage(
 }
 
 const LINE_FEED = 0x0a;
+const CARRIAGE_RETURN = 0x0d;
 /** Beginnings and ends of lines that are tried in one stretch of bad bytes. */
 const HIDDEN_MAX = 50;
 
 function wholeCandidates(bytes: Buffer): Candidate[] {
   const found: Candidate[] = [];
-  for (
-    let start = 0, end = bytes.indexOf(LINE_FEED);
-    end !== -1;
-    start = end + 1, end = bytes.indexOf(LINE_FEED, start)
-  ) {
+  for (const { start, end } of linesIn(bytes)) {
     const form = readForm(bytes, start, end);
     if (form !== undefined) found.push(candidate(form, true, found.at(-1)));
   }
   return found;
+}
+
+/**
+ * Cuts at each line feed and at each carriage return: no line holds one, since JSON escapes it, so one that is there is a line
+ * end that a program converted.
+ */
+function linesIn(bytes: Buffer): { start: number; end: number }[] {
+  const lines: { start: number; end: number }[] = [];
+  const next = (byte: number, from: number) => {
+    const at = bytes.indexOf(byte, from);
+    return at === -1 ? Number.POSITIVE_INFINITY : at;
+  };
+  let lineFeed = next(LINE_FEED, 0);
+  let carriageReturn = next(CARRIAGE_RETURN, 0);
+  for (let start = 0; ; ) {
+    const end = Math.min(lineFeed, carriageReturn);
+    if (end === Number.POSITIVE_INFINITY) return lines;
+    lines.push({ start, end });
+    start = end + 1;
+    if (end === lineFeed) lineFeed = next(LINE_FEED, start);
+    else carriageReturn = next(CARRIAGE_RETURN, start);
+  }
 }
 
 /** Between the good lines: what a damaged newline joined, or what stands behind bytes that do not belong there. */

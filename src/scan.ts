@@ -4,6 +4,7 @@ import { limits } from './config.ts';
 import type { Disk } from './disk.ts';
 import {
   checkLine,
+  findMisplaced,
   type Gone,
   type GoneRange,
   goneRange,
@@ -20,6 +21,7 @@ export type Flaw =
   | 'zeros at the end'
   | 'bad last line'
   | 'bad line inside'
+  | 'bytes between lines'
   | 'gap'
   | 'repeat'
   | 'swapped lines'
@@ -31,8 +33,8 @@ export interface Scan {
   readonly lines: number;
   /** What the line behind them has to have. */
   readonly place: Place;
-  /** The first flaw, which is where the good lines end. */
-  readonly flaw?: { readonly kind: Flaw; readonly problem: string };
+  /** The first flaw, which is where the good lines end, and how many bytes the file has from there on. */
+  readonly flaw?: { readonly kind: Flaw; readonly problem: string; readonly bytes: number };
 }
 
 /**
@@ -47,7 +49,7 @@ export async function scanSegment(chunks: AsyncIterable<Buffer>, firstSeq: numbe
     lines.push(chunk);
     scanner.look(chunk);
   }
-  return scanner.result(lines.carriedBytes > 0);
+  return scanner.result(lines.carriedBytes > 0, lines.carried());
 }
 
 export interface SegmentName {
@@ -124,9 +126,14 @@ export class LineCutter {
     this.#take = take;
   }
 
-  /** What has come since the last newline. */
+  /** How much has come since the last newline. */
   get carriedBytes(): number {
     return this.#carriedBytes;
+  }
+
+  /** @returns what has come since the last newline, or the beginning of what is longer than a line */
+  carried(): Buffer {
+    return Buffer.concat(this.#carried);
   }
 
   push(chunk: Buffer): void {
@@ -162,6 +169,8 @@ class Scanner {
   #bad: LineForm | undefined;
   #next: LineForm | undefined;
   #misnamed = false;
+  /** What is wrong around the first bad line, where the line itself is good. */
+  #misplaced: string | undefined;
   #read = 0;
   /** Nothing else is behind the good lines so far. */
   #zeros = true;
@@ -191,6 +200,7 @@ class Scanner {
       this.#lines === 0 &&
       this.#bad !== undefined &&
       typeof checkLine(bytes, start, end, { seq: this.#bad.seq, crc: 0 }) === 'object';
+    this.#misplaced = findMisplaced(bytes, start, end, this.#place, limits.lineBytesMax);
   }
 
   /** Sees whether nothing but zeros is behind the good lines. Called behind the lines of each chunk. */
@@ -200,18 +210,28 @@ class Scanner {
     this.#zeros &&= isZero(rest);
   }
 
-  result(torn: boolean): Scan {
+  /**
+   * @param torn whether bytes follow the last newline
+   * @param rest those bytes, or the beginning of them
+   */
+  result(torn: boolean, rest: Buffer): Scan {
     const good = { bytes: this.#bytes, lines: this.#lines, place: this.#place };
-    if (this.#problem === undefined && !torn) return good;
+    if (this.#problem === undefined) {
+      if (!torn) return good;
+      this.#misplaced = findMisplaced(rest, 0, rest.length, this.#place, limits.lineBytesMax);
+    }
     const kind = this.#kind(torn);
-    return { ...good, flaw: { kind, problem: this.#describe(kind) } };
+    return { ...good, flaw: { kind, problem: this.#describe(kind), bytes: this.#read - this.#bytes } };
   }
 
   #kind(torn: boolean): Flaw {
     const expected = this.#place.seq;
     const [bad, next] = [this.#bad, this.#next];
     if (this.#misnamed) return 'name and first seq disagree';
+    if (this.#misplaced !== undefined) return 'bytes between lines';
     if (next === undefined) {
+      // A write that was interrupted leaves zeros for digits, never other digits.
+      if (bad !== undefined && bad.seq !== expected) return bad.seq > expected ? 'gap' : 'repeat';
       if (this.#read > this.#bytes && this.#zeros) return 'zeros at the end';
       return torn ? 'torn end' : 'bad last line';
     }
@@ -231,6 +251,8 @@ class Scanner {
         return 'only zeros follow';
       case 'name and first seq disagree':
         return `its first seq is ${seq}, its name says ${this.#firstSeq}`;
+      case 'bytes between lines':
+        return this.#misplaced ?? 'there are bytes between lines';
       case 'gap':
         return `its seq is ${seq}, expected ${expected}: lines are missing`;
       case 'repeat':

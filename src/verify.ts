@@ -2,7 +2,7 @@
 
 import type { Disk } from './disk.ts';
 import { readTime } from './event.ts';
-import { type Finding, findingsIn, joinFindings } from './recovery.ts';
+import { type Finding, findingsIn, joinFindings, type Position, positionOfLast } from './recovery.ts';
 import { type Contents, contentsOf, lastLine, type Scan, type SegmentName, scanSegment } from './scan.ts';
 
 export interface Verdict extends Contents {
@@ -37,11 +37,15 @@ export async function verify(
   disk: Disk,
   onProgress: (read: number, total: number) => void = () => {},
 ): Promise<Verdict> {
-  const contents = contentsOf(await disk.list());
-  const found = await verifyContents(disk, contents, onProgress).catch((error: Error) => error);
+  const names = await disk.list();
+  const contents = contentsOf(names);
+  const position = positionOfLast(names);
+  const found = await verifyContents(disk, contents, position, onProgress).catch((error: Error) => error);
   if ('findings' in found && found.findings.length === 0) return found;
-  // The retention of a running service may have removed a file meanwhile; then what is left is the journal.
-  if (contentsOf(await disk.list()).removedLast !== contents.removedLast) return verify(disk, onProgress);
+  // A service may have started or removed old files meanwhile; then what is left is the journal.
+  const namesNow = await disk.list();
+  const isSame = contentsOf(namesNow).removedLast === contents.removedLast && positionOfLast(namesNow) === position;
+  if (!isSame) return verify(disk, onProgress);
   if (found instanceof Error) throw found;
   return found;
 }
@@ -49,6 +53,7 @@ export async function verify(
 async function verifyContents(
   disk: Disk,
   contents: Contents,
+  position: Position,
   onProgress: (read: number, total: number) => void,
 ): Promise<Verdict> {
   const { segments: names, gone } = contents;
@@ -71,7 +76,7 @@ async function verifyContents(
     if (expected !== undefined) findings.push(...joinFindings(segment, expected, gone));
     const before = read;
     const scan = await scanSegment(counted(segment.name), segment.firstSeq);
-    const wrong = findingsIn(segment, scan, index === names.length - 1 ? 'last' : 'earlier');
+    const wrong = findingsIn(segment, scan, index === names.length - 1 ? position : 'earlier');
     findings.push(...wrong);
     segments.push({ ...segment, bytes: read - before, scan });
     expected = wrong.length === 0 ? scan.place.seq : undefined;

@@ -9,7 +9,9 @@ import {
   encodeMembers,
   goneName,
   goneRange,
+  lineBytesMax,
   type Place,
+  packMembers,
   readForm,
   readTime,
   rechain,
@@ -293,6 +295,24 @@ test('a seq is read to its last digit up to the largest, and a larger one is non
     const line = Buffer.from(`{"seq":${seq},"id":"x","crc":"00000000"}`);
     assert.equal(readForm(line, 0, line.length), undefined, seq);
     assert.equal(segmentFirstSeq(`events-${seq.padStart(20, '0')}.jsonl`), undefined, seq);
+  }
+});
+
+test('a line has at most the bytes that are counted for it before it is encoded', () => {
+  for (const text of [
+    '',
+    'x'.repeat(100),
+    'é'.repeat(100),
+    '\u0085\u2028\u2029'.repeat(50),
+    '😀'.repeat(50),
+    '"\\\n',
+  ]) {
+    for (const event of [{ ...materialization, description: text }, check]) {
+      const members = encodeMembers(event);
+      const { bytes } = encodeBatch([members], { seq: SEQ_MAX, crc: 0 }, NOW);
+      assert.ok(bytes.length <= lineBytesMax(members), text.slice(0, 3));
+      assert.equal(bytes.length, lineBytesMax(packMembers(members)), text.slice(0, 3));
+    }
   }
 });
 

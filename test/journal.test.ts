@@ -191,6 +191,31 @@ test('a batch has a size, and acknowledgements keep the order of arrival', async
   await journal.close();
 });
 
+test('no write has more bytes than a batch may have, whatever the characters, unless it is one line', async () => {
+  const batchBytesMax = 20_000;
+  for (const text of ['x', 'é', '\u2028', '😀']) {
+    const disk = new SimulatedDisk();
+    const { append, journal } = await open(disk, { limits: { ...limits, batchBytesMax } });
+    let [before, lines, most] = [0, 0, 0];
+    disk.fault = (call) => {
+      if (call !== 'sync') return undefined;
+      const written = (disk.bytes(FIRST) as Buffer).subarray(before);
+      before += written.length;
+      lines = written.toString().split('\n').length - 1;
+      if (lines > 1) most = Math.max(most, written.length);
+      return undefined;
+    };
+    // As text and as bytes: a large body is let go.
+    const sizes = Array.from({ length: 300 }, (_, index) => (index % 2 === 0 ? 0 : 1024 * 1024));
+    const answers = sizes.map((bodyBytes, index) => append(text.repeat(index % 100), bodyBytes));
+    assert.deepEqual(new Set(await Promise.all(answers)), new Set([undefined]));
+    assert.equal(await append(text.repeat(30_000)), undefined);
+    assert.equal(lines, 1);
+    assert.ok(most > batchBytesMax / 8 && most <= batchBytesMax, `${most} bytes of ${text}`);
+    await journal.close();
+  }
+});
+
 test('more than may wait for the disk is refused at once, and what waits is recorded', async () => {
   const disk = new SimulatedDisk();
   const { append, journal } = await open(disk, { limits: { ...limits, queueBytesMax: 10_000 } });

@@ -9,6 +9,7 @@ import {
   existsSync,
   mkdirSync,
   readdirSync,
+  readFileSync,
   rmSync,
   statSync,
   truncateSync,
@@ -18,6 +19,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { eventsIn, launch, newFolder, type Running, root, run, type Scope, startService } from './program.ts';
+import { flip } from './segments.ts';
 import { ask, errorOf, post, Wire } from './wire.ts';
 
 const TARGET = '/report_asset_materialization/';
@@ -314,7 +316,7 @@ test('a torn end is cut, kept and told by the next start', async (t) => {
   const second = await startService(t, { data });
   assert.match(
     second.stderr(),
-    /"the end of the journal was cut off: a crash left it incomplete, and it was never acknowledged"/,
+    /"the end of the journal was cut off: the last stop was not clean, and an interrupted write explains what was there"/,
   );
   assert.ok(existsSync(`${file}.torn`));
   await ask(second.port, post(`${TARGET}c`));
@@ -325,6 +327,56 @@ test('a torn end is cut, kept and told by the next start', async (t) => {
       [2, ['c']],
     ],
   );
+});
+
+test('what no crash explains ends a start with 3, verify says the same, and a repair brings the service back', async (t) => {
+  const crlf = (bytes: Buffer) => Buffer.from(bytes.toString().replaceAll('\n', '\r\n'));
+  const damages: readonly (readonly [signal: NodeJS.Signals, damage: (bytes: Buffer) => Buffer, problem: RegExp])[] = [
+    ['SIGTERM', crlf, /line 1, byte 0: its line is good but ends with a carriage return/],
+    ['SIGKILL', crlf, /line 1, byte 0: its line is good but ends with a carriage return/],
+    [
+      'SIGTERM',
+      (bytes) => flip(bytes, bytes.length - 30),
+      /line 2, byte \d+: its crc is .*, although the last stop was clean/,
+    ],
+    [
+      'SIGTERM',
+      (bytes) => bytes.subarray(0, -1),
+      /line 2, byte \d+: it ends without a newline, although the last stop/,
+    ],
+    [
+      'SIGKILL',
+      (bytes) => Buffer.concat([bytes, Buffer.alloc(1e7)]),
+      /line 3, byte \d+: only zeros follow, for 10000000 bytes/,
+    ],
+    ['SIGKILL', (bytes) => Buffer.concat([bytes, Buffer.alloc(1e7, 255)]), /line 3, byte \d+: .*, for 10000000 bytes/],
+  ];
+  for (const [signal, damage, problem] of damages) {
+    const data = newFolder(t);
+    const file = join(data, 'events-00000000000000000001.jsonl');
+    const first = await startService(t, { data });
+    for (const name of ['a', 'b']) await ask(first.port, post(`${TARGET}${name}`));
+    await first.kill(signal);
+    const damaged = damage(readFileSync(file));
+    writeFileSync(file, damaged);
+
+    const refused = await run(['serve', '--port', '0', '--data', data]);
+    assert.equal(refused.code, 3, refused.stderr);
+    assert.match(refused.stderr, problem);
+    assert.ok(refused.stderr.includes(`assetlog repair --data ${data}`));
+    assert.deepEqual(readFileSync(file), damaged);
+    const verified = await run(['verify', '--data', data]);
+    assert.equal(verified.code, 3);
+    assert.match(verified.stdout, problem);
+
+    assert.equal((await run(['repair', '--data', data, '--yes'])).code, 0);
+    assert.equal((await run(['verify', '--data', data])).code, 0);
+    const second = await startService(t, { data });
+    await ask(second.port, post(`${TARGET}c`));
+    const keys = second.events().map((event) => event['asset_key']);
+    assert.ok(keys.some((key) => `${key}` === 'a') && `${keys.at(-1)}` === 'c', JSON.stringify(keys));
+    await second.kill();
+  }
 });
 
 test('a journal that is removed under the service gets 503 and ends it with 5', async (t) => {

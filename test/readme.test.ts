@@ -99,8 +99,8 @@ test('the counts of hostile inputs are those of the table', () => {
 });
 
 test('the tables of findings and of mutants are those of the source', () => {
-  for (const [kind, { last, earlier, why }] of Object.entries(decisions)) {
-    assert.ok(readme.includes(`\n| ${kind} | ${last} | ${earlier} | ${why} |\n`), kind);
+  for (const [kind, { afterCrash, afterStop, earlier, why }] of Object.entries(decisions)) {
+    assert.ok(readme.includes(`\n| ${kind} | ${afterCrash} | ${afterStop} | ${earlier} | ${why} |\n`), kind);
   }
   const mutants = readFileSync(join(root, 'test/faults/mutants.ts'), 'utf8').matchAll(
     /breaks: '(.*)',\n\s*file: '(.*)'/g,

@@ -1,9 +1,18 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { limits } from '../src/config.ts';
 import { openDisk, SyncError } from '../src/disk.ts';
 import { goneName, type Place, segmentName } from '../src/event.ts';
 import { createNotices } from '../src/notice.ts';
-import { DamagedError, type Decision, decisions, type Kind, recover, rememberCleanStop } from '../src/recovery.ts';
+import {
+  DamagedError,
+  type Decision,
+  decisions,
+  type Kind,
+  type Position,
+  recover,
+  rememberCleanStop,
+} from '../src/recovery.ts';
 import { verify } from '../src/verify.ts';
 import { newFolder } from './program.ts';
 import { diskWith, FIRST, type Files, filesOf, flip, makeLines, quiet, START, segment } from './segments.ts';
@@ -30,9 +39,17 @@ const examples: Readonly<Record<Kind, { readonly last: Files; readonly earlier: 
     last: { [FIRST]: Buffer.concat([one, two, flip(last, 30)]) },
     earlier: { ...whole, [FIRST]: Buffer.concat([one, two, flip(last, 8)]) },
   },
+  'long bad end': {
+    last: { [FIRST]: Buffer.concat([three, Buffer.alloc(limits.tornBytesMax + 1)]) },
+    earlier: { ...whole, [FIRST]: Buffer.concat([three, Buffer.alloc(limits.tornBytesMax + 1, 0xff)]) },
+  },
   'bad line inside': {
     last: { [FIRST]: Buffer.concat([one, flip(two, 30), last]) },
     earlier: { ...whole, [FIRST]: Buffer.concat([one, flip(two, 30), last]) },
+  },
+  'bytes between lines': {
+    last: { [FIRST]: Buffer.from(three.toString().replaceAll('\n', '\r\n')) },
+    earlier: { ...whole, [FIRST]: Buffer.concat([one, two, Buffer.from('\ufeff'), last]) },
   },
   gap: {
     last: { [FIRST]: Buffer.concat([four[0], four[2], four[3]]) },
@@ -71,6 +88,17 @@ const examples: Readonly<Record<Kind, { readonly last: Files; readonly earlier: 
 /** What a start finds only in the last file: of those before it, it reads the last line. */
 const seenByVerifyOnly: readonly Kind[] = ['bad line inside', 'gap', 'repeat', 'swapped lines'];
 
+const CLEAN_STOP = { '.stopped-cleanly': Buffer.alloc(0) };
+
+/** The examples of each position. */
+function* positions(): Generator<[kind: Kind, position: Position, files: Files]> {
+  for (const [kind, { last, earlier }] of Object.entries(examples) as [Kind, (typeof examples)[Kind]][]) {
+    yield [kind, 'afterCrash', last];
+    yield [kind, 'afterStop', { ...last, ...CLEAN_STOP }];
+    yield [kind, 'earlier', earlier];
+  }
+}
+
 test('every kind of finding has its examples, and a start decides about each as the table says', async () => {
   assert.deepEqual(Object.keys(examples).sort(), Object.keys(decisions).sort());
   const outcomes: Readonly<Record<Decision, (files: Files, kind: Kind) => Promise<void>>> = {
@@ -79,25 +107,33 @@ test('every kind of finding has its examples, and a start decides about each as 
     cut: startsWithoutTheEnd,
     refuse: isRefused,
   };
-  for (const [kind, example] of Object.entries(examples) as [Kind, (typeof examples)[Kind]][]) {
-    for (const which of ['last', 'earlier'] as const) {
-      if (which === 'earlier' && seenByVerifyOnly.includes(kind)) continue;
-      await outcomes[decisions[kind][which]](example[which], kind);
-    }
+  for (const [kind, position, files] of positions()) {
+    if (position === 'earlier' && seenByVerifyOnly.includes(kind)) continue;
+    await outcomes[decisions[kind][position]](files, kind);
   }
 });
 
 test('reading everything finds each kind as well, at the same place', async () => {
-  for (const [kind, example] of Object.entries(examples) as [Kind, (typeof examples)[Kind]][]) {
+  for (const [kind, position, files] of positions()) {
     if (kind === 'foreign file') continue; // nothing is wrong with it
-    for (const which of ['last', 'earlier'] as const) {
-      const { findings } = await verify(diskWith(example[which]));
-      assert.equal(findings[0]?.kind, kind, which);
-      assert.equal(findings[0]?.decision, decisions[kind][which]);
-      const refused = await startOn(example[which]).catch((error: DamagedError) => error.finding);
-      if ('kind' in refused) assert.deepEqual(refused, findings[0]);
-    }
+    const { findings } = await verify(diskWith(files));
+    assert.equal(findings[0]?.kind, kind, position);
+    assert.equal(findings[0]?.decision, decisions[kind][position]);
+    const refused = await startOn(files).catch((error: DamagedError) => error.finding);
+    if ('kind' in refused) assert.deepEqual(refused, findings[0]);
   }
+});
+
+test('a journal that a service begins to write while it is verified is judged as that of a running service', async () => {
+  const disk = diskWith({ [FIRST]: three.subarray(0, -20), ...CLEAN_STOP });
+  disk.fault = (call) => {
+    if (call === 'read') disk.drop('.stopped-cleanly');
+    return undefined;
+  };
+  assert.deepEqual(
+    (await verify(disk)).findings.map(({ kind, decision }) => [kind, decision]),
+    [['torn end', 'cut']],
+  );
 });
 
 interface Started {
@@ -122,7 +158,8 @@ async function startOn(files: Files): Promise<Started> {
 
 async function startsUnchanged(files: Files): Promise<void> {
   const { disk, name, bytes, notices } = await startOn(files);
-  assert.deepEqual(filesOf(disk), files);
+  const { '.stopped-cleanly': _, ...journal } = files; // it says something of the last stop only
+  assert.deepEqual(filesOf(disk), journal);
   assert.equal(bytes, files[name]?.length);
   assert.equal(notices, '');
 }
@@ -133,6 +170,7 @@ async function startsWithoutTheEnd(files: Files, kind: Kind): Promise<void> {
   assert.deepEqual(disk.bytes(name), before.subarray(0, bytes), kind);
   assert.deepEqual(disk.bytes(`${name}.torn`), before.subarray(bytes), kind);
   assert.match(notices, /^\{[^\n]*"level":"warn","message":"the end of the journal was cut off[^\n]*\}\n$/);
+  assert.doesNotMatch(notices, /acknowledged/); // nothing says whether it was
   assert.match(notices, new RegExp(`"file":"${name}","line":\\d,"byte":${bytes},.*"kept":"${name}.torn"`));
   assert.deepEqual(disk.names().sort(), [...Object.keys(files), `${name}.torn`].sort());
   const { findings } = await verify(disk);
@@ -141,17 +179,23 @@ async function startsWithoutTheEnd(files: Files, kind: Kind): Promise<void> {
 
 async function isRefused(files: Files, kind: Kind): Promise<void> {
   const disk = diskWith(files);
-  const refused = await recover(disk, quiet).then(
-    () => assert.fail(`${kind} was not refused`),
-    (error) => error,
-  );
-  assert.ok(refused instanceof DamagedError, `${refused}`);
+  const refused = await refusal(disk);
   assert.equal(refused.finding.kind, kind);
   assert.match(
     refused.message,
     /^the journal is damaged: \/simulated\/events-\d{20}\.jsonl, line \d, byte \d+: [^;]+; nothing was changed\. assetlog repair --data \/simulated shows how to mend it$/,
   );
   assert.deepEqual(filesOf(disk), files, kind);
+}
+
+async function refusal(files: Files | SimulatedDisk): Promise<DamagedError> {
+  const disk = files instanceof SimulatedDisk ? files : diskWith(files);
+  const refused = await recover(disk, quiet).then(
+    () => new Error(`not refused: ${disk.names()}`),
+    (error) => error,
+  );
+  assert.ok(refused instanceof DamagedError, `${refused}`);
+  return refused;
 }
 
 test('an empty folder begins at 1, and good lines are gone on from', async () => {
@@ -176,18 +220,76 @@ test('a torn end is kept aside byte for byte, wherever it was torn', async () =>
   }
 });
 
-test('a last line that is bad but reached its newline is cut, whichever byte of it is bad', async () => {
+test('after a crash a last line that is bad but reached its newline is cut, whichever byte but its seq is bad', async () => {
+  const digit = '{"seq":'.length;
   for (let at = 0; at < last.length - 1; at += 1) {
-    await startsWithoutTheEnd({ [FIRST]: Buffer.concat([one, two, flip(last, at)]) }, 'bad last line');
+    const files = { [FIRST]: Buffer.concat([one, two, flip(last, at)]) };
+    if (at === digit) await isRefused(files, 'repeat');
+    else await startsWithoutTheEnd(files, 'bad last line');
   }
 });
 
-test('what is cut off after a clean stop may have been acknowledged, and that is told', async () => {
-  const { notices } = await startOn({
-    [FIRST]: Buffer.concat([one, two, flip(last, 30)]),
-    '.stopped-cleanly': Buffer.alloc(0),
-  });
-  assert.match(notices, /cut off: it is not as a clean stop left it, so it may have been acknowledged/);
+test('after a clean stop a last line with a flipped bit is refused, whichever bit it is', async () => {
+  const digit = '{"seq":'.length;
+  for (let at = 0; at < last.length - 1; at += 1) {
+    const files = { [FIRST]: Buffer.concat([one, two, flip(last, at)]), ...CLEAN_STOP };
+    await isRefused(files, at === digit ? 'repeat' : 'bad last line');
+  }
+  for (let length = 1; length < last.length; length += 1) {
+    await isRefused({ [FIRST]: Buffer.concat([one, two, last.subarray(0, length)]), ...CLEAN_STOP }, 'torn end');
+  }
+  const { finding } = await refusal({ [FIRST]: Buffer.concat([one, two, flip(last, 30)]), ...CLEAN_STOP });
+  assert.match(finding.problem, /^its crc is [0-9a-f]{8}, computed [0-9a-f]{8}, although the last stop was clean$/);
+});
+
+test('a crash explains what one write leaves, and not a byte more', async () => {
+  for (const byte of [0, 0xff]) {
+    const most = { [FIRST]: Buffer.concat([three, Buffer.alloc(limits.tornBytesMax, byte)]) };
+    await startsWithoutTheEnd(most, 'torn end');
+    const more = { [FIRST]: Buffer.concat([three, Buffer.alloc(limits.tornBytesMax + 1, byte)]) };
+    await isRefused(more, 'long bad end');
+    const { finding } = await refusal(more);
+    assert.match(finding.problem, / for 8388609 bytes, and a crash explains at most 8388608$/);
+  }
+  const disk = diskWith({ [FIRST]: Buffer.concat([three, Buffer.alloc(11)]) });
+  await assert.rejects(recover(disk, quiet, { tornBytesMax: 10 }), DamagedError);
+  await recover(disk, quiet, { tornBytesMax: 11 });
+});
+
+test('a converted file is refused at its first line, whatever its line ends became, and what a crash left is not', async () => {
+  const text = three.toString();
+  const converted = [
+    text.replaceAll('\n', '\r\n'),
+    text.replaceAll('\n', '\r'),
+    text.replaceAll('\n', '\r').slice(0, -1),
+    text.replaceAll('\n', ' \n'),
+    text.replaceAll('\n', ''),
+    `\ufeff${one}`,
+    `${one}`.replace('\n', '\r\n'),
+    `${one}`.replace('\n', '\r'),
+  ];
+  for (const bytes of converted) {
+    const { finding } = await refusal({ [FIRST]: Buffer.from(bytes) });
+    assert.deepEqual([finding.kind, finding.line, finding.byte], ['bytes between lines', 1, 0], bytes.slice(-9));
+  }
+  const { finding } = await refusal({ [FIRST]: Buffer.from(converted[0] as string) });
+  assert.match(
+    finding.problem,
+    /^its line is good but ends with a carriage return: a program converted the line ends$/,
+  );
+  const withoutNewline = three.subarray(0, -1);
+  for (const rest of [Buffer.alloc(0), Buffer.alloc(1), Buffer.alloc(5_000), Buffer.from('\x07{"seq":')])
+    await startsWithoutTheEnd({ [FIRST]: Buffer.concat([withoutNewline, rest]) }, 'torn end');
+});
+
+test('a last line that skips a seq or repeats one is no interrupted write, whether its crc is right or not', async () => {
+  const rechained = (seq: number) => makeLines(1, { seq, crc: makeLinesBefore.crc }).bytes;
+  const { bytes: firstTwo, place: makeLinesBefore } = makeLines(2);
+  await isRefused({ [FIRST]: Buffer.concat([firstTwo, rechained(4)]) }, 'gap');
+  await isRefused({ [FIRST]: Buffer.concat([firstTwo, rechained(2)]) }, 'repeat');
+  await isRefused({ [FIRST]: Buffer.concat([four[0], four[1], four[3]]) }, 'gap');
+  await isRefused({ [FIRST]: Buffer.concat([four[0], four[1], four[1]]) }, 'repeat');
+  await isRefused({ [FIRST]: Buffer.concat([firstTwo, rechained(4), Buffer.from('{"se')]) }, 'gap');
 });
 
 test('a file with nothing but a torn end begins again', async () => {

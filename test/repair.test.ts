@@ -195,6 +195,32 @@ test('lines that a damaged newline joined are told apart again', async () => {
   assert.deepEqual(disk.bytes(FIRST), all);
 });
 
+test('a file whose line ends were converted comes back byte for byte, however many lines it has', async () => {
+  const { bytes } = makeLines(300);
+  for (const end of ['\r\n', '\r', '\r\r\n']) {
+    for (const stop of [{}, { '.stopped-cleanly': Buffer.alloc(0) }]) {
+      const files: Files = { [FIRST]: Buffer.from(bytes.toString().replaceAll('\n', end)), ...stop };
+      const disk = diskWith(files);
+      const plan = await repair(disk);
+      assert.deepEqual(disk.bytes(FIRST), bytes);
+      assert.deepEqual([plan.files[0]?.kept, plan.files[0]?.unproved, plan.lost], [300, [], []]);
+      assert.deepEqual(disk.bytes(`${SIDE}/${FIRST}`), files[FIRST]);
+      assert.equal((await recover(disk, quiet)).place.seq, 301);
+    }
+  }
+});
+
+test('what a start refuses at the end of the last file keeps every good line before it', async () => {
+  const ends = [Buffer.alloc(10_000_000), Buffer.alloc(10_000_000, 0xff), makeLines(1, { seq: 20, crc: 1 }).bytes];
+  for (const end of ends) {
+    const disk = diskWith({ [FIRST]: Buffer.concat([all, end]) });
+    const plan = await repair(disk);
+    assert.deepEqual(disk.bytes(FIRST), all);
+    assert.equal(plan.files[0]?.kept, LINES);
+    await recover(disk, quiet);
+  }
+});
+
 test('a renamed file gets its name back, wherever its name put it', async () => {
   for (const name of [segmentName(2), segmentName(5), segmentName(50)]) {
     const disk = diskWith({ [name]: all, [FOLLOWING]: segment(LINES + 1, 2) });
