@@ -61,6 +61,10 @@ export const limits = {
   tornBytesMax: 8 * MIB,
   /** Between two attempts at a disk that refused a write, while nobody reports. */
   probeMs: 1_000,
+  /** The longest pause between two attempts to open a journal on a full disk; the first is `probeMs`, each doubles it. */
+  openRetryMsMax: 30_000,
+  /** Besides the copy that a start makes: what the file system needs for itself, and other programs for a moment. */
+  openReserveBytes: 64 * KIB,
   /** A write or sync that takes longer is told, and further reports are refused until it ends. */
   diskAnswerMs: 10_000,
   /** What a stop waits for the last sync. */

@@ -51,9 +51,12 @@ export interface Disk {
   mount(): Promise<Mount | undefined>;
 }
 
-/** Of the file system, for a user who is not root. */
+/** Of the file system. */
 export interface Space {
+  /** For a user who is not root. */
   readonly freeBytes: number;
+  /** What this process can still write: root may use what a file system holds back for it. */
+  readonly usableBytes: number;
   readonly totalBytes: number;
 }
 
@@ -161,8 +164,9 @@ export function openDisk(path: string, syncingWrites = process.platform === 'lin
     remove: (name) => unlink(join(folder, name)),
     syncFolder: () => syncEntries(folder),
     space: async () => {
-      const { bavail, blocks, bsize } = await statfs(folder);
-      return { freeBytes: bavail * bsize, totalBytes: blocks * bsize };
+      const { bavail, bfree, blocks, bsize } = await statfs(folder);
+      const usable = process.geteuid?.() === 0 ? bfree : bavail;
+      return { freeBytes: bavail * bsize, usableBytes: usable * bsize, totalBytes: blocks * bsize };
     },
     mount: () => findMount(folder),
   };

@@ -6,7 +6,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Limits } from './config.ts';
 import { type Deployments, readDeployments } from './deployments.ts';
-import { type Disk, readText } from './disk.ts';
+import { type Disk, isFull, readText } from './disk.ts';
 import type { Event } from './event.ts';
 import { type Backlog, type Done, Journal } from './journal.ts';
 import { InUseError, type Lock, lockFolder } from './lock.ts';
@@ -275,5 +275,6 @@ export class HostedJournal {
 /** Clients are strangers: they are not told paths. */
 function publicReason(error: Error): string {
   if (error instanceof DamagedError) return 'it is damaged';
+  if (isFull(error)) return 'the disk is full';
   return error instanceof InUseError ? 'another process writes to it' : 'the disk failed';
 }

@@ -20,7 +20,7 @@ import {
 } from './event.ts';
 import { type JournalFigures, Metrics } from './metrics.ts';
 import type { Notices } from './notice.ts';
-import { recover, rememberCleanStop, type Segment } from './recovery.ts';
+import { NoSpaceError, recover, rememberCleanStop, type Segment } from './recovery.ts';
 import { type Retain, Retention } from './retention.ts';
 
 /** Called once for each appended event; `failure` says why it was not recorded, and is undefined when it is durable. */
@@ -101,30 +101,45 @@ export class Journal implements JournalFigures {
   }
 
   /**
-   * Recovers what is in the folder, which is locked. On a full disk it waits for the space that this may take, or for `close`.
+   * Recovers what is in the folder, which is locked. On a full disk it waits for the space that this takes, or for `close`;
+   * what retention may remove is removed first.
    * @throws DamagedError, or the error of a system call
    */
   async open(): Promise<void> {
     const { disk, notices, limits } = this.#options;
-    for (;;) {
+    for (let pauseMs = limits.probeMs; ; pauseMs = Math.min(2 * pauseMs, limits.openRetryMsMax)) {
+      let neededBytes: number | undefined;
       try {
         const { files, ...segment } = await recover(disk, notices, limits);
         if (this.#closed) return await segment.file.close();
-        this.files = files;
-        notices.info('journal open', { file: segment.file.name, next_seq: segment.place.seq });
-        this.#continueAt(segment);
-        this.#metrics.journals.add(this);
-        this.#retention.start();
-        return;
+        return this.#opened(segment, files);
       } catch (error) {
-        if (!isFull(error as NodeJS.ErrnoException)) throw error;
-        const reason = 'the disk is full; the service waits for space to open its journal';
+        if (error instanceof NoSpaceError) neededBytes = error.neededBytes;
+        else if (!isFull(error as NodeJS.ErrnoException)) throw error;
         if (this.#closed) return;
+        const reason = 'the disk is full; the service waits for space to open its journal';
         if (this.trouble !== reason) notices.error(reason, { problem: describe(error as Error) });
         this.#state = { kind: 'starting', reason };
       }
-      await sleep(limits.probeMs);
+      if (!(await this.#retention.makeSpace())) await this.#pause(pauseMs, neededBytes);
       if (this.#closed) return;
+    }
+  }
+
+  #opened(segment: Segment, files: number): void {
+    this.files = files;
+    this.#options.notices.info('journal open', { file: segment.file.name, next_seq: segment.place.seq });
+    this.#continueAt(segment);
+    this.#metrics.journals.add(this);
+    this.#retention.start();
+  }
+
+  /** Waits before the next attempt to open; a `close` or enough free space ends it early. */
+  async #pause(pauseMs: number, neededBytes = Number.POSITIVE_INFINITY): Promise<void> {
+    const { disk, limits } = this.#options;
+    for (const endMs = performance.now() + pauseMs; performance.now() < endMs; ) {
+      await sleep(limits.probeMs);
+      if (this.#closed || (await disk.space()).usableBytes >= neededBytes) return;
     }
   }
 

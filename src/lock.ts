@@ -59,7 +59,11 @@ export async function lockFolder(folder: string): Promise<Lock> {
     try {
       await listen(server, socketPath(folder, directory, unpublished));
     } catch (error) {
-      if (!NO_SOCKET_FILES.has((error as NodeJS.ErrnoException).code ?? '')) throw error;
+      if (!NO_SOCKET_FILES.has((error as NodeJS.ErrnoException).code ?? '')) {
+        // A folder that takes no further file, as on a full disk, may have a holder all the same.
+        const holder = (await lookAround(folder, directory, published)).find(({ state }) => state === 'held');
+        throw holder === undefined ? error : inUse(folder, holder);
+      }
       removeSocket(join(folder, unpublished)); // some leave a plain file
       await listenAbstract(server, folder, directory);
       server.unref();
@@ -73,9 +77,7 @@ export async function lockFolder(folder: string): Promise<Lock> {
       if (rivals.length === 0) break;
       const holder = rivals.find(({ state, name }) => state === 'held' || (state === 'starting' && name < published));
       if (holder !== undefined || Date.now() > deadline) {
-        throw new InUseError(
-          `${folder} is in use by process ${(holder ?? rivals[0])?.pid ?? 'unknown'}; stop it, or use another --data`,
-        );
+        throw inUse(folder, holder ?? rivals[0]);
       }
       await sleep(10);
     }
@@ -103,6 +105,10 @@ const LOCK = '.lock-';
 const UNPUBLISHED = '.unlocked-';
 /** `sun_path` holds 108 bytes on Linux and 104 elsewhere, with a closing zero. */
 const SOCKET_PATH_BYTES_MAX = 103;
+
+function inUse(folder: string, holder: Rival | undefined): InUseError {
+  return new InUseError(`${folder} is in use by process ${holder?.pid ?? 'unknown'}; stop it, or use another --data`);
+}
 
 /** @returns the others that are alive; what the dead left is removed */
 async function lookAround(folder: string, directory: number, own: string): Promise<Rival[]> {

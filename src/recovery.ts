@@ -127,6 +127,16 @@ export class DamagedError extends Error {
   }
 }
 
+/** There is not enough free space to make the journal safe to write to. Nothing was changed. */
+export class NoSpaceError extends Error {
+  readonly neededBytes: number;
+
+  constructor(name: string, neededBytes: number, usableBytes: number) {
+    super(`no space to copy ${name}: that needs ${neededBytes} bytes, and ${usableBytes} are free`);
+    this.neededBytes = neededBytes;
+  }
+}
+
 /** The segment that the next batch is appended to. */
 export interface Segment {
   readonly file: LogFile;
@@ -140,14 +150,16 @@ export interface Recovered extends Segment {
   readonly files: number;
 }
 
+export type RecoveryLimits = Pick<Limits, 'tornBytesMax' | 'openReserveBytes'>;
+
 /**
  * Finds where to go on, makes it safe to do so, and opens the file for it. The folder is locked.
- * @throws DamagedError, or the error of a system call, after which it may be called again
+ * @throws DamagedError, NoSpaceError, or the error of a system call, after which it may be called again
  */
 export async function recover(
   disk: Disk,
   notices: Notices,
-  { tornBytesMax }: Pick<Limits, 'tornBytesMax'> = limits,
+  { tornBytesMax, openReserveBytes }: RecoveryLimits = limits,
 ): Promise<Recovered> {
   const names = await disk.list();
   const contents = contentsOf(names);
@@ -173,7 +185,7 @@ export async function recover(
   const cut = findings.find(({ decision }) => decision === 'cut');
   // After any stop but a clean one the page cache may hold what the disk does not: a sync may have failed before the end.
   if (!stoppedCleanly) {
-    const aside = await rewrite(disk, last.name, scan, cut !== undefined);
+    const aside = await rewrite(disk, last.name, scan, openReserveBytes);
     if (cut !== undefined) tellCut(notices, cut, aside);
   }
   if (stoppedCleanly) await forgetCleanStop(disk);
@@ -276,16 +288,29 @@ async function forgetCleanStop(disk: Disk): Promise<void> {
 /**
  * Replaces a file by a copy of its good lines that is known to be on the disk. What is cut off is first copied to a file
  * beside it, durably.
- * @returns the name of that file
+ * @returns the name of that file, undefined where nothing is cut off
  */
-async function rewrite(disk: Disk, name: string, scan: Scan, cut: boolean): Promise<string | undefined> {
+async function rewrite(disk: Disk, name: string, scan: Scan, reserveBytes: number): Promise<string | undefined> {
   const fresh = `${name}.rewrite`;
   await disk.remove(fresh).catch(unlessAbsent); // a rewrite that was interrupted
+  await checkSpace(disk, name, scan.bytes + (scan.flaw?.bytes ?? 0) + reserveBytes);
   await copyFile(disk, name, fresh, 0, scan.bytes);
-  const aside = cut ? await keepAside(disk, name, scan.bytes) : undefined;
+  let aside: string | undefined;
+  try {
+    if (scan.flaw !== undefined) aside = await keepAside(disk, name, scan.bytes);
+  } catch (error) {
+    await disk.remove(fresh); // a disk that ran full gets its space back until the next attempt
+    throw error;
+  }
   await disk.rename(fresh, name);
   await disk.syncFolder();
   return aside;
+}
+
+/** Looks before it copies: else each attempt on a full disk would take all free space from other programs. */
+async function checkSpace(disk: Disk, name: string, neededBytes: number): Promise<void> {
+  const { usableBytes } = await disk.space();
+  if (usableBytes < neededBytes) throw new NoSpaceError(name, neededBytes, usableBytes);
 }
 
 /** Whether what was cut off had been acknowledged can not be known, so nothing is said about it. */

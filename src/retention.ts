@@ -7,7 +7,7 @@
  */
 
 import type { Config, Limits } from './config.ts';
-import { type Disk, SyncError } from './disk.ts';
+import { type Disk, isFull, SyncError } from './disk.ts';
 import { goneName, goneRange, readTime } from './event.ts';
 import type { Notices } from './notice.ts';
 import { contentsOf, lastLine, type SegmentName } from './scan.ts';
@@ -31,6 +31,8 @@ export class Retention {
   #running = Promise.resolve();
   #timer: NodeJS.Timeout | undefined;
   #stopped = true;
+  /** A sync failed: another one that succeeds would prove nothing, so nothing is removed before the next start. */
+  #failed = false;
 
   /** @param journal told how many files it has */
   constructor(options: RetentionOptions, journal: { files: number }) {
@@ -40,11 +42,23 @@ export class Retention {
 
   /** Runs now, and now and then: days go by without a rotation. */
   start(): void {
-    const { retainBytes, retainDays } = this.#options.retain ?? {};
-    if ((retainBytes ?? retainDays) === undefined) return;
+    if (!this.#mayRemove()) return;
     this.#stopped = false;
     this.#timer = setInterval(() => this.run(), this.#options.limits.retainCheckMs).unref();
     this.run();
+  }
+
+  /**
+   * One run before the journal is open, for a disk without the space to open it. Never rejects.
+   * @returns whether a file was removed
+   */
+  async makeSpace(): Promise<boolean> {
+    if (!this.#mayRemove()) return false;
+    this.#stopped = false;
+    const before = this.#journal.files;
+    this.run();
+    await this.#running;
+    return this.#journal.files < before;
   }
 
   /** Begins a run, behind the one that is under way. Never throws: what fails is told. */
@@ -61,6 +75,11 @@ export class Retention {
     await this.#running;
   }
 
+  #mayRemove(): boolean {
+    const { retainBytes, retainDays } = this.#options.retain ?? {};
+    return (retainBytes ?? retainDays) !== undefined && !this.#failed;
+  }
+
   async #removeOld(): Promise<void> {
     this.#due = false;
     if (this.#stopped) return;
@@ -72,14 +91,9 @@ export class Retention {
     const stale = names.filter((name) => name !== marker && goneRange(name, 'removed'));
     if (files.length + stale.length === 0) return;
 
-    if (names.includes(marker)) {
-      // Whoever made it may have died before it was durable.
-      await disk.syncFolder().catch(({ message }) => {
-        throw new SyncError(message);
-      });
-    } else {
-      await (await disk.create(marker)).close();
-    }
+    // One that is there already may be of a run that died before it was durable.
+    if (names.includes(marker)) await this.#syncFolder();
+    else await this.#mark(marker, stale);
     for (const fields of files) {
       if (this.#stopped) return;
       const { file } = fields;
@@ -93,6 +107,27 @@ export class Retention {
     }
     for (const name of stale) await disk.remove(name);
     await disk.syncFolder();
+  }
+
+  /** @param stale the markers of earlier runs; the one that is used up is taken out */
+  async #mark(marker: string, stale: string[]): Promise<void> {
+    const { disk } = this.#options;
+    try {
+      await (await disk.create(marker)).close();
+    } catch (error) {
+      const old = isFull(error as Error) ? stale.shift() : undefined;
+      if (old === undefined) throw error;
+      // A full disk may have no inode for another file. A reader that lists the folder now may see neither name, so this is
+      // not how it is done while there is space.
+      await disk.rename(old, marker);
+      await this.#syncFolder();
+    }
+  }
+
+  async #syncFolder(): Promise<void> {
+    await this.#options.disk.syncFolder().catch(({ message }) => {
+      throw new SyncError(message);
+    });
   }
 
   /** @param before up to which an earlier run meant to remove everything */
@@ -121,7 +156,7 @@ export class Retention {
 
   #tell(error: Error, file?: string): void {
     // Behind a failed sync one that succeeds would prove nothing, and without the marker a removed file is damage.
-    if (error instanceof SyncError) this.#stopped = true;
+    if (error instanceof SyncError) this.#stopped = this.#failed = true;
     const again = this.#stopped ? 'at the next start' : 'later';
     this.#options.notices.warn('old journal files could not be removed', { file, problem: error.message, again });
   }

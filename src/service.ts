@@ -4,11 +4,11 @@ import { lookup } from 'node:dns/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createAccess, createTokenDoor, hostOf, isLoopback } from './access.ts';
-import { type AppParts, createApp, readinessOf } from './app.ts';
+import { type AppParts, createApp, readinessOf, type Site } from './app.ts';
 import { type ExitCode, exitCodes } from './command.ts';
 import { type Config, type Limits, limits as standardLimits } from './config.ts';
 import { openApi } from './contract.ts';
-import { type Disk, openDisk } from './disk.ts';
+import { type Disk, describe, isFull, openDisk } from './disk.ts';
 import { Hosted, watchDeployments } from './hosted.ts';
 import { Journal } from './journal.ts';
 import { type Listener, type ListenerOptions, listen } from './listener.ts';
@@ -72,20 +72,29 @@ export interface Parts {
 }
 
 /**
- * Locks the folder, listens, recovers the journal; resolves when reports are taken.
+ * Locks the folder, listens, recovers the journal; resolves when reports are taken. On a disk that is too full for the folder
+ * or for the lock's file it listens first, not ready, and locks the folder when that fits.
  * @throws StartError, after which folder and port are free again
  */
 export async function startService(config: Config, notices: Notices, parts: Parts = {}): Promise<Service> {
   const all = { limits: standardLimits, openDisk, background: false, aroundApp: (app: App) => app, ...parts };
   const disk = all.openDisk(config.data);
   const at = all.fd === undefined ? { host: await resolveHost(config.host), port: config.port } : { fd: all.fd };
-  const lock = await takeFolder(disk);
+  const folder: Folder = {
+    lock: await takeFolder(disk, (error) => notices.error(NO_SPACE, { problem: describe(error) })),
+  };
   try {
-    return await startLocked(config, notices, { ...all, disk, at, lock, metrics: new Metrics() });
+    return await startListening(config, notices, { ...all, disk, at, folder, metrics: new Metrics() });
   } catch (error) {
-    await lock.release();
+    await folder.lock?.release();
     throw error;
   }
+}
+
+/** The data folder: nothing in it is touched before it is locked. */
+interface Folder {
+  /** Undefined while the disk is too full to lock it. */
+  lock: Lock | undefined;
 }
 
 interface Held extends Parts {
@@ -96,11 +105,11 @@ interface Held extends Parts {
   readonly aroundApp: (app: App) => App;
   readonly disk: Disk;
   readonly at: ListenerOptions['at'];
-  readonly lock: Lock;
+  readonly folder: Folder;
 }
 
-async function startLocked(config: Config, notices: Notices, held: Held): Promise<Service> {
-  const { disk, lock, limits, background, metrics } = held;
+async function startListening(config: Config, notices: Notices, held: Held): Promise<Service> {
+  const { disk, folder, limits, background, metrics } = held;
   let stopping: Promise<void> | undefined;
   let exitCode: ExitCode = exitCodes.done;
   let end!: (code: ExitCode) => void;
@@ -120,7 +129,9 @@ async function startLocked(config: Config, notices: Notices, held: Held): Promis
         findSite: recording.findSite,
         readiness: () =>
           readinessOf(
-            stopping === undefined ? (recording.trouble ?? space.trouble) : 'the service is stopping',
+            stopping === undefined
+              ? ((folder.lock === undefined ? NO_SPACE : recording.trouble) ?? space.trouble)
+              : 'the service is stopping',
             recording.troubles(),
           ),
         contract: () =>
@@ -134,10 +145,14 @@ async function startLocked(config: Config, notices: Notices, held: Held): Promis
     );
   const mount = await disk.mount();
   const hazard = mount && hazardOf(mount);
-  for (const sentence of [hazard, lock.hazard]) if (sentence !== undefined) notices.warn(sentence);
+  for (const sentence of [hazard, folder.lock?.hazard]) if (sentence !== undefined) notices.warn(sentence);
   const space = await watchSpace(disk, config.minFreeBytes, limits, notices);
+  const open = async () => {
+    folder.lock ??= await waitForFolder(disk, limits);
+    await recording.open();
+  };
   // Who reports to a passed socket waits in its queue while the journal is opened; after a while it is told why.
-  const opened = held.fd === undefined ? undefined : recording.open();
+  const opened = held.fd === undefined ? undefined : open();
   if (opened !== undefined)
     await Promise.race([opened, sleep(limits.openWaitMs, undefined, { ref: false })]).catch(() => {}); // see below
   // Else the listener comes first, so that a start that has much to read is seen to be alive, and not ready.
@@ -154,7 +169,7 @@ async function startLocked(config: Config, notices: Notices, held: Held): Promis
     });
   }
   try {
-    await (opened ?? recording.open());
+    await (opened ?? open());
   } catch (error) {
     await listener.close();
     await release();
@@ -184,7 +199,7 @@ async function startLocked(config: Config, notices: Notices, held: Held): Promis
       exitCode = exitCodes.diskFailed;
       notices.error('the disk did not finish the last sync; the service ends without it', { ms: limits.lastSyncMs });
     }
-    await lock.release();
+    await folder.lock?.release();
     end(exitCode);
   }
 
@@ -196,7 +211,7 @@ async function startLocked(config: Config, notices: Notices, held: Held): Promis
     });
     // Everybody who waited has been answered; give the answers a moment to leave.
     stopping ??= Promise.race([listener.close(), sleep(limits.lastRepliesMs)])
-      .then(() => lock.release())
+      .then(() => folder.lock?.release())
       .then(() => end(exitCode));
   }
 }
@@ -232,7 +247,7 @@ function recordLocally(
 
 async function recordForDeployments(config: Config, notices: Notices, held: Held): Promise<Recording> {
   const { pathPrefix, segmentBytes, tokenHeader } = config;
-  const { disk, limits, metrics, onRecorded } = held;
+  const { disk, folder, limits, metrics, onRecorded } = held;
   const openFor = (name: string) => held.openDisk(join(disk.folder, name));
   const options = { pathPrefix, openDisk: openFor, onRecorded, segmentBytes, retain: config, limits, metrics, notices };
   const hosted = new Hosted(options);
@@ -251,7 +266,10 @@ async function recordForDeployments(config: Config, notices: Notices, held: Held
   return {
     deployment: file.current.tokensOf.keys().next().value ?? 'NAME',
     tokenHeaders: new Set([tokenHeader.toLowerCase(), 'dagster-cloud-api-token']),
-    findSite: (head, incoming) => hosted.journalOf(door(head, incoming)),
+    findSite: (head, incoming) => {
+      const journal = hosted.journalOf(door(head, incoming));
+      return folder.lock === undefined ? { ...NO_FOLDER, prefix: journal.prefix } : journal;
+    },
     open: async () => {},
     trouble: undefined,
     troubles: () => hosted.troubles(),
@@ -274,17 +292,43 @@ async function resolveHost(host: string): Promise<string> {
   }
 }
 
-async function takeFolder(disk: Disk): Promise<Lock> {
+const NO_SPACE = 'the disk is full; the service waits for space to lock its data folder';
+
+/** Takes no reports. */
+const NO_FOLDER: Omit<Site, 'prefix'> = {
+  append: (_event, _bodyBytes, done) => done(NO_SPACE),
+  refusal: () => NO_SPACE,
+};
+
+/**
+ * @param onFull called on a disk that is too full for it
+ * @returns undefined then: it may be tried again
+ * @throws StartError
+ */
+async function takeFolder(disk: Disk, onFull: (error: Error) => void): Promise<Lock | undefined> {
   const { folder } = disk;
   try {
     await disk.prepare();
     return await lockFolder(folder);
   } catch (error) {
+    if (isFull(error as NodeJS.ErrnoException)) {
+      onFull(error as Error);
+      return undefined;
+    }
     if (error instanceof InUseError) throw new StartError(exitCodes.inUse, error.message);
     throw new StartError(
       exitCodes.configuration,
       `the data folder ${folder} can not be used: ${(error as Error).message}; make it writable or choose another with --data`,
     );
+  }
+}
+
+/** An attempt makes no more than a folder and a socket, so it is made often. @throws StartError */
+async function waitForFolder(disk: Disk, limits: Limits): Promise<Lock> {
+  for (;;) {
+    await sleep(limits.probeMs);
+    const lock = await takeFolder(disk, () => {}); // the first attempt was logged
+    if (lock !== undefined) return lock;
   }
 }
 
@@ -307,6 +351,7 @@ function listenProblem({ at }: ListenerOptions, { code, message }: NodeJS.ErrnoE
 }
 
 function recoveryFailed({ folder }: Disk, error: Error): StartError {
+  if (error instanceof StartError) return error;
   if (error instanceof DamagedError) return new StartError(exitCodes.damaged, error.message);
   return new StartError(exitCodes.diskFailed, `the journal in ${folder} can not be opened: ${error.message}`);
 }

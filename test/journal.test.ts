@@ -8,7 +8,9 @@ import { type Disk, openDisk } from '../src/disk.ts';
 import { checkLine, type Event, goneName, type Place, SEQ_MAX, segmentFirstSeq, segmentName } from '../src/event.ts';
 import { Journal, type JournalOptions } from '../src/journal.ts';
 import { createNotices } from '../src/notice.ts';
+import { eventually } from './faults/tools.ts';
 import { newFolder } from './program.ts';
+import { diskWith, makeLines, segment } from './segments.ts';
 import { SimulatedDisk, systemError } from './simulated-disk.ts';
 
 const FIRST = segmentName(1);
@@ -437,6 +439,76 @@ test('a start on a full disk waits for space, says so once, and then goes on', a
   assert.equal(second.trouble, undefined);
   assert.deepEqual(await recorded(crashed), ['a']);
   await second.close();
+});
+
+/** A journal file of which the next start makes a copy, and a start on it that waits for space. */
+function openWithoutSpace(disk: SimulatedDisk, options: Partial<JournalOptions> = {}) {
+  const told: string[] = [];
+  const journal = new Journal({
+    disk,
+    notices: createNotices('info', false, (line) => told.push(line)),
+    segmentBytes: 1_000_000,
+    limits: { ...limits, probeMs: 1, openRetryMsMax: 4 },
+    onFailed: () => {},
+    ...options,
+  });
+  const waits = () => eventually('it waits', () => journal.trouble?.startsWith('the disk is full') === true);
+  return { journal, opening: journal.open(), told, waits };
+}
+
+test('a start looks at the free space before it copies, and opens as soon as there is enough', async () => {
+  const { bytes } = makeLines(20);
+  const torn = Buffer.from('{"seq":21,');
+  const disk = diskWith({ [FIRST]: Buffer.concat([bytes, torn]) });
+  const neededBytes = bytes.length + torn.length + limits.openReserveBytes;
+  disk.freeSpace = { ...disk.freeSpace, usableBytes: neededBytes - 1 };
+  const { journal, opening, told, waits } = openWithoutSpace(disk, {
+    limits: { ...limits, probeMs: 1, openRetryMsMax: 60_000 },
+  });
+  await waits();
+  const lists = disk.count('list');
+  await sleep(50);
+  assert.ok(disk.count('list') <= lists + 6, 'each attempt doubles the pause before the next');
+  assert.deepEqual([disk.count('write'), disk.count('create')], [0, 0]);
+  assert.equal(told.filter((line) => line.includes(`that needs ${neededBytes} bytes, and`)).length, 1);
+  disk.freeSpace = { ...disk.freeSpace, usableBytes: neededBytes };
+  await opening;
+  assert.equal(journal.trouble, undefined);
+  assert.deepEqual(disk.bytes(FIRST), bytes);
+  await journal.close();
+});
+
+test('a close ends the wait for space', async () => {
+  const disk = diskWith({ [FIRST]: makeLines(2).bytes });
+  disk.freeSpace = { ...disk.freeSpace, usableBytes: 0 };
+  const { journal, opening, waits } = openWithoutSpace(disk, {
+    limits: { ...limits, probeMs: 1, openRetryMsMax: 60_000 },
+  });
+  await waits();
+  await journal.close();
+  await opening;
+  assert.deepEqual([disk.count('write'), disk.names()], [0, [FIRST]]);
+});
+
+test('what retention may remove makes space for a start, also on a disk without an inode for a marker', async () => {
+  const files = Object.fromEntries([9, 12, 15].map((firstSeq) => [segmentName(firstSeq), segment(firstSeq, 3)]));
+  const marker = goneName({ first: 1, last: 8 }, 'removed');
+  const disk = diskWith({ ...files, [marker]: Buffer.alloc(0) });
+  disk.freeSpace = { ...disk.freeSpace, usableBytes: 0 };
+  let full = true;
+  disk.fault = (call, name) => {
+    if (call === 'remove' && name === segmentName(12)) {
+      disk.freeSpace = { ...disk.freeSpace, usableBytes: 1_000_000 };
+      full = false;
+    }
+    return call === 'create' && full ? systemError('ENOSPC') : undefined;
+  };
+  const { opening, journal } = openWithoutSpace(disk, { retain: { retainBytes: 1, retainDays: undefined } });
+  await opening;
+  assert.equal(journal.lastSeq, 17);
+  assert.equal(journal.files, 1);
+  assert.deepEqual(disk.names().sort(), [goneName({ first: 1, last: 14 }, 'removed'), segmentName(15)].sort());
+  await journal.close();
 });
 
 test('a journal whose last seq is taken refuses what comes, says why, and so does the next start', async () => {

@@ -252,8 +252,8 @@ test('a crash explains what one write leaves, and not a byte more', async () => 
     assert.match(finding.problem, / for 8388609 bytes, and a crash explains at most 8388608$/);
   }
   const disk = diskWith({ [FIRST]: Buffer.concat([three, Buffer.alloc(11)]) });
-  await assert.rejects(recover(disk, quiet, { tornBytesMax: 10 }), DamagedError);
-  await recover(disk, quiet, { tornBytesMax: 11 });
+  await assert.rejects(recover(disk, quiet, { ...limits, tornBytesMax: 10 }), DamagedError);
+  await recover(disk, quiet, { ...limits, tornBytesMax: 11 });
 });
 
 test('a converted file is refused at its first line, whatever its line ends became, and what a crash left is not', async () => {

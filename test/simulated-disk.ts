@@ -55,7 +55,7 @@ export class SimulatedDisk implements Disk {
   /** Asked before each call. */
   fault: (call: Call, name: string) => Fault = () => undefined;
   /** What `space` tells. */
-  freeSpace: Space = { freeBytes: 2 ** 40, totalBytes: 2 ** 41 };
+  freeSpace: Space = { freeBytes: 2 ** 40, usableBytes: 2 ** 40, totalBytes: 2 ** 41 };
   #entries = new Map<string, Inode>();
   #durableEntries = new Map<string, Inode>();
   /** The changes to the folder since its last sync: what each name stands for from then on. */

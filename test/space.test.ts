@@ -24,13 +24,13 @@ async function troubleWith(space: Space, minFreeBytes?: number): Promise<string 
 }
 
 test('there is trouble below 64 MiB, below 5 % of a smaller disk, or below what was asked for', async () => {
-  const large = { totalBytes: 100_000 * MIB };
+  const large = { usableBytes: 0, totalBytes: 100_000 * MIB };
   assert.equal(await troubleWith({ ...large, freeBytes: 64 * MIB }), undefined);
   assert.equal(
     await troubleWith({ ...large, freeBytes: 64 * MIB - 1 }),
     'the disk is nearly full: 67108863 bytes are free, --min-free-bytes asks for 67108864',
   );
-  const small = { totalBytes: 20 * MIB };
+  const small = { usableBytes: 0, totalBytes: 20 * MIB };
   assert.equal(await troubleWith({ ...small, freeBytes: MIB }), undefined);
   assert.match((await troubleWith({ ...small, freeBytes: MIB - 1 })) ?? '', /asks for 1048576$/);
   assert.match((await troubleWith({ ...large, freeBytes: 5_000 * MIB }, 6_000 * MIB)) ?? '', /nearly full/);
@@ -50,11 +50,11 @@ test('the space is looked at again and again, changes are told once, and a failu
     assert.fail(`still ${watch.trouble}`);
   };
   assert.equal(watch.trouble, undefined);
-  disk.freeSpace = { freeBytes: 99, totalBytes: 1000 };
+  disk.freeSpace = { freeBytes: 99, usableBytes: 99, totalBytes: 1000 };
   await until(/nearly full: 99 bytes/);
-  disk.freeSpace = { freeBytes: 98, totalBytes: 1000 };
+  disk.freeSpace = { freeBytes: 98, usableBytes: 98, totalBytes: 1000 };
   await until(/nearly full: 98 bytes/);
-  disk.freeSpace = { freeBytes: 100, totalBytes: 1000 };
+  disk.freeSpace = { freeBytes: 100, usableBytes: 100, totalBytes: 1000 };
   await until(undefined);
   disk.space = () => Promise.reject(new Error('ENOENT'));
   await until(/^the free space of the disk is not known: ENOENT$/);

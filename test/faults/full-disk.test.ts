@@ -4,19 +4,30 @@
  */
 
 import assert from 'node:assert/strict';
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  statfsSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { eventsIn, launch, type Running, startService } from '../program.ts';
+import { newToken } from '../../src/deployments.ts';
+import { eventsIn, launch, newFolder, type Running, startService } from '../program.ts';
 import { ask, errorOf, post } from '../wire.ts';
 import { compare, type Load, report, startLoad } from './load.ts';
 import { type Kind, type Mount, type MountOptions, mountNew } from './mounts.ts';
-import { withoutMounts } from './tools.ts';
+import { withoutMounts, withoutXfs } from './tools.ts';
 
 const MIB = 1024 * 1024;
 const TARGET = '/report_asset_materialization/';
 const READY = 'GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n';
+const LIVE = READY.replace('readyz', 'livez');
 const CLIENTS = 8;
 const PATIENCE_MS = 10_000;
 
@@ -113,6 +124,96 @@ for (const kind of ['ext4', 'tmpfs'] as const) {
     assertExact(data, acknowledged);
   });
 }
+
+test('a start on a full XFS after SIGKILL waits, alive and not ready, and comes up by itself', {
+  skip: withoutXfs,
+}, async (t) => {
+  const { mount, service } = await startOn(t, 'xfs');
+  const load = loadOn(t, service, { name: 'a', bodyBytes: 500 });
+  await until('some reports', () => load.acknowledged.size > 50);
+  await service.kill('SIGKILL');
+  await load.stop();
+  mount.fill();
+  // It takes no further file, such as that of the lock.
+  const waiting = await startWaiting(t, service.data, FULL_FOLDER);
+  mount.free();
+  const acknowledged = new Set(load.acknowledged);
+  await until('200', async () => (await report(waiting.port, 'freed')) === 200);
+  acknowledged.add('freed');
+  await waiting.end();
+  assertExact(service.data, acknowledged);
+});
+
+for (const mode of ['local', 'hosted'] as const) {
+  test(`a start without an inode for its folder and its lock waits, and comes up by itself: ${mode}`, {
+    skip: withoutMounts,
+  }, async (t) => {
+    const mount = mountNew(t, 'ext4', { bytes: 8 * MIB, inodes: 64 });
+    const args = mode === 'hosted' ? withDeployments(t) : [];
+    for (const made of [false, true]) {
+      const data = join(mount.folder, `data-${made}`);
+      if (made) mkdirSync(data); // without it there is no inode for the folder, with it none for the lock
+      // A deployment on another file system could record at once.
+      if (made && mode === 'hosted') symlinkSync(newFolder(t), join(data, 'prod'));
+      const freeInodes = mount.fillInodes();
+      const waiting = await startWaiting(t, data, FULL_FOLDER, args);
+      assert.equal(await waiting.report('early'), 503);
+      freeInodes();
+      await until('200', async () => (await waiting.report('freed')) === 200);
+      await waiting.end();
+      assertExact(mode === 'local' ? data : join(data, 'prod'), new Set(['freed']));
+    }
+  });
+}
+
+test('a full folder that another process holds is in use, and is not waited for', {
+  skip: withoutMounts,
+}, async (t) => {
+  const mount = mountNew(t, 'ext4', { bytes: 8 * MIB, inodes: 64 });
+  const data = join(mount.folder, 'data');
+  mkdirSync(data);
+  const service = await startService(t, { data });
+  mount.fillInodes();
+  const { code, stderr } = await launch(['serve', '--port', '0', '--data', data]).finished;
+  assert.equal(code, 4, stderr);
+  assert.match(stderr, new RegExp(`is in use by process ${service.pid}`));
+});
+
+test('a start that waits for space writes nothing, so that other programs keep what is left', {
+  skip: withoutMounts,
+}, async (t) => {
+  const { mount, service } = await startOn(t, 'ext4', { bytes: 24 * MIB });
+  const load = loadOn(t, service, { name: 'a', bodyBytes: 50_000 });
+  await until('4 MiB of reports', () => load.acknowledged.size > 80);
+  await load.stop();
+  await service.kill('SIGKILL');
+  mount.fill(2 * MIB);
+  const waiting = await startWaiting(t, service.data, FULL);
+  const before = freeBytesOf(mount);
+  await sleep(3_500); // an attempt each second would be seen
+  assert.equal(freeBytesOf(mount), before);
+  const written = /^wchar: (\d+)$/m.exec(readFileSync(`/proc/${waiting.pid}/io`, 'latin1'))?.[1];
+  assert.ok(Number(written) < MIB, `${written} bytes were written`);
+  mount.free();
+  await until('200', async () => (await waiting.report('freed')) === 200);
+  await waiting.end();
+  assertExact(service.data, new Set([...load.acknowledged, 'freed']));
+});
+
+test('what retention may remove makes space for a start on a full disk', { skip: withoutMounts }, async (t) => {
+  const { mount, service } = await startOn(t, 'ext4', { args: ['--segment-bytes', '500000'] });
+  const load = loadOn(t, service, { name: 'a', bodyBytes: 50_000 });
+  await until('some files', () => journalFiles(service.data) > 4);
+  await load.stop();
+  await service.kill('SIGKILL');
+  mount.fill();
+  const next = await startService(t, { data: service.data, args: ['--retain-bytes', '1000000'] });
+  assert.equal(await report(next.port, 'freed'), 200);
+  assert.match(next.stderr(), /"the disk is full; .*"journal file removed"/s);
+  await next.kill();
+  const { findings, good } = JSON.parse((await launch(['verify', '--json', '--data', service.data]).finished).stdout);
+  assert.deepEqual([good, findings], [true, []]);
+});
 
 test('a disk that is full at a rotation refuses, and goes on in the new file when there is space', {
   skip: withoutMounts,
@@ -230,6 +331,88 @@ test('a read-only file system is told by a start in one line', { skip: withoutMo
   assert.equal(code, 2, stderr);
   assert.match(stderr, /^assetlog: the data folder \S+ can not be used: .*(EROFS|read-only).*\n$/i);
 });
+
+const FULL_FOLDER = /the disk is full; the service waits for space to lock its data folder/;
+const FULL = /the disk is full; the service waits for space to open its journal/;
+
+interface WaitingStart {
+  readonly port: number;
+  readonly pid: number;
+  /** @returns the status of a report of this asset */
+  report(asset: string): Promise<number>;
+  /** Stops it, which is to be clean. */
+  end(): Promise<void>;
+}
+
+/** A start that is alive, not ready for this reason, and says so. */
+async function startWaiting(
+  t: TestContext,
+  data: string,
+  reason: RegExp,
+  args: readonly string[] = [],
+): Promise<WaitingStart> {
+  const { child, finished } = launch(['serve', '--port', '0', '--data', data, ...args]);
+  const pid = child.pid as number;
+  t.after(() => child.kill('SIGKILL'));
+  let log = '';
+  child.stderr?.on('data', (text) => {
+    log += text;
+  });
+  await until('it says that it waits', () => {
+    assert.equal(child.exitCode, null, log);
+    return reason.test(log);
+  });
+  await until('it listens', () => listeningPort(pid) !== undefined);
+  const port = listeningPort(pid) as number;
+  assert.equal((await ask(port, LIVE)).status, 200);
+  const ready = await ask(port, READY);
+  assert.equal(ready.status, 503);
+  assert.match(errorOf(ready), reason);
+  const token = args.length > 0 ? [`Service-Cloud-Api-Token: ${TOKEN}`] : [];
+  const under = args.length > 0 ? '/prod' : '';
+  return {
+    port,
+    pid,
+    report: async (asset) => (await ask(port, post(`${under}${TARGET}${asset}`, undefined, token))).status,
+    end: async () => {
+      child.kill('SIGTERM');
+      assert.equal((await finished).code, 0);
+    },
+  };
+}
+
+/** The port is written on standard output only when the service is ready, so the system is asked for it. */
+function listeningPort(pid: number): number | undefined {
+  const folder = `/proc/${pid}/fd`;
+  const open = new Set(readdirSync(folder).map((fd) => linkOf(join(folder, fd))));
+  for (const line of readFileSync('/proc/net/tcp', 'latin1').split('\n').slice(1)) {
+    const [, local = '', , state, , , , , , inode] = line.trim().split(/\s+/);
+    if (state === '0A' && open.has(`socket:[${inode}]`)) return Number.parseInt(local.split(':')[1] ?? '', 16);
+  }
+  return undefined;
+}
+
+function linkOf(path: string): string {
+  try {
+    return readlinkSync(path);
+  } catch {
+    return ''; // it was closed meanwhile
+  }
+}
+
+const { token: TOKEN, digest } = newToken();
+
+/** The arguments for a service with one deployment, `prod`. */
+function withDeployments(t: TestContext): readonly string[] {
+  const file = join(newFolder(t), 'deployments.json');
+  writeFileSync(file, JSON.stringify({ deployments: [{ name: 'prod', tokens: [{ name: 'ci', sha256: digest }] }] }));
+  return ['--deployments', file];
+}
+
+function freeBytesOf({ folder }: Mount): number {
+  const { bavail, bsize } = statfsSync(folder);
+  return bavail * bsize;
+}
 
 interface Started {
   readonly mount: Mount;

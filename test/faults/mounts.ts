@@ -30,6 +30,8 @@ export interface Mount {
   fill(leaveBytes?: number): void;
   /** Gives back what `fill` took. */
   free(): void;
+  /** Makes empty files until no further one goes in. @returns what removes them */
+  fillInodes(): () => void;
   /** From here on nothing reaches the disk, and every call fails. With `flush` what the journal of the file system holds is written first. */
   cutPower(flush?: boolean): void;
   /** Unmounts and mounts again, which replays the file system's journal. Nobody may use it. */
@@ -50,6 +52,8 @@ const XFS_BYTES_MIN = 320 * 1024 * 1024;
 
 export interface MountOptions {
   readonly bytes: number;
+  /** How many files it can hold (ext4); its own folders take a few. */
+  readonly inodes?: number;
   /** As `mount -o` takes them. */
   readonly options?: string;
   /** Where its image lies; where there is less room than `bytes`, it is a disk that has less room than it says. */
@@ -57,7 +61,11 @@ export interface MountOptions {
 }
 
 /** Makes a file system and mounts it; it is gone with the scope, whatever happened. */
-export function mountNew(scope: Scope, kind: Kind, { bytes, options = 'defaults', within }: MountOptions): Mount {
+export function mountNew(
+  scope: Scope,
+  kind: Kind,
+  { bytes, inodes, options = 'defaults', within }: MountOptions,
+): Mount {
   const place = makePlace(scope, 'mount', within?.folder);
   if (kind === 'tmpfs') {
     command('mount', '-t', 'tmpfs', '-o', `size=${bytes},${options}`, 'tmpfs', place.folder);
@@ -67,7 +75,11 @@ export function mountNew(scope: Scope, kind: Kind, { bytes, options = 'defaults'
   truncateSync(place.image, kind === 'xfs' ? Math.max(bytes, XFS_BYTES_MIN) : bytes);
   if (kind === 'xfs') command('mkfs.xfs', '-q', place.image);
   // Without blocks held back for root, full means full.
-  else command('mkfs.ext4', '-q', '-F', '-m', '0', ...(kind === 'ext4' ? [] : ['-O', '^has_journal']), place.image);
+  else {
+    const features = kind === 'ext4' ? [] : ['-O', '^has_journal'];
+    const count = inodes === undefined ? [] : ['-N', String(inodes)];
+    command('mkfs.ext4', '-q', '-F', '-m', '0', ...features, ...count, place.image);
+  }
   command('mount', '-o', `loop,${options}`, place.image, place.folder);
   return mounted(scope, place, options);
 }
@@ -94,6 +106,7 @@ function mounted(scope: Scope, { image, folder }: Place, options: string): Mount
     folder,
     fill: (leaveBytes = 0) => fill(filler, leaveBytes),
     free: () => rmSync(filler, { force: true }),
+    fillInodes: () => fillInodes(join(folder, 'fillers')),
     cutPower: (flush = false) => command('xfs_io', '-x', '-c', flush ? 'shutdown -f' : 'shutdown', folder),
     remount: () => {
       command('umount', folder);
@@ -147,6 +160,18 @@ function fill(filler: string, leaveBytes: number): void {
   fsyncSync(file);
   closeSync(file);
   if (leaveBytes > 0) truncateSync(filler, Math.max(0, statSync(filler).size - leaveBytes));
+}
+
+function fillInodes(fillers: string): () => void {
+  mkdirSync(fillers);
+  for (let count = 0; ; count += 1) {
+    try {
+      writeFileSync(join(fillers, String(count)), '');
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ENOSPC') throw error;
+      return () => rmSync(fillers, { recursive: true });
+    }
+  }
 }
 
 function command(program: string, ...args: readonly string[]): void {
