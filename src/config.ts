@@ -86,7 +86,7 @@ export const limits = {
   idleJournalMs: 300_000,
   /** Journals of deployments that are open at a time; each takes three file descriptors. Beyond it the longest unused is closed. */
   openJournalsMax: 1_000,
-  /** What a report waits for its deployment's journal to be opened. */
+  /** What reports wait for their deployment's journal to be opened. Once it takes longer, each gets 503 at once. */
   openWaitMs: 5_000,
   /** Between two attempts to open a deployment's journal that is out of order. */
   reopenMs: 5_000,

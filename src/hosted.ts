@@ -3,12 +3,11 @@
  * deployments cost nothing while they are idle. What goes wrong with one does not touch the others.
  */
 
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { Limits } from './config.ts';
 import { type Deployments, readDeployments } from './deployments.ts';
 import { type Disk, isFull, readText } from './disk.ts';
 import type { Event } from './event.ts';
-import { type Backlog, type Done, Journal } from './journal.ts';
+import { type Backlog, type Done, Journal, overload } from './journal.ts';
 import { InUseError, type Lock, lockFolder } from './lock.ts';
 import type { Metrics } from './metrics.ts';
 import type { Notices } from './notice.ts';
@@ -86,10 +85,12 @@ export async function watchDeployments(
 
 type State =
   | { readonly kind: 'idle' }
-  | { readonly kind: 'opening'; readonly opened: Promise<void>; readonly journal: Journal; readonly sinceMs: number }
+  /** Reports are queued in the journal. `opened` resolves with no lock if the journal could not be opened. */
+  | { readonly kind: 'opening'; readonly journal: Journal; readonly opened: Promise<Lock | undefined> }
   | { readonly kind: 'open'; readonly journal: Journal; readonly lock: Lock }
-  | { readonly kind: 'closing'; readonly closed: Promise<void> }
-  /** The next report after `againMs` tries to open it again, as a restart would. */
+  /** Reports that arrive meanwhile are queued in `next`, which is opened after it. */
+  | { readonly kind: 'closing'; readonly closed: Promise<void>; readonly next: Journal | undefined }
+  /** The next report after `againMs` opens it again, as a restart would. */
   | { readonly kind: 'failed'; readonly reason: string; readonly againMs: number };
 
 export class Hosted {
@@ -151,10 +152,13 @@ interface Shared extends HostedOptions {
   readonly makeRoom: () => void;
 }
 
+const RETIRED = 'this deployment is being closed; send the report again later';
+
 /** The journal of one deployment, open or not. */
 export class HostedJournal {
-  readonly #name: string;
   readonly #options: Shared;
+  readonly #notices: Notices;
+  readonly #disk: Disk;
   #state: State = { kind: 'idle' };
   #retired = false;
   /** Of the paths that lead here. */
@@ -162,8 +166,9 @@ export class HostedJournal {
   lastUsedMs = performance.now();
 
   constructor(name: string, options: Shared) {
-    this.#name = name;
     this.#options = options;
+    this.#notices = options.notices.with({ deployment: name });
+    this.#disk = options.openDisk(name);
     this.prefix = `${options.pathPrefix}/${name}`;
   }
 
@@ -171,105 +176,119 @@ export class HostedJournal {
     return this.#state.kind === 'open';
   }
 
-  /** Why reports can not be recorded now, or undefined: also where nobody has tried yet. */
+  /** Why reports can not be recorded now, or undefined: also if no report has opened the journal yet. */
   get trouble(): string | undefined {
     const state = this.#state;
-    if (state.kind === 'failed') return state.reason;
-    if (state.kind === 'opening' && performance.now() - state.sinceMs > this.#options.limits.openWaitMs)
-      return state.journal.trouble;
-    return state.kind === 'open' ? state.journal.trouble : undefined;
+    return state.kind === 'failed' ? state.reason : journalIn(state)?.trouble;
   }
 
   /** As `Journal.refusal`. */
   refusal(bytes: number): string | undefined {
-    return this.#state.kind === 'open' ? this.#state.journal.refusal(bytes) : undefined;
+    const { backlog, limits } = this.#options;
+    const journal = journalIn(this.#state);
+    if (journal !== undefined) return journal.refusal(bytes);
+    return this.#refused ?? overload(bytes, 0, backlog, limits);
   }
 
-  /** As `Journal.append`; the first report waits while the journal is opened. */
+  /** As `Journal.append`; the first report opens the journal and is queued meanwhile. */
   append(event: Event, bodyBytes: number, done: Done): void {
     this.lastUsedMs = performance.now();
-    if (this.#state.kind === 'open') {
-      this.#state.journal.append(event, bodyBytes, done);
-      return;
-    }
-    void this.#opened().then((problem) => {
-      if (this.#state.kind === 'open') this.#state.journal.append(event, bodyBytes, done);
-      else done(problem ?? 'the journal of this deployment is being opened; send the report again later');
-    });
+    const journal = journalIn(this.#state) ?? this.#refused ?? this.#begin();
+    if (typeof journal === 'string') done(journal);
+    else journal.append(event, bodyBytes, done);
   }
 
-  /** As `close`, for good: whoever still holds this journal can not open it again. */
+  /** As `close`, for good: what still refers to this journal can not open it again. */
   async retire(): Promise<void> {
     this.#retired = true;
-    await this.close();
+    await this.close(RETIRED);
+  }
+
+  /** Never rejects. @param reason what reports are refused with that wait for the journal to be opened */
+  async close(reason?: string): Promise<void> {
+    const state = this.#state;
+    if (state.kind === 'idle' || state.kind === 'failed') return;
+    if (state.kind === 'closing') {
+      this.#state = { ...state, next: undefined };
+      await state.next?.close(reason);
+      return state.closed;
+    }
+    const closed = this.#close(state.journal, state.kind === 'open' ? state.lock : state.opened, reason);
+    this.#state = { kind: 'closing', closed, next: undefined };
+    return closed;
+  }
+
+  /** Why no report may open the journal now. */
+  get #refused(): string | undefined {
+    const state = this.#state;
+    if (this.#retired) return RETIRED;
+    return state.kind === 'failed' && performance.now() < state.againMs ? state.reason : undefined;
+  }
+
+  /** @returns a journal that queues reports until it is open */
+  #begin(): Journal {
+    const { segmentBytes, retain, limits, metrics, backlog } = this.#options;
+    const journal = new Journal({
+      ...{ disk: this.#disk, notices: this.#notices, segmentBytes, retain, limits, backlog, metrics },
+      onRecorded: this.#options.onRecorded?.bind(undefined, this.#disk.folder),
+      onFailed: (error) => void this.#fail(error, journal, this.#state.kind === 'open' ? this.#state.lock : undefined),
+      openWaitMs: limits.openWaitMs,
+    });
+    if (this.#state.kind === 'closing') this.#state = { ...this.#state, next: journal };
+    else this.#open(journal);
+    return journal;
+  }
+
+  #open(journal: Journal): void {
+    this.#options.makeRoom();
+    this.#state = { kind: 'opening', journal, opened: this.#lockAndOpen(journal) };
   }
 
   /** Never rejects. */
-  async close(): Promise<void> {
-    if (this.#state.kind === 'opening') {
-      await this.#state.journal.close();
-      await this.#state.opened;
-    }
-    if (this.#state.kind === 'closing') return this.#state.closed;
-    if (this.#state.kind !== 'open') return;
-    const { journal, lock } = this.#state;
-    const closed = journal
-      .close()
-      .then(() => lock.release())
-      .then(() => {
-        this.#state = { kind: 'idle' };
-      });
-    this.#state = { kind: 'closing', closed };
-    await closed;
-  }
-
-  /** @returns why it is not open, after a bounded time */
-  async #opened(): Promise<string | undefined> {
-    if (this.#state.kind === 'closing') await this.#state.closed;
-    if (this.#state.kind === 'failed') {
-      if (performance.now() < this.#state.againMs) return this.#state.reason;
-      this.#state = { kind: 'idle' };
-    }
-    if (this.#retired) return 'this deployment is being closed; send the report again later';
-    if (this.#state.kind === 'idle') this.#open();
-    if (this.#state.kind !== 'opening') return undefined;
-    const { opened, journal } = this.#state;
-    const late = await Promise.race([opened, sleep(this.#options.limits.openWaitMs, true, { ref: false })]);
-    if (late) return journal.trouble;
-    return this.trouble;
-  }
-
-  #open(): void {
-    const { openDisk, segmentBytes, retain, limits, metrics, notices, backlog, makeRoom } = this.#options;
-    makeRoom();
-    const own = notices.with({ deployment: this.#name });
-    const disk = openDisk(this.#name);
+  async #lockAndOpen(journal: Journal): Promise<Lock | undefined> {
     let lock: Lock | undefined;
-    const fail = async (error: Error) => {
-      const reason = `the journal of this deployment can not be written: ${publicReason(error)}`;
-      this.#state = { kind: 'failed', reason, againMs: performance.now() + limits.reopenMs };
-      own.error('the journal of a deployment is out of order; its reports get 503 until it can be opened again', {
-        problem: error.message,
-      });
-      await lock?.release();
-    };
-    const onFailed = (error: Error) => void fail(error);
-    const onRecorded = this.#options.onRecorded?.bind(undefined, disk.folder);
-    const journal = new Journal({
-      ...{ disk, notices: own, segmentBytes, retain, limits, backlog, metrics, onFailed, onRecorded },
-    });
-    const open = async () => {
-      try {
-        await disk.prepare();
-        lock = await lockFolder(disk.folder);
-        await journal.open();
-        this.#state = { kind: 'open', journal, lock };
-      } catch (error) {
-        await fail(error as Error);
-      }
-    };
-    this.#state = { kind: 'opening', journal, opened: open(), sinceMs: performance.now() };
+    try {
+      await this.#disk.prepare();
+      lock = await lockFolder(this.#disk.folder);
+      await journal.open();
+    } catch (error) {
+      await this.#fail(error as Error, journal, lock);
+      return undefined;
+    }
+    if (this.#state.kind === 'opening') this.#state = { kind: 'open', journal, lock };
+    return lock;
   }
+
+  /** Never rejects. */
+  async #close(journal: Journal, opened: Lock | Promise<Lock | undefined>, reason?: string): Promise<void> {
+    await journal.close(reason);
+    const lock = await opened;
+    await lock?.release();
+    const { next } = this.#state as ClosingState;
+    this.#state = { kind: 'idle' };
+    if (next !== undefined) this.#open(next);
+  }
+
+  /** Reports get 503 until a later one opens the journal again, as a restart would. Never rejects. */
+  async #fail(error: Error, journal: Journal, lock: Lock | undefined): Promise<void> {
+    this.#notices.error(
+      'the journal of a deployment is out of order; its reports get 503 until it can be opened again',
+      { problem: error.message },
+    );
+    await lock?.release();
+    if (journalIn(this.#state) !== journal) return; // it is being closed
+    const reason = `the journal of this deployment can not be written: ${publicReason(error)}`;
+    this.#state = { kind: 'failed', reason, againMs: performance.now() + this.#options.limits.reopenMs };
+    await journal.close(reason);
+  }
+}
+
+type ClosingState = Extract<State, { kind: 'closing' }>;
+
+/** @returns the journal that takes reports, at once or when it is open */
+function journalIn(state: State): Journal | undefined {
+  if (state.kind === 'closing') return state.next;
+  return state.kind === 'idle' || state.kind === 'failed' ? undefined : state.journal;
 }
 
 /** Clients are strangers: they are not told paths. */

@@ -34,6 +34,8 @@ export interface JournalOptions {
   readonly limits: Limits;
   /** Shared by journals whose events wait in the same memory. */
   readonly backlog?: Backlog;
+  /** How long, from now on, reports are queued until the journal is open. By default they are refused until then. */
+  readonly openWaitMs?: number;
   /** Called when the journal is open and when a batch is durable, with the seq of the next line: those before it are there. */
   readonly onRecorded?: ((nextSeq: number) => void) | undefined;
   /** Shared by all journals of the service. */
@@ -48,9 +50,9 @@ export interface Backlog {
 }
 
 type State =
-  | { readonly kind: 'starting'; readonly reason: string }
+  | { readonly kind: 'starting'; readonly reason: string; readonly queueing: boolean }
   | { readonly kind: 'open'; readonly segment: Segment; readonly trouble?: Trouble }
-  | { readonly kind: 'closed' }
+  | { readonly kind: 'closed'; readonly reason: string }
   /** What is on the disk can not be known any more. */
   | { readonly kind: 'failed'; readonly reason: string; readonly error: Error };
 
@@ -78,7 +80,7 @@ interface Committing {
 
 export class Journal implements JournalFigures {
   readonly #options: JournalOptions;
-  #state: State = { kind: 'starting', reason: 'the journal is being opened' };
+  #state: State;
   /** Of all journals that share it. */
   readonly #backlog: Backlog;
   readonly #metrics: Metrics;
@@ -90,6 +92,7 @@ export class Journal implements JournalFigures {
   /** The batches on their way; undefined while the disk is idle. */
   #running: Promise<void> | undefined;
   #probing: NodeJS.Timeout | undefined;
+  readonly #openTimeout: NodeJS.Timeout | undefined;
   /** How many it has, the one that is written to among them. */
   files = 0;
 
@@ -98,6 +101,9 @@ export class Journal implements JournalFigures {
     this.#backlog = options.backlog ?? { bytes: 0 };
     this.#metrics = options.metrics ?? new Metrics();
     this.#retention = new Retention(options, this);
+    const { openWaitMs } = options;
+    this.#state = { kind: 'starting', reason: 'the journal is being opened', queueing: openWaitMs !== undefined };
+    if (openWaitMs !== undefined) this.#openTimeout = setTimeout(() => this.#refuseUntilOpen(), openWaitMs).unref();
   }
 
   /**
@@ -119,7 +125,7 @@ export class Journal implements JournalFigures {
         if (this.#closed) return;
         const reason = 'the disk is full; the service waits for space to open its journal';
         if (this.trouble !== reason) notices.error(reason, { problem: describe(error as Error) });
-        this.#state = { kind: 'starting', reason };
+        this.#refuseUntilOpen(reason);
       }
       if (!(await this.#retention.makeSpace())) await this.#pause(pauseMs, neededBytes);
       if (this.#closed) return;
@@ -127,11 +133,13 @@ export class Journal implements JournalFigures {
   }
 
   #opened(segment: Segment, files: number): void {
+    clearTimeout(this.#openTimeout);
     this.files = files;
     this.#options.notices.info('journal open', { file: segment.file.name, next_seq: segment.place.seq });
     this.#continueAt(segment);
     this.#metrics.journals.add(this);
     this.#retention.start();
+    if (this.#queue.length > 0) this.#running ??= this.#run();
   }
 
   /** Waits before the next attempt to open; a `close` or enough free space ends it early. */
@@ -147,7 +155,7 @@ export class Journal implements JournalFigures {
   get trouble(): string | undefined {
     const state = this.#state;
     if (state.kind === 'open') return state.trouble?.reason;
-    return state.kind === 'closed' ? 'the service is stopping' : state.reason;
+    return state.kind === 'starting' && state.queueing ? undefined : state.reason;
   }
 
   /** While it is open. */
@@ -161,13 +169,8 @@ export class Journal implements JournalFigures {
 
   /** Why an event of so many bytes could not even wait for the disk, or undefined. */
   refusal(bytes: number): string | undefined {
-    const { queueBytesMax, backlogBytesMax, queueEventBytes } = this.#options.limits;
-    if (this.#state.kind !== 'open') return this.trouble;
-    const { trouble } = this.#state;
-    if (trouble !== undefined && trouble.kind !== 'refusing') return trouble.reason;
-    const more = bytes + queueEventBytes;
-    if (this.#waitingBytes + more <= queueBytesMax && this.#backlog.bytes + more <= backlogBytesMax) return undefined;
-    return 'the disk does not keep up: too many reports are waiting for it';
+    if (!this.#queueing) return this.trouble;
+    return overload(bytes, this.#waitingBytes, this.#backlog, this.#options.limits);
   }
 
   /**
@@ -186,18 +189,27 @@ export class Journal implements JournalFigures {
     }
     this.#queue.push({ members, heldBytes: heldBytes + queueEventBytes, done });
     this.#hold(heldBytes + queueEventBytes);
-    this.#running ??= this.#run();
+    if (this.#state.kind === 'open') this.#running ??= this.#run();
   }
 
-  /** Finishes what was taken, and leaves the folder as a start likes to find it. Nobody may append any more. */
-  async close(): Promise<void> {
+  /**
+   * Finishes what was taken, and leaves the folder as a start likes to find it. Nobody may append any more.
+   * @param reason what the reports are refused with that wait for the journal to be opened, and those to come
+   */
+  async close(reason = 'the service is stopping'): Promise<void> {
+    clearTimeout(this.#openTimeout);
+    if (this.#state.kind === 'starting') {
+      this.#state = { kind: 'closed', reason };
+      this.#refuseQueue(reason);
+      return;
+    }
     await this.#running;
     clearInterval(this.#probing);
     await this.#retention.stop();
     const state = this.#state;
     if (state.kind === 'failed') return;
     this.#metrics.journals.delete(this);
-    this.#state = { kind: 'closed' };
+    this.#state = { kind: 'closed', reason };
     if (state.kind !== 'open') return;
     const { segment } = state;
     try {
@@ -212,6 +224,27 @@ export class Journal implements JournalFigures {
 
   get #closed(): boolean {
     return this.#state.kind === 'closed';
+  }
+
+  /** Whether reports are queued: not if nothing is known about when the queue would move again. */
+  get #queueing(): boolean {
+    const state = this.#state;
+    if (state.kind === 'open') return state.trouble === undefined || state.trouble.kind === 'refusing';
+    return state.kind === 'starting' && state.queueing;
+  }
+
+  #refuseUntilOpen(reason?: string): void {
+    if (this.#state.kind !== 'starting') return;
+    this.#state = { kind: 'starting', reason: reason ?? this.#state.reason, queueing: false };
+    this.#refuseQueue(this.#state.reason);
+  }
+
+  /** Of a journal that is not open: no batch is on its way. */
+  #refuseQueue(reason: string): void {
+    for (const { done, heldBytes } of this.#queue.splice(0)) {
+      this.#hold(-heldBytes);
+      done(reason);
+    }
   }
 
   #hold(bytes: number): void {
@@ -357,6 +390,14 @@ const USED_UP: Trouble = {
   kind: 'used up',
   reason: `the journal is full: its last event has seq ${SEQ_MAX}, the largest there is; give the service a new --data folder`,
 };
+
+/** @returns why an event of so many bytes more could not wait for the disk, or undefined */
+export function overload(bytes: number, waitingBytes: number, backlog: Backlog, limits: Limits): string | undefined {
+  const { queueBytesMax, backlogBytesMax, queueEventBytes } = limits;
+  const more = bytes + queueEventBytes;
+  if (waitingBytes + more <= queueBytesMax && backlog.bytes + more <= backlogBytesMax) return undefined;
+  return 'the disk does not keep up: too many reports are waiting for it';
+}
 
 /** A write did not happen, and nothing of it is left: the only failure after which the journal goes on. */
 class NotWritten extends Error {}

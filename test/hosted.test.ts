@@ -8,8 +8,10 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { readConfig, limits as standardLimits } from '../src/config.ts';
 import { newToken } from '../src/deployments.ts';
 import { type Disk, openDisk } from '../src/disk.ts';
-import { segmentName } from '../src/event.ts';
+import { type Event, segmentName } from '../src/event.ts';
+import { Hosted, type HostedJournal } from '../src/hosted.ts';
 import { lockFolder } from '../src/lock.ts';
+import { Metrics } from '../src/metrics.ts';
 import { createNotices } from '../src/notice.ts';
 import { type Parts, type Service, startService } from '../src/service.ts';
 import { eventsIn, newFolder, run, startService as startProcess } from './program.ts';
@@ -181,6 +183,159 @@ test('a damaged journal, a locked one and a failing disk stop only their own dep
   const [lines] = [disk.text(segmentName(1)).trim().split('\n')];
   assert.ok(lines.length >= 2, 'what was acknowledged before is there');
   await service.stop();
+});
+
+/** The journals without the listener, so that a report arrives exactly when the test appends it. */
+function journals(t: TestContext, parts: Pick<Parts, 'limits' | 'openDisk'>): { hosted: Hosted; data: string } {
+  const data = newFolder(t);
+  const { limits = standardLimits, openDisk: open = openDisk } = parts;
+  const hosted = new Hosted({
+    ...{ pathPrefix: '', segmentBytes: 1_000_000, retain: { retainBytes: undefined, retainDays: undefined }, limits },
+    openDisk: (name) => open(join(data, name)),
+    metrics: new Metrics(),
+    notices: createNotices('error', false, () => {}),
+  });
+  const alive = setInterval(() => {}, 1_000); // the timers of the service leave that to its listener
+  t.after(async () => {
+    await hosted.close();
+    clearInterval(alive);
+  });
+  return { hosted, data };
+}
+
+/** @returns why the report was refused, or undefined once it is recorded; `answer` is set when that is known */
+function append(journal: HostedJournal, description: string): Promise<string | undefined> & { answered: boolean } {
+  const event: Event = { type: 'AssetMaterialization', assetKey: ['a'], description };
+  let answered = false;
+  const answer = new Promise<string | undefined>((resolve) => {
+    journal.append(event, 0, (failure) => {
+      answered = true;
+      resolve(failure);
+    });
+  });
+  return Object.defineProperty(answer, 'answered', { get: () => answered }) as never;
+}
+
+function descriptionsIn(folder: string): unknown[] {
+  return eventsIn(folder).map((event) => event['description']);
+}
+
+/** Disks on which no journal can be opened until `release` is called. */
+function heldDisks(t: TestContext): { openDisk: (folder: string) => Disk; release: () => void } {
+  let release = () => {};
+  const released = new Promise<void>((resolve) => {
+    release = resolve;
+  });
+  const open = (folder: string): Disk => {
+    const disk = openDisk(folder);
+    return { ...disk, prepare: () => released.then(disk.prepare) };
+  };
+  t.after(release);
+  return { openDisk: open, release };
+}
+
+test('reports that wait while their journal is opened share the caps of the queue, and are recorded in order', async (t) => {
+  const { openDisk, release } = heldDisks(t);
+  const limits = { ...standardLimits, queueBytesMax: 10_000, backlogBytesMax: 15_000 };
+  const { hosted, data } = journals(t, { limits, openDisk });
+  const [first, second, third] = ['first', 'second', 'third'].map((name) => hosted.journalOf(name));
+  assert.ok(first !== undefined && second !== undefined && third !== undefined);
+  assert.equal(first.refusal(7_000), undefined);
+  const waiting = ['a', 'b', 'c', 'd'].map((name) => append(first, name));
+  assert.deepEqual(
+    waiting.map(({ answered }) => answered),
+    [false, false, false, false],
+  );
+  const reason = 'the disk does not keep up: too many reports are waiting for it';
+  assert.equal(first.refusal(7_000), reason, 'known before the upload');
+  const late = append(first, 'late');
+  assert.ok(late.answered, 'refused at once');
+  assert.equal(await late, reason);
+  const others = ['e', 'f', 'g', 'h'].map((name) => append(second, name));
+  assert.deepEqual(
+    others.map(({ answered }) => answered),
+    [false, false, true, true],
+    'the cap of all deployments together',
+  );
+  assert.equal(third.refusal(7_000), reason, 'also of a deployment that nobody reported to');
+  assert.equal(first.trouble, undefined);
+  release();
+  assert.deepEqual(await Promise.all(waiting), Array(4).fill(undefined));
+  assert.deepEqual(await Promise.all(others), [undefined, undefined, reason, reason]);
+  assert.equal(await append(first, 'again'), undefined);
+  assert.deepEqual(descriptionsIn(join(data, 'first')), ['a', 'b', 'c', 'd', 'again']);
+  assert.deepEqual(descriptionsIn(join(data, 'second')), ['e', 'f']);
+});
+
+test('a journal whose opening takes too long refuses what waits, and then each report at once', async (t) => {
+  const { openDisk, release } = heldDisks(t);
+  const { hosted, data } = journals(t, { limits: { ...standardLimits, openWaitMs: 50 }, openDisk });
+  const journal = hosted.journalOf('slow');
+  const waiting = [append(journal, 'a'), append(journal, 'b')];
+  const reason = 'the journal is being opened';
+  assert.deepEqual(await Promise.all(waiting), [reason, reason]);
+  assert.equal(journal.trouble, reason);
+  assert.equal(journal.refusal(0), reason);
+  const late = append(journal, 'c');
+  assert.ok(late.answered, 'it does not wait again');
+  assert.equal(await late, reason);
+  release();
+  while (journal.trouble !== undefined) await sleep(5);
+  assert.equal(await append(journal, 'd'), undefined);
+  assert.deepEqual(descriptionsIn(join(data, 'slow')), ['d'], 'what was refused is not recorded');
+});
+
+test('a report for a journal that is being closed waits in the next one, and a stop refuses what waits', async (t) => {
+  const { hosted, data } = journals(t, {});
+  const journal = hosted.journalOf('a');
+  assert.equal(await append(journal, '1'), undefined);
+  const [closed, next] = [journal.close(), append(journal, '2')];
+  assert.ok(!next.answered);
+  await closed;
+  assert.equal(await next, undefined);
+  const closing = journal.close();
+  const waiting = append(journal, '3');
+  await hosted.close();
+  await closing;
+  assert.equal(await waiting, 'the service is stopping');
+  assert.deepEqual(descriptionsIn(join(data, 'a')), ['1', '2']);
+});
+
+test('on a full disk no report waits for the journal to be opened', async (t) => {
+  const openFull = (folder: string): Disk => ({
+    ...openDisk(folder),
+    createLog: () => Promise.reject(systemError('ENOSPC')),
+  });
+  const { hosted } = journals(t, { limits: { ...standardLimits, openWaitMs: 3_600_000 }, openDisk: openFull });
+  const journal = hosted.journalOf('a');
+  const reason = 'the disk is full; the service waits for space to open its journal';
+  assert.equal(await append(journal, 'first'), reason);
+  const second = append(journal, 'second');
+  assert.ok(second.answered);
+  assert.equal(await second, reason);
+});
+
+test('over sockets: a large upload is refused before it is sent while too much waits for a journal', async (t) => {
+  const { openDisk: openHeld, release } = heldDisks(t);
+  const parts = { openDisk: (folder: string) => (folder.endsWith('prod') ? openHeld(folder) : openDisk(folder)) };
+  const limits = { ...standardLimits, queueBytesMax: 300_000, openWaitMs: 60_000 };
+  const { data, service } = await host(t, { ...parts, limits });
+  const port = Number(new URL(service.url).port);
+  const header = [`Service-Cloud-Api-Token: ${token}`];
+  const wire = await Wire.open(port);
+  t.after(() => wire.close());
+  for (let index = 0; index < 8; index += 1) {
+    wire.send(post(`/prod/${REPORT}`, `{"description":"${index}","metadata":{"x":"${'x'.repeat(50_000)}"}}`, header));
+  }
+  const large = `POST /prod/${REPORT} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n${header[0]}\r\nContent-Length: 250000\r\nExpect: 100-continue\r\n\r\n`;
+  let reply = await ask(port, large);
+  for (let waited = 0; reply.status === 100 && waited < 500; waited += 1) reply = await ask(port, large);
+  assert.deepEqual([reply.status, reply.headers.get('retry-after')], [503, '1']);
+  release();
+  const statuses: (number | undefined)[] = [];
+  for (let index = 0; index < 8; index += 1) statuses.push((await wire.reply())?.status);
+  assert.deepEqual(statuses, [200, 200, 200, 200, 200, 503, 503, 503]);
+  assert.deepEqual(descriptionsIn(join(data, 'prod')), ['0', '1', '2', '3', '4']);
 });
 
 test('a journal that nobody uses is closed, and opened again by the next report', async (t) => {
