@@ -84,7 +84,10 @@ export const limits = {
   oncePerNameMax: 1_000,
   /** A deployment's journal is closed when no report came for so long. */
   idleJournalMs: 300_000,
-  /** Journals of deployments that are open at a time; each takes three file descriptors. Beyond it the longest unused is closed. */
+  /**
+   * Journals of deployments that are open, being opened or being closed at a time; each takes three file descriptors, and a
+   * few more while it is opened. For another one the least recently used idle one is closed; if all are busy, it waits.
+   */
   openJournalsMax: 1_000,
   /** What reports wait for their deployment's journal to be opened. Once it takes longer, each gets 503 at once. */
   openWaitMs: 5_000,

@@ -85,6 +85,8 @@ export async function watchDeployments(
 
 type State =
   | { readonly kind: 'idle' }
+  /** For its turn to be opened; reports are queued in the journal. */
+  | { readonly kind: 'waiting'; readonly journal: Journal }
   /** Reports are queued in the journal. `opened` resolves with no lock if the journal could not be opened. */
   | { readonly kind: 'opening'; readonly journal: Journal; readonly opened: Promise<Lock | undefined> }
   | { readonly kind: 'open'; readonly journal: Journal; readonly lock: Lock }
@@ -99,7 +101,7 @@ export class Hosted {
   readonly #sweeping: NodeJS.Timeout;
 
   constructor(options: HostedOptions) {
-    this.#shared = { ...options, backlog: { bytes: 0 }, makeRoom: () => this.#makeRoom() };
+    this.#shared = { ...options, backlog: { bytes: 0 }, slots: new Slots(options.limits.openJournalsMax) };
     this.#sweeping = setInterval(() => this.#closeIdle(), options.limits.idleJournalMs / 2).unref();
   }
 
@@ -136,20 +138,74 @@ export class Hosted {
     const beforeMs = performance.now() - this.#shared.limits.idleJournalMs;
     for (const journal of this.#deployments.values()) if (journal.lastUsedMs < beforeMs) void journal.close();
   }
+}
 
-  /** Before another journal is opened: closes the one that was not used for the longest time, where there are too many. */
-  #makeRoom(): void {
-    const open = [...this.#deployments.values()].filter((journal) => journal.isOpen);
-    if (open.length < this.#shared.limits.openJournalsMax) return;
-    const unused = open.reduce((one, other) => (other.lastUsedMs < one.lastUsedMs ? other : one));
-    void unused.close();
+/**
+ * Which journals may hold file descriptors: from before they are opened until they are closed. Only so many may at a time. The
+ * others wait in the order in which they asked, and for each of them the least recently used idle journal is closed.
+ */
+class Slots {
+  readonly #max: number;
+  readonly #held = new Set<HostedJournal>();
+  readonly #waiting = new Set<HostedJournal>();
+
+  constructor(max: number) {
+    this.#max = max;
+  }
+
+  /** Opens the journal now, or in its turn. */
+  request(journal: HostedJournal): void {
+    if (this.#held.size < this.#max) {
+      this.#held.add(journal);
+      journal.open();
+      return;
+    }
+    this.#waiting.add(journal);
+    this.closeIdle();
+  }
+
+  withdraw(journal: HostedJournal): void {
+    this.#waiting.delete(journal);
+  }
+
+  /** Of a journal that holds no descriptor any more. */
+  release(journal: HostedJournal): void {
+    this.#held.delete(journal);
+    for (const next of this.#waiting) {
+      if (this.#held.size >= this.#max) return;
+      this.#waiting.delete(next);
+      if (next.isBusy) this.request(next);
+      else void next.close(); // its reports were refused while it waited
+    }
+  }
+
+  /** Closes as many idle journals as others wait for, less those that are being closed already. */
+  closeIdle(): void {
+    let missing = this.#waiting.size;
+    if (missing === 0) return;
+    for (const { isClosing } of this.#held) if (isClosing) missing -= 1;
+    for (; missing > 0; missing -= 1) {
+      const unused = this.#leastRecentlyUsed();
+      if (unused === undefined) return; // all are busy: the first that is not any more calls this again
+      void unused.close();
+    }
+  }
+
+  /** Of those that are idle. */
+  #leastRecentlyUsed(): HostedJournal | undefined {
+    let found: HostedJournal | undefined;
+    for (const journal of this.#held) {
+      if (journal.isClosing || journal.isBusy) continue;
+      if (found === undefined || journal.lastUsedMs < found.lastUsedMs) found = journal;
+    }
+    return found;
   }
 }
 
 /** What the journals of all deployments have in common. */
 interface Shared extends HostedOptions {
   readonly backlog: Backlog;
-  readonly makeRoom: () => void;
+  readonly slots: Slots;
 }
 
 const RETIRED = 'this deployment is being closed; send the report again later';
@@ -172,8 +228,13 @@ export class HostedJournal {
     this.prefix = `${options.pathPrefix}/${name}`;
   }
 
-  get isOpen(): boolean {
-    return this.#state.kind === 'open';
+  /** Whether reports wait for it to be opened or for the disk. */
+  get isBusy(): boolean {
+    return (journalIn(this.#state)?.queueBytes ?? 0) > 0;
+  }
+
+  get isClosing(): boolean {
+    return this.#state.kind === 'closing';
   }
 
   /** Why reports can not be recorded now, or undefined: also if no report has opened the journal yet. */
@@ -204,6 +265,13 @@ export class HostedJournal {
     await this.close(RETIRED);
   }
 
+  /** For `Slots`, which calls it once there is a slot. */
+  open(): void {
+    const { journal } = this.#state as WaitingState;
+    journal.explainDelay();
+    this.#state = { kind: 'opening', journal, opened: this.#lockAndOpen(journal) };
+  }
+
   /** Never rejects. @param reason what reports are refused with that wait for the journal to be opened */
   async close(reason?: string): Promise<void> {
     const state = this.#state;
@@ -212,6 +280,11 @@ export class HostedJournal {
       this.#state = { ...state, next: undefined };
       await state.next?.close(reason);
       return state.closed;
+    }
+    if (state.kind === 'waiting') {
+      this.#options.slots.withdraw(this);
+      this.#state = { kind: 'idle' };
+      return state.journal.close(reason);
     }
     const closed = this.#close(state.journal, state.kind === 'open' ? state.lock : state.opened, reason);
     this.#state = { kind: 'closing', closed, next: undefined };
@@ -227,21 +300,24 @@ export class HostedJournal {
 
   /** @returns a journal that queues reports until it is open */
   #begin(): Journal {
-    const { segmentBytes, retain, limits, metrics, backlog } = this.#options;
+    const { segmentBytes, retain, limits, metrics, backlog, slots } = this.#options;
     const journal = new Journal({
       ...{ disk: this.#disk, notices: this.#notices, segmentBytes, retain, limits, backlog, metrics },
       onRecorded: this.#options.onRecorded?.bind(undefined, this.#disk.folder),
+      onIdle: () => slots.closeIdle(),
       onFailed: (error) => void this.#fail(error, journal, this.#state.kind === 'open' ? this.#state.lock : undefined),
       openWaitMs: limits.openWaitMs,
     });
     if (this.#state.kind === 'closing') this.#state = { ...this.#state, next: journal };
-    else this.#open(journal);
+    else this.#wait(journal);
     return journal;
   }
 
-  #open(journal: Journal): void {
-    this.#options.makeRoom();
-    this.#state = { kind: 'opening', journal, opened: this.#lockAndOpen(journal) };
+  #wait(journal: Journal): void {
+    const { slots, limits } = this.#options;
+    journal.explainDelay(`all ${limits.openJournalsMax} journals that may be open at a time are busy`);
+    this.#state = { kind: 'waiting', journal };
+    slots.request(this);
   }
 
   /** Never rejects. */
@@ -266,7 +342,8 @@ export class HostedJournal {
     await lock?.release();
     const { next } = this.#state as ClosingState;
     this.#state = { kind: 'idle' };
-    if (next !== undefined) this.#open(next);
+    this.#options.slots.release(this);
+    if (next !== undefined) this.#wait(next);
   }
 
   /** Reports get 503 until a later one opens the journal again, as a restart would. Never rejects. */
@@ -279,10 +356,12 @@ export class HostedJournal {
     if (journalIn(this.#state) !== journal) return; // it is being closed
     const reason = `the journal of this deployment can not be written: ${publicReason(error)}`;
     this.#state = { kind: 'failed', reason, againMs: performance.now() + this.#options.limits.reopenMs };
+    this.#options.slots.release(this);
     await journal.close(reason);
   }
 }
 
+type WaitingState = Extract<State, { kind: 'waiting' }>;
 type ClosingState = Extract<State, { kind: 'closing' }>;
 
 /** @returns the journal that takes reports, at once or when it is open */

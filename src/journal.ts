@@ -40,6 +40,8 @@ export interface JournalOptions {
   readonly onRecorded?: ((nextSeq: number) => void) | undefined;
   /** Shared by all journals of the service. */
   readonly metrics?: Metrics;
+  /** Called when the last event that waited has been recorded or refused. */
+  readonly onIdle?: () => void;
   /** Called once when the disk failed in a way that only a restart can mend; everybody has been answered by then. */
   readonly onFailed: (error: Error) => void;
 }
@@ -102,7 +104,7 @@ export class Journal implements JournalFigures {
     this.#metrics = options.metrics ?? new Metrics();
     this.#retention = new Retention(options, this);
     const { openWaitMs } = options;
-    this.#state = { kind: 'starting', reason: 'the journal is being opened', queueing: openWaitMs !== undefined };
+    this.#state = { kind: 'starting', reason: OPENING, queueing: openWaitMs !== undefined };
     if (openWaitMs !== undefined) this.#openTimeout = setTimeout(() => this.#refuseUntilOpen(), openWaitMs).unref();
   }
 
@@ -149,6 +151,11 @@ export class Journal implements JournalFigures {
       await sleep(limits.probeMs);
       if (this.#closed || (await disk.space()).usableBytes >= neededBytes) return;
     }
+  }
+
+  /** @param reason why the journal is not open yet, for the reports that are refused because of it */
+  explainDelay(reason = OPENING): void {
+    if (this.#state.kind === 'starting') this.#state = { ...this.#state, reason };
   }
 
   /** Why nothing can be recorded now, or undefined. */
@@ -245,6 +252,7 @@ export class Journal implements JournalFigures {
       this.#hold(-heldBytes);
       done(reason);
     }
+    this.#options.onIdle?.();
   }
 
   #hold(bytes: number): void {
@@ -269,6 +277,7 @@ export class Journal implements JournalFigures {
     }
     this.#running = undefined;
     if (this.#state.kind === 'failed') this.#options.onFailed(this.#state.error);
+    else this.#options.onIdle?.();
   }
 
   #beginNext(): Committing | undefined {
@@ -390,6 +399,8 @@ const USED_UP: Trouble = {
   kind: 'used up',
   reason: `the journal is full: its last event has seq ${SEQ_MAX}, the largest there is; give the service a new --data folder`,
 };
+
+const OPENING = 'the journal is being opened';
 
 /** @returns why an event of so many bytes more could not wait for the disk, or undefined */
 export function overload(bytes: number, waitingBytes: number, backlog: Backlog, limits: Limits): string | undefined {

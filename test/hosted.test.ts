@@ -1,7 +1,7 @@
 /** Hosted mode over real sockets: who gets in, what goes where, and that the trouble of one is not that of the others. */
 
 import assert from 'node:assert/strict';
-import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -360,6 +360,92 @@ test('of more journals than may be open the longest unused is closed, and comes 
   for (let waited = 0; !isClosed('b') && waited < 200; waited += 1) await sleep(10);
   assert.deepEqual(names.map(isClosed), [false, true, false]);
   assert.equal(eventsIn(join(data, 'a')).length, 2);
+});
+
+test('of 200 deployments that report at once, only as many journals hold descriptors as may, and nothing is lost', {
+  skip: process.platform === 'linux' ? false : 'open descriptors are counted in /proc/self/fd',
+}, async (t) => {
+  const names = Array.from({ length: 200 }, (_, index) => `d${index}`);
+  const limits = { ...standardLimits, openJournalsMax: 5, openWaitMs: 60_000 };
+  const { data, service } = await host(t, { limits }, ...names.map((name) => entry(name)));
+  const port = Number(new URL(service.url).port);
+  const wires = await Promise.all(names.map(() => Wire.open(port)));
+  t.after(() => {
+    for (const wire of wires) wire.close();
+  });
+  assert.equal((await ask(port, 'GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n')).status, 200);
+  const count = () => readdirSync('/proc/self/fd').length;
+  const before = count();
+  let most = before;
+  const counting = setInterval(() => {
+    most = Math.max(most, count());
+  }, 1);
+  t.after(() => clearInterval(counting));
+  for (const [index, wire] of wires.entries()) {
+    wire.send(post(`/${names[index]}/${REPORT}`, undefined, [`Service-Cloud-Api-Token: ${token}`]));
+  }
+  const replies = await Promise.all(wires.map((wire) => wire.reply()));
+  assert.deepEqual(new Set(replies.map((reply) => reply?.status)), new Set([200]), errorOf(replies[0]));
+  // Folder, lock and file of each; while it is opened or closed, a few more for a moment.
+  assert.ok(most - before <= 5 * 6, `${most - before} more descriptors`);
+  for (const name of names) assert.equal(eventsIn(join(data, name)).length, 1, name);
+});
+
+/** Real disks of which the journal's writes to one wait for `release`. */
+function slowDisk(t: TestContext, slow: string): { openDisk: (folder: string) => Disk; release: () => void } {
+  let release = () => {};
+  const released = new Promise<void>((resolve) => {
+    release = resolve;
+  });
+  t.after(release);
+  const open = (folder: string): Disk => {
+    const disk = openDisk(folder);
+    if (!folder.endsWith(slow)) return disk;
+    const createLog: Disk['createLog'] = async (name) => {
+      const file = await disk.createLog(name);
+      return { ...file, append: (bytes, end) => released.then(() => file.append(bytes, end)) };
+    };
+    return { ...disk, createLog };
+  };
+  return { openDisk: open, release };
+}
+
+test('a busy journal is not closed for another one; those that wait are opened in turn', async (t) => {
+  const { openDisk, release } = slowDisk(t, 'busy');
+  const { hosted, data } = journals(t, { limits: { ...standardLimits, openJournalsMax: 1 }, openDisk });
+  const done: string[] = [];
+  const report = async (name: string, description: string) => {
+    assert.equal(await append(hosted.journalOf(name), description), undefined);
+    done.push(`${name} ${description}`);
+  };
+  const first = report('busy', '1');
+  while (!existsSync(join(data, 'busy', segmentName(1)))) await sleep(5);
+  const others = ['z', 'a', 'm'].map((name) => report(name, '1'));
+  const second = report('busy', '2');
+  release();
+  await Promise.all([first, second, ...others]);
+  assert.deepEqual(done, ['busy 1', 'busy 2', 'z 1', 'a 1', 'm 1']);
+  assert.deepEqual(descriptionsIn(join(data, 'busy')), ['1', '2']);
+});
+
+test('a report that waits too long for busy journals is refused, and no journal is opened for it afterwards', async (t) => {
+  const { openDisk, release } = slowDisk(t, 'busy');
+  const limits = { ...standardLimits, openJournalsMax: 1, openWaitMs: 1_000 };
+  const { hosted, data } = journals(t, { limits, openDisk });
+  const busy = append(hosted.journalOf('busy'), '1');
+  const late = hosted.journalOf('late');
+  const reason = 'all 1 journals that may be open at a time are busy';
+  assert.equal(await append(late, '1'), reason);
+  const again = append(late, '2');
+  assert.ok(again.answered, 'it does not wait again');
+  assert.equal(await again, reason);
+  assert.equal(late.trouble, reason);
+  release();
+  assert.equal(await busy, undefined);
+  while (late.trouble !== undefined) await sleep(5);
+  assert.equal(existsSync(join(data, 'late')), false);
+  assert.equal(await append(late, '3'), undefined);
+  assert.deepEqual(descriptionsIn(join(data, 'late')), ['3']);
 });
 
 test('a journal that waits for a full disk is named, and does not hold up a stop', async (t) => {
