@@ -104,6 +104,7 @@ export const limits = {
   /** How long a start waits for rivals that start at the same moment, and for the answer of each. */
   lockMs: 800,
   lockAnswerMs: 300,
+  lockAnswerBytesMax: 256,
   healthcheckMs: 3_000,
   /** Between two looks of a reader at whether the journal has grown. Not fs.watch: it says nothing on many file systems. */
   followMs: 200,

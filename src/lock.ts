@@ -42,8 +42,11 @@ export async function lockFolder(folder: string): Promise<Lock> {
   let answer = `starting ${process.pid}`;
   const server = createServer((asker) => {
     asker.on('error', () => asker.destroy()); // an asker that went away has no further question
-    asker.end(answer);
+    // Closed as soon as the system has the answer, however the asker behaves: a frozen one would keep `close` from ending, and
+    // any number of them would use up the descriptors. So there is hardly ever more than one connection.
+    asker.end(answer, () => asker.destroy());
   });
+  server.on('error', () => {}); // no descriptor was left to accept an asker with: it sees its connection end, and asks again
   const directory = openSync(folder, constants.O_RDONLY | constants.O_DIRECTORY);
   let released = false;
   const release = async () => {
@@ -167,14 +170,18 @@ function ask(path: string): Promise<string | undefined> {
   return new Promise((resolve, reject) => {
     let answer = '';
     const socket = connect(path);
-    socket.setTimeout(limits.lockAnswerMs, () => {
+    const settle = (state: string) => {
       socket.destroy();
-      resolve('held');
-    });
+      resolve(state);
+    };
+    // Of the whole answer: an idle timeout would begin anew with each byte.
+    const late = setTimeout(() => settle('held'), limits.lockAnswerMs);
+    socket.on('close', () => clearTimeout(late));
     socket.on('data', (chunk) => {
       answer += chunk.toString('latin1');
+      if (answer.length > limits.lockAnswerBytesMax) settle('held');
     });
-    socket.on('end', () => resolve(answer));
+    socket.on('end', () => settle(answer));
     socket.on('error', (error: NodeJS.ErrnoException) => {
       if (error.code === 'ECONNREFUSED' || error.code === 'ENOENT') resolve(undefined);
       // An owner that is just going away resets; one that is asked by very many at once can not be reached. Look again.

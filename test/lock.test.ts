@@ -1,10 +1,12 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { mkdirSync, readdirSync } from 'node:fs';
-import { createServer } from 'node:net';
+import { connect, createServer, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { InUseError, lockFolder } from '../src/lock.ts';
-import { newFolder } from './program.ts';
+import { eventually, within } from './faults/tools.ts';
+import { newFolder, type Scope } from './program.ts';
 
 test('a folder has one holder, and is free again once it is released', async (t) => {
   const folder = newFolder(t);
@@ -62,4 +64,84 @@ test('a path longer than a socket address takes is locked too', {
   const lock = await lockFolder(folder);
   await assert.rejects(lockFolder(folder), InUseError);
   await lock.release();
+});
+
+/** Connects to the lock of a folder, keeps its own half open, and reads nothing until it is told to. */
+async function hold(t: Scope, folder: string): Promise<Socket> {
+  const [name = ''] = readdirSync(folder).filter((entry) => entry.startsWith('.lock-'));
+  const socket = connect({ path: join(folder, name), allowHalfOpen: true });
+  t.after(() => socket.destroy());
+  socket.on('error', () => {}); // the lock ends the connection however it likes
+  await once(socket, 'connect');
+  return socket;
+}
+
+async function answerOf(socket: Socket): Promise<string> {
+  let answer = '';
+  for await (const chunk of socket.iterator({ destroyOnReturn: false })) answer += chunk;
+  return answer;
+}
+
+test('an asker that never closes its connection gets its answer, and does not keep the lock from being released', async (t) => {
+  const folder = newFolder(t);
+  const lock = await lockFolder(folder);
+  const askers = await Promise.all(Array.from({ length: 5 }, () => hold(t, folder)));
+  assert.equal(await answerOf(askers[0] as Socket), `held ${process.pid}`);
+  await within('a release', 2_000, lock.release());
+  assert.deepEqual(readdirSync(folder), []);
+});
+
+test('the lock closes the connection of an asker at once', async (t) => {
+  const folder = newFolder(t);
+  const lock = await lockFolder(folder);
+  t.after(() => lock.release());
+  const asker = await hold(t, folder);
+  await answerOf(asker);
+  // Its own half is still open: only the end of the whole connection makes a write fail.
+  await eventually('a write fails', () => {
+    asker.write('x');
+    return asker.errored !== null;
+  });
+});
+
+test('askers that keep their connections use up no descriptors of the holder', {
+  skip: process.platform !== 'linux' && 'needs /proc',
+}, async (t) => {
+  const folder = newFolder(t);
+  const lock = await lockFolder(folder);
+  t.after(() => lock.release());
+  const count = 100;
+  const before = readdirSync('/proc/self/fd').length;
+  const askers = await Promise.all(Array.from({ length: count }, () => hold(t, folder)));
+  for (const asker of askers) assert.equal(await answerOf(asker), `held ${process.pid}`);
+  await assert.rejects(lockFolder(folder), InUseError);
+  // The askers' own ends are in this process too, and stay open.
+  await eventually('only those are open', () => readdirSync('/proc/self/fd').length < before + count + count / 2);
+});
+
+test('a holder whose answer comes byte by byte, or has no end, still holds', async (t) => {
+  const slow = (asker: Socket) => {
+    const timer = setInterval(() => asker.write('x'), 50);
+    asker.on('close', () => clearInterval(timer));
+  };
+  let sentBytes = 0;
+  const endless = (asker: Socket) => {
+    const chunk = 'x'.repeat(100_000);
+    const send = () => {
+      while (!asker.destroyed && asker.write(chunk)) sentBytes += chunk.length;
+    };
+    asker.on('drain', send);
+    send();
+  };
+  for (const answer of [slow, endless]) {
+    const folder = newFolder(t);
+    const holder = createServer((asker) => answer(asker.on('error', () => {}))); // the start goes away
+    t.after(() => holder.close());
+    await once(holder.listen(join(folder, '.lock-other')), 'listening');
+    const started = performance.now();
+    await assert.rejects(lockFolder(folder), InUseError);
+    assert.ok(performance.now() - started < 5_000);
+    assert.deepEqual(readdirSync(folder), ['.lock-other']);
+  }
+  assert.ok(sentBytes < 10_000_000, `${sentBytes} bytes were read`);
 });

@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
+import { once } from 'node:events';
 import {
   chmodSync,
   cpSync,
@@ -15,9 +16,11 @@ import {
   truncateSync,
   writeFileSync,
 } from 'node:fs';
+import { connect } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { within } from './faults/tools.ts';
 import { eventsIn, launch, newFolder, type Running, root, run, type Scope, startService } from './program.ts';
 import { flip } from './segments.ts';
 import { ask, errorOf, post, Wire } from './wire.ts';
@@ -389,6 +392,28 @@ test('a journal that is removed under the service gets 503 and ends it with 5', 
   const { code, stderr } = await service.kill('SIGCONT');
   assert.equal(code, 5);
   assert.match(stderr, /was removed or replaced by another program/);
+});
+
+test('a connection that is held open on the lock keeps the service from nothing: neither from a stop nor from its end', async (t) => {
+  for (const [code, end] of [
+    [0, (service: Running) => service.kill('SIGTERM')],
+    [
+      5,
+      async (service: Running) => {
+        rmSync(join(service.data, 'events-00000000000000000001.jsonl'));
+        assert.equal((await ask(service.port, post(`${TARGET}a`))).status, 503);
+        return service.finished;
+      },
+    ],
+  ] as const) {
+    const service = await startService(t);
+    const [lock = ''] = readdirSync(service.data).filter((name) => name.startsWith('.lock-'));
+    const asker = connect({ path: join(service.data, lock), allowHalfOpen: true });
+    t.after(() => asker.destroy());
+    asker.on('error', () => {}); // the service ends
+    await once(asker, 'connect');
+    assert.equal((await within('the end', 10_000, end(service))).code, code);
+  }
 });
 
 test('whoever reads the output may go away', async (t) => {

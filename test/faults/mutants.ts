@@ -205,6 +205,27 @@ const mutants: readonly Mutant[] = [
     tests: ['lock'],
   },
   {
+    breaks: 'an asker that keeps its connection keeps the lock, and a descriptor of it',
+    file: 'lock.ts',
+    from: 'asker.end(answer, () => asker.destroy());',
+    to: 'asker.end(answer);',
+    tests: ['lock'],
+  },
+  {
+    breaks: 'an answer about the lock has no bound in time',
+    file: 'lock.ts',
+    from: "const late = setTimeout(() => settle('held'), limits.lockAnswerMs);",
+    to: "const late = undefined;\n    socket.setTimeout(limits.lockAnswerMs, () => settle('held'));",
+    tests: ['lock'],
+  },
+  {
+    breaks: 'an answer about the lock has no bound in bytes',
+    file: 'lock.ts',
+    from: "if (answer.length > limits.lockAnswerBytesMax) settle('held');",
+    to: '',
+    tests: ['lock'],
+  },
+  {
     breaks: 'what died before it was published stays',
     file: 'lock.ts',
     from: 'await removeUnpublished(folder, directory);',
