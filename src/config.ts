@@ -105,6 +105,8 @@ export const limits = {
   lockMs: 800,
   lockAnswerMs: 300,
   lockAnswerBytesMax: 256,
+  /** Between two looks at whether the lock file is still there, besides the one after each write. A second start takes longer. */
+  lockCheckMs: 500,
   healthcheckMs: 3_000,
   /** Between two looks of a reader at whether the journal has grown. Not fs.watch: it says nothing on many file systems. */
   followMs: 200,

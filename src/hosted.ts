@@ -216,6 +216,8 @@ export class HostedJournal {
   readonly #notices: Notices;
   readonly #disk: Disk;
   #state: State = { kind: 'idle' };
+  /** Of the journal that is open, or was last. */
+  #lock: Lock | undefined;
   #retired = false;
   /** Of the paths that lead here. */
   readonly prefix: string;
@@ -304,6 +306,7 @@ export class HostedJournal {
     const journal = new Journal({
       ...{ disk: this.#disk, notices: this.#notices, segmentBytes, retain, limits, backlog, metrics },
       onRecorded: this.#options.onRecorded?.bind(undefined, this.#disk.folder),
+      checkHeld: () => this.#lock?.checkHeld(),
       onIdle: () => slots.closeIdle(),
       onFailed: (error) => void this.#fail(error, journal, this.#state.kind === 'open' ? this.#state.lock : undefined),
       openWaitMs: limits.openWaitMs,
@@ -326,6 +329,8 @@ export class HostedJournal {
     try {
       await this.#disk.prepare();
       lock = await lockFolder(this.#disk.folder);
+      this.#lock = lock;
+      lock.watch(this.#options.limits.lockCheckMs, (error) => journal.abandon(error));
       await journal.open();
     } catch (error) {
       await this.#fail(error as Error, journal, lock);

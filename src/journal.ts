@@ -32,6 +32,8 @@ export interface JournalOptions {
   readonly segmentBytes: number;
   readonly retain?: Retain;
   readonly limits: Limits;
+  /** Looks whether the folder is still locked, and throws when it is not; see `Lock.checkHeld`. Without it the folder is private. */
+  readonly checkHeld?: (() => void) | undefined;
   /** Shared by journals whose events wait in the same memory. */
   readonly backlog?: Backlog;
   /** How long, from now on, reports are queued until the journal is open. By default they are refused until then. */
@@ -86,6 +88,7 @@ export class Journal implements JournalFigures {
   /** Of all journals that share it. */
   readonly #backlog: Backlog;
   readonly #metrics: Metrics;
+  readonly #checkHeld: () => void;
   readonly #retention: Retention;
   #queue: Waiting[] = [];
   /** Of those in the queue and in the batch that is on its way. */
@@ -102,6 +105,7 @@ export class Journal implements JournalFigures {
     this.#options = options;
     this.#backlog = options.backlog ?? { bytes: 0 };
     this.#metrics = options.metrics ?? new Metrics();
+    this.#checkHeld = options.checkHeld ?? (() => {});
     this.#retention = new Retention(options, this);
     const { openWaitMs } = options;
     this.#state = { kind: 'starting', reason: OPENING, queueing: openWaitMs !== undefined };
@@ -118,7 +122,7 @@ export class Journal implements JournalFigures {
     for (let pauseMs = limits.probeMs; ; pauseMs = Math.min(2 * pauseMs, limits.openRetryMsMax)) {
       let neededBytes: number | undefined;
       try {
-        const { files, ...segment } = await recover(disk, notices, limits);
+        const { files, ...segment } = await recover(disk, notices, limits, this.#checkHeld);
         if (this.#closed) return await segment.file.close();
         return this.#opened(segment, files);
       } catch (error) {
@@ -200,6 +204,16 @@ export class Journal implements JournalFigures {
   }
 
   /**
+   * Gives up: the folder is not locked any more. For the time in which nothing is written; a batch that is on its way looks
+   * itself. May be called again.
+   */
+  abandon(error: Error): void {
+    if (this.#state.kind !== 'open' || this.#running !== undefined) return;
+    this.#fail(error);
+    this.#options.onFailed(error);
+  }
+
+  /**
    * Finishes what was taken, and leaves the folder as a start likes to find it. Nobody may append any more.
    * @param reason what the reports are refused with that wait for the journal to be opened, and those to come
    */
@@ -221,6 +235,7 @@ export class Journal implements JournalFigures {
     const { segment } = state;
     try {
       await segment.file.close();
+      this.#checkHeld(); // the note would be about the file of another process
       await rememberCleanStop(this.#options.disk);
     } catch (error) {
       this.#options.notices.warn('the stop could not be noted; the next start will rewrite the last file', {
@@ -314,6 +329,7 @@ export class Journal implements JournalFigures {
       const { segment } = this.#state;
       const startedMs = performance.now();
       const after = batch.length > 0 ? await appendBatch(segment, batch, this.#room) : await tryWrite(segment);
+      this.#checkHeld(); // after the sync and before the replies, see `Lock.checkHeld`
       if (batch.length > 0)
         this.#metrics.wrote(batch.length, after.bytes - segment.bytes, performance.now() - startedMs);
       this.#taken(after);
@@ -330,6 +346,7 @@ export class Journal implements JournalFigures {
     const { disk, notices } = this.#options;
     const seq = full.place.seq;
     checkUntouched(full); // the folder may be another one by now
+    this.#checkHeld();
     const file = await disk.createLog(segmentName(seq)).catch((error: Error) => {
       throw error instanceof SyncError ? error : new NotWritten(describe(error));
     });

@@ -17,7 +17,18 @@
  */
 
 import { randomUUID } from 'node:crypto';
-import { closeSync, constants, fstatSync, openSync, readdirSync, renameSync, rmSync } from 'node:fs';
+import {
+  type BigIntStats,
+  closeSync,
+  constants,
+  fstatSync,
+  openSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  statSync,
+} from 'node:fs';
+import { stat } from 'node:fs/promises';
 import { connect, createServer, type Server } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -26,9 +37,24 @@ import { limits } from './config.ts';
 /** Another process writes to the folder. */
 export class InUseError extends Error {}
 
+/** Another program removed the lock file, so a second process may have taken the folder. */
+export class LockLostError extends Error {}
+
 export interface Lock {
   /** Whom it does not keep out, as a sentence for the operator. */
   readonly hazard?: string;
+  /**
+   * Looks whether the lock file is still there. Bytes that were synced before this look are in the copy that a second process
+   * makes of the journal: it begins only after it found no lock file. Not asynchronous: the system keeps the entry of a bound
+   * socket in memory, so it needs no disk.
+   * @throws LockLostError, or the error of a system call
+   */
+  checkHeld(): void;
+  /**
+   * Looks every so often, for a time in which nothing is written.
+   * @param onLost called at each look from then on, with what `checkHeld` would throw
+   */
+  watch(checkMs: number, onLost: (error: Error) => void): void;
   release(): Promise<void>;
 }
 
@@ -39,6 +65,8 @@ export interface Lock {
 export async function lockFolder(folder: string): Promise<Lock> {
   const id = randomUUID();
   const published = `${LOCK}${id}`;
+  const path = join(folder, published);
+  let own: BigIntStats;
   let answer = `starting ${process.pid}`;
   const server = createServer((asker) => {
     asker.on('error', () => asker.destroy()); // an asker that went away has no further question
@@ -48,11 +76,13 @@ export async function lockFolder(folder: string): Promise<Lock> {
   });
   server.on('error', () => {}); // no descriptor was left to accept an asker with: it sees its connection end, and asks again
   const directory = openSync(folder, constants.O_RDONLY | constants.O_DIRECTORY);
+  let watching: NodeJS.Timeout | undefined;
   let released = false;
   const release = async () => {
     if (released) return;
     released = true;
-    removeSocket(join(folder, published));
+    clearInterval(watching);
+    removeSocket(path);
     await new Promise((resolve) => server.close(resolve));
     closeSync(directory);
   };
@@ -70,10 +100,11 @@ export async function lockFolder(folder: string): Promise<Lock> {
       removeSocket(join(folder, unpublished)); // some leave a plain file
       await listenAbstract(server, folder, directory);
       server.unref();
-      return { hazard: ABSTRACT_HAZARD, release };
+      return { hazard: ABSTRACT_HAZARD, checkHeld: () => {}, watch: () => {}, release }; // it has no file
     }
     // Only now may others see it: a socket between bind and listen looks like one whose process died.
     publish(folder, unpublished, published);
+    own = statSync(path, { bigint: true });
     const deadline = Date.now() + limits.lockMs;
     for (;;) {
       const rivals = await lookAround(folder, directory, published);
@@ -91,7 +122,13 @@ export async function lockFolder(folder: string): Promise<Lock> {
   answer = `held ${process.pid}`;
   server.unref();
   await removeUnpublished(folder, directory);
-  return { release };
+  return {
+    checkHeld: () => checkSame(path, own, statSync(path, { bigint: true, throwIfNoEntry: false })),
+    watch: (checkMs, onLost) => {
+      watching = watchFile(path, own, checkMs, onLost);
+    },
+    release,
+  };
 }
 
 interface Rival {
@@ -147,6 +184,35 @@ function publish(folder: string, unpublished: string, published: string): void {
     if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
     throw new InUseError(`${folder} was taken by another process at the same moment; stop it, or use another --data`);
   }
+}
+
+/** @param there what has the name of the lock file now @throws LockLostError unless it is the lock file */
+function checkSame(path: string, own: BigIntStats, there: BigIntStats | undefined): void {
+  if (there?.ino === own.ino && there.dev === own.dev) return;
+  throw new LockLostError(
+    `the lock file ${path} was removed or replaced by another program, so a second process may write to the folder`,
+  );
+}
+
+/** Asynchronous: on a network file system that hangs a look may take for ever, and the event loop must not wait for it. */
+function watchFile(path: string, own: BigIntStats, checkMs: number, onLost: (error: Error) => void): NodeJS.Timeout {
+  let looking = false;
+  const look = async () => {
+    if (looking) return;
+    looking = true;
+    try {
+      checkSame(path, own, await stat(path, { bigint: true }).catch(undefinedIfAbsent));
+    } catch (error) {
+      onLost(error as Error);
+    } finally {
+      looking = false;
+    }
+  };
+  return setInterval(() => void look(), checkMs).unref();
+}
+
+function undefinedIfAbsent(error: NodeJS.ErrnoException): undefined {
+  if (error.code !== 'ENOENT' && error.code !== 'ENOTDIR') throw error;
 }
 
 /** What starters left that died before they published. One that is alive finds it gone, and gives up to us. */

@@ -154,12 +154,14 @@ export type RecoveryLimits = Pick<Limits, 'tornBytesMax' | 'openReserveBytes'>;
 
 /**
  * Finds where to go on, makes it safe to do so, and opens the file for it. The folder is locked.
+ * @param checkHeld throws when the folder is not locked any more
  * @throws DamagedError, NoSpaceError, or the error of a system call, after which it may be called again
  */
 export async function recover(
   disk: Disk,
   notices: Notices,
   { tornBytesMax, openReserveBytes }: RecoveryLimits = limits,
+  checkHeld: () => void = () => {},
 ): Promise<Recovered> {
   const names = await disk.list();
   const contents = contentsOf(names);
@@ -185,7 +187,7 @@ export async function recover(
   const cut = findings.find(({ decision }) => decision === 'cut');
   // After any stop but a clean one the page cache may hold what the disk does not: a sync may have failed before the end.
   if (!stoppedCleanly) {
-    const aside = await rewrite(disk, last.name, scan, openReserveBytes);
+    const aside = await rewrite(disk, last.name, scan, openReserveBytes, checkHeld);
     if (cut !== undefined) tellCut(notices, cut, aside);
   }
   if (stoppedCleanly) await forgetCleanStop(disk);
@@ -290,7 +292,13 @@ async function forgetCleanStop(disk: Disk): Promise<void> {
  * beside it, durably.
  * @returns the name of that file, undefined where nothing is cut off
  */
-async function rewrite(disk: Disk, name: string, scan: Scan, reserveBytes: number): Promise<string | undefined> {
+async function rewrite(
+  disk: Disk,
+  name: string,
+  scan: Scan,
+  reserveBytes: number,
+  checkHeld: () => void,
+): Promise<string | undefined> {
   const fresh = `${name}.rewrite`;
   await disk.remove(fresh).catch(unlessAbsent); // a rewrite that was interrupted
   await checkSpace(disk, name, scan.bytes + (scan.flaw?.bytes ?? 0) + reserveBytes);
@@ -302,6 +310,7 @@ async function rewrite(disk: Disk, name: string, scan: Scan, reserveBytes: numbe
     await disk.remove(fresh); // a disk that ran full gets its space back until the next attempt
     throw error;
   }
+  checkHeld(); // else another process may have appended to the file since it was read
   await disk.rename(fresh, name);
   await disk.syncFolder();
   return aside;

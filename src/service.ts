@@ -54,6 +54,8 @@ interface Recording extends Pick<AppParts, 'findSite' | 'tokenHeaders'> {
   /** The deployments that can not record, and why. */
   troubles(): ReadonlyMap<string, string>;
   reload(): Promise<void>;
+  /** Gives up, since the data folder is not locked any more. May be called again. */
+  abandon(error: Error): void;
   close(): Promise<void>;
 }
 
@@ -118,7 +120,7 @@ async function startListening(config: Config, notices: Notices, held: Held): Pro
   });
   const isHosted = config.deployments !== '';
   const recording = isHosted
-    ? await recordForDeployments(config, notices, held)
+    ? await recordForDeployments(config, notices, held, onLockLost)
     : recordLocally(config, notices, held, onFailed);
   const createAppAt = (address: string) =>
     held.aroundApp(
@@ -175,6 +177,7 @@ async function startListening(config: Config, notices: Notices, held: Held): Pro
     await release();
     throw recoveryFailed(disk, error as Error);
   }
+  lock.watch(limits.lockCheckMs, (error) => recording.abandon(error));
 
   return {
     url: `http://${hostOf(address)}:${port}${config.pathPrefix}`,
@@ -203,6 +206,14 @@ async function startListening(config: Config, notices: Notices, held: Held): Pro
     end(exitCode);
   }
 
+  /** Of the folder around those of the deployments. Each of those has a lock of its own, so what was read can be finished. */
+  function onLockLost(error: Error): void {
+    if (stopping !== undefined) return;
+    exitCode = exitCodes.diskFailed;
+    notices.error('the data folder is not locked any more and the service ends', { problem: error.message });
+    stopping = stop();
+  }
+
   function onFailed(error: Error): void {
     space.stop();
     exitCode = exitCodes.diskFailed;
@@ -219,13 +230,13 @@ async function startListening(config: Config, notices: Notices, held: Held): Pro
 function recordLocally(
   config: Config,
   notices: Notices,
-  { disk, limits, metrics, onRecorded }: Held,
+  { disk, lock, limits, metrics, onRecorded }: Held,
   onFailed: (error: Error) => void,
 ): Recording {
   const { pathPrefix, segmentBytes } = config;
   const recorded = onRecorded?.bind(undefined, disk.folder);
   const options = { disk, notices, segmentBytes, retain: config, limits, metrics, onFailed, onRecorded: recorded };
-  const journal = new Journal(options);
+  const journal = new Journal({ ...options, checkHeld: () => lock.checkHeld() });
   const site = {
     prefix: pathPrefix,
     append: journal.append.bind(journal),
@@ -241,11 +252,17 @@ function recordLocally(
     },
     troubles: () => new Map(),
     reload: async () => {},
+    abandon: (error) => journal.abandon(error),
     close: () => journal.close(),
   };
 }
 
-async function recordForDeployments(config: Config, notices: Notices, held: Held): Promise<Recording> {
+async function recordForDeployments(
+  config: Config,
+  notices: Notices,
+  held: Held,
+  onLockLost: (error: Error) => void,
+): Promise<Recording> {
   const { pathPrefix, segmentBytes, tokenHeader } = config;
   const { disk, folder, limits, metrics, onRecorded } = held;
   const openFor = (name: string) => held.openDisk(join(disk.folder, name));
@@ -274,6 +291,7 @@ async function recordForDeployments(config: Config, notices: Notices, held: Held
     trouble: undefined,
     troubles: () => hosted.troubles(),
     reload: () => file.reload(),
+    abandon: onLockLost,
     close: () => {
       file.stop();
       return hosted.close();

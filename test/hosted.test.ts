@@ -1,7 +1,7 @@
 /** Hosted mode over real sockets: who gets in, what goes where, and that the trouble of one is not that of the others. */
 
 import assert from 'node:assert/strict';
-import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -14,6 +14,7 @@ import { lockFolder } from '../src/lock.ts';
 import { Metrics } from '../src/metrics.ts';
 import { createNotices } from '../src/notice.ts';
 import { type Parts, type Service, startService } from '../src/service.ts';
+import { eventually } from './faults/tools.ts';
 import { eventsIn, newFolder, run, startService as startProcess } from './program.ts';
 import { SimulatedDisk, systemError } from './simulated-disk.ts';
 import { ask, errorOf, post, Wire, type WireReply, withoutChance } from './wire.ts';
@@ -336,6 +337,24 @@ test('over sockets: a large upload is refused before it is sent while too much w
   for (let index = 0; index < 8; index += 1) statuses.push((await wire.reply())?.status);
   assert.deepEqual(statuses, [200, 200, 200, 200, 200, 503, 503, 503]);
   assert.deepEqual(descriptionsIn(join(data, 'prod')), ['0', '1', '2', '3', '4']);
+});
+
+test('a deployment whose lock file is removed fails alone, and is opened again once no other process has it', async (t) => {
+  for (const lockCheckMs of [20, 60_000]) {
+    const { data, report, get, notices } = await host(t, { limits: { ...standardLimits, lockCheckMs } });
+    assert.equal((await report('prod')).status, 200);
+    const [lock = ''] = readdirSync(join(data, 'prod')).filter((name) => name.startsWith('.lock-'));
+    rmSync(join(data, 'prod', lock));
+    const second = await lockFolder(join(data, 'prod'));
+    const isNoticed = () => /"deployment":"prod".*the lock file/.test(notices.join(''));
+    if (lockCheckMs === 20) await eventually('it is noticed without a report', isNoticed);
+    assert.equal((await report('prod')).status, 503);
+    assert.ok(isNoticed());
+    assert.deepEqual(Object.keys(JSON.parse((await get('/readyz')).body).deployments), ['prod']);
+    await second.release();
+    await eventually('reports are taken again', async () => (await report('prod')).status === 200);
+    assert.equal((await get('/readyz')).body, '{"status":"ok"}');
+  }
 });
 
 test('a journal that nobody uses is closed, and opened again by the next report', async (t) => {

@@ -63,7 +63,7 @@ test('the file system, sockets and the clock stay in their rooms', () => {
   const rooms: Record<string, readonly string[]> = {
     'node:child_process': [], // nobody inherits a socket or a variable
     'node:fs': ['disk.ts', 'embed.ts', 'lock.ts'],
-    'node:fs/promises': ['disk.ts'],
+    'node:fs/promises': ['disk.ts', 'lock.ts'],
     'node:http': ['client.ts', 'listener.ts'],
     'node:net': ['access.ts', 'listener.ts', 'lock.ts'],
   };

@@ -584,6 +584,64 @@ test('a journal that is removed while its sync runs is not acknowledged either',
   assert.match(failures[0]?.message ?? '', /was removed or replaced by another program/);
 });
 
+/** What `Lock.checkHeld` does once the lock file is gone. */
+function lost(): never {
+  throw new Error('the lock file was removed');
+}
+
+test('a batch during whose sync the lock is lost is refused, and the journal has failed', async () => {
+  const disk = new SimulatedDisk();
+  let checkHeld = () => {};
+  const { append, failures, journal } = await open(disk, { checkHeld: () => checkHeld() });
+  assert.equal(await append('a'), undefined);
+  disk.fault = (call) => {
+    if (call === 'sync') checkHeld = lost;
+    return undefined;
+  };
+  assert.match((await append('b')) ?? 'acknowledged', /^the disk failed/);
+  await turn();
+  assert.deepEqual(failures.map(String), ['Error: the lock file was removed']);
+  journal.abandon(new Error('it is noticed again'));
+  assert.equal(failures.length, 1);
+});
+
+test('without the lock no file is begun, and no stop is noted, in a folder that another process may have', async () => {
+  const disk = new SimulatedDisk();
+  let checkHeld = () => {};
+  const options = { checkHeld: () => checkHeld(), segmentBytes: 1 };
+  const { append } = await open(disk, options);
+  assert.equal(await append('a'), undefined);
+  checkHeld = lost;
+  assert.match((await append('b')) ?? 'acknowledged', /^the disk failed/);
+  assert.deepEqual(disk.names(), [FIRST]);
+
+  checkHeld = () => {};
+  const { journal, notices } = await open(disk, options);
+  checkHeld = lost;
+  await journal.close();
+  assert.deepEqual(disk.names(), [FIRST]);
+  assert.match(notices.at(-1) ?? '', /the stop could not be noted.*the lock file was removed/);
+});
+
+test('a journal with nothing to write fails when it is abandoned; a batch on its way finds out itself', async () => {
+  const error = new Error('the lock file was removed');
+  const idle = await open(new SimulatedDisk());
+  idle.journal.abandon(error);
+  assert.deepEqual(idle.failures, [error]);
+  assert.match((await idle.append('a')) ?? 'acknowledged', /^the disk failed/);
+
+  const disk = new SimulatedDisk();
+  const busy = await open(disk);
+  const { opened, open: finish } = gate();
+  disk.fault = (call) => (call === 'sync' ? opened : undefined);
+  const appended = busy.append('a');
+  await turn();
+  busy.journal.abandon(error);
+  assert.deepEqual(busy.failures, []);
+  finish();
+  assert.equal(await appended, undefined);
+});
+
 test('files and folder are for their owner only', async (t) => {
   const { statSync } = await import('node:fs');
   const folder = join(newFolder(t), 'a/b');

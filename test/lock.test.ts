@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { mkdirSync, readdirSync } from 'node:fs';
+import { mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { connect, createServer, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { InUseError, lockFolder } from '../src/lock.ts';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { InUseError, LockLostError, lockFolder } from '../src/lock.ts';
 import { eventually, within } from './faults/tools.ts';
 import { newFolder, type Scope } from './program.ts';
 
@@ -64,6 +65,40 @@ test('a path longer than a socket address takes is locked too', {
   const lock = await lockFolder(folder);
   await assert.rejects(lockFolder(folder), InUseError);
   await lock.release();
+});
+
+test('a lock file that is removed, replaced or moved away with its folder is noticed', async (t) => {
+  const losses: Record<string, (folder: string, name: string) => void> = {
+    removed: (folder, name) => rmSync(join(folder, name)),
+    replaced: (folder, name) => {
+      writeFileSync(join(folder, 'other'), '');
+      renameSync(join(folder, 'other'), join(folder, name));
+    },
+    'moved away': (folder) => renameSync(folder, `${folder}-moved`),
+    'moved away, and another folder is there': (folder) => {
+      renameSync(folder, `${folder}-moved-too`);
+      mkdirSync(folder);
+    },
+  };
+  for (const [how, lose] of Object.entries(losses)) {
+    const folder = join(newFolder(t), 'data');
+    mkdirSync(folder);
+    const lock = await lockFolder(folder);
+    t.after(() => lock.release());
+    const seen: Error[] = [];
+    lock.watch(10, (error) => seen.push(error));
+    lock.checkHeld();
+    const [name = ''] = readdirSync(folder);
+    lose(folder, name);
+    assert.throws(() => lock.checkHeld(), LockLostError, how);
+    await eventually(`it is seen that it is ${how}, again and again`, () => seen.length >= 2);
+    assert.ok(seen.every((error) => error instanceof LockLostError));
+    assert.match(seen[0]?.message ?? '', /^the lock file \S+ was removed or replaced by another program, so a second /);
+    await lock.release();
+    const { length } = seen;
+    await sleep(50);
+    assert.ok(seen.length <= length + 1, 'a released lock is not watched'); // one look may have been on its way
+  }
 });
 
 /** Connects to the lock of a folder, keeps its own half open, and reads nothing until it is told to. */

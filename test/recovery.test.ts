@@ -377,6 +377,20 @@ test('whatever call fails during a start, the next start finds every good line',
   }
 });
 
+test('a start that lost its lock while it read does not replace the file, to which another process may append', async () => {
+  for (const end of ['', '{"seq":4,"torn']) {
+    const files = { [FIRST]: Buffer.concat([three, Buffer.from(end)]) };
+    const disk = diskWith(files);
+    const appended = segment(1, 9);
+    const lost = () => {
+      disk.put(FIRST, appended);
+      throw new Error('the lock file was removed');
+    };
+    await assert.rejects(recover(disk, quiet, limits, lost), /^Error: the lock file was removed$/);
+    assert.deepEqual(disk.bytes(FIRST), appended);
+  }
+});
+
 test('a start that finds no space leaves nothing half-made behind', async () => {
   for (let failing = 1; ; failing += 1) {
     const disk = diskWith({ [FIRST]: Buffer.concat([three, Buffer.from('torn')]) });

@@ -1,7 +1,7 @@
 /** The service in this process, with short limits and a disk that fails when it is told to. */
 
 import assert from 'node:assert/strict';
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
@@ -79,6 +79,17 @@ test('a failed sync answers everybody 503 and ends the service with 5', async (t
   assert.equal(await service.ended, exitCodes.diskFailed);
   assert.match(notices.join(''), /the disk failed and the service ends.*EIO/);
   await assert.rejects(ask(port, LIVE));
+});
+
+test('a lock file that is removed ends the service with 5, at the next report or without one', async (t) => {
+  for (const lockCheckMs of [20, 60_000]) {
+    const data = newFolder(t);
+    const { port, service, notices } = await start(t, { limits: { ...standardLimits, lockCheckMs } }, [], data);
+    for (const name of readdirSync(data)) if (name.startsWith('.lock-')) rmSync(join(data, name));
+    if (lockCheckMs > 20) assert.equal((await ask(port, post(`${TARGET}a`))).status, 503);
+    assert.equal(await service.ended, exitCodes.diskFailed);
+    assert.match(notices.join(''), /"problem":"the lock file \S+ was removed or replaced by another program/);
+  }
 });
 
 test('while the journal is being read the service is alive, not ready, and refuses reports', async (t) => {

@@ -1,13 +1,14 @@
 /** One process writes to a folder, whoever else tries, from wherever, and however the one before ended. */
 
 import assert from 'node:assert/strict';
-import { mkdirSync, readdirSync, symlinkSync } from 'node:fs';
+import { mkdirSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
+import { newToken } from '../../src/deployments.ts';
 import { type Finished, launch, newFolder, type RunOptions, run, startService } from '../program.ts';
-import { compare, report } from './load.ts';
+import { compare, report, startLoad } from './load.ts';
 import { underStrace } from './strace.ts';
-import { eventually, IN_OTHER_NETWORK, runWithin, withoutNetworkNamespaces, withoutStrace } from './tools.ts';
+import { eventually, IN_OTHER_NETWORK, runWithin, within, withoutNetworkNamespaces, withoutStrace } from './tools.ts';
 
 const STARTERS = 20;
 /** Twenty starts share few processors. */
@@ -15,6 +16,8 @@ const ALL_END_MS = 30_000;
 /** What a second start may take beyond what Node takes to be up, with some more for a busy machine. */
 const REFUSED_MS = 1_500;
 const END_MS = 10_000;
+/** A second, and then the replies of a service that ends get a second to leave, on a busy machine. */
+const NOTICED_MS = 5_000;
 
 function secondStart(data: string, options: RunOptions = {}): Promise<Finished> {
   return runWithin(END_MS, ['--port', '0', '--data', data], options);
@@ -178,4 +181,62 @@ test('a file system without socket files leaves a lock for this network namespac
     assert.match(second.stderr, /is in use by another process; stop it, or use another --data/);
     await first.kill(round === 0 ? 'SIGKILL' : 'SIGTERM'); // either way the next start wins at once
   }
+});
+
+const LOST =
+  /"problem":"the lock file \S+ was removed or replaced by another program, so a second process may write to the folder"/;
+
+function removeLock(folder: string): void {
+  const [lock = ''] = readdirSync(folder).filter((name) => name.startsWith('.lock-'));
+  rmSync(join(folder, lock));
+}
+
+test('when the lock file is removed under load and a second process takes the folder, nothing that either acknowledged is lost', {
+  skip: withoutStrace,
+}, async (t) => {
+  for (let round = 0; round < 3; round += 1) {
+    const data = newFolder(t);
+    const first = await startService(t, { data });
+    const before = startLoad(first.port, { clients: 8, name: 'first' });
+    t.after(before.stop);
+    await eventually('the first takes reports', () => before.acknowledged.size > 100);
+    removeLock(data);
+    // What is appended between its look at the journal and this call would be lost.
+    const calls = '?rename,?renameat,?renameat2';
+    const strace = underStrace(t, {
+      calls: [calls],
+      inject: [`${calls}:delay_enter=300000`],
+      paths: [join(data, 'events-00000000000000000001.jsonl.rewrite')],
+    });
+    const second = await startService(t, { data, ...strace.options });
+    const after = startLoad(second.port, { clients: 8, name: 'second' });
+    t.after(after.stop);
+    const { code, stderr } = await within('the end of the first', END_MS, first.finished);
+    assert.equal(code, 5, stderr);
+    assert.match(stderr, LOST);
+    await before.stop();
+    await eventually('the second takes reports', () => after.acknowledged.size > 100);
+    await after.stop();
+    assert.equal((await second.kill('SIGTERM')).code, 0);
+    const { lost, doubled, gapAt } = compare(second.events(), [...before.acknowledged, ...after.acknowledged]);
+    assert.deepEqual({ lost, doubled, gapAt }, { lost: [], doubled: [], gapAt: undefined });
+  }
+});
+
+test('a service with nothing to write notices within about a second that its lock file is gone, and ends with 5', async (t) => {
+  const local = await startService(t);
+  assert.equal(await report(local.port, 'a'), 200);
+  const file = join(newFolder(t), 'deployments.json');
+  const tokens = [{ name: 'ci', sha256: newToken().digest }];
+  writeFileSync(file, JSON.stringify({ deployments: [{ name: 'prod', tokens }] }));
+  const hosted = await startService(t, { args: ['--deployments', file] });
+  for (const service of [local, hosted]) {
+    removeLock(service.data);
+    const { code, stderr } = await within('the end', NOTICED_MS, service.finished);
+    assert.equal(code, 5, stderr);
+    assert.match(stderr, LOST);
+  }
+  const next = await startService(t, { data: local.data });
+  assert.equal(await report(next.port, 'b'), 200);
+  assert.deepEqual(compare(next.events(), ['a', 'b']), { events: 2, lost: [], doubled: [], gapAt: undefined });
 });
