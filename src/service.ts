@@ -177,7 +177,7 @@ async function startListening(config: Config, notices: Notices, held: Held): Pro
     await release();
     throw recoveryFailed(disk, error as Error);
   }
-  lock.watch(limits.lockCheckMs, (error) => recording.abandon(error));
+  folder.lock?.watch(limits.lockCheckMs, (error) => recording.abandon(error));
 
   return {
     url: `http://${hostOf(address)}:${port}${config.pathPrefix}`,
@@ -230,13 +230,13 @@ async function startListening(config: Config, notices: Notices, held: Held): Pro
 function recordLocally(
   config: Config,
   notices: Notices,
-  { disk, lock, limits, metrics, onRecorded }: Held,
+  { disk, folder, limits, metrics, onRecorded }: Held,
   onFailed: (error: Error) => void,
 ): Recording {
   const { pathPrefix, segmentBytes } = config;
   const recorded = onRecorded?.bind(undefined, disk.folder);
   const options = { disk, notices, segmentBytes, retain: config, limits, metrics, onFailed, onRecorded: recorded };
-  const journal = new Journal({ ...options, checkHeld: () => lock.checkHeld() });
+  const journal = new Journal({ ...options, checkHeld: () => folder.lock?.checkHeld() });
   const site = {
     prefix: pathPrefix,
     append: journal.append.bind(journal),
