@@ -110,6 +110,12 @@ export const limits = {
   healthcheckMs: 3_000,
   /** Between two looks of a reader at whether the journal has grown. Not fs.watch: it says nothing on many file systems. */
   followMs: 200,
+  /** Of a damaged file: pieces of consecutive lines that `repair` tells apart, at 50 bytes of memory each. */
+  salvagePiecesMax: 500_000,
+  /** In a stretch of damaged bytes as long as a line: beginnings of lines that `repair` tries, and ends for each. */
+  hiddenLinesMax: 50,
+  /** Of a damaged file: unproved lines and removed places that `repair` lists one by one; further ones are counted. */
+  repairListMax: 1_000,
   /** Places of damage that a reader tells one by one; further ones are counted. */
   remarksMax: 20,
   /** Between two looks for files that are too old, besides those behind a start and a rotation. */

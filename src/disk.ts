@@ -112,6 +112,8 @@ const FOLDER_MODE = 0o700;
 const FILE_MODE = 0o600;
 const READ_BY_OTHERS = 0o004;
 const READ_CHUNK_BYTES = 1024 * 1024;
+/** For lines that follow each other in reverse. */
+const READ_BACK_BYTES = 64 * 1024;
 
 /** @throws Error for a file that is larger, or the error of a system call */
 export async function readText(path: string, bytesMax: number): Promise<string> {
@@ -184,6 +186,36 @@ export async function copyFile(
   end = Number.POSITIVE_INFINITY,
 ): Promise<void> {
   await writeFile(disk, to, disk.read(from, start, end));
+}
+
+/** Reads parts of a file, mostly one after the other: it holds the last part it read, and reads ahead. */
+export class FileWindow {
+  readonly #disk: Disk;
+  readonly #name: string;
+  #start = 0;
+  #bytes: Buffer = Buffer.alloc(0);
+
+  constructor(disk: Disk, name: string) {
+    this.#disk = disk;
+    this.#name = name;
+  }
+
+  /** @returns the bytes from `start` up to `end`, fewer at the end of the file; they are not written over later */
+  async read(start: number, end: number): Promise<Buffer> {
+    if (start < this.#start || end > this.#start + this.#bytes.length) {
+      this.#start = Math.max(0, start - READ_BACK_BYTES);
+      const chunks: Buffer[] = [];
+      const windowEnd = Math.max(end, this.#start + READ_CHUNK_BYTES);
+      for await (const chunk of this.#disk.read(this.#name, this.#start, windowEnd)) chunks.push(chunk);
+      this.#bytes = chunks.length === 1 && chunks[0] !== undefined ? chunks[0] : Buffer.concat(chunks);
+    }
+    return this.#bytes.subarray(start - this.#start, end - this.#start);
+  }
+
+  /** The same in chunks. */
+  async *chunks(start: number, end: number): AsyncGenerator<Buffer> {
+    for (let at = start; at < end; at += READ_CHUNK_BYTES) yield this.read(at, Math.min(end, at + READ_CHUNK_BYTES));
+  }
 }
 
 /** Writes a new file, durably. What a failure leaves of it is removed. @throws the error of a system call */

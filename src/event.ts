@@ -16,6 +16,7 @@
 
 import { randomUUID } from 'node:crypto';
 import { crc32 } from 'node:zlib';
+import { seedOf } from './crc.ts';
 
 interface Common {
   readonly assetKey: readonly string[];
@@ -256,23 +257,25 @@ export function readForm(bytes: Buffer, start: number, end: number): LineForm | 
 }
 
 /**
- * Finds what has the form of a line anywhere between two places, for lines whose newline is damaged or that stand behind
- * other bytes. Metadata may hold such text as well: only the crc tells.
+ * Finds what has the form of a line anywhere in the bytes, for lines whose newline is damaged or that follow other bytes.
+ * Metadata may hold such text as well: only the crc tells.
+ * @param beginEnd a line begins before it; what follows is there to find the line's end
  * @param countMax how many beginnings, and how many ends for each, are looked at
  * @param bytesMax of a line
  */
-export function findForms(bytes: Buffer, start: number, end: number, countMax: number, bytesMax: number): LineForm[] {
-  const text = bytes.toString('latin1', start, end);
+export function findForms(bytes: Buffer, beginEnd: number, countMax: number, bytesMax: number): LineForm[] {
   const forms: LineForm[] = [];
+  if (bytes.indexOf(SEQ_PREFIX) === -1) return forms; // most junk: nothing to decode
+  const text = bytes.toString('latin1');
   let beginnings = 0;
   for (const { index: from } of text.matchAll(LINE_BEGINNING)) {
     beginnings += 1;
-    if (beginnings > countMax) break;
+    if (beginnings > countMax || from >= beginEnd) break;
     const ending = new RegExp(LINE_ENDING);
     ending.lastIndex = from;
     for (let ends = 0; ends < countMax && ending.test(text); ends += 1) {
       if (ending.lastIndex - from > bytesMax) break;
-      const form = readForm(bytes, start + from, start + ending.lastIndex);
+      const form = readForm(bytes, from, ending.lastIndex);
       if (form !== undefined) forms.push(form);
     }
   }
@@ -366,11 +369,32 @@ export function endingOf(crc: number): Buffer {
   return Buffer.from(`,"crc":"${hex(crc)}"}\n`);
 }
 
-/** @returns the same line, without its newline, as it has to be behind a line with the crc `seed` */
-export function rechain(bytes: Buffer, form: LineForm, seed: number): { line: Buffer; crc: number } {
-  const crc = crcOf(bytes, form, seed);
-  const tail = `,"crc":"${hex(crc)}"}`;
-  return { line: Buffer.concat([bytes.subarray(form.start, form.end - CRC_MEMBER_BYTES), Buffer.from(tail)]), crc };
+/**
+ * Gives a line the crc that it has to have after a line with the crc `seed`, in place.
+ * @param end of the line, where its newline is
+ * @returns that crc
+ */
+export function rechain(bytes: Buffer, start: number, end: number, seed: number): number {
+  const crc = crcOf(bytes, { start, end }, seed);
+  writeHex(crc, bytes, end - CRC_TAIL_BYTES);
+  return crc;
+}
+
+/** What decides which crc a line has after which seed. */
+export interface Link {
+  /** The crc that it has after the seed 0. */
+  readonly unseededCrc: number;
+  /** Length of the line without its newline. */
+  readonly lineBytes: number;
+}
+
+export function linkOf(bytes: Buffer, { start, end }: Pick<LineForm, 'start' | 'end'>): Link {
+  return { unseededCrc: crcOf(bytes, { start, end }, 0), lineBytes: end - start };
+}
+
+/** @returns the crc of the line before it that gives this line the crc `crc` */
+export function seedFor({ unseededCrc, lineBytes }: Link, crc: number): number {
+  return seedOf(unseededCrc, lineBytes - CRC_MEMBER_BYTES, crc);
 }
 
 /** The last seq that a journal can hold: the next one could not be told from the one after it. */

@@ -1,168 +1,240 @@
 /**
- * Finds every good line in the bytes of a damaged file. A line proves itself by its crc, which builds on the line before it;
- * so a line is tried behind every line that may have been the one before it, wherever that stands now.
+ * Finds every good line of a damaged file, whatever its size, in little memory.
+ *
+ * A line and its crc determine the crc of the line before it (see `crc.ts`): each line names its predecessor. So one pass over
+ * the file cuts it into pieces of lines that already follow each other, and the rest is a search for the piece that ends with
+ * the seq and the crc that the first line of another piece names, wherever in the file that is now.
  */
 
-import { limits } from './config.ts';
-import { crcOf, findForms, type LineForm, readForm } from './event.ts';
+import type { Limits } from './config.ts';
+import { type Disk, FileWindow } from './disk.ts';
+import { crcOf, findForms, type LineForm, linkOf, readForm, seedFor } from './event.ts';
+import { Flag, Pieces, TooManyPieces } from './pieces.ts';
+import { LineCutter, type SegmentName } from './scan.ts';
 
-/** A good line. */
-export interface Salvaged extends LineForm {
-  /** The line that its crc builds on is gone: nothing speaks against it, but nothing proves it. */
+/** Consecutive good lines that lie in a file one after the other. */
+export interface Stretch {
+  readonly file: string;
+  /** The first byte of the first line, and the byte after the last line, where its newline is or should be. */
+  readonly start: number;
+  readonly end: number;
+  readonly firstSeq: number;
+  readonly lastSeq: number;
+  /** It is one line, and the line that its crc builds on is gone: nothing speaks against it, but nothing proves it. */
   readonly unproved: boolean;
+  /** Its lines end in CR LF. */
+  readonly carriageReturns: boolean;
+  /** The crc before its first line and that of its last; undefined where they are not known. */
+  readonly crcs: { readonly before: number; readonly last: number } | undefined;
 }
 
-interface Candidate extends LineForm {
-  /** It stands between two newlines, rather than somewhere in bytes that make no line. */
-  readonly whole: boolean;
-  /** The one that stands before it. */
-  readonly before: Candidate | undefined;
-  /** What its crc would be behind those that may have come before it. */
-  readonly computed: Set<number>;
-  /** A line with the next seq builds on its crc as it stands. */
-  confirmed: boolean;
-  /** The line before it is there, whole or not, and speaks against it. */
-  refuted: boolean;
-  good: boolean;
+export interface Salvaged {
+  /** A line may be in several of them; the first is the one to take. */
+  readonly stretches: readonly Stretch[];
+  /** How many bad lines come after the last good one. */
+  readonly badAfter: number;
 }
+
+export type SalvageLimits = Pick<Limits, 'lineBytesMax' | 'salvagePiecesMax' | 'hiddenLinesMax'>;
 
 /**
- * @param bytes the whole file
- * @param firstSeq what its name says
  * @param nextSeq with which the file after it begins, undefined for the last file
- * @returns every good line once, in the order of their seqs, and how many bad lines stand behind the last of them
+ * @throws Error for a file with too many damaged places, or the error of a system call
  */
-export function salvage(
-  bytes: Buffer,
-  firstSeq: number,
+export async function salvage(
+  disk: Disk,
+  segment: SegmentName,
   nextSeq: number | undefined,
-): { lines: Salvaged[]; badBehind: number } {
-  const whole = wholeCandidates(bytes);
-  prove(bytes, whole, firstSeq);
-  const hidden = hiddenCandidates(bytes, whole);
-  const all = hidden.length === 0 ? whole : [...whole, ...hidden];
-  if (hidden.length > 0) prove(bytes, all, firstSeq);
-
-  const lines = new Map<number, Salvaged>();
-  for (const { seq, crc, start, end } of all.filter(({ good }) => good)) {
-    if (!lines.has(seq)) lines.set(seq, { seq, crc, start, end, unproved: false });
+  limits: SalvageLimits,
+): Promise<Salvaged> {
+  const pieces = new Pieces(limits.salvagePiecesMax);
+  try {
+    await findPieces(disk, segment.name, pieces);
+    prove(pieces, segment.firstSeq);
+    if (await findHidden(disk, segment.name, pieces, limits)) prove(pieces, segment.firstSeq);
+  } catch (error) {
+    if (!(error instanceof TooManyPieces)) throw error;
+    throw new Error(
+      `${segment.name} has over ${limits.salvagePiecesMax} damaged places; move it out of the folder and begin again`,
+    );
   }
-  for (const candidate of whole) {
-    const { seq, crc, start, end } = candidate;
-    if (!candidate.good && !lines.has(seq) && mayBeGood(bytes, candidate, nextSeq)) {
-      lines.set(seq, { seq, crc, start, end, unproved: true });
-    }
-  }
-  const sorted = [...lines.values()].sort((a, b) => a.seq - b.seq);
-  const lastEnd = sorted.reduce((last, { end }) => Math.max(last, end), 0);
-  return { lines: sorted, badBehind: whole.filter(({ start }) => start >= lastEnd).length };
+  const stretches = [...provedIn(pieces, segment.name), ...unprovedIn(pieces, segment, nextSeq)];
+  const lastEnd = stretches.reduce((last, { end }) => Math.max(last, end), 0);
+  return { stretches, badAfter: linesFrom(pieces, lastEnd) };
 }
 
-const LINE_FEED = 0x0a;
 const CARRIAGE_RETURN = 0x0d;
-/** Beginnings and ends of lines that are tried in one stretch of bad bytes. */
-const HIDDEN_MAX = 50;
+/** Of possible predecessors of a line, how many are tried whose own crc is damaged. */
+const TRIES_MAX = 8;
+/** Of equal lines, how many are looked at. */
+const EQUAL_MAX = 64;
 
-function wholeCandidates(bytes: Buffer): Candidate[] {
-  const found: Candidate[] = [];
-  for (const { start, end } of linesIn(bytes)) {
-    const form = readForm(bytes, start, end);
-    if (form !== undefined) found.push(candidate(form, true, found.at(-1)));
-  }
-  return found;
-}
-
-/**
- * Cuts at each line feed and at each carriage return: no line holds one, since JSON escapes it, so one that is there is a line
- * end that a program converted.
- */
-function linesIn(bytes: Buffer): { start: number; end: number }[] {
-  const lines: { start: number; end: number }[] = [];
-  const next = (byte: number, from: number) => {
-    const at = bytes.indexOf(byte, from);
-    return at === -1 ? Number.POSITIVE_INFINITY : at;
-  };
-  let lineFeed = next(LINE_FEED, 0);
-  let carriageReturn = next(CARRIAGE_RETURN, 0);
-  for (let start = 0; ; ) {
-    const end = Math.min(lineFeed, carriageReturn);
-    if (end === Number.POSITIVE_INFINITY) return lines;
-    lines.push({ start, end });
-    start = end + 1;
-    if (end === lineFeed) lineFeed = next(LINE_FEED, start);
-    else carriageReturn = next(CARRIAGE_RETURN, start);
-  }
-}
-
-/** Between the good lines: what a damaged newline joined, or what stands behind bytes that do not belong there. */
-function hiddenCandidates(bytes: Buffer, whole: readonly Candidate[]): Candidate[] {
-  const found: Candidate[] = [];
-  let from = 0;
-  let before: Candidate | undefined;
-  for (const next of [...whole.filter(({ good }) => good), undefined]) {
-    const to = next?.start ?? bytes.length;
-    if (to > from) {
-      for (const form of findForms(bytes, from, to, HIDDEN_MAX, limits.lineBytesMax))
-        found.push(candidate(form, false, before));
+/** Cuts the file into pieces. */
+async function findPieces(disk: Disk, name: string, pieces: Pieces): Promise<void> {
+  let lineStart = 0;
+  /** The last piece, and whether the next line can belong to it: no bytes that make no line are between them. */
+  let last = -1;
+  let isOpen = false;
+  const cutter = new LineCutter((bytes, start, end, lineEnd) => {
+    const from = lineStart;
+    lineStart = lineEnd + 1;
+    const cr = bytes[end - 1] === CARRIAGE_RETURN ? 1 : 0;
+    const isCut = lineEnd - from !== end - start;
+    const form = isCut ? undefined : readForm(bytes, start, end - cr);
+    if (form === undefined) {
+      isOpen = false;
+      return;
     }
-    from = next === undefined ? to : next.end + 1;
-    before = next;
-  }
-  return found;
-}
-
-function candidate(form: LineForm, whole: boolean, before: Candidate | undefined): Candidate {
-  return { ...form, whole, before, computed: new Set(), confirmed: false, refuted: false, good: false };
-}
-
-/** Tries each behind those that may have come before it, in the order of their seqs. */
-function prove(bytes: Buffer, candidates: readonly Candidate[], firstSeq: number): void {
-  const bySeq = new Map<number, Candidate[]>();
-  for (const one of candidates) {
-    const same = bySeq.get(one.seq);
-    if (same === undefined) bySeq.set(one.seq, [one]);
-    else same.push(one);
-  }
-  for (const seq of [...bySeq.keys()].sort((a, b) => a - b)) {
-    const earlier = bySeq.get(seq - 1) ?? [];
-    for (const one of bySeq.get(seq) ?? []) {
-      if (one.good) continue;
-      if ((one.start === 0 || seq === firstSeq) && fits(bytes, one, 0)) continue;
-      if (earlier.some((other) => fitsBehind(bytes, one, other))) continue;
-      if (one.before !== undefined && fits(bytes, one, one.before.crc)) continue;
-      one.refuted = seq === firstSeq || earlier.some(({ whole }) => whole) || one.before?.good === false;
+    const isNext =
+      isOpen &&
+      pieces.lastSeq(last) + 1 === form.seq &&
+      pieces.is(last, Flag.carriageReturns) === (cr === 1) &&
+      crcOf(bytes, form, pieces.lastCrc(last)) === form.crc;
+    if (isNext) {
+      pieces.extend(last, lineEnd - cr, form.crc);
+      return;
     }
-  }
+    const json = isJson(bytes, form) ? Flag.json : 0;
+    const flags = Flag.whole | json | (cr === 1 ? Flag.carriageReturns : 0);
+    last = pieces.add(pieceOf(bytes, form, from, last, flags));
+    isOpen = true;
+  });
+  for await (const chunk of disk.read(name)) cutter.push(chunk);
 }
 
-function fitsBehind(bytes: Buffer, one: Candidate, other: Candidate): boolean {
-  if (fits(bytes, one, other.crc)) {
-    other.confirmed = true;
-    return true;
-  }
-  for (const crc of other.computed) {
-    if (!fits(bytes, one, crc)) continue;
-    other.good = true; // only the digits of its crc are damaged: the line behind it knows them
-    return true;
-  }
-  return false;
+function pieceOf(bytes: Buffer, form: LineForm, start: number, before: number, flags: number) {
+  const end = start + form.end - form.start;
+  return { start, end, firstSeq: form.seq, lines: 1, lastCrc: form.crc, before, flags, ...linkOf(bytes, form) };
 }
 
-function fits(bytes: Buffer, one: Candidate, seed: number): boolean {
-  const crc = crcOf(bytes, one, seed);
-  one.computed.add(crc);
-  one.good = crc === one.crc;
-  return one.good;
-}
-
-/** Nothing is left to prove it by: it has to be JSON, and what follows has to count on from it. */
-function mayBeGood(bytes: Buffer, one: Candidate, nextSeq: number | undefined): boolean {
-  const { start, end, seq, confirmed, refuted } = one;
-  if (refuted || (!confirmed && nextSeq !== seq + 1)) return false;
+function isJson(bytes: Buffer, { start, end }: LineForm): boolean {
   try {
     JSON.parse(bytes.toString('utf8', start, end));
     return true;
   } catch {
     return false;
   }
+}
+
+/** Looks for the line before the first line of each piece. */
+function prove(pieces: Pieces, firstSeq: number): void {
+  pieces.sortByEnd();
+  for (let index = 0; index < pieces.count; index += 1) {
+    if (pieces.is(index, Flag.good)) continue;
+    if (follows(pieces, index, pieces.seed(index), firstSeq, TRIES_MAX)) pieces.mark(index, Flag.good);
+  }
+}
+
+/**
+ * @param triesMax how many lines are tried whose crc itself is damaged
+ * @returns whether the line before a piece may have had the crc `crc`
+ */
+function follows(pieces: Pieces, index: number, crc: number, firstSeq: number, triesMax: number): boolean {
+  const { start, firstSeq: seq, before } = pieces.at(index);
+  if (crc === 0 && (start === 0 || seq === firstSeq)) return true;
+  let found = before !== -1 && pieces.lastCrc(before) === crc;
+  for (const earlier of upTo(EQUAL_MAX, pieces.endingWith(seq - 1, crc))) {
+    found = true;
+    pieces.mark(earlier, Flag.confirmed);
+  }
+  if (found) return true;
+  for (const earlier of upTo(triesMax, pieces.endingWith(seq - 1))) {
+    const piece = pieces.at(earlier);
+    if (piece.lines > 1 || !follows(pieces, earlier, seedFor(piece, crc), firstSeq, triesMax >> 2)) continue;
+    pieces.mark(earlier, Flag.good); // only the digits of its crc are damaged: the line after it knows them
+    return true;
+  }
+  return false;
+}
+
+function* upTo(countMax: number, indexes: Iterable<number>): Generator<number> {
+  let count = 0;
+  for (const index of indexes) {
+    if (count === countMax) return;
+    count += 1;
+    yield index;
+  }
+}
+
+/**
+ * Searches what is between the good lines for lines whose newline is damaged, or that follow bytes that do not belong there.
+ * @returns whether there are any
+ */
+async function findHidden(disk: Disk, name: string, pieces: Pieces, limits: SalvageLimits): Promise<boolean> {
+  const { hiddenLinesMax, lineBytesMax } = limits;
+  const file = new FileWindow(disk, name);
+  const wholeCount = pieces.count;
+  let from = 0;
+  let before = -1;
+  for (let index = 0; index <= wholeCount; index += 1) {
+    const isEnd = index === wholeCount;
+    const good = isEnd ? undefined : goodPartOf(pieces, index);
+    if (good === undefined && !isEnd) continue;
+    const to = good?.start ?? (await disk.size(name));
+    for (let at = from; at < to; at += lineBytesMax) {
+      const bytes = await file.read(at, Math.min(to, at + 2 * lineBytesMax));
+      for (const form of findForms(bytes, lineBytesMax, hiddenLinesMax, lineBytesMax)) {
+        pieces.add(pieceOf(bytes, form, at + form.start, before, 0));
+      }
+    }
+    from = (good?.end ?? to) + 1;
+    before = index;
+  }
+  return pieces.count > wholeCount;
+}
+
+/** @returns the proved lines of a piece: all of it, all but its first line, or undefined for none */
+function goodPartOf(pieces: Pieces, index: number) {
+  const { start, end, firstSeq, lines, lineBytes, lastCrc } = pieces.at(index);
+  const lastSeq = firstSeq + lines - 1;
+  if (pieces.is(index, Flag.good)) {
+    return { start, end, firstSeq, lastSeq, crcs: { before: pieces.seed(index), last: lastCrc } };
+  }
+  if (lines === 1) return undefined;
+  const newline = pieces.is(index, Flag.carriageReturns) ? 2 : 1;
+  return { start: start + lineBytes + newline, end, firstSeq: firstSeq + 1, lastSeq, crcs: undefined };
+}
+
+function* provedIn(pieces: Pieces, file: string): Generator<Stretch> {
+  for (let index = 0; index < pieces.count; index += 1) {
+    const part = goodPartOf(pieces, index);
+    const carriageReturns = pieces.is(index, Flag.carriageReturns);
+    if (part !== undefined) yield { file, ...part, unproved: false, carriageReturns };
+  }
+}
+
+/** First lines of pieces that nothing proves and nothing speaks against: the lines after them have to count on from them. */
+function* unprovedIn(
+  pieces: Pieces,
+  { name, firstSeq: first }: SegmentName,
+  nextSeq: number | undefined,
+): Generator<Stretch> {
+  for (let index = 0; index < pieces.count; index += 1) {
+    if (pieces.is(index, Flag.good) || !pieces.is(index, Flag.whole) || !pieces.is(index, Flag.json)) continue;
+    const { start, firstSeq, lines, lineBytes, before } = pieces.at(index);
+    const counted = lines > 1 || pieces.is(index, Flag.confirmed) || nextSeq === firstSeq + 1;
+    const refuted =
+      firstSeq === first ||
+      hasWhole(pieces, firstSeq - 1) ||
+      // The line before it is there and is not the one that it names.
+      (before !== -1 && pieces.at(before).lines === 1 && !pieces.is(before, Flag.good));
+    if (!counted || refuted) continue;
+    const carriageReturns = pieces.is(index, Flag.carriageReturns);
+    const end = start + lineBytes;
+    yield { file: name, start, end, firstSeq, lastSeq: firstSeq, unproved: true, carriageReturns, crcs: undefined };
+  }
+}
+
+function hasWhole(pieces: Pieces, lastSeq: number): boolean {
+  for (const index of upTo(EQUAL_MAX, pieces.endingWith(lastSeq))) if (pieces.is(index, Flag.whole)) return true;
+  return false;
+}
+
+function linesFrom(pieces: Pieces, byte: number): number {
+  let lines = 0;
+  for (let index = 0; index < pieces.count; index += 1) {
+    const piece = pieces.at(index);
+    if (pieces.is(index, Flag.whole) && piece.start >= byte) lines += piece.lines;
+  }
+  return lines;
 }

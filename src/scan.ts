@@ -116,13 +116,23 @@ export async function lastLine(
 
 const LINE_FEED = 0x0a;
 
+/**
+ * Takes one line.
+ * @param end of the line in `bytes`, where its newline is
+ * @param lineEnd position of that newline in everything that was pushed. The middle of an oversized line is not in `bytes`,
+ *   so `end - start` can be less than the line's length
+ */
+export type TakeLine = (bytes: Buffer, start: number, end: number, lineEnd: number) => void;
+
 /** Cuts chunks into lines. A line is handed over where it stands; only one that two chunks share is copied. */
 export class LineCutter {
-  readonly #take: (bytes: Buffer, start: number, end: number) => void;
+  readonly #take: TakeLine;
   #carried: Buffer[] = [];
   #carriedBytes = 0;
+  /** Position of the current chunk. */
+  #position = 0;
 
-  constructor(take: (bytes: Buffer, start: number, end: number) => void) {
+  constructor(take: TakeLine) {
     this.#take = take;
   }
 
@@ -143,14 +153,15 @@ export class LineCutter {
       const line = Buffer.concat([...this.#carried, chunk.subarray(0, end)]);
       this.#carried = [];
       this.#carriedBytes = 0;
-      this.#take(line, 0, line.length);
+      this.#take(line, 0, line.length, this.#position + end);
       from = end + 1;
       end = chunk.indexOf(LINE_FEED, from);
     }
     for (; end !== -1; end = chunk.indexOf(LINE_FEED, from)) {
-      this.#take(chunk, from, end);
+      this.#take(chunk, from, end, this.#position + end);
       from = end + 1;
     }
+    this.#position += chunk.length;
     if (from === chunk.length) return;
     this.#carriedBytes += chunk.length - from;
     // What is longer than any line need not be kept until its end shows up: its beginning is enough to refuse it.

@@ -1,14 +1,14 @@
 /** `verify` and `repair` as a person meets them: what they print, and what they end with. */
 
 import { defineCommand, type ExitCode, exitCodes, type Output } from './command.ts';
-import { options } from './config.ts';
+import { limits, options } from './config.ts';
 import { type Disk, openDisk } from './disk.ts';
 import type { GoneRange } from './event.ts';
 import { InUseError, lockFolder } from './lock.ts';
 import { absenceOf } from './look.ts';
 import type { Option } from './options.ts';
 import type { Finding } from './recovery.ts';
-import { carryOut, type DamagedFile, type Plan, planRepair } from './repair.ts';
+import { carryOut, type DamagedFile, type Plan, planRepair, sideName } from './repair.ts';
 import { type Verdict, verify } from './verify.ts';
 
 const json: Option<boolean> = {
@@ -88,9 +88,9 @@ async function repairJournal({ data, json, yes }: RepairOptions, output: Output)
     const lock = await lockFolder(disk.folder);
     try {
       const verdict = await verifyWithProgress(disk, output);
-      const plan = await planRepair(disk, verdict);
+      const plan = await planRepair(disk, verdict, limits);
       const needed = damageOf(verdict).length > 0;
-      const side = `damaged-${new Date().toISOString().replaceAll(/[-:]|\.\d+/g, '')}`;
+      const side = sideName(await disk.list(), new Date());
       if (needed && yes) await carryOut(disk, plan, side, `${JSON.stringify(planAsJson(plan, side), undefined, 2)}\n`);
       const after = needed && yes ? await verify(disk) : verdict;
       output.say(
@@ -205,24 +205,36 @@ function planAsText({ files, runs, lost }: Plan, side: string, needed: boolean, 
   ];
 }
 
-function fileAsText({ name, finding, bytes, kept, unproved, removed }: DamagedFile, side: string): string[] {
-  const removedBytes = removed.reduce((sum, piece) => sum + piece.bytes, 0);
+function fileAsText(file: DamagedFile, side: string): string[] {
+  const { name, finding, bytes, kept, unproved, unprovedLines, carriageReturns, removedBytes, removedPlaces } = file;
   const lines = [
     `  ${placeOf(finding)}`,
-    `  move    ${name} whole to ${side}; keep ${kept} good lines, leave out ${removedBytes} of ${bytes} bytes in ${removed.length} places`,
+    `  move    ${name} whole to ${side}; keep ${kept} good lines, leave out ${removedBytes} of ${bytes} bytes in ${removedPlaces} places`,
   ];
-  if (unproved.length > 0) {
-    lines.push(`  trust   ${unproved.length} lines whose crc builds on a lost one, from seq ${unproved[0]}`);
+  if (unprovedLines > 0) {
+    lines.push(`  trust   ${unprovedLines} lines whose crc builds on a lost one, from seq ${unproved[0]}`);
   }
+  if (carriageReturns > 0)
+    lines.push(`  write   ${carriageReturns} lines that end in CR LF with LF, as they were recorded`);
   return lines;
 }
 
 function planAsJson({ files, runs, lost }: Plan, side: string): object {
   return {
     side,
-    damaged: files,
-    written: runs.map(({ firstSeq, lines }) => ({ first_seq: firstSeq, lines: lines.length })),
+    damaged: files.map(fileAsJson),
+    written: runs.map(({ firstSeq, lines }) => ({ first_seq: firstSeq, lines })),
     newly_lost: lost,
+  };
+}
+
+function fileAsJson({ unprovedLines, carriageReturns, removedPlaces, removedBytes, ...file }: DamagedFile): object {
+  return {
+    ...file,
+    unproved_lines: unprovedLines,
+    carriage_returns: carriageReturns,
+    removed_places: removedPlaces,
+    removed_bytes: removedBytes,
   };
 }
 

@@ -10,12 +10,14 @@ import {
   goneName,
   goneRange,
   lineBytesMax,
+  linkOf,
   type Place,
   packMembers,
   readForm,
   readTime,
   rechain,
   SEQ_MAX,
+  seedFor,
   segmentFirstSeq,
   segmentName,
 } from '../src/event.ts';
@@ -168,13 +170,23 @@ test('what does not begin with a seq and end in a crc is no line', () => {
   });
 });
 
+test('a line and its crc name the crc of the line before it', () => {
+  const { bytes } = encodeBatch([encodeMembers(check), encodeMembers(materialization)], START, NOW);
+  const [first, second] = linesOf(bytes) as [Buffer, Buffer];
+  const place = checkLine(first, 0, first.length, START) as Place;
+  const form = readForm(second, 0, second.length)!;
+  assert.equal(seedFor(linkOf(second, form), form.crc), place.crc);
+});
+
 test('a line behind another one than before is the same but for its crc', () => {
   const { bytes } = encodeBatch([encodeMembers(check), encodeMembers(materialization)], START, NOW);
   const [first, second] = linesOf(bytes) as [Buffer, Buffer];
   const place = checkLine(first, 0, first.length, START) as Place;
-  const moved = rechain(second, readForm(second, 0, second.length)!, 0);
-  assert.deepEqual(checkLine(moved.line, 0, moved.line.length, { seq: 2, crc: 0 }), { seq: 3, crc: moved.crc });
-  assert.deepEqual(rechain(moved.line, readForm(moved.line, 0, moved.line.length)!, place.crc).line, second);
+  const moved = Buffer.from(second);
+  const crc = rechain(moved, 0, moved.length, 0);
+  assert.deepEqual(checkLine(moved, 0, moved.length, { seq: 2, crc: 0 }), { seq: 3, crc });
+  rechain(moved, 0, moved.length, place.crc);
+  assert.deepEqual(moved, second);
   assert.equal(readTime(second), NOW.toISOString());
   assert.equal(readTime(Buffer.from('{"seq":1,"id":5}')), undefined);
 });

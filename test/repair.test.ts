@@ -1,11 +1,15 @@
 import assert from 'node:assert/strict';
+import { truncateSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import fc from 'fast-check';
+import { limits } from '../src/config.ts';
 import { goneName, goneRange, segmentName } from '../src/event.ts';
 import { recover } from '../src/recovery.ts';
-import { carryOut, type Plan, planRepair } from '../src/repair.ts';
+import { carryOut, type Plan, planRepair, type RepairLimits, sideName } from '../src/repair.ts';
 import { afterGone } from '../src/scan.ts';
 import { type Verdict, verify } from '../src/verify.ts';
+import { type Finished, newFolder, run } from './program.ts';
 import { diskWith, FIRST, type Files, filesOf, flip, makeLines, quiet, segment, splitLines } from './segments.ts';
 import { failingCall, type Remains, type SimulatedDisk } from './simulated-disk.ts';
 
@@ -19,9 +23,9 @@ function needed({ findings }: Verdict): boolean {
 }
 
 /** Repairs until nothing is left to do, which has to be at once. */
-async function repair(disk: SimulatedDisk, side = SIDE): Promise<Plan> {
+async function repair(disk: SimulatedDisk, side = SIDE, within: RepairLimits = limits): Promise<Plan> {
   const verdict = await verify(disk);
-  const plan = await planRepair(disk, verdict);
+  const plan = await planRepair(disk, verdict, within);
   if (needed(verdict)) await carryOut(disk, plan, side, 'report');
   const after = await verify(disk);
   assert.equal(needed(after), false, JSON.stringify(after.findings));
@@ -86,6 +90,8 @@ test('whatever is done to a file, every line that is still there stays, and the 
     fc.record({ kind: fc.constant('remove line' as const), line: fc.nat(LINES - 1) }),
     fc.record({ kind: fc.constant('double line' as const), line: fc.nat(LINES - 1) }),
     fc.record({ kind: fc.constant('swap lines' as const), line: fc.nat(LINES - 2) }),
+    fc.record({ kind: fc.constant('move line' as const), line: fc.nat(LINES - 1), to: fc.nat(LINES - 1) }),
+    fc.record({ kind: fc.constant('add carriage return' as const), line: fc.nat(LINES - 1) }),
   );
   await fc.assert(
     fc.asyncProperty(fc.array(damage, { minLength: 1, maxLength: 3 }), fc.boolean(), async (damages, isLast) => {
@@ -122,7 +128,11 @@ type Damage =
   | { kind: 'flip'; at: number }
   | { kind: 'zero'; at: number; length: number }
   | { kind: 'insert'; at: number; text: string }
-  | { kind: 'remove line' | 'double line' | 'swap lines'; line: number };
+  | {
+      kind: 'remove line' | 'double line' | 'swap lines' | 'move line' | 'add carriage return';
+      line: number;
+      to?: number;
+    };
 
 function damaged(bytes: Buffer, damage: Damage): Buffer {
   if (bytes.length === 0) return bytes;
@@ -143,10 +153,124 @@ function damaged(bytes: Buffer, damage: Damage): Buffer {
       if (damage.kind === 'remove line') parts.splice(at, 1);
       if (damage.kind === 'double line') parts.splice(at, 0, parts[at]!);
       if (damage.kind === 'swap lines') parts.splice(at, 2, ...parts.slice(at, at + 2).reverse());
+      if (damage.kind === 'move line') parts.splice(damage.to ?? 0, 0, ...parts.splice(at, 1));
+      if (damage.kind === 'add carriage return') parts[at] = withCarriageReturns(parts[at]!);
       return Buffer.concat(parts);
     }
   }
 }
+
+function withCarriageReturns(bytes: Buffer): Buffer {
+  return Buffer.from(bytes.toString('latin1').replaceAll('\n', '\r\n'), 'latin1');
+}
+
+test('lines that end in CR LF are good, and are written back with LF', async () => {
+  const [head, tail] = [lines.slice(0, 5), lines.slice(5)].map((part) => Buffer.concat(part)) as [Buffer, Buffer];
+  const mixed = lines.map((line, index) => (index % 2 === 0 ? withCarriageReturns(line) : line));
+  const changed = flip(withCarriageReturns(all), 500);
+  const table: readonly (readonly [Buffer, number])[] = [
+    [withCarriageReturns(all), LINES],
+    [Buffer.concat([head, withCarriageReturns(tail)]), LINES - 5],
+    [Buffer.concat([withCarriageReturns(head), tail]), 5],
+    [Buffer.concat(mixed), LINES / 2],
+  ];
+  for (const [bytes, carriageReturns] of table) {
+    const disk = diskWith({ [FIRST]: bytes, [FOLLOWING]: segment(LINES + 1, 2) });
+    const plan = await repair(disk);
+    assert.deepEqual(disk.bytes(FIRST), all);
+    const { kept, removed, ...file } = plan.files[0]!;
+    assert.deepEqual([kept, removed, file.carriageReturns, plan.lost], [LINES, [], carriageReturns, []]);
+  }
+  const disk = diskWith({ [FIRST]: changed, [FOLLOWING]: segment(LINES + 1, 2) });
+  const plan = await repair(disk);
+  assert.deepEqual([plan.files[0]?.kept, plan.lost], [LINES - 1, [{ first: 2, last: 2 }]]);
+});
+
+test('lines are found in junk of any length, wherever a window of the search cuts it', async () => {
+  const lineBytesMax = 400;
+  const joined = Buffer.from(lines.slice(4, 6).join('').replace('}\n{', '}x{'));
+  for (const before of [0, 1, 399, 400, 401, 700, 2_000, 20_000]) {
+    for (const after of [1, 5_000]) {
+      const junk = [Buffer.alloc(before, 0x07), joined.subarray(0, -1), Buffer.alloc(after, 0), Buffer.from('\n')];
+      const disk = diskWith({ [FIRST]: Buffer.concat([...lines.slice(0, 4), ...junk, ...lines.slice(6)]) });
+      const plan = await repair(disk, SIDE, { ...limits, lineBytesMax });
+      assert.deepEqual(disk.bytes(FIRST), all, `${before} bytes before them`);
+      const removedBytes = before + 1 + after;
+      assert.deepEqual([plan.lost, plan.files[0]?.unproved], [[], []]);
+      assert.ok(Math.abs((plan.files[0]?.removedBytes ?? 0) - removedBytes) <= 3, `${plan.files[0]?.removedBytes}`);
+    }
+  }
+});
+
+test('an oversized line does not move what is after it', async () => {
+  const oversized = Buffer.concat([Buffer.alloc(9_000_000, 'x'), Buffer.from('\n')]);
+  const disk = diskWith({ [FIRST]: Buffer.concat([...lines.slice(0, 4), oversized, ...lines.slice(4)]) });
+  const plan = await repair(disk);
+  assert.deepEqual(disk.bytes(FIRST), all);
+  assert.deepEqual(plan.files[0]?.removed, [{ byte: lines.slice(0, 4).join('').length, bytes: oversized.length }]);
+});
+
+test('long lists are cut, and what is in them is counted', async () => {
+  const holes = lines.map((line, index) => (index % 3 === 1 ? Buffer.from('junk\n') : line));
+  const disk = diskWith({ [FIRST]: Buffer.concat(holes) });
+  const within = { ...limits, repairListMax: 2 };
+  const all = (await planRepair(disk, await verify(disk), limits)).files[0]!;
+  const cut = (await planRepair(disk, await verify(disk), within)).files[0]!;
+  assert.ok(all.unproved.length > 2 && all.removed.length > 2, JSON.stringify(all));
+  assert.deepEqual(cut, { ...all, unproved: all.unproved.slice(0, 2), removed: all.removed.slice(0, 2) });
+  assert.deepEqual(
+    [all.unproved.length, all.removed.length, all.removed.reduce((sum, { bytes }) => sum + bytes, 0)],
+    [all.unprovedLines, all.removedPlaces, all.removedBytes],
+  );
+});
+
+test('a file with more damaged places than memory is meant for is refused in a sentence that says what to do', async () => {
+  const disk = diskWith({ [FIRST]: Buffer.concat(lines.toReversed()) });
+  const within = { ...limits, salvagePiecesMax: LINES - 1 };
+  await assert.rejects(planRepair(disk, await verify(disk), within), {
+    message: `${FIRST} has over ${LINES - 1} damaged places; move it out of the folder and begin again`,
+  });
+  await repair(disk, SIDE, { ...limits, salvagePiecesMax: LINES });
+  assert.deepEqual(disk.bytes(FIRST), all);
+});
+
+test('repairs in the same second have folders of their own', () => {
+  const now = new Date('2026-11-20T15:19:45.266Z');
+  const first = sideName([FIRST], now);
+  assert.equal(first, 'damaged-20261120T151945Z');
+  assert.equal(sideName([first], now), `${first}-2`);
+  assert.equal(sideName([first, `${first}-2`], now), `${first}-3`);
+});
+
+/** The most memory that a command took, in bytes, in an old space of 64 MiB. */
+async function memoryOf(args: readonly string[]): Promise<{ maxRssBytes: number; finished: Finished }> {
+  const tell = `process.on('exit', () => process.stderr.write('RSS ' + process.resourceUsage().maxRSS + '\\n'))`;
+  const env = {
+    NODE_OPTIONS: `--max-old-space-size=64 --import=data:text/javascript,${encodeURIComponent(tell)}`,
+    NODE_V8_COVERAGE: '', // it would be measured as well
+  };
+  const finished = await run(args, { env });
+  return { maxRssBytes: Number(/^RSS (\d+)$/m.exec(finished.stderr)?.[1]) * 1024, finished };
+}
+
+test('repair takes little memory, whatever the size of a file and of a damaged stretch', async (t) => {
+  const data = newFolder(t);
+  const path = join(data, FIRST);
+  const { bytes, place } = makeLines(150_000);
+  assert.ok(bytes.length > 40_000_000);
+  writeFileSync(path, flip(bytes, bytes.length >> 1));
+  // A hole of more than the longest string, and lines after it.
+  const hole = 600 * 1024 * 1024;
+  truncateSync(path, bytes.length + hole);
+  writeFileSync(path, Buffer.concat([Buffer.from('\n'), makeLines(3, place).bytes]), { flag: 'a' });
+  writeFileSync(join(data, segmentName(place.seq + 3)), segment(place.seq + 3, 1));
+  const { maxRssBytes: base } = await memoryOf(['repair', '--help']);
+  const { maxRssBytes, finished } = await memoryOf(['repair', '--json', '--data', data]);
+  assert.equal(finished.code, 3, finished.stderr);
+  const { damaged, newly_lost } = JSON.parse(finished.stdout);
+  assert.deepEqual([damaged[0].kept, damaged[0].removed_places, newly_lost.length], [150_000 + 3 - 1, 2, 1]);
+  assert.ok(maxRssBytes - base < 100e6, `${maxRssBytes} bytes, and ${base} to show its help`);
+});
 
 test('a bad line inside is taken out, and the journal goes on behind it in a file of its own', async () => {
   const disk = diskWith({ [FIRST]: Buffer.concat([...lines.slice(0, 4), flip(lines[4]!, 150), ...lines.slice(5)]) });
@@ -259,14 +383,11 @@ test('a torn end alone is left to the start', async () => {
   assert.deepEqual(filesOf(disk), files);
 });
 
-test('planning changes nothing, and a file of another size than ours is not read', async () => {
+test('planning changes nothing', async () => {
   const files = { [FIRST]: Buffer.concat([lines[1]!, all]) };
   const disk = diskWith(files);
-  const verdict = await verify(disk);
-  await planRepair(disk, verdict);
+  await planRepair(disk, await verify(disk), limits);
   assert.deepEqual(filesOf(disk), files);
-  const huge = { ...verdict, segments: verdict.segments.map((file) => ({ ...file, bytes: 3e9 })) };
-  await assert.rejects(planRepair(disk, huge), /has 3000000000 bytes; move it out of the folder/);
 });
 
 const REMAINS: readonly Remains[] = [
@@ -294,7 +415,7 @@ test('whatever call of a repair fails or is the last before the power goes, the 
     for (let failing = 1; ; failing += 1) {
       const disk = diskWith(hard);
       const verdict = await verify(disk);
-      const plan = await planRepair(disk, verdict);
+      const plan = await planRepair(disk, verdict, limits);
       const { fault, struck } = failingCall(failing, what);
       disk.fault = fault;
       const done = carryOut(disk, plan, SIDE, 'report').catch(() => {});

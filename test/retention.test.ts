@@ -369,7 +369,7 @@ test('repair of a journal that begins later calls nothing lost that retention re
     [removed(20)]: Buffer.alloc(0),
   };
   const disk = diskWith(files);
-  const plan = await planRepair(disk, await verify(disk));
+  const plan = await planRepair(disk, await verify(disk), standardLimits);
   assert.deepEqual(plan.lost, [{ first: 21, last: 21 }]);
   await carryOut(disk, plan, 'side', '');
   const { findings, events, removedLast } = await verify(disk);
@@ -377,7 +377,7 @@ test('repair of a journal that begins later calls nothing lost that retention re
 
   const garbage = `${'{"seq":21,"x":1,"crc":"00000000"}\n'.repeat(2)}`;
   const hopeless = diskWith({ [segmentName(21)]: Buffer.from(garbage), [removed(20)]: Buffer.alloc(0) });
-  const { runs, lost } = await planRepair(hopeless, await verify(hopeless));
+  const { runs, lost } = await planRepair(hopeless, await verify(hopeless), standardLimits);
   assert.ok(
     runs.every(({ firstSeq }) => firstSeq > 20) && lost.every(({ first }) => first > 20),
     'no seq is given away twice',
