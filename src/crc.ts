@@ -3,15 +3,13 @@
  * each seed leads to another crc, so a line and its crc determine the seed: each line names the crc of its predecessor.
  *
  * In terms of polynomials over GF(2): `crc32(bytes, seed) = crc32(bytes, 0) + seed * x^(8 * bytes.length)`, modulo the
- * polynomial of CRC-32. It is primitive, so `x^(2^32 - 1)` is 1, and every power of x has an inverse.
+ * polynomial of CRC-32. That has a constant term, so x has an inverse, and the factor of the seed can be divided away.
  */
 
 /** Bit 31 is the coefficient of x^0, bit 0 that of x^31. */
 const POLYNOMIAL = 0xedb88320;
-const ONE = 0x80000000;
-const X = 0x40000000;
-/** Of x: `x^ORDER` is 1. */
-const ORDER = 2 ** 32 - 1;
+/** `x^-1`, since `x * 0xdb710641` is 1. */
+const INVERSE_OF_X = 0xdb710641;
 
 /**
  * @param crcOfBytes `crc32(bytes, 0)`
@@ -19,30 +17,32 @@ const ORDER = 2 ** 32 - 1;
  * @returns the only seed with `crc32(bytes, seed) === crc`
  */
 export function seedOf(crcOfBytes: number, length: number, crc: number): number {
-  return multiply(powerOfX(ORDER - ((8 * length) % ORDER)), crc ^ crcOfBytes);
+  let seed = crc ^ crcOfBytes;
+  for (let bit = 0; length >>> bit > 0; bit += 1) {
+    if ((length >>> bit) & 1) seed = multiply(seed, inverses[bit] as number);
+  }
+  return seed >>> 0;
 }
 
-/** `x^(2^n)` for each n that an exponent below 2^32 needs. */
-const squares: readonly number[] = Array.from({ length: 31 }).reduce<number[]>(
-  (powers) => {
-    const last = powers.at(-1) as number;
-    return [...powers, multiply(last, last)];
-  },
-  [X],
-);
+/** `x^(-8 * 2^n)`: what takes away 2^n bytes. */
+const inverses: readonly number[] = inversePowers();
 
-function powerOfX(exponent: number): number {
-  let power = ONE;
-  for (const [bit, square] of squares.entries()) if ((exponent >>> bit) & 1) power = multiply(power, square);
-  return power;
+function inversePowers(): number[] {
+  let power = INVERSE_OF_X;
+  for (let doubling = 0; doubling < 3; doubling += 1) power = multiply(power, power);
+  return Array.from({ length: 31 }, () => {
+    const current = power;
+    power = multiply(power, power);
+    return current;
+  });
 }
 
 function multiply(a: number, b: number): number {
   let product = 0;
   let shifted = b;
-  for (let bit = 31; bit >= 0; bit -= 1) {
-    if ((a >>> bit) & 1) product ^= shifted;
+  for (let rest = a | 0; rest !== 0; rest <<= 1) {
+    if (rest < 0) product ^= shifted;
     shifted = shifted & 1 ? (shifted >>> 1) ^ POLYNOMIAL : shifted >>> 1;
   }
-  return product >>> 0;
+  return product;
 }

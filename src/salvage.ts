@@ -64,8 +64,9 @@ export async function salvage(
 }
 
 const CARRIAGE_RETURN = 0x0d;
-/** Of possible predecessors of a line, how many are tried whose own crc is damaged. */
-const TRIES_MAX = 8;
+/** For each piece: how many lines are tried as its predecessor whose own crc is damaged, and how many of these in a row. */
+const TRIES_MAX = 256;
+const DAMAGED_CRCS_MAX = 3;
 /** Of equal lines, how many are looked at. */
 const EQUAL_MAX = 64;
 
@@ -121,15 +122,26 @@ function prove(pieces: Pieces, firstSeq: number): void {
   pieces.sortByEnd();
   for (let index = 0; index < pieces.count; index += 1) {
     if (pieces.is(index, Flag.good)) continue;
-    if (follows(pieces, index, pieces.seed(index), firstSeq, TRIES_MAX)) pieces.mark(index, Flag.good);
+    const tries = { left: TRIES_MAX };
+    for (let row = 0; row <= DAMAGED_CRCS_MAX && !pieces.is(index, Flag.good); row += 1) {
+      if (follows(pieces, index, pieces.seed(index), firstSeq, tries, row)) pieces.mark(index, Flag.good);
+    }
   }
 }
 
 /**
- * @param triesMax how many lines are tried whose crc itself is damaged
+ * @param tries how many lines may be tried whose own crc is damaged
+ * @param row how many such lines may come one after the other
  * @returns whether the line before a piece may have had the crc `crc`
  */
-function follows(pieces: Pieces, index: number, crc: number, firstSeq: number, triesMax: number): boolean {
+function follows(
+  pieces: Pieces,
+  index: number,
+  crc: number,
+  firstSeq: number,
+  tries: { left: number },
+  row: number,
+): boolean {
   const { start, firstSeq: seq, before } = pieces.at(index);
   if (crc === 0 && (start === 0 || seq === firstSeq)) return true;
   let found = before !== -1 && pieces.lastCrc(before) === crc;
@@ -138,9 +150,12 @@ function follows(pieces: Pieces, index: number, crc: number, firstSeq: number, t
     pieces.mark(earlier, Flag.confirmed);
   }
   if (found) return true;
-  for (const earlier of upTo(triesMax, pieces.endingWith(seq - 1))) {
+  if (row === 0) return false;
+  for (const earlier of pieces.endingWith(seq - 1)) {
     const piece = pieces.at(earlier);
-    if (piece.lines > 1 || !follows(pieces, earlier, seedFor(piece, crc), firstSeq, triesMax >> 2)) continue;
+    if (tries.left === 0) return false;
+    tries.left -= 1;
+    if (piece.lines > 1 || !follows(pieces, earlier, seedFor(piece, crc), firstSeq, tries, row - 1)) continue;
     pieces.mark(earlier, Flag.good); // only the digits of its crc are damaged: the line after it knows them
     return true;
   }
