@@ -131,6 +131,8 @@ export const limits = {
   retryMs: 250,
   retryMsMax: 10_000,
   tokenBytesMax: 8 * KIB,
+  /** Where memory is scarce: how much of bodies may arrive between two garbage collections. */
+  collectBytes: 16 * MIB,
 } as const satisfies Record<string, number>;
 
 /** Of `embed.ts`: what `waitFor` waits, and how many events and refusals its error shows, cut at so many characters. */
@@ -141,6 +143,30 @@ export const waitLimits = {
 } as const satisfies Record<string, number>;
 
 export type Limits = { readonly [Name in keyof typeof limits]: number };
+
+/** From this much memory on the caps of bodies and queues need not be lower. */
+const AMPLE_MEMORY_BYTES = 512 * MIB;
+
+/**
+ * The caps of bodies and queues in proportion to the memory. No cap is so low that a report which is allowed could never be
+ * taken, so much below 64 MiB they no longer keep the process within its memory.
+ * @param memoryBytes that the process may use: see `readMemoryBytesMax`
+ * @returns `limits` itself where the memory is ample
+ */
+export function limitsFor(memoryBytes: number): Limits {
+  if (memoryBytes >= AMPLE_MEMORY_BYTES) return limits;
+  const share = (cap: number, least: number) => Math.max(least, Math.floor((cap * memoryBytes) / AMPLE_MEMORY_BYTES));
+  const queueBytesMax = share(limits.queueBytesMax, limits.lineBytesMax + limits.queueEventBytes);
+  return {
+    ...limits,
+    uploadBytesMax: share(limits.uploadBytesMax, 2 * limits.bodyBytesMax),
+    roomsMax: share(limits.roomsMax, 1),
+    queueBytesMax,
+    backlogBytesMax: share(limits.backlogBytesMax, queueBytesMax),
+    batchBytesMax: share(limits.batchBytesMax, limits.bodyBytesMax),
+    collectBytes: share(limits.collectBytes, limits.bodyBytesMax),
+  };
+}
 
 export const logLevels = ['error', 'warn', 'info', 'debug'] as const;
 export type LogLevel = (typeof logLevels)[number];

@@ -214,14 +214,16 @@ export function findMisplaced(
   place: Place,
   bytesMax: number,
 ): LineProblem | undefined {
-  const isGood = (form: LineForm) => typeof checkLine(bytes, form.start, form.end, place) === 'object';
-  if (bytes[end - 1] === CARRIAGE_RETURN && isGood({ start, end: end - 1, seq: 0, crc: 0 })) {
+  const line = bytes.subarray(start, end);
+  const isGood = (form: Pick<LineForm, 'start' | 'end'>) =>
+    typeof checkLine(line, form.start, form.end, place) === 'object';
+  if (line.at(-1) === CARRIAGE_RETURN && isGood({ start: 0, end: line.length - 1 })) {
     return 'its line is good but ends with a carriage return: a program converted the line ends';
   }
-  const form = findForms(bytes, start, end, MISPLACED_MAX, bytesMax).find(isGood);
+  const form = findForms(line, line.length, MISPLACED_MAX, bytesMax).find(isGood);
   if (form === undefined) return undefined;
-  if (form.start > start) return `its line is good, but ${form.start - start} bytes are before it`;
-  const after = bytes.toString('latin1', form.end, Math.min(end, form.end + AFTER_LINE_BYTES));
+  if (form.start > 0) return `its line is good, but ${form.start} bytes are before it`;
+  const after = line.toString('latin1', form.end, form.end + AFTER_LINE_BYTES);
   return AFTER_MISPLACED.test(after) ? 'its line is good, but something other than a newline follows it' : undefined;
 }
 

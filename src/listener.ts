@@ -35,6 +35,8 @@ export interface ListenerOptions {
   readonly createApp: (address: string) => App;
   readonly metrics: Metrics;
   readonly notices: Notices;
+  /** Called after each `limits.collectBytes` of bodies. */
+  readonly collectGarbage?: (() => void) | undefined;
 }
 
 export interface Listener {
@@ -181,6 +183,8 @@ class Line {
   readonly #connections = new Map<Socket, Connection>();
   /** Of all connections together. */
   #uploadBytes = 0;
+  /** Of bodies since the last garbage collection that the listener asked for. */
+  #uncollectedBytes = 0;
   /** Where bodies of more than one piece are put together; see `#keepRoom`. */
   readonly #rooms: Buffer[] = [];
   readonly #idleCheck: NodeJS.Timeout;
@@ -322,6 +326,7 @@ class Line {
       const before = connection.uploadBytes;
       connection.uploadBytes += chunk.length;
       this.#uploadBytes += chunk.length;
+      this.#countGarbage(chunk.length);
       if (connection.uploadBytes > bodyBytesMax) {
         this.#answer(exchange, bodyTooLarge().reply);
       } else if (this.#uploadBytes > uploadBytesMax) {
@@ -349,6 +354,15 @@ class Line {
   #keepRoom(room: Buffer): void {
     const { bodyBytesMax, roomsMax } = this.#options.limits;
     if (room.length === bodyBytesMax && this.#rooms.length < roomsMax) this.#rooms.push(room);
+  }
+
+  /** Each chunk becomes garbage, and so does what its body is parsed to. */
+  #countGarbage(bytes: number): void {
+    const { limits, collectGarbage } = this.#options;
+    this.#uncollectedBytes += bytes;
+    if (this.#uncollectedBytes < limits.collectBytes) return;
+    this.#uncollectedBytes = 0;
+    collectGarbage?.();
   }
 
   #release(connection: Connection): void {
@@ -382,6 +396,7 @@ class Line {
     const stop = this.#afterUpload(connection, () => res.end());
     req.onBytes = (chunk) => {
       bytes += chunk?.length ?? 0;
+      this.#countGarbage(chunk?.length ?? 0);
       if (chunk === null || bytes > this.#options.limits.discardBytesMax) stop();
     };
   }

@@ -2,10 +2,11 @@
 
 import { resolve } from 'node:path';
 import { defineCommand, type ExitCode, exitCodes, type Output } from './command.ts';
-import { type Config, limits, options, readPassedSocket, version } from './config.ts';
-import { createNotices } from './notice.ts';
+import { type Config, limits, limitsFor, options, readPassedSocket, version } from './config.ts';
+import { readMemoryBytesMax, saveMemory } from './memory.ts';
+import { createNotices, type Notices } from './notice.ts';
 import { shellWord } from './recovery.ts';
-import { type Service, StartError, startService } from './service.ts';
+import { type Parts, type Service, StartError, startService } from './service.ts';
 import { printable } from './table.ts';
 
 /** For the help of `serve` and of the program. */
@@ -56,7 +57,7 @@ async function runService(config: Config, { say, complain, page }: Output): Prom
   process.on('SIGINT', onSignal);
 
   try {
-    const service = await startService(config, notices, passed);
+    const service = await startService(config, notices, { ...passed, ...partsFor(readMemoryBytesMax(), notices) });
     stop = () => void service.stop();
     if (config.deployments !== '') process.on('SIGHUP', () => void service.reload());
     notices.info('started', { version, pid: process.pid, node: process.version, data: config.data, url: service.url });
@@ -70,6 +71,19 @@ async function runService(config: Config, { say, complain, page }: Output): Prom
     complain(error.message);
     return error.exitCode;
   }
+}
+
+/** @returns limits and garbage collection for the memory that the process may use; nothing when there is enough */
+function partsFor(memoryBytes: number, notices: Notices): Parts {
+  const chosen = limitsFor(memoryBytes);
+  if (chosen === limits) return {};
+  const { uploadBytesMax, queueBytesMax } = chosen;
+  notices.info('memory is scarce, so less of it is used for bodies and queues; beyond that reports get 503', {
+    memory_bytes: memoryBytes,
+    upload_bytes_max: uploadBytesMax,
+    queue_bytes_max: queueBytesMax,
+  });
+  return { limits: chosen, collectGarbage: saveMemory() };
 }
 
 /** For whoever started it by hand: a program that reads our output gets the one line alone. */

@@ -67,6 +67,8 @@ export interface Parts {
   readonly fd?: number | undefined;
   /** The service does not keep its process alive. */
   readonly background?: boolean;
+  /** A full garbage collection, called after each `limits.collectBytes` of bodies; else V8 alone decides when. */
+  readonly collectGarbage?: () => void;
   /** Put around what handles requests. */
   readonly aroundApp?: (app: App) => App;
   /** Called when a journal is open and when a batch is durable: the lines before `nextSeq` are in the folder. */
@@ -159,7 +161,8 @@ async function startListening(config: Config, notices: Notices, held: Held): Pro
     await Promise.race([opened, sleep(limits.openWaitMs, undefined, { ref: false })]).catch(() => {}); // see below
   // Else the listener comes first, so that a start that has much to read is seen to be alive, and not ready.
   const { maxConnections } = config;
-  const options = { at: held.at, background, maxConnections, limits, metrics, notices, createApp: createAppAt };
+  const { at, collectGarbage } = held;
+  const options = { at, background, maxConnections, limits, metrics, notices, createApp: createAppAt, collectGarbage };
   const listener = await listenOn(options).catch(async (error: StartError) => {
     await release();
     throw error;

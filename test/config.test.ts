@@ -2,7 +2,16 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { type Config, limits, readConfig, readPassedSocket, version, waitLimits } from '../src/config.ts';
+import {
+  type Config,
+  type Limits,
+  limits,
+  limitsFor,
+  readConfig,
+  readPassedSocket,
+  version,
+  waitLimits,
+} from '../src/config.ts';
 import { root } from './program.ts';
 
 function config(args: readonly string[], env: Record<string, string> = {}): Config {
@@ -114,6 +123,23 @@ test('limits are positive whole numbers, and their names end in their unit', () 
   for (const [name, value] of Object.entries({ ...limits, ...waitLimits })) {
     assert.ok(Number.isSafeInteger(value) && value > 0, name);
     assert.match(name, /(Ms|Seconds|Bytes|Max|Percent)$/, name);
+  }
+});
+
+test('little memory lowers the caps of bodies and queues, and a report of any size can still be taken', () => {
+  const MIB = 1024 * 1024;
+  assert.equal(limitsFor(Number.POSITIVE_INFINITY), limits);
+  assert.equal(limitsFor(512 * MIB), limits);
+  const capsOf = ({ uploadBytesMax, roomsMax, queueBytesMax, backlogBytesMax, batchBytesMax, collectBytes }: Limits) =>
+    [uploadBytesMax, roomsMax, queueBytesMax, backlogBytesMax, batchBytesMax, collectBytes].map((cap) => cap / MIB);
+  const wholeLine = (limits.lineBytesMax + limits.queueEventBytes) / MIB;
+  assert.deepEqual(capsOf(limitsFor(256 * MIB)), [8, 4 / MIB, 8, 32, 2, 8]);
+  assert.deepEqual(capsOf(limitsFor(96 * MIB)), [3, 1 / MIB, wholeLine, 12, 1, 3]);
+  assert.deepEqual(capsOf(limitsFor(64 * MIB)), [2, 1 / MIB, wholeLine, 8, 1, 2]);
+  assert.deepEqual(capsOf(limitsFor(1)), [2, 1 / MIB, wholeLine, wholeLine, 1, 1]);
+  const { uploadBytesMax: _, ...others } = limitsFor(64 * MIB);
+  for (const [name, value] of Object.entries(others)) {
+    assert.ok(Number.isSafeInteger(value) && value > 0 && value <= limits[name as keyof Limits], name);
   }
 });
 

@@ -8,7 +8,7 @@ import { root } from './program.ts';
 
 /** Lowest first; a file imports only files of a lower rank. */
 const ranks: readonly (readonly string[])[] = [
-  ['crc.ts', 'json.ts', 'key.ts', 'mount.ts', 'options.ts', 'table.ts'],
+  ['crc.ts', 'json.ts', 'key.ts', 'memory.ts', 'mount.ts', 'options.ts', 'table.ts'],
   ['command.ts', 'config.ts', 'event.ts'],
   ['client.ts', 'pieces.ts', 'help.ts', 'message.ts', 'metrics.ts', 'notice.ts', 'submission.ts'],
   ['delivery.ts', 'deployments.ts', 'disk.ts', 'lock.ts', 'request.ts', 'router.ts'],

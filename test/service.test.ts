@@ -245,6 +245,24 @@ test('bodies that are being received are bounded together, and room is given bac
   }
 });
 
+test('a garbage collection is asked for as bodies arrive, whether they are taken or thrown away', async (t) => {
+  let collections = 0;
+  const collectGarbage = () => {
+    collections += 1;
+  };
+  const { port } = await start(t, { limits: { ...standardLimits, collectBytes: 100_000 }, collectGarbage });
+  const body = JSON.stringify({ asset_key: 'a', description: 'x'.repeat(50_000) });
+  const collectionsAfter: number[] = [];
+  for (let count = 0; count < 4; count += 1) {
+    assert.equal((await ask(port, post(TARGET, body))).status, 200);
+    collectionsAfter.push(collections);
+  }
+  assert.deepEqual(collectionsAfter, [0, 1, 1, 2]);
+  assert.equal((await ask(port, post('/nowhere', body.repeat(2)))).status, 404);
+  for (const late = performance.now() + 5_000; collections < 3 && performance.now() < late; ) await sleep(5);
+  assert.equal(collections, 3);
+});
+
 test('a stop answers what was read and what is still being received, and accepts nobody', async (t) => {
   const { disk, port, service } = await simulated(t);
   let release = () => {};

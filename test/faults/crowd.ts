@@ -31,7 +31,7 @@ const MIB = 1024 * 1024;
 const PAUSE_MS = 100;
 const REPLY_MS = 40_000;
 
-/** What a report of almost 1 MiB may be made of. Each costs the service something else. */
+/** What a report may be made of; most are of almost 1 MiB. Each costs the service something else. */
 const bodies = {
   text: () => ({ metadata: { text: 'x'.repeat(MIB - 100) } }),
   'two-byte text': () => ({ metadata: { text: 'ж'.repeat(MIB / 2 - 100) } }),
@@ -39,6 +39,9 @@ const bodies = {
   'many members': () => Object.fromEntries(Array.from({ length: 70_000 }, (_, at) => [`m${at}`, at])),
   'little of it recorded': () => ({ metadata: { text: 'x'.repeat(100) }, ignored: 'x'.repeat(MIB - 300) }),
   'small chunks': () => ({ metadata: { text: 'x'.repeat(MIB - 100) } }),
+  // Almost the 64 KiB of one read: such bodies are never copied together.
+  'one chunk': () => ({ metadata: { text: 'x'.repeat(60 * 1024) } }),
+  small: () => ({ metadata: { rows: 10 } }),
   'no key': () => ({ metadata: { text: 'x'.repeat(MIB - 100) } }),
 } as const;
 

@@ -9,10 +9,13 @@ import { promisify } from 'node:util';
 import { root, startService } from '../program.ts';
 import type { CrowdOptions, Kind, Told } from './crowd.ts';
 import { compare, report } from './load.ts';
-import { withoutStrace } from './tools.ts';
+import { createMemoryGroup, withoutMemoryGroups, withoutStrace } from './tools.ts';
 
 const CLIENTS = 512;
 const SECONDS = 5;
+const MIB = 1024 * 1024;
+/** Of a service with little memory. */
+const SMALL_CLIENTS = 256;
 /** Newer Nodes let garbage grow further before they collect it. */
 const MEMORY_MIB_MAX = Number(process.versions.node.split('.')[0]) <= 20 ? 250 : 400;
 const SAMPLE_MS = 100;
@@ -54,6 +57,32 @@ for (const [name, bodies] of Object.entries(crowds)) {
     assert.deepEqual({ lost, doubled, gapAt }, { lost: [], doubled: [], gapAt: undefined });
     // Last, so that what is above is told also where this does not hold.
     assert.ok(peak < MEMORY_MIB_MAX, `it took ${peak} MiB`);
+  });
+}
+
+for (const mib of [64, 96]) {
+  test(`in a cgroup of ${mib} MiB ${SMALL_CLIENTS} clients with large bodies get 200 or 503, and the service survives`, {
+    skip: withoutMemoryGroups,
+  }, async (t) => {
+    const group = createMemoryGroup(mib * MIB);
+    const { under } = group;
+    const args = ['--max-connections', '300'];
+    const service = await startService(t, { args, under }).finally(() => t.after(() => group.remove()));
+    const bodies: Kind[] = [...(crowds['of every kind'] ?? []), 'one chunk'];
+    const { port } = service;
+    const told = await crowd({ port, clients: SMALL_CLIENTS, seconds: SECONDS, bodies });
+    t.diagnostic(`peak ${memoryMib(service.pid, 'VmHWM')} MiB, replies ${JSON.stringify(told.statuses)}`);
+
+    const { 200: accepted = 0, 400: keyless = 0, 503: refused = 0, ...others } = told.statuses;
+    assert.deepEqual(others, {}, 'replies that nobody expects');
+    assert.ok(accepted > 0 && keyless > 0 && refused > 0, 'the crowd shows nothing');
+    assert.equal(told.withoutRetryAfter, 0);
+    assert.equal(await report(port, 'afterwards'), 200);
+    const { code, stderr } = await service.kill();
+    assert.equal(code, 0, stderr);
+    assert.match(stderr, new RegExp(`"memory is scarce[^"]*","memory_bytes":${mib * MIB},`));
+    const { lost, doubled, gapAt } = compare(service.events(), [...told.acknowledged, 'afterwards']);
+    assert.deepEqual({ lost, doubled, gapAt }, { lost: [], doubled: [], gapAt: undefined });
   });
 }
 

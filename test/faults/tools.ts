@@ -1,7 +1,8 @@
 /** What the fault tests need of the machine, and how they wait for it. Each `without…` is a reason to skip, or false. */
 
 import { spawnSync } from 'node:child_process';
-import { existsSync } from 'node:fs';
+import { existsSync, mkdtempSync, rmdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Finished, launch, type RunOptions } from '../program.ts';
 
@@ -30,6 +31,42 @@ export const withoutPowerCut = withoutMounts || missing('xfs_io (xfsprogs) is mi
 
 /** Sets and lifts the limit on the size of a file, which is a disk that is really full for one process. */
 export const withoutPrlimit = missing('prlimit (util-linux, Linux) is missing', 'prlimit', ['--version']);
+
+/** Memory that is limited by the kernel for the processes that are begun in it. */
+export interface MemoryGroup {
+  /** What a command line begins with that is to run in the group. */
+  readonly under: readonly string[];
+  /** Only when all its processes have ended. */
+  remove(): void;
+}
+
+/** cgroup v1, where it is mounted, else v2. @throws where there is neither, or it may not be written */
+export function createMemoryGroup(bytes: number): MemoryGroup {
+  const v1 = existsSync('/sys/fs/cgroup/memory/memory.limit_in_bytes');
+  const folder = mkdtempSync(v1 ? '/sys/fs/cgroup/memory/assetlog-' : '/sys/fs/cgroup/assetlog-');
+  const remove = () => rmdirSync(folder);
+  const limit = join(folder, v1 ? 'memory.limit_in_bytes' : 'memory.max');
+  try {
+    if (!existsSync(limit)) throw new Error(`there is no ${limit}`);
+    writeFileSync(limit, String(bytes));
+    if (!v1 && existsSync(join(folder, 'memory.swap.max'))) writeFileSync(join(folder, 'memory.swap.max'), '0');
+  } catch (error) {
+    remove();
+    throw error;
+  }
+  return { under: ['sh', '-c', 'echo $$ > "$1" && shift && exec "$@"', 'sh', join(folder, 'cgroup.procs')], remove };
+}
+
+export const withoutMemoryGroups = withoutRoot || reasonAgainst(() => createMemoryGroup(64 * 1024 * 1024).remove());
+
+function reasonAgainst(attempt: () => void): string | false {
+  try {
+    attempt();
+    return false;
+  } catch (error) {
+    return `the memory of a process can not be limited with a cgroup: ${(error as Error).message}`;
+  }
+}
 
 export const IN_OTHER_NETWORK = ['unshare', '--net', 'sh', '-c', 'ip link set lo up && exec "$@"', 'sh'];
 const [unshare = '', ...unshareArgs] = IN_OTHER_NETWORK;
