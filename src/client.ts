@@ -52,8 +52,13 @@ export function openClient(protocol: string): Client {
     if (performance.now() - lastMs > limits.keptMs) agent.destroy();
     return new Promise<Answer>((resolve, reject) => {
       let sent = false;
+      // Settles by itself: what a request emits when it is destroyed depends on how far it got, and on the version of Node.
       const late = (ms: number, what: string) =>
-        setTimeout(() => asked.destroy(new Error(`${what} within ${ms / 1000} s`)), ms);
+        setTimeout(() => {
+          const error = new Error(`${what} within ${ms / 1000} s`);
+          failed(error);
+          asked.destroy(error);
+        }, ms);
       const connected = () => {
         sent = true;
         clearTimeout(timer);
@@ -63,6 +68,7 @@ export function openClient(protocol: string): Client {
         clearTimeout(timer);
         reject(new NoReply(error, sent));
       };
+      const closed = () => failed(new Error('the connection was closed before the whole reply'));
       const asked = request(url, { method, headers, agent }, (reply) => {
         const chunks: Buffer[] = [];
         let bytes = 0;
@@ -72,7 +78,9 @@ export function openClient(protocol: string): Client {
           const body = Buffer.concat(chunks).toString('utf8', 0, limits.replyBytesMax);
           resolve({ status: reply.statusCode ?? 0, headers: reply.headers, body });
         };
+        asked.off('close', closed); // the reply says more exactly what went wrong with it
         reply.on('error', failed);
+        reply.on('close', closed);
         reply.on('end', done);
         reply.on('data', (chunk: Buffer) => {
           chunks.push(chunk);
@@ -88,6 +96,13 @@ export function openClient(protocol: string): Client {
         else socket.once(protocol === 'https:' ? 'secureConnect' : 'connect', connected);
       });
       asked.on('error', failed);
+      // Any 101, and then nothing else but 'close' is emitted: what follows on the connection is not HTTP.
+      asked.on('upgrade', ({ statusCode = 0, headers }, socket) => {
+        clearTimeout(timer);
+        socket.destroy();
+        resolve({ status: statusCode, headers, body: '' });
+      });
+      asked.on('close', closed);
       asked.end(body);
     });
   }

@@ -1,5 +1,11 @@
 /** The entry that becomes `dist/server.js`. */
 
 import { main } from './cli.ts';
+import { exitCodes } from './command.ts';
 
+// A promise that never settles lets the event loop run empty, and Node would end with 0: a command has to earn its 0.
+process.exitCode = exitCodes.unexpected;
+process.once('beforeExit', () => {
+  process.stderr.write('assetlog: ended before its work was done; this is a defect of assetlog, please report it\n');
+});
 main(process.argv.slice(2), process.env).then((code) => process.exit(code));

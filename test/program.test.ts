@@ -16,7 +16,7 @@ import {
   truncateSync,
   writeFileSync,
 } from 'node:fs';
-import { connect } from 'node:net';
+import { type AddressInfo, connect, createServer } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -156,12 +156,44 @@ test('a healthcheck tells by its exit code whether reports are taken', async (t)
   const gone = await check('--path-prefix', '/p');
   assert.equal(gone.code, 1);
   assert.match(gone.stderr, /^assetlog: http:\S+ does not answer: .*ECONNREFUSED/);
-  const silent = (await import('node:net')).createServer(() => {}).listen(0, '127.0.0.1');
+  const silent = createServer(() => {}).listen(0, '127.0.0.1');
   t.after(() => silent.close());
-  await new Promise((resolve) => silent.once('listening', resolve));
-  const { port } = silent.address() as { port: number };
+  await once(silent, 'listening');
+  const { port } = silent.address() as AddressInfo;
   const hung = await run(['healthcheck', '--port', String(port)]);
   assert.match(hung.stderr, /no whole reply came within 3 s\n$/);
+});
+
+test('a server that switches protocols has recorded nothing, and neither report nor healthcheck ends with 0', async (t) => {
+  const switching = createServer((socket) => {
+    socket.on('error', () => {}); // the client may have gone
+    socket.once('data', () =>
+      socket.end('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n'),
+    );
+  }).listen(0, '127.0.0.1');
+  t.after(() => switching.close());
+  await once(switching, 'listening');
+  const { port } = switching.address() as AddressInfo;
+  const check = await run(['healthcheck', '--port', String(port)]);
+  assert.deepEqual([check.code, check.stdout], [1, '']);
+  assert.match(check.stderr, /^assetlog: http:\S+\/readyz answers 101: \n$/);
+  const url = `http://127.0.0.1:${port}`;
+  const one = await run(['report', 'observation', 'k', '--url', url]);
+  assert.deepEqual([one.code, one.stdout], [1, '']);
+  assert.match(one.stderr, /answers 101: nothing; is this the right address\?\n$/);
+  const input = '{"type":"observation","asset_key":"k"}\n'.repeat(2);
+  const lines = await run(['report', '--from', '-', '--url', url], { input });
+  assert.deepEqual([lines.code, lines.stdout], [1, '0 recorded, 0 refused\n']);
+  assert.match(lines.stderr, /stopped before line 1; go on there with --from-line 1\n$/);
+});
+
+test('a command whose work never ends does not end with 0, and says so', async (t) => {
+  const service = await startService(t);
+  assert.equal((await ask(service.port, post(`${TARGET}a`))).status, 200);
+  // Standard output that takes everything and never says that it has left.
+  const broken = '--import=data:text/javascript,process.stdout.write=()=>true';
+  const { code, stderr } = await run(['events', '--data', service.data], { env: { NODE_OPTIONS: broken } });
+  assert.deepEqual([code, stderr.split(';')[0]], [1, 'assetlog: ended before its work was done']);
 });
 
 test('SIGTERM and SIGINT end with 0 when everything is on the disk, and say so', async (t) => {
