@@ -61,7 +61,8 @@ export const limits = {
   tornBytesMax: 8 * MIB,
   /** Between two attempts at a disk that refused a write, while nobody reports. */
   probeMs: 1_000,
-  /** The longest pause between two attempts to open a journal on a full disk; the first is `probeMs`, each doubles it. */
+  /** Between two attempts to open a journal on a full disk, doubled each time. Enough free space ends the pause. */
+  openRetryMs: 1_000,
   openRetryMsMax: 30_000,
   /** Besides the copy that a start makes: what the file system needs for itself, and other programs for a moment. */
   openReserveBytes: 64 * KIB,

@@ -119,7 +119,7 @@ export class Journal implements JournalFigures {
    */
   async open(): Promise<void> {
     const { disk, notices, limits } = this.#options;
-    for (let pauseMs = limits.probeMs; ; pauseMs = Math.min(2 * pauseMs, limits.openRetryMsMax)) {
+    for (let pauseMs = limits.openRetryMs; ; pauseMs = Math.min(2 * pauseMs, limits.openRetryMsMax)) {
       let neededBytes: number | undefined;
       try {
         const { files, ...segment } = await recover(disk, notices, limits, this.#checkHeld);
