@@ -143,7 +143,9 @@ export async function absenceOf(disk: Disk): Promise<string | undefined> {
     if (code !== 'ENOENT' && code !== 'ENOTDIR') throw error;
     return `there is no journal in ${folder}: ${message}; give its folder with --data`;
   }
-  if (contentsOf(names).segments.length > 0) return undefined;
+  const { segments, lost, removedLast } = contentsOf(names);
+  // What accounts for events that are gone shows that there was a journal: verify and repair say more.
+  if (segments.length > 0 || lost.length > 0 || removedLast > 0) return undefined;
   const deployments = await journalsIn(folder, names);
   if (deployments.length === 0) return `there is no journal in ${folder}; give its folder with --data`;
   return `${folder} holds a journal for each deployment: ${deployments.join(', ')}; give one of them, such as --data ${join(folder, deployments[0] ?? '')}`;

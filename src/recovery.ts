@@ -5,7 +5,7 @@
 
 import { type Limits, limits } from './config.ts';
 import { copyFile, type Disk, type LogFile } from './disk.ts';
-import { type GoneRange, type Place, segmentName } from './event.ts';
+import { type GoneRange, goneName, type Place, segmentName } from './event.ts';
 import type { Notices } from './notice.ts';
 import {
   afterGone,
@@ -169,8 +169,10 @@ export async function recover(
   const stoppedCleanly = position === 'afterStop';
   const last = contents.segments.at(-1);
   if (last === undefined) {
+    const [missing] = findingsOfNone(contents);
+    if (missing !== undefined) throw new DamagedError(disk.folder, missing);
     if (stoppedCleanly) await forgetCleanStop(disk);
-    return begin(disk, afterGone(1, contents.gone));
+    return begin(disk);
   }
 
   const scan = await scanSegment(disk.read(last.name), last.firstSeq);
@@ -231,6 +233,21 @@ export function findingsIn(
 }
 
 /**
+ * What a folder without a journal file has that shows that there was one: retention never removes the newest file, and a repair
+ * writes one, so neither leaves its marker alone.
+ */
+export function findingsOfNone({ segments, lost, removedLast, gone }: Contents): Finding[] {
+  if (segments.length > 0) return [];
+  const last = lost.at(-1);
+  const marker = last === undefined ? goneName({ first: 1, last: removedLast }, 'removed') : goneName(last, 'lost');
+  if (last === undefined && removedLast === 0) return [];
+  const kind = 'missing file';
+  const due = Math.max(...gone.map((range) => range.last)) + 1;
+  const problem = `all journal files are missing: the events from ${due} on, if not more`;
+  return [{ kind, decision: decisions[kind].afterCrash, file: marker, line: 1, byte: 0, problem }];
+}
+
+/**
  * Whether a file goes on where the one before it ends.
  * @param expected the seq behind the last line before it, 1 for the first file
  */
@@ -277,9 +294,9 @@ async function findingsBefore(disk: Disk, { segments, gone }: Contents): Promise
   return [];
 }
 
-async function begin(disk: Disk, firstSeq: number): Promise<Recovered> {
-  const file = await disk.createLog(segmentName(firstSeq));
-  return { file, bytes: 0, place: { seq: firstSeq, crc: 0 }, files: 1 };
+async function begin(disk: Disk): Promise<Recovered> {
+  const file = await disk.createLog(segmentName(1));
+  return { file, bytes: 0, place: { seq: 1, crc: 0 }, files: 1 };
 }
 
 async function forgetCleanStop(disk: Disk): Promise<void> {

@@ -2,7 +2,7 @@
 
 import type { Disk } from './disk.ts';
 import { readTime } from './event.ts';
-import { type Finding, findingsIn, joinFindings, type Position, positionOfLast } from './recovery.ts';
+import { type Finding, findingsIn, findingsOfNone, joinFindings, type Position, positionOfLast } from './recovery.ts';
 import { type Contents, contentsOf, lastLine, type Scan, type SegmentName, scanSegment } from './scan.ts';
 
 export interface Verdict extends Contents {
@@ -69,7 +69,7 @@ async function verifyContents(
   }
 
   const segments: VerifiedSegment[] = [];
-  const findings: Finding[] = [];
+  const findings = findingsOfNone(contents);
   let expected: number | undefined = 1;
   for (const [index, segment] of names.entries()) {
     // Behind a damaged file nobody knows what is due; that it is damaged says enough.

@@ -414,6 +414,20 @@ test('what no crash explains ends a start with 3, verify says the same, and a re
   }
 });
 
+test('a folder with nothing but the marker of what retention removed is damaged for start, verify and repair', async (t) => {
+  const data = newFolder(t);
+  writeFileSync(join(data, 'events-00000000000000000001-00000000000000000008.removed'), '');
+  const refused = await run(['serve', '--port', '0', '--data', data]);
+  assert.equal(refused.code, 3, refused.stderr);
+  assert.match(refused.stderr, /all journal files are missing: the events from 9 on/);
+  assert.equal((await run(['verify', '--data', data])).code, 3);
+  assert.equal((await run(['repair', '--data', data])).code, 3);
+  assert.equal((await run(['repair', '--data', data, '--yes'])).code, 0);
+  const service = await startService(t, { data });
+  await ask(service.port, post(`${TARGET}a`));
+  assert.equal(service.events()[0]?.['seq'], 9);
+});
+
 test('a journal that is removed under the service gets 503 and ends it with 5', async (t) => {
   const service = await startService(t);
   assert.equal((await ask(service.port, post(`${TARGET}a`))).status, 200);

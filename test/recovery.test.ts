@@ -207,11 +207,29 @@ test('an empty folder begins at 1, and good lines are gone on from', async () =>
 test('events that are known to be lost are no gap', async () => {
   const lost = { [goneName({ first: 4, last: 6 }, 'lost')]: Buffer.alloc(0) };
   assert.equal((await startOn({ [FIRST]: three, ...lost, [SEVENTH]: segment(7, 2) })).next.seq, 9);
-  assert.equal((await startOn(lost)).next.seq, 1);
-  assert.equal((await startOn({ [goneName({ first: 1, last: 3 }, 'lost')]: Buffer.alloc(0) })).next.seq, 4);
   // A file that was found again stands where its events were lost.
   assert.equal((await startOn({ [FIRST]: three, ...lost, [FOURTH]: segment(4, 3) })).next.seq, 7);
   await isRefused({ [FIRST]: three, ...lost, [segmentName(8)]: segment(8, 1) }, 'missing file');
+});
+
+test('a folder without a journal file, but with what accounts for events of one, misses files', async () => {
+  const markers = [
+    [goneName({ first: 1, last: 3 }, 'removed')],
+    [goneName({ first: 1, last: 3 }, 'lost')],
+    [goneName({ first: 4, last: 6 }, 'lost'), goneName({ first: 1, last: 2 }, 'removed')],
+  ];
+  for (const names of markers) {
+    for (const stop of [{}, CLEAN_STOP]) {
+      const files = { ...Object.fromEntries(names.map((name) => [name, Buffer.alloc(0)])), ...stop };
+      const disk = diskWith(files);
+      const { finding, message } = await refusal(disk);
+      assert.deepEqual([finding.kind, finding.file], ['missing file', names[0]]);
+      const due = names.length === 1 ? 4 : 7;
+      assert.match(message, new RegExp(`all journal files are missing: the events from ${due} on, if not more`));
+      assert.deepEqual(filesOf(disk), files);
+      assert.deepEqual((await verify(disk)).findings, [finding]);
+    }
+  }
 });
 
 test('a torn end is kept aside byte for byte, wherever it was torn', async () => {

@@ -366,6 +366,12 @@ test('events of a missing file are said to be lost, and nothing else is touched'
   assert.ok(missingFirst.names().includes(goneName({ first: 1, last: 19 }, 'lost')));
 });
 
+test('a journal of which only the marker of retention is left goes on after what was removed', async () => {
+  const disk = diskWith({ [goneName({ first: 1, last: 8 }, 'removed')]: Buffer.alloc(0) });
+  await repair(disk);
+  assert.equal((await recover(disk, quiet)).place.seq, 9);
+});
+
 test('nobody gets the seq of a line that was there and is bad', async () => {
   const disk = diskWith({
     [FIRST]: Buffer.concat([...lines.slice(0, 10), flip(lines[10]!, 99), flip(lines[11]!, 99)]),

@@ -324,6 +324,13 @@ const mutants: readonly Mutant[] = [
     tests: ['event', 'recovery'],
   },
   {
+    breaks: 'a journal that lost all its files begins again',
+    file: 'recovery.ts',
+    from: 'if (missing !== undefined) throw new DamagedError(disk.folder, missing);',
+    to: '',
+    tests: ['recovery'],
+  },
+  {
     breaks: 'a seq near 2^53 is rounded',
     file: 'event.ts',
     from: 'seq = seq * 10 + (bytes[at]! - ZERO);',
