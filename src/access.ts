@@ -54,6 +54,8 @@ export interface TokenDoor {
   readonly deployments: () => Deployments;
   /** How the header is called in a refusal. */
   readonly tokenHeader: string;
+  /** Of the client: by the address of its connection and the headers (name, value, name, value …). */
+  readonly clientAddress: (peer: string, headers: readonly string[]) => string;
   readonly limits: Limits;
   /** Milliseconds since 1970. */
   readonly nowMs: () => number;
@@ -65,7 +67,7 @@ export interface TokenDoor {
  * a good token: many clients may share an address.
  * @returns a check that throws Refusal 401 or 429
  */
-export function createTokenDoor({ pathPrefix, deployments, tokenHeader, limits, nowMs }: TokenDoor) {
+export function createTokenDoor({ pathPrefix, deployments, tokenHeader, clientAddress, limits, nowMs }: TokenDoor) {
   const failures = new Map<string, { count: number; untilMs: number }>();
   const endpoints = ['materialization', 'check', 'observation'].map(
     (kind) => `${pathPrefix}/NAME/report_asset_${kind}/`,
@@ -73,13 +75,13 @@ export function createTokenDoor({ pathPrefix, deployments, tokenHeader, limits, 
   const error = `this needs a token of the deployment NAME in the header ${tokenHeader}, and a path that begins with ${endpoints.join(', ')}`;
   const headers = ['WWW-Authenticate', `${tokenHeader} realm="assetlog"`];
 
-  return ({ path, token }: Head, { socket }: Incoming): string => {
+  return ({ path, token }: Head, { socket, fields }: Incoming): string => {
     const now = nowMs();
     const under = path.startsWith(`${pathPrefix}/`) ? path.slice(pathPrefix.length + 1) : '';
     const [name = ''] = under.split('/', 1);
     if (mayReport(deployments(), name, token, now)) return name;
 
-    const waitMs = failed(socket?.remoteAddress ?? '', now);
+    const waitMs = failed(clientAddress(socket?.remoteAddress ?? '', fields.raw), now);
     if (waitMs === 0) throw new Refusal(401, error, { headers });
     const retryAfter = ['Retry-After', String(Math.ceil(waitMs / 1000))];
     throw new Refusal(429, 'too many requests without a good token came from this address', { headers: retryAfter });

@@ -1,5 +1,6 @@
 /** Every limit with its unit, and what an operator may set of a service. */
 
+import { type Network, readNetwork } from './client-address.ts';
 import { integer, matching, type Options, readOptions } from './options.ts';
 
 export const version = '0.1.0';
@@ -194,6 +195,8 @@ export interface Config {
   /** The file with the deployments; empty for a service without any, which takes reports from everybody. */
   readonly deployments: string;
   readonly tokenHeader: string;
+  /** Proxies whose `X-Forwarded-For` says which client a request comes from. */
+  readonly trustedProxy: readonly Network[];
   readonly maxConnections: number;
   readonly logLevel: LogLevel;
 }
@@ -285,6 +288,13 @@ export const options: Options<Config> = {
     help: 'hosted mode: header of the token, besides Dagster-Cloud-Api-Token',
     initial: 'Service-Cloud-Api-Token',
     parse: (text) => matching(text, /^[A-Za-z0-9!#$%&'*+.^_`|~-]+$/, 'is not the name of a header'),
+  },
+  trustedProxy: {
+    argument: 'NETWORK',
+    help: 'hosted mode: ADDRESS[/BITS] of proxies whose X-Forwarded-For is believed; may be repeated',
+    initial: [],
+    repeated: true,
+    parse: (text, before) => [...before, readNetwork(text)],
   },
   maxConnections: {
     argument: 'COUNT',

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createAccess, createTokenDoor, hostOf, isLoopback } from './access.ts';
 import { type AppParts, createApp, readinessOf, type Site } from './app.ts';
+import { createClientAddress } from './client-address.ts';
 import { type ExitCode, exitCodes } from './command.ts';
 import { type Config, type Limits, limits as standardLimits } from './config.ts';
 import { openApi } from './contract.ts';
@@ -280,6 +281,7 @@ async function recordForDeployments(
     pathPrefix,
     deployments: () => file.current,
     tokenHeader,
+    clientAddress: createClientAddress(config.trustedProxy),
     limits,
     nowMs: () => Date.now(),
   });

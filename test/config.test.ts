@@ -39,6 +39,7 @@ test('without flags and environment there are defaults', () => {
     retainDays: undefined,
     deployments: '',
     tokenHeader: 'Service-Cloud-Api-Token',
+    trustedProxy: [],
     maxConnections: 256,
     logLevel: 'info',
   });

@@ -126,6 +126,7 @@ test('the door knows the deployment by its path, refuses alike, and slows who fa
     pathPrefix: '/p',
     deployments: () => deployments,
     tokenHeader: 'T',
+    clientAddress: (peer) => peer,
     limits,
     nowMs: () => now,
   });

@@ -136,6 +136,24 @@ test('the token is looked at before the body, and two of them are no token', asy
   assert.equal((await report('prod')).status, 200);
 });
 
+test('behind a trusted proxy the bad tokens of one client do not turn the 401 of another one into a 429', async (t) => {
+  const folder = newFolder(t);
+  const file = join(folder, 'deployments.json');
+  write(file, entry('prod'));
+  const { port } = await startProcess(t, { args: ['--deployments', file, '--trusted-proxy', '127.0.0.0/8'] });
+  const report = async (from: string) =>
+    (await ask(port, post(`/prod/${REPORT}`, undefined, [`X-Forwarded-For: ${from}`]))).status;
+  const statuses: number[] = [];
+  for (let count = 0; count <= standardLimits.failuresMax; count += 1) {
+    statuses.push(await report(`192.0.2.${count}, 203.0.113.1`));
+  }
+  assert.deepEqual(statuses, [...Array(standardLimits.failuresMax).fill(401), 429]);
+  assert.equal(await report('203.0.113.2'), 401);
+  const bad = await run(['--port', '0', '--deployments', file, '--trusted-proxy', 'proxy.example']);
+  assert.equal(bad.code, 2);
+  assert.match(bad.stderr, /--trusted-proxy "proxy\.example" is not an address such as 127\.0\.0\.1/);
+});
+
 test('a damaged journal, a locked one and a failing disk stop only their own deployment, which comes back by itself', async (t) => {
   const simulated = new Map<string, SimulatedDisk>();
   const parts: Parts = {

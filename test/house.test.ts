@@ -8,7 +8,7 @@ import { root } from './program.ts';
 
 /** Lowest first; a file imports only files of a lower rank. */
 const ranks: readonly (readonly string[])[] = [
-  ['crc.ts', 'json.ts', 'key.ts', 'memory.ts', 'mount.ts', 'options.ts', 'table.ts'],
+  ['client-address.ts', 'crc.ts', 'json.ts', 'key.ts', 'memory.ts', 'mount.ts', 'options.ts', 'table.ts'],
   ['command.ts', 'config.ts', 'event.ts'],
   ['client.ts', 'pieces.ts', 'help.ts', 'message.ts', 'metrics.ts', 'notice.ts', 'submission.ts'],
   ['delivery.ts', 'deployments.ts', 'disk.ts', 'lock.ts', 'request.ts', 'router.ts'],
@@ -65,13 +65,13 @@ test('the file system, sockets and the clock stay in their rooms', () => {
     'node:fs': ['disk.ts', 'embed.ts', 'lock.ts'],
     'node:fs/promises': ['disk.ts', 'lock.ts'],
     'node:http': ['client.ts', 'listener.ts'],
-    'node:net': ['access.ts', 'listener.ts', 'lock.ts'],
+    'node:net': ['access.ts', 'client-address.ts', 'listener.ts', 'lock.ts'],
   };
   for (const [module, allowed] of Object.entries(rooms)) {
     const users = [...sources.keys()].filter((name) => importsOf(name, /from '(node:[^']+)'/g).includes(module));
     assert.deepEqual(users.sort(), allowed, module);
   }
-  for (const name of ['handlers.ts', 'router.ts', 'json.ts', 'request.ts', 'access.ts']) {
+  for (const name of ['handlers.ts', 'router.ts', 'json.ts', 'request.ts', 'access.ts', 'client-address.ts']) {
     assert.doesNotMatch(
       sources.get(name) ?? '',
       /Date|performance|process\.|console\.|Math\.random/,

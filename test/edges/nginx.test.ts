@@ -11,6 +11,7 @@ import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { connect as connectTls } from 'node:tls';
 import { limits } from '../../src/config.ts';
+import { newToken } from '../../src/deployments.ts';
 import { freePort, newFolder, type Running, root, startService } from '../program.ts';
 
 const PUBLIC_NAME = 'assets.example';
@@ -23,6 +24,8 @@ const readme = readFileSync(join(root, 'README.md'), 'utf8');
 const recommended = /^```nginx\n(.*?)^```$/ms.exec(readme)?.[1] ?? '';
 /** Behind "assetlog serve". */
 const recommendedArgs = /`assetlog serve (--allowed-host [^`]*)`/.exec(readme)?.[1]?.split(' ') ?? [];
+/** What hosted mode needs besides. */
+const recommendedHostedArgs = /`(--trusted-proxy [^`]*)`, so that/.exec(readme)?.[1]?.split(' ') ?? [];
 
 const skip = missing('nginx', ['-v']) ?? missing('openssl', ['version']) ?? false;
 
@@ -186,6 +189,36 @@ test('what passes the proxy', { skip }, async (t) => {
   }
 });
 
+test('in hosted mode the bad tokens of one client leave the 401 of another one a 401', { skip }, async (t) => {
+  const folder = newFolder(t);
+  const deployments = join(folder, 'deployments.json');
+  const { token, digest } = newToken();
+  writeFileSync(deployments, `{"deployments":[{"name":"prod","tokens":[{"name":"ci","sha256":"${digest}"}]}]}`);
+  assert.deepEqual(recommendedHostedArgs, ['--trusted-proxy', '127.0.0.1']);
+  for (const [args, other] of [
+    [recommendedHostedArgs, 401],
+    [[], 429], // without it the proxy is the only client
+  ] as const) {
+    const service = await startService(t, { args: [...recommendedArgs, '--deployments', deployments, ...args] });
+    const proxy = await startNginx(t, service.port);
+    const path = `/prod${ENDPOINT}a`;
+    const report = async (localAddress: string, headers: Readonly<Record<string, string>> = {}) => {
+      const agent = agentFor(t, proxy, 1, localAddress);
+      return (await ask(proxy, { agent, path, headers })).status;
+    };
+    const statuses: number[] = [];
+    for (let count = 0; count <= limits.failuresMax; count += 1) {
+      // What the attacker says of its address does not count: neither to look like another client nor like many.
+      statuses.push(
+        await report('127.0.0.2', { 'X-Forwarded-For': count % 2 === 0 ? '127.0.0.3' : `10.0.0.${count}` }),
+      );
+    }
+    assert.deepEqual(statuses, [...Array(limits.failuresMax).fill(401), 429]);
+    assert.equal(await report('127.0.0.3'), other);
+    assert.equal(await report('127.0.0.2', { 'Service-Cloud-Api-Token': token }), 200);
+  }
+});
+
 test('nginx holds the largest report in memory, and writes only what will be refused to a file', {
   skip,
 }, async (t) => {
@@ -337,8 +370,10 @@ function listens({ port, certificate }: Proxy): Promise<boolean> {
   });
 }
 
-function agentFor(t: TestContext, { certificate }: Proxy, maxSockets: number): Agent {
-  const agent = new Agent({ keepAlive: true, maxSockets, ca: certificate, servername: PUBLIC_NAME });
+/** @param localAddress from which it connects; any when it is not given */
+function agentFor(t: TestContext, { certificate }: Proxy, maxSockets: number, localAddress?: string): Agent {
+  const from = localAddress === undefined ? {} : { localAddress };
+  const agent = new Agent({ keepAlive: true, maxSockets, ca: certificate, servername: PUBLIC_NAME, ...from });
   t.after(() => agent.destroy());
   return agent;
 }
