@@ -72,7 +72,7 @@ export const deploymentName = /^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$/;
 /** What is under the same prefix as the deployments. */
 const TAKEN: ReadonlySet<string> = new Set(['livez', 'readyz', 'metrics']);
 const DIGEST = /^[0-9a-fA-F]{64}$/;
-const DATE = /^\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}:\d{2}(\.\d+)?(Z|[+-]\d{2}:\d{2}))?$/;
+const DATE = /^(\d{4}-\d{2}-\d{2})(?:(T\d{2}:\d{2}:\d{2})(?:\.\d+)?(?:Z|[+-]\d{2}:\d{2}))?$/;
 /** What is stored when the token was in a variable that was not set. */
 const NOTHING = sha256('').toString('hex');
 /** What is compared where there are no more tokens; no text is known to have this SHA-256. */
@@ -81,6 +81,16 @@ const NOBODY: Token = { name: '', sha256: Buffer.alloc(32), notAfterMs: 0 };
 /** @param text as a header has it: each character is a byte that was sent */
 function sha256(text: string): Buffer {
   return createHash('sha256').update(text, 'latin1').digest();
+}
+
+/** @returns milliseconds since 1970; undefined for what is not a date, or not one that exists */
+function readDate(text: string): number | undefined {
+  const [, date, time = 'T00:00:00'] = DATE.exec(text) ?? [];
+  const ms = Date.parse(text);
+  if (date === undefined || Number.isNaN(ms)) return undefined;
+  // Date.parse turns 2027-02-31 into March 3, and 24:00 into the next day: an expiry later than what was meant.
+  const utc = `${date}${time}`;
+  return new Date(`${utc}Z`).toISOString().startsWith(utc) ? ms : undefined;
 }
 
 type Members = Readonly<Record<string, unknown>>;
@@ -131,14 +141,14 @@ class Checker {
           'is the SHA-256 of an empty text, so an empty header would get in; assetlog token prints a good one',
         );
       }
-      const notAfterMs = typeof notAfter === 'string' && DATE.test(notAfter) ? Date.parse(notAfter) : Number.NaN;
-      if (notAfter !== undefined && Number.isNaN(notAfterMs)) {
-        this.#refuse(`${at}.notAfter`, 'must be a date such as 2027-01-31 or 2027-01-31T12:00:00Z');
+      const notAfterMs = typeof notAfter === 'string' ? readDate(notAfter) : undefined;
+      if (notAfter !== undefined && notAfterMs === undefined) {
+        this.#refuse(`${at}.notAfter`, 'must be a date that exists, such as 2027-01-31 or 2027-01-31T12:00:00Z');
       }
       return {
         name: String(name),
         sha256: Buffer.from(String(digest), 'hex'),
-        notAfterMs: notAfter === undefined ? undefined : notAfterMs,
+        notAfterMs,
       };
     });
   }

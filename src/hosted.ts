@@ -32,7 +32,10 @@ export interface HostedOptions {
 export interface DeploymentsFile {
   /** Those of the last file that was good. */
   readonly current: Deployments;
-  /** Reads the file again. Never rejects: a bad file is told, and what was good stays. */
+  /**
+   * Reads the file again, and resolves when a read that began after this call is in force. Never rejects: a bad file is told,
+   * and what was good stays.
+   */
   reload(): Promise<void>;
   stop(): void;
 }
@@ -57,7 +60,7 @@ export async function watchDeployments(
   let current = parse(text);
   let told = '';
 
-  async function reload(): Promise<void> {
+  async function read(): Promise<void> {
     try {
       const now = await readFile();
       told = '';
@@ -71,6 +74,19 @@ export async function watchDeployments(
       if (problem !== told) notices.error('the deployments file is refused; what was read before stays', { problem });
       told = problem;
     }
+  }
+
+  // One read at a time: of two that overlap the older text could arrive last and make a revoked token good again.
+  let reading = Promise.resolve();
+  let next: Promise<void> | undefined;
+  function reload(): Promise<void> {
+    if (next !== undefined) return next; // it has not begun
+    next = reading.then(() => {
+      next = undefined;
+      return read();
+    });
+    reading = next;
+    return next;
   }
 
   const timer = setInterval(() => void reload(), limits.deploymentsCheckMs).unref();

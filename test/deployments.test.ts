@@ -96,12 +96,37 @@ test('what is wrong with a file is told with line and member, all of it', () => 
   for (const sentence of [
     /^line 5: deployments\[1\]\.tokens\[0\]\.sha256 must be the SHA-256 .*assetlog token prints one$/m,
     /^line 6: deployments\[1\]\.tokens\[1\]\.name must be a text/m,
-    /^line 6: deployments\[1\]\.tokens\[1\]\.notAfter must be a date such as 2027-01-31/m,
+    /^line 6: deployments\[1\]\.tokens\[1\]\.notAfter must be a date that exists, such as 2027-01-31/m,
     /^line 7: deployments\[1\]\.tokens\[2\]\.notafter is not known here; there are name, sha256, notAfter$/m,
     /^line 8: deployments\[1\]\.tokens\[3\]\.name must be a text/m,
     /^line 9: deployments\[1\]\.tokens\[4\]\.sha256 is the SHA-256 of an empty text/m,
   ]) {
     assert.match(tokens, sentence);
+  }
+});
+
+test('a token ends on a date that exists', () => {
+  const file = (notAfter: string) =>
+    JSON.stringify({ deployments: [{ name: 'prod', tokens: [{ name: 'ci', sha256: first.digest, notAfter }] }] });
+  for (const [date, end] of Object.entries({
+    '2028-02-29': '2028-02-29T00:00:00Z',
+    '2027-01-31T23:59:59Z': '2027-01-31T23:59:59Z',
+    '2027-01-31T12:00:00.5+02:30': '2027-01-31T09:30:00.500Z',
+    '2027-01-31T23:30:00-23:59': '2027-02-01T23:29:00Z',
+  })) {
+    const deployments = good(file(date));
+    const endMs = Date.parse(end);
+    assert.equal(mayReport(deployments, 'prod', first.token, endMs - 1), true, date);
+    assert.equal(mayReport(deployments, 'prod', first.token, endMs), false, date);
+  }
+  for (const date of [
+    ...['2027-02-31', '2027-02-29', '2027-04-31', '2027-00-10', '2027-13-01', '2027-01-00', '2027-01-32'],
+    ...['2027-02-31T12:00:00Z', '2027-01-31T24:00:00Z', '2027-01-31T12:60:00Z', '2027-01-31T23:59:60Z'],
+    ...['2027-01-31T12:00:00+24:00', '2027-01-31T12:00:00+02:60', '2027-01-31T12:00:00', '2027-01-31 ', '', 'soon'],
+  ]) {
+    assert.deepEqual(problems(file(date)), [
+      'line 1: deployments[0].tokens[0].notAfter must be a date that exists, such as 2027-01-31 or 2027-01-31T12:00:00Z',
+    ]);
   }
 });
 

@@ -1,7 +1,20 @@
 /** Hosted mode over real sockets: who gets in, what goes where, and that the trouble of one is not that of the others. */
 
 import assert from 'node:assert/strict';
-import { existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import {
+  closeSync,
+  constants,
+  existsSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+  writeSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -559,6 +572,39 @@ test('a changed file counts without a restart; a bad one is told once, and what 
     'the journal of a deployment that is gone is closed',
   );
 });
+
+test('of two reads of the deployments file that overlap, the one that began later counts', async (t) => {
+  const limits = { ...standardLimits, deploymentsCheckMs: 3_600_000 };
+  const { file, report, service } = await host(t, { limits });
+  assert.equal((await report('prod')).status, 200);
+  const [before, revoked] = [readFileSync(file), `${file}.new`];
+  write(revoked, entry('test', other.digest));
+  // A pipe in the place of the file: its reader gets the text when the test writes it.
+  rmSync(file);
+  execFileSync('mkfifo', [file]);
+  const earlier = service.reload();
+  const pipe = await openWhenRead(file);
+  renameSync(revoked, file);
+  const later = service.reload();
+  await Promise.race([later, sleep(200)]); // two reads at once would have ended the later one by now
+  writeSync(pipe, before);
+  closeSync(pipe);
+  await Promise.all([earlier, later]);
+  assert.equal((await report('prod')).status, 401, 'its token was revoked');
+  assert.equal((await report('test', other.token)).status, 200);
+});
+
+/** Opens a pipe for writing as soon as it has a reader. */
+async function openWhenRead(path: string): Promise<number> {
+  for (;;) {
+    try {
+      return openSync(path, constants.O_WRONLY | constants.O_NONBLOCK);
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ENXIO') throw error;
+      await sleep(5);
+    }
+  }
+}
 
 test('as a process: a bad file ends the start with 2, SIGHUP reads it again, and a printed token gets in', async (t) => {
   const folder = newFolder(t);

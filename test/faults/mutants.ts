@@ -919,6 +919,27 @@ const mutants: readonly Mutant[] = [
     tests: ['hosted'],
   },
   {
+    breaks: 'two reads of the deployments file overlap',
+    file: 'hosted.ts',
+    from: 'next = reading.then(() => {',
+    to: 'next = Promise.resolve().then(() => {',
+    tests: ['hosted'],
+  },
+  {
+    breaks: 'a reload counts on a read that began before it',
+    file: 'hosted.ts',
+    from: '      next = undefined;\n      return read();',
+    to: '      return read().finally(() => {\n        next = undefined;\n      });',
+    tests: ['hosted'],
+  },
+  {
+    breaks: 'a token ends on a date that does not exist',
+    file: 'deployments.ts',
+    from: 'startsWith(utc) ? ms : undefined',
+    to: "startsWith('') ? ms : undefined",
+    tests: ['deployments'],
+  },
+  {
     breaks: 'the journal of a deployment that is gone stays open',
     file: 'hosted.ts',
     from: 'if (!isThere(name)) void journal.retire()',
