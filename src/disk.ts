@@ -111,6 +111,8 @@ export interface LogFile {
 const FOLDER_MODE = 0o700;
 const FILE_MODE = 0o600;
 const READ_BY_OTHERS = 0o004;
+const WRITTEN_BY_OTHERS = 0o002;
+const WRITTEN_BY_GROUP = 0o020;
 const READ_CHUNK_BYTES = 1024 * 1024;
 /** For lines that follow each other in reverse. */
 const READ_BACK_BYTES = 64 * 1024;
@@ -131,6 +133,23 @@ export async function readSecret(path: string, bytesMax: number): Promise<{ text
   // Windows has other rules, and tells the same mode for every file.
   return { text, exposed: process.platform !== 'win32' && ((await stat(path)).mode & READ_BY_OTHERS) !== 0 };
 }
+
+/**
+ * Who may write to a file or a folder besides its owner and root, by its mode. Windows has other rules.
+ * @param ownGroup the group of this process, which may write
+ * @throws the error of a system call
+ */
+export async function otherWriters(path: string, ownGroup = process.getgid?.()): Promise<OtherWriters | undefined> {
+  if (process.platform === 'win32') return undefined;
+  const { mode, gid } = await stat(path);
+  if ((mode & WRITTEN_BY_OTHERS) !== 0) return { everybody: true };
+  const byGroup = (mode & WRITTEN_BY_GROUP) !== 0 && gid !== ROOT && gid !== ownGroup;
+  return byGroup ? { everybody: false, gid } : undefined;
+}
+
+export type OtherWriters = { readonly everybody: true } | { readonly everybody: false; readonly gid: number };
+
+const ROOT = 0;
 
 /**
  * A file from its beginning to its end, or a pipe.

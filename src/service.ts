@@ -9,7 +9,7 @@ import { createClientAddress } from './client-address.ts';
 import { type ExitCode, exitCodes } from './command.ts';
 import { type Config, type Limits, limits as standardLimits } from './config.ts';
 import { openApi } from './contract.ts';
-import { type Disk, describe, isFull, openDisk } from './disk.ts';
+import { type Disk, describe, isFull, openDisk, otherWriters } from './disk.ts';
 import { Hosted, watchDeployments } from './hosted.ts';
 import { Journal } from './journal.ts';
 import { type Listener, type ListenerOptions, listen } from './listener.ts';
@@ -148,9 +148,7 @@ async function startListening(config: Config, notices: Notices, held: Held): Pro
         notices,
       }),
     );
-  const mount = await disk.mount();
-  const hazard = mount && hazardOf(mount);
-  for (const sentence of [hazard, folder.lock?.hazard]) if (sentence !== undefined) notices.warn(sentence);
+  await warnOfHazards(disk, folder.lock, notices);
   const space = await watchSpace(disk, config.minFreeBytes, limits, notices);
   const open = async () => {
     folder.lock ??= await waitForFolder(disk, limits);
@@ -277,6 +275,7 @@ async function recordForDeployments(
   ).catch((error: Error) => {
     throw new StartError(exitCodes.configuration, error.message);
   });
+  await warnOfWriters(config.deployments, notices);
   const door = createTokenDoor({
     pathPrefix,
     deployments: () => file.current,
@@ -302,6 +301,26 @@ async function recordForDeployments(
       return hosted.close();
     },
   };
+}
+
+async function warnOfHazards(disk: Disk, lock: Lock | undefined, notices: Notices): Promise<void> {
+  const mount = await disk.mount();
+  const hazard = mount && hazardOf(mount);
+  for (const sentence of [hazard, lock?.hazard]) if (sentence !== undefined) notices.warn(sentence);
+  const { folder } = disk;
+  if ((await otherWriters(folder))?.everybody !== true) return;
+  const problem =
+    'everybody on this machine may write to the data folder, and so change or remove events; chmod o-w it';
+  notices.warn(problem, { folder });
+}
+
+async function warnOfWriters(deployments: string, notices: Notices): Promise<void> {
+  const writers = await otherWriters(deployments);
+  if (writers === undefined) return;
+  const [who, mode] = writers.everybody ? ['everybody on this machine', 'go-w'] : [`the group ${writers.gid}`, 'g-w'];
+  notices.warn(`${who} may write to the deployments file, and so decide who may report; chmod ${mode} it`, {
+    file: deployments,
+  });
 }
 
 async function resolveHost(host: string): Promise<string> {

@@ -3,6 +3,8 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import {
+  chmodSync,
+  chownSync,
   closeSync,
   constants,
   existsSync,
@@ -605,6 +607,55 @@ async function openWhenRead(path: string): Promise<number> {
     }
   }
 }
+
+test('a start warns of a data folder or a deployments file that others may write to', {
+  skip: process.getuid?.() === 0 ? false : 'only root can give a file to another group',
+}, async (t) => {
+  const folder = newFolder(t);
+  const [data, file] = [join(folder, 'data'), join(folder, 'deployments.json')];
+  mkdirSync(data);
+  write(file, entry('prod'));
+  const own = process.getgid?.() ?? 0;
+  const everybody = [
+    'everybody on this machine may write to the deployments file, and so decide who may report; chmod go-w it',
+  ];
+  const table: readonly (readonly [
+    folderMode: number,
+    fileMode: number,
+    group: number,
+    warnings: readonly string[],
+  ])[] = [
+    [0o700, 0o640, 12345, []],
+    [0o770, 0o664, own, []],
+    [0o700, 0o602, own, everybody],
+    [0o700, 0o666, 12345, everybody],
+    [
+      0o700,
+      0o660,
+      12345,
+      ['the group 12345 may write to the deployments file, and so decide who may report; chmod g-w it'],
+    ],
+    [
+      0o777,
+      0o600,
+      own,
+      ['everybody on this machine may write to the data folder, and so change or remove events; chmod o-w it'],
+    ],
+  ];
+  for (const [folderMode, fileMode, group, warnings] of table) {
+    chmodSync(data, folderMode);
+    chmodSync(file, fileMode);
+    chownSync(file, process.getuid?.() ?? 0, group);
+    const service = await startProcess(t, { data, args: ['--deployments', file] });
+    const { stderr } = await service.kill();
+    const notices = stderr.split('\n').filter((line) => line.includes('may write to'));
+    assert.deepEqual(
+      notices.map((line) => JSON.parse(line).message),
+      warnings,
+      `${folderMode.toString(8)} ${fileMode.toString(8)} ${group}`,
+    );
+  }
+});
 
 test('as a process: a bad file ends the start with 2, SIGHUP reads it again, and a printed token gets in', async (t) => {
   const folder = newFolder(t);

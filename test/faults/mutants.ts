@@ -940,6 +940,27 @@ const mutants: readonly Mutant[] = [
     tests: ['deployments'],
   },
   {
+    breaks: 'a deployments file that everybody may write is not told',
+    file: 'service.ts',
+    from: '  await warnOfWriters(config.deployments, notices);\n',
+    to: '',
+    tests: ['hosted'],
+  },
+  {
+    breaks: 'a deployments file that another group may write is not told',
+    file: 'disk.ts',
+    from: 'gid !== ROOT && gid !== ownGroup',
+    to: 'gid < 0',
+    tests: ['hosted'],
+  },
+  {
+    breaks: 'a data folder that everybody may write is not told',
+    file: 'disk.ts',
+    from: '(mode & WRITTEN_BY_OTHERS) !== 0',
+    to: '(mode & WRITTEN_BY_OTHERS) === mode',
+    tests: ['hosted'],
+  },
+  {
     breaks: 'the journal of a deployment that is gone stays open',
     file: 'hosted.ts',
     from: 'if (!isThere(name)) void journal.retire()',
