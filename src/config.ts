@@ -71,6 +71,8 @@ export const limits = {
   diskAnswerMs: 10_000,
   /** What a stop waits for the last sync. */
   lastSyncMs: 20_000,
+  /** What the end of the process waits for a system call that is still under way; after that it ends by SIGKILL. */
+  lastCallMs: 1_000,
   /** Between two looks at the free space. */
   spaceCheckMs: 1_000,
   /** Free space below which a service is not ready, unless --min-free-bytes says otherwise; less on a small disk. */

@@ -3,6 +3,7 @@
 import { resolve } from 'node:path';
 import { defineCommand, type ExitCode, exitCodes, type Output } from './command.ts';
 import { type Config, limits, limitsFor, options, readPassedSocket, version } from './config.ts';
+import { endBySignal, endWith } from './end.ts';
 import { readMemoryBytesMax, saveMemory } from './memory.ts';
 import { createNotices, type Notices } from './notice.ts';
 import { shellWord } from './recovery.ts';
@@ -24,6 +25,10 @@ export const serveNotes: readonly string[] = [
   'Exit codes:',
   '  0 stopped cleanly, 1 unexpected, 2 flags or configuration, 3 the journal is damaged,',
   '  4 the data folder is in use, 5 the disk failed',
+  '',
+  'Signals:',
+  '  SIGTERM, SIGINT and, without --deployments, SIGHUP stop it cleanly; a second SIGTERM or SIGINT ends it at once and by',
+  '  that signal. If a system call of the disk never returns, it ends by SIGKILL (137 in a shell) instead of an exit code.',
 ];
 
 export const serve = defineCommand(
@@ -47,19 +52,25 @@ async function runService(config: Config, { say, complain, page }: Output): Prom
   const terminal = process.stderr.isTTY === true;
   const notices = createNotices(config.logLevel, terminal, (line) => process.stderr.write(line));
 
-  let stop: () => void = () => process.exit(exitCodes.done); // nothing has been acknowledged yet
+  // Nothing has been acknowledged yet.
+  let stop = () => void endWith(exitCodes.done, limits.lastCallMs, complain);
+  let reload = () => {}; // the file is being read
+  let stopping = false;
   const onSignal = (signal: NodeJS.Signals) => {
+    if (stopping && signal === 'SIGHUP') return; // a terminal that closes sends it more than once
+    if (stopping) endBySignal(signal);
+    stopping = true;
     notices.info('stopping', { signal });
     stop();
-    stop = () => process.exit(exitCodes.unexpected);
   };
   process.on('SIGTERM', onSignal);
   process.on('SIGINT', onSignal);
+  process.on('SIGHUP', config.deployments === '' ? onSignal : () => reload());
 
   try {
     const service = await startService(config, notices, { ...passed, ...partsFor(readMemoryBytesMax(), notices) });
     stop = () => void service.stop();
-    if (config.deployments !== '') process.on('SIGHUP', () => void service.reload());
+    reload = () => void service.reload();
     notices.info('started', { version, pid: process.pid, node: process.version, data: config.data, url: service.url });
     say(`assetlog listening on ${service.url}`);
     if (page.columns !== undefined) say(firstSteps(config, service));

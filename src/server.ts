@@ -2,10 +2,14 @@
 
 import { main } from './cli.ts';
 import { exitCodes } from './command.ts';
+import { limits } from './config.ts';
+import { endWith } from './end.ts';
 
 // A promise that never settles lets the event loop run empty, and Node would end with 0: a command has to earn its 0.
 process.exitCode = exitCodes.unexpected;
 process.once('beforeExit', () => {
   process.stderr.write('assetlog: ended before its work was done; this is a defect of assetlog, please report it\n');
 });
-main(process.argv.slice(2), process.env).then((code) => process.exit(code));
+main(process.argv.slice(2), process.env).then((code) =>
+  endWith(code, limits.lastCallMs, (problem) => process.stderr.write(`assetlog: ${problem}\n`)),
+);

@@ -20,7 +20,7 @@ import { type AddressInfo, connect, createServer } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { within } from './faults/tools.ts';
+import { eventually, within } from './faults/tools.ts';
 import { eventsIn, launch, newFolder, type Running, root, run, type Scope, startService } from './program.ts';
 import { flip } from './segments.ts';
 import { ask, errorOf, post, Wire } from './wire.ts';
@@ -214,17 +214,52 @@ test('SIGTERM and SIGINT end with 0 when everything is on the disk, and say so',
   }
 });
 
-test('a second signal ends at once', async (t) => {
+/** A service whose stop waits for the rest of a request. */
+async function startStopping(t: Scope, signal: NodeJS.Signals): Promise<{ service: Running; wire: Wire }> {
   const service = await startService(t);
   const wire = await Wire.open(service.port);
-  wire.send(post(TARGET, '{"asset_key":"a"}').slice(0, -5));
-  await sleep(100);
-  void service.kill('SIGTERM');
-  await sleep(300);
-  const started = performance.now();
-  const { code } = await service.kill('SIGTERM');
-  assert.equal(code, 1);
-  assert.ok(performance.now() - started < 2_000);
+  wire.send(`${post(`${TARGET}before`)}${UNFINISHED}`);
+  assert.equal((await wire.reply())?.status, 200); // so what follows it was read too
+  process.kill(service.pid, signal);
+  await eventually('the stop begins', () => service.stderr().includes(`"message":"stopping","signal":"${signal}"`));
+  return { service, wire };
+}
+
+const UNFINISHED = post(TARGET, '{"asset_key":"a"}').slice(0, -5);
+
+test('a second signal ends the process at once, and by that signal', async (t) => {
+  for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+    const { service } = await startStopping(t, 'SIGTERM');
+    const end = await within('the end', 5_000, service.kill(signal));
+    assert.deepEqual([end.code, end.signal], [null, signal]);
+  }
+});
+
+test('SIGHUP stops a service without deployments cleanly, however often a terminal that closes sends it', async (t) => {
+  const { service, wire } = await startStopping(t, 'SIGHUP');
+  for (let count = 0; count < 3; count += 1) process.kill(service.pid, 'SIGHUP');
+  wire.send(post(TARGET, '{"asset_key":"a"}').slice(-5));
+  assert.equal((await wire.reply())?.status, 200);
+  const { code, stderr } = await service.finished;
+  assert.equal(code, 0, stderr);
+  assert.equal(stderr.match(/"stopping"/g)?.length, 1);
+  assert.ok(existsSync(join(service.data, '.stopped-cleanly')));
+});
+
+test('a signal ends also a start that hangs, and SIGHUP is no reason to end for a service with deployments', async (t) => {
+  const [data, file] = [newFolder(t), join(newFolder(t), 'deployments.json')];
+  execFileSync('mkfifo', [file]); // nothing writes to it, so it is never read
+  const { child, finished } = launch(['--port', '0', '--data', data, '--deployments', file]);
+  t.after(() => child.kill('SIGKILL'));
+  await eventually('it has the folder', () => readdirSync(data).some((name) => name.startsWith('.lock-')));
+  child.kill('SIGHUP');
+  child.kill('SIGTERM');
+  const { code, signal, stderr } = await within('the end', 10_000, finished);
+  assert.deepEqual([code, signal], [null, 'SIGKILL'], stderr);
+  assert.match(
+    stderr,
+    /"message":"stopping","signal":"SIGTERM"\}\nassetlog: a system call has not returned for 1000 ms; /,
+  );
 });
 
 test('after SIGKILL under load the next start has every acknowledged event once, and goes on at once', async (t) => {

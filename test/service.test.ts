@@ -13,6 +13,7 @@ import { Metrics } from '../src/metrics.ts';
 import { createNotices } from '../src/notice.ts';
 import { readFields } from '../src/request.ts';
 import { type Parts, type Service, StartError, startService } from '../src/service.ts';
+import { eventually } from './faults/tools.ts';
 import { newFolder } from './program.ts';
 import { SimulatedDisk, systemError } from './simulated-disk.ts';
 import { ask, errorOf, post, readFailure, Wire } from './wire.ts';
@@ -316,6 +317,31 @@ test('a stop does not wait for ever for a request that is never finished', async
   await service.stop();
   assert.equal(await service.ended, exitCodes.done);
   assert.match(notices.join(''), /requests that were still being received are cut off/);
+});
+
+test('a stop gives up a disk that hangs, and keeps its folder locked until the disk has answered', async (t) => {
+  const data = newFolder(t);
+  const disk = new SimulatedDisk(data);
+  const limits = { ...standardLimits, drainMs: 50, lastSyncMs: 100 };
+  const { port, service, notices } = await start(t, { openDisk: () => disk, limits }, [], data);
+  const isLocked = () => readdirSync(data).some((name) => name.startsWith('.lock-'));
+  let answer = () => {};
+  const answered = new Promise<void>((resolve) => {
+    answer = resolve;
+  });
+  disk.fault = (call) => (call === 'sync' ? answered : undefined);
+  const wire = await Wire.open(port);
+  wire.send(post(`${TARGET}a`));
+  await eventually('the sync hangs', () => disk.count('sync') === 1);
+  const alive = setInterval(() => {}, 1_000); // as the request to a real disk would keep the process
+  await service.stop();
+  clearInterval(alive);
+  assert.equal(await service.ended, exitCodes.diskFailed);
+  assert.match(notices.join(''), /the disk did not finish the last sync/);
+  assert.ok(isLocked());
+  await assert.rejects(start(t, {}, [], data), /is in use by process/);
+  answer();
+  await eventually('the folder is free', () => !isLocked());
 });
 
 test('the log has a line a request at debug, and never a query, a body or a forged line', async (t) => {

@@ -14,8 +14,9 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
+import { limits } from '../../src/config.ts';
 import { segmentName } from '../../src/event.ts';
-import { eventsIn, newFolder, type Running, startService } from '../program.ts';
+import { eventsIn, newFolder, type Running, type RunOptions, startService } from '../program.ts';
 import { ask, errorOf, post, type WireReply } from '../wire.ts';
 import { compare, type Load, report, startLoad } from './load.ts';
 import { checkOrder, ORDER_CALLS } from './order.ts';
@@ -25,6 +26,8 @@ import { each, eventually, runWithin, within, withoutPrlimit, withoutStrace } fr
 const TARGET = '/report_asset_materialization/';
 const FIRST = segmentName(1);
 const EXIT_MS = 10_000;
+/** Of an end that waits for nothing. */
+const AT_ONCE_MS = 2_000;
 /** Two at a time, since what they mostly do is wait. */
 const AT_ONCE = 2;
 /** Why a disk says that it can not take a write, which space or an administrator may mend. */
@@ -328,6 +331,62 @@ test('a stop waits for a slow sync, and for who waits for it', { skip: withoutSt
   assert.equal(await slow, 200);
   assertOrder(strace, service, ['a']);
   await assertStarts(t, service.data, ['a']);
+});
+
+/**
+ * A disk that hangs from the how manieth call on: a thread of the program then waits for a FIFO that nothing writes to. strace
+ * can not do it: it keeps a thread that it delays from ending with its process.
+ */
+function hanging(t: TestContext, call: 'write' | 'statfs', when: number): RunOptions {
+  const fifo = join(newFolder(t), 'fifo');
+  execFileSync('mkfifo', [fifo]);
+  const hook = `import fs from 'node:fs'; import promises from 'node:fs/promises'; import { syncBuiltinESMExports } from 'node:module';
+    const { open, write } = fs; const { statfs } = promises; let calls = 0;
+    const hang = (done) => { console.error('${HANGS}'); open(${JSON.stringify(fifo)}, done); };
+    if ('${call}' === 'write') fs.write = (...args) => ++calls === ${when} ? hang(args.at(-1)) : write(...args);
+    else promises.statfs = (path) => ++calls === ${when} ? new Promise((resolve) => hang(resolve)) : statfs(path);
+    syncBuiltinESMExports();`;
+  return { env: { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(hook)}` } };
+}
+
+const HANGS = 'a call hangs';
+
+test('a second signal ends the process at once, also while the disk hangs', async (t) => {
+  const service = await startService(t, hanging(t, 'write', 1));
+  const reported = report(service.port, 'a');
+  await eventually('the disk hangs', () => service.stderr().includes(HANGS));
+  process.kill(service.pid, 'SIGTERM');
+  await eventually('the stop begins', () => service.stderr().includes('"stopping"'));
+  const { code, signal } = await within('the end', AT_ONCE_MS, service.kill('SIGTERM'));
+  assert.deepEqual([code, signal, await reported], [null, 'SIGTERM', 0]);
+  await assertStarts(t, service.data, []);
+});
+
+test('a stop comes to its end by itself, also while the disk hangs', async (t) => {
+  const service = await startService(t, hanging(t, 'write', 1));
+  const reported = report(service.port, 'a');
+  await eventually('the disk hangs', () => service.stderr().includes(HANGS));
+  const started = performance.now();
+  const { drainMs, lastSyncMs, lastCallMs } = limits;
+  const boundMs = drainMs + lastSyncMs + lastCallMs + EXIT_MS;
+  const { signal, stderr } = await within('a stop', boundMs, service.kill('SIGTERM'));
+  assert.deepEqual([signal, await reported], ['SIGKILL', 0], stderr);
+  assert.ok(performance.now() - started >= lastSyncMs);
+  assert.match(stderr, /"the disk did not finish the last sync; the service ends without it","ms":20000\}\n/);
+  assert.match(stderr, /\nassetlog: a system call has not returned for 1000 ms; .*, and not with exit code 5\n$/);
+  await assertStarts(t, service.data, []);
+});
+
+test('a service whose disk failed ends by itself, also while a call to the disk hangs', async (t) => {
+  const service = await startService(t, hanging(t, 'statfs', 2));
+  assert.equal(await report(service.port, 'a'), 200);
+  await eventually('the disk hangs', () => service.stderr().includes(HANGS));
+  appendFileSync(join(service.data, FIRST), '{}\n');
+  assertRefused(await ask(service.port, post(`${TARGET}b`)), /^the disk failed/);
+  const { signal, stderr } = await within('the end', EXIT_MS, service.finished);
+  assert.equal(signal, 'SIGKILL', stderr);
+  assert.match(stderr, /"the disk failed and the service ends; /);
+  assert.match(stderr, /\nassetlog: a system call has not returned for 1000 ms; .*, and not with exit code 5\n$/);
 });
 
 test('a service whose disk is full stops as any other, and the next start goes on', {

@@ -76,6 +76,14 @@ export const withoutNetworkNamespaces = missing(
   [...unshareArgs, 'true'],
 );
 
+/** What runs in it is the first process there. */
+export const IN_OTHER_PIDS = ['unshare', '--pid', '--fork', '--mount-proc'];
+const [, ...pidArgs] = IN_OTHER_PIDS;
+export const withoutPidNamespaces = missing('it needs root, Linux and unshare to make a PID namespace', unshare, [
+  ...pidArgs,
+  'true',
+]);
+
 /** Polls until it is so. @throws when it is not within the time */
 export async function eventually(
   what: string,
