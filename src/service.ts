@@ -205,7 +205,7 @@ async function startListening(config: Config, notices: Notices, held: Held): Pro
       notices.error('the disk did not finish the last sync; the service ends without it', { ms: limits.lastSyncMs });
       // Until then the disk may write to the folder, and does not answer the removal of a file either. At the latest the lock goes
       // with the process.
-      void closed.then(() => lock.release());
+      void closed.then(() => folder.lock?.release());
       return end(exitCode);
     }
     await folder.lock?.release();
