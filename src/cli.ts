@@ -10,6 +10,7 @@ import { commandHelp, type Groups, generalHelp } from './help.ts';
 import { didYouMean } from './options.ts';
 import { report } from './report.ts';
 import { serve, serveNotes } from './serve.ts';
+import { printable } from './table.ts';
 import { token } from './token.ts';
 import { repairCommand, verifyCommand } from './upkeep.ts';
 
@@ -73,7 +74,7 @@ function say(text: string): ExitCode {
 }
 
 function complain(problems: readonly string[]): ExitCode {
-  for (const problem of problems) process.stderr.write(`assetlog: ${problem}\n`);
+  for (const problem of problems) process.stderr.write(`assetlog: ${printable(problem)}\n`);
   return exitCodes.configuration;
 }
 

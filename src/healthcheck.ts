@@ -28,7 +28,7 @@ export const healthcheck = defineCommand(
     try {
       const { status, body } = await client.call(new URL(url), { method: 'GET', replyMs: limits.healthcheckMs });
       if (status === 200) return exitCodes.done;
-      complain(`${url} answers ${status}: ${body}`);
+      complain(`${url} answers ${status}: ${body.slice(0, SHOWN_CHARACTERS)}`);
     } catch (error) {
       complain(`${url} does not answer: ${(error as Error).message}`);
     } finally {
@@ -37,3 +37,6 @@ export const healthcheck = defineCommand(
     return exitCodes.unexpected;
   },
 );
+
+/** Of the body of another server's page. */
+const SHOWN_CHARACTERS = 300;

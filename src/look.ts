@@ -40,7 +40,7 @@ export const formatOptions = {
 
 export const lookNotes: readonly string[] = [
   'On a terminal control characters that somebody sent are shown as \\u001b, also in JSON. In CSV a text that begins like a',
-  'formula (= + - @) gets an apostrophe before it.',
+  'formula (= + - @) gets an apostrophe before it, also after a semicolon, a tab or a line break inside.',
   '',
   'Keys:',
   '  warehouse/orders has two parts. A key with a slash in a part is written as a JSON array: \'["warehouse","a/b"]\'.',

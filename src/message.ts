@@ -3,6 +3,7 @@
 import { limits } from './config.ts';
 import type { Event } from './event.ts';
 import type { Json } from './json.ts';
+import { printable } from './table.ts';
 
 /** What is known of a request before its body. */
 export interface Incoming {
@@ -106,14 +107,19 @@ export function unavailable(reason: string): Failure {
   return { status: 503, error: reason, headers: ['Retry-After', String(limits.retryAfterSeconds)] };
 }
 
-/** A client's text as it may stand in an error: quoted, on one line, cut at 100 characters. */
+/** A client's text as an error may hold it: quoted, on one line for every reader, cut at 100 characters. */
 export function shown(text: string): string {
   let cut = '';
   let count = 0;
   for (const character of text) {
-    if (count === limits.shownCharactersMax) return `${JSON.stringify(cut)}…`;
+    if (count === limits.shownCharactersMax) return `${quoted(cut)}…`;
     cut += character;
     count += 1;
   }
-  return JSON.stringify(cut);
+  return quoted(cut);
+}
+
+/** JSON leaves U+007F to U+009F, U+2028, U+2029 and direction marks as they are, and a terminal or a log takes them for more than text. */
+function quoted(text: string): string {
+  return printable(JSON.stringify(text));
 }

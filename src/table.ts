@@ -66,7 +66,8 @@ export class Table {
 
 /**
  * One record of RFC 4180. A text with which a spreadsheet would begin to calculate gets an apostrophe before it, which is what
- * spreadsheets take for "this is text".
+ * spreadsheets take for "this is text". So does a part of a text that would begin a cell if semicolons or tabs separated them, as
+ * they do in many locales: such a reader takes quotes in the middle of its cell for text, and splits inside of them, also at line ends.
  * @param cells undefined is an empty cell
  */
 export function csvRecord(cells: readonly (string | number | boolean | undefined)[]): string {
@@ -76,8 +77,11 @@ export function csvRecord(cells: readonly (string | number | boolean | undefined
 const GAP = '  ';
 const NARROWEST = 6;
 const UNPRINTABLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu;
-const FORMULA = /^[=+\-@\t\r\n＝＋－＠]/;
-const NEEDS_QUOTES = /[",\r\n]/;
+const FORMULA = /^(?:[\t\r\n]|[\s"]*[=+\-@＝＋－＠])/;
+const BEGINS_FORMULA = /[=+\-@＝＋－＠]/;
+/** A separator of some locale, and what a reader may skip after it. Without a condition at its end, so that no text makes it slow. */
+const OTHER_SEPARATOR = /[;\t\r\n][\s"]*/g;
+const NEEDS_QUOTES = /[",;\t\r\n]/;
 /** Written over the character before them. */
 const NO_WIDTH = /^[\p{Mn}\p{Me}]$/u;
 /** East Asian characters and emoji take two columns: an approximation of Unicode's East Asian Width. */
@@ -87,7 +91,10 @@ const PLAIN = /^[\x20-\x7e]*$/;
 
 function csvCell(cell: string | number | boolean | undefined): string {
   if (typeof cell !== 'string') return cell === undefined ? '' : String(cell);
-  const text = FORMULA.test(cell) ? `'${cell}` : cell;
+  const inert = cell.replace(OTHER_SEPARATOR, (separator, at: number) =>
+    BEGINS_FORMULA.test(cell.charAt(at + separator.length)) ? `${separator}'` : separator,
+  );
+  const text = FORMULA.test(cell) ? `'${inert}` : inert;
   return NEEDS_QUOTES.test(text) || text === '' ? `"${text.replaceAll('"', '""')}"` : text;
 }
 

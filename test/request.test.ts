@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { limits } from '../src/config.ts';
-import { type Incoming, Refusal } from '../src/message.ts';
+import { type Incoming, Refusal, shown } from '../src/message.ts';
 import {
   checkBodyHeaders,
   checkExpect,
@@ -283,4 +283,28 @@ test('percent escapes are decoded once', () => {
   assert.equal(percentDecode('a%252Fb+c'), 'a%2Fb+c');
   assert.equal(percentDecode('%E2%82%AC'), '€');
   assert.equal(percentDecode('%zz'), undefined);
+});
+
+test('what an error quotes of a client is on one line, and steers nothing', () => {
+  const nasty = '\u007f\u0085\u009b\u2028\u2029\u202e\u2066\ud800';
+  const escapes = '\\u007f\\u0085\\u009b\\u2028\\u2029\\u202e\\u2066\\ud800';
+  assert.equal(shown(nasty), `"${escapes}"`);
+  assert.equal(shown(`${nasty}${'x'.repeat(200)}`), `"${escapes}${'x'.repeat(92)}"…`);
+  assert.equal(shown('日本 "é" \n'), '"日本 \\"é\\" \\n"');
+  const latin1 = '\u0085\u009b';
+  const refused = [
+    outcome(() => readBody(Buffer.from(`"${nasty}"`))),
+    outcome(() => readBody(Buffer.from(`{"a": ${nasty}}`))),
+    outcome(() => readQuery(`${nasty}%zz`)),
+    outcome(() => headOf({ headers: ['Host', `a${latin1}`] })),
+    outcome(() => headOf({ url: `/${latin1}` })),
+    outcome(() => headOf({ headers: ['Host', 'a', 'Transfer-Encoding', latin1] })),
+    outcome(() => checkExpect(headOf({ headers: ['Host', 'a', 'Expect', latin1] }))),
+    outcome(() => checkBodyHeaders(headOf({ headers: ['Host', 'a', 'Content-Type', latin1] }), 1)),
+    outcome(() => checkBodyHeaders(headOf({ headers: ['Host', 'a', 'Content-Encoding', latin1] }), 1)),
+  ];
+  for (const error of refused) {
+    assert.match(String(error), /^4\d\d /);
+    assert.doesNotMatch(String(error), /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u);
+  }
 });

@@ -1171,6 +1171,27 @@ const mutants: readonly Mutant[] = [
     tests: ['table', 'events'],
   },
   {
+    breaks: 'a part of a CSV cell is a formula where semicolons separate',
+    file: 'table.ts',
+    from: 'BEGINS_FORMULA.test(cell.charAt(',
+    to: "BEGINS_FORMULA.test(''.charAt(",
+    tests: ['table'],
+  },
+  {
+    breaks: 'an error in a reply has more than one line',
+    file: 'message.ts',
+    from: 'return printable(JSON.stringify(text));',
+    to: 'return JSON.stringify(text);',
+    tests: ['request'],
+  },
+  {
+    breaks: 'an error of a command has more than one line',
+    file: 'cli.ts',
+    from: 'printable(problem)',
+    to: 'problem',
+    tests: ['program'],
+  },
+  {
     breaks: 'damage ends with 0',
     file: 'look.ts',
     from: 'return damaged ? exitCodes.damaged : exitCodes.done;',
