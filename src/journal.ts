@@ -210,7 +210,7 @@ export class Journal implements JournalFigures {
   abandon(error: Error): void {
     if (this.#state.kind !== 'open' || this.#running !== undefined) return;
     this.#fail(error);
-    this.#options.onFailed(error);
+    this.#safely(this.#options.onFailed, error);
   }
 
   /**
@@ -265,9 +265,9 @@ export class Journal implements JournalFigures {
   #refuseQueue(reason: string): void {
     for (const { done, heldBytes } of this.#queue.splice(0)) {
       this.#hold(-heldBytes);
-      done(reason);
+      this.#safely(done, reason);
     }
-    this.#options.onIdle?.();
+    this.#safely(this.#options.onIdle);
   }
 
   #hold(bytes: number): void {
@@ -286,13 +286,14 @@ export class Journal implements JournalFigures {
       next = this.#beginNext(); // the disk works while the replies leave
       for (const { done, heldBytes } of batch) {
         this.#hold(-heldBytes);
-        done(failure);
+        this.#safely(done, failure);
       }
       next ??= this.#beginNext();
     }
     this.#running = undefined;
-    if (this.#state.kind === 'failed') this.#options.onFailed(this.#state.error);
-    else this.#options.onIdle?.();
+    const state = this.#state;
+    if (state.kind === 'failed') this.#safely(this.#options.onFailed, state.error);
+    else this.#safely(this.#options.onIdle);
   }
 
   #beginNext(): Committing | undefined {
@@ -395,7 +396,18 @@ export class Journal implements JournalFigures {
     const usedUp = segment.place.seq > SEQ_MAX;
     this.#state = usedUp ? { kind: 'open', segment, trouble: USED_UP } : { kind: 'open', segment };
     if (usedUp) notices.error(USED_UP.reason);
-    onRecorded?.(segment.place.seq);
+    this.#safely(onRecorded, segment.place.seq);
+  }
+
+  /** What a caller does with an answer can not change what is on the disk, nor keep the answer from the others. */
+  #safely<Values extends unknown[]>(callback: ((...values: Values) => void) | undefined, ...values: Values): void {
+    try {
+      callback?.(...values);
+    } catch (error) {
+      this.#options.notices.error('a callback of the journal failed; this is a defect of the service', {
+        problem: String((error as Error)?.stack ?? error),
+      });
+    }
   }
 
   #fail(error: Error): string {

@@ -323,6 +323,37 @@ test('a failed sync is never believed again: everybody is refused and the journa
   assert.equal(disk.names().includes('.stopped-cleanly'), false);
 });
 
+test('a callback that throws keeps nobody from an answer, is logged, and does not stop the journal', async () => {
+  const disk = new SimulatedDisk();
+  let recordedTo = 0;
+  const throwing = {
+    onRecorded: (nextSeq: number) => {
+      recordedTo = nextSeq;
+      throw new Error('onRecorded is broken');
+    },
+    onFailed: () => {
+      throw new Error('onFailed is broken');
+    },
+  };
+  const { journal, append, notices } = await open(disk, throwing);
+  journal.append(event('thrown at'), 0, () => {
+    throw new Error('done is broken');
+  });
+  const behind = append('in the same batch');
+  assert.equal(await behind, undefined);
+  assert.equal(await append('in the next batch'), undefined);
+  assert.deepEqual([recordedTo, journal.trouble, journal.queueBytes], [4, undefined, 0]);
+  assert.deepEqual(await recorded(disk), ['thrown at', 'in the same batch', 'in the next batch']);
+  disk.fault = (call) => (call === 'sync' ? systemError('EIO') : undefined);
+  assert.match((await append('lost')) ?? '', /^the disk failed/);
+  await journal.close();
+  for (const name of ['done', 'onRecorded', 'onFailed'])
+    assert.ok(
+      notices.some((line) => line.includes(`${name} is broken`)),
+      name,
+    );
+});
+
 test('a write that can not be cut back is as bad as a failed sync', async () => {
   const disk = new SimulatedDisk();
   const { append, failures } = await open(disk);

@@ -93,6 +93,20 @@ const mutants: readonly Mutant[] = [
     tests: ['journal'],
   },
   {
+    breaks: 'a callback that throws leaves the rest of its batch without an answer',
+    file: 'journal.ts',
+    from: 'this.#safely(done, failure);',
+    to: 'done(failure);',
+    tests: ['journal'],
+  },
+  {
+    breaks: 'a callback that throws makes a failed disk of a durable batch',
+    file: 'journal.ts',
+    from: 'this.#safely(onRecorded, segment.place.seq);',
+    to: 'onRecorded?.(segment.place.seq);',
+    tests: ['journal'],
+  },
+  {
     breaks: 'no cut-back after a short write',
     file: 'journal.ts',
     from: 'await file.truncate(end);\n  throw',
