@@ -4,6 +4,7 @@ import { defineCommand, type ExitCode, exitCodes, type Output } from './command.
 import { options } from './config.ts';
 import { isWanted, type Recorded, traceOf, type Wanted } from './event.ts';
 import { keyText } from './key.ts';
+import { askHolder } from './lock.ts';
 import {
   type FormatOptions,
   type Forms,
@@ -91,7 +92,11 @@ async function showAssets(values: AssetsOptions, output: Output): Promise<ExitCo
   const wanted: Wanted = { assetKey: values.key, keyPrefix: values.keyPrefix };
   return lookAt(values.data, output, false, async (disk, tell) => {
     const found = new Map<string, Known>();
-    for await (const lines of readJournal(disk, { trace: traceOf(wanted) }, tell)) {
+    for await (const lines of readJournal(
+      disk,
+      { trace: traceOf(wanted), durable: () => askHolder(disk.folder) },
+      tell,
+    )) {
       for (const { event } of lines) if (isWanted(event, wanted)) note(found, event);
     }
     if (!(await print([]))) return;

@@ -5,6 +5,7 @@ import { options } from './config.ts';
 import type { Disk } from './disk.ts';
 import { type Event, isWanted, type Recorded, traceOf, type Wanted } from './event.ts';
 import { keyText } from './key.ts';
+import { askHolder } from './lock.ts';
 import {
   type FormatOptions,
   type Forms,
@@ -125,7 +126,8 @@ async function showEvents(values: EventsOptions, output: Output): Promise<ExitCo
   if (follow) for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => interrupted.abort());
 
   return lookAt(data, output, follow, async (disk, tell) => {
-    const reading: Reading = { afterSeq, since, until, trace };
+    const durable = () => askHolder(disk.folder);
+    const reading: Reading = { afterSeq, since, until, trace, durable };
     const from = last === undefined ? afterSeq : await seqBeforeLast(disk, last, reading, choose, tell);
     let left = limit;
     if (!(await print([]))) return;

@@ -346,6 +346,7 @@ export class HostedJournal {
       await this.#disk.prepare();
       lock = await lockFolder(this.#disk.folder);
       this.#lock = lock;
+      lock.shareDurable(() => journal.nextSeq);
       lock.watch(this.#options.limits.lockCheckMs, (error) => journal.abandon(error));
       await journal.open();
     } catch (error) {

@@ -58,7 +58,7 @@ type State =
   | { readonly kind: 'open'; readonly segment: Segment; readonly trouble?: Trouble }
   | { readonly kind: 'closed'; readonly reason: string }
   /** What is on the disk can not be known any more. */
-  | { readonly kind: 'failed'; readonly reason: string; readonly error: Error };
+  | { readonly kind: 'failed'; readonly reason: string; readonly error: Error; readonly nextSeq: number };
 
 interface Trouble {
   /**
@@ -172,6 +172,13 @@ export class Journal implements JournalFigures {
   /** While it is open. */
   get lastSeq(): number {
     return (this.#state as OpenState).segment.place.seq - 1;
+  }
+
+  /** The seq of the next line: those before it are durable, later bytes of a file may be taken back. Undefined before it is open. */
+  get nextSeq(): number | undefined {
+    const state = this.#state;
+    if (state.kind === 'open') return state.segment.place.seq;
+    return state.kind === 'failed' ? state.nextSeq : undefined;
   }
 
   get queueBytes(): number {
@@ -417,7 +424,7 @@ export class Journal implements JournalFigures {
     void this.#retention.stop();
     const reason = 'the disk failed; send the report again when the service is back';
     this.#metrics.journals.delete(this);
-    this.#state = { kind: 'failed', reason, error };
+    this.#state = { kind: 'failed', reason, error, nextSeq: segment.place.seq };
     return reason;
   }
 }

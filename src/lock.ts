@@ -55,6 +55,8 @@ export interface Lock {
    * @param onLost called at each look from then on, with what `checkHeld` would throw
    */
   watch(checkMs: number, onLost: (error: Error) => void): void;
+  /** Makes the lock say how far the journal is durable, to those who ask: see `askHolder`. The getter is called when one asks. */
+  shareDurable(nextSeq: () => number | undefined): void;
   release(): Promise<void>;
 }
 
@@ -68,11 +70,15 @@ export async function lockFolder(folder: string): Promise<Lock> {
   const path = join(folder, published);
   let own: BigIntStats;
   let answer = `starting ${process.pid}`;
+  let nextSeq: () => number | undefined = () => undefined;
+  const shareDurable = (getter: () => number | undefined) => {
+    nextSeq = getter;
+  };
   const server = createServer((asker) => {
     asker.on('error', () => asker.destroy()); // an asker that went away has no further question
     // Closed as soon as the system has the answer, however the asker behaves: a frozen one would keep `close` from ending, and
     // any number of them would use up the descriptors. So there is hardly ever more than one connection.
-    asker.end(answer, () => asker.destroy());
+    asker.end(`${answer} ${nextSeq() ?? ''}`.trimEnd(), () => asker.destroy());
   });
   server.on('error', () => {}); // no descriptor was left to accept an asker with: it sees its connection end, and asks again
   const directory = openSync(folder, constants.O_RDONLY | constants.O_DIRECTORY);
@@ -99,8 +105,9 @@ export async function lockFolder(folder: string): Promise<Lock> {
       }
       removeSocket(join(folder, unpublished)); // some leave a plain file
       await listenAbstract(server, folder, directory);
+      answer = `held ${process.pid}`;
       server.unref();
-      return { hazard: ABSTRACT_HAZARD, checkHeld: () => {}, watch: () => {}, release }; // it has no file
+      return { hazard: ABSTRACT_HAZARD, checkHeld: () => {}, watch: () => {}, shareDurable, release }; // it has no file
     }
     // Only now may others see it: a socket between bind and listen looks like one whose process died.
     publish(folder, unpublished, published);
@@ -127,8 +134,44 @@ export async function lockFolder(folder: string): Promise<Lock> {
     watch: (checkMs, onLost) => {
       watching = watchFile(path, own, checkMs, onLost);
     },
+    shareDurable,
     release,
   };
+}
+
+/**
+ * What the process that writes a journal says of it: the seq of the first line that is not durable yet · `unsaid`, since there is
+ * no such process, it has not opened the journal, or it is of an older version · `unanswered`, since it is stopped or overloaded.
+ */
+export type Durable =
+  | { readonly kind: 'before'; readonly seq: number }
+  | { readonly kind: 'unsaid' }
+  | { readonly kind: 'unanswered' };
+
+/**
+ * Asks the holder of a folder's lock, in a bounded time. Changes nothing in the folder.
+ * @throws the error of a system call, but not for a folder that is not there
+ */
+export async function askHolder(folder: string): Promise<Durable> {
+  let directory: number;
+  try {
+    directory = openSync(folder, constants.O_RDONLY | constants.O_DIRECTORY);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return { kind: 'unsaid' };
+    throw error;
+  }
+  try {
+    const names = readdirSync(folder).filter((name) => name.startsWith(LOCK));
+    const paths = names.map((name) => socketPath(folder, directory, name));
+    if (process.platform === 'linux') paths.push(abstractPath(directory));
+    const answers = await Promise.all(paths.map((path) => ask(path).catch(() => undefined))); // it may not be ours to ask
+    const held = answers.find((answer) => answer?.startsWith('held '));
+    if (held === undefined) return { kind: answers.some((answer) => UNANSWERED.has(answer)) ? 'unanswered' : 'unsaid' };
+    const seq = Number(held.split(' ')[2]);
+    return Number.isSafeInteger(seq) && seq > 0 ? { kind: 'before', seq } : { kind: 'unsaid' };
+  } finally {
+    closeSync(directory);
+  }
 }
 
 interface Rival {
@@ -141,6 +184,8 @@ interface Rival {
 const NO_SOCKET_FILES: ReadonlySet<string> = new Set(['EPERM', 'EOPNOTSUPP', 'ENOTSUP', 'ENOSYS', 'EINVAL', 'EIO']);
 const ABSTRACT_HAZARD =
   'the file system of the data folder takes no socket files: the lock keeps out other processes of this network namespace only';
+/** What `ask` makes of a holder that says nothing. */
+const UNANSWERED: ReadonlySet<string | undefined> = new Set(['held', 'unclear']);
 const LOCK = '.lock-';
 const UNPUBLISHED = '.unlocked-';
 /** `sun_path` holds 108 bytes on Linux and 104 elsewhere, with a closing zero. */
@@ -168,13 +213,17 @@ async function lookAround(folder: string, directory: number, own: string): Promi
 }
 
 async function listenAbstract(server: Server, folder: string, directory: number): Promise<void> {
-  const { dev, ino } = fstatSync(directory, { bigint: true });
   try {
-    await listen(server, `\0assetlog-${dev}-${ino}`);
+    await listen(server, abstractPath(directory));
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EADDRINUSE') throw error;
     throw new InUseError(`${folder} is in use by another process; stop it, or use another --data`);
   }
+}
+
+function abstractPath(directory: number): string {
+  const { dev, ino } = fstatSync(directory, { bigint: true });
+  return `\0assetlog-${dev}-${ino}`;
 }
 
 function publish(folder: string, unpublished: string, published: string): void {

@@ -20,6 +20,7 @@ import {
   readTime,
   timeOf,
 } from './event.ts';
+import type { Durable } from './lock.ts';
 import { joinFindings } from './recovery.ts';
 import { type Contents, contentsOf, LineCutter, lastLine, type SegmentName } from './scan.ts';
 
@@ -35,6 +36,11 @@ export interface Reading {
   readonly trace?: Buffer | undefined;
   /** Goes on with what is recorded later, until this is aborted. The folder need not be there yet. */
   readonly follow?: AbortSignal | undefined;
+  /**
+   * Asks the writer how far the journal is durable. Later lines are held back: a failed write is cut off again, also while
+   * its reader looks. Without this every complete line is handed over.
+   */
+  readonly durable?: (() => Promise<Durable>) | undefined;
 }
 
 /** What a reader should know besides the lines. */
@@ -195,11 +201,11 @@ class Walk {
   }
 
   async *#file(segment: SegmentName, hasNext: boolean): AsyncGenerator<readonly Line[], Outcome> {
-    const file = new FileWalk(this.#disk, segment, this.#sieve, this.#tell);
+    const file = new FileWalk(this.#disk, segment, this.#sieve, this.#reading, this.#tell);
     let isClosed = hasNext;
     let lookedTwice = false;
     for (;;) {
-      yield* file.read();
+      yield* file.read(isClosed);
       if (isClosed) break;
       const { segments } = await this.#contents();
       isClosed = segments.some(({ firstSeq }) => firstSeq > segment.firstSeq);
@@ -262,12 +268,23 @@ class FileWalk {
   #readBytes = -1;
   #isTorn = false;
   #trouble: Trouble | undefined;
+  readonly #reading: Reading;
+  /** Lines from this seq on may be taken back; as the writer said when it was last asked. */
+  #durableSeq = 0;
+  #isHeldBack = false;
 
-  constructor(disk: Disk, { name, firstSeq }: SegmentName, sieve: Sieve, tell: (remark: Remark) => void) {
+  constructor(
+    disk: Disk,
+    { name, firstSeq }: SegmentName,
+    sieve: Sieve,
+    reading: Reading,
+    tell: (remark: Remark) => void,
+  ) {
     this.#disk = disk;
     this.#name = name;
     this.#firstSeq = firstSeq;
     this.#sieve = sieve;
+    this.#reading = reading;
     this.#tell = tell;
     this.#place = { seq: firstSeq, crc: 0 };
   }
@@ -277,23 +294,57 @@ class FileWalk {
     return this.#isTorn || this.#trouble !== undefined;
   }
 
-  /** Reads what is behind the good lines, where the file has grown or shrunk since the last time. */
-  async *read(): AsyncGenerator<readonly Line[]> {
-    if ((await this.#disk.size(this.#name)) === this.#readBytes) return;
+  /**
+   * Reads what is behind the good lines, where the file has grown or shrunk since the last time.
+   * @param isClosed all of the file is durable: the next one is begun only after that
+   */
+  async *read(isClosed: boolean): AsyncGenerator<readonly Line[]> {
+    const size = await this.#disk.size(this.#name);
+    if (size === this.#readBytes && !this.#isHeldBack) return;
+    // Asked before the file is read: what comes after the answer is not covered by it.
+    const endBytes = await this.#askDurable(isClosed, size);
     if (this.#goodBytes > 0 && !(await this.#endsAsBefore())) this.#beginAgain();
     this.#passedBefore = this.#sieve.passedSeq;
     this.#byte = this.#goodBytes;
     this.#line = this.#goodLines + 1;
     this.#trouble = undefined;
-    let readBytes = this.#goodBytes;
-    const cutter = new LineCutter((bytes, start, end) => this.#take(bytes, start, end));
-    for await (const chunk of this.#disk.read(this.#name, this.#goodBytes)) {
+    this.#isHeldBack = false;
+    const from = this.#goodBytes;
+    let readBytes = from;
+    const cutter = new LineCutter((bytes, start, end, lineEnd) => this.#take(bytes, start, end, from + lineEnd));
+    for await (const chunk of this.#disk.read(this.#name, from, endBytes)) {
       cutter.push(chunk);
       readBytes += chunk.length;
       yield this.#sieve.caught();
+      if (this.#isHeldBack) break;
     }
     this.#readBytes = readBytes;
-    this.#isTorn = cutter.carriedBytes > 0;
+    this.#isTorn = cutter.carriedBytes > 0 && this.#place.seq < this.#durableSeq;
+    this.#isHeldBack ||= this.#place.seq >= this.#durableSeq && size > this.#goodBytes;
+  }
+
+  /** @returns how many bytes of the file may be read: what the writer did not say may be only what was there before it was asked */
+  async #askDurable(isClosed: boolean, size: number): Promise<number | undefined> {
+    const { durable, follow } = this.#reading;
+    this.#durableSeq = isClosed || durable === undefined ? Number.POSITIVE_INFINITY : this.#durableSeq;
+    if (isClosed || durable === undefined) return undefined;
+    let said = await durable();
+    for (let asked = 1; said.kind === 'unanswered' && asked < ASKED_MAX; asked += 1) said = await durable();
+    if (said.kind === 'before') {
+      this.#durableSeq = said.seq;
+      return undefined;
+    }
+    if (said.kind === 'unanswered') {
+      const isFollowing = follow?.aborted === false;
+      const what = isFollowing ? 'held back until it does' : 'shown, and the last of them may yet be taken back';
+      this.#tell({
+        kind: 'note',
+        text: `the service that writes ${this.#name} does not answer: its newest lines are ${what}`,
+      });
+      if (isFollowing) return undefined;
+    }
+    this.#durableSeq = Number.POSITIVE_INFINITY;
+    return size;
   }
 
   /**
@@ -319,9 +370,14 @@ class FileWalk {
     return undefined;
   }
 
-  #take(bytes: Buffer, start: number, end: number): void {
+  #take(bytes: Buffer, start: number, end: number, lineEnd: number): void {
+    if (this.#isHeldBack) return;
+    if (this.#place.seq >= this.#durableSeq) {
+      this.#isHeldBack = true;
+      return;
+    }
     const byte = this.#byte;
-    this.#byte += end - start + 1;
+    this.#byte = lineEnd + 1;
     this.#line += 1;
     const isFirst = this.#trouble === undefined;
     if (this.#trouble === undefined) {
@@ -342,7 +398,7 @@ class FileWalk {
     const form = readForm(bytes, start, end);
     if (form !== undefined) {
       if (!isFirst) this.#trouble.formsBehind += 1;
-      if (this.#fits(bytes, form, this.#trouble)) {
+      if (form.seq < this.#durableSeq && this.#fits(bytes, form, this.#trouble)) {
         this.#remark('damage', this.#trouble, leftOut(this.#trouble.linesLeft, form.seq));
         this.#trouble = undefined;
         this.#accept(bytes, start, end, { seq: form.seq + 1, crc: form.crc });
@@ -472,6 +528,8 @@ class Sieve {
   }
 }
 
+/** How often a writer is asked that does not answer: one that starts or ends at this moment may be missed. */
+const ASKED_MAX = 3;
 /** Enough of a line to hold its time. */
 const HEAD_BYTES = 256;
 

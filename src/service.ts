@@ -252,7 +252,10 @@ function recordLocally(
     deployment: undefined,
     tokenHeaders: new Set(),
     findSite: () => site,
-    open: () => journal.open(),
+    open: () => {
+      folder.lock?.shareDurable(() => journal.nextSeq);
+      return journal.open();
+    },
     get trouble() {
       return journal.trouble;
     },

@@ -25,7 +25,7 @@ import { newToken } from '../src/deployments.ts';
 import { type Disk, openDisk } from '../src/disk.ts';
 import { type Event, segmentName } from '../src/event.ts';
 import { Hosted, type HostedJournal } from '../src/hosted.ts';
-import { lockFolder } from '../src/lock.ts';
+import { askHolder, lockFolder } from '../src/lock.ts';
 import { Metrics } from '../src/metrics.ts';
 import { createNotices } from '../src/notice.ts';
 import { type Parts, type Service, startService } from '../src/service.ts';
@@ -203,6 +203,7 @@ test('a damaged journal, a locked one and a failing disk stop only their own dep
   assert.match(told['damaged'] ?? '', /it is damaged$/);
   assert.match(told['locked'] ?? '', /another process writes to it$/);
   assert.equal((await report('good')).status, 200);
+  assert.deepEqual(await askHolder(join(data, 'good')), { kind: 'before', seq: 2 });
   const ready = await get('/readyz');
   assert.equal(ready.status, 200, 'the others go on');
   assert.deepEqual(Object.keys(JSON.parse(ready.body).deployments).sort(), ['damaged', 'failing', 'locked']);

@@ -5,7 +5,7 @@ import { connect, createServer, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { InUseError, LockLostError, lockFolder } from '../src/lock.ts';
+import { askHolder, InUseError, LockLostError, lockFolder } from '../src/lock.ts';
 import { eventually, within } from './faults/tools.ts';
 import { newFolder, type Scope } from './program.ts';
 
@@ -45,6 +45,35 @@ test('what a dead process left is removed', async (t) => {
   const lock = await lockFolder(folder);
   assert.equal(readdirSync(folder).includes('.lock-dead'), false);
   await lock.release();
+});
+
+test('a holder says how far its journal is durable, as it is at that moment', async (t) => {
+  const folder = newFolder(t);
+  assert.deepEqual(await askHolder(folder), { kind: 'unsaid' });
+  assert.deepEqual(await askHolder(join(folder, 'nowhere')), { kind: 'unsaid' });
+  const lock = await lockFolder(folder);
+  assert.deepEqual(await askHolder(folder), { kind: 'unsaid' });
+  let nextSeq: number | undefined;
+  lock.shareDurable(() => nextSeq);
+  assert.deepEqual(await askHolder(folder), { kind: 'unsaid' });
+  for (nextSeq of [1, 2_000_000_000_000]) assert.deepEqual(await askHolder(folder), { kind: 'before', seq: nextSeq });
+  await assert.rejects(lockFolder(folder), new RegExp(`is in use by process ${process.pid};`));
+  await lock.release();
+  assert.deepEqual(await askHolder(folder), { kind: 'unsaid' });
+});
+
+test('a holder of an older version, and one that does not answer, are told apart', async (t) => {
+  const folder = newFolder(t);
+  const older = createServer((asker) => asker.end('held 77')).listen(join(folder, '.lock-older'));
+  await once(older, 'listening');
+  assert.deepEqual(await askHolder(folder), { kind: 'unsaid' });
+  older.close();
+  await once(older, 'close');
+  const stopped = createServer(() => {}).listen(join(folder, '.lock-stopped'));
+  t.after(() => stopped.close());
+  await once(stopped, 'listening');
+  assert.deepEqual(await askHolder(folder), { kind: 'unanswered' });
+  assert.deepEqual(readdirSync(folder), ['.lock-stopped']);
 });
 
 test('a holder that is alive but silent still holds, and the answer comes within a second', async (t) => {

@@ -7,6 +7,7 @@ import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Disk, openDisk } from '../src/disk.ts';
 import { encodeBatch, encodeMembers, goneName, isWanted, segmentName, traceOf, type Wanted } from '../src/event.ts';
+import type { Durable } from '../src/lock.ts';
 import { type Line, type Reading, type Remark, readJournal } from '../src/reader.ts';
 import { verify } from '../src/verify.ts';
 import { newFolder } from './program.ts';
@@ -405,6 +406,60 @@ test('what is added to a file between the last look into it and the look that fi
     seqs.push(...some.map(({ seq }) => seq));
   }
   assert.deepEqual(seqs, upTo(8));
+});
+
+test('lines that the writer may take back are held back, and shown once when they are durable', async (t) => {
+  const folder = newFolder(t);
+  const file = join(folder, FIRST);
+  const { lines } = makeLines(8);
+  const upToLine = (count: number) => Buffer.concat(lines.slice(0, count)).length;
+  writeFileSync(file, Buffer.concat(lines.slice(0, 3)));
+  let said: Durable = { kind: 'before', seq: 3 };
+  const { seen, stop, until, idle } = follow(t, folder, { durable: async () => said });
+  await until(({ seqs }) => seqs.length === 2);
+  // A failed write is cut off, and other events get its seqs.
+  writeFileSync(file, Buffer.concat([...lines.slice(3, 5), Buffer.from('{"seq":6,')]), { flag: 'a' });
+  await idle();
+  truncateSync(file, upToLine(2));
+  await idle();
+  writeFileSync(file, Buffer.concat(lines.slice(2, 6)), { flag: 'a' });
+  await idle();
+  assert.deepEqual(seen.seqs, [1, 2]);
+  said = { kind: 'before', seq: 6 };
+  await until(({ seqs }) => seqs.length === 5);
+  said = { kind: 'unanswered' };
+  writeFileSync(file, lines[6]!, { flag: 'a' });
+  await until(({ remarks }) => remarks.length > 0);
+  await idle();
+  assert.deepEqual(seen.seqs, upTo(5));
+  said = { kind: 'unsaid' };
+  await until(({ seqs }) => seqs.length === 7);
+  await stop();
+  assert.deepEqual(seen.seqs, upTo(7));
+  assert.ok(
+    seen.remarks.every(({ kind, text }) => kind === 'note' && /does not answer: its newest lines are held/.test(text)),
+    JSON.stringify(seen.remarks),
+  );
+});
+
+test('without --follow too only durable lines are shown, of closed files all, and all with a note where nobody answers', async () => {
+  const disk = diskWith({ [FIRST]: segment(1, 10), [segmentName(11)]: segment(11, 5) });
+  for (const seq of [11, 13, 16]) {
+    const { seqs, remarks } = await read(disk, { durable: async () => ({ kind: 'before', seq }) });
+    assert.deepEqual([seqs, remarks], [upTo(seq - 1), []]);
+  }
+  const { seqs, remarks } = await read(disk, { durable: async () => ({ kind: 'unanswered' }) });
+  assert.deepEqual([seqs, remarks.map(({ kind }) => kind)], [upTo(15), ['note']]);
+});
+
+test('what is added after a writer was looked for in vain is left for the next look', async () => {
+  const { bytes, lines } = makeLines(4);
+  const disk = diskWith({ [FIRST]: Buffer.concat(lines.slice(0, 3)) });
+  const durable = async (): Promise<Durable> => {
+    disk.put(FIRST, bytes);
+    return { kind: 'unsaid' };
+  };
+  assert.deepEqual((await read(disk, { durable })).seqs, upTo(3));
 });
 
 test('a follower shows again what a service took back, and begins anew with another journal', async (t) => {

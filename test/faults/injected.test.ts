@@ -16,7 +16,7 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { limits } from '../../src/config.ts';
 import { segmentName } from '../../src/event.ts';
-import { eventsIn, newFolder, type Running, type RunOptions, startService } from '../program.ts';
+import { eventsIn, launch, newFolder, type Running, type RunOptions, startService } from '../program.ts';
 import { ask, errorOf, post, type WireReply } from '../wire.ts';
 import { compare, type Load, report, startLoad } from './load.ts';
 import { checkOrder, ORDER_CALLS } from './order.ts';
@@ -213,6 +213,37 @@ test('what a short write left is cut off at once, and its place is used again', 
   assert.equal(await report(service.port, 'last'), 200);
   await assertStops(service);
   assertExactly(service.data, [...acknowledged, 'last']);
+});
+
+test('a follower shows no line of a report that got 503, and none twice, however slow a failed write is cut off', {
+  skip: withoutStrace || withoutPrlimit,
+}, async (t) => {
+  const { service } = await startFaulty(t, ['pwrite64:delay_exit=500000:when=2', 'ftruncate:delay_enter=1500000']);
+  const follower = launch(['events', '--follow', '--data', service.data]);
+  t.after(() => follower.child.kill('SIGKILL'));
+  let shown = '';
+  follower.child.stdout?.on('data', (text) => {
+    shown += text;
+  });
+  const keysShown = () => [...shown.matchAll(/"asset_key":\["([^"]*)"\]/g)].map(([, key]) => key);
+  const file = join(service.data, FIRST);
+  assert.equal(await report(service.port, 'a'), 200);
+  const lineBytes = statSync(file).size;
+  await eventually('the first line is shown', () => keysShown().length === 1);
+  const slow = report(service.port, 'b');
+  await eventually('the second line is written', () => service.events().length === 2);
+  // These share a batch. Three of its lines get onto the disk, until they are cut off again.
+  limitFiles(service, Math.round(5.5 * lineBytes));
+  const refused = ['u', 'v', 'w', 'x', 'y', 'z'].map((key) => report(service.port, key));
+  assert.equal(await slow, 200);
+  await eventually('a part of the batch is written', () => statSync(file).size > 3 * lineBytes);
+  assert.deepEqual(new Set(await Promise.all(refused)), new Set([503]));
+  limitFiles(service, 'unlimited');
+  assert.equal(await report(service.port, 'c'), 200);
+  await eventually('the last line is shown', () => keysShown().includes('c'));
+  follower.child.kill('SIGTERM');
+  const { code, stderr } = await follower.finished;
+  assert.deepEqual([keysShown(), code, stderr], [['a', 'b', 'c'], 0, '']);
 });
 
 test('a disk that is full again and again keeps exactly what was acknowledged', {
