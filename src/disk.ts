@@ -18,9 +18,10 @@ import {
   unlink,
 } from 'node:fs/promises';
 import { constants as osConstants } from 'node:os';
-import { dirname, join, resolve } from 'node:path';
+import { basename, dirname, join, resolve } from 'node:path';
 import type { Readable } from 'node:stream';
 import { type Mount, mountOf } from './mount.ts';
+import { entryPath, giveToOwner, heirOf, unlessImpossible } from './owner.ts';
 
 export interface Disk {
   readonly folder: string;
@@ -273,13 +274,17 @@ async function createFile(folder: string, name: string, flags: number): Promise<
   const entries = await open(dirname(path), constants.O_RDONLY);
   try {
     const handle = await open(path, flags | constants.O_CREAT | constants.O_EXCL, FILE_MODE);
-    await closingOnFailure(handle, () => entries.sync()).catch((error: Error) => {
-      throw new SyncError(error.message, { cause: error });
-    });
+    await closingOnFailure(handle, () => giveToOwner(handle, entries)).catch(throwSyncError);
+    await closingOnFailure(handle, () => entries.sync()).catch(throwSyncError);
     return handle;
   } finally {
     await entries.close();
   }
+}
+
+/** The file is there, and nobody knows whether it stays. */
+function throwSyncError(error: Error): never {
+  throw new SyncError(error.message, { cause: error });
 }
 
 function newFile(handle: FileHandle, name: string): NewFile {
@@ -361,7 +366,23 @@ async function makeFolder(folder: string): Promise<void> {
     await makeFolder(parent);
     return makeFolder(folder);
   }
+  await giveFolderToOwner(parent, folder);
   await syncEntries(parent); // the new folder is an entry of its parent
+}
+
+async function giveFolderToOwner(parent: string, folder: string): Promise<void> {
+  const entries = await open(parent, constants.O_RDONLY);
+  try {
+    if (heirOf(await entries.stat()) === undefined) return;
+    // A link that the parent's owner put in its place would lead elsewhere.
+    const flags = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW;
+    const made = await open(entryPath(parent, entries.fd, basename(folder)), flags);
+    await giveToOwner(made, entries).finally(() => made.close());
+  } catch (error) {
+    unlessImpossible(error as NodeJS.ErrnoException);
+  } finally {
+    await entries.close();
+  }
 }
 
 async function findMount(folder: string): Promise<Mount | undefined> {

@@ -33,6 +33,7 @@ import { connect, createServer, type Server } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { limits } from './config.ts';
+import { giveSocketToOwner } from './owner.ts';
 
 /** Another process writes to the folder. */
 export class InUseError extends Error {}
@@ -100,7 +101,9 @@ export async function lockFolder(folder: string): Promise<Lock> {
     } catch (error) {
       if (!NO_SOCKET_FILES.has((error as NodeJS.ErrnoException).code ?? '')) {
         // A folder that takes no further file, as on a full disk, may have a holder all the same.
-        const holder = (await lookAround(folder, directory, published)).find(({ state }) => state === 'held');
+        const holder = (await lookAround(folder, directory, published)).find(
+          ({ state }) => state === 'held' || state === DENIED,
+        );
         throw holder === undefined ? error : inUse(folder, holder);
       }
       removeSocket(join(folder, unpublished)); // some leave a plain file
@@ -109,6 +112,7 @@ export async function lockFolder(folder: string): Promise<Lock> {
       server.unref();
       return { hazard: ABSTRACT_HAZARD, checkHeld: () => {}, watch: () => {}, shareDurable, release }; // it has no file
     }
+    giveSocketToOwner(folder, directory, unpublished);
     // Only now may others see it: a socket between bind and listen looks like one whose process died.
     publish(folder, unpublished, published);
     own = statSync(path, { bigint: true });
@@ -180,6 +184,17 @@ interface Rival {
   readonly pid: string | undefined;
 }
 
+function inUse(folder: string, rival: Rival | undefined): InUseError {
+  if (rival?.state === DENIED) {
+    return new InUseError(
+      `${folder} is in use by a process of another user, whose ${rival.name} can not be asked; stop it, or remove that file if it has ended`,
+    );
+  }
+  return new InUseError(`${folder} is in use by process ${rival?.pid ?? 'unknown'}; stop it, or use another --data`);
+}
+
+/** Of a lock that this user may not connect to: nothing tells whether its process is alive, which may be in another namespace. */
+const DENIED = 'denied';
 /** What file systems without socket files say. */
 const NO_SOCKET_FILES: ReadonlySet<string> = new Set(['EPERM', 'EOPNOTSUPP', 'ENOTSUP', 'ENOSYS', 'EINVAL', 'EIO']);
 const ABSTRACT_HAZARD =
@@ -190,10 +205,6 @@ const LOCK = '.lock-';
 const UNPUBLISHED = '.unlocked-';
 /** `sun_path` holds 108 bytes on Linux and 104 elsewhere, with a closing zero. */
 const SOCKET_PATH_BYTES_MAX = 103;
-
-function inUse(folder: string, holder: Rival | undefined): InUseError {
-  return new InUseError(`${folder} is in use by process ${holder?.pid ?? 'unknown'}; stop it, or use another --data`);
-}
 
 /** @returns the others that are alive; what the dead left is removed */
 async function lookAround(folder: string, directory: number, own: string): Promise<Rival[]> {
@@ -301,6 +312,7 @@ function ask(path: string): Promise<string | undefined> {
       if (error.code === 'ECONNREFUSED' || error.code === 'ENOENT') resolve(undefined);
       // An owner that is just going away resets; one that is asked by very many at once can not be reached. Look again.
       else if (error.code === 'ECONNRESET' || error.code === 'EAGAIN') resolve('unclear');
+      else if (error.code === 'EACCES' || error.code === 'EPERM') resolve(DENIED);
       else reject(error);
     });
   });

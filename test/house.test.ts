@@ -8,7 +8,7 @@ import { root } from './program.ts';
 
 /** Lowest first; a file imports only files of a lower rank. */
 const ranks: readonly (readonly string[])[] = [
-  ['client-address.ts', 'crc.ts', 'json.ts', 'key.ts', 'memory.ts', 'mount.ts', 'options.ts', 'table.ts'],
+  ['client-address.ts', 'crc.ts', 'json.ts', 'key.ts', 'memory.ts', 'mount.ts', 'options.ts', 'owner.ts', 'table.ts'],
   ['command.ts', 'config.ts', 'event.ts'],
   ['client.ts', 'end.ts', 'pieces.ts', 'help.ts', 'message.ts', 'metrics.ts', 'notice.ts', 'submission.ts'],
   ['delivery.ts', 'deployments.ts', 'disk.ts', 'lock.ts', 'request.ts', 'router.ts'],
@@ -62,8 +62,8 @@ test('nothing but Node is needed at run time', () => {
 test('the file system, sockets and the clock stay in their rooms', () => {
   const rooms: Record<string, readonly string[]> = {
     'node:child_process': [], // nobody inherits a socket or a variable
-    'node:fs': ['disk.ts', 'embed.ts', 'lock.ts'],
-    'node:fs/promises': ['disk.ts', 'lock.ts'],
+    'node:fs': ['disk.ts', 'embed.ts', 'lock.ts', 'owner.ts'],
+    'node:fs/promises': ['disk.ts', 'lock.ts', 'owner.ts'],
     'node:http': ['client.ts', 'listener.ts'],
     'node:net': ['access.ts', 'client-address.ts', 'listener.ts', 'lock.ts'],
   };
