@@ -2,12 +2,11 @@
 
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { setTimeout as sleep } from 'node:timers/promises';
-import { runWithin } from './faults/tools.ts';
-import { freePort, newFolder, type RunOptions, startService } from './program.ts';
+import { eventually, runWithin } from './faults/tools.ts';
+import { newFolder, type RunOptions, startService } from './program.ts';
 import { FIRST, flip, segment } from './segments.ts';
 import { ask, post, Wire } from './wire.ts';
 
@@ -16,11 +15,14 @@ const REPORT = '/report_asset_observation/a';
 /** Does as systemd does (sd_listen_fds(3)), and becomes the program: what Node opens itself it would also accept on. */
 const SYSTEMD = `
 import os, select, socket, sys
-kind, host, port, count, pid = sys.argv[1:6]
+kind, host, told, count, pid = sys.argv[1:6]
 passed = socket.socket(getattr(socket, kind), socket.SOCK_DGRAM if count == 'datagram' else socket.SOCK_STREAM)
-passed.bind(host if kind == 'AF_UNIX' else (host, int(port)))
+passed.bind(host if kind == 'AF_UNIX' else (host, 0))
 if count != 'datagram':
     passed.listen()
+if told:
+    with open(told, 'w') as file:
+        file.write(f'{passed.getsockname()[1]}\\n')
 if count == 'when somebody connects':
     select.select([passed], [], [])
 os.dup2(passed.fileno(), 3)
@@ -30,17 +32,28 @@ os.environ['LISTEN_FDS'] = count if count.isdigit() else '1'
 os.execvp(sys.argv[6], sys.argv[6:])
 `;
 
-function underSystemd(host: string, port: number, count = '1', pid = '', kind = 'AF_INET'): RunOptions {
-  return { under: ['python3', '-c', SYSTEMD, kind, host, String(port), count, pid] };
+/** @param told a file that gets the port of the socket, or none */
+function underSystemd(host: string, told = '', count = '1', pid = '', kind = 'AF_INET'): RunOptions {
+  return { under: ['python3', '-c', SYSTEMD, kind, host, told, count, pid] };
+}
+
+/** @returns the port in a file, when it is there whole */
+async function portIn(file: string): Promise<number> {
+  await eventually(
+    'the port of the socket is told',
+    () => existsSync(file) && readFileSync(file, 'utf8').endsWith('\n'),
+  );
+  return Number(readFileSync(file, 'utf8'));
 }
 
 const withoutPython =
   spawnSync('python3', ['--version']).status !== 0 && 'python3, which stands in for systemd, is not installed';
 
 test('it serves on the socket that it is given, whatever host and port say', { skip: withoutPython }, async (t) => {
-  const port = await freePort();
+  const told = join(newFolder(t), 'port');
   const args = ['--host', '0.0.0.0', '--port', '1'];
-  const service = await startService(t, { args, ...underSystemd('127.0.0.1', port) });
+  const service = await startService(t, { args, ...underSystemd('127.0.0.1', told) });
+  const port = await portIn(told);
   assert.equal(service.url, `http://127.0.0.1:${port}`);
   assert.equal((await ask(port, post(REPORT))).status, 200);
   assert.equal(service.events().length, 1);
@@ -51,23 +64,18 @@ test('it serves on the socket that it is given, whatever host and port say', { s
 });
 
 test('on a socket for every address the rules for loopback do not hold', { skip: withoutPython }, async (t) => {
-  const port = await freePort();
-  const service = await startService(t, underSystemd('0.0.0.0', port));
+  const service = await startService(t, underSystemd('0.0.0.0'));
+  const { port } = service;
   assert.equal(service.url, `http://0.0.0.0:${port}`);
   assert.equal((await ask(port, 'GET /livez HTTP/1.1\r\nHost: edge.example\r\n\r\n')).status, 200);
   assert.match(service.stderr(), /anybody who can reach this address may report.*"address":"0\.0\.0\.0"/);
 });
 
 test('who reports before it has started waits, and is not refused', { skip: withoutPython }, async (t) => {
-  const port = await freePort();
-  const starting = startService(t, underSystemd('127.0.0.1', port, 'when somebody connects'));
-  const wires: Wire[] = [];
-  for (const late = performance.now() + 10_000; wires.length < 5; ) {
-    const wire = await Wire.open(port).catch(() => undefined);
-    if (wire !== undefined) wires.push(wire);
-    else await sleep(5);
-    assert.ok(performance.now() < late);
-  }
+  const told = join(newFolder(t), 'port');
+  const starting = startService(t, underSystemd('127.0.0.1', told, 'when somebody connects'));
+  const port = await portIn(told);
+  const wires = await Promise.all(Array.from({ length: 5 }, () => Wire.open(port)));
   for (const wire of wires) wire.send(post(REPORT));
   for (const wire of wires) assert.equal((await wire.reply())?.status, 200);
   assert.equal((await starting).events().length, 5);
@@ -77,16 +85,15 @@ test('a socket that it can not serve on ends the start with 2 and says what to d
   skip: withoutPython,
 }, async (t) => {
   const folder = newFolder(t);
-  const port = await freePort();
   const table: readonly (readonly [RunOptions, RegExp])[] = [
-    [underSystemd('127.0.0.1', port, '2'), /^assetlog: LISTEN_FDS is 2; give the socket unit one ListenStream=\n$/m],
-    [underSystemd('127.0.0.1', port, '0'), /^assetlog: LISTEN_FDS is 0; /m],
+    [underSystemd('127.0.0.1', '', '2'), /^assetlog: LISTEN_FDS is 2; give the socket unit one ListenStream=\n$/m],
+    [underSystemd('127.0.0.1', '', '0'), /^assetlog: LISTEN_FDS is 0; /m],
     [
-      underSystemd(join(folder, 'socket'), 0, '1', '', 'AF_UNIX'),
+      underSystemd(join(folder, 'socket'), '', '1', '', 'AF_UNIX'),
       /^assetlog: can not listen on the socket that was passed: it is not a TCP socket; its unit needs a ListenStream= with a port$/m,
     ],
     [
-      underSystemd('127.0.0.1', port, 'datagram'),
+      underSystemd('127.0.0.1', '', 'datagram'),
       /^assetlog: can not listen on the socket that was passed: .*EINVAL.*; its unit/m,
     ],
   ];
@@ -99,16 +106,16 @@ test('a socket that it can not serve on ends the start with 2 and says what to d
 });
 
 test('variables that were meant for another process do not count', { skip: withoutPython }, async (t) => {
-  const port = await freePort();
-  const service = await startService(t, underSystemd('127.0.0.1', port, '2', '1'));
-  assert.notEqual(service.port, port);
+  const told = join(newFolder(t), 'port');
+  const service = await startService(t, underSystemd('127.0.0.1', told, '2', '1'));
+  assert.notEqual(service.port, await portIn(told));
   assert.equal((await ask(service.port, post(REPORT))).status, 200);
 });
 
 test('a journal that can not be opened ends the start as ever', { skip: withoutPython }, async (t) => {
   const data = newFolder(t);
   writeFileSync(join(data, FIRST), flip(segment(1, 3), 99));
-  const { code, stderr } = await runWithin(10_000, ['--data', data], underSystemd('127.0.0.1', await freePort()));
+  const { code, stderr } = await runWithin(10_000, ['--data', data], underSystemd('127.0.0.1'));
   assert.equal(code, 3, stderr);
   assert.match(stderr, /^assetlog: the journal is damaged: /m);
 });
