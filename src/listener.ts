@@ -3,7 +3,7 @@
  * knows what a report is.
  */
 
-import { randomBytes } from 'node:crypto';
+import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer, IncomingMessage, type Server, ServerResponse, STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
@@ -92,7 +92,7 @@ class Upload extends IncomingMessage implements Incoming {
 
   /** Made when somebody asks: most requests end well, and nobody does. */
   get id(): string {
-    this.#id ??= nextId();
+    this.#id ??= randomUUID(); // a count would tell strangers how often others fail
     return this.#id;
   }
 
@@ -434,7 +434,7 @@ class Line {
     connection.closing = true;
     const { last } = connection;
     if (last !== undefined && !last.received) this.#answer(last, refusalOf(error, true).reply);
-    else this.#sayLast(connection, refusalOf(error, false).reply, nextId());
+    else this.#sayLast(connection, refusalOf(error, false).reply, randomUUID());
   }
 
   /** Answers bytes that never became a request, behind the replies that are still due on the connection. */
@@ -508,16 +508,6 @@ function refusalOf(error: ClientError, inBody: boolean): Refusal {
         return refuse(400, 'this port speaks plain HTTP, not TLS; use http://');
       return refuse(400, `malformed HTTP request: ${error.reason ?? error.message}`);
   }
-}
-
-/** Of the requests of this process. */
-const ids = { prefix: '', count: 0 };
-
-/** @returns the id of a request: no two are alike, also not of two processes, and no client has a say in it */
-function nextId(): string {
-  ids.prefix ||= randomBytes(4).toString('hex');
-  ids.count += 1;
-  return `${ids.prefix}-${ids.count}`;
 }
 
 function headersOf({ contentType = 'application/json', headers = [] }: Reply, body: string): string[] {

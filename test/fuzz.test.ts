@@ -370,7 +370,7 @@ const STATUSES = [200, 400, 403, 404, 405, 413, 415, 417, 431, 503];
 function faultOf({ status, body }: Reply, statuses: ReadonlySet<number>): string | undefined {
   if (!statuses.has(status)) return `status ${status}`;
   if (body === '' || (status === 200 && (body === '{}' || body === '{"status":"ok"}'))) return undefined;
-  const error = /^\{"error":(".*"),"request_id":"[0-9a-f]{8}-\d+"\}$/.exec(body)?.[1];
+  const error = /^\{"error":(".*"),"request_id":"[0-9a-f-]{36}"\}$/.exec(body)?.[1];
   if (status === 200 || error === undefined) return `status ${status} with ${body}`;
   return /[\n\r]/.test(JSON.parse(error)) ? `an error of several lines: ${body}` : undefined;
 }

@@ -111,7 +111,7 @@ export function readFailure(body: string): Failed | undefined {
   const { error, request_id: requestId, ...more } = JSON.parse(body);
   if (error === undefined) return undefined;
   assert.match(error, /^.+$/, 'an error is one line');
-  assert.match(requestId, /^[0-9a-f]{8}-[1-9][0-9]*$/, body);
+  assert.match(requestId, /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/, body);
   assert.deepEqual(more, {}, body);
   return { error, requestId };
 }

@@ -1451,10 +1451,17 @@ const mutants: readonly Mutant[] = [
     tests: ['metrics'],
   },
   {
+    breaks: 'request ids count up in public',
+    file: 'listener.ts',
+    from: 'this.#id ??= randomUUID();',
+    to: "const count = String(performance.now()).replace('.', '').padStart(12, '0').slice(-12);\n    this.#id ??= `00000000-0000-4000-8000-${count}`;",
+    tests: ['service'],
+  },
+  {
     breaks: 'the error and the log have different ids',
     file: 'listener.ts',
-    from: '    this.#id ??= nextId();\n    return this.#id;',
-    to: '    return nextId();',
+    from: 'this.#id ??= randomUUID();',
+    to: 'return randomUUID();',
     tests: ['service'],
   },
   {
