@@ -140,8 +140,11 @@ export class SimulatedDisk implements Disk {
   async *read(name: string, start = 0, end = Number.POSITIVE_INFINITY): AsyncIterable<Buffer> {
     await this.#call('read', name);
     const bytes = Buffer.from(this.#inode(name).bytes.subarray(start, end));
-    // In small chunks, so that lines are cut by them.
-    for (let at = 0; at < bytes.length; at += 1_000) yield bytes.subarray(at, at + 1_000);
+    // In small chunks, so that lines are cut by them; the many bytes of a large file in large ones, since each write copies all.
+    for (let at = 0, length = 1_000; at < bytes.length; at += length) {
+      length = at < 100_000 ? 1_000 : 1_000_000;
+      yield bytes.subarray(at, at + length);
+    }
   }
 
   async create(name: string): Promise<NewFile> {
