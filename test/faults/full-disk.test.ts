@@ -131,11 +131,11 @@ test('a start on a full XFS after SIGKILL waits, alive and not ready, and comes 
   const { mount, service } = await startOn(t, 'xfs');
   const load = loadOn(t, service, { name: 'a', bodyBytes: 500 });
   await until('some reports', () => load.acknowledged.size > 50);
-  await service.kill('SIGKILL');
   await load.stop();
+  await service.kill('SIGKILL');
   mount.fill();
-  // It takes no further file, such as that of the lock.
-  const waiting = await startWaiting(t, service.data, FULL_FOLDER);
+  // Whether there is an inode left for the lock's file depends on how the blocks were taken.
+  const waiting = await startWaiting(t, service.data, /the disk is full; the service waits for space to/);
   mount.free();
   const acknowledged = new Set(load.acknowledged);
   await until('200', async () => (await report(waiting.port, 'freed')) === 200);
