@@ -13,6 +13,7 @@ import {
   encodeBatch,
   encodeMembers,
   lineBytesMax,
+  type Place,
   packMembers,
   type Room,
   SEQ_MAX,
@@ -98,6 +99,8 @@ export class Journal implements JournalFigures {
   #running: Promise<void> | undefined;
   #probing: NodeJS.Timeout | undefined;
   readonly #openTimeout: NodeJS.Timeout | undefined;
+  /** When it was last logged that reports could not be encoded. */
+  #notEncodedAtMs = Number.NEGATIVE_INFINITY;
   /** How many it has, the one that is written to among them. */
   files = 0;
 
@@ -197,8 +200,14 @@ export class Journal implements JournalFigures {
    */
   append(event: Event, bodyBytes: number, done: Done): void {
     const { heldBodyBytesMax, queueEventBytes } = this.#options.limits;
-    const text = encodeMembers(event);
-    const members = bodyBytes <= heldBodyBytesMax ? text : packMembers(text);
+    let members: string | Buffer;
+    try {
+      const text = encodeMembers(event);
+      members = bodyBytes <= heldBodyBytesMax ? text : packMembers(text);
+    } catch (error) {
+      done(this.#notEncoded(error as Error));
+      return;
+    }
     const heldBytes = typeof members === 'string' ? 2 * (bodyBytes + members.length) : members.length;
     const refusal = this.refusal(heldBytes);
     if (refusal !== undefined) {
@@ -343,6 +352,7 @@ export class Journal implements JournalFigures {
       this.#taken(after);
       return undefined;
     } catch (error) {
+      if (error instanceof NotEncoded) return this.#notEncoded(error);
       return error instanceof NotWritten ? this.#refuse(error) : this.#fail(error as Error);
     } finally {
       clearTimeout(silent);
@@ -380,6 +390,16 @@ export class Journal implements JournalFigures {
     }
     this.#state = { kind: 'open', segment, trouble: { kind: 'refusing', reason } };
     return reason;
+  }
+
+  /** Nothing was written, and the disk had no part in it: the next report may be smaller, or find the memory. */
+  #notEncoded({ message }: Error): string {
+    const now = performance.now();
+    if (now - this.#notEncodedAtMs >= this.#options.limits.notAcceptedNoticeMs) {
+      this.#notEncodedAtMs = now;
+      this.#options.notices.error('reports could not be encoded and get 503; is memory short?', { problem: message });
+    }
+    return 'the service is short of memory; send the report again later';
   }
 
   /** Whoever waits still waits: it may yet be recorded. Nobody else is let in. */
@@ -446,25 +466,37 @@ export function overload(bytes: number, waitingBytes: number, backlog: Backlog, 
   return 'the disk does not keep up: too many reports are waiting for it';
 }
 
-/** A write did not happen, and nothing of it is left: the only failure after which the journal goes on. */
+/** A write did not happen, and nothing of it is left: the only failure of a disk after which the journal continues. */
 class NotWritten extends Error {}
+
+/** There are no bytes to write: the memory for them could not be allocated. */
+class NotEncoded extends Error {}
 
 /** What `tryWrite` writes: zeros hold no newline, so a crash leaves nothing but a torn end. */
 const PROBE = Buffer.alloc(4096);
 
 /**
  * Appends one batch to the segment, durably.
- * @throws NotWritten, or another error after which nobody knows what is on the disk
+ * @throws NotEncoded, NotWritten, or another error after which nobody knows what is on the disk
  */
 async function appendBatch(segment: Segment, batch: readonly Waiting[], room: Room): Promise<Segment> {
   const members = batch.map((waiting) => waiting.members);
-  const { bytes, place } = encodeBatch(members, segment.place, new Date(), room);
+  const { bytes, place } = encodeOrGiveUp(members, segment.place, room);
   const after = { file: segment.file, bytes: segment.bytes + bytes.length, place };
   // Before, since a write behind a cut would hide it; after, since nobody may be told 200 for a file that is gone.
   checkUntouched(segment);
   await append(segment, bytes);
   checkUntouched(after);
   return after;
+}
+
+/** @throws NotEncoded */
+function encodeOrGiveUp(members: readonly (string | Buffer)[], place: Place, room: Room) {
+  try {
+    return encodeBatch(members, place, new Date(), room);
+  } catch (error) {
+    throw new NotEncoded((error as Error).message, { cause: error });
+  }
 }
 
 /** @throws when the file is not as we left it: what else is gone only a start can find out */

@@ -323,6 +323,26 @@ test('a failed sync is never believed again: everybody is refused and the journa
   assert.equal(disk.names().includes('.stopped-cleanly'), false);
 });
 
+test('memory that can not be allocated is not a failed disk: the batch is refused, and the journal continues', async (t) => {
+  const disk = new SimulatedDisk();
+  const { journal, append, notices, failures } = await open(disk);
+  const large = standardLimits.heldBodyBytesMax + 1;
+  const outOfMemory = () => {
+    throw new RangeError('Array buffer allocation failed');
+  };
+  for (const method of ['concat', 'from'] as const) {
+    // `concat` puts a batch together, `from` packs a large report before it waits.
+    const mocked = t.mock.method(Buffer, method, outOfMemory);
+    assert.equal(await append(method, large), 'the service is short of memory; send the report again later');
+    mocked.mock.restore();
+    assert.deepEqual([journal.trouble, journal.queueBytes, failures], [undefined, 0, []]);
+    assert.equal(await append(`after ${method}`, large), undefined);
+  }
+  assert.deepEqual(await recorded(disk), ['after concat', 'after from']);
+  assert.equal(notices.filter((line) => line.includes('Array buffer allocation failed')).length, 1);
+  await journal.close();
+});
+
 test('a callback that throws keeps nobody from an answer, is logged, and does not stop the journal', async () => {
   const disk = new SimulatedDisk();
   let recordedTo = 0;

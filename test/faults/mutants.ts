@@ -93,6 +93,20 @@ const mutants: readonly Mutant[] = [
     tests: ['journal'],
   },
   {
+    breaks: 'memory that can not be allocated is taken for a failed disk',
+    file: 'journal.ts',
+    from: 'if (error instanceof NotEncoded) return this.#notEncoded(error);',
+    to: '',
+    tests: ['journal'],
+  },
+  {
+    breaks: 'memory that can not be allocated for one report is thrown at the listener',
+    file: 'journal.ts',
+    from: '    } catch (error) {\n      done(this.#notEncoded(error as Error));\n      return;',
+    to: '    } catch (error) {\n      throw error;',
+    tests: ['journal'],
+  },
+  {
     breaks: 'a callback that throws leaves the rest of its batch without an answer',
     file: 'journal.ts',
     from: 'this.#safely(done, failure);',
