@@ -280,7 +280,8 @@ test('after SIGKILL under load the next start has every acknowledged event once,
         acknowledged.push(name);
       }
     });
-    await sleep(300 + 100 * round);
+    const enough = acknowledged.length + 100;
+    while (acknowledged.length < enough) await sleep(5);
     const end = service.kill('SIGKILL');
     running = false;
     await Promise.all(clients);
@@ -294,7 +295,6 @@ test('after SIGKILL under load the next start has every acknowledged event once,
     const [name = ''] = event['asset_key'] as string[];
     counts.set(name, (counts.get(name) ?? 0) + 1);
   }
-  assert.ok(acknowledged.length > 50, `${acknowledged.length} acknowledged`);
   for (const name of acknowledged) assert.equal(counts.get(name), 1, name);
 });
 
@@ -363,6 +363,8 @@ test('in hosted mode nobody else writes to the folder, and SIGKILL under load lo
     const second = await run(['--port', '0', '--data', data, ...args]);
     assert.equal(second.code, 4, second.stderr);
     assert.match(second.stderr, /is in use by process \d+/);
+    const enough = acknowledged.length + 100;
+    while (acknowledged.length < enough) await sleep(5);
     await service.kill('SIGKILL');
     await load;
   }
@@ -374,7 +376,6 @@ test('in hosted mode nobody else writes to the folder, and SIGKILL under load lo
   }
   const counts = new Map<string, number>();
   for (const name of namesIn(data)) counts.set(name, (counts.get(name) ?? 0) + 1);
-  assert.ok(acknowledged.length > 50, `${acknowledged.length} acknowledged`);
   for (const name of acknowledged) assert.equal(counts.get(name), 1, name);
 });
 
