@@ -1,7 +1,7 @@
 /** One HTTP request and its reply, for commands that talk to a service. Nothing is asked twice: that is for who calls. */
 
 import http, { type IncomingHttpHeaders } from 'node:http';
-import { limits } from './config.ts';
+import type { Limits } from './config.ts';
 
 export interface Call {
   readonly method: 'GET' | 'POST';
@@ -41,7 +41,7 @@ export interface Client {
 }
 
 /** @param protocol of every URL that is called: `http:` or `https:` */
-export function openClient(protocol: string): Client {
+export function openClient(protocol: string, limits: Pick<Limits, 'keptMs' | 'connectMs' | 'replyBytesMax'>): Client {
   // TLS takes a while to load, and few need it.
   const { Agent, request } = protocol === 'https:' ? process.getBuiltinModule('node:https') : http;
   const agent = new Agent({ keepAlive: true, maxSockets: 1 });

@@ -2,7 +2,7 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Answer, NoReply } from './client.ts';
-import { limits } from './config.ts';
+import type { Limits } from './config.ts';
 import { printable } from './table.ts';
 
 /** `reason` is a clause about the service: "answers 400: …". */
@@ -22,15 +22,16 @@ export interface Patience {
   readonly retryForMs: number;
   /** Ends the waiting for the next attempt. */
   readonly stopped: AbortSignal;
+  readonly limits: Pick<Limits, 'retryMs' | 'retryMsMax'>;
   /** Called before each wait. */
   readonly onWait: (reason: string, waitMs: number) => void;
 }
 
 /** @param attempt sends the report; it throws only NoReply */
 export async function deliver(attempt: () => Promise<Answer>, patience: Patience): Promise<Delivery> {
-  const { retryForMs, stopped, onWait } = patience;
+  const { retryForMs, stopped, limits, onWait } = patience;
   const untilMs = performance.now() + retryForMs;
-  for (let pauseMs: number = limits.retryMs; ; pauseMs = Math.min(2 * pauseMs, limits.retryMsMax)) {
+  for (let pauseMs = limits.retryMs; ; pauseMs = Math.min(2 * pauseMs, limits.retryMsMax)) {
     const found = await attempt().then(judge, judgeSilence);
     if (found.kind !== 'again') return found;
     const { reason, afterMs } = found;

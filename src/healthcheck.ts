@@ -24,7 +24,7 @@ export const healthcheck = defineCommand(
   async ({ host, port, pathPrefix }, { complain }) => {
     const everyInterface: Record<string, string> = { '0.0.0.0': '127.0.0.1', '::': '::1' };
     const url = `http://${hostOf(everyInterface[host] ?? host)}:${port}${pathPrefix}/readyz`;
-    const client = openClient('http:');
+    const client = openClient('http:', limits);
     try {
       const { status, body } = await client.call(new URL(url), { method: 'GET', replyMs: limits.healthcheckMs });
       if (status === 200) return exitCodes.done;

@@ -177,10 +177,11 @@ async function openService(
     'User-Agent': `assetlog/${version}`,
     ...(tokenFile === '' ? {} : { [tokenHeader]: await readToken(tokenFile, output) }),
   };
-  const client = openClient(protocol);
+  const client = openClient(protocol, limits);
   const patience: Patience = {
     retryForMs: retryFor,
     stopped,
+    limits,
     onWait: (reason, waitMs) => output.progress(`${base} ${reason}; again in ${(waitMs / 1000).toFixed(1)} s`),
   };
   const post = ({ kind, body }: Submission): Promise<Answer> =>

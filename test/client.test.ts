@@ -5,7 +5,7 @@ import { type AddressInfo, createServer as createNetServer, type Server as NetSe
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { NoReply, openClient } from '../src/client.ts';
-import { limits } from '../src/config.ts';
+import { type Limits, limits } from '../src/config.ts';
 import { type Delivery, deliver } from '../src/delivery.ts';
 import { freePort } from './program.ts';
 
@@ -18,8 +18,8 @@ async function listen(t: TestContext, server: Server | NetServer): Promise<URL> 
   return new URL(`http://127.0.0.1:${(server.address() as AddressInfo).port}/`);
 }
 
-function client(t: TestContext) {
-  const opened = openClient('http:');
+function client(t: TestContext, own: Limits = limits) {
+  const opened = openClient('http:', own);
   t.after(() => opened.close());
   return opened;
 }
@@ -31,14 +31,16 @@ test('one connection serves call after call, but is not trusted when it idled', 
     connections += 1;
   });
   const url = await listen(t, server);
-  const { call } = client(t);
+  const { call } = client(t, { ...limits, keptMs: 60_000 });
   for (let count = 0; count < 5; count += 1) {
     assert.deepEqual((await call(url, { method: 'POST', body: '{}', replyMs: REPLY_MS })).body, '{}');
   }
   assert.equal(connections, 1);
-  await sleep(limits.keptMs + 100);
-  await call(url, { method: 'GET', replyMs: REPLY_MS });
-  assert.equal(connections, 2);
+  const short = client(t, { ...limits, keptMs: 10 });
+  await short.call(url, { method: 'GET', replyMs: REPLY_MS });
+  await sleep(20);
+  await short.call(url, { method: 'GET', replyMs: REPLY_MS });
+  assert.equal(connections, 3);
 });
 
 test('of a reply without an end the beginning is read', async (t) => {
@@ -48,8 +50,11 @@ test('of a reply without an end the beginning is read', async (t) => {
     res.on('close', () => clearInterval(pour));
   });
   const url = await listen(t, server);
-  const { status, body } = await client(t).call(url, { method: 'GET', replyMs: REPLY_MS });
-  assert.deepEqual([status, body.length], [400, limits.replyBytesMax]);
+  for (const replyBytesMax of [limits.replyBytesMax, 100]) {
+    const { call } = client(t, { ...limits, replyBytesMax });
+    const { status, body } = await call(url, { method: 'GET', replyMs: REPLY_MS });
+    assert.deepEqual([status, body.length], [400, replyBytesMax]);
+  }
 });
 
 test('where no reply comes it is told whether the request may have arrived', async (t) => {
@@ -136,7 +141,7 @@ test('however a connection ends, the call settles, and what became of the report
       const url = await listen(t, rawServer(t, pieces, last));
       const { call } = client(t);
       const attempt = () => call(url, { method: 'POST', body: '{}', replyMs: 500 });
-      const patience = { retryForMs: 0, stopped: new AbortController().signal, onWait: () => {} };
+      const patience = { retryForMs: 0, stopped: new AbortController().signal, limits, onWait: () => {} };
       const late = sleep(10_000, { kind: 'it never settled' }, { ref: false });
       assert.equal((await Promise.race([deliver(attempt, patience), late])).kind, expected, what);
     }),
@@ -177,7 +182,7 @@ test('a call settles whatever events a version of Node leaves out', async (t) =>
 test('a call that waits for a connection settles when the client is closed', async (t) => {
   const silent = createNetServer((socket) => t.after(() => socket.destroy()));
   const url = await listen(t, silent);
-  const { call, close } = openClient('http:');
+  const { call, close } = openClient('http:', limits);
   const [first, second] = [1, 2].map(() => assert.rejects(call(url, { method: 'GET', replyMs: 300 }), NoReply));
   await once(silent, 'connection');
   close();
@@ -187,7 +192,8 @@ test('a call that waits for a connection settles when the client is closed', asy
 
 test('a connection that does not come to stand is given up, and counts as not sent', async (t) => {
   // An address for documentation (RFC 5737): nobody is there, or there is no way to it.
-  const asked = client(t).call(new URL('http://192.0.2.1/'), { method: 'GET', replyMs: 200 });
+  const { call } = client(t, { ...limits, connectMs: 200 });
+  const asked = call(new URL('http://192.0.2.1/'), { method: 'GET', replyMs: 60_000 });
   await assert.rejects(asked, (error: NoReply) => {
     assert.equal(error.sent, false);
     return true;

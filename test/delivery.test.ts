@@ -40,6 +40,7 @@ async function course(replies: readonly (Answer | NoReply)[], waits = 0, retryFo
     {
       retryForMs,
       stopped: stop.signal,
+      limits,
       onWait: (_reason, waitMs) => {
         waitsMs.push(waitMs);
         if (waitsMs.length > waits) stop.abort();
@@ -159,4 +160,19 @@ test('it ends when the time is over, or would be before the service wants to be 
   assert.equal(soon.found.kind, 'away');
   // The last attempt is made when the time ends, not a pause before it.
   assert.ok(tookMs >= 299 && tookMs < 2_000 && soon.attempts >= 3, `${tookMs} ms, ${soon.attempts} attempts`);
+});
+
+test('how long the pauses are is handed in', async () => {
+  const stop = new AbortController();
+  const waitsMs: number[] = [];
+  const onWait = (_reason: string, waitMs: number) => {
+    waitsMs.push(waitMs);
+    if (waitsMs.length === 4) stop.abort();
+  };
+  const own = { retryMs: 4, retryMsMax: 8 };
+  await deliver(async () => answer(503), { retryForMs: 60_000, stopped: stop.signal, limits: own, onWait });
+  for (const [index, most] of [4, 8, 8, 8].entries()) {
+    const waitMs = waitsMs[index] ?? Number.NaN;
+    assert.ok(waitMs >= most / 2 && waitMs <= most, `pause ${index} is ${waitMs}`);
+  }
 });
