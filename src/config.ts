@@ -18,6 +18,15 @@ export const limits = {
   roomsMax: 8,
   /** A body beyond this is refused before it is sent where there is no room for it; a smaller one is on its way already. */
   largeBodyBytes: 64 * KIB,
+  /** An upload on which nothing came for so long may be ended for others that need its memory. */
+  stalledUploadMs: 1_000,
+  /** Requests of a connection whose replies are not out: at so many, reading pauses until half of them are. At least 2. */
+  pipelinedMax: 16,
+  /**
+   * The same, parsed: Node parses all of the 64 KiB that it read, so a pause comes too late. The last of so many ends its
+   * connection, and what comes after it is ignored (RFC 9112 section 9.6). Each takes about 3 KB.
+   */
+  unansweredMax: 64,
   /** Request line and headers together, with their line ends. */
   headBytesMax: 16 * KIB,
   headersMax: 100,
@@ -33,7 +42,9 @@ export const limits = {
   requestMs: 30_000,
   /** A kept connection without a request. Longer than the 60 s of common proxies, so that they close first. */
   idleMs: 75_000,
-  /** How often the two limits above are looked at. */
+  /** A connection that idled for so long may be closed for a new one at the cap; a younger one may be about to send. */
+  evictableMs: 1_000,
+  /** How often connections are checked for the limits above. */
   deadlineCheckMs: 500,
   /** Of an upload that was refused before its end: read and thrown away so that the client can read the reply. */
   discardBytesMax: 4 * MIB,
@@ -300,7 +311,7 @@ export const options: Options<Config> = {
   },
   maxConnections: {
     argument: 'COUNT',
-    help: 'connections at a time; further ones are closed at once',
+    help: 'connections at a time; beyond it the longest idle one is closed for a new one',
     initial: 256,
     parse: (text) => integer(text, 1, 65_536),
   },

@@ -222,6 +222,134 @@ test('a connection on which a reply is due, or requests come, is not idle', asyn
   assert.equal(await wire.ends(3_000), true);
 });
 
+test('a connection whose client reads no replies is cut off after the idle time, and one that reads slowly is not', async (t) => {
+  const limits = { ...standardLimits, idleMs: 1_000, deadlineCheckMs: 50, unansweredMax: 5_000 };
+  const { port } = await start(t, { limits });
+  const documents = 'GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n'.repeat(1_000); // 30 MB: more than the system buffers
+  const [unread, slow] = await Promise.all([Wire.open(port), Wire.open(port)]);
+  for (const { socket } of [unread, slow]) socket.pause();
+  let read = 0;
+  slow.socket.on('data', (text) => {
+    read += text.length;
+    slow.socket.pause();
+  });
+  slow.socket.pause();
+  for (const wire of [unread, slow]) wire.send(documents);
+  const beat = setInterval(() => slow.socket.resume(), 20);
+  t.after(() => clearInterval(beat));
+  for (const late = performance.now() + 10_000; (await connectionsOf(port)) > 2; await sleep(20))
+    assert.ok(performance.now() < late, 'the connection that is not read is still there');
+  assert.equal(slow.socket.destroyed, false);
+  const before = read;
+  for (const late = performance.now() + 5_000; read === before; await sleep(5))
+    assert.ok(performance.now() < late, 'the slow reader gets nothing more');
+  for (const wire of [unread, slow]) wire.close();
+});
+
+test('the last of too many unanswered requests ends its connection, and what comes after it is not recorded', async (t) => {
+  const { disk, port } = await simulated(t, { ...standardLimits, discardMs: 300 });
+  const wire = await Wire.open(port);
+  disk.fault = (call) => (call === 'sync' ? sleep(100) : undefined);
+  const max = standardLimits.unansweredMax;
+  wire.send(Array.from({ length: 200 }, (_, count) => post(`${TARGET}${count}`)).join(''));
+  for (let count = 1; count <= max; count += 1) {
+    const reply = await wire.reply();
+    assert.deepEqual([reply?.status, reply?.headers.get('connection')], [200, count < max ? 'keep-alive' : 'close']);
+  }
+  assert.equal(await wire.ends(3_000), true);
+  wire.close();
+  disk.fault = () => undefined;
+  assert.equal((await ask(port, post(`${TARGET}after`))).status, 200);
+  assert.equal(disk.text(segmentName(1)).split('\n').length, max + 2);
+});
+
+test('reading pauses while replies are due, and goes on when they are out', async (t) => {
+  const { disk, port } = await simulated(t);
+  const wire = await Wire.open(port);
+  disk.fault = (call) => (call === 'sync' ? sleep(50) : undefined);
+  const body = JSON.stringify({ description: 'x'.repeat(5_000) }); // a dozen fit into what Node reads at once
+  for (let count = 0; count < 150; count += 1) wire.send(post(`${TARGET}${count}`, body));
+  for (let count = 0; count < 150; count += 1) {
+    const reply = await wire.reply();
+    assert.deepEqual([count, reply?.status, reply?.headers.get('connection')], [count, 200, 'keep-alive']);
+  }
+  wire.close();
+});
+
+test('a stop does not wait for a client that reads no replies, and its other limits hold', async (t) => {
+  const limits = { ...standardLimits, drainMs: 300, unansweredMax: 5_000 };
+  const { port, service } = await start(t, { limits });
+  const wires = await Promise.all(Array.from({ length: 5 }, () => Wire.open(port)));
+  for (const wire of wires) {
+    wire.socket.pause();
+    wire.send('GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n'.repeat(500));
+  }
+  assert.equal((await ask(port, LIVE)).status, 200);
+  const startedMs = performance.now();
+  await service.stop();
+  assert.ok(performance.now() - startedMs >= 250, 'replies that are due get their time');
+  assert.equal(await service.ended, exitCodes.done);
+  for (const wire of wires) wire.close();
+});
+
+test('at the cap the connection that was idle longest ends for a new one, and none that waits for its reply', async (t) => {
+  const limits = { ...standardLimits, evictableMs: 200, deadlineCheckMs: 20 };
+  const disk = new SimulatedDisk(newFolder(t));
+  const { port, notices } = await start(t, { openDisk: () => disk, limits }, ['--max-connections', '3']);
+  let release = () => {};
+  const syncing = new Promise<void>((resolve) => {
+    release = resolve;
+  });
+  const waiting = await Wire.open(port);
+  disk.fault = (call) => (call === 'sync' ? syncing : undefined);
+  waiting.send(post(`${TARGET}waiting`));
+  const oldest = await Wire.open(port);
+  await sleep(100);
+  const younger = await Wire.open(port);
+  await sleep(300);
+  const newcomer = await Wire.open(port);
+  assert.equal(await oldest.ends(), true);
+  newcomer.send(LIVE);
+  assert.equal((await newcomer.reply())?.status, 200);
+  younger.send(LIVE);
+  assert.equal((await younger.reply())?.status, 200);
+  assert.equal(await (await Wire.open(port)).ends(), true, 'nothing was idle long enough');
+  release();
+  assert.equal((await waiting.reply())?.status, 200);
+  assert.match(notices.join(''), /at the cap, the longest idle connection is closed for a new one.*"cap":3/);
+  assert.match(notices.join(''), /connections over the cap are closed at once.*"cap":3/);
+  for (const wire of [waiting, younger, newcomer]) wire.close();
+});
+
+test('when upload memory is used up the upload that stalled longest gets 408, and one that moves is not ended', async (t) => {
+  const limits = { ...standardLimits, uploadBytesMax: 250_000, stalledUploadMs: 300, deadlineCheckMs: 20 };
+  const { port } = await start(t, { limits });
+  const body = JSON.stringify({ asset_key: 'a', description: 'x'.repeat(100_000) });
+  const open = post(TARGET, body).slice(0, -1_000);
+  const [stalled, moving] = await Promise.all([Wire.open(port), Wire.open(port)]);
+  stalled.send(open);
+  moving.send(open);
+  const beat = setInterval(() => moving.send('x'), 50);
+  t.after(() => clearInterval(beat));
+  await sleep(600);
+  const reply = await ask(port, post(TARGET, body));
+  assert.equal(reply.status, 200, reply.body);
+  const ended = await stalled.reply();
+  assert.equal(ended?.status, 408);
+  assert.match(errorOf(ended), /stalled while others needed its memory/);
+  const other = await Wire.open(port);
+  other.send(open);
+  await sleep(50);
+  assert.equal((await ask(port, post(TARGET, body))).status, 503, 'no upload had stalled');
+  assert.equal(moving.ended, false);
+  for (const wire of [stalled, moving, other]) wire.close();
+});
+
+async function connectionsOf(port: number): Promise<number> {
+  const { body } = await ask(port, 'GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n');
+  return Number(/^assetlog_connections (\d+)$/m.exec(body)?.[1]);
+}
+
 test('bodies that are being received are bounded together, and room is given back', async (t) => {
   const { port } = await start(t, { limits: { ...standardLimits, uploadBytesMax: 300_000 } });
   const body = JSON.stringify({ asset_key: 'a', description: 'x'.repeat(100_000) });

@@ -1,0 +1,63 @@
+/** Clients that pipeline without a pause, or never read a reply: what they cost, and that others are served meanwhile. */
+
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { promisify } from 'node:util';
+import { root, startService } from '../program.ts';
+import type { FloodOptions } from './flood.ts';
+import { compare, startLoad } from './load.ts';
+
+const FLOOD_SECONDS = 4;
+const PATIENCE_MS = 60_000;
+/** Reports that the other clients must get through, however long that takes on a slow machine. */
+const REPORTS_MIN = 50;
+const UNREAD_CLIENTS = 256;
+/** What they may cost in all. Newer Nodes let garbage grow further before they collect it. */
+const UNREAD_MIB_MAX = Number(process.versions.node.split('.')[0]) <= 20 ? 200 : 300;
+const withoutProc = process.platform !== 'linux' && 'needs /proc';
+
+for (const target of ['/report_asset_materialization/flood', '/livez']) {
+  test(`while four connections pipeline ${target} without a pause, the reports of others all get 200`, async (t) => {
+    const service = await startService(t);
+    const flooding = flood({ port: service.port, clients: 4, seconds: FLOOD_SECONDS, target, reads: true });
+    const load = startLoad(service.port, { clients: 8, name: 'other' });
+    const replies = await flooding;
+    while (load.acknowledged.size < REPORTS_MIN && load.statuses.size === 1) await new Promise(setImmediate);
+    await load.stop();
+    t.diagnostic(`${replies} replies to the flood, the others got ${JSON.stringify([...load.statuses])}`);
+
+    assert.ok(replies > 256, `${replies} replies: that was no flood`);
+    assert.deepEqual([...load.statuses.keys()], [200]);
+    const { lost, gapAt } = compare(service.events(), load.acknowledged);
+    assert.deepEqual({ lost, gapAt }, { lost: [], gapAt: undefined });
+  });
+}
+
+test(`${UNREAD_CLIENTS} clients that never read take less than ${UNREAD_MIB_MAX} MiB`, {
+  skip: withoutProc,
+}, async (t) => {
+  const service = await startService(t);
+  const before = peakMib(service.pid);
+  for (const target of ['/openapi.json', '/metrics', '/report_asset_materialization/unread'])
+    await flood({ port: service.port, clients: UNREAD_CLIENTS, seconds: FLOOD_SECONDS, target, reads: false });
+  const grown = peakMib(service.pid) - before;
+  t.diagnostic(`${grown} MiB`);
+  assert.ok(grown < UNREAD_MIB_MAX, `they took ${grown} MiB`);
+});
+
+async function flood(options: FloodOptions): Promise<number> {
+  const { stdout } = await promisify(execFile)(
+    process.execPath,
+    ['--import', import.meta.resolve('tsx'), join(root, 'test/faults/flood.ts'), JSON.stringify(options)],
+    { timeout: PATIENCE_MS },
+  );
+  return Number(stdout);
+}
+
+function peakMib(pid: number): number {
+  const kib = /^VmHWM:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1];
+  return Math.round(Number(kib) / 1024);
+}
