@@ -22,7 +22,7 @@ import { eventsIn, launch, newFolder, type Running, startService } from '../prog
 import { ask, errorOf, post } from '../wire.ts';
 import { compare, type Load, report, startLoad } from './load.ts';
 import { type Kind, type Mount, type MountOptions, mountNew } from './mounts.ts';
-import { withoutMounts, withoutXfs } from './tools.ts';
+import { runWithin, withoutMounts, withoutXfs } from './tools.ts';
 
 const MIB = 1024 * 1024;
 const TARGET = '/report_asset_materialization/';
@@ -174,7 +174,8 @@ test('a full folder that another process holds is in use, and is not waited for'
   mkdirSync(data);
   const service = await startService(t, { data });
   mount.fillInodes();
-  const { code, stderr } = await launch(['serve', '--port', '0', '--data', data]).finished;
+  // One that waited for space instead would not end by itself.
+  const { code, stderr } = await runWithin(PATIENCE_MS, ['serve', '--port', '0', '--data', data]);
   assert.equal(code, 4, stderr);
   assert.match(stderr, new RegExp(`is in use by process ${service.pid}`));
 });
