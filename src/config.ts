@@ -125,6 +125,8 @@ export const limits = {
   healthcheckMs: 3_000,
   /** Between two looks of a reader at whether the journal has grown. Not fs.watch: it says nothing on many file systems. */
   followMs: 200,
+  /** How often `verify` lists a folder again, from which retention removes files while it reads. */
+  verifyLooksMax: 20,
   /** Of a damaged file: pieces of consecutive lines that `repair` tells apart, at 50 bytes of memory each. */
   salvagePiecesMax: 500_000,
   /** In a stretch of damaged bytes as long as a line: beginnings of lines that `repair` tries, and ends for each. */

@@ -9,9 +9,7 @@ import { limits } from './config.ts';
 import type { Disk } from './disk.ts';
 import {
   checkLine,
-  crcOf,
   endingOf,
-  type LineForm,
   metadataOf,
   type Place,
   type Recorded,
@@ -22,6 +20,7 @@ import {
 } from './event.ts';
 import type { Durable } from './lock.ts';
 import { joinFindings } from './recovery.ts';
+import { Resync } from './resync.ts';
 import { type Contents, contentsOf, LineCutter, lastLine, type SegmentName } from './scan.ts';
 
 /** Which lines are handed over; all where nothing is said. */
@@ -386,42 +385,20 @@ class FileWalk {
         this.#accept(bytes, start, end, next);
         return;
       }
-      this.#trouble = {
-        line: this.#line - 1,
-        byte,
-        problem: next,
-        seeds: [this.#place.crc],
-        linesLeft: 0,
-        formsBehind: 0,
-      };
+      this.#trouble = { ...this.#troubleHere(next), line: this.#line - 1, byte };
     }
     const form = readForm(bytes, start, end);
     if (form !== undefined) {
       if (!isFirst) this.#trouble.formsBehind += 1;
-      if (form.seq < this.#durableSeq && this.#fits(bytes, form, this.#trouble)) {
+      if (form.seq < this.#durableSeq && this.#trouble.resync.continuesWith(bytes, form)) {
         this.#remark('damage', this.#trouble, leftOut(this.#trouble.linesLeft, form.seq));
         this.#trouble = undefined;
         this.#accept(bytes, start, end, { seq: form.seq + 1, crc: form.crc });
         return;
       }
     }
-    // What its crc is, or should be, or a crc that was there before where this is no line at all.
-    const { seeds } = this.#trouble;
-    const [, other = 0] = seeds;
-    const computed = crcOf(bytes, { start, end }, this.#place.crc);
-    this.#trouble.seeds = [
-      this.#place.crc,
-      form?.crc ?? other,
-      computed,
-      ...(form === undefined ? seeds.slice(2, 3) : []),
-    ];
+    this.#trouble.resync.pass(bytes, start, end, form);
     this.#trouble.linesLeft += 1;
-  }
-
-  /** Whether a line builds on one that stood before it: on the last good one, or on a bad one's crc. The first on none. */
-  #fits(bytes: Buffer, form: LineForm, { seeds }: Trouble): boolean {
-    const isAhead = form.seq >= this.#place.seq || this.#goodBytes === 0; // a file may have the wrong name
-    return isAhead && seeds.some((seed) => crcOf(bytes, form, seed) === form.crc);
   }
 
   #accept(bytes: Buffer, start: number, end: number, next: Place): void {
@@ -455,7 +432,8 @@ class FileWalk {
   }
 
   #troubleHere(problem: string): Trouble {
-    return { line: this.#line, byte: this.#byte, problem, seeds: [], linesLeft: 0, formsBehind: 0 };
+    const resync = new Resync(this.#place, this.#goodBytes === 0);
+    return { line: this.#line, byte: this.#byte, problem, resync, linesLeft: 0, formsBehind: 0 };
   }
 
   #remark(kind: Remark['kind'], { line, byte, problem }: Trouble, more: string): void {
@@ -468,8 +446,7 @@ interface Trouble {
   readonly line: number;
   readonly byte: number;
   readonly problem: string;
-  /** Crcs that a good line may build on. */
-  seeds: readonly number[];
+  readonly resync: Resync;
   linesLeft: number;
   /** Lines that look like ours, behind the first one that is bad. */
   formsBehind: number;

@@ -170,6 +170,13 @@ function verdictAsText(disk: Disk, verdict: Verdict): string {
   if (damage[0] !== undefined) {
     lines.push(`first thing wrong: ${placeOf(damage[0])}`);
     if (damage.length > 1) lines.push(`and something in ${damage.length - 1} more places`);
+    const { goodLines, badLines, badPlaces, badPlacesCount } = verdict;
+    lines.push(`  lines   ${goodLines} good, ${badLines} bad, those after the first bad one of each file among them`);
+    for (const place of badPlacesCount > 1 ? badPlaces : []) {
+      lines.push(`  bad     ${placeOf(place)}; ${place.lines} ${place.lines === 1 ? 'line' : 'lines'}`);
+    }
+    const more = badPlacesCount - badPlaces.length;
+    if (more > 0) lines.push(`  bad     and ${more} more places`);
     lines.push('assetlog repair with the same --data shows how to mend it');
   }
   return lines.join('\n');
@@ -190,6 +197,10 @@ function verdictAsJson({ folder }: Disk, verdict: Verdict): object {
     lost,
     removed_to_seq: removedLast,
     findings,
+    good_lines: verdict.goodLines,
+    bad_lines: verdict.badLines,
+    bad_places: verdict.badPlaces,
+    bad_places_count: verdict.badPlacesCount,
   };
 }
 
@@ -238,7 +249,7 @@ function fileAsJson({ unprovedLines, carriageReturns, removedPlaces, removedByte
   };
 }
 
-function placeOf({ file, line, byte, problem }: Finding): string {
+function placeOf({ file, line, byte, problem }: Pick<Finding, 'file' | 'line' | 'byte' | 'problem'>): string {
   return `${file}, line ${line}, byte ${byte}: ${problem}`;
 }
 

@@ -10,7 +10,17 @@ import { root } from './program.ts';
 const ranks: readonly (readonly string[])[] = [
   ['client-address.ts', 'crc.ts', 'json.ts', 'key.ts', 'memory.ts', 'mount.ts', 'options.ts', 'owner.ts', 'table.ts'],
   ['command.ts', 'config.ts', 'event.ts'],
-  ['client.ts', 'end.ts', 'pieces.ts', 'help.ts', 'message.ts', 'metrics.ts', 'notice.ts', 'submission.ts'],
+  [
+    'client.ts',
+    'end.ts',
+    'pieces.ts',
+    'resync.ts',
+    'help.ts',
+    'message.ts',
+    'metrics.ts',
+    'notice.ts',
+    'submission.ts',
+  ],
   ['delivery.ts', 'deployments.ts', 'disk.ts', 'lock.ts', 'request.ts', 'router.ts'],
   ['access.ts', 'bulk.ts', 'handlers.ts', 'scan.ts', 'space.ts'],
   ['app.ts', 'contract.ts', 'recovery.ts', 'salvage.ts', 'retention.ts'],

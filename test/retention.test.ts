@@ -364,6 +364,30 @@ test('verify begins again where retention removes what it was about to read', as
   await assert.rejects(verify(disk), { code: 'ENOENT' }, 'nobody said that this one may go');
 });
 
+test('verify keeps up with a retention that removes each file as it is about to be read', async () => {
+  const disk = diskWith(
+    Object.fromEntries(Array.from({ length: 8 }, (_, at) => [segmentName(10 * at + 1), segment(10 * at + 1, 10)])),
+  );
+  let newest = 71;
+  let begun = 0;
+  disk.fault = (call, name) => {
+    const firstSeq = segmentFirstSeq(name) ?? 0;
+    if (call !== 'read' || !disk.names().includes(name)) return undefined;
+    if (firstSeq === newest && begun === 3) return undefined;
+    if (firstSeq === newest) {
+      newest += 10;
+      begun += 1;
+      disk.put(segmentName(newest), segment(newest, 10));
+    }
+    for (const old of disk.names().filter((each) => each.endsWith('.removed'))) disk.drop(old);
+    disk.put(removed(firstSeq + 9), Buffer.alloc(0));
+    disk.drop(name);
+    return undefined;
+  };
+  const { findings, events, first, segments, removedLast } = await verify(disk);
+  assert.deepEqual([findings, events, first?.seq, segments.length, removedLast], [[], 10, 101, 1, 100]);
+});
+
 test('repair of a journal that begins later calls nothing lost that retention removed', async () => {
   const lines = makeLines(10, { seq: 21, crc: 0 });
   const files = {

@@ -42,6 +42,10 @@ test('verify tells what is in a good journal, as text and as JSON, and ends with
     lost: [],
     removed_to_seq: 0,
     findings: [],
+    good_lines: 15,
+    bad_lines: 0,
+    bad_places: [],
+    bad_places_count: 0,
   });
   assert.equal(bytes, readFileSync(join(data, FIRST)).length + readFileSync(join(data, SECOND)).length);
   assert.ok(Date.parse(first_time) <= Date.parse(last_time));
@@ -58,6 +62,39 @@ test('verify tells the first thing wrong, and ends with 3', async (t) => {
   const json = await run(['verify', '--data', data, '--json']);
   assert.equal(json.code, 3);
   assert.equal(JSON.parse(json.stdout).findings[0].kind, 'bad line inside');
+});
+
+test('verify counts good and bad lines also after the first bad one, and shows the first places of each', async (t) => {
+  const { lines } = makeLines(100);
+  const at = (line: number) => lines.slice(0, line - 1).join('').length;
+  const bytes = [4, 9, 10, 50].reduce<Buffer>((bytes, line) => flip(bytes, at(line) + 99), Buffer.concat(lines));
+  const data = newFolder(t);
+  writeFileSync(join(data, FIRST), Buffer.concat([bytes.subarray(0, at(60)), bytes.subarray(at(61))]));
+  writeFileSync(join(data, segmentName(101)), segment(101, 5).subarray(0, -1));
+  writeFileSync(join(data, segmentName(106)), segment(106, 1));
+  const { code, stdout } = await run(['verify', '--data', data]);
+  assert.equal(code, 3);
+  assert.match(stdout, /\n {2}lines {3}99 good, 6 bad, /); // the line after the missing one is not proved
+  const places = [...stdout.matchAll(/^ {2}bad {5}(\S+), line (\d+), byte (\d+): .*; (\d+) lines?$/gm)];
+  assert.deepEqual(
+    places.map((place) => place.slice(1)),
+    [
+      [FIRST, '4', String(at(4)), '1'],
+      [FIRST, '9', String(at(9)), '2'],
+      [FIRST, '50', String(at(50)), '1'],
+      [FIRST, '60', String(at(60)), '1'],
+      [segmentName(101), '5', String(segment(101, 4).length), '1'],
+    ],
+  );
+  const json = JSON.parse((await run(['verify', '--data', data, '--json'])).stdout);
+  assert.deepEqual([json.good_lines, json.bad_lines, json.bad_places_count, json.bad_places.length], [99, 6, 5, 5]);
+
+  writeFileSync(join(data, FIRST), Buffer.concat(lines.flatMap((line) => [line, Buffer.from('what?\n')])));
+  const many = await run(['verify', '--data', data]);
+  assert.match(
+    many.stdout,
+    /\n {2}lines {3}105 good, 101 bad, .*\n( {2}bad {5}.*; 1 line\n){20} {2}bad {5}and 81 more places\n/,
+  );
 });
 
 test('verify may run beside a service, and takes an end that is being written for what it is', async (t) => {

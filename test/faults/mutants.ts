@@ -744,6 +744,34 @@ const mutants: readonly Mutant[] = [
     tests: ['space'],
   },
   {
+    breaks: 'verify fails for a file that retention removed',
+    file: 'verify.ts',
+    from: 'vanished.find(({ firstSeq }) => firstSeq > now.removedLast)',
+    to: 'vanished[0]',
+    tests: ['retention'],
+  },
+  {
+    breaks: 'verify counts what retention removed while it read',
+    file: 'verify.ts',
+    from: 'isLeft(segment) || index === read.length - 1',
+    to: 'isLeft(segment) || index >= 0',
+    tests: ['retention'],
+  },
+  {
+    breaks: 'verify stops at the first bad line of a file',
+    file: 'verify.ts',
+    from: 'form !== undefined && this.#bad.resync.continuesWith(bytes, form)',
+    to: 'form !== undefined && form.seq < 0',
+    tests: ['upkeep'],
+  },
+  {
+    breaks: 'verify lists every bad place',
+    file: 'verify.ts',
+    from: 'if (account.badPlaces.length < remarksMax) account',
+    to: 'account',
+    tests: ['upkeep'],
+  },
+  {
     breaks: 'repair unlinks before it syncs',
     file: 'repair.ts',
     from: 'await copyFile(disk, name,',
@@ -1221,9 +1249,9 @@ const mutants: readonly Mutant[] = [
   },
   {
     breaks: 'a reader believes a line whatever its crc',
-    file: 'reader.ts',
-    from: 'seeds.some((seed) => crcOf(bytes, form, seed) === form.crc)',
-    to: 'seeds.length > 0',
+    file: 'resync.ts',
+    from: 'this.#seeds.some((seed) => crcOf(bytes, form, seed) === form.crc)',
+    to: 'this.#seeds.length > 0',
     tests: ['reader'],
   },
   {
@@ -1236,7 +1264,7 @@ const mutants: readonly Mutant[] = [
   {
     breaks: 'a reader gives up behind a bad line',
     file: 'reader.ts',
-    from: 'form.seq < this.#durableSeq && this.#fits(bytes, form, this.#trouble)',
+    from: 'form.seq < this.#durableSeq && this.#trouble.resync.continuesWith(bytes, form)',
     to: 'form.seq === 0',
     tests: ['reader'],
   },
