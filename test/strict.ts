@@ -71,12 +71,8 @@ function takeRequest(bytes: string, tokensOf: TokensOf | undefined): Taken | und
     .join()
     .toLowerCase()
     .split(/[, \t]+/);
-  const expects = (headers.get('expect') ?? []).some((value) => /(^|\W)100-continue($|\W)/i.test(value));
   const last =
-    options.includes('close') ||
-    (minor === '0' && !options.includes('keep-alive')) ||
-    headers.has('upgrade') ||
-    (minor === '1' && expects && body.text === '');
+    options.includes('close') || (minor === '0' && !options.includes('keep-alive')) || headers.has('upgrade');
   const event = method === 'POST' ? readEvent(target, headers, minor === '0', body.text, tokensOf) : undefined;
   return { event, last, rest: body.rest };
 }

@@ -592,8 +592,8 @@ const mutants: readonly Mutant[] = [
   {
     breaks: 'a connection that waits for the disk is closed as idle',
     file: 'listener.ts',
-    from: 'undecided > 0 && last?.received === true',
-    to: 'undecided < 0 && last?.received === true',
+    from: 'const waitsForDisk = undecided > 0 && last?.received === true;',
+    to: 'const waitsForDisk = false;\n      if (now - connection.quietSinceMs >= idleMs) socket.destroy();',
     tests: ['service'],
   },
   {
@@ -629,7 +629,7 @@ const mutants: readonly Mutant[] = [
     file: 'listener.ts',
     from: "if (socket.writableLength === 0) this.#sent(exchange);\n    else socket.write('', connection.onSent);",
     to: 'this.#sent(exchange);',
-    tests: ['service'],
+    tests: ['faults/flood'],
   },
   {
     breaks: 'at the cap no idle connection makes way',
@@ -1559,7 +1559,7 @@ const mutants: readonly Mutant[] = [
     breaks: 'request ids count up in public',
     file: 'listener.ts',
     from: 'this.#id ??= randomUUID();',
-    to: "const count = String(performance.now()).replace('.', '').padStart(12, '0').slice(-12);\n    this.#id ??= `00000000-0000-4000-8000-${count}`;",
+    to: "this.#id ??= '00000000-0000-4000-8000-'.concat(String(performance.now()).replace('.', '').padStart(12, '0').slice(-12));",
     tests: ['service'],
   },
   {
