@@ -235,8 +235,8 @@ const mutants: readonly Mutant[] = [
   {
     breaks: 'an asker that keeps its connection keeps the lock, and a descriptor of it',
     file: 'lock.ts',
-    from: 'asker.end(answer, () => asker.destroy());',
-    to: 'asker.end(answer);',
+    from: '.trimEnd(), () => asker.destroy());',
+    to: '.trimEnd());',
     tests: ['lock'],
   },
   {
@@ -291,29 +291,29 @@ const mutants: readonly Mutant[] = [
   {
     breaks: 'an idle service does not notice that its lock is gone',
     file: 'service.ts',
-    from: 'lock.watch(limits.lockCheckMs, (error) => recording.abandon(error));',
+    from: 'folder.lock?.watch(limits.lockCheckMs, (error) => recording.abandon(error));',
     to: '',
     tests: ['service'],
   },
   {
     breaks: 'an idle deployment does not notice that its lock is gone',
     file: 'hosted.ts',
-    from: 'lock.watch(limits.lockCheckMs, (error) => journal.abandon(error));',
+    from: 'lock.watch(this.#options.limits.lockCheckMs, (error) => journal.abandon(error));',
     to: '',
     tests: ['hosted'],
   },
   {
     breaks: 'a service does not look at its lock',
     file: 'service.ts',
-    from: 'new Journal({ ...options, checkHeld: () => lock.checkHeld() })',
+    from: 'new Journal({ ...options, checkHeld: () => folder.lock?.checkHeld() })',
     to: 'new Journal(options)',
     tests: ['service'],
   },
   {
     breaks: 'a deployment does not look at its lock',
     file: 'hosted.ts',
-    from: 'const checkHeld = () => lock?.checkHeld();',
-    to: 'const checkHeld = undefined;',
+    from: 'checkHeld: () => this.#lock?.checkHeld(),',
+    to: '',
     tests: ['hosted'],
   },
   {
@@ -459,8 +459,8 @@ const mutants: readonly Mutant[] = [
   {
     breaks: 'a converted line is lost by a repair',
     file: 'salvage.ts',
-    from: 'const end = Math.min(lineFeed, carriageReturn);',
-    to: 'const end = lineFeed;',
+    from: 'const cr = bytes[end - 1] === CARRIAGE_RETURN ? 1 : 0;',
+    to: 'const cr = 0 as number;',
     tests: ['repair'],
   },
   {
@@ -536,7 +536,7 @@ const mutants: readonly Mutant[] = [
   {
     breaks: 'what waits while a journal is opened waits for the next report',
     file: 'journal.ts',
-    from: '        if (this.#queue.length > 0) this.#running ??= this.#run();\n',
+    from: '    if (this.#queue.length > 0) this.#running ??= this.#run();\n',
     to: '',
     tests: ['hosted'],
   },
@@ -732,7 +732,7 @@ const mutants: readonly Mutant[] = [
   {
     breaks: 'a stop leaves the folder to others while the disk may still write to it',
     file: 'service.ts',
-    from: 'void closed.then(() => lock.release());\n      return end(exitCode);',
+    from: 'void closed.then(() => folder.lock?.release());\n      return end(exitCode);',
     to: '',
     tests: ['service'],
   },
@@ -1229,8 +1229,8 @@ const mutants: readonly Mutant[] = [
   {
     breaks: 'the trouble of one deployment refuses the reports of all',
     file: 'service.ts',
-    from: 'hosted.journalOf(door(head, incoming)),',
-    to: '{\n      const site = hosted.journalOf(door(head, incoming));\n      const [reason] = hosted.troubles().values();\n      if (reason === undefined) return site;\n      return { prefix: site.prefix, refusal: () => reason, append: (_event, _bytes, done) => done(reason) };\n    },',
+    from: 'const journal = hosted.journalOf(door(head, incoming));',
+    to: 'const site = hosted.journalOf(door(head, incoming));\n      const journal = site;\n      const [reason] = hosted.troubles().values();\n      if (reason !== undefined) return { prefix: site.prefix, refusal: () => reason, append: (_event, _bytes, done) => done(reason) };',
     tests: ['hosted'],
   },
   {
@@ -1306,7 +1306,7 @@ const mutants: readonly Mutant[] = [
   {
     breaks: 'a service does not say how far its journal is durable',
     file: 'service.ts',
-    from: 'lock.shareDurable(() => journal.nextSeq);',
+    from: 'folder.lock?.shareDurable(() => journal.nextSeq);',
     to: '',
     tests: ['faults/injected'],
   },
