@@ -14,19 +14,21 @@ export interface Doors {
 }
 
 /**
- * Refuses what a foreign page could send: an Origin that is not this server, a fetch that its browser calls foreign, and,
- * while only this machine can connect, a Host that is not this machine (DNS rebinding).
+ * Refuses what a foreign page could send: an Origin that is not this server, a fetch that its browser calls foreign, and a
+ * Host that is not this service (DNS rebinding) while its names are known: on loopback, or with --allowed-host.
  * @returns a check that throws Refusal 403
  */
 export function createAccess(doors: Doors): (head: Head) => void {
   const ownNames = new Set(['localhost', '127.0.0.1', '[::1]', hostOf(doors.address), ...doors.allowedHosts]);
   const onlyThisMachine = isLoopback(doors.address);
+  // On other addresses this service can not know its names, such as that of a Kubernetes Service, until it is given one.
+  const namesAreKnown = onlyThisMachine || doors.allowedHosts.length > 0;
   const isOwn = (authority: string) => ownNames.has(nameOf(authority));
   let lastGood: string | undefined; // most requests name the same Host, so it is looked at once
 
   return ({ authority, origin, fetchSite }) => {
-    if (onlyThisMachine && authority !== undefined && authority !== lastGood) {
-      if (!isOwn(authority)) {
+    if (namesAreKnown && authority !== undefined && authority !== lastGood) {
+      if (!isOwn(authority) && (onlyThisMachine || !isAddress(authority))) {
         throw new Refusal(
           403,
           `Host ${shown(authority)} is not this service; use localhost, or allow it with --allowed-host`,

@@ -55,8 +55,12 @@ test('on loopback only this machine’s own names and the configured ones are Ho
   assert.equal(verdict(createAccess({ address: '127.0.0.2', allowedHosts: [] }), { authority: '127.0.0.2:1' }), 'may');
 });
 
-test('on every interface the Host is not looked at', () => {
+test('on every interface any Host may ask, until --allowed-host says which names are its own', () => {
   assert.equal(verdict(open, { authority: 'anything.example' }), 'may');
+  const named = createAccess({ address: '0.0.0.0', allowedHosts: ['good.example'] });
+  for (const authority of ['good.example:3000', 'localhost', '192.0.2.7:3000', '[2001:db8::1]', undefined])
+    assert.equal(verdict(named, { authority }), 'may', authority);
+  assert.match(verdict(named, { authority: 'evil.example' }), /^Host "evil\.example" is not this service/);
 });
 
 test('an Origin must be this server', () => {
@@ -95,7 +99,6 @@ test('a page on a name that was made to point here is refused on every address, 
   const named = createAccess({ address: '0.0.0.0', allowedHosts: ['good.example'] });
   assert.equal(verdict(named, from('good.example:3000')), 'may');
   assert.match(verdict(named, from('evil.example')), /^Host/);
-  assert.equal(verdict(named, { authority: 'evil.example' }), 'may', 'only browsers send an Origin');
 });
 
 test('a browser that calls the request foreign is believed', () => {

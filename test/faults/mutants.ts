@@ -919,6 +919,13 @@ const mutants: readonly Mutant[] = [
     tests: ['deployments'],
   },
   {
+    breaks: 'a name that is not allowed may ask where names are known',
+    file: 'access.ts',
+    from: 'onlyThisMachine || doors.allowedHosts.length > 0',
+    to: 'onlyThisMachine',
+    tests: ['access'],
+  },
+  {
     breaks: 'an escaped name is a deployment',
     file: 'access.ts',
     from: "const [name = ''] = under.split('/', 1);",
