@@ -4,6 +4,7 @@ import { isIP } from 'node:net';
 import type { Limits } from './config.ts';
 import { type Deployments, mayReport } from './deployments.ts';
 import { type Incoming, Refusal, shown } from './message.ts';
+import type { Endpoint } from './parameters.ts';
 import type { Head } from './request.ts';
 
 export interface Doors {
@@ -52,6 +53,8 @@ export function createAccess(doors: Doors): (head: Head) => void {
 export interface TokenDoor {
   /** What every path is under. */
   readonly pathPrefix: string;
+  /** Named in a refusal. */
+  readonly endpoints: readonly Endpoint[];
   /** Those of this moment: the file may be read again. */
   readonly deployments: () => Deployments;
   /** How the header is called in a refusal. */
@@ -69,12 +72,18 @@ export interface TokenDoor {
  * a good token: many clients may share an address.
  * @returns a check that throws Refusal 401 or 429
  */
-export function createTokenDoor({ pathPrefix, deployments, tokenHeader, clientAddress, limits, nowMs }: TokenDoor) {
+export function createTokenDoor({
+  pathPrefix,
+  endpoints,
+  deployments,
+  tokenHeader,
+  clientAddress,
+  limits,
+  nowMs,
+}: TokenDoor) {
   const failures = new Map<string, { count: number; untilMs: number }>();
-  const endpoints = ['materialization', 'check', 'observation'].map(
-    (kind) => `${pathPrefix}/NAME/report_asset_${kind}/`,
-  );
-  const error = `this needs a token of the deployment NAME in the header ${tokenHeader}, and a path that begins with ${endpoints.join(', ')}`;
+  const paths = endpoints.map(({ path }) => `${pathPrefix}/NAME${path}/`);
+  const error = `this needs a token of the deployment NAME in the header ${tokenHeader}, and a path that begins with ${paths.join(', ')}`;
   const headers = ['WWW-Authenticate', `${tokenHeader} realm="assetlog"`];
 
   return ({ path, token }: Head, { socket, fields }: Incoming): string => {

@@ -2,14 +2,17 @@
 
 import { limits } from './config.ts';
 import type { Event } from './event.ts';
-import { reportCheck, reportMaterialization, reportObservation } from './handlers.ts';
+import { reportTo } from './handlers.ts';
 import { type App, type Failure, type Handler, type Incoming, Refusal, type Reply, unavailable } from './message.ts';
 import { type Metrics, metricsType } from './metrics.ts';
 import { type Notices, oncePerName } from './notice.ts';
+import type { Endpoint } from './parameters.ts';
 import { checkBodyHeaders, checkExpect, type Head, readBody, readHead, readQuery } from './request.ts';
 import { findRoute, type Match, type Route } from './router.ts';
 
 export interface AppParts {
+  /** What can be reported. */
+  readonly endpoints: readonly Endpoint[];
   /** Empty, or begins with a slash and does not end in one. */
   readonly pathPrefix: string;
   /** @throws Refusal for a request that may not report */
@@ -39,11 +42,14 @@ export interface Site {
 }
 
 /** What is under the prefix of a journal. */
-export const reports: readonly Route<Handler>[] = [
-  { methods: ['POST'], path: '/report_asset_materialization', takesKey: true, handler: reportMaterialization },
-  { methods: ['POST'], path: '/report_asset_check', takesKey: true, handler: reportCheck },
-  { methods: ['POST'], path: '/report_asset_observation', takesKey: true, handler: reportObservation },
-];
+export function routesOf(endpoints: readonly Endpoint[]): readonly Route<Handler>[] {
+  return endpoints.map((endpoint) => ({
+    methods: ['POST'],
+    path: endpoint.path,
+    takesKey: true,
+    handler: reportTo(endpoint),
+  }));
+}
 
 /** What anybody may ask who gets past the doors for web pages: no token is needed, and nothing is recorded. */
 export function questionsOf({
@@ -74,6 +80,7 @@ export function questionsOf({
 export function createApp(parts: AppParts): App {
   const { pathPrefix, checkAccess, tokenHeaders, findSite, metrics, notices } = parts;
   const questions = questionsOf(parts);
+  const reports = routesOf(parts.endpoints);
   const isNew = oncePerName(limits.oncePerNameMax);
 
   return (incoming) => {
@@ -84,7 +91,7 @@ export function createApp(parts: AppParts): App {
       const site = asked.kind === 'unknown path' ? findSite(head, incoming) : undefined; // 401, 429
       const match = site === undefined ? asked : findRoute(reports, site.prefix, head.method, head.path);
       if (match.kind !== 'unknown path') incoming.route = match.path;
-      const { handler, keyPath } = found(match, head, site?.prefix); // 404, 405
+      const { handler, keyPath } = found(match, head, reports, site?.prefix); // 404, 405
       checkExpect(head); // 417
       if (head.bodyBytes) checkBodyHeaders(head, head.bodyBytes); // 413, 415, 400: before the upload
       if ((head.bodyBytes ?? 0) > limits.largeBodyBytes) {
@@ -166,12 +173,13 @@ export function readinessOf(problem: string | undefined, troubles: ReadonlyMap<s
 function found(
   match: Match<Handler>,
   { method }: Head,
+  reports: readonly Route<Handler>[],
   prefix = '',
 ): { handler: Handler; keyPath: string | undefined } {
   if (match.kind === 'found') return match;
   if (match.kind === 'wrong method') {
     throw new Refusal(405, `${method} is not allowed here; use ${match.allow}`, { headers: ['Allow', match.allow] });
   }
-  const endpoints = reports.map(({ path }) => `${prefix}${path}/`);
-  throw new Refusal(404, `nothing is at this path; POST a report to ${endpoints.join(', ')}`);
+  const paths = reports.map(({ path }) => `${prefix}${path}/`);
+  throw new Refusal(404, `nothing is at this path; POST a report to ${paths.join(', ')}`);
 }

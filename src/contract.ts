@@ -1,33 +1,35 @@
 /**
- * What tools read: the service as an OpenAPI 3.1 document. What a report may say comes from `handlers.ts`, bounds come from
+ * What tools read: the service as an OpenAPI 3.1 document. What a report may say comes from `parameters.ts`, bounds come from
  * `config.ts`, the line from `event.ts`. It is made when it is asked for. Loading this file only then would cost more: the
  * bundler makes everything that a late file shares with others late as well, and that is the way of a report.
  */
 
 import { limits, version } from './config.ts';
 import { deploymentName } from './deployments.ts';
-import { eventSchema, keyPartSchema, type Schema, severities } from './event.ts';
-import { assetParameters, checkParameters } from './handlers.ts';
+import { eventSchema, keyPartSchema, type Schema } from './event.ts';
+import { allParameters, type Endpoint, type Parameter, endpoints as standardEndpoints } from './parameters.ts';
 
 export interface Offer {
   /** What every path is under: a URL, or its path. */
   readonly server: string;
   /** The header with the token, in hosted mode. */
   readonly tokenHeader?: string | undefined;
+  /** What can be reported; unless it is given, what this version takes. */
+  readonly endpoints?: readonly Endpoint[];
 }
 
 /** @returns an OpenAPI 3.1 document of all routes */
-export function openApi({ server, tokenHeader }: Offer): Schema {
+export function openApi({ server, tokenHeader, endpoints = standardEndpoints }: Offer): Schema {
   const hosted = tokenHeader !== undefined;
   const refused = refusals(hosted);
   return {
     openapi: '3.1.1',
     info: { title: 'assetlog', version, license: { name: 'MIT', identifier: 'MIT' }, description: introduction() },
     servers: [{ url: server }],
-    paths: { ...reportPaths(hosted, responsesOf(refused)), ...servicePaths() },
+    paths: { ...reportPaths(endpoints, hosted, responsesOf(refused)), ...servicePaths() },
     components: {
       schemas: schemas(),
-      parameters: requestParameters(),
+      parameters: requestParameters(endpoints),
       responses: Object.fromEntries(
         Object.entries(refused).map(([status, [when, header]]) => {
           const headers = header && {
@@ -55,64 +57,60 @@ function introduction(): string {
   ].join('\n\n');
 }
 
-type Parameter = keyof typeof assetParameters | keyof typeof checkParameters;
-
-/** By how its path ends: what a report records, and what it takes. */
-const reports: Readonly<
-  Record<string, readonly [event: string, taken: Readonly<Partial<Record<Parameter, boolean>>>]>
-> = {
-  materialization: ['AssetMaterialization', assetParameters],
-  check: ['AssetCheckEvaluation', checkParameters],
-  observation: ['AssetObservation', assetParameters],
-};
-
-/** What each parameter is, and an example. */
-function parameters(): Readonly<Record<Parameter, readonly [schema: Schema, example: unknown]>> {
+/** What a value of the parameter is, besides null for one that is not required. */
+function schemaOf(parameter: Parameter): Schema {
   const text = { type: 'string' };
-  return {
-    asset_key: [ref('schemas', 'AssetKey'), ['warehouse', 'orders']],
-    metadata: [
-      { type: ['object', 'null'], additionalProperties: true, description: 'Recorded as it is sent.' },
-      { rows: 10 },
-    ],
-    data_version: [text, 'v1'],
-    description: [text, 'nightly load'],
-    partition: [text, '2026-11-20'],
-    passed: [{ type: 'boolean' }, true],
-    check_name: [{ ...text, minLength: 1 }, 'no_nulls'],
-    severity: [{ ...text, enum: severities, default: 'ERROR' }, 'WARN'],
-  };
+  switch (parameter.kind) {
+    case 'key':
+      return ref('schemas', 'AssetKey');
+    case 'metadata':
+      return { type: ['object', 'null'], additionalProperties: true, description: 'Recorded as it is sent.' };
+    case 'boolean':
+      return { type: 'boolean' };
+    case 'one of':
+      return { ...text, enum: parameter.choices, default: parameter.standard };
+    case 'non-empty string':
+      return { ...text, minLength: 1 };
+    case 'string':
+      return text;
+  }
 }
 
-function reportPaths(hosted: boolean, refused: Schema): Schema {
-  const known = parameters();
+function reportPaths(endpoints: readonly Endpoint[], hosted: boolean, refused: Schema): Schema {
   const paths: Record<string, Schema> = {};
-  for (const [name, [event, taken]] of Object.entries(reports)) {
-    const describe = (id: string, about: string, inPath: readonly string[], names: readonly Parameter[]) => {
-      const bodyOf = (of: (one: Parameter) => unknown) => Object.fromEntries(names.map((one) => [one, of(one)]));
-      const properties = bodyOf((one) => (taken[one] ? known[one][0] : { anyOf: [known[one][0], { type: 'null' }] }));
-      const example = bodyOf((one) => known[one][1]);
-      const schema = { type: 'object', properties, maxProperties: limits.bodyMembersMax };
+  for (const { path: ending, type, parameters } of endpoints) {
+    const describe = (id: string, about: string, inPath: readonly string[], taken: readonly Parameter[]) => {
+      const required = taken.filter((one) => one.required).map(({ name }) => name);
+      const properties = taken.map((one) => [
+        one.name,
+        one.required ? schemaOf(one) : { anyOf: [schemaOf(one), { type: 'null' }] },
+      ]);
+      const example = Object.fromEntries(taken.map((one) => [one.name, one.example]));
+      const schema = {
+        type: 'object',
+        properties: Object.fromEntries(properties),
+        maxProperties: limits.bodyMembersMax,
+      };
       return {
         parameters: (hosted ? ['deployment_name', ...inPath] : inPath).map((one) => ref('parameters', one)),
         post: {
-          operationId: `report_asset_${name}${id}`,
-          summary: `Record an ${event}`,
-          description: `Required: ${names.filter((one) => taken[one]).join(', ') || 'nothing more'}. ${about}`,
-          parameters: names.map((one) => ref('parameters', one)),
+          operationId: `${ending.slice(1)}${id}`,
+          summary: `Record an ${type}`,
+          description: `Required: ${required.join(', ') || 'nothing more'}. ${about}`,
+          parameters: taken.map(({ name }) => ref('parameters', name)),
           requestBody: { content: json(schema, example) },
           responses: { 200: response('On the disk.', { type: 'object', maxProperties: 0 }, {}), ...refused },
           ...(hosted && { security: [{ token: [] }] }),
         },
       };
     };
-    const path = `${hosted ? '/{deployment_name}' : ''}/report_asset_${name}/`;
-    const names = Object.keys(taken) as Parameter[];
-    paths[path] = describe('', 'The last slash may be left out.', [], names);
+    const path = `${hosted ? '/{deployment_name}' : ''}${ending}/`;
+    paths[path] = describe('', 'The last slash may be left out.', [], parameters);
     const about =
       'Each slash in the key begins another part, %2F is a slash inside of one. ' +
       `Generated clients escape slashes: with them a key of several parts goes into the body of ${path}.`;
-    paths[`${path}{asset_key}`] = describe('_by_path', about, ['asset_key_in_path'], names.slice(1));
+    const besidesKey = parameters.filter(({ kind }) => kind !== 'key');
+    paths[`${path}{asset_key}`] = describe('_by_path', about, ['asset_key_in_path'], besidesKey);
   }
   return paths;
 }
@@ -158,13 +156,17 @@ function schemas(): Schema {
 }
 
 /** Those of the query by their own names, those of the path by others. */
-function requestParameters(): Schema {
+function requestParameters(endpoints: readonly Endpoint[]): Schema {
   const plainKey = { allOf: [ref('schemas', 'KeyPart'), { pattern: '^[^[]' }] };
   const listedKey = { pattern: '^\\[', contentMediaType: JSON_TYPE, contentSchema: ref('schemas', 'KeyParts') };
-  const inQuery = Object.entries(parameters()).map(([name, [schema, example]]) => [
-    name,
-    { name, in: 'query', ...(name === 'metadata' ? { content: json(schema, example) } : { schema, example }) },
-  ]);
+  const inQuery = allParameters(endpoints).map((parameter) => {
+    const { name, kind, example } = parameter;
+    const schema = schemaOf(parameter);
+    return [
+      name,
+      { name, in: 'query', ...(kind === 'metadata' ? { content: json(schema, example) } : { schema, example }) },
+    ];
+  });
   const inPath = (name: string, schema: Schema, example: string) => ({
     name,
     in: 'path',

@@ -1,80 +1,81 @@
 /**
- * The three endpoints, as pure functions from a request to the event it reports. Parameters are looked at in the order of
- * the specification's tables (section 4), so that a request with two mistakes always gets the same answer.
+ * The endpoints, as pure functions from a request to the event that it reports. Parameters are read in the order of the table
+ * in `parameters.ts`, so that a request with two mistakes always gets the same answer.
  */
 
 import { limits } from './config.ts';
-import { type Event, type Severity, severities } from './event.ts';
+import type { Event } from './event.ts';
 import { type Json, readJson, stringOf, stringsOf } from './json.ts';
-import { accepted, type Handler, type Outcome, Refusal, type Request, shown } from './message.ts';
+import { accepted, type Handler, Refusal, type Request, shown } from './message.ts';
+import type { Endpoint, KeyParameter, Parameter, Reported } from './parameters.ts';
 import { orMalformedJson, percentDecode } from './request.ts';
 
-/** What each endpoint knows, in the order in which it is looked at, and whether a report has to have it. */
-export const assetParameters = {
-  asset_key: true,
-  metadata: false,
-  data_version: false,
-  description: false,
-  partition: false,
-} as const;
-export const checkParameters = {
-  asset_key: true,
-  passed: true,
-  check_name: true,
-  metadata: false,
-  severity: false,
-  // Not in the specification's table; the reference takes it since 1.13.
-  partition: false,
-} as const;
+/** @returns the handler of an endpoint; it throws Refusal 400 */
+export function reportTo({ type, parameters }: Endpoint): Handler {
+  const known: ReadonlySet<string> = new Set(parameters.map(({ name }) => name));
+  const slots = parameters.filter((parameter) => parameter.kind !== 'key').map(slotOf);
+  const blank = blankEvent(type, slots);
 
-/** POST /report_asset_materialization/ → AssetMaterialization. @throws Refusal 400 */
-export const reportMaterialization: Handler = (request) => reportAsset('AssetMaterialization', request);
-
-/** POST /report_asset_observation/ → AssetObservation. @throws Refusal 400 */
-export const reportObservation: Handler = (request) => reportAsset('AssetObservation', request);
-
-/** POST /report_asset_check/ → AssetCheckEvaluation. @throws Refusal 400 */
-export const reportCheck: Handler = (request) => {
-  const key = readKey(request);
-  const event: Event = {
-    type: 'AssetCheckEvaluation',
-    assetKey: key.parts,
-    passed: readPassed(request),
-    checkName: readCheckName(request),
-    metadata: readMetadata(request),
-    severity: readSeverity(request),
-    partition: readString(request, 'partition'),
+  return ({ keyPath, body, query }) => {
+    const bodyCount = body === undefined ? 0 : body.size;
+    const queryCount = query.size;
+    const keyInBody = body?.get('asset_key');
+    const keyInQuery = queryCount === 0 ? undefined : query.get('asset_key');
+    const key = readKey(keyPath, keyInBody, keyInQuery);
+    const event = { ...blank };
+    event['assetKey'] = key.parts;
+    // Counted, so that names are compared only when a request has one that the endpoint does not know.
+    let found = (keyInBody === undefined ? 0 : 1) + (keyInQuery === undefined ? 0 : 1);
+    for (const slot of slots) {
+      const inBody = body?.get(slot.name);
+      const inQuery = queryCount === 0 ? undefined : query.get(slot.name);
+      if (inBody !== undefined) found += 1;
+      if (inQuery !== undefined) found += 1;
+      const value = readParameter(slot, inBody, inQuery);
+      if (value !== undefined) event[slot.member] = value;
+    }
+    const unknown = found === bodyCount + queryCount ? undefined : unknownIn(body, query, known);
+    return { reply: accepted, event: event as Reported, hiddenKey: key.hidden, unknown };
   };
-  return outcome(request, key, event, CHECK_PARAMETERS);
-};
-
-const ASSET_PARAMETERS: ReadonlySet<string> = new Set(Object.keys(assetParameters));
-const CHECK_PARAMETERS: ReadonlySet<string> = new Set(Object.keys(checkParameters));
-
-function reportAsset(type: 'AssetMaterialization' | 'AssetObservation', request: Request): Outcome {
-  const key = readKey(request);
-  const event: Event = {
-    type,
-    assetKey: key.parts,
-    metadata: readMetadata(request),
-    dataVersion: readString(request, 'data_version'),
-    description: readString(request, 'description'),
-    partition: readString(request, 'partition'),
-  };
-  return outcome(request, key, event, ASSET_PARAMETERS);
 }
 
-function outcome({ body, query }: Request, { hidden }: Key, event: Event, known: ReadonlySet<string>): Outcome {
-  let unknown: string[] | undefined;
-  for (const names of [body, query]) {
-    if (names === undefined || names.size === 0) continue;
-    for (const name of names.keys()) {
-      if (known.has(name)) continue;
-      unknown ??= [];
-      unknown.push(name);
-    }
-  }
-  return { reply: accepted, event, hiddenKey: hidden, unknown };
+/** A parameter as the handler reads it. All slots have the same members: one hidden class, which V8 reads faster than several. */
+interface Slot {
+  readonly name: string;
+  readonly member: string;
+  readonly kind: Exclude<Parameter, KeyParameter>['kind'];
+  readonly required: boolean;
+  readonly what: string;
+  readonly choices: readonly string[];
+  readonly standard: string | undefined;
+}
+
+function slotOf(parameter: Exclude<Parameter, KeyParameter>): Slot {
+  const { name, member, kind, required } = parameter;
+  return {
+    name,
+    member,
+    kind,
+    required,
+    what: kind === 'metadata' ? name : parameter.what,
+    choices: kind === 'one of' ? parameter.choices : [],
+    standard: kind === 'one of' ? parameter.standard : undefined,
+  };
+}
+
+/**
+ * @returns the event of a report that gives nothing, to be copied for each report. JSON.parse keeps all members in the object
+ * itself, as a literal has them; a copy of what Object.fromEntries makes takes more memory and time.
+ */
+function blankEvent(type: Event['type'], slots: readonly Slot[]): Readonly<Record<string, unknown>> {
+  const members = slots.map(({ member }) => [member, null]);
+  const blank = JSON.parse(JSON.stringify({ type, assetKey: null, ...Object.fromEntries(members) }));
+  for (const { member, standard } of slots) blank[member] = standard;
+  return blank;
+}
+
+function unknownIn(body: Request['body'], query: Request['query'], known: ReadonlySet<string>): string[] {
+  return [...(body?.keys() ?? []), ...query.keys()].filter((name) => !known.has(name));
 }
 
 interface Key {
@@ -84,9 +85,7 @@ interface Key {
 }
 
 /** Path, then body, then query (specification section 4). */
-function readKey({ keyPath, body, query }: Request): Key {
-  const inBody = body?.get('asset_key');
-  const inQuery = query.get('asset_key');
+function readKey(keyPath: string | undefined, inBody: Json | undefined, inQuery: string | undefined): Key {
   if (keyPath !== undefined) {
     const parts = keyInPath(keyPath);
     if (inBody === undefined && inQuery === undefined) return { parts };
@@ -177,74 +176,67 @@ function checkKeyBytes(parts: readonly string[], sent: string, where: string): v
 const UTF8_BYTES_MAX = 3;
 const CONTROL = /[\u0000-\u001f\u007f]/;
 
-/** Where a parameter's value stands: presence in the body decides, even as null, which means "not given". */
-function find(
-  { body, query }: Request,
-  name: string,
-): { from: 'body'; value: Json } | { from: 'query'; text: string } | undefined {
-  const value = body?.get(name);
-  if (value !== undefined) return value.kind === 'null' ? undefined : { from: 'body', value };
-  const text = query.get(name);
-  return text === undefined ? undefined : { from: 'query', text };
+type Value = string | boolean | undefined;
+
+/** Presence in the body decides, even as null, which means "not given". @returns undefined for a parameter that is not given */
+function readParameter(slot: Slot, inBody: Json | undefined, inQuery: string | undefined): Value {
+  let value: Value;
+  if (inBody === undefined) {
+    if (inQuery !== undefined) value = readInQuery(slot, inQuery);
+  } else if (inBody.kind !== 'null') {
+    value = readInBody(slot, inBody);
+  }
+  if (value === undefined && slot.required) throw missing(slot);
+  return value;
 }
 
-function readString(request: Request, name: string): string | undefined {
-  const found = find(request, name);
-  if (found === undefined) return undefined;
-  if (found.from === 'query') return found.text;
-  if (found.value.kind !== 'string') throw wrongType(name, found.value, 'a JSON string');
-  const text = stringOf(found.value);
-  if (!text.isWellFormed()) throw loneSurrogate(name, found.value.text);
-  return text;
+function readInBody(slot: Slot, value: Json): Value {
+  const { name, kind } = slot;
+  if (kind === 'metadata') return readMetadata(name, value);
+  if (kind === 'boolean') {
+    if (value.kind !== 'boolean') throw wrongType(name, value, 'the JSON boolean true or false');
+    return value.text === 'true';
+  }
+  if (value.kind !== 'string') throw wrongType(name, value, 'a JSON string');
+  const text = stringOf(value);
+  if (!text.isWellFormed()) throw loneSurrogate(name, value.text);
+  return checkText(slot, text);
 }
 
-function readPassed(request: Request): boolean {
-  const found = find(request, 'passed');
-  if (found === undefined) {
-    throw new Refusal(
-      400,
-      'passed is missing: send true or false as a JSON boolean in the body, or passed=true in the query',
-    );
+function readInQuery(slot: Slot, text: string): Value {
+  const { name, kind } = slot;
+  if (kind === 'metadata') {
+    const value = orMalformedJson(`${name} in the query`, () => readJson(text, limits.jsonDepthMax));
+    return value.kind === 'null' ? undefined : readMetadata(name, value);
   }
-  if (found.from === 'body') {
-    if (found.value.kind !== 'boolean') throw wrongType('passed', found.value, 'the JSON boolean true or false');
-    return found.value.text === 'true';
+  if (kind === 'boolean') {
+    if (text === 'true' || text === 'false') return text === 'true';
+    throw new Refusal(400, `${name} in the query is ${shown(text)}; send true or false`);
   }
-  if (found.text !== 'true' && found.text !== 'false') {
-    throw new Refusal(400, `passed in the query is ${shown(found.text)}; send true or false`);
-  }
-  return found.text === 'true';
-}
-
-function readCheckName(request: Request): string {
-  const name = readString(request, 'check_name');
-  if (name === undefined) throw new Refusal(400, 'check_name is missing: send the name of the check as a string');
-  if (name === '') throw new Refusal(400, 'check_name is ""; send the name of the check');
-  return name;
-}
-
-function readSeverity(request: Request): Severity {
-  const text = readString(request, 'severity');
-  if (text === undefined) return 'ERROR';
-  const severity = severities.find((known) => known === text);
-  if (severity === undefined) {
-    const wanted = severities.join(' or ');
-    throw new Refusal(400, `severity is ${shown(text)}; send ${wanted}, or leave it out for ERROR`);
-  }
-  return severity;
+  return checkText(slot, text);
 }
 
 /** @returns the JSON text of an object, as it was sent */
-function readMetadata(request: Request): string | undefined {
-  const found = find(request, 'metadata');
-  if (found === undefined) return undefined;
-  const value =
-    found.from === 'body'
-      ? found.value
-      : orMalformedJson('metadata in the query', () => readJson(found.text, limits.jsonDepthMax));
-  if (value.kind === 'null') return undefined;
-  if (value.kind !== 'object') throw wrongType('metadata', value, 'a JSON object such as {"rows":10}');
+function readMetadata(name: string, value: Json): string {
+  if (value.kind !== 'object') throw wrongType(name, value, 'a JSON object such as {"rows":10}');
   return value.text;
+}
+
+function checkText({ name, kind, what, choices, standard }: Slot, text: string): string {
+  if (kind === 'non-empty string' && text === '') throw new Refusal(400, `${name} is ""; send the ${what}`);
+  if (kind === 'one of' && !choices.includes(text)) {
+    const wanted = choices.join(' or ');
+    throw new Refusal(400, `${name} is ${shown(text)}; send ${wanted}, or leave it out for ${standard}`);
+  }
+  return text;
+}
+
+function missing({ name, kind, what }: Slot): Refusal {
+  const wanted =
+    kind === 'boolean'
+      ? `true or false as a JSON boolean in the body, or ${name}=true in the query`
+      : `the ${what} as a string`;
+  return new Refusal(400, `${name} is missing: send ${wanted}`);
 }
 
 function wrongType(name: string, value: Json, wanted: string): Refusal {

@@ -18,6 +18,7 @@ import type { App } from './message.ts';
 import { Metrics } from './metrics.ts';
 import { hazardOf } from './mount.ts';
 import type { Notices } from './notice.ts';
+import { type Endpoint, endpoints as standardEndpoints } from './parameters.ts';
 import { DamagedError } from './recovery.ts';
 import { watchSpace } from './space.ts';
 
@@ -63,6 +64,8 @@ interface Recording extends Pick<AppParts, 'findSite' | 'tokenHeaders'> {
 /** What a test or an embedder may replace. */
 export interface Parts {
   readonly limits?: Limits;
+  /** What can be reported. */
+  readonly endpoints?: readonly Endpoint[];
   readonly openDisk?: (folder: string) => Disk;
   /** The descriptor of a socket that listens already; the configuration's host and port do not count then. */
   readonly fd?: number | undefined;
@@ -82,7 +85,8 @@ export interface Parts {
  * @throws StartError, after which folder and port are free again
  */
 export async function startService(config: Config, notices: Notices, parts: Parts = {}): Promise<Service> {
-  const all = { limits: standardLimits, openDisk, background: false, aroundApp: (app: App) => app, ...parts };
+  const standard = { limits: standardLimits, endpoints: standardEndpoints, openDisk, background: false };
+  const all = { ...standard, aroundApp: (app: App) => app, ...parts };
   const disk = all.openDisk(config.data);
   const at = all.fd === undefined ? { host: await resolveHost(config.host), port: config.port } : { fd: all.fd };
   const folder: Folder = {
@@ -104,6 +108,7 @@ interface Folder {
 
 interface Held extends Parts {
   readonly limits: Limits;
+  readonly endpoints: readonly Endpoint[];
   readonly metrics: Metrics;
   readonly openDisk: (folder: string) => Disk;
   readonly background: boolean;
@@ -114,7 +119,7 @@ interface Held extends Parts {
 }
 
 async function startListening(config: Config, notices: Notices, held: Held): Promise<Service> {
-  const { disk, folder, limits, background, metrics } = held;
+  const { disk, folder, limits, endpoints, background, metrics } = held;
   let stopping: Promise<void> | undefined;
   let exitCode: ExitCode = exitCodes.done;
   let end!: (code: ExitCode) => void;
@@ -128,6 +133,7 @@ async function startListening(config: Config, notices: Notices, held: Held): Pro
   const createAppAt = (address: string) =>
     held.aroundApp(
       createApp({
+        endpoints,
         pathPrefix: config.pathPrefix,
         checkAccess: createAccess({ address, allowedHosts: config.allowedHost }),
         tokenHeaders: recording.tokenHeaders,
@@ -141,7 +147,11 @@ async function startListening(config: Config, notices: Notices, held: Held): Pro
           ),
         contract: () =>
           JSON.stringify(
-            openApi({ server: config.pathPrefix || '/', tokenHeader: isHosted ? config.tokenHeader : undefined }),
+            openApi({
+              server: config.pathPrefix || '/',
+              tokenHeader: isHosted ? config.tokenHeader : undefined,
+              endpoints,
+            }),
           ),
         metrics,
         freeBytes: () => space.freeBytes,
@@ -273,7 +283,7 @@ async function recordForDeployments(
   onLockLost: (error: Error) => void,
 ): Promise<Recording> {
   const { pathPrefix, segmentBytes, tokenHeader } = config;
-  const { disk, folder, limits, metrics, onRecorded } = held;
+  const { disk, folder, limits, endpoints, metrics, onRecorded } = held;
   const openFor = (name: string) => held.openDisk(join(disk.folder, name));
   const options = { pathPrefix, openDisk: openFor, onRecorded, segmentBytes, retain: config, limits, metrics, notices };
   const hosted = new Hosted(options);
@@ -285,6 +295,7 @@ async function recordForDeployments(
   await warnOfWriters(config.deployments, notices);
   const door = createTokenDoor({
     pathPrefix,
+    endpoints,
     deployments: () => file.current,
     tokenHeader,
     clientAddress: createClientAddress(config.trustedProxy),

@@ -7,14 +7,14 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { Validator } from '@seriousme/openapi-schema-validator';
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
-import { questionsOf, reports } from '../src/app.ts';
+import { questionsOf, routesOf } from '../src/app.ts';
 import { type Limits, limits, readConfig, version } from '../src/config.ts';
 import { openApi } from '../src/contract.ts';
 import { eventSchema } from '../src/event.ts';
-import { assetParameters, checkParameters } from '../src/handlers.ts';
 import { accepted } from '../src/message.ts';
 import { Metrics } from '../src/metrics.ts';
 import { createNotices } from '../src/notice.ts';
+import { endpoints } from '../src/parameters.ts';
 import { startService } from '../src/service.ts';
 import { eventsIn, journalText, newFolder, root, startService as startProcess } from './program.ts';
 import { ask, errorOf, post, Wire, type WireReply } from './wire.ts';
@@ -160,10 +160,12 @@ function reportsOf(document: Document): { path: string; operation: Operation; bo
     });
 }
 
-/** What the handler behind a path takes, without the key where the path has it. */
+/** What the handler behind a path takes, and whether it is required, without the key where the path has it. */
 function takenAt(path: string): Readonly<Record<string, boolean>> {
-  const { asset_key, ...others } = path.includes('_check/') ? checkParameters : assetParameters;
-  return path.endsWith('{asset_key}') ? others : { asset_key, ...others };
+  const { parameters } = endpoints.find((endpoint) => path.includes(`${endpoint.path}/`)) ?? assert.fail(path);
+  const taken = Object.fromEntries(parameters.map(({ name, required }) => [name, required]));
+  const { asset_key, ...others } = taken;
+  return path.endsWith('{asset_key}') ? others : taken;
 }
 
 for (const mode of modes) {
@@ -188,7 +190,7 @@ for (const mode of modes) {
     });
     const routes = [
       ...questions,
-      ...reports.flatMap((route) => {
+      ...routesOf(endpoints).flatMap((route) => {
         const path = `${mode.base}${route.path}/`;
         return [{ ...route, path }, ...(route.takesKey ? [{ ...route, path: `${path}{asset_key}` }] : [])];
       }),

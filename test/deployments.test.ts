@@ -5,6 +5,7 @@ import { createTokenDoor } from '../src/access.ts';
 import { limits as standardLimits } from '../src/config.ts';
 import { type Deployments, mayReport, newToken, readDeployments } from '../src/deployments.ts';
 import { Refusal } from '../src/message.ts';
+import { endpoints } from '../src/parameters.ts';
 import { type Head, readFields } from '../src/request.ts';
 
 const [first, second, expired] = [newToken(), newToken(), newToken()];
@@ -149,6 +150,7 @@ test('the door knows the deployment by its path, refuses alike, and slows who fa
   const deployments = good(FILE);
   const door = createTokenDoor({
     pathPrefix: '/p',
+    endpoints,
     deployments: () => deployments,
     tokenHeader: 'T',
     clientAddress: (peer) => peer,

@@ -2,9 +2,12 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { encodeBatch, encodeMembers } from '../src/event.ts';
-import { reportCheck, reportMaterialization, reportObservation } from '../src/handlers.ts';
+import { reportTo } from '../src/handlers.ts';
 import { type Handler, type Outcome, Refusal, type Request } from '../src/message.ts';
+import { endpoints } from '../src/parameters.ts';
 import { readBody, readQuery } from '../src/request.ts';
+
+const [reportMaterialization, reportCheck, reportObservation] = endpoints.map(reportTo) as [Handler, Handler, Handler];
 
 interface Sent {
   readonly path?: string;
@@ -259,6 +262,10 @@ test('unknown parameters are ignored and named', () => {
   const result = outcome(reportMaterialization, { path: 'a', body: { uri: 1, passed: true }, query: 'x=1' }) as Outcome;
   assert.deepEqual(result.unknown, ['uri', 'passed', 'x']);
   assert.equal((outcome(reportMaterialization, { path: 'a' }) as Outcome).unknown, undefined);
+  const beside = { body: { asset_key: 'a', partition: null }, query: 'asset_key=b&partition=q' };
+  assert.equal((outcome(reportMaterialization, beside) as Outcome).unknown, undefined);
+  const another = outcome(reportMaterialization, { ...beside, query: 'partition=q&x=1' }) as Outcome;
+  assert.deepEqual(another.unknown, ['x']);
 });
 
 test('a value of the wrong kind is refused with the parameter, the value and what to send', () => {

@@ -19,6 +19,7 @@ const ranks: readonly (readonly string[])[] = [
     'message.ts',
     'metrics.ts',
     'notice.ts',
+    'parameters.ts',
     'submission.ts',
   ],
   ['delivery.ts', 'deployments.ts', 'disk.ts', 'lock.ts', 'request.ts', 'router.ts'],

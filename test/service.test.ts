@@ -11,6 +11,7 @@ import { type Limits, options, readConfig, limits as standardLimits } from '../s
 import { segmentName } from '../src/event.ts';
 import { Metrics } from '../src/metrics.ts';
 import { createNotices } from '../src/notice.ts';
+import { endpoints } from '../src/parameters.ts';
 import { readFields } from '../src/request.ts';
 import { type Parts, type Service, StartError, startService } from '../src/service.ts';
 import { eventually } from './faults/tools.ts';
@@ -548,6 +549,7 @@ test('a defect of ours is a 503 for the client and a full account for the operat
   const { createApp } = await import('../src/app.ts');
   const notices: string[] = [];
   const app = createApp({
+    endpoints,
     pathPrefix: options.pathPrefix.initial,
     checkAccess: () => {
       throw new TypeError('defect');
