@@ -4,7 +4,7 @@ import { isUtf8 } from 'node:buffer';
 import { type ExitCode, exitCodes, type Output } from './command.ts';
 import { limits } from './config.ts';
 import type { Delivery } from './delivery.ts';
-import { readSubmission, type Submission } from './submission.ts';
+import type { Submission } from './submission.ts';
 
 export interface Bulk {
   readonly chunks: AsyncIterable<Buffer>;
@@ -12,6 +12,8 @@ export interface Bulk {
   readonly bytes: number | undefined;
   /** Those before it are left out. */
   readonly fromLine: number;
+  /** Makes a report of a line. @throws Error whose message is a clause about the line */
+  readonly read: (line: string) => Submission;
   readonly send: (submission: Submission) => Promise<Delivery>;
   readonly stopped: AbortSignal;
 }
@@ -22,7 +24,7 @@ export interface Bulk {
  * @throws what `chunks` throws
  */
 export async function reportLines(bulk: Bulk, output: Output): Promise<ExitCode> {
-  const { fromLine, send, stopped } = bulk;
+  const { fromLine, stopped } = bulk;
   const progress = createProgress(bulk.bytes, output);
   const counts = { recorded: 0, refused: 0, doubtful: 0 };
   let number = 0;
@@ -34,7 +36,7 @@ export async function reportLines(bulk: Bulk, output: Output): Promise<ExitCode>
     if (number < fromLine || line?.length === 0) continue;
     if (stopped.aborted) break;
     next = number;
-    const found = await sendLine(line, send);
+    const found = await sendLine(line, bulk);
     if (found.kind === 'recorded') {
       counts.recorded += 1;
     } else {
@@ -56,12 +58,12 @@ export async function reportLines(bulk: Bulk, output: Output): Promise<ExitCode>
   return refused > 0 ? exitCodes.refused : (stop ?? (doubtful > 0 ? exitCodes.tryLater : exitCodes.done));
 }
 
-async function sendLine(line: Buffer | undefined, send: Bulk['send']): Promise<Delivery> {
+async function sendLine(line: Buffer | undefined, { read, send }: Bulk): Promise<Delivery> {
   let submission: Submission;
   try {
     if (line === undefined) throw new Error(`it has more than ${limits.lineBytesMax} bytes`);
     if (!isUtf8(line)) throw new Error('it is not UTF-8');
-    submission = readSubmission(line.toString());
+    submission = read(line.toString());
   } catch (error) {
     return { kind: 'refused', reason: (error as Error).message };
   }

@@ -8,7 +8,8 @@ import { events } from './events.ts';
 import { healthcheck } from './healthcheck.ts';
 import { commandHelp, type Groups, generalHelp } from './help.ts';
 import { didYouMean } from './options.ts';
-import { report } from './report.ts';
+import { endpoints } from './parameters.ts';
+import { reportOf } from './report.ts';
 import { serve, serveNotes } from './serve.ts';
 import { printable } from './table.ts';
 import { token } from './token.ts';
@@ -17,7 +18,7 @@ import { repairCommand, verifyCommand } from './upkeep.ts';
 /** In the order of the help. */
 const groups: Groups = {
   'Run a service': { serve, healthcheck, token },
-  'Report to one': { report },
+  'Report to one': { report: reportOf(endpoints) },
   'Look at a journal': { events, assets },
   'Look after a journal': { verify: verifyCommand, repair: repairCommand },
   'Set up a shell': { completion: completionOf(() => commands) },

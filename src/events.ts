@@ -17,9 +17,9 @@ import {
   switchOption,
 } from './look.ts';
 import { integer, type Option } from './options.ts';
+import { endpoints, findEndpoint } from './parameters.ts';
 import { type Line, type Reading, type Remark, readJournal } from './reader.ts';
 import { contentsOf } from './scan.ts';
-import { kinds } from './submission.ts';
 
 interface EventsOptions extends FormatOptions {
   readonly data: string;
@@ -56,6 +56,8 @@ const count = <Initial>(argument: string, help: string, initial: Initial, min: n
   parse: (value: string) => integer(value, min, max),
 });
 
+const kinds = endpoints.map(({ name }) => name);
+
 /** What `--last` remembers while it looks for the first of them is a number for each. */
 const LAST_MAX = 1_000_000;
 
@@ -71,7 +73,7 @@ export const events = defineCommand<EventsOptions>(
       key: keyOption('only events of this asset'),
       keyPrefix: keyOption('only events of assets whose key begins with these parts'),
       type: {
-        ...text('TYPE', 'only materialization, check or observation'),
+        ...text('TYPE', `only ${kinds.slice(0, -1).join(', ')} or ${kinds.at(-1)}`),
         initial: undefined,
         choices: kinds,
         parse: readType,
@@ -240,20 +242,14 @@ function asRecorded(lines: readonly Line[]): Buffer {
 
 const NEWLINE = Buffer.from('\n');
 
-const types: Readonly<Record<string, Event['type']>> = {
-  materialization: 'AssetMaterialization',
-  check: 'AssetCheckEvaluation',
-  observation: 'AssetObservation',
-};
-
 function shortType(type: Event['type']): string {
-  return Object.keys(types).find((short) => types[short] === type) ?? type;
+  return findEndpoint(endpoints, type)?.name ?? type;
 }
 
 function readType(word: string): Event['type'] {
-  const type = Object.hasOwn(types, word) ? types[word] : Object.values(types).find((known) => known === word);
-  if (type === undefined) throw new Error(`is not a type; use one of ${Object.keys(types).join(', ')}`);
-  return type;
+  const endpoint = findEndpoint(endpoints, word);
+  if (endpoint === undefined) throw new Error(`is not a type; use one of ${kinds.join(', ')}`);
+  return endpoint.type;
 }
 
 /** @returns the time as it would stand in a line */

@@ -2,15 +2,16 @@
 
 import { reportLines } from './bulk.ts';
 import { type Answer, openClient } from './client.ts';
-import { defineCommand, type ExitCode, exitCodes, type Output } from './command.ts';
+import { type Command, type Description, defineCommand, type ExitCode, exitCodes, type Output } from './command.ts';
 import { limits, options, version } from './config.ts';
 import { deliver, type Patience } from './delivery.ts';
 import { openStream, readSecret } from './disk.ts';
 import { keyNotes, readKey } from './key.ts';
-import { didYouMean, duration, flagOf, integer, type Option, type Options } from './options.ts';
-import { kinds, objectOf, readObject, readValue, type Submission, submit, takes } from './submission.ts';
+import { didYouMean, duration, flagOf, integer, type Option } from './options.ts';
+import { allParameters, type ChoiceParameter, type Endpoint, type Parameter } from './parameters.ts';
+import { objectOf, readObject, readSubmission, readValue, type Submission, submit } from './submission.ts';
 
-interface Values extends Said {
+interface Values {
   readonly url: string;
   readonly tokenFile: string;
   readonly tokenHeader: string;
@@ -19,66 +20,98 @@ interface Values extends Said {
   readonly fromLine: number;
 }
 
-/** What the options say about the asset. */
-interface Said {
-  readonly partition: string | undefined;
-  readonly dataVersion: string | undefined;
-  readonly description: string | undefined;
-  readonly metadata: ReadonlyMap<string, string> | undefined;
-  readonly metadataJson: string | undefined;
-  readonly checkName: string | undefined;
-  readonly passed: boolean;
-  readonly failed: boolean;
-  readonly severity: string | undefined;
+/** What was asked for. */
+interface Call extends Values {
+  readonly endpoints: readonly Endpoint[];
+  /** What the options that were given say of the asset, by their names. */
+  readonly said: ReadonlyMap<string, Value>;
+  readonly operands: readonly string[];
 }
+
+/** What an option says of the asset: JSON text, or the members of an object as JSON text by their names. */
+type Value = string | ReadonlyMap<string, string> | undefined;
+/** By the name of the option. */
+type Said = Readonly<Record<string, Value>>;
+type SayingOptions = Readonly<Record<string, Option<Value>>>;
 
 function text(argument: string, help: string): Option<string | undefined> {
   return { argument, help, initial: undefined, flagOnly: true, parse: (text) => text };
 }
 
-function flag(help: string): Option<boolean> {
-  return { argument: '', help, initial: false, parse: () => true };
+/** @returns an option whose value is the JSON text of a string, checked by `check` */
+function jsonString(argument: string, help: string, check = (text: string) => text): Option<Value> {
+  return { argument, help, initial: undefined, flagOnly: true, parse: (text) => JSON.stringify(check(text)) };
 }
 
-const severities = ['WARN', 'ERROR'] as const;
+function flag(help: string, json: string): Option<Value> {
+  return { argument: '', help, initial: undefined, parse: () => json };
+}
 
-const said: Options<Said> = {
-  partition: text('NAME', 'partition of the asset'),
-  dataVersion: text('TEXT', 'version of the data (materialization, observation)'),
-  description: text('TEXT', 'for people (materialization, observation)'),
-  metadata: {
-    argument: 'NAME=TEXT',
-    help: 'one member of the metadata, a text; NAME:=JSON for any value, as in rows:=10; may be repeated',
-    initial: undefined,
-    repeated: true,
-    flagOnly: true,
-    parse: (text, before = new Map()) => {
-      const [, name = '', json, value = ''] = /^([^=]*?)(:)?=(.*)$/s.exec(text) ?? [];
-      if (name === '') throw new Error('is not of the form NAME=TEXT or NAME:=JSON');
-      if (before.has(name)) throw new Error('gives a name for the second time');
-      return new Map([...before, [name, json === undefined ? JSON.stringify(value) : readValue(value)]]);
-    },
+/** @returns the options that give a parameter: one of them at a time */
+function optionsOf(parameter: Parameter, endpoints: readonly Endpoint[]): SayingOptions {
+  const { member, takenBy } = parameter;
+  const scope = takenBy.length < endpoints.length ? ` (${takenBy.join(', ')})` : '';
+  switch (parameter.kind) {
+    case 'key':
+      return {}; // the operands are the key
+    case 'metadata':
+      return { [member]: metadataOption, [`${member}Json`]: metadataJsonOption };
+    case 'boolean': {
+      const { what, opposite } = parameter;
+      return { [member]: flag(`${what}${scope}`, 'true'), [opposite.option]: flag(opposite.what, 'false') };
+    }
+    case 'one of': {
+      const option = jsonString(parameter.argument, `${parameter.what}${scope}`, (text) => choose(text, parameter));
+      return { [member]: { ...option, standard: parameter.standard, choices: parameter.choices } };
+    }
+    default:
+      return { [member]: jsonString(parameter.argument, `${parameter.what}${scope}`) };
+  }
+}
+
+/** @throws Error for a word that is none of the choices, in upper or lower case */
+function choose(word: string, { name, choices }: ChoiceParameter): string {
+  const choice = choices.find((known) => known.toLowerCase() === word.toLowerCase());
+  if (choice === undefined) throw new Error(`is not a ${name}; use ${choices.join(' or ')}`);
+  return choice;
+}
+
+const metadataOption: Option<Value> = {
+  argument: 'NAME=TEXT',
+  help: 'one member of the metadata, a text; NAME:=JSON for any value, as in rows:=10; may be repeated',
+  initial: undefined,
+  repeated: true,
+  flagOnly: true,
+  parse: (text, before) => {
+    const [, name = '', json, value = ''] = /^([^=]*?)(:)?=(.*)$/s.exec(text) ?? [];
+    if (name === '') throw new Error('is not of the form NAME=TEXT or NAME:=JSON');
+    const members = typeof before === 'object' ? before : new Map<string, string>();
+    if (members.has(name)) throw new Error('gives a name for the second time');
+    return new Map([...members, [name, json === undefined ? JSON.stringify(value) : readValue(value)]]);
   },
-  metadataJson: { ...text('OBJECT', 'the whole metadata as a JSON object; every digit is kept'), parse: readObject },
-  checkName: text('NAME', 'name of the check (check)'),
-  passed: flag('the check passed (check)'),
-  failed: flag('it did not'),
-  severity: {
-    ...text('LEVEL', 'WARN or ERROR: how bad it is that a check failed (check)'),
-    standard: 'ERROR',
-    choices: severities,
-    parse: (text) => {
-      const severity = severities.find((known) => known === text.toUpperCase());
-      if (severity === undefined) throw new Error('is not a severity; use WARN or ERROR');
-      return severity;
-    },
-  },
+};
+
+const metadataJsonOption: Option<Value> = {
+  ...text('OBJECT', 'the whole metadata as a JSON object; every digit is kept'),
+  parse: readObject,
 };
 
 const LOCAL = 'http://127.0.0.1:3000';
 
-export const report = defineCommand<Values>(
-  {
+/** @param endpoints what can be reported: the first operand names one, the options are their parameters */
+export function reportOf(endpoints: readonly Endpoint[]): Command {
+  const saying: SayingOptions = Object.assign({}, ...allParameters(endpoints).map((one) => optionsOf(one, endpoints)));
+  return defineCommand<Values>(describe(endpoints, saying), (values, output, operands) => {
+    const all = values as Values & Said; // readOptions gives a value for each option
+    const given = Object.keys(saying).filter((name) => all[name] !== undefined);
+    const said = new Map(given.map((name) => [name, all[name]]));
+    return run({ ...values, endpoints, said, operands }, output);
+  });
+}
+
+function describe(endpoints: readonly Endpoint[], saying: SayingOptions): Description<Values> {
+  const kinds = endpoints.map(({ name }) => name);
+  return {
     summary: 'report a materialization, a check or an observation, or a file of them',
     about:
       'Sends a report and ends with 0 when it is recorded. While the service can not be reached or answers 408, 429 or 503\n' +
@@ -86,7 +119,7 @@ export const report = defineCommand<Values>(
       'broke behind the report, or no reply came, or a 500.',
     operands: { text: `${kinds.join('|')} KEY...`, max: 1_000, choices: kinds },
     options: {
-      ...said,
+      ...saying,
       url: {
         argument: 'URL',
         help: 'the service; a path prefix and the name of a deployment belong to it',
@@ -132,18 +165,17 @@ export const report = defineCommand<Values>(
       '  0 recorded, 1 refused: the same will be refused again, 2 flags or files,',
       '  75 try later: the service was away, or it is in doubt whether the report was recorded',
     ],
-  },
-  run,
-);
+  };
+}
 
-async function run(values: Values, output: Output, operands: readonly string[]): Promise<ExitCode> {
+async function run(call: Call, output: Output): Promise<ExitCode> {
   const stop = new AbortController();
   let service: Service | undefined;
   try {
-    const submission = values.from === undefined ? readOperands(values, operands) : checkAlone(values, operands);
-    service = await openService(values, stop.signal, output);
+    const submission = call.from === undefined ? readOperands(call) : checkAlone(call);
+    service = await openService(call, stop.signal, output);
     if (submission !== undefined) return await reportOne(submission, service, output);
-    return await reportAll(values.from ?? '-', values.fromLine, service, stop, output);
+    return await reportAll(call, service, stop, output);
   } catch (error) {
     output.progress('');
     output.complain((error as Error).message);
@@ -184,8 +216,8 @@ async function openService(
     limits,
     onWait: (reason, waitMs) => output.progress(`${base} ${reason}; again in ${(waitMs / 1000).toFixed(1)} s`),
   };
-  const post = ({ kind, body }: Submission): Promise<Answer> =>
-    client.call(new URL(`${base}/report_asset_${kind}/`), { method: 'POST', headers, body, replyMs: limits.replyMs });
+  const post = ({ endpoint, body }: Submission): Promise<Answer> =>
+    client.call(new URL(`${base}${endpoint.path}/`), { method: 'POST', headers, body, replyMs: limits.replyMs });
   return { url: base, send: (submission) => deliver(() => post(submission), patience), close: client.close };
 }
 
@@ -210,8 +242,7 @@ async function reportOne(submission: Submission, { url, send }: Service, output:
 }
 
 async function reportAll(
-  from: string,
-  fromLine: number,
+  { from = '-', fromLine, endpoints }: Call,
   { send }: Service,
   stop: AbortController,
   output: Output,
@@ -227,12 +258,13 @@ async function reportAll(
       if (!stop.signal.aborted) throw new Error(`${from} can not be read: ${(error as Error).message}`);
     }
   }
-  return reportLines({ chunks: chunks(), bytes, fromLine, send, stopped: stop.signal }, output);
+  const read = (line: string) => readSubmission(line, endpoints);
+  return reportLines({ chunks: chunks(), bytes, fromLine, read, send, stopped: stop.signal }, output);
 }
 
 /** @throws Error for what can not stand beside --from */
-function checkAlone(values: Values, operands: readonly string[]): undefined {
-  const [name] = Object.keys(said).filter((name) => values[name as keyof Said]);
+function checkAlone({ said, operands }: Call): undefined {
+  const [name] = said.keys();
   if (operands.length === 0 && name === undefined) return;
   throw new Error(
     `${name === undefined ? 'a key' : `--${flagOf(name)}`} can not stand beside --from; it belongs into the lines`,
@@ -240,31 +272,37 @@ function checkAlone(values: Values, operands: readonly string[]): undefined {
 }
 
 /** @throws Error for operands and options that do not make a report */
-function readOperands(values: Values, [first = '', ...words]: readonly string[]): Submission {
-  const kind = kinds.find((known) => known === first);
-  if (kind === undefined || words.length === 0) {
-    const hint = kind === undefined ? didYouMean(first, kinds) : '';
-    throw new Error(`say what to report: assetlog report ${kind ?? kinds.join('|')} KEY, or --from FILE${hint}`);
+function readOperands({ endpoints, said, operands: [first = '', ...words] }: Call): Submission {
+  const endpoint = endpoints.find(({ name }) => name === first);
+  if (endpoint === undefined || words.length === 0) {
+    const kinds = endpoints.map(({ name }) => name);
+    const hint = endpoint === undefined ? didYouMean(first, kinds) : '';
+    throw new Error(
+      `say what to report: assetlog report ${endpoint?.name ?? kinds.join('|')} KEY, or --from FILE${hint}`,
+    );
   }
-  const { partition, dataVersion, description, checkName, severity, passed, failed, metadata, metadataJson } = values;
-  const parameters = new Map([['asset_key', JSON.stringify(keyOf(words))]]);
-  const set = (option: string, json: string | undefined, name = flagOf(option).replace('-', '_')) => {
-    if (json === undefined) return;
-    if (!takes(kind, name)) throw new Error(`--${flagOf(option)} does not go with ${kind}; leave it out`);
-    parameters.set(name, json);
-  };
-  for (const [option, text] of Object.entries({ partition, dataVersion, description, checkName, severity })) {
-    set(option, JSON.stringify(text));
+  const parameters = new Map<string, string>();
+  for (const parameter of allParameters(endpoints)) {
+    const options = Object.keys(optionsOf(parameter, endpoints));
+    const flags = options.map((name) => `--${flagOf(name)}`);
+    const [given, second] = options.filter((name) => said.has(name));
+    if (!endpoint.parameters.includes(parameter)) {
+      if (given !== undefined) throw new Error(`--${flagOf(given)} does not go with ${endpoint.name}; leave it out`);
+    } else if (parameter.kind === 'key') {
+      parameters.set(parameter.name, JSON.stringify(keyOf(words)));
+    } else if (parameter.required && (given === undefined || second !== undefined)) {
+      throw new Error(`a ${endpoint.name} needs ${flags.length > 1 ? 'one of ' : ''}${flags.join(' and ')}`);
+    } else if (second !== undefined) {
+      throw new Error(`give ${flags.join(' or ')}, not both`);
+    } else if (given !== undefined) {
+      parameters.set(parameter.name, jsonOf(said.get(given)));
+    }
   }
-  if (passed || failed) set(passed ? 'passed' : 'failed', String(passed), 'passed');
-  if (kind === 'check' && (checkName === undefined || passed === failed)) {
-    throw new Error('a check needs --check-name, and one of --passed and --failed');
-  }
-  if (metadata !== undefined && metadataJson !== undefined) {
-    throw new Error('give --metadata or --metadata-json, not both');
-  }
-  set('metadata', metadata === undefined ? metadataJson : objectOf(metadata));
-  return submit(kind, parameters);
+  return submit(endpoint, parameters);
+}
+
+function jsonOf(value: Value = ''): string {
+  return typeof value === 'string' ? value : objectOf(value);
 }
 
 function keyOf(words: readonly string[]): string[] {

@@ -3,26 +3,17 @@
 import { limits } from './config.ts';
 import { type Json, JsonError, readJson, readMembers, stringOf } from './json.ts';
 import { didYouMean } from './options.ts';
-
-export const kinds = ['materialization', 'check', 'observation'] as const;
-export type Kind = (typeof kinds)[number];
+import { type Endpoint, findEndpoint } from './parameters.ts';
 
 export interface Submission {
-  readonly kind: Kind;
+  readonly endpoint: Endpoint;
   /** JSON text. */
   readonly body: string;
 }
 
-const ASSET = ['asset_key', 'partition', 'data_version', 'description', 'metadata'];
-const CHECK = ['asset_key', 'partition', 'check_name', 'passed', 'severity', 'metadata'];
-
-export function takes(kind: Kind, parameter: string): boolean {
-  return (kind === 'check' ? CHECK : ASSET).includes(parameter);
-}
-
 /** @param parameters JSON text by name */
-export function submit(kind: Kind, parameters: ReadonlyMap<string, string>): Submission {
-  return { kind, body: objectOf(parameters) };
+export function submit(endpoint: Endpoint, parameters: ReadonlyMap<string, string>): Submission {
+  return { endpoint, body: objectOf(parameters) };
 }
 
 /** @param members JSON text by name. @returns JSON text */
@@ -31,27 +22,32 @@ export function objectOf(members: ReadonlyMap<string, string>): string {
 }
 
 /**
- * A line is an object with the report's parameters and its `type`: a kind, or an event as the journal names it. In a line of a
- * journal the data version is a tag, and what is about its place there is left out. Values stay as they are, digit by digit.
+ * A line is an object with the report's parameters and its `type`: the name of an endpoint, or an event as the journal names
+ * it. In a line of a journal some parameters are tags, and what is about its place there is left out. Values stay as they
+ * are, digit by digit.
  * @throws Error whose message is a clause about the line
  */
-export function readSubmission(line: string): Submission {
+export function readSubmission(line: string, endpoints: readonly Endpoint[]): Submission {
   const members = orProblem('it is', () => readMembers(line, limits.jsonDepthMax, limits.bodyMembersMax));
   if (members === undefined) throw new Error('it is not a JSON object');
   const type = members.get('type');
-  const kind = type?.kind === 'string' ? KINDS.get(stringOf(type)) : undefined;
-  if (kind === undefined) throw new Error(`its "type" is ${type?.text ?? 'missing'}; write ${kinds.join(', ')}`);
+  const endpoint = type?.kind === 'string' ? findEndpoint(endpoints, stringOf(type)) : undefined;
+  if (endpoint === undefined) {
+    throw new Error(`its "type" is ${type?.text ?? 'missing'}; write ${endpoints.map(({ name }) => name).join(', ')}`);
+  }
+  const names = endpoint.parameters.map(({ name }) => name);
+  const tags = endpoint.parameters.filter((parameter) => 'tag' in parameter).map(({ name }) => name);
   const parameters = new Map<string, string>();
   for (const [name, value] of members) {
     if (PLACE.has(name)) continue;
-    if (name === 'tags' && kind !== 'check') readTags(value, parameters);
-    else if (takes(kind, name)) parameters.set(name, value.text);
+    if (name === 'tags' && tags.length > 0) readTags(value, tags, parameters);
+    else if (names.includes(name)) parameters.set(name, value.text);
     else {
-      const known = didYouMean(name, kind === 'check' ? CHECK : ASSET);
-      throw new Error(`a report of kind ${kind} has no ${JSON.stringify(name)}${known}`);
+      const known = didYouMean(name, names);
+      throw new Error(`a report of kind ${endpoint.name} has no ${JSON.stringify(name)}${known}`);
     }
   }
-  return submit(kind, parameters);
+  return submit(endpoint, parameters);
 }
 
 /** @throws Error for metadata that is no JSON object. @returns its text */
@@ -66,12 +62,15 @@ export function readValue(text: string): string {
   return orProblem('is', () => readJson(text, limits.jsonDepthMax)).text;
 }
 
-function readTags(value: Json, parameters: Map<string, string>): void {
-  const tags = readMembers(value.text, limits.jsonDepthMax, limits.bodyMembersMax);
-  const version = tags?.get('data_version');
-  if (version === undefined || tags?.size !== 1)
-    throw new Error('its "tags" hold something else than a "data_version"');
-  parameters.set('data_version', version.text);
+/** @param known the names of tags */
+function readTags(value: Json, known: readonly string[], parameters: Map<string, string>): void {
+  const tags = readMembers(value.text, limits.jsonDepthMax, limits.bodyMembersMax) ?? new Map<string, Json>();
+  if (tags.size === 0 || [...tags.keys()].some((name) => !known.includes(name))) {
+    throw new Error(
+      `its "tags" hold something else than a ${known.map((name) => JSON.stringify(name)).join(' or a ')}`,
+    );
+  }
+  for (const [name, { text }] of tags) parameters.set(name, text);
 }
 
 function orProblem<Value>(subject: string, read: () => Value): Value {
@@ -82,13 +81,6 @@ function orProblem<Value>(subject: string, read: () => Value): Value {
     throw new Error(`${subject} not valid JSON at column ${error.column}: ${error.message}`);
   }
 }
-
-const KINDS: ReadonlyMap<string, Kind> = new Map([
-  ...kinds.map((kind) => [kind, kind] as const),
-  ['AssetMaterialization', 'materialization'],
-  ['AssetCheckEvaluation', 'check'],
-  ['AssetObservation', 'observation'],
-]);
 
 /** Members that say what the line is, and where it stands in a journal. */
 const PLACE: ReadonlySet<string> = new Set(['type', 'seq', 'id', 'time', 'crc']);

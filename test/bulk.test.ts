@@ -6,6 +6,8 @@ import { type Bulk, reportLines } from '../src/bulk.ts';
 import type { Output } from '../src/command.ts';
 import { limits } from '../src/config.ts';
 import type { Delivery } from '../src/delivery.ts';
+import { endpoints } from '../src/parameters.ts';
+import { readSubmission, type Submission } from '../src/submission.ts';
 
 const LINE = '{"type":"observation","asset_key":"k"}';
 
@@ -35,16 +37,17 @@ async function course(
     page: { columns: undefined, write: async () => true },
   };
   let busy = false;
-  const send = async ({ kind, body }: { kind: string; body: string }) => {
+  const send = async ({ endpoint, body }: Submission) => {
     assert.ok(!busy, 'two at a time');
     busy = true;
     await new Promise(setImmediate);
     busy = false;
-    sent?.push(`${kind} ${body}`);
+    sent?.push(`${endpoint.name} ${body}`);
     return answers[(sent?.length ?? 0) - 1] ?? ({ kind: 'recorded' } as const);
   };
   const stopped = new AbortController().signal;
-  const code = await reportLines({ chunks, bytes: undefined, fromLine: 1, send, stopped, ...more }, output);
+  const read = (line: string) => readSubmission(line, endpoints);
+  const code = await reportLines({ chunks, bytes: undefined, fromLine: 1, read, send, stopped, ...more }, output);
   return { code, sent: sent ?? [], said: said ?? [], complaints: complaints ?? [], progress: progress ?? [] };
 }
 

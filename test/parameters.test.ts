@@ -5,12 +5,17 @@ import { createHash } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
+import type { Output } from '../src/command.ts';
+import { completionOf } from '../src/completion.ts';
 import { readConfig } from '../src/config.ts';
 import { reportTo } from '../src/handlers.ts';
+import { commandHelp } from '../src/help.ts';
 import { createNotices } from '../src/notice.ts';
 import { type Endpoint, endpoints, endpointsOf, type Parameter, parameters } from '../src/parameters.ts';
+import { reportOf } from '../src/report.ts';
 import { readBody } from '../src/request.ts';
 import { startService } from '../src/service.ts';
+import { readSubmission } from '../src/submission.ts';
 import { newFolder } from './program.ts';
 import { ask, errorOf, post } from './wire.ts';
 
@@ -118,4 +123,52 @@ test('the paths in a 401 and a 404 are those of the table', async (t) => {
   const refused = await ask(hosted.port, post('/prod/report_renamed/k'));
   assert.equal(refused.status, 401);
   assert.match(errorOf(refused), /a path that begins with \/NAME\/report_renamed\/$/);
+});
+
+/** What a command says, in one array, and what it ends with. */
+function listen(): { output: Output; said: string[] } {
+  const said: string[] = [];
+  const say = (text: string) => void said.push(text);
+  return {
+    said,
+    output: { say, complain: say, progress: () => {}, page: { columns: undefined, write: async () => true } },
+  };
+}
+
+test('report has an option for its row, which goes with its endpoints only', async (t) => {
+  const { url } = await start(t, extended);
+  const report = reportOf(extended);
+  const run = async (...args: readonly string[]) => {
+    const { output, said } = listen();
+    return [await report.run([...args, '--url', url], {}, output), ...said];
+  };
+  assert.deepEqual(await run('materialization', 'k', '--run-label', 'x'), [0]);
+  assert.deepEqual(await run('materialization', 'k'), [2, 'a materialization needs --run-label']);
+  assert.deepEqual(await run('observation', 'k', '--run-label', 'x'), [
+    2,
+    '--run-label does not go with observation; leave it out',
+  ]);
+  assert.match(commandHelp('report', report), /\n {2}--run-label TEXT +label of the run \(materialization, check\)\n/);
+
+  const { output, said } = listen();
+  const commands = { report, serve: report };
+  await completionOf(() => commands).run(['bash'], {}, output);
+  assert.match(said.join(''), /report\/-\) _assetlog_words .*--run-label /);
+});
+
+test('a line may have a parameter for its row', () => {
+  const line = '{"type":"materialization","asset_key":"k","run_label":"x"}';
+  assert.equal(readSubmission(line, extended).body, '{"asset_key":"k","run_label":"x"}');
+  assert.throws(() => readSubmission(line, endpoints), /^Error: a report of kind materialization has no "run_label"/);
+});
+
+test('a parameter that is recorded as a tag may come from the tags of a line, and others may not', () => {
+  const tagged = endpointsOf([...parameters, { ...runLabel, required: false, tag: true }]);
+  const read = (tags: string, table = tagged) =>
+    readSubmission(`{"type":"AssetMaterialization","asset_key":"k","tags":${tags}}`, table).body;
+  assert.equal(read('{"data_version":"v"}'), '{"asset_key":"k","data_version":"v"}');
+  assert.equal(read('{"run_label":"x","data_version":"v"}'), '{"asset_key":"k","run_label":"x","data_version":"v"}');
+  for (const tags of ['{}', '"v"', '{"data_version":"v","x":"y"}', '{"description":"d"}']) {
+    assert.throws(() => read(tags, endpoints), /^Error: its "tags" hold something else than a "data_version"$/, tags);
+  }
 });

@@ -1710,6 +1710,27 @@ const mutants: readonly Mutant[] = [
     tests: ['client'],
   },
   {
+    breaks: 'an option of report goes with a kind that does not take it',
+    file: 'report.ts',
+    from: 'if (!endpoint.parameters.includes(parameter)) {',
+    to: 'if (endpoint.parameters.length === 0) {',
+    tests: ['report'],
+  },
+  {
+    breaks: 'options of report do not come from the table of parameters',
+    file: 'report.ts',
+    from: 'Object.assign({}, ...allParameters(endpoints).map(',
+    to: 'Object.assign({}, ...allParameters(endpoints).slice(0, 5).map(',
+    tests: ['parameters'],
+  },
+  {
+    breaks: 'a tag of a line is taken for a parameter that is no tag',
+    file: 'submission.ts',
+    from: "filter((parameter) => 'tag' in parameter)",
+    to: 'filter(() => true)',
+    tests: ['parameters'],
+  },
+  {
     breaks: 'digits of metadata are lost on the way from a line',
     file: 'submission.ts',
     from: 'parameters.set(name, value.text)',
