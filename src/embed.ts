@@ -7,14 +7,14 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { exitCodes } from './command.ts';
-import { type Config, readConfig, waitLimits } from './config.ts';
-import { type Disk, openDisk } from './disk.ts';
-import type { App, Incoming, Reply } from './message.ts';
-import { createNotices } from './notice.ts';
-import { flagOf } from './options.ts';
-import { contentsOf } from './scan.ts';
+import { exitCodes } from './commands/command.ts';
+import { type Config, readConfig, waitLimits } from './config/config.ts';
+import { flagOf } from './config/options.ts';
+import type { App, Incoming, Reply } from './http/message.ts';
+import { type Disk, openDisk } from './journal/disk.ts';
+import { contentsOf } from './journal/scan.ts';
 import { type Service, startService as startWith } from './service.ts';
+import { createNotices } from './telemetry/log.ts';
 
 export interface StartOptions {
   /** Of 127.0.0.1. 0, the default, is any free one. */

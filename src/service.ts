@@ -3,24 +3,24 @@
 import { lookup } from 'node:dns/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { createAccess, createTokenDoor, hostOf, isLoopback } from './access.ts';
-import { type AppParts, createApp, readinessOf, type Site } from './app.ts';
-import { createClientAddress } from './client-address.ts';
-import { type ExitCode, exitCodes } from './command.ts';
-import { type Config, type Limits, limits as standardLimits } from './config.ts';
-import { openApi } from './contract.ts';
-import { type Disk, describe, isFull, openDisk, otherWriters } from './disk.ts';
-import { Hosted, watchDeployments } from './hosted.ts';
-import { Journal } from './journal.ts';
-import { type Listener, type ListenerOptions, listen } from './listener.ts';
-import { InUseError, type Lock, lockFolder } from './lock.ts';
-import type { App } from './message.ts';
-import { Metrics } from './metrics.ts';
-import { hazardOf } from './mount.ts';
-import type { Notices } from './notice.ts';
-import { type Endpoint, endpoints as standardEndpoints } from './parameters.ts';
-import { DamagedError } from './recovery.ts';
-import { watchSpace } from './space.ts';
+import { type ExitCode, exitCodes } from './commands/command.ts';
+import { createClientAddress } from './config/client-address.ts';
+import { type Config, type Limits, limits as standardLimits } from './config/config.ts';
+import { Hosted, watchDeployments } from './deployments/journals.ts';
+import { type Endpoint, endpoints as standardEndpoints } from './event/parameters.ts';
+import { type AppParts, createApp, readinessOf, type Site } from './http/app.ts';
+import { type Listener, type ListenerOptions, listen } from './http/listener.ts';
+import type { App } from './http/message.ts';
+import { openApi } from './http/openapi.ts';
+import { createAccess, createTokenDoor, hostOf, isLoopback } from './http/origin.ts';
+import { type Disk, describe, isFull, openDisk, otherWriters } from './journal/disk.ts';
+import { watchSpace } from './journal/free-space.ts';
+import { Journal } from './journal/journal.ts';
+import { InUseError, type Lock, lockFolder } from './journal/lock.ts';
+import { hazardOf } from './journal/mount.ts';
+import { DamagedError } from './journal/recovery.ts';
+import type { Notices } from './telemetry/log.ts';
+import { Metrics } from './telemetry/metrics.ts';
 
 /** Why a start failed, in one line that says what to do. */
 export class StartError extends Error {

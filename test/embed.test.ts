@@ -7,13 +7,13 @@ import { appendFileSync, existsSync, readdirSync, readFileSync, writeFileSync } 
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { waitLimits } from '../src/config.ts';
-import { newToken } from '../src/deployments.ts';
+import { waitLimits } from '../src/config/config.ts';
+import { newToken } from '../src/deployments/file.ts';
 import { type EventFilter, type Notice, type RunningService, type StartOptions, startService } from '../src/embed.ts';
-import { segmentName } from '../src/event.ts';
-import { within } from './faults/tools.ts';
-import { freePort, newFolder, root } from './program.ts';
-import { FIRST, segment } from './segments.ts';
+import { segmentName } from '../src/journal/record.ts';
+import { freePort, newFolder, root } from './support/program.ts';
+import { FIRST, segment } from './support/segments.ts';
+import { within } from './support/tools.ts';
 
 async function start(t: TestContext, options: StartOptions = {}): Promise<RunningService> {
   const service = await startService(options);

@@ -1,105 +1,66 @@
-/** The order of the house: who may know whom. */
+/** The structure of the source: which folder may import which, and which files may reach the system. */
 
 import assert from 'node:assert/strict';
-import { readdirSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { readFileSync } from 'node:fs';
+import { join, posix } from 'node:path';
 import { test } from 'node:test';
-import { root } from './program.ts';
+import { root } from './support/program.ts';
+import { sources } from './support/sources.ts';
 
-/** Lowest first; a file imports only files of a lower rank. */
-const ranks: readonly (readonly string[])[] = [
-  ['client-address.ts', 'crc.ts', 'json.ts', 'key.ts', 'memory.ts', 'mount.ts', 'options.ts', 'owner.ts', 'table.ts'],
-  ['command.ts', 'config.ts', 'event.ts'],
-  [
-    'client.ts',
-    'end.ts',
-    'pieces.ts',
-    'resync.ts',
-    'help.ts',
-    'message.ts',
-    'metrics.ts',
-    'notice.ts',
-    'parameters.ts',
-    'submission.ts',
-  ],
-  ['delivery.ts', 'deployments.ts', 'disk.ts', 'lock.ts', 'request.ts', 'router.ts'],
-  ['access.ts', 'bulk.ts', 'handlers.ts', 'scan.ts', 'space.ts'],
-  ['app.ts', 'contract.ts', 'recovery.ts', 'salvage.ts', 'retention.ts'],
-  ['journal.ts', 'reader.ts', 'verify.ts'],
-  ['hosted.ts', 'listener.ts', 'look.ts', 'repair.ts'],
-  ['service.ts'],
-  [
-    'assets.ts',
-    'completion.ts',
-    'embed.ts',
-    'events.ts',
-    'healthcheck.ts',
-    'report.ts',
-    'serve.ts',
-    'token.ts',
-    'upkeep.ts',
-  ],
-  ['cli.ts'],
-  ['server.ts'],
-];
-
-const sources = new Map(
-  readdirSync(join(root, 'src')).map((name) => [name, readFileSync(join(root, 'src', name), 'utf8')]),
-);
-
-function importsOf(name: string, pattern: RegExp): string[] {
-  return [...(sources.get(name) ?? '').matchAll(pattern)].map(([, imported]) => imported ?? '');
+/** The paths below `src/` that a file imports. */
+function importsOf(path: string): string[] {
+  const found = (sources.get(path) ?? '').matchAll(/from '(\.[^']+)'/g);
+  return [...found].map(([, imported = '']) => posix.join(posix.dirname(path), imported));
 }
 
-test('every file has a rank, and imports only files of a lower one', () => {
-  assert.deepEqual(ranks.flat().sort(), [...sources.keys()].sort());
-  for (const [rank, names] of ranks.entries()) {
-    for (const name of names) {
-      const lower = new Set(ranks.slice(0, rank).flat());
-      for (const imported of importsOf(name, /from '\.\/([^']+)'/g)) {
-        assert.ok(lower.has(imported), `${name} imports ${imported}, which is not of a lower rank`);
-      }
-    }
-  }
+function modulesOf(path: string): string[] {
+  return [...(sources.get(path) ?? '').matchAll(/from '([^.'][^']*)'/g)].map(([, name = '']) => name);
+}
+
+test('no file imports itself, however many files lie between', () => {
+  const done = new Set<string>();
+  const visit = (path: string, before: readonly string[]) => {
+    assert.ok(!before.includes(path), [...before, path].join(' -> '));
+    if (done.has(path)) return;
+    for (const imported of importsOf(path)) visit(imported, [...before, path]);
+    done.add(path);
+  };
+  for (const path of sources.keys()) visit(path, []);
+  assert.ok(done.size > 40);
 });
 
 test('nothing but Node is needed at run time', () => {
-  for (const name of sources.keys()) {
-    for (const imported of importsOf(name, /from '([^.'][^']*)'/g)) assert.match(imported, /^node:/, name);
-  }
+  for (const path of sources.keys()) for (const name of modulesOf(path)) assert.match(name, /^node:/, path);
   assert.equal(JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')).dependencies, undefined);
 });
 
-test('the file system, sockets and the clock stay in their rooms', () => {
-  const rooms: Record<string, readonly string[]> = {
-    'node:child_process': [], // nobody inherits a socket or a variable
-    'node:fs': ['disk.ts', 'embed.ts', 'lock.ts', 'owner.ts'],
-    'node:fs/promises': ['disk.ts', 'lock.ts', 'owner.ts'],
-    'node:http': ['client.ts', 'listener.ts'],
-    'node:net': ['access.ts', 'client-address.ts', 'listener.ts', 'lock.ts'],
+test('the file system, sockets and the clock are reached by few files', () => {
+  const allowed: Readonly<Record<string, readonly string[]>> = {
+    'node:child_process': [], // no process inherits a socket or a variable
+    'node:fs': ['embed.ts', 'journal/disk.ts', 'journal/lock.ts', 'journal/owner.ts'],
+    'node:fs/promises': ['journal/disk.ts', 'journal/lock.ts', 'journal/owner.ts'],
+    'node:http': ['client/connection.ts', 'http/listener.ts'],
+    'node:net': ['config/client-address.ts', 'http/listener.ts', 'http/origin.ts', 'journal/lock.ts'],
   };
-  for (const [module, allowed] of Object.entries(rooms)) {
-    const users = [...sources.keys()].filter((name) => importsOf(name, /from '(node:[^']+)'/g).includes(module));
-    assert.deepEqual(users.sort(), allowed, module);
+  for (const [module, paths] of Object.entries(allowed)) {
+    const users = [...sources.keys()].filter((path) => modulesOf(path).includes(module));
+    assert.deepEqual(users, paths, module);
   }
-  for (const name of ['handlers.ts', 'router.ts', 'json.ts', 'request.ts', 'access.ts', 'client-address.ts']) {
-    assert.doesNotMatch(
-      sources.get(name) ?? '',
-      /Date|performance|process\.|console\.|Math\.random/,
-      `${name} is not pure`,
-    );
+  for (const path of ['http/handlers.ts', 'http/router.ts', 'event/json.ts', 'http/request.ts', 'http/origin.ts']) {
+    const impure = /Date|performance|process\.|console\.|Math\.random/;
+    assert.doesNotMatch(sources.get(path) ?? 'Date', impure, `${path} is not pure`);
   }
 });
 
 test('importing a file has no effect, but for the entry', () => {
-  for (const [name, text] of sources) {
-    if (name === 'server.ts') continue;
+  for (const [path, text] of sources) {
+    if (path === 'server.ts') continue;
     const statements = text.split('\n').filter((line) => /^[a-zA-Z]/.test(line));
     for (const line of statements) {
       assert.match(
         line,
         /^(import|export|const|function\*?|async function\*?|class|interface|type) /,
-        `${name}: ${line}`,
+        `${path}: ${line}`,
       );
     }
   }

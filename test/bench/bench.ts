@@ -5,7 +5,7 @@
  */
 
 import { statSync, writeFileSync } from 'node:fs';
-import { hazardOf } from '../../src/mount.ts';
+import { hazardOf } from '../../src/journal/mount.ts';
 import { type Chart, drawChart } from './chart.ts';
 import { countOf, countText, mebibytesText, millisecondsText, ratioText, spreadText, table } from './figures.ts';
 import { measureGrowth } from './growth.ts';

@@ -2,8 +2,8 @@
 
 import { closeSync, fsyncSync, openSync, readdirSync, statSync, writeFileSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
-import { newToken } from '../../src/deployments.ts';
-import { encodeBatch, encodeMembers, type Place, segmentName } from '../../src/event.ts';
+import { newToken } from '../../src/deployments/file.ts';
+import { encodeBatch, encodeMembers, type Place, segmentName } from '../../src/journal/record.ts';
 import {
   countOf,
   countText,

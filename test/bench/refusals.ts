@@ -13,10 +13,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { readConfig, limits as standardLimits } from '../../src/config.ts';
-import { newToken } from '../../src/deployments.ts';
-import { createNotices } from '../../src/notice.ts';
+import { readConfig, limits as standardLimits } from '../../src/config/config.ts';
+import { newToken } from '../../src/deployments/file.ts';
 import { startService } from '../../src/service.ts';
+import { createNotices } from '../../src/telemetry/log.ts';
 
 const { values, positionals } = parseArgs({
   options: { rounds: { type: 'string', default: '20000' }, tokens: { type: 'string', default: '20' } },

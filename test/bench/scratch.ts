@@ -3,7 +3,7 @@
 import { type ChildProcess, type SpawnOptions, spawn } from 'node:child_process';
 import { mkdirSync, mkdtempSync, realpathSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { endGroup } from '../program.ts';
+import { endGroup } from '../support/program.ts';
 
 const BREAKING_OFF = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 

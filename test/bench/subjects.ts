@@ -9,7 +9,7 @@ import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
-import { endGroup, freePort } from '../program.ts';
+import { endGroup, freePort } from '../support/program.ts';
 import type { Scratch } from './scratch.ts';
 
 export interface Subject {

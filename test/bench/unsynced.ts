@@ -3,10 +3,10 @@
 import { write } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { join } from 'node:path';
-import { readConfig } from '../../src/config.ts';
-import { type Disk, type LogFile, openDisk } from '../../src/disk.ts';
-import { createNotices } from '../../src/notice.ts';
+import { readConfig } from '../../src/config/config.ts';
+import { type Disk, type LogFile, openDisk } from '../../src/journal/disk.ts';
 import { startService } from '../../src/service.ts';
+import { createNotices } from '../../src/telemetry/log.ts';
 
 const read = readConfig(process.argv.slice(2), {});
 if ('problems' in read) throw new Error(read.problems.join('\n'));

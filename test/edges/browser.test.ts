@@ -11,7 +11,7 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { build, type Plugin } from 'esbuild';
-import { newFolder, type Running, root, startService } from '../program.ts';
+import { newFolder, type Running, root, startService } from '../support/program.ts';
 
 const CHROMIUM = '/usr/bin/chromium';
 const skip = !existsSync(CHROMIUM) && `${CHROMIUM} is not installed`;

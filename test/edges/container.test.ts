@@ -8,9 +8,9 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { withoutRoot } from '../faults/tools.ts';
-import { eventsIn, freePort, newFolder, type RunOptions, root, run, startService } from '../program.ts';
-import { ask, post } from '../wire.ts';
+import { eventsIn, freePort, newFolder, type RunOptions, root, run, startService } from '../support/program.ts';
+import { withoutRoot } from '../support/tools.ts';
+import { ask, post } from '../support/wire.ts';
 
 const REPORT = '/report_asset_observation/a';
 const IMAGE = '/image';

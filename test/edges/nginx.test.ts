@@ -10,9 +10,9 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { connect as connectTls } from 'node:tls';
-import { limits } from '../../src/config.ts';
-import { newToken } from '../../src/deployments.ts';
-import { freePort, newFolder, type Running, root, startService } from '../program.ts';
+import { limits } from '../../src/config/config.ts';
+import { newToken } from '../../src/deployments/file.ts';
+import { freePort, newFolder, type Running, root, startService } from '../support/program.ts';
 
 const PUBLIC_NAME = 'assets.example';
 const ENDPOINT = '/report_asset_materialization/';

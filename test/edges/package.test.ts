@@ -6,8 +6,8 @@ import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, 
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { after, test } from 'node:test';
-import { version } from '../../src/config.ts';
-import { root } from '../program.ts';
+import { version } from '../../src/config/config.ts';
+import { root } from '../support/program.ts';
 
 const NPM_MS = 100_000;
 const RUN_MS = 60_000;

@@ -9,7 +9,7 @@ import { createHash } from 'node:crypto';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { eventsIn, newFolder, root, startService } from '../program.ts';
+import { eventsIn, newFolder, root, startService } from '../support/program.ts';
 
 const executable = process.env['ASSETLOG_TEST_SCHEMATHESIS'] ?? 'schemathesis';
 const skip =

@@ -6,9 +6,9 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { runWithin, withoutStrace } from '../faults/tools.ts';
-import { eventsIn, freePort, launch, newFolder, root, startService } from '../program.ts';
-import { ask, post, Wire } from '../wire.ts';
+import { eventsIn, freePort, launch, newFolder, root, startService } from '../support/program.ts';
+import { runWithin, withoutStrace } from '../support/tools.ts';
+import { ask, post, Wire } from '../support/wire.ts';
 
 const REPORT = '/report_asset_observation/a';
 const readme = readFileSync(join(root, 'README.md'), 'utf8');

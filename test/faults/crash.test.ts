@@ -9,12 +9,12 @@ import assert from 'node:assert/strict';
 import { appendFileSync, cpSync, mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { segmentName } from '../../src/event.ts';
-import { eventsIn, newFolder, type Running, startService } from '../program.ts';
-import { ask, post } from '../wire.ts';
+import { segmentName } from '../../src/journal/record.ts';
+import { eventsIn, newFolder, type Running, startService } from '../support/program.ts';
+import { each, eventually, withoutPrlimit, withoutStrace } from '../support/tools.ts';
+import { ask, post } from '../support/wire.ts';
 import { compare, report, startLoad } from './load.ts';
 import { underStrace } from './strace.ts';
-import { each, eventually, withoutPrlimit, withoutStrace } from './tools.ts';
 
 const [FIRST, SECOND, THIRD] = [segmentName(1), segmentName(2), segmentName(3)];
 const [COPY, ASIDE] = [`${FIRST}.rewrite`, `${FIRST}.torn`];

@@ -5,7 +5,7 @@
 
 import { connect, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { post } from '../wire.ts';
+import { post } from '../support/wire.ts';
 
 export interface CrowdOptions {
   readonly port: number;

@@ -6,7 +6,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
-import { root, startService } from '../program.ts';
+import { root, startService } from '../support/program.ts';
 import type { FloodOptions } from './flood.ts';
 import { compare, startLoad } from './load.ts';
 

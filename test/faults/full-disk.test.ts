@@ -17,12 +17,12 @@ import {
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { newToken } from '../../src/deployments.ts';
-import { eventsIn, launch, newFolder, type Running, startService } from '../program.ts';
-import { ask, errorOf, post } from '../wire.ts';
+import { newToken } from '../../src/deployments/file.ts';
+import { eventsIn, launch, newFolder, type Running, startService } from '../support/program.ts';
+import { runWithin, withoutMounts, withoutXfs } from '../support/tools.ts';
+import { ask, errorOf, post } from '../support/wire.ts';
 import { compare, type Load, report, startLoad } from './load.ts';
 import { type Kind, type Mount, type MountOptions, mountNew } from './mounts.ts';
-import { runWithin, withoutMounts, withoutXfs } from './tools.ts';
 
 const MIB = 1024 * 1024;
 const TARGET = '/report_asset_materialization/';

@@ -14,14 +14,14 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { limits } from '../../src/config.ts';
-import { segmentName } from '../../src/event.ts';
-import { eventsIn, launch, newFolder, type Running, type RunOptions, startService } from '../program.ts';
-import { ask, errorOf, post, type WireReply } from '../wire.ts';
+import { limits } from '../../src/config/config.ts';
+import { segmentName } from '../../src/journal/record.ts';
+import { eventsIn, launch, newFolder, type Running, type RunOptions, startService } from '../support/program.ts';
+import { each, eventually, runWithin, within, withoutPrlimit, withoutStrace } from '../support/tools.ts';
+import { ask, errorOf, post, type WireReply } from '../support/wire.ts';
 import { compare, type Load, report, startLoad } from './load.ts';
 import { checkOrder, ORDER_CALLS } from './order.ts';
 import { type Strace, type TraceOptions, underStrace } from './strace.ts';
-import { each, eventually, runWithin, within, withoutPrlimit, withoutStrace } from './tools.ts';
 
 const TARGET = '/report_asset_materialization/';
 const FIRST = segmentName(1);

@@ -1,7 +1,7 @@
 /** Clients that report without a pause and remember what they were told; afterwards the journal is held against it. */
 
 import { setTimeout as sleep } from 'node:timers/promises';
-import { ask, post, Wire } from '../wire.ts';
+import { ask, post, Wire } from '../support/wire.ts';
 
 const TARGET = '/report_asset_materialization/';
 

@@ -6,10 +6,10 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
-import { root, startService } from '../program.ts';
+import { root, startService } from '../support/program.ts';
+import { createMemoryGroup, withoutMemoryGroups, withoutStrace } from '../support/tools.ts';
 import type { CrowdOptions, Kind, Told } from './crowd.ts';
 import { compare, report } from './load.ts';
-import { createMemoryGroup, withoutMemoryGroups, withoutStrace } from './tools.ts';
 
 const CLIENTS = 512;
 const SECONDS = 5;

@@ -18,7 +18,7 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
-import type { Scope } from '../program.ts';
+import type { Scope } from '../support/program.ts';
 
 /** `plain ext4` has no journal: nothing becomes durable but what was synced itself. */
 export type Kind = 'ext4' | 'plain ext4' | 'xfs' | 'tmpfs';

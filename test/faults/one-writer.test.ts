@@ -4,11 +4,18 @@ import assert from 'node:assert/strict';
 import { mkdirSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { newToken } from '../../src/deployments.ts';
-import { type Finished, launch, newFolder, type RunOptions, run, startService } from '../program.ts';
+import { newToken } from '../../src/deployments/file.ts';
+import { type Finished, launch, newFolder, type RunOptions, run, startService } from '../support/program.ts';
+import {
+  eventually,
+  IN_OTHER_NETWORK,
+  runWithin,
+  within,
+  withoutNetworkNamespaces,
+  withoutStrace,
+} from '../support/tools.ts';
 import { compare, report, startLoad } from './load.ts';
 import { underStrace } from './strace.ts';
-import { eventually, IN_OTHER_NETWORK, runWithin, within, withoutNetworkNamespaces, withoutStrace } from './tools.ts';
 
 const STARTERS = 20;
 /** Twenty starts share few processors. */

@@ -5,11 +5,11 @@ import { execFileSync } from 'node:child_process';
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { newFolder, root, startService } from '../program.ts';
+import { newFolder, root, startService } from '../support/program.ts';
+import { eventually, runWithin, withoutStrace } from '../support/tools.ts';
 import { report, startLoad } from './load.ts';
 import { checkOrder, ORDER_CALLS, type Order } from './order.ts';
 import { openOn, parseTrace, underStrace } from './strace.ts';
-import { eventually, runWithin, withoutStrace } from './tools.ts';
 
 const ACKNOWLEDGED_MIN = 2_000;
 const FILES_MIN = 50;

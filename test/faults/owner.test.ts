@@ -6,9 +6,9 @@ import { chmodSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { withoutRoot } from '../support/tools.ts';
 import { runAsUser, userFolder, withoutBuilt } from './as-user.ts';
 import { report } from './load.ts';
-import { withoutRoot } from './tools.ts';
 
 test('a lock that the user may not ask holds, and one of them that was never published does not', {
   skip: withoutRoot || withoutBuilt,

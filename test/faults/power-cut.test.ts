@@ -11,10 +11,10 @@ import { existsSync, mkdirSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { eventsIn, launch, type RunOptions, startService } from '../program.ts';
+import { eventsIn, launch, type RunOptions, startService } from '../support/program.ts';
+import { withoutPowerCut, withoutXfs } from '../support/tools.ts';
 import { compare, report, startLoad } from './load.ts';
 import { type Kind, type Mount, mountNew } from './mounts.ts';
-import { withoutPowerCut, withoutXfs } from './tools.ts';
 
 const MIB = 1024 * 1024;
 const ROUNDS = 5;

@@ -4,8 +4,8 @@ import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { root } from '../program.ts';
-import { withoutMounts, withoutPowerCut, withoutStrace } from './tools.ts';
+import { root } from '../support/program.ts';
+import { withoutMounts, withoutPowerCut, withoutStrace } from '../support/tools.ts';
 
 const SECONDS = 60;
 const PATIENCE_MS = 110_000;

@@ -10,11 +10,11 @@ import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
-import { eachEvent, newFolder, type Running, startService } from '../program.ts';
-import { post } from '../wire.ts';
+import { eachEvent, newFolder, type Running, startService } from '../support/program.ts';
+import { withoutMounts, withoutPowerCut, withoutStrace } from '../support/tools.ts';
+import { post } from '../support/wire.ts';
 import { compare, type Load, startLoad } from './load.ts';
 import { type Mount, mountNew } from './mounts.ts';
-import { withoutMounts, withoutPowerCut, withoutStrace } from './tools.ts';
 
 const MIB = 1024 * 1024;
 const CLIENTS = 8;

@@ -9,7 +9,7 @@ import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
-import { newFolder, type RunOptions } from '../program.ts';
+import { newFolder, type RunOptions } from '../support/program.ts';
 
 export interface TraceOptions {
   /** Names of system calls; a question mark before one means that not every machine has it. */

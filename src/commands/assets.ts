@@ -1,0 +1,252 @@
+/** `assetlog assets`: what is known of each asset. */
+
+import { options } from '../config/config.ts';
+import { keyText } from '../event/asset-key.ts';
+import { askHolder } from '../journal/lock.ts';
+import { readJournal } from '../journal/reader.ts';
+import { isWanted, type Recorded, traceOf, type Wanted } from '../journal/record.ts';
+import { defineCommand, type ExitCode, exitCodes, type Output } from './command.ts';
+import {
+  type FormatOptions,
+  type Forms,
+  formatOptions,
+  keyOption,
+  lookAt,
+  lookNotes,
+  printerOf,
+  switchOption,
+} from './listing.ts';
+
+interface AssetsOptions extends FormatOptions {
+  readonly data: string;
+  readonly key: readonly string[] | undefined;
+  readonly keyPrefix: readonly string[] | undefined;
+  readonly failing: boolean;
+}
+
+export const assets = defineCommand<AssetsOptions>(
+  {
+    summary: 'show what is known of each asset',
+    about:
+      'Shows for each asset, in the order of their keys, how many events of each kind there are, the latest of each, and the\n' +
+      'state of its checks, which is the latest result of each check, whatever its partition. Reads the whole journal, and\n' +
+      'takes memory for each asset and check, not for each event. Takes no lock, as assetlog events.',
+    options: {
+      data: { ...options.data, help: 'folder of the journal; in hosted mode that of a deployment, FOLDER/NAME' },
+      key: keyOption('only this asset'),
+      keyPrefix: keyOption('only assets whose key begins with these parts'),
+      failing: switchOption('only assets with a check that failed when it last ran'),
+      ...formatOptions,
+    },
+    notes: [
+      'Examples:',
+      '  assetlog assets --failing',
+      '  assetlog assets --key-prefix warehouse --csv',
+      '',
+      ...lookNotes,
+    ],
+  },
+  showAssets,
+);
+
+/**
+ * The events of one kind, or of one check: how many, and what is kept of the latest. It is written over by the next one: what
+ * ten million new ones leave behind would take more memory than a million assets.
+ */
+interface Latest {
+  count: number;
+  seq: number;
+  timeMs: number;
+  partition: string | undefined;
+  dataVersion: string | undefined;
+}
+
+interface Check extends Latest {
+  passed: boolean;
+  severity: string;
+}
+
+/** Small, for there may be a million of them. */
+interface Known {
+  materialization: Latest | undefined;
+  observation: Latest | undefined;
+  /** By name. */
+  checks: Map<string, Check> | undefined;
+}
+
+interface Asset extends Known {
+  /** The parts of its key with a character between them that no key holds. */
+  readonly name: string;
+}
+
+const BETWEEN_PARTS = '\0';
+/** Printed at a time. */
+const PAGE_ASSETS = 1_000;
+
+async function showAssets(values: AssetsOptions, output: Output): Promise<ExitCode> {
+  const print = printerOf(values, output.page, forms);
+  if (print === undefined) {
+    output.complain('use one of --json, --table and --csv');
+    return exitCodes.configuration;
+  }
+  const wanted: Wanted = { assetKey: values.key, keyPrefix: values.keyPrefix };
+  return lookAt(values.data, output, false, async (disk, tell) => {
+    const found = new Map<string, Known>();
+    for await (const lines of readJournal(
+      disk,
+      { trace: traceOf(wanted), durable: () => askHolder(disk.folder) },
+      tell,
+    )) {
+      for (const { event } of lines) if (isWanted(event, wanted)) note(found, event);
+    }
+    if (!(await print([]))) return;
+    const names = [...found.keys()].sort();
+    for (let at = 0; at < names.length; at += PAGE_ASSETS) {
+      const page = names.slice(at, at + PAGE_ASSETS).map((name): Asset => ({ name, ...(found.get(name) as Known) }));
+      if (!(await print(page.filter((asset) => !values.failing || failingOf(asset).length > 0)))) return;
+    }
+  });
+}
+
+function note(found: Map<string, Known>, event: Recorded): void {
+  const name = event.asset_key.join(BETWEEN_PARTS);
+  let asset = found.get(name);
+  if (asset === undefined) {
+    asset = { materialization: undefined, observation: undefined, checks: undefined };
+    found.set(name, asset);
+  }
+  if (event.type === 'AssetMaterialization') {
+    asset.materialization ??= { ...NONE };
+    count(asset.materialization, event);
+  } else if (event.type === 'AssetObservation') {
+    asset.observation ??= { ...NONE };
+    count(asset.observation, event);
+  } else {
+    const { check_name = '', passed = false, severity = '' } = event;
+    asset.checks ??= new Map();
+    let check = asset.checks.get(check_name);
+    if (check === undefined) {
+      check = { ...NONE, passed, severity };
+      asset.checks.set(check_name, check);
+    }
+    count(check, event);
+    check.passed = passed;
+    check.severity = severity;
+  }
+}
+
+const NONE: Latest = { count: 0, seq: 0, timeMs: 0, partition: undefined, dataVersion: undefined };
+
+function count(latest: Latest, { seq, time, partition, tags }: Recorded): void {
+  latest.count += 1;
+  latest.seq = seq;
+  latest.timeMs = Date.parse(time);
+  if (latest.partition !== partition) latest.partition = partition;
+  if (latest.dataVersion !== tags?.data_version) latest.dataVersion = tags?.data_version;
+}
+
+function timeOf({ timeMs }: Latest): string {
+  return new Date(timeMs).toISOString();
+}
+
+function keyOf({ name }: Asset): readonly string[] {
+  return name.split(BETWEEN_PARTS);
+}
+
+function checksOf({ checks = new Map() }: Asset): [string, Check][] {
+  return [...checks].sort(([a], [b]) => (a < b ? -1 : 1));
+}
+
+/** The names of the checks that failed when they last ran. */
+function failingOf(asset: Asset): string[] {
+  return checksOf(asset)
+    .filter(([, { passed }]) => !passed)
+    .map(([name]) => name);
+}
+
+/** All checks together. */
+function latestCheck(asset: Asset): Latest | undefined {
+  const checks = checksOf(asset).map(([, check]) => check);
+  if (checks.length === 0) return undefined;
+  const newest = checks.reduce((most, check) => (check.seq > most.seq ? check : most));
+  return { ...newest, count: checks.reduce((sum, { count }) => sum + count, 0) };
+}
+
+const forms: Forms<Asset> = {
+  columns: [
+    { title: 'asset key' },
+    { title: 'materialized (UTC)', whole: 18 },
+    { title: 'observed (UTC)', whole: 18 },
+    { title: 'checks' },
+  ],
+  row: (asset) => [
+    keyText(keyOf(asset)),
+    whenAndHowOften(asset.materialization),
+    whenAndHowOften(asset.observation),
+    checksAsText(asset),
+  ],
+  header: [
+    'asset_key',
+    ...columnsOf('materialization'),
+    ...columnsOf('observation'),
+    ...columnsOf('check').slice(0, -1),
+    'checks_passed',
+    'checks_failed',
+    'failed',
+  ],
+  record: (asset) => {
+    const failing = failingOf(asset);
+    return [
+      keyText(keyOf(asset)),
+      ...cellsOf(asset.materialization),
+      ...cellsOf(asset.observation),
+      ...cellsOf(latestCheck(asset)).slice(0, -1),
+      (asset.checks?.size ?? 0) - failing.length,
+      failing.length,
+      failing.length === 0 ? undefined : JSON.stringify(failing),
+    ];
+  },
+  json: (assets) => assets.map((asset) => `${JSON.stringify(asJson(asset))}\n`).join(''),
+};
+
+function whenAndHowOften(kind: Latest | undefined): string {
+  return kind === undefined ? '' : `${timeOf(kind).slice(0, 16).replace('T', ' ')} ×${kind.count}`;
+}
+
+function checksAsText(asset: Asset): string {
+  const checks = checksOf(asset);
+  const failing = checks
+    .filter(([, { passed }]) => !passed)
+    .map(([name, { severity }]) => `${name} failed (${severity})`);
+  const passing = checks.length - failing.length;
+  return [...failing, ...(passing > 0 ? [`${passing} passed`] : [])].join(', ');
+}
+
+function columnsOf(kind: string): string[] {
+  return ['count', 'seq', 'time', 'partition', 'data_version'].map((column) => `${kind}_${column}`);
+}
+
+function cellsOf(kind: Latest | undefined): (string | number | undefined)[] {
+  return [kind?.count ?? 0, kind?.seq, kind && timeOf(kind), kind?.partition, kind?.dataVersion];
+}
+
+function asJson(asset: Asset): object {
+  return {
+    asset_key: keyOf(asset),
+    materialization: latestAsJson(asset.materialization),
+    observation: latestAsJson(asset.observation),
+    check: latestAsJson(latestCheck(asset)),
+    checks: checksOf(asset).map(([check_name, check]) => ({
+      check_name,
+      passed: check.passed,
+      severity: check.severity,
+      ...latestAsJson(check),
+    })),
+  };
+}
+
+function latestAsJson(kind: Latest | undefined): object | undefined {
+  if (kind === undefined) return undefined;
+  const { count, seq, partition, dataVersion } = kind;
+  return { count, seq, time: timeOf(kind), partition, data_version: dataVersion };
+}

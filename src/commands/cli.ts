@@ -1,0 +1,85 @@
+/** What a person types: which command it is, its help, and how it speaks. */
+
+import { version } from '../config/config.ts';
+import { didYouMean } from '../config/options.ts';
+import { endpoints } from '../event/parameters.ts';
+import { assets } from './assets.ts';
+import { type Command, type Environment, type ExitCode, exitCodes, type Output } from './command.ts';
+import { completionOf } from './completion.ts';
+import { events } from './events.ts';
+import { healthcheck } from './healthcheck.ts';
+import { commandHelp, type Groups, generalHelp } from './help.ts';
+import { reportOf } from './report.ts';
+import { serve, serveNotes } from './serve.ts';
+import { printable } from './table.ts';
+import { token } from './token.ts';
+import { repairCommand, verifyCommand } from './upkeep.ts';
+
+/** In the order of the help. */
+const groups: Groups = {
+  'Run a service': { serve, healthcheck, token },
+  'Report to one': { report: reportOf(endpoints) },
+  'Look at a journal': { events, assets },
+  'Look after a journal': { verify: verifyCommand, repair: repairCommand },
+  'Set up a shell': { completion: completionOf(() => commands) },
+};
+
+const commands: Readonly<Record<string, Command>> = Object.assign({}, ...Object.values(groups));
+
+/**
+ * @param args what follows the program's name
+ * @returns what the process ends with; for `serve` only once the service has ended
+ */
+export async function main(args: readonly string[], env: Environment): Promise<ExitCode> {
+  // Whoever read our output has gone: that is no reason to stop taking reports, or to end with a stack.
+  for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {});
+  const [first = ''] = args;
+  const named = first !== '' && !first.startsWith('-');
+  const name = named ? first : 'serve';
+  const rest = named ? args.slice(1) : args;
+
+  if (first === '--version') return say(`assetlog ${version}`);
+  if (first === 'help') return say(helpFor(args[1]));
+  if (rest.some((word) => word === '--help' || word === '-h')) return say(helpFor(named ? first : undefined));
+  const command = Object.hasOwn(commands, name) ? commands[name] : undefined;
+  if (command === undefined) {
+    return complain([`unknown command ${JSON.stringify(name)}${didYouMean(name, Object.keys(commands))}`]);
+  }
+  const outcome = await command.run(rest, env, output());
+  return typeof outcome === 'number' ? outcome : complain(outcome.problems);
+}
+
+function output(): Output {
+  const { stderr, stdout } = process;
+  return {
+    say: (text) => void say(text),
+    complain: (problem) => void complain([problem]),
+    progress: stderr.isTTY ? (text) => void stderr.write(`\r${text}\x1b[K`) : () => {},
+    page: { columns: stdout.isTTY ? stdout.columns || 80 : undefined, write: writePage },
+  };
+}
+
+function writePage(text: string | Buffer): Promise<boolean> {
+  return new Promise((resolve, reject) => {
+    process.stdout.write(text, (error) => {
+      if (!error) resolve(true);
+      else if ((error as NodeJS.ErrnoException).code === 'EPIPE') resolve(false);
+      else reject(error);
+    });
+  });
+}
+
+function say(text: string): ExitCode {
+  process.stdout.write(`${text}\n`);
+  return exitCodes.done;
+}
+
+function complain(problems: readonly string[]): ExitCode {
+  for (const problem of problems) process.stderr.write(`assetlog: ${printable(problem)}\n`);
+  return exitCodes.configuration;
+}
+
+function helpFor(name = ''): string {
+  const command = Object.hasOwn(commands, name) ? commands[name] : undefined;
+  return command === undefined ? generalHelp(groups, serveNotes) : commandHelp(name, command);
+}

@@ -1,0 +1,42 @@
+/** `assetlog healthcheck`: what a container runs to ask its service whether it can take reports. */
+
+import { openClient } from '../client/connection.ts';
+import { limits, options } from '../config/config.ts';
+import { hostOf } from '../http/origin.ts';
+import { defineCommand, exitCodes } from './command.ts';
+
+export const healthcheck = defineCommand(
+  {
+    summary: 'ask a running service whether it can take reports',
+    about:
+      'Asks /readyz of the service that runs with the same options or environment. Ends with 0 when reports are taken,\n' +
+      'else with 1 and the reason on standard error. Made for container health checks.',
+    options: { host: options.host, port: options.port, pathPrefix: options.pathPrefix },
+    notes: [
+      'Examples:',
+      '  assetlog healthcheck --port 3000',
+      '  HEALTHCHECK CMD ["node", "/server.js", "healthcheck"]    in a Containerfile, where ASSETLOG_PORT is set for both',
+      '',
+      'Exit codes:',
+      '  0 takes reports, 1 does not, 2 flags or configuration',
+    ],
+  },
+  async ({ host, port, pathPrefix }, { complain }) => {
+    const everyInterface: Record<string, string> = { '0.0.0.0': '127.0.0.1', '::': '::1' };
+    const url = `http://${hostOf(everyInterface[host] ?? host)}:${port}${pathPrefix}/readyz`;
+    const client = openClient('http:', limits);
+    try {
+      const { status, body } = await client.call(new URL(url), { method: 'GET', replyMs: limits.healthcheckMs });
+      if (status === 200) return exitCodes.done;
+      complain(`${url} answers ${status}: ${body.slice(0, SHOWN_CHARACTERS)}`);
+    } catch (error) {
+      complain(`${url} does not answer: ${(error as Error).message}`);
+    } finally {
+      client.close();
+    }
+    return exitCodes.unexpected;
+  },
+);
+
+/** Of the body of another server's page. */
+const SHOWN_CHARACTERS = 300;

@@ -1,0 +1,48 @@
+/** What a person reads who asks a command how it is used: no line is longer than 120 columns. */
+
+import { flagOf, hasVariable, variableOf } from '../config/options.ts';
+import type { Command } from './command.ts';
+
+/** Commands by name, under a heading each. */
+export type Groups = Readonly<Record<string, Readonly<Record<string, Command>>>>;
+
+export function commandHelp(name: string, { about, operands, options, notes }: Command): string {
+  const entries = Object.entries(options).map(([name, option]) => {
+    const { argument, help, initial, standard = shownDefault(initial) } = option;
+    const told = `${help}${standard === '' ? '' : ` [${standard}]`}`;
+    const variable = hasVariable(option) ? `(or ${variableOf(name)} in the environment)` : '';
+    return { flag: `--${flagOf(name)} ${argument}`.trimEnd(), told, variable };
+  });
+  const width = Math.max(0, ...entries.map(({ flag }) => flag.length));
+  const lines = entries.flatMap(({ flag, told, variable }) => {
+    const first = `  ${flag.padEnd(width)}  ${told}`;
+    return variable === '' ? [first] : [first, `${' '.repeat(width + 4)}${variable}`];
+  });
+  const usage = ['Usage: assetlog', name, operands?.text, lines.length > 0 ? '[options]' : undefined];
+  const head = [usage.filter((word) => word !== undefined).join(' '), '', about, ''];
+  return [...head, ...(lines.length > 0 ? ['Options:', ...lines, ''] : []), ...notes].join('\n');
+}
+
+/** @param notes at its end */
+export function generalHelp(groups: Groups, notes: readonly string[]): string {
+  const rows = Object.entries(groups).flatMap(([heading, commands]) => [
+    `${heading}:`,
+    ...Object.entries(commands).map(([name, { summary }]) => `  ${name.padEnd(12)} ${summary}`),
+    '',
+  ]);
+  return [
+    'Usage: assetlog [command] [options]',
+    '',
+    'Records reports about data assets: one POST, one JSON line on disk, 200 only when the line would survive a power cut.',
+    '',
+    ...rows,
+    '  assetlog COMMAND --help   its options, examples and exit codes',
+    '  assetlog --version        the version',
+    '',
+    ...notes,
+  ].join('\n');
+}
+
+function shownDefault(initial: unknown): string {
+  return typeof initial === 'number' || typeof initial === 'string' ? String(initial) : '';
+}

@@ -1,0 +1,167 @@
+/** What the commands that look at a journal share: their options, how they print, and what they end with. */
+
+import { join } from 'node:path';
+import { limits } from '../config/config.ts';
+import type { Option } from '../config/options.ts';
+import { readKey } from '../event/asset-key.ts';
+import { type Disk, openDisk } from '../journal/disk.ts';
+import type { Remark } from '../journal/reader.ts';
+import { contentsOf } from '../journal/scan.ts';
+import { oncePerName } from '../telemetry/log.ts';
+import { type ExitCode, exitCodes, type Output, type Page } from './command.ts';
+import { type Column, csvRecord, printable, Table } from './table.ts';
+
+export const keyOption = (help: string): Option<readonly string[] | undefined> => ({
+  argument: 'KEY',
+  help,
+  initial: undefined,
+  flagOnly: true,
+  parse: (text) => readKey([text]),
+});
+
+export const switchOption = (help: string): Option<boolean> => ({
+  argument: '',
+  help,
+  initial: false,
+  parse: () => true,
+});
+
+export interface FormatOptions {
+  readonly json: boolean;
+  readonly table: boolean;
+  readonly csv: boolean;
+}
+
+export const formatOptions = {
+  json: switchOption('JSON lines, which is the default into a pipe or a file'),
+  table: switchOption('a table, which is the default on a terminal'),
+  csv: switchOption('CSV with a header (RFC 4180)'),
+};
+
+export const lookNotes: readonly string[] = [
+  'On a terminal control characters that somebody sent are shown as \\u001b, also in JSON. In CSV a text that begins like a',
+  'formula (= + - @) gets an apostrophe before it, also after a semicolon, a tab or a line break inside.',
+  '',
+  'Keys:',
+  '  warehouse/orders has two parts. A key with a slash in a part is written as a JSON array: \'["warehouse","a/b"]\'.',
+  '',
+  'Exit codes:',
+  '  0 read, 2 flags or no journal there, 3 something is damaged: what and where is told on standard error, and what can',
+  '  be believed behind it is shown; 5 it can not be read or printed',
+];
+
+/** How each format shows one thing. */
+export interface Forms<Thing> {
+  readonly columns: readonly Column[];
+  readonly row: (thing: Thing) => readonly string[];
+  readonly header: readonly string[];
+  readonly record: (thing: Thing) => readonly (string | number | boolean | undefined)[];
+  /** JSON lines with their newlines. */
+  readonly json: (things: readonly Thing[]) => string | Buffer;
+}
+
+/** @returns false when nobody reads any more */
+export type Print<Thing> = (things: readonly Thing[]) => Promise<boolean>;
+
+/** Into a pipe, where nobody knows how wide it will be shown. */
+const PIPE_COLUMNS = 120;
+
+/** @returns undefined where more than one format is asked for */
+export function printerOf<Thing>(
+  { json, table, csv }: FormatOptions,
+  { columns, write }: Page,
+  forms: Forms<Thing>,
+): Print<Thing> | undefined {
+  if (Number(json) + Number(table) + Number(csv) > 1) return undefined;
+  const terminal = columns !== undefined;
+  if (csv) {
+    let header: string = csvRecord(forms.header);
+    return (things) => {
+      const records = things.map((thing) => csvRecord(forms.record(thing)));
+      const text =
+        header + records.map((record) => (terminal ? `${printable(record.slice(0, -2))}\r\n` : record)).join('');
+      header = '';
+      return text === '' ? Promise.resolve(true) : write(text);
+    };
+  }
+  if (table || (terminal && !json)) {
+    const rows = new Table(forms.columns, columns ?? PIPE_COLUMNS);
+    return async (things) => things.length === 0 || write(rows.print(things.map(forms.row)));
+  }
+  return async (things) => {
+    if (things.length === 0) return true;
+    const lines = forms.json(things);
+    return write(terminal ? `${lines.toString().slice(0, -1).split('\n').map(printable).join('\n')}\n` : lines);
+  };
+}
+
+/**
+ * Opens the folder, tells what a reader of it has to know, and turns what goes wrong into an exit code.
+ * @param waits also for a folder without a journal
+ */
+export async function lookAt(
+  data: string,
+  { complain }: Output,
+  waits: boolean,
+  act: (disk: Disk, tell: (remark: Remark) => void) => Promise<void>,
+): Promise<ExitCode> {
+  const disk = openDisk(data);
+  const isNew = oncePerName(limits.remarksMax);
+  let damaged = false;
+  let untold = 0;
+  const told = new Set<string>();
+  const tell = ({ kind, text }: Remark) => {
+    damaged ||= kind === 'damage';
+    if (isNew(text)) {
+      told.add(text);
+      complain(`${kind === 'damage' ? 'damaged: ' : ''}${text}`);
+    } else if (!told.has(text)) untold += 1;
+  };
+  try {
+    const problem = await absenceOf(disk);
+    if (problem !== undefined && !waits) {
+      complain(problem);
+      return exitCodes.configuration;
+    }
+    await act(disk, tell);
+  } catch (error) {
+    complain(`the journal in ${disk.folder} could not be shown: ${(error as Error).message}`);
+    return exitCodes.diskFailed;
+  }
+  if (untold > 0) complain(`and ${untold} more; assetlog verify and assetlog repair with the same --data say more`);
+  return damaged ? exitCodes.damaged : exitCodes.done;
+}
+
+/** @returns why there is nothing to read and what to do, or undefined where there is a journal */
+export async function absenceOf(disk: Disk): Promise<string | undefined> {
+  const { folder } = disk;
+  let names: string[];
+  try {
+    names = await disk.list();
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException;
+    if (code !== 'ENOENT' && code !== 'ENOTDIR') throw error;
+    return `there is no journal in ${folder}: ${message}; give its folder with --data`;
+  }
+  const { segments, lost, removedLast } = contentsOf(names);
+  // What accounts for events that are gone shows that there was a journal: verify and repair say more.
+  if (segments.length > 0 || lost.length > 0 || removedLast > 0) return undefined;
+  const deployments = await journalsIn(folder, names);
+  if (deployments.length === 0) return `there is no journal in ${folder}; give its folder with --data`;
+  return `${folder} holds a journal for each deployment: ${deployments.join(', ')}; give one of them, such as --data ${join(folder, deployments[0] ?? '')}`;
+}
+
+/** Of the folders in a folder, the first few that hold a journal. */
+async function journalsIn(folder: string, names: readonly string[]): Promise<string[]> {
+  const found: string[] = [];
+  for (const name of names.filter((name) => /^[A-Za-z0-9]/.test(name) && !name.startsWith('damaged-')).sort()) {
+    const inside = await openDisk(join(folder, name))
+      .list()
+      .catch(() => []); // no folder, or none of ours
+    if (contentsOf(inside).segments.length > 0) found.push(name);
+    if (found.length === SHOWN_MAX) break;
+  }
+  return found;
+}
+
+const SHOWN_MAX = 5;

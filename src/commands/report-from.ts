@@ -1,0 +1,131 @@
+/** Reports lines, in their order and one at a time, in the memory of one line, however long the file is. */
+
+import { isUtf8 } from 'node:buffer';
+import type { Delivery } from '../client/delivery.ts';
+import type { Submission } from '../client/submission.ts';
+import { limits } from '../config/config.ts';
+import { type ExitCode, exitCodes, type Output } from './command.ts';
+
+export interface Bulk {
+  readonly chunks: AsyncIterable<Buffer>;
+  /** Of all chunks, where that is known. */
+  readonly bytes: number | undefined;
+  /** Those before it are left out. */
+  readonly fromLine: number;
+  /** Makes a report of a line. @throws Error whose message is a clause about the line */
+  readonly read: (line: string) => Submission;
+  readonly send: (submission: Submission) => Promise<Delivery>;
+  readonly stopped: AbortSignal;
+}
+
+/**
+ * Says which lines were not recorded, goes on behind each, and stops where no line would be taken.
+ * @returns 0 where all are recorded, 1 where one was refused, else 75
+ * @throws what `chunks` throws
+ */
+export async function reportLines(bulk: Bulk, output: Output): Promise<ExitCode> {
+  const { fromLine, stopped } = bulk;
+  const progress = createProgress(bulk.bytes, output);
+  const counts = { recorded: 0, refused: 0, doubtful: 0 };
+  let number = 0;
+  let next = fromLine;
+  let stop: ExitCode | undefined;
+  for await (const { line, bytes } of splitLines(bulk.chunks)) {
+    number += 1;
+    progress(bytes, counts.recorded, counts.refused + counts.doubtful);
+    if (number < fromLine || line?.length === 0) continue;
+    if (stopped.aborted) break;
+    next = number;
+    const found = await sendLine(line, bulk);
+    if (found.kind === 'recorded') {
+      counts.recorded += 1;
+    } else {
+      output.progress('');
+      const doubt = found.kind === 'in doubt' ? '; it may have been recorded' : '';
+      output.complain(`line ${number}: ${found.reason}${doubt}`);
+      if (found.kind === 'refused') counts.refused += 1;
+      else if (found.kind === 'in doubt') counts.doubtful += 1;
+      else stop = found.kind === 'away' ? exitCodes.tryLater : exitCodes.refused;
+    }
+    if (stop !== undefined) break;
+    next = number + 1;
+  }
+  if (stopped.aborted) stop ??= exitCodes.tryLater;
+  output.progress('');
+  const { recorded, refused, doubtful } = counts;
+  output.say(`${recorded} recorded, ${refused} refused${doubtful > 0 ? `, ${doubtful} perhaps recorded` : ''}`);
+  if (stop !== undefined) output.complain(`stopped before line ${next}; go on there with --from-line ${next}`);
+  return refused > 0 ? exitCodes.refused : (stop ?? (doubtful > 0 ? exitCodes.tryLater : exitCodes.done));
+}
+
+async function sendLine(line: Buffer | undefined, { read, send }: Bulk): Promise<Delivery> {
+  let submission: Submission;
+  try {
+    if (line === undefined) throw new Error(`it has more than ${limits.lineBytesMax} bytes`);
+    if (!isUtf8(line)) throw new Error('it is not UTF-8');
+    submission = read(line.toString());
+  } catch (error) {
+    return { kind: 'refused', reason: (error as Error).message };
+  }
+  return send(submission);
+}
+
+/** @returns each line without what ends it, undefined for one that is too long, and how many bytes have been read with it */
+async function* splitLines(chunks: AsyncIterable<Buffer>): AsyncIterable<{ line: Buffer | undefined; bytes: number }> {
+  let held: Buffer[] = [];
+  let heldBytes = 0;
+  let bytes = 0;
+  const take = (end: Buffer) => {
+    bytes += end.length;
+    const line = heldBytes + end.length > limits.lineBytesMax ? undefined : trim(Buffer.concat([...held, end]));
+    held = [];
+    heldBytes = 0;
+    return { line, bytes };
+  };
+  for await (const chunk of chunks) {
+    let start = 0;
+    for (let end = chunk.indexOf(LINE_FEED); end !== -1; end = chunk.indexOf(LINE_FEED, start)) {
+      const whole = take(chunk.subarray(start, end));
+      bytes += 1;
+      yield whole;
+      start = end + 1;
+    }
+    const rest = chunk.subarray(start);
+    bytes += rest.length;
+    heldBytes += rest.length;
+    if (heldBytes <= limits.lineBytesMax) held.push(rest);
+    else held = [];
+  }
+  if (heldBytes > 0) yield take(Buffer.alloc(0));
+}
+
+/** A line of spaces is an empty one; Windows ends lines with CR LF, and may begin the first with a byte order mark. */
+function trim(line: Buffer): Buffer {
+  let [start, end] = [line.indexOf(BYTE_ORDER_MARK) === 0 ? BYTE_ORDER_MARK.length : 0, line.length];
+  while (end > start && SPACES.includes(line[end - 1]!)) end -= 1;
+  while (start < end && SPACES.includes(line[start]!)) start += 1;
+  return line.subarray(start, end);
+}
+
+function createProgress(total: number | undefined, { progress }: Output) {
+  const startedMs = performance.now();
+  let shownMs = startedMs;
+  return (bytes: number, recorded: number, failed: number) => {
+    const nowMs = performance.now();
+    if (nowMs - shownMs < PROGRESS_MS) return;
+    shownMs = nowMs;
+    const seconds = (nowMs - startedMs) / 1000;
+    const part = total === undefined ? 0 : Math.min(1, bytes / Math.max(1, total));
+    const done = Math.round(part * BAR_CHARACTERS);
+    const bar = `[${'#'.repeat(done)}${'.'.repeat(BAR_CHARACTERS - done)}] ${Math.floor(100 * part)} %  `;
+    const left = part === 0 ? '' : `, ${Math.ceil((seconds * (1 - part)) / part)} s left`;
+    const told = `${recorded} recorded, ${failed} not, ${Math.round((recorded + failed) / seconds)}/s${left}`;
+    progress(`${total === undefined ? '' : bar}${told}`);
+  };
+}
+
+const LINE_FEED = 0x0a;
+const SPACES = Buffer.from(' \t\r');
+const BYTE_ORDER_MARK = Buffer.from('\ufeff');
+const PROGRESS_MS = 100;
+const BAR_CHARACTERS = 30;

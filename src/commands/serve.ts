@@ -1,0 +1,110 @@
+/** `assetlog serve`: the service as a process, with its signals, its logs and its one line on standard output. */
+
+import { resolve } from 'node:path';
+import { type Config, limits, limitsFor, options, readPassedSocket, version } from '../config/config.ts';
+import { readMemoryBytesMax, saveMemory } from '../config/memory.ts';
+import { shellWord } from '../journal/recovery.ts';
+import { type Parts, type Service, StartError, startService } from '../service.ts';
+import { createNotices, type Notices } from '../telemetry/log.ts';
+import { defineCommand, type ExitCode, exitCodes, type Output } from './command.ts';
+import { endBySignal, endWith } from './end.ts';
+import { printable } from './table.ts';
+
+/** For the help of `serve` and of the program. */
+export const serveNotes: readonly string[] = [
+  'Examples:',
+  '  assetlog serve --port 3000 --data ./assetlog-data',
+  '  curl -X POST http://127.0.0.1:3000/report_asset_materialization/warehouse/orders',
+  '',
+  'Limits:',
+  `  body ${limits.bodyBytesMax} bytes, request line and headers ${limits.headBytesMax} bytes, ${limits.headersMax} headers,`,
+  `  asset key ${limits.keyBytesMax} bytes, JSON depth ${limits.jsonDepthMax}; headers within ${limits.headersMs / 1000} s, request within ${limits.requestMs / 1000} s,`,
+  `  a kept connection may idle ${limits.idleMs / 1000} s; a stop waits ${limits.drainMs / 1000} s for requests that are being received;`,
+  `  in hosted mode ${limits.failuresMax} requests without a good token in ${limits.failuresMs / 1000} s from one address, ${limits.openJournalsMax} journals open at a time`,
+  '',
+  'Exit codes:',
+  '  0 stopped cleanly, 1 unexpected, 2 flags or configuration, 3 the journal is damaged,',
+  '  4 the data folder is in use, 5 the disk failed',
+  '',
+  'Signals:',
+  '  SIGTERM, SIGINT and, without --deployments, SIGHUP stop it cleanly; a second SIGTERM or SIGINT ends it at once and by',
+  '  that signal. If a system call of the disk never returns, it ends by SIGKILL (137 in a shell) instead of an exit code.',
+];
+
+export const serve = defineCommand(
+  {
+    summary: 'take reports and write them to the journal (the default)',
+    about:
+      'Takes reports over HTTP and appends each to the journal as one JSON line. A reply of 200 means that the line\n' +
+      'is on the disk. Prints one line on standard output when it is ready; logs go to standard error.',
+    options,
+    notes: serveNotes,
+  },
+  runService,
+);
+
+async function runService(config: Config, { say, complain, page }: Output): Promise<ExitCode> {
+  const passed = readPassedSocket(process.env, process.pid);
+  if ('problem' in passed) {
+    complain(passed.problem);
+    return exitCodes.configuration;
+  }
+  const terminal = process.stderr.isTTY === true;
+  const notices = createNotices(config.logLevel, terminal, (line) => process.stderr.write(line));
+
+  // Nothing has been acknowledged yet.
+  let stop = () => void endWith(exitCodes.done, limits.lastCallMs, complain);
+  let reload = () => {}; // the file is being read
+  let stopping = false;
+  const onSignal = (signal: NodeJS.Signals) => {
+    if (stopping && signal === 'SIGHUP') return; // a terminal that closes sends it more than once
+    if (stopping) endBySignal(signal);
+    stopping = true;
+    notices.info('stopping', { signal });
+    stop();
+  };
+  process.on('SIGTERM', onSignal);
+  process.on('SIGINT', onSignal);
+  process.on('SIGHUP', config.deployments === '' ? onSignal : () => reload());
+
+  try {
+    const service = await startService(config, notices, { ...passed, ...partsFor(readMemoryBytesMax(), notices) });
+    stop = () => void service.stop();
+    reload = () => void service.reload();
+    notices.info('started', { version, pid: process.pid, node: process.version, data: config.data, url: service.url });
+    say(`assetlog listening on ${service.url}`);
+    if (page.columns !== undefined) say(firstSteps(config, service));
+    const code = await service.ended;
+    notices.info('stopped', { exit_code: code });
+    return code;
+  } catch (error) {
+    if (!(error instanceof StartError)) throw error;
+    complain(error.message);
+    return error.exitCode;
+  }
+}
+
+/** @returns limits and garbage collection for the memory that the process may use; nothing when there is enough */
+function partsFor(memoryBytes: number, notices: Notices): Parts {
+  const chosen = limitsFor(memoryBytes);
+  if (chosen === limits) return {};
+  const { uploadBytesMax, queueBytesMax } = chosen;
+  notices.info('memory is scarce, so less of it is used for bodies and queues; beyond that reports get 503', {
+    memory_bytes: memoryBytes,
+    upload_bytes_max: uploadBytesMax,
+    queue_bytes_max: queueBytesMax,
+  });
+  return { limits: chosen, collectGarbage: saveMemory() };
+}
+
+/** For whoever started it by hand: a program that reads our output gets the one line alone. */
+function firstSteps({ data, tokenHeader }: Config, { url, deployment }: Service): string {
+  const hosted = deployment !== undefined;
+  const under = hosted ? `/${deployment}` : '';
+  const token = hosted ? `-H '${tokenHeader.replaceAll("'", "'\\''")}: TOKEN' ` : '';
+  return [
+    `  events go to  ${printable(resolve(data, hosted ? deployment : ''))}`,
+    `  to try it     curl -X POST ${token}${shellWord(`${url}${under}/report_asset_materialization/warehouse/orders`)}`,
+    ...(hosted ? ['                (TOKEN is what assetlog token printed; the deployments file has its SHA-256)'] : []),
+  ].join('\n');
+}

@@ -1,0 +1,38 @@
+/** `assetlog token`. */
+
+import { newToken } from '../deployments/file.ts';
+import { defineCommand, exitCodes } from './command.ts';
+
+export const token = defineCommand(
+  {
+    summary: 'print a fresh token and its entry for the deployments file',
+    about:
+      'Prints two lines: the token, which is for the client and is stored nowhere, and the entry that goes into the tokens\n' +
+      'of a deployment. A deployment may have any number of tokens, so a new one can be handed out before an old one goes;\n' +
+      'a member "notAfter" with a date such as "2027-01-31" makes a token expire.',
+    options: {
+      name: {
+        argument: 'TEXT',
+        help: 'whose token it is, for whoever reads the file',
+        initial: 'client',
+        parse: (text) => text,
+      },
+    },
+    notes: [
+      'Examples:',
+      '  assetlog token --name cron',
+      '',
+      'A deployments file:',
+      '  {"deployments": [{"name": "prod", "tokens": [{"name": "ci", "sha256": "…", "notAfter": "2027-01-31"}]}]}',
+      '',
+      'Exit codes:',
+      '  0 printed, 2 flags',
+    ],
+  },
+  async ({ name }, { say }) => {
+    const { token: secret, digest } = newToken();
+    say(secret);
+    say(JSON.stringify({ name, sha256: digest }));
+    return exitCodes.done;
+  },
+);

@@ -1,0 +1,216 @@
+/** Hosted mode: which deployments there are, and whose token may report to which. */
+
+import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
+import { JsonError, readJson } from '../event/json.ts';
+
+export interface Deployments {
+  readonly tokensOf: ReadonlyMap<string, readonly Token[]>;
+  /** Of the deployment that has most of them. */
+  readonly tokensMax: number;
+}
+
+export interface Token {
+  readonly name: string;
+  /** SHA-256 of the token's bytes. */
+  readonly sha256: Buffer;
+  /** Milliseconds since 1970 from which on it is no good; undefined for never. */
+  readonly notAfterMs: number | undefined;
+}
+
+/**
+ * Reads a deployments file:
+ *
+ *     {"deployments": [{"name": "prod", "tokens": [{"name": "ci", "sha256": "<64 hex digits>", "notAfter": "2027-01-31"}]}]}
+ *
+ * @returns the deployments, or every problem as a sentence that names line and member
+ */
+export function readDeployments(text: string): Deployments | { readonly problems: readonly string[] } {
+  try {
+    readJson(text, DEPTH_MAX);
+  } catch (error) {
+    if (!(error instanceof JsonError)) throw error;
+    return { problems: [`line ${error.line}, column ${error.column}: ${error.message}`] };
+  }
+  const checker = new Checker(text);
+  const tokensOf = checker.deployments(JSON.parse(text));
+  if (checker.problems.length > 0) return { problems: checker.problems };
+  let tokensMax = 0;
+  for (const { length } of tokensOf.values()) tokensMax = Math.max(tokensMax, length);
+  return { tokensOf, tokensMax };
+}
+
+/**
+ * Whether a token is good for a deployment. Takes as long for an unknown deployment as for one with many tokens, and as
+ * long wherever the first difference is.
+ * @param token as it was sent; undefined where none was
+ */
+export function mayReport(
+  { tokensOf, tokensMax }: Deployments,
+  name: string,
+  token: string | undefined,
+  nowMs: number,
+): boolean {
+  const digest = sha256(token ?? '');
+  const tokens = tokensOf.get(name) ?? [];
+  let good = false;
+  for (let index = 0; index < tokensMax; index += 1) {
+    const { sha256: known, notAfterMs } = tokens[index] ?? NOBODY;
+    const same = timingSafeEqual(known, digest);
+    if (same && token !== undefined && nowMs < (notAfterMs ?? Number.POSITIVE_INFINITY)) good = true;
+  }
+  return good;
+}
+
+/** @returns a fresh token of 256 random bits, and its SHA-256 as hexadecimal digits */
+export function newToken(): { token: string; digest: string } {
+  const token = `asl_${randomBytes(32).toString('base64url')}`;
+  return { token, digest: sha256(token).toString('hex') };
+}
+
+const DEPTH_MAX = 8;
+export const deploymentName = /^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$/;
+/** What is under the same prefix as the deployments. */
+const TAKEN: ReadonlySet<string> = new Set(['livez', 'readyz', 'metrics']);
+const DIGEST = /^[0-9a-fA-F]{64}$/;
+const DATE = /^(\d{4}-\d{2}-\d{2})(?:(T\d{2}:\d{2}:\d{2})(?:\.\d+)?(?:Z|[+-]\d{2}:\d{2}))?$/;
+/** What is stored when the token was in a variable that was not set. */
+const NOTHING = sha256('').toString('hex');
+/** What is compared where there are no more tokens; no text is known to have this SHA-256. */
+const NOBODY: Token = { name: '', sha256: Buffer.alloc(32), notAfterMs: 0 };
+
+/** @param text as a header has it: each character is a byte that was sent */
+function sha256(text: string): Buffer {
+  return createHash('sha256').update(text, 'latin1').digest();
+}
+
+/** @returns milliseconds since 1970; undefined for what is not a date, or not one that exists */
+function readDate(text: string): number | undefined {
+  const [, date, time = 'T00:00:00'] = DATE.exec(text) ?? [];
+  const ms = Date.parse(text);
+  if (date === undefined || Number.isNaN(ms)) return undefined;
+  // Date.parse turns 2027-02-31 into March 3, and 24:00 into the next day: an expiry later than what was meant.
+  const utc = `${date}${time}`;
+  return new Date(`${utc}Z`).toISOString().startsWith(utc) ? ms : undefined;
+}
+
+type Members = Readonly<Record<string, unknown>>;
+
+/** Checks the values of a deployments file, and collects what is wrong. */
+class Checker {
+  readonly problems: string[] = [];
+  readonly #text: string;
+  /** Found out for the first problem: a good file, read while others are served, costs no more than it has to. */
+  #lines: ReadonlyMap<string, number> | undefined;
+
+  constructor(text: string) {
+    this.#text = text;
+  }
+
+  deployments(file: unknown): Map<string, readonly Token[]> {
+    const tokensOf = new Map<string, readonly Token[]>();
+    for (const [path, entry] of this.#entries(file, '', 'deployments')) {
+      this.#known(entry, path, ['name', 'tokens']);
+      const name = entry['name'];
+      if (typeof name !== 'string' || !deploymentName.test(name)) {
+        this.#refuse(`${path}.name`, 'must be up to 63 letters, digits, _ and -, and begin with a letter or a digit');
+      } else if (TAKEN.has(name)) {
+        this.#refuse(`${path}.name`, `is ${name}, which is a path of the service itself; choose another`);
+      } else if (tokensOf.has(name)) {
+        this.#refuse(`${path}.name`, `is ${name}, which is there before; give each deployment once`);
+      } else {
+        tokensOf.set(name, this.#tokens(entry, path));
+      }
+    }
+    return tokensOf;
+  }
+
+  #tokens(deployment: Members, path: string): Token[] {
+    return this.#entries(deployment, path, 'tokens').map(([at, entry]) => {
+      this.#known(entry, at, ['name', 'sha256', 'notAfter']);
+      const { name, sha256: digest, notAfter } = entry as { name?: unknown; sha256?: unknown; notAfter?: unknown };
+      if (typeof name !== 'string' || name === '')
+        this.#refuse(`${at}.name`, 'must be a text that tells whose token it is');
+      if (typeof digest !== 'string' || !DIGEST.test(digest)) {
+        this.#refuse(
+          `${at}.sha256`,
+          'must be the SHA-256 of the token as 64 hexadecimal digits; assetlog token prints one',
+        );
+      } else if (digest.toLowerCase() === NOTHING) {
+        this.#refuse(
+          `${at}.sha256`,
+          'is the SHA-256 of an empty text, so an empty header would get in; assetlog token prints a good one',
+        );
+      }
+      const notAfterMs = typeof notAfter === 'string' ? readDate(notAfter) : undefined;
+      if (notAfter !== undefined && notAfterMs === undefined) {
+        this.#refuse(`${at}.notAfter`, 'must be a date that exists, such as 2027-01-31 or 2027-01-31T12:00:00Z');
+      }
+      return {
+        name: String(name),
+        sha256: Buffer.from(String(digest), 'hex'),
+        notAfterMs,
+      };
+    });
+  }
+
+  /** @returns the objects of an array member, each with its path */
+  #entries(owner: unknown, path: string, name: string): [string, Members][] {
+    const at = path === '' ? name : `${path}.${name}`;
+    const list = isObject(owner) ? owner[name] : undefined;
+    if (!Array.isArray(list) || list.length === 0) {
+      this.#refuse(at, `must be an array with at least one of the ${name}`);
+      return [];
+    }
+    return list.flatMap((entry: unknown, index): [string, Members][] => {
+      if (isObject(entry)) return [[`${at}[${index}]`, entry]];
+      this.#refuse(`${at}[${index}]`, 'must be an object');
+      return [];
+    });
+  }
+
+  /** A member that is misspelt must not be passed over: a token would never expire. */
+  #known(entry: Members, path: string, names: readonly string[]): void {
+    for (const name of Object.keys(entry)) {
+      if (!names.includes(name)) this.#refuse(`${path}.${name}`, `is not known here; there are ${names.join(', ')}`);
+    }
+  }
+
+  /** Where a member is missing, its owner's line is told. */
+  #refuse(path: string, problem: string): void {
+    this.#lines ??= linesOfValues(this.#text);
+    let known = path;
+    while (known !== '' && !this.#lines.has(known)) known = known.replace(/(\.[^.[\]]*|\[\d+\])$|^[^.[\]]+$/, '');
+    this.problems.push(`line ${this.#lines.get(known) ?? 1}: ${path} ${problem}`);
+  }
+}
+
+function isObject(value: unknown): value is Members {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** @param text valid JSON. @returns the line on which each value begins, by its path: `deployments[0].name` */
+function linesOfValues(text: string): Map<string, number> {
+  const lines = new Map<string, number>();
+  const open: { path: string; index: number; name: string | undefined; isArray: boolean }[] = [];
+  let line = 1;
+  const pathHere = () => {
+    const inside = open.at(-1);
+    if (inside === undefined) return '';
+    if (inside.isArray) return `${inside.path}[${inside.index}]`;
+    return inside.path === '' ? (inside.name ?? '') : `${inside.path}.${inside.name}`;
+  };
+  for (const [token] of text.matchAll(/"(?:[^"\\]|\\.)*"|[{}[\]:,\n]|[^\s"{}[\]:,]+/g)) {
+    const inside = open.at(-1);
+    if (token === '\n') line += 1;
+    else if (token === '}' || token === ']') open.pop();
+    else if (token === ',' && inside !== undefined) [inside.index, inside.name] = [inside.index + 1, undefined];
+    else if (token === ',' || token === ':') continue;
+    else if (inside !== undefined && !inside.isArray && inside.name === undefined) inside.name = JSON.parse(token);
+    else {
+      const path = pathHere();
+      lines.set(path, line);
+      if (token === '{' || token === '[') open.push({ path, index: 0, name: undefined, isArray: token === '[' });
+    }
+  }
+  return lines;
+}

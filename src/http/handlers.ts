@@ -1,0 +1,249 @@
+/**
+ * The endpoints, as pure functions from a request to the event that it reports. Parameters are read in the order of the table
+ * in `parameters.ts`, so that a request with two mistakes always gets the same answer.
+ */
+
+import { limits } from '../config/config.ts';
+import { type Json, readJson, stringOf, stringsOf } from '../event/json.ts';
+import type { Endpoint, KeyParameter, Parameter, Reported } from '../event/parameters.ts';
+import type { Event } from '../journal/record.ts';
+import { accepted, type Handler, Refusal, type Request, shown } from './message.ts';
+import { orMalformedJson, percentDecode } from './request.ts';
+
+/** @returns the handler of an endpoint; it throws Refusal 400 */
+export function reportTo({ type, parameters }: Endpoint): Handler {
+  const known: ReadonlySet<string> = new Set(parameters.map(({ name }) => name));
+  const slots = parameters.filter((parameter) => parameter.kind !== 'key').map(slotOf);
+  const blank = blankEvent(type, slots);
+
+  return ({ keyPath, body, query }) => {
+    const bodyCount = body === undefined ? 0 : body.size;
+    const queryCount = query.size;
+    const keyInBody = body?.get('asset_key');
+    const keyInQuery = queryCount === 0 ? undefined : query.get('asset_key');
+    const key = readKey(keyPath, keyInBody, keyInQuery);
+    const event = { ...blank };
+    event['assetKey'] = key.parts;
+    // Counted, so that names are compared only when a request has one that the endpoint does not know.
+    let found = (keyInBody === undefined ? 0 : 1) + (keyInQuery === undefined ? 0 : 1);
+    for (const slot of slots) {
+      const inBody = body?.get(slot.name);
+      const inQuery = queryCount === 0 ? undefined : query.get(slot.name);
+      if (inBody !== undefined) found += 1;
+      if (inQuery !== undefined) found += 1;
+      const value = readParameter(slot, inBody, inQuery);
+      if (value !== undefined) event[slot.member] = value;
+    }
+    const unknown = found === bodyCount + queryCount ? undefined : unknownIn(body, query, known);
+    return { reply: accepted, event: event as Reported, hiddenKey: key.hidden, unknown };
+  };
+}
+
+/** A parameter as the handler reads it. All slots have the same members: one hidden class, which V8 reads faster than several. */
+interface Slot {
+  readonly name: string;
+  readonly member: string;
+  readonly kind: Exclude<Parameter, KeyParameter>['kind'];
+  readonly required: boolean;
+  readonly what: string;
+  readonly choices: readonly string[];
+  readonly standard: string | undefined;
+}
+
+function slotOf(parameter: Exclude<Parameter, KeyParameter>): Slot {
+  const { name, member, kind, required } = parameter;
+  return {
+    name,
+    member,
+    kind,
+    required,
+    what: kind === 'metadata' ? name : parameter.what,
+    choices: kind === 'one of' ? parameter.choices : [],
+    standard: kind === 'one of' ? parameter.standard : undefined,
+  };
+}
+
+/**
+ * @returns the event of a report that gives nothing, to be copied for each report. JSON.parse keeps all members in the object
+ * itself, as a literal has them; a copy of what Object.fromEntries makes takes more memory and time.
+ */
+function blankEvent(type: Event['type'], slots: readonly Slot[]): Readonly<Record<string, unknown>> {
+  const members = slots.map(({ member }) => [member, null]);
+  const blank = JSON.parse(JSON.stringify({ type, assetKey: null, ...Object.fromEntries(members) }));
+  for (const { member, standard } of slots) blank[member] = standard;
+  return blank;
+}
+
+function unknownIn(body: Request['body'], query: Request['query'], known: ReadonlySet<string>): string[] {
+  return [...(body?.keys() ?? []), ...query.keys()].filter((name) => !known.has(name));
+}
+
+interface Key {
+  readonly parts: readonly string[];
+  /** A different key that the request also gave, and that the one in its path won over. */
+  readonly hidden?: string;
+}
+
+/** Path, then body, then query (specification section 4). */
+function readKey(keyPath: string | undefined, inBody: Json | undefined, inQuery: string | undefined): Key {
+  if (keyPath !== undefined) {
+    const parts = keyInPath(keyPath);
+    if (inBody === undefined && inQuery === undefined) return { parts };
+    // A null in the body means "not given", and so hides what the query says before the path does.
+    const others = inBody?.kind === 'null' ? [] : [inBody && textOf(inBody), inQuery];
+    const hidden = others.find((other) => other !== undefined && !sameKey(parts, other));
+    return hidden === undefined ? { parts } : { parts, hidden };
+  }
+  if (inBody !== undefined && inBody.kind !== 'null') return { parts: keyInBody(inBody) };
+  if (inBody === undefined && inQuery !== undefined) return { parts: keyInQuery(inQuery) };
+  throw new Refusal(400, 'asset_key is missing: put it in the path (/warehouse/orders), the JSON body or the query');
+}
+
+function keyInPath(path: string): string[] {
+  const parts = path.split('/').map((part) => {
+    const decoded = percentDecode(part);
+    if (decoded === undefined) {
+      throw new Refusal(
+        400,
+        `asset_key in the path holds ${shown(part)}, which is not percent-encoded UTF-8; write % as %25`,
+      );
+    }
+    return decoded;
+  });
+  return checkKey(parts, path, 'in the path');
+}
+
+function keyInBody(value: Json): readonly string[] {
+  const parts = value.kind === 'string' ? [stringOf(value)] : value.kind === 'array' ? stringsOf(value) : undefined;
+  if (parts === undefined) throw wrongType('asset_key', value, 'a string or an array of strings');
+  return checkKey(parts, value.text, 'in the body');
+}
+
+function keyInQuery(text: string): readonly string[] {
+  if (!text.startsWith('[')) return checkKey([text], text, 'in the query');
+  const value = orMalformedJson('asset_key in the query begins with [ and', () => readJson(text, limits.jsonDepthMax));
+  const parts = stringsOf(value);
+  if (parts === undefined) {
+    throw new Refusal(400, `asset_key in the query is ${shown(text)}; a JSON array must hold strings only`);
+  }
+  return checkKey(parts, text, 'in the query');
+}
+
+/** A key in the body as it would stand in a query. */
+function textOf(value: Json): string {
+  return value.kind === 'string' ? stringOf(value) : value.text;
+}
+
+/** Lenient about the other key: it is not used, so it may as well be malformed. */
+function sameKey(parts: readonly string[], other: string): boolean {
+  if (parts.length === 1 && parts[0] === other) return true;
+  try {
+    return JSON.stringify(parts) === JSON.stringify(JSON.parse(other));
+  } catch {
+    return false; // not JSON, so not an array that says the same
+  }
+}
+
+/** What holds for every key, wherever it came from. */
+function checkKey(parts: string[], sent: string, where: string): string[] {
+  if (parts.length === 0) throw new Refusal(400, `asset_key ${where} is an empty array; give at least one part`);
+  let characters = parts.length - 1;
+  for (const part of parts) {
+    if (part === '') {
+      throw new Refusal(400, `asset_key ${where} has an empty part: ${shown(sent)}; every part needs a name`);
+    }
+    if (CONTROL.test(part)) {
+      throw new Refusal(400, `asset_key ${where} has a control character: ${shown(sent)}; remove it`);
+    }
+    if (!part.isWellFormed()) throw loneSurrogate(`asset_key ${where}`, sent);
+    characters += part.length;
+  }
+  if (characters * UTF8_BYTES_MAX > limits.keyBytesMax) checkKeyBytes(parts, sent, where);
+  return parts;
+}
+
+function checkKeyBytes(parts: readonly string[], sent: string, where: string): void {
+  const bytes = Buffer.byteLength(parts.join('/'));
+  if (bytes > limits.keyBytesMax) {
+    throw new Refusal(
+      400,
+      `asset_key ${where} has ${bytes} bytes: ${shown(sent)}; at most ${limits.keyBytesMax} are taken`,
+    );
+  }
+}
+
+/** For one UTF-16 code unit. */
+const UTF8_BYTES_MAX = 3;
+const CONTROL = /[\u0000-\u001f\u007f]/;
+
+type Value = string | boolean | undefined;
+
+/** Presence in the body decides, even as null, which means "not given". @returns undefined for a parameter that is not given */
+function readParameter(slot: Slot, inBody: Json | undefined, inQuery: string | undefined): Value {
+  let value: Value;
+  if (inBody === undefined) {
+    if (inQuery !== undefined) value = readInQuery(slot, inQuery);
+  } else if (inBody.kind !== 'null') {
+    value = readInBody(slot, inBody);
+  }
+  if (value === undefined && slot.required) throw missing(slot);
+  return value;
+}
+
+function readInBody(slot: Slot, value: Json): Value {
+  const { name, kind } = slot;
+  if (kind === 'metadata') return readMetadata(name, value);
+  if (kind === 'boolean') {
+    if (value.kind !== 'boolean') throw wrongType(name, value, 'the JSON boolean true or false');
+    return value.text === 'true';
+  }
+  if (value.kind !== 'string') throw wrongType(name, value, 'a JSON string');
+  const text = stringOf(value);
+  if (!text.isWellFormed()) throw loneSurrogate(name, value.text);
+  return checkText(slot, text);
+}
+
+function readInQuery(slot: Slot, text: string): Value {
+  const { name, kind } = slot;
+  if (kind === 'metadata') {
+    const value = orMalformedJson(`${name} in the query`, () => readJson(text, limits.jsonDepthMax));
+    return value.kind === 'null' ? undefined : readMetadata(name, value);
+  }
+  if (kind === 'boolean') {
+    if (text === 'true' || text === 'false') return text === 'true';
+    throw new Refusal(400, `${name} in the query is ${shown(text)}; send true or false`);
+  }
+  return checkText(slot, text);
+}
+
+/** @returns the JSON text of an object, as it was sent */
+function readMetadata(name: string, value: Json): string {
+  if (value.kind !== 'object') throw wrongType(name, value, 'a JSON object such as {"rows":10}');
+  return value.text;
+}
+
+function checkText({ name, kind, what, choices, standard }: Slot, text: string): string {
+  if (kind === 'non-empty string' && text === '') throw new Refusal(400, `${name} is ""; send the ${what}`);
+  if (kind === 'one of' && !choices.includes(text)) {
+    const wanted = choices.join(' or ');
+    throw new Refusal(400, `${name} is ${shown(text)}; send ${wanted}, or leave it out for ${standard}`);
+  }
+  return text;
+}
+
+function missing({ name, kind, what }: Slot): Refusal {
+  const wanted =
+    kind === 'boolean'
+      ? `true or false as a JSON boolean in the body, or ${name}=true in the query`
+      : `the ${what} as a string`;
+  return new Refusal(400, `${name} is missing: send ${wanted}`);
+}
+
+function wrongType(name: string, value: Json, wanted: string): Refusal {
+  const article = value.kind === 'array' || value.kind === 'object' ? 'an' : 'a';
+  return new Refusal(400, `${name} is ${shown(value.text)} (${article} ${value.kind}); send ${wanted}`);
+}
+
+function loneSurrogate(what: string, sent: string): Refusal {
+  return new Refusal(400, `${what} has half of a surrogate pair: ${shown(sent)}; send whole characters`);
+}

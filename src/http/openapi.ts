@@ -1,0 +1,227 @@
+/**
+ * What tools read: the service as an OpenAPI 3.1 document. What a report may say comes from `parameters.ts`, bounds come from
+ * `config.ts`, the line from `event.ts`. It is made when it is asked for. Loading this file only then would cost more: the
+ * bundler makes everything that a late file shares with others late as well, and that is the way of a report.
+ */
+
+import { limits, version } from '../config/config.ts';
+import { deploymentName } from '../deployments/file.ts';
+import { allParameters, type Endpoint, type Parameter, endpoints as standardEndpoints } from '../event/parameters.ts';
+import { eventSchema, keyPartSchema, type Schema } from '../journal/record.ts';
+
+export interface Offer {
+  /** What every path is under: a URL, or its path. */
+  readonly server: string;
+  /** The header with the token, in hosted mode. */
+  readonly tokenHeader?: string | undefined;
+  /** What can be reported; unless it is given, what this version takes. */
+  readonly endpoints?: readonly Endpoint[];
+}
+
+/** @returns an OpenAPI 3.1 document of all routes */
+export function openApi({ server, tokenHeader, endpoints = standardEndpoints }: Offer): Schema {
+  const hosted = tokenHeader !== undefined;
+  const refused = refusals(hosted);
+  return {
+    openapi: '3.1.1',
+    info: { title: 'assetlog', version, license: { name: 'MIT', identifier: 'MIT' }, description: introduction() },
+    servers: [{ url: server }],
+    paths: { ...reportPaths(endpoints, hosted, responsesOf(refused)), ...servicePaths() },
+    components: {
+      schemas: schemas(),
+      parameters: requestParameters(endpoints),
+      responses: Object.fromEntries(
+        Object.entries(refused).map(([status, [when, header]]) => {
+          const headers = header && {
+            [header]: { required: true, schema: { type: header === 'Retry-After' ? 'integer' : 'string' } },
+          };
+          return [status, { ...response(when, ref('schemas', 'Error')), headers }];
+        }),
+      ),
+      ...(hosted && { securitySchemes: { token: { type: 'apiKey', in: 'header', name: tokenHeader } } }),
+    },
+  };
+}
+
+function introduction(): string {
+  const { bodyBytesMax, bodyMembersMax, jsonDepthMax, headBytesMax, headersMax, keyBytesMax } = limits;
+  return [
+    'Records reports about data assets. A 200 leaves only when the report is on the disk. A 4xx was not recorded. ' +
+      'After a 503, a 408 or a broken connection it may have been; sending it again may record it twice.',
+    'A parameter is taken from the first place that has it: the path (the key only), the JSON body, the query. ' +
+      'Null in the body means "not given" and hides the query. A required one may be in any of them, which no schema ' +
+      'can say. Unknown ones are ignored.',
+    `At most: a body ${bodyBytesMax} bytes of UTF-8, ${bodyMembersMax} members, ${jsonDepthMax} levels; ` +
+      `request line and headers ${headBytesMax} bytes, ${headersMax} headers; ` +
+      `a key ${keyBytesMax} bytes of UTF-8, with one between its parts.`,
+  ].join('\n\n');
+}
+
+/** What a value of the parameter is, besides null for one that is not required. */
+function schemaOf(parameter: Parameter): Schema {
+  const text = { type: 'string' };
+  switch (parameter.kind) {
+    case 'key':
+      return ref('schemas', 'AssetKey');
+    case 'metadata':
+      return { type: ['object', 'null'], additionalProperties: true, description: 'Recorded as it is sent.' };
+    case 'boolean':
+      return { type: 'boolean' };
+    case 'one of':
+      return { ...text, enum: parameter.choices, default: parameter.standard };
+    case 'non-empty string':
+      return { ...text, minLength: 1 };
+    case 'string':
+      return text;
+  }
+}
+
+function reportPaths(endpoints: readonly Endpoint[], hosted: boolean, refused: Schema): Schema {
+  const paths: Record<string, Schema> = {};
+  for (const { path: ending, type, parameters } of endpoints) {
+    const describe = (id: string, about: string, inPath: readonly string[], taken: readonly Parameter[]) => {
+      const required = taken.filter((one) => one.required).map(({ name }) => name);
+      const properties = taken.map((one) => [
+        one.name,
+        one.required ? schemaOf(one) : { anyOf: [schemaOf(one), { type: 'null' }] },
+      ]);
+      const example = Object.fromEntries(taken.map((one) => [one.name, one.example]));
+      const schema = {
+        type: 'object',
+        properties: Object.fromEntries(properties),
+        maxProperties: limits.bodyMembersMax,
+      };
+      return {
+        parameters: (hosted ? ['deployment_name', ...inPath] : inPath).map((one) => ref('parameters', one)),
+        post: {
+          operationId: `${ending.slice(1)}${id}`,
+          summary: `Record an ${type}`,
+          description: `Required: ${required.join(', ') || 'nothing more'}. ${about}`,
+          parameters: taken.map(({ name }) => ref('parameters', name)),
+          requestBody: { content: json(schema, example) },
+          responses: { 200: response('On the disk.', { type: 'object', maxProperties: 0 }, {}), ...refused },
+          ...(hosted && { security: [{ token: [] }] }),
+        },
+      };
+    };
+    const path = `${hosted ? '/{deployment_name}' : ''}${ending}/`;
+    paths[path] = describe('', 'The last slash may be left out.', [], parameters);
+    const about =
+      'Each slash in the key begins another part, %2F is a slash inside of one. ' +
+      `Generated clients escape slashes: with them a key of several parts goes into the body of ${path}.`;
+    const besidesKey = parameters.filter(({ kind }) => kind !== 'key');
+    paths[`${path}{asset_key}`] = describe('_by_path', about, ['asset_key_in_path'], besidesKey);
+  }
+  return paths;
+}
+
+function servicePaths(): Schema {
+  const health = {
+    type: 'object',
+    properties: {
+      status: { enum: ['ok', 'degraded'] },
+      deployments: { type: 'object', additionalProperties: { type: 'string' } },
+    },
+    required: ['status'],
+  };
+  const questions: readonly (readonly [name: string, summary: string, content: Schema])[] = [
+    ['livez', 'Whether the process lives', json(health)],
+    ['readyz', 'Whether reports are taken', json(health)],
+    ['openapi.json', 'This document', json({})],
+    ['metrics', 'Figures for Prometheus', { 'text/plain': { schema: { type: 'string' } } }],
+  ];
+  const paths: Record<string, Schema> = {};
+  for (const [name, summary, content] of questions) {
+    const operation = (method: string) => ({
+      operationId: `${method}_${name.replace('.', '_')}`,
+      summary,
+      responses: { 200: { description: 'The answer.', content }, ...responsesOf(refusals(false)) },
+    });
+    paths[`/${name}`] = { get: operation('get'), head: operation('head') };
+  }
+  return paths;
+}
+
+function schemas(): Schema {
+  const part = ref('schemas', 'KeyPart');
+  const error = { type: 'string', description: 'One line: what is wrong, and what to do.' };
+  const request_id = { type: 'string', description: 'Stands in the log of the service as well.' };
+  return {
+    KeyPart: { ...keyPartSchema(), maxLength: limits.keyBytesMax },
+    KeyParts: { type: 'array', items: part, minItems: 1 },
+    AssetKey: { anyOf: [part, ref('schemas', 'KeyParts')] },
+    Event: eventSchema(),
+    Error: { type: 'object', properties: { error, request_id }, required: ['error', 'request_id'] },
+  };
+}
+
+/** Those of the query by their own names, those of the path by others. */
+function requestParameters(endpoints: readonly Endpoint[]): Schema {
+  const plainKey = { allOf: [ref('schemas', 'KeyPart'), { pattern: '^[^[]' }] };
+  const listedKey = { pattern: '^\\[', contentMediaType: JSON_TYPE, contentSchema: ref('schemas', 'KeyParts') };
+  const inQuery = allParameters(endpoints).map((parameter) => {
+    const { name, kind, example } = parameter;
+    const schema = schemaOf(parameter);
+    return [
+      name,
+      { name, in: 'query', ...(kind === 'metadata' ? { content: json(schema, example) } : { schema, example }) },
+    ];
+  });
+  const inPath = (name: string, schema: Schema, example: string) => ({
+    name,
+    in: 'path',
+    required: true,
+    schema,
+    example,
+  });
+  return {
+    ...Object.fromEntries(inQuery),
+    asset_key: {
+      name: 'asset_key',
+      in: 'query',
+      description: 'One part as it stands, or all parts as a JSON array.',
+      schema: { type: 'string', anyOf: [plainKey, listedKey] },
+      example: '["warehouse","orders"]',
+    },
+    asset_key_in_path: inPath('asset_key', ref('schemas', 'KeyPart'), 'orders'),
+    deployment_name: inPath('deployment_name', { type: 'string', pattern: deploymentName.source }, 'prod'),
+  };
+}
+
+/** By status: when it is, and the header that each such reply has. */
+type Refusals = Readonly<Record<string, readonly [when: string, header?: string]>>;
+
+function refusals(hosted: boolean): Refusals {
+  return {
+    400: ['The request is wrong; its first mistake is told.'],
+    ...(hosted && { 401: ['No good token, or no such deployment.', 'WWW-Authenticate'] }),
+    403: ['A web page of another site, or a foreign Host.'],
+    404: ['No such path.'],
+    405: ['Method not in Allow.', 'Allow'],
+    408: ['Too slow.'],
+    413: ['Body too large.'],
+    415: ['Body encoded.'],
+    417: ['Expect other than 100-continue.'],
+    ...(hosted && { 429: ['Too many without a good token.', 'Retry-After'] }),
+    431: ['Request line and headers too large.'],
+    503: ['Can not be recorded now, or not ready.', 'Retry-After'],
+  };
+}
+
+function responsesOf(refused: Refusals): Schema {
+  return Object.fromEntries(Object.keys(refused).map((status) => [status, ref('responses', status)]));
+}
+
+function response(description: string, schema: Schema, example?: unknown): Schema {
+  return { description, content: json(schema, example) };
+}
+
+const JSON_TYPE = 'application/json';
+
+function json(schema: Schema, example?: unknown): Schema {
+  return { [JSON_TYPE]: { schema, example } };
+}
+
+function ref(kind: string, name: string): Schema {
+  return { $ref: `#/components/${kind}/${name}` };
+}

@@ -1,0 +1,323 @@
+/** From what came over the wire to a request, or to the refusal it deserves. Strict where `node:http` is lenient. */
+
+import { isUtf8 } from 'node:buffer';
+import { limits } from '../config/config.ts';
+import { type Json, JsonError, readMembers } from '../event/json.ts';
+import { type HeaderFields, type Incoming, Refusal, shown } from './message.ts';
+
+/** A request before its body. */
+export interface Head {
+  readonly method: string;
+  /** Raw, as sent: neither decoded nor normalised. */
+  readonly path: string;
+  /** Raw, without its question mark; empty where there is none. */
+  readonly query: string;
+  /** Whom the client meant to talk to. Undefined only for HTTP/1.0 without Host. */
+  readonly authority: string | undefined;
+  readonly origin: string | undefined;
+  readonly fetchSite: string | undefined;
+  readonly contentType: string | undefined;
+  readonly contentEncoding: string | undefined;
+  readonly expect: string | undefined;
+  /** What the token header holds, where there is one and it is looked for. */
+  readonly token: string | undefined;
+  /** Undefined for a chunked body, whose size shows only at its end. */
+  readonly bodyBytes: number | undefined;
+}
+
+const NO_NAMES: ReadonlySet<string> = new Set();
+const NO_PARAMETERS: ReadonlyMap<string, string> = new Map();
+
+/**
+ * Checks syntax and framing (RFC 9112).
+ * @param tokenHeaders the headers that may hold a token, in lower case: one of them, once
+ * @throws Refusal 400 or 431, which closes the connection: where one request ends and the next begins is in doubt
+ */
+export function readHead(incoming: Incoming, tokenHeaders: ReadonlySet<string> = NO_NAMES): Head {
+  const { method = '', url = '', httpVersion, fields } = incoming;
+  if (httpVersion !== '1.1' && httpVersion !== '1.0')
+    throw malformed(`HTTP/${httpVersion} is not served; use HTTP/1.1`);
+
+  checkSize(fields, method.length + url.length + REQUEST_LINE_EXTRA_BYTES);
+  checkHost(fields, httpVersion);
+  const bodyBytes = readFraming(fields, httpVersion);
+  if (fields.contentTypes > 1) throw malformed('more than one Content-Type; send one');
+  const token = tokenHeaders.size === 0 ? undefined : readToken(fields, tokenHeaders);
+
+  const target = readTarget(url);
+  return {
+    method,
+    path: target.path,
+    query: target.query,
+    authority: target.authority ?? fields.host,
+    origin: fields.origin,
+    fetchSite: fields.fetchSite,
+    contentType: fields.contentType,
+    contentEncoding: fields.contentEncoding,
+    // An expectation in an HTTP/1.0 request is ignored (RFC 9110 section 10.1.1).
+    expect: httpVersion === '1.0' ? undefined : fields.expect,
+    token,
+    bodyBytes,
+  };
+}
+
+/** @throws Refusal 417 for any expectation but the one that HTTP defines */
+export function checkExpect(head: Head): void {
+  if (head.expect !== undefined && head.expect.toLowerCase() !== '100-continue') {
+    throw new Refusal(417, `Expect: ${shown(head.expect)} can not be met; send 100-continue or no Expect`);
+  }
+}
+
+/**
+ * What the headers say of a body, once it is known that there is one.
+ * @param bytes the body's size, at least 1
+ * @throws Refusal 413, 415, 400 in this order
+ */
+export function checkBodyHeaders(head: Head, bytes: number): void {
+  if (bytes > limits.bodyBytesMax) throw bodyTooLarge();
+  const encoding = head.contentEncoding;
+  if (encoding !== undefined && encoding.toLowerCase() !== 'identity') {
+    throw new Refusal(415, `Content-Encoding ${shown(encoding)} is not read; send the body unencoded`);
+  }
+  const type = head.contentType;
+  if (type === 'application/json') return;
+  if (type === undefined) throw badContentType('a body needs the header Content-Type: application/json');
+  const parsed = MEDIA_TYPE.exec(type);
+  if (parsed?.[1]?.toLowerCase() !== 'application/json') {
+    throw badContentType(`Content-Type is ${shown(type)}; a body needs application/json`);
+  }
+  for (const [, name = '', quoted, token] of (parsed[2] ?? '').matchAll(PARAMETER)) {
+    const value = quoted?.replace(/\\(.)/g, '$1') ?? token ?? '';
+    if (name.toLowerCase() === 'charset' && !/^utf-?8$/i.test(value)) {
+      throw badContentType(`charset ${shown(value)} is not read; send UTF-8`);
+    }
+  }
+}
+
+export function headTooLarge(): Refusal {
+  const problem = `request line and headers are over ${limits.headBytesMax} bytes; move parameters into the body`;
+  return new Refusal(431, problem, { close: true });
+}
+
+export function bodyTooLarge(): Refusal {
+  return new Refusal(
+    413,
+    `the body is larger than ${limits.bodyBytesMax} bytes; send less metadata or split the report`,
+  );
+}
+
+/**
+ * @param bytes the whole body
+ * @returns its members, or undefined without a body
+ * @throws Refusal 400
+ */
+export function readBody(bytes: Buffer): Map<string, Json> | undefined {
+  if (bytes.length === 0) return undefined;
+  if (!isUtf8(bytes)) {
+    throw new Refusal(400, `the body is not UTF-8: byte ${firstBadByte(bytes) + 1} begins no valid character`);
+  }
+  const text = bytes.toString('utf8', startsWithBom(bytes) ? 3 : 0);
+  const members = orMalformedJson('the body', () => readMembers(text, limits.jsonDepthMax, limits.bodyMembersMax));
+  if (members === undefined) {
+    throw new Refusal(
+      400,
+      `the body must be a JSON object such as {"asset_key":["warehouse","orders"]}, got ${shown(text.trim())}`,
+    );
+  }
+  return members;
+}
+
+/** Runs a reader of JSON text that a client sent. @throws Refusal 400 with place and problem */
+export function orMalformedJson<Value>(what: string, read: () => Value): Value {
+  try {
+    return read();
+  } catch (error) {
+    if (!(error instanceof JsonError)) throw error;
+    throw new Refusal(400, `${what} is not valid JSON at line ${error.line}, column ${error.column}: ${error.message}`);
+  }
+}
+
+/**
+ * Reads a query by the rules of forms: `+` is a space, of a repeated name the last value wins.
+ * @throws Refusal 400
+ */
+export function readQuery(query: string): ReadonlyMap<string, string> {
+  if (query === '') return NO_PARAMETERS;
+  const parameters = new Map<string, string>();
+  for (const pair of query.split('&')) {
+    if (pair === '') continue;
+    const equals = pair.indexOf('=');
+    const name = equals === -1 ? pair : pair.slice(0, equals);
+    const value = equals === -1 ? '' : pair.slice(equals + 1);
+    parameters.set(formDecode(name), formDecode(value));
+  }
+  return parameters;
+}
+
+/** @returns the text with its escapes decoded once as UTF-8, or undefined where one is malformed */
+export function percentDecode(text: string): string | undefined {
+  if (!text.includes('%')) return text;
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return undefined; // the only thing that decodeURIComponent throws is "malformed"
+  }
+}
+
+/** The request line's version, its two spaces and line end, and the line end that closes the head. */
+const REQUEST_LINE_EXTRA_BYTES = ' '.length + ' HTTP/1.1\r\n'.length + '\r\n'.length;
+const HEADER_EXTRA_BYTES = ': '.length + '\r\n'.length;
+
+/** RFC 9110 section 7.2 and RFC 3986 section 3.2.2: a name or an address, perhaps a port, never user information. */
+const AUTHORITY = /^(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~!$&'()*+,;=%-]+)(?::[0-9]*)?$/;
+/** Visible ASCII without `#`: a fragment is never sent to a server. */
+const TARGET = /^[\x21\x22\x24-\x7e]+$/;
+const ABSOLUTE_TARGET = /^https?:\/\/([^/?]*)(.*)$/i;
+
+/**
+ * RFC 9110 section 8.3.1: type, then parameters whose values are tokens or quoted strings. No white space can be matched
+ * in two ways: with a choice, a long header of semicolons and spaces would take for ever.
+ */
+const TOKEN = "[!#$%&'*+.^_`|~0-9A-Za-z-]+";
+const MEDIA_TYPE = new RegExp(
+  `^(${TOKEN}/${TOKEN})[ \\t]*((?:;[ \\t]*(?:${TOKEN}=(?:"(?:[^"\\\\]|\\\\.)*"|${TOKEN})[ \\t]*)?)*)$`,
+);
+const PARAMETER = new RegExp(`;[ \\t]*(${TOKEN})=(?:"((?:[^"\\\\]|\\\\.)*)"|(${TOKEN}))`, 'g');
+
+/** @param raw name, value, name, value … */
+export function readFields(raw: readonly string[]): HeaderFields {
+  const fields: HeaderFields = { raw, bytes: 0, hosts: 0, contentTypes: 0 };
+  for (let at = 0; at < raw.length; at += 2) {
+    const name = raw[at]!;
+    const value = raw[at + 1]!;
+    fields.bytes += name.length + value.length + HEADER_EXTRA_BYTES;
+    switch (name.toLowerCase()) {
+      case 'host':
+        fields.host = value;
+        fields.hosts += 1;
+        break;
+      case 'transfer-encoding':
+        fields.transferEncoding = join(fields.transferEncoding, value);
+        break;
+      case 'content-length':
+        fields.contentLength = join(fields.contentLength, value);
+        break;
+      case 'content-type':
+        fields.contentType = value;
+        fields.contentTypes += 1;
+        break;
+      case 'content-encoding':
+        fields.contentEncoding = join(fields.contentEncoding, value);
+        break;
+      case 'expect':
+        fields.expect = join(fields.expect, value);
+        break;
+      case 'upgrade':
+        fields.upgrade = join(fields.upgrade, value);
+        break;
+      case 'origin':
+        fields.origin = join(fields.origin, value);
+        break;
+      case 'sec-fetch-site':
+        fields.fetchSite = join(fields.fetchSite, value);
+        break;
+    }
+  }
+  return fields;
+}
+
+/** @throws Refusal 431 */
+function checkSize({ raw, bytes }: HeaderFields, requestLineBytes: number): void {
+  if (raw.length > limits.headersMax * 2) {
+    throw new Refusal(431, `${raw.length / 2} headers; at most ${limits.headersMax} are read`, { close: true });
+  }
+  if (bytes + requestLineBytes > limits.headBytesMax) throw headTooLarge();
+}
+
+/** @throws Refusal 400 for more than one */
+function readToken({ raw }: HeaderFields, tokenHeaders: ReadonlySet<string>): string | undefined {
+  let token: string | undefined;
+  for (let at = 0; at < raw.length; at += 2) {
+    if (!tokenHeaders.has(raw[at]!.toLowerCase())) continue;
+    if (token !== undefined) throw malformed('more than one token header; send one');
+    token = raw[at + 1]!;
+  }
+  return token;
+}
+
+function join(before: string | undefined, value: string): string {
+  return before === undefined ? value : `${before}, ${value}`;
+}
+
+function checkHost({ host, hosts }: HeaderFields, httpVersion: string): void {
+  if (host === undefined) {
+    if (httpVersion === '1.0') return;
+    throw malformed('the Host header is missing; HTTP/1.1 needs one');
+  }
+  if (hosts > 1) throw malformed('more than one Host header; send one');
+  if (!AUTHORITY.test(host)) throw malformed(`Host ${shown(host)} is not a name or an address with an optional port`);
+}
+
+/** RFC 9112 section 6: one way to frame a body, and no guessing. @returns the body's size, undefined while unknown */
+function readFraming({ transferEncoding, contentLength }: HeaderFields, httpVersion: string): number | undefined {
+  if (transferEncoding === undefined) return contentLength === undefined ? 0 : Number(contentLength);
+  if (httpVersion === '1.0')
+    throw malformed('Transfer-Encoding is not part of HTTP/1.0; use HTTP/1.1 or Content-Length');
+  if (contentLength !== undefined) throw malformed('both Transfer-Encoding and Content-Length; send one of them');
+  if (transferEncoding.toLowerCase() !== 'chunked') {
+    throw malformed(`Transfer-Encoding ${shown(transferEncoding)} is not read; use chunked`);
+  }
+  return undefined;
+}
+
+/** RFC 9112 section 3.2: origin-form, or absolute-form, whose authority then stands in for Host. */
+function readTarget(url: string): { authority: string | undefined; path: string; query: string } {
+  if (!TARGET.test(url))
+    throw malformed(`target ${shown(url)} has a fragment or a character outside ASCII; percent-encode it`);
+  if (url.startsWith('/')) return { authority: undefined, ...splitTarget(url) };
+  const [, authority, rest] = ABSOLUTE_TARGET.exec(url) ?? [];
+  if (authority === undefined || rest === undefined || !AUTHORITY.test(authority)) {
+    throw malformed(`target ${shown(url)} is neither a path nor an http URL`);
+  }
+  return { authority, ...splitTarget(rest.startsWith('/') ? rest : `/${rest}`) };
+}
+
+function splitTarget(target: string): { path: string; query: string } {
+  const mark = target.indexOf('?');
+  if (mark === -1) return { path: target, query: '' };
+  return { path: target.slice(0, mark), query: target.slice(mark + 1) };
+}
+
+function malformed(error: string): Refusal {
+  return new Refusal(400, error, { close: true });
+}
+
+function badContentType(error: string): Refusal {
+  return new Refusal(400, error);
+}
+
+function formDecode(text: string): string {
+  const decoded = percentDecode(text.includes('+') ? text.replaceAll('+', ' ') : text);
+  if (decoded === undefined)
+    throw new Refusal(400, `the query holds ${shown(text)}, which is not percent-encoded UTF-8; write % as %25`);
+  return decoded;
+}
+
+function startsWithBom(bytes: Buffer): boolean {
+  return bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf;
+}
+
+/** @returns the offset of the first byte that begins no character; only for bytes that are not UTF-8 */
+function firstBadByte(bytes: Buffer): number {
+  const text = bytes.toString('utf8');
+  let offset = 0;
+  let from = 0;
+  for (;;) {
+    // Decoding puts U+FFFD where bytes are bad; but the client may also have sent one, as EF BF BD.
+    const at = text.indexOf('\ufffd', from);
+    offset += Buffer.byteLength(text.slice(from, at));
+    if (bytes[offset] !== 0xef || bytes[offset + 1] !== 0xbf || bytes[offset + 2] !== 0xbd) return offset;
+    offset += 3;
+    from = at + 1;
+  }
+}

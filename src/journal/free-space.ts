@@ -1,0 +1,69 @@
+/** Watches the free space of the disk, so that a service is known to be in trouble before its disk is full. */
+
+import type { Limits } from '../config/config.ts';
+import type { Notices } from '../telemetry/log.ts';
+import type { Disk, Space } from './disk.ts';
+
+export interface SpaceWatch {
+  /** Why the service should not get more to record, or undefined. */
+  readonly trouble: string | undefined;
+  /** As it was when it was last looked at; undefined where the system did not tell. */
+  readonly freeBytes: number | undefined;
+  stop(): void;
+}
+
+/**
+ * Looks at once and then every `limits.spaceCheckMs`.
+ * @param minFreeBytes undefined for the default
+ */
+export async function watchSpace(
+  disk: Disk,
+  minFreeBytes: number | undefined,
+  limits: Limits,
+  notices: Notices,
+): Promise<SpaceWatch> {
+  let trouble: string | undefined;
+  let freeBytes: number | undefined;
+  let looking = false; // a disk that does not answer is asked once
+
+  async function look(): Promise<void> {
+    if (looking) return;
+    looking = true;
+    const problem = await disk.space().then(
+      (space) => {
+        freeBytes = space.freeBytes;
+        return shortage(space, minFreeBytes, limits);
+      },
+      (error: Error) => {
+        freeBytes = undefined;
+        return `the free space of the disk is not known: ${error.message}`;
+      },
+    );
+    looking = false;
+    if (problem !== undefined && trouble === undefined) notices.warn('the service is not ready', { problem });
+    if (problem === undefined && trouble !== undefined) notices.info('there is enough free space again');
+    trouble = problem;
+  }
+
+  await look();
+  const timer = setInterval(() => void look(), limits.spaceCheckMs).unref();
+  return {
+    get trouble() {
+      return trouble;
+    },
+    get freeBytes() {
+      return freeBytes;
+    },
+    stop: () => clearInterval(timer),
+  };
+}
+
+function shortage(
+  { freeBytes, totalBytes }: Space,
+  minFreeBytes: number | undefined,
+  limits: Limits,
+): string | undefined {
+  const needed = minFreeBytes ?? Math.min(limits.minFreeBytes, Math.floor((totalBytes * limits.minFreePercent) / 100));
+  if (freeBytes >= needed) return undefined;
+  return `the disk is nearly full: ${freeBytes} bytes are free, --min-free-bytes asks for ${needed}`;
+}

@@ -1,0 +1,144 @@
+/**
+ * The lines of a damaged file, as pieces of consecutive lines. Most of a damaged file is a few long pieces; in the worst case
+ * each line is one. So they are columns of numbers, 50 bytes a piece, instead of an object each.
+ */
+
+import { type Link, seedFor } from './record.ts';
+
+/** Lines of one file whose seqs count up, each built on the stored crc of the one before it. */
+export interface Piece extends Link {
+  /** The first byte of the first line, and the byte after the last line, where its newline is or should be. */
+  readonly start: number;
+  readonly end: number;
+  readonly firstSeq: number;
+  readonly lines: number;
+  /** Of the last line, as it is stored. */
+  readonly lastCrc: number;
+  /** The piece that comes before it in the file, -1 for none. */
+  readonly before: number;
+  readonly flags: number;
+}
+
+/** What is known of a piece, as bits of its `flags`. */
+export const Flag = {
+  /** Its lines lie between newlines, rather than somewhere in bytes that make no line. */
+  whole: 1,
+  /** Its lines end in CR LF. */
+  carriageReturns: 2,
+  /** Its first line is JSON. */
+  json: 4,
+  /** Its first line is proved; the others always are. */
+  good: 8,
+  /** A line with the next seq builds on its last line. */
+  confirmed: 16,
+} as const;
+
+export class TooManyPieces extends Error {}
+
+export class Pieces {
+  readonly #countMax: number;
+  readonly #columns = {
+    start: new Float64Array(INITIAL_COUNT),
+    end: new Float64Array(INITIAL_COUNT),
+    firstSeq: new Float64Array(INITIAL_COUNT),
+    lines: new Uint32Array(INITIAL_COUNT),
+    lastCrc: new Uint32Array(INITIAL_COUNT),
+    unseededCrc: new Uint32Array(INITIAL_COUNT),
+    lineBytes: new Uint32Array(INITIAL_COUNT),
+    before: new Int32Array(INITIAL_COUNT),
+    flags: new Uint8Array(INITIAL_COUNT),
+    /** The crc that the line before the piece must have. */
+    seed: new Uint32Array(INITIAL_COUNT),
+  };
+  #byEnd = new Uint32Array(0);
+  count = 0;
+
+  constructor(countMax: number) {
+    this.#countMax = countMax;
+  }
+
+  /** @throws TooManyPieces */
+  add(piece: Piece): number {
+    const index = this.count;
+    if (index === this.#countMax) throw new TooManyPieces();
+    const columns = this.#columns as Record<string, Float64Array | Uint32Array | Int32Array | Uint8Array>;
+    if (index === columns['start']?.length) {
+      for (const [name, column] of Object.entries(columns)) {
+        const larger = new (column.constructor as typeof Float64Array)(2 * column.length);
+        larger.set(column);
+        columns[name] = larger;
+      }
+    }
+    for (const [name, value] of Object.entries({ ...piece, seed: seedFor(piece, piece.lastCrc) })) {
+      (columns[name] as Float64Array)[index] = value;
+    }
+    this.count += 1;
+    return index;
+  }
+
+  /** Adds a line to the end of a piece. */
+  extend(index: number, end: number, crc: number): void {
+    const { lines, lastCrc, end: ends } = this.#columns;
+    lines[index]! += 1;
+    lastCrc[index] = crc;
+    ends[index] = end;
+  }
+
+  at(index: number): Piece {
+    const { start, end, firstSeq, lines, lastCrc, unseededCrc, lineBytes, before, flags } = this.#columns;
+    return {
+      start: start[index]!,
+      end: end[index]!,
+      firstSeq: firstSeq[index]!,
+      lines: lines[index]!,
+      lastCrc: lastCrc[index]!,
+      unseededCrc: unseededCrc[index]!,
+      lineBytes: lineBytes[index]!,
+      before: before[index]!,
+      flags: flags[index]!,
+    };
+  }
+
+  seed(index: number): number {
+    return this.#columns.seed[index]!;
+  }
+
+  lastSeq(index: number): number {
+    return this.#columns.firstSeq[index]! + this.#columns.lines[index]! - 1;
+  }
+
+  lastCrc(index: number): number {
+    return this.#columns.lastCrc[index]!;
+  }
+
+  is(index: number, flag: number): boolean {
+    return (this.#columns.flags[index]! & flag) !== 0;
+  }
+
+  mark(index: number, flag: number): void {
+    this.#columns.flags[index]! |= flag;
+  }
+
+  /** Prepares `endingWith` for all pieces there are. */
+  sortByEnd(): void {
+    const { lastCrc } = this.#columns;
+    this.#byEnd = Uint32Array.from({ length: this.count }, (_, index) => index).sort(
+      (a, b) => this.lastSeq(a) - this.lastSeq(b) || lastCrc[a]! - lastCrc[b]! || a - b,
+    );
+  }
+
+  /** The pieces whose last line has this seq, and this crc where one is given. */
+  *endingWith(seq: number, crc?: number): Generator<number> {
+    const isBefore = (index: number) =>
+      this.lastSeq(index) - seq || (crc === undefined ? 0 : this.#columns.lastCrc[index]! - crc);
+    let [low, high] = [0, this.#byEnd.length];
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if (isBefore(this.#byEnd[middle]!) < 0) low = middle + 1;
+      else high = middle;
+    }
+    for (; low < this.#byEnd.length && isBefore(this.#byEnd[low]!) === 0; low += 1) yield this.#byEnd[low]!;
+  }
+}
+
+const INITIAL_COUNT = 64;

@@ -1,0 +1,364 @@
+/**
+ * What a start finds in the journal's folder, and what it does about it. `decisions` is the table that it runs. A start reads
+ * the last file, and of those before it the last line each; `verify.ts` reads everything.
+ */
+
+import { type Limits, limits } from '../config/config.ts';
+import type { Notices } from '../telemetry/log.ts';
+import { copyFile, type Disk, type LogFile } from './disk.ts';
+import { type GoneRange, goneName, type Place, segmentName } from './record.ts';
+import {
+  afterGone,
+  type Contents,
+  contentsOf,
+  type Flaw,
+  lastLine,
+  type Scan,
+  type SegmentName,
+  scanSegment,
+} from './scan.ts';
+
+/**
+ * `use` it as it is · `leave` it alone · `cut` it off and keep its bytes aside · `refuse` to start: no crash explains it, so
+ * something that was acknowledged may be gone, and a person has to know.
+ */
+export type Decision = 'use' | 'leave' | 'cut' | 'refuse';
+
+export type Kind = Flaw | 'long bad end' | 'empty file' | 'missing file' | 'overlapping file' | 'foreign file';
+
+/** Which file of the journal it is: the last one, after a stop that was or was not clean, or one before it. */
+export type Position = 'afterCrash' | 'afterStop' | 'earlier';
+
+/** What is done about each kind in each position, and why. After a clean stop every line was synced, so a crash explains nothing. */
+export const decisions: Readonly<Record<Kind, Readonly<Record<Position, Decision>> & { readonly why: string }>> = {
+  'torn end': {
+    afterCrash: 'cut',
+    afterStop: 'refuse',
+    earlier: 'refuse',
+    why: 'a crash interrupts a write anywhere; a file was whole when the next one was begun',
+  },
+  'zeros at the end': {
+    afterCrash: 'cut',
+    afterStop: 'refuse',
+    earlier: 'refuse',
+    why: 'a power cut kept the new length of the file and lost the bytes: ext4 and XFS read them as zeros',
+  },
+  'bad last line': {
+    afterCrash: 'cut',
+    afterStop: 'refuse',
+    earlier: 'refuse',
+    why: 'an interrupted write may reach its newline',
+  },
+  'long bad end': {
+    afterCrash: 'refuse',
+    afterStop: 'refuse',
+    earlier: 'refuse',
+    why: 'one of the three above with more bytes than one write has, and a crash interrupts one write',
+  },
+  'bad line inside': {
+    afterCrash: 'refuse',
+    afterStop: 'refuse',
+    earlier: 'refuse',
+    why: 'lines follow it, so it was once whole',
+  },
+  'bytes between lines': {
+    afterCrash: 'refuse',
+    afterStop: 'refuse',
+    earlier: 'refuse',
+    why: 'a program converted the line ends or added bytes; the line itself is good',
+  },
+  gap: { afterCrash: 'refuse', afterStop: 'refuse', earlier: 'refuse', why: 'lines were taken out' },
+  repeat: { afterCrash: 'refuse', afterStop: 'refuse', earlier: 'refuse', why: 'lines were put in' },
+  'swapped lines': {
+    afterCrash: 'refuse',
+    afterStop: 'refuse',
+    earlier: 'refuse',
+    why: 'the order of the lines was changed',
+  },
+  'name and first seq disagree': {
+    afterCrash: 'refuse',
+    afterStop: 'refuse',
+    earlier: 'refuse',
+    why: 'the file was renamed, or its first lines are gone',
+  },
+  'empty file': {
+    afterCrash: 'use',
+    afterStop: 'use',
+    earlier: 'refuse',
+    why: 'a rotation died after it made the file; none goes on to the next before it holds something',
+  },
+  'missing file': {
+    afterCrash: 'refuse',
+    afterStop: 'refuse',
+    earlier: 'refuse',
+    why: 'the file before it ends too early to be the one before it',
+  },
+  'overlapping file': {
+    afterCrash: 'refuse',
+    afterStop: 'refuse',
+    earlier: 'refuse',
+    why: 'the file before it holds the same events already',
+  },
+  'foreign file': { afterCrash: 'leave', afterStop: 'leave', earlier: 'leave', why: 'it is not ours' },
+};
+
+/** Something in the folder that is not simply good. */
+export interface Finding {
+  readonly kind: Kind;
+  readonly decision: Decision;
+  readonly file: string;
+  /** Where the good lines end: the number of the line behind them, from 1, and its first byte, from 0. */
+  readonly line: number;
+  readonly byte: number;
+  readonly problem: string;
+}
+
+/** The journal holds something that no crash explains. The message says file, line, byte and what to do. */
+export class DamagedError extends Error {
+  readonly finding: Finding;
+
+  constructor(folder: string, finding: Finding) {
+    const { file, line, byte, problem } = finding;
+    super(
+      `the journal is damaged: ${folder}/${file}, line ${line}, byte ${byte}: ${problem}; nothing was changed. ` +
+        `assetlog repair --data ${shellWord(folder)} shows how to mend it`,
+    );
+    this.finding = finding;
+  }
+}
+
+/** There is not enough free space to make the journal safe to write to. Nothing was changed. */
+export class NoSpaceError extends Error {
+  readonly neededBytes: number;
+
+  constructor(name: string, neededBytes: number, usableBytes: number) {
+    super(`no space to copy ${name}: that needs ${neededBytes} bytes, and ${usableBytes} are free`);
+    this.neededBytes = neededBytes;
+  }
+}
+
+/** The segment that the next batch is appended to. */
+export interface Segment {
+  readonly file: LogFile;
+  readonly bytes: number;
+  readonly place: Place;
+}
+
+/** What a start found or made. */
+export interface Recovered extends Segment {
+  /** How many the journal has, this one among them. */
+  readonly files: number;
+}
+
+export type RecoveryLimits = Pick<Limits, 'tornBytesMax' | 'openReserveBytes'>;
+
+/**
+ * Finds where to go on, makes it safe to do so, and opens the file for it. The folder is locked.
+ * @param checkHeld throws when the folder is not locked any more
+ * @throws DamagedError, NoSpaceError, or the error of a system call, after which it may be called again
+ */
+export async function recover(
+  disk: Disk,
+  notices: Notices,
+  { tornBytesMax, openReserveBytes }: RecoveryLimits = limits,
+  checkHeld: () => void = () => {},
+): Promise<Recovered> {
+  const names = await disk.list();
+  const contents = contentsOf(names);
+  const position = positionOfLast(names);
+  const stoppedCleanly = position === 'afterStop';
+  const last = contents.segments.at(-1);
+  if (last === undefined) {
+    const [missing] = findingsOfNone(contents);
+    if (missing !== undefined) throw new DamagedError(disk.folder, missing);
+    if (stoppedCleanly) await forgetCleanStop(disk);
+    return begin(disk);
+  }
+
+  const scan = await scanSegment(disk.read(last.name), last.firstSeq);
+  const findings = [
+    ...foreignIn(names),
+    ...(await findingsBefore(disk, contents)),
+    ...findingsIn(last, scan, position, tornBytesMax),
+  ];
+  const refused = findings.find(({ decision }) => decision === 'refuse');
+  if (refused !== undefined) throw new DamagedError(disk.folder, refused);
+  for (const { file } of findings.filter(({ decision }) => decision === 'leave')) {
+    notices.debug('a file that is not ours is left alone', { file });
+  }
+  const cut = findings.find(({ decision }) => decision === 'cut');
+  // After any stop but a clean one the page cache may hold what the disk does not: a sync may have failed before the end.
+  if (!stoppedCleanly) {
+    const aside = await rewrite(disk, last.name, scan, openReserveBytes, checkHeld);
+    if (cut !== undefined) tellCut(notices, cut, aside);
+  }
+  if (stoppedCleanly) await forgetCleanStop(disk);
+  return { file: await disk.openLog(last.name), bytes: scan.bytes, place: scan.place, files: contents.segments.length };
+}
+
+/** Tells the next start that everything in the folder was synced. Last thing before the lock is released. */
+export async function rememberCleanStop(disk: Disk): Promise<void> {
+  const file = await disk.create(CLEAN_STOP);
+  await file.close();
+}
+
+/** @param names of everything in the folder. @returns the position of the last journal file */
+export function positionOfLast(names: readonly string[]): 'afterCrash' | 'afterStop' {
+  return names.includes(CLEAN_STOP) ? 'afterStop' : 'afterCrash';
+}
+
+/**
+ * @param tornBytesMax how much an interrupted write may leave
+ * @returns what is to be said of a file that was read whole; nothing where all is good
+ */
+export function findingsIn(
+  { name }: SegmentName,
+  scan: Scan,
+  position: Position,
+  tornBytesMax: number = limits.tornBytesMax,
+): Finding[] {
+  const { flaw, lines, bytes } = scan;
+  if (flaw === undefined && lines > 0) return [];
+  const at = { file: name, line: lines + 1, byte: bytes };
+  if (flaw === undefined) {
+    return [{ kind: 'empty file', decision: decisions['empty file'][position], ...at, problem: 'it is empty' }];
+  }
+  const isEnd = decisions[flaw.kind].afterCrash === 'cut';
+  const tooLong = isEnd && flaw.bytes > tornBytesMax;
+  const kind = tooLong ? 'long bad end' : flaw.kind;
+  let { problem } = flaw;
+  if (tooLong) problem += `, for ${flaw.bytes} bytes, and a crash explains at most ${tornBytesMax}`;
+  else if (isEnd && position === 'afterStop') problem += ', although the last stop was clean';
+  return [{ kind, decision: decisions[kind][position], ...at, problem }];
+}
+
+/**
+ * What a folder without a journal file has that shows that there was one: retention never removes the newest file, and a repair
+ * writes one, so neither leaves its marker alone.
+ */
+export function findingsOfNone({ segments, lost, removedLast, gone }: Contents): Finding[] {
+  if (segments.length > 0) return [];
+  const last = lost.at(-1);
+  const marker = last === undefined ? goneName({ first: 1, last: removedLast }, 'removed') : goneName(last, 'lost');
+  if (last === undefined && removedLast === 0) return [];
+  const kind = 'missing file';
+  const due = Math.max(...gone.map((range) => range.last)) + 1;
+  const problem = `all journal files are missing: the events from ${due} on, if not more`;
+  return [{ kind, decision: decisions[kind].afterCrash, file: marker, line: 1, byte: 0, problem }];
+}
+
+/**
+ * Whether a file goes on where the one before it ends.
+ * @param expected the seq behind the last line before it, 1 for the first file
+ */
+export function joinFindings({ name, firstSeq }: SegmentName, expected: number, gone: readonly GoneRange[]): Finding[] {
+  const due = afterGone(expected, gone);
+  if (expected <= firstSeq && firstSeq <= due) return [];
+  const [kind, problem]: [Kind, string] =
+    firstSeq > due
+      ? ['missing file', `the events ${due} to ${firstSeq - 1} before it are missing`]
+      : ['overlapping file', `it begins with seq ${firstSeq}, but the file before it goes on to ${expected - 1}`];
+  return [{ kind, decision: decisions[kind].earlier, file: name, line: 1, byte: 0, problem }];
+}
+
+const CLEAN_STOP = '.stopped-cleanly';
+/** What we put into the folder besides the journal itself. */
+const OURS =
+  /^(\.(un)?lock(ed)?-.*|\.stopped-cleanly|events-[0-9]{20}\.jsonl(\..*)?|events-[0-9-]{41}\.(lost|removed)|damaged-.*)$/;
+
+function foreignIn(names: readonly string[]): Finding[] {
+  const kind = 'foreign file';
+  return names
+    .filter((name) => !OURS.test(name))
+    .map((file) => ({ kind, decision: decisions[kind].earlier, file, line: 1, byte: 0, problem: decisions[kind].why }));
+}
+
+/** The first thing wrong before the last file, and with how that joins up. */
+async function findingsBefore(disk: Disk, { segments, gone }: Contents): Promise<Finding[]> {
+  let expected = 1;
+  let before: SegmentName | undefined;
+  for (const segment of segments) {
+    if (before !== undefined) {
+      const end = await lastLine(disk, before.name, await disk.size(before.name));
+      // Where the last line can not be what it should be, reading the whole file finds out where it goes wrong.
+      if (end === undefined || joinFindings(segment, end.seq + 1, gone).length > 0) {
+        const found = findingsIn(before, await scanSegment(disk.read(before.name), before.firstSeq), 'earlier');
+        if (found.length > 0) return found;
+      }
+      expected = (end?.seq ?? before.firstSeq) + 1;
+    }
+    const found = joinFindings(segment, expected, gone);
+    if (found.length > 0) return found;
+    before = segment;
+  }
+  return [];
+}
+
+async function begin(disk: Disk): Promise<Recovered> {
+  const file = await disk.createLog(segmentName(1));
+  return { file, bytes: 0, place: { seq: 1, crc: 0 }, files: 1 };
+}
+
+async function forgetCleanStop(disk: Disk): Promise<void> {
+  await disk.remove(CLEAN_STOP);
+  await disk.syncFolder();
+}
+
+/**
+ * Replaces a file by a copy of its good lines that is known to be on the disk. What is cut off is first copied to a file
+ * beside it, durably.
+ * @returns the name of that file, undefined where nothing is cut off
+ */
+async function rewrite(
+  disk: Disk,
+  name: string,
+  scan: Scan,
+  reserveBytes: number,
+  checkHeld: () => void,
+): Promise<string | undefined> {
+  const fresh = `${name}.rewrite`;
+  await disk.remove(fresh).catch(unlessAbsent); // a rewrite that was interrupted
+  await checkSpace(disk, name, scan.bytes + (scan.flaw?.bytes ?? 0) + reserveBytes);
+  await copyFile(disk, name, fresh, 0, scan.bytes);
+  let aside: string | undefined;
+  try {
+    if (scan.flaw !== undefined) aside = await keepAside(disk, name, scan.bytes);
+  } catch (error) {
+    await disk.remove(fresh); // a disk that ran full gets its space back until the next attempt
+    throw error;
+  }
+  checkHeld(); // else another process may have appended to the file since it was read
+  await disk.rename(fresh, name);
+  await disk.syncFolder();
+  return aside;
+}
+
+/** Looks before it copies: else each attempt on a full disk would take all free space from other programs. */
+async function checkSpace(disk: Disk, name: string, neededBytes: number): Promise<void> {
+  const { usableBytes } = await disk.space();
+  if (usableBytes < neededBytes) throw new NoSpaceError(name, neededBytes, usableBytes);
+}
+
+/** Whether what was cut off had been acknowledged can not be known, so nothing is said about it. */
+function tellCut(notices: Notices, { file, line, byte, problem }: Finding, kept: string | undefined): void {
+  const why = 'the last stop was not clean, and an interrupted write explains what was there';
+  notices.warn(`the end of the journal was cut off: ${why}`, { file, line, byte, problem, kept });
+}
+
+/** @returns the name of the file that now holds what is behind `start`, durably */
+async function keepAside(disk: Disk, name: string, start: number): Promise<string> {
+  const names = await disk.list();
+  let aside = `${name}.torn`;
+  for (let number = 2; names.includes(aside); number += 1) aside = `${name}.torn-${number}`;
+  await copyFile(disk, name, aside, start);
+  return aside;
+}
+
+function unlessAbsent(error: NodeJS.ErrnoException): void {
+  if (error.code !== 'ENOENT') throw error;
+}
+
+/** A path or a URL as a person can paste it into a shell. */
+export function shellWord(path: string): string {
+  return /^[\w./:-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`;
+}

@@ -1,0 +1,255 @@
+/**
+ * Finds every good line of a damaged file, whatever its size, in little memory.
+ *
+ * A line and its crc determine the crc of the line before it (see `crc.ts`): each line names its predecessor. So one pass over
+ * the file cuts it into pieces of lines that already follow each other, and the rest is a search for the piece that ends with
+ * the seq and the crc that the first line of another piece names, wherever in the file that is now.
+ */
+
+import type { Limits } from '../config/config.ts';
+import { type Disk, FileWindow } from './disk.ts';
+import { Flag, Pieces, TooManyPieces } from './pieces.ts';
+import { crcOf, findForms, type LineForm, linkOf, readForm, seedFor } from './record.ts';
+import { LineCutter, type SegmentName } from './scan.ts';
+
+/** Consecutive good lines that lie in a file one after the other. */
+export interface Stretch {
+  readonly file: string;
+  /** The first byte of the first line, and the byte after the last line, where its newline is or should be. */
+  readonly start: number;
+  readonly end: number;
+  readonly firstSeq: number;
+  readonly lastSeq: number;
+  /** It is one line, and the line that its crc builds on is gone: nothing speaks against it, but nothing proves it. */
+  readonly unproved: boolean;
+  /** Its lines end in CR LF. */
+  readonly carriageReturns: boolean;
+  /** The crc before its first line and that of its last; undefined where they are not known. */
+  readonly crcs: { readonly before: number; readonly last: number } | undefined;
+}
+
+export interface Salvaged {
+  /** A line may be in several of them; the first is the one to take. */
+  readonly stretches: readonly Stretch[];
+  /** How many bad lines come after the last good one. */
+  readonly badAfter: number;
+}
+
+export type SalvageLimits = Pick<Limits, 'lineBytesMax' | 'salvagePiecesMax' | 'hiddenLinesMax'>;
+
+/**
+ * @param nextSeq with which the file after it begins, undefined for the last file
+ * @throws Error for a file with too many damaged places, or the error of a system call
+ */
+export async function salvage(
+  disk: Disk,
+  segment: SegmentName,
+  nextSeq: number | undefined,
+  limits: SalvageLimits,
+): Promise<Salvaged> {
+  const pieces = new Pieces(limits.salvagePiecesMax);
+  try {
+    await findPieces(disk, segment.name, pieces);
+    prove(pieces, segment.firstSeq);
+    if (await findHidden(disk, segment.name, pieces, limits)) prove(pieces, segment.firstSeq);
+  } catch (error) {
+    if (!(error instanceof TooManyPieces)) throw error;
+    throw new Error(
+      `${segment.name} has over ${limits.salvagePiecesMax} damaged places; move it out of the folder and begin again`,
+    );
+  }
+  const stretches = [...provedIn(pieces, segment.name), ...unprovedIn(pieces, segment, nextSeq)];
+  const lastEnd = stretches.reduce((last, { end }) => Math.max(last, end), 0);
+  return { stretches, badAfter: linesFrom(pieces, lastEnd) };
+}
+
+const CARRIAGE_RETURN = 0x0d;
+/** For each piece: how many lines are tried as its predecessor whose own crc is damaged, and how many of these in a row. */
+const TRIES_MAX = 256;
+const DAMAGED_CRCS_MAX = 3;
+/** Of equal lines, how many are looked at. */
+const EQUAL_MAX = 64;
+
+/** Cuts the file into pieces. */
+async function findPieces(disk: Disk, name: string, pieces: Pieces): Promise<void> {
+  let lineStart = 0;
+  /** The last piece, and whether the next line can belong to it: no bytes that make no line are between them. */
+  let last = -1;
+  let isOpen = false;
+  const cutter = new LineCutter((bytes, start, end, lineEnd) => {
+    const from = lineStart;
+    lineStart = lineEnd + 1;
+    const cr = bytes[end - 1] === CARRIAGE_RETURN ? 1 : 0;
+    const isCut = lineEnd - from !== end - start;
+    const form = isCut ? undefined : readForm(bytes, start, end - cr);
+    if (form === undefined) {
+      isOpen = false;
+      return;
+    }
+    const isNext =
+      isOpen &&
+      pieces.lastSeq(last) + 1 === form.seq &&
+      pieces.is(last, Flag.carriageReturns) === (cr === 1) &&
+      crcOf(bytes, form, pieces.lastCrc(last)) === form.crc;
+    if (isNext) {
+      pieces.extend(last, lineEnd - cr, form.crc);
+      return;
+    }
+    const json = isJson(bytes, form) ? Flag.json : 0;
+    const flags = Flag.whole | json | (cr === 1 ? Flag.carriageReturns : 0);
+    last = pieces.add(pieceOf(bytes, form, from, last, flags));
+    isOpen = true;
+  });
+  for await (const chunk of disk.read(name)) cutter.push(chunk);
+}
+
+function pieceOf(bytes: Buffer, form: LineForm, start: number, before: number, flags: number) {
+  const end = start + form.end - form.start;
+  return { start, end, firstSeq: form.seq, lines: 1, lastCrc: form.crc, before, flags, ...linkOf(bytes, form) };
+}
+
+function isJson(bytes: Buffer, { start, end }: LineForm): boolean {
+  try {
+    JSON.parse(bytes.toString('utf8', start, end));
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** Looks for the line before the first line of each piece. */
+function prove(pieces: Pieces, firstSeq: number): void {
+  pieces.sortByEnd();
+  for (let index = 0; index < pieces.count; index += 1) {
+    if (pieces.is(index, Flag.good)) continue;
+    const tries = { left: TRIES_MAX };
+    for (let row = 0; row <= DAMAGED_CRCS_MAX && !pieces.is(index, Flag.good); row += 1) {
+      if (follows(pieces, index, pieces.seed(index), firstSeq, tries, row)) pieces.mark(index, Flag.good);
+    }
+  }
+}
+
+/**
+ * @param tries how many lines may be tried whose own crc is damaged
+ * @param row how many such lines may come one after the other
+ * @returns whether the line before a piece may have had the crc `crc`
+ */
+function follows(
+  pieces: Pieces,
+  index: number,
+  crc: number,
+  firstSeq: number,
+  tries: { left: number },
+  row: number,
+): boolean {
+  const { start, firstSeq: seq, before } = pieces.at(index);
+  if (crc === 0 && (start === 0 || seq === firstSeq)) return true;
+  let found = before !== -1 && pieces.lastCrc(before) === crc;
+  for (const earlier of upTo(EQUAL_MAX, pieces.endingWith(seq - 1, crc))) {
+    found = true;
+    pieces.mark(earlier, Flag.confirmed);
+  }
+  if (found) return true;
+  if (row === 0) return false;
+  for (const earlier of pieces.endingWith(seq - 1)) {
+    const piece = pieces.at(earlier);
+    if (tries.left === 0) return false;
+    tries.left -= 1;
+    if (piece.lines > 1 || !follows(pieces, earlier, seedFor(piece, crc), firstSeq, tries, row - 1)) continue;
+    pieces.mark(earlier, Flag.good); // only the digits of its crc are damaged: the line after it knows them
+    return true;
+  }
+  return false;
+}
+
+function* upTo(countMax: number, indexes: Iterable<number>): Generator<number> {
+  let count = 0;
+  for (const index of indexes) {
+    if (count === countMax) return;
+    count += 1;
+    yield index;
+  }
+}
+
+/**
+ * Searches what is between the good lines for lines whose newline is damaged, or that follow bytes that do not belong there.
+ * @returns whether there are any
+ */
+async function findHidden(disk: Disk, name: string, pieces: Pieces, limits: SalvageLimits): Promise<boolean> {
+  const { hiddenLinesMax, lineBytesMax } = limits;
+  const file = new FileWindow(disk, name);
+  const wholeCount = pieces.count;
+  let from = 0;
+  let before = -1;
+  for (let index = 0; index <= wholeCount; index += 1) {
+    const isEnd = index === wholeCount;
+    const good = isEnd ? undefined : goodPartOf(pieces, index);
+    if (good === undefined && !isEnd) continue;
+    const to = good?.start ?? (await disk.size(name));
+    for (let at = from; at < to; at += lineBytesMax) {
+      const bytes = await file.read(at, Math.min(to, at + 2 * lineBytesMax));
+      for (const form of findForms(bytes, lineBytesMax, hiddenLinesMax, lineBytesMax)) {
+        pieces.add(pieceOf(bytes, form, at + form.start, before, 0));
+      }
+    }
+    from = (good?.end ?? to) + 1;
+    before = index;
+  }
+  return pieces.count > wholeCount;
+}
+
+/** @returns the proved lines of a piece: all of it, all but its first line, or undefined for none */
+function goodPartOf(pieces: Pieces, index: number) {
+  const { start, end, firstSeq, lines, lineBytes, lastCrc } = pieces.at(index);
+  const lastSeq = firstSeq + lines - 1;
+  if (pieces.is(index, Flag.good)) {
+    return { start, end, firstSeq, lastSeq, crcs: { before: pieces.seed(index), last: lastCrc } };
+  }
+  if (lines === 1) return undefined;
+  const newline = pieces.is(index, Flag.carriageReturns) ? 2 : 1;
+  return { start: start + lineBytes + newline, end, firstSeq: firstSeq + 1, lastSeq, crcs: undefined };
+}
+
+function* provedIn(pieces: Pieces, file: string): Generator<Stretch> {
+  for (let index = 0; index < pieces.count; index += 1) {
+    const part = goodPartOf(pieces, index);
+    const carriageReturns = pieces.is(index, Flag.carriageReturns);
+    if (part !== undefined) yield { file, ...part, unproved: false, carriageReturns };
+  }
+}
+
+/** First lines of pieces that nothing proves and nothing speaks against: the lines after them have to count on from them. */
+function* unprovedIn(
+  pieces: Pieces,
+  { name, firstSeq: first }: SegmentName,
+  nextSeq: number | undefined,
+): Generator<Stretch> {
+  for (let index = 0; index < pieces.count; index += 1) {
+    if (pieces.is(index, Flag.good) || !pieces.is(index, Flag.whole) || !pieces.is(index, Flag.json)) continue;
+    const { start, firstSeq, lines, lineBytes, before } = pieces.at(index);
+    const counted = lines > 1 || pieces.is(index, Flag.confirmed) || nextSeq === firstSeq + 1;
+    const refuted =
+      firstSeq === first ||
+      hasWhole(pieces, firstSeq - 1) ||
+      // The line before it is there and is not the one that it names.
+      (before !== -1 && pieces.at(before).lines === 1 && !pieces.is(before, Flag.good));
+    if (!counted || refuted) continue;
+    const carriageReturns = pieces.is(index, Flag.carriageReturns);
+    const end = start + lineBytes;
+    yield { file: name, start, end, firstSeq, lastSeq: firstSeq, unproved: true, carriageReturns, crcs: undefined };
+  }
+}
+
+function hasWhole(pieces: Pieces, lastSeq: number): boolean {
+  for (const index of upTo(EQUAL_MAX, pieces.endingWith(lastSeq))) if (pieces.is(index, Flag.whole)) return true;
+  return false;
+}
+
+function linesFrom(pieces: Pieces, byte: number): number {
+  let lines = 0;
+  for (let index = 0; index < pieces.count; index += 1) {
+    const piece = pieces.at(index);
+    if (pieces.is(index, Flag.whole) && piece.start >= byte) lines += piece.lines;
+  }
+  return lines;
+}

@@ -1,0 +1,287 @@
+/** Reads journal files and says what is good in them, and what is the first thing that is not. */
+
+import { limits } from '../config/config.ts';
+import type { Disk } from './disk.ts';
+import {
+  checkLine,
+  findMisplaced,
+  type Gone,
+  type GoneRange,
+  goneRange,
+  type LineForm,
+  type Place,
+  readForm,
+  segmentFirstSeq,
+  segmentName,
+} from './record.ts';
+
+/** What can be wrong in one file. What it means depends on which file it is: see `recovery.ts`. */
+export type Flaw =
+  | 'torn end'
+  | 'zeros at the end'
+  | 'bad last line'
+  | 'bad line inside'
+  | 'bytes between lines'
+  | 'gap'
+  | 'repeat'
+  | 'swapped lines'
+  | 'name and first seq disagree';
+
+export interface Scan {
+  /** Bytes and lines up to the first flaw. */
+  readonly bytes: number;
+  readonly lines: number;
+  /** What the line behind them has to have. */
+  readonly place: Place;
+  /** The first flaw, which is where the good lines end, and how many bytes the file has from there on. */
+  readonly flaw?: { readonly kind: Flaw; readonly problem: string; readonly bytes: number };
+}
+
+/**
+ * Checks every line of one file.
+ * @param chunks all bytes of the file, in order; one line at most is held beside them
+ * @param firstSeq what the file's name says
+ */
+export async function scanSegment(chunks: AsyncIterable<Buffer>, firstSeq: number): Promise<Scan> {
+  const scanner = new Scanner(firstSeq);
+  const lines = new LineCutter((bytes, start, end) => scanner.take(bytes, start, end));
+  for await (const chunk of chunks) {
+    lines.push(chunk);
+    scanner.look(chunk);
+  }
+  return scanner.result(lines.carriedBytes > 0, lines.carried());
+}
+
+export interface SegmentName {
+  readonly name: string;
+  readonly firstSeq: number;
+}
+
+/** The journal files of a folder and what is known to be gone before and between them, each in order. */
+export interface Contents {
+  readonly segments: readonly SegmentName[];
+  readonly lost: readonly GoneRange[];
+  /** The last seq of what retention removed, 0 where it removed nothing. */
+  readonly removedLast: number;
+  /** Both together. */
+  readonly gone: readonly GoneRange[];
+}
+
+/** @param names of everything in the folder; what is none of ours is left out */
+export function contentsOf(names: readonly string[]): Contents {
+  const firstSeqs = names.map(segmentFirstSeq).filter((seq) => seq !== undefined);
+  const lost = rangesIn(names, 'lost');
+  const last = rangesIn(names, 'removed').at(-1)?.last ?? 0;
+  return {
+    segments: firstSeqs.sort((a, b) => a - b).map((firstSeq) => ({ name: segmentName(firstSeq), firstSeq })),
+    lost,
+    removedLast: last,
+    gone: [{ first: 1, last }, ...lost],
+  };
+}
+
+function rangesIn(names: readonly string[], why: Gone): GoneRange[] {
+  const ranges = names.map((name) => goneRange(name, why)).filter((range) => range !== undefined);
+  return ranges.sort((a, b) => a.first - b.first || a.last - b.last);
+}
+
+/** @returns the seq that has to follow, `seq` itself unless it is known to be gone */
+export function afterGone(seq: number, gone: readonly GoneRange[]): number {
+  let next = seq;
+  for (const { first, last } of gone) if (first <= next && next <= last) next = last + 1;
+  return next;
+}
+
+/**
+ * Reads the last line that ends before `end`, without checking its crc.
+ * @param end where a line ends, behind its newline
+ * @returns undefined where there is nothing with the form of a line
+ */
+export async function lastLine(
+  disk: Disk,
+  name: string,
+  end: number,
+): Promise<{ seq: number; line: Buffer } | undefined> {
+  for (let bytes = 64 * 1024; ; bytes *= 8) {
+    const tail: Buffer[] = [];
+    for await (const chunk of disk.read(name, Math.max(0, end - bytes), end)) tail.push(chunk);
+    const read = Buffer.concat(tail);
+    if (read.at(-1) !== LINE_FEED) return undefined;
+    const start = read.lastIndexOf(LINE_FEED, read.length - 2) + 1;
+    if (start === 0 && bytes < end && bytes <= limits.lineBytesMax) continue; // a longer line
+    const form = readForm(read, start, read.length - 1);
+    return form && { seq: form.seq, line: read.subarray(start, read.length - 1) };
+  }
+}
+
+const LINE_FEED = 0x0a;
+
+/**
+ * Takes one line.
+ * @param end of the line in `bytes`, where its newline is
+ * @param lineEnd position of that newline in everything that was pushed. The middle of an oversized line is not in `bytes`,
+ *   so `end - start` can be less than the line's length
+ */
+export type TakeLine = (bytes: Buffer, start: number, end: number, lineEnd: number) => void;
+
+/** Cuts chunks into lines. A line is handed over where it stands; only one that two chunks share is copied. */
+export class LineCutter {
+  readonly #take: TakeLine;
+  #carried: Buffer[] = [];
+  #carriedBytes = 0;
+  /** Position of the current chunk. */
+  #position = 0;
+
+  constructor(take: TakeLine) {
+    this.#take = take;
+  }
+
+  /** How much has come since the last newline. */
+  get carriedBytes(): number {
+    return this.#carriedBytes;
+  }
+
+  /** @returns what has come since the last newline, or the beginning of what is longer than a line */
+  carried(): Buffer {
+    return Buffer.concat(this.#carried);
+  }
+
+  push(chunk: Buffer): void {
+    let from = 0;
+    let end = chunk.indexOf(LINE_FEED);
+    if (end !== -1 && this.#carriedBytes > 0) {
+      const line = Buffer.concat([...this.#carried, chunk.subarray(0, end)]);
+      this.#carried = [];
+      this.#carriedBytes = 0;
+      this.#take(line, 0, line.length, this.#position + end);
+      from = end + 1;
+      end = chunk.indexOf(LINE_FEED, from);
+    }
+    for (; end !== -1; end = chunk.indexOf(LINE_FEED, from)) {
+      this.#take(chunk, from, end, this.#position + end);
+      from = end + 1;
+    }
+    this.#position += chunk.length;
+    if (from === chunk.length) return;
+    this.#carriedBytes += chunk.length - from;
+    // What is longer than any line need not be kept until its end shows up: its beginning is enough to refuse it.
+    if (this.#carriedBytes <= limits.lineBytesMax) this.#carried.push(chunk.subarray(from));
+  }
+}
+
+/** Goes along the lines of one file, up to the first that is bad and on to what tells how bad it is. */
+class Scanner {
+  readonly #firstSeq: number;
+  #place: Place;
+  #bytes = 0;
+  #lines = 0;
+  #problem: string | undefined;
+  /** The first bad line, where it has the form of one, and the first such after it. */
+  #bad: LineForm | undefined;
+  #next: LineForm | undefined;
+  #misnamed = false;
+  /** What is wrong around the first bad line, where the line itself is good. */
+  #misplaced: string | undefined;
+  #read = 0;
+  /** Nothing else is behind the good lines so far. */
+  #zeros = true;
+
+  constructor(firstSeq: number) {
+    this.#firstSeq = firstSeq;
+    this.#place = { seq: firstSeq, crc: 0 };
+  }
+
+  take(bytes: Buffer, start: number, end: number): void {
+    if (this.#problem !== undefined) {
+      this.#next ??= readForm(bytes, start, end);
+      return;
+    }
+    const next = checkLine(bytes, start, end, this.#place);
+    if (typeof next === 'object') {
+      this.#place = next;
+      this.#bytes += end - start + 1;
+      this.#lines += 1;
+      this.#zeros = true;
+      return;
+    }
+    this.#problem = next;
+    this.#bad = readForm(bytes, start, end);
+    // Only a right crc tells a wrong name from a wrong line.
+    this.#misnamed =
+      this.#lines === 0 &&
+      this.#bad !== undefined &&
+      typeof checkLine(bytes, start, end, { seq: this.#bad.seq, crc: 0 }) === 'object';
+    this.#misplaced = findMisplaced(bytes, start, end, this.#place, limits.lineBytesMax);
+  }
+
+  /** Sees whether nothing but zeros is behind the good lines. Called behind the lines of each chunk. */
+  look(chunk: Buffer): void {
+    const rest = chunk.subarray(Math.max(0, this.#bytes - this.#read));
+    this.#read += chunk.length;
+    this.#zeros &&= isZero(rest);
+  }
+
+  /**
+   * @param torn whether bytes follow the last newline
+   * @param rest those bytes, or the beginning of them
+   */
+  result(torn: boolean, rest: Buffer): Scan {
+    const good = { bytes: this.#bytes, lines: this.#lines, place: this.#place };
+    if (this.#problem === undefined) {
+      if (!torn) return good;
+      this.#misplaced = findMisplaced(rest, 0, rest.length, this.#place, limits.lineBytesMax);
+    }
+    const kind = this.#kind(torn);
+    return { ...good, flaw: { kind, problem: this.#describe(kind), bytes: this.#read - this.#bytes } };
+  }
+
+  #kind(torn: boolean): Flaw {
+    const expected = this.#place.seq;
+    const [bad, next] = [this.#bad, this.#next];
+    if (this.#misnamed) return 'name and first seq disagree';
+    if (this.#misplaced !== undefined) return 'bytes between lines';
+    if (next === undefined) {
+      // A write that was interrupted leaves zeros for digits, never other digits.
+      if (bad !== undefined && bad.seq !== expected) return bad.seq > expected ? 'gap' : 'repeat';
+      if (this.#read > this.#bytes && this.#zeros) return 'zeros at the end';
+      return torn ? 'torn end' : 'bad last line';
+    }
+    if (bad === undefined || bad.seq === expected) return 'bad line inside';
+    if (bad.seq < expected) return 'repeat';
+    if (next.seq === expected) return 'swapped lines';
+    return next.seq === expected + 1 ? 'bad line inside' : 'gap';
+  }
+
+  #describe(kind: Flaw): string {
+    const expected = this.#place.seq;
+    const seq = this.#bad?.seq;
+    switch (kind) {
+      case 'torn end':
+        return this.#problem ?? 'it ends without a newline';
+      case 'zeros at the end':
+        return 'only zeros follow';
+      case 'name and first seq disagree':
+        return `its first seq is ${seq}, its name says ${this.#firstSeq}`;
+      case 'bytes between lines':
+        return this.#misplaced ?? 'there are bytes between lines';
+      case 'gap':
+        return `its seq is ${seq}, expected ${expected}: lines are missing`;
+      case 'repeat':
+        return `its seq is ${seq}, which was there before, expected ${expected}`;
+      case 'swapped lines':
+        return `its seq is ${seq}, and ${expected} comes after it`;
+      default:
+        return this.#problem ?? 'it is bad';
+    }
+  }
+}
+
+const ZEROS = Buffer.alloc(64 * 1024);
+
+function isZero(bytes: Buffer): boolean {
+  for (let at = 0; at < bytes.length; at += ZEROS.length) {
+    const part = bytes.subarray(at, at + ZEROS.length);
+    if (!part.equals(ZEROS.subarray(0, part.length))) return false;
+  }
+  return true;
+}

@@ -1,0 +1,250 @@
+/** Reads the whole journal and says what is in it and what is wrong with it. Changes nothing, and may run beside a service. */
+
+import { type Limits, limits as standardLimits } from '../config/config.ts';
+import type { Disk } from './disk.ts';
+import { checkLine, readForm, readTime } from './record.ts';
+import { type Finding, findingsIn, findingsOfNone, joinFindings, type Position, positionOfLast } from './recovery.ts';
+import { Resync } from './resync.ts';
+import { type Contents, contentsOf, LineCutter, lastLine, type Scan, type SegmentName, scanSegment } from './scan.ts';
+
+export interface Verdict extends Contents {
+  readonly segments: readonly VerifiedSegment[];
+  /** Everything wrong, in order; of each file the first thing. Those that are to be `cut` do not make a journal damaged. */
+  readonly findings: readonly Finding[];
+  /** Of all files, whatever they hold. */
+  readonly bytes: number;
+  /** Lines before the first bad one of their file. */
+  readonly events: number;
+  /** All lines that check out, also after a bad one of their file, and all that do not. */
+  readonly goodLines: number;
+  readonly badLines: number;
+  /** Where lines are bad: the first places, and how many there are. */
+  readonly badPlaces: readonly BadPlace[];
+  readonly badPlacesCount: number;
+  /** Undefined where there is no good line at all. */
+  readonly first: Moment | undefined;
+  readonly last: Moment | undefined;
+}
+
+export interface VerifiedSegment extends SegmentName {
+  readonly bytes: number;
+  readonly scan: Scan;
+  /** When its first line was recorded, as the line has it. */
+  readonly firstTime: string | undefined;
+}
+
+/** Bad lines that follow each other. */
+export interface BadPlace {
+  readonly file: string;
+  /** The first of them: its number, from 1, and its first byte, from 0. */
+  readonly line: number;
+  readonly byte: number;
+  /** What is wrong with it. */
+  readonly problem: string;
+  /** How many; 0 when only a seq is not the one that is due. */
+  readonly lines: number;
+}
+
+/** One event, and when it was recorded, as it stands in the line. */
+export interface Moment {
+  readonly seq: number;
+  readonly time: string | undefined;
+}
+
+export type VerifyLimits = Pick<Limits, 'verifyLooksMax' | 'remarksMax'>;
+export type OnProgress = (read: number, total: number) => void;
+
+/**
+ * Reads each file once, and a damaged one again from its first bad line on. The retention of a running service may remove files
+ * meanwhile: what it removes is not counted.
+ * @param onProgress called for each chunk with how many bytes have been read, of how many
+ * @throws the error of a system call
+ */
+export async function verify(
+  disk: Disk,
+  onProgress: OnProgress = () => {},
+  limits: VerifyLimits = standardLimits,
+): Promise<Verdict> {
+  let names = await disk.list();
+  let { read, vanished } = await readSegments(disk, contentsOf(names).segments, onProgress);
+  for (let look = 1; ; look += 1) {
+    const position = positionOfLast(names);
+    const namesNow = await disk.list();
+    const now = contentsOf(namesNow);
+    const namesLeft = new Set(now.segments.map(({ name }) => name));
+    const isLeft = ({ name, firstSeq }: SegmentName) => firstSeq > now.removedLast || namesLeft.has(name);
+    // The newest that was read counts in any case: a verdict is about something.
+    const left = read.filter((segment, index) => isLeft(segment) || index === read.length - 1);
+    const unexplained = vanished.find(({ firstSeq }) => firstSeq > now.removedLast);
+    const joined = findingsBetween(left, now, position);
+    // A service that started or stopped meanwhile wrote to the last file, so what was read of it is of no position.
+    const isRead = (left.length > 0 || now.segments.length === 0) && positionOfLast(namesNow) === position;
+    // A listing is not of one moment: the marker of retention may be missing in it, and the next one has it.
+    const isStable = unexplained === undefined && isRead && joined.every(({ kind }) => kind !== 'missing file');
+    if (isStable || look === limits.verifyLooksMax) {
+      if (unexplained !== undefined) throw unexplained.error;
+      return verdictOf(disk, now, { ...now, segments: left }, joined, limits);
+    }
+    if (isRead) continue;
+    names = namesNow;
+    ({ read, vanished } = await readSegments(disk, now.segments, onProgress));
+  }
+}
+
+interface Vanished extends SegmentName {
+  readonly error: Error;
+}
+
+async function readSegments(
+  disk: Disk,
+  names: readonly SegmentName[],
+  onProgress: OnProgress,
+): Promise<{ read: VerifiedSegment[]; vanished: Vanished[] }> {
+  const sizes = await Promise.all(names.map(({ name }) => disk.size(name).catch(ifAbsent(0))));
+  const total = sizes.reduce((sum, size) => sum + size, 0);
+  let readBytes = 0;
+  const read: VerifiedSegment[] = [];
+  const vanished: Vanished[] = [];
+  for (const segment of names) {
+    const before = readBytes;
+    let head: Buffer | undefined;
+    const counted = async function* (): AsyncIterable<Buffer> {
+      for await (const chunk of disk.read(segment.name)) {
+        head ??= Buffer.from(chunk.subarray(0, HEAD_BYTES));
+        yield chunk;
+        readBytes += chunk.length;
+        onProgress(readBytes, Math.max(readBytes, total));
+      }
+    };
+    try {
+      const scan = await scanSegment(counted(), segment.firstSeq);
+      const firstTime = head && readTime(head);
+      read.push({ ...segment, bytes: readBytes - before, scan, firstTime });
+    } catch (error) {
+      vanished.push(ifAbsent({ ...segment, error: error as Error })(error as Error));
+    }
+  }
+  return { read, vanished };
+}
+
+/** What is wrong in each of the files and between them, in their order. */
+function findingsBetween(segments: readonly VerifiedSegment[], contents: Contents, last: Position): Finding[] {
+  const findings = findingsOfNone(contents);
+  let expected: number | undefined = 1;
+  for (const [index, segment] of segments.entries()) {
+    // After a damaged file it is not known what is due; that it is damaged says enough.
+    if (expected !== undefined) findings.push(...joinFindings(segment, expected, contents.gone));
+    const wrong = findingsIn(segment, segment.scan, index === segments.length - 1 ? last : 'earlier');
+    findings.push(...wrong);
+    expected = wrong.length === 0 ? segment.scan.place.seq : undefined;
+  }
+  return findings;
+}
+
+async function verdictOf(
+  disk: Disk,
+  contents: Contents,
+  { segments }: { readonly segments: readonly VerifiedSegment[] },
+  findings: readonly Finding[],
+  { remarksMax }: VerifyLimits,
+): Promise<Verdict> {
+  const events = segments.reduce((sum, { scan }) => sum + scan.lines, 0);
+  const account = { goodLines: events, badLines: 0, badPlaces: [] as BadPlace[], badPlacesCount: 0 };
+  for (const segment of segments) {
+    const isDamaged = findings.some(({ file, decision }) => file === segment.name && decision === 'refuse');
+    if (segment.scan.flaw === undefined || !isDamaged) continue;
+    const rest = new RestOfFile(segment, (place) => {
+      account.badPlacesCount += 1;
+      account.badLines += place.lines;
+      if (account.badPlaces.length < remarksMax) account.badPlaces.push(place);
+    });
+    account.goodLines += await rest.read(disk).catch(ifAbsent(0));
+  }
+  const filled = segments.filter(({ scan }) => scan.lines > 0);
+  const first = filled[0] && { seq: filled[0].firstSeq, time: filled[0].firstTime };
+  const bytes = segments.reduce((sum, segment) => sum + segment.bytes, 0);
+  const last = await lastMoment(disk, filled.at(-1));
+  return { ...contents, segments, findings, bytes, events, ...account, first, last };
+}
+
+/** A damaged file from its first bad line on. A line after bad ones is good if it builds on the crc of one before it. */
+class RestOfFile {
+  readonly #segment: VerifiedSegment;
+  readonly #tell: (place: BadPlace) => void;
+  #place: Scan['place'];
+  #line: number;
+  #byte: number;
+  #good = 0;
+  #bad: { place: BadPlace; resync: Resync } | undefined;
+
+  constructor(segment: VerifiedSegment, tell: (place: BadPlace) => void) {
+    this.#segment = segment;
+    this.#tell = tell;
+    this.#place = segment.scan.place;
+    this.#line = segment.scan.lines + 1;
+    this.#byte = segment.scan.bytes;
+  }
+
+  /** @returns how many good lines there are */
+  async read(disk: Disk): Promise<number> {
+    const start = this.#byte;
+    const cutter = new LineCutter((bytes, from, to, lineEnd) => {
+      this.#take(bytes, from, to);
+      this.#byte = start + lineEnd + 1;
+      this.#line += 1;
+    });
+    for await (const chunk of disk.read(this.#segment.name, start)) cutter.push(chunk);
+    if (cutter.carriedBytes > 0) this.#addBad(this.#bad ?? this.#badHere('it ends without a newline'));
+    if (this.#bad !== undefined) this.#tell(this.#bad.place);
+    return this.#good;
+  }
+
+  #take(bytes: Buffer, start: number, end: number): void {
+    if (this.#bad === undefined) {
+      const next = checkLine(bytes, start, end, this.#place);
+      if (typeof next === 'object') {
+        this.#place = next;
+        this.#good += 1;
+        return;
+      }
+      this.#bad = this.#badHere(next);
+    }
+    const form = readForm(bytes, start, end);
+    if (form !== undefined && this.#bad.resync.continuesWith(bytes, form)) {
+      this.#tell(this.#bad.place);
+      this.#bad = undefined;
+      this.#place = { seq: form.seq + 1, crc: form.crc };
+      this.#good += 1;
+      return;
+    }
+    this.#bad.resync.pass(bytes, start, end, form);
+    this.#addBad(this.#bad);
+  }
+
+  #badHere(problem: string): { place: BadPlace; resync: Resync } {
+    const place = { file: this.#segment.name, line: this.#line, byte: this.#byte, problem, lines: 0 };
+    return { place, resync: new Resync(this.#place, this.#byte === 0) };
+  }
+
+  #addBad({ place, resync }: { place: BadPlace; resync: Resync }): void {
+    this.#bad = { place: { ...place, lines: place.lines + 1 }, resync };
+  }
+}
+
+async function lastMoment(disk: Disk, segment: VerifiedSegment | undefined): Promise<Moment | undefined> {
+  if (segment === undefined) return undefined;
+  const { bytes, place } = segment.scan;
+  const found = await lastLine(disk, segment.name, bytes).catch(ifAbsent(undefined));
+  return { seq: place.seq - 1, time: found && readTime(found.line) };
+}
+
+/** @throws the error, but for a file that is not there any more */
+function ifAbsent<Value>(value: Value): (error: NodeJS.ErrnoException) => Value {
+  return (error) => {
+    if (error.code !== 'ENOENT') throw error;
+    return value;
+  };
+}
+
+/** Enough of a line to hold its time. */
+const HEAD_BYTES = 256;

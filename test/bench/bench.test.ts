@@ -1,0 +1,105 @@
+/** What of the benchmark computes and draws; that it runs, `npm run bench -- --quick` shows. */
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { newFolder, run } from '../support/program.ts';
+import { axisMax, drawChart, place } from './chart.ts';
+import { ratioText, spreadOf, table } from './figures.ts';
+import { writeJournal } from './growth.ts';
+import { readTold, reportOf } from './load.ts';
+import { lineOf } from './machine.ts';
+import { readOptions } from './options.ts';
+import { beside, type Figure } from './rounds.ts';
+import { countLines } from './subjects.ts';
+
+function figure(rate: number, more: Partial<Figure> = {}): Figure {
+  return { rate, p99Ms: 1, memoryBytes: 1, processorUs: 1, errors: 0, ...more };
+}
+
+test('the median and the quartiles lie between the figures that they separate', () => {
+  assert.deepEqual(spreadOf([5, 1, 3, 2, 4]), { median: 3, low: 2, high: 4 });
+  assert.deepEqual(spreadOf([10, 20]), { median: 15, low: 12.5, high: 17.5 });
+  assert.equal(spreadOf([]), undefined);
+});
+
+test('a ratio is the median of the ratios of the rounds, not the ratio of the medians', () => {
+  const base = [figure(100), figure(1000), figure(10)];
+  const own = [figure(50), figure(100), figure(9)];
+  const { ratio, rate } = beside(base, own, { name: 'x', connections: 1 });
+  assert.equal(ratio?.median, 0.5);
+  assert.equal(rate, 50);
+});
+
+test('one round that is void, on either side, makes the figure void', () => {
+  const good = [figure(2), figure(2)];
+  const bad = [figure(2), figure(2, { void: '3 errors' })];
+  for (const [base, own] of [
+    [good, bad],
+    [bad, good],
+  ] as const) {
+    const { ratio, voids } = beside(base, own, { name: 'x', connections: 1 });
+    assert.equal(ratio, undefined);
+    assert.deepEqual(voids, ['3 errors']);
+  }
+});
+
+test('small ratios keep two digits', () => {
+  assert.deepEqual([1.256, 0.1, 0.07, 0.00312, Number.NaN].map(ratioText), ['1.26', '0.10', '0.070', '0.0031', '–']);
+});
+
+test("wrk's result is read, and what is none is refused with what wrk said", () => {
+  const told = readTold('Running 1s test\nRESULT requests 120 microseconds 2000000 errors 1 p99 1500\n');
+  assert.deepEqual(told, { requests: 120, seconds: 2, errors: 1, p99Ms: 1.5 });
+  assert.throws(() => readTold('unable to connect'), /wrk gave no result: unable to connect/);
+});
+
+test('a report has the size that is asked for, and its line holds all of it', () => {
+  for (const bytes of [200, 20_000]) {
+    assert.equal(reportOf(bytes).length, bytes);
+    const { metadata, tags } = JSON.parse(lineOf(reportOf(bytes)).toString());
+    assert.deepEqual([metadata, tags.data_version], [JSON.parse(reportOf(bytes)).metadata, 'v1']);
+  }
+});
+
+test('a journal that was made for a measurement is a good one', async (t) => {
+  const data = newFolder(t);
+  writeJournal(data, 25, 10);
+  assert.equal(countLines(data), 25);
+  assert.equal(countLines(data, 'events-00000000000000000021.jsonl'), 5);
+  const { code, stdout } = await run(['verify', '--json', '--data', data]);
+  assert.equal(code, 0, stdout);
+  assert.equal(JSON.parse(stdout).events, 25);
+});
+
+test('options that are unknown or out of range are refused, all at once where that is possible', () => {
+  assert.throws(() => readOptions(['--conections', '4']), /unknown option --conections; did you mean --connections\?/);
+  assert.throws(() => readOptions(['4']), /4/);
+  assert.throws(
+    () => readOptions(['--rounds', '0', '--bodies', '300,10', '--subjects', 'bear']),
+    /--rounds "0" .*\n--bodies "10" .*\n?.*"bear"; did you mean bare\?/s,
+  );
+  assert.match(String(readOptions(['--help'])), /--quick/);
+});
+
+test('the chart draws each bar as long as its ratio, and all of it inside', () => {
+  const bars = [
+    { name: 'own', ratio: 0.5, low: 0.4, high: 0.6 },
+    { name: 'a < b & c', ratio: 1.6, low: 1.5, high: 1.7 },
+    { name: 'tiny', ratio: 0.0001, low: 0.0001, high: 0.0001 },
+    { name: 'broken', ratio: undefined, low: 0, high: 0 },
+  ];
+  const max = axisMax(bars);
+  assert.equal(max, 1.75);
+  const svg = drawChart({ title: 't', axis: 'a', groups: [{ label: 'g', bars }], emphasis: 'own', caption: ['c'] });
+  const widths = [...svg.matchAll(/class="bar" .*? width="([0-9.]+)"/g)].map(([, width]) => Number(width));
+  const length = (ratio: number) => Math.round((place(ratio, max) - place(0, max)) * 10) / 10;
+  assert.deepEqual(widths, [length(0.5), length(1.6), 1.5]);
+  const [, right = 0] = /viewBox="0 0 ([0-9]+)/.exec(svg)?.map(Number) ?? [];
+  for (const [, x] of svg.matchAll(/ x[12]?="([0-9.]+)"/g)) assert.ok(Number(x) > 0 && Number(x) < right, x);
+  assert.ok(svg.includes('a &lt; b &amp; c') && svg.includes('>void<') && svg.includes('>0.00010<'));
+  assert.equal(svg.match(/class="own"/g)?.length, 1);
+});
+
+test('a table is aligned', () => {
+  assert.equal(table(['a', 'bb'], [['long', '1']]), '| a    | bb  |\n|------|-----|\n| long | 1   |');
+});

@@ -1,0 +1,201 @@
+import assert from 'node:assert/strict';
+import { type EventEmitter, once } from 'node:events';
+import http, { createServer, type Server } from 'node:http';
+import { type AddressInfo, createServer as createNetServer, type Server as NetServer } from 'node:net';
+import { type TestContext, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { NoReply, openClient } from '../../src/client/connection.ts';
+import { type Delivery, deliver } from '../../src/client/delivery.ts';
+import { type Limits, limits } from '../../src/config/config.ts';
+import { freePort } from '../support/program.ts';
+
+const REPLY_MS = 5_000;
+
+async function listen(t: TestContext, server: Server | NetServer): Promise<URL> {
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.after(() => server.close());
+  return new URL(`http://127.0.0.1:${(server.address() as AddressInfo).port}/`);
+}
+
+function client(t: TestContext, own: Limits = limits) {
+  const opened = openClient('http:', own);
+  t.after(() => opened.close());
+  return opened;
+}
+
+test('one connection serves call after call, but is not trusted when it idled', async (t) => {
+  let connections = 0;
+  const server = createServer((_req, res) => res.end('{}'));
+  server.on('connection', () => {
+    connections += 1;
+  });
+  const url = await listen(t, server);
+  const { call } = client(t, { ...limits, keptMs: 60_000 });
+  for (let count = 0; count < 5; count += 1) {
+    assert.deepEqual((await call(url, { method: 'POST', body: '{}', replyMs: REPLY_MS })).body, '{}');
+  }
+  assert.equal(connections, 1);
+  const short = client(t, { ...limits, keptMs: 10 });
+  await short.call(url, { method: 'GET', replyMs: REPLY_MS });
+  await sleep(20);
+  await short.call(url, { method: 'GET', replyMs: REPLY_MS });
+  assert.equal(connections, 3);
+});
+
+test('of a reply without an end the beginning is read', async (t) => {
+  const server = createServer((_req, res) => {
+    res.writeHead(400);
+    const pour = setInterval(() => res.write('x'.repeat(50_000)), 1);
+    res.on('close', () => clearInterval(pour));
+  });
+  const url = await listen(t, server);
+  for (const replyBytesMax of [limits.replyBytesMax, 100]) {
+    const { call } = client(t, { ...limits, replyBytesMax });
+    const { status, body } = await call(url, { method: 'GET', replyMs: REPLY_MS });
+    assert.deepEqual([status, body.length], [400, replyBytesMax]);
+  }
+});
+
+test('where no reply comes it is told whether the request may have arrived', async (t) => {
+  const { call } = client(t);
+  const ask = (url: URL, replyMs = REPLY_MS) =>
+    call(url, { method: 'POST', body: '{}', replyMs }).then(
+      () => assert.fail('there was a reply'),
+      (error: unknown) => {
+        assert.ok(error instanceof NoReply, String(error));
+        return [error.sent, error.code, error.message];
+      },
+    );
+  const nobody = await freePort();
+  const [sent, code, message] = await ask(new URL(`http://127.0.0.1:${nobody}/`));
+  assert.deepEqual([sent, code], [false, 'ECONNREFUSED']);
+  assert.match(String(message), /ECONNREFUSED 127/);
+  // Where every address of a name fails, what failed is told all the same.
+  assert.match(String((await ask(new URL(`http://localhost:${nobody}/`)))[2]), /ECONNREFUSED/);
+
+  const cut = createNetServer((socket) => socket.once('data', () => socket.resetAndDestroy()).on('error', () => {}));
+  assert.deepEqual((await ask(await listen(t, cut))).slice(0, 2), [true, 'ECONNRESET']);
+
+  const half = createNetServer((socket) =>
+    socket.once('data', () => socket.end('HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{')),
+  );
+  assert.deepEqual((await ask(await listen(t, half))).slice(0, 2), [true, 'ECONNRESET']);
+
+  const silent = createNetServer((socket) => t.after(() => socket.destroy()));
+  const late = await ask(await listen(t, silent), 200);
+  assert.deepEqual(late, [true, undefined, 'no whole reply came within 0.2 s']);
+});
+
+/** A server that sends these pieces when a request came, and then does the last thing. */
+function rawServer(t: TestContext, pieces: readonly string[], last: 'end' | 'reset' | 'keep' | 'repeat'): NetServer {
+  return createNetServer((socket) => {
+    t.after(() => socket.destroy());
+    socket.on('error', () => {}); // the client may have gone
+    socket.once('data', () => {
+      for (const piece of pieces) socket.write(piece);
+      const repeat = () => {
+        for (const piece of pieces) if (!socket.destroyed) socket.write(piece);
+        if (!socket.destroyed) setImmediate(repeat);
+      };
+      if (last === 'repeat') repeat();
+      if (last === 'end') socket.end();
+      if (last === 'reset') socket.resetAndDestroy();
+    });
+  });
+}
+
+test('however a connection ends, the call settles, and what became of the report is judged', async (t) => {
+  const head = 'HTTP/1.1 200 OK\r\n';
+  const upgrade = 'HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n';
+  const table: readonly (readonly [
+    string,
+    readonly string[],
+    'end' | 'reset' | 'keep' | 'repeat',
+    Delivery['kind'],
+  ])[] = [
+    ['101, and the connection is kept', [upgrade], 'keep', 'turned away'],
+    ['101, and the connection ends', [upgrade], 'end', 'turned away'],
+    ['101, and bytes of another protocol', [upgrade, '\0\x01\x02'], 'keep', 'turned away'],
+    ['101 without an Upgrade header', ['HTTP/1.1 101 Switching Protocols\r\n\r\n'], 'keep', 'turned away'],
+    ['101, then 200', ['HTTP/1.1 101 x\r\n\r\n', `${head}Content-Length: 2\r\n\r\n{}`], 'keep', 'turned away'],
+    ['no reply, and an end', [], 'end', 'in doubt'],
+    ['no reply, and a reset', [], 'reset', 'in doubt'],
+    ['no reply', [], 'keep', 'in doubt'],
+    ['half of a head, and an end', [head], 'end', 'in doubt'],
+    ['headers without an end', [head, `X: ${'x'.repeat(1_000)}\r\n`], 'repeat', 'in doubt'],
+    ['1xx without an end', ['HTTP/1.1 102 Processing\r\n\r\n'], 'repeat', 'in doubt'],
+    ['1xx, and an end', ['HTTP/1.1 100 Continue\r\n\r\n'], 'end', 'in doubt'],
+    ['1xx, then 200', ['HTTP/1.1 103 x\r\n\r\n', `${head}Content-Length: 2\r\n\r\n{}`], 'keep', 'recorded'],
+    ['half of a body, and an end', [`${head}Content-Length: 9\r\n\r\n{`], 'end', 'in doubt'],
+    ['half of a body, and a reset', [`${head}Content-Length: 9\r\n\r\n{`], 'reset', 'in doubt'],
+    ['half of a body', [`${head}Content-Length: 9\r\n\r\n{`], 'keep', 'in doubt'],
+    ['chunks, and an end between them', [`${head}Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n`], 'end', 'in doubt'],
+    ['a malformed chunk', [`${head}Transfer-Encoding: chunked\r\n\r\nx\r\n{}`], 'keep', 'in doubt'],
+    ['a body that ends with the connection', [`${head}\r\n{}`], 'end', 'recorded'],
+    ['what is no HTTP', ['SSH-2.0-x\r\n'], 'keep', 'in doubt'],
+    ['204', ['HTTP/1.1 204 No Content\r\n\r\n'], 'keep', 'turned away'],
+  ];
+  await Promise.all(
+    table.map(async ([what, pieces, last, expected]) => {
+      const url = await listen(t, rawServer(t, pieces, last));
+      const { call } = client(t);
+      const attempt = () => call(url, { method: 'POST', body: '{}', replyMs: 500 });
+      const patience = { retryForMs: 0, stopped: new AbortController().signal, limits, onWait: () => {} };
+      const late = sleep(10_000, { kind: 'it never settled' }, { ref: false });
+      assert.equal((await Promise.race([deliver(attempt, patience), late])).kind, expected, what);
+    }),
+  );
+});
+
+test('a call settles whatever events a version of Node leaves out', async (t) => {
+  const half = `HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{`;
+  const table: readonly (readonly [readonly string[], readonly string[], 'reset' | 'keep'])[] = [
+    [['socket', 'close'], [], 'reset'],
+    [['socket', 'response', 'close'], [half], 'reset'],
+    [['socket'], [], 'keep'],
+  ];
+  const { request } = http;
+  const emitOnly = (emitter: EventEmitter, names: readonly string[]) => {
+    const { emit } = emitter;
+    emitter.emit = function (name: string, ...values: unknown[]) {
+      if (name === 'response') emitOnly(values[0] as EventEmitter, names);
+      return names.includes(name) && emit.call(this, name, ...values);
+    };
+  };
+  for (const [names, pieces, last] of table) {
+    const url = await listen(t, rawServer(t, pieces, last));
+    t.mock.method(http, 'request', (...args: Parameters<typeof request>) => {
+      const asked = request(...args);
+      emitOnly(asked, names);
+      return asked;
+    });
+    // A connection that was closed is not waited for until the deadline.
+    const called = client(t).call(url, { method: 'GET', replyMs: last === 'keep' ? 300 : 20_000 });
+    const late = sleep(5_000, 'it never settled', { ref: false });
+    const settled = Promise.race([called, late]);
+    await assert.rejects(settled, (error: Error) => error instanceof NoReply && error.sent, names.join());
+    t.mock.restoreAll();
+  }
+});
+
+test('a call that waits for a connection settles when the client is closed', async (t) => {
+  const silent = createNetServer((socket) => t.after(() => socket.destroy()));
+  const url = await listen(t, silent);
+  const { call, close } = openClient('http:', limits);
+  const [first, second] = [1, 2].map(() => assert.rejects(call(url, { method: 'GET', replyMs: 300 }), NoReply));
+  await once(silent, 'connection');
+  close();
+  await first;
+  await second;
+});
+
+test('a connection that does not come to stand is given up, and counts as not sent', async (t) => {
+  // An address for documentation (RFC 5737): nobody is there, or there is no way to it.
+  const { call } = client(t, { ...limits, connectMs: 200 });
+  const asked = call(new URL('http://192.0.2.1/'), { method: 'GET', replyMs: 60_000 });
+  await assert.rejects(asked, (error: NoReply) => {
+    assert.equal(error.sent, false);
+    return true;
+  });
+});

@@ -1,0 +1,160 @@
+/** Lines, in memory: which are sent, in which order, and what is said of the others. */
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { Delivery } from '../../src/client/delivery.ts';
+import { readSubmission, type Submission } from '../../src/client/submission.ts';
+import type { Output } from '../../src/commands/command.ts';
+import { type Bulk, reportLines } from '../../src/commands/report-from.ts';
+import { limits } from '../../src/config/config.ts';
+import { endpoints } from '../../src/event/parameters.ts';
+
+const LINE = '{"type":"observation","asset_key":"k"}';
+
+async function* chunksOf(text: string | Buffer, bytes = 7): AsyncIterable<Buffer> {
+  const all = Buffer.from(text);
+  for (let at = 0; at < all.length; at += bytes) yield all.subarray(at, at + bytes);
+}
+
+interface Course {
+  readonly code: number;
+  readonly sent: readonly string[];
+  readonly said: readonly string[];
+  readonly complaints: readonly string[];
+  readonly progress: readonly string[];
+}
+
+/** @param answers what becomes of each report that is sent; those behind the last one are recorded */
+async function course(
+  chunks: AsyncIterable<Buffer>,
+  { answers = [], ...more }: { answers?: readonly Delivery[] } & Partial<Bulk> = {},
+): Promise<Course> {
+  const [sent, said, complaints, progress]: string[][] = [[], [], [], []];
+  const output: Output = {
+    say: (text) => said?.push(text),
+    complain: (text) => complaints?.push(text),
+    progress: (text) => progress?.push(text),
+    page: { columns: undefined, write: async () => true },
+  };
+  let busy = false;
+  const send = async ({ endpoint, body }: Submission) => {
+    assert.ok(!busy, 'two at a time');
+    busy = true;
+    await new Promise(setImmediate);
+    busy = false;
+    sent?.push(`${endpoint.name} ${body}`);
+    return answers[(sent?.length ?? 0) - 1] ?? ({ kind: 'recorded' } as const);
+  };
+  const stopped = new AbortController().signal;
+  const read = (line: string) => readSubmission(line, endpoints);
+  const code = await reportLines({ chunks, bytes: undefined, fromLine: 1, read, send, stopped, ...more }, output);
+  return { code, sent: sent ?? [], said: said ?? [], complaints: complaints ?? [], progress: progress ?? [] };
+}
+
+test('lines are sent in order, one at a time, wherever the chunks end', async () => {
+  const lines = Array.from({ length: 50 }, (_, index) => `{"type":"observation","asset_key":"é${index}"}`);
+  for (const bytes of [1, 7, 100_000]) {
+    const { code, sent, said, complaints } = await course(chunksOf(lines.join('\n'), bytes));
+    assert.deepEqual(
+      sent,
+      lines.map((_, index) => `observation {"asset_key":"é${index}"}`),
+    );
+    assert.deepEqual([code, said, complaints], [0, ['50 recorded, 0 refused'], []]);
+  }
+});
+
+test('empty lines, a byte order mark and the line ends of Windows are nothing wrong', async () => {
+  const { code, sent, complaints } = await course(chunksOf(`\ufeff${LINE}\r\n\r\n  \n${LINE}\n\n`));
+  assert.deepEqual([code, sent.length, complaints], [0, 2, []]);
+});
+
+test('a line that is no report is told with its number and why, and the next one is sent', async () => {
+  const lines = [
+    LINE,
+    'nonsense',
+    '[1]',
+    '{"asset_key":"k"}',
+    '{"type":"toString"}',
+    '{"type":"check","asset_key":"k","description":"d"}',
+    '{"type":"observation","asset_key":"k","tags":{"a":"b"}}',
+    LINE,
+  ];
+  const bytes = Buffer.concat([Buffer.from(`${lines.join('\n')}\n"`), Buffer.from([0xff]), Buffer.from('"\n\0\0\n')]);
+  const { code, sent, said, complaints } = await course(chunksOf(bytes));
+  assert.deepEqual(complaints, [
+    'line 2: it is not valid JSON at column 1: nonsense is not a JSON value; a string needs double quotes',
+    'line 3: it is not a JSON object',
+    'line 4: its "type" is missing; write materialization, check, observation',
+    'line 5: its "type" is "toString"; write materialization, check, observation',
+    'line 6: a report of kind check has no "description"',
+    'line 7: its "tags" hold something else than a "data_version"',
+    'line 9: it is not UTF-8',
+    'line 10: it is not valid JSON at column 1: expected a value, found U+0000',
+  ]);
+  assert.deepEqual([code, sent.length, said], [1, 2, ['2 recorded, 8 refused']]);
+});
+
+test('a line that is too long is told, and is not held in memory', async () => {
+  async function* chunks() {
+    for (let count = 0; count < 512; count += 1) yield Buffer.alloc(1024 * 1024, 'x');
+    yield Buffer.from(`\n${LINE}`);
+  }
+  const before = process.memoryUsage().rss;
+  const { code, sent, complaints } = await course(chunks());
+  const grown = process.memoryUsage().rss - before;
+  assert.deepEqual(complaints, [`line 1: it has more than ${limits.lineBytesMax} bytes`]);
+  assert.deepEqual([code, sent.length], [1, 1]);
+  assert.ok(grown < 200 * 1024 * 1024, `${grown} bytes more`);
+});
+
+test('what a service makes of a line: refused goes on, in doubt goes on, away stops, turned away stops', async () => {
+  const lines = `${LINE}\n`.repeat(5);
+  const refused = await course(chunksOf(lines), { answers: [{ kind: 'refused', reason: 'answers 400: no' }] });
+  assert.deepEqual(refused.complaints, ['line 1: answers 400: no']);
+  assert.deepEqual([refused.code, refused.sent.length, refused.said], [1, 5, ['4 recorded, 1 refused']]);
+
+  const doubt: Delivery = { kind: 'in doubt', reason: 'did not answer: x' };
+  const inDoubt = await course(chunksOf(lines), { answers: [{ kind: 'recorded' }, doubt] });
+  assert.deepEqual(inDoubt.complaints, ['line 2: did not answer: x; it may have been recorded']);
+  assert.deepEqual(
+    [inDoubt.code, inDoubt.sent.length, inDoubt.said],
+    [75, 5, ['4 recorded, 0 refused, 1 perhaps recorded']],
+  );
+
+  for (const [kind, code] of [
+    ['away', 75],
+    ['turned away', 1],
+  ] as const) {
+    const stopped = await course(chunksOf(lines), { answers: [{ kind: 'recorded' }, { kind, reason: 'r' }] });
+    assert.deepEqual(stopped.complaints, ['line 2: r', 'stopped before line 2; go on there with --from-line 2']);
+    assert.deepEqual([stopped.code, stopped.sent.length], [code, 2]);
+  }
+});
+
+test('it goes on at a line, and a signal stops it behind the line that is on its way', async () => {
+  const lines = Array.from({ length: 5 }, (_, index) => `{"type":"observation","asset_key":"${index + 1}"}`).join('\n');
+  const rest = await course(chunksOf(lines), { fromLine: 4 });
+  assert.deepEqual(rest.sent, ['observation {"asset_key":"4"}', 'observation {"asset_key":"5"}']);
+  const stop = new AbortController();
+  const send = async () => {
+    stop.abort();
+    return { kind: 'recorded' } as const;
+  };
+  const { code, said, complaints } = await course(chunksOf(lines), { send, stopped: stop.signal, fromLine: 2 });
+  assert.deepEqual([code, said], [75, ['1 recorded, 0 refused']]);
+  assert.deepEqual(complaints, ['stopped before line 3; go on there with --from-line 3']);
+});
+
+test('progress is a bar where the size is known, and is wiped before anything is told', async () => {
+  async function* slow() {
+    for (let count = 0; count < 3; count += 1) {
+      await new Promise((resolve) => setTimeout(resolve, 110));
+      yield Buffer.from(`${LINE}\n`);
+    }
+  }
+  const known = await course(slow(), { bytes: 3 * (LINE.length + 1) });
+  assert.match(known.progress[0] ?? '', /^\[#{10}\.{20}\] 3[23] % {2}0 recorded, 0 not, 0\/s, 1 s left$/);
+  assert.equal(known.progress.at(-1), '');
+  const unknown = await course(slow());
+  assert.match(unknown.progress[1] ?? '', /^1 recorded, 0 not, \d+\/s$/);
+});

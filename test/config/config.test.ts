@@ -1,0 +1,149 @@
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import {
+  type Config,
+  type Limits,
+  limits,
+  limitsFor,
+  readConfig,
+  readPassedSocket,
+  version,
+  waitLimits,
+} from '../../src/config/config.ts';
+import { root } from '../support/program.ts';
+
+function config(args: readonly string[], env: Record<string, string> = {}): Config {
+  const read = readConfig(args, env);
+  assert.ok('config' in read, JSON.stringify(read));
+  return read.config;
+}
+
+function problems(args: readonly string[], env: Record<string, string> = {}): readonly string[] {
+  const read = readConfig(args, env);
+  assert.ok('problems' in read, JSON.stringify(read));
+  return read.problems;
+}
+
+test('without flags and environment there are defaults', () => {
+  assert.deepEqual(config([]), {
+    host: '127.0.0.1',
+    port: 3000,
+    data: './assetlog-data',
+    pathPrefix: '',
+    allowedHost: [],
+    segmentBytes: 67_108_864,
+    minFreeBytes: undefined,
+    retainBytes: undefined,
+    retainDays: undefined,
+    deployments: '',
+    tokenHeader: 'Service-Cloud-Api-Token',
+    trustedProxy: [],
+    maxConnections: 256,
+    logLevel: 'info',
+  });
+});
+
+test('flags go over environment, and environment over defaults', () => {
+  const env = {
+    ASSETLOG_PORT: '1',
+    ASSETLOG_HOST: '0.0.0.0',
+    ASSETLOG_DATA: '',
+    ASSETLOG_ALLOWED_HOST: 'A.example,[::1]',
+  };
+  const read = config(['--port', '2', '--port=3', '--path-prefix', '/some/path/', '--log-level=debug'], env);
+  assert.deepEqual(
+    [read.port, read.host, read.data, read.allowedHost, read.pathPrefix, read.logLevel],
+    [3, '0.0.0.0', './assetlog-data', ['a.example', '[::1]'], '/some/path', 'debug'],
+  );
+  assert.deepEqual(config(['--allowed-host', 'a', '--allowed-host', 'b'], env).allowedHost, ['a', 'b']);
+});
+
+test('an unknown option is answered with the nearest one, once', () => {
+  assert.deepEqual(problems(['--prot', '4000']), ['unknown option --prot; did you mean --port?']);
+  assert.deepEqual(problems(['--datadir=/x']), ['unknown option --datadir; did you mean --data?']);
+  assert.deepEqual(problems(['--path_prefix', '/x']), ['unknown option --path_prefix; did you mean --path-prefix?']);
+  assert.deepEqual(problems(['-p', '1']), ['unknown option -p']);
+  assert.deepEqual(problems(['here']), ['unexpected argument "here"; options are written --name value']);
+});
+
+test('every bad value is told, with its source and what is wanted', () => {
+  const found = problems(
+    [
+      '--port',
+      '65536',
+      '--data',
+      '',
+      '--host',
+      'a b',
+      '--segment-bytes',
+      '1',
+      '--log-level',
+      'loud',
+      '--allowed-host',
+      'http://x',
+      '--max-connections=0',
+      '--min-free-bytes=5G',
+      '--path-prefix',
+      'x',
+    ],
+    { ASSETLOG_PORT: 'never looked at' },
+  );
+  assert.deepEqual(found, [
+    '--data needs a value: --data FOLDER',
+    '--host "a b" is not an IP address or a host name',
+    '--port "65536" is not a whole number from 0 to 65535',
+    '--path-prefix "x" is not a path such as /some/path',
+    '--allowed-host "http://x" is not a host name; give it without scheme and port',
+    '--segment-bytes "1" is not a whole number from 4096 to 1073741824',
+    '--min-free-bytes "5G" is not a whole number from 0 to 9007199254740991',
+    '--max-connections "0" is not a whole number from 1 to 65536',
+    '--log-level "loud" is not a level; use one of error, warn, info, debug',
+  ]);
+  assert.deepEqual(problems(['--port']), ['--port needs a value: --port PORT']);
+  assert.match(
+    problems([], { ASSETLOG_PORT: 'tcp://10.0.0.1:3000' })[0] ?? '',
+    /^ASSETLOG_PORT .*Kubernetes.*enableServiceLinks/,
+  );
+  for (const port of ['0x10', '1e3', '-1', ' 1', '3000.0']) assert.equal(problems([`--port=${port}`]).length, 1, port);
+});
+
+test('a passed socket counts where it is for this process, and where it is one', () => {
+  assert.deepEqual(readPassedSocket({}, 7), { fd: undefined });
+  assert.deepEqual(readPassedSocket({ LISTEN_FDS: '1' }, 7), { fd: undefined });
+  assert.deepEqual(readPassedSocket({ LISTEN_PID: '8', LISTEN_FDS: '2' }, 7), { fd: undefined });
+  assert.deepEqual(readPassedSocket({ LISTEN_PID: '7', LISTEN_FDS: '1' }, 7), { fd: 3 });
+  for (const count of ['0', '2', '', 'x', undefined]) {
+    const read = readPassedSocket({ LISTEN_PID: '7', LISTEN_FDS: count }, 7);
+    assert.ok('problem' in read && read.problem.endsWith('; give the socket unit one ListenStream='), count);
+  }
+});
+
+test('limits are positive whole numbers, and their names end in their unit', () => {
+  for (const [name, value] of Object.entries({ ...limits, ...waitLimits })) {
+    assert.ok(Number.isSafeInteger(value) && value > 0, name);
+    assert.match(name, /(Ms|Seconds|Bytes|Max|Percent)$/, name);
+  }
+});
+
+test('little memory lowers the caps of bodies and queues, and a report of any size can still be taken', () => {
+  const MIB = 1024 * 1024;
+  assert.equal(limitsFor(Number.POSITIVE_INFINITY), limits);
+  assert.equal(limitsFor(512 * MIB), limits);
+  const capsOf = ({ uploadBytesMax, roomsMax, queueBytesMax, backlogBytesMax, batchBytesMax, collectBytes }: Limits) =>
+    [uploadBytesMax, roomsMax, queueBytesMax, backlogBytesMax, batchBytesMax, collectBytes].map((cap) => cap / MIB);
+  const wholeLine = (limits.lineBytesMax + limits.queueEventBytes) / MIB;
+  assert.deepEqual(capsOf(limitsFor(256 * MIB)), [8, 4 / MIB, 8, 32, 2, 8]);
+  assert.deepEqual(capsOf(limitsFor(96 * MIB)), [3, 1 / MIB, wholeLine, 12, 1, 3]);
+  assert.deepEqual(capsOf(limitsFor(64 * MIB)), [2, 1 / MIB, wholeLine, 8, 1, 2]);
+  assert.deepEqual(capsOf(limitsFor(1)), [2, 1 / MIB, wholeLine, wholeLine, 1, 1]);
+  const { uploadBytesMax: _, ...others } = limitsFor(64 * MIB);
+  for (const [name, value] of Object.entries(others)) {
+    assert.ok(Number.isSafeInteger(value) && value > 0 && value <= limits[name as keyof Limits], name);
+  }
+});
+
+test('the version is that of the package', () => {
+  assert.equal(version, JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')).version);
+});

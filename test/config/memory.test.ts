@@ -1,0 +1,34 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { setImmediate as turn } from 'node:timers/promises';
+import { getHeapSpaceStatistics } from 'node:v8';
+import { readMemoryBytesMax, saveMemory } from '../../src/config/memory.ts';
+
+const MIB = 1024 * 1024;
+
+test('the cgroup and the heap of V8 both limit the memory, and there may be no cgroup', () => {
+  const table: readonly (readonly [number | undefined, number, number])[] = [
+    [64 * MIB, 259 * MIB, 64 * MIB],
+    [1024 * MIB, 32 * MIB, 64 * MIB],
+    [undefined, 128 * MIB, 256 * MIB],
+    [0, 128 * MIB, 256 * MIB],
+    [2 ** 64, 4096 * MIB, 8192 * MIB], // what Node 20 says when there is no limit
+  ];
+  for (const [constrained, heap, expected] of table) assert.equal(readMemoryBytesMax(constrained, heap), expected);
+  assert.ok(readMemoryBytesMax() > 0);
+});
+
+test('memory is saved: the young generation stays small, and a collection frees buffers', async () => {
+  const collectGarbage = saveMemory();
+  let kept: object[] = [];
+  for (let round = 0; round < 100; round += 1) {
+    kept = round % 10 === 0 ? [] : [...kept, ...Array.from({ length: 5_000 }, (_, at) => ({ at, text: `${at}` }))];
+  }
+  const young = getHeapSpaceStatistics().find(({ space_name }) => space_name === 'new_space');
+  assert.ok((young?.space_size ?? Number.NaN) <= 12 * MIB, `${young?.space_size} bytes`);
+
+  const unused = new WeakRef(Buffer.alloc(MIB));
+  await turn(); // a WeakRef holds what it refers to until the end of the turn
+  collectGarbage();
+  assert.equal(unused.deref(), undefined);
+});

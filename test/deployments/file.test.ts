@@ -1,0 +1,189 @@
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { test } from 'node:test';
+import { limits as standardLimits } from '../../src/config/config.ts';
+import { type Deployments, mayReport, newToken, readDeployments } from '../../src/deployments/file.ts';
+import { endpoints } from '../../src/event/parameters.ts';
+import { Refusal } from '../../src/http/message.ts';
+import { createTokenDoor } from '../../src/http/origin.ts';
+import { type Head, readFields } from '../../src/http/request.ts';
+
+const [first, second, expired] = [newToken(), newToken(), newToken()];
+const FILE = JSON.stringify({
+  deployments: [
+    {
+      name: 'prod',
+      tokens: [
+        { name: 'old', sha256: first.digest },
+        { name: 'new', sha256: second.digest.toUpperCase() },
+      ],
+    },
+    { name: 'test_2', tokens: [{ name: 'ci', sha256: expired.digest, notAfter: '2026-01-31' }] },
+  ],
+});
+
+function good(text: string): Deployments {
+  const found = readDeployments(text);
+  assert.ok('tokensOf' in found, JSON.stringify(found));
+  return found;
+}
+
+function problems(text: string): readonly string[] {
+  const found = readDeployments(text);
+  assert.ok('problems' in found, text);
+  return found.problems;
+}
+
+test('each deployment takes each of its own tokens, until the day that one ends, and nobody else’s', () => {
+  const deployments = good(FILE);
+  const before = Date.parse('2026-01-30');
+  const may = (name: string, token: string | undefined, now = before) => mayReport(deployments, name, token, now);
+  assert.deepEqual(
+    [may('prod', first.token), may('prod', second.token), may('test_2', expired.token)],
+    [true, true, true],
+  );
+  assert.deepEqual(
+    [may('test_2', first.token), may('prod', expired.token), may('nobody', first.token)],
+    [false, false, false],
+  );
+  assert.equal(may('test_2', expired.token, Date.parse('2026-01-31')), false);
+  for (const wrong of [undefined, '', first.token.slice(0, -1), `${first.token}x`, first.digest, ` ${first.token}`]) {
+    assert.equal(may('prod', wrong), false, wrong);
+  }
+  for (const name of ['', 'Prod', 'prod ', '__proto__', '../prod']) assert.equal(may(name, first.token), false, name);
+});
+
+test('a token is compared by the bytes that were sent', () => {
+  const sha256 = createHash('sha256').update('schlüssel').digest('hex');
+  const deployments = good(JSON.stringify({ deployments: [{ name: 'prod', tokens: [{ name: 'spoken', sha256 }] }] }));
+  assert.equal(mayReport(deployments, 'prod', Buffer.from('schlüssel').toString('latin1'), 0), true);
+  assert.equal(mayReport(deployments, 'prod', 'schlüssel', 0), false, 'that is latin1');
+});
+
+test('a token is new each time, and what is stored does not tell it', () => {
+  assert.match(first.token, /^asl_[A-Za-z0-9_-]{43}$/);
+  assert.notEqual(first.token, second.token);
+  assert.equal(first.digest, createHash('sha256').update(first.token).digest('hex'));
+});
+
+test('what is wrong with a file is told with line and member, all of it', () => {
+  const text = `{
+  "deployments": [
+    {"name": "ok", "tokens": [{"name": "a", "sha256": "${first.digest}"}]},
+    {"name": "-bad", "tokens": [
+      {"name": "a", "sha256": "abc"},
+      {"name": "", "sha256": "${first.digest}", "notAfter": "soon"},
+      {"name": "b", "sha256": "${first.digest}", "notafter": "2027-01-31"},
+      {"sha256": 5},
+      {"name": "c", "sha256": "${createHash('sha256').digest('hex').toUpperCase()}"}
+    ]},
+    {"name": "ok", "tokens": []},
+    {"name": "readyz", "tokens": [{"name": "a", "sha256": "${first.digest}"}]},
+    7,
+    {"name": "no"}
+  ]
+}`;
+  const all = problems(text).join('\n');
+  for (const sentence of [
+    /^line 13: deployments\[4\] must be an object$/m,
+    /^line 4: deployments\[1\]\.name must be up to 63 letters/m,
+    /^line 11: deployments\[2\]\.name is ok, which is there before/m,
+    /^line 12: deployments\[3\]\.name is readyz, which is a path of the service itself/m,
+    /^line 14: deployments\[5\]\.tokens must be an array with at least one of the tokens$/m,
+  ]) {
+    assert.match(all, sentence);
+  }
+  const tokens = problems(text.replace('-bad', 'bad')).join('\n');
+  for (const sentence of [
+    /^line 5: deployments\[1\]\.tokens\[0\]\.sha256 must be the SHA-256 .*assetlog token prints one$/m,
+    /^line 6: deployments\[1\]\.tokens\[1\]\.name must be a text/m,
+    /^line 6: deployments\[1\]\.tokens\[1\]\.notAfter must be a date that exists, such as 2027-01-31/m,
+    /^line 7: deployments\[1\]\.tokens\[2\]\.notafter is not known here; there are name, sha256, notAfter$/m,
+    /^line 8: deployments\[1\]\.tokens\[3\]\.name must be a text/m,
+    /^line 9: deployments\[1\]\.tokens\[4\]\.sha256 is the SHA-256 of an empty text/m,
+  ]) {
+    assert.match(tokens, sentence);
+  }
+});
+
+test('a token ends on a date that exists', () => {
+  const file = (notAfter: string) =>
+    JSON.stringify({ deployments: [{ name: 'prod', tokens: [{ name: 'ci', sha256: first.digest, notAfter }] }] });
+  for (const [date, end] of Object.entries({
+    '2028-02-29': '2028-02-29T00:00:00Z',
+    '2027-01-31T23:59:59Z': '2027-01-31T23:59:59Z',
+    '2027-01-31T12:00:00.5+02:30': '2027-01-31T09:30:00.500Z',
+    '2027-01-31T23:30:00-23:59': '2027-02-01T23:29:00Z',
+  })) {
+    const deployments = good(file(date));
+    const endMs = Date.parse(end);
+    assert.equal(mayReport(deployments, 'prod', first.token, endMs - 1), true, date);
+    assert.equal(mayReport(deployments, 'prod', first.token, endMs), false, date);
+  }
+  for (const date of [
+    ...['2027-02-31', '2027-02-29', '2027-04-31', '2027-00-10', '2027-13-01', '2027-01-00', '2027-01-32'],
+    ...['2027-02-31T12:00:00Z', '2027-01-31T24:00:00Z', '2027-01-31T12:60:00Z', '2027-01-31T23:59:60Z'],
+    ...['2027-01-31T12:00:00+24:00', '2027-01-31T12:00:00+02:60', '2027-01-31T12:00:00', '2027-01-31 ', '', 'soon'],
+  ]) {
+    assert.deepEqual(problems(file(date)), [
+      'line 1: deployments[0].tokens[0].notAfter must be a date that exists, such as 2027-01-31 or 2027-01-31T12:00:00Z',
+    ]);
+  }
+});
+
+test('text that is no JSON, or no deployments, is told as well', () => {
+  assert.deepEqual(problems('{"deployments": [\n1,]}'), [
+    'line 2, column 2: trailing comma before ]; JSON allows none, remove it',
+  ]);
+  for (const text of ['[]', '{}', 'null', '{"deployments": {}}', '{"deployments": []}']) {
+    assert.deepEqual(
+      problems(text),
+      ['line 1: deployments must be an array with at least one of the deployments'],
+      text,
+    );
+  }
+});
+
+test('the door knows the deployment by its path, refuses alike, and slows who fails again and again', () => {
+  let now = 0;
+  const limits = { ...standardLimits, failuresMax: 3, failuresMs: 1_000, failedAddressesMax: 2 };
+  const deployments = good(FILE);
+  const door = createTokenDoor({
+    pathPrefix: '/p',
+    endpoints,
+    deployments: () => deployments,
+    tokenHeader: 'T',
+    clientAddress: (peer) => peer,
+    limits,
+    nowMs: () => now,
+  });
+  const ask = (path: string, token: string | undefined, remoteAddress = '10.0.0.1') => {
+    try {
+      const incoming = { id: '1', httpVersion: '1.1', fields: readFields([]), socket: { remoteAddress } };
+      return door({ path, token } as Head, incoming);
+    } catch (error) {
+      assert.ok(error instanceof Refusal);
+      return error.reply;
+    }
+  };
+  assert.equal(ask('/p/prod/report_asset_check/a', first.token), 'prod');
+  const refusals = [ask('/p/prod/x', 'wrong'), ask('/p/nobody/x', first.token), ask('/elsewhere', undefined)];
+  assert.deepEqual(new Set(refusals.map((refusal) => JSON.stringify(refusal))).size, 1);
+  assert.match(JSON.stringify(refusals[0]), /^\{"status":401,.*"headers":\["WWW-Authenticate",/);
+  assert.match(JSON.stringify(ask('/p/prod/x', 'wrong')), /"status":429,.*"headers":\["Retry-After","1"\]/);
+  assert.equal(ask('/p/prod/x', first.token), 'prod', 'a good token may share an address with a bad one');
+  assert.match(JSON.stringify(ask('/p/prod/x', 'wrong', '10.0.0.2')), /"status":401/);
+  assert.match(JSON.stringify(ask('/p/prod/x', 'wrong', '10.0.0.3')), /"status":401/);
+  assert.match(JSON.stringify(ask('/p/prod/x', 'wrong')), /"status":401/, 'only so many addresses are remembered');
+  for (let count = 0; count < 5; count += 1) ask('/p/prod/x', 'wrong');
+  assert.match(JSON.stringify(ask('/p/prod/x', 'wrong')), /"status":429/);
+  now = 1_001;
+  assert.match(JSON.stringify(ask('/p/prod/x', 'wrong')), /"status":401/);
+});
+
+test('a path of the service itself is no name', () => {
+  for (const name of ['livez', 'readyz', 'metrics']) {
+    const [problem] = problems(JSON.stringify({ deployments: [{ name, tokens: [] }] }));
+    assert.match(problem ?? '', new RegExp(`is ${name}, which is a path of the service itself`));
+  }
+});

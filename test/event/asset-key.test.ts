@@ -1,0 +1,40 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { keyText, readKey } from '../../src/event/asset-key.ts';
+
+test('each word and each slash begins another part, and a JSON array says any key', () => {
+  const table: readonly (readonly [readonly string[], readonly string[]])[] = [
+    [['orders'], ['orders']],
+    [['warehouse/orders'], ['warehouse', 'orders']],
+    [
+      ['warehouse', 'orders/2026'],
+      ['warehouse', 'orders', '2026'],
+    ],
+    [['a%2Fb c'], ['a%2Fb c']],
+    [['["warehouse", "orders/2026"]'], ['warehouse', 'orders/2026']],
+    [
+      ['["a/b",', '"c\\n"]'],
+      ['a/b', 'c\n'],
+    ],
+    [
+      ['x', '[y'],
+      ['x', '[y'],
+    ],
+    [['["[x"]'], ['[x']],
+  ];
+  for (const [words, parts] of table) assert.deepEqual(readKey(words), parts, words.join(' '));
+});
+
+test('every key can be written, and is read as it was', () => {
+  for (const key of [['a'], ['a', 'b'], ['a/b'], ['a', 'b/c'], ['[a'], ['a', '[b'], ['"'], ['["a"]'], ['ä', '😀']]) {
+    assert.deepEqual(readKey([keyText(key)]), key, keyText(key));
+  }
+});
+
+test('what is no key is told with how to write one', () => {
+  const empty = [[''], ['a/'], ['/a'], ['a', ''], ['a//b'], ['[]'], ['["a", ""]']];
+  const others = [['['], ['[a]'], ['[1]'], ['["a"', 'b]'], ['["a"'], ['[{}]']];
+  for (const words of [...empty, ...others]) {
+    assert.throws(() => readKey(words), /^Error: is not a key; write warehouse\/orders, or /, words.join(' '));
+  }
+});

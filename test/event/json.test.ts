@@ -1,0 +1,222 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import { JsonError, readJson, readMembers, stringOf, stringsOf } from '../../src/event/json.ts';
+
+const DEPTH = 128;
+
+function refusal(text: string, depth = DEPTH): string {
+  try {
+    readJson(text, depth);
+  } catch (error) {
+    if (error instanceof JsonError) return `${error.line}:${error.column} ${error.message}`;
+    throw error;
+  }
+  return 'accepted';
+}
+
+test('values come out token by token as they were sent', () => {
+  const sent = '{"a":12345678901234567890,"b":1.0,"c":1e400,"d":{"x":1,"x":2},"e":"\\u0041\\/","f":-0.0E+1}';
+  assert.deepEqual(readJson(sent, DEPTH), { kind: 'object', text: sent });
+});
+
+test('only white space between tokens goes', () => {
+  const spaced = ' {\n "a b" :\t[ 1 , "c  d" ,\r{ } ] }\n ';
+  assert.equal(readJson(spaced, DEPTH).text, '{"a b":[1,"c  d",{}]}');
+});
+
+test('members keep their last value, whatever their names', () => {
+  const members = readMembers('{"__proto__": 1, "a": [ 1 ], "a": "x", "\\u0061b": null}', DEPTH, 10);
+  assert.deepEqual(
+    [...(members ?? [])],
+    [
+      ['__proto__', { kind: 'number', text: '1' }],
+      ['a', { kind: 'string', text: '"x"' }],
+      ['ab', { kind: 'null', text: 'null' }],
+    ],
+  );
+});
+
+test('a value that is not an object has no members', () => {
+  for (const text of ['[]', ' "a" ', '1', 'null', 'true']) assert.equal(readMembers(text, DEPTH, 10), undefined);
+});
+
+test('strings and arrays of strings are decoded', () => {
+  assert.equal(stringOf(readJson('"a\\n\\u00e9\\ud83d\\ude00"', DEPTH)), 'a\né😀');
+  assert.deepEqual(stringsOf(readJson('["a", "b\\"c"]', DEPTH)), ['a', 'b"c']);
+  assert.equal(stringsOf(readJson('["a", 1]', DEPTH)), undefined);
+});
+
+test('depth is counted from the outermost value', () => {
+  const nested = (depth: number) => '['.repeat(depth) + ']'.repeat(depth);
+  assert.equal(refusal(nested(DEPTH)), 'accepted');
+  assert.equal(refusal(nested(DEPTH + 1)), '1:129 it nests deeper than 128 levels');
+  assert.equal(refusal('{"a":{"b":[1]}}', 2), '1:11 it nests deeper than 2 levels');
+});
+
+test('an error points at the place and names the usual mistake', () => {
+  const table: readonly (readonly [string, string])[] = [
+    ['{"a":1,}', '1:7 trailing comma before }; JSON allows none, remove it'],
+    ['{"a":[1,2,\n]}', '1:10 trailing comma before ]; JSON allows none, remove it'],
+    ['{\n  "a": 1,\n  "é": \'b\'\n}', '3:8 single quotes; JSON strings are written in double quotes'],
+    ["{'a':1}", '1:2 single quotes; JSON strings are written in double quotes'],
+    ['{"a":True}', '1:6 True is not a JSON value: JSON writes true in lower case'],
+    ['{"a":None}', '1:6 None is not a JSON value: JSON writes null for "no value"'],
+    ['{"a":NaN}', '1:6 NaN is not a JSON value: JSON has no NaN; send null or a string'],
+    ['[-Infinity]', '1:2 Infinity is not a JSON value: JSON has no Infinity; send null or a string'],
+    ['{"a":"x\ny"}', '1:8 unescaped control character U+000A in a string; write it as \\n'],
+    ['["\u0000"]', '1:3 unescaped control character U+0000 in a string; write it as \\u0000'],
+    ['{"a":1 "b":2}', '1:8 expected a comma or } in an object, found "'],
+    ['[1 2]', '1:4 expected a comma or ] in an array, found 2'],
+    ['{"a" 1}', '1:6 a colon is missing after a member name'],
+    ['{a:1}', '1:2 the member name a needs double quotes'],
+    ['{,}', '1:2 expected a member name in double quotes, found ,'],
+    ['{"a":1,,"b":2}', '1:8 two commas in a row; remove one'],
+    ['{"a":\u201cb\u201d}', '1:6 typographic quote \u201c; JSON strings are written in straight double quotes'],
+    ['// x\n{}', '1:1 JSON has no comments; remove it'],
+    ['{} {}', '1:4 there is more text after the value; send one value'],
+    ['{}}', '1:3 there is a } too many after the value'],
+    ['hello', '1:1 hello is not a JSON value; a string needs double quotes'],
+    ['truee', '1:1 truee is not a JSON value; a string needs double quotes'],
+    ['', '1:1 the text ends where a value should be'],
+    [' \n ', '2:2 the text ends where a value should be'],
+    ['{', '1:2 the text ends inside an object that began at line 1, column 1'],
+    ['{"a":1,', '1:8 the text ends inside an object that began at line 1, column 1'],
+    ['{"a"', '1:5 the text ends inside an object'],
+    ['{"a":1', '1:7 the text ends inside an object'],
+    ['\n[', '2:2 the text ends inside an array that began at line 2, column 1'],
+    ['[1', '1:3 the text ends inside an array'],
+    ['["ab', '1:2 this string is never closed; its closing double quote is missing'],
+    ['["a\\tb', '1:2 this string is never closed; its closing double quote is missing'],
+    ['"a\\', '1:3 the text ends inside a string'],
+    ['"\\x41"', '1:2 JSON knows no escape \\x in a string; a backslash itself is \\\\'],
+    ['"\\u12g4"', '1:2 \\u needs exactly four hexadecimal digits'],
+    ['01', '1:1 a number may not begin with 0; remove the zero or send a string'],
+    ['+1', '1:1 a number may not begin with +; remove it'],
+    ['.5', '1:1 a number may not begin with a decimal point; write 0 before it'],
+    ['1.', '1:2 a digit is missing after the decimal point'],
+    ['1e', '1:2 a digit is missing in the exponent'],
+    ['1a', '1:2 unexpected a after a number'],
+    ['-', '1:1 expected a value, found -'],
+    ['\u0001', '1:1 expected a value, found U+0001'],
+    ['["😀" x]', '1:6 expected a comma or ] in an array, found x'],
+  ];
+  for (const [text, expected] of table) assert.equal(refusal(text), expected, JSON.stringify(text));
+});
+
+/** JSON text with white space, escapes and numbers of every form: what a generator of values alone would never write. */
+const space = fc.stringMatching(/^[ \t\r\n]{0,2}$/);
+const escapedString = fc
+  .array(
+    fc.oneof(
+      fc.string({ unit: 'grapheme', maxLength: 4 }).map((text) => JSON.stringify(text).slice(1, -1)),
+      fc.constantFrom('\\"', '\\\\', '\\/', '\\b', '\\f', '\\n', '\\r', '\\t', '\\u0041', '\\uD800', '\\ud83d\\ude00'),
+    ),
+    { maxLength: 4 },
+  )
+  .map((parts) => `"${parts.join('')}"`);
+const numberText = fc.stringMatching(/^-?(0|[1-9][0-9]{0,20})(\.[0-9]{1,5})?([eE][+-]?[0-9]{1,3})?$/);
+const { tree: jsonText } = fc.letrec<{ tree: string }>((tie) => ({
+  tree: fc
+    .tuple(
+      space,
+      fc.oneof(
+        { maxDepth: 5, depthIdentifier: 'json' },
+        fc.constantFrom('null', 'true', 'false'),
+        numberText,
+        escapedString,
+        fc.array(tie('tree'), { maxLength: 4, depthIdentifier: 'json' }).map((items) => `[${items.join(',')}]`),
+        fc
+          .array(fc.tuple(space, escapedString, space, tie('tree')), { maxLength: 4, depthIdentifier: 'json' })
+          .map((members) => `{${members.map(([a, name, b, value]) => `${a}${name}${b}:${value}`).join(',')}}`),
+      ),
+      space,
+    )
+    .map((parts) => parts.join('')),
+}));
+
+/** A text with a few of its characters cut, doubled or replaced: most are not JSON any more, and some still are. */
+const mutated = fc
+  .tuple(
+    jsonText,
+    fc.array(
+      fc.tuple(
+        fc.nat(),
+        fc.constantFrom(
+          '',
+          ',',
+          '"',
+          '}',
+          ']',
+          '{',
+          '[',
+          ':',
+          '0',
+          '1',
+          '.',
+          'e',
+          '-',
+          '\\',
+          'u',
+          ' ',
+          '\n',
+          "'",
+          't',
+          '\u0000',
+          '\ufeff',
+          '\u00a0',
+          '/',
+          '+',
+        ),
+      ),
+      {
+        maxLength: 3,
+      },
+    ),
+  )
+  .map(([text, edits]) => {
+    let edited = text;
+    for (const [at, replacement] of edits) {
+      const offset = at % (edited.length + 1);
+      edited = edited.slice(0, offset) + replacement + edited.slice(offset + (at % 3));
+    }
+    return edited;
+  });
+
+test('it accepts and refuses what JSON.parse does, and both read the same values', () => {
+  let accepted = 0;
+  let refused = 0;
+  fc.assert(
+    fc.property(fc.oneof(jsonText, mutated), (text) => {
+      let parsed: unknown;
+      let valid = true;
+      try {
+        parsed = JSON.parse(text);
+      } catch {
+        valid = false;
+      }
+      const answer = refusal(text);
+      assert.equal(answer === 'accepted', valid, `${JSON.stringify(text)}: ${answer}`);
+      if (valid) {
+        accepted += 1;
+        assert.deepEqual(JSON.parse(readJson(text, DEPTH).text), parsed);
+      } else {
+        refused += 1;
+        assert.match(answer, /^\d+:\d+ [^\n]+$/);
+      }
+    }),
+    { numRuns: 20_000 },
+  );
+  assert.ok(accepted > 2_000 && refused > 2_000, `${accepted} accepted, ${refused} refused: the generator is lopsided`);
+});
+
+test('reading a text twice changes nothing: it is compact already', () => {
+  fc.assert(
+    fc.property(jsonText, (text) => {
+      const once = readJson(text, DEPTH);
+      assert.deepEqual(readJson(once.text, DEPTH), once);
+      assert.equal(once.text.replace(/"(?:[^"\\]|\\.)*"/g, '').search(/\s/), -1);
+    }),
+    { numRuns: 3_000 },
+  );
+});

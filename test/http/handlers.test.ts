@@ -1,0 +1,422 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import { endpoints } from '../../src/event/parameters.ts';
+import { reportTo } from '../../src/http/handlers.ts';
+import { type Handler, type Outcome, Refusal, type Request } from '../../src/http/message.ts';
+import { readBody, readQuery } from '../../src/http/request.ts';
+import { encodeBatch, encodeMembers } from '../../src/journal/record.ts';
+
+const [reportMaterialization, reportCheck, reportObservation] = endpoints.map(reportTo) as [Handler, Handler, Handler];
+
+interface Sent {
+  readonly path?: string;
+  readonly body?: string | object;
+  readonly query?: string;
+}
+
+function request({ path, body, query = '' }: Sent): Request {
+  const text = typeof body === 'object' ? JSON.stringify(body) : (body ?? '');
+  return { keyPath: path, body: readBody(Buffer.from(text)), query: readQuery(query) };
+}
+
+function outcome(handler: Handler, sent: Sent): Outcome | string {
+  try {
+    return handler(request(sent));
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error;
+    assert.equal(error.reply.status, 400);
+    return error.message;
+  }
+}
+
+/** The event's line as a reader sees it, without what its place decides; or the refusal. */
+function recorded(handler: Handler, sent: Sent): unknown {
+  const result = outcome(handler, sent);
+  if (typeof result === 'string') return result;
+  assert.deepEqual(result.reply, { status: 200, body: '{}' });
+  return result.event && JSON.parse(`{${encodeMembers(result.event)}}`);
+}
+
+const key = ['warehouse', 'orders'];
+
+test('a materialization with only the key in its path is recorded', () => {
+  assert.deepEqual(recorded(reportMaterialization, { path: 'warehouse/orders' }), {
+    type: 'AssetMaterialization',
+    asset_key: key,
+  });
+});
+
+test('every parameter can come from the body', () => {
+  const body = {
+    asset_key: key,
+    metadata: { rows: 10 },
+    data_version: 'v1',
+    description: 'nightly load',
+    partition: 'p',
+  };
+  const members = {
+    asset_key: key,
+    metadata: { rows: 10 },
+    tags: { data_version: 'v1' },
+    description: 'nightly load',
+    partition: 'p',
+  };
+  assert.deepEqual(recorded(reportMaterialization, { body }), { type: 'AssetMaterialization', ...members });
+  assert.deepEqual(recorded(reportObservation, { body }), { type: 'AssetObservation', ...members });
+  assert.deepEqual(
+    recorded(reportCheck, {
+      body: { asset_key: 'a', passed: false, check_name: 'c', severity: 'WARN', metadata: {}, partition: 'p' },
+    }),
+    {
+      type: 'AssetCheckEvaluation',
+      asset_key: ['a'],
+      check_name: 'c',
+      passed: false,
+      severity: 'WARN',
+      metadata: {},
+      partition: 'p',
+    },
+  );
+});
+
+test('every parameter can come from the query', () => {
+  const query =
+    'asset_key=%5B%22warehouse%22%2C%22orders%22%5D&metadata=%7B%22rows%22:10%7D&data_version=v1&description=nightly+load&partition=p';
+  assert.deepEqual(recorded(reportObservation, { query }), {
+    type: 'AssetObservation',
+    asset_key: key,
+    metadata: { rows: 10 },
+    tags: { data_version: 'v1' },
+    description: 'nightly load',
+    partition: 'p',
+  });
+  assert.deepEqual(recorded(reportCheck, { path: 'a', query: 'check_name=c&passed=true' }), {
+    type: 'AssetCheckEvaluation',
+    asset_key: ['a'],
+    check_name: 'c',
+    passed: true,
+    severity: 'ERROR',
+  });
+});
+
+test('body goes before query, parameter by parameter, and a null there means "not given"', () => {
+  const sent = {
+    path: 'a',
+    body: { description: 'body', partition: null },
+    query: 'description=query&partition=query&data_version=query',
+  };
+  assert.deepEqual(recorded(reportMaterialization, sent), {
+    type: 'AssetMaterialization',
+    asset_key: ['a'],
+    description: 'body',
+    tags: { data_version: 'query' },
+  });
+  assert.match(
+    String(recorded(reportCheck, { path: 'a', body: { passed: null, check_name: 'c' }, query: 'passed=true' })),
+    /^passed is missing/,
+  );
+  assert.match(
+    String(recorded(reportMaterialization, { body: { asset_key: null }, query: 'asset_key=q' })),
+    /^asset_key is missing/,
+  );
+  assert.deepEqual(
+    recorded(reportCheck, {
+      path: 'a',
+      body: { passed: true, check_name: 'c', severity: null, metadata: null },
+      query: 'severity=WARN',
+    }),
+    {
+      type: 'AssetCheckEvaluation',
+      asset_key: ['a'],
+      check_name: 'c',
+      passed: true,
+      severity: 'ERROR',
+    },
+  );
+});
+
+test('metadata is recorded as it was sent, from body and query', () => {
+  const metadata = '{"a":12345678901234567890,"b":1.0,"c":1e400,"d":{"x":1,"x":2},"e":"\\u0041\\ud800"}';
+  for (const sent of [
+    { path: 'a', body: `{"metadata": ${metadata} }` },
+    { path: 'a', query: `metadata=${encodeURIComponent(metadata)}` },
+  ]) {
+    const result = outcome(reportMaterialization, sent);
+    assert.ok(typeof result === 'object' && result.event !== undefined, String(result));
+    assert.equal(result.event.metadata, metadata);
+  }
+  assert.equal(
+    Object.hasOwn(recorded(reportMaterialization, { path: 'a', query: 'metadata=null' }) as object, 'metadata'),
+    false,
+  );
+});
+
+test('a key in the path is split before it is decoded, once', () => {
+  const table: readonly (readonly [string, readonly string[]])[] = [
+    ['a/b', ['a', 'b']],
+    ['a%2Fb', ['a/b']],
+    ['a+b', ['a+b']],
+    ['a%252Fb', ['a%2Fb']],
+    ['./..', ['.', '..']],
+    ['%C3%A9/%20', ['é', ' ']],
+    ['[a]', ['[a]']],
+  ];
+  for (const [path, parts] of table) {
+    assert.deepEqual(
+      recorded(reportMaterialization, { path }),
+      { type: 'AssetMaterialization', asset_key: parts },
+      path,
+    );
+  }
+});
+
+test('a key in the query is one part as it stands, unless it is a JSON array', () => {
+  const keyOf = (value: string) =>
+    (recorded(reportMaterialization, { query: `asset_key=${encodeURIComponent(value)}` }) as { asset_key?: unknown })
+      ?.asset_key;
+  assert.deepEqual(keyOf('my-table.v2'), ['my-table.v2']);
+  assert.deepEqual(keyOf('a/b'), ['a/b']);
+  assert.deepEqual(keyOf(' ["a"]'), [' ["a"]']);
+  assert.deepEqual(keyOf('null'), ['null']);
+  assert.deepEqual(keyOf('[ "a", "b/c" ]'), ['a', 'b/c']);
+});
+
+test('a malformed key is refused, wherever it came from, and the error shows it', () => {
+  const table: readonly (readonly [Sent, string])[] = [
+    [{}, 'asset_key is missing: put it in the path (/warehouse/orders), the JSON body or the query'],
+    [{ path: 'a//b' }, 'asset_key in the path has an empty part: "a//b"; every part needs a name'],
+    [{ path: 'a/' }, 'asset_key in the path has an empty part: "a/"; every part needs a name'],
+    [{ path: '/' }, 'asset_key in the path has an empty part: "/"; every part needs a name'],
+    [{ path: 'a%zz' }, 'asset_key in the path holds "a%zz", which is not percent-encoded UTF-8; write % as %25'],
+    [{ path: 'a%FF/b' }, 'asset_key in the path holds "a%FF", which is not percent-encoded UTF-8; write % as %25'],
+    [{ path: 'a%00' }, 'asset_key in the path has a control character: "a%00"; remove it'],
+    [{ path: 'a%7f' }, 'asset_key in the path has a control character: "a%7f"; remove it'],
+    [{ body: { asset_key: '' } }, 'asset_key in the body has an empty part: "\\"\\""; every part needs a name'],
+    [{ body: { asset_key: [] } }, 'asset_key in the body is an empty array; give at least one part'],
+    [
+      { body: { asset_key: ['a', ''] } },
+      'asset_key in the body has an empty part: "[\\"a\\",\\"\\"]"; every part needs a name',
+    ],
+    [{ body: { asset_key: [1] } }, 'asset_key is "[1]" (an array); send a string or an array of strings'],
+    [{ body: { asset_key: 5 } }, 'asset_key is "5" (a number); send a string or an array of strings'],
+    [{ body: { asset_key: {} } }, 'asset_key is "{}" (an object); send a string or an array of strings'],
+    [
+      { body: '{"asset_key":"\\ud800"}' },
+      'asset_key in the body has half of a surrogate pair: "\\"\\\\ud800\\""; send whole characters',
+    ],
+    [{ query: 'asset_key=' }, 'asset_key in the query has an empty part: ""; every part needs a name'],
+    [{ query: 'asset_key=[1]' }, 'asset_key in the query is "[1]"; a JSON array must hold strings only'],
+    [{ query: 'asset_key=[]' }, 'asset_key in the query is an empty array; give at least one part'],
+    [
+      { query: 'asset_key=["a",]' },
+      'asset_key in the query begins with [ and is not valid JSON at line 1, column 5: trailing comma before ]; JSON allows none, remove it',
+    ],
+    [
+      { query: 'asset_key=["a"]b' },
+      'asset_key in the query begins with [ and is not valid JSON at line 1, column 6: there is more text after the value; send one value',
+    ],
+  ];
+  for (const [sent, expected] of table) assert.equal(recorded(reportMaterialization, sent), expected);
+});
+
+test('a key has at most 4096 bytes, with a byte between its parts', () => {
+  const fits = `${'é'.repeat(1024)}/${'a'.repeat(2047)}`;
+  assert.equal(typeof recorded(reportMaterialization, { path: fits.replaceAll('é', '%C3%A9') }), 'object');
+  assert.match(
+    String(recorded(reportMaterialization, { path: `${fits}a`.replaceAll('é', '%C3%A9') })),
+    /^asset_key in the path has 4097 bytes: /,
+  );
+  assert.equal(typeof recorded(reportMaterialization, { body: { asset_key: 'a'.repeat(4096) } }), 'object');
+  assert.match(
+    String(recorded(reportMaterialization, { body: { asset_key: 'a'.repeat(4097) } })),
+    /at most 4096 are taken$/,
+  );
+});
+
+test('a shown value is cut at 100 characters', () => {
+  const error = String(recorded(reportMaterialization, { path: 'a', body: { partition: ['😀'.repeat(200)] } }));
+  assert.equal(error, `partition is ${JSON.stringify(`["${'😀'.repeat(98)}`)}… (an array); send a JSON string`);
+});
+
+test('a key in the path that hides a different one is told, and the same one is not', () => {
+  const hidden = (sent: Sent) => (outcome(reportMaterialization, sent) as Outcome).hiddenKey;
+  assert.equal(hidden({ path: 'a/b', body: { asset_key: 'c' } }), 'c');
+  assert.equal(hidden({ path: 'a/b', body: { asset_key: ['a', 'c'] } }), '["a","c"]');
+  assert.equal(hidden({ path: 'a/b', body: { asset_key: 7 } }), '7');
+  assert.equal(hidden({ path: 'a/b', query: 'asset_key=a/b' }), 'a/b');
+  assert.equal(hidden({ path: 'a/b', query: 'asset_key=[' }), '[');
+  assert.equal(hidden({ path: 'a', body: { asset_key: 'a' }, query: 'asset_key=b' }), 'b');
+  for (const sent of [
+    { path: 'a' },
+    { path: 'a', body: { asset_key: 'a' } },
+    { path: 'a/b', body: '{"asset_key":["\\u0061","b"]}' },
+    { path: 'a/b', query: 'asset_key=["a", "b"]' },
+    { path: 'a', body: { asset_key: null }, query: 'asset_key=c' },
+  ]) {
+    assert.equal(hidden(sent), undefined, JSON.stringify(sent));
+  }
+});
+
+test('unknown parameters are ignored and named', () => {
+  const result = outcome(reportMaterialization, { path: 'a', body: { uri: 1, passed: true }, query: 'x=1' }) as Outcome;
+  assert.deepEqual(result.unknown, ['uri', 'passed', 'x']);
+  assert.equal((outcome(reportMaterialization, { path: 'a' }) as Outcome).unknown, undefined);
+  const beside = { body: { asset_key: 'a', partition: null }, query: 'asset_key=b&partition=q' };
+  assert.equal((outcome(reportMaterialization, beside) as Outcome).unknown, undefined);
+  const another = outcome(reportMaterialization, { ...beside, query: 'partition=q&x=1' }) as Outcome;
+  assert.deepEqual(another.unknown, ['x']);
+});
+
+test('a value of the wrong kind is refused with the parameter, the value and what to send', () => {
+  const check = { asset_key: 'a', passed: true, check_name: 'c' };
+  const table: readonly (readonly [Handler, Sent, string])[] = [
+    [
+      reportMaterialization,
+      { path: 'a', body: { data_version: 3 } },
+      'data_version is "3" (a number); send a JSON string',
+    ],
+    [
+      reportMaterialization,
+      { path: 'a', body: { partition: ['p'] } },
+      'partition is "[\\"p\\"]" (an array); send a JSON string',
+    ],
+    [
+      reportMaterialization,
+      { path: 'a', body: { description: false } },
+      'description is "false" (a boolean); send a JSON string',
+    ],
+    [
+      reportObservation,
+      { path: 'a', body: { metadata: [] } },
+      'metadata is "[]" (an array); send a JSON object such as {"rows":10}',
+    ],
+    [
+      reportObservation,
+      { path: 'a', body: { metadata: 'x' } },
+      'metadata is "\\"x\\"" (a string); send a JSON object such as {"rows":10}',
+    ],
+    [
+      reportObservation,
+      { path: 'a', query: 'metadata=' },
+      'metadata in the query is not valid JSON at line 1, column 1: the text ends where a value should be',
+    ],
+    [
+      reportObservation,
+      { path: 'a', query: 'metadata=[1]' },
+      'metadata is "[1]" (an array); send a JSON object such as {"rows":10}',
+    ],
+    [
+      reportObservation,
+      { path: 'a', body: '{"description":"\\udfff"}' },
+      'description has half of a surrogate pair: "\\"\\\\udfff\\""; send whole characters',
+    ],
+    [
+      reportCheck,
+      { body: { ...check, passed: 'true' } },
+      'passed is "\\"true\\"" (a string); send the JSON boolean true or false',
+    ],
+    [reportCheck, { body: { ...check, passed: 1 } }, 'passed is "1" (a number); send the JSON boolean true or false'],
+    [
+      reportCheck,
+      { path: 'a', query: 'check_name=c&passed=True' },
+      'passed in the query is "True"; send true or false',
+    ],
+    [reportCheck, { path: 'a', query: 'check_name=c&passed=' }, 'passed in the query is ""; send true or false'],
+    [
+      reportCheck,
+      { path: 'a', query: 'check_name=c' },
+      'passed is missing: send true or false as a JSON boolean in the body, or passed=true in the query',
+    ],
+    [reportCheck, { path: 'a', query: 'passed=true' }, 'check_name is missing: send the name of the check as a string'],
+    [reportCheck, { body: { ...check, check_name: '' } }, 'check_name is ""; send the name of the check'],
+    [
+      reportCheck,
+      { body: { ...check, severity: 'error' } },
+      'severity is "error"; send WARN or ERROR, or leave it out for ERROR',
+    ],
+    [reportCheck, { body: { ...check, severity: 2 } }, 'severity is "2" (a number); send a JSON string'],
+    [
+      reportCheck,
+      { path: 'a', query: 'passed=true&check_name=c&severity=' },
+      'severity is ""; send WARN or ERROR, or leave it out for ERROR',
+    ],
+    [reportCheck, { body: { ...check, partition: 4 } }, 'partition is "4" (a number); send a JSON string'],
+  ];
+  for (const [handler, sent, expected] of table) assert.equal(recorded(handler, sent), expected);
+});
+
+test('empty strings are values', () => {
+  assert.deepEqual(
+    recorded(reportMaterialization, { path: 'a', query: 'partition=&data_version', body: { description: '' } }),
+    {
+      type: 'AssetMaterialization',
+      asset_key: ['a'],
+      partition: '',
+      description: '',
+      tags: { data_version: '' },
+    },
+  );
+});
+
+test('of two mistakes the first in the specification’s order is told', () => {
+  const everything = { asset_key: 1, passed: 1, check_name: 1, metadata: 1, severity: 1, partition: 1 };
+  const good = { asset_key: 'a', passed: true, check_name: 'c', metadata: {}, severity: 'WARN', partition: 'p' };
+  const names = Object.keys(good) as (keyof typeof good)[];
+  for (const [index, name] of names.entries()) {
+    const fixed = Object.fromEntries(names.slice(0, index).map((fixedName) => [fixedName, good[fixedName]]));
+    assert.match(String(recorded(reportCheck, { body: { ...everything, ...fixed } })), new RegExp(`^${name} is "1"`));
+  }
+  const wrong = { asset_key: 'a', metadata: 1, data_version: 1, description: 1, partition: 1 };
+  const order = ['metadata', 'data_version', 'description', 'partition'];
+  for (const [index, name] of order.entries()) {
+    const body = { ...wrong, ...Object.fromEntries(order.slice(0, index).map((fixedName) => [fixedName, null])) };
+    assert.match(String(recorded(reportObservation, { body })), new RegExp(`^${name} is "1"`));
+  }
+});
+
+test('the line of any accepted request parses back to the values that were sent', () => {
+  const text = fc.string({ unit: 'grapheme', maxLength: 12 });
+  const part = text.filter((s) => s !== '' && !/[\u0000-\u001f\u007f]/.test(s));
+  const optional = fc.option(text, { nil: undefined });
+  const report = fc.record({
+    place: fc.constantFrom('path', 'body', 'query'),
+    parts: fc.array(part, { minLength: 1, maxLength: 3 }),
+    inQuery: fc.boolean(),
+    metadata: fc.option(fc.dictionary(text, fc.jsonValue(), { maxKeys: 3 }), { nil: undefined }),
+    data_version: optional,
+    description: optional,
+    partition: optional,
+  });
+  fc.assert(
+    fc.property(report, ({ place, parts, inQuery, ...parameters }) => {
+      const body: Record<string, unknown> = {};
+      const query = new URLSearchParams();
+      for (const [name, value] of Object.entries(parameters)) {
+        if (value === undefined) continue;
+        if (inQuery) query.set(name, name === 'metadata' ? JSON.stringify(value) : String(value));
+        else body[name] = value;
+      }
+      if (place === 'body') body['asset_key'] = parts;
+      if (place === 'query') query.set('asset_key', JSON.stringify(parts));
+      const sent = {
+        ...(place === 'path' ? { path: parts.map(encodeURIComponent).join('/') } : {}),
+        ...(Object.keys(body).length > 0 ? { body: JSON.stringify(body, null, 1) } : {}),
+        query: query.toString(),
+      };
+      const result = outcome(reportMaterialization, sent);
+      assert.ok(typeof result === 'object' && result.event !== undefined, String(result));
+      const { bytes } = encodeBatch([encodeMembers(result.event)], { seq: 1, crc: 0 }, new Date());
+      const line = JSON.parse(bytes.toString());
+      assert.deepEqual(line.asset_key, parts);
+      assert.deepEqual(
+        line.metadata,
+        parameters.metadata === undefined ? undefined : JSON.parse(JSON.stringify(parameters.metadata)),
+      );
+      assert.equal(line.tags?.data_version, parameters.data_version);
+      assert.equal(line.description, parameters.description);
+      assert.equal(line.partition, parameters.partition);
+    }),
+    { numRuns: 2_000 },
+  );
+});

@@ -1,0 +1,118 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Refusal } from '../../src/http/message.ts';
+import { createAccess, hostOf, isLoopback } from '../../src/http/origin.ts';
+import type { Head } from '../../src/http/request.ts';
+
+function head(part: Partial<Head>): Head {
+  const nothing = {
+    origin: undefined,
+    fetchSite: undefined,
+    contentType: undefined,
+    contentEncoding: undefined,
+    expect: undefined,
+    token: undefined,
+  };
+  return { method: 'POST', path: '/', query: '', authority: 'localhost:3000', bodyBytes: 0, ...nothing, ...part };
+}
+
+function verdict(check: (head: Head) => void, part: Partial<Head>): string {
+  try {
+    check(head(part));
+    return 'may';
+  } catch (error) {
+    if (error instanceof Refusal && error.reply.status === 403) return error.message;
+    throw error;
+  }
+}
+
+const local = createAccess({ address: '127.0.0.1', allowedHosts: ['edge.example'] });
+const open = createAccess({ address: '0.0.0.0', allowedHosts: [] });
+
+test('on loopback only this machine’s own names and the configured ones are Hosts', () => {
+  for (const authority of [
+    'localhost',
+    'LOCALHOST:80',
+    '127.0.0.1:3000',
+    '[::1]:3000',
+    '[::1]',
+    'Edge.Example:99',
+    undefined,
+  ]) {
+    assert.equal(verdict(local, { authority }), 'may', authority);
+    assert.equal(verdict(local, { authority }), 'may', `${authority} again`);
+  }
+  for (const authority of [
+    'evil.example',
+    'localhost.evil.example',
+    '127.0.0.2',
+    '[::2]',
+    'localhos',
+    'edge.example.org',
+  ]) {
+    assert.match(verdict(local, { authority }), /^Host ".*" is not this service; .*--allowed-host/, authority);
+  }
+  assert.equal(verdict(createAccess({ address: '127.0.0.2', allowedHosts: [] }), { authority: '127.0.0.2:1' }), 'may');
+});
+
+test('on every interface any Host may ask, until --allowed-host says which names are its own', () => {
+  assert.equal(verdict(open, { authority: 'anything.example' }), 'may');
+  const named = createAccess({ address: '0.0.0.0', allowedHosts: ['good.example'] });
+  for (const authority of ['good.example:3000', 'localhost', '192.0.2.7:3000', '[2001:db8::1]', undefined])
+    assert.equal(verdict(named, { authority }), 'may', authority);
+  assert.match(verdict(named, { authority: 'evil.example' }), /^Host "evil\.example" is not this service/);
+});
+
+test('an Origin must be this server', () => {
+  const same = ['http://localhost:3000', 'https://localhost:3000', 'HTTP://LOCALHOST:3000'];
+  const foreign = [
+    'null',
+    '',
+    'http://localhost',
+    'http://localhost:3001',
+    'http://evil.example',
+    'file://',
+    'http://localhost:3000, http://localhost:3000',
+  ];
+  for (const origin of same) assert.equal(verdict(local, { origin }), 'may', origin);
+  for (const origin of foreign) assert.match(verdict(local, { origin }), /^Origin/, origin);
+  assert.match(verdict(local, { origin: 'http://localhost:3000', authority: undefined }), /^Origin/);
+});
+
+test('default ports are the same with and without being written', () => {
+  const pairs = [
+    ['https://edge.example', 'edge.example:443'],
+    ['http://edge.example', 'edge.example:80'],
+    ['http://edge.example:80', 'edge.example'],
+    ['https://edge.example', 'edge.example'],
+  ] as const;
+  for (const [origin, authority] of pairs) assert.equal(verdict(local, { origin, authority }), 'may', origin);
+  assert.match(verdict(local, { origin: 'http://edge.example', authority: 'edge.example:443' }), /^Origin/);
+});
+
+test('a page on a name that was made to point here is refused on every address, but for an allowed name', () => {
+  const from = (name: string) => ({ origin: `http://${name}`, authority: name });
+  for (const check of [local, open])
+    assert.match(verdict(check, from('evil.example:3000')), /^Host "evil\.example:3000"/);
+  for (const name of ['192.0.2.7:3000', '[2001:db8::1]:3000', 'localhost'])
+    assert.equal(verdict(open, from(name)), 'may');
+  const named = createAccess({ address: '0.0.0.0', allowedHosts: ['good.example'] });
+  assert.equal(verdict(named, from('good.example:3000')), 'may');
+  assert.match(verdict(named, from('evil.example')), /^Host/);
+});
+
+test('a browser that calls the request foreign is believed', () => {
+  for (const fetchSite of ['none', 'same-origin', undefined]) assert.equal(verdict(local, { fetchSite }), 'may');
+  for (const fetchSite of ['cross-site', 'same-site', '', 'none, none']) {
+    assert.match(verdict(open, { fetchSite }), /^Sec-Fetch-Site/, fetchSite);
+  }
+});
+
+test('loopback addresses are told from others', () => {
+  for (const address of ['127.0.0.1', '127.255.0.3', '::1', '::ffff:127.0.0.1', 'localhost'])
+    assert.equal(isLoopback(address), true);
+  for (const address of ['0.0.0.0', '::', '128.0.0.1', '10.127.0.1', 'localhost.example'])
+    assert.equal(isLoopback(address), false);
+  assert.equal(hostOf('::1'), '[::1]');
+  assert.equal(hostOf('127.0.0.1'), '127.0.0.1');
+});

@@ -1,0 +1,310 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { limits } from '../../src/config/config.ts';
+import { type Incoming, Refusal, shown } from '../../src/http/message.ts';
+import {
+  checkBodyHeaders,
+  checkExpect,
+  type Head,
+  percentDecode,
+  readBody,
+  readFields,
+  readHead,
+  readQuery,
+} from '../../src/http/request.ts';
+
+function incoming(part: Partial<Incoming> & { headers?: readonly string[] } = {}): Incoming {
+  const { headers = ['Host', 'localhost'], ...rest } = part;
+  return { id: '1', method: 'POST', url: '/report', httpVersion: '1.1', fields: readFields(headers), ...rest };
+}
+
+/** The status and error of a refusal, or what was returned. */
+function outcome<Value>(act: () => Value): Value | string {
+  try {
+    return act();
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error;
+    return `${error.reply.status}${error.reply.close ? ' close' : ''} ${error.message}`;
+  }
+}
+
+function headOf(part: Parameters<typeof incoming>[0] = {}): Head {
+  return readHead(incoming(part));
+}
+
+test('a plain request becomes a head', () => {
+  const headers = ['hOsT', 'localhost:3000', 'Content-Type', 'application/json', 'Content-Length', '12', 'X-Else', 'y'];
+  assert.deepEqual(headOf({ url: '/report/a?b=c?d', headers }), {
+    method: 'POST',
+    path: '/report/a',
+    query: 'b=c?d',
+    authority: 'localhost:3000',
+    origin: undefined,
+    fetchSite: undefined,
+    contentType: 'application/json',
+    contentEncoding: undefined,
+    expect: undefined,
+    token: undefined,
+    bodyBytes: 12,
+  });
+});
+
+test('HTTP versions other than 1.1 and 1.0 are refused', () => {
+  assert.match(String(outcome(() => headOf({ httpVersion: '2.0' }))), /^400 close HTTP\/2\.0 is not served/);
+  assert.match(String(outcome(() => headOf({ httpVersion: '0.9' }))), /^400 close/);
+  assert.equal(headOf({ httpVersion: '1.0', headers: [] }).authority, undefined);
+});
+
+test('there is exactly one well-formed Host on HTTP/1.1, and at most one on HTTP/1.0', () => {
+  for (const host of ['localhost', '127.0.0.1:80', '[::1]:3000', 'a_b.example', 'x:']) {
+    assert.equal(headOf({ headers: ['Host', host] }).authority, host);
+  }
+  for (const host of ['', 'a b', 'a/b', 'user@host', 'host:port', '::1', 'a,b:1:2', '[::1', 'h\u00e9']) {
+    assert.match(String(outcome(() => headOf({ headers: ['Host', host] }))), /^400 close Host /, host);
+  }
+  assert.match(String(outcome(() => headOf({ headers: [] }))), /^400 close the Host header is missing/);
+  for (const httpVersion of ['1.0', '1.1']) {
+    const twice = headOf.bind(undefined, { httpVersion, headers: ['Host', 'a', 'host', 'a'] });
+    assert.match(String(outcome(twice)), /^400 close more than one Host/);
+  }
+});
+
+test('a body is framed in one way', () => {
+  const framed = (...headers: string[]) => outcome(() => headOf({ headers: ['Host', 'a', ...headers] }).bodyBytes);
+  assert.equal(framed(), 0);
+  assert.equal(framed('Content-Length', '5'), 5);
+  assert.equal(framed('Transfer-Encoding', 'Chunked'), undefined);
+  assert.match(
+    String(framed('Transfer-Encoding', 'gzip, chunked')),
+    /^400 close Transfer-Encoding "gzip, chunked" is not read/,
+  );
+  assert.match(String(framed('Transfer-Encoding', 'chunked', 'Transfer-Encoding', 'chunked')), /^400 close/);
+  assert.match(String(framed('Transfer-Encoding', 'chunked', 'Content-Length', '5')), /^400 close both/);
+  const old = () => headOf({ httpVersion: '1.0', headers: ['Transfer-Encoding', 'chunked'] });
+  assert.match(String(outcome(old)), /^400 close Transfer-Encoding is not part of HTTP\/1\.0/);
+});
+
+test('request line and headers have a size and a count, to the byte', () => {
+  const line = 'POST /report HTTP/1.1\r\n'.length;
+  const overhead = line + 'Host: a\r\n'.length + 'X: \r\n'.length + '\r\n'.length;
+  const filled = (bytes: number) =>
+    outcome(() => headOf({ headers: ['Host', 'a', 'X', 'x'.repeat(bytes - overhead)] }));
+  assert.equal(typeof filled(limits.headBytesMax), 'object');
+  assert.match(String(filled(limits.headBytesMax + 1)), /^431 close request line and headers are over 16384 bytes/);
+  const many = (count: number) =>
+    outcome(() =>
+      headOf({
+        headers: [
+          'Host',
+          'a',
+          ...Array(count - 1)
+            .fill(['X', '1'])
+            .flat(),
+        ],
+      }),
+    );
+  assert.equal(typeof many(100), 'object');
+  assert.equal(many(101), '431 close 101 headers; at most 100 are read');
+});
+
+test('two Content-Types are refused', () => {
+  const headers = ['Host', 'a', 'Content-Type', 'application/json', 'content-type', 'application/json'];
+  assert.match(String(outcome(() => headOf({ headers }))), /^400 close more than one Content-Type/);
+});
+
+test('a target is a path or an http URL, whose authority stands in for Host', () => {
+  const target = (url: string) => outcome(() => headOf({ url }));
+  assert.deepEqual(pick(headOf({ url: 'http://Other.example:8080/report/a?q=1' })), [
+    'Other.example:8080',
+    '/report/a',
+    'q=1',
+  ]);
+  assert.deepEqual(pick(headOf({ url: 'HTTPS://other.example' })), ['other.example', '/', '']);
+  assert.deepEqual(pick(headOf({ url: 'http://other.example?q' })), ['other.example', '/', 'q']);
+  assert.deepEqual(pick(headOf({ url: '//evil/report' })), ['localhost', '//evil/report', '']);
+  assert.deepEqual(pick(headOf({ url: '/a/../b/./c%2Fd' })), ['localhost', '/a/../b/./c%2Fd', '']);
+  for (const url of ['/report#part', '/r\u00e9port', '/a b', '', '/a\u007f', '/#']) {
+    assert.match(String(target(url)), /^400 close target .* has a fragment or a character outside ASCII/, url);
+  }
+  for (const url of [
+    '*',
+    'localhost:3000',
+    'ftp://a/b',
+    'http:///report',
+    'http://user@host/',
+    'http://a:b/',
+    'report',
+  ]) {
+    assert.match(String(target(url)), /^400 close target .* is neither a path nor an http URL/, url);
+  }
+
+  function pick({ authority, path, query }: Head): unknown[] {
+    return [authority, path, query];
+  }
+});
+
+test('the only expectation is 100-continue, and HTTP/1.0 has none', () => {
+  const expecting = (expect: string, httpVersion = '1.1') =>
+    outcome(() => checkExpect(headOf({ httpVersion, headers: ['Host', 'a', 'Expect', expect] })));
+  assert.equal(expecting('100-Continue'), undefined);
+  assert.equal(expecting('dance', '1.0'), undefined);
+  for (const expect of ['dance', '100-continue, dance', '', '200-ok'])
+    assert.match(String(expecting(expect)), /^417 Expect: /);
+});
+
+test('a body is at most 1 MiB', () => {
+  const head = headOf({ headers: ['Host', 'a', 'Content-Type', 'application/json'] });
+  assert.equal(
+    outcome(() => checkBodyHeaders(head, 1_048_576)),
+    undefined,
+  );
+  assert.match(String(outcome(() => checkBodyHeaders(head, 1_048_577))), /^413 the body is larger than 1048576 bytes/);
+});
+
+test('a body is unencoded JSON in UTF-8, and says so', () => {
+  const typed = (...headers: string[]) =>
+    outcome(() => checkBodyHeaders(headOf({ headers: ['Host', 'a', ...headers] }), 1));
+  for (const type of [
+    'application/json',
+    'Application/JSON',
+    'application/json; charset=utf-8',
+    'application/json;charset="UTF-8"',
+    'application/json ; Charset=utf8 ; x="a;charset=latin1"',
+    'application/json;',
+    'application/json; version=1; ; charset="ut\\f-8"',
+  ]) {
+    assert.equal(typed('Content-Type', type), undefined, type);
+  }
+  for (const type of [
+    'text/plain',
+    'application/x-www-form-urlencoded',
+    'application/jsonp',
+    'application/json x',
+    '',
+    'application/json; charset',
+    'application/json;charset="utf-8',
+  ]) {
+    assert.match(
+      String(typed('Content-Type', type)),
+      /^400 Content-Type is ".*"; a body needs application\/json$/,
+      type,
+    );
+  }
+  assert.equal(typed(), '400 a body needs the header Content-Type: application/json');
+  assert.equal(
+    typed('Content-Type', 'application/json; charset=latin1'),
+    '400 charset "latin1" is not read; send UTF-8',
+  );
+  const encoded = (...encodings: string[]) =>
+    typed('Content-Type', 'application/json', ...encodings.flatMap((encoding) => ['Content-Encoding', encoding]));
+  assert.equal(encoded('Identity'), undefined);
+  assert.match(String(encoded('gzip')), /^415 Content-Encoding "gzip" is not read/);
+  assert.match(String(encoded('identity', 'gzip')), /^415 Content-Encoding "identity, gzip"/);
+});
+
+test('no header takes long to read, whatever is in it', () => {
+  const hostile = ['; ', ';\t', ' ', '"', ';a="', ';a=b', '\\', ';a="\\"', ','].map((unit) =>
+    unit.repeat(15_000 / unit.length),
+  );
+  const started = performance.now();
+  for (const text of hostile) {
+    for (const end of ['', '\u0001', '"', 'x']) {
+      const headers = ['Host', 'a', 'Content-Type', `application/json${text}${end}`.slice(0, 16_000)];
+      outcome(() => checkBodyHeaders(headOf({ headers }), 1));
+      outcome(() => headOf({ headers: ['Host', `${text}${end}`.slice(0, 16_000)] }));
+      outcome(() => headOf({ url: `http://${text}${end}`.slice(0, 16_000) }));
+    }
+  }
+  // Not a measurement: what is exponential would not be done before the stars are.
+  assert.ok(performance.now() - started < 5_000);
+});
+
+test('size comes before encoding, and encoding before type', () => {
+  const head = headOf({ headers: ['Host', 'a', 'Content-Encoding', 'gzip', 'Content-Type', 'text/plain'] });
+  assert.match(String(outcome(() => checkBodyHeaders(head, 2_000_000))), /^413/);
+  assert.match(String(outcome(() => checkBodyHeaders(head, 2))), /^415/);
+});
+
+test('a body is an object, or nothing at all', () => {
+  const body = (bytes: string | Buffer) => outcome(() => readBody(Buffer.from(bytes as string)));
+  assert.equal(body(''), undefined);
+  assert.deepEqual(body('\ufeff{"a":1}'), new Map([['a', { kind: 'number', text: '1' }]]));
+  for (const text of ['null', '5', '[]', '"asset_key"', 'true']) {
+    assert.match(String(body(text)), /^400 the body must be a JSON object such as .*, got /, text);
+  }
+  for (const text of [' ', '\n', '\ufeff']) assert.match(String(body(text)), /^400 the body is not valid JSON at line/);
+  assert.equal(
+    body('{"asset_key":"a",\n "metadata":{},}'),
+    '400 the body is not valid JSON at line 2, column 15: trailing comma before }; JSON allows none, remove it',
+  );
+  assert.match(String(body(`{"a":${'['.repeat(128)}${']'.repeat(128)}}`)), /^400 .*nests deeper than 128 levels/);
+});
+
+test('bytes that are not UTF-8 are named by their place', () => {
+  const table: readonly (readonly [Buffer, number])[] = [
+    [Buffer.from([0xff]), 1],
+    [Buffer.concat([Buffer.from('{"a":"'), Buffer.from([0xe9]), Buffer.from('"}')]), 7],
+    [Buffer.concat([Buffer.from('{"\ufffdä":"'), Buffer.from([0xc0, 0x80])]), 11],
+    [Buffer.concat([Buffer.from('"'), Buffer.from([0xed, 0xa0, 0x80])]), 2],
+    [
+      Buffer.from('{}', 'utf16le').subarray(0, 1).length === 1 ? Buffer.from([0xfe, 0xff, 0, 0x7b]) : Buffer.alloc(0),
+      1,
+    ],
+    [Buffer.from([0x7b, 0xe2, 0x82]), 2],
+  ];
+  for (const [bytes, place] of table) {
+    assert.equal(
+      outcome(() => readBody(bytes)),
+      `400 the body is not UTF-8: byte ${place} begins no valid character`,
+    );
+  }
+});
+
+test('a query follows the rules of forms, and of a repeated name the last value wins', () => {
+  const query = (text: string) => outcome(() => readQuery(text));
+  assert.deepEqual(query(''), new Map());
+  assert.deepEqual(
+    query('a=1&b=x+y%20z&a=2&&c&d=&%61b=%C3%A9&e=1=2'),
+    new Map([
+      ['a', '2'],
+      ['b', 'x y z'],
+      ['c', ''],
+      ['d', ''],
+      ['ab', 'é'],
+      ['e', '1=2'],
+    ]),
+  );
+  for (const text of ['a=%zz', 'a=%', 'a=%F', '%ff=1', 'a=%C3', 'a=%ED%A0%80', 'a=%C0%80']) {
+    assert.match(String(query(text)), /^400 the query holds ".*", which is not percent-encoded UTF-8/, text);
+  }
+});
+
+test('percent escapes are decoded once', () => {
+  assert.equal(percentDecode('a%252Fb+c'), 'a%2Fb+c');
+  assert.equal(percentDecode('%E2%82%AC'), '€');
+  assert.equal(percentDecode('%zz'), undefined);
+});
+
+test('what an error quotes of a client is on one line, and steers nothing', () => {
+  const nasty = '\u007f\u0085\u009b\u2028\u2029\u202e\u2066\ud800';
+  const escapes = '\\u007f\\u0085\\u009b\\u2028\\u2029\\u202e\\u2066\\ud800';
+  assert.equal(shown(nasty), `"${escapes}"`);
+  assert.equal(shown(`${nasty}${'x'.repeat(200)}`), `"${escapes}${'x'.repeat(92)}"…`);
+  assert.equal(shown('日本 "é" \n'), '"日本 \\"é\\" \\n"');
+  const latin1 = '\u0085\u009b';
+  const refused = [
+    outcome(() => readBody(Buffer.from(`"${nasty}"`))),
+    outcome(() => readBody(Buffer.from(`{"a": ${nasty}}`))),
+    outcome(() => readQuery(`${nasty}%zz`)),
+    outcome(() => headOf({ headers: ['Host', `a${latin1}`] })),
+    outcome(() => headOf({ url: `/${latin1}` })),
+    outcome(() => headOf({ headers: ['Host', 'a', 'Transfer-Encoding', latin1] })),
+    outcome(() => checkExpect(headOf({ headers: ['Host', 'a', 'Expect', latin1] }))),
+    outcome(() => checkBodyHeaders(headOf({ headers: ['Host', 'a', 'Content-Type', latin1] }), 1)),
+    outcome(() => checkBodyHeaders(headOf({ headers: ['Host', 'a', 'Content-Encoding', latin1] }), 1)),
+  ];
+  for (const error of refused) {
+    assert.match(String(error), /^4\d\d /);
+    assert.doesNotMatch(String(error), /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u);
+  }
+});

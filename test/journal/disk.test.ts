@@ -1,0 +1,161 @@
+/** What every disk has to do: the real one, and the simulated one that stands in for it where a disk has to fail. */
+
+import assert from 'node:assert/strict';
+import fs from 'node:fs';
+import { syncBuiltinESMExports } from 'node:module';
+import { type TestContext, test } from 'node:test';
+import { copyFile, type Disk, describe, isFull, openDisk, SyncError, writeFile } from '../../src/journal/disk.ts';
+import { newFolder } from '../support/program.ts';
+import { SimulatedDisk, systemError } from '../support/simulated-disk.ts';
+
+const disks: Readonly<Record<string, (t: TestContext) => Disk>> = {
+  'the real disk': (t) => openDisk(`${newFolder(t)}/a/b`),
+  'the real disk where no write syncs': (t) => openDisk(`${newFolder(t)}/a/b`, false),
+  'the simulated disk': () => new SimulatedDisk(),
+};
+
+async function textOf(disk: Disk, name: string, start?: number, end?: number): Promise<string> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of disk.read(name, start, end)) chunks.push(chunk);
+  return Buffer.concat(chunks).toString();
+}
+
+const withCode = (code: string) => (error: NodeJS.ErrnoException) => error.code === code;
+
+for (const [kind, makeDisk] of Object.entries(disks)) {
+  test(`${kind}: bytes are written where they are to be, cut and read back, whole and in part`, async (t) => {
+    const disk = makeDisk(t);
+    await disk.prepare();
+    await disk.prepare();
+    const file = await disk.create('x');
+    assert.equal(file.name, 'x');
+    assert.equal(await file.write(Buffer.from('hello world'), 0), 11);
+    assert.equal(await file.write(Buffer.from('W'), 6), 1);
+    assert.equal(await file.write(Buffer.from('end'), 13), 3);
+    await file.sync();
+    await file.close();
+    const log = await disk.openLog('x');
+    assert.deepEqual([log.name, log.sizeInFolder()], ['x', 16]);
+    await log.truncate(11);
+    assert.equal(await disk.size('x'), 11);
+    await log.close();
+    assert.equal(await textOf(disk, 'x'), 'hello World');
+    assert.equal(await textOf(disk, 'x', 6), 'World');
+    assert.equal(await textOf(disk, 'x', 2, 4), 'll');
+    assert.equal(await textOf(disk, 'x', 4, 4), '');
+  });
+
+  test(`${kind}: a log grows at its end`, async (t) => {
+    const disk = makeDisk(t);
+    await disk.prepare();
+    const log = await disk.createLog('x');
+    assert.equal(await log.append(Buffer.from('one\n'), 0), 4);
+    assert.equal(await log.append(Buffer.from('two\n'), 4), 4);
+    assert.equal(log.sizeInFolder(), 8);
+    await log.truncate(4);
+    await log.close();
+    const again = await disk.openLog('x');
+    assert.equal(again.sizeInFolder(), 4);
+    assert.equal(await again.append(Buffer.from('three\n'), 4), 6);
+    await again.close();
+    assert.equal(await textOf(disk, 'x'), 'one\nthree\n');
+    await assert.rejects(disk.createLog('x'), withCode('EEXIST'));
+  });
+
+  test(`${kind}: names stand for one file each, and what is not there is ENOENT`, async (t) => {
+    const disk = makeDisk(t);
+    await disk.prepare();
+    const old = await disk.createLog('x');
+    await assert.rejects(disk.create('x'), withCode('EEXIST'));
+    await writeFile(disk, 'y', [Buffer.from('new'), Buffer.from('er')]);
+    assert.deepEqual((await disk.list()).sort(), ['x', 'y']);
+    await disk.rename('y', 'x');
+    await disk.syncFolder();
+    assert.equal(old.sizeInFolder(), undefined, 'another file has its name');
+    assert.equal(await textOf(disk, 'x'), 'newer');
+    await old.close();
+    await disk.createFolder('side');
+    await copyFile(disk, 'x', 'side/x', 3);
+    assert.equal(await textOf(disk, 'side/x'), 'er');
+    assert.deepEqual((await disk.list()).sort(), ['side', 'x']);
+    await disk.remove('x');
+    const asked = [
+      () => disk.remove('x'),
+      () => disk.openLog('x'),
+      () => disk.rename('x', 'y'),
+      () => disk.size('x'),
+      () => textOf(disk, 'x'),
+    ];
+    for (const ask of asked) await assert.rejects(ask, withCode('ENOENT'));
+    assert.ok((await disk.space()).freeBytes <= (await disk.space()).totalBytes);
+  });
+
+  test(`${kind}: a file that could not be written whole is removed`, async (t) => {
+    const disk = makeDisk(t);
+    await disk.prepare();
+    async function* breaking() {
+      yield Buffer.from('half');
+      throw new Error('no more');
+    }
+    await assert.rejects(writeFile(disk, 'x', breaking()), /no more/);
+    assert.deepEqual(await disk.list(), []);
+  });
+}
+
+/** A system whose write, or sync, does its work or not and then fails, once. */
+function failOnce(t: TestContext, name: 'write' | 'fdatasync', works: boolean): void {
+  const call = fs[name] as (...args: unknown[]) => void;
+  const failing = (...args: unknown[]) => {
+    const done = args.pop() as (error: Error) => void;
+    const fail = () => done(systemError('EIO'));
+    Object.assign(fs, { [name]: call });
+    syncBuiltinESMExports();
+    if (works) call(...args, fail);
+    else setImmediate(fail);
+  };
+  Object.assign(fs, { [name]: failing });
+  syncBuiltinESMExports();
+  t.after(() => {
+    Object.assign(fs, { [name]: call });
+    syncBuiltinESMExports();
+  });
+}
+
+test('a write that failed and a sync that failed are told apart', async (t) => {
+  const table = [
+    { name: 'write', works: false, syncingWrites: true, unsynced: false },
+    { name: 'write', works: true, syncingWrites: true, unsynced: true },
+    { name: 'write', works: false, syncingWrites: false, unsynced: false },
+    { name: 'fdatasync', works: false, syncingWrites: false, unsynced: true },
+  ] as const;
+  for (const [at, { name, works, syncingWrites, unsynced }] of table.entries()) {
+    const disk = openDisk(newFolder(t), syncingWrites);
+    const log = await disk.createLog('x');
+    await log.append(Buffer.from('one\n'), 0);
+    failOnce(t, name, works);
+    await assert.rejects(
+      log.append(Buffer.from('two\n'), 4),
+      (error) => error instanceof SyncError === unsynced && /EIO/.test(String(error)),
+      `row ${at}`,
+    );
+    await log.close();
+  }
+});
+
+test('a short write is asked again, and a disk that takes nothing is given up', async () => {
+  const disk = new SimulatedDisk();
+  disk.fault = (call) => (call === 'write' && disk.count('write') < 2 ? { shortBy: 2 } : undefined);
+  await writeFile(disk, 'x', [Buffer.from('hello')]);
+  assert.equal(disk.text('x'), 'hello');
+  disk.fault = (call) => (call === 'write' ? { shortBy: 100 } : undefined);
+  await assert.rejects(writeFile(disk, 'y', [Buffer.from('hello')]), /the disk takes nothing more of y/);
+});
+
+test('a quota has no name in Node, and is told as what it is', {
+  skip: process.platform !== 'linux' && 'its number is that of Linux',
+}, () => {
+  const quota = Object.assign(new Error('Unknown system error -122'), { errno: -122, syscall: 'write' });
+  assert.equal(describe(quota), 'EDQUOT: the disk quota is used up, write');
+  assert.deepEqual([isFull(quota), isFull(Object.assign(new Error('x'), { code: 'ENOSPC' }))], [true, true]);
+  assert.deepEqual([isFull(Object.assign(new Error('x'), { code: 'EIO', errno: -5 }))], [false]);
+});

@@ -1,0 +1,211 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { connect, createServer, type Socket } from 'node:net';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { askHolder, InUseError, LockLostError, lockFolder } from '../../src/journal/lock.ts';
+import { newFolder, type Scope } from '../support/program.ts';
+import { eventually, within } from '../support/tools.ts';
+
+test('a folder has one holder, and is free again once it is released', async (t) => {
+  const folder = newFolder(t);
+  const lock = await lockFolder(folder);
+  await assert.rejects(lockFolder(folder), (error) => {
+    assert.ok(error instanceof InUseError);
+    assert.match(error.message, new RegExp(`is in use by process ${process.pid}; stop it, or use another --data$`));
+    return true;
+  });
+  await lock.release();
+  assert.deepEqual(readdirSync(folder), []);
+  const again = await lockFolder(folder);
+  await again.release();
+});
+
+test('of twenty that start at once exactly one wins', async (t) => {
+  for (let round = 0; round < 5; round += 1) {
+    const folder = newFolder(t);
+    const starts = await Promise.allSettled(Array.from({ length: 20 }, () => lockFolder(folder)));
+    const won = starts.filter((start) => start.status === 'fulfilled');
+    const lost = starts.filter((start) => start.status === 'rejected');
+    assert.equal(won.length, 1);
+    for (const { reason } of lost) assert.ok(reason instanceof InUseError, String(reason));
+    await Promise.all(won.map(({ value }) => value.release()));
+    assert.deepEqual(readdirSync(folder), []);
+  }
+});
+
+test('what a dead process left is removed', async (t) => {
+  const folder = newFolder(t);
+  const { execFileSync } = await import('node:child_process');
+  const script = `require('net').createServer().listen(${JSON.stringify(join(folder, '.lock-dead'))}, () => process.kill(process.pid, 'SIGKILL'))`;
+  assert.throws(() => execFileSync(process.execPath, ['-e', script], { stdio: 'ignore' }));
+  assert.deepEqual(readdirSync(folder), ['.lock-dead']);
+  const lock = await lockFolder(folder);
+  assert.equal(readdirSync(folder).includes('.lock-dead'), false);
+  await lock.release();
+});
+
+test('a holder says how far its journal is durable, as it is at that moment', async (t) => {
+  const folder = newFolder(t);
+  assert.deepEqual(await askHolder(folder), { kind: 'unsaid' });
+  assert.deepEqual(await askHolder(join(folder, 'nowhere')), { kind: 'unsaid' });
+  const lock = await lockFolder(folder);
+  assert.deepEqual(await askHolder(folder), { kind: 'unsaid' });
+  let nextSeq: number | undefined;
+  lock.shareDurable(() => nextSeq);
+  assert.deepEqual(await askHolder(folder), { kind: 'unsaid' });
+  for (nextSeq of [1, 2_000_000_000_000]) assert.deepEqual(await askHolder(folder), { kind: 'before', seq: nextSeq });
+  await assert.rejects(lockFolder(folder), new RegExp(`is in use by process ${process.pid};`));
+  await lock.release();
+  assert.deepEqual(await askHolder(folder), { kind: 'unsaid' });
+});
+
+test('a holder of an older version, and one that does not answer, are told apart', async (t) => {
+  const folder = newFolder(t);
+  const older = createServer((asker) => asker.end('held 77')).listen(join(folder, '.lock-older'));
+  await once(older, 'listening');
+  assert.deepEqual(await askHolder(folder), { kind: 'unsaid' });
+  older.close();
+  await once(older, 'close');
+  const stopped = createServer(() => {}).listen(join(folder, '.lock-stopped'));
+  t.after(() => stopped.close());
+  await once(stopped, 'listening');
+  assert.deepEqual(await askHolder(folder), { kind: 'unanswered' });
+  assert.deepEqual(readdirSync(folder), ['.lock-stopped']);
+});
+
+test('a holder that is alive but silent still holds, and the answer comes within a second', async (t) => {
+  const folder = newFolder(t);
+  const silent = createServer(() => {}).listen(join(folder, '.lock-silent'));
+  t.after(() => silent.close());
+  const started = performance.now();
+  await assert.rejects(lockFolder(folder), InUseError);
+  assert.ok(performance.now() - started < 1_000);
+  assert.deepEqual(readdirSync(folder), ['.lock-silent']);
+});
+
+test('a path longer than a socket address takes is locked too', {
+  skip: process.platform !== 'linux' && 'needs /proc',
+}, async (t) => {
+  const folder = join(newFolder(t), 'x'.repeat(100), 'y'.repeat(100));
+  mkdirSync(folder, { recursive: true });
+  const lock = await lockFolder(folder);
+  await assert.rejects(lockFolder(folder), InUseError);
+  await lock.release();
+});
+
+test('a lock file that is removed, replaced or moved away with its folder is noticed', async (t) => {
+  const losses: Record<string, (folder: string, name: string) => void> = {
+    removed: (folder, name) => rmSync(join(folder, name)),
+    replaced: (folder, name) => {
+      writeFileSync(join(folder, 'other'), '');
+      renameSync(join(folder, 'other'), join(folder, name));
+    },
+    'moved away': (folder) => renameSync(folder, `${folder}-moved`),
+    'moved away, and another folder is there': (folder) => {
+      renameSync(folder, `${folder}-moved-too`);
+      mkdirSync(folder);
+    },
+  };
+  for (const [how, lose] of Object.entries(losses)) {
+    const folder = join(newFolder(t), 'data');
+    mkdirSync(folder);
+    const lock = await lockFolder(folder);
+    t.after(() => lock.release());
+    const seen: Error[] = [];
+    lock.watch(10, (error) => seen.push(error));
+    lock.checkHeld();
+    const [name = ''] = readdirSync(folder);
+    lose(folder, name);
+    assert.throws(() => lock.checkHeld(), LockLostError, how);
+    await eventually(`it is seen that it is ${how}, again and again`, () => seen.length >= 2);
+    assert.ok(seen.every((error) => error instanceof LockLostError));
+    assert.match(seen[0]?.message ?? '', /^the lock file \S+ was removed or replaced by another program, so a second /);
+    await lock.release();
+    const { length } = seen;
+    await sleep(50);
+    assert.ok(seen.length <= length + 1, 'a released lock is not watched'); // one look may have been on its way
+  }
+});
+
+/** Connects to the lock of a folder, keeps its own half open, and reads nothing until it is told to. */
+async function hold(t: Scope, folder: string): Promise<Socket> {
+  const [name = ''] = readdirSync(folder).filter((entry) => entry.startsWith('.lock-'));
+  const socket = connect({ path: join(folder, name), allowHalfOpen: true });
+  t.after(() => socket.destroy());
+  socket.on('error', () => {}); // the lock ends the connection however it likes
+  await once(socket, 'connect');
+  return socket;
+}
+
+async function answerOf(socket: Socket): Promise<string> {
+  let answer = '';
+  for await (const chunk of socket.iterator({ destroyOnReturn: false })) answer += chunk;
+  return answer;
+}
+
+test('an asker that never closes its connection gets its answer, and does not keep the lock from being released', async (t) => {
+  const folder = newFolder(t);
+  const lock = await lockFolder(folder);
+  const askers = await Promise.all(Array.from({ length: 5 }, () => hold(t, folder)));
+  assert.equal(await answerOf(askers[0] as Socket), `held ${process.pid}`);
+  await within('a release', 2_000, lock.release());
+  assert.deepEqual(readdirSync(folder), []);
+});
+
+test('the lock closes the connection of an asker at once', async (t) => {
+  const folder = newFolder(t);
+  const lock = await lockFolder(folder);
+  t.after(() => lock.release());
+  const asker = await hold(t, folder);
+  await answerOf(asker);
+  // Its own half is still open: only the end of the whole connection makes a write fail.
+  await eventually('a write fails', () => {
+    asker.write('x');
+    return asker.errored !== null;
+  });
+});
+
+test('askers that keep their connections use up no descriptors of the holder', {
+  skip: process.platform !== 'linux' && 'needs /proc',
+}, async (t) => {
+  const folder = newFolder(t);
+  const lock = await lockFolder(folder);
+  t.after(() => lock.release());
+  const count = 100;
+  const before = readdirSync('/proc/self/fd').length;
+  const askers = await Promise.all(Array.from({ length: count }, () => hold(t, folder)));
+  for (const asker of askers) assert.equal(await answerOf(asker), `held ${process.pid}`);
+  await assert.rejects(lockFolder(folder), InUseError);
+  // The askers' own ends are in this process too, and stay open.
+  await eventually('only those are open', () => readdirSync('/proc/self/fd').length < before + count + count / 2);
+});
+
+test('a holder whose answer comes byte by byte, or has no end, still holds', async (t) => {
+  const slow = (asker: Socket) => {
+    const timer = setInterval(() => asker.write('x'), 50);
+    asker.on('close', () => clearInterval(timer));
+  };
+  let sentBytes = 0;
+  const endless = (asker: Socket) => {
+    const chunk = 'x'.repeat(100_000);
+    const send = () => {
+      while (!asker.destroyed && asker.write(chunk)) sentBytes += chunk.length;
+    };
+    asker.on('drain', send);
+    send();
+  };
+  for (const answer of [slow, endless]) {
+    const folder = newFolder(t);
+    const holder = createServer((asker) => answer(asker.on('error', () => {}))); // the start goes away
+    t.after(() => holder.close());
+    await once(holder.listen(join(folder, '.lock-other')), 'listening');
+    const started = performance.now();
+    await assert.rejects(lockFolder(folder), InUseError);
+    assert.ok(performance.now() - started < 5_000);
+    assert.deepEqual(readdirSync(folder), ['.lock-other']);
+  }
+  assert.ok(sentBytes < 10_000_000, `${sentBytes} bytes were read`);
+});

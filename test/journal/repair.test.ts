@@ -1,0 +1,454 @@
+import assert from 'node:assert/strict';
+import { truncateSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import { limits } from '../../src/config/config.ts';
+import { goneName, goneRange, segmentName } from '../../src/journal/record.ts';
+import { recover } from '../../src/journal/recovery.ts';
+import { carryOut, type Plan, planRepair, type RepairLimits, sideName } from '../../src/journal/repair.ts';
+import { afterGone } from '../../src/journal/scan.ts';
+import { type Verdict, verify } from '../../src/journal/verify.ts';
+import { type Finished, newFolder, run } from '../support/program.ts';
+import {
+  diskWith,
+  FIRST,
+  type Files,
+  filesOf,
+  flip,
+  makeLines,
+  quiet,
+  segment,
+  splitLines,
+} from '../support/segments.ts';
+import { failingCall, type Remains, type SimulatedDisk } from '../support/simulated-disk.ts';
+
+const SIDE = 'damaged-now';
+const LINES = 12;
+const { lines, bytes: all } = makeLines(LINES);
+const FOLLOWING = segmentName(LINES + 1);
+
+function needed({ findings }: Verdict): boolean {
+  return findings.some(({ decision }) => decision === 'refuse');
+}
+
+/** Repairs until nothing is left to do, which has to be at once. */
+async function repair(disk: SimulatedDisk, side = SIDE, within: RepairLimits = limits): Promise<Plan> {
+  const verdict = await verify(disk);
+  const plan = await planRepair(disk, verdict, within);
+  if (needed(verdict)) await carryOut(disk, plan, side, 'report');
+  const after = await verify(disk);
+  assert.equal(needed(after), false, JSON.stringify(after.findings));
+  return plan;
+}
+
+/** The content of each event in the journal, without what its place decides, by seq. */
+function eventsOf(disk: SimulatedDisk): Map<number, string> {
+  const events = new Map<number, string>();
+  for (const name of disk.names().filter((name) => /^events-\d{20}\.jsonl$/.test(name))) {
+    for (const line of splitLines(disk.bytes(name) as Buffer)) {
+      const { seq, crc: _, ...event } = JSON.parse(line.toString());
+      assert.equal(events.has(seq), false, `seq ${seq} twice`);
+      events.set(seq, JSON.stringify(event));
+    }
+  }
+  return events;
+}
+
+const wanted = new Map(
+  lines.map((line) => {
+    const { seq, crc: _, ...event } = JSON.parse(line.toString());
+    return [seq as number, JSON.stringify(event)] as const;
+  }),
+);
+
+/** Every seq up to the end is there or said to be lost, and nothing is both. */
+function assertAccounted(disk: SimulatedDisk, next: number): void {
+  const events = eventsOf(disk);
+  const lost = disk.names().flatMap((name) => goneRange(name, 'lost') ?? []);
+  for (let seq = 1; seq < next; seq += 1) {
+    const isLost = afterGone(seq, lost) !== seq;
+    assert.notEqual(events.has(seq), isLost, `seq ${seq}`);
+  }
+}
+
+test('a flipped bit anywhere costs the line that it is in, or nothing', async () => {
+  const lineOf = (at: number) => lines.findIndex((_, index) => at < lines.slice(0, index + 1).join('').length);
+  for (let at = 0; at < all.length; at += 1) {
+    if (lineOf(at) >= 2) break;
+    const disk = diskWith({ [FIRST]: flip(all, at) });
+    await repair(disk);
+    const events = eventsOf(disk);
+    for (const [seq, event] of wanted) {
+      if (seq === lineOf(at) + 1 && !events.has(seq)) continue;
+      assert.equal(events.get(seq), event, `byte ${at}, seq ${seq}`);
+    }
+    assertAccounted(disk, LINES + 1);
+  }
+});
+
+test('whatever is done to a file, every line that is still there stays, and the journal can be gone on with', async () => {
+  const place = fc.nat(all.length - 1);
+  const damage = fc.oneof(
+    fc.record({ kind: fc.constant('flip' as const), at: place }),
+    fc.record({ kind: fc.constant('zero' as const), at: place, length: fc.integer({ min: 1, max: 600 }) }),
+    fc.record({
+      kind: fc.constant('insert' as const),
+      at: place,
+      text: fc.constantFrom('\n', 'x', 'garbage\n', '{"seq":3,'),
+    }),
+    fc.record({ kind: fc.constant('remove line' as const), line: fc.nat(LINES - 1) }),
+    fc.record({ kind: fc.constant('double line' as const), line: fc.nat(LINES - 1) }),
+    fc.record({ kind: fc.constant('swap lines' as const), line: fc.nat(LINES - 2) }),
+    fc.record({ kind: fc.constant('move line' as const), line: fc.nat(LINES - 1), to: fc.nat(LINES - 1) }),
+    fc.record({ kind: fc.constant('add carriage return' as const), line: fc.nat(LINES - 1) }),
+  );
+  await fc.assert(
+    fc.asyncProperty(fc.array(damage, { minLength: 1, maxLength: 3 }), fc.boolean(), async (damages, isLast) => {
+      const bytes = damages.reduce(damaged, all);
+      const files: Files = { [FIRST]: bytes, ...(isLast ? {} : { [FOLLOWING]: segment(LINES + 1, 2) }) };
+      const disk = diskWith(files);
+      const before = await verify(disk);
+      const { files: changed } = await repair(disk);
+      const once = filesOf(disk);
+      await repair(disk);
+      assert.deepEqual(filesOf(disk), once, 'a second repair changed something');
+      if (changed.length > 0) assert.deepEqual(disk.bytes(`${SIDE}/${FIRST}`), bytes);
+
+      const { place: next } = await recover(disk, quiet);
+      assertAccounted(disk, next.seq);
+      const events = eventsOf(disk);
+      const unproved = new Set(changed.flatMap((file) => file.unproved));
+      for (const [seq, event] of events) {
+        if (seq <= LINES && !unproved.has(seq)) assert.equal(event, wanted.get(seq), `seq ${seq}`);
+      }
+      // A line is good where it and the one before it are as they were written.
+      const left = splitLines(bytes).map(String);
+      for (const [index, line] of lines.entries()) {
+        const proved = index === 0 || left.includes(String(lines[index - 1]));
+        const cut = isLast && !needed(before);
+        if (left.includes(String(line)) && proved && !cut) assert.ok(events.has(index + 1), `seq ${index + 1}`);
+      }
+    }),
+    { numRuns: 1_500 },
+  );
+});
+
+type Damage =
+  | { kind: 'flip'; at: number }
+  | { kind: 'zero'; at: number; length: number }
+  | { kind: 'insert'; at: number; text: string }
+  | {
+      kind: 'remove line' | 'double line' | 'swap lines' | 'move line' | 'add carriage return';
+      line: number;
+      to?: number;
+    };
+
+function damaged(bytes: Buffer, damage: Damage): Buffer {
+  if (bytes.length === 0) return bytes;
+  switch (damage.kind) {
+    case 'flip':
+      return flip(bytes, damage.at % bytes.length);
+    case 'zero': {
+      const at = damage.at % bytes.length;
+      return Buffer.from(bytes).fill(0, at, Math.min(bytes.length, at + damage.length));
+    }
+    case 'insert': {
+      const at = damage.at % bytes.length;
+      return Buffer.concat([bytes.subarray(0, at), Buffer.from(damage.text), bytes.subarray(at)]);
+    }
+    default: {
+      const parts = splitLines(bytes);
+      const at = damage.line % parts.length;
+      if (damage.kind === 'remove line') parts.splice(at, 1);
+      if (damage.kind === 'double line') parts.splice(at, 0, parts[at]!);
+      if (damage.kind === 'swap lines') parts.splice(at, 2, ...parts.slice(at, at + 2).reverse());
+      if (damage.kind === 'move line') parts.splice(damage.to ?? 0, 0, ...parts.splice(at, 1));
+      if (damage.kind === 'add carriage return') parts[at] = withCarriageReturns(parts[at]!);
+      return Buffer.concat(parts);
+    }
+  }
+}
+
+function withCarriageReturns(bytes: Buffer): Buffer {
+  return Buffer.from(bytes.toString('latin1').replaceAll('\n', '\r\n'), 'latin1');
+}
+
+test('lines that end in CR LF are good, and are written back with LF', async () => {
+  const [head, tail] = [lines.slice(0, 5), lines.slice(5)].map((part) => Buffer.concat(part)) as [Buffer, Buffer];
+  const mixed = lines.map((line, index) => (index % 2 === 0 ? withCarriageReturns(line) : line));
+  const changed = flip(withCarriageReturns(all), 500);
+  const table: readonly (readonly [Buffer, number])[] = [
+    [withCarriageReturns(all), LINES],
+    [Buffer.concat([head, withCarriageReturns(tail)]), LINES - 5],
+    [Buffer.concat([withCarriageReturns(head), tail]), 5],
+    [Buffer.concat(mixed), LINES / 2],
+  ];
+  for (const [bytes, carriageReturns] of table) {
+    const disk = diskWith({ [FIRST]: bytes, [FOLLOWING]: segment(LINES + 1, 2) });
+    const plan = await repair(disk);
+    assert.deepEqual(disk.bytes(FIRST), all);
+    const { kept, removed, ...file } = plan.files[0]!;
+    assert.deepEqual([kept, removed, file.carriageReturns, plan.lost], [LINES, [], carriageReturns, []]);
+  }
+  const disk = diskWith({ [FIRST]: changed, [FOLLOWING]: segment(LINES + 1, 2) });
+  const plan = await repair(disk);
+  assert.deepEqual([plan.files[0]?.kept, plan.lost], [LINES - 1, [{ first: 2, last: 2 }]]);
+});
+
+test('lines are found in junk of any length, wherever a window of the search cuts it', async () => {
+  const lineBytesMax = 400;
+  const joined = Buffer.from(lines.slice(4, 6).join('').replace('}\n{', '}x{'));
+  for (const before of [0, 1, 399, 400, 401, 700, 2_000, 20_000]) {
+    for (const after of [1, 5_000]) {
+      const junk = [Buffer.alloc(before, 0x07), joined.subarray(0, -1), Buffer.alloc(after, 0), Buffer.from('\n')];
+      const disk = diskWith({ [FIRST]: Buffer.concat([...lines.slice(0, 4), ...junk, ...lines.slice(6)]) });
+      const plan = await repair(disk, SIDE, { ...limits, lineBytesMax });
+      assert.deepEqual(disk.bytes(FIRST), all, `${before} bytes before them`);
+      const removedBytes = before + 1 + after;
+      assert.deepEqual([plan.lost, plan.files[0]?.unproved], [[], []]);
+      assert.ok(Math.abs((plan.files[0]?.removedBytes ?? 0) - removedBytes) <= 3, `${plan.files[0]?.removedBytes}`);
+    }
+  }
+});
+
+test('an oversized line does not move what is after it', async () => {
+  const oversized = Buffer.concat([Buffer.alloc(9_000_000, 'x'), Buffer.from('\n')]);
+  const disk = diskWith({ [FIRST]: Buffer.concat([...lines.slice(0, 4), oversized, ...lines.slice(4)]) });
+  const plan = await repair(disk);
+  assert.deepEqual(disk.bytes(FIRST), all);
+  assert.deepEqual(plan.files[0]?.removed, [{ byte: lines.slice(0, 4).join('').length, bytes: oversized.length }]);
+});
+
+test('long lists are cut, and what is in them is counted', async () => {
+  const holes = lines.map((line, index) => (index % 3 === 1 ? Buffer.from('junk\n') : line));
+  const disk = diskWith({ [FIRST]: Buffer.concat(holes) });
+  const within = { ...limits, repairListMax: 2 };
+  const all = (await planRepair(disk, await verify(disk), limits)).files[0]!;
+  const cut = (await planRepair(disk, await verify(disk), within)).files[0]!;
+  assert.ok(all.unproved.length > 2 && all.removed.length > 2, JSON.stringify(all));
+  assert.deepEqual(cut, { ...all, unproved: all.unproved.slice(0, 2), removed: all.removed.slice(0, 2) });
+  assert.deepEqual(
+    [all.unproved.length, all.removed.length, all.removed.reduce((sum, { bytes }) => sum + bytes, 0)],
+    [all.unprovedLines, all.removedPlaces, all.removedBytes],
+  );
+});
+
+test('a file with more damaged places than memory is meant for is refused in a sentence that says what to do', async () => {
+  const disk = diskWith({ [FIRST]: Buffer.concat(lines.toReversed()) });
+  const within = { ...limits, salvagePiecesMax: LINES - 1 };
+  await assert.rejects(planRepair(disk, await verify(disk), within), {
+    message: `${FIRST} has over ${LINES - 1} damaged places; move it out of the folder and begin again`,
+  });
+  await repair(disk, SIDE, { ...limits, salvagePiecesMax: LINES });
+  assert.deepEqual(disk.bytes(FIRST), all);
+});
+
+test('repairs in the same second have folders of their own', () => {
+  const now = new Date('2026-11-20T15:19:45.266Z');
+  const first = sideName([FIRST], now);
+  assert.equal(first, 'damaged-20261120T151945Z');
+  assert.equal(sideName([first], now), `${first}-2`);
+  assert.equal(sideName([first, `${first}-2`], now), `${first}-3`);
+});
+
+/** The most memory that a command took, in bytes, in an old space of 64 MiB. */
+async function memoryOf(args: readonly string[]): Promise<{ maxRssBytes: number; finished: Finished }> {
+  const tell = `process.on('exit', () => process.stderr.write('RSS ' + process.resourceUsage().maxRSS + '\\n'))`;
+  const env = {
+    NODE_OPTIONS: `--max-old-space-size=64 --import=data:text/javascript,${encodeURIComponent(tell)}`,
+    NODE_V8_COVERAGE: '', // it would be measured as well
+  };
+  const finished = await run(args, { env });
+  return { maxRssBytes: Number(/^RSS (\d+)$/m.exec(finished.stderr)?.[1]) * 1024, finished };
+}
+
+test('repair takes little memory, whatever the size of a file and of a damaged stretch', async (t) => {
+  const data = newFolder(t);
+  const path = join(data, FIRST);
+  const { bytes, place } = makeLines(150_000);
+  assert.ok(bytes.length > 40_000_000);
+  writeFileSync(path, flip(bytes, bytes.length >> 1));
+  // A hole of more than the longest string, and lines after it.
+  const hole = 600 * 1024 * 1024;
+  truncateSync(path, bytes.length + hole);
+  writeFileSync(path, Buffer.concat([Buffer.from('\n'), makeLines(3, place).bytes]), { flag: 'a' });
+  writeFileSync(join(data, segmentName(place.seq + 3)), segment(place.seq + 3, 1));
+  const { maxRssBytes: base } = await memoryOf(['repair', '--help']);
+  const { maxRssBytes, finished } = await memoryOf(['repair', '--json', '--data', data]);
+  assert.equal(finished.code, 3, finished.stderr);
+  const { damaged, newly_lost } = JSON.parse(finished.stdout);
+  assert.deepEqual([damaged[0].kept, damaged[0].removed_places, newly_lost.length], [150_000 + 3 - 1, 2, 1]);
+  assert.ok(maxRssBytes - base < 100e6, `${maxRssBytes} bytes, and ${base} to show its help`);
+});
+
+test('a bad line inside is taken out, and the journal goes on behind it in a file of its own', async () => {
+  const disk = diskWith({ [FIRST]: Buffer.concat([...lines.slice(0, 4), flip(lines[4]!, 150), ...lines.slice(5)]) });
+  const plan = await repair(disk);
+  assert.deepEqual(
+    disk.names().sort(),
+    [`${SIDE}/${FIRST}`, `${SIDE}/repair.json`, goneName({ first: 5, last: 5 }, 'lost'), FIRST, segmentName(6)].sort(),
+  );
+  assert.deepEqual(disk.bytes(FIRST), Buffer.concat(lines.slice(0, 4)));
+  assert.deepEqual([plan.files[0]?.kept, plan.files[0]?.unproved, plan.lost], [11, [], [{ first: 5, last: 5 }]]);
+  const start = lines.slice(0, 4).join('').length;
+  assert.deepEqual(plan.files[0]?.removed, [{ byte: start, bytes: lines[4]?.length }]);
+});
+
+test('swapped and doubled lines come back byte for byte', async () => {
+  const swapped = [lines[0]!, lines[2]!, lines[1]!, ...lines.slice(3)];
+  const doubled = [...lines.slice(0, 3), lines[1]!, ...lines.slice(3)];
+  for (const wrong of [swapped, doubled]) {
+    const disk = diskWith({ [FIRST]: Buffer.concat(wrong) });
+    const plan = await repair(disk);
+    assert.deepEqual(disk.bytes(FIRST), all);
+    assert.deepEqual(plan.lost, []);
+  }
+});
+
+test('a line behind a lost one stays, and is said to be unproved', async () => {
+  const disk = diskWith({ [FIRST]: Buffer.concat([...lines.slice(0, 4), ...lines.slice(5)]) });
+  const plan = await repair(disk);
+  assert.deepEqual([...eventsOf(disk).keys()], [1, 2, 3, 4, 6, 7, 8, 9, 10, 11, 12]);
+  assert.deepEqual(plan.files[0]?.unproved, [6]);
+});
+
+test('a line whose crc only is damaged is proved by the line behind it', async () => {
+  const fifth = lines[4]!;
+  const digit = fifth.length - 5;
+  const other = Buffer.from(fifth).fill(fifth[digit] === 0x30 ? '1' : '0', digit, digit + 1);
+  const disk = diskWith({ [FIRST]: Buffer.concat([...lines.slice(0, 4), other, ...lines.slice(5)]) });
+  await repair(disk);
+  assert.deepEqual(disk.bytes(FIRST), all);
+});
+
+test('lines that a damaged newline joined are told apart again', async () => {
+  const at = lines[0]!.length - 1;
+  const disk = diskWith({ [FIRST]: flip(all, at) });
+  await repair(disk);
+  assert.deepEqual(disk.bytes(FIRST), all);
+});
+
+test('a file whose line ends were converted comes back byte for byte, however many lines it has', async () => {
+  const { bytes } = makeLines(300);
+  for (const stop of [{}, { '.stopped-cleanly': Buffer.alloc(0) }]) {
+    const files: Files = { [FIRST]: Buffer.from(bytes.toString().replaceAll('\n', '\r\n')), ...stop };
+    const disk = diskWith(files);
+    const plan = await repair(disk);
+    assert.deepEqual(disk.bytes(FIRST), bytes);
+    assert.deepEqual([plan.files[0]?.kept, plan.files[0]?.unproved, plan.lost], [300, [], []]);
+    assert.deepEqual(disk.bytes(`${SIDE}/${FIRST}`), files[FIRST]);
+    assert.equal((await recover(disk, quiet)).place.seq, 301);
+  }
+});
+
+test('what a start refuses at the end of the last file keeps every good line before it', async () => {
+  const ends = [Buffer.alloc(10_000_000), Buffer.alloc(10_000_000, 0xff), makeLines(1, { seq: 20, crc: 1 }).bytes];
+  for (const end of ends) {
+    const disk = diskWith({ [FIRST]: Buffer.concat([all, end]) });
+    const plan = await repair(disk);
+    assert.deepEqual(disk.bytes(FIRST), all);
+    assert.equal(plan.files[0]?.kept, LINES);
+    await recover(disk, quiet);
+  }
+});
+
+test('a renamed file gets its name back, wherever its name put it', async () => {
+  for (const name of [segmentName(2), segmentName(5), segmentName(50)]) {
+    const disk = diskWith({ [name]: all, [FOLLOWING]: segment(LINES + 1, 2) });
+    const plan = await repair(disk);
+    assert.deepEqual(disk.bytes(FIRST), all, name);
+    assert.deepEqual(plan.lost, []);
+    assert.equal(eventsOf(disk).size, LINES + 2);
+  }
+});
+
+test('events of a missing file are said to be lost, and nothing else is touched', async () => {
+  const files = { [FIRST]: all, [segmentName(20)]: segment(20, 2) };
+  const disk = diskWith(files);
+  const plan = await repair(disk);
+  assert.deepEqual(plan.files, []);
+  assert.deepEqual(filesOf(disk), { ...files, [goneName({ first: 13, last: 19 }, 'lost')]: Buffer.alloc(0) });
+  const missingFirst = diskWith({ [segmentName(20)]: segment(20, 2) });
+  await repair(missingFirst);
+  assert.ok(missingFirst.names().includes(goneName({ first: 1, last: 19 }, 'lost')));
+});
+
+test('a journal of which only the marker of retention is left goes on after what was removed', async () => {
+  const disk = diskWith({ [goneName({ first: 1, last: 8 }, 'removed')]: Buffer.alloc(0) });
+  await repair(disk);
+  assert.equal((await recover(disk, quiet)).place.seq, 9);
+});
+
+test('nobody gets the seq of a line that was there and is bad', async () => {
+  const disk = diskWith({
+    [FIRST]: Buffer.concat([...lines.slice(0, 10), flip(lines[10]!, 99), flip(lines[11]!, 99)]),
+  });
+  const plan = await repair(disk);
+  assert.deepEqual(plan.lost, [{ first: 11, last: 12 }]);
+  const { place } = await recover(disk, quiet);
+  assert.equal(place.seq, 13);
+});
+
+test('a torn end alone is left to the start', async () => {
+  const files = { [FIRST]: all.subarray(0, -10) };
+  const disk = diskWith(files);
+  await repair(disk);
+  assert.deepEqual(filesOf(disk), files);
+});
+
+test('planning changes nothing', async () => {
+  const files = { [FIRST]: Buffer.concat([lines[1]!, all]) };
+  const disk = diskWith(files);
+  await planRepair(disk, await verify(disk), limits);
+  assert.deepEqual(filesOf(disk), files);
+});
+
+const REMAINS: readonly Remains[] = [
+  { entries: 'none', share: 0, behind: 'nothing' },
+  { entries: 'none', share: 1, behind: 'nothing' },
+  { entries: 'half', share: 0.5, behind: 'garbage' },
+  { entries: 'all', share: 0, behind: 'zeros' },
+  { entries: 'all', share: 1, behind: 'nothing' },
+];
+
+/** Damaged in ways that need every kind of step: several runs, a lost range, a renamed and an overlapping file. */
+const hard: Files = {
+  [FIRST]: Buffer.concat([...lines.slice(0, 3), flip(lines[3]!, 99), ...lines.slice(4)]),
+  [segmentName(10)]: segment(10, 3),
+  [segmentName(13)]: segment(16, 2),
+  [segmentName(14)]: Buffer.alloc(0),
+};
+
+test('whatever call of a repair fails or is the last before the power goes, the next repair loses nothing', async () => {
+  const reference = diskWith(hard);
+  await repair(reference);
+  const good = eventsOf(reference);
+  assert.equal(good.size, LINES - 1 + 2);
+  for (const what of ['once', 'always', 'power'] as const) {
+    for (let failing = 1; ; failing += 1) {
+      const disk = diskWith(hard);
+      const verdict = await verify(disk);
+      const plan = await planRepair(disk, verdict, limits);
+      const { fault, struck } = failingCall(failing, what);
+      disk.fault = fault;
+      const done = carryOut(disk, plan, SIDE, 'report').catch(() => {});
+      await (what === 'power' ? settled() : done);
+      disk.fault = () => undefined;
+      const remains = REMAINS.map((each) => disk.afterPowerCut(each));
+      for (const left of what === 'power' ? remains : [disk.afterCrash(), ...remains]) {
+        await repair(left, 'damaged-later');
+        for (const [seq, event] of good)
+          assert.equal(eventsOf(left).get(seq), event, `${what}, call ${failing}, seq ${seq}`);
+        const { place } = await recover(left, quiet);
+        assertAccounted(left, place.seq);
+      }
+      if (struck() === 0) break;
+    }
+  }
+});
+
+/** Resolves when everything that can still happen has: the simulated disk takes no time, so a few turns are enough. */
+async function settled(): Promise<void> {
+  for (let turn = 0; turn < 300; turn += 1) await new Promise((resolve) => setImmediate(resolve));
+}

@@ -1,0 +1,365 @@
+/** `assetlog events` as its users meet it. */
+
+import assert from 'node:assert/strict';
+import { execFile, spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { closeSync, mkdirSync, openSync, readFileSync, writeFileSync, writeSync } from 'node:fs';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type Event, encodeBatch, encodeMembers, segmentName } from '../../src/journal/record.ts';
+import { journalText, launch, newFolder, program, root, run, startService } from '../support/program.ts';
+import { FIRST, flip, START } from '../support/segments.ts';
+import { noTerminal, onTerminal } from '../support/terminal.ts';
+import { ask, post } from '../support/wire.ts';
+
+const KEY = ['warehouse', 'orders'];
+const recorded: readonly Event[] = [
+  {
+    type: 'AssetMaterialization',
+    assetKey: KEY,
+    partition: '2026-11-20',
+    dataVersion: 'v1',
+    description: 'nightly',
+    metadata: '{"rows":12345678901234567890,"took_s":1.50}',
+  },
+  {
+    type: 'AssetCheckEvaluation',
+    assetKey: KEY,
+    checkName: 'no_nulls',
+    passed: false,
+    severity: 'WARN',
+    metadata: '{"nulls":3}',
+  },
+  { type: 'AssetObservation', assetKey: ['warehouse', 'a/b'], dataVersion: 'v2' },
+  { type: 'AssetCheckEvaluation', assetKey: KEY, checkName: 'fresh', passed: true, severity: 'ERROR', partition: 'x' },
+  { type: 'AssetMaterialization', assetKey: ['warehouses'], description: 'say "hi",\nthen go', partition: '=1+1' },
+];
+
+/** Events that were recorded a day after one another; the last one on 2026-11-20. */
+function journal(t: TestContext, events = recorded): string {
+  const data = newFolder(t);
+  let place = START;
+  const parts = events.map((event, index) => {
+    const batch = encodeBatch(
+      [encodeMembers(event)],
+      place,
+      new Date(Date.UTC(2026, 10, 20 - events.length + 1 + index, 15)),
+    );
+    place = batch.place;
+    return batch.bytes;
+  });
+  writeFileSync(join(data, FIRST), Buffer.concat(parts));
+  return data;
+}
+
+const seqsIn = (text: string): number[] =>
+  text
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line) => JSON.parse(line).seq);
+
+test('into a pipe go the lines of the journal, byte for byte; each option chooses among them', async (t) => {
+  const data = journal(t);
+  const table: readonly (readonly [readonly string[], number[]])[] = [
+    [[], [1, 2, 3, 4, 5]],
+    [
+      ['--key', 'warehouse/orders'],
+      [1, 2, 4],
+    ],
+    [['--key', '["warehouse","a/b"]'], [3]],
+    [['--key', 'warehouse/a/b'], []],
+    [
+      ['--key-prefix', 'warehouse'],
+      [1, 2, 3, 4],
+    ],
+    [
+      ['--type', 'check'],
+      [2, 4],
+    ],
+    [['--type', 'AssetObservation'], [3]],
+    [['--check', 'fresh'], [4]],
+    [['--passed'], [4]],
+    [['--failed', '--key', 'warehouse/orders'], [2]],
+    [['--partition', 'x'], [4]],
+    [
+      ['--since', '2026-11-18'],
+      [3, 4, 5],
+    ],
+    [['--since', '2026-11-18T15:00:00.001Z', '--until', '2026-11-20'], [4]],
+    [['--since', '2026-11-18T17:00+02:00', '--until', '2026-11-18 15:01'], [3]],
+    [['--since', '1s'], []],
+    [
+      ['--after-seq', '3'],
+      [4, 5],
+    ],
+    [
+      ['--limit', '2'],
+      [1, 2],
+    ],
+    [
+      ['--last', '2'],
+      [4, 5],
+    ],
+    [['--last', '2', '--key', 'warehouse/orders', '--limit', '1'], [2]],
+    [['--last', '9', '--after-seq', '4'], [5]],
+    [['--type', 'materialization', '--last', '1'], [5]],
+  ];
+  const ends = await Promise.all(table.map(([args]) => run(['events', '--data', data, ...args])));
+  for (const [index, { code, stdout, stderr }] of ends.entries()) {
+    assert.deepEqual([code, stderr], [0, ''], String(table[index]?.[0]));
+    assert.deepEqual(seqsIn(stdout), table[index]?.[1], String(table[index]?.[0]));
+  }
+  assert.equal(ends[0]?.stdout, readFileSync(join(data, FIRST), 'utf8'));
+});
+
+test('what can not be is refused with 2 and a sentence that says what to do', async (t) => {
+  const data = journal(t);
+  const hosted = newFolder(t);
+  for (const name of ['prod', 'test']) {
+    mkdirSync(join(hosted, name));
+    writeFileSync(join(hosted, name, FIRST), '');
+  }
+  const table: readonly (readonly [readonly string[], RegExp])[] = [
+    [['--key', 'a//b'], /^assetlog: --key "a\/\/b" is not a key; write warehouse\/orders, or /],
+    [['--key', '[1]'], /is not a key/],
+    [['--type', 'checks'], /is not a type; use one of materialization, check, observation/],
+    [['--since', '2026-02-30'], /is not a time such as 2026-11-20, /],
+    [['--until', 'yesterday'], /is not a time/],
+    [['--last', '0'], /is not a whole number from 1 to 1000000/],
+    [['--passed', '--failed'], /use one of --passed and --failed/],
+    [['--csv', '--json'], /use one of --json, --table and --csv/],
+    [['--data', join(data, 'nowhere')], /there is no journal in .*nowhere: ENOENT.*; give its folder with --data/],
+    [
+      ['--data', hosted],
+      /holds a journal for each deployment: prod, test; give one of them, such as --data \S+\/prod\n/,
+    ],
+  ];
+  const ends = await Promise.all(table.map(([args]) => run(['events', '--data', data, ...args])));
+  for (const [index, [args, problem]] of table.entries()) {
+    const { code, stdout, stderr } = ends[index]!;
+    assert.deepEqual([code, stdout], [2, ''], String(args));
+    assert.match(stderr, problem);
+  }
+  mkdirSync(join(hosted, FIRST));
+  const { code, stderr } = await run(['events', '--data', hosted]);
+  assert.equal(code, 5);
+  assert.match(stderr, /^assetlog: the journal in \S+ could not be shown: EISDIR/);
+  if (process.platform !== 'linux') return;
+  const { stderr: full } = spawnSync('bash', ['-c', '"$@" >/dev/full', 'bash', ...program, 'events', '--data', data]);
+  assert.match(full.toString(), /could not be shown: .*ENOSPC/);
+});
+
+test('CSV is as RFC 4180 has it, keeps digits, and holds no formula', async (t) => {
+  const { code, stdout } = await run(['events', '--csv', '--data', journal(t)]);
+  assert.equal(code, 0);
+  const ids = [...journalText(journal(t)).matchAll(/"id":"/g)].length;
+  assert.equal(ids, 5);
+  const lines = stdout.replaceAll(/,[0-9a-f-]{36}(?=\r\n)/g, ',ID').split('\r\n');
+  assert.deepEqual(lines, [
+    'seq,time,type,asset_key,partition,check_name,passed,severity,data_version,description,metadata,id',
+    '1,2026-11-16T15:00:00.000Z,AssetMaterialization,warehouse/orders,2026-11-20,,,,v1,nightly,"{""rows"":12345678901234567890,""took_s"":1.50}",ID',
+    '2,2026-11-17T15:00:00.000Z,AssetCheckEvaluation,warehouse/orders,,no_nulls,false,WARN,,,"{""nulls"":3}",ID',
+    '3,2026-11-18T15:00:00.000Z,AssetObservation,"[""warehouse"",""a/b""]",,,,,v2,,,ID',
+    '4,2026-11-19T15:00:00.000Z,AssetCheckEvaluation,warehouse/orders,x,fresh,true,ERROR,,,,ID',
+    `5,2026-11-20T15:00:00.000Z,AssetMaterialization,warehouses,'=1+1,,,,,"say ""hi"",\nthen go",,ID`,
+    '',
+  ]);
+});
+
+test('a table fits the terminal, and nothing that somebody sent steers it', { skip: noTerminal() }, async (t) => {
+  const evil = '\u001b[2J\u009b31m\u202eevil\u0007\n\u2028\u007f';
+  const events: readonly Event[] = [
+    ...recorded,
+    {
+      type: 'AssetMaterialization',
+      assetKey: [`日本語\u202e${'x'.repeat(300)}`],
+      partition: evil,
+      description: evil,
+      dataVersion: evil,
+      metadata: JSON.stringify({ [evil]: '\u009b\u202e' }),
+    },
+    { type: 'AssetCheckEvaluation', assetKey: ['a'], checkName: evil, passed: false, severity: 'WARN' },
+  ];
+  const data = journal(t, events);
+  for (const columns of [80, 132]) {
+    const table = await onTerminal(['events', '--data', data], columns);
+    const lines = table.trimEnd().split('\n');
+    assert.equal(lines.length, events.length + 1);
+    assert.match(lines[0] ?? '', /^seq +time \(UTC\) +event +asset key +partition +what it s/);
+    assert.match(lines[2] ?? '', /^2 +2026-11-\d\d 15:00:00 {2}check +wareho/);
+    // Three of the characters take two columns each.
+    for (const line of lines) assert.ok(line.length + (line.includes('日') ? 3 : 0) <= columns, line);
+  }
+  for (const args of [['--table'], ['--json'], ['--csv']]) {
+    const shown = await onTerminal(['events', '--data', data, ...args], 500);
+    assert.doesNotMatch(shown.replaceAll(/[\r\n]/g, ''), /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u, String(args));
+    assert.ok(shown.includes('\\u202e'), String(args));
+  }
+  const forced = await onTerminal(['events', '--json', '--data', data], 80);
+  const values = forced
+    .trimEnd()
+    .split('\n')
+    .map((line) => JSON.parse(line).description);
+  assert.equal(values[5], evil, 'the JSON means what it meant');
+  const assets = await onTerminal(['assets', '--data', data], 100);
+  assert.doesNotMatch(assets.replaceAll('\n', ''), /[\p{Cc}\p{Cf}]/u);
+});
+
+test('a table into a pipe has 120 columns, and where nothing is found nothing is printed', async (t) => {
+  const data = journal(t);
+  const { stdout } = await run(['events', '--table', '--data', data]);
+  assert.match(stdout, /^seq .*\n1 .*version v1 {2}nightly {2}\{"rows":\S+…?\n/);
+  for (const line of stdout.split('\n')) assert.ok(line.length <= 120, line);
+  const nothing = await run(['events', '--table', '--data', data, '--key', 'nothing']);
+  assert.deepEqual([nothing.code, nothing.stdout, nothing.stderr], [0, '', '']);
+});
+
+test('damage is told once on standard error, the rest is shown, and the end is 3; a torn end is noted, and the end is 0', async (t) => {
+  const data = journal(t);
+  const file = join(data, FIRST);
+  const whole = readFileSync(file);
+  writeFileSync(file, flip(whole, whole.indexOf('nightly')));
+  for (const args of [[], ['--last', '3'], ['--csv', '--last', '5']]) {
+    const { code, stdout, stderr } = await run(['events', '--data', data, ...args]);
+    assert.equal(code, 3, String(args));
+    assert.match(
+      stderr,
+      /^assetlog: damaged: events-0+1\.jsonl, line 1, byte 0: its crc is \w{8}, computed \w{8}; 1 line is left out, it goes on with seq 2\n$/,
+    );
+    if (args.length === 0) assert.deepEqual(seqsIn(stdout), [2, 3, 4, 5]);
+  }
+  const assets = await run(['assets', '--data', data]);
+  assert.equal(assets.code, 3);
+  assert.match(assets.stderr, /^assetlog: damaged: /);
+  writeFileSync(file, whole.subarray(0, -20));
+  const torn = await run(['events', '--data', data]);
+  assert.deepEqual([torn.code, seqsIn(torn.stdout)], [0, [1, 2, 3, 4]]);
+  assert.match(
+    torn.stderr,
+    /^assetlog: events-0+1\.jsonl, line 5, byte \d+: it ends without a newline; this end is left out: /,
+  );
+});
+
+test('a thousand places of damage do not fill the screen', async (t) => {
+  const data = newFolder(t);
+  const members = Array.from({ length: 2_000 }, () => encodeMembers({ type: 'AssetObservation', assetKey: ['a'] }));
+  const { bytes } = encodeBatch(members, START, new Date());
+  const lines = bytes.toString().split('\n');
+  writeFileSync(
+    join(data, FIRST),
+    lines.map((line, index) => (index % 2 === 0 ? line : line.replace('"a"', '"b"'))).join('\n'),
+  );
+  const { code, stdout, stderr } = await run(['events', '--data', data]);
+  assert.deepEqual([code, seqsIn(stdout).length], [3, 1_000]);
+  const told = stderr.trimEnd().split('\n');
+  assert.equal(told.length, 21);
+  assert.equal(
+    told.at(-1),
+    'assetlog: and 980 more; assetlog verify and assetlog repair with the same --data say more',
+  );
+});
+
+test('--follow shows each event of a service once, over new files, a kill and a restart, and ends with 0 when it is told to', async (t) => {
+  const data = join(newFolder(t), 'later');
+  const { child, finished } = launch(['events', '--follow', '--data', data]);
+  t.after(() => child.kill('SIGKILL'));
+  let shown = '';
+  child.stdout?.on('data', (text) => {
+    shown += text;
+  });
+  let sent = 0;
+  for (const signal of ['SIGKILL', 'SIGTERM'] as const) {
+    const service = await startService(t, { data, args: ['--segment-bytes', '4096'] });
+    for (const last = sent + 40; sent < last; sent += 1) {
+      const reply = await ask(service.port, post(`/report_asset_materialization/a?description=${'x'.repeat(100)}`));
+      assert.equal(reply.status, 200);
+    }
+    await service.kill(signal);
+  }
+  for (
+    const late = performance.now() + 10_000;
+    seqsIn(shown.slice(0, shown.lastIndexOf('\n'))).length < sent;
+    await sleep(20)
+  ) {
+    assert.ok(performance.now() < late, shown.slice(-300));
+  }
+  child.kill('SIGTERM');
+  const { code, stdout, stderr } = await finished;
+  assert.deepEqual([code, stderr], [0, '']);
+  assert.equal(stdout, journalText(data));
+});
+
+/** Lines of 64 KiB. */
+function largeJournal(t: TestContext, bytesMin: number): string {
+  const data = newFolder(t);
+  const metadata = JSON.stringify({ text: 'x'.repeat(64 * 1024) });
+  const members = Array.from({ length: 500 }, (_, at) =>
+    encodeMembers({ type: 'AssetObservation', assetKey: [`a${at}`], metadata }),
+  );
+  let seq = 1;
+  for (let bytes = 0; bytes < bytesMin; ) {
+    const file = openSync(join(data, segmentName(seq)), 'w');
+    const batch = encodeBatch(members, { seq, crc: 0 }, new Date());
+    bytes += writeSync(file, batch.bytes);
+    closeSync(file);
+    seq = batch.place.seq;
+  }
+  return data;
+}
+
+test('a reader that ends early ends it with 0 and without a word, whatever it prints', async (t) => {
+  const data = largeJournal(t, 30_000_000);
+  for (const words of ['events', 'events --csv', 'events --table', 'events --follow', 'assets']) {
+    const script = `${program.map((word) => `'${word}'`).join(' ')} ${words} --data '${data}' | head -c 5 >/dev/null; exit "\${PIPESTATUS[0]}"`;
+    const [code, stderr] = await new Promise<[unknown, string]>((resolve) => {
+      execFile('bash', ['-c', script], { cwd: root, timeout: 30_000 }, (error, _, stderr) =>
+        resolve([error?.code ?? 0, stderr]),
+      );
+    });
+    assert.deepEqual([code, stderr], [0, ''], words);
+  }
+});
+
+test('memory does not grow with the journal, nor behind a reader that is slow', {
+  skip: process.platform !== 'linux' && 'needs /proc',
+}, async (t) => {
+  const data = largeJournal(t, 300_000_000);
+  const commands = [
+    ['events'],
+    ['events', '--csv'],
+    ['events', '--key', 'a7', '--last', '3', '--follow'],
+    ['assets', '--json'],
+  ];
+  for (const args of commands) {
+    const child = spawn(program[0] ?? '', [...program.slice(1), ...args, '--data', data], {
+      cwd: root,
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    t.after(() => child.kill('SIGKILL'));
+    const closed = once(child, 'close');
+    let mostMb = 0;
+    const watched = setInterval(() => {
+      mostMb = Math.max(mostMb, peakMb(child.pid ?? 0));
+    }, 10);
+    // Nobody reads at first: what does not wait for its reader fills memory now.
+    await sleep(700);
+    child.stdout.once('data', () => {
+      if (args.includes('--follow')) child.kill('SIGTERM');
+    });
+    child.stdout.resume();
+    const [code] = await closed;
+    clearInterval(watched);
+    assert.equal(code, 0, String(args));
+    assert.ok(mostMb > 30 && mostMb < 250, `${args}: ${mostMb} MB`);
+  }
+});
+
+/** The most memory that a process has had; 0 where it has ended. */
+function peakMb(pid: number): number {
+  try {
+    return Number(/VmHWM:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1] ?? 0) / 1024;
+  } catch {
+    return 0;
+  }
+}

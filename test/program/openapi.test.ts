@@ -1,0 +1,498 @@
+/** The document that tools read, and the code: what one says, the other does. */
+
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { Validator } from '@seriousme/openapi-schema-validator';
+import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
+import { type Limits, limits, readConfig, version } from '../../src/config/config.ts';
+import { endpoints } from '../../src/event/parameters.ts';
+import { questionsOf, routesOf } from '../../src/http/app.ts';
+import { accepted } from '../../src/http/message.ts';
+import { openApi } from '../../src/http/openapi.ts';
+import { eventSchema } from '../../src/journal/record.ts';
+import { startService } from '../../src/service.ts';
+import { createNotices } from '../../src/telemetry/log.ts';
+import { Metrics } from '../../src/telemetry/metrics.ts';
+import { eventsIn, journalText, newFolder, root, startService as startProcess } from '../support/program.ts';
+import { sources } from '../support/sources.ts';
+import { ask, errorOf, post, Wire, type WireReply } from '../support/wire.ts';
+
+interface Document {
+  readonly openapi: string;
+  readonly info: { readonly version: string; readonly description: string };
+  readonly servers: readonly { readonly url: string }[];
+  readonly paths: Readonly<Record<string, Item>>;
+  readonly components: {
+    readonly schemas: Readonly<Record<string, Readonly<Record<string, unknown>>>>;
+    readonly responses: Readonly<Record<string, Response>>;
+    readonly securitySchemes?: Readonly<Record<string, { readonly name: string }>>;
+  };
+}
+
+type Item = { readonly parameters?: readonly Ref[] } & { readonly [Method in Methods]?: Operation };
+type Methods = 'get' | 'head' | 'post';
+type Ref = { readonly $ref: string };
+
+interface Operation {
+  readonly operationId: string;
+  readonly description: string;
+  readonly parameters?: readonly Ref[];
+  readonly requestBody?: { readonly content: Content };
+  readonly responses: Readonly<Record<string, Ref | Response>>;
+  readonly security?: readonly unknown[];
+}
+
+interface Parameter {
+  readonly name: string;
+  readonly in: 'path' | 'query';
+  readonly schema?: unknown;
+  readonly example?: unknown;
+  readonly content?: Content;
+}
+
+interface Response {
+  readonly content: Content;
+  readonly headers?: Readonly<Record<string, { readonly required: boolean; readonly schema: object }>>;
+}
+
+type Content = Readonly<Record<'application/json', { readonly schema: Body; readonly example?: unknown }>>;
+
+interface Body {
+  readonly maxProperties: number;
+  readonly properties: Readonly<Record<string, object>>;
+}
+
+const TOKEN = 'token-of-the-contract';
+const TOKEN_HEADER = 'Service-Cloud-Api-Token';
+const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'DELETE', 'PATCH', 'OPTIONS', 'TRACE'];
+
+/** Both ways to run the service. */
+const modes = [
+  { mode: 'local', base: '', tokens: [], options: { server: '/' } },
+  {
+    mode: 'hosted',
+    base: '/{deployment_name}',
+    tokens: [`${TOKEN_HEADER}: ${TOKEN}`],
+    options: { server: '/', tokenHeader: TOKEN_HEADER },
+  },
+] as const;
+type Mode = (typeof modes)[number];
+
+const documents = new Map(
+  modes.map(({ mode, options }) => [mode, JSON.parse(JSON.stringify(openApi(options))) as Document]),
+);
+
+function documentOf({ mode }: Mode): Document {
+  return documents.get(mode) as Document;
+}
+
+interface Started {
+  readonly port: number;
+  readonly data: string;
+  readonly notices: readonly string[];
+  /** As it is sent: a path of the document with its parts filled in. */
+  readonly fill: (path: string) => string;
+  readonly report: (path: string, body?: unknown) => Promise<WireReply>;
+}
+
+async function start(t: TestContext, { mode, tokens }: Mode, short: Partial<Limits> = {}): Promise<Started> {
+  const folder = newFolder(t);
+  const [data, file] = [join(folder, 'data'), join(folder, 'deployments.json')];
+  const sha256 = createHash('sha256').update(TOKEN).digest('hex');
+  writeFileSync(file, JSON.stringify({ deployments: [{ name: 'prod', tokens: [{ name: 'ci', sha256 }] }] }));
+  const more = mode === 'hosted' ? ['--deployments', file] : [];
+  const read = readConfig(['--port', '0', '--data', data, '--log-level', 'debug', ...more], {});
+  assert.ok('config' in read);
+  const notices: string[] = [];
+  const service = await startService(
+    read.config,
+    createNotices('debug', false, (line) => notices.push(line)),
+    { limits: { ...limits, ...short } },
+  );
+  t.after(() => service.stop());
+  const port = Number(new URL(service.url).port);
+  const fill = (path: string) => path.replace('{deployment_name}', 'prod').replace('{asset_key}', 'orders');
+  return {
+    port,
+    data: mode === 'hosted' ? join(data, 'prod') : data,
+    notices,
+    fill,
+    report: (path, body) => ask(port, post(fill(path), body === undefined ? undefined : JSON.stringify(body), tokens)),
+  };
+}
+
+function operationsOf({ paths }: Document): { path: string; method: string; operation: Operation }[] {
+  return Object.entries(paths).flatMap(([path, { parameters: _, ...methods }]) =>
+    Object.entries(methods).map(([method, operation]) => ({ path, method: method.toUpperCase(), operation })),
+  );
+}
+
+/** What a reference means, or the thing itself. */
+function follow<Thing>(document: Document, thing: Ref | Thing): Thing {
+  if (typeof thing !== 'object' || thing === null || !('$ref' in thing)) return thing as Thing;
+  let found: unknown = document;
+  for (const name of thing.$ref.split('/').slice(1)) found = (found as Record<string, unknown>)[name];
+  return found as Thing;
+}
+
+/** @returns why a value is not what a schema of the document says, or undefined */
+function checkerOf(document: Document): (schema: object, value: unknown) => string | undefined {
+  const ajv = new Ajv2020({ strict: false, validateFormats: false });
+  ajv.addSchema(document, 'document');
+  const compiled = new Map<string, ValidateFunction>();
+  return (schema, value) => {
+    // References inside of it are to the whole document.
+    const text = JSON.stringify(schema).replaceAll('"#/', '"document#/');
+    const validate = compiled.get(text) ?? ajv.compile(JSON.parse(text));
+    compiled.set(text, validate);
+    return validate(value) ? undefined : ajv.errorsText(validate.errors);
+  };
+}
+
+function reportsOf(document: Document): { path: string; operation: Operation; body: Body; names: string[] }[] {
+  return operationsOf(document)
+    .filter(({ method }) => method === 'POST')
+    .map(({ path, operation }) => {
+      const body = operation.requestBody?.content['application/json'].schema as Body;
+      return { path, operation, body, names: Object.keys(body.properties) };
+    });
+}
+
+/** What the handler behind a path takes, and whether it is required, without the key where the path has it. */
+function takenAt(path: string): Readonly<Record<string, boolean>> {
+  const { parameters } = endpoints.find((endpoint) => path.includes(`${endpoint.path}/`)) ?? assert.fail(path);
+  const taken = Object.fromEntries(parameters.map(({ name, required }) => [name, required]));
+  const { asset_key, ...others } = taken;
+  return path.endsWith('{asset_key}') ? others : taken;
+}
+
+for (const mode of modes) {
+  const document = documentOf(mode);
+  const violationOf = checkerOf(document);
+
+  test(`${mode.mode}: the document is OpenAPI 3.1`, async () => {
+    const { valid, errors } = await new Validator().validate({ ...document });
+    assert.ok(valid, JSON.stringify(errors));
+    assert.match(document.openapi, /^3\.1\./);
+    assert.equal(document.info.version, version);
+    const ids = operationsOf(document).map(({ operation }) => operation.operationId);
+    assert.equal(new Set(ids).size, ids.length);
+  });
+
+  test(`${mode.mode}: every route and method is in the document, and nothing else`, async (t) => {
+    const questions = questionsOf({
+      readiness: () => accepted,
+      contract: () => '',
+      metrics: new Metrics(),
+      freeBytes: () => undefined,
+    });
+    const routes = [
+      ...questions,
+      ...routesOf(endpoints).flatMap((route) => {
+        const path = `${mode.base}${route.path}/`;
+        return [{ ...route, path }, ...(route.takesKey ? [{ ...route, path: `${path}{asset_key}` }] : [])];
+      }),
+    ].flatMap(({ methods, path }) => methods.map((method) => `${method} ${path}`));
+    assert.deepEqual(
+      operationsOf(document)
+        .map(({ method, path }) => `${method} ${path}`)
+        .sort(),
+      routes.sort(),
+    );
+
+    const { port, fill } = await start(t, mode);
+    for (const [path, { parameters: _, ...documented }] of Object.entries(document.paths)) {
+      const allowed = Object.keys(documented).map((method) => method.toUpperCase());
+      for (const method of METHODS) {
+        const lines = [`${method} ${fill(path)} HTTP/1.1`, 'Host: localhost', ...mode.tokens, 'Content-Length: 0'];
+        const wire = await Wire.open(port);
+        wire.send(`${lines.join('\r\n')}\r\n\r\n`);
+        const reply = await wire.reply(method === 'HEAD');
+        wire.close();
+        const refused = reply?.status === 404 || reply?.status === 405;
+        assert.equal(refused, !allowed.includes(method), `${method} ${path}: ${reply?.status}`);
+        if (refused) assert.deepEqual(reply?.headers.get('allow')?.split(', '), allowed);
+      }
+    }
+  });
+
+  test(`${mode.mode}: a report takes the parameters of the document, and needs those that it calls required`, async (t) => {
+    const { report, notices } = await start(t, mode);
+    for (const { path, operation, names } of reportsOf(document)) {
+      const taken = takenAt(path);
+      assert.deepEqual(names, Object.keys(taken), path);
+      const inQuery = operation.parameters?.map((parameter) => follow<Parameter>(document, parameter)) ?? [];
+      assert.deepEqual(
+        inQuery.map((parameter) => [parameter.name, parameter.in]),
+        names.map((name) => [name, 'query']),
+      );
+      const required = names.filter((name) => taken[name]);
+      assert.match(operation.description, new RegExp(`^Required: ${required.join(', ') || 'nothing more'}\\. `));
+
+      const example = operation.requestBody?.content['application/json'].example as Record<string, unknown>;
+      for (const name of names) {
+        const { [name]: _, ...others } = example;
+        const reply = await report(path, others);
+        assert.equal(reply.status, taken[name] ? 400 : 200, `${path} without ${name}`);
+        if (taken[name]) assert.match(errorOf(reply), new RegExp(`^${name} is missing`));
+      }
+    }
+    assert.deepEqual(
+      notices.filter((line) => line.includes('unknown parameter')),
+      [],
+    );
+  });
+
+  test(`${mode.mode}: a body is taken exactly when its schema allows it`, async (t) => {
+    const { report } = await start(t, mode);
+    const values = [
+      null,
+      true,
+      false,
+      0,
+      1.5,
+      '',
+      'WARN',
+      'ERROR',
+      'INFO',
+      'a b',
+      [],
+      ['a', 'b/c'],
+      ['a', ''],
+      [1],
+      {},
+      { a: [1] },
+    ];
+    const controls = Array.from({ length: 33 }, (_, code) => `a${String.fromCharCode(code)}`);
+    const keys = [...values, ...controls, ['\u007f'], '\u0080'];
+    for (const { path, operation, body, names } of reportsOf(document)) {
+      const example = operation.requestBody?.content['application/json'].example as Record<string, unknown>;
+      const tries = names.flatMap((name) =>
+        (name === 'asset_key' ? keys : values).map((value) => [name, value] as const),
+      );
+      const check = async ([name, value]: (typeof tries)[number]) => {
+        const sent = { ...example, [name]: value };
+        const violation = violationOf(body, sent);
+        const expected = violation === undefined ? 200 : 400;
+        assert.equal(
+          (await report(path, sent)).status,
+          expected,
+          `${path} ${name} ${JSON.stringify(value)}: ${violation}`,
+        );
+      };
+      await Promise.all(tries.map(check));
+      const unknown = Array.from({ length: body.maxProperties - names.length + 1 }, (_, index) => [`x${index}`, 0]);
+      const tooMany = { ...example, ...Object.fromEntries(unknown) };
+      assert.notEqual(violationOf(body, tooMany), undefined);
+      assert.equal((await report(path, tooMany)).status, 400);
+      const { x0: _, ...most } = tooMany as Record<string, unknown>;
+      assert.equal(violationOf(body, most), undefined);
+      assert.equal((await report(path, most)).status, 200);
+    }
+  });
+
+  test(`${mode.mode}: every example is taken, and recorded as it stands`, async (t) => {
+    const { report, data } = await start(t, mode);
+    let count = 0;
+    for (const { path, operation, body, names } of reportsOf(document)) {
+      const example = operation.requestBody?.content['application/json'].example as Record<string, unknown>;
+      assert.deepEqual(Object.keys(example), names);
+      assert.equal(violationOf(body, example), undefined);
+      const query = new URLSearchParams();
+      for (const parameter of operation.parameters ?? []) {
+        const { name, schema, example: value, content } = follow<Parameter>(document, parameter);
+        const json = content?.['application/json'];
+        assert.equal(violationOf((schema ?? json?.schema) as object, value ?? json?.example), undefined, name);
+        query.set(name, json === undefined ? String(value) : JSON.stringify(json.example));
+      }
+      const expected = follow<Response>(document, operation.responses['200'] as Ref);
+      for (const reply of [await report(path, example), await report(`${path}?${query}`)]) {
+        assert.equal(reply.status, 200, reply.body);
+        assert.deepEqual(JSON.parse(reply.body), expected.content['application/json'].example);
+        count += 1;
+      }
+      const [fromBody, fromQuery] = eventsIn(data)
+        .slice(-2)
+        .map(({ seq: _, id: __, time: ___, crc: ____, ...event }) => event);
+      assert.deepEqual(fromBody, fromQuery);
+      const { data_version, ...members } = example;
+      const tags = data_version === undefined ? {} : { tags: { data_version } };
+      assert.deepEqual(fromBody, { asset_key: ['orders'], ...members, ...tags, type: fromBody?.['type'] });
+    }
+    assert.equal(count, 12);
+  });
+
+  test(`${mode.mode}: every status is documented, and every documented one is answered, with its headers`, async (t) => {
+    const short = { headersMs: 300, requestMs: 300, deadlineCheckMs: 20, uploadBytesMax: 300_000, failuresMax: 1 };
+    const { port, fill } = await start(t, mode, short);
+    const path = fill(`${mode.base}/report_asset_observation/`);
+    const good = mode.tokens;
+    const provoked: Record<string, string> = {
+      200: post(`${path}a`, undefined, good),
+      400: post(path, undefined, good),
+      403: post(path, undefined, [...good, 'Origin: https://example.com']),
+      404: post(fill(`${mode.base}/nowhere`), undefined, good),
+      405: post(path, undefined, good).replace('POST', 'PUT'),
+      408: post(path, '{}', good).slice(0, -1),
+      413: `${post(path, undefined, good).split('\r\nContent-Length')[0]}\r\nContent-Length: ${limits.bodyBytesMax + 1}\r\n\r\n`,
+      415: post(path, '{}', [...good, 'Content-Encoding: gzip']),
+      417: post(path, '{}', [...good, 'Expect: fast']),
+      431: post(`${path}?description=${'x'.repeat(limits.headBytesMax)}`, undefined, good),
+      503: post(path, `{"description":"${'x'.repeat(short.uploadBytesMax)}"}`, good),
+      ...(mode.mode === 'hosted' && { 401: post(path), 429: post(path) }),
+    };
+    for (const { operation } of operationsOf(document)) {
+      const tokenless = operation.security === undefined && mode.mode === 'hosted';
+      const expected = Object.keys(provoked).filter((status) => !tokenless || !['401', '429'].includes(status));
+      assert.deepEqual(Object.keys(operation.responses), expected, operation.operationId);
+    }
+    const { responses } = document.components;
+    const ok = reportsOf(document)[0]?.operation.responses['200'] as Response;
+    for (const [status, bytes] of Object.entries(provoked)) {
+      const reply = await ask(port, bytes);
+      assert.equal(reply.status, Number(status), reply.body);
+      const { content, headers = {} } = responses[status] ?? ok;
+      assert.equal(reply.headers.get('content-type'), Object.keys(content)[0]);
+      assert.equal(violationOf(content['application/json'].schema, JSON.parse(reply.body)), undefined, status);
+      for (const [name, { required, schema }] of Object.entries(headers)) {
+        assert.ok(required);
+        const text = reply.headers.get(name.toLowerCase()) ?? '';
+        assert.ok(text.length > 0, `${status} ${name}`);
+        assert.equal(
+          violationOf(schema, /^\d+$/.test(text) ? Number(text) : text),
+          undefined,
+          `${status} ${name}: ${text}`,
+        );
+      }
+    }
+  });
+}
+
+test('no status of the source is missing from the document', () => {
+  const { responses } = documentOf(modes[1]).components;
+  const documented = new Set([200, ...Object.keys(responses).map(Number)]);
+  let found = 0;
+  for (const [name, text] of sources) {
+    for (const [, status] of text.matchAll(/(?:new Refusal\(\s*|refuse\(|status: )([1-9][0-9]{2})\b/g)) {
+      assert.ok(documented.has(Number(status)), `${name}: ${status}`);
+      found += 1;
+    }
+  }
+  assert.ok(found > 30, `${found} places`);
+});
+
+test('the document names the limits', () => {
+  const { info, components } = documentOf(modes[0]);
+  for (const name of [
+    'bodyBytesMax',
+    'bodyMembersMax',
+    'jsonDepthMax',
+    'headBytesMax',
+    'headersMax',
+    'keyBytesMax',
+  ] as const)
+    assert.match(info.description, new RegExp(`\\b${limits[name]} `), name);
+  assert.equal(components.schemas['KeyPart']?.['maxLength'], limits.keyBytesMax);
+});
+
+test('GET /openapi.json needs no token, HEAD is its head, other sites are kept out, and what is shipped is the same', async (t) => {
+  const [local, hosted] = modes;
+  const service = await startProcess(t, { args: ['--path-prefix', '/some/path'] });
+  const get = (target: string, method = 'GET', ...more: readonly string[]) =>
+    `${[`${method} ${target} HTTP/1.1`, 'Host: localhost', ...more].join('\r\n')}\r\n\r\n`;
+  const target = '/some/path/openapi.json';
+  const reply = await ask(service.port, get(target));
+  assert.deepEqual([reply.status, reply.headers.get('content-type')], [200, 'application/json']);
+  const { servers, ...rest } = JSON.parse(reply.body);
+  assert.deepEqual(servers, [{ url: '/some/path' }]);
+  const { servers: _, ...expected } = documentOf(local);
+  assert.deepEqual(rest, expected);
+  assert.equal((await ask(service.port, get(target))).body, reply.body);
+
+  const wire = await Wire.open(service.port);
+  wire.send(get(target, 'HEAD') + get('/some/path/livez'));
+  const head = await wire.reply(true);
+  assert.deepEqual([head?.status, head?.headers.get('content-length')], [200, String(Buffer.byteLength(reply.body))]);
+  assert.equal((await wire.reply())?.body, '{"status":"ok"}');
+  wire.close();
+
+  assert.equal((await ask(service.port, get('/openapi.json'))).status, 404);
+  assert.equal((await ask(service.port, get(target, 'GET', 'Origin: https://example.com'))).status, 403);
+  assert.equal((await ask(service.port, get(target, 'GET', 'Sec-Fetch-Site: cross-site'))).status, 403);
+
+  const { port } = await start(t, hosted);
+  assert.deepEqual(JSON.parse((await ask(port, get('/openapi.json'))).body), documentOf(hosted));
+  assert.equal(documentOf(hosted).components.securitySchemes?.['token']?.name, TOKEN_HEADER);
+});
+
+const notBuilt = !existsSync(join(root, 'dist/event.schema.json')) && 'nothing is built here';
+test('what is shipped is what is served', { skip: notBuilt }, () => {
+  const read = (name: string) => JSON.parse(readFileSync(join(root, 'dist', name), 'utf8'));
+  assert.deepEqual(read('openapi.json'), { ...documentOf(modes[0]), servers: [{ url: 'http://127.0.0.1:3000' }] });
+  assert.deepEqual(read('event.schema.json'), JSON.parse(JSON.stringify(eventSchema())));
+  assert.deepEqual(documentOf(modes[0]).components.schemas['Event'], read('event.schema.json'));
+});
+
+const isLine = new Ajv2020({ strict: true }).compile(eventSchema());
+
+test('every line of a journal is one by the schema', async (t) => {
+  const { report, data } = await start(t, modes[0]);
+  const asset = '/report_asset_materialization/';
+  const check = '/report_asset_check/';
+  const strange = '\u0000"\\\u2028\u0085\ud83d\ude00é';
+  const bodies: readonly (readonly [string, object])[] = [
+    [asset, { asset_key: 'a' }],
+    ['/report_asset_observation/', { asset_key: ['a', 'b/c', ' '], partition: '', description: '', data_version: '' }],
+    [asset, { asset_key: '\u2028😀', partition: strange, description: strange, data_version: strange }],
+    [asset, { asset_key: 'a', metadata: { [strange]: [strange, 1e300, null, { deep: [[]] }] } }],
+    [check, { asset_key: 'a', check_name: strange, passed: true }],
+    [check, { asset_key: 'a', check_name: ' ', passed: false, severity: 'WARN', partition: 'p', metadata: {} }],
+  ];
+  for (const [path, body] of bodies) assert.equal((await report(path, body)).status, 200);
+  const lines = journalText(data).trimEnd().split('\n');
+  assert.equal(lines.length, bodies.length);
+  for (const line of lines) assert.ok(isLine(JSON.parse(line)), `${line}: ${JSON.stringify(isLine.errors)}`);
+});
+
+test('a line with anything wrong in it is none by the schema', async (t) => {
+  const { report, data } = await start(t, modes[0]);
+  const all = { asset_key: ['a', 'b'], partition: 'p', description: 'd', data_version: 'v', metadata: {} };
+  const checked = { asset_key: 'a', partition: 'p', check_name: 'c', passed: true, severity: 'WARN', metadata: {} };
+  await report('/report_asset_materialization/', all);
+  await report('/report_asset_check/', checked);
+  await report('/report_asset_observation/', all);
+  const optional = ['partition', 'description', 'tags', 'metadata'];
+  const wrong: Readonly<Record<string, readonly unknown[]>> = {
+    seq: [0, 1.5, '1', 2 ** 53],
+    id: ['', '01a1fb95-ce62-4e59-9364-610bf5613940', '01A1FB95-CE62-7E59-9364-610BF5613940'],
+    time: ['2026-11-21', '2026-11-21T00:51:01Z', '2026-11-21T00:51:01.346+00:00', 0],
+    type: ['Materialization', 'AssetCheck'],
+    asset_key: [[], [''], ['\n'], 'a', [1]],
+    partition: [7],
+    description: [7],
+    tags: [{}, { data_version: 7 }, { data_version: 'v', other: 'x' }],
+    check_name: ['', 7],
+    passed: ['true', 1],
+    severity: ['INFO', 'warn'],
+    metadata: [[], 'x'],
+    crc: ['', '9AE0DAAF', '9ae0daaf0'],
+  };
+  const events = eventsIn(data);
+  assert.equal(events.length, 3);
+  for (const event of events) {
+    assert.ok(isLine(event));
+    for (const name of Object.keys(event)) {
+      const { [name]: _, ...less } = event;
+      assert.equal(isLine(less), optional.includes(name), `without ${name}`);
+      for (const value of [...(wrong[name] ?? []), null])
+        assert.ok(!isLine({ ...event, [name]: value }), `${name}: ${JSON.stringify(value)}`);
+    }
+    const isCheck = event['type'] === 'AssetCheckEvaluation';
+    assert.ok(!isLine({ ...event, type: isCheck ? 'AssetObservation' : 'AssetCheckEvaluation' }));
+    assert.ok(!isLine({ ...event, other: 1 }));
+    assert.ok(!isLine({ ...event, ...(isCheck ? { description: 'd' } : { passed: true }) }));
+  }
+});

@@ -1,0 +1,384 @@
+/** `assetlog report` as its users meet it: against this service, a hosted one, the reference, and servers that misbehave. */
+
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { once } from 'node:events';
+import { chmodSync, readFileSync, writeFileSync } from 'node:fs';
+import { createServer, type IncomingMessage, type RequestListener } from 'node:http';
+import { createServer as createTlsServer } from 'node:https';
+import { type AddressInfo, createServer as createNetServer } from 'node:net';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { freePort, journalText, launch, newFolder, type RunOptions, run, startService } from '../support/program.ts';
+import { readEvents, referenceExecutable, startReference, withoutReference } from '../support/reference.ts';
+
+const KEY = ['materialization', 'warehouse/orders'];
+
+function report(url: string, args: readonly string[], options: RunOptions = {}) {
+  return run(['report', '--url', url, ...args], options);
+}
+
+/** Of a journal's lines: what the reports decided. */
+function told(data: string): string[] {
+  const lines = journalText(data).trimEnd().split('\n');
+  return lines.map((line) => line.replace(/^.*?"type":/, '"type":').replace(/,"crc".*$/, ''));
+}
+
+/** A server of the test's own, and what it was sent. */
+async function serveWith(t: TestContext, answer: RequestListener): Promise<{ url: string; seen: IncomingMessage[] }> {
+  const seen: IncomingMessage[] = [];
+  const server = createServer((request, reply) => {
+    seen.push(request);
+    request.resume().on('end', () => answer(request, reply));
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.after(() => server.close());
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, seen };
+}
+
+test('each kind is recorded as it is said, in silence', async (t) => {
+  const service = await startService(t);
+  const everything = [...KEY, '--partition', '2026-11-20', '--data-version=v1', '--description', 'nightly "load"'];
+  const table: readonly (readonly [readonly string[], string])[] = [
+    [KEY, '"type":"AssetMaterialization","asset_key":["warehouse","orders"]'],
+    [
+      [...everything, '--metadata', 'rows:=12345678901234567890', '--metadata', 'by=10', '--metadata', 'x=a=b:=c'],
+      '"type":"AssetMaterialization","asset_key":["warehouse","orders"],"partition":"2026-11-20",' +
+        '"description":"nightly \\"load\\"","tags":{"data_version":"v1"},' +
+        '"metadata":{"rows":12345678901234567890,"by":"10","x":"a=b:=c"}',
+    ],
+    [
+      ['observation', '["a/b", "c"]', '--metadata-json', '{ "a": 1.50, "a": 1e400 }'],
+      '"type":"AssetObservation","asset_key":["a/b","c"],"metadata":{"a":1.50,"a":1e400}',
+    ],
+    [
+      ['check', 'warehouse', 'orders', '--check-name', 'no_nulls', '--failed', '--severity', 'warn'],
+      '"type":"AssetCheckEvaluation","asset_key":["warehouse","orders"],"check_name":"no_nulls","passed":false,"severity":"WARN"',
+    ],
+    [
+      ['check', 'k', '--passed', '--check-name', 'c', '--partition', 'p'],
+      '"type":"AssetCheckEvaluation","asset_key":["k"],"partition":"p","check_name":"c","passed":true,"severity":"ERROR"',
+    ],
+  ];
+  for (const [args] of table) {
+    const { code, stdout, stderr } = await run(['report', ...args], { env: { ASSETLOG_URL: `${service.url}/` } });
+    assert.deepEqual([code, stdout, stderr], [0, '', ''], args.join(' '));
+  }
+  assert.deepEqual(
+    told(service.data),
+    table.map(([, line]) => line),
+  );
+});
+
+test('what can not be a report is told before anything is sent, and ends with 2', async () => {
+  const check = ['check', 'k', '--check-name', 'c', '--passed'];
+  const table: readonly (readonly [readonly string[], RegExp])[] = [
+    [[], /say what to report: assetlog report materialization\|check\|observation KEY, or --from FILE/],
+    [['materialisation', 'k'], /; did you mean materialization\?/],
+    [['check'], /assetlog report check KEY/],
+    [['observation', 'a//b'], /"a\/\/b" is not a key; write/],
+    [[...KEY, '--passed'], /--passed does not go with materialization; leave it out/],
+    [[...KEY, '--failed'], /--failed does not go with materialization/],
+    [[...KEY, '--check-name', 'c'], /--check-name does not go with/],
+    [['observation', 'k', '--severity', 'WARN'], /--severity does not go with observation/],
+    [[...check, '--data-version', '1'], /--data-version does not go with check/],
+    [[...check, '--description', 'd'], /--description does not go with check/],
+    [[...check, '--failed'], /one of --passed and --failed/],
+    [['check', 'k', '--passed'], /a check needs --check-name/],
+    [['check', 'k', '--check-name', 'c'], /one of --passed and --failed/],
+    [[...check, '--severity', 'FATAL'], /--severity "FATAL" is not a severity; use WARN or ERROR/],
+    [[...KEY, '--metadata', 'rows'], /--metadata "rows" is not of the form NAME=TEXT or NAME:=JSON/],
+    [[...KEY, '--metadata', '=1'], /is not of the form/],
+    [[...KEY, '--metadata', 'a:=True'], /"a:=True" is not valid JSON at column 1: True is not a JSON value/],
+    [[...KEY, '--metadata', 'a=1', '--metadata', 'a=2'], /gives a name for the second time/],
+    [[...KEY, '--metadata', 'a=1', '--metadata-json', '{}'], /give --metadata or --metadata-json, not both/],
+    [[...KEY, '--metadata-json', '[]'], /"\[\]" is array; give a JSON object/],
+    [[...KEY, '--retry-for', '60'], /--retry-for "60" is not a duration of at most a week, such as 500ms, 60s/],
+    [[...KEY, '--url', 'localhost:3000'], /--url "localhost:3000" is not an address such as http:/],
+    [
+      [...KEY, '--url', 'http://me:secret@localhost'],
+      /--url has a user, a query or a fragment; .* goes into --token-file/,
+    ],
+    [[...KEY, '--token-file', '/nowhere/token'], /ENOENT/],
+    [['--from', 'x.jsonl', 'check', 'k'], /a key can not stand beside --from/],
+    [['--from', 'x.jsonl', '--partition', 'p'], /--partition can not stand beside --from/],
+    [['--from', '/nowhere/x.jsonl'], /ENOENT/],
+    [['--from', '/'], /\/ can not be read: EISDIR/],
+  ];
+  await Promise.all(
+    table.map(async ([args, expected]) => {
+      // Nobody listens there: whatever is sent ends otherwise.
+      const end = await run(['report', ...args], {
+        env: { ASSETLOG_URL: 'http://127.0.0.1:1', ASSETLOG_RETRY_FOR: '0' },
+      });
+      const { code, stdout, stderr } = end;
+      assert.deepEqual([code, stdout], [2, ''], `${args.join(' ')}: ${stderr}`);
+      assert.match(stderr, expected);
+      assert.doesNotMatch(stderr, /secret|\n {4}at /);
+    }),
+  );
+});
+
+test('a refusal ends with 1 and the error of the server', async (t) => {
+  const service = await startService(t, { args: ['--path-prefix', '/p'] });
+  const control = await report(service.url, ['observation', 'a\u0001']);
+  assert.equal(control.code, 1);
+  assert.match(
+    control.stderr,
+    /^assetlog: http:\S+\/p answers 400: asset_key in the body has a control character: .*\n$/,
+  );
+  const nowhere = await report(service.url.replace('/p', ''), KEY);
+  assert.equal(nowhere.code, 1);
+  assert.match(
+    nowhere.stderr,
+    /answers 404: nothing is at this path; POST a report to \/p\/report_asset_materialization/,
+  );
+  const tls = await report(service.url.replace('http:', 'https:'), KEY);
+  assert.deepEqual([tls.code, service.events()], [1, []]);
+  assert.match(tls.stderr, /is it an http:\/\/ address\?/);
+});
+
+test('a hosted service gets the token from a file, and nobody is shown it', async (t) => {
+  const folder = newFolder(t);
+  const [deployments, token] = [join(folder, 'deployments.json'), join(folder, 'token')];
+  const sha256 = createHash('sha256').update('the-secret').digest('hex');
+  writeFileSync(deployments, JSON.stringify({ deployments: [{ name: 'prod', tokens: [{ name: 'ci', sha256 }] }] }));
+  writeFileSync(token, 'the-secret\n', { mode: 0o600 });
+  const service = await startService(t, { args: ['--deployments', deployments] });
+  const url = `${service.url}/prod`;
+  const good = await run(['report', ...KEY], { env: { ASSETLOG_URL: url, ASSETLOG_TOKEN_FILE: token } });
+  assert.deepEqual([good.code, good.stderr], [0, '']);
+  const other = await report(url, [...KEY, '--token-file', token, '--token-header', 'Dagster-Cloud-Api-Token']);
+  assert.deepEqual([other.code, other.stderr], [0, '']);
+  assert.equal(told(join(service.data, 'prod')).length, 2);
+
+  chmodSync(token, 0o644);
+  const exposed = await report(url, [...KEY, '--token-file', token]);
+  assert.equal(exposed.code, 0);
+  assert.match(exposed.stderr, /^assetlog: everybody on this machine may read the token in \S+; chmod 600 it\n$/);
+
+  const without = await report(url, KEY);
+  assert.equal(without.code, 1);
+  assert.match(without.stderr, /answers 401: /);
+  const lines = await report(url, ['--from', '-'], { input: '{"type":"observation","asset_key":"k"}\n'.repeat(3) });
+  assert.deepEqual([lines.code, lines.stderr.match(/answers 401/g)?.length], [1, 1]); // the others would get the same
+  for (const text of ['', 'the-secret\nand more', 'the-sécret']) {
+    writeFileSync(token, text);
+    const bad = await report(url, [...KEY, '--token-file', token]);
+    assert.equal(bad.code, 2);
+    assert.match(bad.stderr, /holds no token, or more than a token/);
+    assert.doesNotMatch(bad.stderr, /secret|sécret/);
+  }
+});
+
+test('a service that asks for patience gets it, and one report', async (t) => {
+  let answers = 0;
+  const at: number[] = [];
+  const { url, seen } = await serveWith(t, (_request, reply) => {
+    at.push(performance.now());
+    answers += 1;
+    if (answers === 1) reply.writeHead(503, { 'Retry-After': '1' }).end('{"error":"starting"}');
+    else if (answers === 2) reply.writeHead(429, { 'Retry-After': new Date().toUTCString() }).end();
+    else reply.end('{}');
+  });
+  const { code, stderr } = await report(url, KEY);
+  assert.deepEqual([code, stderr, seen.length], [0, '', 3]);
+  assert.ok((at[1] ?? 0) - (at[0] ?? 0) >= 1000, 'Retry-After');
+  assert.deepEqual(
+    seen.map(({ method, url, headers }) => [method, url, headers['content-type'], headers['content-length']]),
+    Array(3).fill(['POST', '/report_asset_materialization/', 'application/json', '36']),
+  );
+  const busy = await serveWith(t, (_request, reply) =>
+    reply.writeHead(503, { 'Retry-After': '9' }).end('{"error":"full"}'),
+  );
+  const given = await report(busy.url, [...KEY, '--retry-for', '2s']);
+  assert.deepEqual([given.code, busy.seen.length], [75, 1]);
+  assert.match(given.stderr, /answers 503: full; it wants to be asked again in 9 s; try again later\n$/);
+});
+
+test('a service that comes up late is waited for; one that does not ends it with 75', async (t) => {
+  const port = await freePort();
+  const { finished } = launch(['report', ...KEY, '--url', `http://127.0.0.1:${port}`]);
+  await new Promise((resolve) => setTimeout(resolve, 1_000));
+  const service = await startService(t, { args: ['--port', String(port)] });
+  const { code, stderr } = await finished;
+  assert.deepEqual([code, stderr, service.events().length], [0, '', 1]);
+
+  await service.kill();
+  const gone = await report(service.url, [...KEY, '--retry-for', '500ms']);
+  assert.equal(gone.code, 75);
+  assert.match(gone.stderr, /^assetlog: http:\S+ can not be reached: connect ECONNREFUSED \S+; try again later\n$/);
+  const lines = await report(service.url, ['--from', '-', '--retry-for', '0', '--from-line', '2'], {
+    input: '{"type":"observation","asset_key":"k"}\n'.repeat(3),
+  });
+  assert.equal(lines.code, 75);
+  assert.match(
+    lines.stderr,
+    /line 2: can not be reached: .*\nassetlog: stopped before line 2; go on there with --from-line 2\n$/,
+  );
+});
+
+test('a connection that is cut behind the report ends with 75, is told to be in doubt, and is not tried again', async (t) => {
+  let connections = 0;
+  const server = createNetServer((socket) => {
+    connections += 1;
+    socket.once('data', () => socket.destroy()).on('error', () => {});
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.after(() => server.close());
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const { code, stderr } = await report(url, KEY);
+  assert.deepEqual([code, connections], [75, 1]);
+  assert.match(stderr, /did not answer: .*; it may have been recorded, and sent again it may be there twice\n$/);
+});
+
+test('a journal is replayed into another service, line for line and digit for digit', async (t) => {
+  const [from, to] = await Promise.all([startService(t), startService(t)]);
+  const bodies = [
+    [
+      'materialization',
+      '{"asset_key":["a","b/c"],"data_version":"v\\u2028","description":"é\\ud83d\\ude00","metadata":{"n":12345678901234567890,"n":1.0}}',
+    ],
+    [
+      'check',
+      '{"asset_key":"k","check_name":"c","passed":false,"severity":"WARN","partition":"p","metadata":{"x":null}}',
+    ],
+    ['observation', '{"asset_key":"k","partition":""}'],
+  ];
+  for (const [kind, body = ''] of bodies) {
+    const reply = await fetch(`${from.url}/report_asset_${kind}/`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body,
+    });
+    assert.equal(reply.status, 200);
+  }
+  const file = join(from.data, 'events-00000000000000000001.jsonl');
+  const [piped, named] = [
+    await report(to.url, ['--from', '-'], { input: readFileSync(file) }),
+    await report(to.url, ['--from', file]),
+  ];
+  for (const { code, stdout, stderr } of [piped, named]) {
+    assert.deepEqual([code, stdout, stderr], [0, '3 recorded, 0 refused\n', '']);
+  }
+  assert.deepEqual(told(to.data), [...told(from.data), ...told(from.data)]);
+});
+
+test('lines that are refused are told with their numbers, and the others are recorded in order', async (t) => {
+  const service = await startService(t);
+  const lines = Array.from({ length: 300 }, (_, index) =>
+    index % 100 === 99 ? '{"type":"check","asset_key":"k"}' : `{"type":"observation","asset_key":"k${index}"}`,
+  );
+  const { code, stdout, stderr } = await report(service.url, ['--from', '-'], { input: lines.join('\n') });
+  assert.deepEqual([code, stdout], [1, '297 recorded, 3 refused\n']);
+  assert.deepEqual(
+    stderr.split('\n').map((line) => line.slice(0, 42)),
+    [...[100, 200, 300].map((number) => `assetlog: line ${number}: answers 400: passed is missing`.slice(0, 42)), ''],
+  );
+  assert.deepEqual(
+    service.events().map((event) => event['asset_key']),
+    lines.flatMap((_, index) => (index % 100 === 99 ? [] : [[`k${index}`]])),
+  );
+});
+
+test('a signal ends a run behind its line, also while nothing comes in', async (t) => {
+  const service = await startService(t);
+  const { child, finished } = launch(['report', '--from', '-', '--url', service.url], { openInput: true });
+  child.stdin?.write('{"type":"observation","asset_key":"k"}\n');
+  for (const late = performance.now() + 20_000; service.events().length === 0 && performance.now() < late; ) {
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+  child.kill('SIGINT');
+  const { code, stdout, stderr } = await finished;
+  assert.deepEqual(
+    [code, stdout, stderr],
+    [75, '1 recorded, 0 refused\n', 'assetlog: stopped before line 2; go on there with --from-line 2\n'],
+  );
+});
+
+const withoutPython = missing('python3', '--version');
+const withoutOpenssl = missing('openssl', 'version');
+
+test('a terminal shows a progress bar, and what it waits for', { skip: withoutPython }, async (t) => {
+  const service = await startService(t);
+  const file = join(newFolder(t), 'lines.jsonl');
+  writeFileSync(file, '{"type":"observation","asset_key":"k"}\n'.repeat(3_000));
+  const pty = ['python3', '-c', 'import pty, sys, os; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))'];
+  const { code, stdout } = await run(['report', '--from', file, '--url', service.url], { under: pty });
+  assert.equal(code, 0, stdout);
+  assert.match(stdout, /\r\[#*\.*\] \d+ % {2}\d+ recorded, 0 not, \d+\/s, \d+ s left\x1b\[K/);
+  assert.match(stdout, /\r\x1b\[K3000 recorded, 0 refused\r\n$/);
+  const away = await report('http://127.0.0.1:1', [...KEY, '--retry-for', '300ms'], { under: pty });
+  assert.equal(away.code, 75);
+  assert.match(away.stdout, /\rhttp:\S+ can not be reached: .*; again in 0\.\d s\x1b\[K/);
+});
+
+test('https works with a CA of one’s own, and says how where it is not known', { skip: withoutOpenssl }, async (t) => {
+  const folder = newFolder(t);
+  const openssl = (...args: string[]) => execFileSync('openssl', args, { cwd: folder, stdio: 'ignore' });
+  const names = ['-addext', 'subjectAltName=IP:127.0.0.1', '-addext', 'basicConstraints=CA:TRUE'];
+  openssl(
+    'req',
+    '-x509',
+    '-newkey',
+    'rsa:2048',
+    '-nodes',
+    '-keyout',
+    'key',
+    '-out',
+    'ca',
+    '-subj',
+    '/CN=test',
+    ...names,
+  );
+  const [key, cert] = [readFileSync(join(folder, 'key')), readFileSync(join(folder, 'ca'))];
+  const bodies: string[] = [];
+  const server = createTlsServer({ key, cert }, (request, reply) => {
+    request.on('data', (chunk) => bodies.push(String(chunk))).on('end', () => reply.end('{}'));
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.after(() => server.close());
+  const { port } = server.address() as AddressInfo;
+  const unknown = await report(`https://127.0.0.1:${port}`, KEY);
+  assert.deepEqual([unknown.code, bodies], [1, []]);
+  assert.match(unknown.stderr, /self-signed certificate.*; a CA of your own goes into NODE_EXTRA_CA_CERTS\n$/);
+  const known = await report(`https://127.0.0.1:${port}`, KEY, { env: { NODE_EXTRA_CA_CERTS: join(folder, 'ca') } });
+  assert.deepEqual([known.code, known.stderr], [0, '']);
+  assert.deepEqual(bodies, ['{"asset_key":["warehouse","orders"]}']);
+});
+
+test('the reference takes all three kinds, and lines', { skip: withoutReference }, async (t) => {
+  assert.ok(referenceExecutable !== undefined);
+  const [reference, service] = await Promise.all([startReference(t, referenceExecutable), startService(t)]);
+  for (const port of [reference.port, service.port]) {
+    const url = `http://127.0.0.1:${port}`;
+    const more = ['--partition', 'p', '--metadata', 'n:=12345678901234567890', '--metadata', 't=1'];
+    const table = [
+      ['materialization', 'row001/a', ...more, '--data-version', 'v', '--description', 'd'],
+      ['check', 'row002', ...more, '--check-name', 'c', '--failed', '--severity', 'WARN'],
+      ['observation', '["row003", "a/b"]'],
+    ];
+    for (const args of table) {
+      const { code, stderr } = await report(url, args);
+      assert.deepEqual([code, stderr], [0, ''], args.join(' '));
+    }
+    const lines = '{"type":"observation","asset_key":"row004"}\n{"type":"AssetObservation","asset_key":["row005"]}\n';
+    const { code, stdout, stderr } = await report(url, ['--from', '-'], { input: lines });
+    assert.deepEqual([code, stdout, stderr], [0, '2 recorded, 0 refused\n', '']);
+  }
+  const events = await readEvents(referenceExecutable, reference.home, service.data);
+  const of = (wanted: string) =>
+    events.filter(({ side }) => side === wanted).map(({ marker, members }) => ({ marker, members }));
+  assert.equal(of('reference').length, 5);
+  assert.deepEqual(of('reference'), of('assetlog'));
+});
+
+function missing(tool: string, version: string): string | false {
+  try {
+    execFileSync(tool, [version], { stdio: 'ignore' });
+    return false;
+  } catch {
+    return `${tool} is not installed`;
+  }
+}

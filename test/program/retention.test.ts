@@ -1,0 +1,489 @@
+/** What retention removes, and that a journal is sound whatever was the last step of it. */
+
+import assert from 'node:assert/strict';
+import { mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises';
+import { limits as standardLimits } from '../../src/config/config.ts';
+import { newToken } from '../../src/deployments/file.ts';
+import { Journal } from '../../src/journal/journal.ts';
+import {
+  type Event,
+  encodeBatch,
+  encodeMembers,
+  goneName,
+  segmentFirstSeq,
+  segmentName,
+} from '../../src/journal/record.ts';
+import { recover } from '../../src/journal/recovery.ts';
+import { carryOut, planRepair } from '../../src/journal/repair.ts';
+import { type Retain, Retention } from '../../src/journal/retention.ts';
+import { contentsOf } from '../../src/journal/scan.ts';
+import { verify } from '../../src/journal/verify.ts';
+import { createNotices } from '../../src/telemetry/log.ts';
+import { newFolder, run, startService } from '../support/program.ts';
+import { diskWith, type Files, flip, makeLines, quiet, segment } from '../support/segments.ts';
+import { type Call, failingCall, type Remains, type SimulatedDisk, systemError } from '../support/simulated-disk.ts';
+import { ask, post } from '../support/wire.ts';
+
+const DAY_MS = 24 * 3_600_000;
+const removed = (last: number) => goneName({ first: 1, last }, 'removed');
+
+/** The bytes of a file whose lines were recorded so long ago. */
+function aged(firstSeq: number, count: number, ageMs: number): Buffer {
+  const event: Event = { type: 'AssetObservation', assetKey: ['a'], description: 'x'.repeat(100) };
+  const members = Array.from({ length: count }, () => encodeMembers(event));
+  return encodeBatch(members, { seq: firstSeq, crc: 0 }, new Date(Date.now() - ageMs)).bytes;
+}
+
+/** Four files of ten events each, of 5, 3 and 2 days ago and of now. */
+function fourFiles(): Files {
+  return Object.fromEntries(
+    [5, 3, 2, 0].map((days, at) => [segmentName(10 * at + 1), aged(10 * at + 1, 10, days * DAY_MS)]),
+  );
+}
+
+const FILE_BYTES = aged(1, 10, 0).length; // a digit more of seq is nothing here
+
+function journalNames(disk: SimulatedDisk): string[] {
+  return disk
+    .names()
+    .filter((name) => /^events-/.test(name))
+    .sort();
+}
+
+/** Resolves when everything that can still happen has: the simulated disk takes no time. */
+async function settled(): Promise<void> {
+  for (let turns = 0; turns < 200; turns += 1) await turn();
+}
+
+interface Ran {
+  readonly notices: Record<string, unknown>[];
+  readonly retention: Retention;
+  readonly journal: { files: number };
+}
+
+/** One run, to its end. */
+async function retain(disk: SimulatedDisk, limit: Partial<Retain>): Promise<Ran> {
+  const lines: string[] = [];
+  const notices = createNotices('info', false, (line) => lines.push(line));
+  const journal = { files: contentsOf(disk.names()).segments.length };
+  const retention = new Retention({ disk, retain: limit, limits: standardLimits, notices }, journal);
+  retention.start();
+  await settled();
+  return {
+    retention,
+    journal,
+    get notices() {
+      return lines.map((line) => JSON.parse(line));
+    },
+  };
+}
+
+test('the oldest files go, as many as either limit asks for, and never the newest', async () => {
+  const all = [1, 11, 21, 31];
+  const table: readonly (readonly [limit: Partial<Retain>, stay: readonly number[], why?: string])[] = [
+    [{}, all],
+    [{ retainBytes: 10 * FILE_BYTES, retainDays: 10 }, all],
+    [{ retainBytes: 3.5 * FILE_BYTES }, [11, 21, 31], '--retain-bytes'],
+    [{ retainBytes: 2.5 * FILE_BYTES }, [21, 31], '--retain-bytes'],
+    [{ retainBytes: 1 }, [31], '--retain-bytes'],
+    [{ retainDays: 4 }, [11, 21, 31], '--retain-days'],
+    [{ retainDays: 1 }, [31], '--retain-days'],
+    [{ retainBytes: 2.5 * FILE_BYTES, retainDays: 4 }, [21, 31], '--retain-bytes'],
+    [{ retainBytes: 10 * FILE_BYTES, retainDays: 1 }, [31], '--retain-days'],
+  ];
+  for (const [limit, stay, why] of table) {
+    const disk = diskWith(fourFiles());
+    const { notices, journal } = await retain(disk, limit);
+    const gone = all.filter((firstSeq) => !stay.includes(firstSeq));
+    const marker = gone.length > 0 ? [removed(10 * gone.length)] : [];
+    assert.deepEqual(journalNames(disk), [...marker, ...stay.map(segmentName)].sort(), JSON.stringify(limit));
+    const told = notices.map(({ time: _, bytes, ...fields }) => {
+      assert.ok(Number(bytes) > 1_000);
+      return fields;
+    });
+    const [level, message] = ['info', 'journal file removed'];
+    const expected = gone.map((first) => ({
+      level,
+      message,
+      file: segmentName(first),
+      first_seq: first,
+      last_seq: first + 9,
+      why,
+    }));
+    assert.deepEqual(told, expected, JSON.stringify(limit));
+    assert.equal(journal.files, stay.length);
+    const { findings, removedLast, first, lost } = await verify(disk);
+    assert.deepEqual([findings, removedLast, first?.seq, lost], [[], 10 * gone.length, stay[0], []]);
+    assert.equal((await recover(disk, quiet)).place.seq, 41);
+  }
+});
+
+test('a file of which one event is young enough stays, and so do all behind it', async () => {
+  const old = makeLinesOf(1, [9, 9, 0]);
+  const disk = diskWith({
+    [segmentName(1)]: old,
+    [segmentName(4)]: aged(4, 3, 9 * DAY_MS),
+    [segmentName(7)]: aged(7, 1, 0),
+  });
+  await retain(disk, { retainDays: 1 });
+  assert.deepEqual(journalNames(disk), [1, 4, 7].map(segmentName));
+});
+
+/** A line of each age in days. */
+function makeLinesOf(firstSeq: number, ages: readonly number[]): Buffer {
+  let place = { seq: firstSeq, crc: 0 };
+  return Buffer.concat(
+    ages.map((days) => {
+      const members = encodeMembers({ type: 'AssetObservation', assetKey: ['a'] });
+      const { bytes, place: next } = encodeBatch([members], place, new Date(Date.now() - days * DAY_MS));
+      place = next;
+      return Buffer.from(bytes);
+    }),
+  );
+}
+
+test('what an earlier run was about to remove goes, whatever the limits are now, and not before its marker is durable', async () => {
+  const disk = diskWith({ ...fourFiles(), [removed(10)]: Buffer.alloc(0), [removed(20)]: Buffer.alloc(0) });
+  const { notices } = await retain(disk, { retainDays: 100 });
+  assert.deepEqual(journalNames(disk), [removed(20), segmentName(21), segmentName(31)].sort());
+  assert.deepEqual(
+    notices.map(({ file, why }) => [file, why]),
+    [1, 11].map((first) => [segmentName(first), 'interrupted']),
+  );
+  const order = disk.calls.filter((call) => /^(create|remove|syncFolder)/.test(call));
+  assert.deepEqual(order, [
+    'syncFolder ',
+    ...[segmentName(1), segmentName(11), removed(10)].map((name) => `remove ${name}`),
+    'syncFolder ',
+  ]);
+});
+
+test('one marker remains, however often files go, and lost events before and between them stay accounted for', async () => {
+  const lost = goneName({ first: 11, last: 20 }, 'lost');
+  const { [segmentName(11)]: _, ...files } = fourFiles();
+  const disk = diskWith({ ...files, [lost]: Buffer.alloc(0) });
+  await retain(disk, { retainDays: 4 });
+  assert.deepEqual(journalNames(disk), [removed(20), lost, segmentName(21), segmentName(31)].sort());
+  await retain(disk, { retainDays: 1 });
+  assert.deepEqual(journalNames(disk), [removed(30), lost, segmentName(31)].sort());
+  assert.deepEqual((await verify(disk)).findings, []);
+  assert.equal((await recover(disk, quiet)).place.seq, 41);
+});
+
+test('without its marker a missing beginning is damage, and so is a missing middle with one', async () => {
+  const { [segmentName(1)]: _, ...later } = fourFiles();
+  await assert.rejects(recover(diskWith(later), quiet), /the events 1 to 10 before it are missing/);
+  assert.equal((await recover(diskWith({ ...later, [removed(10)]: Buffer.alloc(0) }), quiet)).place.seq, 41);
+  await assert.rejects(
+    recover(diskWith({ ...later, [removed(9)]: Buffer.alloc(0) }), quiet),
+    /the events 10 to 10 before it/,
+  );
+  const { [segmentName(21)]: __, ...gap } = later;
+  await assert.rejects(
+    recover(diskWith({ ...gap, [removed(10)]: Buffer.alloc(0) }), quiet),
+    /the events 21 to 30 before it/,
+  );
+  assert.equal((await verify(diskWith({ ...gap, [removed(10)]: Buffer.alloc(0) }))).findings[0]?.kind, 'missing file');
+  // Retention never removes the newest file: a marker alone is not what it left.
+  await assert.rejects(
+    recover(diskWith({ [removed(40)]: Buffer.alloc(0) }), quiet),
+    /all journal files are missing: the events from 41 on/,
+  );
+});
+
+const REMAINS: readonly Remains[] = (['none', 'half', 'all'] as const).flatMap((entries) =>
+  [0, 0.5, 1].map((share) => ({ entries, share, behind: 'nothing' }) as const),
+);
+
+/** Nothing is wrong with what is left, no event of the newest two files is gone, and another run comes to the same end. */
+async function assertSound(disk: SimulatedDisk, when: string): Promise<void> {
+  const { findings, last } = await verify(disk);
+  assert.deepEqual(findings, [], when);
+  assert.equal(last?.seq, 40, when);
+  const { place, file } = await recover(disk, quiet);
+  assert.equal(place.seq, 41, when);
+  await file.close();
+  const { notices } = await retain(disk, { retainDays: 1 });
+  assert.deepEqual(journalNames(disk), [removed(30), segmentName(31)].sort(), when);
+  for (const { level } of notices) assert.equal(level, 'info', when);
+}
+
+test('the process dies or the power goes at any call: the next start goes well, and the next run finishes it', async () => {
+  for (let cutting = 1; ; cutting += 1) {
+    const disk = diskWith(fourFiles());
+    await retain(disk, { retainDays: 4 }); // so that there is an older marker
+    const { fault, struck } = failingCall(cutting, 'power');
+    const before = disk.calls.length;
+    disk.fault = fault;
+    await retain(disk, { retainDays: 1 });
+    disk.fault = () => undefined;
+    const when = `call ${cutting}, ${disk.calls[before + cutting - 1]}`;
+    await assertSound(disk.afterCrash(), when);
+    // What the next run finds may be in memory only.
+    for (let again = 1, more = true; more; again += 1) {
+      const second = disk.afterCrash();
+      const next = failingCall(again, 'power');
+      second.fault = next.fault;
+      await retain(second, { retainDays: 1 });
+      more = next.struck() > 0;
+      const cut = second.afterPowerCut({ entries: again % 2 === 0 ? 'none' : 'half', share: 0, behind: 'nothing' });
+      await assertSound(cut, `${when}, then call ${again}, ${second.calls[again - 1]}`);
+    }
+    for (const remains of REMAINS)
+      await assertSound(disk.afterPowerCut(remains), `${when}, ${JSON.stringify(remains)}`);
+    if (struck() === 0) break;
+    assert.ok(cutting < 50);
+  }
+});
+
+for (const what of ['once', 'always'] as const) {
+  test(`a call that fails, ${what}, is told and hurts nothing`, async () => {
+    for (let failing = 1; ; failing += 1) {
+      const disk = diskWith(fourFiles());
+      const { fault, struck } = failingCall(failing, what);
+      disk.fault = fault;
+      const { notices } = await retain(disk, { retainDays: 1 });
+      disk.fault = () => undefined;
+      if (struck() === 0) break;
+      const when = `call ${failing}, ${disk.calls[failing - 1]}`;
+      assert.ok(
+        notices.some(({ level, problem }) => level === 'warn' && /EIO/.test(String(problem))),
+        when,
+      );
+      await assertSound(disk.afterCrash(), when);
+      await assertSound(disk.afterPowerCut({ entries: 'none', share: 0, behind: 'nothing' }), when);
+    }
+  });
+}
+
+test('behind a marker whose sync failed nothing is removed until the next start', async () => {
+  const disk = diskWith(fourFiles());
+  disk.fault = (call) => (call === 'syncFolder' ? systemError('EIO') : undefined);
+  const { notices, retention } = await retain(disk, { retainDays: 1 });
+  disk.fault = () => undefined;
+  retention.run();
+  await settled();
+  assert.equal(disk.count('remove'), 0);
+  assert.deepEqual([notices.length, notices[0]?.['level'], notices[0]?.['again']], [1, 'warn', 'at the next start']);
+  await assertSound(disk.afterPowerCut({ entries: 'none', share: 0, behind: 'nothing' }), 'then a power cut');
+});
+
+test('a file that can not be removed keeps no other from going, and is tried again', async () => {
+  const disk = diskWith(fourFiles());
+  disk.fault = (call, name) => (call === 'remove' && name === segmentName(11) ? systemError('EPERM') : undefined);
+  const { notices, retention } = await retain(disk, { retainDays: 1 });
+  assert.deepEqual(journalNames(disk), [removed(30), segmentName(11), segmentName(31)].sort());
+  const told = notices.filter(({ level }) => level === 'warn').map(({ file, again }) => [file, again]);
+  assert.deepEqual(told, [[segmentName(11), 'later']]);
+  disk.fault = () => undefined;
+  retention.run();
+  await settled();
+  assert.deepEqual(journalNames(disk), [removed(30), segmentName(31)].sort());
+});
+
+test('a journal goes on while files are removed, also by rotations, and its close waits for the step that is under way', async () => {
+  const disk = diskWith(fourFiles());
+  let release = () => {};
+  const removing = new Promise<void>((resolve) => {
+    release = resolve;
+  });
+  disk.fault = (call: Call, name) => (call === 'remove' && name.endsWith('.jsonl') ? removing : undefined);
+  const retainBytes = 2.5 * FILE_BYTES;
+  const retainOptions = { retainBytes, retainDays: undefined };
+  const options = { disk, notices: quiet, segmentBytes: FILE_BYTES, retain: retainOptions, limits: standardLimits };
+  const journal = new Journal({ ...options, onFailed: assert.fail });
+  await journal.open();
+  const append = () =>
+    new Promise((resolve) => {
+      journal.append({ type: 'AssetObservation', assetKey: ['a'], description: 'x'.repeat(1_000) }, 0, resolve);
+    });
+  for (let count = 0; count < 10; count += 1) assert.equal(await append(), undefined);
+  assert.ok(journalNames(disk).includes(segmentName(1)), 'its removal is under way');
+  release();
+  await settled();
+  for (let count = 0; count < 10; count += 1) assert.equal(await append(), undefined);
+  await settled();
+  const left = journalNames(disk).filter((name) => name.endsWith('.jsonl'));
+  const bytes = left.reduce((sum, name) => sum + (disk.bytes(name)?.length ?? 0), 0);
+  assert.ok(bytes < 3.5 * FILE_BYTES && left.length >= 2, `${bytes} bytes in ${left}`);
+  assert.equal(journal.files, left.length);
+
+  let finish = () => {};
+  const last = new Promise<void>((resolve) => {
+    finish = resolve;
+  });
+  disk.fault = (call, name) => (call === 'remove' && name.endsWith('.jsonl') ? last : undefined);
+  for (let count = 0; disk.calls.at(-1)?.startsWith('remove') !== true; count += 1) {
+    assert.ok(count < 50, 'nothing is removed');
+    assert.equal(await append(), undefined);
+    await settled();
+  }
+  const closed = journal.close();
+  await settled();
+  assert.equal(disk.names().includes('.stopped-cleanly'), false);
+  finish();
+  await closed;
+  assert.ok(disk.names().includes('.stopped-cleanly'));
+  assert.deepEqual((await verify(disk)).findings, []);
+});
+
+test('days go by without a rotation', async () => {
+  const files = { [segmentName(1)]: aged(1, 3, DAY_MS - 300), [segmentName(4)]: aged(4, 3, 0) };
+  const disk = diskWith(files);
+  const limits = { ...standardLimits, retainCheckMs: 20 };
+  const retention = new Retention({ disk, retain: { retainDays: 1 }, limits, notices: quiet }, { files: 2 });
+  retention.start();
+  await settled();
+  assert.deepEqual(journalNames(disk), Object.keys(files).sort());
+  const late = performance.now() + 5_000;
+  while (disk.names().includes(segmentName(1)) && performance.now() < late) await sleep(20);
+  await settled();
+  assert.deepEqual(journalNames(disk), [removed(3), segmentName(4)].sort());
+  await retention.stop();
+});
+
+test('verify begins again where retention removes what it was about to read', async () => {
+  const disk = diskWith(fourFiles());
+  disk.fault = (call, name) => {
+    if (call === 'read' && name === segmentName(11) && disk.names().includes(name)) {
+      disk.put(removed(20), Buffer.alloc(0));
+      for (const firstSeq of [1, 11]) disk.drop(segmentName(firstSeq));
+    }
+    return undefined;
+  };
+  const { findings, events, first, removedLast } = await verify(disk);
+  assert.deepEqual([findings, events, first?.seq, removedLast], [[], 20, 21, 20]);
+  // A listing of a large folder is not of one moment: it may have neither the marker nor the file.
+  const list = disk.list.bind(disk);
+  let listings = 0;
+  disk.list = async () => {
+    listings += 1;
+    return (await list()).filter((name) => listings > 1 || !name.endsWith('.removed'));
+  };
+  assert.deepEqual((await verify(disk)).findings, []);
+  disk.fault = (call, name) => {
+    if (call === 'read' && name === segmentName(31)) disk.drop(name);
+    return undefined;
+  };
+  await assert.rejects(verify(disk), { code: 'ENOENT' }, 'nobody said that this one may go');
+});
+
+test('verify keeps up with a retention that removes each file as it is about to be read', async () => {
+  const disk = diskWith(
+    Object.fromEntries(Array.from({ length: 8 }, (_, at) => [segmentName(10 * at + 1), segment(10 * at + 1, 10)])),
+  );
+  let newest = 71;
+  let begun = 0;
+  disk.fault = (call, name) => {
+    const firstSeq = segmentFirstSeq(name) ?? 0;
+    if (call !== 'read' || !disk.names().includes(name)) return undefined;
+    if (firstSeq === newest && begun === 3) return undefined;
+    if (firstSeq === newest) {
+      newest += 10;
+      begun += 1;
+      disk.put(segmentName(newest), segment(newest, 10));
+    }
+    for (const old of disk.names().filter((each) => each.endsWith('.removed'))) disk.drop(old);
+    disk.put(removed(firstSeq + 9), Buffer.alloc(0));
+    disk.drop(name);
+    return undefined;
+  };
+  const { findings, events, first, segments, removedLast } = await verify(disk);
+  assert.deepEqual([findings, events, first?.seq, segments.length, removedLast], [[], 10, 101, 1, 100]);
+});
+
+test('repair of a journal that begins later calls nothing lost that retention removed', async () => {
+  const lines = makeLines(10, { seq: 21, crc: 0 });
+  const files = {
+    [segmentName(21)]: flip(lines.bytes, 60),
+    [segmentName(31)]: segment(31, 3),
+    [removed(20)]: Buffer.alloc(0),
+  };
+  const disk = diskWith(files);
+  const plan = await planRepair(disk, await verify(disk), standardLimits);
+  assert.deepEqual(plan.lost, [{ first: 21, last: 21 }]);
+  await carryOut(disk, plan, 'side', '');
+  const { findings, events, removedLast } = await verify(disk);
+  assert.deepEqual([findings, events, removedLast], [[], 12, 20]);
+
+  const garbage = `${'{"seq":21,"x":1,"crc":"00000000"}\n'.repeat(2)}`;
+  const hopeless = diskWith({ [segmentName(21)]: Buffer.from(garbage), [removed(20)]: Buffer.alloc(0) });
+  const { runs, lost } = await planRepair(hopeless, await verify(hopeless), standardLimits);
+  assert.ok(
+    runs.every(({ firstSeq }) => firstSeq > 20) && lost.every(({ first }) => first > 20),
+    'no seq is given away twice',
+  );
+});
+
+test('the program keeps to its budget under reports, and says what it removed; verify and the next start understand', async (t) => {
+  const args = ['--segment-bytes', '4096', '--retain-bytes', '20000'];
+  const service = await startService(t, { args });
+  const body = JSON.stringify({ description: 'x'.repeat(900) });
+  for (let count = 0; count < 60; count += 1)
+    assert.equal((await ask(service.port, post('/report_asset_observation/a', body))).status, 200);
+  const names = () => readdirSync(service.data).filter((name) => segmentFirstSeq(name) !== undefined);
+  const total = () => names().reduce((sum, name) => sum + statSync(join(service.data, name)).size, 0);
+  const late = performance.now() + 5_000;
+  while (total() > 24_096 && performance.now() < late) await sleep(10);
+  const { stderr, code } = await service.kill();
+  assert.equal(code, 0, stderr);
+  assert.ok(total() <= 24_096 && total() > 10_000, `${total()} bytes`);
+
+  const told = stderr
+    .split('\n')
+    .filter((line) => line.includes('journal file removed'))
+    .map((line) => JSON.parse(line));
+  const first = Math.min(...names().map((name) => segmentFirstSeq(name) ?? 0));
+  assert.equal(told[0].first_seq, 1);
+  assert.equal(told.at(-1).last_seq, first - 1);
+  assert.ok(told.every(({ bytes, why }) => bytes > 4_000 && why === '--retain-bytes'));
+  assert.deepEqual(
+    readdirSync(service.data).filter((name) => name.endsWith('.removed')),
+    [removed(first - 1)],
+  );
+  const verdict = await run(['verify', '--data', service.data, '--json']);
+  const { good, first_seq, last_seq, removed_to_seq } = JSON.parse(verdict.stdout);
+  assert.deepEqual([verdict.code, good, first_seq, last_seq, removed_to_seq], [0, true, first, 60, first - 1]);
+  const text = await run(['verify', '--data', service.data]);
+  assert.match(text.stdout, new RegExp(`\\n {2}removed up to seq ${first - 1}, by retention\\n`));
+  const again = await startService(t, { data: service.data });
+  assert.equal((await ask(again.port, post('/report_asset_observation/a'))).status, 200);
+  assert.equal(again.events().at(-1)?.['seq'], 61);
+});
+
+test('by days at the start, and in hosted mode for each deployment by itself', async (t) => {
+  const folder = newFolder(t);
+  const { token, digest } = newToken();
+  const tokens = [{ name: 'ci', sha256: digest }];
+  const file = join(folder, 'deployments.json');
+  writeFileSync(file, JSON.stringify({ deployments: ['old', 'young'].map((name) => ({ name, tokens })) }));
+  for (const [name, days] of [
+    ['old', 9],
+    ['young', 1],
+  ] as const) {
+    mkdirSync(join(folder, name));
+    writeFileSync(join(folder, name, segmentName(1)), aged(1, 3, days * DAY_MS));
+    writeFileSync(join(folder, name, segmentName(4)), aged(4, 3, days * DAY_MS));
+  }
+  const service = await startService(t, { data: folder, args: ['--deployments', file, '--retain-days', '5'] });
+  const report = (name: string) =>
+    ask(service.port, post(`/${name}/report_asset_observation/a`, undefined, [`Service-Cloud-Api-Token: ${token}`]));
+  for (const name of ['old', 'young']) assert.equal((await report(name)).status, 200);
+  const gone = () => readdirSync(join(folder, 'old')).includes(segmentName(1)) === false;
+  const late = performance.now() + 5_000;
+  while (!gone() && performance.now() < late) await sleep(10);
+  const { stderr } = await service.kill();
+  const list = (name: string) =>
+    readdirSync(join(folder, name))
+      .filter((one) => one.startsWith('events-'))
+      .sort();
+  assert.deepEqual(list('old'), [removed(3), segmentName(4)].sort(), 'the newest stays, old as it is');
+  assert.deepEqual(list('young'), [segmentName(1), segmentName(4)]);
+  assert.match(
+    stderr,
+    /"journal file removed","deployment":"old","file":"events-0+1\.jsonl","first_seq":1,"last_seq":3,"bytes":\d+,"why":"--retain-days"/,
+  );
+});

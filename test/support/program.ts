@@ -1,0 +1,189 @@
+/** Runs the program as its users do: as a process. The tests that use it are repeated on the built file. */
+
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { type AddressInfo, createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+export const root = fileURLToPath(new URL('../..', import.meta.url));
+
+/** What runs the program: `dist/server.js` where the built file is tested, else the source. */
+const built = process.env['ASSETLOG_TEST_BUILT'];
+export const program: readonly string[] = [
+  process.execPath,
+  ...(built === undefined
+    ? ['--import', import.meta.resolve('tsx'), join(root, 'src/server.ts')]
+    : [join(root, built)]),
+];
+
+/** A test, or whatever else knows when its resources may go. */
+export interface Scope {
+  after(release: () => unknown): void;
+}
+
+const READY_MS = 20_000;
+const STOP_MS = 3_000;
+
+export interface Finished {
+  readonly code: number | null;
+  readonly signal: NodeJS.Signals | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+export interface RunOptions {
+  readonly env?: Record<string, string>;
+  readonly cwd?: string;
+  /** What it reads on its standard input; nothing when it is not given. */
+  readonly input?: string | Buffer;
+  /** Its standard input is a pipe that the test writes to and ends. */
+  readonly openInput?: true;
+  /** As `ulimit -n` sets it. */
+  readonly openFilesMax?: number;
+  /** What runs the program: the beginning of a command line, such as strace with its options. */
+  readonly under?: readonly string[];
+  /** What runs in its place: a copy that was broken on purpose. */
+  readonly program?: readonly string[];
+}
+
+/** Starts the program without waiting for anything. */
+export function launch(
+  args: readonly string[],
+  options: RunOptions = {},
+): { child: ChildProcess; finished: Promise<Finished> } {
+  const command = [...(options.under ?? []), ...(options.program ?? program), ...args];
+  if (options.openFilesMax !== undefined)
+    command.unshift('sh', '-c', `ulimit -n ${options.openFilesMax}; exec "$@"`, 'sh');
+  const child = spawn(command[0] ?? '', command.slice(1), {
+    cwd: options.cwd ?? root,
+    env: { ...process.env, ...options.env },
+    stdio: [options.input === undefined && options.openInput === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe'],
+  });
+  if (options.input !== undefined) child.stdin?.end(options.input);
+  let stdout = '';
+  let stderr = '';
+  child.stdout?.setEncoding('utf8').on('data', (text) => {
+    stdout += text;
+  });
+  child.stderr?.setEncoding('utf8').on('data', (text) => {
+    stderr += text;
+  });
+  const finished = once(child, 'close').then(([code, signal]) => ({ code, signal, stdout, stderr }));
+  return { child, finished };
+}
+
+/** Runs the program to its end. */
+export function run(args: readonly string[], options: RunOptions = {}): Promise<Finished> {
+  return launch(args, options).finished;
+}
+
+export interface Running {
+  readonly url: string;
+  readonly port: number;
+  readonly pid: number;
+  readonly data: string;
+  /** What it has logged so far. */
+  stderr(): string;
+  /** The journal's events, parsed. */
+  events(): Record<string, unknown>[];
+  /** Resolves when the process has ended, by itself or by a signal. */
+  readonly finished: Promise<Finished>;
+  kill(signal?: NodeJS.Signals): Promise<Finished>;
+}
+
+/** Starts a service on a free port and a folder of its own; both end with the test. */
+export async function startService(
+  t: Scope,
+  { args = [], data = newFolder(t), ...options }: { args?: readonly string[]; data?: string } & RunOptions = {},
+): Promise<Running> {
+  const { child, finished } = launch(['serve', '--port', '0', '--data', data, ...args], options);
+  let stderr = '';
+  child.stderr?.on('data', (text) => {
+    stderr += text;
+  });
+  const kill = async (signal: NodeJS.Signals = 'SIGTERM') => {
+    child.kill(signal);
+    return finished;
+  };
+  t.after(async () => {
+    const tooLong = setTimeout(() => child.kill('SIGKILL'), STOP_MS);
+    await kill('SIGTERM'); // not SIGKILL: only a process that ends by itself tells which lines it ran
+    clearTimeout(tooLong);
+  });
+  const url = await new Promise<string>((resolve, reject) => {
+    const tooLate = setTimeout(() => reject(new Error(`not ready: ${stderr}`)), READY_MS);
+    let stdout = '';
+    child.stdout?.on('data', (text) => {
+      stdout += text;
+      const ready = /^assetlog listening on (\S+)\n/.exec(stdout);
+      if (ready?.[1] === undefined) return;
+      clearTimeout(tooLate);
+      resolve(ready[1]);
+    });
+    void finished.then((end) => {
+      clearTimeout(tooLate);
+      reject(new Error(`ended with ${end.code}: ${end.stderr}`));
+    });
+  });
+  return {
+    url,
+    port: Number(new URL(url).port),
+    pid: child.pid ?? 0,
+    data,
+    stderr: () => stderr,
+    events: () => eventsIn(data),
+    finished,
+    kill,
+  };
+}
+
+/** The events of all journal files of a folder, in order. */
+export function eventsIn(data: string): Record<string, unknown>[] {
+  return [...eachEvent(data)];
+}
+
+/** The same one after the other, for a journal that is larger than memory. */
+export function* eachEvent(data: string): Generator<Record<string, unknown>> {
+  for (const text of journalTexts(data)) {
+    for (const line of text.split('\n')) if (line !== '') yield JSON.parse(line);
+  }
+}
+
+/** The bytes of all journal files of a folder, in order. */
+export function journalText(data: string): string {
+  return [...journalTexts(data)].join('');
+}
+
+function* journalTexts(data: string): Generator<string> {
+  const names = readdirSync(data).filter((name) => /^events-\d{20}\.jsonl$/.test(name));
+  for (const name of names.sort()) yield readFileSync(join(data, name), 'utf8');
+}
+
+export function newFolder(t: Scope): string {
+  const folder = mkdtempSync(join(tmpdir(), 'assetlog-'));
+  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+/** Of loopback. Nobody else is given it at once, for the system hands them out in turn. */
+export async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  server.close();
+  await once(server, 'close');
+  return port;
+}
+
+/** Signals a process that leads a group of its own, and all that it started. */
+export function endGroup({ pid }: ChildProcess, signal: NodeJS.Signals): void {
+  if (pid === undefined) return; // it never started
+  try {
+    process.kill(-pid, signal);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error; // nobody of the group is left
+  }
+}

@@ -1,0 +1,60 @@
+/** Journal files made by hand, to be damaged by hand. */
+
+import { type Event, encodeBatch, encodeMembers, type Place, segmentName } from '../../src/journal/record.ts';
+import { createNotices } from '../../src/telemetry/log.ts';
+import { SimulatedDisk } from './simulated-disk.ts';
+
+export const FIRST = segmentName(1);
+export const START: Place = { seq: 1, crc: 0 };
+export const quiet = createNotices('error', false, () => {});
+
+export type Files = Readonly<Record<string, Buffer>>;
+
+/** Lines with their newlines, the first of which has this place. */
+export function makeLines(count: number, place: Place = START): { lines: Buffer[]; bytes: Buffer; place: Place } {
+  const members = Array.from({ length: count }, (_, index) => {
+    const event: Event = {
+      type: 'AssetMaterialization',
+      assetKey: ['a', `${place.seq + index}`],
+      description: 'x'.repeat(50),
+      // Text that looks like a line must not be taken for one.
+      metadata: '{"seq":7,"id":"x","crc":"00000000"}',
+    };
+    return encodeMembers(event);
+  });
+  const batch = encodeBatch(members, place, new Date());
+  return { lines: splitLines(batch.bytes), ...batch };
+}
+
+/** The bytes of a whole file whose name says `firstSeq`. */
+export function segment(firstSeq: number, count: number): Buffer {
+  return makeLines(count, { seq: firstSeq, crc: 0 }).bytes;
+}
+
+/** @returns each line with its newline; what is behind the last newline is the last */
+export function splitLines(bytes: Buffer): Buffer[] {
+  const lines: Buffer[] = [];
+  for (let start = 0; start < bytes.length; ) {
+    const end = bytes.indexOf('\n', start);
+    lines.push(bytes.subarray(start, end === -1 ? bytes.length : end + 1));
+    start = end === -1 ? bytes.length : end + 1;
+  }
+  return lines;
+}
+
+export function flip(bytes: Buffer, at: number): Buffer {
+  const flipped: Buffer = Buffer.from(bytes);
+  flipped.writeUInt8(flipped.readUInt8(at) ^ 1, at);
+  return flipped;
+}
+
+export function diskWith(files: Files): SimulatedDisk {
+  const disk = new SimulatedDisk();
+  for (const [name, bytes] of Object.entries(files)) disk.put(name, bytes);
+  return disk;
+}
+
+/** Everything in the folder, to see whether anything changed. */
+export function filesOf(disk: SimulatedDisk): Record<string, Buffer | undefined> {
+  return Object.fromEntries(disk.names().map((name) => [name, disk.bytes(name)]));
+}

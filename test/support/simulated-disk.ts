@@ -1,0 +1,346 @@
+/**
+ * A disk in memory that fails when it is told to, and that can lose its power: for what a real disk can not be made to show
+ * on demand. As on a real one, a write goes to a cache; only a sync makes it durable, and a sync that failed forgets what
+ * it should have written: the next one succeeds without it.
+ */
+
+import type { Disk, LogFile, NewFile, Space } from '../../src/journal/disk.ts';
+import { SyncError } from '../../src/journal/disk.ts';
+import type { Mount } from '../../src/journal/mount.ts';
+
+export type Call =
+  | 'write'
+  | 'sync'
+  | 'truncate'
+  | 'create'
+  | 'createFolder'
+  | 'open'
+  | 'rename'
+  | 'remove'
+  | 'syncFolder'
+  | 'close'
+  | 'list'
+  | 'size'
+  | 'read';
+
+/** What happens instead of the call: an error, a write of only so many bytes, or waiting for something first. */
+export type Fault = Error | { readonly shortBy: number } | Promise<void> | undefined;
+
+interface Inode {
+  /** What reads see. */
+  bytes: Buffer;
+  /** What a power cut leaves for sure. */
+  durable: Buffer;
+  /** What the next sync writes: the start and end of each write since the last. */
+  dirty: { start: number; end: number }[];
+}
+
+/** What a power cut leaves of what was not synced. */
+export interface Remains {
+  /** How much of the changes to the folder: a file system keeps their order. */
+  readonly entries: 'none' | 'half' | 'all';
+  /** How much of the unsynced bytes of a file, from 0 to 1, in their order. */
+  readonly share: number;
+  /** What the sector behind them holds: nothing, zeros up to the new length, or garbage. */
+  readonly behind: 'nothing' | 'zeros' | 'garbage';
+}
+
+const SECTOR_BYTES = 512;
+const NEVER = new Promise<never>(() => {});
+
+export class SimulatedDisk implements Disk {
+  readonly folder: string;
+  /** Every call so far, as `write events-….jsonl`. */
+  readonly calls: string[] = [];
+  /** Asked before each call. */
+  fault: (call: Call, name: string) => Fault = () => undefined;
+  /** What `space` tells. */
+  freeSpace: Space = { freeBytes: 2 ** 40, usableBytes: 2 ** 40, totalBytes: 2 ** 41 };
+  #entries = new Map<string, Inode>();
+  #durableEntries = new Map<string, Inode>();
+  /** The changes to the folder since its last sync: what each name stands for from then on. */
+  #changes: ReadonlyMap<string, Inode | undefined>[] = [];
+
+  /** @param folder a real one where something besides the disk needs it, such as the lock */
+  constructor(folder = '/simulated') {
+    this.folder = folder;
+  }
+
+  /** Puts a file there, durably. */
+  put(name: string, bytes: Buffer): void {
+    const inode = { bytes, durable: bytes, dirty: [] };
+    this.#entries.set(name, inode);
+    this.#durableEntries.set(name, inode);
+  }
+
+  names(): string[] {
+    return [...this.#entries.keys()];
+  }
+
+  bytes(name: string): Buffer | undefined {
+    return this.#entries.get(name)?.bytes;
+  }
+
+  text(name: string): string {
+    return this.bytes(name)?.toString() ?? '';
+  }
+
+  /** Takes a file away behind the back of whoever has it open. */
+  drop(name: string): void {
+    this.#entries.delete(name);
+  }
+
+  count(call: Call): number {
+    return this.calls.filter((made) => made.startsWith(`${call} `)).length;
+  }
+
+  /** The system wrote everything to the disk by itself; nobody may rely on it. */
+  writeBack(): void {
+    for (const inode of this.#entries.values()) flush(inode);
+  }
+
+  /** The disk as the next start finds it when the power goes now. */
+  afterPowerCut({ entries, share, behind }: Remains): SimulatedDisk {
+    const kept = entries === 'all' ? this.#changes.length : entries === 'half' ? this.#changes.length >> 1 : 0;
+    const names = new Map(this.#durableEntries);
+    for (const change of this.#changes.slice(0, kept)) apply(change, names);
+    const after = new SimulatedDisk(this.folder);
+    for (const [name, inode] of names) after.put(name, remainsOf(inode, share, behind));
+    return after;
+  }
+
+  /** The disk as the next start finds it when only the process dies. */
+  afterCrash(): SimulatedDisk {
+    const after = new SimulatedDisk(this.folder);
+    const copies = new Map<Inode, Inode>();
+    const copied = <Entry extends Inode | undefined>([name, inode]: readonly [string, Entry]): [string, Entry] => {
+      if (inode === undefined) return [name, inode];
+      const copy = copies.get(inode) ?? { ...inode, dirty: [...inode.dirty] };
+      copies.set(inode, copy);
+      return [name, copy as Entry];
+    };
+    after.#entries = new Map([...this.#entries].map(copied));
+    after.#durableEntries = new Map([...this.#durableEntries].map(copied));
+    after.#changes = this.#changes.map((change) => new Map([...change].map(copied)));
+    return after;
+  }
+
+  async prepare(): Promise<void> {}
+
+  async list(): Promise<string[]> {
+    await this.#call('list', '');
+    return [...new Set(this.names().map((name) => name.split('/', 1)[0] ?? ''))];
+  }
+
+  async size(name: string): Promise<number> {
+    await this.#call('size', name);
+    return this.#inode(name).bytes.length;
+  }
+
+  async *read(name: string, start = 0, end = Number.POSITIVE_INFINITY): AsyncIterable<Buffer> {
+    await this.#call('read', name);
+    const bytes = Buffer.from(this.#inode(name).bytes.subarray(start, end));
+    // In small chunks, so that lines are cut by them; the many bytes of a large file in large ones, since each write copies all.
+    for (let at = 0, length = 1_000; at < bytes.length; at += length) {
+      length = at < 100_000 ? 1_000 : 1_000_000;
+      yield bytes.subarray(at, at + length);
+    }
+  }
+
+  async create(name: string): Promise<NewFile> {
+    return this.#newFile(name, await this.#create(name));
+  }
+
+  async createLog(name: string): Promise<LogFile> {
+    return this.#logFile(name, await this.#create(name));
+  }
+
+  async openLog(name: string): Promise<LogFile> {
+    await this.#call('open', name);
+    return this.#logFile(name, this.#inode(name));
+  }
+
+  async #create(name: string): Promise<Inode> {
+    await this.#call('create', name);
+    if (this.#entries.has(name)) throw systemError('EEXIST', name);
+    const inode: Inode = { bytes: Buffer.alloc(0), durable: Buffer.alloc(0), dirty: [] };
+    this.#change([[name, inode]]);
+    await this.syncFolder().catch((error: Error) => {
+      throw new SyncError(error.message);
+    });
+    return inode;
+  }
+
+  async createFolder(name: string): Promise<void> {
+    await this.#call('createFolder', name);
+  }
+
+  async rename(from: string, to: string): Promise<void> {
+    await this.#call('rename', from);
+    const inode = this.#inode(from);
+    this.#change([
+      [to, inode],
+      [from, undefined],
+    ]);
+  }
+
+  async remove(name: string): Promise<void> {
+    await this.#call('remove', name);
+    if (!this.#entries.has(name)) throw systemError('ENOENT', name);
+    this.#change([[name, undefined]]);
+  }
+
+  async syncFolder(): Promise<void> {
+    await this.#call('syncFolder', '');
+    this.#durableEntries = new Map(this.#entries);
+    this.#changes = [];
+  }
+
+  async space(): Promise<Space> {
+    return this.freeSpace;
+  }
+
+  async mount(): Promise<Mount | undefined> {
+    return undefined;
+  }
+
+  #newFile(name: string, inode: Inode): NewFile {
+    return {
+      name,
+      write: (bytes, position) => this.#write(name, inode, bytes, position),
+      sync: () => this.#sync(name, inode),
+      close: async () => void (await this.#call('close', name)),
+    };
+  }
+
+  /** An append counts as two calls, since its write and its sync can each fail. */
+  #logFile(name: string, inode: Inode): LogFile {
+    return {
+      name,
+      append: async (bytes, end) => {
+        const written = await this.#write(name, inode, bytes, end);
+        await this.#sync(name, inode).catch((error: Error) => {
+          throw new SyncError(error.message);
+        });
+        return written;
+      },
+      truncate: async (bytes) => {
+        await this.#call('truncate', name);
+        inode.bytes = inode.bytes.subarray(0, bytes);
+        await this.#sync(name, inode);
+      },
+      sizeInFolder: () => (this.#entries.get(name) === inode ? inode.bytes.length : undefined),
+      close: async () => void (await this.#call('close', name)),
+    };
+  }
+
+  async #write(name: string, inode: Inode, bytes: Buffer, position: number): Promise<number> {
+    const fault = await this.#call('write', name);
+    const written = Math.max(0, bytes.length - (fault?.shortBy ?? 0));
+    const after = Buffer.alloc(Math.max(inode.bytes.length, position + written));
+    inode.bytes.copy(after);
+    bytes.copy(after, position, 0, written);
+    inode.bytes = after;
+    inode.dirty.push({ start: position, end: position + written });
+    return written;
+  }
+
+  async #sync(name: string, inode: Inode): Promise<void> {
+    try {
+      await this.#call('sync', name);
+    } catch (error) {
+      inode.dirty = [];
+      throw error;
+    }
+    flush(inode);
+  }
+
+  #change(entries: readonly (readonly [string, Inode | undefined])[]): void {
+    const change = new Map(entries);
+    apply(change, this.#entries);
+    this.#changes.push(change);
+  }
+
+  #inode(name: string): Inode {
+    const inode = this.#entries.get(name);
+    if (inode === undefined) throw systemError('ENOENT', name);
+    return inode;
+  }
+
+  async #call(call: Call, name: string): Promise<{ shortBy: number } | undefined> {
+    this.calls.push(`${call} ${name}`);
+    const fault = this.fault(call, name);
+    if (fault instanceof Error) throw fault;
+    if (fault instanceof Promise) await fault;
+    else if (fault !== undefined) return fault;
+    return undefined;
+  }
+}
+
+/**
+ * Makes the n-th call fail or never return.
+ * @param what `once`: that call fails; `always`: it and all after it; `power`: it and all after it never return
+ * @returns what to set as the disk's `fault`, and how often it struck
+ */
+export function failingCall(
+  n: number,
+  what: 'once' | 'always' | 'power',
+  code = 'EIO',
+): { fault: () => Fault; struck: () => number } {
+  let calls = 0;
+  let struck = 0;
+  return {
+    fault: () => {
+      calls += 1;
+      if (what === 'once' ? calls !== n : calls < n) return undefined;
+      struck += 1;
+      return what === 'power' ? NEVER : systemError(code);
+    },
+    struck: () => struck,
+  };
+}
+
+export function systemError(code: string, name = 'file'): NodeJS.ErrnoException {
+  return Object.assign(new Error(`${code}: simulated, '${name}'`), { code });
+}
+
+function apply(change: ReadonlyMap<string, Inode | undefined>, entries: Map<string, Inode>): void {
+  for (const [name, inode] of change) {
+    if (inode === undefined) entries.delete(name);
+    else entries.set(name, inode);
+  }
+}
+
+function flush(inode: Inode): void {
+  inode.durable = overlaid(inode, inode.dirty, inode.bytes.length);
+  inode.dirty = [];
+}
+
+function remainsOf(inode: Inode, share: number, behind: Remains['behind']): Buffer {
+  if (share === 1) return overlaid(inode, inode.dirty, inode.bytes.length);
+  let left = Math.floor(share * inode.dirty.reduce((sum, { start, end }) => sum + end - start, 0));
+  const written: { start: number; end: number }[] = [];
+  let lastEnd = 0;
+  for (const { start, end } of inode.dirty) {
+    const part = Math.min(left, end - start);
+    left -= part;
+    if (part > 0) written.push({ start, end: start + part });
+    lastEnd = start + part;
+    if (part < end - start) break;
+  }
+  if (behind === 'nothing')
+    return overlaid(inode, written, Math.max(inode.durable.length, ...written.map(({ end }) => end)));
+  const length = Math.max(inode.durable.length, inode.bytes.length);
+  const bytes = overlaid(inode, written, length);
+  if (behind === 'garbage' && inode.dirty.length > 0)
+    bytes.fill('\x07{"seq":\n', lastEnd, Math.min(length, lastEnd + SECTOR_BYTES));
+  return bytes;
+}
+
+/** The durable bytes with parts of the cached ones over them. */
+function overlaid(inode: Inode, parts: readonly { start: number; end: number }[], length: number): Buffer {
+  const bytes = Buffer.alloc(length);
+  inode.durable.copy(bytes);
+  for (const { start, end } of parts) inode.bytes.copy(bytes, start, start, Math.min(end, length));
+  return bytes;
+}

@@ -1,0 +1,15 @@
+/** The source, for tests of its structure and of what its text says. */
+
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { root } from './program.ts';
+
+const folder = join(root, 'src');
+
+/** The text of each TypeScript file by its path below `src/`, such as `journal/disk.ts`. */
+export const sources: ReadonlyMap<string, string> = new Map(
+  readdirSync(folder, { recursive: true, encoding: 'utf8' })
+    .filter((path) => path.endsWith('.ts'))
+    .sort()
+    .map((path) => [path, readFileSync(join(folder, path), 'utf8')]),
+);

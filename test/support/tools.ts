@@ -1,0 +1,130 @@
+/** What the fault tests need of the machine, and how they wait for it. Each `without…` is a reason to skip, or false. */
+
+import { spawnSync } from 'node:child_process';
+import { existsSync, mkdtempSync, rmdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type Finished, launch, type RunOptions } from './program.ts';
+
+function missing(reason: string, command: string, args: readonly string[]): string | false {
+  return spawnSync(command, args, { stdio: 'ignore', timeout: 10_000 }).status !== 0 && reason;
+}
+
+/** `-D` as the tests use it: where processes may not be traced, strace is there and still of no use. */
+export const withoutStrace = missing('strace is missing or may not trace', 'strace', [
+  '-D',
+  '-f',
+  '-o',
+  '/dev/null',
+  'true',
+]);
+
+export const withoutRoot = (process.platform !== 'linux' || process.getuid?.() !== 0) && 'it needs root on Linux';
+/** A container may be root and still not be let: then there is no loop device. */
+export const withoutMounts =
+  withoutRoot ||
+  (!existsSync('/dev/loop-control') && 'there are no loop devices') ||
+  missing('mkfs.ext4 (e2fsprogs) is missing', 'mkfs.ext4', ['-V']);
+export const withoutXfs = withoutMounts || missing('mkfs.xfs (xfsprogs) is missing', 'mkfs.xfs', ['-V']);
+/** It cuts the power of both file systems. */
+export const withoutPowerCut = withoutMounts || missing('xfs_io (xfsprogs) is missing', 'xfs_io', ['-V']);
+
+/** Sets and lifts the limit on the size of a file, which is a disk that is really full for one process. */
+export const withoutPrlimit = missing('prlimit (util-linux, Linux) is missing', 'prlimit', ['--version']);
+
+/** Memory that is limited by the kernel for the processes that are begun in it. */
+export interface MemoryGroup {
+  /** What a command line begins with that is to run in the group. */
+  readonly under: readonly string[];
+  /** Only when all its processes have ended. */
+  remove(): void;
+}
+
+/** cgroup v1, where it is mounted, else v2. @throws where there is neither, or it may not be written */
+export function createMemoryGroup(bytes: number): MemoryGroup {
+  const v1 = existsSync('/sys/fs/cgroup/memory/memory.limit_in_bytes');
+  const folder = mkdtempSync(v1 ? '/sys/fs/cgroup/memory/assetlog-' : '/sys/fs/cgroup/assetlog-');
+  const remove = () => rmdirSync(folder);
+  const limit = join(folder, v1 ? 'memory.limit_in_bytes' : 'memory.max');
+  try {
+    if (!existsSync(limit)) throw new Error(`there is no ${limit}`);
+    writeFileSync(limit, String(bytes));
+    if (!v1 && existsSync(join(folder, 'memory.swap.max'))) writeFileSync(join(folder, 'memory.swap.max'), '0');
+  } catch (error) {
+    remove();
+    throw error;
+  }
+  return { under: ['sh', '-c', 'echo $$ > "$1" && shift && exec "$@"', 'sh', join(folder, 'cgroup.procs')], remove };
+}
+
+export const withoutMemoryGroups = withoutRoot || reasonAgainst(() => createMemoryGroup(64 * 1024 * 1024).remove());
+
+function reasonAgainst(attempt: () => void): string | false {
+  try {
+    attempt();
+    return false;
+  } catch (error) {
+    return `the memory of a process can not be limited with a cgroup: ${(error as Error).message}`;
+  }
+}
+
+export const IN_OTHER_NETWORK = ['unshare', '--net', 'sh', '-c', 'ip link set lo up && exec "$@"', 'sh'];
+const [unshare = '', ...unshareArgs] = IN_OTHER_NETWORK;
+export const withoutNetworkNamespaces = missing(
+  'it needs root, Linux, unshare and ip to make a network namespace',
+  unshare,
+  [...unshareArgs, 'true'],
+);
+
+/** What runs in it is the first process there. */
+export const IN_OTHER_PIDS = ['unshare', '--pid', '--fork', '--mount-proc'];
+const [, ...pidArgs] = IN_OTHER_PIDS;
+export const withoutPidNamespaces = missing('it needs root, Linux and unshare to make a PID namespace', unshare, [
+  ...pidArgs,
+  'true',
+]);
+
+/** Polls until it is so. @throws when it is not within the time */
+export async function eventually(
+  what: string,
+  isSo: () => boolean | Promise<boolean>,
+  withinMs = 20_000,
+): Promise<void> {
+  for (const late = performance.now() + withinMs; !(await isSo()); await sleep(10)) {
+    if (performance.now() > late) throw new Error(`not within ${withinMs} ms: ${what}`);
+  }
+}
+
+/** @throws when the promise is not settled within the time */
+export async function within<Value>(what: string, withinMs: number, promise: Promise<Value>): Promise<Value> {
+  const timer = new AbortController();
+  const late = sleep(withinMs, undefined, { signal: timer.signal }).then(() => {
+    throw new Error(`not within ${withinMs} ms: ${what}`);
+  });
+  try {
+    return await Promise.race([promise, late]);
+  } finally {
+    late.catch(() => {}); // it is broken off by the next line
+    timer.abort();
+  }
+}
+
+/** Runs the program to its end. @throws when it has none within the time; it is killed then */
+export function runWithin(withinMs: number, args: readonly string[], options: RunOptions = {}): Promise<Finished> {
+  const { child, finished } = launch(args, options);
+  return within(`the end of ${args.join(' ')}`, withinMs, finished).finally(() => child.kill('SIGKILL'));
+}
+
+/** Does at most `atOnce` things at a time. */
+export async function each<Value>(
+  values: readonly Value[],
+  atOnce: number,
+  act: (value: Value) => Promise<void>,
+): Promise<void> {
+  const left = values.values();
+  await Promise.all(
+    Array.from({ length: atOnce }, async () => {
+      for (const value of left) await act(value);
+    }),
+  );
+}

@@ -1,0 +1,56 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { createNotices, oncePerName } from '../../src/telemetry/log.ts';
+
+function collect(level: Parameters<typeof createNotices>[0], terminal: boolean) {
+  const lines: string[] = [];
+  return { lines, notices: createNotices(level, terminal, (line) => lines.push(line)) };
+}
+
+test('for a machine each notice is one JSON object on a line', () => {
+  const { lines, notices } = collect('info', false);
+  notices.warn('a torn end was cut off', { file: 'x', byte: 7, kept: undefined });
+  const { time, ...rest } = JSON.parse(lines[0] ?? '');
+  assert.match(time, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
+  assert.deepEqual(rest, { level: 'warn', message: 'a torn end was cut off', file: 'x', byte: 7 });
+  assert.ok(lines[0]?.endsWith('\n'));
+});
+
+test('for a person it is short', () => {
+  const { lines, notices } = collect('info', true);
+  notices.info('started', { url: 'http://x', absent: undefined, key: ['a', 'b'] });
+  assert.match(lines[0] ?? '', /^\d\d:\d\d:\d\d info {2}started {2}url="http:\/\/x" {2}key=\["a","b"\]\n$/);
+});
+
+test('what is less serious than the level is not written', () => {
+  for (const [level, expected] of [
+    ['error', 1],
+    ['warn', 2],
+    ['info', 3],
+    ['debug', 4],
+  ] as const) {
+    const { lines, notices } = collect(level, false);
+    notices.error('');
+    notices.warn('');
+    notices.info('');
+    notices.debug('');
+    assert.equal(lines.length, expected, level);
+    assert.equal(notices.debugging, level === 'debug');
+  }
+});
+
+test('nothing that a client sends can forge a line or hide a part of one', () => {
+  const hostile = 'a\nb\r\u001b[31m\u0085\u2028\u2029\u202e\u200f\u2066\u007f\ufeff\ud800\u{e0001}';
+  for (const terminal of [true, false]) {
+    const { lines, notices } = collect('info', terminal);
+    notices.info(hostile, { path: hostile });
+    const line = lines[0] ?? '';
+    assert.doesNotMatch(line.slice(0, -1), /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/u);
+    if (!terminal) assert.equal(JSON.parse(line).path, hostile);
+  }
+});
+
+test('a name is new once, and only so many names are remembered', () => {
+  const isNew = oncePerName(2);
+  assert.deepEqual(['a', 'a', 'b', 'c', 'b', 'c'].map(isNew), [true, false, true, false, false, false]);
+});
