@@ -1,20 +1,21 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type Config, readConfig } from './config/config.ts';
+import { exitCodes } from './config/exit-codes.ts';
+import { waitLimits } from './config/limits.ts';
+import { flagOf } from './config/options.ts';
+import type { App, Incoming, Reply } from './http/message.ts';
+import { type Disk, openDisk } from './journal/disk.ts';
+import { contentsOf } from './journal/segments.ts';
+import { type Service, startService as startWith } from './service.ts';
+import { createNotices } from './telemetry/log.ts';
+
 /// <reference lib="esnext.disposable" preserve="true" />
 /**
  * The service inside somebody's test: what the package gives to those who import it. Its exported types are those of
  * the package, so they name nothing of another file.
  */
-
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { exitCodes } from './commands/command.ts';
-import { type Config, readConfig, waitLimits } from './config/config.ts';
-import { flagOf } from './config/options.ts';
-import type { App, Incoming, Reply } from './http/message.ts';
-import { type Disk, openDisk } from './journal/disk.ts';
-import { contentsOf } from './journal/scan.ts';
-import { type Service, startService as startWith } from './service.ts';
-import { createNotices } from './telemetry/log.ts';
 
 export interface StartOptions {
   /** Of 127.0.0.1. 0, the default, is any free one. */

@@ -1,9 +1,9 @@
 /** The entry that becomes `dist/server.js`. */
 
 import { main } from './commands/cli.ts';
-import { exitCodes } from './commands/command.ts';
 import { endWith } from './commands/end.ts';
-import { limits } from './config/config.ts';
+import { exitCodes } from './config/exit-codes.ts';
+import { limits } from './config/limits.ts';
 
 // A promise that never settles lets the event loop run empty, and Node would end with 0: a command has to earn its 0.
 process.exitCode = exitCodes.unexpected;

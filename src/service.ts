@@ -3,19 +3,24 @@
 import { lookup } from 'node:dns/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type ExitCode, exitCodes } from './commands/command.ts';
 import { createClientAddress } from './config/client-address.ts';
-import { type Config, type Limits, limits as standardLimits } from './config/config.ts';
-import { Hosted, watchDeployments } from './deployments/journals.ts';
+import type { Config } from './config/config.ts';
+import { type ExitCode, exitCodes } from './config/exit-codes.ts';
+import { otherWriters } from './config/files.ts';
+import { type Limits, limits as standardLimits } from './config/limits.ts';
+import { watchDeployments } from './deployments/file.ts';
+import { Hosted } from './deployments/journals.ts';
+import { createTokenDoor } from './deployments/tokens.ts';
 import { type Endpoint, endpoints as standardEndpoints } from './event/parameters.ts';
 import { type AppParts, createApp, readinessOf, type Site } from './http/app.ts';
 import { type Listener, type ListenerOptions, listen } from './http/listener.ts';
 import type { App } from './http/message.ts';
 import { openApi } from './http/openapi.ts';
-import { createAccess, createTokenDoor, hostOf, isLoopback } from './http/origin.ts';
-import { type Disk, describe, isFull, openDisk, otherWriters } from './journal/disk.ts';
+import { createAccess, hostOf, isLoopback } from './http/origin.ts';
+import { type Disk, describe, isFull, openDisk } from './journal/disk.ts';
 import { watchSpace } from './journal/free-space.ts';
 import { Journal } from './journal/journal.ts';
+import { eventSchema } from './journal/line-schema.ts';
 import { InUseError, type Lock, lockFolder } from './journal/lock.ts';
 import { hazardOf } from './journal/mount.ts';
 import { DamagedError } from './journal/recovery.ts';
@@ -149,6 +154,7 @@ async function startListening(config: Config, notices: Notices, held: Held): Pro
           JSON.stringify(
             openApi({
               server: config.pathPrefix || '/',
+              lineSchema: eventSchema(),
               tokenHeader: isHosted ? config.tokenHeader : undefined,
               endpoints,
             }),

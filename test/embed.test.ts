@@ -7,10 +7,10 @@ import { appendFileSync, existsSync, readdirSync, readFileSync, writeFileSync } 
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { waitLimits } from '../src/config/config.ts';
-import { newToken } from '../src/deployments/file.ts';
+import { waitLimits } from '../src/config/limits.ts';
+import { newToken } from '../src/deployments/tokens.ts';
 import { type EventFilter, type Notice, type RunningService, type StartOptions, startService } from '../src/embed.ts';
-import { segmentName } from '../src/journal/record.ts';
+import { segmentName } from '../src/journal/segments.ts';
 import { freePort, newFolder, root } from './support/program.ts';
 import { FIRST, segment } from './support/segments.ts';
 import { within } from './support/tools.ts';

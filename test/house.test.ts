@@ -5,7 +5,26 @@ import { readFileSync } from 'node:fs';
 import { join, posix } from 'node:path';
 import { test } from 'node:test';
 import { root } from './support/program.ts';
-import { sources } from './support/sources.ts';
+import { sources as allSources } from './support/sources.ts';
+
+/** From left to right: a folder, or a file of `src/` itself, imports only what is to its left, or files of its own folder. */
+const order: readonly (readonly string[])[] = [
+  ['event'],
+  ['config'],
+  ['telemetry'],
+  ['journal', 'http', 'client'],
+  ['deployments'],
+  ['service.ts'],
+  ['commands', 'embed.ts'],
+  ['server.ts'],
+];
+
+/** Of the program. What builds it is no part of it, and needs more than Node. */
+const sources = new Map([...allSources].filter(([path]) => path !== 'build.ts'));
+
+function folderOf(path: string): string {
+  return path.split('/', 1)[0] ?? '';
+}
 
 /** The paths below `src/` that a file imports. */
 function importsOf(path: string): string[] {
@@ -16,6 +35,20 @@ function importsOf(path: string): string[] {
 function modulesOf(path: string): string[] {
   return [...(sources.get(path) ?? '').matchAll(/from '([^.'][^']*)'/g)].map(([, name = '']) => name);
 }
+
+test('a folder imports only folders to its left', () => {
+  const wrong: string[] = [];
+  for (const path of sources.keys()) {
+    const own = order.findIndex((folders) => folders.includes(folderOf(path)));
+    assert.notEqual(own, -1, `${path} is in no folder of the order`);
+    const left = new Set(order.slice(0, own).flat());
+    for (const imported of importsOf(path)) {
+      const folder = folderOf(imported);
+      if (folder !== folderOf(path) && !left.has(folder)) wrong.push(`${path} imports ${imported}`);
+    }
+  }
+  assert.deepEqual(wrong, []);
+});
 
 test('no file imports itself, however many files lie between', () => {
   const done = new Set<string>();
@@ -37,8 +70,8 @@ test('nothing but Node is needed at run time', () => {
 test('the file system, sockets and the clock are reached by few files', () => {
   const allowed: Readonly<Record<string, readonly string[]>> = {
     'node:child_process': [], // no process inherits a socket or a variable
-    'node:fs': ['embed.ts', 'journal/disk.ts', 'journal/lock.ts', 'journal/owner.ts'],
-    'node:fs/promises': ['journal/disk.ts', 'journal/lock.ts', 'journal/owner.ts'],
+    'node:fs': ['config/files.ts', 'embed.ts', 'journal/disk.ts', 'journal/lock.ts', 'journal/owner.ts'],
+    'node:fs/promises': ['config/files.ts', 'journal/disk.ts', 'journal/lock.ts', 'journal/owner.ts'],
     'node:http': ['client/connection.ts', 'http/listener.ts'],
     'node:net': ['config/client-address.ts', 'http/listener.ts', 'http/origin.ts', 'journal/lock.ts'],
   };

@@ -1,7 +1,7 @@
 /** One HTTP request and its reply, for commands that talk to a service. Nothing is asked twice: that is for who calls. */
 
 import http, { type IncomingHttpHeaders } from 'node:http';
-import type { Limits } from '../config/config.ts';
+import type { Limits } from '../config/limits.ts';
 
 export interface Call {
   readonly method: 'GET' | 'POST';

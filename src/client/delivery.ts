@@ -1,8 +1,8 @@
 /** Brings one report to a service, and says what became of it. Only what is safe to send again is sent again. */
 
 import { setTimeout as sleep } from 'node:timers/promises';
-import { printable } from '../commands/table.ts';
-import type { Limits } from '../config/config.ts';
+import type { Limits } from '../config/limits.ts';
+import { printable } from '../telemetry/printable.ts';
 import { type Answer, NoReply } from './connection.ts';
 
 /** `reason` is a clause about the service: "answers 400: …". */

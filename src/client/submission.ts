@@ -1,6 +1,6 @@
 /** What is sent for one report, made of the options of a command or of a line of JSON. What its values may be, the service says. */
 
-import { limits } from '../config/config.ts';
+import { limits } from '../config/limits.ts';
 import { didYouMean } from '../config/options.ts';
 import { type Json, JsonError, readJson, readMembers, stringOf } from '../event/json.ts';
 import { type Endpoint, findEndpoint } from '../event/parameters.ts';

@@ -1,11 +1,13 @@
 /** `assetlog assets`: what is known of each asset. */
 
 import { options } from '../config/config.ts';
+import { type ExitCode, exitCodes } from '../config/exit-codes.ts';
 import { keyText } from '../event/asset-key.ts';
+import { isWanted, traceOf, type Wanted } from '../journal/filter.ts';
 import { askHolder } from '../journal/lock.ts';
 import { readJournal } from '../journal/reader.ts';
-import { isWanted, type Recorded, traceOf, type Wanted } from '../journal/record.ts';
-import { defineCommand, type ExitCode, exitCodes, type Output } from './command.ts';
+import type { Recorded } from '../journal/record.ts';
+import { defineCommand, type Output } from './command.ts';
 import {
   type FormatOptions,
   type Forms,

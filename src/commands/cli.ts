@@ -1,19 +1,21 @@
 /** What a person types: which command it is, its help, and how it speaks. */
 
 import { version } from '../config/config.ts';
+import { type ExitCode, exitCodes } from '../config/exit-codes.ts';
 import { didYouMean } from '../config/options.ts';
 import { endpoints } from '../event/parameters.ts';
+import { printable } from '../telemetry/printable.ts';
 import { assets } from './assets.ts';
-import { type Command, type Environment, type ExitCode, exitCodes, type Output } from './command.ts';
+import type { Command, Environment, Output } from './command.ts';
 import { completionOf } from './completion.ts';
 import { events } from './events.ts';
 import { healthcheck } from './healthcheck.ts';
 import { commandHelp, type Groups, generalHelp } from './help.ts';
+import { repairCommand } from './repair.ts';
 import { reportOf } from './report.ts';
 import { serve, serveNotes } from './serve.ts';
-import { printable } from './table.ts';
 import { token } from './token.ts';
-import { repairCommand, verifyCommand } from './upkeep.ts';
+import { verifyCommand } from './verify.ts';
 
 /** In the order of the help. */
 const groups: Groups = {

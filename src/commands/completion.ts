@@ -1,7 +1,8 @@
 /** `assetlog completion`: a script by which a shell knows the commands and their options, made of the table of commands. */
 
+import { exitCodes } from '../config/exit-codes.ts';
 import { didYouMean, flagOf, type Option } from '../config/options.ts';
-import { type Command, defineCommand, exitCodes } from './command.ts';
+import { type Command, defineCommand } from './command.ts';
 
 type Commands = Readonly<Record<string, Command>>;
 

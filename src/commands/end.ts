@@ -4,7 +4,7 @@
  */
 
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type ExitCode, exitCodes } from './command.ts';
+import { type ExitCode, exitCodes } from '../config/exit-codes.ts';
 
 /**
  * Ends the process with an exit code; by SIGKILL when a thread is still inside a system call after `waitMs`.

@@ -1,15 +1,18 @@
 /** `assetlog events`: what came in, line by line. */
 
 import { options } from '../config/config.ts';
+import { type ExitCode, exitCodes } from '../config/exit-codes.ts';
 import { integer, type Option } from '../config/options.ts';
 import { keyText } from '../event/asset-key.ts';
+import type { Event } from '../event/event.ts';
 import { endpoints, findEndpoint } from '../event/parameters.ts';
 import type { Disk } from '../journal/disk.ts';
+import { isWanted, traceOf, type Wanted } from '../journal/filter.ts';
 import { askHolder } from '../journal/lock.ts';
 import { type Line, type Reading, type Remark, readJournal } from '../journal/reader.ts';
-import { type Event, isWanted, type Recorded, traceOf, type Wanted } from '../journal/record.ts';
-import { contentsOf } from '../journal/scan.ts';
-import { defineCommand, type ExitCode, exitCodes, type Output } from './command.ts';
+import type { Recorded } from '../journal/record.ts';
+import { contentsOf } from '../journal/segments.ts';
+import { defineCommand, type Output } from './command.ts';
 import {
   type FormatOptions,
   type Forms,

@@ -1,9 +1,11 @@
 /** `assetlog healthcheck`: what a container runs to ask its service whether it can take reports. */
 
 import { openClient } from '../client/connection.ts';
-import { limits, options } from '../config/config.ts';
+import { options } from '../config/config.ts';
+import { exitCodes } from '../config/exit-codes.ts';
+import { limits } from '../config/limits.ts';
 import { hostOf } from '../http/origin.ts';
-import { defineCommand, exitCodes } from './command.ts';
+import { defineCommand } from './command.ts';
 
 export const healthcheck = defineCommand(
   {

@@ -1,15 +1,17 @@
 /** What the commands that look at a journal share: their options, how they print, and what they end with. */
 
 import { join } from 'node:path';
-import { limits } from '../config/config.ts';
+import { type ExitCode, exitCodes } from '../config/exit-codes.ts';
+import { limits } from '../config/limits.ts';
 import type { Option } from '../config/options.ts';
 import { readKey } from '../event/asset-key.ts';
 import { type Disk, openDisk } from '../journal/disk.ts';
 import type { Remark } from '../journal/reader.ts';
-import { contentsOf } from '../journal/scan.ts';
+import { contentsOf } from '../journal/segments.ts';
 import { oncePerName } from '../telemetry/log.ts';
-import { type ExitCode, exitCodes, type Output, type Page } from './command.ts';
-import { type Column, csvRecord, printable, Table } from './table.ts';
+import { printable } from '../telemetry/printable.ts';
+import type { Output, Page } from './command.ts';
+import { type Column, csvRecord, Table } from './table.ts';
 
 export const keyOption = (help: string): Option<readonly string[] | undefined> => ({
   argument: 'KEY',

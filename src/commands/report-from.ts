@@ -3,8 +3,9 @@
 import { isUtf8 } from 'node:buffer';
 import type { Delivery } from '../client/delivery.ts';
 import type { Submission } from '../client/submission.ts';
-import { limits } from '../config/config.ts';
-import { type ExitCode, exitCodes, type Output } from './command.ts';
+import { type ExitCode, exitCodes } from '../config/exit-codes.ts';
+import { limits } from '../config/limits.ts';
+import type { Output } from './command.ts';
 
 export interface Bulk {
   readonly chunks: AsyncIterable<Buffer>;

@@ -3,12 +3,14 @@
 import { type Answer, openClient } from '../client/connection.ts';
 import { deliver, type Patience } from '../client/delivery.ts';
 import { objectOf, readObject, readSubmission, readValue, type Submission, submit } from '../client/submission.ts';
-import { limits, options, version } from '../config/config.ts';
+import { options, version } from '../config/config.ts';
+import { type ExitCode, exitCodes } from '../config/exit-codes.ts';
+import { openStream, readSecret } from '../config/files.ts';
+import { limits } from '../config/limits.ts';
 import { didYouMean, duration, flagOf, integer, type Option } from '../config/options.ts';
 import { keyNotes, readKey } from '../event/asset-key.ts';
 import { allParameters, type ChoiceParameter, type Endpoint, type Parameter } from '../event/parameters.ts';
-import { openStream, readSecret } from '../journal/disk.ts';
-import { type Command, type Description, defineCommand, type ExitCode, exitCodes, type Output } from './command.ts';
+import { type Command, type Description, defineCommand, type Output } from './command.ts';
 import { reportLines } from './report-from.ts';
 
 interface Values {

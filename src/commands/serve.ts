@@ -1,14 +1,15 @@
 /** `assetlog serve`: the service as a process, with its signals, its logs and its one line on standard output. */
 
 import { resolve } from 'node:path';
-import { type Config, limits, limitsFor, options, readPassedSocket, version } from '../config/config.ts';
+import { type Config, options, readPassedSocket, version } from '../config/config.ts';
+import { type ExitCode, exitCodes } from '../config/exit-codes.ts';
+import { limits, limitsFor } from '../config/limits.ts';
 import { readMemoryBytesMax, saveMemory } from '../config/memory.ts';
-import { shellWord } from '../journal/recovery.ts';
 import { type Parts, type Service, StartError, startService } from '../service.ts';
 import { createNotices, type Notices } from '../telemetry/log.ts';
-import { defineCommand, type ExitCode, exitCodes, type Output } from './command.ts';
+import { printable, shellWord } from '../telemetry/printable.ts';
+import { defineCommand, type Output } from './command.ts';
 import { endBySignal, endWith } from './end.ts';
-import { printable } from './table.ts';
 
 /** For the help of `serve` and of the program. */
 export const serveNotes: readonly string[] = [

@@ -1,13 +1,6 @@
 /** Rows of text for a person, and for a spreadsheet. What outsiders sent can neither steer a terminal nor become a formula. */
 
-/** Controls, direction marks and separators could forge a line, hide a part of one, or steer the terminal; JSON stays the JSON it is. */
-export function printable(text: string): string {
-  return text.replace(UNPRINTABLE, (character) =>
-    Array.from({ length: character.length }, (_, at) => character.charCodeAt(at))
-      .map((unit) => `\\u${unit.toString(16).padStart(4, '0')}`)
-      .join(''),
-  );
-}
+import { printable } from '../telemetry/printable.ts';
 
 export interface Column {
   readonly title: string;
@@ -76,7 +69,6 @@ export function csvRecord(cells: readonly (string | number | boolean | undefined
 
 const GAP = '  ';
 const NARROWEST = 6;
-const UNPRINTABLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu;
 const FORMULA = /^(?:[\t\r\n]|[\s"]*[=+\-@＝＋－＠])/;
 const BEGINS_FORMULA = /[=+\-@＝＋－＠]/;
 /** A separator of some locale, and what a reader may skip after it. Without a condition at its end, so that no text makes it slow. */

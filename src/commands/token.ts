@@ -1,7 +1,8 @@
 /** `assetlog token`. */
 
-import { newToken } from '../deployments/file.ts';
-import { defineCommand, exitCodes } from './command.ts';
+import { exitCodes } from '../config/exit-codes.ts';
+import { newToken } from '../deployments/tokens.ts';
+import { defineCommand } from './command.ts';
 
 export const token = defineCommand(
   {

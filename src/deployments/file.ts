@@ -1,21 +1,10 @@
 /** Hosted mode: which deployments there are, and whose token may report to which. */
 
-import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
+import { deploymentName } from '../config/config.ts';
+import { readText } from '../config/files.ts';
 import { JsonError, readJson } from '../event/json.ts';
-
-export interface Deployments {
-  readonly tokensOf: ReadonlyMap<string, readonly Token[]>;
-  /** Of the deployment that has most of them. */
-  readonly tokensMax: number;
-}
-
-export interface Token {
-  readonly name: string;
-  /** SHA-256 of the token's bytes. */
-  readonly sha256: Buffer;
-  /** Milliseconds since 1970 from which on it is no good; undefined for never. */
-  readonly notAfterMs: number | undefined;
-}
+import type { HostedOptions } from './journals.ts';
+import { type Deployments, sha256, type Token } from './tokens.ts';
 
 /**
  * Reads a deployments file:
@@ -39,50 +28,13 @@ export function readDeployments(text: string): Deployments | { readonly problems
   return { tokensOf, tokensMax };
 }
 
-/**
- * Whether a token is good for a deployment. Takes as long for an unknown deployment as for one with many tokens, and as
- * long wherever the first difference is.
- * @param token as it was sent; undefined where none was
- */
-export function mayReport(
-  { tokensOf, tokensMax }: Deployments,
-  name: string,
-  token: string | undefined,
-  nowMs: number,
-): boolean {
-  const digest = sha256(token ?? '');
-  const tokens = tokensOf.get(name) ?? [];
-  let good = false;
-  for (let index = 0; index < tokensMax; index += 1) {
-    const { sha256: known, notAfterMs } = tokens[index] ?? NOBODY;
-    const same = timingSafeEqual(known, digest);
-    if (same && token !== undefined && nowMs < (notAfterMs ?? Number.POSITIVE_INFINITY)) good = true;
-  }
-  return good;
-}
-
-/** @returns a fresh token of 256 random bits, and its SHA-256 as hexadecimal digits */
-export function newToken(): { token: string; digest: string } {
-  const token = `asl_${randomBytes(32).toString('base64url')}`;
-  return { token, digest: sha256(token).toString('hex') };
-}
-
 const DEPTH_MAX = 8;
-export const deploymentName = /^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$/;
 /** What is under the same prefix as the deployments. */
 const TAKEN: ReadonlySet<string> = new Set(['livez', 'readyz', 'metrics']);
 const DIGEST = /^[0-9a-fA-F]{64}$/;
 const DATE = /^(\d{4}-\d{2}-\d{2})(?:(T\d{2}:\d{2}:\d{2})(?:\.\d+)?(?:Z|[+-]\d{2}:\d{2}))?$/;
 /** What is stored when the token was in a variable that was not set. */
 const NOTHING = sha256('').toString('hex');
-/** What is compared where there are no more tokens; no text is known to have this SHA-256. */
-const NOBODY: Token = { name: '', sha256: Buffer.alloc(32), notAfterMs: 0 };
-
-/** @param text as a header has it: each character is a byte that was sent */
-function sha256(text: string): Buffer {
-  return createHash('sha256').update(text, 'latin1').digest();
-}
-
 /** @returns milliseconds since 1970; undefined for what is not a date, or not one that exists */
 function readDate(text: string): number | undefined {
   const [, date, time = 'T00:00:00'] = DATE.exec(text) ?? [];
@@ -213,4 +165,74 @@ function linesOfValues(text: string): Map<string, number> {
     }
   }
   return lines;
+}
+
+export interface DeploymentsFile {
+  /** Those of the last file that was good. */
+  readonly current: Deployments;
+  /**
+   * Reads the file again, and resolves when a read that began after this call is in force. Never rejects: a bad file is told,
+   * and what was good stays.
+   */
+  reload(): Promise<void>;
+  stop(): void;
+}
+
+/**
+ * Reads the deployments file, and again when it changes.
+ * @param onChange called with each new set but the first
+ * @throws Error with a problem a line
+ */
+export async function watchDeployments(
+  path: string,
+  { limits, notices }: Pick<HostedOptions, 'limits' | 'notices'>,
+  onChange: (deployments: Deployments) => void,
+): Promise<DeploymentsFile> {
+  const readFile = () => readText(path, limits.deploymentsBytesMax);
+  const parse = (now: string): Deployments => {
+    const found = readDeployments(now);
+    if ('problems' in found) throw new Error(found.problems.map((problem) => `${path}, ${problem}`).join('\n'));
+    return found;
+  };
+  let text = await readFile();
+  let current = parse(text);
+  let told = '';
+
+  async function read(): Promise<void> {
+    try {
+      const now = await readFile();
+      told = '';
+      if (now === text) return;
+      text = now; // also a bad one: it is told once
+      current = parse(now);
+      onChange(current);
+      notices.info('the deployments were read again', { count: current.tokensOf.size });
+    } catch (error) {
+      const problem = (error as Error).message;
+      if (problem !== told) notices.error('the deployments file is refused; what was read before stays', { problem });
+      told = problem;
+    }
+  }
+
+  // One read at a time: of two that overlap the older text could arrive last and make a revoked token good again.
+  let reading = Promise.resolve();
+  let next: Promise<void> | undefined;
+  function reload(): Promise<void> {
+    if (next !== undefined) return next; // it has not begun
+    next = reading.then(() => {
+      next = undefined;
+      return read();
+    });
+    reading = next;
+    return next;
+  }
+
+  const timer = setInterval(() => void reload(), limits.deploymentsCheckMs).unref();
+  return {
+    get current() {
+      return current;
+    },
+    reload,
+    stop: () => clearInterval(timer),
+  };
 }

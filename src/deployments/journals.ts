@@ -3,16 +3,15 @@
  * deployments cost nothing while they are idle. What goes wrong with one does not touch the others.
  */
 
-import type { Limits } from '../config/config.ts';
-import { type Disk, isFull, readText } from '../journal/disk.ts';
+import type { Limits } from '../config/limits.ts';
+import type { Event } from '../event/event.ts';
+import { type Disk, isFull } from '../journal/disk.ts';
 import { type Backlog, type Done, Journal, overload } from '../journal/journal.ts';
 import { InUseError, type Lock, lockFolder } from '../journal/lock.ts';
-import type { Event } from '../journal/record.ts';
 import { DamagedError } from '../journal/recovery.ts';
 import type { Retain } from '../journal/retention.ts';
 import type { Notices } from '../telemetry/log.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
-import { type Deployments, readDeployments } from './file.ts';
 
 export interface HostedOptions {
   /** What the paths of all deployments are under. */
@@ -27,76 +26,6 @@ export interface HostedOptions {
   readonly limits: Limits;
   readonly metrics: Metrics;
   readonly notices: Notices;
-}
-
-export interface DeploymentsFile {
-  /** Those of the last file that was good. */
-  readonly current: Deployments;
-  /**
-   * Reads the file again, and resolves when a read that began after this call is in force. Never rejects: a bad file is told,
-   * and what was good stays.
-   */
-  reload(): Promise<void>;
-  stop(): void;
-}
-
-/**
- * Reads the deployments file, and again when it changes.
- * @param onChange called with each new set but the first
- * @throws Error with a problem a line
- */
-export async function watchDeployments(
-  path: string,
-  { limits, notices }: Pick<HostedOptions, 'limits' | 'notices'>,
-  onChange: (deployments: Deployments) => void,
-): Promise<DeploymentsFile> {
-  const readFile = () => readText(path, limits.deploymentsBytesMax);
-  const parse = (now: string): Deployments => {
-    const found = readDeployments(now);
-    if ('problems' in found) throw new Error(found.problems.map((problem) => `${path}, ${problem}`).join('\n'));
-    return found;
-  };
-  let text = await readFile();
-  let current = parse(text);
-  let told = '';
-
-  async function read(): Promise<void> {
-    try {
-      const now = await readFile();
-      told = '';
-      if (now === text) return;
-      text = now; // also a bad one: it is told once
-      current = parse(now);
-      onChange(current);
-      notices.info('the deployments were read again', { count: current.tokensOf.size });
-    } catch (error) {
-      const problem = (error as Error).message;
-      if (problem !== told) notices.error('the deployments file is refused; what was read before stays', { problem });
-      told = problem;
-    }
-  }
-
-  // One read at a time: of two that overlap the older text could arrive last and make a revoked token good again.
-  let reading = Promise.resolve();
-  let next: Promise<void> | undefined;
-  function reload(): Promise<void> {
-    if (next !== undefined) return next; // it has not begun
-    next = reading.then(() => {
-      next = undefined;
-      return read();
-    });
-    reading = next;
-    return next;
-  }
-
-  const timer = setInterval(() => void reload(), limits.deploymentsCheckMs).unref();
-  return {
-    get current() {
-      return current;
-    },
-    reload,
-    stop: () => clearInterval(timer),
-  };
 }
 
 type State =

@@ -5,7 +5,7 @@
  * the line: without that the row does not compile.
  */
 
-import { type Event, severities } from '../journal/record.ts';
+import { type Event, severities } from './event.ts';
 
 /** What each endpoint records. Errors and the OpenAPI document name the endpoints in this order. */
 const reports = [

@@ -1,8 +1,8 @@
 /** The line itself: what happens to a request, in order, and the route table. The first step that refuses decides. */
 
-import { limits } from '../config/config.ts';
+import { limits } from '../config/limits.ts';
+import type { Event } from '../event/event.ts';
 import type { Endpoint } from '../event/parameters.ts';
-import type { Event } from '../journal/record.ts';
 import { type Notices, oncePerName } from '../telemetry/log.ts';
 import { type Metrics, metricsType } from '../telemetry/metrics.ts';
 import { reportTo } from './handlers.ts';

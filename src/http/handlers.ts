@@ -3,10 +3,10 @@
  * in `parameters.ts`, so that a request with two mistakes always gets the same answer.
  */
 
-import { limits } from '../config/config.ts';
+import { limits } from '../config/limits.ts';
+import type { Event } from '../event/event.ts';
 import { type Json, readJson, stringOf, stringsOf } from '../event/json.ts';
 import type { Endpoint, KeyParameter, Parameter, Reported } from '../event/parameters.ts';
-import type { Event } from '../journal/record.ts';
 import { accepted, type Handler, Refusal, type Request, shown } from './message.ts';
 import { orMalformedJson, percentDecode } from './request.ts';
 

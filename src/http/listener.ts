@@ -14,7 +14,7 @@ import {
   STATUS_CODES,
 } from 'node:http';
 import type { Socket } from 'node:net';
-import type { Limits } from '../config/config.ts';
+import type { Limits } from '../config/limits.ts';
 import type { Fields, Notices } from '../telemetry/log.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import {

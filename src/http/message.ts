@@ -1,9 +1,9 @@
 /** The vocabulary between socket and disk: what comes in, what goes out, what refuses. */
 
-import { printable } from '../commands/table.ts';
-import { limits } from '../config/config.ts';
+import { limits } from '../config/limits.ts';
+import type { Event } from '../event/event.ts';
 import type { Json } from '../event/json.ts';
-import type { Event } from '../journal/record.ts';
+import { printable } from '../telemetry/printable.ts';
 
 /** What is known of a request before its body. */
 export interface Incoming {

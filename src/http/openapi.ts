@@ -1,17 +1,19 @@
 /**
  * What tools read: the service as an OpenAPI 3.1 document. What a report may say comes from `parameters.ts`, bounds come from
- * `config.ts`, the line from `event.ts`. It is made when it is asked for. Loading this file only then would cost more: the
+ * `limits.ts`, the schema of a line is handed in. It is made when it is asked for. Loading this file only then would cost more: the
  * bundler makes everything that a late file shares with others late as well, and that is the way of a report.
  */
 
-import { limits, version } from '../config/config.ts';
-import { deploymentName } from '../deployments/file.ts';
+import { deploymentName, version } from '../config/config.ts';
+import { limits } from '../config/limits.ts';
 import { allParameters, type Endpoint, type Parameter, endpoints as standardEndpoints } from '../event/parameters.ts';
-import { eventSchema, keyPartSchema, type Schema } from '../journal/record.ts';
+import { keyPartSchema, type Schema } from '../event/schema.ts';
 
 export interface Offer {
   /** What every path is under: a URL, or its path. */
   readonly server: string;
+  /** The JSON Schema of a line of the journal. */
+  readonly lineSchema: Schema;
   /** The header with the token, in hosted mode. */
   readonly tokenHeader?: string | undefined;
   /** What can be reported; unless it is given, what this version takes. */
@@ -19,7 +21,7 @@ export interface Offer {
 }
 
 /** @returns an OpenAPI 3.1 document of all routes */
-export function openApi({ server, tokenHeader, endpoints = standardEndpoints }: Offer): Schema {
+export function openApi({ server, lineSchema, tokenHeader, endpoints = standardEndpoints }: Offer): Schema {
   const hosted = tokenHeader !== undefined;
   const refused = refusals(hosted);
   return {
@@ -28,7 +30,7 @@ export function openApi({ server, tokenHeader, endpoints = standardEndpoints }: 
     servers: [{ url: server }],
     paths: { ...reportPaths(endpoints, hosted, responsesOf(refused)), ...servicePaths() },
     components: {
-      schemas: schemas(),
+      schemas: schemas(lineSchema),
       parameters: requestParameters(endpoints),
       responses: Object.fromEntries(
         Object.entries(refused).map(([status, [when, header]]) => {
@@ -142,7 +144,7 @@ function servicePaths(): Schema {
   return paths;
 }
 
-function schemas(): Schema {
+function schemas(lineSchema: Schema): Schema {
   const part = ref('schemas', 'KeyPart');
   const error = { type: 'string', description: 'One line: what is wrong, and what to do.' };
   const request_id = { type: 'string', description: 'Stands in the log of the service as well.' };
@@ -150,7 +152,7 @@ function schemas(): Schema {
     KeyPart: { ...keyPartSchema(), maxLength: limits.keyBytesMax },
     KeyParts: { type: 'array', items: part, minItems: 1 },
     AssetKey: { anyOf: [part, ref('schemas', 'KeyParts')] },
-    Event: eventSchema(),
+    Event: lineSchema,
     Error: { type: 'object', properties: { error, request_id }, required: ['error', 'request_id'] },
   };
 }

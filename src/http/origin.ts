@@ -1,10 +1,7 @@
 /** Who may report. A page in the operator's browser may not, whatever it makes the browser send. */
 
 import { isIP } from 'node:net';
-import type { Limits } from '../config/config.ts';
-import { type Deployments, mayReport } from '../deployments/file.ts';
-import type { Endpoint } from '../event/parameters.ts';
-import { type Incoming, Refusal, shown } from './message.ts';
+import { Refusal, shown } from './message.ts';
 import type { Head } from './request.ts';
 
 export interface Doors {
@@ -48,69 +45,6 @@ export function createAccess(doors: Doors): (head: Head) => void {
       throw new Refusal(403, `Sec-Fetch-Site ${shown(fetchSite)} may not report: web pages of other sites are refused`);
     }
   };
-}
-
-export interface TokenDoor {
-  /** What every path is under. */
-  readonly pathPrefix: string;
-  /** Named in a refusal. */
-  readonly endpoints: readonly Endpoint[];
-  /** Those of this moment: the file may be read again. */
-  readonly deployments: () => Deployments;
-  /** How the header is called in a refusal. */
-  readonly tokenHeader: string;
-  /** Of the client: by the address of its connection and the headers (name, value, name, value …). */
-  readonly clientAddress: (peer: string, headers: readonly string[]) => string;
-  readonly limits: Limits;
-  /** Milliseconds since 1970. */
-  readonly nowMs: () => number;
-}
-
-/**
- * Finds the deployment that a request may report to: the first component of its path, compared as it stands. That there is
- * no such deployment, no token and a wrong one look the same (401). An address that fails again and again gets 429, but for
- * a good token: many clients may share an address.
- * @returns a check that throws Refusal 401 or 429
- */
-export function createTokenDoor({
-  pathPrefix,
-  endpoints,
-  deployments,
-  tokenHeader,
-  clientAddress,
-  limits,
-  nowMs,
-}: TokenDoor) {
-  const failures = new Map<string, { count: number; untilMs: number }>();
-  const paths = endpoints.map(({ path }) => `${pathPrefix}/NAME${path}/`);
-  const error = `this needs a token of the deployment NAME in the header ${tokenHeader}, and a path that begins with ${paths.join(', ')}`;
-  const headers = ['WWW-Authenticate', `${tokenHeader} realm="assetlog"`];
-
-  return ({ path, token }: Head, { socket, fields }: Incoming): string => {
-    const now = nowMs();
-    const under = path.startsWith(`${pathPrefix}/`) ? path.slice(pathPrefix.length + 1) : '';
-    const [name = ''] = under.split('/', 1);
-    if (mayReport(deployments(), name, token, now)) return name;
-
-    const waitMs = failed(clientAddress(socket?.remoteAddress ?? '', fields.raw), now);
-    if (waitMs === 0) throw new Refusal(401, error, { headers });
-    const retryAfter = ['Retry-After', String(Math.ceil(waitMs / 1000))];
-    throw new Refusal(429, 'too many requests without a good token came from this address', { headers: retryAfter });
-  };
-
-  /** @returns how long the address has to wait, 0 while it has failed only now and then */
-  function failed(address: string, now: number): number {
-    let seen = failures.get(address);
-    if (seen === undefined || seen.untilMs <= now) {
-      failures.delete(address);
-      const [oldest] = failures.size >= limits.failedAddressesMax ? failures.keys() : [];
-      if (oldest !== undefined) failures.delete(oldest);
-      seen = { count: 0, untilMs: now + limits.failuresMs };
-      failures.set(address, seen);
-    }
-    seen.count += 1;
-    return seen.count > limits.failuresMax ? seen.untilMs - now : 0;
-  }
 }
 
 /** @param address as a socket tells it, or as it was configured */

@@ -1,7 +1,7 @@
 /** From what came over the wire to a request, or to the refusal it deserves. Strict where `node:http` is lenient. */
 
 import { isUtf8 } from 'node:buffer';
-import { limits } from '../config/config.ts';
+import { limits } from '../config/limits.ts';
 import { type Json, JsonError, readMembers } from '../event/json.ts';
 import { type HeaderFields, type Incoming, Refusal, shown } from './message.ts';
 

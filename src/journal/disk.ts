@@ -19,7 +19,6 @@ import {
 } from 'node:fs/promises';
 import { constants as osConstants } from 'node:os';
 import { basename, dirname, join, resolve } from 'node:path';
-import type { Readable } from 'node:stream';
 import { type Mount, mountOf } from './mount.ts';
 import { entryPath, giveToOwner, heirOf, unlessImpossible } from './owner.ts';
 
@@ -111,57 +110,9 @@ export interface LogFile {
 
 const FOLDER_MODE = 0o700;
 const FILE_MODE = 0o600;
-const READ_BY_OTHERS = 0o004;
-const WRITTEN_BY_OTHERS = 0o002;
-const WRITTEN_BY_GROUP = 0o020;
 const READ_CHUNK_BYTES = 1024 * 1024;
 /** For lines that follow each other in reverse. */
 const READ_BACK_BYTES = 64 * 1024;
-
-/** @throws Error for a file that is larger, or the error of a system call */
-export async function readText(path: string, bytesMax: number): Promise<string> {
-  const { size } = await stat(path);
-  if (size > bytesMax) throw new Error(`${path} has ${size} bytes; at most ${bytesMax} are read`);
-  return readFile(path, 'utf8');
-}
-
-/**
- * @returns the text of a file, and whether everybody on the machine may read it
- * @throws as `readText`
- */
-export async function readSecret(path: string, bytesMax: number): Promise<{ text: string; exposed: boolean }> {
-  const text = await readText(path, bytesMax);
-  // Windows has other rules, and tells the same mode for every file.
-  return { text, exposed: process.platform !== 'win32' && ((await stat(path)).mode & READ_BY_OTHERS) !== 0 };
-}
-
-/**
- * Who may write to a file or a folder besides its owner and root, by its mode. Windows has other rules.
- * @param ownGroup the group of this process, which may write
- * @throws the error of a system call
- */
-export async function otherWriters(path: string, ownGroup = process.getgid?.()): Promise<OtherWriters | undefined> {
-  if (process.platform === 'win32') return undefined;
-  const { mode, gid } = await stat(path);
-  if ((mode & WRITTEN_BY_OTHERS) !== 0) return { everybody: true };
-  const byGroup = (mode & WRITTEN_BY_GROUP) !== 0 && gid !== ROOT && gid !== ownGroup;
-  return byGroup ? { everybody: false, gid } : undefined;
-}
-
-export type OtherWriters = { readonly everybody: true } | { readonly everybody: false; readonly gid: number };
-
-const ROOT = 0;
-
-/**
- * A file from its beginning to its end, or a pipe.
- * @returns its size as well, undefined for what is no file
- * @throws the error of a system call
- */
-export async function openStream(path: string): Promise<{ stream: Readable; bytes: number | undefined }> {
-  const handle = await open(path, constants.O_RDONLY);
-  const status = await closingOnFailure(handle, () => handle.stat());
-  return { stream: handle.createReadStream(), bytes: status.isFile() ? status.size : undefined };
-}
 
 /**
  * @param path of the folder, which need not exist yet: see `prepare`

@@ -1,6 +1,6 @@
 /** Watches the free space of the disk, so that a service is known to be in trouble before its disk is full. */
 
-import type { Limits } from '../config/config.ts';
+import type { Limits } from '../config/limits.ts';
 import type { Notices } from '../telemetry/log.ts';
 import type { Disk, Space } from './disk.ts';
 

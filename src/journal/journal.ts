@@ -6,23 +6,15 @@
  */
 
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Limits } from '../config/config.ts';
+import type { Limits } from '../config/limits.ts';
+import type { Event } from '../event/event.ts';
 import type { Notices } from '../telemetry/log.ts';
 import { type JournalFigures, Metrics } from '../telemetry/metrics.ts';
 import { type Disk, describe, isFull, SyncError } from './disk.ts';
-import {
-  type Event,
-  encodeBatch,
-  encodeMembers,
-  lineBytesMax,
-  type Place,
-  packMembers,
-  type Room,
-  SEQ_MAX,
-  segmentName,
-} from './record.ts';
+import { encodeBatch, encodeMembers, lineBytesMax, type Place, packMembers, type Room, SEQ_MAX } from './record.ts';
 import { NoSpaceError, recover, rememberCleanStop, type Segment } from './recovery.ts';
 import { type Retain, Retention } from './retention.ts';
+import { segmentName } from './segments.ts';
 
 /** Called once for each appended event; `failure` says why it was not recorded, and is undefined when it is durable. */
 export type Done = (failure: string | undefined) => void;

@@ -32,7 +32,7 @@ import { stat } from 'node:fs/promises';
 import { connect, createServer, type Server } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { limits } from '../config/config.ts';
+import { limits } from '../config/limits.ts';
 import { giveSocketToOwner } from './owner.ts';
 
 /** Another process writes to the folder. */

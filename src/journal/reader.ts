@@ -5,7 +5,7 @@
  */
 
 import { setTimeout as sleep } from 'node:timers/promises';
-import { limits } from '../config/config.ts';
+import { limits } from '../config/limits.ts';
 import type { Disk } from './disk.ts';
 import type { Durable } from './lock.ts';
 import {
@@ -21,7 +21,8 @@ import {
 } from './record.ts';
 import { joinFindings } from './recovery.ts';
 import { Resync } from './resync.ts';
-import { type Contents, contentsOf, LineCutter, lastLine, type SegmentName } from './scan.ts';
+import { LineCutter, lastLine } from './scan.ts';
+import { type Contents, contentsOf, type SegmentName } from './segments.ts';
 
 /** Which lines are handed over; all where nothing is said. */
 export interface Reading {

@@ -16,85 +16,8 @@
 
 import { randomUUID } from 'node:crypto';
 import { crc32 } from 'node:zlib';
+import type { Event } from '../event/event.ts';
 import { seedOf } from './crc.ts';
-
-interface Common {
-  readonly assetKey: readonly string[];
-  readonly partition?: string | undefined;
-  /** JSON text of an object, as it was sent. */
-  readonly metadata?: string | undefined;
-}
-
-/** A materialization or an observation: the same fields, another meaning. */
-export interface AssetEvent extends Common {
-  readonly type: 'AssetMaterialization' | 'AssetObservation';
-  readonly description?: string | undefined;
-  /** Recorded as the tag `data_version`. */
-  readonly dataVersion?: string | undefined;
-}
-
-export interface CheckEvent extends Common {
-  readonly type: 'AssetCheckEvaluation';
-  readonly checkName: string;
-  readonly passed: boolean;
-  readonly severity: Severity;
-}
-
-export const severities = ['WARN', 'ERROR'] as const;
-export type Severity = (typeof severities)[number];
-
-export type Event = AssetEvent | CheckEvent;
-
-/** JSON Schema, dialect 2020-12. */
-export type Schema = Readonly<Record<string, unknown>>;
-
-/** @returns one part of an asset key */
-export function keyPartSchema(): Schema {
-  return { type: 'string', pattern: '^[^\\x00-\\x1f\\x7f]+$' };
-}
-
-/** @returns what one line is, but for the order of its members and how it goes with its neighbours, which no schema can say */
-export function eventSchema(): Schema {
-  const text = { type: 'string' };
-  const closed = (properties: Schema, required: readonly string[]) => ({
-    type: 'object',
-    properties,
-    required,
-    additionalProperties: false,
-  });
-  const line = (types: readonly Event['type'][], own: Schema, required: readonly string[]) => {
-    const members = {
-      seq: { type: 'integer', minimum: 1, maximum: SEQ_MAX, description: 'Counts up without gaps.' },
-      id: { ...text, pattern: '^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$' },
-      time: {
-        ...text,
-        pattern: '^\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d\\.\\d{3}Z$',
-        description: 'When it was recorded.',
-      },
-      type: { ...text, enum: types },
-      asset_key: { type: 'array', items: keyPartSchema(), minItems: 1 },
-      partition: text,
-      ...own,
-      metadata: { type: 'object', additionalProperties: true },
-      crc: { ...text, pattern: '^[0-9a-f]{8}$', description: 'Chains it to the line before it.' },
-    };
-    return closed(members, ['seq', 'id', 'time', 'type', 'asset_key', ...required, 'crc']);
-  };
-  const tags = closed({ data_version: text }, ['data_version']);
-  const check = {
-    check_name: { ...text, minLength: 1 },
-    passed: { type: 'boolean' },
-    severity: { ...text, enum: severities },
-  };
-  return {
-    $schema: 'https://json-schema.org/draft/2020-12/schema',
-    title: 'A line of an assetlog journal',
-    oneOf: [
-      line(['AssetMaterialization', 'AssetObservation'], { description: text, tags }, []),
-      line(['AssetCheckEvaluation'], check, Object.keys(check)),
-    ],
-  };
-}
 
 /** The members of a line that the report decides; `encodeBatch` adds those that its place in the journal decides. */
 export function encodeMembers(event: Event): string {
@@ -327,45 +250,6 @@ export function timeOf(bytes: Buffer, start: number, seq: number): string {
   return bytes.toString('latin1', at, at + TIME_BYTES);
 }
 
-/** What a reader looks for. */
-export interface Wanted {
-  readonly type?: Event['type'] | undefined;
-  readonly assetKey?: readonly string[] | undefined;
-  /** The first parts of the key. */
-  readonly keyPrefix?: readonly string[] | undefined;
-  readonly partition?: string | undefined;
-  readonly checkName?: string | undefined;
-  readonly passed?: boolean | undefined;
-}
-
-/**
- * @returns bytes that each wanted line holds, those that few others hold; undefined where nothing is asked for. Text in
- * metadata may hold them as well: see `isWanted`
- */
-export function traceOf({ type, assetKey, keyPrefix, partition, checkName, passed }: Wanted): Buffer | undefined {
-  if (partition !== undefined) return packMembers(`"partition":${quote(partition)}`);
-  if (checkName !== undefined) return packMembers(`"check_name":${quote(checkName)}`);
-  if (assetKey !== undefined) return packMembers(`"asset_key":${quoteAll(assetKey)}`);
-  if (keyPrefix !== undefined) return packMembers(`"asset_key":${quoteAll(keyPrefix).slice(0, -1)}`);
-  if (passed !== undefined) return packMembers(`"passed":${passed}`);
-  return type && packMembers(`"type":"${type}"`);
-}
-
-export function isWanted(
-  event: Recorded,
-  { type, assetKey, keyPrefix, partition, checkName, passed }: Wanted,
-): boolean {
-  const { asset_key } = event;
-  return (
-    (type === undefined || event.type === type) &&
-    (assetKey === undefined || (asset_key.length === assetKey.length && beginsWith(asset_key, assetKey))) &&
-    (keyPrefix === undefined || beginsWith(asset_key, keyPrefix)) &&
-    (partition === undefined || event.partition === partition) &&
-    (checkName === undefined || event.check_name === checkName) &&
-    (passed === undefined || event.passed === passed)
-  );
-}
-
 /** How the line with this crc ends, with its newline. */
 export function endingOf(crc: number): Buffer {
   return Buffer.from(`,"crc":"${hex(crc)}"}\n`);
@@ -401,39 +285,6 @@ export function seedFor({ unseededCrc, lineBytes }: Link, crc: number): number {
 
 /** The last seq that a journal can hold: the next one could not be told from the one after it. */
 export const SEQ_MAX = Number.MAX_SAFE_INTEGER;
-
-/** @returns the name of the file whose first line has this seq; names sort as their numbers do */
-export function segmentName(firstSeq: number): string {
-  return `events-${String(firstSeq).padStart(20, '0')}.jsonl`;
-}
-
-/** @returns the seq in a segment's name, or undefined for a name of another kind */
-export function segmentFirstSeq(name: string): number | undefined {
-  const digits = SEGMENT_NAME.exec(name)?.[1];
-  const seq = Number(digits);
-  return Number.isSafeInteger(seq) && seq >= 1 ? seq : undefined;
-}
-
-/** Both inclusive: events that the journal is known not to have any more. */
-export interface GoneRange {
-  readonly first: number;
-  readonly last: number;
-}
-
-/** Why events are not there any more: `lost` by damage, `removed` by retention. */
-export type Gone = 'lost' | 'removed';
-
-/** @returns the name of the file that accounts for events that are gone; it sorts to where they were */
-export function goneName({ first, last }: GoneRange, why: Gone): string {
-  return `events-${String(first).padStart(20, '0')}-${String(last).padStart(20, '0')}.${why}`;
-}
-
-/** @returns the range in such a name, or undefined for a name of another kind */
-export function goneRange(name: string, why: Gone): GoneRange | undefined {
-  const [, from, to, suffix] = GONE_NAME.exec(name) ?? [];
-  const [first, last] = [Number(from), Number(to)];
-  return suffix === why && Number.isSafeInteger(last) && first >= 1 && first <= last ? { first, last } : undefined;
-}
 
 const NO_BYTES = Buffer.alloc(0);
 /** For one UTF-16 code unit. */
@@ -477,8 +328,6 @@ const AFTER_LINE_BYTES = 16;
 /** White space to the end, or the next line. Zeros are left out: a crash may leave them after a good line. */
 const AFTER_MISPLACED = /^(\s+$|[^\0]{0,2}\{"seq":[0-9])/;
 const TIME_MEMBER = /^\{"seq":[0-9]+,"id":"[^"]*","time":"([0-9TZ:.-]{1,40})"/;
-const SEGMENT_NAME = /^events-([0-9]{20})\.jsonl$/;
-const GONE_NAME = /^events-([0-9]{20})-([0-9]{20})\.(lost|removed)$/;
 const HEX_DIGITS = Buffer.from('0123456789abcdef');
 
 /** By byte: what it stands for as a hexadecimal digit in lower case, or -1. */
@@ -494,16 +343,12 @@ function headOf(bytes: Buffer, start: number, end: number): string {
   return whole.slice(0, later === -1 ? -CRC_MEMBER_BYTES : later);
 }
 
-function beginsWith(key: readonly string[], parts: readonly string[]): boolean {
-  return parts.every((part, index) => key[index] === part);
-}
-
 /** JSON text of a string without lone surrogates; most need no escape, and then this is faster than JSON.stringify. */
-function quote(text: string): string {
+export function quote(text: string): string {
   return NEEDS_ESCAPE.test(text) ? JSON.stringify(text) : `"${text}"`;
 }
 
-function quoteAll(texts: readonly string[]): string {
+export function quoteAll(texts: readonly string[]): string {
   let all = '';
   for (const text of texts) all += all === '' ? quote(text) : `,${quote(text)}`;
   return `[${all}]`;

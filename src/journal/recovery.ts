@@ -3,20 +3,21 @@
  * the last file, and of those before it the last line each; `verify.ts` reads everything.
  */
 
-import { type Limits, limits } from '../config/config.ts';
+import { type Limits, limits } from '../config/limits.ts';
 import type { Notices } from '../telemetry/log.ts';
+import { shellWord } from '../telemetry/printable.ts';
 import { copyFile, type Disk, type LogFile } from './disk.ts';
-import { type GoneRange, goneName, type Place, segmentName } from './record.ts';
+import type { Place } from './record.ts';
+import { type Flaw, lastLine, type Scan, scanSegment } from './scan.ts';
 import {
   afterGone,
   type Contents,
   contentsOf,
-  type Flaw,
-  lastLine,
-  type Scan,
+  type GoneRange,
+  goneName,
   type SegmentName,
-  scanSegment,
-} from './scan.ts';
+  segmentName,
+} from './segments.ts';
 
 /**
  * `use` it as it is · `leave` it alone · `cut` it off and keep its bytes aside · `refuse` to start: no crash explains it, so
@@ -356,9 +357,4 @@ async function keepAside(disk: Disk, name: string, start: number): Promise<strin
 
 function unlessAbsent(error: NodeJS.ErrnoException): void {
   if (error.code !== 'ENOENT') throw error;
-}
-
-/** A path or a URL as a person can paste it into a shell. */
-export function shellWord(path: string): string {
-  return /^[\w./:-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`;
 }

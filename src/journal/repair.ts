@@ -4,12 +4,13 @@
  * folder beside the journal. Whatever step is the last one: a repair that is begun again loses nothing.
  */
 
-import type { Limits } from '../config/config.ts';
+import type { Limits } from '../config/limits.ts';
 import { copyFile, type Disk, FileWindow, writeFile } from './disk.ts';
-import { type GoneRange, goneName, rechain, segmentName } from './record.ts';
+import { rechain } from './record.ts';
 import { type Finding, findingsIn } from './recovery.ts';
 import { type SalvageLimits, type Stretch, salvage } from './salvage.ts';
-import { afterGone, LineCutter, type TakeLine } from './scan.ts';
+import { LineCutter, type TakeLine } from './scan.ts';
+import { afterGone, type GoneRange, goneName, segmentName } from './segments.ts';
 import type { Verdict, VerifiedSegment } from './verify.ts';
 
 export interface Plan {

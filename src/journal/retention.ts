@@ -6,11 +6,13 @@
  * whatever step is the last one, the journal is sound, and the next run finishes what this one began.
  */
 
-import type { Config, Limits } from '../config/config.ts';
+import type { Config } from '../config/config.ts';
+import type { Limits } from '../config/limits.ts';
 import type { Notices } from '../telemetry/log.ts';
 import { type Disk, isFull, SyncError } from './disk.ts';
-import { goneName, goneRange, readTime } from './record.ts';
-import { contentsOf, lastLine, type SegmentName } from './scan.ts';
+import { readTime } from './record.ts';
+import { lastLine } from './scan.ts';
+import { contentsOf, goneName, goneRange, type SegmentName } from './segments.ts';
 
 /** What may stay. Either limit is enough to remove a file; without both none is. */
 export type Retain = Pick<Config, 'retainBytes' | 'retainDays'>;

@@ -6,11 +6,12 @@
  * the seq and the crc that the first line of another piece names, wherever in the file that is now.
  */
 
-import type { Limits } from '../config/config.ts';
+import type { Limits } from '../config/limits.ts';
 import { type Disk, FileWindow } from './disk.ts';
 import { Flag, Pieces, TooManyPieces } from './pieces.ts';
 import { crcOf, findForms, type LineForm, linkOf, readForm, seedFor } from './record.ts';
-import { LineCutter, type SegmentName } from './scan.ts';
+import { LineCutter } from './scan.ts';
+import type { SegmentName } from './segments.ts';
 
 /** Consecutive good lines that lie in a file one after the other. */
 export interface Stretch {

@@ -1,19 +1,8 @@
 /** Reads journal files and says what is good in them, and what is the first thing that is not. */
 
-import { limits } from '../config/config.ts';
+import { limits } from '../config/limits.ts';
 import type { Disk } from './disk.ts';
-import {
-  checkLine,
-  findMisplaced,
-  type Gone,
-  type GoneRange,
-  goneRange,
-  type LineForm,
-  type Place,
-  readForm,
-  segmentFirstSeq,
-  segmentName,
-} from './record.ts';
+import { checkLine, findMisplaced, type LineForm, type Place, readForm } from './record.ts';
 
 /** What can be wrong in one file. What it means depends on which file it is: see `recovery.ts`. */
 export type Flaw =
@@ -50,46 +39,6 @@ export async function scanSegment(chunks: AsyncIterable<Buffer>, firstSeq: numbe
     scanner.look(chunk);
   }
   return scanner.result(lines.carriedBytes > 0, lines.carried());
-}
-
-export interface SegmentName {
-  readonly name: string;
-  readonly firstSeq: number;
-}
-
-/** The journal files of a folder and what is known to be gone before and between them, each in order. */
-export interface Contents {
-  readonly segments: readonly SegmentName[];
-  readonly lost: readonly GoneRange[];
-  /** The last seq of what retention removed, 0 where it removed nothing. */
-  readonly removedLast: number;
-  /** Both together. */
-  readonly gone: readonly GoneRange[];
-}
-
-/** @param names of everything in the folder; what is none of ours is left out */
-export function contentsOf(names: readonly string[]): Contents {
-  const firstSeqs = names.map(segmentFirstSeq).filter((seq) => seq !== undefined);
-  const lost = rangesIn(names, 'lost');
-  const last = rangesIn(names, 'removed').at(-1)?.last ?? 0;
-  return {
-    segments: firstSeqs.sort((a, b) => a - b).map((firstSeq) => ({ name: segmentName(firstSeq), firstSeq })),
-    lost,
-    removedLast: last,
-    gone: [{ first: 1, last }, ...lost],
-  };
-}
-
-function rangesIn(names: readonly string[], why: Gone): GoneRange[] {
-  const ranges = names.map((name) => goneRange(name, why)).filter((range) => range !== undefined);
-  return ranges.sort((a, b) => a.first - b.first || a.last - b.last);
-}
-
-/** @returns the seq that has to follow, `seq` itself unless it is known to be gone */
-export function afterGone(seq: number, gone: readonly GoneRange[]): number {
-  let next = seq;
-  for (const { first, last } of gone) if (first <= next && next <= last) next = last + 1;
-  return next;
 }
 
 /**

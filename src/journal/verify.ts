@@ -1,11 +1,12 @@
 /** Reads the whole journal and says what is in it and what is wrong with it. Changes nothing, and may run beside a service. */
 
-import { type Limits, limits as standardLimits } from '../config/config.ts';
+import { type Limits, limits as standardLimits } from '../config/limits.ts';
 import type { Disk } from './disk.ts';
 import { checkLine, readForm, readTime } from './record.ts';
 import { type Finding, findingsIn, findingsOfNone, joinFindings, type Position, positionOfLast } from './recovery.ts';
 import { Resync } from './resync.ts';
-import { type Contents, contentsOf, LineCutter, lastLine, type Scan, type SegmentName, scanSegment } from './scan.ts';
+import { LineCutter, lastLine, type Scan, scanSegment } from './scan.ts';
+import { type Contents, contentsOf, type SegmentName } from './segments.ts';
 
 export interface Verdict extends Contents {
   readonly segments: readonly VerifiedSegment[];

@@ -1,7 +1,7 @@
 /** What the operator is told on standard error: one line a notice, never a token, never metadata. */
 
-import { printable } from '../commands/table.ts';
 import { type LogLevel, logLevels } from '../config/config.ts';
+import { printable } from './printable.ts';
 
 export type Fields = Readonly<Record<string, string | number | boolean | readonly string[] | undefined>>;
 

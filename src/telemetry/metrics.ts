@@ -4,7 +4,7 @@
  */
 
 import { version } from '../config/config.ts';
-import type { Event } from '../journal/record.ts';
+import type { Event } from '../event/event.ts';
 
 export const metricsType = 'text/plain; version=0.0.4; charset=utf-8';
 

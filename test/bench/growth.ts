@@ -2,8 +2,9 @@
 
 import { closeSync, fsyncSync, openSync, readdirSync, statSync, writeFileSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
-import { newToken } from '../../src/deployments/file.ts';
-import { encodeBatch, encodeMembers, type Place, segmentName } from '../../src/journal/record.ts';
+import { newToken } from '../../src/deployments/tokens.ts';
+import { encodeBatch, encodeMembers, type Place } from '../../src/journal/record.ts';
+import { segmentName } from '../../src/journal/segments.ts';
 import {
   countOf,
   countText,

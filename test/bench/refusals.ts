@@ -13,8 +13,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { readConfig, limits as standardLimits } from '../../src/config/config.ts';
-import { newToken } from '../../src/deployments/file.ts';
+import { readConfig } from '../../src/config/config.ts';
+import { limits as standardLimits } from '../../src/config/limits.ts';
+import { newToken } from '../../src/deployments/tokens.ts';
 import { startService } from '../../src/service.ts';
 import { createNotices } from '../../src/telemetry/log.ts';
 

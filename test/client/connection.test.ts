@@ -6,7 +6,7 @@ import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { NoReply, openClient } from '../../src/client/connection.ts';
 import { type Delivery, deliver } from '../../src/client/delivery.ts';
-import { type Limits, limits } from '../../src/config/config.ts';
+import { type Limits, limits } from '../../src/config/limits.ts';
 import { freePort } from '../support/program.ts';
 
 const REPLY_MS = 5_000;

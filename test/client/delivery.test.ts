@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type Answer, NoReply } from '../../src/client/connection.ts';
 import { type Delivery, deliver } from '../../src/client/delivery.ts';
-import { limits } from '../../src/config/config.ts';
+import { limits } from '../../src/config/limits.ts';
 
 const GOOD: Answer = { status: 200, headers: {}, body: '{}' };
 

@@ -6,7 +6,7 @@ import type { Delivery } from '../../src/client/delivery.ts';
 import { readSubmission, type Submission } from '../../src/client/submission.ts';
 import type { Output } from '../../src/commands/command.ts';
 import { type Bulk, reportLines } from '../../src/commands/report-from.ts';
-import { limits } from '../../src/config/config.ts';
+import { limits } from '../../src/config/limits.ts';
 import { endpoints } from '../../src/event/parameters.ts';
 
 const LINE = '{"type":"observation","asset_key":"k"}';

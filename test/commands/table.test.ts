@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { csvRecord, printable, Table } from '../../src/commands/table.ts';
+import { csvRecord, Table } from '../../src/commands/table.ts';
+import { printable } from '../../src/telemetry/printable.ts';
 
 test('what is cut still fits, whatever the characters take, and later rows keep to the columns of the first', () => {
   const table = new Table([{ title: 'n', whole: 3 }, { title: 'name' }, { title: 'rest' }], 24);
@@ -37,7 +38,6 @@ test('a CSV record is quoted where it has to be, and no cell of it is a formula'
   }
   assert.equal(csvRecord([-1]), '-1\r\n');
 });
-
 /** As a spreadsheet reads it in a locale with another separator: quotes count only at the beginning of a cell. */
 function cellsOf(record: string, separator: string): string[] {
   const cells: string[] = [];

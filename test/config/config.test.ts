@@ -2,16 +2,8 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import {
-  type Config,
-  type Limits,
-  limits,
-  limitsFor,
-  readConfig,
-  readPassedSocket,
-  version,
-  waitLimits,
-} from '../../src/config/config.ts';
+import { type Config, readConfig, readPassedSocket, version } from '../../src/config/config.ts';
+import { type Limits, limits, limitsFor, waitLimits } from '../../src/config/limits.ts';
 import { root } from '../support/program.ts';
 
 function config(args: readonly string[], env: Record<string, string> = {}): Config {

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { test } from 'node:test';
-import { limits as standardLimits } from '../../src/config/config.ts';
-import { type Deployments, mayReport, newToken, readDeployments } from '../../src/deployments/file.ts';
+import { limits as standardLimits } from '../../src/config/limits.ts';
+import { readDeployments } from '../../src/deployments/file.ts';
+import { createTokenDoor, type Deployments, mayReport, newToken } from '../../src/deployments/tokens.ts';
 import { endpoints } from '../../src/event/parameters.ts';
 import { Refusal } from '../../src/http/message.ts';
-import { createTokenDoor } from '../../src/http/origin.ts';
 import { type Head, readFields } from '../../src/http/request.ts';
 
 const [first, second, expired] = [newToken(), newToken(), newToken()];

@@ -10,8 +10,8 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { connect as connectTls } from 'node:tls';
-import { limits } from '../../src/config/config.ts';
-import { newToken } from '../../src/deployments/file.ts';
+import { limits } from '../../src/config/limits.ts';
+import { newToken } from '../../src/deployments/tokens.ts';
 import { freePort, newFolder, type Running, root, startService } from '../support/program.ts';
 
 const PUBLIC_NAME = 'assets.example';

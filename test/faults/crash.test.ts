@@ -9,7 +9,7 @@ import assert from 'node:assert/strict';
 import { appendFileSync, cpSync, mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { segmentName } from '../../src/journal/record.ts';
+import { segmentName } from '../../src/journal/segments.ts';
 import { eventsIn, newFolder, type Running, startService } from '../support/program.ts';
 import { each, eventually, withoutPrlimit, withoutStrace } from '../support/tools.ts';
 import { ask, post } from '../support/wire.ts';

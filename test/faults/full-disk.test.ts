@@ -17,7 +17,7 @@ import {
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { newToken } from '../../src/deployments/file.ts';
+import { newToken } from '../../src/deployments/tokens.ts';
 import { eventsIn, launch, newFolder, type Running, startService } from '../support/program.ts';
 import { runWithin, withoutMounts, withoutXfs } from '../support/tools.ts';
 import { ask, errorOf, post } from '../support/wire.ts';

@@ -14,8 +14,8 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { limits } from '../../src/config/config.ts';
-import { segmentName } from '../../src/journal/record.ts';
+import { limits } from '../../src/config/limits.ts';
+import { segmentName } from '../../src/journal/segments.ts';
 import { eventsIn, launch, newFolder, type Running, type RunOptions, startService } from '../support/program.ts';
 import { each, eventually, runWithin, within, withoutPrlimit, withoutStrace } from '../support/tools.ts';
 import { ask, errorOf, post, type WireReply } from '../support/wire.ts';

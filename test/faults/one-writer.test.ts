@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { mkdirSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { newToken } from '../../src/deployments/file.ts';
+import { newToken } from '../../src/deployments/tokens.ts';
 import { type Finished, launch, newFolder, type RunOptions, run, startService } from '../support/program.ts';
 import {
   eventually,

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { limits } from '../../src/config/config.ts';
+import { limits } from '../../src/config/limits.ts';
 import { type Incoming, Refusal, shown } from '../../src/http/message.ts';
 import {
   checkBodyHeaders,

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { limits as standardLimits } from '../../src/config/config.ts';
+import { limits as standardLimits } from '../../src/config/limits.ts';
 import type { Space } from '../../src/journal/disk.ts';
 import { watchSpace } from '../../src/journal/free-space.ts';
 import { createNotices } from '../../src/telemetry/log.ts';

@@ -3,18 +3,12 @@ import { appendFileSync, readdirSync, renameSync, rmSync, truncateSync, writeFil
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises';
-import { limits as standardLimits } from '../../src/config/config.ts';
+import { limits as standardLimits } from '../../src/config/limits.ts';
+import type { Event } from '../../src/event/event.ts';
 import { type Disk, openDisk } from '../../src/journal/disk.ts';
 import { Journal, type JournalOptions } from '../../src/journal/journal.ts';
-import {
-  checkLine,
-  type Event,
-  goneName,
-  type Place,
-  SEQ_MAX,
-  segmentFirstSeq,
-  segmentName,
-} from '../../src/journal/record.ts';
+import { checkLine, type Place, SEQ_MAX } from '../../src/journal/record.ts';
+import { goneName, segmentFirstSeq, segmentName } from '../../src/journal/segments.ts';
 import { createNotices } from '../../src/telemetry/log.ts';
 import { newFolder } from '../support/program.ts';
 import { diskWith, makeLines, segment } from '../support/segments.ts';

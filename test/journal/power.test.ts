@@ -5,9 +5,9 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { limits as standardLimits } from '../../src/config/config.ts';
+import { limits as standardLimits } from '../../src/config/limits.ts';
+import type { Event } from '../../src/event/event.ts';
 import { Journal } from '../../src/journal/journal.ts';
-import type { Event } from '../../src/journal/record.ts';
 import { verify } from '../../src/journal/verify.ts';
 import { quiet, splitLines } from '../support/segments.ts';
 import { failingCall, type Remains, SimulatedDisk } from '../support/simulated-disk.ts';

@@ -6,17 +6,11 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Disk, openDisk } from '../../src/journal/disk.ts';
+import { isWanted, traceOf, type Wanted } from '../../src/journal/filter.ts';
 import type { Durable } from '../../src/journal/lock.ts';
 import { type Line, type Reading, type Remark, readJournal } from '../../src/journal/reader.ts';
-import {
-  encodeBatch,
-  encodeMembers,
-  goneName,
-  isWanted,
-  segmentName,
-  traceOf,
-  type Wanted,
-} from '../../src/journal/record.ts';
+import { encodeBatch, encodeMembers } from '../../src/journal/record.ts';
+import { goneName, segmentName } from '../../src/journal/segments.ts';
 import { verify } from '../../src/journal/verify.ts';
 import { newFolder } from '../support/program.ts';
 import { diskWith, FIRST, type Files, flip, makeLines, START, segment } from '../support/segments.ts';

@@ -2,13 +2,11 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { crc32 } from 'node:zlib';
 import fc from 'fast-check';
+import type { Event } from '../../src/event/event.ts';
 import {
   checkLine,
-  type Event,
   encodeBatch,
   encodeMembers,
-  goneName,
-  goneRange,
   lineBytesMax,
   linkOf,
   type Place,
@@ -18,9 +16,8 @@ import {
   rechain,
   SEQ_MAX,
   seedFor,
-  segmentFirstSeq,
-  segmentName,
 } from '../../src/journal/record.ts';
+import { goneName, goneRange, segmentFirstSeq, segmentName } from '../../src/journal/segments.ts';
 
 const NOW = new Date('2026-11-20T15:19:45.266Z');
 const START = { seq: 1, crc: 0 };

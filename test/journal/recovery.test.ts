@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { limits } from '../../src/config/config.ts';
+import { limits } from '../../src/config/limits.ts';
 import { openDisk, SyncError } from '../../src/journal/disk.ts';
-import { goneName, type Place, segmentName } from '../../src/journal/record.ts';
+import type { Place } from '../../src/journal/record.ts';
 import {
   DamagedError,
   type Decision,
@@ -12,6 +12,7 @@ import {
   recover,
   rememberCleanStop,
 } from '../../src/journal/recovery.ts';
+import { goneName, segmentName } from '../../src/journal/segments.ts';
 import { verify } from '../../src/journal/verify.ts';
 import { createNotices } from '../../src/telemetry/log.ts';
 import { newFolder } from '../support/program.ts';

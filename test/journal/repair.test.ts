@@ -3,11 +3,10 @@ import { truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { limits } from '../../src/config/config.ts';
-import { goneName, goneRange, segmentName } from '../../src/journal/record.ts';
+import { limits } from '../../src/config/limits.ts';
 import { recover } from '../../src/journal/recovery.ts';
 import { carryOut, type Plan, planRepair, type RepairLimits, sideName } from '../../src/journal/repair.ts';
-import { afterGone } from '../../src/journal/scan.ts';
+import { afterGone, goneName, goneRange, segmentName } from '../../src/journal/segments.ts';
 import { type Verdict, verify } from '../../src/journal/verify.ts';
 import { type Finished, newFolder, run } from '../support/program.ts';
 import {

@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { openDisk } from '../../src/journal/disk.ts';
-import { encodeBatch, encodeMembers, goneName, segmentName } from '../../src/journal/record.ts';
-import { afterGone, contentsOf, lastLine, scanSegment } from '../../src/journal/scan.ts';
+import { encodeBatch, encodeMembers } from '../../src/journal/record.ts';
+import { lastLine, scanSegment } from '../../src/journal/scan.ts';
+import { afterGone, contentsOf, goneName, segmentName } from '../../src/journal/segments.ts';
 import { newFolder } from '../support/program.ts';
 import { diskWith, FIRST, flip, makeLines, START, segment } from '../support/segments.ts';
 

@@ -4,7 +4,9 @@ import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { type Event, encodeBatch, encodeMembers, segmentName } from '../../src/journal/record.ts';
+import type { Event } from '../../src/event/event.ts';
+import { encodeBatch, encodeMembers } from '../../src/journal/record.ts';
+import { segmentName } from '../../src/journal/segments.ts';
 import { newFolder, run } from '../support/program.ts';
 import { FIRST, START } from '../support/segments.ts';
 

@@ -7,7 +7,9 @@ import { closeSync, mkdirSync, openSync, readFileSync, writeFileSync, writeSync 
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Event, encodeBatch, encodeMembers, segmentName } from '../../src/journal/record.ts';
+import type { Event } from '../../src/event/event.ts';
+import { encodeBatch, encodeMembers } from '../../src/journal/record.ts';
+import { segmentName } from '../../src/journal/segments.ts';
 import { journalText, launch, newFolder, program, root, run, startService } from '../support/program.ts';
 import { FIRST, flip, START } from '../support/segments.ts';
 import { noTerminal, onTerminal } from '../support/terminal.ts';

@@ -20,12 +20,14 @@ import {
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { readConfig, limits as standardLimits } from '../../src/config/config.ts';
-import { newToken } from '../../src/deployments/file.ts';
+import { readConfig } from '../../src/config/config.ts';
+import { limits as standardLimits } from '../../src/config/limits.ts';
 import { Hosted, type HostedJournal } from '../../src/deployments/journals.ts';
+import { newToken } from '../../src/deployments/tokens.ts';
+import type { Event } from '../../src/event/event.ts';
 import { type Disk, openDisk } from '../../src/journal/disk.ts';
 import { askHolder, lockFolder } from '../../src/journal/lock.ts';
-import { type Event, segmentName } from '../../src/journal/record.ts';
+import { segmentName } from '../../src/journal/segments.ts';
 import { type Parts, type Service, startService } from '../../src/service.ts';
 import { createNotices } from '../../src/telemetry/log.ts';
 import { Metrics } from '../../src/telemetry/metrics.ts';

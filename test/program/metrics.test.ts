@@ -6,7 +6,7 @@ import { readdirSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { readConfig, version } from '../../src/config/config.ts';
-import { newToken } from '../../src/deployments/file.ts';
+import { newToken } from '../../src/deployments/tokens.ts';
 import { startService as serve } from '../../src/service.ts';
 import { Metrics } from '../../src/telemetry/metrics.ts';
 import { newFolder, type Running, startService } from '../support/program.ts';

@@ -7,12 +7,13 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { Validator } from '@seriousme/openapi-schema-validator';
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
-import { type Limits, limits, readConfig, version } from '../../src/config/config.ts';
+import { readConfig, version } from '../../src/config/config.ts';
+import { type Limits, limits } from '../../src/config/limits.ts';
 import { endpoints } from '../../src/event/parameters.ts';
 import { questionsOf, routesOf } from '../../src/http/app.ts';
 import { accepted } from '../../src/http/message.ts';
 import { openApi } from '../../src/http/openapi.ts';
-import { eventSchema } from '../../src/journal/record.ts';
+import { eventSchema } from '../../src/journal/line-schema.ts';
 import { startService } from '../../src/service.ts';
 import { createNotices } from '../../src/telemetry/log.ts';
 import { Metrics } from '../../src/telemetry/metrics.ts';
@@ -71,12 +72,12 @@ const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'DELETE', 'PATCH', 'OPTIONS', 'TR
 
 /** Both ways to run the service. */
 const modes = [
-  { mode: 'local', base: '', tokens: [], options: { server: '/' } },
+  { mode: 'local', base: '', tokens: [], options: { server: '/', lineSchema: eventSchema() } },
   {
     mode: 'hosted',
     base: '/{deployment_name}',
     tokens: [`${TOKEN_HEADER}: ${TOKEN}`],
-    options: { server: '/', tokenHeader: TOKEN_HEADER },
+    options: { server: '/', lineSchema: eventSchema(), tokenHeader: TOKEN_HEADER },
   },
 ] as const;
 type Mode = (typeof modes)[number];

@@ -5,21 +5,15 @@ import { mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises';
-import { limits as standardLimits } from '../../src/config/config.ts';
-import { newToken } from '../../src/deployments/file.ts';
+import { limits as standardLimits } from '../../src/config/limits.ts';
+import { newToken } from '../../src/deployments/tokens.ts';
+import type { Event } from '../../src/event/event.ts';
 import { Journal } from '../../src/journal/journal.ts';
-import {
-  type Event,
-  encodeBatch,
-  encodeMembers,
-  goneName,
-  segmentFirstSeq,
-  segmentName,
-} from '../../src/journal/record.ts';
+import { encodeBatch, encodeMembers } from '../../src/journal/record.ts';
 import { recover } from '../../src/journal/recovery.ts';
 import { carryOut, planRepair } from '../../src/journal/repair.ts';
 import { type Retain, Retention } from '../../src/journal/retention.ts';
-import { contentsOf } from '../../src/journal/scan.ts';
+import { contentsOf, goneName, segmentFirstSeq, segmentName } from '../../src/journal/segments.ts';
 import { verify } from '../../src/journal/verify.ts';
 import { createNotices } from '../../src/telemetry/log.ts';
 import { newFolder, run, startService } from '../support/program.ts';

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { mkdirSync, readdirSync, readFileSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { segmentName } from '../../src/journal/record.ts';
+import { segmentName } from '../../src/journal/segments.ts';
 import { newFolder, run, startService } from '../support/program.ts';
 import { FIRST, flip, makeLines, segment } from '../support/segments.ts';
 import { ask, post } from '../support/wire.ts';

@@ -1,6 +1,8 @@
 /** Journal files made by hand, to be damaged by hand. */
 
-import { type Event, encodeBatch, encodeMembers, type Place, segmentName } from '../../src/journal/record.ts';
+import type { Event } from '../../src/event/event.ts';
+import { encodeBatch, encodeMembers, type Place } from '../../src/journal/record.ts';
+import { segmentName } from '../../src/journal/segments.ts';
 import { createNotices } from '../../src/telemetry/log.ts';
 import { SimulatedDisk } from './simulated-disk.ts';
 

@@ -1,7 +1,7 @@
 /** A real terminal, made by `script` of util-linux. */
 
 import { execFile, execFileSync } from 'node:child_process';
-import { shellWord } from '../../src/journal/recovery.ts';
+import { shellWord } from '../../src/telemetry/printable.ts';
 import { program, root } from './program.ts';
 
 /** @returns why there is no terminal to be had, or false */

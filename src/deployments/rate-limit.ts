@@ -1,0 +1,38 @@
+/** A rate limit on failures: an address that fails again and again within a window has to wait for the window's end. */
+
+import type { Limits } from '../config/limits.ts';
+
+export type RateLimits = Pick<Limits, 'failuresMax' | 'failuresMs' | 'failedAddressesMax'>;
+
+/** Counts by address, in fixed windows. Only so many addresses are remembered: the one that began longest ago gives way. */
+export class FailureRate {
+  readonly #limits: RateLimits;
+  readonly #windows = new Map<string, { count: number; readonly endMs: number }>();
+
+  constructor(limits: RateLimits) {
+    this.#limits = limits;
+  }
+
+  /**
+   * Counts one failure.
+   * @param address such as `192.0.2.7`
+   * @param nowMs milliseconds since 1970
+   * @returns for how many milliseconds the address is over the limit, 0 if it is not
+   */
+  add(address: string, nowMs: number): number {
+    const window = this.#windowOf(address, nowMs);
+    window.count += 1;
+    return window.count > this.#limits.failuresMax ? window.endMs - nowMs : 0;
+  }
+
+  #windowOf(address: string, nowMs: number): { count: number; readonly endMs: number } {
+    const current = this.#windows.get(address);
+    if (current !== undefined && current.endMs > nowMs) return current;
+    this.#windows.delete(address);
+    const [oldest] = this.#windows.size >= this.#limits.failedAddressesMax ? this.#windows.keys() : [];
+    if (oldest !== undefined) this.#windows.delete(oldest);
+    const window = { count: 0, endMs: nowMs + this.#limits.failuresMs };
+    this.#windows.set(address, window);
+    return window;
+  }
+}

@@ -1,0 +1,48 @@
+/** The JSON Schema of a line of the journal. */
+
+import { type Event, severities } from '../event/event.ts';
+import { keyPartSchema, type Schema } from '../event/schema.ts';
+import { SEQ_MAX } from './record.ts';
+
+/** @returns what one line is, but for the order of its members and how it goes with its neighbours, which no schema can say */
+export function eventSchema(): Schema {
+  const text = { type: 'string' };
+  const closed = (properties: Schema, required: readonly string[]) => ({
+    type: 'object',
+    properties,
+    required,
+    additionalProperties: false,
+  });
+  const line = (types: readonly Event['type'][], own: Schema, required: readonly string[]) => {
+    const members = {
+      seq: { type: 'integer', minimum: 1, maximum: SEQ_MAX, description: 'Counts up without gaps.' },
+      id: { ...text, pattern: '^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$' },
+      time: {
+        ...text,
+        pattern: '^\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d\\.\\d{3}Z$',
+        description: 'When it was recorded.',
+      },
+      type: { ...text, enum: types },
+      asset_key: { type: 'array', items: keyPartSchema(), minItems: 1 },
+      partition: text,
+      ...own,
+      metadata: { type: 'object', additionalProperties: true },
+      crc: { ...text, pattern: '^[0-9a-f]{8}$', description: 'Chains it to the line before it.' },
+    };
+    return closed(members, ['seq', 'id', 'time', 'type', 'asset_key', ...required, 'crc']);
+  };
+  const tags = closed({ data_version: text }, ['data_version']);
+  const check = {
+    check_name: { ...text, minLength: 1 },
+    passed: { type: 'boolean' },
+    severity: { ...text, enum: severities },
+  };
+  return {
+    $schema: 'https://json-schema.org/draft/2020-12/schema',
+    title: 'A line of an assetlog journal',
+    oneOf: [
+      line(['AssetMaterialization', 'AssetObservation'], { description: text, tags }, []),
+      line(['AssetCheckEvaluation'], check, Object.keys(check)),
+    ],
+  };
+}

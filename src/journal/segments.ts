@@ -1,0 +1,76 @@
+/** The names of the files of a journal, and what a listing of its folder says by names alone. */
+
+/** @returns the name of the file whose first line has this seq; names sort as their numbers do */
+export function segmentName(firstSeq: number): string {
+  return `events-${String(firstSeq).padStart(20, '0')}.jsonl`;
+}
+
+/** @returns the seq in a segment's name, or undefined for a name of another kind */
+export function segmentFirstSeq(name: string): number | undefined {
+  const digits = SEGMENT_NAME.exec(name)?.[1];
+  const seq = Number(digits);
+  return Number.isSafeInteger(seq) && seq >= 1 ? seq : undefined;
+}
+
+const SEGMENT_NAME = /^events-([0-9]{20})\.jsonl$/;
+/** Why events are not there any more: `lost` by damage, `removed` by retention. */
+export type Gone = 'lost' | 'removed';
+
+/** Both inclusive: events that the journal is known not to have any more. */
+export interface GoneRange {
+  readonly first: number;
+  readonly last: number;
+}
+
+/** @returns the name of the file that accounts for events that are gone; it sorts to where they were */
+export function goneName({ first, last }: GoneRange, why: Gone): string {
+  return `events-${String(first).padStart(20, '0')}-${String(last).padStart(20, '0')}.${why}`;
+}
+
+/** @returns the range in such a name, or undefined for a name of another kind */
+export function goneRange(name: string, why: Gone): GoneRange | undefined {
+  const [, from, to, suffix] = GONE_NAME.exec(name) ?? [];
+  const [first, last] = [Number(from), Number(to)];
+  return suffix === why && Number.isSafeInteger(last) && first >= 1 && first <= last ? { first, last } : undefined;
+}
+
+const GONE_NAME = /^events-([0-9]{20})-([0-9]{20})\.(lost|removed)$/;
+export interface SegmentName {
+  readonly name: string;
+  readonly firstSeq: number;
+}
+
+/** The journal files of a folder and what is known to be gone before and between them, each in order. */
+export interface Contents {
+  readonly segments: readonly SegmentName[];
+  readonly lost: readonly GoneRange[];
+  /** The last seq of what retention removed, 0 where it removed nothing. */
+  readonly removedLast: number;
+  /** Both together. */
+  readonly gone: readonly GoneRange[];
+}
+
+/** @param names of everything in the folder; what is none of ours is left out */
+export function contentsOf(names: readonly string[]): Contents {
+  const firstSeqs = names.map(segmentFirstSeq).filter((seq) => seq !== undefined);
+  const lost = rangesIn(names, 'lost');
+  const last = rangesIn(names, 'removed').at(-1)?.last ?? 0;
+  return {
+    segments: firstSeqs.sort((a, b) => a - b).map((firstSeq) => ({ name: segmentName(firstSeq), firstSeq })),
+    lost,
+    removedLast: last,
+    gone: [{ first: 1, last }, ...lost],
+  };
+}
+
+function rangesIn(names: readonly string[], why: Gone): GoneRange[] {
+  const ranges = names.map((name) => goneRange(name, why)).filter((range) => range !== undefined);
+  return ranges.sort((a, b) => a.first - b.first || a.last - b.last);
+}
+
+/** @returns the seq that has to follow, `seq` itself unless it is known to be gone */
+export function afterGone(seq: number, gone: readonly GoneRange[]): number {
+  let next = seq;
+  for (const { first, last } of gone) if (first <= next && next <= last) next = last + 1;
+  return next;
+}
