@@ -1,10 +1,13 @@
-/** The README's shell examples, run in their order by one shell against one service; `# → ` is what they print. */
+/**
+ * The pages of documentation: their examples run, and their tables, numbers and links agree with the source. In an example
+ * `# → ` is what it prints; a `bash` block is only shown.
+ */
 
 import assert from 'node:assert/strict';
 import { execFile, execFileSync } from 'node:child_process';
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { test } from 'node:test';
+import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { dirname, join, posix } from 'node:path';
+import { type TestContext, test } from 'node:test';
 import { promisify } from 'node:util';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { type Config, options } from '../src/config/config.ts';
@@ -15,9 +18,22 @@ import { decisions } from '../src/journal/recovery.ts';
 import { groupsFor, hostedGroups, local } from './support/hostile.ts';
 import { newFolder, program, root, startService } from './support/program.ts';
 import { FIRST, flip, makeLines } from './support/segments.ts';
+import { sources } from './support/sources.ts';
 
-const readme = readFileSync(join(root, 'README.md'), 'utf8');
-const examples = [...readme.matchAll(/^```sh\n(.*?)^```$/gms)].map(([, block = '']) => block);
+const FRONT = 'README.md';
+const HANDBOOK = 'bin/README.md';
+const ARCHITECTURE = 'src/README.md';
+const TESTS = 'test/README.md';
+const SPEED = 'test/bench/NOTES.md';
+const pages: ReadonlyMap<string, string> = new Map(
+  [FRONT, HANDBOOK, ARCHITECTURE, TESTS, SPEED].map((path) => [path, readFileSync(join(root, path), 'utf8')]),
+);
+const textOf = (path: string) => pages.get(path) ?? '';
+/** Each line of a page outside of its blocks of code. */
+const proseOf = (path: string) =>
+  textOf(path)
+    .replace(/^```.*?^```$/gms, '')
+    .split('\n');
 
 function missing(): string | false {
   for (const tool of ['bash', 'curl', 'jq', 'grep', 'sed']) {
@@ -31,7 +47,17 @@ function missing(): string | false {
 }
 
 test('the examples print what they say', { skip: missing() }, async (t) => {
-  assert.ok(examples.length >= 6, `${examples.length} examples`);
+  let count = 0;
+  for (const [path, text] of pages) {
+    const examples = [...text.matchAll(/^```sh\n(.*?)^```$/gms)].map(([, block = '']) => block);
+    if (examples.length > 0) await t.test(path, (own) => runExamples(own, examples));
+    count += examples.length;
+  }
+  assert.ok(count >= 15, `${count} examples`);
+});
+
+/** Runs the examples of a page in their order, in one folder and beside one service. */
+async function runExamples(t: TestContext, examples: readonly string[]): Promise<void> {
   const folder = newFolder(t);
   const service = await startService(t, { data: join(folder, 'assetlog-data') });
   const { bytes, lines } = makeLines(3);
@@ -41,72 +67,165 @@ test('the examples print what they say', { skip: missing() }, async (t) => {
   for (const example of examples) {
     const expected = [...example.matchAll(/^# → (.*)$/gm)].map(([, line]) => line);
     const script = example.replaceAll('127.0.0.1:3000', `127.0.0.1:${service.port}`);
-    // Replies end without a newline, so an echo behind each curl puts them on lines of their own.
+    // Replies end without a newline, so an echo after each curl puts them on lines of their own.
     const { stdout } = await promisify(execFile)(
       'bash',
       ['-euc', `curl() { command curl "$@"; echo; }\nassetlog() { ${assetlog} "$@"; }\n${script}`],
-      {
-        cwd: folder,
-      },
+      { cwd: folder },
     );
     assert.deepEqual(stdout.trimEnd().split('\n'), expected, example);
   }
+}
+
+test('the front page fits: 250 lines of at most 100 columns', () => {
+  const lines = textOf(FRONT).trimEnd().split('\n');
+  assert.ok(lines.length <= 250, `${lines.length} lines`);
+  assert.deepEqual(
+    proseOf(FRONT).filter((line) => line.length > 100),
+    [],
+  );
 });
 
-test('the options, limits and files that it names are those of the source', () => {
+test('every link leads to a file and a heading, and every page links its own headings before the first', () => {
+  const headings = new Map([...pages.keys()].map((path) => [path, headingsOf(path)]));
+  const broken: string[] = [];
+  for (const path of pages.keys()) {
+    for (const [, link = ''] of proseOf(path)
+      .join('\n')
+      .matchAll(/\]\(([^)\s]+)\)/g)) {
+      const [file = '', anchor] = link.split('#');
+      if (/^\w+:/.test(file)) continue;
+      const target = file === '' ? path : posix.join(dirname(path), file);
+      const known = existsSync(join(root, target)) && statSync(join(root, target)).isFile();
+      if (!known || (anchor !== undefined && !headings.get(target)?.includes(anchor))) broken.push(`${path}: ${link}`);
+    }
+    const beginning = textOf(path).split('\n## ', 1)[0] ?? '';
+    for (const anchor of headings.get(path) ?? []) {
+      if (!beginning.includes(`(#${anchor})`)) broken.push(`${path} does not list #${anchor}`);
+    }
+  }
+  assert.deepEqual(broken, []);
+});
+
+/** The anchors of a page's sections, as GitHub makes them of headings. */
+function headingsOf(path: string): string[] {
+  const titles = proseOf(path).flatMap((line) => /^##+ (.*)$/.exec(line)?.[1] ?? []);
+  return titles.map((title) =>
+    title
+      .toLowerCase()
+      .replace(/[^\p{L}\p{N}\s_-]/gu, '')
+      .replaceAll(' ', '-'),
+  );
+}
+
+test('the pages are written in plain terms', () => {
+  const dialect = /\b(is|are|was) told\b|\bin vain\b|\bwhoever\b|\bnobody\b|\bbehind it\b/i;
+  const found = [...pages.keys()].flatMap((path) =>
+    proseOf(path)
+      .filter((line) => dialect.test(line))
+      .map((line) => `${path}: ${line}`),
+  );
+  assert.deepEqual(found, []);
+});
+
+test('the options and limits that the pages name are those of the source', () => {
+  const front = textOf(FRONT);
+  const documented = [...front.matchAll(/^\| `--([a-z-]+)` \|/gm)].map(([, flag]) => flag);
+  assert.deepEqual(documented, Object.keys(options).map(flagOf));
   for (const name of Object.keys(options) as (keyof Config)[]) {
-    const row = readme.split('\n').find((line) => line.startsWith(`| \`--${flagOf(name)}\``)) ?? '';
-    assert.ok(row.includes(`\`${variableOf(name)}\``), name);
+    assert.equal(variableOf(name), `ASSETLOG_${flagOf(name).toUpperCase().replaceAll('-', '_')}`);
+    const row = front.split('\n').find((line) => line.startsWith(`| \`--${flagOf(name)}\``)) ?? '';
     const { initial } = options[name];
     if (!Array.isArray(initial) && initial !== '' && initial !== undefined)
-      assert.ok(row.includes(`\`${initial}\``), `${name}: ${initial}`);
+      assert.ok(row.includes(`| \`${initial}\` |`), `${name}: ${initial}`);
   }
-  const { headBytesMax, headersMax, headersMs, requestMs, bodyBytesMax, discardBytesMax, discardMs, uploadBytesMax } =
-    limits;
-  const words = [
-    `${headBytesMax / 1024} KiB`,
-    `${headersMax} headers`,
-    `${headersMs / 1000} s`,
-    `${requestMs / 1000} s`,
+  const [KIB, MIB] = [1024, 1024 * 1024];
+  const { headBytesMax, headersMax, headersMs, requestMs, bodyBytesMax, discardBytesMax, discardMs } = limits;
+  const named: readonly [string, string][] = [
+    [FRONT, `request line and headers over ${headBytesMax / KIB} KiB, or more than ${headersMax} headers`],
+    [FRONT, `headers not complete in ${headersMs / 1000} s, request not complete in ${requestMs / 1000} s`],
+    [FRONT, `a body over ${bodyBytesMax / MIB} MiB`],
+    [FRONT, `a body over ${limits.largeBodyBytes / KIB} KiB`],
+    [FRONT, `${discardBytesMax / MIB} MiB or ${discardMs / 1000} s`],
+    [FRONT, `more than ${limits.uploadBytesMax / MIB} MiB of bodies`],
+    [HANDBOOK, `idle timeout of assetlog (${limits.idleMs / 1000} s)`],
+    [HANDBOOK, `a write takes over ${limits.diskAnswerMs / 1000} s`],
+    [HANDBOOK, `beyond ${limits.queueBytesMax / MIB} MiB a report gets 503`],
+    [HANDBOOK, `gets ${limits.failuresMax} of them in a minute`],
+    [HANDBOOK, `At most ${limits.openJournalsMax.toLocaleString('en')}`],
+    [HANDBOOK, `read again within ${limits.deploymentsCheckMs / 1000} s`],
+    [HANDBOOK, `may wait ${limits.drainMs / 1000} s for uploads and ${limits.lastSyncMs / 1000} s for the disk`],
   ];
-  words.push(
-    `a body over ${bodyBytesMax / 1024 / 1024} MiB`,
-    `${discardBytesMax / 1024 / 1024} MiB or ${discardMs / 1000} s`,
-  );
-  words.push(`more than ${uploadBytesMax / 1024 / 1024} MiB of bodies`);
-  for (const word of words) assert.ok(readme.includes(word), word);
-  const sources = execFileSync('ls', [join(root, 'src')], { encoding: 'utf8' })
-    .trim()
-    .split('\n');
-  for (const name of sources) assert.ok(readme.includes(`| \`${name}\` |`), name);
+  for (const [path, words] of named) assert.ok(textOf(path).includes(words), `${path}: ${words}`);
 });
 
 test('the lines that it shows are lines by their schema', () => {
   const isLine = new Ajv2020().compile(eventSchema());
-  const lines = readme.match(/^\{"seq":.*\}$/gm) ?? [];
+  const lines = textOf(FRONT).match(/^\{"seq":.*\}$/gm) ?? [];
   assert.equal(lines.length, 3);
   for (const line of lines) assert.ok(isLine(JSON.parse(line)), `${line}: ${JSON.stringify(isLine.errors)}`);
+});
+
+test('the table of findings is that of the source', () => {
+  for (const [kind, columns] of Object.entries(decisions)) {
+    const row = `\n| ${[kind, ...Object.values(columns)].join(' | ')} |\n`;
+    assert.ok(textOf(HANDBOOK).includes(row), row);
+  }
+});
+
+test('every metric is in the table, and every metric of a page or an alert exists', async (t) => {
+  const service = await startService(t);
+  const text = await (await fetch(`${service.url}/metrics`)).text();
+  const [, table = ''] = /\n\| metric \|(.*?)\n\n/s.exec(textOf(HANDBOOK)) ?? [];
+  const namesIn = (of: string, pattern: RegExp) => [...new Set([...of.matchAll(pattern)].map(([, name]) => name))];
+  const served = namesIn(text, /^# TYPE (\S+) /gm);
+  assert.deepEqual(namesIn(table, /`((?:assetlog|process)_\w+)`/g).sort(), served.toSorted());
+  const used = namesIn(textOf(HANDBOOK), /\b(assetlog_\w+?)(?:_bucket)?\b/g);
+  assert.deepEqual(
+    used.filter((name) => !served.includes(name)),
+    [],
+  );
+});
+
+test('the architecture has a row for each file, and a file for each row', () => {
+  const rows = [...textOf(ARCHITECTURE).matchAll(/^\| `([\w./-]+\.ts)` \|/gm)].map(([, path]) => path);
+  assert.deepEqual(rows.toSorted(), [...sources.keys()].sort());
+  const named = [
+    ...proseOf(ARCHITECTURE)
+      .join('\n')
+      .matchAll(/`([a-z]+\/[\w-]+\.ts)`/g),
+  ].map(([, path = '']) => path);
+  assert.deepEqual(
+    named.filter((path) => !sources.has(path)),
+    [],
+  );
+});
+
+test('the order of imports is the one that is enforced', () => {
+  const house = readFileSync(join(root, 'test/house.test.ts'), 'utf8');
+  const rows = /const order.*?= \[\n(.*?)\n\];/s.exec(house)?.[1]?.split('\n') ?? [];
+  const order = rows.map((row) => row.replace(/^\s*\[|\],?$|'/g, '').replaceAll(', ', ' | ')).join(' < ');
+  assert.match(order, /^event < .* < server\.ts$/);
+  assert.ok(textOf(ARCHITECTURE).includes(`\n${order}\n`), order);
 });
 
 test('the counts of hostile inputs are those of the table', () => {
   const groups = Object.entries({ ...groupsFor(local), tokens: hostedGroups()['tokens'] ?? [] });
   const line = (cells: readonly unknown[]) => `\n| ${cells.join(' | ')} |\n`;
-  assert.ok(readme.includes(line(groups.map(([group]) => group))));
+  const page = textOf(TESTS);
+  assert.ok(page.includes(line(groups.map(([group]) => group))));
   const counts = groups.map(([, rows]) => rows.length);
-  assert.ok(readme.includes(line(counts)), line(counts));
+  assert.ok(page.includes(line(counts)), line(counts));
   const all = counts.reduce((sum, count) => sum + count, 0);
-  assert.ok(readme.includes(`a table of ${all} hostile inputs`), `${all} in all`);
-  assert.ok(readme.includes(`The first ${all - (counts.at(-1) ?? 0)} are sent to a local service`));
+  assert.ok(page.includes(`a table of ${all} hostile inputs`), `${all} in all`);
+  assert.ok(page.includes(`The first ${all - (counts.at(-1) ?? 0)} are sent to a local service`));
+  assert.ok(textOf(FRONT).includes(`[${all} hostile inputs]`), `${all} in all`);
 });
 
-test('the tables of findings and of mutants are those of the source', () => {
-  for (const [kind, { afterCrash, afterStop, earlier, why }] of Object.entries(decisions)) {
-    assert.ok(readme.includes(`\n| ${kind} | ${afterCrash} | ${afterStop} | ${earlier} | ${why} |\n`), kind);
-  }
-  const mutants = readFileSync(join(root, 'test/faults/mutants.ts'), 'utf8').matchAll(
-    /breaks: '(.*)',\n\s*file: '(.*)'/g,
-  );
-  const promises = [...mutants].map(([, breaks, file]) => `| ${breaks} | \`${file}\` |`);
-  assert.ok(promises.length > 30);
-  for (const promise of promises) assert.ok(readme.includes(promise), promise);
+test('the differences on the front page are rows of the whole table', () => {
+  const [, front = ''] =
+    /\n\| request \| reference \| assetlog \|\n\|---\|---\|---\|\n(.*?)\n\n/s.exec(textOf(FRONT)) ?? [];
+  const rows = front.split('\n');
+  assert.equal(rows.length, 6);
+  for (const row of rows) assert.ok(textOf(TESTS).includes(`\n${row}\n`), row);
 });

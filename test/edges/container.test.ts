@@ -1,5 +1,5 @@
 /**
- * The container of the README without a container engine: its steps make the image's root, and the kernel does what an engine
+ * The container of the handbook without a container engine: its steps make the image's root, and the kernel does what an engine
  * asks of it. So what is tried is the file list, the user and the command line; not the engine, and not the base image.
  */
 
@@ -14,8 +14,8 @@ import { ask, post } from '../support/wire.ts';
 
 const REPORT = '/report_asset_observation/a';
 const IMAGE = '/image';
-const readme = readFileSync(join(root, 'README.md'), 'utf8');
-const recipe = (/^```dockerfile\n(.*?)^```$/ms.exec(readme)?.[1] ?? '').replaceAll('\\\n', '');
+const handbook = readFileSync(join(root, 'bin/README.md'), 'utf8');
+const recipe = (/^```dockerfile\n(.*?)^```$/ms.exec(handbook)?.[1] ?? '').replaceAll('\\\n', '');
 const steps = recipe.split('\n').map((line) => /^(\w+) +(.*)$/.exec(line) ?? []);
 const [user = '', env = '', volume = '', health = '', entry = ''] = [
   'USER',

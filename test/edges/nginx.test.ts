@@ -1,4 +1,4 @@
-/** The proxy of the README, as it stands there: nothing is lost or doubled on the way through it. */
+/** The proxy of the handbook, word for word: nothing is lost or doubled on the way through it. */
 
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
@@ -20,12 +20,12 @@ const MIB = 1024 * 1024;
 const READY_MS = 10_000;
 const STOP_MS = 3_000;
 
-const readme = readFileSync(join(root, 'README.md'), 'utf8');
-const recommended = /^```nginx\n(.*?)^```$/ms.exec(readme)?.[1] ?? '';
+const handbook = readFileSync(join(root, 'bin/README.md'), 'utf8');
+const recommended = /^```nginx\n(.*?)^```$/ms.exec(handbook)?.[1] ?? '';
 /** Behind "assetlog serve". */
-const recommendedArgs = /`assetlog serve (--allowed-host [^`]*)`/.exec(readme)?.[1]?.split(' ') ?? [];
+const recommendedArgs = /`assetlog serve (--allowed-host [^`]*)`/.exec(handbook)?.[1]?.split(' ') ?? [];
 /** What hosted mode needs besides. */
-const recommendedHostedArgs = /`(--trusted-proxy [^`]*)`, so that/.exec(readme)?.[1]?.split(' ') ?? [];
+const recommendedHostedArgs = /`(--trusted-proxy [^`]*)`, so that/.exec(handbook)?.[1]?.split(' ') ?? [];
 
 const skip = missing('nginx', ['-v']) ?? missing('openssl', ['version']) ?? false;
 
@@ -290,7 +290,7 @@ interface Proxy {
   log(): string;
 }
 
-/** Starts nginx with a server of the README's, in front of a port. */
+/** Starts nginx with the server of the handbook, in front of a port. */
 async function startNginx(t: TestContext, upstreamPort: number, text = recommended): Promise<Proxy> {
   const folder = newFolder(t);
   const port = await freePort();
@@ -486,7 +486,7 @@ function bodyOf(bytes: number): string {
 
 /** @throws where the text is not in it exactly once */
 function replaced(text: string, from: string, to: string): string {
-  assert.equal(text.split(from).length, 2, `in the README's example once: ${from}`);
+  assert.equal(text.split(from).length, 2, `in the handbook's example once: ${from}`);
   return text.replace(from, () => to);
 }
 

@@ -74,6 +74,7 @@ test('the package holds the programs, the types, the documents and nothing else'
   assert.deepEqual(files.sort(), [
     'LICENSE',
     'README.md',
+    'bin/README.md',
     'bin/assetlog.js',
     'dist/embed.cjs',
     'dist/embed.d.cts',

@@ -1,8 +1,8 @@
-/** The units of the README, as they stand there: systemd takes them, and the service lives with what they allow it. */
+/** The units of the handbook, word for word: systemd accepts them, and the service runs with what they allow. */
 
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -11,8 +11,10 @@ import { runWithin, withoutStrace } from '../support/tools.ts';
 import { ask, post, Wire } from '../support/wire.ts';
 
 const REPORT = '/report_asset_observation/a';
-const readme = readFileSync(join(root, 'README.md'), 'utf8');
-const [service = '', socket = ''] = [...readme.matchAll(/^```ini\n(\[Unit\].*?)^```$/gms)].map(([, unit]) => unit);
+const handbook = readFileSync(join(root, 'bin/README.md'), 'utf8');
+const [service = '', socket = '', hosted = ''] = [...handbook.matchAll(/^```ini\n(.*?)^```$/gms)].map(
+  ([, unit]) => unit,
+);
 
 const withoutSystemd =
   spawnSync('systemd-analyze', ['--version'], { stdio: 'ignore' }).status !== 0 && 'systemd-analyze is not installed';
@@ -20,21 +22,35 @@ const withoutActivation =
   spawnSync('systemd-socket-activate', ['--version'], { stdio: 'ignore' }).status !== 0 &&
   'systemd-socket-activate is not installed';
 
-test('systemd finds nothing wrong with the units', { skip: withoutSystemd }, (t) => {
+test('systemd finds nothing wrong with the units, nor with the drop-in of hosted mode', {
+  skip: withoutSystemd,
+}, (t) => {
   const folder = newFolder(t);
-  const files = { 'assetlog.service': service, 'assetlog.socket': socket };
-  const paths = Object.entries(files).map(([name, text]) => {
+  const write = (name: string, text: string) => {
     writeFileSync(join(folder, name), text);
     return join(folder, name);
-  });
-  const verify = () => spawnSync('systemd-analyze', ['verify', ...paths], { encoding: 'utf8', timeout: 30_000 });
-  // Node may be somewhere else on this machine, and other units of it are none of our business.
-  const ours = verify()
-    .stderr.split('\n')
-    .filter((line) => line.includes('assetlog') && !line.includes('/usr/bin/node is not executable'));
-  assert.deepEqual(ours, []);
-  writeFileSync(paths[0] ?? '', service.replace('ProtectSystem=strict', 'ProtectSystem=stirct'));
-  assert.match(verify().stderr, /assetlog\.service:\d+: .*stirct/);
+  };
+  const paths = [write('assetlog.service', service), write('assetlog.socket', socket)];
+  mkdirSync(join(folder, 'assetlog.service.d'));
+  const ours = () => {
+    const args = ['verify', ...paths];
+    const { stderr } = spawnSync('systemd-analyze', args, { encoding: 'utf8', timeout: 30_000 });
+    // Node may be somewhere else on this machine, and other units of it are none of our business.
+    return stderr
+      .split('\n')
+      .filter((line) => line.includes('assetlog') && !line.includes('/usr/bin/node is not executable'));
+  };
+  assert.deepEqual(ours(), []);
+  const dropIn = 'assetlog.service.d/hosted.conf';
+  write(dropIn, hosted);
+  assert.deepEqual(ours(), []);
+  write(dropIn, hosted.replace('LoadCredential', 'LoadCredentials'));
+  assert.match(ours().join('\n'), /hosted\.conf:\d+: .*LoadCredentials/);
+  write(dropIn, hosted.replace('ExecStart=\n', ''));
+  assert.match(ours().join('\n'), /more than one ExecStart=/);
+  write(dropIn, '');
+  write('assetlog.service', service.replace('ProtectSystem=strict', 'ProtectSystem=stirct'));
+  assert.match(ours().join('\n'), /assetlog\.service:\d+: .*stirct/);
 });
 
 test('it is exposed to at most 2.0 of 10', { skip: withoutSystemd }, (t) => {
