@@ -1,0 +1,361 @@
+/**
+ * The recipes of the front page and of the handbook, word for word, with the real programs: pytest, the step of a CI service,
+ * DuckDB, PostgreSQL, the client of S3 (against a local server) and the alert rules of Prometheus.
+ */
+
+import assert from 'node:assert/strict';
+import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import {
+  chmodSync,
+  closeSync,
+  existsSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  writeFileSync,
+} from 'node:fs';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { newFolder, program, type Running, root, startService } from '../support/program.ts';
+import { FIRST } from '../support/segments.ts';
+import { eventually } from '../support/tools.ts';
+
+const RUN_MS = 60_000;
+const SERVER = join(root, 'dist/server.js');
+const python = process.env['ASSETLOG_TEST_PYTHON'] ?? 'python3';
+const [front, handbook] = ['README.md', 'bin/README.md'].map((path) => readFileSync(join(root, path), 'utf8'));
+
+/** @returns the blocks of code of a page in one language */
+function blocksOf(page: string | undefined, language: string): string[] {
+  return [...(page ?? '').matchAll(new RegExp(`^\`\`\`${language}\n(.*?)^\`\`\`$`, 'gms'))].map(
+    ([, text = '']) => text,
+  );
+}
+
+function fails(command: string, args: readonly string[]): boolean {
+  return spawnSync(command, args, { stdio: 'ignore', timeout: RUN_MS }).status !== 0;
+}
+
+function withoutModule(name: string): string | false {
+  return (
+    fails(python, ['-c', `import ${name}`]) && `${python} has no ${name}; ASSETLOG_TEST_PYTHON may name one that has`
+  );
+}
+
+/** The coverage and the test runner around us are not their business. */
+function environment(more: Readonly<Record<string, string>> = {}): NodeJS.ProcessEnv {
+  const own = { NODE_TEST_CONTEXT: undefined, NODE_V8_COVERAGE: undefined, NODE_OPTIONS: undefined };
+  return { ...process.env, ...own, ...more };
+}
+
+/** Runs a program to its end. @throws with what it printed when it fails */
+function run(command: string, args: readonly string[], cwd: string, env = environment()): string {
+  const { status, stdout, stderr } = spawnSync(command, args, { cwd, env, encoding: 'utf8', timeout: RUN_MS });
+  assert.equal(status, 0, `${command} ${args.join(' ')}\n${stdout}${stderr}`);
+  return stdout;
+}
+
+async function report(service: { readonly url: string }, path: string, body?: object): Promise<void> {
+  const sent =
+    body === undefined ? {} : { body: JSON.stringify(body), headers: { 'Content-Type': 'application/json' } };
+  const reply = await fetch(`${service.url}/report_asset_${path}`, { method: 'POST', ...sent });
+  assert.equal(reply.status, 200, await reply.text());
+}
+
+/** A service with a few closed files in `assetlog-data` of a folder. */
+async function startWithEvents(t: TestContext, folder: string): Promise<Running> {
+  const service = await startService(t, { data: join(folder, 'assetlog-data'), args: ['--segment-bytes', '4096'] });
+  for (let count = 1; count <= 20; count += 1) {
+    const description = `"quotes", commas, \\ and\ttabs; ü 漢 ${count}`;
+    await report(service, 'materialization/warehouse/orders', {
+      partition: `2026-11-${count}`,
+      data_version: `v${count}`,
+      description,
+      metadata: { rows: 12345678901234567000 + count, took_s: 1.5, note: "it's \u0001" },
+    });
+    await report(service, `check/warehouse/orders?check_name=no_nulls&passed=${count % 2 === 0}`);
+    await report(service, 'observation/sensors%2Froof');
+  }
+  return service;
+}
+
+test('the pytest fixture gives each test a service of its own', { skip: withoutModule('pytest') }, (t) => {
+  const folder = newFolder(t);
+  const [fixture = ''] = blocksOf(front, 'python');
+  assert.equal(fixture.split('"dist/server.js"').length, 2);
+  const conftest = (server: string) => fixture.replace('"dist/server.js"', JSON.stringify(server));
+  const tests = `
+import urllib.request
+
+def report(url, path):
+    request = urllib.request.Request(url + "/report_asset_" + path, method="POST")
+    assert urllib.request.urlopen(request).read() == b"{}"
+
+def test_sees_what_it_reported(assetlog):
+    report(assetlog.url, "materialization/warehouse/orders?partition=2026-11-20")
+    report(assetlog.url, "check/warehouse/orders?check_name=fresh&passed=true")
+    assert [event["seq"] for event in assetlog.events()] == [1, 2]
+    assert assetlog.events()[0]["partition"] == "2026-11-20"
+
+def test_sees_nothing_of_others(assetlog):
+    assert assetlog.events() == []
+`;
+  writeFileSync(join(folder, 'test_load.py'), tests);
+  const pytest = () =>
+    spawnSync(python, ['-m', 'pytest', '-q', '-p', 'no:cacheprovider', folder], {
+      cwd: folder,
+      env: environment(),
+      encoding: 'utf8',
+      timeout: RUN_MS,
+    });
+  writeFileSync(join(folder, 'conftest.py'), conftest(SERVER));
+  const passed = pytest();
+  assert.match(passed.stdout, /^2 passed/m, passed.stdout + passed.stderr);
+  writeFileSync(join(folder, 'conftest.py'), conftest('missing.js'));
+  assert.match(pytest().stdout, /assetlog did not start: exit code 1/);
+});
+
+test('the step of the CI service leaves a service and its address', {
+  skip: fails('bash', ['--version']) && 'there is no bash',
+}, async (t) => {
+  const folder = newFolder(t);
+  const [yaml = ''] = blocksOf(front, 'yaml');
+  const script = /^ {2}run: \|\n((?: {4}.*\n)+)/m.exec(yaml)?.[1]?.replace(/^ {4}/gm, '') ?? '';
+  assert.match(script, /^node server\.js /);
+  writeFileSync(join(folder, 'server.js'), readFileSync(SERVER));
+  const [temporary, variables, log] = [join(folder, 'temporary'), join(folder, 'variables'), join(folder, 'log')];
+  mkdirSync(temporary);
+  // A file, not a pipe: the service keeps it open after the step has ended.
+  const output = openSync(log, 'w');
+  const env = environment({ RUNNER_TEMP: temporary, GITHUB_ENV: variables });
+  const step = spawn('bash', ['-e', '-c', script], { cwd: folder, env, stdio: ['ignore', output, output] });
+  closeSync(output);
+  try {
+    assert.deepEqual(await once(step, 'exit'), [0, null], readFileSync(log, 'utf8'));
+    const text = readFileSync(variables, 'utf8');
+    const url = /^ASSETLOG_URL=(http:\/\/127\.0\.0\.1:\d+)\n$/.exec(text)?.[1] ?? assert.fail(text);
+    await report({ url }, 'materialization/warehouse/orders');
+  } finally {
+    const pid = Number(/"message":"started".*"pid":(\d+)/.exec(readFileSync(log, 'utf8'))?.[1]);
+    if (pid > 0) process.kill(pid, 'SIGTERM');
+    await eventually(
+      'the service stops',
+      () => !(pid > 0) || readFileSync(log, 'utf8').includes('"message":"stopped"'),
+    );
+  }
+});
+
+test('DuckDB reads the journal with its types', { skip: withoutModule('duckdb') }, async (t) => {
+  const folder = newFolder(t);
+  const service = await startWithEvents(t, folder);
+  const [sql = ''] = blocksOf(handbook, 'sql').filter((text) => text.includes('read_json'));
+  const script = `
+import duckdb, json, sys
+connection = duckdb.connect()
+for statement in sys.stdin.read().split(";"):
+    if statement.strip():
+        print(json.dumps(connection.execute(statement).fetchall(), default=str))
+`;
+  const duckdb = (statements: string) => {
+    const ended = spawnSync(python, ['-c', script], {
+      cwd: folder,
+      input: statements,
+      encoding: 'utf8',
+      timeout: RUN_MS,
+    });
+    return {
+      ...ended,
+      rows: ended.stdout
+        .trim()
+        .split('\n')
+        .map((line) => JSON.parse(line || 'null')),
+    };
+  };
+  const types = 'SELECT DISTINCT typeof(time), typeof(asset_key), typeof(passed), typeof(tags) FROM events;';
+  const { rows, stderr } = duckdb(
+    `${sql}${types} SELECT description FROM events WHERE seq = 1; SELECT count(*) FROM events`,
+  );
+  const [, assets, numbers, typed, texts, count] = rows;
+  assert.equal(stderr, '');
+  assert.deepEqual(assets[0].slice(0, 2), [['warehouse', 'orders'], 20]);
+  assert.deepEqual(numbers.length, 20);
+  assert.match(numbers[0][1], /^12345678901234567\d\d\d$/);
+  assert.deepEqual(typed, [['TIMESTAMP', 'VARCHAR[]', 'BOOLEAN', 'STRUCT(data_version VARCHAR)']]);
+  assert.deepEqual(texts, [[service.events()[0]?.['description']]]);
+  assert.deepEqual(count, [[60]]);
+  // What the page says of half a surrogate pair, and of a last line that is not whole yet.
+  await report(service, 'observation/late', { metadata: { half: '\ud800' } });
+  assert.match(duckdb(sql).stderr, /Malformed JSON/);
+  const lenient = sql.replace("'newline_delimited'", "'newline_delimited', ignore_errors = true");
+  assert.deepEqual(duckdb(`${lenient} SELECT count(*), count(seq) FROM events`).rows.at(-1), [[61, 60]]);
+  writeFileSync(join(folder, 'assetlog-data', FIRST), '{"seq":1,"id":"', { flag: 'a' });
+  assert.match(duckdb(sql).stderr, /unexpected end of data/);
+});
+
+const postgres = ['/usr/lib/postgresql', '/usr/local/pgsql', '/usr']
+  .flatMap((at) => [join(at, 'bin'), ...(existsSync(at) ? readdirSync(at).map((name) => join(at, name, 'bin')) : [])])
+  .find((bin) => existsSync(join(bin, 'initdb')));
+/** It does not run as root. */
+const asNobody = process.getuid?.() === 0 ? ['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups'] : [];
+
+const withoutPostgres =
+  (postgres === undefined && 'there is no initdb of PostgreSQL') ||
+  (fails('psql', ['--version']) && 'psql is not installed') ||
+  (asNobody.length > 0 && fails('setpriv', [...asNobody.slice(1), 'true']) && 'it needs setpriv to leave root');
+
+test('PostgreSQL takes the journal, again and again', { skip: withoutPostgres }, async (t) => {
+  const folder = newFolder(t);
+  const service = await startWithEvents(t, folder);
+  const [sql = ''] = blocksOf(handbook, 'sql').filter((text) => text.includes('\\copy'));
+  const bin = join(folder, 'bin');
+  mkdirSync(bin);
+  writeFileSync(join(bin, 'assetlog'), `#!/bin/sh\nexec ${program.map((word) => `'${word}'`).join(' ')} "$@"\n`);
+  chmodSync(join(bin, 'assetlog'), 0o755);
+  writeFileSync(join(folder, 'load.sql'), sql);
+  const database = startPostgres(t);
+  const env = environment({
+    PATH: `${bin}:${process.env['PATH']}`,
+    PGHOST: database,
+    PGUSER: 'assetlog',
+    PGDATABASE: 'postgres',
+  });
+  const psql = (...args: string[]) =>
+    run('psql', ['-X', '-q', '-t', '-A', '-v', 'ON_ERROR_STOP=1', ...args], folder, env);
+  psql('-f', 'load.sql');
+  psql('-f', 'load.sql');
+  await report(service, 'observation/late');
+  psql('-f', 'load.sql');
+  const columns = `seq, to_char(time AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS time, type, asset_key, partition,
+    check_name, passed, severity, description, data_version, metadata`;
+  const rows = psql('-c', `SELECT row_to_json(r) FROM (SELECT ${columns} FROM events ORDER BY seq) r`)
+    .trim()
+    .split('\n');
+  const expected = service.events().map(({ id, crc, tags, ...event }) => ({
+    ...Object.fromEntries(
+      ['partition', 'check_name', 'passed', 'severity', 'description', 'metadata'].map((name) => [name, null]),
+    ),
+    ...event,
+    data_version: (tags as { data_version?: string } | undefined)?.data_version ?? null,
+  }));
+  assert.equal(expected.length, 61);
+  assert.deepEqual(
+    rows.map((row) => JSON.parse(row)),
+    expected,
+  );
+  assert.match(psql('-c', `SELECT metadata->'rows' FROM events WHERE seq = 1`), /^12345678901234567\d\d\d\n$/);
+  await report(service, 'observation/late', { metadata: { none: '\u0000' } });
+  assert.throws(() => psql('-f', 'load.sql'), /ERROR: +unsupported Unicode escape sequence/);
+  assert.equal(psql('-c', 'SELECT count(*) FROM events'), '61\n');
+});
+
+/** @returns the folder of its socket */
+function startPostgres(t: TestContext): string {
+  let stop = () => {};
+  t.after(() => stop()); // before the folder goes
+  const folder = newFolder(t);
+  if (asNobody.length > 0) execFileSync('chown', ['65534:65534', folder]);
+  const as = (name: string, ...args: string[]) => {
+    const [command = '', ...rest] = [...asNobody, join(postgres ?? '', name), ...args];
+    // Its server keeps what it inherits open, so nothing of it may be a pipe that we wait for.
+    execFileSync(command, rest, { cwd: folder, stdio: 'ignore', timeout: RUN_MS });
+  };
+  const data = join(folder, 'data');
+  as('initdb', '-D', data, '-A', 'trust', '-U', 'assetlog', '-E', 'UTF8', '--locale=C', '--no-sync');
+  as('pg_ctl', '-D', data, '-w', '-l', join(folder, 'log'), '-o', `-c listen_addresses= -k ${folder}`, 'start');
+  stop = () => as('pg_ctl', '-D', data, '-m', 'immediate', '-w', 'stop');
+  return folder;
+}
+
+const withoutS3 =
+  (fails('aws', ['--version']) && 'the client of AWS is not installed') ||
+  (fails('moto_server', ['--help']) && 'moto_server, which stands in for S3, is not installed');
+
+test('the client of S3 copies all files but the newest, each once', { skip: withoutS3 }, async (t) => {
+  const folder = newFolder(t);
+  const service = await startWithEvents(t, folder);
+  const [script = ''] = blocksOf(handbook, 'bash').filter((text) => text.includes('aws s3 sync'));
+  const env = environment({
+    AWS_ENDPOINT_URL: await startMoto(t, folder),
+    AWS_ACCESS_KEY_ID: 'test',
+    AWS_SECRET_ACCESS_KEY: 'test',
+    AWS_DEFAULT_REGION: 'us-east-1',
+    AWS_CONFIG_FILE: '/dev/null',
+    AWS_SHARED_CREDENTIALS_FILE: '/dev/null',
+  });
+  run('aws', ['s3', 'mb', 's3://assets'], folder, env);
+  const closed = () =>
+    readdirSync(service.data)
+      .filter((name) => name.startsWith('events-'))
+      .sort()
+      .slice(0, -1);
+  const listed = () => run('aws', ['s3', 'ls', 's3://assets/journal/'], folder, env).match(/events-\S+/g);
+  const uploads = () => run('bash', ['-euc', script], folder, env).match(/upload: \S+/g)?.length ?? 0;
+  assert.ok(closed().length >= 3);
+  assert.equal(uploads(), closed().length);
+  assert.deepEqual(listed(), closed());
+  assert.equal(uploads(), 0);
+  const before = closed().length;
+  while (closed().length === before) await report(service, 'observation/more');
+  assert.equal(uploads(), 1);
+  assert.deepEqual(listed(), closed());
+});
+
+/** @returns the address of something that answers as S3 does */
+async function startMoto(t: TestContext, folder: string): Promise<string> {
+  const log = join(folder, 'moto.log');
+  const output = openSync(log, 'w');
+  const child = spawn('moto_server', ['-H', '127.0.0.1', '-p', '0'], { stdio: ['ignore', output, output] });
+  closeSync(output);
+  t.after(() => end(child));
+  const address = () => /Running on (http:\/\/127\.0\.0\.1:\d+)/.exec(readFileSync(log, 'utf8'))?.[1];
+  await eventually('moto_server listens', () => address() !== undefined || child.exitCode !== null);
+  return address() ?? assert.fail(readFileSync(log, 'utf8'));
+}
+
+async function end(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null) return;
+  child.kill('SIGTERM');
+  await Promise.race([once(child, 'exit'), sleep(5_000, undefined, { ref: false })]);
+}
+
+const withoutPromtool = fails('promtool', ['--version']) && 'promtool is not installed (Debian: prometheus)';
+
+test('promtool takes the alert rules, and each fires when it should and not before', { skip: withoutPromtool }, (t) => {
+  const folder = newFolder(t);
+  const [rules = ''] = blocksOf(handbook, 'yaml').filter((text) => text.startsWith('groups:'));
+  writeFileSync(join(folder, 'rules.yml'), rules);
+  assert.match(run('promtool', ['check', 'rules', 'rules.yml'], folder), /SUCCESS: 5 rules found/);
+  // Of each rule: series that are well for half an hour and then are not, and when it has to have fired.
+  const DISK = 'assetlog_sync_seconds_bucket';
+  const cases: Readonly<Record<string, readonly [series: Readonly<Record<string, string>>, minutes: number]>> = {
+    AssetlogDown: [{ 'up{job="assetlog"}': '1x30 0x10' }, 33],
+    AssetlogNotReady: [{ assetlog_ready: '1x30 0x10' }, 32],
+    AssetlogRefusesReports: [{ 'assetlog_http_requests_total{status="503"}': '7x30 8+1x20' }, 40],
+    AssetlogDiskSlow: [
+      {
+        [`${DISK}{le="1"}`]: '0+60x30 1801+1x40',
+        [`${DISK}{le="10"}`]: '0+60x120',
+        [`${DISK}{le="+Inf"}`]: '0+60x120',
+      },
+      50,
+    ],
+    AssetlogDiskFullSoon: [{ assetlog_disk_free_bytes: '1000000000x30 1000000000-9000000x100' }, 120],
+  };
+  const names = [...rules.matchAll(/- alert: (\w+)/g)].map(([, name = '']) => name);
+  assert.deepEqual(names, Object.keys(cases));
+  const tests = Object.entries(cases).flatMap(([name, [series, minutes]]) => [
+    '  - interval: 1m',
+    '    input_series:',
+    ...Object.entries(series).flatMap(([one, values]) => [`      - series: '${one}'`, `        values: '${values}'`]),
+    '    alert_rule_test:',
+    ...[29, minutes].flatMap((at) => [`      - eval_time: ${at}m`, `        alertname: ${name}`]),
+    `        exp_alerts: [{exp_labels: {${name === 'AssetlogDown' ? 'job: assetlog' : ''}}}]`,
+  ]);
+  // What an alert says is not compared, only that it fires.
+  writeFileSync(join(folder, 'rules.yml'), rules.replace(/^ +annotations:\n.*\n/gm, ''));
+  writeFileSync(join(folder, 'tests.yml'), ['rule_files: [rules.yml]', 'tests:', ...tests, ''].join('\n'));
+  run('promtool', ['test', 'rules', 'tests.yml'], folder);
+});
