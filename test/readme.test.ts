@@ -5,7 +5,7 @@
 
 import assert from 'node:assert/strict';
 import { execFile, execFileSync } from 'node:child_process';
-import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join, posix } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { promisify } from 'node:util';
@@ -13,11 +13,12 @@ import { Ajv2020 } from 'ajv/dist/2020.js';
 import { type Config, options } from '../src/config/config.ts';
 import { limits } from '../src/config/limits.ts';
 import { flagOf, variableOf } from '../src/config/options.ts';
-import { eventSchema } from '../src/journal/line-schema.ts';
+import { readDeployments } from '../src/deployments/file.ts';
+import { encodeBatch, eventSchema } from '../src/journal/record.ts';
 import { decisions } from '../src/journal/recovery.ts';
 import { groupsFor, hostedGroups, local } from './support/hostile.ts';
-import { newFolder, program, root, startService } from './support/program.ts';
-import { FIRST, flip, makeLines } from './support/segments.ts';
+import { newFolder, program, root, run, startService } from './support/program.ts';
+import { FIRST, flip, makeLines, START } from './support/segments.ts';
 import { sources } from './support/sources.ts';
 
 const FRONT = 'README.md';
@@ -76,6 +77,20 @@ async function runExamples(t: TestContext, examples: readonly string[]): Promise
     assert.deepEqual(stdout.trimEnd().split('\n'), expected, example);
   }
 }
+
+test('the picture of a terminal is what a terminal shows', async (t) => {
+  const service = await startService(t);
+  const paths = [
+    'materialization/warehouse/orders?partition=2026-11-20&data_version=v1',
+    'check/warehouse/orders?check_name=no_nulls&passed=false&severity=WARN',
+    'observation/sensors/roof?data_version=fw-1.10',
+  ];
+  for (const path of paths) await fetch(`${service.url}/report_asset_${path}`, { method: 'POST' });
+  const { stdout } = await run(['events', '--table', '--data', service.data]);
+  const picture = /^```console\n\$ assetlog events\n(.*?)^```$/ms.exec(textOf(FRONT))?.[1];
+  const timeless = (text = '') => text.replace(/\d{4}-\d\d-\d\d \d\d:\d\d:\d\d/g, 'TIME');
+  assert.equal(timeless(picture), timeless(stdout));
+});
 
 test('the front page fits: 250 lines of at most 100 columns', () => {
   const lines = textOf(FRONT).trimEnd().split('\n');
@@ -166,11 +181,27 @@ test('the lines that it shows are lines by their schema', () => {
   for (const line of lines) assert.ok(isLine(JSON.parse(line)), `${line}: ${JSON.stringify(isLine.errors)}`);
 });
 
+test('a journal of a later version, whose lines have more members, verifies, lists and starts', async (t) => {
+  const data = newFolder(t);
+  const { bytes } = encodeBatch(['"type":"AssetObservation","asset_key":["a"],"later":[1]'], START, new Date());
+  writeFileSync(join(data, FIRST), bytes);
+  assert.equal((await run(['verify', '--data', data])).code, 0);
+  assert.equal((await run(['events', '--data', data])).stdout, bytes.toString());
+  const service = await startService(t, { data });
+  assert.deepEqual(service.events()[0]?.['later'], [1]);
+});
+
 test('the table of findings is that of the source', () => {
   for (const [kind, columns] of Object.entries(decisions)) {
     const row = `\n| ${[kind, ...Object.values(columns)].join(' | ')} |\n`;
     assert.ok(textOf(HANDBOOK).includes(row), row);
   }
+});
+
+test('the deployments file that it shows is taken', () => {
+  const [file = ''] = [...textOf(HANDBOOK).matchAll(/^```json\n(\{\n.*?)^```$/gms)].map(([, text = '']) => text);
+  const read = readDeployments(file);
+  assert.deepEqual('problems' in read ? read.problems : [...read.tokensOf.keys()], ['prod']);
 });
 
 test('every metric is in the table, and every metric of a page or an alert exists', async (t) => {
@@ -197,6 +228,25 @@ test('the architecture has a row for each file, and a file for each row', () => 
   ].map(([, path = '']) => path);
   assert.deepEqual(
     named.filter((path) => !sources.has(path)),
+    [],
+  );
+});
+
+test('what the architecture says is in a file is there', () => {
+  const named = [...textOf(ARCHITECTURE).matchAll(/`(\w+)` in `([\w/-]+\.ts)`/g)];
+  assert.ok(named.length >= 5);
+  for (const [words, name = '', path = ''] of named)
+    assert.match(sources.get(path) ?? '', RegExp(`\\b${name}\\b`), words);
+});
+
+test('every test that a promise names is there', () => {
+  const [, table = ''] = /\n\| promise \|(.*?)\n\n/s.exec(textOf(TESTS)) ?? [];
+  const columns = table.split('\n').map((row) => row.split(' | ')[1] ?? '');
+  const named = columns.flatMap((tests) => [...tests.matchAll(/`([\w/-]+)`/g)].map(([, name]) => name));
+  const files = readdirSync(join(root, 'test'), { recursive: true, encoding: 'utf8' });
+  assert.ok(named.length > 30);
+  assert.deepEqual(
+    named.filter((name) => !files.some((file) => file === `${name}.test.ts` || file.endsWith(`/${name}.test.ts`))),
     [],
   );
 });
