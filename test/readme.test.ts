@@ -47,7 +47,7 @@ function missing(): string | false {
   return false;
 }
 
-test('the examples print what they say', { skip: missing() }, async (t) => {
+test('the examples print what they say', { skip: missing(), timeout: 300_000 }, async (t) => {
   let count = 0;
   for (const [path, text] of pages) {
     const examples = [...text.matchAll(/^```sh\n(.*?)^```$/gms)].map(([, block = '']) => block);
