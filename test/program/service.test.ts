@@ -227,9 +227,13 @@ test('a connection on which a reply is due, or requests come, is not idle', asyn
 test('a connection whose client reads no replies is cut off after the idle time, and one that reads slowly is not', async (t) => {
   const limits = { ...standardLimits, idleMs: 1_000, deadlineCheckMs: 50, unansweredMax: 5_000 };
   const { port } = await start(t, { limits });
-  const documents = 'GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n'.repeat(1_000); // 30 MB: more than the system buffers
+  const documents = 'GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n'.repeat(3_000); // 67 MB: more than the system buffers
   const [unread, slow] = await Promise.all([Wire.open(port), Wire.open(port)]);
-  for (const { socket } of [unread, slow]) socket.pause();
+  for (const wire of [unread, slow]) {
+    wire.send(LIVE); // connected is not yet accepted
+    assert.equal((await wire.reply())?.status, 200);
+    wire.socket.pause();
+  }
   let read = 0;
   slow.socket.on('data', (text) => {
     read += text.length;
