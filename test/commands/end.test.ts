@@ -24,7 +24,7 @@ async function runScript(
   { fifo = newFifo(t), under = [] as readonly string[], act = (_child: ChildProcess) => {} } = {},
 ): Promise<Ended> {
   const head = `import { open } from 'node:fs';
-    import { endBySignal, endWith } from ${JSON.stringify(join(root, 'src/end.ts'))};
+    import { endBySignal, endWith } from ${JSON.stringify(join(root, 'src/commands/end.ts'))};
     const hang = () => open(${JSON.stringify(fifo)}, () => {});
     const complain = (problem) => console.error(problem);
     const ready = () => console.log('ready');\n`;

@@ -60,7 +60,7 @@ test('a folder that was made by a start that died is synced into its parent befo
 
 /** Two appends and a cut, by a disk alone: what the second argument says is whether its writes sync. */
 const APPENDING = `
-  import { openDisk } from './src/disk.ts';
+  import { openDisk } from './src/journal/disk.ts';
   const [folder, syncingWrites] = process.argv.slice(-2);
   const log = await openDisk(folder, syncingWrites === 'true').createLog('x');
   await log.append(Buffer.from('one'), 0);
