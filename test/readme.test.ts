@@ -11,7 +11,7 @@ import { type TestContext, test } from 'node:test';
 import { promisify } from 'node:util';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { type Config, options } from '../src/config/config.ts';
-import { limits } from '../src/config/limits.ts';
+import { limits, limitsFor } from '../src/config/limits.ts';
 import { flagOf, variableOf } from '../src/config/options.ts';
 import { readDeployments } from '../src/deployments/file.ts';
 import { eventSchema } from '../src/journal/line-schema.ts';
@@ -157,6 +157,8 @@ test('the options and limits that the pages name are those of the source', () =>
   }
   const [KIB, MIB] = [1024, 1024 * 1024];
   const { headBytesMax, headersMax, headersMs, requestMs, bodyBytesMax, discardBytesMax, discardMs } = limits;
+  const { drainMs, lastSyncMs, lastCallMs } = limits;
+  const stopSeconds = (drainMs + lastSyncMs + lastCallMs) / 1000;
   const named: readonly [string, string][] = [
     [FRONT, `request line and headers over ${headBytesMax / KIB} KiB, or more than ${headersMax} headers`],
     [FRONT, `headers not complete in ${headersMs / 1000} s, request not complete in ${requestMs / 1000} s`],
@@ -166,13 +168,27 @@ test('the options and limits that the pages name are those of the source', () =>
     [FRONT, `more than ${limits.uploadBytesMax / MIB} MiB of bodies`],
     [HANDBOOK, `idle timeout of assetlog (${limits.idleMs / 1000} s)`],
     [HANDBOOK, `a write takes over ${limits.diskAnswerMs / 1000} s`],
-    [HANDBOOK, `beyond ${limits.queueBytesMax / MIB} MiB a report gets 503`],
+    [HANDBOOK, `beyond ${limits.queueBytesMax / MIB} MiB (less in [little memory](#memory)) a report gets 503`],
     [HANDBOOK, `gets ${limits.failuresMax} of them in a minute`],
     [HANDBOOK, `At most ${limits.openJournalsMax.toLocaleString('en')}`],
     [HANDBOOK, `read again within ${limits.deploymentsCheckMs / 1000} s`],
-    [HANDBOOK, `may wait ${limits.drainMs / 1000} s for uploads and ${limits.lastSyncMs / 1000} s for the disk`],
+    [HANDBOOK, `${drainMs / 1000} s for uploads, ${lastSyncMs / 1000} s for the disk and ${lastCallMs / 1000} s for a`],
+    [HANDBOOK, `A stop takes at most ${stopSeconds} s`],
+    [FRONT, `gracefully within ${stopSeconds} s`],
+    [HANDBOOK, `at most ${limits.tornBytesMax / MIB} MiB (one write has at most ${limits.batchBytesMax / MIB})`],
+    [HANDBOOK, `backoff (${limits.openRetryMs / 1000} s to ${limits.openRetryMsMax / 1000} s)`],
+    [HANDBOOK, `waits for up to ${limits.openWaitMs / 1000} s`],
+    [HANDBOOK, `first ${limits.remarksMax} bad places`],
+    [HANDBOOK, `first ${limits.repairListMax.toLocaleString('en')} unproved lines`],
+    [HANDBOOK, `if none has been idle for ${limits.evictableMs / 1000} s`],
+    [HANDBOOK, `nothing came for ${limits.stalledUploadMs / 1000} s`],
+    [HANDBOOK, `reads no replies for ${limits.idleMs / 1000} s`],
+    [HANDBOOK, `the ${limits.unansweredMax}th unanswered request`],
+    [HANDBOOK, 'With less than 512 MiB of memory'],
   ];
   for (const [path, words] of named) assert.ok(textOf(path).includes(words), `${path}: ${words}`);
+  assert.equal(limitsFor(512 * MIB), limits);
+  assert.notDeepEqual(limitsFor(511 * MIB), limits);
 });
 
 test('the lines that it shows are lines by their schema', () => {
