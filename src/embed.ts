@@ -1,3 +1,9 @@
+/// <reference lib="esnext.disposable" preserve="true" />
+/**
+ * The service inside somebody's test: what the package gives to those who import it. Its exported types are those of
+ * the package, so they name nothing of another file.
+ */
+
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -10,12 +16,6 @@ import { type Disk, openDisk } from './journal/disk.ts';
 import { contentsOf } from './journal/segments.ts';
 import { type Service, startService as startWith } from './service.ts';
 import { createNotices } from './telemetry/log.ts';
-
-/// <reference lib="esnext.disposable" preserve="true" />
-/**
- * The service inside somebody's test: what the package gives to those who import it. Its exported types are those of
- * the package, so they name nothing of another file.
- */
 
 export interface StartOptions {
   /** Of 127.0.0.1. 0, the default, is any free one. */
