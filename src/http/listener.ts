@@ -365,7 +365,7 @@ class Line {
     return true;
   }
 
-  /** Logs a refused connection, at most once a minute for each reason. */
+  /** Logs a refused connection or body, at most once a minute for each reason. */
   #notAccepted(why: string, fields: Fields): void {
     const { limits, notices } = this.#options;
     const now = performance.now();
@@ -444,23 +444,45 @@ class Line {
         this.#answer(exchange, bodyTooLarge().reply);
       } else if (this.#uploadBytes > uploadBytesMax && !this.#freeUpload(connection)) {
         this.#answer(exchange, unavailable('too much is being received at once; send the report again later'));
+      } else if (before === 0) {
+        body = chunk;
       } else {
-        body = before === 0 ? chunk : this.#appended(body, before, chunk);
+        const appended = this.#appended(body, before, chunk);
+        if (appended === undefined) this.#answer(exchange, NO_MEMORY);
+        else body = appended;
       }
     };
   }
 
-  /** A first chunk is kept as it came; more are copied together, so that a body in a million pieces takes the memory of one. */
-  #appended(body: Buffer, bytes: number, chunk: Buffer): Buffer {
+  /**
+   * A first chunk is kept as it came; more are copied together, so that a body in a million pieces takes the memory of one.
+   * @returns undefined if there is no memory for the body
+   */
+  #appended(body: Buffer, bytes: number, chunk: Buffer): Buffer | undefined {
     const { bodyBytesMax } = this.#options.limits;
-    let room = body;
+    let room: Buffer | undefined = body;
     if (room.length < bodyBytesMax) {
-      // What of it is never written to takes no memory.
-      room = this.#rooms.pop() ?? Buffer.allocUnsafeSlow(bodyBytesMax);
+      room = this.#rooms.pop() ?? this.#allocated(bodyBytesMax);
+      if (room === undefined) return undefined;
       body.copy(room, 0, 0, bytes);
     }
     chunk.copy(room, bytes);
     return room;
+  }
+
+  /**
+   * What of the buffer is never written to takes no memory.
+   * @returns undefined if the allocation failed: the parser calls this, and nothing catches what its callbacks throw
+   */
+  #allocated(bytes: number): Buffer | undefined {
+    try {
+      return Buffer.allocUnsafeSlow(bytes);
+    } catch (error) {
+      this.#notAccepted('a body could not be received and gets 503; is memory short?', {
+        problem: (error as Error).message,
+      });
+      return undefined;
+    }
   }
 
   /** For the next body of its size: memory is given back late, and large bodies come in crowds. */
@@ -710,6 +732,8 @@ function endsConnection({ fields }: Upload): boolean {
 }
 
 const TOO_SLOW: ClientError = Object.assign(new Error('too slow'), { code: 'ERR_HTTP_REQUEST_TIMEOUT' });
+
+const NO_MEMORY = unavailable('the service is short of memory; send the report again later');
 
 const STALLED = new Refusal(408, 'the body stalled while others needed its memory; send it without a pause').reply;
 

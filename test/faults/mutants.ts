@@ -646,6 +646,13 @@ const mutants: readonly Mutant[] = [
     tests: ['program/service'],
   },
   {
+    breaks: 'a body that finds no memory ends the service',
+    file: 'http/listener.ts',
+    from: 'this.#rooms.pop() ?? this.#allocated(bodyBytesMax)',
+    to: 'this.#rooms.pop() ?? Buffer.allocUnsafeSlow(bodyBytesMax)',
+    tests: ['program/service'],
+  },
+  {
     breaks: 'a stalled upload keeps its memory',
     file: 'http/listener.ts',
     from: ' && !this.#freeUpload(connection)',

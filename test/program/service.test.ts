@@ -356,6 +356,23 @@ async function connectionsOf(port: number): Promise<number> {
   return Number(/^assetlog_connections (\d+)$/m.exec(body)?.[1]);
 }
 
+test('an upload for which no memory can be allocated gets 503 and is read to its end, and the service continues', async (t) => {
+  // More than any machine can allocate: the same error as that of a machine without memory.
+  const { port, notices } = await start(t, {
+    limits: { ...standardLimits, bodyBytesMax: 2 ** 52, uploadBytesMax: 2 ** 52 },
+  });
+  const body = JSON.stringify({ asset_key: 'a', description: 'x'.repeat(300_000) });
+  const wire = await Wire.open(port);
+  wire.send(post(TARGET, body));
+  const refused = await wire.reply();
+  assert.equal(refused?.status, 503);
+  assert.match(errorOf(refused), /^the service is short of memory; send the report again later$/);
+  assert.equal(refused?.headers.get('retry-after'), '1');
+  assert.equal(await wire.ends(), true);
+  assert.match(notices.join(''), /a body could not be received and gets 503; is memory short\?/);
+  assert.equal((await ask(port, post(TARGET, '{"asset_key":"a"}'))).status, 200);
+});
+
 test('bodies that are being received are bounded together, and room is given back', async (t) => {
   const { port } = await start(t, { limits: { ...standardLimits, uploadBytesMax: 300_000 } });
   const body = JSON.stringify({ asset_key: 'a', description: 'x'.repeat(100_000) });
