@@ -32,7 +32,7 @@ export interface Stretch {
 export interface Salvaged {
   /** A line may be in several of them; the first is the one to take. */
   readonly stretches: readonly Stretch[];
-  /** How many bad lines come after the last good one. */
+  /** How many bad lines come after the last good one, also those without the form of a line: each may have been an event. */
   readonly badAfter: number;
 }
 
@@ -61,7 +61,7 @@ export async function salvage(
   }
   const stretches = [...provedIn(pieces, segment.name), ...unprovedIn(pieces, segment, nextSeq)];
   const lastEnd = stretches.reduce((last, { end }) => Math.max(last, end), 0);
-  return { stretches, badAfter: linesFrom(pieces, lastEnd) };
+  return { stretches, badAfter: await countBadLines(disk, segment.name, lastEnd) };
 }
 
 const CARRIAGE_RETURN = 0x0d;
@@ -246,11 +246,21 @@ function hasWhole(pieces: Pieces, lastSeq: number): boolean {
   return false;
 }
 
-function linesFrom(pieces: Pieces, byte: number): number {
-  let lines = 0;
-  for (let index = 0; index < pieces.count; index += 1) {
-    const piece = pieces.at(index);
-    if (pieces.is(index, Flag.whole) && piece.start >= byte) lines += piece.lines;
-  }
-  return lines;
+/**
+ * Counts the lines after the last good one. Empty lines do not count.
+ * @param goodEnd the byte after the last good line, where its newline is or should be; 0 if there is no good line
+ */
+async function countBadLines(disk: Disk, name: string, goodEnd: number): Promise<number> {
+  let count = 0;
+  const cutter = new LineCutter((bytes, start, end) => {
+    if (!isBlank(bytes.subarray(start, end))) count += 1;
+  });
+  for await (const chunk of disk.read(name, goodEnd === 0 ? 0 : goodEnd + 1)) cutter.push(chunk);
+  const isLineLeft = cutter.carriedBytes > 0 && !isBlank(cutter.carried());
+  return isLineLeft ? count + 1 : count;
+}
+
+/** A file whose line ends were converted has a carriage return more for each line. */
+function isBlank(line: Buffer): boolean {
+  return line.every((byte) => byte === CARRIAGE_RETURN);
 }

@@ -807,6 +807,27 @@ const mutants: readonly Mutant[] = [
     tests: ['journal/repair'],
   },
   {
+    breaks: 'repair gives the seq of a line without form to another event',
+    file: 'journal/salvage.ts',
+    from: 'return isLineLeft ? count + 1 : count;',
+    to: 'return count;',
+    tests: ['journal/repair'],
+  },
+  {
+    breaks: 'repair counts only lines that begin as lines do',
+    file: 'journal/salvage.ts',
+    from: 'if (!isBlank(bytes.subarray(start, end))) count += 1;',
+    to: 'if (readForm(bytes, start, end) !== undefined) count += 1;',
+    tests: ['journal/repair'],
+  },
+  {
+    breaks: 'repair counts line ends as events',
+    file: 'journal/salvage.ts',
+    from: 'return line.every((byte) => byte === CARRIAGE_RETURN);',
+    to: 'return line.length === 0;',
+    tests: ['journal/repair'],
+  },
+  {
     breaks: 'a second repair in the same second has no folder',
     file: 'journal/repair.ts',
     from: 'names.includes(free)',

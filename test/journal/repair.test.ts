@@ -396,6 +396,31 @@ test('nobody gets the seq of a line that was there and is bad', async () => {
   assert.equal(place.seq, 13);
 });
 
+test('a bad last line counts as an event that was there, also if nothing of its form is left', async () => {
+  const [good, line] = [Buffer.concat(lines.slice(0, 11)), lines[11]!];
+  const ends: readonly [Buffer, lost: number][] = [
+    [line.subarray(0, 1), 1],
+    [line.subarray(0, -20), 1],
+    [flip(line, 0), 1],
+    [Buffer.alloc(line.length), 1],
+    [Buffer.concat([flip(line, 0), flip(line, 0)]), 2],
+    [Buffer.from('\r\n\r\n\n\r'), 0],
+  ];
+  for (const [end, lost] of ends) {
+    const disk = diskWith({ [FIRST]: Buffer.concat([good, end]), '.stopped-cleanly': Buffer.alloc(0) });
+    const plan = await repair(disk);
+    assert.deepEqual(plan.lost, lost === 0 ? [] : [{ first: 12, last: 11 + lost }], end.toString());
+    assert.equal((await recover(disk, quiet)).place.seq, 12 + lost);
+  }
+});
+
+test('a damaged newline of the last line is no further event', async () => {
+  const disk = diskWith({ [FIRST]: flip(all, all.length - 1), '.stopped-cleanly': Buffer.alloc(0) });
+  const plan = await repair(disk);
+  assert.deepEqual(disk.bytes(FIRST), all);
+  assert.deepEqual(plan.lost, []);
+});
+
 test('a torn end alone is left to the start', async () => {
   const files = { [FIRST]: all.subarray(0, -10) };
   const disk = diskWith(files);
