@@ -4,7 +4,7 @@ import { isUtf8 } from 'node:buffer';
 import type { Delivery } from '../client/delivery.ts';
 import type { Submission } from '../client/submission.ts';
 import { type ExitCode, exitCodes } from '../config/exit-codes.ts';
-import { limits } from '../config/limits.ts';
+import { LineCutter } from '../journal/lines.ts';
 import type { Output } from './command.ts';
 
 export interface Bulk {
@@ -13,6 +13,8 @@ export interface Bulk {
   readonly bytes: number | undefined;
   /** Those before it are left out. */
   readonly fromLine: number;
+  /** A longer line is refused. */
+  readonly lineBytesMax: number;
   /** Makes a report of a line. @throws Error whose message is a clause about the line */
   readonly read: (line: string) => Submission;
   readonly send: (submission: Submission) => Promise<Delivery>;
@@ -31,7 +33,7 @@ export async function reportLines(bulk: Bulk, output: Output): Promise<ExitCode>
   let number = 0;
   let next = fromLine;
   let stop: ExitCode | undefined;
-  for await (const { line, bytes } of splitLines(bulk.chunks)) {
+  for await (const { line, bytes } of splitLines(bulk.chunks, bulk.lineBytesMax)) {
     number += 1;
     progress(bytes, counts.recorded, counts.refused + counts.doubtful);
     if (number < fromLine || line?.length === 0) continue;
@@ -59,10 +61,10 @@ export async function reportLines(bulk: Bulk, output: Output): Promise<ExitCode>
   return refused > 0 ? exitCodes.refused : (stop ?? (doubtful > 0 ? exitCodes.tryLater : exitCodes.done));
 }
 
-async function sendLine(line: Buffer | undefined, { read, send }: Bulk): Promise<Delivery> {
+async function sendLine(line: Buffer | undefined, { lineBytesMax, read, send }: Bulk): Promise<Delivery> {
   let submission: Submission;
   try {
-    if (line === undefined) throw new Error(`it has more than ${limits.lineBytesMax} bytes`);
+    if (line === undefined) throw new Error(`it has more than ${lineBytesMax} bytes`);
     if (!isUtf8(line)) throw new Error('it is not UTF-8');
     submission = read(line.toString());
   } catch (error) {
@@ -71,33 +73,31 @@ async function sendLine(line: Buffer | undefined, { read, send }: Bulk): Promise
   return send(submission);
 }
 
-/** @returns each line without what ends it, undefined for one that is too long, and how many bytes have been read with it */
-async function* splitLines(chunks: AsyncIterable<Buffer>): AsyncIterable<{ line: Buffer | undefined; bytes: number }> {
-  let held: Buffer[] = [];
-  let heldBytes = 0;
-  let bytes = 0;
-  const take = (end: Buffer) => {
-    bytes += end.length;
-    const line = heldBytes + end.length > limits.lineBytesMax ? undefined : trim(Buffer.concat([...held, end]));
-    held = [];
-    heldBytes = 0;
-    return { line, bytes };
+interface InputLine {
+  /** Without what ends it; undefined for a line that is too long. */
+  readonly line: Buffer | undefined;
+  /** Of the input, up to the end of this line. */
+  readonly bytes: number;
+}
+
+/** The memory that it takes is that of one chunk and one line. */
+async function* splitLines(chunks: AsyncIterable<Buffer>, lineBytesMax: number): AsyncIterable<InputLine> {
+  let lines: InputLine[] = [];
+  let lineStart = 0;
+  const take = (bytes: Buffer, start: number, end: number, lineEnd: number) => {
+    const isTooLong = lineEnd - lineStart > lineBytesMax;
+    lineStart = lineEnd + 1;
+    lines.push({ line: isTooLong ? undefined : trim(bytes.subarray(start, end)), bytes: lineEnd });
   };
+  const cutter = new LineCutter(take, lineBytesMax);
   for await (const chunk of chunks) {
-    let start = 0;
-    for (let end = chunk.indexOf(LINE_FEED); end !== -1; end = chunk.indexOf(LINE_FEED, start)) {
-      const whole = take(chunk.subarray(start, end));
-      bytes += 1;
-      yield whole;
-      start = end + 1;
-    }
-    const rest = chunk.subarray(start);
-    bytes += rest.length;
-    heldBytes += rest.length;
-    if (heldBytes <= limits.lineBytesMax) held.push(rest);
-    else held = [];
+    cutter.push(chunk);
+    yield* lines;
+    lines = [];
   }
-  if (heldBytes > 0) yield take(Buffer.alloc(0));
+  const { carriedBytes } = cutter;
+  if (carriedBytes === 0) return;
+  yield { line: carriedBytes > lineBytesMax ? undefined : trim(cutter.carried()), bytes: lineStart + carriedBytes };
 }
 
 /** A line of spaces is an empty one; Windows ends lines with CR LF, and may begin the first with a byte order mark. */
@@ -125,7 +125,6 @@ function createProgress(total: number | undefined, { progress }: Output) {
   };
 }
 
-const LINE_FEED = 0x0a;
 const SPACES = Buffer.from(' \t\r');
 const BYTE_ORDER_MARK = Buffer.from('\ufeff');
 const PROGRESS_MS = 100;

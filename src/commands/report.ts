@@ -261,7 +261,8 @@ async function reportAll(
     }
   }
   const read = (line: string) => readSubmission(line, endpoints);
-  return reportLines({ chunks: chunks(), bytes, fromLine, read, send, stopped: stop.signal }, output);
+  const { lineBytesMax } = limits;
+  return reportLines({ chunks: chunks(), bytes, fromLine, lineBytesMax, read, send, stopped: stop.signal }, output);
 }
 
 /** @throws Error for what can not stand beside --from */

@@ -7,6 +7,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { limits } from '../config/limits.ts';
 import type { Disk } from './disk.ts';
+import { LineCutter } from './lines.ts';
 import type { Durable } from './lock.ts';
 import {
   checkLine,
@@ -21,7 +22,7 @@ import {
 } from './record.ts';
 import { joinFindings } from './recovery.ts';
 import { Resync } from './resync.ts';
-import { LineCutter, lastLine } from './scan.ts';
+import { lastLine } from './scan.ts';
 import { type Contents, contentsOf, type SegmentName } from './segments.ts';
 
 /** Which lines are handed over; all where nothing is said. */

@@ -6,10 +6,10 @@
 
 import type { Limits } from '../config/limits.ts';
 import { copyFile, type Disk, FileWindow, writeFile } from './disk.ts';
+import { LineCutter, type TakeLine } from './lines.ts';
 import { rechain } from './record.ts';
 import { type Finding, findingsIn } from './recovery.ts';
 import { type SalvageLimits, type Stretch, salvage } from './salvage.ts';
-import { LineCutter, type TakeLine } from './scan.ts';
 import { afterGone, type GoneRange, goneName, segmentName } from './segments.ts';
 import type { Verdict, VerifiedSegment } from './verify.ts';
 

@@ -8,9 +8,9 @@
 
 import type { Limits } from '../config/limits.ts';
 import { type Disk, FileWindow } from './disk.ts';
+import { LineCutter } from './lines.ts';
 import { Flag, Pieces, TooManyPieces } from './pieces.ts';
 import { crcOf, findForms, type LineForm, linkOf, readForm, seedFor } from './record.ts';
-import { LineCutter } from './scan.ts';
 import type { SegmentName } from './segments.ts';
 
 /** Consecutive good lines that lie in a file one after the other. */

@@ -2,6 +2,7 @@
 
 import { limits } from '../config/limits.ts';
 import type { Disk } from './disk.ts';
+import { LineCutter } from './lines.ts';
 import { checkLine, findMisplaced, type LineForm, type Place, readForm } from './record.ts';
 
 /** What can be wrong in one file. What it means depends on which file it is: see `recovery.ts`. */
@@ -64,59 +65,6 @@ export async function lastLine(
 }
 
 const LINE_FEED = 0x0a;
-
-/**
- * Takes one line.
- * @param end of the line in `bytes`, where its newline is
- * @param lineEnd position of that newline in everything that was pushed. The middle of an oversized line is not in `bytes`,
- *   so `end - start` can be less than the line's length
- */
-export type TakeLine = (bytes: Buffer, start: number, end: number, lineEnd: number) => void;
-
-/** Cuts chunks into lines. A line is handed over where it stands; only one that two chunks share is copied. */
-export class LineCutter {
-  readonly #take: TakeLine;
-  #carried: Buffer[] = [];
-  #carriedBytes = 0;
-  /** Position of the current chunk. */
-  #position = 0;
-
-  constructor(take: TakeLine) {
-    this.#take = take;
-  }
-
-  /** How much has come since the last newline. */
-  get carriedBytes(): number {
-    return this.#carriedBytes;
-  }
-
-  /** @returns what has come since the last newline, or the beginning of what is longer than a line */
-  carried(): Buffer {
-    return Buffer.concat(this.#carried);
-  }
-
-  push(chunk: Buffer): void {
-    let from = 0;
-    let end = chunk.indexOf(LINE_FEED);
-    if (end !== -1 && this.#carriedBytes > 0) {
-      const line = Buffer.concat([...this.#carried, chunk.subarray(0, end)]);
-      this.#carried = [];
-      this.#carriedBytes = 0;
-      this.#take(line, 0, line.length, this.#position + end);
-      from = end + 1;
-      end = chunk.indexOf(LINE_FEED, from);
-    }
-    for (; end !== -1; end = chunk.indexOf(LINE_FEED, from)) {
-      this.#take(chunk, from, end, this.#position + end);
-      from = end + 1;
-    }
-    this.#position += chunk.length;
-    if (from === chunk.length) return;
-    this.#carriedBytes += chunk.length - from;
-    // What is longer than any line need not be kept until its end shows up: its beginning is enough to refuse it.
-    if (this.#carriedBytes <= limits.lineBytesMax) this.#carried.push(chunk.subarray(from));
-  }
-}
 
 /** Goes along the lines of one file, up to the first that is bad and on to what tells how bad it is. */
 class Scanner {

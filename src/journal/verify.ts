@@ -2,10 +2,11 @@
 
 import { type Limits, limits as standardLimits } from '../config/limits.ts';
 import type { Disk } from './disk.ts';
+import { LineCutter } from './lines.ts';
 import { checkLine, readForm, readTime } from './record.ts';
 import { type Finding, findingsIn, findingsOfNone, joinFindings, type Position, positionOfLast } from './recovery.ts';
 import { Resync } from './resync.ts';
-import { LineCutter, lastLine, type Scan, scanSegment } from './scan.ts';
+import { lastLine, type Scan, scanSegment } from './scan.ts';
 import { type Contents, contentsOf, type SegmentName } from './segments.ts';
 
 export interface Verdict extends Contents {

@@ -47,7 +47,8 @@ async function course(
   };
   const stopped = new AbortController().signal;
   const read = (line: string) => readSubmission(line, endpoints);
-  const code = await reportLines({ chunks, bytes: undefined, fromLine: 1, read, send, stopped, ...more }, output);
+  const standard = { bytes: undefined, fromLine: 1, lineBytesMax: limits.lineBytesMax };
+  const code = await reportLines({ ...standard, chunks, read, send, stopped, ...more }, output);
   return { code, sent: sent ?? [], said: said ?? [], complaints: complaints ?? [], progress: progress ?? [] };
 }
 
@@ -105,6 +106,18 @@ test('a line that is too long is told, and is not held in memory', async () => {
   assert.deepEqual(complaints, [`line 1: it has more than ${limits.lineBytesMax} bytes`]);
   assert.deepEqual([code, sent.length], [1, 1]);
   assert.ok(grown < 200 * 1024 * 1024, `${grown} bytes more`);
+});
+
+test('a line may be as long as the limit, wherever the chunks end', async () => {
+  const lines = `${LINE}\n${LINE} \n${LINE}\n${LINE} `;
+  for (const bytes of [1, 7, 100_000]) {
+    const { sent, complaints } = await course(chunksOf(lines, bytes), { lineBytesMax: LINE.length });
+    assert.equal(sent.length, 2);
+    assert.deepEqual(
+      complaints,
+      [2, 4].map((line) => `line ${line}: it has more than ${LINE.length} bytes`),
+    );
+  }
 });
 
 test('what a service makes of a line: refused goes on, in doubt goes on, away stops, turned away stops', async () => {

@@ -1774,9 +1774,16 @@ const mutants: readonly Mutant[] = [
   },
   {
     breaks: 'a line is held in memory, however long',
+    file: 'journal/lines.ts',
+    from: 'if (this.#carriedBytes <= this.#lineBytesMax) this',
+    to: 'if (this.#carriedBytes > 0) this',
+    tests: ['commands/report-from'],
+  },
+  {
+    breaks: 'an oversized line of a file of reports is sent',
     file: 'commands/report-from.ts',
-    from: 'if (heldBytes <= limits.lineBytesMax) held.push(rest);',
-    to: 'if (heldBytes > 0) held.push(rest);',
+    from: 'const isTooLong = lineEnd - lineStart > lineBytesMax;',
+    to: 'const isTooLong = lineEnd < 0;',
     tests: ['commands/report-from'],
   },
   {
