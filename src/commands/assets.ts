@@ -3,9 +3,6 @@
 import { options } from '../config/config.ts';
 import { type ExitCode, exitCodes } from '../config/exit-codes.ts';
 import { keyText } from '../event/asset-key.ts';
-import { isWanted, traceOf, type Wanted } from '../journal/filter.ts';
-import { askHolder } from '../journal/lock.ts';
-import { readJournal } from '../journal/reader.ts';
 import type { Recorded } from '../journal/record.ts';
 import { defineCommand, type Output } from './command.ts';
 import {
@@ -91,16 +88,10 @@ async function showAssets(values: AssetsOptions, output: Output): Promise<ExitCo
     output.complain('use one of --json, --table and --csv');
     return exitCodes.configuration;
   }
-  const wanted: Wanted = { assetKey: values.key, keyPrefix: values.keyPrefix };
-  return lookAt(values.data, output, false, async (disk, tell) => {
+  const filter = { assetKey: values.key, keyPrefix: values.keyPrefix };
+  return lookAt(values.data, output, false, async (_, read) => {
     const found = new Map<string, Known>();
-    for await (const lines of readJournal(
-      disk,
-      { trace: traceOf(wanted), durable: () => askHolder(disk.folder) },
-      tell,
-    )) {
-      for (const { event } of lines) if (isWanted(event, wanted)) note(found, event);
-    }
+    for await (const lines of read(filter)) for (const { event } of lines) note(found, event);
     if (!(await print([]))) return;
     const names = [...found.keys()].sort();
     for (let at = 0; at < names.length; at += PAGE_ASSETS) {

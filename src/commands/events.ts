@@ -7,9 +7,8 @@ import { keyText } from '../event/asset-key.ts';
 import type { Event } from '../event/event.ts';
 import { endpoints, findEndpoint } from '../event/parameters.ts';
 import type { Disk } from '../journal/disk.ts';
-import { isWanted, traceOf, type Wanted } from '../journal/filter.ts';
-import { askHolder } from '../journal/lock.ts';
-import { type Line, type Reading, type Remark, readJournal } from '../journal/reader.ts';
+import type { Filter } from '../journal/filter.ts';
+import type { Line } from '../journal/reader.ts';
 import type { Recorded } from '../journal/record.ts';
 import { contentsOf } from '../journal/segments.ts';
 import { defineCommand, type Output } from './command.ts';
@@ -21,6 +20,7 @@ import {
   lookAt,
   lookNotes,
   printerOf,
+  type Read,
   switchOption,
 } from './listing.ts';
 
@@ -116,32 +116,26 @@ async function showEvents(values: EventsOptions, output: Output): Promise<ExitCo
     output.complain(print === undefined ? 'use one of --json, --table and --csv' : 'use one of --passed and --failed');
     return exitCodes.configuration;
   }
-  const wanted: Wanted = {
+  const filter: Filter = {
     type: values.type,
     assetKey: values.key,
     keyPrefix: values.keyPrefix,
     partition: values.partition,
     checkName: values.check,
     passed: passed === failed ? undefined : passed,
+    afterSeq,
+    since,
+    until,
   };
-  const trace = traceOf(wanted);
-  const choose = (lines: readonly Line[]) =>
-    trace === undefined ? lines : lines.filter(({ event }) => isWanted(event, wanted));
   const interrupted = new AbortController();
   if (follow) for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => interrupted.abort());
 
-  return lookAt(data, output, follow, async (disk, tell) => {
-    const durable = () => askHolder(disk.folder);
-    const reading: Reading = { afterSeq, since, until, trace, durable };
-    const from = last === undefined ? afterSeq : await seqBeforeLast(disk, last, reading, choose, tell);
+  return lookAt(data, output, follow, async (disk, read) => {
+    const from = last === undefined ? afterSeq : await seqBeforeLast(disk, last, filter, read);
     let left = limit;
     if (!(await print([]))) return;
-    for await (const lines of readJournal(
-      disk,
-      { ...reading, afterSeq: from, follow: follow ? interrupted.signal : undefined },
-      tell,
-    )) {
-      const chosen = choose(lines).slice(0, left);
+    for await (const lines of read({ ...filter, afterSeq: from }, follow ? interrupted.signal : undefined)) {
+      const chosen = lines.slice(0, left);
       left -= chosen.length;
       if (!(await print(chosen)) || left === 0 || interrupted.signal.aborted) return;
     }
@@ -149,23 +143,16 @@ async function showEvents(values: EventsOptions, output: Output): Promise<ExitCo
 }
 
 /** Reads file by file from the newest on, until enough were found: of a large journal that is the last file. */
-async function seqBeforeLast(
-  disk: Disk,
-  count: number,
-  reading: Reading,
-  choose: (lines: readonly Line[]) => readonly Line[],
-  tell: (remark: Remark) => void,
-): Promise<number> {
-  const { afterSeq = 0 } = reading;
+async function seqBeforeLast(disk: Disk, count: number, filter: Filter, read: Read): Promise<number> {
+  const { afterSeq = 0 } = filter;
   const { segments } = contentsOf(await disk.list().catch(() => [])); // that is told by whoever waits for it
   let found: number[] = [];
   let untilSeq = Number.POSITIVE_INFINITY;
   for (const { firstSeq } of segments.toReversed()) {
     if (found.length >= count || untilSeq <= afterSeq) break;
     let here: number[] = [];
-    const file = { ...reading, afterSeq: Math.max(afterSeq, firstSeq - 1), untilSeq };
-    for await (const lines of readJournal(disk, file, tell)) {
-      here.push(...choose(lines).map(({ seq }) => seq));
+    for await (const lines of read({ ...filter, afterSeq: Math.max(afterSeq, firstSeq - 1), untilSeq })) {
+      here.push(...lines.map(({ seq }) => seq));
       if (here.length > 2 * count) here = here.slice(-count);
     }
     found = [...here, ...found].slice(-count);

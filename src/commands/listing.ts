@@ -6,7 +6,9 @@ import { limits } from '../config/limits.ts';
 import type { Option } from '../config/options.ts';
 import { readKey } from '../event/asset-key.ts';
 import { type Disk, openDisk } from '../journal/disk.ts';
-import type { Remark } from '../journal/reader.ts';
+import type { Filter } from '../journal/filter.ts';
+import { pollProgress } from '../journal/progress.ts';
+import { type Line, type Remark, readJournal } from '../journal/reader.ts';
 import { contentsOf } from '../journal/segments.ts';
 import { oncePerName } from '../telemetry/log.ts';
 import { printable } from '../telemetry/printable.ts';
@@ -97,15 +99,18 @@ export function printerOf<Thing>(
   };
 }
 
+/** Reads the lines that are asked for, and follows the journal if a signal is given. */
+export type Read = (filter: Filter, follow?: AbortSignal) => AsyncIterable<readonly Line[]>;
+
 /**
- * Opens the folder, tells what a reader of it has to know, and turns what goes wrong into an exit code.
+ * Opens the folder, reports what a reader of it has to know, and turns what goes wrong into an exit code.
  * @param waits also for a folder without a journal
  */
 export async function lookAt(
   data: string,
   { complain }: Output,
   waits: boolean,
-  act: (disk: Disk, tell: (remark: Remark) => void) => Promise<void>,
+  act: (disk: Disk, read: Read) => Promise<void>,
 ): Promise<ExitCode> {
   const disk = openDisk(data);
   const isNew = oncePerName(limits.remarksMax);
@@ -119,13 +124,17 @@ export async function lookAt(
       complain(`${kind === 'damage' ? 'damaged: ' : ''}${text}`);
     } else if (!told.has(text)) untold += 1;
   };
+  const read: Read = (filter, follow) => {
+    const progress = pollProgress(disk.folder, limits.followMs);
+    return readJournal(disk, { filter, follow, progress, limits }, tell);
+  };
   try {
     const problem = await absenceOf(disk);
     if (problem !== undefined && !waits) {
       complain(problem);
       return exitCodes.configuration;
     }
-    await act(disk, tell);
+    await act(disk, read);
   } catch (error) {
     complain(`the journal in ${disk.folder} could not be shown: ${(error as Error).message}`);
     return exitCodes.diskFailed;

@@ -1,45 +1,83 @@
-/** Which events a reader asks for. */
+/** Which events are asked for: one filter for everything that reads a journal. */
 
-import type { Event } from '../event/event.ts';
+import type { Event, Severity } from '../event/event.ts';
 import { packMembers, quote, quoteAll, type Recorded } from './record.ts';
 
-/** What a reader looks for. */
-export interface Wanted {
+/** What an event has to have. What is left out or undefined may be anything. */
+export interface Filter extends Bounds {
   readonly type?: Event['type'] | undefined;
   readonly assetKey?: readonly string[] | undefined;
   /** The first parts of the key. */
   readonly keyPrefix?: readonly string[] | undefined;
   readonly partition?: string | undefined;
+  readonly dataVersion?: string | undefined;
+  readonly description?: string | undefined;
   readonly checkName?: string | undefined;
   readonly passed?: boolean | undefined;
+  readonly severity?: Severity | undefined;
+}
+
+/** Files outside of these bounds need not be read. */
+export interface Bounds {
+  /** Only events with a larger seq. */
+  readonly afterSeq?: number | undefined;
+  /** Only events with this seq or a smaller one. */
+  readonly untilSeq?: number | undefined;
+  /** Only events recorded at this time or later, and before that one: in the form of a line, `2026-11-20T15:19:45.266Z`. */
+  readonly since?: string | undefined;
+  readonly until?: string | undefined;
+}
+
+type Values = { readonly [Name in keyof Filter]-?: NonNullable<Filter[Name]> };
+type Rules = { readonly [Name in keyof Values]: (event: Recorded, value: Values[Name]) => boolean };
+
+const rules: Rules = {
+  type: ({ type }, value) => type === value,
+  assetKey: ({ asset_key }, value) => asset_key.length === value.length && beginsWith(asset_key, value),
+  keyPrefix: ({ asset_key }, value) => beginsWith(asset_key, value),
+  partition: ({ partition }, value) => partition === value,
+  dataVersion: ({ tags }, value) => tags?.data_version === value,
+  description: ({ description }, value) => description === value,
+  checkName: ({ check_name }, value) => check_name === value,
+  passed: ({ passed }, value) => passed === value,
+  severity: ({ severity }, value) => severity === value,
+  afterSeq: ({ seq }, value) => seq > value,
+  untilSeq: ({ seq }, value) => seq <= value,
+  since: ({ time }, value) => time >= value,
+  until: ({ time }, value) => time < value,
+};
+
+export function isWanted(event: Recorded, filter: Filter): boolean {
+  for (const name in filter) if (!holds(event, filter, name as keyof Filter)) return false;
+  return true;
+}
+
+/** @returns the names of the members that are not as they are wanted, in the order of the filter: `['type', 'passed']` */
+export function differences(event: Recorded, filter: Filter): (keyof Filter)[] {
+  const names = Object.keys(filter) as (keyof Filter)[];
+  return names.filter((name) => !holds(event, filter, name));
 }
 
 /**
- * @returns bytes that each wanted line holds, those that few others hold; undefined where nothing is asked for. Text in
+ * @returns bytes that each wanted line holds, those that few others hold; undefined if nothing is asked for but bounds. Text in
  * metadata may hold them as well: see `isWanted`
  */
-export function traceOf({ type, assetKey, keyPrefix, partition, checkName, passed }: Wanted): Buffer | undefined {
+export function traceOf(filter: Filter): Buffer | undefined {
+  const { type, assetKey, keyPrefix, partition, dataVersion, description, checkName, passed, severity } = filter;
   if (partition !== undefined) return packMembers(`"partition":${quote(partition)}`);
+  if (dataVersion !== undefined) return packMembers(`"data_version":${quote(dataVersion)}`);
+  if (description !== undefined) return packMembers(`"description":${quote(description)}`);
   if (checkName !== undefined) return packMembers(`"check_name":${quote(checkName)}`);
   if (assetKey !== undefined) return packMembers(`"asset_key":${quoteAll(assetKey)}`);
   if (keyPrefix !== undefined) return packMembers(`"asset_key":${quoteAll(keyPrefix).slice(0, -1)}`);
   if (passed !== undefined) return packMembers(`"passed":${passed}`);
-  return type && packMembers(`"type":"${type}"`);
+  if (severity !== undefined) return packMembers(`"severity":"${severity}"`);
+  return type === undefined ? undefined : packMembers(`"type":"${type}"`);
 }
 
-export function isWanted(
-  event: Recorded,
-  { type, assetKey, keyPrefix, partition, checkName, passed }: Wanted,
-): boolean {
-  const { asset_key } = event;
-  return (
-    (type === undefined || event.type === type) &&
-    (assetKey === undefined || (asset_key.length === assetKey.length && beginsWith(asset_key, assetKey))) &&
-    (keyPrefix === undefined || beginsWith(asset_key, keyPrefix)) &&
-    (partition === undefined || event.partition === partition) &&
-    (checkName === undefined || event.check_name === checkName) &&
-    (passed === undefined || event.passed === passed)
-  );
+function holds<Name extends keyof Filter>(event: Recorded, filter: Filter, name: Name): boolean {
+  const value = filter[name];
+  return value === undefined || rules[name](event, value as Values[Name]);
 }
 
 function beginsWith(key: readonly string[], parts: readonly string[]): boolean {

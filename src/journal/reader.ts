@@ -5,10 +5,11 @@
  */
 
 import { setTimeout as sleep } from 'node:timers/promises';
-import { limits } from '../config/limits.ts';
+import type { Limits } from '../config/limits.ts';
 import type { Disk } from './disk.ts';
+import { type Bounds, type Filter, isWanted, traceOf } from './filter.ts';
 import { LineCutter } from './lines.ts';
-import type { Durable } from './lock.ts';
+import type { Progress } from './progress.ts';
 import {
   checkLine,
   endingOf,
@@ -25,23 +26,15 @@ import { Resync } from './resync.ts';
 import { lastLine } from './scan.ts';
 import { type Contents, contentsOf, type SegmentName } from './segments.ts';
 
-/** Which lines are handed over; all where nothing is said. */
+export type ReaderLimits = Pick<Limits, 'followMs' | 'lineBytesMax'>;
+
 export interface Reading {
-  /** Only lines with a larger seq. Files that end before it are not read. */
-  readonly afterSeq?: number;
-  readonly untilSeq?: number;
-  /** Only lines recorded at this time or later, and before that one: times as they stand in lines. */
-  readonly since?: string | undefined;
-  readonly until?: string | undefined;
-  /** Only lines that hold these bytes: see `traceOf` in `event.ts`. */
-  readonly trace?: Buffer | undefined;
-  /** Goes on with what is recorded later, until this is aborted. The folder need not be there yet. */
+  /** Which lines are handed over: all without it. Files outside of its bounds are not read. */
+  readonly filter?: Filter;
+  /** Waits for what is recorded later, until this is aborted, and then looks a last time. The folder need not be there yet. */
   readonly follow?: AbortSignal | undefined;
-  /**
-   * Asks the writer how far the journal is durable. Later lines are held back: a failed write is cut off again, also while
-   * its reader looks. Without this every complete line is handed over.
-   */
-  readonly durable?: (() => Promise<Durable>) | undefined;
+  readonly progress: Progress;
+  readonly limits: ReaderLimits;
 }
 
 /** What a reader should know besides the lines. */
@@ -72,6 +65,11 @@ export class Line {
     return this.#event;
   }
 
+  /** Without its newline. */
+  get text(): string {
+    return this.bytes.toString('utf8', this.start, this.end);
+  }
+
   /** JSON text, as it was sent. */
   get metadata(): string | undefined {
     return metadataOf(this.bytes, this.start, this.end);
@@ -95,6 +93,7 @@ class Walk {
   readonly #disk: Disk;
   readonly #reading: Reading;
   readonly #tell: (remark: Remark) => void;
+  readonly #bounds: Bounds;
   readonly #sieve: Sieve;
   /** The first seq in the name of the last file that was done with; 0 before the first. */
   #doneSeq = 0;
@@ -107,23 +106,25 @@ class Walk {
     this.#disk = disk;
     this.#reading = reading;
     this.#tell = tell;
-    this.#sieve = new Sieve(reading);
+    this.#bounds = reading.filter ?? {};
+    this.#sieve = new Sieve(reading.filter ?? {});
   }
 
   async *lines(): AsyncGenerator<readonly Line[]> {
     for (;;) {
+      const isLastLook = !this.#following;
       const contents = await this.#contents();
       const fresh = contents.segments.filter(({ firstSeq }) => firstSeq > this.#doneSeq);
       let outcome: Outcome = 'on';
       for (const [index, segment] of fresh.entries()) {
-        if (segment.firstSeq > (this.#reading.untilSeq ?? Number.POSITIVE_INFINITY)) return;
+        if (segment.firstSeq > (this.#bounds.untilSeq ?? Number.POSITIVE_INFINITY)) return;
         outcome = yield* this.#segment(segment, fresh[index + 1], contents);
         if (outcome !== 'on') break;
       }
       if (outcome === 'end') return;
       if (outcome !== 'gone' && fresh.length > 0) continue;
-      if (!this.#following) return;
-      await this.#wait();
+      if (isLastLook) return;
+      await this.#more();
     }
   }
 
@@ -131,10 +132,9 @@ class Walk {
     return this.#reading.follow?.aborted === false;
   }
 
-  async #wait(): Promise<void> {
-    const { follow } = this.#reading;
-    // It rejects for nothing but the end of the waiting.
-    await sleep(limits.followMs, undefined, follow && { signal: follow }).catch(() => {});
+  async #more(): Promise<void> {
+    const { follow, progress } = this.#reading;
+    if (follow !== undefined) await progress.more(follow);
   }
 
   async #contents(): Promise<Contents> {
@@ -181,7 +181,7 @@ class Walk {
 
   /** Passes over a file that begins and ends before or behind the time that is asked for. */
   async #isOutOfTime(segment: SegmentName): Promise<boolean> {
-    const { since = '', until } = this.#reading;
+    const { since = '', until } = this.#bounds;
     if (since === '' && until === undefined) return false;
     const last = await lastLine(this.#disk, segment.name, await this.#disk.size(segment.name));
     const times = [await this.#firstTime(segment), last && readTime(last.line)];
@@ -206,16 +206,18 @@ class Walk {
     let isClosed = hasNext;
     let lookedTwice = false;
     for (;;) {
+      // Read before the look: what is recorded before the end of following is handed over.
+      const isLastLook = !this.#following;
       yield* file.read(isClosed);
       if (isClosed) break;
       const { segments } = await this.#contents();
       isClosed = segments.some(({ firstSeq }) => firstSeq > segment.firstSeq);
       if (isClosed) continue; // to what was added before the next one was begun
-      if (this.#following) {
-        await this.#wait();
+      if (!isLastLook) {
+        await this.#more();
       } else if (this.#reading.follow === undefined && file.isIncomplete && !lookedTwice) {
         lookedTwice = true; // a service may be in the middle of a write
-        await this.#wait();
+        await sleep(this.#reading.limits.followMs);
       } else {
         break;
       }
@@ -312,7 +314,10 @@ class FileWalk {
     this.#isHeldBack = false;
     const from = this.#goodBytes;
     let readBytes = from;
-    const cutter = new LineCutter((bytes, start, end, lineEnd) => this.#take(bytes, start, end, from + lineEnd));
+    const cutter = new LineCutter(
+      (bytes, start, end, lineEnd) => this.#take(bytes, start, end, from + lineEnd),
+      this.#reading.limits.lineBytesMax,
+    );
     for await (const chunk of this.#disk.read(this.#name, from, endBytes)) {
       cutter.push(chunk);
       readBytes += chunk.length;
@@ -326,23 +331,29 @@ class FileWalk {
 
   /** @returns how many bytes of the file may be read: what the writer did not say may be only what was there before it was asked */
   async #askDurable(isClosed: boolean, size: number): Promise<number | undefined> {
-    const { durable, follow } = this.#reading;
-    this.#durableSeq = isClosed || durable === undefined ? Number.POSITIVE_INFINITY : this.#durableSeq;
-    if (isClosed || durable === undefined) return undefined;
-    let said = await durable();
-    for (let asked = 1; said.kind === 'unanswered' && asked < ASKED_MAX; asked += 1) said = await durable();
+    const { progress, follow } = this.#reading;
+    if (isClosed) {
+      this.#durableSeq = Number.POSITIVE_INFINITY;
+      return undefined;
+    }
+    let said = await progress.durable();
+    for (let asked = 1; said.kind === 'unanswered' && asked < ASKED_MAX; asked += 1) said = await progress.durable();
     if (said.kind === 'before') {
       this.#durableSeq = said.seq;
       return undefined;
     }
     if (said.kind === 'unanswered') {
-      const isFollowing = follow?.aborted === false;
+      const isFollowing = follow !== undefined;
       const what = isFollowing ? 'held back until it does' : 'shown, and the last of them may yet be taken back';
       this.#tell({
         kind: 'note',
         text: `the service that writes ${this.#name} does not answer: its newest lines are ${what}`,
       });
-      if (isFollowing) return undefined;
+      if (isFollowing) {
+        // An earlier look may have found no writer: what it found is shown, and what was added since is held back.
+        if (this.#durableSeq === Number.POSITIVE_INFINITY) this.#durableSeq = this.#place.seq;
+        return undefined;
+      }
     }
     this.#durableSeq = Number.POSITIVE_INFINITY;
     return size;
@@ -462,8 +473,11 @@ function leftOut(lines: number, seq: number): string {
 
 /** Lets those lines through that are asked for. */
 class Sieve {
-  readonly #reading: Reading;
+  readonly #bounds: Bounds;
   readonly #timed: boolean;
+  /** The filter without its bounds, which another journal of the folder is not held to. */
+  readonly #members: Filter;
+  readonly #trace: Buffer | undefined;
   /** No line with this seq or a smaller one is let through. */
   passedSeq: number;
   #caught: Line[] = [];
@@ -471,23 +485,27 @@ class Sieve {
   #searched: Buffer | undefined;
   #hit = -1;
 
-  constructor(reading: Reading) {
-    this.#reading = reading;
-    this.#timed = reading.since !== undefined || reading.until !== undefined;
-    this.passedSeq = reading.afterSeq ?? 0;
+  constructor({ afterSeq = 0, untilSeq, since, until, ...members }: Filter) {
+    this.#bounds = { untilSeq, since, until };
+    this.#timed = since !== undefined || until !== undefined;
+    this.#members = members;
+    this.#trace = traceOf(members);
+    this.passedSeq = afterSeq;
   }
 
   take(bytes: Buffer, start: number, end: number, seq: number): void {
     if (seq <= this.passedSeq) return;
     this.passedSeq = seq;
-    const { trace, untilSeq, since = '', until } = this.#reading;
-    if (trace !== undefined && !this.#holds(bytes, start, end, trace)) return;
+    if (this.#trace !== undefined && !this.#holds(bytes, start, end, this.#trace)) return;
+    const { untilSeq, since = '', until } = this.#bounds;
     if (untilSeq !== undefined && seq > untilSeq) return;
     if (this.#timed) {
       const time = timeOf(bytes, start, seq);
       if (time < since || (until !== undefined && time >= until)) return;
     }
-    this.#caught.push(new Line(bytes, start, end, seq));
+    const line = new Line(bytes, start, end, seq);
+    // Only a line that is looked for by its members has to be parsed. Text in metadata may hold the trace too.
+    if (this.#trace === undefined || isWanted(line.event, this.#members)) this.#caught.push(line);
   }
 
   /** @returns what was let through since the last time */

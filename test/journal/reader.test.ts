@@ -5,10 +5,12 @@ import { renameSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { limits as standardLimits } from '../../src/config/limits.ts';
 import { type Disk, openDisk } from '../../src/journal/disk.ts';
-import { isWanted, traceOf, type Wanted } from '../../src/journal/filter.ts';
+import { differences, type Filter } from '../../src/journal/filter.ts';
 import type { Durable } from '../../src/journal/lock.ts';
-import { type Line, type Reading, type Remark, readJournal } from '../../src/journal/reader.ts';
+import { OwnProgress, type Progress, pollProgress } from '../../src/journal/progress.ts';
+import { type Remark, readJournal } from '../../src/journal/reader.ts';
 import { encodeBatch, encodeMembers } from '../../src/journal/record.ts';
 import { goneName, segmentName } from '../../src/journal/segments.ts';
 import { verify } from '../../src/journal/verify.ts';
@@ -21,15 +23,20 @@ interface Seen {
   readonly remarks: Remark[];
 }
 
-const textOf = ({ bytes, start, end }: Line) => bytes.toString('utf8', start, end);
+const limits = { ...standardLimits, followMs: 5 };
+/** Of a journal that no process writes, unless something else is said. */
+const progressOf = (durable: () => Promise<Durable> = async () => ({ kind: 'unsaid' })): Progress => ({
+  ...pollProgress('', limits.followMs),
+  durable,
+});
 
-async function read(disk: Disk, reading: Reading = {}): Promise<Seen> {
+async function read(disk: Disk, filter: Filter = {}, progress = progressOf()): Promise<Seen> {
   const seen: Seen = { seqs: [], texts: [], remarks: [] };
-  for await (const lines of readJournal(disk, reading, (remark) => seen.remarks.push(remark))) {
+  for await (const lines of readJournal(disk, { filter, progress, limits }, (remark) => seen.remarks.push(remark))) {
     for (const line of lines) {
       assert.equal(line.event.seq, line.seq);
       seen.seqs.push(line.seq);
-      seen.texts.push(textOf(line));
+      seen.texts.push(line.text);
     }
   }
   return seen;
@@ -92,13 +99,16 @@ test('what is looked for is found in the lines that say it, however it is escape
   const odd = ['a"b\\', 'c\u0085d\u2028', 'e/f', '[x', '😀'];
   const decoy = JSON.stringify({
     asset_key: odd,
+    description: odd[0],
+    tags: { data_version: odd[1] },
+    severity: 'ERROR',
     partition: odd[1],
     check_name: 'c',
     passed: true,
     type: 'AssetMaterialization',
   });
   const events = [
-    { type: 'AssetMaterialization', assetKey: odd, partition: odd[1] },
+    { type: 'AssetMaterialization', assetKey: odd, partition: odd[1], description: odd[0], dataVersion: odd[1] },
     { type: 'AssetObservation', assetKey: ['other'], metadata: decoy },
     { type: 'AssetCheckEvaluation', assetKey: [...odd, 'more'], checkName: 'c', passed: true, severity: 'WARN' },
     {
@@ -106,12 +116,12 @@ test('what is looked for is found in the lines that say it, however it is escape
       assetKey: ['a'],
       checkName: 'cc',
       passed: false,
-      severity: 'WARN',
+      severity: 'ERROR',
       metadata: decoy,
     },
   ] as const;
   const disk = diskWith({ [FIRST]: encodeBatch(events.map(encodeMembers), START, new Date()).bytes });
-  const table: readonly (readonly [Wanted, number[]])[] = [
+  const table: readonly (readonly [Filter, number[]])[] = [
     [{}, [1, 2, 3, 4]],
     [{ assetKey: odd }, [1]],
     [{ keyPrefix: odd }, [1, 3]],
@@ -123,16 +133,24 @@ test('what is looked for is found in the lines that say it, however it is escape
     [{ type: 'AssetMaterialization' }, [1]],
     [{ type: 'AssetObservation', assetKey: ['other'] }, [2]],
     [{ type: 'AssetObservation', assetKey: odd }, []],
+    [{ description: odd[0] }, [1]],
+    [{ dataVersion: odd[1] }, [1]],
+    [{ severity: 'ERROR' }, [4]],
+    [{ severity: 'WARN', passed: false }, []],
+    [{ passed: true, afterSeq: 3 }, []],
+    [{ afterSeq: 1, untilSeq: 3 }, [2, 3]],
   ];
   for (const [wanted, expected] of table) {
-    const found: number[] = [];
-    for await (const lines of readJournal(disk, { trace: traceOf(wanted) }, failOn)) {
-      found.push(...lines.filter(({ event }) => isWanted(event, wanted)).map(({ seq }) => seq));
+    const { seqs, remarks } = await read(disk, wanted);
+    assert.deepEqual([seqs, remarks], [expected, []], JSON.stringify(wanted));
+    const alike: number[] = [];
+    for await (const lines of readJournal(disk, { progress: progressOf(), limits }, failOn)) {
+      alike.push(...lines.filter(({ event }) => differences(event, wanted).length === 0).map(({ seq }) => seq));
     }
-    assert.deepEqual(found, expected, JSON.stringify(wanted));
+    assert.deepEqual(alike, expected, JSON.stringify(wanted));
   }
   const names: unknown[] = [];
-  for await (const lines of readJournal(disk, {}, failOn)) {
+  for await (const lines of readJournal(disk, { progress: progressOf(), limits }, failOn)) {
     names.push(...lines.map(({ metadata }) => metadata && JSON.parse(metadata).check_name));
   }
   assert.deepEqual(names, [undefined, 'c', undefined, 'c']);
@@ -328,7 +346,7 @@ test('files that vanish while a reader is on its way are told, and it goes on wi
 });
 
 /** Follows a folder, and waits for what it hands over. */
-function follow(t: TestContext, folder: string, reading: Reading = {}) {
+function follow(t: TestContext, folder: string, progress = progressOf(), filter: Filter = {}) {
   const ending = new AbortController();
   const disk = openDisk(folder);
   let looks = 0;
@@ -336,13 +354,13 @@ function follow(t: TestContext, folder: string, reading: Reading = {}) {
   const seen: Seen = { seqs: [], texts: [], remarks: [] };
   let look = () => {};
   const done = (async () => {
-    const journal = readJournal(counted, { ...reading, follow: ending.signal }, (remark) => {
+    const journal = readJournal(counted, { filter, follow: ending.signal, progress, limits }, (remark) => {
       seen.remarks.push(remark);
       look();
     });
     for await (const lines of journal) {
       seen.seqs.push(...lines.map(({ seq }) => seq));
-      seen.texts.push(...lines.map(textOf));
+      seen.texts.push(...lines.map(({ text }) => text));
       look();
     }
   })();
@@ -404,7 +422,9 @@ test('what is added to a file between the last look into it and the look that fi
     return disk.list();
   };
   const seqs: number[] = [];
-  for await (const some of readJournal({ ...disk, list }, {}, ({ text }) => assert.fail(text))) {
+  for await (const some of readJournal({ ...disk, list }, { progress: progressOf(), limits }, ({ text }) =>
+    assert.fail(text),
+  )) {
     seqs.push(...some.map(({ seq }) => seq));
   }
   assert.deepEqual(seqs, upTo(8));
@@ -417,7 +437,11 @@ test('lines that the writer may take back are held back, and shown once when the
   const upToLine = (count: number) => Buffer.concat(lines.slice(0, count)).length;
   writeFileSync(file, Buffer.concat(lines.slice(0, 3)));
   let said: Durable = { kind: 'before', seq: 3 };
-  const { seen, stop, until, idle } = follow(t, folder, { durable: async () => said });
+  const { seen, stop, until, idle } = follow(
+    t,
+    folder,
+    progressOf(async () => said),
+  );
   await until(({ seqs }) => seqs.length === 2);
   // A failed write is cut off, and other events get its seqs.
   writeFileSync(file, Buffer.concat([...lines.slice(3, 5), Buffer.from('{"seq":6,')]), { flag: 'a' });
@@ -436,6 +460,8 @@ test('lines that the writer may take back are held back, and shown once when the
   assert.deepEqual(seen.seqs, upTo(5));
   said = { kind: 'unsaid' };
   await until(({ seqs }) => seqs.length === 7);
+  said = { kind: 'unanswered' };
+  writeFileSync(file, lines[7]!, { flag: 'a' });
   await stop();
   assert.deepEqual(seen.seqs, upTo(7));
   assert.ok(
@@ -447,10 +473,18 @@ test('lines that the writer may take back are held back, and shown once when the
 test('without --follow too only durable lines are shown, of closed files all, and all with a note where nobody answers', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 10), [segmentName(11)]: segment(11, 5) });
   for (const seq of [11, 13, 16]) {
-    const { seqs, remarks } = await read(disk, { durable: async () => ({ kind: 'before', seq }) });
+    const { seqs, remarks } = await read(
+      disk,
+      {},
+      progressOf(async () => ({ kind: 'before', seq })),
+    );
     assert.deepEqual([seqs, remarks], [upTo(seq - 1), []]);
   }
-  const { seqs, remarks } = await read(disk, { durable: async () => ({ kind: 'unanswered' }) });
+  const { seqs, remarks } = await read(
+    disk,
+    {},
+    progressOf(async () => ({ kind: 'unanswered' })),
+  );
   assert.deepEqual([seqs, remarks.map(({ kind }) => kind)], [upTo(15), ['note']]);
 });
 
@@ -461,7 +495,7 @@ test('what is added after a writer was looked for in vain is left for the next l
     disk.put(FIRST, bytes);
     return { kind: 'unsaid' };
   };
-  assert.deepEqual((await read(disk, { durable })).seqs, upTo(3));
+  assert.deepEqual((await read(disk, {}, progressOf(durable))).seqs, upTo(3));
 });
 
 test('a follower shows again what a service took back, and begins anew with another journal', async (t) => {
@@ -500,4 +534,65 @@ test('a follower shows again what a service took back, and begins anew with anot
   await until(({ seqs }) => seqs.length === 9);
   assert.deepEqual(seen.seqs.slice(-3), [1, 2, 1]);
   assert.ok(seen.remarks.every(({ kind }) => kind === 'note'));
+});
+
+test('a reader in the process of the journal is woken by what is recorded, and by nothing else', async (t) => {
+  const folder = newFolder(t);
+  const file = join(folder, FIRST);
+  const { lines } = makeLines(5);
+  const own = new OwnProgress();
+  own.recorded(folder, 1);
+  const { seen, stop, until } = follow(t, folder, own.of(folder));
+  const write = (first: number, last: number) =>
+    writeFileSync(file, Buffer.concat(lines.slice(first - 1, last)), { flag: 'a' });
+  write(1, 3);
+  own.recorded(folder, 3);
+  await until(({ seqs }) => seqs.length === 2);
+  own.recorded('/another', 9);
+  write(4, 5);
+  await new Promise(setImmediate);
+  assert.deepEqual(seen.seqs, [1, 2]);
+  own.recorded(folder, 6);
+  await until(({ seqs }) => seqs.length === 5);
+  await stop();
+  assert.deepEqual([seen.seqs, seen.remarks], [upTo(5), []]);
+});
+
+test('a filter by seq and by key is for one journal: of another one in the folder all seqs are looked at', async (t) => {
+  const folder = newFolder(t);
+  const file = join(folder, FIRST);
+  writeFileSync(file, segment(1, 3));
+  const { seen, until } = follow(t, folder, progressOf(), { afterSeq: 2, keyPrefix: ['a'] });
+  await until(({ seqs }) => seqs.length === 1);
+  writeFileSync(`${file}.new`, makeLines(2).bytes);
+  renameSync(`${file}.new`, file);
+  await until(({ seqs }) => seqs.length === 3);
+  assert.deepEqual(seen.seqs, [3, 1, 2]);
+});
+
+test('what is recorded while a reader looks is not waited for, nor missed at the end of following', async (t) => {
+  const folder = newFolder(t);
+  const file = join(folder, FIRST);
+  const { lines } = makeLines(3);
+  writeFileSync(file, lines[0]!);
+  const own = new OwnProgress();
+  own.recorded(folder, 2);
+  const progress = own.of(folder);
+  const ending = new AbortController();
+  const record = (seq: number) => {
+    writeFileSync(file, lines[seq - 1]!, { flag: 'a' });
+    own.recorded(folder, seq + 1);
+  };
+  const seqs: number[] = [];
+  const journal = readJournal(openDisk(folder), { follow: ending.signal, progress, limits }, failOn);
+  for await (const some of journal) {
+    seqs.push(...some.map(({ seq }) => seq));
+    // The look that found the line is not over.
+    if (some.at(-1)?.seq === 1) record(2);
+    if (some.at(-1)?.seq === 2) {
+      record(3);
+      ending.abort();
+    }
+  }
+  assert.deepEqual(seqs, upTo(3));
 });
