@@ -12,7 +12,7 @@ import { newToken } from '../src/deployments/tokens.ts';
 import { type EventFilter, type Notice, type RunningService, type StartOptions, startService } from '../src/embed.ts';
 import { segmentName } from '../src/journal/segments.ts';
 import { freePort, newFolder, root } from './support/program.ts';
-import { FIRST, segment } from './support/segments.ts';
+import { FIRST, flip, makeLines, segment } from './support/segments.ts';
 import { within } from './support/tools.ts';
 
 async function start(t: TestContext, options: StartOptions = {}): Promise<RunningService> {
@@ -238,10 +238,38 @@ test('lines of any length and files of any number are read, and nothing that is 
     [1, 2, 3, 4, 5, 6, 7, 8, 9],
   );
   // As a batch looks that was written, and whose sync has not returned.
-  appendFileSync(join(data, segmentName(4)), (events.at(-1)?.line ?? '').replace('"seq":9', '"seq":10'));
-  appendFileSync(join(data, segmentName(4)), '\n{"seq":11,"id"');
+  const last = { seq: 10, crc: Number.parseInt(events.at(-1)?.crc ?? '', 16) };
+  appendFileSync(join(data, segmentName(4)), makeLines(1, last).bytes);
+  assert.equal((await service.events()).length, 9);
+  appendFileSync(join(data, segmentName(4)), '{"seq":11,"id"');
   assert.equal((await service.events()).length, 9);
   await assert.rejects(service.waitFor({ afterSeq: 9 }, { timeoutMs: 0 }), /; 9 others were recorded/);
+});
+
+test('a flipped bit is an error with its place, not an event; what comes before it is found', async (t) => {
+  const data = newFolder(t);
+  writeFileSync(join(data, FIRST), flip(segment(1, 5), 900));
+  writeFileSync(join(data, segmentName(6)), segment(6, 2));
+  const service = await start(t, { data });
+  const damaged = /^Error: the journal in .* is damaged: events-0+1\.jsonl, line \d, byte \d+: its crc is /;
+  await assert.rejects(service.events(), damaged);
+  await assert.rejects(service.waitFor({ checkName: 'none' }, { timeoutMs: 30_000 }), damaged);
+  assert.equal((await service.waitFor({ assetKey: 'a/1' })).seq, 1);
+  assert.deepEqual(
+    (await service.events({ afterSeq: 5 })).map(({ seq }) => seq),
+    [6, 7],
+  );
+});
+
+test('what is no key, and no seq, matches nothing or is refused', async (t) => {
+  const service = await start(t);
+  await reportAll(service);
+  const ask = (filter: unknown) => service.events(filter as EventFilter);
+  for (const assetKey of [null, 5, [], [1]]) assert.deepEqual(await ask({ assetKey }), []);
+  for (const name of ['type', 'partition', 'severity', 'passed']) assert.deepEqual(await ask({ [name]: null }), []);
+  assert.equal((await ask({ afterSeq: -1 })).length, 4);
+  assert.deepEqual((await ask({ afterSeq: 2.5 })).length, 2);
+  await assert.rejects(ask({ afterSeq: 'x' }), /^TypeError: afterSeq is x; give the seq of an event$/);
 });
 
 test('a folder that was named stays, and the next service goes on in it', async (t) => {

@@ -1392,7 +1392,7 @@ const mutants: readonly Mutant[] = [
     file: 'journal/filter.ts',
     from: 'severity: ({ severity }, value) => severity === value,',
     to: 'severity: () => true,',
-    tests: ['journal/reader'],
+    tests: ['journal/reader', 'embed'],
   },
   {
     breaks: 'a key that only begins like the one that is looked for is taken for it',
@@ -1406,7 +1406,7 @@ const mutants: readonly Mutant[] = [
     file: 'journal/filter.ts',
     from: 'packMembers(`"data_version":$',
     to: 'packMembers(`"dataVersion":$',
-    tests: ['journal/reader'],
+    tests: ['journal/reader', 'embed'],
   },
   {
     breaks: 'another journal in the folder is held to the seq of the first',
@@ -1564,16 +1564,30 @@ const mutants: readonly Mutant[] = [
   },
   {
     breaks: 'a wait is not woken by what is recorded',
-    file: 'embed.ts',
-    from: '    this.#nextSeqs.set(folder, nextSeq);\n    this.#wake();',
-    to: '    this.#nextSeqs.set(folder, nextSeq);',
+    file: 'journal/progress.ts',
+    from: 'for (const wake of this.#wakers) wake();',
+    to: '',
     tests: ['embed'],
   },
   {
     breaks: 'a test sees what is not acknowledged',
+    file: 'journal/progress.ts',
+    from: ": { kind: 'before', seq: seen }",
+    to: ": { kind: 'unsaid' }",
+    tests: ['embed'],
+  },
+  {
+    breaks: 'a test gets an event whose line is damaged',
+    file: 'journal/reader.ts',
+    from: 'const next = checkLine(bytes, start, end, this.#place);',
+    to: 'const next = { seq: this.#place.seq + 1, crc: readForm(bytes, start, end)?.crc ?? 0 };',
+    tests: ['embed'],
+  },
+  {
+    breaks: 'a test is not told that the journal is damaged',
     file: 'embed.ts',
-    from: 'this.#nextSeqs.get(disk.folder) ?? Number.POSITIVE_INFINITY',
-    to: 'Number.POSITIVE_INFINITY',
+    from: "if (kind === 'damage') damage ??= text;",
+    to: 'void text;',
     tests: ['embed'],
   },
   {
@@ -1592,7 +1606,7 @@ const mutants: readonly Mutant[] = [
   },
   {
     breaks: 'the folder of a service that nobody stopped stays',
-    file: 'embed.ts',
+    file: 'embed/own-folder.ts',
     from: "process.on('exit', removeOwnFolders)",
     to: 'void removeOwnFolders',
     tests: ['embed'],

@@ -1,0 +1,137 @@
+/** Waits for events, and what the error of a wait in vain says: which other events were recorded, and what was refused. */
+
+import type { waitLimits } from '../config/limits.ts';
+import type { App, Incoming, Reply } from '../http/message.ts';
+import { differences, type Filter } from '../journal/filter.ts';
+import type { Line } from '../journal/reader.ts';
+
+export type WaitLimits = Pick<typeof waitLimits, 'shownMax' | 'shownCharactersMax'>;
+
+export interface Wait {
+  readonly filter: Filter;
+  /** The filter as it was given, for the error. */
+  readonly shown: string;
+  /** Reads all lines, and follows until the signal aborts. */
+  readonly read: (follow: AbortSignal) => AsyncIterable<readonly Line[]>;
+  readonly timeoutMs: number;
+}
+
+export class Waits {
+  readonly #limits: WaitLimits;
+  readonly #refusals: Refusals;
+  readonly #open = new Set<Promise<Line>>();
+  /** Of the open waits. */
+  readonly #endings = new Set<AbortController>();
+  #ended: string | undefined;
+
+  constructor(limits: WaitLimits) {
+    this.#limits = limits;
+    this.#refusals = new Refusals(limits);
+  }
+
+  /** Remembers what the service refuses. */
+  around(app: App): App {
+    return (incoming) => {
+      const next = app(incoming);
+      if (typeof next !== 'function') {
+        this.#refusals.replied(incoming, next);
+        return next;
+      }
+      return (body, respond) =>
+        next(body, (reply) => {
+          this.#refusals.replied(incoming, reply);
+          respond(reply);
+        });
+    };
+  }
+
+  /** Lets every wait look a last time. @param how such as `the service has ended (stopped)` */
+  end(how: string): void {
+    this.#ended = how;
+    for (const ending of this.#endings) ending.abort(`before ${how}`);
+  }
+
+  waitFor(wait: Wait): Promise<Line> {
+    const found = this.#find(wait);
+    this.#open.add(found);
+    return found.finally(() => this.#open.delete(found));
+  }
+
+  /** Resolves when no wait is open any more: at the end of the service each one ends soon. */
+  async allEnded(): Promise<void> {
+    await Promise.allSettled(this.#open);
+  }
+
+  async #find({ filter, shown, read, timeoutMs }: Wait): Promise<Line> {
+    const others = new Others(this.#limits);
+    const ending = new AbortController();
+    const timer = setTimeout(() => ending.abort(`within ${timeoutMs} ms`), timeoutMs);
+    this.#endings.add(ending);
+    if (this.#ended !== undefined) ending.abort(`before ${this.#ended}`);
+    try {
+      for await (const lines of read(ending.signal)) {
+        for (const line of lines) {
+          const wrong = differences(line.event, filter);
+          if (wrong.length === 0) return line;
+          others.add(line, wrong);
+        }
+      }
+    } finally {
+      this.#endings.delete(ending);
+      clearTimeout(timer);
+    }
+    throw new Error(`no event was ${shown} ${ending.signal.reason}${others}${this.#refusals}`);
+  }
+}
+
+/** The last few replies with an error. */
+class Refusals {
+  readonly #limits: WaitLimits;
+  readonly #last: string[] = [];
+  #count = 0;
+
+  constructor(limits: WaitLimits) {
+    this.#limits = limits;
+  }
+
+  replied({ method, url }: Incoming, reply: Reply): void {
+    if (!('error' in reply)) return;
+    this.#count += 1;
+    this.#last.push(cut(`${reply.status} for ${method} ${url}: ${reply.error}`, this.#limits));
+    if (this.#last.length > this.#limits.shownMax) this.#last.shift();
+  }
+
+  toString(): string {
+    if (this.#count === 0) return '';
+    return `\nrefused requests: ${this.#count}, the last:\n${this.#last.map((line) => `  ${line}\n`).join('')}`;
+  }
+}
+
+/** Events that were not the one, the nearest first, and of those the newest. */
+class Others {
+  readonly #limits: WaitLimits;
+  #count = 0;
+  #nearest: { readonly wrong: readonly string[]; readonly text: string }[] = [];
+
+  constructor(limits: WaitLimits) {
+    this.#limits = limits;
+  }
+
+  add({ seq, text }: Line, wrong: readonly string[]): void {
+    this.#count += 1;
+    const after = this.#nearest.findIndex((other) => other.wrong.length >= wrong.length);
+    const shown = `seq ${seq}, ${cut(text.slice(text.indexOf('"type"')), this.#limits)}`;
+    this.#nearest.splice(after === -1 ? this.#nearest.length : after, 0, { wrong, text: shown });
+    this.#nearest.length = Math.min(this.#nearest.length, this.#limits.shownMax);
+  }
+
+  toString(): string {
+    if (this.#count === 0) return '; none at all was recorded';
+    const lines = this.#nearest.map(({ wrong, text }) => `\n  another ${wrong.join(', ')}: ${text}`);
+    return `; ${this.#count} others were recorded, the nearest first:${lines.join('')}`;
+  }
+}
+
+function cut(text: string, { shownCharactersMax }: WaitLimits): string {
+  return text.length > shownCharactersMax ? `${text.slice(0, shownCharactersMax)}…` : text;
+}
