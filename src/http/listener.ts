@@ -532,7 +532,9 @@ class Line {
 
   /** Sends replies in the order of their requests. One at most is unsent: the next is made when the system took all of it. */
   #sendDecided(connection: Connection): void {
+    const { socket } = connection;
     while (!connection.sending && connection.first !== undefined) {
+      if (socket.destroyed) return; // a reply to a client that has gone is never sent
       const { first } = connection;
       const { decide, reply } = first;
       if (decide !== undefined) {
@@ -545,7 +547,7 @@ class Line {
       this.#send(first, reply);
     }
     if (connection.first !== undefined || connection.farewell === undefined) return;
-    connection.socket.write(connection.farewell);
+    socket.write(connection.farewell);
     connection.farewell = undefined;
     this.#endReading(connection);
   }
@@ -553,7 +555,6 @@ class Line {
   #send(exchange: Exchange, reply: Reply): void {
     const { req, res, connection } = exchange;
     const { socket } = connection;
-    if (socket.destroyed) return;
     connection.sending = true;
     if (this.#draining && exchange.next === undefined) exchange.final = true;
     if (!res.shouldKeepAlive) exchange.final = true; // HTTP/1.0 closes unless it is asked

@@ -555,6 +555,13 @@ const mutants: readonly Mutant[] = [
     tests: ['config/config'],
   },
   {
+    breaks: 'a client that has gone keeps the service busy for ever',
+    file: 'http/listener.ts',
+    from: 'if (socket.destroyed) return; // a reply to a client that has gone is never sent',
+    to: '',
+    tests: ['program/service'],
+  },
+  {
     breaks: 'no garbage collection in little memory',
     file: 'http/listener.ts',
     from: 'collectGarbage?.();',

@@ -269,6 +269,23 @@ test('the last of too many unanswered requests ends its connection, and what com
   assert.equal(disk.text(segmentName(1)).split('\n').length, max + 2);
 });
 
+test('a client that resets its connection before its reply does not stop the service', async (t) => {
+  const { disk, port } = await simulated(t);
+  let release = () => {};
+  const syncing = new Promise<void>((resolve) => {
+    release = resolve;
+  });
+  disk.fault = (call) => (call === 'sync' ? syncing : undefined);
+  const wire = await Wire.open(port);
+  wire.send(post(`${TARGET}a`));
+  await eventually('the sync is under way', () => disk.count('sync') === 1);
+  wire.socket.resetAndDestroy();
+  await eventually('the reset has arrived', async () => (await connectionsOf(port)) === 1);
+  release();
+  assert.equal((await ask(port, LIVE)).status, 200);
+  await eventually('the report is recorded', () => disk.text(segmentName(1)).endsWith('\n'));
+});
+
 test('reading pauses while replies are due, and goes on when they are out', async (t) => {
   const { disk, port } = await simulated(t);
   const wire = await Wire.open(port);
