@@ -14,6 +14,7 @@ const order: readonly (readonly string[])[] = [
   ['telemetry'],
   ['journal', 'http', 'client'],
   ['deployments'],
+  ['service'],
   ['service.ts'],
   ['commands', 'embed'],
   ['server.ts', 'embed.ts'],

@@ -199,16 +199,23 @@ const mutants: readonly Mutant[] = [
   },
   {
     breaks: 'a disk too full for the lock ends the start',
-    file: 'service.ts',
-    from: 'if (isFull(error as NodeJS.ErrnoException)) {',
-    to: 'if (isFull(error as NodeJS.ErrnoException) && folder === "") {',
-    tests: ['faults/full-disk'],
+    file: 'service/folder.ts',
+    from: 'if (!isFull(error as NodeJS.ErrnoException)) throw lockFailed',
+    to: 'throw lockFailed',
+    tests: ['program/service', 'faults/full-disk'],
+  },
+  {
+    breaks: 'a folder that is locked late is not warned about',
+    file: 'service/folder.ts',
+    from: 'await warnOfHazards(this.disk, lock, this.#notices);',
+    to: 'if (onFull.length > 0) await warnOfHazards(this.disk, lock, this.#notices);',
+    tests: ['program/service'],
   },
   {
     breaks: 'a deployment records before the data folder is locked',
-    file: 'service.ts',
-    from: 'folder.lock === undefined ? { ...NO_FOLDER, prefix: journal.prefix } : journal',
-    to: 'journal',
+    file: 'service/hosted.ts',
+    from: 'return trouble === undefined ? journal : refuseAll(journal.prefix, trouble);',
+    to: 'return trouble === undefined ? journal : journal;',
     tests: ['faults/full-disk'],
   },
   {
@@ -291,7 +298,7 @@ const mutants: readonly Mutant[] = [
   {
     breaks: 'an idle service does not notice that its lock is gone',
     file: 'service.ts',
-    from: 'folder.lock?.watch(limits.lockCheckMs, (error) => recording.abandon(error));',
+    from: 'folder.watch((error) => recording.abandon(error));',
     to: '',
     tests: ['program/service'],
   },
@@ -304,8 +311,8 @@ const mutants: readonly Mutant[] = [
   },
   {
     breaks: 'a service does not look at its lock',
-    file: 'service.ts',
-    from: 'new Journal({ ...options, checkHeld: () => folder.lock?.checkHeld() })',
+    file: 'service/local.ts',
+    from: 'new Journal({ ...options, checkHeld: () => folder.checkHeld() })',
     to: 'new Journal(options)',
     tests: ['program/service'],
   },
@@ -690,8 +697,8 @@ const mutants: readonly Mutant[] = [
   {
     breaks: 'a stop does not wait for requests',
     file: 'service.ts',
-    from: 'await listener.close();\n    const closed',
-    to: 'void listener.close();\n    const closed',
+    from: 'else await listener.close();',
+    to: 'else void listener.close();',
     tests: ['program/service'],
   },
   {
@@ -746,8 +753,29 @@ const mutants: readonly Mutant[] = [
   {
     breaks: 'a stop leaves the folder to others while the disk may still write to it',
     file: 'service.ts',
-    from: 'void closed.then(() => folder.lock?.release());\n      return end(exitCode);',
+    from: 'folder.keepUntil(closed);',
     to: '',
+    tests: ['program/service'],
+  },
+  {
+    breaks: 'a start that fails leaves the folder to others while it may still recover the journal',
+    file: 'service/local.ts',
+    from: 'await opened?.catch(() => {});',
+    to: '',
+    tests: ['program/service'],
+  },
+  {
+    breaks: 'a start that fails keeps what it began',
+    file: 'service.ts',
+    from: "await shutdown.run('start failed');",
+    to: '',
+    tests: ['program/service'],
+  },
+  {
+    breaks: 'a stop undoes the steps of the start in the order in which they were made',
+    file: 'service/shutdown.ts',
+    from: 'this.#undos.pop()',
+    to: 'this.#undos.shift()',
     tests: ['program/service'],
   },
   {
@@ -1186,7 +1214,7 @@ const mutants: readonly Mutant[] = [
   },
   {
     breaks: 'a deployments file that everybody may write is not told',
-    file: 'service.ts',
+    file: 'service/hosted.ts',
     from: '  await warnOfWriters(config.deployments, notices);\n',
     to: '',
     tests: ['program/hosted'],
@@ -1263,23 +1291,23 @@ const mutants: readonly Mutant[] = [
   },
   {
     breaks: 'the trouble of one deployment makes the service not ready',
-    file: 'service.ts',
+    file: 'service/hosted.ts',
     from: 'trouble: undefined,\n    troubles:',
     to: 'get trouble() {\n      return [...hosted.troubles().values()][0];\n    },\n    troubles:',
     tests: ['program/hosted'],
   },
   {
     breaks: 'the trouble of one deployment refuses the reports of all',
-    file: 'service.ts',
+    file: 'service/hosted.ts',
     from: 'const journal = hosted.journalOf(door(head, incoming));',
     to: 'const site = hosted.journalOf(door(head, incoming));\n      const journal = site;\n      const [reason] = hosted.troubles().values();\n      if (reason !== undefined) return { prefix: site.prefix, refusal: () => reason, append: (_event, _bytes, done) => done(reason) };',
     tests: ['program/hosted'],
   },
   {
     breaks: 'all deployments write to one folder',
-    file: 'service.ts',
-    from: 'held.openDisk(join(disk.folder, name))',
-    to: 'held.openDisk(disk.folder)',
+    file: 'service/hosted.ts',
+    from: 'openDisk(join(folder.disk.folder, name))',
+    to: 'openDisk(folder.disk.folder)',
     tests: ['program/hosted'],
   },
   {
@@ -1354,8 +1382,8 @@ const mutants: readonly Mutant[] = [
   },
   {
     breaks: 'a service does not say how far its journal is durable',
-    file: 'service.ts',
-    from: 'folder.lock?.shareDurable(() => journal.nextSeq);',
+    file: 'service/local.ts',
+    from: 'folder.shareDurable(() => journal.nextSeq);',
     to: '',
     tests: ['faults/injected'],
   },
@@ -1530,8 +1558,8 @@ const mutants: readonly Mutant[] = [
   {
     breaks: 'the document is made from another table of parameters than the handlers',
     file: 'service.ts',
-    from: '              endpoints,\n            }),',
-    to: '            }),',
+    from: 'tokenHeader, endpoints })),',
+    to: 'tokenHeader })),',
     tests: ['event/parameters'],
   },
   {
@@ -1621,15 +1649,15 @@ const mutants: readonly Mutant[] = [
   {
     breaks: 'who reports to a passed socket is refused while the journal is opened',
     file: 'service.ts',
-    from: 'await Promise.race([opened, sleep(limits.openWaitMs, undefined, { ref: false })]).catch(() => {}); // see below',
-    to: 'void opened.catch(() => {});',
+    from: 'if (fd !== undefined) await resolvesWithin(open(), limits.openWaitMs);',
+    to: 'if (fd !== undefined) void open().catch(() => {});',
     tests: ['program/activation'],
   },
   {
     breaks: 'on a passed socket the address of --host decides who may report',
     file: 'service.ts',
-    from: 'checkAccess: createAccess({ address, ',
-    to: 'checkAccess: createAccess({ address: config.host, ',
+    from: 'checkAccess: createAccess({ address, allowedHosts })',
+    to: 'checkAccess: createAccess({ address: config.host, allowedHosts })',
     tests: ['program/activation'],
   },
   {

@@ -1,7 +1,7 @@
 /** The service in this process, with short limits and a disk that fails when it is told to. */
 
 import assert from 'node:assert/strict';
-import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, closeSync, mkdirSync, openSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
@@ -164,6 +164,53 @@ test('a start that fails says why, with the exit code of its reason, and leaves 
   mkdirSync(join(broken, segmentName(1)));
   assert.match(await failure([], broken), /^5 the journal in .* can not be opened: EISDIR/);
   await service.stop();
+});
+
+test('a folder that is locked late, since the disk was full, is warned about as well', async (t) => {
+  const data = join(newFolder(t), 'data');
+  const disk = new SimulatedDisk(data);
+  let prepare = async (): Promise<void> => {
+    throw systemError('ENOSPC');
+  };
+  disk.prepare = () => prepare();
+  const limits = { ...standardLimits, probeMs: 10 };
+  const notices: string[] = [];
+  const read = readConfig(['--port', '0', '--data', data], {});
+  assert.ok('config' in read);
+  const starting = startService(
+    read.config,
+    createNotices('debug', false, (line) => notices.push(line)),
+    { openDisk: () => disk, limits },
+  );
+  await eventually('it waits for space', () => /waits for space to lock its data folder/.test(notices.join('')));
+  prepare = async () => {
+    mkdirSync(data, { recursive: true });
+    chmodSync(data, 0o777);
+  };
+  const service = await starting;
+  assert.match(notices.join(''), /everybody on this machine may write to the data folder/);
+  await service.stop();
+});
+
+test('a start that fails keeps its folder locked while the journal that it opened may still be written', async (t) => {
+  const data = newFolder(t);
+  const disk = new SimulatedDisk(data);
+  const isLocked = () => readdirSync(data).some((name) => name.startsWith('.lock-'));
+  let release = () => {};
+  const reading = new Promise<void>((resolve) => {
+    release = resolve;
+  });
+  disk.fault = (call) => (call === 'list' ? reading : undefined);
+  const fd = openSync(join(data, 'no-socket'), 'w');
+  t.after(() => closeSync(fd));
+  const limits = { ...standardLimits, openWaitMs: 20, lastSyncMs: 20 };
+  const alive = setInterval(() => {}, 1_000); // as the request to a real disk would keep the process
+  await assert.rejects(start(t, { openDisk: () => disk, limits, fd }, [], data), /the socket that was passed/);
+  clearInterval(alive);
+  assert.equal(disk.count('list'), 1);
+  assert.ok(isLocked());
+  release();
+  await eventually('the folder is free', () => !isLocked());
 });
 
 test('slow requests are told 408, in their turn, and the connection ends', async (t) => {

@@ -1,0 +1,43 @@
+import { Journal } from '../journal/journal.ts';
+import type { Recording, RecordingOptions } from './recording.ts';
+
+/**
+ * Records into one journal, in the data folder itself.
+ * @param onFailed as `JournalOptions.onFailed`
+ */
+export function recordLocally(
+  { config, notices, folder, limits, metrics, onRecorded }: RecordingOptions,
+  onFailed: (error: Error) => void,
+): Recording {
+  const { pathPrefix, segmentBytes } = config;
+  const { disk } = folder;
+  const recorded = onRecorded?.bind(undefined, disk.folder);
+  const options = { disk, notices, segmentBytes, retain: config, limits, metrics, onFailed, onRecorded: recorded };
+  const journal = new Journal({ ...options, checkHeld: () => folder.checkHeld() });
+  const site = {
+    prefix: pathPrefix,
+    append: journal.append.bind(journal),
+    refusal: journal.refusal.bind(journal),
+  };
+  let opened: Promise<void> | undefined;
+  return {
+    deployment: undefined,
+    tokenHeaders: new Set(),
+    findSite: () => site,
+    open: () => {
+      folder.shareDurable(() => journal.nextSeq);
+      opened = journal.open();
+      return opened;
+    },
+    get trouble() {
+      return journal.trouble;
+    },
+    troubles: () => new Map(),
+    reload: async () => {},
+    abandon: (error) => journal.abandon(error),
+    close: async () => {
+      await journal.close();
+      await opened?.catch(() => {}); // a recovery may still write; why it failed is for the caller of `open`
+    },
+  };
+}
