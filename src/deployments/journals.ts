@@ -201,9 +201,10 @@ export class HostedJournal {
   /** As `Journal.append`; the first report opens the journal and is queued meanwhile. */
   append(event: Event, bodyBytes: number, done: Done): void {
     this.lastUsedMs = performance.now();
-    const journal = journalIn(this.#state) ?? this.#refused ?? this.#begin();
-    if (typeof journal === 'string') done(journal);
-    else journal.append(event, bodyBytes, done);
+    const journal = journalIn(this.#state);
+    const refusal = journal === undefined ? this.#refused : undefined;
+    if (refusal !== undefined) done(refusal);
+    else (journal ?? this.#begin()).append(event, bodyBytes, done);
   }
 
   /** As `close`, for good: what still refers to this journal can not open it again. */
