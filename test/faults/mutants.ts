@@ -565,7 +565,7 @@ const mutants: readonly Mutant[] = [
     breaks: 'a client that has gone keeps the service busy for ever',
     file: 'http/listener.ts',
     from: 'if (socket.destroyed) return; // a reply to a client that has gone is never sent',
-    to: '',
+    to: 'if (socket.destroyed) continue;',
     tests: ['program/service'],
   },
   {
