@@ -206,6 +206,7 @@ function createAppFor(
       endpoints,
       pathPrefix,
       checkAccess: createAccess({ address, allowedHosts }),
+      namesDeployment: config.deployments !== '',
       tokenHeaders: recording.tokenHeaders,
       findSite: recording.findSite,
       readiness: () => readinessOf(problem(), recording.troubles()),

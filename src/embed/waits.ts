@@ -1,7 +1,7 @@
 /** Waits for events, and what the error of a wait in vain says: which other events were recorded, and what was refused. */
 
 import type { waitLimits } from '../config/limits.ts';
-import type { App, Incoming, Reply } from '../http/message.ts';
+import type { App, Incoming, Receive, Reply } from '../http/message.ts';
 import { differences, type Filter } from '../journal/filter.ts';
 import type { Line } from '../journal/reader.ts';
 
@@ -32,16 +32,17 @@ export class Waits {
   /** Remembers what the service refuses. */
   around(app: App): App {
     return (incoming) => {
-      const next = app(incoming);
-      if (typeof next !== 'function') {
-        this.#refusals.replied(incoming, next);
-        return next;
+      const decision = app(incoming);
+      if (decision.kind === 'refuse') {
+        this.#refusals.replied(incoming, decision.reply);
+        return decision;
       }
-      return (body, respond) =>
-        next(body, (reply) => {
+      const receive: Receive = (body, respond) =>
+        decision.receive(body, (reply) => {
           this.#refusals.replied(incoming, reply);
           respond(reply);
         });
+      return { ...decision, receive };
     };
   }
 

@@ -6,9 +6,18 @@ import type { Endpoint } from '../event/parameters.ts';
 import { type Notices, oncePerName } from '../telemetry/log.ts';
 import { type Metrics, metricsType } from '../telemetry/metrics.ts';
 import { reportTo } from './handlers.ts';
-import { type App, type Failure, type Handler, type Incoming, Refusal, type Reply, unavailable } from './message.ts';
+import {
+  type App,
+  type Failure,
+  type Handler,
+  type Incoming,
+  OTHER_ROUTE,
+  Refusal,
+  type Reply,
+  unavailable,
+} from './message.ts';
 import { checkBodyHeaders, checkExpect, type Head, readBody, readHead, readQuery } from './request.ts';
-import { findRoute, type Match, type Route } from './router.ts';
+import { findRoute, type Match, type Prefix, type Route } from './router.ts';
 
 export interface AppParts {
   /** What can be reported. */
@@ -21,6 +30,8 @@ export interface AppParts {
   readonly tokenHeaders: ReadonlySet<string>;
   /** Where what a request reports is recorded. @throws Refusal for a request that may not report there */
   readonly findSite: (head: Head, incoming: Incoming) => Site;
+  /** See `Prefix`. */
+  readonly namesDeployment: boolean;
   /** What `/readyz` answers. */
   readonly readiness: () => Reply;
   /** What `/openapi.json` answers, as JSON text. */
@@ -44,6 +55,7 @@ export interface Site {
 /** What is under the prefix of a journal. */
 export function routesOf(endpoints: readonly Endpoint[]): readonly Route<Handler>[] {
   return endpoints.map((endpoint) => ({
+    needs: 'journal',
     methods: ['POST'],
     path: endpoint.path,
     takesKey: true,
@@ -68,61 +80,72 @@ export function questionsOf({
     body: metrics.render(readiness().status === 200, freeBytes()),
     contentType: metricsType,
   });
+  const question = (path: string, answer: () => Reply): Route<Handler> => ({
+    needs: 'nothing',
+    methods: ['GET', 'HEAD'],
+    path,
+    takesKey: false,
+    handler: () => ({ reply: answer() }),
+  });
   return [
-    { methods: ['GET', 'HEAD'], path: '/livez', takesKey: false, handler: () => ({ reply: OK }) },
-    { methods: ['GET', 'HEAD'], path: '/readyz', takesKey: false, handler: () => ({ reply: readiness() }) },
-    { methods: ['GET', 'HEAD'], path: '/openapi.json', takesKey: false, handler: () => ({ reply: readContract() }) },
-    { methods: ['GET', 'HEAD'], path: '/metrics', takesKey: false, handler: () => ({ reply: showMetrics() }) },
+    question('/livez', () => OK),
+    question('/readyz', readiness),
+    question('/openapi.json', readContract),
+    question('/metrics', showMetrics),
   ];
 }
 
 /** @returns the function that the listener calls with each head; it never throws, whatever the request holds */
 export function createApp(parts: AppParts): App {
   const { pathPrefix, checkAccess, tokenHeaders, findSite, metrics, notices } = parts;
-  const questions = questionsOf(parts);
-  const reports = routesOf(parts.endpoints);
+  const routes = [...questionsOf(parts), ...routesOf(parts.endpoints)];
+  const prefix: Prefix = { path: pathPrefix, namesDeployment: parts.namesDeployment };
   const isNew = oncePerName(limits.oncePerNameMax);
 
   return (incoming) => {
+    let route = OTHER_ROUTE;
     try {
       const head = readHead(incoming, tokenHeaders); // 400, 431: HTTP itself
       checkAccess(head); // 403: a foreign page or Host
-      const asked = findRoute(questions, pathPrefix, head.method, head.path);
-      const site = asked.kind === 'unknown path' ? findSite(head, incoming) : undefined; // 401, 429
-      const match = site === undefined ? asked : findRoute(reports, site.prefix, head.method, head.path);
-      if (match.kind !== 'unknown path') incoming.route = match.path;
-      const { handler, keyPath } = found(match, head, reports, site?.prefix); // 404, 405
+      const match = findRoute(routes, prefix, head.method, head.path);
+      const site = needsJournal(match) ? findSite(head, incoming) : undefined; // 401, 429
+      if (match.kind !== 'unknown path') route = match.route.path;
+      const { handler, keyPath } = found(match, head, routes, site); // 404, 405
       checkExpect(head); // 417
       if (head.bodyBytes) checkBodyHeaders(head, head.bodyBytes); // 413, 415, 400: before the upload
       if ((head.bodyBytes ?? 0) > limits.largeBodyBytes) {
         const reason = site?.refusal(head.bodyBytes ?? 0); // 503: what can not be recorded need not be sent
-        if (reason !== undefined) return unavailable(reason);
+        if (reason !== undefined) return { kind: 'refuse', route, reply: unavailable(reason) };
       }
 
-      return (bytes, respond) => {
-        let outcome: ReturnType<Handler>;
-        try {
-          if (head.bodyBytes === undefined && bytes.length > 0) checkBodyHeaders(head, bytes.length);
-          outcome = handler({ keyPath, body: readBody(bytes), query: readQuery(head.query) }); // 400
-        } catch (error) {
-          respond(refuse(error, incoming));
-          return;
-        }
-        if (outcome.hiddenKey !== undefined || outcome.unknown !== undefined) tell(outcome, head.path, incoming);
-        const { event, reply } = outcome;
-        if (event === undefined || site === undefined) {
-          respond(reply);
-          return;
-        }
-        const { type } = event; // who waits must not hold the event: its strings hold the body that they were cut from
-        site.append(event, bytes.length, (failure) => {
-          if (failure !== undefined) return respond(unavailable(failure));
-          metrics.events[type] += 1;
-          respond(reply);
-        });
+      return {
+        kind: 'receive',
+        route,
+        receive: (bytes, respond) => {
+          let outcome: ReturnType<Handler>;
+          try {
+            if (head.bodyBytes === undefined && bytes.length > 0) checkBodyHeaders(head, bytes.length);
+            outcome = handler({ keyPath, body: readBody(bytes), query: readQuery(head.query) }); // 400
+          } catch (error) {
+            respond(refuse(error, incoming));
+            return;
+          }
+          if (outcome.hiddenKey !== undefined || outcome.unknown !== undefined) tell(outcome, head.path, incoming);
+          const { event, reply } = outcome;
+          if (event === undefined || site === undefined) {
+            respond(reply);
+            return;
+          }
+          const { type } = event; // who waits must not hold the event: its strings hold the body that they were cut from
+          site.append(event, bytes.length, (failure) => {
+            if (failure !== undefined) return respond(unavailable(failure));
+            metrics.events[type] += 1;
+            respond(reply);
+          });
+        },
       };
     } catch (error) {
-      return refuse(error, incoming);
+      return { kind: 'refuse', route, reply: refuse(error, incoming) };
     }
   };
 
@@ -169,17 +192,24 @@ export function readinessOf(problem: string | undefined, troubles: ReadonlyMap<s
   return { status: 200, body: JSON.stringify({ status: 'degraded', deployments: Object.fromEntries(troubles) }) };
 }
 
+/** An unknown path as well: in hosted mode a request without a token does not learn which paths there are. */
+function needsJournal(match: Match<Handler>): boolean {
+  return match.kind === 'unknown path' || match.route.needs === 'journal';
+}
+
 /** @throws Refusal 404 or 405 */
 function found(
   match: Match<Handler>,
   { method }: Head,
-  reports: readonly Route<Handler>[],
-  prefix = '',
+  routes: readonly Route<Handler>[],
+  site: Site | undefined,
 ): { handler: Handler; keyPath: string | undefined } {
-  if (match.kind === 'found') return match;
+  if (match.kind === 'found') return { handler: match.route.handler, keyPath: match.keyPath };
   if (match.kind === 'wrong method') {
-    throw new Refusal(405, `${method} is not allowed here; use ${match.allow}`, { headers: ['Allow', match.allow] });
+    const allow = match.route.methods.join(', ');
+    throw new Refusal(405, `${method} is not allowed here; use ${allow}`, { headers: ['Allow', allow] });
   }
-  const paths = reports.map(({ path }) => `${prefix}${path}/`);
+  const reports = routes.filter(({ needs }) => needs === 'journal');
+  const paths = reports.map(({ path }) => `${site?.prefix ?? ''}${path}/`);
   throw new Refusal(404, `nothing is at this path; POST a report to ${paths.join(', ')}`);
 }

@@ -24,6 +24,7 @@ import {
   type Failure,
   type HeaderFields,
   type Incoming,
+  OTHER_ROUTE,
   type Receive,
   Refusal,
   type Reply,
@@ -92,7 +93,6 @@ export async function listen(options: ListenerOptions): Promise<Listener> {
  */
 class Upload extends IncomingMessage implements Incoming {
   onBytes: (chunk: Buffer | null) => void = ignore;
-  route = NO_ROUTE;
   #id: string | undefined;
   #fields: HeaderFields | undefined;
 
@@ -167,6 +167,8 @@ interface Exchange {
   readonly res: Answer;
   readonly connection: Connection;
   readonly startedMs: number;
+  /** As it is counted: see `Decision`. */
+  route: string;
   /** The whole request has arrived, so the next one on the connection can be found. */
   received: boolean;
   /** Its reply is the last on the connection. */
@@ -211,8 +213,6 @@ interface Connection {
 }
 
 const ignore = () => {};
-/** As it is counted. */
-const NO_ROUTE = '/other';
 const NO_BODY = Buffer.alloc(0);
 /** A hint costs a line of code, and saves an hour to whoever speaks TLS to a plain port. */
 const TLS_HANDSHAKE = 0x16;
@@ -378,16 +378,17 @@ class Line {
     const connection = this.#connections.get(req.socket);
     if (connection === undefined || connection.closing) return;
     const exchange = this.#enqueue(connection, req, res);
-    const next = this.#app(req);
-    if (typeof next !== 'function') {
-      this.#answer(exchange, next);
+    const decision = this.#app(req);
+    exchange.route = decision.route;
+    if (decision.kind === 'refuse') {
+      this.#answer(exchange, decision.reply);
     } else if (!exchange.received) {
       if (awaitsContinue) res.writeContinue();
-      this.#receive(exchange, next);
+      this.#receive(exchange, decision.receive);
     } else if (connection.first === exchange || !isSafe(req)) {
-      next(NO_BODY, (reply) => this.#answer(exchange, reply));
+      decision.receive(NO_BODY, (reply) => this.#answer(exchange, reply));
     } else {
-      exchange.decide = next; // a reply that can not leave yet need not be made yet
+      exchange.decide = decision.receive; // a reply that can not leave yet need not be made yet
       connection.undecided -= 1;
     }
   }
@@ -399,7 +400,7 @@ class Line {
     const overrun = connection.unanswered + 1 >= limits.unansweredMax;
     const final = overrun || endsConnection(req) || this.#draining;
     const startedMs = notices.debugging ? performance.now() : 0;
-    const more = { decide: undefined, reply: undefined, next: undefined };
+    const more = { route: OTHER_ROUTE, decide: undefined, reply: undefined, next: undefined };
     const exchange: Exchange = { req, res, connection, startedMs, received, final, overrun, ...more };
 
     if (connection.last === undefined) connection.first = exchange;
@@ -518,13 +519,13 @@ class Line {
 
   /** The reply is decided; it leaves when those before it have left. */
   #answer(exchange: Exchange, reply: Reply): void {
-    const { req, connection, received } = exchange;
+    const { connection, received } = exchange;
     if (!received) this.#release(connection);
     connection.undecided -= 1;
     exchange.reply = reply;
     if (reply.close === true || !received) exchange.final = true;
     if (exchange.final) this.#ignoreMore(connection);
-    this.#options.metrics.answered(req.route, reply.status);
+    this.#options.metrics.answered(exchange.route, reply.status);
     if (this.#options.notices.debugging) this.#log(exchange, reply);
     if (!received) this.#discard(exchange);
     if (connection.first === exchange) this.#sendDecided(connection);
@@ -653,9 +654,9 @@ class Line {
     const connection = this.#connections.get(socket);
     if (connection === undefined || connection.closing) return;
     this.#ignoreMore(connection);
-    const reply = this.#app(req);
-    if (typeof reply === 'function') socket.destroy();
-    else this.#sayLast(connection, reply, req.id);
+    const decision = this.#app(req);
+    if (decision.kind === 'receive') socket.destroy();
+    else this.#sayLast(connection, decision.reply, req.id);
   }
 
   /** The bytes on a connection are no HTTP, too slow or too many. Node calls this again for each chunk that follows. */
@@ -675,7 +676,7 @@ class Line {
   /** Answers bytes that never became a request, after the replies that are still due on the connection. */
   #sayLast(connection: Connection, reply: Failure, id: string): void {
     const { metrics, notices } = this.#options;
-    metrics.answered(NO_ROUTE, reply.status);
+    metrics.answered(OTHER_ROUTE, reply.status);
     notices.debug('not a request', { request_id: id, status: reply.status, problem: reply.error });
     connection.farewell = wholeReply(reply, bodyOf(reply, { id }), CLOSES);
     this.#sendDecided(connection);

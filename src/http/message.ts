@@ -14,8 +14,6 @@ export interface Incoming {
   readonly socket?: { readonly remoteAddress?: string | undefined };
   /** Made by the service, never by the client: it stands in the error of the reply and in every notice about this request. */
   readonly id: string;
-  /** The path of the route that it found, for whoever counts requests; the app sets it. */
-  route?: string;
 }
 
 /** The headers that decide something. A repeated one is joined with a comma, as RFC 9110 section 5.3 allows, or counted. */
@@ -81,9 +79,15 @@ export interface Outcome {
 /** Pure: no clock, no disk, no network. @throws Refusal */
 export type Handler = (request: Request) => Outcome;
 
-/** The service as the listener sees it: a head goes in; out comes a refusal, or who takes the body. */
-export type App = (incoming: Incoming) => Failure | Receive;
+/** The service as the listener sees it: decides from the head of a request whether its body is received. Never throws. */
+export type App = (incoming: Incoming) => Decision;
+/** `route`: the path of the route that the request found, or `OTHER_ROUTE`; it is a label of the metrics. */
+export type Decision =
+  | { readonly kind: 'refuse'; readonly route: string; readonly reply: Failure }
+  | { readonly kind: 'receive'; readonly route: string; readonly receive: Receive };
 export type Receive = (body: Buffer, respond: (reply: Reply) => void) => void;
+
+export const OTHER_ROUTE = '/other';
 
 export const accepted: Success = { status: 200, body: '{}' };
 

@@ -1,11 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { findRoute, type Route } from '../../src/http/router.ts';
+import { findRoute, type Prefix, type Route } from '../../src/http/router.ts';
 
 const routes: readonly Route<string>[] = [
-  { methods: ['POST'], path: '/report', takesKey: true, handler: 'report' },
-  { methods: ['GET', 'HEAD'], path: '/livez', takesKey: false, handler: 'live' },
+  { needs: 'journal', methods: ['POST'], path: '/report', takesKey: true, handler: 'report' },
+  { needs: 'nothing', methods: ['GET', 'HEAD'], path: '/livez', takesKey: false, handler: 'live' },
 ];
+const [report, live] = routes as [Route<string>, Route<string>];
+const none: Prefix = { path: '', namesDeployment: false };
 
 test('a route is found with what follows its slash, raw', () => {
   const table: readonly (readonly [string, string | undefined])[] = [
@@ -18,33 +20,46 @@ test('a route is found with what follows its slash, raw', () => {
     ['/report/a%2Fb', 'a%2Fb'],
   ];
   for (const [path, keyPath] of table) {
-    assert.deepEqual(
-      findRoute(routes, '', 'POST', path),
-      { kind: 'found', path: '/report', handler: 'report', keyPath },
-      path,
-    );
+    assert.deepEqual(findRoute(routes, none, 'POST', path), { kind: 'found', route: report, keyPath }, path);
   }
-  const live = { kind: 'found', path: '/livez', handler: 'live', keyPath: undefined };
-  assert.deepEqual(findRoute(routes, '', 'HEAD', '/livez'), live);
+  const found = { kind: 'found', route: live, keyPath: undefined };
+  assert.deepEqual(findRoute(routes, none, 'HEAD', '/livez'), found);
 });
 
 test('paths that only look like a route are unknown', () => {
   for (const path of ['/', '/reports', '/REPORT/', '/report%2Fa', '/livez/', '/livez/a', '//report/', '', 'report/']) {
-    assert.deepEqual(findRoute(routes, '', 'POST', path), { kind: 'unknown path' }, path);
+    assert.deepEqual(findRoute(routes, none, 'POST', path), { kind: 'unknown path' }, path);
   }
 });
 
-test('a known path with another method says which are allowed', () => {
-  const wrong = (path: string, allow: string) => ({ kind: 'wrong method', path, allow });
-  assert.deepEqual(findRoute(routes, '', 'GET', '/report/a'), wrong('/report', 'POST'));
-  assert.deepEqual(findRoute(routes, '', 'POST', '/livez'), wrong('/livez', 'GET, HEAD'));
-  assert.deepEqual(findRoute(routes, '', 'post', '/report/'), wrong('/report', 'POST'));
+test('a known path with another method names its route', () => {
+  const wrong = (route: Route<string>) => ({ kind: 'wrong method', route });
+  assert.deepEqual(findRoute(routes, none, 'GET', '/report/a'), wrong(report));
+  assert.deepEqual(findRoute(routes, none, 'POST', '/livez'), wrong(live));
+  assert.deepEqual(findRoute(routes, none, 'post', '/report/'), wrong(report));
 });
 
 test('a prefix goes before every path', () => {
-  assert.equal(findRoute(routes, '/some/path', 'POST', '/some/path/report/a').kind, 'found');
-  assert.equal(findRoute(routes, '/some/path', 'GET', '/some/path/livez').kind, 'found');
+  assert.equal(findRoute(routes, { ...none, path: '/some/path' }, 'POST', '/some/path/report/a').kind, 'found');
+  assert.equal(findRoute(routes, { ...none, path: '/some/path' }, 'GET', '/some/path/livez').kind, 'found');
   for (const path of ['/report/a', '/livez', '/some/pathreport/', '/some/path', '/some/path//report/']) {
-    assert.equal(findRoute(routes, '/some/path', 'POST', path).kind, 'unknown path', path);
+    assert.equal(findRoute(routes, { ...none, path: '/some/path' }, 'POST', path).kind, 'unknown path', path);
+  }
+});
+
+test('where deployments have names, one precedes the paths that need a journal, and no others', () => {
+  for (const path of ['', '/some/path']) {
+    const prefix = { path, namesDeployment: true };
+    const keyOf = (method: string, target: string) => {
+      const match = findRoute(routes, prefix, method, `${path}${target}`);
+      return match.kind === 'found' ? `${match.route.path} ${match.keyPath}` : match.kind;
+    };
+    assert.equal(keyOf('POST', '/prod/report/a/b'), '/report a/b');
+    assert.equal(keyOf('POST', '/report/report'), '/report undefined');
+    assert.equal(keyOf('POST', '//report/a'), '/report a'); // no deployment has an empty name: the token decides
+    assert.equal(keyOf('GET', '/prod/report'), 'wrong method');
+    assert.equal(keyOf('GET', '/livez'), '/livez undefined');
+    for (const target of ['/report/a', '/prod', '/prod/', '', '/', '/a/prod/report', '/prod/livez'])
+      assert.equal(keyOf('POST', target), 'unknown path', target);
   }
 });

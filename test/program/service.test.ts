@@ -640,6 +640,7 @@ test('a defect of ours is a 503 for the client and a full account for the operat
     checkAccess: () => {
       throw new TypeError('defect');
     },
+    namesDeployment: false,
     tokenHeaders: new Set(),
     findSite: () => ({ prefix: '', append: () => {}, refusal: () => undefined }),
     contract: () => '{}',
@@ -649,8 +650,8 @@ test('a defect of ours is a 503 for the client and a full account for the operat
     notices: createNotices('info', false, (line) => notices.push(line)),
   });
   const fields = readFields(['Host', 'localhost']);
-  const reply = app({ id: 'f00d-7', method: 'POST', url: TARGET, httpVersion: '1.1', fields });
-  assert.ok(typeof reply === 'object');
-  assert.equal(reply.status, 503);
+  const decision = app({ id: 'f00d-7', method: 'POST', url: TARGET, httpVersion: '1.1', fields });
+  assert.ok(decision.kind === 'refuse');
+  assert.equal(decision.reply.status, 503);
   assert.match(notices[0] ?? '', /"request_id":"f00d-7",.*TypeError: defect/);
 });
