@@ -5,6 +5,7 @@ import { type ExitCode, exitCodes } from '../config/exit-codes.ts';
 import { limits } from '../config/limits.ts';
 import type { Option } from '../config/options.ts';
 import { readKey } from '../event/asset-key.ts';
+import { readLastStop } from '../journal/clean-stop.ts';
 import { type Disk, openDisk } from '../journal/disk.ts';
 import type { Filter } from '../journal/filter.ts';
 import { pollProgress } from '../journal/progress.ts';
@@ -156,7 +157,8 @@ export async function absenceOf(disk: Disk): Promise<string | undefined> {
   }
   const { segments, lost, removedLast } = contentsOf(names);
   // What accounts for events that are gone shows that there was a journal: verify and repair say more.
-  if (segments.length > 0 || lost.length > 0 || removedLast > 0) return undefined;
+  const stopSeq = (await readLastStop(disk, names))?.end?.place.seq ?? 1;
+  if (segments.length > 0 || lost.length > 0 || removedLast > 0 || stopSeq > 1) return undefined;
   const deployments = await journalsIn(folder, names);
   if (deployments.length === 0) return `there is no journal in ${folder}; give its folder with --data`;
   return `${folder} holds a journal for each deployment: ${deployments.join(', ')}; give one of them, such as --data ${join(folder, deployments[0] ?? '')}`;

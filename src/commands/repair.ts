@@ -3,6 +3,7 @@
 import { options } from '../config/config.ts';
 import { type ExitCode, exitCodes } from '../config/exit-codes.ts';
 import { limits } from '../config/limits.ts';
+import { CLEAN_STOP } from '../journal/clean-stop.ts';
 import { lockFolder } from '../journal/lock.ts';
 import { carryOut, type DamagedFile, type Plan, planRepair, sideName } from '../journal/repair.ts';
 import { verify } from '../journal/verify.ts';
@@ -71,7 +72,7 @@ async function repairJournal({ data, json, yes }: RepairOptions, output: Output)
   });
 }
 
-function planAsText({ files, runs, lost }: Plan, side: string, needed: boolean, yes: boolean): string[] {
+function planAsText({ files, runs, lost, forgetsStop }: Plan, side: string, needed: boolean, yes: boolean): string[] {
   if (!needed) return ['nothing to repair'];
   const names = runs.length === 0 ? [] : [`  write   ${runs.length} files with the good lines of the damaged ones`];
   return [
@@ -79,6 +80,7 @@ function planAsText({ files, runs, lost }: Plan, side: string, needed: boolean, 
     ...files.flatMap((file) => fileAsText(file, side)),
     ...names,
     ...lost.map((range) => `  note    ${rangeAsText(range)} as lost`),
+    ...(forgetsStop ? [`  remove  ${CLEAN_STOP}, which describes the end of the journal before this repair`] : []),
     '',
   ];
 }

@@ -10,9 +10,10 @@ import type { Limits } from '../config/limits.ts';
 import type { Event } from '../event/event.ts';
 import type { Notices } from '../telemetry/log.ts';
 import { type JournalFigures, Metrics } from '../telemetry/metrics.ts';
+import { rememberCleanStop } from './clean-stop.ts';
 import { type Disk, describe, isFull, SyncError } from './disk.ts';
 import { encodeBatch, encodeMembers, lineBytesMax, type Place, packMembers, type Room, SEQ_MAX } from './record.ts';
-import { NoSpaceError, recover, rememberCleanStop, type Segment } from './recovery.ts';
+import { NoSpaceError, recover, type Segment } from './recovery.ts';
 import { type Retain, Retention } from './retention.ts';
 import { segmentName } from './segments.ts';
 
@@ -244,7 +245,7 @@ export class Journal implements JournalFigures {
     try {
       await segment.file.close();
       this.#checkHeld(); // the note would be about the file of another process
-      await rememberCleanStop(this.#options.disk);
+      await rememberCleanStop(this.#options.disk, { ...segment, file: segment.file.name });
     } catch (error) {
       this.#options.notices.warn('the stop could not be noted; the next start will rewrite the last file', {
         problem: (error as Error).message,

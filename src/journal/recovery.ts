@@ -6,6 +6,7 @@
 import { type Limits, limits } from '../config/limits.ts';
 import type { Notices } from '../telemetry/log.ts';
 import { shellWord } from '../telemetry/printable.ts';
+import { CLEAN_STOP, forgetCleanStop, type LastStop, readLastStop, type StopEnd } from './clean-stop.ts';
 import { copyFile, type Disk, type LogFile } from './disk.ts';
 import type { Place } from './record.ts';
 import { type Flaw, lastLine, type Scan, scanSegment } from './scan.ts';
@@ -25,7 +26,14 @@ import {
  */
 export type Decision = 'use' | 'leave' | 'cut' | 'refuse';
 
-export type Kind = Flaw | 'long bad end' | 'empty file' | 'missing file' | 'overlapping file' | 'foreign file';
+export type Kind =
+  | Flaw
+  | 'long bad end'
+  | 'empty file'
+  | 'missing file'
+  | 'overlapping file'
+  | 'other end than at the stop'
+  | 'foreign file';
 
 /** Which file of the journal it is: the last one, after a stop that was or was not clean, or one before it. */
 export type Position = 'afterCrash' | 'afterStop' | 'earlier';
@@ -100,6 +108,12 @@ export const decisions: Readonly<Record<Kind, Readonly<Record<Position, Decision
     earlier: 'refuse',
     why: 'the file before it holds the same events already',
   },
+  'other end than at the stop': {
+    afterCrash: 'use',
+    afterStop: 'refuse',
+    earlier: 'use',
+    why: 'lines were taken from the end of the journal, or changed there, after the clean stop',
+  },
   'foreign file': { afterCrash: 'leave', afterStop: 'leave', earlier: 'leave', why: 'it is not ours' },
 };
 
@@ -166,21 +180,23 @@ export async function recover(
 ): Promise<Recovered> {
   const names = await disk.list();
   const contents = contentsOf(names);
-  const position = positionOfLast(names);
-  const stoppedCleanly = position === 'afterStop';
+  const lastStop = await readLastStop(disk, names);
   const last = contents.segments.at(-1);
   if (last === undefined) {
-    const [missing] = findingsOfNone(contents);
+    const [missing] = findingsOfNone(contents, lastStop?.end);
     if (missing !== undefined) throw new DamagedError(disk.folder, missing);
-    if (stoppedCleanly) await forgetCleanStop(disk);
+    if (names.includes(CLEAN_STOP)) await forgetCleanStop(disk);
     return begin(disk);
   }
 
   const scan = await scanSegment(disk.read(last.name), last.firstSeq);
+  const position = positionOfLast(lastStop, scan);
+  const stoppedCleanly = position === 'afterStop';
   const findings = [
     ...foreignIn(names),
     ...(await findingsBefore(disk, contents)),
     ...findingsIn(last, scan, position, tornBytesMax),
+    ...endFindings(last, scan, lastStop),
   ];
   const refused = findings.find(({ decision }) => decision === 'refuse');
   if (refused !== undefined) throw new DamagedError(disk.folder, refused);
@@ -193,19 +209,36 @@ export async function recover(
     const aside = await rewrite(disk, last.name, scan, openReserveBytes, checkHeld);
     if (cut !== undefined) tellCut(notices, cut, aside);
   }
-  if (stoppedCleanly) await forgetCleanStop(disk);
+  if (names.includes(CLEAN_STOP)) await forgetCleanStop(disk);
   return { file: await disk.openLog(last.name), bytes: scan.bytes, place: scan.place, files: contents.segments.length };
 }
 
-/** Tells the next start that everything in the folder was synced. Last thing before the lock is released. */
-export async function rememberCleanStop(disk: Disk): Promise<void> {
-  const file = await disk.create(CLEAN_STOP);
-  await file.close();
+/**
+ * @param scan of the last journal file
+ * @returns its position. A journal that continues after the end that the marker names was written to since then: the marker
+ *   is left over, as in a copy of the folder that was updated without deleting
+ */
+export function positionOfLast(lastStop: LastStop, scan: Scan): 'afterCrash' | 'afterStop' {
+  if (lastStop === undefined) return 'afterCrash';
+  const isLeftOver = lastStop.end !== undefined && scan.place.seq > lastStop.end.place.seq;
+  return isLeftOver ? 'afterCrash' : 'afterStop';
 }
 
-/** @param names of everything in the folder. @returns the position of the last journal file */
-export function positionOfLast(names: readonly string[]): 'afterCrash' | 'afterStop' {
-  return names.includes(CLEAN_STOP) ? 'afterStop' : 'afterCrash';
+/** @returns how the end of the journal differs from that at the clean stop. A flaw of the last file says enough by itself */
+export function endFindings({ name }: SegmentName, scan: Scan, lastStop: LastStop): Finding[] {
+  const { lines, bytes, place, flaw } = scan;
+  const end = lastStop?.end;
+  if (end === undefined || flaw !== undefined || place.seq > end.place.seq) return [];
+  const kind = 'other end than at the stop';
+  const found = { kind, decision: decisions[kind].afterStop, file: name, line: lines + 1, byte: bytes } as const;
+  if (place.seq < end.place.seq) {
+    const missing = `the events ${place.seq} to ${end.place.seq - 1}`;
+    return [{ ...found, problem: `${missing} are missing, which were there at the last clean stop, in ${end.file}` }];
+  }
+  // Another file: a new one was begun, or an empty one removed, and no event depends on that.
+  if (name !== end.file || (bytes === end.bytes && place.crc === end.place.crc)) return [];
+  const problem = `it ends with other lines than at the last clean stop, where it had ${end.bytes} bytes`;
+  return [{ ...found, problem }];
 }
 
 /**
@@ -236,16 +269,21 @@ export function findingsIn(
 /**
  * What a folder without a journal file has that shows that there was one: retention never removes the newest file, and a repair
  * writes one, so neither leaves its marker alone.
+ * @param end of the journal at the last clean stop, if it is known
  */
-export function findingsOfNone({ segments, lost, removedLast, gone }: Contents): Finding[] {
+export function findingsOfNone({ segments, lost, removedLast, gone }: Contents, end?: StopEnd): Finding[] {
   if (segments.length > 0) return [];
+  const due = Math.max(...gone.map((range) => range.last)) + 1;
+  const kind = 'missing file';
+  const found = { kind, decision: decisions[kind].afterCrash, line: 1, byte: 0 } as const;
+  if (end !== undefined && end.place.seq > due) {
+    const missing = `the events ${due} to ${end.place.seq - 1}`;
+    return [{ ...found, file: end.file, problem: `all journal files are missing: ${missing}` }];
+  }
   const last = lost.at(-1);
   const marker = last === undefined ? goneName({ first: 1, last: removedLast }, 'removed') : goneName(last, 'lost');
   if (last === undefined && removedLast === 0) return [];
-  const kind = 'missing file';
-  const due = Math.max(...gone.map((range) => range.last)) + 1;
-  const problem = `all journal files are missing: the events from ${due} on, if not more`;
-  return [{ kind, decision: decisions[kind].afterCrash, file: marker, line: 1, byte: 0, problem }];
+  return [{ ...found, file: marker, problem: `all journal files are missing: the events from ${due} on, if not more` }];
 }
 
 /**
@@ -262,7 +300,6 @@ export function joinFindings({ name, firstSeq }: SegmentName, expected: number, 
   return [{ kind, decision: decisions[kind].earlier, file: name, line: 1, byte: 0, problem }];
 }
 
-const CLEAN_STOP = '.stopped-cleanly';
 /** What we put into the folder besides the journal itself. */
 const OURS =
   /^(\.(un)?lock(ed)?-.*|\.stopped-cleanly|events-[0-9]{20}\.jsonl(\..*)?|events-[0-9-]{41}\.(lost|removed)|damaged-.*)$/;
@@ -298,11 +335,6 @@ async function findingsBefore(disk: Disk, { segments, gone }: Contents): Promise
 async function begin(disk: Disk): Promise<Recovered> {
   const file = await disk.createLog(segmentName(1));
   return { file, bytes: 0, place: { seq: 1, crc: 0 }, files: 1 };
-}
-
-async function forgetCleanStop(disk: Disk): Promise<void> {
-  await disk.remove(CLEAN_STOP);
-  await disk.syncFolder();
 }
 
 /**

@@ -5,10 +5,11 @@
  */
 
 import type { Limits } from '../config/limits.ts';
+import { forgetCleanStop } from './clean-stop.ts';
 import { copyFile, type Disk, FileWindow, writeFile } from './disk.ts';
 import { LineCutter, type TakeLine } from './lines.ts';
 import { rechain } from './record.ts';
-import { type Finding, findingsIn } from './recovery.ts';
+import { type Finding, findingsIn, type Kind } from './recovery.ts';
 import { type SalvageLimits, type Stretch, salvage } from './salvage.ts';
 import { afterGone, type GoneRange, goneName, segmentName } from './segments.ts';
 import type { Verdict, VerifiedSegment } from './verify.ts';
@@ -18,6 +19,8 @@ export interface Plan {
   readonly files: readonly DamagedFile[];
   /** The files that are written, each with consecutive lines. */
   readonly runs: readonly Run[];
+  /** Whether the marker of the last clean stop is removed: it describes the journal before the repair. */
+  readonly forgetsStop: boolean;
   /** Events that are not in the journal any more and that no earlier repair accounts for. */
   readonly lost: readonly GoneRange[];
 }
@@ -62,12 +65,12 @@ const UNFINISHED = '.repair';
  */
 export async function planRepair(
   disk: Disk,
-  { segments, gone: known, findings }: Verdict,
+  { segments, gone: known, findings, lastStop }: Verdict,
   limits: RepairLimits,
 ): Promise<Plan> {
   const refused = new Map<string, Finding>();
   for (const finding of findings) {
-    if (finding.decision === 'refuse' && finding.kind !== 'missing file' && !refused.has(finding.file)) {
+    if (finding.decision === 'refuse' && !WITHOUT_BAD_LINES.has(finding.kind) && !refused.has(finding.file)) {
       refused.set(finding.file, finding);
     }
   }
@@ -92,13 +95,13 @@ export async function planRepair(
     ...whole.map((segment) => ({ first: segment.firstSeq, next: nextOf(segment) })),
     ...runs.map(({ firstSeq, lines }) => ({ first: firstSeq, next: firstSeq + lines })),
   ].sort((a, b) => a.first - b.first || a.next - b.next);
-  const end = pieces.reduce((last, { next }) => Math.max(last, next), 0);
-  for (const segment of whole.filter(({ firstSeq, scan }) => scan.lines === 0 && firstSeq < end)) {
+  const end = endOf(pieces, known, lastStop?.end?.place.seq ?? 0, badAfter);
+  for (const segment of whole.filter(({ firstSeq, scan }) => scan.lines === 0 && firstSeq < end.next)) {
     // It was the last, and will not be any more.
     const [finding] = findingsIn(segment, segment.scan, 'earlier') as [Finding];
     files.push({ name: segment.name, finding, bytes: segment.bytes, ...accountFor([], segment.bytes, 0) });
   }
-  return withEnd({ files, runs, lost: [] }, pieces, known, badAfter);
+  return withEnd({ files, runs, lost: [], forgetsStop: lastStop !== undefined }, pieces, known, end);
 }
 
 /** @returns a name for the folder of the damaged files that is not there yet, also without a clock */
@@ -115,7 +118,12 @@ export function sideName(names: readonly string[], now: Date): string {
  * @param report what a reader of that folder should know
  * @throws the error of a system call; the repair can then be begun again
  */
-export async function carryOut(disk: Disk, { files, runs, lost }: Plan, side: string, report: string): Promise<void> {
+export async function carryOut(
+  disk: Disk,
+  { files, runs, lost, forgetsStop }: Plan,
+  side: string,
+  report: string,
+): Promise<void> {
   for (const name of await disk.list()) if (name.endsWith(UNFINISHED)) await disk.remove(name);
   if (files.length > 0) {
     await disk.createFolder(side);
@@ -132,18 +140,45 @@ export async function carryOut(disk: Disk, { files, runs, lost }: Plan, side: st
   const replaced = new Set(runs.map(({ firstSeq }) => segmentName(firstSeq)));
   for (const { name } of files) if (!replaced.has(name)) await disk.remove(name);
   await disk.syncFolder();
+  if (forgetsStop) await forgetCleanStop(disk); // last: until then a repair that is begun again knows the end of the journal
+}
+
+/** Kinds of findings about files whose lines are all good: what is wrong is what is not there. */
+const WITHOUT_BAD_LINES: ReadonlySet<Kind> = new Set(['missing file', 'other end than at the stop']);
+
+/** Consecutive seqs that the journal will hold. */
+interface SeqPiece {
+  readonly first: number;
+  readonly next: number;
+}
+
+/** Where the journal continues. */
+interface End {
+  /** The seq of the next event. */
+  readonly next: number;
+  /** Whether a new file begins there. */
+  readonly inNewFile: boolean;
+  /** Events that were there before it, after all that the journal still has. */
+  readonly lost: GoneRange | undefined;
 }
 
 /**
- * Accounts for every seq that is missing, and makes the journal continue after all that it ever held.
+ * No new event gets the seq of a line that was once there.
  * @param pieces what the journal will hold, in order
+ * @param stopSeq the next seq at the last clean stop, 0 if it is not known
+ * @param badAfter how many bad lines come after the last good one, which counts if the stop does not say more
  */
-function withEnd(
-  plan: Plan,
-  pieces: readonly { first: number; next: number }[],
-  known: readonly GoneRange[],
-  badAfter: number,
-): Plan {
+function endOf(pieces: readonly SeqPiece[], known: readonly GoneRange[], stopSeq: number, badAfter: number): End {
+  const last = pieces.reduce((end, { next }) => Math.max(end, next), 1);
+  const due = afterGone(last, known);
+  const next = last <= stopSeq ? Math.max(due, stopSeq) : due + badAfter;
+  const lost = next > due ? { first: due, last: next - 1 } : undefined;
+  const inNewFile = pieces.length === 0 || lost !== undefined || last < stopSeq;
+  return inNewFile ? { next, inNewFile, lost } : { next: last, inNewFile, lost };
+}
+
+/** Accounts for every seq that is missing, and makes the journal continue after all that it ever held. */
+function withEnd(plan: Plan, pieces: readonly SeqPiece[], known: readonly GoneRange[], end: End): Plan {
   const lost: GoneRange[] = [];
   let next = 1;
   for (const piece of pieces) {
@@ -151,11 +186,9 @@ function withEnd(
     if (piece.first > due) lost.push({ first: due, last: piece.first - 1 });
     next = Math.max(next, piece.next);
   }
-  if (badAfter === 0 && pieces.length > 0) return { ...plan, lost };
-  next = afterGone(next, known);
-  // No new event gets the seq of a line that was once there.
-  if (badAfter > 0) lost.push({ first: next, last: next + badAfter - 1 });
-  return { ...plan, lost, runs: [...plan.runs, { firstSeq: next + badAfter, lines: 0, stretches: [] }] };
+  if (end.lost !== undefined) lost.push(end.lost);
+  if (!end.inNewFile) return { ...plan, lost };
+  return { ...plan, lost, runs: [...plan.runs, { firstSeq: end.next, lines: 0, stretches: [] }] };
 }
 
 /** The seq behind its good lines. */

@@ -1,16 +1,19 @@
 /** Reads the whole journal and says what is in it and what is wrong with it. Changes nothing, and may run beside a service. */
 
+import { isDeepStrictEqual } from 'node:util';
 import { type Limits, limits as standardLimits } from '../config/limits.ts';
+import { type LastStop, readLastStop } from './clean-stop.ts';
 import type { Disk } from './disk.ts';
 import { LineCutter } from './lines.ts';
 import { checkLine, readForm, readTime } from './record.ts';
-import { type Finding, findingsIn, findingsOfNone, joinFindings, type Position, positionOfLast } from './recovery.ts';
+import { endFindings, type Finding, findingsIn, findingsOfNone, joinFindings, positionOfLast } from './recovery.ts';
 import { Resync } from './resync.ts';
 import { lastLine, type Scan, scanSegment } from './scan.ts';
 import { type Contents, contentsOf, type SegmentName } from './segments.ts';
 
 export interface Verdict extends Contents {
   readonly segments: readonly VerifiedSegment[];
+  readonly lastStop: LastStop;
   /** Everything wrong, in order; of each file the first thing. Those that are to be `cut` do not make a journal damaged. */
   readonly findings: readonly Finding[];
   /** Of all files, whatever they hold. */
@@ -68,27 +71,29 @@ export async function verify(
   limits: VerifyLimits = standardLimits,
 ): Promise<Verdict> {
   let names = await disk.list();
+  let lastStop = await readLastStop(disk, names);
   let { read, vanished } = await readSegments(disk, contentsOf(names).segments, onProgress);
   for (let look = 1; ; look += 1) {
-    const position = positionOfLast(names);
     const namesNow = await disk.list();
+    const lastStopNow = await readLastStop(disk, namesNow);
     const now = contentsOf(namesNow);
     const namesLeft = new Set(now.segments.map(({ name }) => name));
     const isLeft = ({ name, firstSeq }: SegmentName) => firstSeq > now.removedLast || namesLeft.has(name);
     // The newest that was read counts in any case: a verdict is about something.
     const left = read.filter((segment, index) => isLeft(segment) || index === read.length - 1);
     const unexplained = vanished.find(({ firstSeq }) => firstSeq > now.removedLast);
-    const joined = findingsBetween(left, now, position);
+    const joined = findingsBetween(left, now, lastStop);
     // A service that started or stopped meanwhile wrote to the last file, so what was read of it is of no position.
-    const isRead = (left.length > 0 || now.segments.length === 0) && positionOfLast(namesNow) === position;
+    const isRead = (left.length > 0 || now.segments.length === 0) && isDeepStrictEqual(lastStop, lastStopNow);
     // A listing is not of one moment: the marker of retention may be missing in it, and the next one has it.
     const isStable = unexplained === undefined && isRead && joined.every(({ kind }) => kind !== 'missing file');
     if (isStable || look === limits.verifyLooksMax) {
       if (unexplained !== undefined) throw unexplained.error;
-      return verdictOf(disk, now, { ...now, segments: left }, joined, limits);
+      return verdictOf(disk, now, { segments: left, lastStop }, joined, limits);
     }
     if (isRead) continue;
     names = namesNow;
+    lastStop = lastStopNow;
     ({ read, vanished } = await readSegments(disk, now.segments, onProgress));
   }
 }
@@ -130,14 +135,17 @@ async function readSegments(
 }
 
 /** What is wrong in each of the files and between them, in their order. */
-function findingsBetween(segments: readonly VerifiedSegment[], contents: Contents, last: Position): Finding[] {
-  const findings = findingsOfNone(contents);
+function findingsBetween(segments: readonly VerifiedSegment[], contents: Contents, lastStop: LastStop): Finding[] {
+  const findings = findingsOfNone(contents, lastStop?.end);
   let expected: number | undefined = 1;
   for (const [index, segment] of segments.entries()) {
     // After a damaged file it is not known what is due; that it is damaged says enough.
     if (expected !== undefined) findings.push(...joinFindings(segment, expected, contents.gone));
-    const wrong = findingsIn(segment, segment.scan, index === segments.length - 1 ? last : 'earlier');
+    const isLast = index === segments.length - 1;
+    const position = isLast ? positionOfLast(lastStop, segment.scan) : 'earlier';
+    const wrong = findingsIn(segment, segment.scan, position);
     findings.push(...wrong);
+    if (isLast) findings.push(...endFindings(segment, segment.scan, lastStop));
     expected = wrong.length === 0 ? segment.scan.place.seq : undefined;
   }
   return findings;
@@ -146,7 +154,7 @@ function findingsBetween(segments: readonly VerifiedSegment[], contents: Content
 async function verdictOf(
   disk: Disk,
   contents: Contents,
-  { segments }: { readonly segments: readonly VerifiedSegment[] },
+  { segments, lastStop }: Pick<Verdict, 'segments' | 'lastStop'>,
   findings: readonly Finding[],
   { remarksMax }: VerifyLimits,
 ): Promise<Verdict> {
@@ -166,7 +174,7 @@ async function verdictOf(
   const first = filled[0] && { seq: filled[0].firstSeq, time: filled[0].firstTime };
   const bytes = segments.reduce((sum, segment) => sum + segment.bytes, 0);
   const last = await lastMoment(disk, filled.at(-1));
-  return { ...contents, segments, findings, bytes, events, ...account, first, last };
+  return { ...contents, segments, lastStop, findings, bytes, events, ...account, first, last };
 }
 
 /** A damaged file from its first bad line on. A line after bad ones is good if it builds on the crc of one before it. */

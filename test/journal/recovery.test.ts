@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { limits } from '../../src/config/limits.ts';
+import { CLEAN_STOP as MARKER, readLastStop, rememberCleanStop, type StopEnd } from '../../src/journal/clean-stop.ts';
 import { openDisk, SyncError } from '../../src/journal/disk.ts';
 import type { Place } from '../../src/journal/record.ts';
 import {
@@ -10,7 +11,6 @@ import {
   type Kind,
   type Position,
   recover,
-  rememberCleanStop,
 } from '../../src/journal/recovery.ts';
 import { goneName, segmentName } from '../../src/journal/segments.ts';
 import { verify } from '../../src/journal/verify.ts';
@@ -25,6 +25,15 @@ const FOURTH = segmentName(4);
 const SEVENTH = segmentName(7);
 const whole = { [FIRST]: three, [FOURTH]: segment(4, 3) };
 const four = makeLines(4).lines as [Buffer, Buffer, Buffer, Buffer];
+
+/** The marker of a clean stop after which the journal ended so. */
+async function markerOf(end: StopEnd): Promise<Files> {
+  const disk = new SimulatedDisk();
+  await rememberCleanStop(disk, end);
+  return { [MARKER]: disk.bytes(MARKER) as Buffer };
+}
+
+const stoppedAfterThree = await markerOf({ file: FIRST, bytes: three.length, place: afterThree });
 
 /** Of each kind, a folder in which the last file is so, and one in which an earlier file is. */
 const examples: Readonly<Record<Kind, { readonly last: Files; readonly earlier: Files }>> = {
@@ -80,6 +89,10 @@ const examples: Readonly<Record<Kind, { readonly last: Files; readonly earlier: 
     last: { [FIRST]: three, [segmentName(3)]: segment(3, 2) },
     earlier: { [FIRST]: three, [segmentName(3)]: segment(3, 2), [segmentName(5)]: segment(5, 1) },
   },
+  'other end than at the stop': {
+    last: { [FIRST]: Buffer.concat([one, two]), ...stoppedAfterThree },
+    earlier: { ...whole, ...stoppedAfterThree },
+  },
   'foreign file': {
     last: { [FIRST]: three, 'notes.txt': Buffer.from('mine'), 'events-1.jsonl': Buffer.from('x') },
     earlier: { ...whole, '.hidden': Buffer.from('y'), 'events-1.csv': Buffer.from('z') },
@@ -94,8 +107,9 @@ const CLEAN_STOP = { '.stopped-cleanly': Buffer.alloc(0) };
 /** The examples of each position. */
 function* positions(): Generator<[kind: Kind, position: Position, files: Files]> {
   for (const [kind, { last, earlier }] of Object.entries(examples) as [Kind, (typeof examples)[Kind]][]) {
-    yield [kind, 'afterCrash', last];
-    yield [kind, 'afterStop', { ...last, ...CLEAN_STOP }];
+    const { '.stopped-cleanly': _, ...withoutMarker } = last;
+    yield [kind, 'afterCrash', withoutMarker];
+    yield [kind, 'afterStop', { ...CLEAN_STOP, ...last }];
     yield [kind, 'earlier', earlier];
   }
 }
@@ -117,6 +131,7 @@ test('every kind of finding has its examples, and a start decides about each as 
 test('reading everything finds each kind as well, at the same place', async () => {
   for (const [kind, position, files] of positions()) {
     if (kind === 'foreign file') continue; // nothing is wrong with it
+    if (kind === 'other end than at the stop' && position !== 'afterStop') continue; // nothing to compare with
     const { findings } = await verify(diskWith(files));
     assert.equal(findings[0]?.kind, kind, position);
     assert.equal(findings[0]?.decision, decisions[kind][position]);
@@ -127,8 +142,8 @@ test('reading everything finds each kind as well, at the same place', async () =
 
 test('a journal that a service begins to write while it is verified is judged as that of a running service', async () => {
   const disk = diskWith({ [FIRST]: three.subarray(0, -20), ...CLEAN_STOP });
-  disk.fault = (call) => {
-    if (call === 'read') disk.drop('.stopped-cleanly');
+  disk.fault = (call, name) => {
+    if (call === 'read' && name === FIRST) disk.drop('.stopped-cleanly');
     return undefined;
   };
   assert.deepEqual(
@@ -261,6 +276,85 @@ test('after a clean stop a last line with a flipped bit is refused, whichever bi
   assert.match(finding.problem, /^its crc is [0-9a-f]{8}, computed [0-9a-f]{8}, although the last stop was clean$/);
 });
 
+test('after a clean stop a journal that was cut at a line end, or lost its last file, is refused', async () => {
+  const atSeven = segment(4, 3);
+  const afterSix = makeLines(3, { seq: 4, crc: 0 }).place;
+  const stopped = await markerOf({ file: FOURTH, bytes: atSeven.length, place: { ...afterSix, seq: 7 } });
+  const cases: readonly [Files, file: string, line: number, byte: number, problem: RegExp][] = [
+    [
+      { [FIRST]: three, ...stopped },
+      FIRST,
+      4,
+      three.length,
+      /^the events 4 to 6 are missing, which were there at the last/,
+    ],
+    [{ [FIRST]: three, [FOURTH]: Buffer.alloc(0), ...stopped }, FOURTH, 1, 0, /^the events 4 to 6 are missing/],
+    [
+      { ...stoppedAfterThree, [FIRST]: one },
+      FIRST,
+      2,
+      one.length,
+      /^the events 2 to 3 are missing.*, in events-0{19}1/,
+    ],
+    [{ ...stoppedAfterThree }, FIRST, 1, 0, /^all journal files are missing: the events 1 to 3$/],
+    [
+      { ...stoppedAfterThree, [FIRST]: makeLines(3).bytes },
+      FIRST,
+      4,
+      three.length,
+      /^it ends with other lines than at the/,
+    ],
+  ];
+  for (const [files, file, line, byte, problem] of cases) {
+    const disk = diskWith(files);
+    const { finding } = await refusal(disk);
+    assert.deepEqual([finding.file, finding.line, finding.byte], [file, line, byte]);
+    assert.match(finding.problem, problem);
+    assert.deepEqual(filesOf(disk), files);
+    const refused = (await verify(disk)).findings.filter(({ decision }) => decision === 'refuse');
+    assert.deepEqual(refused, [finding]);
+  }
+  await startsUnchanged({ ...stoppedAfterThree, [FIRST]: three });
+  await startsUnchanged({ ...stoppedAfterThree, [FIRST]: three, [FOURTH]: Buffer.alloc(0) });
+  assert.equal((await startOn(await markerOf({ file: FIRST, bytes: 0, place: START }))).next.seq, 1);
+});
+
+test('a marker that is torn, changed or left over is no clean stop, and never damage; an empty one is as before', async () => {
+  const marker = stoppedAfterThree[MARKER] as Buffer;
+  const torn = { [FIRST]: Buffer.concat([three, Buffer.from('torn')]) };
+  const notWhole = [
+    ...Array.from({ length: marker.length - 1 }, (_, at) => marker.subarray(0, at + 1)),
+    ...Array.from({ length: marker.length }, (_, at) => flip(marker, at)),
+    ...[Buffer.alloc(marker.length), Buffer.concat([marker, marker]), Buffer.alloc(100_000, 'x')],
+  ];
+  for (const bytes of notWhole) {
+    assert.equal(await readLastStop(diskWith({ [MARKER]: bytes }), [MARKER]), undefined, `${bytes}`);
+  }
+  const leftOver = (await markerOf({ file: FIRST, bytes: one.length, place: { seq: 2, crc: 0 } }))[MARKER] as Buffer;
+  for (const bytes of [...notWhole.slice(0, 3), leftOver]) {
+    const { disk, next } = await startOn({ ...torn, [MARKER]: bytes });
+    assert.equal(next.seq, 4);
+    assert.deepEqual(disk.names().sort(), [FIRST, `${FIRST}.torn`]);
+  }
+  assert.equal((await startOn({ [FIRST]: one, [MARKER]: notWhole[0] as Buffer })).next.seq, 2);
+  assert.equal((await startOn({ [FIRST]: one, [MARKER]: Buffer.alloc(0) })).next.seq, 2);
+  await isRefused({ ...torn, [MARKER]: Buffer.alloc(0) }, 'torn end');
+});
+
+test('a stop on a full disk leaves an empty marker, so that the next start needs no space; another error leaves none', async () => {
+  const end = { file: FIRST, bytes: three.length, place: afterThree };
+  for (const code of ['ENOSPC', 'EIO']) {
+    for (const failing of ['write', 'sync']) {
+      const disk = diskWith({ [FIRST]: three });
+      disk.fault = (call) => (call === failing ? systemError(code) : undefined);
+      const stopped = rememberCleanStop(disk, end);
+      await (code === 'EIO' ? assert.rejects(stopped, { code }) : stopped);
+      assert.equal(disk.names().includes(MARKER), code === 'ENOSPC');
+      if (failing === 'write') assert.equal(disk.bytes(MARKER)?.length, code === 'ENOSPC' ? 0 : undefined);
+    }
+  }
+});
+
 test('a crash explains what one write leaves, and not a byte more', async () => {
   for (const byte of [0, 0xff]) {
     const most = { [FIRST]: Buffer.concat([three, Buffer.alloc(limits.tornBytesMax, byte)]) };
@@ -345,11 +439,12 @@ test('after any stop but a clean one the last file is rewritten, and only then',
     ],
   );
 
-  await rememberCleanStop(disk);
+  await rememberCleanStop(disk, { file: FIRST, bytes: three.length, place: afterThree });
   const before = disk.calls.length;
   await recover(disk, quiet);
   assert.deepEqual(disk.calls.slice(before), [
     'list ',
+    'read .stopped-cleanly',
     `read ${FIRST}`,
     'remove .stopped-cleanly',
     'syncFolder ',

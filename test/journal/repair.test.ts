@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { limits } from '../../src/config/limits.ts';
+import { rememberCleanStop, type StopEnd } from '../../src/journal/clean-stop.ts';
 import { recover } from '../../src/journal/recovery.ts';
 import { carryOut, type Plan, planRepair, type RepairLimits, sideName } from '../../src/journal/repair.ts';
 import { afterGone, goneName, goneRange, segmentName } from '../../src/journal/segments.ts';
@@ -20,7 +21,7 @@ import {
   segment,
   splitLines,
 } from '../support/segments.ts';
-import { failingCall, type Remains, type SimulatedDisk } from '../support/simulated-disk.ts';
+import { failingCall, type Remains, SimulatedDisk } from '../support/simulated-disk.ts';
 
 const SIDE = 'damaged-now';
 const LINES = 12;
@@ -396,6 +397,36 @@ test('nobody gets the seq of a line that was there and is bad', async () => {
   assert.equal(place.seq, 13);
 });
 
+/** The marker of a clean stop after which the journal ended so. */
+async function stoppedAt(end: StopEnd): Promise<Files> {
+  const disk = new SimulatedDisk();
+  await rememberCleanStop(disk, end);
+  return { '.stopped-cleanly': disk.bytes('.stopped-cleanly') as Buffer };
+}
+
+test('what is missing since the last clean stop is accounted for, and no event gets its seq', async () => {
+  const marker = await stoppedAt({ file: FIRST, bytes: all.length, place: makeLines(LINES).place });
+  const cases: readonly [Files, firstLost: number][] = [
+    [{ [FIRST]: Buffer.concat(lines.slice(0, 9)) }, 10],
+    [{ [FIRST]: Buffer.concat([...lines.slice(0, 9), Buffer.from('{"seq":10,')]) }, 10], // more were cut off than are seen
+    [{ [FIRST]: Buffer.alloc(0) }, 1],
+    [{ [FIRST]: Buffer.from('x\n'.repeat(50)) }, 1],
+    [{}, 1],
+  ];
+  for (const [files, first] of cases) {
+    const disk = diskWith({ ...files, ...marker });
+    const plan = await repair(disk);
+    assert.deepEqual(plan.lost, [{ first, last: LINES }], JSON.stringify(files));
+    assert.equal(disk.names().includes('.stopped-cleanly'), false);
+    assert.equal((await recover(disk, quiet)).place.seq, LINES + 1);
+    assertAccounted(disk, LINES + 1);
+  }
+  const changed = diskWith({ [FIRST]: makeLines(LINES).bytes, ...marker });
+  const { runs, files, lost } = await repair(changed);
+  assert.deepEqual([runs, files, lost], [[], [], []]);
+  assert.equal((await recover(changed, quiet)).place.seq, LINES + 1);
+});
+
 test('a bad last line counts as an event that was there, also if nothing of its form is left', async () => {
   const [good, line] = [Buffer.concat(lines.slice(0, 11)), lines[11]!];
   const ends: readonly [Buffer, lost: number][] = [
@@ -451,14 +482,23 @@ const hard: Files = {
   [segmentName(14)]: Buffer.alloc(0),
 };
 
+/** The same, and more was there at the last clean stop. */
+const harder: Files = {
+  ...hard,
+  ...(await stoppedAt({ file: segmentName(13), bytes: 9_000, place: { seq: 25, crc: 1 } })),
+};
+
 test('whatever call of a repair fails or is the last before the power goes, the next repair loses nothing', async () => {
   const reference = diskWith(hard);
   await repair(reference);
   const good = eventsOf(reference);
   assert.equal(good.size, LINES - 1 + 2);
-  for (const what of ['once', 'always', 'power'] as const) {
+  for (const [what, files, nextSeq] of [
+    ...(['once', 'always', 'power'] as const).map((what) => [what, hard, 18] as const),
+    ...(['once', 'power'] as const).map((what) => [what, harder, 25] as const),
+  ]) {
     for (let failing = 1; ; failing += 1) {
-      const disk = diskWith(hard);
+      const disk = diskWith(files);
       const verdict = await verify(disk);
       const plan = await planRepair(disk, verdict, limits);
       const { fault, struck } = failingCall(failing, what);
@@ -472,6 +512,7 @@ test('whatever call of a repair fails or is the last before the power goes, the 
         for (const [seq, event] of good)
           assert.equal(eventsOf(left).get(seq), event, `${what}, call ${failing}, seq ${seq}`);
         const { place } = await recover(left, quiet);
+        assert.equal(place.seq, nextSeq, `${what}, call ${failing}`);
         assertAccounted(left, place.seq);
       }
       if (struck() === 0) break;

@@ -147,6 +147,32 @@ test('repair shows what it would do, does it with --yes, and has nothing to do t
   assert.equal(service.events().at(-1)?.['seq'], 16);
 });
 
+test('a last line that is taken away after a clean stop is damage, and its seq is not given to another event', async (t) => {
+  const data = newFolder(t);
+  const service = await startService(t, { data });
+  for (const key of ['a', 'b'])
+    assert.equal((await ask(service.port, post(`/report_asset_observation/${key}`))).status, 200);
+  await service.kill('SIGTERM');
+  const file = join(data, FIRST);
+  truncateSync(file, readFileSync(file).indexOf('\n') + 1);
+  const start = await run(['serve', '--port', '0', '--data', data]);
+  assert.equal(start.code, 3, start.stderr);
+  assert.match(
+    start.stderr,
+    /line 2, byte \d+: the events 2 to 2 are missing, which were there at the last clean stop/,
+  );
+  assert.equal((await run(['verify', '--data', data])).code, 3);
+  const repair = await run(['repair', '--data', data, '--yes']);
+  assert.equal(repair.code, 0, repair.stdout);
+  assert.match(repair.stdout, /note {4}seq 2 as lost\n {2}remove {2}\.stopped-cleanly, which describes/);
+  const again = await startService(t, { data });
+  assert.equal((await ask(again.port, post('/report_asset_observation/c'))).status, 200);
+  assert.deepEqual(
+    again.events().map(({ seq }) => seq),
+    [1, 3],
+  );
+});
+
 test('repair keeps away from a folder that is in use', async (t) => {
   const service = await startService(t);
   const { code, stderr, stdout } = await run(['repair', '--data', service.data, '--yes']);

@@ -1,0 +1,86 @@
+/**
+ * The marker of a clean stop: everything in the folder was synced, and the journal ended as the marker says. A start and
+ * `verify` compare: a last file that was cut at a line end, or deleted, shows in nothing else.
+ *
+ * An empty marker is a clean stop of which no more is known: version 0.1.0 wrote it so, a full disk has no block for its content,
+ * and a power cut may come between the entry and the content. It is never a lie, since all lines were synced before. A marker
+ * with other content than a whole one counts as no clean stop.
+ */
+
+import { crc32 } from 'node:zlib';
+import { type Disk, isFull } from './disk.ts';
+import type { Place } from './record.ts';
+import { segmentFirstSeq } from './segments.ts';
+
+export const CLEAN_STOP = '.stopped-cleanly';
+
+/** How the journal ended at the stop. */
+export interface StopEnd {
+  /** The last file and its length. */
+  readonly file: string;
+  readonly bytes: number;
+  /** The seq of the next line, and the crc of the last line of that file: 0 if it has none. */
+  readonly place: Place;
+}
+
+/** Tells the next start that everything in the folder was synced. The last step before the lock is released. */
+export async function rememberCleanStop(disk: Disk, end: StopEnd): Promise<void> {
+  const marker = await disk.create(CLEAN_STOP);
+  try {
+    await marker.write(Buffer.from(encode(end)), 0); // a short write leaves a marker that counts as no clean stop
+    await marker.sync();
+  } catch (error) {
+    if (isFull(error as NodeJS.ErrnoException)) return; // an empty marker: the next start needs no space for a copy
+    await disk.remove(CLEAN_STOP);
+    throw error;
+  } finally {
+    await marker.close();
+  }
+}
+
+/** A start that has made the folder its own has no stop behind it any more. */
+export async function forgetCleanStop(disk: Disk): Promise<void> {
+  await disk.remove(CLEAN_STOP);
+  await disk.syncFolder();
+}
+
+/** The last stop: undefined if it was not clean, and `end` undefined if it was but nothing says how the journal ended. */
+export type LastStop = { readonly end: StopEnd | undefined } | undefined;
+
+/** @param names of everything in the folder */
+export async function readLastStop(disk: Disk, names: readonly string[]): Promise<LastStop> {
+  if (!names.includes(CLEAN_STOP)) return undefined;
+  const chunks: Buffer[] = [];
+  try {
+    for await (const chunk of disk.read(CLEAN_STOP, 0, MARKER_BYTES_MAX + 1)) chunks.push(chunk);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
+    return undefined; // a service has started since the folder was listed
+  }
+  const text = Buffer.concat(chunks).toString('latin1');
+  if (text === '') return { end: undefined };
+  const end = decode(text);
+  return end && { end };
+}
+
+/** More than the marker of any journal has. */
+const MARKER_BYTES_MAX = 512;
+const MARKER =
+  /^\{"file":"(events-\d{20}\.jsonl)","bytes":(\d{1,16}),"next_seq":(\d{1,16}),"last_crc":"([0-9a-f]{8})","crc":"[0-9a-f]{8}"\}\n$/;
+
+function encode({ file, bytes, place }: StopEnd): string {
+  const text = `{"file":"${file}","bytes":${bytes},"next_seq":${place.seq},"last_crc":"${hex(place.crc)}"`;
+  return `${text},"crc":"${hex(crc32(text))}"}\n`;
+}
+
+/** @returns undefined for anything but the whole text of a marker */
+function decode(text: string): StopEnd | undefined {
+  const [, file = '', bytes, seq, crc = ''] = MARKER.exec(text) ?? [];
+  if (segmentFirstSeq(file) === undefined) return undefined;
+  const end = { file, bytes: Number(bytes), place: { seq: Number(seq), crc: Number.parseInt(crc, 16) } };
+  return encode(end) === text ? end : undefined;
+}
+
+function hex(crc: number): string {
+  return crc.toString(16).padStart(8, '0');
+}
