@@ -17,7 +17,8 @@ const order: readonly (readonly string[])[] = [
   ['service'],
   ['service.ts'],
   ['commands', 'embed'],
-  ['server.ts', 'embed.ts'],
+  ['embed.ts'],
+  ['server.ts'],
 ];
 
 /** Of the program. What builds it is no part of it, and needs more than Node. */
