@@ -14,6 +14,7 @@ import { type Remark, readJournal } from '../../src/journal/reader.ts';
 import { encodeBatch, encodeMembers } from '../../src/journal/record.ts';
 import { goneName, segmentName } from '../../src/journal/segments.ts';
 import { verify } from '../../src/journal/verify.ts';
+import { rounds } from '../support/long.ts';
 import { newFolder } from '../support/program.ts';
 import { diskWith, FIRST, type Files, flip, makeLines, START, segment } from '../support/segments.ts';
 
@@ -314,7 +315,7 @@ test('whatever is damaged: only lines that were written are handed over, in orde
     if (!isDamaged) assert.deepEqual([seen.remarks.length, seen.seqs.length], [findings.length, events], told);
   };
   // Side by side, since a reader looks twice at what may be an end that is being written.
-  await Promise.all(Array.from({ length: 2_000 }, (_, round) => attempt(round)));
+  await Promise.all(Array.from({ length: rounds({ long: 2_000, short: 400 }) }, (_, round) => attempt(round)));
 });
 
 test('files that vanish while a reader is on its way are told, and it goes on with those that are left', async () => {

@@ -9,6 +9,7 @@ import { recover } from '../../src/journal/recovery.ts';
 import { carryOut, type Plan, planRepair, type RepairLimits, sideName } from '../../src/journal/repair.ts';
 import { afterGone, goneName, goneRange, segmentName } from '../../src/journal/segments.ts';
 import { type Verdict, verify } from '../../src/journal/verify.ts';
+import { rounds } from '../support/long.ts';
 import { type Finished, newFolder, run } from '../support/program.ts';
 import {
   diskWith,
@@ -130,7 +131,7 @@ test('whatever is done to a file, every line that is still there stays, and the 
         if (left.includes(String(line)) && proved && !cut) assert.ok(events.has(index + 1), `seq ${index + 1}`);
       }
     }),
-    { numRuns: 1_500 },
+    { numRuns: rounds({ long: 1_500, short: 300 }) },
   );
 });
 

@@ -10,6 +10,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Event } from '../../src/event/event.ts';
 import { encodeBatch, encodeMembers } from '../../src/journal/record.ts';
 import { segmentName } from '../../src/journal/segments.ts';
+import { rounds } from '../support/long.ts';
 import { journalText, launch, newFolder, program, root, run, startService } from '../support/program.ts';
 import { FIRST, flip, START } from '../support/segments.ts';
 import { noTerminal, onTerminal } from '../support/terminal.ts';
@@ -326,7 +327,7 @@ test('a reader that ends early ends it with 0 and without a word, whatever it pr
 test('memory does not grow with the journal, nor behind a reader that is slow', {
   skip: process.platform !== 'linux' && 'needs /proc',
 }, async (t) => {
-  const data = largeJournal(t, 300_000_000);
+  const data = largeJournal(t, rounds({ long: 300_000_000, short: 100_000_000 }));
   const commands = [
     ['events'],
     ['events', '--csv'],

@@ -14,11 +14,12 @@ import { readdirSync, writeFileSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
+import { rounds } from '../support/long.ts';
 import { journalText, newFolder, type Running, startService } from '../support/program.ts';
 import { eventText, readStream, type TokensOf } from '../support/strict.ts';
 
 const SEED = Number(process.env['ASSETLOG_TEST_SEED'] ?? 1);
-const REQUESTS = Number(process.env['ASSETLOG_TEST_FUZZ'] ?? 120_000);
+const REQUESTS = Number(process.env['ASSETLOG_TEST_FUZZ'] ?? rounds({ long: 120_000, short: 24_000 }));
 /** Of them all: what is sent to a hosted service. */
 const HOSTED_SHARE = 0.25;
 const CLIENTS = 8;

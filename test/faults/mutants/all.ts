@@ -1,0 +1,28 @@
+/** Every mutant; the files are named after the folders of `src/`. */
+
+import { client } from './client.ts';
+import { commands } from './commands.ts';
+import { config } from './config.ts';
+import { deployments } from './deployments.ts';
+import { event } from './event.ts';
+import { http } from './http.ts';
+import { journalReading } from './journal-reading.ts';
+import { journalRecovery } from './journal-recovery.ts';
+import { journalWriting } from './journal-writing.ts';
+import type { Mutant } from './mutant.ts';
+import { service } from './service.ts';
+import { telemetry } from './telemetry.ts';
+
+export const mutants: readonly Mutant[] = [
+  ...client,
+  ...commands,
+  ...config,
+  ...deployments,
+  ...event,
+  ...http,
+  ...journalReading,
+  ...journalRecovery,
+  ...journalWriting,
+  ...service,
+  ...telemetry,
+];

@@ -1,0 +1,118 @@
+/** Mutants of the commands. */
+
+import type { Mutant } from './mutant.ts';
+
+export const commands: readonly Mutant[] = [
+  {
+    breaks: 'the end waits for a system call that does not return',
+    file: 'commands/end.ts',
+    from: 'while (hasBusyThread()) {',
+    to: 'while (process.pid === 0) {',
+    tests: ['commands/end'],
+  },
+  {
+    breaks: 'the end does not wait for a system call that is about to return',
+    file: 'commands/end.ts',
+    from: 'const lateMs = performance.now() + waitMs;',
+    to: 'const lateMs = performance.now() - waitMs;',
+    tests: ['commands/end'],
+  },
+  {
+    breaks: 'a second signal waits for the threads',
+    file: 'commands/end.ts',
+    from: 'process.kill(process.pid, signal);',
+    to: "if (signal === 'SIGKILL') process.kill(process.pid, signal);\n  process.exit(1);",
+    tests: ['commands/end'],
+  },
+  {
+    breaks: 'the first process of a container can not end itself',
+    file: 'commands/end.ts',
+    from: '  process.abort();',
+    to: '  process.exit(exitCodes.unexpected);',
+    tests: ['commands/end'],
+  },
+  {
+    breaks: 'a terminal that closes ends the service by its second signal',
+    file: 'commands/serve.ts',
+    from: "stopping && signal === 'SIGHUP'",
+    to: 'false',
+    tests: ['program/program'],
+  },
+  {
+    breaks: 'SIGHUP is not a clean stop',
+    file: 'commands/serve.ts',
+    from: "process.on('SIGHUP', config.deployments === '' ? onSignal :",
+    to: "if (config.deployments !== '') process.on('SIGHUP',",
+    tests: ['program/program'],
+  },
+  {
+    breaks: 'text in metadata is taken for what is looked for',
+    file: 'commands/assets.ts',
+    from: 'if (isWanted(event, wanted)) ',
+    to: '',
+    tests: ['program/assets'],
+  },
+  {
+    breaks: 'a cell of CSV is a formula',
+    file: 'commands/table.ts',
+    from: 'FORMULA.test(cell) ?',
+    to: "cell === '=' ?",
+    tests: ['commands/table', 'program/events'],
+  },
+  {
+    breaks: 'a part of a CSV cell is a formula where semicolons separate',
+    file: 'commands/table.ts',
+    from: 'BEGINS_FORMULA.test(cell.charAt(',
+    to: "BEGINS_FORMULA.test(''.charAt(",
+    tests: ['commands/table'],
+  },
+  {
+    breaks: 'an error of a command has more than one line',
+    file: 'commands/cli.ts',
+    from: 'printable(problem)',
+    to: 'problem',
+    tests: ['program/program'],
+  },
+  {
+    breaks: 'damage ends with 0',
+    file: 'commands/listing.ts',
+    from: 'damaged ? exitCodes.damaged : ',
+    to: '',
+    tests: ['program/events'],
+  },
+  {
+    breaks: 'an option of report goes with a kind that does not take it',
+    file: 'commands/report.ts',
+    from: 'if (!endpoint.parameters.includes(parameter)) {',
+    to: 'if (endpoint.parameters.length === 0) {',
+    tests: ['program/report'],
+  },
+  {
+    breaks: 'options of report do not come from the table of parameters',
+    file: 'commands/report.ts',
+    from: '...allParameters(endpoints).map(',
+    to: '...allParameters(endpoints).slice(0, 5).map(',
+    tests: ['event/parameters'],
+  },
+  {
+    breaks: 'a line that is refused ends the run',
+    file: 'commands/report-from.ts',
+    from: 'if (stop !== undefined) break;',
+    to: 'if (counts.refused > 0) break;',
+    tests: ['commands/report-from'],
+  },
+  {
+    breaks: 'a line is held in memory, however long',
+    file: 'commands/report-from.ts',
+    from: '<= limits.lineBytesMax)',
+    to: '> 0)',
+    tests: ['commands/report-from'],
+  },
+  {
+    breaks: 'what is no token is shown',
+    file: 'commands/report.ts',
+    from: 'path} holds no token',
+    to: 'text} holds no token',
+    tests: ['program/report'],
+  },
+];
