@@ -1,7 +1,8 @@
 /** The structure of the source: which folder may import which, and which files may reach the system. */
 
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { readdirSync, readFileSync } from 'node:fs';
 import { join, posix } from 'node:path';
 import { test } from 'node:test';
 import { root } from './support/program.ts';
@@ -99,4 +100,14 @@ test('importing a file has no effect, but for the entry', () => {
       );
     }
   }
+});
+
+test('npm test runs each test file but those with neighbours and faults', () => {
+  const { scripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
+  const words: string[] = scripts.test.split(' ');
+  const globs = words.filter((word) => word.endsWith('.test.ts'));
+  const run = execFileSync('sh', ['-c', `printf '%s\\n' ${globs.join(' ')}`], { cwd: root, encoding: 'utf8' });
+  const all = readdirSync(join(root, 'test'), { recursive: true, encoding: 'utf8' }).map((path) => `test/${path}`);
+  const expected = all.filter((path) => path.endsWith('.test.ts') && !/^test\/(edges|faults)\//.test(path));
+  assert.deepEqual(run.trim().split('\n').sort(), expected.sort());
 });
