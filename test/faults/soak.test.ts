@@ -10,7 +10,7 @@ import { withoutMounts, withoutPowerCut, withoutStrace } from '../support/tools.
 const SECONDS = 60;
 const PATIENCE_MS = 110_000;
 
-test(`${SECONDS} seconds of kills, stops, slow and full disks and power cuts lose and double nothing`, (t) => {
+test(`${SECONDS} seconds of kills, stops, slow and full disks, power cuts, unread replies and held locks lose and double nothing`, (t) => {
   const { status, stdout, stderr } = spawnSync(
     process.execPath,
     ['--import', import.meta.resolve('tsx'), join(root, 'test/faults/soak.ts'), '--seconds', String(SECONDS)],
@@ -19,12 +19,17 @@ test(`${SECONDS} seconds of kills, stops, slow and full disks and power cuts los
   for (const line of stdout.trimEnd().split('\n')) t.diagnostic(line);
   assert.equal(status, 0, stdout + stderr);
   const figure = (name: string) => new RegExp(`^${name} +(.+)$`, 'm').exec(stdout)?.[1];
-  assert.deepEqual([figure('lost'), figure('doubled'), figure('seq whole')], ['0', '0', 'yes']);
-  assert.ok(Number(figure('acknowledged')) > 1_000, stdout);
+  for (const site of ['local', 'hosted']) {
+    const figures = ['lost', 'doubled', 'seq whole'].map((name) => figure(`${site} ${name}`));
+    assert.deepEqual(figures, ['0', '0', 'yes'], site);
+    assert.ok(Number(figure(`${site} acknowledged`)) > 1_000, stdout);
+    assert.ok(Number(figure(`${site} refused with 400`)) > 0, stdout);
+  }
   for (const [name, missing] of [
     ['killed', false],
     ['stopped', false],
-    ['refused with 400', false],
+    ['unread replies', false],
+    ['held lock', false],
     ['slow disk', withoutStrace],
     ['full disk', withoutMounts],
     ['power cut', withoutPowerCut],

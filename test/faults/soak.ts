@@ -1,18 +1,21 @@
 /**
- * Everything at once, for as long as one likes: `soak.ts [--seconds 600] [--seed N]`. Clients report without an end while
- * the service is killed, stopped, slowed down, put on a full disk and cut off from power, always on the same journal. Ends
- * with 1 where a figure is wrong. What needs root, Linux or a tool is left out where that is missing, and the table says so.
+ * Everything at once, for as long as one likes: `soak.ts [--seconds 600] [--seed N]`. Clients report without an end to a
+ * local service and to a hosted one while these are killed, stopped, slowed down, put on a full disk, cut off from power,
+ * flooded by clients that never read, and held by their lock, always on the same journals. Ends with 1 if a figure is wrong.
+ * What needs root, Linux or a tool is left out if that is missing, and the table says so.
  */
 
 import { spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import { once } from 'node:events';
-import { mkdirSync } from 'node:fs';
+import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
+import { connect } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
-import { eachEvent, newFolder, type Running, startService } from '../support/program.ts';
+import { eachEvent, newFolder, type Running, type Scope, startService } from '../support/program.ts';
 import { withoutMounts, withoutPowerCut, withoutStrace } from '../support/tools.ts';
-import { post } from '../support/wire.ts';
+import { post, Wire } from '../support/wire.ts';
 import { compare, type Load, startLoad } from './load.ts';
 import { type Mount, mountNew } from './mounts.ts';
 
@@ -25,34 +28,39 @@ const BYTES_A_SECOND = 4 * MIB;
 const PATIENCE_MS = 20_000;
 const LARGE = 'x'.repeat(20_000);
 
-interface Soak {
-  readonly random: () => number;
+const TOKEN = 'the token of every deployment';
+/** A journal each, opened by the first report after a start. */
+const DEPLOYMENTS = ['one', 'two', 'three', 'four', 'five', 'six'];
+const READERLESS = 8;
+
+/** A service, its clients and its journals. */
+interface Site {
+  /** Begins each line of the table that is about it. */
+  readonly name: 'local' | 'hosted';
   readonly data: string;
-  readonly mount: Mount | undefined;
   readonly load: Load;
   service: Running;
   readonly start: () => Promise<Running>;
+  /** The folders of its journals, and which of its keys are recorded there. */
+  readonly journals: readonly { readonly folder: string; readonly has: (key: string) => boolean }[];
   /** Read after a power cut, so perhaps not from before it: may be there, need not. */
   readonly doubtful: Set<string>;
+  /** Clients that sent requests and read no reply. */
+  readonly readerless: Set<Wire>;
 }
 
-/** What may happen. Each leaves a running service behind. */
+interface Soak {
+  readonly random: () => number;
+  readonly mount: Mount | undefined;
+  readonly sites: readonly Site[];
+}
+
+/** What may happen to a service. Each leaves it running. */
 const phases = {
-  killed: {
-    missing: () => false as string | false,
-    act: async (soak: Soak) => {
-      await soak.service.kill('SIGKILL');
-      soak.service = await soak.start();
-    },
-  },
-  stopped: {
-    missing: () => false as string | false,
-    act: async (soak: Soak) => {
-      const { code, stderr } = await soak.service.kill('SIGTERM');
-      if (code !== 0) throw new Error(`a stop ended with ${code}: ${stderr.slice(-1_000)}`);
-      soak.service = await soak.start();
-    },
-  },
+  killed: { missing: () => false as string | false, act: kill },
+  stopped: { missing: () => false as string | false, act: stop },
+  'unread replies': { missing: () => false as string | false, act: leaveUnread },
+  'held lock': { missing: () => process.platform === 'win32' && 'it has no lock file', act: holdLock },
   'slow disk': { missing: () => withoutStrace, act: slowDown },
   'full disk': { missing: () => withoutMounts, act: fillUp },
   'power cut': { missing: () => withoutPowerCut, act: cutPower },
@@ -60,26 +68,61 @@ const phases = {
 
 type PhaseName = keyof typeof phases;
 
+async function kill(site: Site): Promise<void> {
+  await site.service.kill('SIGKILL');
+  site.service = await site.start();
+}
+
+async function stop(site: Site): Promise<void> {
+  const { code, stderr } = await site.service.kill('SIGTERM');
+  if (code !== 0) throw new Error(`a stop ended with ${code}: ${stderr.slice(-1_000)}`);
+  site.service = await site.start();
+}
+
+/** More replies than the system buffers, to clients that stay connected and read none of them. */
+async function leaveUnread(site: Site): Promise<void> {
+  for (const wire of site.readerless) wire.close();
+  site.readerless.clear();
+  const before = site.load.acknowledged.size;
+  for (let opened = 0; opened < READERLESS; opened += 1) {
+    const wire = await Wire.open(site.service.port);
+    wire.socket.pause();
+    wire.send('GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n'.repeat(200));
+    site.readerless.add(wire);
+  }
+  await until('200 beside clients that do not read', () => site.load.acknowledged.size > before + CLIENTS);
+}
+
+/** A program that connects to the lock and never leaves keeps the service neither from its work nor from its end. */
+async function holdLock(site: Site): Promise<void> {
+  const [lock] = readdirSync(site.data).filter((name) => name.startsWith('.lock-'));
+  if (lock === undefined) throw new Error(`there is no lock file in ${site.data}`);
+  const holder = connect({ path: join(site.data, lock), allowHalfOpen: true });
+  await once(holder, 'connect');
+  holder.on('error', () => {}); // the service ends
+  const before = site.load.acknowledged.size;
+  await until('200 beside a held lock', () => site.load.acknowledged.size > before + CLIENTS);
+  await stop(site);
+  holder.destroy();
+}
+
 /** Each sync takes its time for a while; every second time the service is killed in the middle of one. */
-async function slowDown(soak: Soak): Promise<void> {
-  const { service, random, load } = soak;
+async function slowDown(site: Site, { random }: Soak): Promise<void> {
   const delayMs = 20 + Math.round(random() * 200);
   const inject = `inject=pwrite64:delay_exit=${delayMs * 1000}`;
-  const args = ['-f', '-qq', '-o', '/dev/null', '-e', 'trace=pwrite64', '-e', inject, '-p', String(service.pid)];
+  const pid = String(site.service.pid);
+  const args = ['-f', '-qq', '-o', '/dev/null', '-e', 'trace=pwrite64', '-e', inject, '-p', pid];
   const tracer = spawn('strace', args, { stdio: 'ignore' });
   const ended = once(tracer, 'exit');
   await sleep(500 + random() * 1_000);
-  const before = load.acknowledged.size;
-  await until('a 200 from a slow disk', () => load.acknowledged.size > before);
-  if (random() < 0.5) {
-    await service.kill('SIGKILL');
-    soak.service = await soak.start();
-  }
+  const before = site.load.acknowledged.size;
+  await until('a 200 from a slow disk', () => site.load.acknowledged.size > before);
+  if (random() < 0.5) await kill(site);
   tracer.kill('SIGTERM');
   await ended;
 }
 
-async function fillUp({ mount, random, load }: Soak): Promise<void> {
+async function fillUp({ load }: Site, { mount, random }: Soak): Promise<void> {
   const refused = load.statuses.get(503) ?? 0;
   mount?.fill();
   await until('503 from a full disk', () => (load.statuses.get(503) ?? 0) > refused + CLIENTS);
@@ -89,28 +132,70 @@ async function fillUp({ mount, random, load }: Soak): Promise<void> {
   await until('200 from a disk with space', () => load.acknowledged.size > before + CLIENTS);
 }
 
-async function cutPower(soak: Soak): Promise<void> {
-  const before = new Set(soak.load.acknowledged);
-  soak.mount?.cutPower(soak.random() < 0.5);
-  await soak.service.kill('SIGKILL');
+/** Of the disk that both services have. */
+async function cutPower(_site: Site, { mount, random, sites }: Soak): Promise<void> {
+  const before = sites.map(({ load }) => new Set(load.acknowledged));
+  mount?.cutPower(random() < 0.5);
+  await Promise.all(sites.map(({ service }) => service.kill('SIGKILL')));
   await sleep(50); // replies that are on their way
-  for (const key of soak.load.acknowledged) if (!before.has(key)) soak.doubtful.add(key);
-  soak.mount?.remount();
-  soak.service = await soak.start();
+  for (const [index, { load, doubtful }] of sites.entries())
+    for (const key of load.acknowledged) if (!before[index]?.has(key)) doubtful.add(key);
+  mount?.remount();
+  for (const site of sites) site.service = await site.start();
 }
 
 /** Small and large, all three kinds, and now and then one that is refused. */
-function requestFor(random: () => number): (key: string) => string {
+function requestFor(random: () => number, siteOf?: (key: string) => string): (key: string) => string {
   return (key) => {
+    const prefix = siteOf === undefined ? '' : `/${siteOf(key)}`;
+    const headers = siteOf === undefined ? [] : [`Service-Cloud-Api-Token: ${TOKEN}`];
+    const send = (target: string, text: string) => post(prefix + target, text, headers);
     const body: Record<string, unknown> = { metadata: { text: random() < 0.1 ? LARGE : 'some', rows: 1.5 } };
     const dice = random();
-    if (dice < 0.02) return post(`/report_asset_check/${key}`, '{"passed": True}');
-    if (dice < 0.04) return post(`/report_asset_materialization/${key}`, '{"metadata": 1}');
+    if (dice < 0.02) return send(`/report_asset_check/${key}`, '{"passed": True}');
+    if (dice < 0.04) return send(`/report_asset_materialization/${key}`, '{"metadata": 1}');
     if (dice < 0.35) {
-      return post(`/report_asset_check/${key}`, JSON.stringify({ ...body, check_name: 'fresh', passed: dice < 0.2 }));
+      return send(`/report_asset_check/${key}`, JSON.stringify({ ...body, check_name: 'fresh', passed: dice < 0.2 }));
     }
-    if (dice < 0.65) return post(`/report_asset_observation/${key}?data_version=v2`, JSON.stringify(body));
-    return post(`/report_asset_materialization/${key}`, JSON.stringify(body));
+    if (dice < 0.65) return send(`/report_asset_observation/${key}?data_version=v2`, JSON.stringify(body));
+    return send(`/report_asset_materialization/${key}`, JSON.stringify(body));
+  };
+}
+
+function deploymentOf(key: string): string {
+  const count = Number(key.split('.').at(-1));
+  return DEPLOYMENTS[count % DEPLOYMENTS.length] ?? '';
+}
+
+async function startSite(name: Site['name'], disk: string, scope: Scope, random: () => number): Promise<Site> {
+  const data = join(disk, name);
+  mkdirSync(data, { recursive: true });
+  const isHosted = name === 'hosted';
+  const args = ['--segment-bytes', String(SEGMENT_BYTES)];
+  if (isHosted) {
+    const file = join(newFolder(scope), 'deployments.json');
+    const tokens = [{ name: 'soak', sha256: createHash('sha256').update(TOKEN).digest('hex') }];
+    writeFileSync(
+      file,
+      JSON.stringify({ deployments: DEPLOYMENTS.map((deployment) => ({ name: deployment, tokens })) }),
+    );
+    args.push('--deployments', file);
+  }
+  const service = await startService(scope, { data, args });
+  const options = { clients: CLIENTS, name: 'k', restMs: REST_MS };
+  const load = startLoad(service.port, {
+    ...options,
+    requestFor: requestFor(random, isHosted ? deploymentOf : undefined),
+  });
+  scope.after(load.stop);
+  const journals = DEPLOYMENTS.map((deployment) => ({
+    folder: join(data, deployment),
+    has: (key: string) => deploymentOf(key) === deployment,
+  }));
+  return {
+    ...{ name, data, load, service, doubtful: new Set<string>(), readerless: new Set<Wire>() },
+    journals: isHosted ? journals : [{ folder: data, has: () => true }],
+    start: () => startService(scope, { data, args: [...args, '--port', String(service.port)] }),
   };
 }
 
@@ -118,62 +203,77 @@ async function soak(seconds: number, seed: number, releases: (() => unknown)[]):
   const random = randomFrom(seed);
   const scope = { after: (release: () => unknown) => void releases.push(release) };
   const mount = withoutMounts ? undefined : mountNew(scope, 'ext4', { bytes: 64 * MIB + seconds * BYTES_A_SECOND });
-  const data = mount === undefined ? newFolder(scope) : join(mount.folder, 'data');
-  mkdirSync(data, { recursive: true });
-  const first = await startService(scope, { data, args: ['--segment-bytes', String(SEGMENT_BYTES)] });
-  const load = startLoad(first.port, { clients: CLIENTS, name: 'k', restMs: REST_MS, requestFor: requestFor(random) });
-  scope.after(load.stop);
-  const args = ['--port', String(first.port), '--segment-bytes', String(SEGMENT_BYTES)];
-  const state: Soak = {
-    ...{ random, data, mount, load, service: first, doubtful: new Set<string>() },
-    start: () => startService(scope, { data, args }),
-  };
+  const disk = mount?.folder ?? newFolder(scope);
+  const sites = [await startSite('local', disk, scope, random), await startSite('hosted', disk, scope, random)];
+  const state: Soak = { random, mount, sites };
 
   const counts = new Map<PhaseName, number>();
   const possible = (Object.keys(phases) as PhaseName[]).filter((name) => phases[name].missing() === false);
+  const first = possible.flatMap((name) => sites.map((site) => ({ name, site })));
   const startedMs = performance.now();
   const elapsed = () => (performance.now() - startedMs) / 1000;
   for (let round = 0; elapsed() < seconds && !interrupted; round += 1) {
-    // Each once, so that a short run has them all, and then as it comes.
-    const name = possible[round < possible.length ? round : Math.floor(random() * possible.length)]!;
+    // Each once with each service, so that a short run has them all, and then as it comes.
+    const { name, site } = first[round < first.length ? round : Math.floor(random() * first.length)]!;
     await sleep(200 + random() * 1_300);
-    await phases[name].act(state);
+    await phases[name].act(site, state);
     counts.set(name, (counts.get(name) ?? 0) + 1);
-    if (process.stdout.isTTY) {
-      process.stdout.write(`\r${Math.round(elapsed())} s, ${load.acknowledged.size} acknowledged, ${name}\x1b[K`);
-    }
+    if (process.stdout.isTTY) process.stdout.write(`\r${Math.round(elapsed())} s, ${site.name} ${name}\x1b[K`);
   }
-  await load.stop();
-  await state.service.kill('SIGTERM');
+  for (const { load, readerless, service } of sites) {
+    await load.stop();
+    for (const wire of readerless) wire.close();
+    await service.kill('SIGTERM');
+  }
   return judge(state, counts);
 }
 
-/** Starts once more, so that what a start does is in what is compared. @returns whether all figures are as they must be */
-async function judge(state: Soak, counts: ReadonlyMap<PhaseName, number>): Promise<boolean> {
-  const { load, doubtful, data } = state;
-  await (await state.start()).kill('SIGTERM');
+interface Verdict {
+  readonly events: number;
+  readonly lost: readonly string[];
+  readonly doubled: readonly string[];
+  /** Journals whose `seq` does not count up by one, and where. */
+  readonly gaps: readonly string[];
+}
+
+/** Starts once more, so that what a start does is in what is compared. */
+async function judgeSite({ load, doubtful, journals, start }: Site): Promise<Verdict> {
+  await (await start()).kill('SIGTERM');
   const certain = [...load.acknowledged].filter((key) => !doubtful.has(key));
-  const { events, lost, doubled, gapAt } = compare(eachEvent(data), certain);
+  const compared = journals.map(({ folder, has }) => ({
+    folder,
+    ...compare(eachEvent(folder), certain.filter(has)),
+  }));
+  return {
+    events: compared.reduce((sum, { events }) => sum + events, 0),
+    lost: compared.flatMap(({ lost }) => lost),
+    doubled: compared.flatMap(({ doubled }) => doubled),
+    gaps: compared.flatMap(({ folder, gapAt }) => (gapAt === undefined ? [] : [`${folder} at ${gapAt}`])),
+  };
+}
+
+/** @returns whether all figures are as they must be */
+async function judge({ sites }: Soak, counts: ReadonlyMap<PhaseName, number>): Promise<boolean> {
+  const print = (name: string, value: string | number) => console.log(`${name.padEnd(25)} ${value}`);
+  for (const name of Object.keys(phases) as PhaseName[]) print(name, phases[name].missing() || (counts.get(name) ?? 0));
   const expected = new Set([0, 200, 400, 503]);
-  const strange = [...load.statuses.keys()].filter((status) => !expected.has(status));
-  const table: (readonly [string, string | number])[] = [
-    ...(Object.keys(phases) as PhaseName[]).map(
-      (name) => [name, phases[name].missing() || (counts.get(name) ?? 0)] as const,
-    ),
-    ['acknowledged', load.acknowledged.size],
-    ['in the journal', events],
-    ['lost', lost.length],
-    ['doubled', doubled.length],
-    ['seq whole', gapAt === undefined ? 'yes' : `no, at ${gapAt}`],
-    ['refused with 503', load.statuses.get(503) ?? 0],
-    ['refused with 400', load.statuses.get(400) ?? 0],
-    ['without a reply', load.statuses.get(0) ?? 0],
-    ['other replies', strange.join(' ') || 'none'],
-  ];
-  for (const [name, value] of table) console.log(`${name.padEnd(18)} ${value}`);
-  for (const key of lost.slice(0, 10)) console.log(`lost: ${key}`);
-  const right = lost.length === 0 && doubled.length === 0 && gapAt === undefined && strange.length === 0;
-  return right && certain.length > 0;
+  let right = true;
+  for (const site of sites) {
+    const { name, load } = site;
+    const { events, lost, doubled, gaps } = await judgeSite(site);
+    const strange = [...load.statuses.keys()].filter((status) => !expected.has(status));
+    print(`${name} acknowledged`, load.acknowledged.size);
+    print(`${name} in the journal`, events);
+    print(`${name} lost`, lost.length);
+    print(`${name} doubled`, doubled.length);
+    print(`${name} seq whole`, gaps.length === 0 ? 'yes' : `no: ${gaps.join(', ')}`);
+    for (const status of [503, 400]) print(`${name} refused with ${status}`, load.statuses.get(status) ?? 0);
+    print(`${name} without a reply`, load.statuses.get(0) ?? 0);
+    print(`${name} other replies`, strange.join(' ') || 'none');
+    for (const key of lost.slice(0, 10)) console.log(`${name} lost: ${key}`);
+    right &&= lost.length + doubled.length + gaps.length + strange.length === 0 && load.acknowledged.size > 0;
+  }
+  return right;
 }
 
 /** Numbers from 0 up to 1 that a seed brings back (mulberry32). */
