@@ -150,7 +150,7 @@ test('nothing is acknowledged before the sync that covers it has returned', asyn
   const done = append('a').then(() => {
     acknowledged = true;
   });
-  await sleep(20);
+  await eventually('the sync', () => disk.count('sync') === 1);
   assert.match(disk.text(FIRST), /"description":"a"/);
   assert.equal(acknowledged, false);
   release();
@@ -165,9 +165,9 @@ test('what arrives during a sync is one batch: one write and one sync for all of
   const { opened, open: release } = gate();
   disk.fault = (call) => (call === 'sync' ? opened : undefined);
   const first = append('0');
-  await sleep(10);
+  await eventually('the first sync', () => disk.count('sync') === 1);
   const rest = Array.from({ length: 50 }, (_, index) => append(`${index + 1}`));
-  await sleep(10);
+  await turn();
   assert.equal(disk.count('write'), 1, 'a second operation started before the first had ended');
   release();
   await Promise.all([first, ...rest]);
@@ -226,7 +226,7 @@ test('more than may wait for the disk is refused at once, and what waits is reco
   const { opened, open: release } = gate();
   disk.fault = (call) => (call === 'sync' ? opened : undefined);
   const first = append('first');
-  await sleep(10);
+  await eventually('the sync', () => disk.count('sync') === 1);
   const waiting = Array.from({ length: 10 }, (_, index) => append(`${index}`));
   const refused = await Promise.all(waiting.slice(3)); // the one that is on its way is counted as well
   assert.deepEqual(new Set(refused), new Set(['the disk does not keep up: too many reports are waiting for it']));
@@ -288,11 +288,10 @@ test('a disk that takes writes again is noticed without a report', async () => {
   const { append, journal } = await open(disk);
   disk.fault = (call) => (call === 'write' ? systemError('ENOSPC') : undefined);
   await append('lost');
-  await sleep(100);
+  await eventually('an attempt to write', () => disk.count('write') > 1);
   assert.notEqual(journal.trouble, undefined);
   disk.fault = () => undefined;
-  for (let waited = 0; journal.trouble !== undefined && waited < 200; waited += 1) await sleep(10);
-  assert.equal(journal.trouble, undefined);
+  await eventually('writes are taken again', () => journal.trouble === undefined);
   assert.equal(disk.text(FIRST), '', 'the attempt left something behind');
   assert.equal(await append('a'), undefined);
   assert.deepEqual(await recorded(disk), ['a']);
@@ -452,9 +451,9 @@ test('a disk that does not answer is told, further reports are refused, and thos
   const { opened, open: release } = gate();
   disk.fault = (call) => (call === 'sync' ? opened : undefined);
   const first = append('a');
-  await sleep(10);
+  await eventually('the sync', () => disk.count('sync') === 1);
   const waiting = append('b');
-  for (let waited = 0; journal.trouble === undefined && waited < 200; waited += 1) await sleep(5);
+  await eventually('the delay is noticed', () => journal.trouble !== undefined);
   const reason = 'the disk has not answered for 0.05 s; send the report again later';
   assert.equal(journal.trouble, reason);
   assert.equal(await append('late'), reason);
@@ -483,7 +482,7 @@ test('a start on a full disk waits for space, says so once, and then goes on', a
     onFailed: () => {},
   });
   const opening = second.open();
-  for (let waited = 0; crashed.count('write') < 3 && waited < 200; waited += 1) await sleep(10);
+  await eventually('a second attempt', () => crashed.count('write') >= 3);
   const reason = 'the disk is full; the service waits for space to open its journal';
   assert.equal(second.trouble, reason);
   assert.equal(told.filter((line) => line.includes(reason)).length, 1);

@@ -214,8 +214,8 @@ test('a damaged journal, a locked one and a failing disk stop only their own dep
   await lock.release();
   disk.fault = () => undefined;
   writeFileSync(join(data, 'damaged', segmentName(1)), '');
-  await sleep(250);
-  for (const name of ['damaged', 'locked', 'failing', 'good']) assert.equal((await report(name)).status, 200, name);
+  for (const name of ['damaged', 'locked', 'failing', 'good'])
+    await eventually(`${name} takes reports again`, async () => (await report(name)).status === 200);
   assert.equal((await get('/readyz')).body, '{"status":"ok"}');
   const [lines] = [disk.text(segmentName(1)).trim().split('\n')];
   assert.ok(lines.length >= 2, 'what was acknowledged before is there');
@@ -317,7 +317,7 @@ test('a journal whose opening takes too long refuses what waits, and then each r
   assert.ok(late.answered, 'it does not wait again');
   assert.equal(await late, reason);
   release();
-  while (journal.trouble !== undefined) await sleep(5);
+  await eventually('the journal is open', () => journal.trouble === undefined);
   assert.equal(await append(journal, 'd'), undefined);
   assert.deepEqual(descriptionsIn(join(data, 'slow')), ['d'], 'what was refused is not recorded');
 });
@@ -397,8 +397,7 @@ test('a journal that nobody uses is closed, and opened again by the next report'
   const { data, report } = await host(t, { limits: { ...standardLimits, idleJournalMs: 100 } });
   assert.equal((await report('prod')).status, 200);
   const clean = () => readdirSync(join(data, 'prod')).includes('.stopped-cleanly');
-  for (let waited = 0; !clean() && waited < 200; waited += 1) await sleep(10);
-  assert.ok(clean());
+  await eventually('it is closed', clean);
   assert.equal((await report('prod')).status, 200);
   assert.equal(eventsIn(join(data, 'prod')).length, 2);
 });
@@ -409,10 +408,10 @@ test('of more journals than may be open the longest unused is closed, and comes 
   const { data, report } = await host(t, { limits }, ...names.map((name) => entry(name)));
   const isClosed = (name: string) => readdirSync(join(data, name)).includes('.stopped-cleanly');
   for (const name of names) assert.equal((await report(name)).status, 200);
-  for (let waited = 0; !isClosed('a') && waited < 200; waited += 1) await sleep(10);
+  await eventually('a is closed', () => isClosed('a'));
   assert.deepEqual(names.map(isClosed), [true, false, false]);
   assert.equal((await report('a')).status, 200);
-  for (let waited = 0; !isClosed('b') && waited < 200; waited += 1) await sleep(10);
+  await eventually('b is closed', () => isClosed('b'));
   assert.deepEqual(names.map(isClosed), [false, true, false]);
   assert.equal(eventsIn(join(data, 'a')).length, 2);
 });
@@ -474,7 +473,7 @@ test('a busy journal is not closed for another one; those that wait are opened i
     done.push(`${name} ${description}`);
   };
   const first = report('busy', '1');
-  while (!existsSync(join(data, 'busy', segmentName(1)))) await sleep(5);
+  await eventually('its file is there', () => existsSync(join(data, 'busy', segmentName(1))));
   const others = ['z', 'a', 'm'].map((name) => report(name, '1'));
   const second = report('busy', '2');
   release();
@@ -497,7 +496,7 @@ test('a report that waits too long for busy journals is refused, and no journal 
   assert.equal(late.trouble, reason);
   release();
   assert.equal(await busy, undefined);
-  while (late.trouble !== undefined) await sleep(5);
+  await eventually('the journal takes reports', () => late.trouble === undefined);
   assert.equal(existsSync(join(data, 'late')), false);
   assert.equal(await append(late, '3'), undefined);
   assert.deepEqual(descriptionsIn(join(data, 'late')), ['3']);
@@ -540,7 +539,7 @@ test('a changed file counts without a restart; a bad one is told once, and what 
   const { file, report, notices, service, data } = await host(t);
   assert.equal((await report('prod')).status, 200);
   writeFileSync(file, '{"deployments": [\n{"name": "prod", "tokens": []}]}');
-  await sleep(200);
+  await eventually('it is refused', () => notices.some((line) => line.includes('the deployments file is refused')));
   await service.reload();
   assert.equal((await report('prod')).status, 200);
   const refusals = notices.filter((line) => line.includes('the deployments file is refused'));
@@ -560,7 +559,7 @@ test('a changed file counts without a restart; a bad one is told once, and what 
   );
   // Nobody says so: it is found by itself.
   const isRead = () => notices.some((line) => line.includes('the deployments were read again'));
-  for (let waited = 0; !isRead() && waited < 200; waited += 1) await sleep(10);
+  await eventually('the file is read', isRead);
   assert.deepEqual(
     await Promise.all([report('prod'), report('prod', other.token), report('more'), report('test', other.token)]).then(
       (all) => all.map(({ status }) => status),
@@ -570,11 +569,8 @@ test('a changed file counts without a restart; a bad one is told once, and what 
   write(file, entry('more'));
   await service.reload();
   assert.equal((await report('prod')).status, 401);
-  for (let waited = 0; !readdirSync(join(data, 'prod')).includes('.stopped-cleanly') && waited < 200; waited += 1)
-    await sleep(10);
-  assert.ok(
+  await eventually('the journal of a deployment that is gone is closed', () =>
     readdirSync(join(data, 'prod')).includes('.stopped-cleanly'),
-    'the journal of a deployment that is gone is closed',
   );
 });
 
@@ -687,8 +683,7 @@ test('as a process: a bad file ends the start with 2, SIGHUP reads it again, and
   write(file, { name: 'prod', tokens: [JSON.parse(line)] });
   process.kill(service.pid, 'SIGHUP');
   const report = () => ask(service.port, post(`/prod/${REPORT}`, undefined, [`Service-Cloud-Api-Token: ${fresh}`]));
-  for (let waited = 0; (await report()).status !== 200 && waited < 15; waited += 1) await sleep(100);
-  assert.equal((await report()).status, 200);
+  await eventually('the new token counts', async () => (await report()).status === 200);
   assert.equal(JSON.parse(line).name, 'cron');
   const { code, stderr } = await service.kill('SIGTERM');
   assert.equal(code, 0);

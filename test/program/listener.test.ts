@@ -5,6 +5,7 @@ import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { startService } from '../support/program.ts';
+import { eventually } from '../support/tools.ts';
 import { ask, errorOf, post, readFailure, Wire } from '../support/wire.ts';
 
 const MATERIALIZATION = '/report_asset_materialization/';
@@ -373,12 +374,15 @@ test('health is told to GET and HEAD, and everything is under the prefix', async
 test('connections over the cap are closed at once, and a place that is left is taken', async (t) => {
   const service = await startService(t, { args: ['--max-connections', '3'] });
   const wires = await Promise.all(Array.from({ length: 3 }, () => Wire.open(service.port)));
-  await sleep(50);
   const over = await Wire.open(service.port);
   assert.equal(await over.ends(1_000), true);
   wires[0]?.close();
-  await sleep(50);
-  assert.equal((await ask(service.port, post(`${MATERIALIZATION}a`))).status, 200);
+  const isTaken = () =>
+    ask(service.port, post(`${MATERIALIZATION}a`)).then(
+      ({ status }) => status === 200,
+      () => false,
+    );
+  await eventually('the free place is taken', isTaken);
   for (const wire of wires) wire.close();
   assert.match(service.stderr(), /connections over the cap are closed at once/);
 });

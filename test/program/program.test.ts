@@ -202,7 +202,7 @@ test('SIGTERM and SIGINT end with 0 when everything is on the disk, and say so',
   for (const signal of ['SIGTERM', 'SIGINT'] as const) {
     const service = await startService(t);
     const wires = await Promise.all(Array.from({ length: 20 }, () => Wire.open(service.port)));
-    await sleep(50);
+    await ask(service.port, 'GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n'); // those before it have been accepted
     for (const wire of wires) wire.send(post(`${TARGET}a`));
     await sleep(5);
     const ended = service.kill(signal);

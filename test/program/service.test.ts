@@ -2,7 +2,6 @@
 
 import assert from 'node:assert/strict';
 import { chmodSync, closeSync, mkdirSync, openSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -15,7 +14,7 @@ import { segmentName } from '../../src/journal/segments.ts';
 import { type Parts, type Service, StartError, startService } from '../../src/service.ts';
 import { createNotices } from '../../src/telemetry/log.ts';
 import { Metrics } from '../../src/telemetry/metrics.ts';
-import { newFolder } from '../support/program.ts';
+import { freePort, newFolder } from '../support/program.ts';
 import { SimulatedDisk, systemError } from '../support/simulated-disk.ts';
 import { eventually } from '../support/tools.ts';
 import { ask, errorOf, post, readFailure, Wire } from '../support/wire.ts';
@@ -76,7 +75,7 @@ test('a failed sync answers everybody 503 and ends the service with 5', async (t
   const { disk, port, service, notices } = await simulated(t);
   disk.fault = (call) => (call === 'sync' ? systemError('EIO') : undefined);
   const wires = await Promise.all(Array.from({ length: 10 }, () => Wire.open(port)));
-  await sleep(50); // connected is not yet accepted
+  await eventually('all are accepted', async () => (await connectionsOf(port)) > wires.length);
   for (const wire of wires) wire.send(post(`${TARGET}a`));
   for (const wire of wires) assert.equal((await wire.reply())?.status, 503);
   assert.equal(await service.ended, exitCodes.diskFailed);
@@ -104,12 +103,9 @@ test('while the journal is being read the service is alive, not ready, and refus
     release = resolve;
   });
   disk.fault = (call) => (call === 'list' ? reading : undefined);
-  const listening = createServer().listen(0, '127.0.0.1');
-  await new Promise((resolve) => listening.once('listening', resolve));
-  const { port } = listening.address() as { port: number };
-  await new Promise((resolve) => listening.close(resolve));
+  const port = await freePort();
   const starting = start(t, { openDisk: () => disk }, ['--port', String(port)], folder);
-  await sleep(300);
+  await eventually('it listens', () => ask(port, LIVE).then(Boolean, () => false));
   assert.equal((await ask(port, LIVE)).status, 200);
   assert.equal(errorOf(await ask(port, READY)), 'the journal is being opened');
   assert.equal((await ask(port, post(`${TARGET}a`))).status, 503);
@@ -374,9 +370,9 @@ test('at the cap the connection that was idle longest ends for a new one, and no
   disk.fault = (call) => (call === 'sync' ? syncing : undefined);
   waiting.send(post(`${TARGET}waiting`));
   const oldest = await Wire.open(port);
-  await sleep(100);
+  await sleep(100); // by so much it is older
   const younger = await Wire.open(port);
-  await sleep(300);
+  await sleep(limits.evictableMs + 100); // both have been idle for long enough
   const newcomer = await Wire.open(port);
   assert.equal(await oldest.ends(), true);
   newcomer.send(LIVE);
@@ -401,7 +397,7 @@ test('when upload memory is used up the upload that stalled longest gets 408, an
   moving.send(open);
   const beat = setInterval(() => moving.send('x'), 50);
   t.after(() => clearInterval(beat));
-  await sleep(600);
+  await sleep(2 * limits.stalledUploadMs); // as long as an upload must stall
   const reply = await ask(port, post(TARGET, body));
   assert.equal(reply.status, 200, reply.body);
   const ended = await stalled.reply();
@@ -489,14 +485,18 @@ test('a stop answers what was read and what is still being received, and accepts
   const [read, receiving, silent] = await Promise.all([Wire.open(port), Wire.open(port), Wire.open(port)]);
   read.send(post(`${TARGET}read`));
   const late = post(TARGET, '{"asset_key":"received"}');
+  await eventually('a sync', () => disk.count('sync') === 1);
   receiving.send(late.slice(0, -5));
-  await sleep(50);
+  await ask(port, LIVE); // all that was sent before it has been read
   const stopped = service.stop();
-  await sleep(20);
-  await assert.rejects(ask(port, LIVE), 'somebody was accepted');
+  const refused = () =>
+    ask(port, LIVE).then(
+      () => false,
+      () => true,
+    );
+  await eventually('connections are refused', refused);
   assert.equal(await silent.ends(1_000), true);
   receiving.send(late.slice(-5));
-  await sleep(50);
   release();
   for (const wire of [read, receiving]) {
     const reply = await wire.reply();
@@ -517,7 +517,7 @@ test('a sync that fails during a stop is not a clean stop', async (t) => {
   disk.fault = (call) => (call === 'sync' ? failing : undefined);
   const wire = await Wire.open(port);
   wire.send(post(`${TARGET}a`));
-  await sleep(30);
+  await eventually('the sync', () => disk.count('sync') === 1);
   await service.stop();
   assert.equal((await wire.reply())?.status, 503);
   assert.equal(await service.ended, exitCodes.diskFailed);
@@ -528,7 +528,7 @@ test('a stop does not wait for ever for a request that is never finished', async
   const { port, service, notices } = await start(t, { limits: { ...standardLimits, drainMs: 200 } });
   const wire = await Wire.open(port);
   wire.send(post(TARGET, '{"asset_key":"a"}').slice(0, -5));
-  await sleep(50);
+  await ask(port, LIVE); // what was sent before it has been read
   await service.stop();
   assert.equal(await service.ended, exitCodes.done);
   assert.match(notices.join(''), /requests that were still being received are cut off/);

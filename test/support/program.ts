@@ -3,7 +3,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
-import { type AddressInfo, createServer } from 'node:net';
+import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -168,14 +168,27 @@ export function newFolder(t: Scope): string {
   return folder;
 }
 
-/** Of loopback. Nobody else is given it at once, for the system hands them out in turn. */
+/**
+ * For a program that needs the number beforehand. It is below the ports that Linux assigns by itself (32,768 and up), so
+ * that neither a connection nor a server on port 0 takes it in between.
+ */
 export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, 'close');
-  return port;
+  for (let attempt = 0; attempt < 100; attempt += 1) {
+    const port = 20_000 + Math.floor(Math.random() * 12_000);
+    const server = createServer().listen(port, '127.0.0.1');
+    const isFree = await once(server, 'listening').then(
+      () => true,
+      ({ code }: NodeJS.ErrnoException) => {
+        if (code === 'EADDRINUSE') return false;
+        throw new Error(`no port can be opened on loopback: ${code}`);
+      },
+    );
+    if (!isFree) continue;
+    server.close();
+    await once(server, 'close');
+    return port;
+  }
+  throw new Error('100 ports from 20000 to 31999 are in use');
 }
 
 /** Signals a process that leads a group of its own, and all that it started. */
