@@ -47,10 +47,10 @@ export const commands: readonly Mutant[] = [
   },
   {
     breaks: 'text in metadata is taken for what is looked for',
-    file: 'commands/assets.ts',
-    from: 'if (isWanted(event, wanted)) ',
-    to: '',
-    tests: ['program/assets'],
+    file: 'journal/reader.ts',
+    from: ' || isWanted(line.event, this.#members)',
+    to: ' || isWanted(line.event, {})',
+    tests: ['journal/reader', 'program/assets'],
   },
   {
     breaks: 'a cell of CSV is a formula',
@@ -103,9 +103,9 @@ export const commands: readonly Mutant[] = [
   },
   {
     breaks: 'a line is held in memory, however long',
-    file: 'commands/report-from.ts',
-    from: '<= limits.lineBytesMax)',
-    to: '> 0)',
+    file: 'journal/lines.ts',
+    from: 'if (this.#carriedBytes <= this.#lineBytesMax) this',
+    to: 'if (this.#carriedBytes > 0) this',
     tests: ['commands/report-from'],
   },
   {
@@ -114,5 +114,12 @@ export const commands: readonly Mutant[] = [
     from: 'path} holds no token',
     to: 'text} holds no token',
     tests: ['program/report'],
+  },
+  {
+    breaks: 'an oversized line of a file of reports is sent',
+    file: 'commands/report-from.ts',
+    from: 'const isTooLong = lineEnd - lineStart > lineBytesMax;',
+    to: 'const isTooLong = lineEnd < 0;',
+    tests: ['commands/report-from'],
   },
 ];

@@ -118,15 +118,15 @@ export const http: readonly Mutant[] = [
   {
     breaks: 'health paths need a token',
     file: 'http/app.ts',
-    from: "const site = asked.kind === 'unknown path' ?",
-    to: "const site = tokenHeaders.size > 0 || asked.kind === 'unknown path' ?",
+    from: 'const site = needsJournal(match) ?',
+    to: 'const site = tokenHeaders.size > 0 || needsJournal(match) ?',
     tests: ['program/hostile'],
   },
   {
     breaks: 'a body is read before the token is looked at',
     file: 'http/app.ts',
-    from: "const site = asked.kind === 'unknown path' ? findSite(head, incoming) : undefined; // 401, 429",
-    to: "let site: Site | undefined;\n      try {\n        site = asked.kind === 'unknown path' ? findSite(head, incoming) : undefined;\n      } catch (error) {\n        return (_bytes, respond) => respond(refuse(error));\n      }",
+    from: 'const site = needsJournal(match) ? findSite(head, incoming) : undefined; // 401, 429',
+    to: "let site: Site | undefined;\n      try {\n        site = needsJournal(match) ? findSite(head, incoming) : undefined;\n      } catch (error) {\n        return { kind: 'receive', route, receive: (_bytes, respond) => respond(refuse(error, incoming)) };\n      }",
     tests: ['program/hostile'],
   },
   {
@@ -223,15 +223,15 @@ export const http: readonly Mutant[] = [
   {
     breaks: 'a refusal lacks a header of the document',
     file: 'http/app.ts',
-    from: ", { headers: ['Allow', match.allow] }",
+    from: ", { headers: ['Allow', allow] }",
     to: '',
     tests: ['program/openapi'],
   },
   {
     breaks: 'a route of the document is not there',
     file: 'http/app.ts',
-    from: "path: '/openapi.json'",
-    to: "path: '/elsewhere.json'",
+    from: "    question('/openapi.json', readContract),\n",
+    to: '',
     tests: ['program/openapi'],
   },
   {
@@ -244,8 +244,8 @@ export const http: readonly Mutant[] = [
   {
     breaks: 'a label of the metrics comes from the request',
     file: 'http/app.ts',
-    from: 'incoming.route = match.path;',
-    to: 'incoming.route = head.path;',
+    from: 'route = match.route.path;',
+    to: 'route = head.path;',
     tests: ['program/metrics'],
   },
   {
@@ -268,5 +268,33 @@ export const http: readonly Mutant[] = [
     from: 'this.#id ??= randomUUID();',
     to: 'return randomUUID();',
     tests: ['program/service'],
+  },
+  {
+    breaks: 'a client that has gone keeps the service busy for ever',
+    file: 'http/listener.ts',
+    from: 'if (socket.destroyed) return; // a reply to a client that has gone is never sent',
+    to: 'if (socket.destroyed) continue;',
+    tests: ['program/service'],
+  },
+  {
+    breaks: 'a body that finds no memory ends the service',
+    file: 'http/listener.ts',
+    from: 'this.#rooms.pop() ?? this.#allocated(bodyBytesMax)',
+    to: 'this.#rooms.pop() ?? Buffer.allocUnsafeSlow(bodyBytesMax)',
+    tests: ['program/service'],
+  },
+  {
+    breaks: 'a report finds its route without the name of a deployment',
+    file: 'http/router.ts',
+    from: 'prefix.namesDeployment ? endOfComponent(path, begin) : begin',
+    to: 'begin',
+    tests: ['http/router'],
+  },
+  {
+    breaks: 'in hosted mode a request without a token learns which paths there are',
+    file: 'http/app.ts',
+    from: "match.kind === 'unknown path' || match.route.needs === 'journal'",
+    to: "match.kind !== 'unknown path' && match.route.needs === 'journal'",
+    tests: ['program/hostile'],
   },
 ];

@@ -324,7 +324,7 @@ export const journalWriting: readonly Mutant[] = [
     breaks: 'a failed disk is remembered as a clean stop',
     file: 'journal/journal.ts',
     from: "if (state.kind === 'failed') return;",
-    to: "if (state.kind === 'failed') return rememberCleanStop(this.#options.disk);",
+    to: "if (state.kind === 'failed') { await this.#options.disk.create('.stopped-cleanly'); return; }",
     tests: ['journal/journal'],
   },
   {
