@@ -6,6 +6,7 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Limits } from '../config/limits.ts';
+import { readLastStop } from './clean-stop.ts';
 import type { Disk } from './disk.ts';
 import { type Bounds, type Filter, isWanted, traceOf } from './filter.ts';
 import { LineCutter } from './lines.ts';
@@ -21,7 +22,7 @@ import {
   readTime,
   timeOf,
 } from './record.ts';
-import { joinFindings } from './recovery.ts';
+import { findingsOfNone, joinFindings } from './recovery.ts';
 import { Resync } from './resync.ts';
 import { lastLine } from './scan.ts';
 import { type Contents, contentsOf, type SegmentName } from './segments.ts';
@@ -123,8 +124,21 @@ class Walk {
       }
       if (outcome === 'end') return;
       if (outcome !== 'gone' && fresh.length > 0) continue;
-      if (isLastLook) return;
-      await this.#more();
+      if (!isLastLook) {
+        await this.#more();
+        continue;
+      }
+      if (!this.#begun) await this.#tellMissing(contents);
+      return;
+    }
+  }
+
+  /** A folder without a journal file may show that there was one. One that is followed may not have been filled yet. */
+  async #tellMissing(contents: Contents): Promise<void> {
+    if (this.#reading.follow !== undefined) return;
+    const lastStop = await readLastStop(this.#disk, await this.#disk.list());
+    for (const { file, problem } of findingsOfNone(contents, lastStop?.end)) {
+      this.#tell({ kind: 'damage', text: `${file}: ${problem}` });
     }
   }
 

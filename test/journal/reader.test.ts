@@ -597,3 +597,13 @@ test('what is recorded while a reader looks is not waited for, nor missed at the
   }
   assert.deepEqual(seqs, upTo(3));
 });
+
+test('a folder in which only a marker shows that there was a journal is damaged, as for verify', async () => {
+  const removed = goneName({ first: 1, last: 3 }, 'removed');
+  const disk = diskWith({ [removed]: Buffer.alloc(0) });
+  const { seqs, remarks } = await read(disk);
+  const { file, problem } = (await verify(disk)).findings[0] as { file: string; problem: string };
+  assert.deepEqual(seqs, []);
+  assert.deepEqual(remarks, [{ kind: 'damage', text: `${file}: ${problem}` }]);
+  assert.match(problem, /^all journal files are missing: the events from 4 on, if not more$/);
+});

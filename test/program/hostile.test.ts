@@ -161,8 +161,18 @@ async function runTable(t: TestContext, groups: Groups, trial: Trial): Promise<v
       const key = `key-${String(count).padStart(3, '0')}`;
       const address = trial.addressOf(count);
       assert.equal(key.length, KEY.length);
-      const todo = row.defect === undefined ? {} : { todo: row.defect };
-      running.push(t.test(`${group}: ${row.name}`, todo, (t) => runRow(t, trial, row, key, address)));
+      running.push(
+        t.test(`${group}: ${row.name}`, async (t) => {
+          const held = runRow(t, trial, row, key, address);
+          if (row.defect === undefined) return held;
+          // Not a `todo`: a version of Node that mends it has to be noticed.
+          await assert.rejects(
+            held,
+            { code: 'ERR_ASSERTION' },
+            `it holds now, so it is no defect any more: ${row.defect}`,
+          );
+        }),
+      );
     }
   }
   await Promise.all(running);

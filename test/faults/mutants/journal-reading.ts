@@ -220,4 +220,11 @@ export const journalReading: readonly Mutant[] = [
     to: 'const next = { seq: this.#place.seq + 1, crc: readForm(bytes, start, end)?.crc ?? 0 };',
     tests: ['embed'],
   },
+  {
+    breaks: 'a reader shows a folder that lost all its journal files as a journal without events',
+    file: 'journal/reader.ts',
+    from: 'if (!this.#begun) await this.#tellMissing(contents);',
+    to: '',
+    tests: ['journal/reader'],
+  },
 ];
