@@ -124,12 +124,8 @@ class Walk {
       }
       if (outcome === 'end') return;
       if (outcome !== 'gone' && fresh.length > 0) continue;
-      if (!isLastLook) {
-        await this.#more();
-        continue;
-      }
-      if (!this.#begun) await this.#tellMissing(contents);
-      return;
+      if (isLastLook) return this.#begun ? undefined : this.#tellMissing(contents);
+      await this.#more();
     }
   }
 
