@@ -190,7 +190,7 @@ async function listenAt(
 
 function createAppFor(
   address: string,
-  { config, notices, endpoints, metrics, shutdown, aroundApp }: Setup,
+  { config, notices, endpoints, limits, metrics, shutdown, aroundApp }: Setup,
   folder: DataFolder,
   recording: Recording,
   space: SpaceWatch,
@@ -209,9 +209,12 @@ function createAppFor(
       namesDeployment: config.deployments !== '',
       tokenHeaders: recording.tokenHeaders,
       findSite: recording.findSite,
-      readiness: () => readinessOf(problem(), recording.troubles()),
+      readiness: () => readinessOf(problem(), recording.troubles(), limits),
       contract: () =>
-        JSON.stringify(openApi({ server: pathPrefix || '/', lineSchema: eventSchema(), tokenHeader, endpoints })),
+        JSON.stringify(
+          openApi({ server: pathPrefix || '/', lineSchema: eventSchema(), tokenHeader, endpoints, limits }),
+        ),
+      limits,
       metrics,
       freeBytes: () => space.freeBytes,
       notices,

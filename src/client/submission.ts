@@ -1,9 +1,11 @@
 /** What is sent for one report, made of the options of a command or of a line of JSON. What its values may be, the service says. */
 
-import { limits } from '../config/limits.ts';
+import { type Limits, limits as standardLimits } from '../config/limits.ts';
 import { didYouMean } from '../config/options.ts';
 import { type Json, JsonError, readJson, readMembers, stringOf } from '../event/json.ts';
 import { type Endpoint, findEndpoint } from '../event/parameters.ts';
+
+type JsonLimits = Pick<Limits, 'jsonDepthMax' | 'bodyMembersMax'>;
 
 export interface Submission {
   readonly endpoint: Endpoint;
@@ -27,7 +29,11 @@ export function objectOf(members: ReadonlyMap<string, string>): string {
  * are, digit by digit.
  * @throws Error whose message is a clause about the line
  */
-export function readSubmission(line: string, endpoints: readonly Endpoint[]): Submission {
+export function readSubmission(
+  line: string,
+  endpoints: readonly Endpoint[],
+  limits: JsonLimits = standardLimits,
+): Submission {
   const members = orProblem('it is', () => readMembers(line, limits.jsonDepthMax, limits.bodyMembersMax));
   if (members === undefined) throw new Error('it is not a JSON object');
   const type = members.get('type');
@@ -40,7 +46,7 @@ export function readSubmission(line: string, endpoints: readonly Endpoint[]): Su
   const parameters = new Map<string, string>();
   for (const [name, value] of members) {
     if (PLACE.has(name)) continue;
-    if (name === 'tags' && tags.length > 0) readTags(value, tags, parameters);
+    if (name === 'tags' && tags.length > 0) readTags(value, tags, parameters, limits);
     else if (names.includes(name)) parameters.set(name, value.text);
     else {
       const known = didYouMean(name, names);
@@ -51,19 +57,19 @@ export function readSubmission(line: string, endpoints: readonly Endpoint[]): Su
 }
 
 /** @throws Error for metadata that is no JSON object. @returns its text */
-export function readObject(text: string): string {
+export function readObject(text: string, limits: JsonLimits = standardLimits): string {
   const value = orProblem('is', () => readJson(text, limits.jsonDepthMax));
   if (value.kind !== 'object') throw new Error(`is ${value.kind}; give a JSON object such as '{"rows": 10}'`);
   return value.text;
 }
 
 /** @throws Error for what is not JSON. @returns the text of the value */
-export function readValue(text: string): string {
+export function readValue(text: string, limits: JsonLimits = standardLimits): string {
   return orProblem('is', () => readJson(text, limits.jsonDepthMax)).text;
 }
 
 /** @param known the names of tags */
-function readTags(value: Json, known: readonly string[], parameters: Map<string, string>): void {
+function readTags(value: Json, known: readonly string[], parameters: Map<string, string>, limits: JsonLimits): void {
   const tags = readMembers(value.text, limits.jsonDepthMax, limits.bodyMembersMax) ?? new Map<string, Json>();
   if (tags.size === 0 || [...tags.keys()].some((name) => !known.includes(name))) {
     throw new Error(

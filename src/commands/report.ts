@@ -95,7 +95,7 @@ const metadataOption: Option<Value> = {
 
 const metadataJsonOption: Option<Value> = {
   ...text('OBJECT', 'the whole metadata as a JSON object; every digit is kept'),
-  parse: readObject,
+  parse: (text) => readObject(text),
 };
 
 const LOCAL = 'http://127.0.0.1:3000';

@@ -274,7 +274,7 @@ export class HostedJournal {
     let lock: Lock | undefined;
     try {
       await this.#disk.prepare();
-      lock = await lockFolder(this.#disk.folder);
+      lock = await lockFolder(this.#disk.folder, this.#options.limits);
       this.#lock = lock;
       lock.shareDurable(() => journal.nextSeq);
       lock.watch(this.#options.limits.lockCheckMs, (error) => journal.abandon(error));

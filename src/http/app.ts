@@ -1,11 +1,11 @@
 /** The line itself: what happens to a request, in order, and the route table. The first step that refuses decides. */
 
-import { limits } from '../config/limits.ts';
+import type { Limits } from '../config/limits.ts';
 import type { Event } from '../event/event.ts';
 import type { Endpoint } from '../event/parameters.ts';
 import { type Notices, oncePerName } from '../telemetry/log.ts';
 import { type Metrics, metricsType } from '../telemetry/metrics.ts';
-import { reportTo } from './handlers.ts';
+import { type ParameterLimits, reportTo } from './handlers.ts';
 import {
   type App,
   type Failure,
@@ -36,6 +36,7 @@ export interface AppParts {
   readonly readiness: () => Reply;
   /** What `/openapi.json` answers, as JSON text. */
   readonly contract: () => string;
+  readonly limits: Limits;
   readonly metrics: Metrics;
   /** Free space of the disk, undefined where the system does not tell. */
   readonly freeBytes: () => number | undefined;
@@ -53,13 +54,13 @@ export interface Site {
 }
 
 /** What is under the prefix of a journal. */
-export function routesOf(endpoints: readonly Endpoint[]): readonly Route<Handler>[] {
+export function routesOf(endpoints: readonly Endpoint[], limits: ParameterLimits): readonly Route<Handler>[] {
   return endpoints.map((endpoint) => ({
     needs: 'journal',
     methods: ['POST'],
     path: endpoint.path,
     takesKey: true,
-    handler: reportTo(endpoint),
+    handler: reportTo(endpoint, limits),
   }));
 }
 
@@ -97,25 +98,25 @@ export function questionsOf({
 
 /** @returns the function that the listener calls with each head; it never throws, whatever the request holds */
 export function createApp(parts: AppParts): App {
-  const { pathPrefix, checkAccess, tokenHeaders, findSite, metrics, notices } = parts;
-  const routes = [...questionsOf(parts), ...routesOf(parts.endpoints)];
+  const { pathPrefix, checkAccess, tokenHeaders, findSite, limits, metrics, notices } = parts;
+  const routes = [...questionsOf(parts), ...routesOf(parts.endpoints, parts.limits)];
   const prefix: Prefix = { path: pathPrefix, namesDeployment: parts.namesDeployment };
   const isNew = oncePerName(limits.oncePerNameMax);
 
   return (incoming) => {
     let route = OTHER_ROUTE;
     try {
-      const head = readHead(incoming, tokenHeaders); // 400, 431: HTTP itself
+      const head = readHead(incoming, tokenHeaders, limits); // 400, 431: HTTP itself
       checkAccess(head); // 403: a foreign page or Host
       const match = findRoute(routes, prefix, head.method, head.path);
       const site = needsJournal(match) ? findSite(head, incoming) : undefined; // 401, 429
       if (match.kind !== 'unknown path') route = match.route.path;
       const { handler, keyPath } = found(match, head, routes, site); // 404, 405
       checkExpect(head); // 417
-      if (head.bodyBytes) checkBodyHeaders(head, head.bodyBytes); // 413, 415, 400: before the upload
+      if (head.bodyBytes) checkBodyHeaders(head, head.bodyBytes, limits); // 413, 415, 400: before the upload
       if ((head.bodyBytes ?? 0) > limits.largeBodyBytes) {
         const reason = site?.refusal(head.bodyBytes ?? 0); // 503: what can not be recorded need not be sent
-        if (reason !== undefined) return { kind: 'refuse', route, reply: unavailable(reason) };
+        if (reason !== undefined) return { kind: 'refuse', route, reply: unavailable(reason, limits) };
       }
 
       return {
@@ -124,8 +125,8 @@ export function createApp(parts: AppParts): App {
         receive: (bytes, respond) => {
           let outcome: ReturnType<Handler>;
           try {
-            if (head.bodyBytes === undefined && bytes.length > 0) checkBodyHeaders(head, bytes.length);
-            outcome = handler({ keyPath, body: readBody(bytes), query: readQuery(head.query) }); // 400
+            if (head.bodyBytes === undefined && bytes.length > 0) checkBodyHeaders(head, bytes.length, limits);
+            outcome = handler({ keyPath, body: readBody(bytes, limits), query: readQuery(head.query) }); // 400
           } catch (error) {
             respond(refuse(error, incoming));
             return;
@@ -138,7 +139,7 @@ export function createApp(parts: AppParts): App {
           }
           const { type } = event; // who waits must not hold the event: its strings hold the body that they were cut from
           site.append(event, bytes.length, (failure) => {
-            if (failure !== undefined) return respond(unavailable(failure));
+            if (failure !== undefined) return respond(unavailable(failure, limits));
             metrics.events[type] += 1;
             respond(reply);
           });
@@ -156,7 +157,7 @@ export function createApp(parts: AppParts): App {
         request_id: id,
         problem: String((error as Error)?.stack ?? error),
       });
-      return unavailable('the service could not handle this request');
+      return unavailable('the service could not handle this request', limits);
     }
     if (error.reply.status === 403 && isNew(error.message))
       notices.warn('a request was refused', { request_id: id, problem: error.message });
@@ -186,8 +187,12 @@ const OK: Reply = { status: 200, body: '{"status":"ok"}' };
  * @param problem why nothing can be recorded, or undefined
  * @param troubles of single deployments; the others go on, so the service is ready
  */
-export function readinessOf(problem: string | undefined, troubles: ReadonlyMap<string, string>): Reply {
-  if (problem !== undefined) return unavailable(problem);
+export function readinessOf(
+  problem: string | undefined,
+  troubles: ReadonlyMap<string, string>,
+  limits: Pick<Limits, 'retryAfterSeconds'>,
+): Reply {
+  if (problem !== undefined) return unavailable(problem, limits);
   if (troubles.size === 0) return OK;
   return { status: 200, body: JSON.stringify({ status: 'degraded', deployments: Object.fromEntries(troubles) }) };
 }

@@ -3,15 +3,17 @@
  * in `parameters.ts`, so that a request with two mistakes always gets the same answer.
  */
 
-import { limits } from '../config/limits.ts';
+import { type Limits, limits as standardLimits } from '../config/limits.ts';
 import type { Event } from '../event/event.ts';
 import { type Json, readJson, stringOf, stringsOf } from '../event/json.ts';
 import type { Endpoint, KeyParameter, Parameter, Reported } from '../event/parameters.ts';
 import { accepted, type Handler, Refusal, type Request, shown } from './message.ts';
 import { orMalformedJson, percentDecode } from './request.ts';
 
+export type ParameterLimits = Pick<Limits, 'keyBytesMax' | 'jsonDepthMax'>;
+
 /** @returns the handler of an endpoint; it throws Refusal 400 */
-export function reportTo({ type, parameters }: Endpoint): Handler {
+export function reportTo({ type, parameters }: Endpoint, limits: ParameterLimits = standardLimits): Handler {
   const known: ReadonlySet<string> = new Set(parameters.map(({ name }) => name));
   const slots = parameters.filter((parameter) => parameter.kind !== 'key').map(slotOf);
   const blank = blankEvent(type, slots);
@@ -21,7 +23,7 @@ export function reportTo({ type, parameters }: Endpoint): Handler {
     const queryCount = query.size;
     const keyInBody = body?.get('asset_key');
     const keyInQuery = queryCount === 0 ? undefined : query.get('asset_key');
-    const key = readKey(keyPath, keyInBody, keyInQuery);
+    const key = readKey(keyPath, keyInBody, keyInQuery, limits);
     const event = { ...blank };
     event['assetKey'] = key.parts;
     // Counted, so that names are compared only when a request has one that the endpoint does not know.
@@ -31,7 +33,7 @@ export function reportTo({ type, parameters }: Endpoint): Handler {
       const inQuery = queryCount === 0 ? undefined : query.get(slot.name);
       if (inBody !== undefined) found += 1;
       if (inQuery !== undefined) found += 1;
-      const value = readParameter(slot, inBody, inQuery);
+      const value = readParameter(slot, inBody, inQuery, limits);
       if (value !== undefined) event[slot.member] = value;
     }
     const unknown = found === bodyCount + queryCount ? undefined : unknownIn(body, query, known);
@@ -85,21 +87,26 @@ interface Key {
 }
 
 /** Path, then body, then query (specification section 4). */
-function readKey(keyPath: string | undefined, inBody: Json | undefined, inQuery: string | undefined): Key {
+function readKey(
+  keyPath: string | undefined,
+  inBody: Json | undefined,
+  inQuery: string | undefined,
+  limits: ParameterLimits,
+): Key {
   if (keyPath !== undefined) {
-    const parts = keyInPath(keyPath);
+    const parts = keyInPath(keyPath, limits);
     if (inBody === undefined && inQuery === undefined) return { parts };
     // A null in the body means "not given", and so hides what the query says before the path does.
     const others = inBody?.kind === 'null' ? [] : [inBody && textOf(inBody), inQuery];
     const hidden = others.find((other) => other !== undefined && !sameKey(parts, other));
     return hidden === undefined ? { parts } : { parts, hidden };
   }
-  if (inBody !== undefined && inBody.kind !== 'null') return { parts: keyInBody(inBody) };
-  if (inBody === undefined && inQuery !== undefined) return { parts: keyInQuery(inQuery) };
+  if (inBody !== undefined && inBody.kind !== 'null') return { parts: keyInBody(inBody, limits) };
+  if (inBody === undefined && inQuery !== undefined) return { parts: keyInQuery(inQuery, limits) };
   throw new Refusal(400, 'asset_key is missing: put it in the path (/warehouse/orders), the JSON body or the query');
 }
 
-function keyInPath(path: string): string[] {
+function keyInPath(path: string, limits: ParameterLimits): string[] {
   const parts = path.split('/').map((part) => {
     const decoded = percentDecode(part);
     if (decoded === undefined) {
@@ -110,23 +117,23 @@ function keyInPath(path: string): string[] {
     }
     return decoded;
   });
-  return checkKey(parts, path, 'in the path');
+  return checkKey(parts, path, 'in the path', limits);
 }
 
-function keyInBody(value: Json): readonly string[] {
+function keyInBody(value: Json, limits: ParameterLimits): readonly string[] {
   const parts = value.kind === 'string' ? [stringOf(value)] : value.kind === 'array' ? stringsOf(value) : undefined;
   if (parts === undefined) throw wrongType('asset_key', value, 'a string or an array of strings');
-  return checkKey(parts, value.text, 'in the body');
+  return checkKey(parts, value.text, 'in the body', limits);
 }
 
-function keyInQuery(text: string): readonly string[] {
-  if (!text.startsWith('[')) return checkKey([text], text, 'in the query');
+function keyInQuery(text: string, limits: ParameterLimits): readonly string[] {
+  if (!text.startsWith('[')) return checkKey([text], text, 'in the query', limits);
   const value = orMalformedJson('asset_key in the query begins with [ and', () => readJson(text, limits.jsonDepthMax));
   const parts = stringsOf(value);
   if (parts === undefined) {
     throw new Refusal(400, `asset_key in the query is ${shown(text)}; a JSON array must hold strings only`);
   }
-  return checkKey(parts, text, 'in the query');
+  return checkKey(parts, text, 'in the query', limits);
 }
 
 /** A key in the body as it would stand in a query. */
@@ -145,7 +152,7 @@ function sameKey(parts: readonly string[], other: string): boolean {
 }
 
 /** What holds for every key, wherever it came from. */
-function checkKey(parts: string[], sent: string, where: string): string[] {
+function checkKey(parts: string[], sent: string, where: string, { keyBytesMax }: ParameterLimits): string[] {
   if (parts.length === 0) throw new Refusal(400, `asset_key ${where} is an empty array; give at least one part`);
   let characters = parts.length - 1;
   for (const part of parts) {
@@ -158,17 +165,14 @@ function checkKey(parts: string[], sent: string, where: string): string[] {
     if (!part.isWellFormed()) throw loneSurrogate(`asset_key ${where}`, sent);
     characters += part.length;
   }
-  if (characters * UTF8_BYTES_MAX > limits.keyBytesMax) checkKeyBytes(parts, sent, where);
+  if (characters * UTF8_BYTES_MAX > keyBytesMax) checkKeyBytes(parts, sent, where, keyBytesMax);
   return parts;
 }
 
-function checkKeyBytes(parts: readonly string[], sent: string, where: string): void {
+function checkKeyBytes(parts: readonly string[], sent: string, where: string, bytesMax: number): void {
   const bytes = Buffer.byteLength(parts.join('/'));
-  if (bytes > limits.keyBytesMax) {
-    throw new Refusal(
-      400,
-      `asset_key ${where} has ${bytes} bytes: ${shown(sent)}; at most ${limits.keyBytesMax} are taken`,
-    );
+  if (bytes > bytesMax) {
+    throw new Refusal(400, `asset_key ${where} has ${bytes} bytes: ${shown(sent)}; at most ${bytesMax} are taken`);
   }
 }
 
@@ -179,10 +183,15 @@ const CONTROL = /[\u0000-\u001f\u007f]/;
 type Value = string | boolean | undefined;
 
 /** Presence in the body decides, even as null, which means "not given". @returns undefined for a parameter that is not given */
-function readParameter(slot: Slot, inBody: Json | undefined, inQuery: string | undefined): Value {
+function readParameter(
+  slot: Slot,
+  inBody: Json | undefined,
+  inQuery: string | undefined,
+  limits: ParameterLimits,
+): Value {
   let value: Value;
   if (inBody === undefined) {
-    if (inQuery !== undefined) value = readInQuery(slot, inQuery);
+    if (inQuery !== undefined) value = readInQuery(slot, inQuery, limits);
   } else if (inBody.kind !== 'null') {
     value = readInBody(slot, inBody);
   }
@@ -203,7 +212,7 @@ function readInBody(slot: Slot, value: Json): Value {
   return checkText(slot, text);
 }
 
-function readInQuery(slot: Slot, text: string): Value {
+function readInQuery(slot: Slot, text: string, limits: ParameterLimits): Value {
   const { name, kind } = slot;
   if (kind === 'metadata') {
     const value = orMalformedJson(`${name} in the query`, () => readJson(text, limits.jsonDepthMax));

@@ -442,14 +442,14 @@ class Line {
       this.#uploadBytes += chunk.length;
       this.#countGarbage(chunk.length);
       if (connection.uploadBytes > bodyBytesMax) {
-        this.#answer(exchange, bodyTooLarge().reply);
+        this.#answer(exchange, bodyTooLarge(this.#options.limits).reply);
       } else if (this.#uploadBytes > uploadBytesMax && !this.#freeUpload(connection)) {
-        this.#answer(exchange, unavailable('too much is being received at once; send the report again later'));
+        this.#answer(exchange, unavailable(TOO_MUCH, this.#options.limits));
       } else if (before === 0) {
         body = chunk;
       } else {
         const appended = this.#appended(body, before, chunk);
-        if (appended === undefined) this.#answer(exchange, NO_MEMORY);
+        if (appended === undefined) this.#answer(exchange, unavailable(NO_MEMORY, this.#options.limits));
         else body = appended;
       }
     };
@@ -669,8 +669,8 @@ class Line {
     if (connection.closing) return;
     this.#ignoreMore(connection);
     const { last } = connection;
-    if (last !== undefined && !last.received) this.#answer(last, refusalOf(error, true).reply);
-    else this.#sayLast(connection, refusalOf(error, false).reply, randomUUID());
+    if (last !== undefined && !last.received) this.#answer(last, refusalOf(error, true, this.#options.limits).reply);
+    else this.#sayLast(connection, refusalOf(error, false, this.#options.limits).reply, randomUUID());
   }
 
   /** Answers bytes that never became a request, after the replies that are still due on the connection. */
@@ -735,15 +735,16 @@ function endsConnection({ fields }: Upload): boolean {
 
 const TOO_SLOW: ClientError = Object.assign(new Error('too slow'), { code: 'ERR_HTTP_REQUEST_TIMEOUT' });
 
-const NO_MEMORY = unavailable('the service is short of memory; send the report again later');
+const TOO_MUCH = 'too much is being received at once; send the report again later';
+const NO_MEMORY = 'the service is short of memory; send the report again later';
 
 const STALLED = new Refusal(408, 'the body stalled while others needed its memory; send it without a pause').reply;
 
-function refusalOf(error: ClientError, inBody: boolean): Refusal {
+function refusalOf(error: ClientError, inBody: boolean, limits: Limits): Refusal {
   const refuse = (status: number, problem: string) => new Refusal(status, problem, { close: true });
   switch (error.code) {
     case 'HPE_HEADER_OVERFLOW':
-      return headTooLarge();
+      return headTooLarge(limits);
     case 'HPE_CHUNK_EXTENSIONS_OVERFLOW':
       return refuse(413, 'the chunk extensions of the body are too long; send none');
     case 'ERR_HTTP_REQUEST_TIMEOUT':

@@ -1,6 +1,6 @@
 /** The vocabulary between socket and disk: what comes in, what goes out, what refuses. */
 
-import { limits } from '../config/limits.ts';
+import { type Limits, limits as standardLimits } from '../config/limits.ts';
 import type { Event } from '../event/event.ts';
 import type { Json } from '../event/json.ts';
 import { printable } from '../telemetry/printable.ts';
@@ -107,16 +107,19 @@ export function bodyOf(reply: Reply, request: { readonly id: string }): string {
 }
 
 /** 503 for a report that could not be recorded now. The client may send it again. */
-export function unavailable(reason: string): Failure {
-  return { status: 503, error: reason, headers: ['Retry-After', String(limits.retryAfterSeconds)] };
+export function unavailable(
+  reason: string,
+  { retryAfterSeconds }: Pick<Limits, 'retryAfterSeconds'> = standardLimits,
+): Failure {
+  return { status: 503, error: reason, headers: ['Retry-After', String(retryAfterSeconds)] };
 }
 
-/** A client's text as an error may hold it: quoted, on one line for every reader, cut at 100 characters. */
-export function shown(text: string): string {
+/** A client's text as an error may hold it: quoted, on one line for every reader, cut at 100 characters unless the caller says otherwise. */
+export function shown(text: string, charactersMax: number = standardLimits.shownCharactersMax): string {
   let cut = '';
   let count = 0;
   for (const character of text) {
-    if (count === limits.shownCharactersMax) return `${quoted(cut)}…`;
+    if (count === charactersMax) return `${quoted(cut)}…`;
     cut += character;
     count += 1;
   }

@@ -5,7 +5,7 @@
  */
 
 import { deploymentName, version } from '../config/config.ts';
-import { limits } from '../config/limits.ts';
+import { type Limits, limits as standardLimits } from '../config/limits.ts';
 import { allParameters, type Endpoint, type Parameter, endpoints as standardEndpoints } from '../event/parameters.ts';
 import { keyPartSchema, type Schema } from '../event/schema.ts';
 
@@ -18,19 +18,32 @@ export interface Offer {
   readonly tokenHeader?: string | undefined;
   /** What can be reported; unless it is given, what this version takes. */
   readonly endpoints?: readonly Endpoint[];
+  /** Those that it names. */
+  readonly limits?: Limits;
 }
 
 /** @returns an OpenAPI 3.1 document of all routes */
-export function openApi({ server, lineSchema, tokenHeader, endpoints = standardEndpoints }: Offer): Schema {
+export function openApi({
+  server,
+  lineSchema,
+  tokenHeader,
+  endpoints = standardEndpoints,
+  limits = standardLimits,
+}: Offer): Schema {
   const hosted = tokenHeader !== undefined;
   const refused = refusals(hosted);
   return {
     openapi: '3.1.1',
-    info: { title: 'assetlog', version, license: { name: 'MIT', identifier: 'MIT' }, description: introduction() },
+    info: {
+      title: 'assetlog',
+      version,
+      license: { name: 'MIT', identifier: 'MIT' },
+      description: introduction(limits),
+    },
     servers: [{ url: server }],
-    paths: { ...reportPaths(endpoints, hosted, responsesOf(refused)), ...servicePaths() },
+    paths: { ...reportPaths(endpoints, hosted, responsesOf(refused), limits), ...servicePaths() },
     components: {
-      schemas: schemas(lineSchema),
+      schemas: schemas(lineSchema, limits),
       parameters: requestParameters(endpoints),
       responses: Object.fromEntries(
         Object.entries(refused).map(([status, [when, header]]) => {
@@ -45,7 +58,7 @@ export function openApi({ server, lineSchema, tokenHeader, endpoints = standardE
   };
 }
 
-function introduction(): string {
+function introduction(limits: Limits): string {
   const { bodyBytesMax, bodyMembersMax, jsonDepthMax, headBytesMax, headersMax, keyBytesMax } = limits;
   return [
     'Records reports about data assets. A 200 leaves only when the report is on the disk. A 4xx was not recorded. ' +
@@ -78,7 +91,7 @@ function schemaOf(parameter: Parameter): Schema {
   }
 }
 
-function reportPaths(endpoints: readonly Endpoint[], hosted: boolean, refused: Schema): Schema {
+function reportPaths(endpoints: readonly Endpoint[], hosted: boolean, refused: Schema, limits: Limits): Schema {
   const paths: Record<string, Schema> = {};
   for (const { path: ending, type, parameters } of endpoints) {
     const describe = (id: string, about: string, inPath: readonly string[], taken: readonly Parameter[]) => {
@@ -144,7 +157,7 @@ function servicePaths(): Schema {
   return paths;
 }
 
-function schemas(lineSchema: Schema): Schema {
+function schemas(lineSchema: Schema, limits: Limits): Schema {
   const part = ref('schemas', 'KeyPart');
   const error = { type: 'string', description: 'One line: what is wrong, and what to do.' };
   const request_id = { type: 'string', description: 'Stands in the log of the service as well.' };

@@ -1,7 +1,7 @@
 /** From what came over the wire to a request, or to the refusal it deserves. Strict where `node:http` is lenient. */
 
 import { isUtf8 } from 'node:buffer';
-import { limits } from '../config/limits.ts';
+import { type Limits, limits as standardLimits } from '../config/limits.ts';
 import { type Json, JsonError, readMembers } from '../event/json.ts';
 import { type HeaderFields, type Incoming, Refusal, shown } from './message.ts';
 
@@ -25,6 +25,10 @@ export interface Head {
   readonly bodyBytes: number | undefined;
 }
 
+type HeadLimits = Pick<Limits, 'headBytesMax' | 'headersMax'>;
+type BodyLimits = Pick<Limits, 'bodyBytesMax'>;
+type JsonLimits = Pick<Limits, 'jsonDepthMax' | 'bodyMembersMax'>;
+
 const NO_NAMES: ReadonlySet<string> = new Set();
 const NO_PARAMETERS: ReadonlyMap<string, string> = new Map();
 
@@ -33,12 +37,16 @@ const NO_PARAMETERS: ReadonlyMap<string, string> = new Map();
  * @param tokenHeaders the headers that may hold a token, in lower case: one of them, once
  * @throws Refusal 400 or 431, which closes the connection: where one request ends and the next begins is in doubt
  */
-export function readHead(incoming: Incoming, tokenHeaders: ReadonlySet<string> = NO_NAMES): Head {
+export function readHead(
+  incoming: Incoming,
+  tokenHeaders: ReadonlySet<string> = NO_NAMES,
+  limits: HeadLimits = standardLimits,
+): Head {
   const { method = '', url = '', httpVersion, fields } = incoming;
   if (httpVersion !== '1.1' && httpVersion !== '1.0')
     throw malformed(`HTTP/${httpVersion} is not served; use HTTP/1.1`);
 
-  checkSize(fields, method.length + url.length + REQUEST_LINE_EXTRA_BYTES);
+  checkSize(fields, method.length + url.length + REQUEST_LINE_EXTRA_BYTES, limits);
   checkHost(fields, httpVersion);
   const bodyBytes = readFraming(fields, httpVersion);
   if (fields.contentTypes > 1) throw malformed('more than one Content-Type; send one');
@@ -73,8 +81,8 @@ export function checkExpect(head: Head): void {
  * @param bytes the body's size, at least 1
  * @throws Refusal 413, 415, 400 in this order
  */
-export function checkBodyHeaders(head: Head, bytes: number): void {
-  if (bytes > limits.bodyBytesMax) throw bodyTooLarge();
+export function checkBodyHeaders(head: Head, bytes: number, limits: BodyLimits = standardLimits): void {
+  if (bytes > limits.bodyBytesMax) throw bodyTooLarge(limits);
   const encoding = head.contentEncoding;
   if (encoding !== undefined && encoding.toLowerCase() !== 'identity') {
     throw new Refusal(415, `Content-Encoding ${shown(encoding)} is not read; send the body unencoded`);
@@ -94,16 +102,13 @@ export function checkBodyHeaders(head: Head, bytes: number): void {
   }
 }
 
-export function headTooLarge(): Refusal {
-  const problem = `request line and headers are over ${limits.headBytesMax} bytes; move parameters into the body`;
+export function headTooLarge({ headBytesMax }: HeadLimits): Refusal {
+  const problem = `request line and headers are over ${headBytesMax} bytes; move parameters into the body`;
   return new Refusal(431, problem, { close: true });
 }
 
-export function bodyTooLarge(): Refusal {
-  return new Refusal(
-    413,
-    `the body is larger than ${limits.bodyBytesMax} bytes; send less metadata or split the report`,
-  );
+export function bodyTooLarge({ bodyBytesMax }: BodyLimits): Refusal {
+  return new Refusal(413, `the body is larger than ${bodyBytesMax} bytes; send less metadata or split the report`);
 }
 
 /**
@@ -111,13 +116,16 @@ export function bodyTooLarge(): Refusal {
  * @returns its members, or undefined without a body
  * @throws Refusal 400
  */
-export function readBody(bytes: Buffer): Map<string, Json> | undefined {
+export function readBody(
+  bytes: Buffer,
+  { jsonDepthMax, bodyMembersMax }: JsonLimits = standardLimits,
+): Map<string, Json> | undefined {
   if (bytes.length === 0) return undefined;
   if (!isUtf8(bytes)) {
     throw new Refusal(400, `the body is not UTF-8: byte ${firstBadByte(bytes) + 1} begins no valid character`);
   }
   const text = bytes.toString('utf8', startsWithBom(bytes) ? 3 : 0);
-  const members = orMalformedJson('the body', () => readMembers(text, limits.jsonDepthMax, limits.bodyMembersMax));
+  const members = orMalformedJson('the body', () => readMembers(text, jsonDepthMax, bodyMembersMax));
   if (members === undefined) {
     throw new Refusal(
       400,
@@ -227,11 +235,11 @@ export function readFields(raw: readonly string[]): HeaderFields {
 }
 
 /** @throws Refusal 431 */
-function checkSize({ raw, bytes }: HeaderFields, requestLineBytes: number): void {
+function checkSize({ raw, bytes }: HeaderFields, requestLineBytes: number, limits: HeadLimits): void {
   if (raw.length > limits.headersMax * 2) {
     throw new Refusal(431, `${raw.length / 2} headers; at most ${limits.headersMax} are read`, { close: true });
   }
-  if (bytes + requestLineBytes > limits.headBytesMax) throw headTooLarge();
+  if (bytes + requestLineBytes > limits.headBytesMax) throw headTooLarge(limits);
 }
 
 /** @throws Refusal 400 for more than one */

@@ -1,6 +1,6 @@
 /** Cuts a stream of bytes into lines. Every reader of lines in the program uses it: of journals, and of reports in a file. */
 
-import { limits } from '../config/limits.ts';
+import { limits as standardLimits } from '../config/limits.ts';
 
 /**
  * Takes one line.
@@ -20,7 +20,7 @@ export class LineCutter {
   #position = 0;
 
   /** @param lineBytesMax of a longer line about so many bytes are held in memory, however long it is */
-  constructor(take: TakeLine, lineBytesMax: number = limits.lineBytesMax) {
+  constructor(take: TakeLine, lineBytesMax: number = standardLimits.lineBytesMax) {
     this.#take = take;
     this.#lineBytesMax = lineBytesMax;
   }

@@ -32,8 +32,11 @@ import { stat } from 'node:fs/promises';
 import { connect, createServer, type Server } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { limits } from '../config/limits.ts';
+import { type Limits, limits as standardLimits } from '../config/limits.ts';
 import { giveSocketToOwner } from './owner.ts';
+
+type AskLimits = Pick<Limits, 'lockAnswerMs' | 'lockAnswerBytesMax'>;
+export type LockLimits = AskLimits & Pick<Limits, 'lockMs'>;
 
 /** Another process writes to the folder. */
 export class InUseError extends Error {}
@@ -65,7 +68,7 @@ export interface Lock {
  * @param folder must exist
  * @throws InUseError within a second; another error where the folder takes no socket files
  */
-export async function lockFolder(folder: string): Promise<Lock> {
+export async function lockFolder(folder: string, limits: LockLimits = standardLimits): Promise<Lock> {
   const id = randomUUID();
   const published = `${LOCK}${id}`;
   const path = join(folder, published);
@@ -101,7 +104,7 @@ export async function lockFolder(folder: string): Promise<Lock> {
     } catch (error) {
       if (!NO_SOCKET_FILES.has((error as NodeJS.ErrnoException).code ?? '')) {
         // A folder that takes no further file, as on a full disk, may have a holder all the same.
-        const holder = (await lookAround(folder, directory, published)).find(
+        const holder = (await lookAround(folder, directory, published, limits)).find(
           ({ state }) => state === 'held' || state === DENIED,
         );
         throw holder === undefined ? error : inUse(folder, holder);
@@ -118,7 +121,7 @@ export async function lockFolder(folder: string): Promise<Lock> {
     own = statSync(path, { bigint: true });
     const deadline = Date.now() + limits.lockMs;
     for (;;) {
-      const rivals = await lookAround(folder, directory, published);
+      const rivals = await lookAround(folder, directory, published, limits);
       if (rivals.length === 0) break;
       const holder = rivals.find(({ state, name }) => state === 'held' || (state === 'starting' && name < published));
       if (holder !== undefined || Date.now() > deadline) {
@@ -132,7 +135,7 @@ export async function lockFolder(folder: string): Promise<Lock> {
   }
   answer = `held ${process.pid}`;
   server.unref();
-  await removeUnpublished(folder, directory);
+  await removeUnpublished(folder, directory, limits);
   return {
     checkHeld: () => checkSame(path, own, statSync(path, { bigint: true, throwIfNoEntry: false })),
     watch: (checkMs, onLost) => {
@@ -156,7 +159,7 @@ export type Durable =
  * Asks the holder of a folder's lock, in a bounded time. Changes nothing in the folder.
  * @throws the error of a system call, but not for a folder that is not there
  */
-export async function askHolder(folder: string): Promise<Durable> {
+export async function askHolder(folder: string, limits: AskLimits = standardLimits): Promise<Durable> {
   let directory: number;
   try {
     directory = openSync(folder, constants.O_RDONLY | constants.O_DIRECTORY);
@@ -168,7 +171,7 @@ export async function askHolder(folder: string): Promise<Durable> {
     const names = readdirSync(folder).filter((name) => name.startsWith(LOCK));
     const paths = names.map((name) => socketPath(folder, directory, name));
     if (process.platform === 'linux') paths.push(abstractPath(directory));
-    const answers = await Promise.all(paths.map((path) => ask(path).catch(() => undefined))); // it may not be ours to ask
+    const answers = await Promise.all(paths.map((path) => ask(path, limits).catch(() => undefined))); // it may not be ours to ask
     const held = answers.find((answer) => answer?.startsWith('held '));
     if (held === undefined) return { kind: answers.some((answer) => UNANSWERED.has(answer)) ? 'unanswered' : 'unsaid' };
     const seq = Number(held.split(' ')[2]);
@@ -207,11 +210,11 @@ const UNPUBLISHED = '.unlocked-';
 const SOCKET_PATH_BYTES_MAX = 103;
 
 /** @returns the others that are alive; what the dead left is removed */
-async function lookAround(folder: string, directory: number, own: string): Promise<Rival[]> {
+async function lookAround(folder: string, directory: number, own: string, limits: AskLimits): Promise<Rival[]> {
   const names = readdirSync(folder).filter((name) => name.startsWith(LOCK) && name !== own);
   const rivals = await Promise.all(
     names.map(async (name): Promise<Rival | undefined> => {
-      const answer = await ask(socketPath(folder, directory, name));
+      const answer = await ask(socketPath(folder, directory, name), limits);
       if (answer === undefined) {
         removeSocket(join(folder, name));
         return undefined;
@@ -276,9 +279,9 @@ function undefinedIfAbsent(error: NodeJS.ErrnoException): undefined {
 }
 
 /** What starters left that died before they published. One that is alive finds it gone, and gives up to us. */
-async function removeUnpublished(folder: string, directory: number): Promise<void> {
+async function removeUnpublished(folder: string, directory: number, limits: AskLimits): Promise<void> {
   for (const name of readdirSync(folder).filter((name) => name.startsWith(UNPUBLISHED))) {
-    if ((await ask(socketPath(folder, directory, name))) === undefined) removeSocket(join(folder, name));
+    if ((await ask(socketPath(folder, directory, name), limits)) === undefined) removeSocket(join(folder, name));
   }
 }
 
@@ -292,7 +295,7 @@ function removeSocket(path: string): void {
 }
 
 /** @returns what the lock's owner says, `held` where it is alive but too busy to say, undefined where there is none */
-function ask(path: string): Promise<string | undefined> {
+function ask(path: string, { lockAnswerMs, lockAnswerBytesMax }: AskLimits): Promise<string | undefined> {
   return new Promise((resolve, reject) => {
     let answer = '';
     const socket = connect(path);
@@ -301,11 +304,11 @@ function ask(path: string): Promise<string | undefined> {
       resolve(state);
     };
     // Of the whole answer: an idle timeout would begin anew with each byte.
-    const late = setTimeout(() => settle('held'), limits.lockAnswerMs);
+    const late = setTimeout(() => settle('held'), lockAnswerMs);
     socket.on('close', () => clearTimeout(late));
     socket.on('data', (chunk) => {
       answer += chunk.toString('latin1');
-      if (answer.length > limits.lockAnswerBytesMax) settle('held');
+      if (answer.length > lockAnswerBytesMax) settle('held');
     });
     socket.on('end', () => settle(answer));
     socket.on('error', (error: NodeJS.ErrnoException) => {

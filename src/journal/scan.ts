@@ -1,6 +1,6 @@
 /** Reads journal files and says what is good in them, and what is the first thing that is not. */
 
-import { limits } from '../config/limits.ts';
+import { type Limits, limits as standardLimits } from '../config/limits.ts';
 import type { Disk } from './disk.ts';
 import { LineCutter } from './lines.ts';
 import { checkLine, findMisplaced, type LineForm, type Place, readForm } from './record.ts';
@@ -32,9 +32,13 @@ export interface Scan {
  * @param chunks all bytes of the file, in order; one line at most is held beside them
  * @param firstSeq what the file's name says
  */
-export async function scanSegment(chunks: AsyncIterable<Buffer>, firstSeq: number): Promise<Scan> {
-  const scanner = new Scanner(firstSeq);
-  const lines = new LineCutter((bytes, start, end) => scanner.take(bytes, start, end));
+export async function scanSegment(
+  chunks: AsyncIterable<Buffer>,
+  firstSeq: number,
+  { lineBytesMax }: Pick<Limits, 'lineBytesMax'> = standardLimits,
+): Promise<Scan> {
+  const scanner = new Scanner(firstSeq, lineBytesMax);
+  const lines = new LineCutter((bytes, start, end) => scanner.take(bytes, start, end), lineBytesMax);
   for await (const chunk of chunks) {
     lines.push(chunk);
     scanner.look(chunk);
@@ -51,6 +55,7 @@ export async function lastLine(
   disk: Disk,
   name: string,
   end: number,
+  { lineBytesMax }: Pick<Limits, 'lineBytesMax'> = standardLimits,
 ): Promise<{ seq: number; line: Buffer } | undefined> {
   for (let bytes = 64 * 1024; ; bytes *= 8) {
     const tail: Buffer[] = [];
@@ -58,7 +63,7 @@ export async function lastLine(
     const read = Buffer.concat(tail);
     if (read.at(-1) !== LINE_FEED) return undefined;
     const start = read.lastIndexOf(LINE_FEED, read.length - 2) + 1;
-    if (start === 0 && bytes < end && bytes <= limits.lineBytesMax) continue; // a longer line
+    if (start === 0 && bytes < end && bytes <= lineBytesMax) continue; // a longer line
     const form = readForm(read, start, read.length - 1);
     return form && { seq: form.seq, line: read.subarray(start, read.length - 1) };
   }
@@ -69,6 +74,7 @@ const LINE_FEED = 0x0a;
 /** Goes along the lines of one file, up to the first that is bad and on to what tells how bad it is. */
 class Scanner {
   readonly #firstSeq: number;
+  readonly #lineBytesMax: number;
   #place: Place;
   #bytes = 0;
   #lines = 0;
@@ -83,8 +89,9 @@ class Scanner {
   /** Nothing else is behind the good lines so far. */
   #zeros = true;
 
-  constructor(firstSeq: number) {
+  constructor(firstSeq: number, lineBytesMax: number) {
     this.#firstSeq = firstSeq;
+    this.#lineBytesMax = lineBytesMax;
     this.#place = { seq: firstSeq, crc: 0 };
   }
 
@@ -108,7 +115,7 @@ class Scanner {
       this.#lines === 0 &&
       this.#bad !== undefined &&
       typeof checkLine(bytes, start, end, { seq: this.#bad.seq, crc: 0 }) === 'object';
-    this.#misplaced = findMisplaced(bytes, start, end, this.#place, limits.lineBytesMax);
+    this.#misplaced = findMisplaced(bytes, start, end, this.#place, this.#lineBytesMax);
   }
 
   /** Sees whether nothing but zeros is behind the good lines. Called behind the lines of each chunk. */
@@ -126,7 +133,7 @@ class Scanner {
     const good = { bytes: this.#bytes, lines: this.#lines, place: this.#place };
     if (this.#problem === undefined) {
       if (!torn) return good;
-      this.#misplaced = findMisplaced(rest, 0, rest.length, this.#place, limits.lineBytesMax);
+      this.#misplaced = findMisplaced(rest, 0, rest.length, this.#place, this.#lineBytesMax);
     }
     const kind = this.#kind(torn);
     return { ...good, flaw: { kind, problem: this.#describe(kind), bytes: this.#read - this.#bytes } };

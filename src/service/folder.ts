@@ -99,7 +99,7 @@ export class DataFolder {
     let lock: Lock;
     try {
       await this.disk.prepare();
-      lock = await lockFolder(this.disk.folder);
+      lock = await lockFolder(this.disk.folder, this.#limits);
     } catch (error) {
       if (!isFull(error as NodeJS.ErrnoException)) throw lockFailed(this.disk.folder, error as Error);
       return onFull(error as Error);

@@ -7,7 +7,11 @@ import { type Handler, type Outcome, Refusal, type Request } from '../../src/htt
 import { readBody, readQuery } from '../../src/http/request.ts';
 import { encodeBatch, encodeMembers } from '../../src/journal/record.ts';
 
-const [reportMaterialization, reportCheck, reportObservation] = endpoints.map(reportTo) as [Handler, Handler, Handler];
+const [reportMaterialization, reportCheck, reportObservation] = endpoints.map((endpoint) => reportTo(endpoint)) as [
+  Handler,
+  Handler,
+  Handler,
+];
 
 interface Sent {
   readonly path?: string;

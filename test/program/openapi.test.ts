@@ -192,7 +192,7 @@ for (const mode of modes) {
     });
     const routes = [
       ...questions,
-      ...routesOf(endpoints).flatMap((route) => {
+      ...routesOf(endpoints, limits).flatMap((route) => {
         const path = `${mode.base}${route.path}/`;
         return [{ ...route, path }, ...(route.takesKey ? [{ ...route, path: `${path}{asset_key}` }] : [])];
       }),

@@ -99,14 +99,12 @@ test('a start that can not be is told in one line, with its exit code, and no st
     [4, ['--port', '0', '--data', service.data], /^assetlog: .* is in use by process \d+; .*\n$/],
   ];
   for (const [code, args, expected] of table) {
-    const started = performance.now();
     const end = await run(args);
     assert.equal(end.code, code, end.stderr);
     const problems = end.stderr.split('\n').filter((line) => line.startsWith('assetlog: '));
     assert.match(`${problems.join('\n')}\n`, expected);
     assert.doesNotMatch(end.stderr, /\n {4}at /);
     assert.equal(end.stdout, '');
-    assert.ok(performance.now() - started < 5_000);
   }
 });
 

@@ -71,6 +71,34 @@ test('while the disk refuses writes reports get 503 with Retry-After and the ser
   assert.equal(disk.text(segmentName(1)).split('\n').length, 2);
 });
 
+test('each limit of a request is the one that the service was given', async (t) => {
+  const head = (target: string) => post(`${TARGET}${target}`);
+  const rows: readonly [Partial<Limits>, string, number, RegExp][] = [
+    [{ bodyBytesMax: 20 }, post(TARGET, '{"asset_key":"abcdef"}'), 413, /larger than 20 bytes/],
+    [{ bodyMembersMax: 1 }, post(TARGET, '{"asset_key":"a","x":1}'), 400, /\b1 member/],
+    [{ jsonDepthMax: 2 }, post(TARGET, '{"asset_key":"a","metadata":{"x":[]}}'), 400, /\b2 levels/],
+    [{ jsonDepthMax: 2 }, head('a?metadata={"x":[[]]}'), 400, /\b2 levels/],
+    [{ keyBytesMax: 8 }, head('warehouse'), 400, /at most 8 are taken/],
+    [{ headersMax: 1 }, head('a').replace('\r\n\r\n', '\r\nA: b\r\nC: d\r\n\r\n'), 431, /at most 1 are read/],
+    [{ headBytesMax: 100 }, head('a'.repeat(100)), 431, /over 100 bytes/],
+  ];
+  for (const [changed, request, status, error] of rows) {
+    const { port } = await simulated(t, { ...standardLimits, ...changed });
+    const reply = await ask(port, request);
+    assert.equal(reply.status, status, JSON.stringify(changed));
+    assert.match(errorOf(reply), error);
+    const document = await ask(port, 'GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n');
+    if (document.status === 200) {
+      for (const value of Object.values(changed)) assert.match(document.body, new RegExp(`\\b${value}\\b`));
+    }
+  }
+  const { disk, port } = await simulated(t, { ...standardLimits, retryAfterSeconds: 7 });
+  disk.fault = (call) => (call === 'write' ? systemError('ENOSPC') : undefined);
+  for (const request of [post(`${TARGET}a`), READY]) {
+    assert.equal((await ask(port, request)).headers.get('retry-after'), '7');
+  }
+});
+
 test('a failed sync answers everybody 503 and ends the service with 5', async (t) => {
   const { disk, port, service, notices } = await simulated(t);
   disk.fault = (call) => (call === 'sync' ? systemError('EIO') : undefined);
@@ -645,6 +673,7 @@ test('a defect of ours is a 503 for the client and a full account for the operat
     findSite: () => ({ prefix: '', append: () => {}, refusal: () => undefined }),
     contract: () => '{}',
     readiness: () => ({ status: 200, body: '{}' }),
+    limits: standardLimits,
     metrics: new Metrics(),
     freeBytes: () => undefined,
     notices: createNotices('info', false, (line) => notices.push(line)),

@@ -167,8 +167,8 @@ export const http: readonly Mutant[] = [
   {
     breaks: 'one byte more of a key',
     file: 'http/handlers.ts',
-    from: 'if (bytes > limits.keyBytesMax) {',
-    to: 'if (bytes > limits.keyBytesMax + 1) {',
+    from: 'if (bytes > bytesMax) {',
+    to: 'if (bytes > bytesMax + 1) {',
     tests: ['program/hostile'],
   },
   {
@@ -296,5 +296,12 @@ export const http: readonly Mutant[] = [
     from: "match.kind === 'unknown path' || match.route.needs === 'journal'",
     to: "match.kind !== 'unknown path' && match.route.needs === 'journal'",
     tests: ['program/hostile'],
+  },
+  {
+    breaks: 'a service that was given other limits reads bodies by the standard ones',
+    file: 'http/app.ts',
+    from: 'readBody(bytes, limits)',
+    to: 'readBody(bytes)',
+    tests: ['program/service'],
   },
 ];

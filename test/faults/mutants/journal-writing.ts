@@ -188,14 +188,14 @@ export const journalWriting: readonly Mutant[] = [
   {
     breaks: 'an answer about the lock has no bound in time',
     file: 'journal/lock.ts',
-    from: "setTimeout(() => settle('held'), limits.lockAnswerMs);",
-    to: "undefined;\n    socket.setTimeout(limits.lockAnswerMs, () => settle('held'));",
+    from: "setTimeout(() => settle('held'), lockAnswerMs);",
+    to: "undefined;\n    socket.setTimeout(lockAnswerMs, () => settle('held'));",
     tests: ['journal/lock'],
   },
   {
     breaks: 'an answer about the lock has no bound in bytes',
     file: 'journal/lock.ts',
-    from: 'answer.length > limits.lockAnswerBytesMax',
+    from: 'answer.length > lockAnswerBytesMax',
     to: 'false',
     tests: ['journal/lock'],
   },
@@ -260,7 +260,7 @@ export const journalWriting: readonly Mutant[] = [
   {
     breaks: 'what died before it was published stays',
     file: 'journal/lock.ts',
-    from: 'await removeUnpublished(folder, directory);',
+    from: 'await removeUnpublished(folder, directory, limits);',
     to: '',
     tests: ['journal/lock', 'faults/one-writer'],
   },

@@ -90,8 +90,8 @@ export const service: readonly Mutant[] = [
   {
     breaks: 'the document is made from another table of parameters than the handlers',
     file: 'service.ts',
-    from: 'tokenHeader, endpoints })),',
-    to: 'tokenHeader })),',
+    from: 'tokenHeader, endpoints, limits }),',
+    to: 'tokenHeader, limits }),',
     tests: ['event/parameters'],
   },
   {
