@@ -110,7 +110,7 @@ export interface LogFile {
 
 const FOLDER_MODE = 0o700;
 const FILE_MODE = 0o600;
-const READ_CHUNK_BYTES = 1024 * 1024;
+const READ_CHUNK_BYTES = 256 * 1024;
 /** For lines that follow each other in reverse. */
 const READ_BACK_BYTES = 64 * 1024;
 
