@@ -278,16 +278,16 @@ function portOf(server: Server): number {
 
 type Replacement = readonly [from: string, to: string];
 
-/** A build of the program in which each text of `access.ts`, which is in it once, is replaced. @returns what runs it */
+/** A build of the program in which each text of `http/origin.ts`, which is in it once, is replaced. @returns what runs it */
 async function brokenBuild(t: TestContext, replacements: readonly Replacement[]): Promise<readonly string[]> {
   const file = join(newFolder(t), 'server.cjs');
   const breaks: Plugin = {
     name: 'breaks',
     setup: ({ onLoad }) =>
-      onLoad({ filter: /\/access\.ts$/ }, ({ path }) => {
+      onLoad({ filter: /\/http\/origin\.ts$/ }, ({ path }) => {
         let contents = readFileSync(path, 'utf8');
         for (const [from, to] of replacements) {
-          assert.equal(contents.split(from).length, 2, `in access.ts once: ${from}`);
+          assert.equal(contents.split(from).length, 2, `in origin.ts once: ${from}`);
           contents = contents.replace(from, () => to);
         }
         return { contents, loader: 'ts' };

@@ -192,7 +192,7 @@ for statement in sys.stdin.read().split(";"):
   const lenient = sql.replace("'newline_delimited'", "'newline_delimited', ignore_errors = true");
   assert.deepEqual(duckdb(`${lenient} SELECT count(*), count(seq) FROM events`).rows.at(-1), [[61, 60]]);
   writeFileSync(join(folder, 'assetlog-data', FIRST), '{"seq":1,"id":"', { flag: 'a' });
-  assert.match(duckdb(sql).stderr, /unexpected end of data/);
+  assert.match(duckdb(sql).stderr, /Malformed JSON/);
 });
 
 const postgres = ['/usr/lib/postgresql', '/usr/local/pgsql', '/usr']
