@@ -43,7 +43,7 @@ export const service: readonly Mutant[] = [
     file: 'server.ts',
     from: '.then((code) =>',
     to: '.then((code) => process.exit(code) ??',
-    tests: ['program/program'],
+    tests: ['faults/injected'],
   },
   {
     breaks: 'a stop leaves the folder to others while the disk may still write to it',
