@@ -99,7 +99,7 @@ export const service: readonly Mutant[] = [
     file: 'journal/progress.ts',
     from: 'for (const wake of this.#wakers) wake();',
     to: '',
-    tests: ['embed'],
+    tests: ['journal/reader'],
   },
   {
     breaks: 'a test sees what is not acknowledged',
