@@ -1,10 +1,10 @@
 /**
  * The marker of a clean stop: everything in the folder was synced, and the journal ended as the marker says. A start and
- * `verify` compare: a last file that was cut at a line end, or deleted, shows in nothing else.
+ * `verify` compare the journal with it: nothing else shows that the last file was truncated at a line end, or deleted.
  *
- * An empty marker is a clean stop of which no more is known: version 0.1.0 wrote it so, a full disk has no block for its content,
- * and a power cut may come between the entry and the content. It is never a lie, since all lines were synced before. A marker
- * with other content than a whole one counts as no clean stop.
+ * An empty marker is a clean stop with an unknown end of the journal: version 0.1.0 wrote such markers, a full disk has no block
+ * for the content, and a power cut may occur between the directory entry and the content. It is still correct, since all lines
+ * were synced before. A marker with incomplete or other content counts as no clean stop.
  */
 
 import { crc32 } from 'node:zlib';
@@ -23,7 +23,7 @@ export interface StopEnd {
   readonly place: Place;
 }
 
-/** Tells the next start that everything in the folder was synced. The last step before the lock is released. */
+/** Marks the stop as clean: everything in the folder is synced. The last step before the lock is released. */
 export async function rememberCleanStop(disk: Disk, end: StopEnd): Promise<void> {
   const marker = await disk.create(CLEAN_STOP);
   try {
@@ -38,16 +38,16 @@ export async function rememberCleanStop(disk: Disk, end: StopEnd): Promise<void>
   }
 }
 
-/** A start that has made the folder its own has no stop behind it any more. */
+/** Removes the marker, durably. A start does so after recovery, since the journal is about to change. */
 export async function forgetCleanStop(disk: Disk): Promise<void> {
   await disk.remove(CLEAN_STOP);
   await disk.syncFolder();
 }
 
-/** The last stop: undefined if it was not clean, and `end` undefined if it was but nothing says how the journal ended. */
+/** The last stop: undefined if it was not clean; `end` is undefined if it was clean but the end of the journal is unknown. */
 export type LastStop = { readonly end: StopEnd | undefined } | undefined;
 
-/** @param names of everything in the folder */
+/** @param names of all entries of the folder */
 export async function readLastStop(disk: Disk, names: readonly string[]): Promise<LastStop> {
   if (!names.includes(CLEAN_STOP)) return undefined;
   const chunks: Buffer[] = [];
@@ -63,7 +63,7 @@ export async function readLastStop(disk: Disk, names: readonly string[]): Promis
   return end && { end };
 }
 
-/** More than the marker of any journal has. */
+/** More bytes than any valid marker has. */
 const MARKER_BYTES_MAX = 512;
 const MARKER =
   /^\{"file":"(events-\d{20}\.jsonl)","bytes":(\d{1,16}),"next_seq":(\d{1,16}),"last_crc":"([0-9a-f]{8})","crc":"[0-9a-f]{8}"\}\n$/;
@@ -73,7 +73,7 @@ function encode({ file, bytes, place }: StopEnd): string {
   return `${text},"crc":"${hex(crc32(text))}"}\n`;
 }
 
-/** @returns undefined for anything but the whole text of a marker */
+/** @returns undefined if the text is not a complete marker */
 function decode(text: string): StopEnd | undefined {
   const [, file = '', bytes, seq, crc = ''] = MARKER.exec(text) ?? [];
   if (segmentFirstSeq(file) === undefined) return undefined;

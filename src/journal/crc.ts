@@ -1,9 +1,9 @@
 /**
- * Turns CRC-32 around. The crc of a line depends on its bytes and on the crc of the line before it (the seed). For given bytes
- * each seed leads to another crc, so a line and its crc determine the seed: each line names the crc of its predecessor.
+ * The inverse of CRC-32. The crc of a line depends on its bytes and on the crc of the previous line (the seed). For given bytes
+ * each seed results in a different crc, so a line and its crc determine the seed, which is the crc of the previous line.
  *
  * In terms of polynomials over GF(2): `crc32(bytes, seed) = crc32(bytes, 0) + seed * x^(8 * bytes.length)`, modulo the
- * polynomial of CRC-32. That has a constant term, so x has an inverse, and the factor of the seed can be divided away.
+ * polynomial of CRC-32. That polynomial has a constant term, so x has an inverse, and the factor of the seed can be divided out.
  */
 
 /** Bit 31 is the coefficient of x^0, bit 0 that of x^31. */
@@ -24,7 +24,7 @@ export function seedOf(crcOfBytes: number, length: number, crc: number): number 
   return seed >>> 0;
 }
 
-/** `x^(-8 * 2^n)`: what takes away 2^n bytes. */
+/** `x^(-8 * 2^n)`: the factor that cancels the effect of 2^n bytes. */
 const inverses: readonly number[] = inversePowers();
 
 function inversePowers(): number[] {

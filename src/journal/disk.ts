@@ -1,6 +1,6 @@
 /**
- * The only `node:fs` on the write path, behind an interface that a faulty disk can implement. One `Disk` is one folder;
- * names are names in it. Every method rejects with the error of the system call, which carries its `code`.
+ * The only use of `node:fs` on the write path. Tests implement the same interface to inject faults. One `Disk` is one folder;
+ * names are relative to it. Every method rejects with the error of the system call, which has a `code`.
  */
 
 import { constants, createReadStream, fdatasync, statSync, write } from 'node:fs';
@@ -24,58 +24,58 @@ import { entryPath, giveToOwner, heirOf, unlessImpossible } from './owner.ts';
 
 export interface Disk {
   readonly folder: string;
-  /** Creates the folder and its parents where they are missing, so that they survive a power cut. */
+  /** Creates the folder and its missing parents, durably. */
   prepare(): Promise<void>;
-  /** Names of everything in the folder, in no order. */
+  /** Names of all entries of the folder, in no particular order. */
   list(): Promise<string[]>;
   /** In bytes. */
   size(name: string): Promise<number>;
   /** The bytes from `start` up to but not including `end`, in chunks. */
   read(name: string, start?: number, end?: number): AsyncIterable<Buffer>;
   /**
-   * Makes a new file, whose entry in the folder is durable when this resolves. Rejects with EEXIST where there is one, with
-   * SyncError when the file was made and nobody knows whether it will be there after a power cut.
+   * Creates a file, whose directory entry is durable when this resolves. Rejects with EEXIST if the file exists, and with
+   * SyncError if the file was created but may be lost in a power cut.
    */
   create(name: string): Promise<NewFile>;
-  /** As `create`, for a file that will grow. */
+  /** Like `create`, for a file that is appended to. */
   createLog(name: string): Promise<LogFile>;
   openLog(name: string): Promise<LogFile>;
-  /** Makes a folder in the folder, durably. What is in it has names with a slash. */
+  /** Creates a subfolder, durably. Names of its entries contain a slash. */
   createFolder(name: string): Promise<void>;
   rename(from: string, to: string): Promise<void>;
   remove(name: string): Promise<void>;
-  /** Makes renamed and removed entries durable. */
+  /** Makes renames and removals durable, with an fsync of the folder. */
   syncFolder(): Promise<void>;
   space(): Promise<Space>;
-  /** The file system that the folder is on, where the system tells. */
+  /** The file system that the folder is on; undefined if the operating system does not report it. */
   mount(): Promise<Mount | undefined>;
 }
 
-/** Of the file system. */
+/** Space of the file system that the folder is on. */
 export interface Space {
   /** For a user who is not root. */
   readonly freeBytes: number;
-  /** What this process can still write: root may use what a file system holds back for it. */
+  /** What this process can still write: root may also use the blocks that a file system reserves for root. */
   readonly usableBytes: number;
   readonly totalBytes: number;
 }
 
-/** Whether space would help. */
+/** Whether free space would make a retry succeed: the disk is full, or the quota is used up. */
 export function isFull(error: NodeJS.ErrnoException): boolean {
   return error.code === 'ENOSPC' || isQuota(error);
 }
 
-/** @returns what a person is told of a failed system call */
+/** @returns the message about a failed system call for operators */
 export function describe(error: NodeJS.ErrnoException): string {
   return isQuota(error) ? `EDQUOT: the disk quota is used up, ${error.syscall}` : error.message;
 }
 
-/** Node has no name for it. */
+/** Compares `errno`, since Node has no error code for EDQUOT. */
 function isQuota({ errno }: NodeJS.ErrnoException): boolean {
   return errno === -osConstants.errno.EDQUOT;
 }
 
-/** What was asked may have been done, and nobody knows whether it will be there after a power cut: never ask again. */
+/** The operation may have taken effect, but may be lost in a power cut. Never retry: a later sync may succeed without the data. */
 export class SyncError extends Error {}
 
 /** A file that is written once, from its beginning to its end. */
@@ -83,26 +83,26 @@ export interface NewFile {
   readonly name: string;
   /** @returns how many bytes were written, which may be fewer than given */
   write(bytes: Buffer, position: number): Promise<number>;
-  /** Bytes and length are on the disk when this resolves. After a rejection nobody can know: never ask again. */
+  /** Bytes and length are on stable storage when this resolves. After a rejection that is unknown: never retry. */
   sync(): Promise<void>;
   close(): Promise<void>;
 }
 
-/** A file that grows at its end, piece by piece. */
+/** A file that is appended to. */
 export interface LogFile {
   readonly name: string;
   /**
-   * Writes at the file's end; bytes and length are on the disk when this resolves. Rejects with SyncError where the bytes were
-   * written and not synced, with another error where nothing was written.
-   * @param end how long the file is
-   * @returns how many bytes were written, which may be fewer than given: those need not be on the disk
+   * Writes at the file's end; bytes and length are on stable storage when this resolves. Rejects with SyncError if the bytes
+   * were written but not synced, and with another error if nothing was written.
+   * @param end length of the file
+   * @returns how many bytes were written. If they are fewer than given, they need not be on stable storage
    */
   append(bytes: Buffer, end: number): Promise<number>;
-  /** Cuts the file; what was cut off stays away when this resolves, even after a power cut. */
+  /** Truncates the file, durably: after this resolves a power cut can not bring the removed bytes back. */
   truncate(bytes: number): Promise<void>;
   /**
-   * Looks at what the file's name stands for now. Not asynchronous: it needs no disk, and costs less than the way there.
-   * @returns its size, or undefined where it is not this file any more
+   * Looks up the file by its name. Synchronous: it does not access the disk, and costs less than a call through the thread pool.
+   * @returns its size in bytes, or undefined if the name no longer refers to this file
    */
   sizeInFolder(): number | undefined;
   close(): Promise<void>;
@@ -111,13 +111,13 @@ export interface LogFile {
 const FOLDER_MODE = 0o700;
 const FILE_MODE = 0o600;
 const READ_CHUNK_BYTES = 256 * 1024;
-/** For lines that follow each other in reverse. */
+/** How much a `FileWindow` reads before the requested start, for a caller that reads lines in reverse order. */
 const READ_BACK_BYTES = 64 * 1024;
 
 /**
  * @param path of the folder, which need not exist yet: see `prepare`
- * @param syncingWrites whether an append is one call, a write that returns when it is on the disk (`O_DSYNC`), instead of a
- *   write and `fdatasync`: a way through the thread pool less. Other systems than Linux have no such write, or one that stops short of the disk.
+ * @param syncingWrites whether an append is one `O_DSYNC` write instead of a write and `fdatasync`, which saves one call through
+ *   the thread pool. Systems other than Linux have no `O_DSYNC`, or one that does not reach stable storage.
  */
 export function openDisk(path: string, syncingWrites = process.platform === 'linux'): Disk {
   const folder = resolve(path);
@@ -146,7 +146,7 @@ export function openDisk(path: string, syncingWrites = process.platform === 'lin
 }
 
 /**
- * Copies the bytes of a file from `start` up to `end` into a new one, durably. What a failure leaves of it is removed.
+ * Copies the bytes of a file from `start` up to `end` into a new one, durably. After a failure the partial copy is removed.
  * @throws the error of a system call
  */
 export async function copyFile(
@@ -159,7 +159,7 @@ export async function copyFile(
   await writeFile(disk, to, disk.read(from, start, end));
 }
 
-/** Reads parts of a file, mostly one after the other: it holds the last part it read, and reads ahead. */
+/** Reads parts of a file, mostly in sequence: it caches the last part that it read, and reads ahead. */
 export class FileWindow {
   readonly #disk: Disk;
   readonly #name: string;
@@ -171,7 +171,7 @@ export class FileWindow {
     this.#name = name;
   }
 
-  /** @returns the bytes from `start` up to `end`, fewer at the end of the file; they are not written over later */
+  /** @returns the bytes from `start` up to `end`, fewer at the end of the file; later reads do not overwrite them */
   async read(start: number, end: number): Promise<Buffer> {
     if (start < this.#start || end > this.#start + this.#bytes.length) {
       this.#start = Math.max(0, start - READ_BACK_BYTES);
@@ -183,13 +183,13 @@ export class FileWindow {
     return this.#bytes.subarray(start - this.#start, end - this.#start);
   }
 
-  /** The same in chunks. */
+  /** Like `read`, in chunks. */
   async *chunks(start: number, end: number): AsyncGenerator<Buffer> {
     for (let at = start; at < end; at += READ_CHUNK_BYTES) yield this.read(at, Math.min(end, at + READ_CHUNK_BYTES));
   }
 }
 
-/** Writes a new file, durably. What a failure leaves of it is removed. @throws the error of a system call */
+/** Writes a new file, durably. After a failure the partial file is removed. @throws the error of a system call */
 export async function writeFile(
   disk: Disk,
   name: string,
@@ -201,14 +201,14 @@ export async function writeFile(
     for await (const chunk of chunks) position += await writeWhole(file, chunk, position);
     await file.sync();
   } catch (error) {
-    await disk.remove(name).catch(() => {}); // it failed already
+    await disk.remove(name).catch(() => {}); // the first error is reported
     throw error;
   } finally {
     await file.close();
   }
 }
 
-/** A short write is asked again, which tells why it was short. */
+/** Writes all of the bytes. After a short write it writes the rest, so that the system reports why the write was short. */
 async function writeWhole(file: NewFile, bytes: Buffer, position: number): Promise<number> {
   let written = 0;
   while (written < bytes.length) {
@@ -221,7 +221,7 @@ async function writeWhole(file: NewFile, bytes: Buffer, position: number): Promi
 
 async function createFile(folder: string, name: string, flags: number): Promise<FileHandle> {
   const path = join(folder, name);
-  // Before the file is made, so that too many open files are noticed while nothing is changed.
+  // The folder is opened before the file is created, so that EMFILE is thrown before anything is changed.
   const entries = await open(dirname(path), constants.O_RDONLY);
   try {
     const handle = await open(path, flags | constants.O_CREAT | constants.O_EXCL, FILE_MODE);
@@ -233,7 +233,7 @@ async function createFile(folder: string, name: string, flags: number): Promise<
   }
 }
 
-/** The file is there, and nobody knows whether it stays. */
+/** The file exists, but it may be lost in a power cut. */
 function throwSyncError(error: Error): never {
   throw new SyncError(error.message, { cause: error });
 }
@@ -287,11 +287,11 @@ async function writeThenSync(handle: FileHandle, bytes: Buffer, end: number): Pr
   return written;
 }
 
-/** Of a write that syncs, what failed: where the file grew, the bytes were written, and it was the sync. @throws which it was */
+/** Tells a failed write from a failed sync after `O_DSYNC`: if the file grew, the sync failed. @throws `error`, or SyncError */
 async function explain(handle: FileHandle, end: number, error: Error): Promise<never> {
   const size = await handle.stat().then(
     (stats) => stats.size,
-    () => Number.POSITIVE_INFINITY, // nobody knows
+    () => Number.POSITIVE_INFINITY, // unknown, so treated as a failed sync
   );
   throw size === end ? error : new SyncError(error.message, { cause: error });
 }
@@ -301,7 +301,7 @@ async function* readChunks(path: string, start: number, end: number): AsyncItera
   yield* createReadStream(path, { start, end: end - 1, highWaterMark: READ_CHUNK_BYTES });
 }
 
-/** Not mkdir's own `recursive`: under /proc that never returns, and it does not tell which parents it made. */
+/** Does not use mkdir's `recursive`, which never returns under /proc and does not report all parents that it created. */
 async function makeFolder(folder: string): Promise<void> {
   const parent = dirname(folder);
   try {
@@ -309,7 +309,7 @@ async function makeFolder(folder: string): Promise<void> {
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (code === 'EEXIST') {
-      // Whoever made it may have died before it was durable. That we may not open its parent is no reason not to start.
+      // The process that created it may have died before the entry was durable. A missing permission to open the parent is ignored.
       await syncEntries(parent).catch(() => {});
       return;
     }
@@ -325,7 +325,7 @@ async function giveFolderToOwner(parent: string, folder: string): Promise<void> 
   const entries = await open(parent, constants.O_RDONLY);
   try {
     if (heirOf(await entries.stat()) === undefined) return;
-    // A link that the parent's owner put in its place would lead elsewhere.
+    // The parent's owner could replace the folder by a symbolic link to another folder: O_NOFOLLOW refuses it.
     const flags = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW;
     const made = await open(entryPath(parent, entries.fd, basename(folder)), flags);
     await giveToOwner(made, entries).finally(() => made.close());
@@ -341,7 +341,7 @@ async function findMount(folder: string): Promise<Mount | undefined> {
   try {
     return mountOf(await readFile('/proc/self/mountinfo', 'utf8'), await realpath(folder));
   } catch {
-    return undefined; // a container may hide /proc; it is for a warning only
+    return undefined; // a container may hide /proc; the result is used for a warning only
   }
 }
 

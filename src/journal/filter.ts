@@ -1,9 +1,9 @@
-/** Which events are asked for: one filter for everything that reads a journal. */
+/** The filter for events, shared by all code that reads a journal. */
 
 import type { Event, Severity } from '../event/event.ts';
 import { packMembers, quote, quoteAll, type Recorded } from './record.ts';
 
-/** What an event has to have. What is left out or undefined may be anything. */
+/** What an event has to match. A member that is omitted or undefined matches anything. */
 export interface Filter extends Bounds {
   readonly type?: Event['type'] | undefined;
   readonly assetKey?: readonly string[] | undefined;
@@ -17,7 +17,7 @@ export interface Filter extends Bounds {
   readonly severity?: Severity | undefined;
 }
 
-/** Files outside of these bounds need not be read. */
+/** Bounds of seq and time. Files outside of them need not be read. */
 export interface Bounds {
   /** Only events with a larger seq. */
   readonly afterSeq?: number | undefined;
@@ -52,15 +52,15 @@ export function isWanted(event: Recorded, filter: Filter): boolean {
   return true;
 }
 
-/** @returns the names of the members that are not as they are wanted, in the order of the filter: `['type', 'passed']` */
+/** @returns the names of the members that do not match, in the order of the filter, such as `['type', 'passed']` */
 export function differences(event: Recorded, filter: Filter): (keyof Filter)[] {
   const names = Object.keys(filter) as (keyof Filter)[];
   return names.filter((name) => !holds(event, filter, name));
 }
 
 /**
- * @returns bytes that each wanted line holds, those that few others hold; undefined if nothing is asked for but bounds. Text in
- * metadata may hold them as well: see `isWanted`
+ * @returns bytes that each matching line contains, and few others do; undefined if the filter has only bounds. Text in metadata
+ * may contain them as well: see `isWanted`
  */
 export function traceOf(filter: Filter): Buffer | undefined {
   const { type, assetKey, keyPrefix, partition, dataVersion, description, checkName, passed, severity } = filter;

@@ -1,19 +1,19 @@
-/** Watches the free space of the disk, so that a service is known to be in trouble before its disk is full. */
+/** Watches the free space of the disk, so that low space is reported before the disk is full. */
 
 import type { Limits } from '../config/limits.ts';
 import type { Notices } from '../telemetry/log.ts';
 import type { Disk, Space } from './disk.ts';
 
 export interface SpaceWatch {
-  /** Why the service should not get more to record, or undefined. */
+  /** Why the service should not get more reports; undefined if there is enough space. */
   readonly trouble: string | undefined;
-  /** As it was when it was last looked at; undefined where the system did not tell. */
+  /** Free space at the last check; undefined if the system did not report it. */
   readonly freeBytes: number | undefined;
   stop(): void;
 }
 
 /**
- * Looks at once and then every `limits.spaceCheckMs`.
+ * Checks at once and then every `limits.spaceCheckMs`.
  * @param minFreeBytes undefined for the default
  */
 export async function watchSpace(
@@ -24,7 +24,7 @@ export async function watchSpace(
 ): Promise<SpaceWatch> {
   let trouble: string | undefined;
   let freeBytes: number | undefined;
-  let looking = false; // a disk that does not answer is asked once
+  let looking = false; // at most one check at a time, since a disk may have stalled
 
   async function look(): Promise<void> {
     if (looking) return;

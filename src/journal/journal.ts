@@ -1,8 +1,8 @@
 /**
  * The journal: events in, durable lines out, acknowledged only then.
  *
- * Group commit without a timer: one batch is on its way to the disk, and what arrives meanwhile is the next one. A batch
- * is one write and one sync. Its callers hear of it after the sync, in the order in which they came.
+ * Group commit without a timer: while one batch is written, arriving events form the next batch. A batch is one write and one
+ * sync. Its callbacks run after the sync, in the order of arrival.
  */
 
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -26,23 +26,23 @@ export interface JournalOptions {
   readonly segmentBytes: number;
   readonly retain?: Retain;
   readonly limits: Limits;
-  /** Looks whether the folder is still locked, and throws when it is not; see `Lock.checkHeld`. Without it the folder is private. */
+  /** Throws if the folder is no longer locked; see `Lock.checkHeld`. If omitted, no other process uses the folder. */
   readonly checkHeld?: (() => void) | undefined;
-  /** Shared by journals whose events wait in the same memory. */
+  /** Shared by the journals that have one common memory limit for waiting events. */
   readonly backlog?: Backlog;
-  /** How long, from now on, reports are queued until the journal is open. By default they are refused until then. */
+  /** How long from construction reports are queued before the journal is open. By default they are refused until it is. */
   readonly openWaitMs?: number;
-  /** Called when the journal is open and when a batch is durable, with the seq of the next line: those before it are there. */
+  /** Called when the journal is open and when a batch is durable, with the next line's seq: all lines before it are durable. */
   readonly onRecorded?: ((nextSeq: number) => void) | undefined;
   /** Shared by all journals of the service. */
   readonly metrics?: Metrics;
-  /** Called when the last event that waited has been recorded or refused. */
+  /** Called when the last waiting event has been recorded or refused. */
   readonly onIdle?: () => void;
-  /** Called once when the disk failed in a way that only a restart can mend; everybody has been answered by then. */
+  /** Called once, after a disk failure from which only a restart can recover, and after the callbacks of all waiting events. */
   readonly onFailed: (error: Error) => void;
 }
 
-/** The memory of the events that wait for a disk, about. */
+/** Approximate memory of the events that wait for a disk, in bytes. */
 export interface Backlog {
   bytes: number;
 }
@@ -51,13 +51,13 @@ type State =
   | { readonly kind: 'starting'; readonly reason: string; readonly queueing: boolean }
   | { readonly kind: 'open'; readonly segment: Segment; readonly trouble?: Trouble }
   | { readonly kind: 'closed'; readonly reason: string }
-  /** What is on the disk can not be known any more. */
+  /** The content of the disk is unknown. */
   | { readonly kind: 'failed'; readonly reason: string; readonly error: Error; readonly nextSeq: number };
 
 interface Trouble {
   /**
-   * `refusing`: the last write failed, the next may succeed, so reports are tried. `silent`: it does not come to an end.
-   * `used up`: the last seq is taken.
+   * `refusing`: the last write failed, the next may succeed, so reports are still queued. `silent`: the current write has
+   * stalled. `used up`: the largest seq is assigned.
    */
   readonly kind: 'refusing' | 'silent' | 'used up';
   readonly reason: string;
@@ -65,36 +65,36 @@ interface Trouble {
 
 interface Waiting {
   readonly members: string | Buffer;
-  /** The memory that it takes while it waits, about. */
+  /** Approximate memory that it takes while it waits, in bytes. */
   readonly heldBytes: number;
   readonly done: Done;
 }
 
 interface Committing {
   readonly batch: readonly Waiting[];
-  /** With why the batch was not recorded, or undefined once it is durable. */
+  /** Resolves to why the batch was not recorded, or to undefined once it is durable. */
   readonly committed: Promise<string | undefined>;
 }
 
 export class Journal implements JournalFigures {
   readonly #options: JournalOptions;
   #state: State;
-  /** Of all journals that share it. */
+  /** The total over all journals that share it. */
   readonly #backlog: Backlog;
   readonly #metrics: Metrics;
   readonly #checkHeld: () => void;
   readonly #retention: Retention;
   #queue: Waiting[] = [];
-  /** Of those in the queue and in the batch that is on its way. */
+  /** Memory of the events in the queue and in the batch that is being written. */
   #waitingBytes = 0;
   readonly #room: Room = { bytes: Buffer.alloc(0) };
-  /** The batches on their way; undefined while the disk is idle. */
+  /** The run of batches that is being written; undefined while the disk is idle. */
   #running: Promise<void> | undefined;
   #probing: NodeJS.Timeout | undefined;
   readonly #openTimeout: NodeJS.Timeout | undefined;
-  /** When it was last logged that reports could not be encoded. */
+  /** Time of the last log entry that reports could not be encoded. */
   #notEncodedAtMs = Number.NEGATIVE_INFINITY;
-  /** How many it has, the one that is written to among them. */
+  /** Number of journal files, including the one that is appended to. */
   files = 0;
 
   constructor(options: JournalOptions) {
@@ -109,8 +109,8 @@ export class Journal implements JournalFigures {
   }
 
   /**
-   * Recovers what is in the folder, which is locked. On a full disk it waits for the space that this takes, or for `close`;
-   * what retention may remove is removed first.
+   * Recovers the journal in the folder, which the caller has locked. On a full disk it applies retention first, then waits for
+   * enough free space or for `close`.
    * @throws DamagedError, or the error of a system call
    */
   async open(): Promise<void> {
@@ -144,7 +144,7 @@ export class Journal implements JournalFigures {
     if (this.#queue.length > 0) this.#running ??= this.#run();
   }
 
-  /** Waits before the next attempt to open; a `close` or enough free space ends it early. */
+  /** Waits before the next attempt to open; a `close` or enough free space ends the wait early. */
   async #pause(pauseMs: number, neededBytes = Number.POSITIVE_INFINITY): Promise<void> {
     const { disk, limits } = this.#options;
     for (const endMs = performance.now() + pauseMs; performance.now() < endMs; ) {
@@ -153,24 +153,27 @@ export class Journal implements JournalFigures {
     }
   }
 
-  /** @param reason why the journal is not open yet, for the reports that are refused because of it */
+  /** @param reason why the journal is not open yet; given to the reports that are refused until it is */
   explainDelay(reason = OPENING): void {
     if (this.#state.kind === 'starting') this.#state = { ...this.#state, reason };
   }
 
-  /** Why nothing can be recorded now, or undefined. */
+  /** Why nothing can be recorded now; undefined if events can be recorded. */
   get trouble(): string | undefined {
     const state = this.#state;
     if (state.kind === 'open') return state.trouble?.reason;
     return state.kind === 'starting' && state.queueing ? undefined : state.reason;
   }
 
-  /** While it is open. */
+  /** Valid only while the journal is open. */
   get lastSeq(): number {
     return (this.#state as OpenState).segment.place.seq - 1;
   }
 
-  /** The seq of the next line: those before it are durable, later bytes of a file may be taken back. Undefined before it is open. */
+  /**
+   * The seq of the next line. Lines before it are durable; later bytes of the file may still be truncated. Undefined until the
+   * journal is open.
+   */
   get nextSeq(): number | undefined {
     const state = this.#state;
     if (state.kind === 'open') return state.segment.place.seq;
@@ -181,15 +184,16 @@ export class Journal implements JournalFigures {
     return this.#waitingBytes;
   }
 
-  /** Why an event of so many bytes could not even wait for the disk, or undefined. */
+  /** Why an event of so many bytes can not be queued; undefined if it can. */
   refusal(bytes: number): string | undefined {
     if (!this.#queueing) return this.trouble;
     return overload(bytes, this.#waitingBytes, this.#backlog, this.#options.limits);
   }
 
   /**
-   * @param bodyBytes of the report: strings that were cut out of it hold all of it in memory
-   * @param done called at once where the event can not even wait for the disk
+   * Queues an event for the next batch.
+   * @param bodyBytes size of the report's body: substrings of it keep the whole body in memory
+   * @param done called before `append` returns if the event can not be queued
    */
   append(event: Event, bodyBytes: number, done: Done): void {
     const { heldBodyBytesMax, queueEventBytes } = this.#options.limits;
@@ -213,8 +217,8 @@ export class Journal implements JournalFigures {
   }
 
   /**
-   * Gives up: the folder is not locked any more. For the time in which nothing is written; a batch that is on its way looks
-   * itself. May be called again.
+   * Fails the journal because the folder is no longer locked. Does nothing while a batch is being written: the batch checks the
+   * lock itself. May be called more than once.
    */
   abandon(error: Error): void {
     if (this.#state.kind !== 'open' || this.#running !== undefined) return;
@@ -223,8 +227,8 @@ export class Journal implements JournalFigures {
   }
 
   /**
-   * Finishes what was taken, and leaves the folder as a start likes to find it. Nobody may append any more.
-   * @param reason what the reports are refused with that wait for the journal to be opened, and those to come
+   * Writes all queued events, closes the file and marks the stop as clean. `append` must not be called again.
+   * @param reason given to the reports that are refused: those that wait for the journal to open, and all later ones
    */
   async close(reason = 'the service is stopping'): Promise<void> {
     clearTimeout(this.#openTimeout);
@@ -244,7 +248,7 @@ export class Journal implements JournalFigures {
     const { segment } = state;
     try {
       await segment.file.close();
-      this.#checkHeld(); // the note would be about the file of another process
+      this.#checkHeld(); // without the lock the marker would describe a file of another process
       await rememberCleanStop(this.#options.disk, { ...segment, file: segment.file.name });
     } catch (error) {
       this.#options.notices.warn('the stop could not be noted; the next start will rewrite the last file', {
@@ -257,7 +261,7 @@ export class Journal implements JournalFigures {
     return this.#state.kind === 'closed';
   }
 
-  /** Whether reports are queued: not if nothing is known about when the queue would move again. */
+  /** Whether reports are queued. They are not if it is unknown when the queue will be written. */
   get #queueing(): boolean {
     const state = this.#state;
     if (state.kind === 'open') return state.trouble === undefined || state.trouble.kind === 'refusing';
@@ -270,7 +274,7 @@ export class Journal implements JournalFigures {
     this.#refuseQueue(this.#state.reason);
   }
 
-  /** Of a journal that is not open: no batch is on its way. */
+  /** Refuses all queued events of a journal that is not open, so no batch is being written. */
   #refuseQueue(reason: string): void {
     for (const { done, heldBytes } of this.#queue.splice(0)) {
       this.#hold(-heldBytes);
@@ -284,15 +288,15 @@ export class Journal implements JournalFigures {
     this.#backlog.bytes += bytes;
   }
 
-  /** Commits batch after batch until nobody waits; without any, tries whether the disk takes a write. Never rejects. */
+  /** Commits batches until the queue is empty. If it is empty at the start, makes a test write instead. Never rejects. */
   async #run(): Promise<void> {
-    // What arrives in the same turn of the event loop shares the first batch.
+    // Events that arrive in the same iteration of the event loop share the first batch.
     await new Promise((resolve) => setImmediate(resolve));
     let next: Committing | undefined = this.#beginBatch();
     while (next !== undefined) {
       const { batch, committed }: Committing = next;
       const failure = await committed;
-      next = this.#beginNext(); // the disk works while the replies leave
+      next = this.#beginNext(); // the next write overlaps with sending the replies
       for (const { done, heldBytes } of batch) {
         this.#hold(-heldBytes);
         this.#safely(done, failure);
@@ -352,11 +356,11 @@ export class Journal implements JournalFigures {
     }
   }
 
-  /** Begins the next file. Its first batch may be acknowledged: the directory entry is durable when this resolves. */
+  /** Begins the next file. The directory entry is durable when this resolves, so its first batch may be acknowledged. */
   async #rotate(full: Segment): Promise<void> {
     const { disk, notices } = this.#options;
     const seq = full.place.seq;
-    checkUntouched(full); // the folder may be another one by now
+    checkUntouched(full); // another program may have replaced the folder
     this.#checkHeld();
     const file = await disk.createLog(segmentName(seq)).catch((error: Error) => {
       throw error instanceof SyncError ? error : new NotWritten(describe(error));
@@ -368,7 +372,7 @@ export class Journal implements JournalFigures {
     this.#retention.run();
   }
 
-  /** The disk is as it was before: the client may try again, and so do we. */
+  /** The disk is unchanged, so the client may retry. The journal probes the disk with a test write at an interval. */
   #refuse(error: NotWritten): string {
     const reason = 'the disk refuses writes; send the report again later';
     const { segment, trouble } = this.#state as OpenState;
@@ -385,7 +389,7 @@ export class Journal implements JournalFigures {
     return reason;
   }
 
-  /** Nothing was written, and the disk had no part in it: the next report may be smaller, or find the memory. */
+  /** Nothing was written, and the disk did not fail. A smaller report, or a later one with more free memory, may succeed. */
   #notEncoded({ message }: Error): string {
     const now = performance.now();
     if (now - this.#notEncodedAtMs >= this.#options.limits.notAcceptedNoticeMs) {
@@ -395,7 +399,7 @@ export class Journal implements JournalFigures {
     return 'the service is short of memory; send the report again later';
   }
 
-  /** Whoever waits still waits: it may yet be recorded. Nobody else is let in. */
+  /** The write has stalled. Queued reports keep waiting, since they may still be recorded; new ones are refused. */
   #silent(): void {
     const seconds = this.#options.limits.diskAnswerMs / 1000;
     const reason = `the disk has not answered for ${seconds} s; send the report again later`;
@@ -419,7 +423,7 @@ export class Journal implements JournalFigures {
     this.#safely(onRecorded, segment.place.seq);
   }
 
-  /** What a caller does with an answer can not change what is on the disk, nor keep the answer from the others. */
+  /** Runs a callback. Its exception changes nothing on the disk and must not prevent the other callbacks, so it is only logged. */
   #safely<Values extends unknown[]>(callback: ((...values: Values) => void) | undefined, ...values: Values): void {
     try {
       callback?.(...values);
@@ -432,8 +436,8 @@ export class Journal implements JournalFigures {
 
   #fail(error: Error): string {
     const { segment } = this.#state as OpenState;
-    clearInterval(this.#probing); // else each attempt would tell of the failure again
-    segment.file.close().catch(() => {}); // it is given up already
+    clearInterval(this.#probing); // otherwise each probe would report the failure again
+    segment.file.close().catch(() => {}); // the journal has failed already
     void this.#retention.stop();
     const reason = 'the disk failed; send the report again when the service is back';
     this.#metrics.journals.delete(this);
@@ -451,7 +455,7 @@ const USED_UP: Trouble = {
 
 const OPENING = 'the journal is being opened';
 
-/** @returns why an event of so many bytes more could not wait for the disk, or undefined */
+/** @returns why an event of so many bytes would exceed a limit of the queue; undefined if it fits */
 export function overload(bytes: number, waitingBytes: number, backlog: Backlog, limits: Limits): string | undefined {
   const { queueBytesMax, backlogBytesMax, queueEventBytes } = limits;
   const more = bytes + queueEventBytes;
@@ -459,24 +463,24 @@ export function overload(bytes: number, waitingBytes: number, backlog: Backlog, 
   return 'the disk does not keep up: too many reports are waiting for it';
 }
 
-/** A write did not happen, and nothing of it is left: the only failure of a disk after which the journal continues. */
+/** A write failed and left no bytes in the file: the only disk failure after which the journal continues. */
 class NotWritten extends Error {}
 
-/** There are no bytes to write: the memory for them could not be allocated. */
+/** A batch could not be encoded, since the memory for its bytes could not be allocated. */
 class NotEncoded extends Error {}
 
-/** What `tryWrite` writes: zeros hold no newline, so a crash leaves nothing but a torn end. */
+/** The bytes of the test write. Zeros contain no newline, so after a crash they are only a torn end. */
 const PROBE = Buffer.alloc(4096);
 
 /**
  * Appends one batch to the segment, durably.
- * @throws NotEncoded, NotWritten, or another error after which nobody knows what is on the disk
+ * @throws NotEncoded, NotWritten, or another error after which the content of the disk is unknown
  */
 async function appendBatch(segment: Segment, batch: readonly Waiting[], room: Room): Promise<Segment> {
   const members = batch.map((waiting) => waiting.members);
   const { bytes, place } = encodeOrGiveUp(members, segment.place, room);
   const after = { file: segment.file, bytes: segment.bytes + bytes.length, place };
-  // Before, since a write behind a cut would hide it; after, since nobody may be told 200 for a file that is gone.
+  // Before the write, since it would hide that the file was truncated. After it, since no event may get 200 if its file is gone.
   checkUntouched(segment);
   await append(segment, bytes);
   checkUntouched(after);
@@ -492,7 +496,7 @@ function encodeOrGiveUp(members: readonly (string | Buffer)[], place: Place, roo
   }
 }
 
-/** @throws when the file is not as we left it: what else is gone only a start can find out */
+/** @throws if another program changed the file. What else it changed only the recovery of a restart can find out. */
 function checkUntouched({ file, bytes }: Segment): void {
   const size = file.sizeInFolder();
   if (size === bytes) return;
@@ -503,14 +507,14 @@ function checkUntouched({ file, bytes }: Segment): void {
   );
 }
 
-/** Whether the disk takes a write again, with nothing to record. @throws as `appendBatch` */
+/** Makes a test write and removes it again, to find out whether the disk takes writes. @throws like `appendBatch` */
 async function tryWrite(segment: Segment): Promise<Segment> {
   await append(segment, PROBE);
   await segment.file.truncate(segment.bytes);
   return segment;
 }
 
-/** All of the bytes, durably, or none: after a failed or short write the file is cut back to its last good length. */
+/** Appends all of the bytes, durably, or none: after a failed or short write the file is truncated to its previous length. */
 async function append({ file, bytes: end }: Segment, bytes: Buffer): Promise<void> {
   let problem: string;
   try {

@@ -4,7 +4,7 @@ import { type Event, severities } from '../event/event.ts';
 import { keyPartSchema, type Schema } from '../event/schema.ts';
 import { SEQ_MAX } from './record.ts';
 
-/** @returns what one line is, but for the order of its members and how it goes with its neighbours, which no schema can say */
+/** @returns the schema of one line, without the order of its members and the checksum chain, which no schema can express */
 export function eventSchema(): Schema {
   const text = { type: 'string' };
   const closed = (properties: Schema, required: readonly string[]) => ({

@@ -1,16 +1,16 @@
-/** Cuts a stream of bytes into lines. Every reader of lines in the program uses it: of journals, and of reports in a file. */
+/** Splits a stream of bytes into lines. All code that reads lines uses it, for journals and for files with reports. */
 
 import { limits as standardLimits } from '../config/limits.ts';
 
 /**
  * Takes one line.
- * @param end of the line in `bytes`, where its newline is
+ * @param end of the line in `bytes`: the index of its newline
  * @param lineEnd position of that newline in everything that was pushed. The middle of an oversized line is not in `bytes`,
  *   so `end - start` can be less than the line's length
  */
 export type TakeLine = (bytes: Buffer, start: number, end: number, lineEnd: number) => void;
 
-/** Hands over each line where it stands in its chunk; only one that two chunks share is copied. */
+/** Passes each line as a range of its chunk, without a copy. Only a line that spans chunks is copied. */
 export class LineCutter {
   readonly #take: TakeLine;
   readonly #lineBytesMax: number;
@@ -19,18 +19,18 @@ export class LineCutter {
   /** Position of the current chunk. */
   #position = 0;
 
-  /** @param lineBytesMax of a longer line about so many bytes are held in memory, however long it is */
+  /** @param lineBytesMax about so many bytes of a longer line are held in memory, regardless of its length */
   constructor(take: TakeLine, lineBytesMax: number = standardLimits.lineBytesMax) {
     this.#take = take;
     this.#lineBytesMax = lineBytesMax;
   }
 
-  /** How much has come since the last newline. */
+  /** Number of bytes since the last newline. */
   get carriedBytes(): number {
     return this.#carriedBytes;
   }
 
-  /** @returns what has come since the last newline, or the beginning of what is longer than a line */
+  /** @returns the bytes since the last newline; only the beginning if they exceed the limit of a line */
   carried(): Buffer {
     return Buffer.concat(this.#carried);
   }
@@ -53,7 +53,7 @@ export class LineCutter {
     this.#position += chunk.length;
     if (from === chunk.length) return;
     this.#carriedBytes += chunk.length - from;
-    // What is longer than any line need not be kept until its end shows up: its beginning is enough to refuse it.
+    // A line longer than the limit is not kept whole: its beginning is sufficient to refuse it.
     if (this.#carriedBytes <= this.#lineBytesMax) this.#carried.push(chunk.subarray(from));
   }
 }

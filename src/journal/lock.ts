@@ -1,19 +1,19 @@
 /**
- * One writer for a folder. The lock is a listening socket file: the kernel forgets it with its process, whatever ends that
- * process, and unlike an abstract socket or a port it is seen from every network namespace that shares the folder.
+ * One writer for a folder. The lock is a listening Unix socket file: the kernel stops the listening when the process ends, for
+ * any reason. Unlike an abstract socket or a port it is visible from every network namespace that shares the folder.
  *
- * Publish, look, yield. Each starter listens on a name of its own (`.lock-<id>`) and only then looks for others:
+ * Each starting process listens on a socket file of its own (`.lock-<id>`) and only then connects to the others in the folder:
  *
- * 1. one that nobody listens on is left over from a process that died: it is removed;
+ * 1. one that refuses the connection is left over from a process that died: it is removed;
  * 2. one that answers `held` has the folder: give up;
- * 3. one that answers `starting`: the lower id stays, the higher one gives up;
- * 4. nobody else there: held. Until then look again.
+ * 3. one that answers `starting`: the process with the lower id continues, the other one gives up;
+ * 4. no other one in the folder: the lock is held. Until then the process lists the folder again.
  *
- * Of two starters the later to publish sees the earlier, so two never both reach 4; the lowest id never gives up to a
- * rival, so of any number that start at once exactly one gets there.
+ * Of two processes the later to publish finds the socket file of the earlier, so at most one reaches 4. The lowest id never
+ * gives up to another starting process, so of any number that start at the same moment exactly one reaches 4.
  *
- * A file system without socket files (FAT, exFAT) leaves the abstract socket that is named after the folder's inode. Binding
- * it is the lock; but it is seen only in its own network namespace.
+ * On a file system without socket files (FAT, exFAT) the lock is an abstract socket named after the folder's inode. Binding it
+ * takes the lock; it is visible only in its own network namespace.
  */
 
 import { randomUUID } from 'node:crypto';
@@ -45,28 +45,29 @@ export class InUseError extends Error {}
 export class LockLostError extends Error {}
 
 export interface Lock {
-  /** Whom it does not keep out, as a sentence for the operator. */
+  /** Which processes the lock does not exclude, as a sentence for the operator. */
   readonly hazard?: string;
   /**
-   * Looks whether the lock file is still there. Bytes that were synced before this look are in the copy that a second process
-   * makes of the journal: it begins only after it found no lock file. Not asynchronous: the system keeps the entry of a bound
-   * socket in memory, so it needs no disk.
+   * Checks that the lock file still exists. Bytes that were synced before this check are in the copy that a second process makes
+   * of the journal, since that process begins only after it found no lock file. Synchronous: the system keeps the entry of a
+   * bound socket in memory, so no disk access is necessary.
    * @throws LockLostError, or the error of a system call
    */
   checkHeld(): void;
   /**
-   * Looks every so often, for a time in which nothing is written.
-   * @param onLost called at each look from then on, with what `checkHeld` would throw
+   * Checks the lock file at an interval, which covers times in which nothing is written.
+   * @param onLost called at each check after the lock is lost, with what `checkHeld` would throw
    */
   watch(checkMs: number, onLost: (error: Error) => void): void;
-  /** Makes the lock say how far the journal is durable, to those who ask: see `askHolder`. The getter is called when one asks. */
+  /** Makes the lock answer how far the journal is durable: see `askHolder`. The getter is called for each connection. */
   shareDurable(nextSeq: () => number | undefined): void;
   release(): Promise<void>;
 }
 
 /**
+ * Takes the lock of a folder.
  * @param folder must exist
- * @throws InUseError within a second; another error where the folder takes no socket files
+ * @throws InUseError within a second; another error if the folder takes no socket files
  */
 export async function lockFolder(folder: string, limits: LockLimits = standardLimits): Promise<Lock> {
   const id = randomUUID();
@@ -79,12 +80,12 @@ export async function lockFolder(folder: string, limits: LockLimits = standardLi
     nextSeq = getter;
   };
   const server = createServer((asker) => {
-    asker.on('error', () => asker.destroy()); // an asker that went away has no further question
-    // Closed as soon as the system has the answer, however the asker behaves: a frozen one would keep `close` from ending, and
-    // any number of them would use up the descriptors. So there is hardly ever more than one connection.
+    asker.on('error', () => asker.destroy()); // a client that disconnected needs no answer
+    // The connection is destroyed as soon as the kernel has the answer. A stalled client would otherwise delay `close`, and many
+    // of them would use up the file descriptors. So more than one connection at a time is rare.
     asker.end(`${answer} ${nextSeq() ?? ''}`.trimEnd(), () => asker.destroy());
   });
-  server.on('error', () => {}); // no descriptor was left to accept an asker with: it sees its connection end, and asks again
+  server.on('error', () => {}); // no file descriptor to accept a client with: its connection ends, and it asks again
   const directory = openSync(folder, constants.O_RDONLY | constants.O_DIRECTORY);
   let watching: NodeJS.Timeout | undefined;
   let released = false;
@@ -103,20 +104,20 @@ export async function lockFolder(folder: string, limits: LockLimits = standardLi
       await listen(server, socketPath(folder, directory, unpublished));
     } catch (error) {
       if (!NO_SOCKET_FILES.has((error as NodeJS.ErrnoException).code ?? '')) {
-        // A folder that takes no further file, as on a full disk, may have a holder all the same.
+        // The folder may be locked although no file can be created in it, as on a full disk.
         const holder = (await lookAround(folder, directory, published, limits)).find(
           ({ state }) => state === 'held' || state === DENIED,
         );
         throw holder === undefined ? error : inUse(folder, holder);
       }
-      removeSocket(join(folder, unpublished)); // some leave a plain file
+      removeSocket(join(folder, unpublished)); // some file systems leave a regular file
       await listenAbstract(server, folder, directory);
       answer = `held ${process.pid}`;
       server.unref();
-      return { hazard: ABSTRACT_HAZARD, checkHeld: () => {}, watch: () => {}, shareDurable, release }; // it has no file
+      return { hazard: ABSTRACT_HAZARD, checkHeld: () => {}, watch: () => {}, shareDurable, release }; // no file to check
     }
     giveSocketToOwner(folder, directory, unpublished);
-    // Only now may others see it: a socket between bind and listen looks like one whose process died.
+    // Published only now: a socket between bind and listen refuses connections, like one whose process died.
     publish(folder, unpublished, published);
     own = statSync(path, { bigint: true });
     const deadline = Date.now() + limits.lockMs;
@@ -147,8 +148,8 @@ export async function lockFolder(folder: string, limits: LockLimits = standardLi
 }
 
 /**
- * What the process that writes a journal says of it: the seq of the first line that is not durable yet · `unsaid`, since there is
- * no such process, it has not opened the journal, or it is of an older version · `unanswered`, since it is stopped or overloaded.
+ * What the process that writes a journal reports: the seq of the first line that is not durable yet · `unsaid` if there is no
+ * such process, it has not opened the journal, or it is of an older version · `unanswered` if it is suspended or overloaded.
  */
 export type Durable =
   | { readonly kind: 'before'; readonly seq: number }
@@ -156,8 +157,8 @@ export type Durable =
   | { readonly kind: 'unanswered' };
 
 /**
- * Asks the holder of a folder's lock, in a bounded time. Changes nothing in the folder.
- * @throws the error of a system call, but not for a folder that is not there
+ * Asks the holder of a folder's lock how far the journal is durable, with a timeout. Changes nothing in the folder.
+ * @throws the error of a system call; a missing folder is no error, but `unsaid`
  */
 export async function askHolder(folder: string, limits: AskLimits = standardLimits): Promise<Durable> {
   let directory: number;
@@ -171,7 +172,7 @@ export async function askHolder(folder: string, limits: AskLimits = standardLimi
     const names = readdirSync(folder).filter((name) => name.startsWith(LOCK));
     const paths = names.map((name) => socketPath(folder, directory, name));
     if (process.platform === 'linux') paths.push(abstractPath(directory));
-    const answers = await Promise.all(paths.map((path) => ask(path, limits).catch(() => undefined))); // it may not be ours to ask
+    const answers = await Promise.all(paths.map((path) => ask(path, limits).catch(() => undefined))); // another user's lock may refuse
     const held = answers.find((answer) => answer?.startsWith('held '));
     if (held === undefined) return { kind: answers.some((answer) => UNANSWERED.has(answer)) ? 'unanswered' : 'unsaid' };
     const seq = Number(held.split(' ')[2]);
@@ -196,20 +197,20 @@ function inUse(folder: string, rival: Rival | undefined): InUseError {
   return new InUseError(`${folder} is in use by process ${rival?.pid ?? 'unknown'}; stop it, or use another --data`);
 }
 
-/** Of a lock that this user may not connect to: nothing tells whether its process is alive, which may be in another namespace. */
+/** State of a lock that this user may not connect to: it is unknown whether its process, maybe in another namespace, is alive. */
 const DENIED = 'denied';
-/** What file systems without socket files say. */
+/** Error codes of file systems without socket files. */
 const NO_SOCKET_FILES: ReadonlySet<string> = new Set(['EPERM', 'EOPNOTSUPP', 'ENOTSUP', 'ENOSYS', 'EINVAL', 'EIO']);
 const ABSTRACT_HAZARD =
   'the file system of the data folder takes no socket files: the lock keeps out other processes of this network namespace only';
-/** What `ask` makes of a holder that says nothing. */
+/** Results of `ask` for a holder that does not answer. */
 const UNANSWERED: ReadonlySet<string | undefined> = new Set(['held', 'unclear']);
 const LOCK = '.lock-';
 const UNPUBLISHED = '.unlocked-';
 /** `sun_path` holds 108 bytes on Linux and 104 elsewhere, with a closing zero. */
 const SOCKET_PATH_BYTES_MAX = 103;
 
-/** @returns the others that are alive; what the dead left is removed */
+/** @returns the locks of other processes that are alive. Removes the lock files of processes that ended. */
 async function lookAround(folder: string, directory: number, own: string, limits: AskLimits): Promise<Rival[]> {
   const names = readdirSync(folder).filter((name) => name.startsWith(LOCK) && name !== own);
   const rivals = await Promise.all(
@@ -249,7 +250,7 @@ function publish(folder: string, unpublished: string, published: string): void {
   }
 }
 
-/** @param there what has the name of the lock file now @throws LockLostError unless it is the lock file */
+/** @param there the file that has the lock file's name now @throws LockLostError if it is not the lock file */
 function checkSame(path: string, own: BigIntStats, there: BigIntStats | undefined): void {
   if (there?.ino === own.ino && there.dev === own.dev) return;
   throw new LockLostError(
@@ -257,7 +258,7 @@ function checkSame(path: string, own: BigIntStats, there: BigIntStats | undefine
   );
 }
 
-/** Asynchronous: on a network file system that hangs a look may take for ever, and the event loop must not wait for it. */
+/** Asynchronous: on a network file system that hangs, `stat` may never return, and must not block the event loop. */
 function watchFile(path: string, own: BigIntStats, checkMs: number, onLost: (error: Error) => void): NodeJS.Timeout {
   let looking = false;
   const look = async () => {
@@ -278,23 +279,26 @@ function undefinedIfAbsent(error: NodeJS.ErrnoException): undefined {
   if (error.code !== 'ENOENT' && error.code !== 'ENOTDIR') throw error;
 }
 
-/** What starters left that died before they published. One that is alive finds it gone, and gives up to us. */
+/**
+ * Removes socket files of processes that died before they published them. A process that is alive fails to publish its removed
+ * file, and gives up.
+ */
 async function removeUnpublished(folder: string, directory: number, limits: AskLimits): Promise<void> {
   for (const name of readdirSync(folder).filter((name) => name.startsWith(UNPUBLISHED))) {
     if ((await ask(socketPath(folder, directory, name), limits)) === undefined) removeSocket(join(folder, name));
   }
 }
 
-/** A socket that nobody listens on is no lock: it does not matter whether it can be removed. */
+/** Errors are ignored: a socket file without a listening process is no lock. */
 function removeSocket(path: string): void {
   try {
     rmSync(path, { force: true });
   } catch {
-    // the disk went read-only, say; the next start tries again
+    // such as on a read-only file system; the next start tries again
   }
 }
 
-/** @returns what the lock's owner says, `held` where it is alive but too busy to say, undefined where there is none */
+/** @returns the answer of the lock's owner, such as `held 4711 12`; `held` if it does not answer in time; undefined if it ended */
 function ask(path: string, { lockAnswerMs, lockAnswerBytesMax }: AskLimits): Promise<string | undefined> {
   return new Promise((resolve, reject) => {
     let answer = '';
@@ -303,7 +307,7 @@ function ask(path: string, { lockAnswerMs, lockAnswerBytesMax }: AskLimits): Pro
       socket.destroy();
       resolve(state);
     };
-    // Of the whole answer: an idle timeout would begin anew with each byte.
+    // A timeout for the whole answer: an idle timeout would restart with each byte.
     const late = setTimeout(() => settle('held'), lockAnswerMs);
     socket.on('close', () => clearTimeout(late));
     socket.on('data', (chunk) => {
@@ -313,7 +317,7 @@ function ask(path: string, { lockAnswerMs, lockAnswerBytesMax }: AskLimits): Pro
     socket.on('end', () => settle(answer));
     socket.on('error', (error: NodeJS.ErrnoException) => {
       if (error.code === 'ECONNREFUSED' || error.code === 'ENOENT') resolve(undefined);
-      // An owner that is just going away resets; one that is asked by very many at once can not be reached. Look again.
+      // An owner that is closing resets the connection; one with a full backlog refuses with EAGAIN. The caller asks again.
       else if (error.code === 'ECONNRESET' || error.code === 'EAGAIN') resolve('unclear');
       else if (error.code === 'EACCES' || error.code === 'EPERM') resolve(DENIED);
       else reject(error);
@@ -331,7 +335,7 @@ function listen(server: Server, path: string): Promise<void> {
   });
 }
 
-/** A long path is reached through the open folder, where the system shows open files as paths (Linux). */
+/** A path too long for a socket is replaced by one through the open folder in /proc/self/fd (Linux). */
 function socketPath(folder: string, directory: number, name: string): string {
   const path = join(folder, name);
   return Buffer.byteLength(path) <= SOCKET_PATH_BYTES_MAX ? path : `/proc/self/fd/${directory}/${name}`;

@@ -1,9 +1,9 @@
-/** What the file system that a folder is on means for the journal's promises. */
+/** Which durability guarantees of the journal the file system of a folder breaks. */
 
 export interface Mount {
-  /** As the system names it: ext4, tmpfs, nfs4 … */
+  /** The system's name of it, such as ext4, tmpfs, nfs4. */
   readonly type: string;
-  /** Of the mount and of the file system. */
+  /** Options of the mount and of the file system. */
   readonly options: readonly string[];
 }
 
@@ -21,7 +21,7 @@ export function mountOf(mountinfo: string, path: string): Mount | undefined {
     const [type = '', , systemOptions = ''] = system.split(' ');
     const at = unescaped(point);
     if (at === '' || !(path === at || path.startsWith(at.endsWith('/') ? at : `${at}/`))) continue;
-    // Of two on the same point the later one hides the earlier.
+    // Of two mounts on the same mount point the later one hides the earlier.
     if (at.length < foundBytes) continue;
     found = { type, options: [...options.split(','), ...systemOptions.split(',')] };
     foundBytes = at.length;
@@ -29,7 +29,7 @@ export function mountOf(mountinfo: string, path: string): Mount | undefined {
   return found;
 }
 
-/** @returns which promise the file system breaks, as a sentence for the operator, or undefined */
+/** @returns which guarantee the file system breaks, as a sentence for the operator; undefined if none */
 export function hazardOf({ type, options }: Mount): string | undefined {
   if (type === 'tmpfs' || type === 'ramfs') {
     return `the data folder is in memory (${type}): a restart of the machine loses every event; choose a folder on a disk with --data`;
@@ -46,7 +46,7 @@ export function hazardOf({ type, options }: Mount): string | undefined {
 const NETWORK =
   /^(nfs\d?|cifs|smb\d?|smbfs|9p|afs|ceph|glusterfs|lustre|gpfs|ncpfs|beegfs|ocfs2|gfs2|fuse\.(sshfs|s3fs|glusterfs|ceph|rclone|gcsfuse|goofys|mount-s3|davfs2?|juicefs))$/;
 
-/** Mount points are written with their white space and backslashes as octal escapes. */
+/** Decodes a mount point of mountinfo, in which white space and backslashes are octal escapes. */
 function unescaped(text: string): string {
   return text.replace(/\\([0-7]{3})/g, (_, digits: string) => String.fromCharCode(Number.parseInt(digits, 8)));
 }

@@ -1,6 +1,6 @@
 /**
- * Whose the entries of a folder are. What root makes, by a repair or a start by hand, belongs to the owner of the folder that it
- * is made in: else the service, which runs as that user, could not open it. In a folder of root nothing changes.
+ * Ownership of the entries of a folder. A file that root creates, by a repair or a manual start, is given to the owner of its
+ * folder: otherwise the service, which runs as that user, could not open it. In a folder of root nothing changes.
  */
 
 import { chownSync, closeSync, constants, fstatSync, lchownSync, openSync } from 'node:fs';
@@ -12,14 +12,14 @@ export interface Owner {
   readonly gid: number;
 }
 
-/** @returns to whom an entry that this process makes in a folder has to be given, undefined when it is right as it is made */
+/** @returns the owner to whom an entry that this process creates in a folder must be given; undefined if no change is necessary */
 export function heirOf({ uid, gid }: Owner): Owner | undefined {
   return isRoot() && uid !== ROOT ? { uid, gid } : undefined;
 }
 
 /**
  * Gives a new file or folder to the owner of the folder that it is in.
- * @param entries the folder that it is in
+ * @param entries an open handle of that folder
  */
 export async function giveToOwner(made: FileHandle, entries: FileHandle): Promise<void> {
   if (!isRoot()) return;
@@ -28,8 +28,8 @@ export async function giveToOwner(made: FileHandle, entries: FileHandle): Promis
 }
 
 /**
- * The same for a socket file, which can not be opened.
- * @param directory a descriptor of the folder
+ * Like `giveToOwner`, for a socket file, which can not be opened for reading.
+ * @param directory a file descriptor of the folder
  */
 export function giveSocketToOwner(folder: string, directory: number, name: string): void {
   const heir = heirOf(isRoot() ? fstatSync(directory) : { uid: ROOT, gid: ROOT });
@@ -39,7 +39,7 @@ export function giveSocketToOwner(folder: string, directory: number, name: strin
       lchownSync(join(folder, name), heir.uid, heir.gid);
       return;
     }
-    // Not by its path: the folder's owner, who may put a link to any file in its place, would get that one.
+    // Not by its path: the folder's owner could replace it by a link to any file, and would become the owner of that file.
     const socket = openSync(entryPath(folder, directory, name), O_PATH | constants.O_NOFOLLOW);
     try {
       if (fstatSync(socket).isSocket()) chownSync(`/proc/self/fd/${socket}`, heir.uid, heir.gid);
@@ -51,13 +51,13 @@ export function giveSocketToOwner(folder: string, directory: number, name: strin
   }
 }
 
-/** @returns a path to an entry that leads through the open folder, whatever its path leads to by now (Linux) */
+/** @returns a path to an entry through the open folder's descriptor, so that a replaced folder has no effect (Linux) */
 export function entryPath(folder: string, directory: number, name: string): string {
   return process.platform === 'linux' ? `/proc/self/fd/${directory}/${name}` : join(folder, name);
 }
 
 const ROOT = 0;
-/** Of Linux: opens anything, for its identity alone. Node has no name for it. */
+/** The flag O_PATH of Linux: opens any file without access to its content. Node has no constant for it. */
 const O_PATH = 0o10000000;
 
 function isRoot(): boolean {
@@ -65,8 +65,8 @@ function isRoot(): boolean {
 }
 
 /**
- * Root without CAP_CHOWN, without /proc, or on a file system that has no owners or none for root, can not give anything away. It
- * stays root's.
+ * Ignores errors that mean that the owner can not be changed: root has no CAP_CHOWN, /proc is missing, or the file system has no
+ * owners or none for root. The entry keeps root as its owner.
  */
 export function unlessImpossible(error: NodeJS.ErrnoException): void {
   if (!IMPOSSIBLE.has(error.code ?? '')) throw error;

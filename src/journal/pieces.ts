@@ -1,35 +1,35 @@
 /**
- * The lines of a damaged file, as pieces of consecutive lines. Most of a damaged file is a few long pieces; in the worst case
- * each line is one. So they are columns of numbers, 50 bytes a piece, instead of an object each.
+ * The lines of a damaged file, as pieces of consecutive lines. Most damaged files have a few long pieces; in the worst case each
+ * line is a piece. So pieces are stored in typed arrays, 50 bytes a piece, instead of one object each.
  */
 
 import { type Link, seedFor } from './record.ts';
 
-/** Lines of one file whose seqs count up, each built on the stored crc of the one before it. */
+/** Lines of one file with consecutive seqs, the crc of each seeded with the stored crc of the previous one. */
 export interface Piece extends Link {
-  /** The first byte of the first line, and the byte after the last line, where its newline is or should be. */
+  /** The first byte of the first line, and the byte after the last line: its newline's, or where that should be. */
   readonly start: number;
   readonly end: number;
   readonly firstSeq: number;
   readonly lines: number;
-  /** Of the last line, as it is stored. */
+  /** The crc of the last line, as stored. */
   readonly lastCrc: number;
-  /** The piece that comes before it in the file, -1 for none. */
+  /** Index of the previous piece in the file, -1 if there is none. */
   readonly before: number;
   readonly flags: number;
 }
 
-/** What is known of a piece, as bits of its `flags`. */
+/** Properties of a piece, as bits of its `flags`. */
 export const Flag = {
-  /** Its lines lie between newlines, rather than somewhere in bytes that make no line. */
+  /** Its lines are delimited by newlines, instead of found inside bytes that are no line. */
   whole: 1,
   /** Its lines end in CR LF. */
   carriageReturns: 2,
   /** Its first line is JSON. */
   json: 4,
-  /** Its first line is proved; the others always are. */
+  /** Its first line is proved by its crc and the previous line; the others always are. */
   good: 8,
-  /** A line with the next seq builds on its last line. */
+  /** The crc of a line with the next seq is seeded with that of its last line. */
   confirmed: 16,
 } as const;
 
@@ -119,7 +119,7 @@ export class Pieces {
     this.#columns.flags[index]! |= flag;
   }
 
-  /** Prepares `endingWith` for all pieces there are. */
+  /** Sorts all pieces by their end, for `endingWith`. */
   sortByEnd(): void {
     const { lastCrc } = this.#columns;
     this.#byEnd = Uint32Array.from({ length: this.count }, (_, index) => index).sort(
@@ -127,7 +127,7 @@ export class Pieces {
     );
   }
 
-  /** The pieces whose last line has this seq, and this crc where one is given. */
+  /** The pieces whose last line has this seq, and this crc if one is given. */
   *endingWith(seq: number, crc?: number): Generator<number> {
     const isBefore = (index: number) =>
       this.lastSeq(index) - seq || (crc === undefined ? 0 : this.#columns.lastCrc[index]! - crc);

@@ -1,20 +1,20 @@
 /**
- * What a reader knows of the process that writes the journal: how far it is durable, and when there is more. A reader in another
- * process asks the holder of the lock, and polls. One in the same process learns both from the journal itself.
+ * What a reader knows of the process that writes the journal: how far the journal is durable, and when there are new lines. A
+ * reader in another process asks the holder of the lock, and polls. One in the same process gets both from the journal.
  */
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { askHolder, type Durable } from './lock.ts';
 
-/** Made for one reader. */
+/** The writer's progress, for one reader. */
 export interface Progress {
-  /** Lines from here on are held back: a failed write is cut off again, also while its reader looks. */
+  /** Lines from the returned seq on are not yielded: after a failed write they are truncated, also during a read. */
   durable(): Promise<Durable>;
-  /** Resolves when there may be more than the last `durable` said, or when the signal aborts. Never rejects. */
+  /** Resolves when there may be more lines than the last `durable` reported, or when the signal aborts. Never rejects. */
   more(signal: AbortSignal): Promise<void>;
 }
 
-/** Asks the process that holds the folder's lock, and polls. Not fs.watch: it says nothing on many file systems. */
+/** Asks the process that holds the folder's lock, and polls. Does not use fs.watch, which reports nothing on many file systems. */
 export function pollProgress(folder: string, pollMs: number): Progress {
   return {
     durable: () => askHolder(folder),
@@ -22,11 +22,11 @@ export function pollProgress(folder: string, pollMs: number): Progress {
   };
 }
 
-/** What the journals of this process have made durable: `recorded` takes what `JournalOptions.onRecorded` gives. */
+/** The progress of the journals of this process: pass the values of `JournalOptions.onRecorded` to `recorded`. */
 export class OwnProgress {
   /** By folder: the seq of the first line that is not durable yet. */
   readonly #nextSeqs = new Map<string, number>();
-  /** Of readers that wait, of any folder. */
+  /** Callbacks that wake the waiting readers of all folders. */
   readonly #wakers = new Set<() => void>();
 
   recorded(folder: string, nextSeq: number): void {

@@ -1,7 +1,7 @@
 /**
- * Walks a journal from file to file, checks each line and hands over those that are asked for. It takes no lock: a service may
- * write, begin files, rewrite its last one at a start and remove old ones meanwhile. What is wrong is told, and the walk goes on
- * behind it where the crc of a line builds on the line before it: `salvage.ts` finds more, but has to hold a whole file for it.
+ * Reads a journal file by file, checks each line and yields those that match a filter. It takes no lock: a service may write,
+ * begin files, rewrite its last file at a start and remove old files meanwhile. Damage is reported, and reading continues at
+ * the next line whose crc continues the chain. `salvage.ts` finds more lines, but needs a whole file for it.
  */
 
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -30,26 +30,26 @@ import { type Contents, contentsOf, type SegmentName } from './segments.ts';
 export type ReaderLimits = Pick<Limits, 'followMs' | 'lineBytesMax'>;
 
 export interface Reading {
-  /** Which lines are handed over: all without it. Files outside of its bounds are not read. */
+  /** Which lines are yielded; all by default. Files outside of its bounds are not read. */
   readonly filter?: Filter;
-  /** Waits for what is recorded later, until this is aborted, and then looks a last time. The folder need not be there yet. */
+  /** If set, waits for later lines until it is aborted, and then reads a last time. The folder need not exist yet. */
   readonly follow?: AbortSignal | undefined;
   readonly progress: Progress;
   readonly limits: ReaderLimits;
 }
 
-/** What a reader should know besides the lines. */
+/** A message about the journal besides its lines. */
 export interface Remark {
-  /** `damage` is what no crash explains: a service would not start on it. A `note` is in order. */
+  /** `damage` is what no crash explains: a service would refuse to start. A `note` is no damage. */
   readonly kind: 'damage' | 'note';
   readonly text: string;
 }
 
-/** A line that checked out. It holds on to the memory that its neighbours stand in as well. */
+/** A verified line. It keeps the whole chunk alive that it was read from. */
 export class Line {
   readonly bytes: Buffer;
   readonly start: number;
-  /** Where its newline would be. */
+  /** Index after its last byte: its newline is not included. */
   readonly end: number;
   readonly seq: number;
   #event: Recorded | undefined;
@@ -78,9 +78,10 @@ export class Line {
 }
 
 /**
- * @param tell called with what a reader should know, in the order of the lines
- * @returns the lines in the order of their seqs, many at a time
- * @throws the error of a system call; without `follow` also for a folder that is not there
+ * Reads the lines of a journal that match a filter.
+ * @param tell called with each remark, in the order of the lines
+ * @returns arrays of lines, in the order of their seqs
+ * @throws the error of a system call; without `follow` also if the folder does not exist
  */
 export function readJournal(
   disk: Disk,
@@ -96,11 +97,11 @@ class Walk {
   readonly #tell: (remark: Remark) => void;
   readonly #bounds: Bounds;
   readonly #sieve: Sieve;
-  /** The first seq in the name of the last file that was done with; 0 before the first. */
+  /** The first seq of the last file that was read or skipped; 0 before the first file. */
   #doneSeq = 0;
-  /** Whether a file was looked into: before, nobody knows what is due. */
+  /** Whether a file was examined: before that the expected seq is unknown. */
   #begun = false;
-  /** The seq that is due next; undefined where nobody knows. */
+  /** The expected seq of the next line; undefined if unknown. */
   #due: number | undefined;
 
   constructor(disk: Disk, reading: Reading, tell: (remark: Remark) => void) {
@@ -129,7 +130,7 @@ class Walk {
     }
   }
 
-  /** A folder without a journal file may show that there was one. One that is followed may not have been filled yet. */
+  /** Reports that all journal files are missing, if markers show it. Not with `follow`: the journal may be created later. */
   async #tellMissing(contents: Contents): Promise<void> {
     if (this.#reading.follow !== undefined) return;
     const lastStop = await readLastStop(this.#disk, await this.#disk.list());
@@ -155,7 +156,7 @@ class Walk {
     return contentsOf(await this.#disk.list().catch(absent));
   }
 
-  /** @param next the file behind it, of the same look at the folder: with one behind it nothing is added to a file any more */
+  /** @param next the file after it in the same listing of the folder: a file that has a next one is not appended to any more */
   async *#segment(
     segment: SegmentName,
     next: SegmentName | undefined,
@@ -175,7 +176,7 @@ class Walk {
     }
   }
 
-  /** Looks whether the file is the one that is due. */
+  /** Checks that the file begins with the expected seq, and reports a gap. */
   #join(segment: SegmentName, { gone, removedLast }: Contents): void {
     if (!this.#begun) this.#due = Math.min(this.#sieve.passedSeq + 1, segment.firstSeq);
     this.#begun = true;
@@ -189,7 +190,7 @@ class Walk {
     this.#tell({ kind: 'note', text });
   }
 
-  /** Passes over a file that begins and ends before or behind the time that is asked for. */
+  /** Skips a file whose first and last line are both before the filter's times, or both after them. @returns whether it did */
   async #isOutOfTime(segment: SegmentName): Promise<boolean> {
     const { since = '', until } = this.#bounds;
     if (since === '' && until === undefined) return false;
@@ -216,13 +217,13 @@ class Walk {
     let isClosed = hasNext;
     let lookedTwice = false;
     for (;;) {
-      // Read before the look: what is recorded before the end of following is handed over.
+      // Evaluated before the read, so that all lines recorded before the abort are yielded.
       const isLastLook = !this.#following;
       yield* file.read(isClosed);
       if (isClosed) break;
       const { segments } = await this.#contents();
       isClosed = segments.some(({ firstSeq }) => firstSeq > segment.firstSeq);
-      if (isClosed) continue; // to what was added before the next one was begun
+      if (isClosed) continue; // read what was appended before the next file was begun
       if (!isLastLook) {
         await this.#more();
       } else if (this.#reading.follow === undefined && file.isIncomplete && !lookedTwice) {
@@ -244,8 +245,8 @@ class Walk {
       this.#doneSeq = firstSeq;
       return 'again';
     }
-    if (segments.some((other) => other.firstSeq === firstSeq)) return 'gone'; // and back again
-    // Retention never takes the last one: there will be another journal.
+    if (segments.some((other) => other.firstSeq === firstSeq)) return 'gone'; // it exists again
+    // Retention never removes the last file, so the folder will get another journal.
     if (this.#sieve.passedSeq > 0) {
       this.#tell({ kind: 'note', text: `${name} is gone; what comes next is read from its beginning` });
     }
@@ -256,33 +257,33 @@ class Walk {
 }
 
 /**
- * What comes behind a file: `on` to the next one · the `end` · it vanished, so look at the folder `again` · it is `gone` with
- * nothing behind it, so wait first.
+ * What follows a file: `on` to the next one · the `end` · it vanished, so list the folder `again` · it is `gone` and no file
+ * follows it, so wait before listing the folder.
  */
 type Outcome = 'on' | 'end' | 'again' | 'gone';
 
-/** One file on its way through: how far its lines are good, and what is wrong behind them. */
+/** The state of reading one file: how far its lines are valid, and what is wrong after them. */
 class FileWalk {
   readonly #disk: Disk;
   readonly #name: string;
   readonly #firstSeq: number;
   readonly #sieve: Sieve;
   readonly #tell: (remark: Remark) => void;
-  /** Where the last good line ends, its number, and what the line behind it has to have. */
+  /** Where the last valid line ends, its number, and the chain position after it. */
   #goodBytes = 0;
   #goodLines = 0;
   #place: Place;
   #firstCrc: number | undefined;
-  /** What the sieve had passed when the last look began. */
+  /** The sieve's `passedSeq` when the last read began. */
   #passedBefore = 0;
-  /** Where the next line begins, and its number; all bytes that were there. */
+  /** Where the next line begins, and its number; the number of bytes that were read. */
   #byte = 0;
   #line = 1;
   #readBytes = -1;
   #isTorn = false;
   #trouble: Trouble | undefined;
   readonly #reading: Reading;
-  /** Lines from this seq on may be taken back; as the writer said when it was last asked. */
+  /** Lines from this seq on may still be truncated, as of the writer's last answer. */
   #durableSeq = 0;
   #isHeldBack = false;
 
@@ -302,19 +303,19 @@ class FileWalk {
     this.#place = { seq: firstSeq, crc: 0 };
   }
 
-  /** Whether something is behind the good lines. */
+  /** Whether there are bytes after the valid lines. */
   get isIncomplete(): boolean {
     return this.#isTorn || this.#trouble !== undefined;
   }
 
   /**
-   * Reads what is behind the good lines, where the file has grown or shrunk since the last time.
-   * @param isClosed all of the file is durable: the next one is begun only after that
+   * Reads from the end of the valid lines, if the file's size changed since the last read.
+   * @param isClosed whether all of the file is durable: the next file is begun only after that
    */
   async *read(isClosed: boolean): AsyncGenerator<readonly Line[]> {
     const size = await this.#disk.size(this.#name);
     if (size === this.#readBytes && !this.#isHeldBack) return;
-    // Asked before the file is read: what comes after the answer is not covered by it.
+    // Asked before the file is read: the answer does not cover what is written later.
     const endBytes = await this.#askDurable(isClosed, size);
     if (this.#goodBytes > 0 && !(await this.#endsAsBefore())) this.#beginAgain();
     this.#passedBefore = this.#sieve.passedSeq;
@@ -339,7 +340,10 @@ class FileWalk {
     this.#isHeldBack ||= this.#place.seq >= this.#durableSeq && size > this.#goodBytes;
   }
 
-  /** @returns how many bytes of the file may be read: what the writer did not say may be only what was there before it was asked */
+  /**
+   * Asks the writer how far the journal is durable.
+   * @returns how many bytes of the file may be read. Without an answer that is its size before the question
+   */
   async #askDurable(isClosed: boolean, size: number): Promise<number | undefined> {
     const { progress, follow } = this.#reading;
     if (isClosed) {
@@ -360,7 +364,7 @@ class FileWalk {
         text: `the service that writes ${this.#name} does not answer: its newest lines are ${what}`,
       });
       if (isFollowing) {
-        // An earlier look may have found no writer: what it found is shown, and what was added since is held back.
+        // If an earlier read found no writer, its lines were yielded, and only later ones are held back.
         if (this.#durableSeq === Number.POSITIVE_INFINITY) this.#durableSeq = this.#place.seq;
         return undefined;
       }
@@ -370,8 +374,8 @@ class FileWalk {
   }
 
   /**
-   * Tells what is behind the good lines.
-   * @returns the seq that is due in the next file, undefined where nobody knows
+   * Reports what is after the valid lines.
+   * @returns the seq that is expected in the next file; undefined if unknown
    */
   end(hasNext: boolean): number | undefined {
     if (this.#isTorn) this.#trouble ??= this.#troubleHere('it ends without a newline');
@@ -379,7 +383,7 @@ class FileWalk {
       if (hasNext && this.#goodLines === 0) this.#remark('damage', this.#troubleHere('it is empty'), '');
       return this.#place.seq;
     }
-    // As the table in recovery.ts has it: only at the very end a crash, or a writer, explains what is no good line.
+    // As in the table of recovery.ts: a crash, or a running write, explains bad bytes only at the end of the last file.
     if (!hasNext && this.#trouble.formsBehind === 0) {
       this.#remark(
         'note',
@@ -435,7 +439,7 @@ class FileWalk {
     this.#sieve.take(bytes, start, end, next.seq - 1);
   }
 
-  /** A service that starts puts a copy in the file's place, which changes nothing. */
+  /** Checks that the last valid line is unchanged. A service that starts replaces the file by a copy with the same lines. */
   async #endsAsBefore(): Promise<boolean> {
     const ending = endingOf(this.#place.crc);
     const found: Buffer[] = [];
@@ -444,7 +448,7 @@ class FileWalk {
     return Buffer.concat(found).equals(ending);
   }
 
-  /** A service takes back what a full disk did not take whole; or somebody began another journal. */
+  /** Restarts the file: a service truncated it after a failed write, or another journal was begun. */
   #beginAgain(): void {
     this.#sieve.passedSeq = Math.min(this.#sieve.passedSeq, this.#passedBefore);
     const text = `${this.#name} was cut back or replaced while it was read; from seq ${this.#sieve.passedSeq + 1} on it is read again`;
@@ -464,14 +468,14 @@ class FileWalk {
   }
 }
 
-/** A stretch without good lines: where it begins and what is wrong there. */
+/** A range without valid lines: where it begins and what is wrong there. */
 interface Trouble {
   readonly line: number;
   readonly byte: number;
   readonly problem: string;
   readonly resync: Resync;
   linesLeft: number;
-  /** Lines that look like ours, behind the first one that is bad. */
+  /** Number of lines in the form of a journal line, after the first bad one. */
   formsBehind: number;
 }
 
@@ -481,17 +485,17 @@ function leftOut(lines: number, seq: number): string {
     : `; ${lines === 1 ? '1 line is' : `${lines} lines are`} left out, it goes on with seq ${seq}`;
 }
 
-/** Lets those lines through that are asked for. */
+/** Collects the lines that match the filter. */
 class Sieve {
   readonly #bounds: Bounds;
   readonly #timed: boolean;
-  /** The filter without its bounds, which another journal of the folder is not held to. */
+  /** The filter without its bounds, which do not apply to another journal of the same folder. */
   readonly #members: Filter;
   readonly #trace: Buffer | undefined;
-  /** No line with this seq or a smaller one is let through. */
+  /** Lines with this seq or a smaller one are skipped. */
   passedSeq: number;
   #caught: Line[] = [];
-  /** Where the trace is next, from the last line on: -1 for nowhere in these bytes. */
+  /** The next occurrence of the trace, from the last line on: -1 if these bytes have no more. */
   #searched: Buffer | undefined;
   #hit = -1;
 
@@ -514,18 +518,18 @@ class Sieve {
       if (time < since || (until !== undefined && time >= until)) return;
     }
     const line = new Line(bytes, start, end, seq);
-    // Only a line that is looked for by its members has to be parsed. Text in metadata may hold the trace too.
+    // A line is parsed only if the filter has members to match. Text in metadata may contain the trace too.
     if (this.#trace === undefined || isWanted(line.event, this.#members)) this.#caught.push(line);
   }
 
-  /** @returns what was let through since the last time */
+  /** @returns the lines collected since the last call */
   caught(): readonly Line[] {
     const lines = this.#caught;
     this.#caught = [];
     return lines;
   }
 
-  /** One search goes over all lines of a chunk: most of them need not be looked at one by one. */
+  /** Searches all lines of a chunk at once, so that lines without the trace cost no search each. */
   #holds(bytes: Buffer, start: number, end: number, trace: Buffer): boolean {
     if (bytes !== this.#searched || (this.#hit !== -1 && this.#hit < start)) {
       this.#searched = bytes;
@@ -535,12 +539,12 @@ class Sieve {
   }
 }
 
-/** How often a writer is asked that does not answer: one that starts or ends at this moment may be missed. */
+/** How often a writer that does not answer is asked: one that is starting or stopping may miss a question. */
 const ASKED_MAX = 3;
-/** Enough of a line to hold its time. */
+/** Bytes at the beginning of a line that include its time. */
 const HEAD_BYTES = 256;
 
-/** @throws the error, but for a file or folder that is not there */
+/** @returns the value if the error is that a file or folder does not exist @throws any other error */
 function unlessAbsent<Value>(error: NodeJS.ErrnoException, value: Value): Value {
   if (error.code !== 'ENOENT') throw error;
   return value;

@@ -1,17 +1,17 @@
 /**
- * What one line of the journal means. This file alone knows the format.
+ * The format of a journal line. Only this file depends on it.
  *
  *     line    = '{"seq":' seq ',"id":"' uuid '","time":"' time '",' members ',"crc":"' crc '"}' LF
- *     members = '"type":…,"asset_key":[…]' and then, each only where the report gave it,
+ *     members = '"type":…,"asset_key":[…]' and then, each only if the report has it,
  *               partition, check_name, passed, severity, description, tags, metadata
  *
  * 1. `seq` counts from 1 without gaps over all files of a journal.
  * 2. `crc` is the CRC-32 of the line's bytes before `,"crc"`, seeded with the crc of the line before it in the same file
- *    (0 for a file's first), as eight hexadecimal digits. So a flipped bit, a lost, a swapped and a doubled line all show.
+ *    (0 for a file's first), as eight hexadecimal digits. This chain detects a flipped bit and a lost, swapped or repeated line.
  * 3. A line holds no line break of any kind: JSON escapes the ASCII ones, and U+0085, U+2028 and U+2029 are escaped here
  *    even inside metadata, which is otherwise recorded as it was sent.
  *
- * What it costs: a line can not be changed without writing anew all that follow it in its file. That is the point.
+ * The cost, which is intended: to change a line, all later lines of its file have to be rewritten.
  */
 
 import { randomUUID } from 'node:crypto';
@@ -19,7 +19,7 @@ import { crc32 } from 'node:zlib';
 import type { Event } from '../event/event.ts';
 import { seedOf } from './crc.ts';
 
-/** The members of a line that the report decides; `encodeBatch` adds those that its place in the journal decides. */
+/** The members of a line that come from the report. `encodeBatch` adds those that depend on its position in the journal. */
 export function encodeMembers(event: Event): string {
   let members = `"type":"${event.type}","asset_key":${quoteAll(event.assetKey)}`;
   if (event.partition !== undefined) members += `,"partition":${quote(event.partition)}`;
@@ -33,37 +33,37 @@ export function encodeMembers(event: Event): string {
   return members;
 }
 
-/** The state that a line takes from the one before it. */
+/** Position in the checksum chain: what a line takes from the line before it. A journal begins at `{ seq: 1, crc: 0 }`. */
 export interface Place {
-  /** The next line's. */
+  /** Seq of the next line. */
   readonly seq: number;
-  /** The crc of the line before it in the same file, 0 where there is none. */
+  /** The crc of the previous line in the same file; 0 if there is none. */
   readonly crc: number;
 }
 
-/** @returns the most bytes that a line with these members may have; of packed ones at most a few too many */
+/** @returns an upper bound of a line's bytes with these members; for packed members it is at most a few bytes too large */
 export function lineBytesMax(members: string | Buffer): number {
   const bytes = typeof members === 'string' ? members.length * RECORDED_BYTES_MAX : members.length;
   return bytes + FRAME_BYTES_MAX;
 }
 
-/** Members as the bytes that they are in a line: without what a string may hold on to, the text that it was cut from. */
+/** Members as the bytes of a line. Unlike a substring, they do not keep the text alive that they were cut from. */
 export function packMembers(members: string): Buffer {
   const bytes = Buffer.from(members);
-  // Only text outside ASCII can hold a separator, and a separator can only stand inside a string.
+  // Only text outside ASCII can contain a separator, and a separator can only be inside a string.
   return bytes.length === members.length ? bytes : Buffer.from(members.replace(LINE_SEPARATORS, escapeSeparator));
 }
 
-/** Memory in which one writer encodes batch after batch; it grows to what they take. */
+/** Buffer that one writer reuses to encode its batches; it grows as necessary, up to a maximum. */
 export interface Room {
   bytes: Buffer;
 }
 
 /**
- * Encodes a batch of lines that were recorded at one moment.
- * @param batch the members of each, from `encodeMembers`, packed or not
- * @param room may hold the bytes that are returned: nobody else may use it until they are written
- * @returns the bytes to append and the place after them
+ * Encodes a batch of lines that have the same time.
+ * @param batch the members of each line, from `encodeMembers`, packed or not
+ * @param room buffer that may hold the returned bytes: it must not be reused until they are written
+ * @returns the bytes to append and the chain position after them
  */
 export function encodeBatch(
   batch: readonly (string | Buffer)[],
@@ -88,7 +88,7 @@ export function encodeBatch(
     seq += 1;
   }
   const bytes = parts.length === 0 ? packInto(room, text) : Buffer.concat([...parts, packMembers(text)]);
-  // The crc goes over bytes, so it is filled in once they are there.
+  // A crc is computed over bytes, so it replaces the zeros of the template after the text is encoded.
   for (let start = 0, end = 0; start < bytes.length; start = end + 1) {
     end = bytes.indexOf(LINE_FEED, start);
     crc = crc32(bytes.subarray(start, end - CRC_MEMBER_BYTES), crc);
@@ -97,7 +97,7 @@ export function encodeBatch(
   return { bytes, place: { seq, crc } };
 }
 
-/** As `packMembers`, in the room where the text is not too large for it: fresh memory for each batch costs more than the text. */
+/** Like `packMembers`, but reuses the buffer if the text fits: allocating memory for each batch costs more than the encoding. */
 function packInto(room: Room, text: string): Buffer {
   const bytesMax = text.length * UTF8_BYTES_MAX;
   if (bytesMax > ROOM_BYTES_MAX) return packMembers(text);
@@ -106,14 +106,14 @@ function packInto(room: Room, text: string): Buffer {
   return written === text.length ? room.bytes.subarray(0, written) : packMembers(text);
 }
 
-/** What is wrong with a line: one clause for the operator. */
+/** What is wrong with a line, as a clause for the operator, such as `its seq is 7, expected 6`. */
 export type LineProblem = string;
 
 /**
- * Checks one line against its place in the file.
+ * Checks one line against its chain position.
  * @param start of the line in `bytes`
- * @param end of the line, where its newline is
- * @returns the place after it, or what is wrong
+ * @param end of the line: the index of its newline
+ * @returns the chain position after it, or what is wrong
  */
 export function checkLine(bytes: Buffer, start: number, end: number, place: Place): Place | LineProblem {
   const form = readForm(bytes, start, end);
@@ -125,10 +125,10 @@ export function checkLine(bytes: Buffer, start: number, end: number, place: Plac
 }
 
 /**
- * Finds a line that is good itself but does not begin at `start`, or does not end with a newline alone: a conversion of line
- * ends leaves such lines, a crash never does.
- * @param end of the bytes, where the next newline is or the file ends
- * @returns what is wrong around the line, or undefined
+ * Finds a valid line that does not begin at `start`, or that is not directly followed by a newline. A conversion of line ends
+ * leaves such lines, a crash never does.
+ * @param end of the bytes: the index of the next newline, or the end of the file
+ * @returns what is wrong around the line; undefined if there is no such line
  */
 export function findMisplaced(
   bytes: Buffer,
@@ -150,16 +150,16 @@ export function findMisplaced(
   return AFTER_MISPLACED.test(after) ? 'its line is good, but something other than a newline follows it' : undefined;
 }
 
-/** What a line says of itself, true or not. */
+/** The seq and crc that a line contains, not verified. */
 export interface LineForm {
   readonly seq: number;
   readonly crc: number;
   readonly start: number;
-  /** Where its newline is, or should be. */
+  /** Index of its newline, or where it should be. */
   readonly end: number;
 }
 
-/** @returns undefined for bytes that do not begin and end as a line does */
+/** @returns undefined if the bytes do not begin and end like a line */
 export function readForm(bytes: Buffer, start: number, end: number): LineForm | undefined {
   const bodyEnd = end - CRC_MEMBER_BYTES;
   if (bodyEnd < start + SEQ_PREFIX.length) return undefined;
@@ -175,17 +175,17 @@ export function readForm(bytes: Buffer, start: number, end: number): LineForm | 
   }
   let seq = 0;
   let at = start + SEQ_PREFIX.length;
-  // The digit's value first: a sum beyond 2^53 on the way would be rounded.
+  // The digit's value is computed first: an intermediate sum above 2^53 would be rounded.
   for (; isDigit(bytes[at]); at += 1) seq = seq * 10 + (bytes[at]! - ZERO);
   const sound = seq > 0 && Number.isSafeInteger(seq) && bytes[at] === COMMA && at < bodyEnd;
   return sound ? { seq, crc, start, end } : undefined;
 }
 
 /**
- * Finds what has the form of a line anywhere in the bytes, for lines whose newline is damaged or that follow other bytes.
- * Metadata may hold such text as well: only the crc tells.
- * @param beginEnd a line begins before it; what follows is there to find the line's end
- * @param countMax how many beginnings, and how many ends for each, are looked at
+ * Finds all that has the form of a line anywhere in the bytes, for lines whose newline is damaged or that follow other bytes.
+ * Metadata may contain such text as well: only the crc distinguishes it.
+ * @param beginEnd only lines that begin before it are found; the bytes after it are searched for line ends only
+ * @param countMax how many beginnings, and how many ends for each, are tried
  * @param bytesMax of a line
  */
 export function findForms(bytes: Buffer, beginEnd: number, countMax: number, bytesMax: number): LineForm[] {
@@ -207,17 +207,17 @@ export function findForms(bytes: Buffer, beginEnd: number, countMax: number, byt
   return forms;
 }
 
-/** @returns what a line's crc has to be behind a line with the crc `seed` */
+/** @returns the crc that a line must have after a line with the crc `seed` */
 export function crcOf(bytes: Buffer, { start, end }: Pick<LineForm, 'start' | 'end'>, seed: number): number {
   return crc32(bytes.subarray(start, end - CRC_MEMBER_BYTES), seed);
 }
 
-/** @returns when a line says that it was recorded, as it stands in the line; undefined where it says nothing of the kind */
+/** @returns a line's `time` member as text, such as `2026-11-20T15:19:45.266Z`, not verified; undefined if it has none */
 export function readTime(line: Buffer): string | undefined {
   return TIME_MEMBER.exec(line.toString('latin1', 0, 128))?.[1];
 }
 
-/** What a line says of its event, under the line's own names. Its metadata is text of its own: see `metadataOf`. */
+/** The event of a line, with the names of the line's members. Its metadata is read separately, as text: see `metadataOf`. */
 export interface Recorded {
   readonly seq: number;
   readonly id: string;
@@ -232,32 +232,32 @@ export interface Recorded {
   readonly tags?: { readonly data_version: string };
 }
 
-/** @param end of a line that checked out, where its newline is. @throws SyntaxError only for a line that nobody of ours wrote */
+/** @param end of a verified line: the index of its newline. @throws SyntaxError only for a line that assetlog did not write */
 export function readRecorded(bytes: Buffer, start: number, end: number): Recorded {
   return JSON.parse(`${headOf(bytes, start, end)}}`);
 }
 
-/** @returns the metadata as JSON text, as it was sent; undefined where the report gave none */
+/** @returns the metadata as JSON text, as it was sent; undefined if the report had none */
 export function metadataOf(bytes: Buffer, start: number, end: number): string | undefined {
   const text = bytes.toString('utf8', start, end - CRC_MEMBER_BYTES);
   const metadata = text.indexOf(METADATA_MEMBER);
   return metadata === -1 ? undefined : text.slice(metadata + METADATA_MEMBER.length);
 }
 
-/** Of a line that checked out: when it was recorded. Such times sort as text. */
+/** The time at which a verified line was recorded, such as `2026-11-20T15:19:45.266Z`. Such times sort as text. */
 export function timeOf(bytes: Buffer, start: number, seq: number): string {
   const at = start + SEQ_PREFIX.length + String(seq).length + ID_MEMBER_BYTES + TIME_PREFIX_BYTES;
   return bytes.toString('latin1', at, at + TIME_BYTES);
 }
 
-/** How the line with this crc ends, with its newline. */
+/** The last bytes of a line with this crc, including its newline. */
 export function endingOf(crc: number): Buffer {
   return Buffer.from(`,"crc":"${hex(crc)}"}\n`);
 }
 
 /**
- * Gives a line the crc that it has to have after a line with the crc `seed`, in place.
- * @param end of the line, where its newline is
+ * Overwrites a line's crc with the one that it must have after a line with the crc `seed`.
+ * @param end of the line: the index of its newline
  * @returns that crc
  */
 export function rechain(bytes: Buffer, start: number, end: number, seed: number): number {
@@ -266,9 +266,9 @@ export function rechain(bytes: Buffer, start: number, end: number, seed: number)
   return crc;
 }
 
-/** What decides which crc a line has after which seed. */
+/** What is sufficient to compute a line's crc from a seed, and the seed from the crc. */
 export interface Link {
-  /** The crc that it has after the seed 0. */
+  /** The line's crc with the seed 0. */
   readonly unseededCrc: number;
   /** Length of the line without its newline. */
   readonly lineBytes: number;
@@ -278,12 +278,12 @@ export function linkOf(bytes: Buffer, { start, end }: Pick<LineForm, 'start' | '
   return { unseededCrc: crcOf(bytes, { start, end }, 0), lineBytes: end - start };
 }
 
-/** @returns the crc of the line before it that gives this line the crc `crc` */
+/** @returns the crc of the previous line with which this line has the crc `crc` */
 export function seedFor({ unseededCrc, lineBytes }: Link, crc: number): number {
   return seedOf(unseededCrc, lineBytes - CRC_MEMBER_BYTES, crc);
 }
 
-/** The last seq that a journal can hold: the next one could not be told from the one after it. */
+/** The largest seq of a journal (2^53 - 1): above it a JavaScript number can not represent every integer. */
 export const SEQ_MAX = Number.MAX_SAFE_INTEGER;
 
 const NO_BYTES = Buffer.alloc(0);
@@ -317,23 +317,23 @@ const FRAME_BYTES_MAX =
   TIME_BYTES +
   '",'.length +
   CRC_TEMPLATE.length;
-/** No string can hold it: a quote in a string has a backslash before it. So the first one is the member. */
+/** No string can contain it, since a quote in a string is escaped with a backslash. So its first occurrence is the member. */
 const METADATA_MEMBER = ',"metadata":';
 const SHORT_LINE_BYTES = 1024;
 const LINE_BEGINNING = /\{"seq":[0-9]{1,16},"id":"/g;
 const LINE_ENDING = /,"crc":"[0-9a-f]{8}"\}/g;
-/** Beginnings and ends that are tried for a line that is not at its place. */
+/** How many beginnings and ends are tried to find a misplaced line. */
 const MISPLACED_MAX = 8;
 const AFTER_LINE_BYTES = 16;
-/** White space to the end, or the next line. Zeros are left out: a crash may leave them after a good line. */
+/** White space to the end, or the next line. Zeros are excluded: a crash may leave them after a valid line. */
 const AFTER_MISPLACED = /^(\s+$|[^\0]{0,2}\{"seq":[0-9])/;
 const TIME_MEMBER = /^\{"seq":[0-9]+,"id":"[^"]*","time":"([0-9TZ:.-]{1,40})"/;
 const HEX_DIGITS = Buffer.from('0123456789abcdef');
 
-/** By byte: what it stands for as a hexadecimal digit in lower case, or -1. */
+/** For each byte its value as a hexadecimal digit in lower case, or -1 if it is none. */
 const HEX_VALUES = Int8Array.from({ length: 256 }, (_, byte) => HEX_DIGITS.indexOf(byte));
 
-/** The text before the metadata, or before the crc where there is none. Most lines are short, and searched faster as text. */
+/** The text before the metadata, or before the crc if there is no metadata. Most lines are short, and searched faster as text. */
 function headOf(bytes: Buffer, start: number, end: number): string {
   const short = bytes.toString('utf8', start, Math.min(end, start + SHORT_LINE_BYTES));
   const metadata = short.indexOf(METADATA_MEMBER);
@@ -343,7 +343,7 @@ function headOf(bytes: Buffer, start: number, end: number): string {
   return whole.slice(0, later === -1 ? -CRC_MEMBER_BYTES : later);
 }
 
-/** JSON text of a string without lone surrogates; most need no escape, and then this is faster than JSON.stringify. */
+/** JSON text of a string without lone surrogates. Most strings need no escape, and then this is faster than JSON.stringify. */
 export function quote(text: string): string {
   return NEEDS_ESCAPE.test(text) ? JSON.stringify(text) : `"${text}"`;
 }
@@ -372,14 +372,14 @@ function writeHex(crc: number, bytes: Buffer, at: number): void {
 
 /**
  * Version 7 UUIDs of one moment (RFC 9562 section 5.7): 48 bits of milliseconds, the version, 74 random bits with the
- * variant between them. Those of one batch count up from its random start (section 6.2, method 2), so they sort as they came.
+ * variant between them. The UUIDs of one batch count up from its random start (section 6.2, method 2), so they sort in order.
  */
 function uuids(now: Date): () => string {
   const milliseconds = now.getTime().toString(16).padStart(12, '0');
-  // A version 4 UUID has its random and variant bits where version 7 wants them.
+  // A version 4 UUID has its random and variant bits at the positions of version 7.
   const random = randomUUID();
   const prefix = `${milliseconds.slice(0, 8)}-${milliseconds.slice(8)}-7${random.slice(15, 29)}`;
-  // The last 28 bits count, from a start in their lower half: they never reach the digit before them.
+  // The last 28 bits are the counter. It starts in their lower half, so it never overflows into the digit before them.
   let count = Number.parseInt(random.slice(29), 16) >>> 1;
   return () => {
     count += 1;

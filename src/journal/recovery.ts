@@ -1,6 +1,6 @@
 /**
- * What a start finds in the journal's folder, and what it does about it. `decisions` is the table that it runs. A start reads
- * the last file, and of those before it the last line each; `verify.ts` reads everything.
+ * Recovery of a journal at a start: checks the folder and decides by the table `decisions`. It reads all of the last file, and
+ * only the last line of each earlier one; `verify.ts` reads everything.
  */
 
 import { type Limits, limits } from '../config/limits.ts';
@@ -21,8 +21,8 @@ import {
 } from './segments.ts';
 
 /**
- * `use` it as it is · `leave` it alone · `cut` it off and keep its bytes aside · `refuse` to start: no crash explains it, so
- * something that was acknowledged may be gone, and a person has to know.
+ * `use` it as it is · `leave` it alone · `cut` it off and keep its bytes in another file · `refuse` to start: no crash explains
+ * it, so acknowledged events may be lost, and the operator has to decide.
  */
 export type Decision = 'use' | 'leave' | 'cut' | 'refuse';
 
@@ -35,10 +35,10 @@ export type Kind =
   | 'other end than at the stop'
   | 'foreign file';
 
-/** Which file of the journal it is: the last one, after a stop that was or was not clean, or one before it. */
+/** Which file of the journal it is: the last one after a crash, the last one after a clean stop, or an earlier one. */
 export type Position = 'afterCrash' | 'afterStop' | 'earlier';
 
-/** What is done about each kind in each position, and why. After a clean stop every line was synced, so a crash explains nothing. */
+/** The decision for each kind in each position, and why. After a clean stop every line is synced, so a crash explains nothing. */
 export const decisions: Readonly<Record<Kind, Readonly<Record<Position, Decision>> & { readonly why: string }>> = {
   'torn end': {
     afterCrash: 'cut',
@@ -117,18 +117,18 @@ export const decisions: Readonly<Record<Kind, Readonly<Record<Position, Decision
   'foreign file': { afterCrash: 'leave', afterStop: 'leave', earlier: 'leave', why: 'it is not ours' },
 };
 
-/** Something in the folder that is not simply good. */
+/** One deviation from a valid journal in the folder. */
 export interface Finding {
   readonly kind: Kind;
   readonly decision: Decision;
   readonly file: string;
-  /** Where the good lines end: the number of the line behind them, from 1, and its first byte, from 0. */
+  /** Where the valid lines end: the number of the first line after them, from 1, and its first byte, from 0. */
   readonly line: number;
   readonly byte: number;
   readonly problem: string;
 }
 
-/** The journal holds something that no crash explains. The message says file, line, byte and what to do. */
+/** The journal has damage that no crash explains. The message says file, line, byte and what to do. */
 export class DamagedError extends Error {
   readonly finding: Finding;
 
@@ -142,7 +142,7 @@ export class DamagedError extends Error {
   }
 }
 
-/** There is not enough free space to make the journal safe to write to. Nothing was changed. */
+/** Too little free space to rewrite the last file, which is necessary before the journal is written to. Nothing was changed. */
 export class NoSpaceError extends Error {
   readonly neededBytes: number;
 
@@ -159,17 +159,17 @@ export interface Segment {
   readonly place: Place;
 }
 
-/** What a start found or made. */
+/** The segment that a start found or created. */
 export interface Recovered extends Segment {
-  /** How many the journal has, this one among them. */
+  /** Number of journal files, including this one. */
   readonly files: number;
 }
 
 export type RecoveryLimits = Pick<Limits, 'tornBytesMax' | 'openReserveBytes'>;
 
 /**
- * Finds where to go on, makes it safe to do so, and opens the file for it. The folder is locked.
- * @param checkHeld throws when the folder is not locked any more
+ * Finds the end of the journal, makes its content durable, and opens the last file for appends. The caller holds the lock.
+ * @param checkHeld throws if the folder is no longer locked
  * @throws DamagedError, NoSpaceError, or the error of a system call, after which it may be called again
  */
 export async function recover(
@@ -204,7 +204,7 @@ export async function recover(
     notices.debug('a file that is not ours is left alone', { file });
   }
   const cut = findings.find(({ decision }) => decision === 'cut');
-  // After any stop but a clean one the page cache may hold what the disk does not: a sync may have failed before the end.
+  // After an unclean stop the page cache may hold bytes that are not on stable storage, since a sync may have failed before it.
   if (!stoppedCleanly) {
     const aside = await rewrite(disk, last.name, scan, openReserveBytes, checkHeld);
     if (cut !== undefined) tellCut(notices, cut, aside);
@@ -215,8 +215,8 @@ export async function recover(
 
 /**
  * @param scan of the last journal file
- * @returns its position. A journal that continues after the end that the marker names was written to since then: the marker
- *   is left over, as in a copy of the folder that was updated without deleting
+ * @returns its position. If the journal has lines after the end that the marker records, it was written to since then: the
+ *   marker is stale, as in a copy of the folder that was updated without deleting files
  */
 export function positionOfLast(lastStop: LastStop, scan: Scan): 'afterCrash' | 'afterStop' {
   if (lastStop === undefined) return 'afterCrash';
@@ -224,7 +224,7 @@ export function positionOfLast(lastStop: LastStop, scan: Scan): 'afterCrash' | '
   return isLeftOver ? 'afterCrash' : 'afterStop';
 }
 
-/** @returns how the end of the journal differs from that at the clean stop. A flaw of the last file says enough by itself */
+/** @returns how the end of the journal differs from that at the clean stop; nothing if the last file has a flaw of its own */
 export function endFindings({ name }: SegmentName, scan: Scan, lastStop: LastStop): Finding[] {
   const { lines, bytes, place, flaw } = scan;
   const end = lastStop?.end;
@@ -235,15 +235,15 @@ export function endFindings({ name }: SegmentName, scan: Scan, lastStop: LastSto
     const missing = `the events ${place.seq} to ${end.place.seq - 1}`;
     return [{ ...found, problem: `${missing} are missing, which were there at the last clean stop, in ${end.file}` }];
   }
-  // Another file: a new one was begun, or an empty one removed, and no event depends on that.
+  // If the last file has another name, a new file was begun or an empty one removed: no event is affected.
   if (name !== end.file || (bytes === end.bytes && place.crc === end.place.crc)) return [];
   const problem = `it ends with other lines than at the last clean stop, where it had ${end.bytes} bytes`;
   return [{ ...found, problem }];
 }
 
 /**
- * @param tornBytesMax how much an interrupted write may leave
- * @returns what is to be said of a file that was read whole; nothing where all is good
+ * @param tornBytesMax the most bytes that an interrupted write may leave
+ * @returns the findings about a file that was read whole; empty if it is valid
  */
 export function findingsIn(
   { name }: SegmentName,
@@ -267,9 +267,9 @@ export function findingsIn(
 }
 
 /**
- * What a folder without a journal file has that shows that there was one: retention never removes the newest file, and a repair
- * writes one, so neither leaves its marker alone.
- * @param end of the journal at the last clean stop, if it is known
+ * Findings in a folder without journal files whose markers show that there were some. Retention never removes the newest file,
+ * and a repair writes one, so neither leaves its marker without a journal file.
+ * @param end of the journal at the last clean stop, if known
  */
 export function findingsOfNone({ segments, lost, removedLast, gone }: Contents, end?: StopEnd): Finding[] {
   if (segments.length > 0) return [];
@@ -287,8 +287,8 @@ export function findingsOfNone({ segments, lost, removedLast, gone }: Contents, 
 }
 
 /**
- * Whether a file goes on where the one before it ends.
- * @param expected the seq behind the last line before it, 1 for the first file
+ * Checks that a file continues where the previous one ends.
+ * @param expected the seq after the last line of the previous file, 1 for the first file
  */
 export function joinFindings({ name, firstSeq }: SegmentName, expected: number, gone: readonly GoneRange[]): Finding[] {
   const due = afterGone(expected, gone);
@@ -300,7 +300,7 @@ export function joinFindings({ name, firstSeq }: SegmentName, expected: number, 
   return [{ kind, decision: decisions[kind].earlier, file: name, line: 1, byte: 0, problem }];
 }
 
-/** What we put into the folder besides the journal itself. */
+/** Names of all files that assetlog creates in the folder. */
 const OURS =
   /^(\.(un)?lock(ed)?-.*|\.stopped-cleanly|events-[0-9]{20}\.jsonl(\..*)?|events-[0-9-]{41}\.(lost|removed)|damaged-.*)$/;
 
@@ -311,14 +311,14 @@ function foreignIn(names: readonly string[]): Finding[] {
     .map((file) => ({ kind, decision: decisions[kind].earlier, file, line: 1, byte: 0, problem: decisions[kind].why }));
 }
 
-/** The first thing wrong before the last file, and with how that joins up. */
+/** The first findings in the files before the last one, and in how each file continues the previous one. */
 async function findingsBefore(disk: Disk, { segments, gone }: Contents): Promise<Finding[]> {
   let expected = 1;
   let before: SegmentName | undefined;
   for (const segment of segments) {
     if (before !== undefined) {
       const end = await lastLine(disk, before.name, await disk.size(before.name));
-      // Where the last line can not be what it should be, reading the whole file finds out where it goes wrong.
+      // If the last line is not the expected one, the whole file is read to find the first bad line.
       if (end === undefined || joinFindings(segment, end.seq + 1, gone).length > 0) {
         const found = findingsIn(before, await scanSegment(disk.read(before.name), before.firstSeq), 'earlier');
         if (found.length > 0) return found;
@@ -338,9 +338,8 @@ async function begin(disk: Disk): Promise<Recovered> {
 }
 
 /**
- * Replaces a file by a copy of its good lines that is known to be on the disk. What is cut off is first copied to a file
- * beside it, durably.
- * @returns the name of that file, undefined where nothing is cut off
+ * Replaces a file atomically by a durable copy of its valid lines. Bytes after them are first copied to another file, durably.
+ * @returns the name of that other file; undefined if there are no such bytes
  */
 async function rewrite(
   disk: Disk,
@@ -350,35 +349,35 @@ async function rewrite(
   checkHeld: () => void,
 ): Promise<string | undefined> {
   const fresh = `${name}.rewrite`;
-  await disk.remove(fresh).catch(unlessAbsent); // a rewrite that was interrupted
+  await disk.remove(fresh).catch(unlessAbsent); // left by an interrupted rewrite
   await checkSpace(disk, name, scan.bytes + (scan.flaw?.bytes ?? 0) + reserveBytes);
   await copyFile(disk, name, fresh, 0, scan.bytes);
   let aside: string | undefined;
   try {
     if (scan.flaw !== undefined) aside = await keepAside(disk, name, scan.bytes);
   } catch (error) {
-    await disk.remove(fresh); // a disk that ran full gets its space back until the next attempt
+    await disk.remove(fresh); // a full disk gets its space back until the next attempt
     throw error;
   }
-  checkHeld(); // else another process may have appended to the file since it was read
+  checkHeld(); // without the lock another process may have appended to the file since it was read
   await disk.rename(fresh, name);
   await disk.syncFolder();
   return aside;
 }
 
-/** Looks before it copies: else each attempt on a full disk would take all free space from other programs. */
+/** Checked before copying, since each attempt on a full disk would otherwise take all free space from other programs. */
 async function checkSpace(disk: Disk, name: string, neededBytes: number): Promise<void> {
   const { usableBytes } = await disk.space();
   if (usableBytes < neededBytes) throw new NoSpaceError(name, neededBytes, usableBytes);
 }
 
-/** Whether what was cut off had been acknowledged can not be known, so nothing is said about it. */
+/** Logs that the end was cut off. The message does not say whether it was acknowledged, since that is unknown. */
 function tellCut(notices: Notices, { file, line, byte, problem }: Finding, kept: string | undefined): void {
   const why = 'the last stop was not clean, and an interrupted write explains what was there';
   notices.warn(`the end of the journal was cut off: ${why}`, { file, line, byte, problem, kept });
 }
 
-/** @returns the name of the file that now holds what is behind `start`, durably */
+/** Copies the bytes from `start` to a new file, durably. @returns its name, such as `<name>.torn` or `<name>.torn-2` */
 async function keepAside(disk: Disk, name: string, start: number): Promise<string> {
   const names = await disk.list();
   let aside = `${name}.torn`;

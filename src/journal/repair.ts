@@ -1,7 +1,7 @@
 /**
- * Makes a damaged journal startable. Every good line stays, with its seq, id and time; where lines are lost, the journal goes
- * on in a new file behind them, and an empty file named for them says that they are. Each damaged file is kept, whole, in a
- * folder beside the journal. Whatever step is the last one: a repair that is begun again loses nothing.
+ * Repairs a damaged journal so that a service can start on it. Every valid line stays, with its seq, id and time. After lost
+ * lines the journal continues in a new file, and an empty marker file is named after their seqs. Each damaged file is kept,
+ * whole, in a subfolder. A repair may be interrupted at any step: running it again loses nothing.
  */
 
 import type { Limits } from '../config/limits.ts';
@@ -15,7 +15,7 @@ import { afterGone, type GoneRange, goneName, segmentName } from './segments.ts'
 import type { Verdict, VerifiedSegment } from './verify.ts';
 
 export interface Plan {
-  /** The damaged files, which are taken out of the journal. */
+  /** The damaged files, which are moved out of the journal. */
   readonly files: readonly DamagedFile[];
   /** The files that are written, each with consecutive lines. */
   readonly runs: readonly Run[];
@@ -27,17 +27,17 @@ export interface Plan {
 
 export interface DamagedFile {
   readonly name: string;
-  /** The first thing wrong with it. */
+  /** The first finding in it. */
   readonly finding: Finding;
   readonly bytes: number;
-  /** Good lines that stay in the journal. */
+  /** Number of valid lines that stay in the journal. */
   readonly kept: number;
-  /** Of those: seqs of lines that nothing proves, since the line before them is lost; the first of them, and how many. */
+  /** Kept lines whose crc can not be verified, since the previous line is lost: the first of their seqs, and their number. */
   readonly unproved: readonly number[];
   readonly unprovedLines: number;
-  /** Of the kept lines: those that ended in CR LF, and are written with LF. */
+  /** Number of kept lines that ended in CR LF, and are written with LF. */
   readonly carriageReturns: number;
-  /** What does not stay: the first places in the file, how many there are, and their bytes. */
+  /** The byte ranges that are not kept: the first of them, how many there are, and their total bytes. */
   readonly removed: readonly { readonly byte: number; readonly bytes: number }[];
   readonly removedPlaces: number;
   readonly removedBytes: number;
@@ -53,15 +53,15 @@ export interface Run {
 export type RepairLimits = SalvageLimits & Pick<Limits, 'repairListMax'>;
 
 const WRITE_BYTES = 1024 * 1024;
-/** Of a file that is not yet in place. */
+/** Suffix of a file that is not complete yet. */
 const UNFINISHED = '.repair';
 
 /**
- * Reads the damaged files and decides what to do. Changes nothing. Memory does not grow with the files, only with how many
- * places are damaged.
- * @param verdict of the journal, whose folder is locked since before
- * @returns a plan, with nothing in it where a start would go well
- * @throws Error for a file with too many damaged places, or the error of a system call
+ * Reads the damaged files and decides what to do. Changes nothing. Memory depends only on the number of damaged ranges, not on
+ * the size of the files.
+ * @param verdict of the journal, whose folder must have been locked before `verify` read it
+ * @returns a plan, which is empty if a start would succeed
+ * @throws Error for a file with too many damaged ranges, or the error of a system call
  */
 export async function planRepair(
   disk: Disk,
@@ -97,14 +97,14 @@ export async function planRepair(
   ].sort((a, b) => a.first - b.first || a.next - b.next);
   const end = endOf(pieces, known, lastStop?.end?.place.seq ?? 0, badAfter);
   for (const segment of whole.filter(({ firstSeq, scan }) => scan.lines === 0 && firstSeq < end.next)) {
-    // It was the last, and will not be any more.
+    // The last file gets a successor, so it is checked as an earlier one.
     const [finding] = findingsIn(segment, segment.scan, 'earlier') as [Finding];
     files.push({ name: segment.name, finding, bytes: segment.bytes, ...accountFor([], segment.bytes, 0) });
   }
   return withEnd({ files, runs, lost: [], forgetsStop: lastStop !== undefined }, pieces, known, end);
 }
 
-/** @returns a name for the folder of the damaged files that is not there yet, also without a clock */
+/** @returns an unused name for the folder of the damaged files, numbered if the clock repeats a time */
 export function sideName(names: readonly string[], now: Date): string {
   const name = `damaged-${now.toISOString().replaceAll(/[-:]|\.\d+/g, '')}`;
   let free = name;
@@ -113,10 +113,10 @@ export function sideName(names: readonly string[], now: Date): string {
 }
 
 /**
- * Does what the plan says.
+ * Carries out a plan.
  * @param side the name of the folder for the damaged files
- * @param report what a reader of that folder should know
- * @throws the error of a system call; the repair can then be begun again
+ * @param report JSON text, written to `repair.json` in that folder
+ * @throws the error of a system call; the repair can then be run again
  */
 export async function carryOut(
   disk: Disk,
@@ -132,7 +132,7 @@ export async function carryOut(
   }
   for (const run of runs) await writeFile(disk, segmentName(run.firstSeq) + UNFINISHED, encodeRun(disk, run));
   for (const range of lost) await (await disk.create(goneName(range, 'lost'))).close();
-  // From the last to the first: what a file gives up to a later one is in place before the file is replaced.
+  // From the last file to the first: lines that move to a later file are durable there before their old file is replaced.
   for (const { firstSeq } of runs.toReversed()) {
     await disk.rename(segmentName(firstSeq) + UNFINISHED, segmentName(firstSeq));
     await disk.syncFolder();
@@ -140,10 +140,10 @@ export async function carryOut(
   const replaced = new Set(runs.map(({ firstSeq }) => segmentName(firstSeq)));
   for (const { name } of files) if (!replaced.has(name)) await disk.remove(name);
   await disk.syncFolder();
-  if (forgetsStop) await forgetCleanStop(disk); // last: until then a repair that is begun again knows the end of the journal
+  if (forgetsStop) await forgetCleanStop(disk); // last: until then a repair that is run again knows the end of the journal
 }
 
-/** Kinds of findings about files whose lines are all good: what is wrong is what is not there. */
+/** Kinds of findings about files whose lines are all valid: other lines are missing. */
 const WITHOUT_BAD_LINES: ReadonlySet<Kind> = new Set(['missing file', 'other end than at the stop']);
 
 /** Consecutive seqs that the journal will hold. */
@@ -158,15 +158,15 @@ interface End {
   readonly next: number;
   /** Whether a new file begins there. */
   readonly inNewFile: boolean;
-  /** Events that were there before it, after all that the journal still has. */
+  /** Lost events between the last line that the journal still has and `next`. */
   readonly lost: GoneRange | undefined;
 }
 
 /**
- * No new event gets the seq of a line that was once there.
- * @param pieces what the journal will hold, in order
- * @param stopSeq the next seq at the last clean stop, 0 if it is not known
- * @param badAfter how many bad lines come after the last good one, which counts if the stop does not say more
+ * Finds where the journal continues, so that no new event gets the seq of an earlier line.
+ * @param pieces what the journal will contain, in order
+ * @param stopSeq the next seq at the last clean stop, 0 if unknown
+ * @param badAfter number of bad lines after the last valid one, which counts only if the valid lines end after `stopSeq`
  */
 function endOf(pieces: readonly SeqPiece[], known: readonly GoneRange[], stopSeq: number, badAfter: number): End {
   const last = pieces.reduce((end, { next }) => Math.max(end, next), 1);
@@ -177,7 +177,7 @@ function endOf(pieces: readonly SeqPiece[], known: readonly GoneRange[], stopSeq
   return inNewFile ? { next, inNewFile, lost } : { next: last, inNewFile, lost };
 }
 
-/** Accounts for every seq that is missing, and makes the journal continue after all that it ever held. */
+/** Adds every missing seq to the plan, and makes the journal continue after all seqs that it ever contained. */
 function withEnd(plan: Plan, pieces: readonly SeqPiece[], known: readonly GoneRange[], end: End): Plan {
   const lost: GoneRange[] = [];
   let next = 1;
@@ -191,12 +191,12 @@ function withEnd(plan: Plan, pieces: readonly SeqPiece[], known: readonly GoneRa
   return { ...plan, lost, runs: [...plan.runs, { firstSeq: end.next, lines: 0, stretches: [] }] };
 }
 
-/** The seq behind its good lines. */
+/** The seq after its valid lines. */
 function nextOf({ scan }: VerifiedSegment): number {
   return scan.place.seq;
 }
 
-/** Seqs, as ranges in order. */
+/** A set of seqs, as sorted ranges. */
 class SeqSet {
   readonly #ranges: GoneRange[] = [];
 
@@ -233,7 +233,7 @@ class SeqSet {
   }
 }
 
-/** @returns those lines of the stretches that are not taken yet, which are taken now */
+/** Adds the lines of the stretches to `taken`. @returns the stretches of the lines that were not in it before */
 async function takeNew(file: FileWindow, stretches: readonly Stretch[], taken: SeqSet): Promise<Stretch[]> {
   const kept: Stretch[] = [];
   for (const stretch of stretches) {
@@ -264,14 +264,14 @@ async function partsOf(file: FileWindow, stretch: Stretch, seqs: readonly GoneRa
   return parts;
 }
 
-/** Hands over the lines of a stretch, and yields after each chunk of them. */
+/** Passes the lines of a stretch to `take`, and yields after each chunk of them. */
 async function* cutLines(file: FileWindow, { start, end, carriageReturns }: Stretch, take: TakeLine): AsyncGenerator {
   const cutter = new LineCutter(take);
   for await (const chunk of file.chunks(start, end)) {
     cutter.push(chunk);
     yield;
   }
-  cutter.push(carriageReturns ? CR_LF : NEWLINE); // of the last line, whatever is in its place
+  cutter.push(carriageReturns ? CR_LF : NEWLINE); // ends the last line, whose newline may be damaged
   yield;
 }
 
@@ -291,7 +291,7 @@ function runsOf(stretches: readonly Stretch[]): Run[] {
   return runs;
 }
 
-/** @param kept the stretches of a file that stay in the journal */
+/** Counts what is kept and what is removed of a file. @param kept the stretches of the file that stay in the journal */
 function accountFor(kept: readonly Stretch[], bytes: number, listMax: number) {
   const removed: { byte: number; bytes: number }[] = [];
   const unproved: number[] = [];
@@ -318,7 +318,7 @@ function accountFor(kept: readonly Stretch[], bytes: number, listMax: number) {
   return { ...sums, unproved, removed };
 }
 
-/** The lines of a run, each with the crc that it has after the one that is now before it. */
+/** Encodes the lines of a run, each with a crc that is seeded with that of its new previous line. */
 async function* encodeRun(disk: Disk, { stretches }: Run): AsyncGenerator<Buffer> {
   let crc = 0;
   let waiting: Buffer[] = [];
@@ -352,7 +352,7 @@ async function* encodeRun(disk: Disk, { stretches }: Run): AsyncGenerator<Buffer
   yield Buffer.concat(waiting);
 }
 
-/** Hands over the bytes of a stretch as they are, and yields after each chunk of them. */
+/** Passes the unchanged bytes of a stretch to `add`, and yields after each chunk of them. */
 async function* wholeChunks(file: FileWindow, { start, end }: Stretch, add: (bytes: Buffer) => void): AsyncGenerator {
   for await (const chunk of file.chunks(start, end)) {
     add(chunk);

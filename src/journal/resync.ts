@@ -5,12 +5,12 @@ import { crcOf, type LineForm, type Place } from './record.ts';
 export class Resync {
   readonly #place: Place;
   readonly #isStart: boolean;
-  /** Crcs that a good line may build on. */
+  /** Crcs with which the next valid line may be seeded. */
   #seeds: readonly number[];
 
   /**
-   * @param place what the first bad line should have had
-   * @param isStart no good line is before it: then the seq may be any, since the file may have the wrong name
+   * @param place the chain position of the first bad line
+   * @param isStart whether no valid line is before it: then any seq is accepted, since the file may have the wrong name
    */
   constructor(place: Place, isStart: boolean) {
     this.#place = place;
@@ -18,15 +18,15 @@ export class Resync {
     this.#seeds = [place.crc];
   }
 
-  /** Whether a line builds on one before it: on the last good one, or on a bad one's crc. The first on none. */
+  /** Whether a line's crc is seeded with that of the last valid line or of a bad one. The seed of a file's first line is 0. */
   continuesWith(bytes: Buffer, form: LineForm): boolean {
     const isAhead = form.seq >= this.#place.seq || this.#isStart;
     return isAhead && this.#seeds.some((seed) => crcOf(bytes, form, seed) === form.crc);
   }
 
   /**
-   * Passes a bad line. What comes after it may build on the crc that it has, or should have; or, if it is no line at all, on one
-   * that was there before.
+   * Passes a bad line. The next line may be seeded with the crc that it has, or should have; if it has not the form of a line,
+   * also with the crc of an earlier line.
    */
   pass(bytes: Buffer, start: number, end: number, form: LineForm | undefined): void {
     const [, other = 0] = this.#seeds;

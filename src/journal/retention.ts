@@ -1,9 +1,10 @@
 /**
- * Removes what is too much or too old from the beginning of a journal: whole closed files, oldest first, never the newest.
+ * Retention: removes files beyond the size or age limit from the beginning of a journal: whole closed files, oldest first,
+ * never the newest.
  *
- * An empty file `events-1-<last>.removed` tells a start and `verify` that the journal begins behind `last`; without it they
- * take a missing file for damage. It is on the disk before the first file goes, and it names the last that is to go. So
- * whatever step is the last one, the journal is sound, and the next run finishes what this one began.
+ * An empty marker file `events-1-<last>.removed` says that the journal begins after the seq `last`; without it a start and
+ * `verify` treat a missing file as damage. The marker is durable before the first file is removed, and it names the last seq
+ * that will be removed. So the journal is valid after an interruption at any step, and the next run completes the removal.
  */
 
 import type { Config } from '../config/config.ts';
@@ -14,7 +15,7 @@ import { readTime } from './record.ts';
 import { lastLine } from './scan.ts';
 import { contentsOf, goneName, goneRange, type SegmentName } from './segments.ts';
 
-/** What may stay. Either limit is enough to remove a file; without both none is. */
+/** The limits. A file that exceeds either one is removed; without limits none is. */
 export type Retain = Pick<Config, 'retainBytes' | 'retainDays'>;
 
 export interface RetentionOptions {
@@ -24,25 +25,25 @@ export interface RetentionOptions {
   readonly notices: Notices;
 }
 
-/** Of one journal, whose folder is locked. Works beside the batches, one step after the other. */
+/** Retention of one journal, whose folder is locked. It runs concurrently with the batches, one system call at a time. */
 export class Retention {
   readonly #options: RetentionOptions;
   readonly #journal: { files: number };
-  /** A run that did not begin yet will see what has changed since. */
+  /** A run is scheduled and has not begun: it will see all changes until then. */
   #due = false;
   #running = Promise.resolve();
   #timer: NodeJS.Timeout | undefined;
   #stopped = true;
-  /** A sync failed: another one that succeeds would prove nothing, so nothing is removed before the next start. */
+  /** A sync failed. A later sync that succeeds would prove nothing, so nothing is removed before the next start. */
   #failed = false;
 
-  /** @param journal told how many files it has */
+  /** @param journal its `files` is decremented for each removed file */
   constructor(options: RetentionOptions, journal: { files: number }) {
     this.#options = options;
     this.#journal = journal;
   }
 
-  /** Runs now, and now and then: days go by without a rotation. */
+  /** Runs at once, and again every `limits.retainCheckMs`, since files may become too old without a rotation. */
   start(): void {
     if (!this.#mayRemove()) return;
     this.#stopped = false;
@@ -63,14 +64,14 @@ export class Retention {
     return this.#journal.files < before;
   }
 
-  /** Begins a run, behind the one that is under way. Never throws: what fails is told. */
+  /** Schedules a run after the current one. Never throws: failures are logged. */
   run(): void {
     if (this.#stopped || this.#due) return;
     this.#due = true;
     this.#running = this.#running.then(() => this.#removeOld()).catch((error: Error) => this.#tell(error));
   }
 
-  /** Resolves when the folder is left alone, which is soon: the rest of a run is for the next start. Never rejects. */
+  /** Stops after the current removal; the next start completes the run. Resolves when nothing more is removed. Never rejects. */
   async stop(): Promise<void> {
     this.#stopped = true;
     clearInterval(this.#timer);
@@ -93,7 +94,7 @@ export class Retention {
     const stale = names.filter((name) => name !== marker && goneRange(name, 'removed'));
     if (files.length + stale.length === 0) return;
 
-    // One that is there already may be of a run that died before it was durable.
+    // An existing marker may be from a run that was interrupted before the marker was durable.
     if (names.includes(marker)) await this.#syncFolder();
     else await this.#mark(marker, stale);
     for (const fields of files) {
@@ -111,7 +112,7 @@ export class Retention {
     await disk.syncFolder();
   }
 
-  /** @param stale the markers of earlier runs; the one that is used up is taken out */
+  /** @param stale the markers of earlier runs; one that is renamed is removed from the array */
   async #mark(marker: string, stale: string[]): Promise<void> {
     const { disk } = this.#options;
     try {
@@ -119,8 +120,8 @@ export class Retention {
     } catch (error) {
       const old = isFull(error as Error) ? stale.shift() : undefined;
       if (old === undefined) throw error;
-      // A full disk may have no inode for another file. A reader that lists the folder now may see neither name, so this is
-      // not how it is done while there is space.
+      // A full disk may have no inode for another file, so an old marker is renamed. A reader that lists the folder during the
+      // rename may see neither name, so this is done only on a full disk.
       await disk.rename(old, marker);
       await this.#syncFolder();
     }
@@ -132,12 +133,12 @@ export class Retention {
     });
   }
 
-  /** @param before up to which an earlier run meant to remove everything */
+  /** @param before the last seq that an earlier run was to remove */
   async #choose(segments: readonly SegmentName[], before: number): Promise<OldFile[]> {
     const { disk, retain = {} } = this.#options;
     const { retainBytes = Number.POSITIVE_INFINITY, retainDays } = retain;
     const sizes: number[] = [];
-    for (const { name } of segments) sizes.push(await disk.size(name)); // not at once: batches use the same threads
+    for (const { name } of segments) sizes.push(await disk.size(name)); // in sequence: batches use the same thread pool
     let left = sizes.reduce((sum, size) => sum + size, 0);
     const files: OldFile[] = [];
     for (const [index, { name: file, firstSeq }] of segments.entries()) {
@@ -157,14 +158,14 @@ export class Retention {
   }
 
   #tell(error: Error, file?: string): void {
-    // Behind a failed sync one that succeeds would prove nothing, and without the marker a removed file is damage.
+    // After a failed sync one that succeeds would prove nothing, and without a durable marker a removed file is damage.
     if (error instanceof SyncError) this.#stopped = this.#failed = true;
     const again = this.#stopped ? 'at the next start' : 'later';
     this.#options.notices.warn('old journal files could not be removed', { file, problem: error.message, again });
   }
 }
 
-/** As it is told to the operator. */
+/** The fields of the log entry about a removed file. */
 type OldFile = {
   readonly file: string;
   readonly first_seq: number;
@@ -173,7 +174,7 @@ type OldFile = {
   readonly why: string;
 };
 
-/** @returns the age of a file's last event; NaN where it does not say, and then a start would refuse it */
+/** @returns the age of a file's last event; NaN if its last line has no time, which a start would refuse */
 async function ageMs(disk: Disk, file: string, bytes: number): Promise<number> {
   const end = await lastLine(disk, file, bytes);
   return Date.now() - Date.parse((end && readTime(end.line)) ?? '');

@@ -1,9 +1,9 @@
 /**
- * Finds every good line of a damaged file, whatever its size, in little memory.
+ * Finds every valid line of a damaged file of any size, with little memory.
  *
- * A line and its crc determine the crc of the line before it (see `crc.ts`): each line names its predecessor. So one pass over
- * the file cuts it into pieces of lines that already follow each other, and the rest is a search for the piece that ends with
- * the seq and the crc that the first line of another piece names, wherever in the file that is now.
+ * A line and its crc determine the crc of the previous line (see `crc.ts`). So one pass over the file splits it into pieces of
+ * consecutive lines. Then, for the first line of each piece, it searches for the piece, anywhere in the file, that ends with the
+ * seq and the crc that this line needs before it.
  */
 
 import type { Limits } from '../config/limits.ts';
@@ -13,34 +13,35 @@ import { Flag, Pieces, TooManyPieces } from './pieces.ts';
 import { crcOf, findForms, type LineForm, linkOf, readForm, seedFor } from './record.ts';
 import type { SegmentName } from './segments.ts';
 
-/** Consecutive good lines that lie in a file one after the other. */
+/** Consecutive valid lines that are adjacent in a file. */
 export interface Stretch {
   readonly file: string;
-  /** The first byte of the first line, and the byte after the last line, where its newline is or should be. */
+  /** The first byte of the first line, and the byte after the last line: its newline's, or where that should be. */
   readonly start: number;
   readonly end: number;
   readonly firstSeq: number;
   readonly lastSeq: number;
-  /** It is one line, and the line that its crc builds on is gone: nothing speaks against it, but nothing proves it. */
+  /** It is one line, and the previous line, whose crc seeds its own, is lost: its crc can be neither verified nor refuted. */
   readonly unproved: boolean;
   /** Its lines end in CR LF. */
   readonly carriageReturns: boolean;
-  /** The crc before its first line and that of its last; undefined where they are not known. */
+  /** The crc before its first line and that of its last line; undefined if unknown. */
   readonly crcs: { readonly before: number; readonly last: number } | undefined;
 }
 
 export interface Salvaged {
   /** A line may be in several of them; the first is the one to take. */
   readonly stretches: readonly Stretch[];
-  /** How many bad lines come after the last good one, also those without the form of a line: each may have been an event. */
+  /** Number of bad lines after the last valid one, including those without the form of a line: each may have been an event. */
   readonly badAfter: number;
 }
 
 export type SalvageLimits = Pick<Limits, 'lineBytesMax' | 'salvagePiecesMax' | 'hiddenLinesMax'>;
 
 /**
- * @param nextSeq with which the file after it begins, undefined for the last file
- * @throws Error for a file with too many damaged places, or the error of a system call
+ * Finds the valid lines of one file.
+ * @param nextSeq the first seq of the next file, undefined for the last file
+ * @throws Error for a file with too many damaged ranges, or the error of a system call
  */
 export async function salvage(
   disk: Disk,
@@ -65,16 +66,16 @@ export async function salvage(
 }
 
 const CARRIAGE_RETURN = 0x0d;
-/** For each piece: how many lines are tried as its predecessor whose own crc is damaged, and how many of these in a row. */
+/** For each piece: the limit of lines with a damaged crc that are tried as its predecessor, and of those in a row. */
 const TRIES_MAX = 256;
 const DAMAGED_CRCS_MAX = 3;
-/** Of equal lines, how many are looked at. */
+/** How many copies of equal lines are examined. */
 const EQUAL_MAX = 64;
 
-/** Cuts the file into pieces. */
+/** Splits the file into pieces. */
 async function findPieces(disk: Disk, name: string, pieces: Pieces): Promise<void> {
   let lineStart = 0;
-  /** The last piece, and whether the next line can belong to it: no bytes that make no line are between them. */
+  /** The last piece, and whether the next line can extend it: only if no bytes that are no line are between them. */
   let last = -1;
   let isOpen = false;
   const cutter = new LineCutter((bytes, start, end, lineEnd) => {
@@ -118,7 +119,7 @@ function isJson(bytes: Buffer, { start, end }: LineForm): boolean {
   }
 }
 
-/** Looks for the line before the first line of each piece. */
+/** Searches for the previous line of the first line of each piece. */
 function prove(pieces: Pieces, firstSeq: number): void {
   pieces.sortByEnd();
   for (let index = 0; index < pieces.count; index += 1) {
@@ -132,7 +133,7 @@ function prove(pieces: Pieces, firstSeq: number): void {
 
 /**
  * @param tries how many lines may be tried whose own crc is damaged
- * @param row how many such lines may come one after the other
+ * @param row how many such lines may be adjacent
  * @returns whether the line before a piece may have had the crc `crc`
  */
 function follows(
@@ -157,7 +158,7 @@ function follows(
     if (tries.left === 0) return false;
     tries.left -= 1;
     if (piece.lines > 1 || !follows(pieces, earlier, seedFor(piece, crc), firstSeq, tries, row - 1)) continue;
-    pieces.mark(earlier, Flag.good); // only the digits of its crc are damaged: the line after it knows them
+    pieces.mark(earlier, Flag.good); // only the digits of its crc are damaged, and the next line determines them
     return true;
   }
   return false;
@@ -173,7 +174,7 @@ function* upTo(countMax: number, indexes: Iterable<number>): Generator<number> {
 }
 
 /**
- * Searches what is between the good lines for lines whose newline is damaged, or that follow bytes that do not belong there.
+ * Searches the bytes between the valid lines for lines whose newline is damaged, or that follow foreign bytes.
  * @returns whether there are any
  */
 async function findHidden(disk: Disk, name: string, pieces: Pieces, limits: SalvageLimits): Promise<boolean> {
@@ -199,7 +200,7 @@ async function findHidden(disk: Disk, name: string, pieces: Pieces, limits: Salv
   return pieces.count > wholeCount;
 }
 
-/** @returns the proved lines of a piece: all of it, all but its first line, or undefined for none */
+/** @returns the proved lines of a piece: all of them, all but the first, or undefined if none is proved */
 function goodPartOf(pieces: Pieces, index: number) {
   const { start, end, firstSeq, lines, lineBytes, lastCrc } = pieces.at(index);
   const lastSeq = firstSeq + lines - 1;
@@ -219,7 +220,7 @@ function* provedIn(pieces: Pieces, file: string): Generator<Stretch> {
   }
 }
 
-/** First lines of pieces that nothing proves and nothing speaks against: the lines after them have to count on from them. */
+/** First lines of pieces that are neither proved nor refuted. The seqs of the lines after them must continue theirs. */
 function* unprovedIn(
   pieces: Pieces,
   { name, firstSeq: first }: SegmentName,
@@ -232,7 +233,7 @@ function* unprovedIn(
     const refuted =
       firstSeq === first ||
       hasWhole(pieces, firstSeq - 1) ||
-      // The line before it is there and is not the one that it names.
+      // The previous line exists, and its crc is not the seed that this line needs.
       (before !== -1 && pieces.at(before).lines === 1 && !pieces.is(before, Flag.good));
     if (!counted || refuted) continue;
     const carriageReturns = pieces.is(index, Flag.carriageReturns);
@@ -247,8 +248,8 @@ function hasWhole(pieces: Pieces, lastSeq: number): boolean {
 }
 
 /**
- * Counts the lines after the last good one. Empty lines do not count.
- * @param goodEnd the byte after the last good line, where its newline is or should be; 0 if there is no good line
+ * Counts the lines after the last valid one, without empty lines.
+ * @param goodEnd the byte after the last valid line: its newline's, or where that should be; 0 if there is no valid line
  */
 async function countBadLines(disk: Disk, name: string, goodEnd: number): Promise<number> {
   let count = 0;
@@ -260,7 +261,7 @@ async function countBadLines(disk: Disk, name: string, goodEnd: number): Promise
   return isLineLeft ? count + 1 : count;
 }
 
-/** A file whose line ends were converted has a carriage return more for each line. */
+/** Whether a line is empty. In a file whose line ends were converted an empty line is a carriage return. */
 function isBlank(line: Buffer): boolean {
   return line.every((byte) => byte === CARRIAGE_RETURN);
 }

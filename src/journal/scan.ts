@@ -1,11 +1,11 @@
-/** Reads journal files and says what is good in them, and what is the first thing that is not. */
+/** Reads journal files and finds where their valid lines end, and the first flaw after them. */
 
 import { type Limits, limits as standardLimits } from '../config/limits.ts';
 import type { Disk } from './disk.ts';
 import { LineCutter } from './lines.ts';
 import { checkLine, findMisplaced, type LineForm, type Place, readForm } from './record.ts';
 
-/** What can be wrong in one file. What it means depends on which file it is: see `recovery.ts`. */
+/** What can be wrong in one file. The consequence depends on the file's position in the journal: see `recovery.ts`. */
 export type Flaw =
   | 'torn end'
   | 'zeros at the end'
@@ -21,16 +21,16 @@ export interface Scan {
   /** Bytes and lines up to the first flaw. */
   readonly bytes: number;
   readonly lines: number;
-  /** What the line behind them has to have. */
+  /** The chain position after them. */
   readonly place: Place;
-  /** The first flaw, which is where the good lines end, and how many bytes the file has from there on. */
+  /** The first flaw, which begins where the valid lines end, and how many bytes the file has from there on. */
   readonly flaw?: { readonly kind: Flaw; readonly problem: string; readonly bytes: number };
 }
 
 /**
  * Checks every line of one file.
- * @param chunks all bytes of the file, in order; one line at most is held beside them
- * @param firstSeq what the file's name says
+ * @param chunks all bytes of the file, in order; at most one line is held in memory besides the current chunk
+ * @param firstSeq the seq in the file's name
  */
 export async function scanSegment(
   chunks: AsyncIterable<Buffer>,
@@ -48,8 +48,8 @@ export async function scanSegment(
 
 /**
  * Reads the last line that ends before `end`, without checking its crc.
- * @param end where a line ends, behind its newline
- * @returns undefined where there is nothing with the form of a line
+ * @param end of a line: the byte after its newline
+ * @returns undefined if no bytes before `end` have the form of a line
  */
 export async function lastLine(
   disk: Disk,
@@ -71,7 +71,7 @@ export async function lastLine(
 
 const LINE_FEED = 0x0a;
 
-/** Goes along the lines of one file, up to the first that is bad and on to what tells how bad it is. */
+/** Checks the lines of one file up to the first bad one, and then collects what is necessary to classify the flaw. */
 class Scanner {
   readonly #firstSeq: number;
   readonly #lineBytesMax: number;
@@ -79,14 +79,14 @@ class Scanner {
   #bytes = 0;
   #lines = 0;
   #problem: string | undefined;
-  /** The first bad line, where it has the form of one, and the first such after it. */
+  /** The first bad line if it has the form of a line, and the first line after it that has. */
   #bad: LineForm | undefined;
   #next: LineForm | undefined;
   #misnamed = false;
-  /** What is wrong around the first bad line, where the line itself is good. */
+  /** What is wrong around the first bad line, if the line itself is valid. */
   #misplaced: string | undefined;
   #read = 0;
-  /** Nothing else is behind the good lines so far. */
+  /** So far all bytes after the valid lines are zeros. */
   #zeros = true;
 
   constructor(firstSeq: number, lineBytesMax: number) {
@@ -110,7 +110,7 @@ class Scanner {
     }
     this.#problem = next;
     this.#bad = readForm(bytes, start, end);
-    // Only a right crc tells a wrong name from a wrong line.
+    // Only a correct crc distinguishes a wrong file name from a bad line.
     this.#misnamed =
       this.#lines === 0 &&
       this.#bad !== undefined &&
@@ -118,7 +118,7 @@ class Scanner {
     this.#misplaced = findMisplaced(bytes, start, end, this.#place, this.#lineBytesMax);
   }
 
-  /** Sees whether nothing but zeros is behind the good lines. Called behind the lines of each chunk. */
+  /** Checks whether all bytes after the valid lines are zeros. Called after the lines of each chunk. */
   look(chunk: Buffer): void {
     const rest = chunk.subarray(Math.max(0, this.#bytes - this.#read));
     this.#read += chunk.length;
@@ -145,7 +145,7 @@ class Scanner {
     if (this.#misnamed) return 'name and first seq disagree';
     if (this.#misplaced !== undefined) return 'bytes between lines';
     if (next === undefined) {
-      // A write that was interrupted leaves zeros for digits, never other digits.
+      // An interrupted write leaves zero bytes in place of digits, never other digits.
       if (bad !== undefined && bad.seq !== expected) return bad.seq > expected ? 'gap' : 'repeat';
       if (this.#read > this.#bytes && this.#zeros) return 'zeros at the end';
       return torn ? 'torn end' : 'bad last line';

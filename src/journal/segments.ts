@@ -1,6 +1,6 @@
-/** The names of the files of a journal, and what a listing of its folder says by names alone. */
+/** The names of the files of a journal, and what they alone say about its content. */
 
-/** @returns the name of the file whose first line has this seq; names sort as their numbers do */
+/** @returns the name of the file whose first line has this seq; the names sort in the order of their seqs */
 export function segmentName(firstSeq: number): string {
   return `events-${String(firstSeq).padStart(20, '0')}.jsonl`;
 }
@@ -13,16 +13,16 @@ export function segmentFirstSeq(name: string): number | undefined {
 }
 
 const SEGMENT_NAME = /^events-([0-9]{20})\.jsonl$/;
-/** Why events are not there any more: `lost` by damage, `removed` by retention. */
+/** Why the journal no longer has events: `lost` by damage, `removed` by retention. */
 export type Gone = 'lost' | 'removed';
 
-/** Both inclusive: events that the journal is known not to have any more. */
+/** Seqs, both inclusive, of events that the journal is known to no longer have. */
 export interface GoneRange {
   readonly first: number;
   readonly last: number;
 }
 
-/** @returns the name of the file that accounts for events that are gone; it sorts to where they were */
+/** @returns the name of the marker file for events that are gone; it sorts to the position of their file */
 export function goneName({ first, last }: GoneRange, why: Gone): string {
   return `events-${String(first).padStart(20, '0')}-${String(last).padStart(20, '0')}.${why}`;
 }
@@ -40,17 +40,17 @@ export interface SegmentName {
   readonly firstSeq: number;
 }
 
-/** The journal files of a folder and what is known to be gone before and between them, each in order. */
+/** The journal files of a folder, and the events known to be gone before and between them, each in order. */
 export interface Contents {
   readonly segments: readonly SegmentName[];
   readonly lost: readonly GoneRange[];
-  /** The last seq of what retention removed, 0 where it removed nothing. */
+  /** The last seq that retention removed, 0 if it removed nothing. */
   readonly removedLast: number;
-  /** Both together. */
+  /** The lost and the removed ranges together. */
   readonly gone: readonly GoneRange[];
 }
 
-/** @param names of everything in the folder; what is none of ours is left out */
+/** @param names of all entries of the folder; other files than those of a journal are ignored */
 export function contentsOf(names: readonly string[]): Contents {
   const firstSeqs = names.map(segmentFirstSeq).filter((seq) => seq !== undefined);
   const lost = rangesIn(names, 'lost');
@@ -68,7 +68,7 @@ function rangesIn(names: readonly string[], why: Gone): GoneRange[] {
   return ranges.sort((a, b) => a.first - b.first || a.last - b.last);
 }
 
-/** @returns the seq that has to follow, `seq` itself unless it is known to be gone */
+/** @returns the next expected seq: `seq` itself, or the one after the range if it is known to be gone */
 export function afterGone(seq: number, gone: readonly GoneRange[]): number {
   let next = seq;
   for (const { first, last } of gone) if (first <= next && next <= last) next = last + 1;

@@ -1,4 +1,4 @@
-/** Reads the whole journal and says what is in it and what is wrong with it. Changes nothing, and may run beside a service. */
+/** Reads the whole journal and reports its content and all damage. Changes nothing, and may run while a service writes. */
 
 import { isDeepStrictEqual } from 'node:util';
 import { type Limits, limits as standardLimits } from '../config/limits.ts';
@@ -14,19 +14,19 @@ import { type Contents, contentsOf, type SegmentName } from './segments.ts';
 export interface Verdict extends Contents {
   readonly segments: readonly VerifiedSegment[];
   readonly lastStop: LastStop;
-  /** Everything wrong, in order; of each file the first thing. Those that are to be `cut` do not make a journal damaged. */
+  /** All findings, in order; only the first of each file. Findings with the decision `cut` do not make a journal damaged. */
   readonly findings: readonly Finding[];
-  /** Of all files, whatever they hold. */
+  /** Size of all journal files, valid or not. */
   readonly bytes: number;
   /** Lines before the first bad one of their file. */
   readonly events: number;
-  /** All lines that check out, also after a bad one of their file, and all that do not. */
+  /** Number of all valid lines, also after a bad one of their file, and number of all bad lines. */
   readonly goodLines: number;
   readonly badLines: number;
-  /** Where lines are bad: the first places, and how many there are. */
+  /** Ranges of bad lines: the first of them, and how many there are. */
   readonly badPlaces: readonly BadPlace[];
   readonly badPlacesCount: number;
-  /** Undefined where there is no good line at all. */
+  /** Undefined if there is no valid line. */
   readonly first: Moment | undefined;
   readonly last: Moment | undefined;
 }
@@ -34,23 +34,23 @@ export interface Verdict extends Contents {
 export interface VerifiedSegment extends SegmentName {
   readonly bytes: number;
   readonly scan: Scan;
-  /** When its first line was recorded, as the line has it. */
+  /** The time of its first line, as text of the line. */
   readonly firstTime: string | undefined;
 }
 
-/** Bad lines that follow each other. */
+/** A range of adjacent bad lines. */
 export interface BadPlace {
   readonly file: string;
-  /** The first of them: its number, from 1, and its first byte, from 0. */
+  /** Of the first bad line: its number, from 1, and its first byte, from 0. */
   readonly line: number;
   readonly byte: number;
-  /** What is wrong with it. */
+  /** What is wrong with the first bad line. */
   readonly problem: string;
-  /** How many; 0 when only a seq is not the one that is due. */
+  /** Number of bad lines; 0 if only a seq is not the expected one. */
   readonly lines: number;
 }
 
-/** One event, and when it was recorded, as it stands in the line. */
+/** One event, and the time at which it was recorded, as text of its line. */
 export interface Moment {
   readonly seq: number;
   readonly time: string | undefined;
@@ -61,8 +61,8 @@ export type OnProgress = (read: number, total: number) => void;
 
 /**
  * Reads each file once, and a damaged one again from its first bad line on. The retention of a running service may remove files
- * meanwhile: what it removes is not counted.
- * @param onProgress called for each chunk with how many bytes have been read, of how many
+ * meanwhile: these are not counted.
+ * @param onProgress called for each chunk with the number of bytes read so far, and the total
  * @throws the error of a system call
  */
 export async function verify(
@@ -79,13 +79,13 @@ export async function verify(
     const now = contentsOf(namesNow);
     const namesLeft = new Set(now.segments.map(({ name }) => name));
     const isLeft = ({ name, firstSeq }: SegmentName) => firstSeq > now.removedLast || namesLeft.has(name);
-    // The newest that was read counts in any case: a verdict is about something.
+    // The newest file that was read always counts, so that a verdict is about at least one file.
     const left = read.filter((segment, index) => isLeft(segment) || index === read.length - 1);
     const unexplained = vanished.find(({ firstSeq }) => firstSeq > now.removedLast);
     const joined = findingsBetween(left, now, lastStop);
-    // A service that started or stopped meanwhile wrote to the last file, so what was read of it is of no position.
+    // A service that started or stopped meanwhile wrote to the last file, so its position is unknown and it is read again.
     const isRead = (left.length > 0 || now.segments.length === 0) && isDeepStrictEqual(lastStop, lastStopNow);
-    // A listing is not of one moment: the marker of retention may be missing in it, and the next one has it.
+    // A listing is no snapshot: it may miss the marker of retention, and the next one has it.
     const isStable = unexplained === undefined && isRead && joined.every(({ kind }) => kind !== 'missing file');
     if (isStable || look === limits.verifyLooksMax) {
       if (unexplained !== undefined) throw unexplained.error;
@@ -134,12 +134,12 @@ async function readSegments(
   return { read, vanished };
 }
 
-/** What is wrong in each of the files and between them, in their order. */
+/** The findings in each of the files and between them, in the order of the files. */
 function findingsBetween(segments: readonly VerifiedSegment[], contents: Contents, lastStop: LastStop): Finding[] {
   const findings = findingsOfNone(contents, lastStop?.end);
   let expected: number | undefined = 1;
   for (const [index, segment] of segments.entries()) {
-    // After a damaged file it is not known what is due; that it is damaged says enough.
+    // After a damaged file the expected seq is unknown; the finding of that file is sufficient.
     if (expected !== undefined) findings.push(...joinFindings(segment, expected, contents.gone));
     const isLast = index === segments.length - 1;
     const position = isLast ? positionOfLast(lastStop, segment.scan) : 'earlier';
@@ -177,7 +177,7 @@ async function verdictOf(
   return { ...contents, segments, lastStop, findings, bytes, events, ...account, first, last };
 }
 
-/** A damaged file from its first bad line on. A line after bad ones is good if it builds on the crc of one before it. */
+/** Reads a damaged file from its first bad line on. A later line is valid if its crc is seeded with that of an earlier one. */
 class RestOfFile {
   readonly #segment: VerifiedSegment;
   readonly #tell: (place: BadPlace) => void;
@@ -195,7 +195,7 @@ class RestOfFile {
     this.#byte = segment.scan.bytes;
   }
 
-  /** @returns how many good lines there are */
+  /** @returns the number of valid lines */
   async read(disk: Disk): Promise<number> {
     const start = this.#byte;
     const cutter = new LineCutter((bytes, from, to, lineEnd) => {
@@ -248,7 +248,7 @@ async function lastMoment(disk: Disk, segment: VerifiedSegment | undefined): Pro
   return { seq: place.seq - 1, time: found && readTime(found.line) };
 }
 
-/** @throws the error, but for a file that is not there any more */
+/** @returns an error handler that returns the value if a file no longer exists, and throws any other error */
 function ifAbsent<Value>(value: Value): (error: NodeJS.ErrnoException) => Value {
   return (error) => {
     if (error.code !== 'ENOENT') throw error;
@@ -256,5 +256,5 @@ function ifAbsent<Value>(value: Value): (error: NodeJS.ErrnoException) => Value 
   };
 }
 
-/** Enough of a line to hold its time. */
+/** Bytes at the beginning of a line that include its time. */
 const HEAD_BYTES = 256;
