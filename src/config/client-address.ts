@@ -1,21 +1,21 @@
-/** The address of the client of a request, also when trusted proxies pass the request on. */
+/** The address of the client that sent a request, directly or through trusted proxies. */
 
 import { BlockList, isIP, SocketAddress } from 'node:net';
 
-/** Addresses that begin with the same bits. */
+/** A network in CIDR notation: the addresses that share the first `bits` bits. */
 export interface Network {
   readonly address: string;
   readonly family: 'ipv4' | 'ipv6';
   readonly bits: number;
 }
 
-/** For an option: `ADDRESS` or `ADDRESS/BITS`. @throws Error whose message completes "--flag "value" …" */
+/** Parses the value of an option: `ADDRESS` or `ADDRESS/BITS`. @throws Error whose message completes "--flag "value" …" */
 export function readNetwork(text: string): Network {
   const [, sent = '', digits] = /^([^/]*)(?:\/([0-9]{1,3}))?$/.exec(text) ?? [];
   const address = canonical(sent);
   if (address === undefined) throw new Error('is not an address such as 127.0.0.1, or a network such as 10.0.0.0/8');
   const family = familyOf(address);
-  // The bits of an IPv4 address that is written as IPv6 are counted from the 96 that say so.
+  // The prefix length of an IPv4-mapped IPv6 address includes the 96 bits of the prefix ::ffff:0:0/96.
   const skipped = family === 'ipv4' && isIP(sent) === 6 ? MAPPED_BITS : 0;
   const bitsMax = (family === 'ipv4' ? 32 : 128) + skipped;
   const bits = digits === undefined ? bitsMax : Number(digits);
@@ -25,9 +25,9 @@ export function readNetwork(text: string): Network {
 }
 
 /**
- * Each proxy appends the address that it was asked from to `X-Forwarded-For`, so only what trusted proxies appended is true:
- * the client is the last address that is not a trusted proxy itself. What is left of it the client may have made up.
- * @returns a function of the address of the connection and the headers (name, value, name, value …)
+ * Each proxy appends the address of its peer to `X-Forwarded-For`, so only the entries of trusted proxies are reliable. The
+ * client is the last address that is not itself a trusted proxy; the client may have forged the entries before it.
+ * @returns a function from the address of the connection and the headers (name, value, name, value …) to the client's address
  */
 export function createClientAddress(
   trustedProxies: readonly Network[],
@@ -42,7 +42,7 @@ export function createClientAddress(
     const entries = forwardedFor(headers);
     for (let entry = entries.pop(); entry !== undefined && isTrusted(client); entry = entries.pop()) {
       const address = addressIn(entry);
-      if (address === undefined) return client; // the proxy does not know: it answers for its clients itself
+      if (address === undefined) return client; // the proxy does not know its client, so the proxy counts as the client
       client = address;
     }
     return client;
@@ -51,7 +51,7 @@ export function createClientAddress(
 
 const MAPPED_BITS = 96;
 
-/** Several lines of the header are one list, in their order (RFC 9110 section 5.3). */
+/** Repeated header lines form one list, in the order of the lines (RFC 9110 section 5.3). */
 function forwardedFor(headers: readonly string[]): string[] {
   const entries: string[] = [];
   for (let at = 0; at < headers.length; at += 2) {
@@ -67,7 +67,7 @@ function addressIn(entry: string): string | undefined {
   return canonical(inBrackets ?? beforePort ?? text);
 }
 
-/** @returns the one way to write the address, without zone, and IPv4 as such also if it was mapped; undefined for no address */
+/** @returns the canonical text of the address, without zone, an IPv4-mapped one as IPv4; undefined if the text is no address */
 function canonical(text: string): string | undefined {
   if (isIP(text) !== 6) return isIP(text) === 4 ? text : undefined;
   const { address } = new SocketAddress({ address: text.replace(/%.*/, ''), family: 'ipv6' });

@@ -1,4 +1,4 @@
-/** Every limit with its unit, and what an operator may set of a service. */
+/** The options of the service: flags, environment variables and defaults. */
 
 import { type Network, readNetwork } from './client-address.ts';
 import { KIB, MIB } from './limits.ts';
@@ -9,35 +9,35 @@ export const version = '0.1.0';
 export const logLevels = ['error', 'warn', 'info', 'debug'] as const;
 export type LogLevel = (typeof logLevels)[number];
 
-/** What an operator may set. */
+/** The settings of a service. */
 export interface Config {
-  /** The address to listen on: an IP address or a name of this machine. */
+  /** The address to listen on: an IP address or a host name of this machine. */
   readonly host: string;
-  /** 0 is any free one. */
+  /** 0 for any free port. */
   readonly port: number;
   /** The journal's folder. */
   readonly data: string;
-  /** Empty, or begins with a slash and does not end in one. */
+  /** Empty, or begins with a slash and does not end with one: `/some/path`. */
   readonly pathPrefix: string;
-  /** Names, in lower case and without a port, that a Host header may have besides this machine's own. */
+  /** Host names that a Host header may have besides this machine's own, in lower case and without a port. */
   readonly allowedHost: readonly string[];
   readonly segmentBytes: number;
-  /** Undefined: `limits.minFreeBytes`, or `limits.minFreePercent` of a smaller disk. */
+  /** Undefined for the default: `limits.minFreeBytes`, or `limits.minFreePercent` of a smaller disk. */
   readonly minFreeBytes: number | undefined;
-  /** Of a journal, all its files; undefined for no limit. */
+  /** Size of all files of a journal; undefined for no limit. */
   readonly retainBytes: number | undefined;
-  /** Since a journal file's last event; undefined for no limit. */
+  /** Age of the last event of a journal file; undefined for no limit. */
   readonly retainDays: number | undefined;
-  /** The file with the deployments; empty for a service without any, which takes reports from everybody. */
+  /** The file with the deployments; empty for a service without deployments, which accepts reports without a token. */
   readonly deployments: string;
   readonly tokenHeader: string;
-  /** Proxies whose `X-Forwarded-For` says which client a request comes from. */
+  /** Proxies whose `X-Forwarded-For` is used to find the address of a client. */
   readonly trustedProxy: readonly Network[];
   readonly maxConnections: number;
   readonly logLevel: LogLevel;
 }
 
-/** Of a service, in the order of the help. */
+/** The options of a service, in the order of the help. */
 export const options: Options<Config> = {
   host: {
     argument: 'ADDRESS',
@@ -153,7 +153,7 @@ export const options: Options<Config> = {
 
 /**
  * @param args `--flag value` and `--flag=value`, nothing else
- * @returns a configuration, or every problem as a sentence that says what to do
+ * @returns the configuration, or every problem as a sentence that says what to do
  */
 export function readConfig(
   args: readonly string[],
@@ -164,10 +164,10 @@ export function readConfig(
 }
 
 /**
- * The socket that systemd opened for the service, as sd_listen_fds(3) has it. The service starts no process, so nobody
- * can inherit the variables from it.
- * @param pid of this process: variables that were meant for another one do not count
- * @returns its descriptor, undefined where none was passed, or what is wrong in a sentence that says what to do
+ * Finds the socket that systemd passed to the service (socket activation, sd_listen_fds(3)). The variables are left in the
+ * environment: the service starts no child process that could inherit them.
+ * @param pid the id of this process: variables for another process are ignored
+ * @returns its file descriptor, undefined if no socket was passed, or the problem as a sentence that says what to do
  */
 export function readPassedSocket(
   env: Readonly<Record<string, string | undefined>>,

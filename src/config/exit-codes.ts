@@ -1,6 +1,6 @@
-/** What the process ends with, and why. */
+/** The exit codes of the process. */
 
-/** What the process ends with, and why. */
+/** Exit codes of the service and of its commands. */
 export const exitCodes = {
   done: 0,
   unexpected: 1,
@@ -8,9 +8,9 @@ export const exitCodes = {
   damaged: 3,
   inUse: 4,
   diskFailed: 5,
-  /** Of `report`: what it was told to send was not taken. */
+  /** `report`: the service refused a report. */
   refused: 1,
-  /** EX_TEMPFAIL of sysexits.h. */
+  /** EX_TEMPFAIL of sysexits.h: the same command may succeed later. */
   tryLater: 75,
 } as const;
 

@@ -1,12 +1,15 @@
-/** Small files that an operator wrote, and streams that a command reads. */
+/** Reads small files that an operator wrote, and opens streams that a command reads. */
 
 import { constants } from 'node:fs';
 import { open, stat } from 'node:fs/promises';
 import type { Readable } from 'node:stream';
 
-/** @throws Error for a file that is larger, or the error of a system call */
+/**
+ * @returns the text of a file, decoded as UTF-8
+ * @throws Error if the file has more than `bytesMax` bytes, or the error of a system call
+ */
 export async function readText(path: string, bytesMax: number): Promise<string> {
-  // Not by the path: what `readFile` then waits for, Node 26 does not list among its resources, see `endWith`.
+  // Not `readFile` with the path: Node 26 does not list what that waits for among its active resources, see `endWith`.
   const handle = await open(path, constants.O_RDONLY);
   try {
     const { size } = await handle.stat();
@@ -18,18 +21,19 @@ export async function readText(path: string, bytesMax: number): Promise<string> 
 }
 
 /**
- * @returns the text of a file, and whether everybody on the machine may read it
- * @throws as `readText`
+ * @returns the text of a file, and whether every user of the machine may read it (mode bit `o+r`)
+ * @throws the same errors as `readText`
  */
 export async function readSecret(path: string, bytesMax: number): Promise<{ text: string; exposed: boolean }> {
   const text = await readText(path, bytesMax);
-  // Windows has other rules, and tells the same mode for every file.
+  // On Windows the mode says nothing about access: it is the same for every file.
   return { text, exposed: process.platform !== 'win32' && ((await stat(path)).mode & READ_BY_OTHERS) !== 0 };
 }
 
 /**
- * Who may write to a file or a folder besides its owner and root, by its mode. Windows has other rules.
+ * Finds which users besides the owner and root may write to a file or a folder, by its mode. On Windows the mode does not say.
  * @param ownGroup the group of this process, which may write
+ * @returns all users or a group, undefined if no other user may write or on Windows
  * @throws the error of a system call
  */
 export async function otherWriters(path: string, ownGroup = process.getgid?.()): Promise<OtherWriters | undefined> {
@@ -43,8 +47,8 @@ export async function otherWriters(path: string, ownGroup = process.getgid?.()):
 export type OtherWriters = { readonly everybody: true } | { readonly everybody: false; readonly gid: number };
 
 /**
- * A file from its beginning to its end, or a pipe.
- * @returns its size as well, undefined for what is no file
+ * Opens a file or a pipe for reading from its beginning to its end.
+ * @returns a stream, and the size of a regular file in bytes, undefined for anything else
  * @throws the error of a system call
  */
 export async function openStream(path: string): Promise<{ stream: Readable; bytes: number | undefined }> {

@@ -1,31 +1,31 @@
-/** Options of commands: the way from flags and environment to typed values, or to every problem as a sentence. */
+/** Options of commands: parses flags and environment variables into typed values, or returns every problem as a sentence. */
 
 export interface Option<Value> {
-  /** What stands for the value in the help; empty for a switch, which takes none and has no variable. */
+  /** Placeholder of the value in the help, such as `PORT`; empty for a switch, which takes no value and has no variable. */
   readonly argument: string;
   readonly help: string;
   readonly initial: Value;
-  /** What the help says of the default, where `initial` does not say it. */
+  /** Text of the default in the help, if `initial` does not show it. */
   readonly standard?: string;
-  /** All values that there are, for the completion in a shell. */
+  /** All values that are allowed, for shell completion. */
   readonly choices?: readonly string[];
   /** The option may be given more than once; in the environment its values are separated by commas. */
   readonly repeated?: true;
-  /** The option says what one call is about, so no variable stands for it. */
+  /** The option applies to one call of a command, so no environment variable sets it. */
   readonly flagOnly?: true;
   /** @throws Error whose message completes "--flag "value" …" */
   readonly parse: (text: string, before: Value) => Value;
 }
 
-/** By the name of each value. */
+/** Options by the name of their value. */
 export type Options<Values> = { readonly [Name in keyof Values]: Option<Values[Name]> };
 
-/** What a command takes besides options. */
+/** The arguments that a command takes besides options. */
 export interface Operands {
   /** As the help shows them. */
   readonly text: string;
   readonly max: number;
-  /** What the first of them may be, for the completion in a shell. */
+  /** The allowed values of the first operand, for shell completion. */
   readonly choices?: readonly string[];
 }
 
@@ -39,14 +39,14 @@ export function variableOf(name: string): string {
   return `ASSETLOG_${flagOf(name).replaceAll('-', '_').toUpperCase()}`;
 }
 
-/** Whether a variable of the environment may stand for the option. */
+/** Whether an environment variable may set the option. */
 export function hasVariable({ argument, flagOnly }: Pick<Option<unknown>, 'argument' | 'flagOnly'>): boolean {
   return argument !== '' && flagOnly !== true;
 }
 
 /**
- * Flags over environment over defaults.
- * @param args `--flag value` and `--flag=value`, and operands where the command takes any; behind `--` there are only operands
+ * Reads options. A flag takes precedence over the environment, and the environment over the default.
+ * @param args `--flag value` and `--flag=value`, and operands if the command takes any; after `--` there are only operands
  * @param env an empty variable counts as absent
  * @returns the values, or every problem as a sentence that says what to do
  */
@@ -86,7 +86,7 @@ export function readOptions<Values extends object>(
 
 const NO_OPERANDS: Operands = { text: '', max: 0 };
 
-/** @returns the texts given for each option: all of a repeated one, else the last */
+/** @returns the texts given for each option: all of them for a repeated option, else the last one */
 function readFlags(
   args: readonly string[],
   options: Readonly<Record<string, Pick<Option<unknown>, 'argument' | 'repeated'>>>,
@@ -134,7 +134,7 @@ function readFlags(
   return { given, words, problems };
 }
 
-/** @returns `; did you mean X?` for the nearest candidate, or nothing when none is near */
+/** @returns `; did you mean X?` for the candidate with the smallest edit distance, or an empty string if none is close */
 export function didYouMean(word: string, candidates: readonly string[]): string {
   const ranked = candidates
     .map((candidate) => ({ candidate, distance: editDistance(word, candidate) }))
@@ -143,7 +143,7 @@ export function didYouMean(word: string, candidates: readonly string[]): string 
   return best !== undefined && best.distance <= Math.max(2, word.length / 3) ? `; did you mean ${best.candidate}?` : '';
 }
 
-/** How many letters to insert, delete or replace to get from one word to the other (Levenshtein). */
+/** Levenshtein distance: the number of characters to insert, delete or replace to turn one word into the other. */
 function editDistance(from: string, to: string): number {
   let row = Array.from({ length: to.length + 1 }, (_, index) => index);
   for (let i = 1; i <= from.length; i += 1) {
@@ -157,24 +157,24 @@ function editDistance(from: string, to: string): number {
   return row[to.length]!;
 }
 
-/** For `parse`. @throws Error with the problem for a text of another form */
+/** For `parse`. @returns the text. @throws Error with `problem` as message if the text does not match the pattern */
 export function matching(text: string, pattern: RegExp, problem: string): string {
   if (!pattern.test(text)) throw new Error(problem);
   return text;
 }
 
-/** For `parse`. @throws Error for a text that is no whole number between the two, which are included */
+/** For `parse`. @throws Error if the text is no whole number from `min` to `max`, both included */
 export function integer(text: string, min: number, max: number): number {
   const value = /^[0-9]{1,15}$/.test(text) ? Number(text) : Number.NaN;
   if (!(value >= min && value <= max)) throw new Error(`is not a whole number from ${min} to ${max}`);
   return value;
 }
 
-/** For `parse`. @returns milliseconds. @throws Error for a text that is no duration of at most a week */
+/** For `parse`. @returns milliseconds. @throws Error if the text is no duration of at most a week, such as `60s` */
 export function duration(text: string): number {
   const [, count, unit = 'none'] = /^([0-9]{1,9})(ms|s|m|h|d)?$/.exec(text) ?? [];
   const ms = Number(count) * (UNITS_MS[unit] ?? Number.NaN);
-  // A bare number could be seconds or milliseconds; of nothing it does not matter.
+  // A number without a unit could mean seconds or milliseconds, but 0 is the same in both.
   if (Number(count) === 0) return 0;
   if (!(ms <= WEEK_MS)) throw new Error('is not a duration of at most a week, such as 500ms, 60s, 5m, 2h or 1d');
   return ms;
