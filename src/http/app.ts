@@ -1,4 +1,4 @@
-/** The line itself: what happens to a request, in order, and the route table. The first step that refuses decides. */
+/** The steps that each request passes, in order, and the route table. The first step that refuses decides the reply. */
 
 import type { Limits } from '../config/limits.ts';
 import type { Event } from '../event/event.ts';
@@ -20,40 +20,40 @@ import { checkBodyHeaders, checkExpect, type Head, readBody, readHead, readQuery
 import { findRoute, type Match, type Prefix, type Route } from './router.ts';
 
 export interface AppParts {
-  /** What can be reported. */
+  /** The endpoints that take reports. */
   readonly endpoints: readonly Endpoint[];
-  /** Empty, or begins with a slash and does not end in one. */
+  /** Empty, or begins with a slash and does not end with one: `/some/path`. */
   readonly pathPrefix: string;
   /** @throws Refusal for a request that may not report */
   readonly checkAccess: (head: Head) => void;
   /** The headers that may hold a token, in lower case. */
   readonly tokenHeaders: ReadonlySet<string>;
-  /** Where what a request reports is recorded. @throws Refusal for a request that may not report there */
+  /** Finds the journal that records a request's report. @throws Refusal for a request that may not report there: 401, 429 */
   readonly findSite: (head: Head, incoming: Incoming) => Site;
   /** See `Prefix`. */
   readonly namesDeployment: boolean;
-  /** What `/readyz` answers. */
+  /** The reply of `/readyz`. */
   readonly readiness: () => Reply;
-  /** What `/openapi.json` answers, as JSON text. */
+  /** The body of `/openapi.json`, as JSON text. */
   readonly contract: () => string;
   readonly limits: Limits;
   readonly metrics: Metrics;
-  /** Free space of the disk, undefined where the system does not tell. */
+  /** Free space of the disk in bytes, undefined if the system does not report it. */
   readonly freeBytes: () => number | undefined;
   readonly notices: Notices;
 }
 
-/** A journal, and the paths of the reports that go there. */
+/** A journal, and the prefix of the paths whose reports it records. */
 export interface Site {
-  /** As `AppParts.pathPrefix`, with what leads to this journal. */
+  /** `AppParts.pathPrefix`, in hosted mode followed by the deployment's name: `/some/path/prod`. */
   readonly prefix: string;
-  /** Calls `done` when the event of a body of so many bytes is durable, or with why it could not be recorded. */
+  /** Records the event of a body of so many bytes. Calls `done` when it is durable, or with the reason if it was not recorded. */
   append(event: Event, bodyBytes: number, done: (failure: string | undefined) => void): void;
-  /** Why no report with a body of so many bytes could be recorded now, or undefined. */
+  /** The reason why a report with a body of so many bytes could not be recorded now, or undefined. */
   refusal(bodyBytes: number): string | undefined;
 }
 
-/** What is under the prefix of a journal. */
+/** The routes that take reports, below the prefix of a journal. */
 export function routesOf(endpoints: readonly Endpoint[], limits: ParameterLimits): readonly Route<Handler>[] {
   return endpoints.map((endpoint) => ({
     needs: 'journal',
@@ -64,14 +64,14 @@ export function routesOf(endpoints: readonly Endpoint[], limits: ParameterLimits
   }));
 }
 
-/** What anybody may ask who gets past the doors for web pages: no token is needed, and nothing is recorded. */
+/** The read-only routes. They need no token and record nothing; `checkAccess` applies to them as well. */
 export function questionsOf({
   readiness,
   contract,
   metrics,
   freeBytes,
 }: Pick<AppParts, 'readiness' | 'contract' | 'metrics' | 'freeBytes'>): readonly Route<Handler>[] {
-  let document: Reply | undefined; // made when it is first asked for
+  let document: Reply | undefined; // built on the first request
   const readContract = () => {
     document ??= { status: 200, body: contract() };
     return document;
@@ -96,7 +96,7 @@ export function questionsOf({
   ];
 }
 
-/** @returns the function that the listener calls with each head; it never throws, whatever the request holds */
+/** @returns the function that the listener calls with the head of each request; it never throws, whatever the request contains */
 export function createApp(parts: AppParts): App {
   const { pathPrefix, checkAccess, tokenHeaders, findSite, limits, metrics, notices } = parts;
   const routes = [...questionsOf(parts), ...routesOf(parts.endpoints, parts.limits)];
@@ -106,8 +106,8 @@ export function createApp(parts: AppParts): App {
   return (incoming) => {
     let route = OTHER_ROUTE;
     try {
-      const head = readHead(incoming, tokenHeaders, limits); // 400, 431: HTTP itself
-      checkAccess(head); // 403: a foreign page or Host
+      const head = readHead(incoming, tokenHeaders, limits); // 400, 431: HTTP syntax and framing
+      checkAccess(head); // 403: a foreign Origin or Host
       const match = findRoute(routes, prefix, head.method, head.path);
       const site = needsJournal(match) ? findSite(head, incoming) : undefined; // 401, 429
       if (match.kind !== 'unknown path') route = match.route.path;
@@ -115,7 +115,7 @@ export function createApp(parts: AppParts): App {
       checkExpect(head); // 417
       if (head.bodyBytes) checkBodyHeaders(head, head.bodyBytes, limits); // 413, 415, 400: before the upload
       if ((head.bodyBytes ?? 0) > limits.largeBodyBytes) {
-        const reason = site?.refusal(head.bodyBytes ?? 0); // 503: what can not be recorded need not be sent
+        const reason = site?.refusal(head.bodyBytes ?? 0); // 503: a report that can not be recorded need not be uploaded
         if (reason !== undefined) return { kind: 'refuse', route, reply: unavailable(reason, limits) };
       }
 
@@ -137,7 +137,7 @@ export function createApp(parts: AppParts): App {
             respond(reply);
             return;
           }
-          const { type } = event; // who waits must not hold the event: its strings hold the body that they were cut from
+          const { type } = event; // the callback must not retain the event: its substrings keep the whole body alive
           site.append(event, bytes.length, (failure) => {
             if (failure !== undefined) return respond(unavailable(failure, limits));
             metrics.events[type] += 1;
@@ -152,7 +152,7 @@ export function createApp(parts: AppParts): App {
 
   function refuse(error: unknown, { id }: Incoming): Failure {
     if (!(error instanceof Refusal)) {
-      // Our mistake, not the client's: it is told to come back, and the operator is told everything.
+      // A defect of the service, not of the request: the client may retry (503), and the log has the stack trace.
       notices.error('a request met a defect of the service', {
         request_id: id,
         problem: String((error as Error)?.stack ?? error),
@@ -183,9 +183,9 @@ export function createApp(parts: AppParts): App {
 const OK: Reply = { status: 200, body: '{"status":"ok"}' };
 
 /**
- * What `/readyz` answers.
+ * The reply of `/readyz`: 503 if nothing can be recorded, else 200.
  * @param problem why nothing can be recorded, or undefined
- * @param troubles of single deployments; the others go on, so the service is ready
+ * @param troubles problems by deployment; other deployments still record, so the service is ready but degraded
  */
 export function readinessOf(
   problem: string | undefined,
@@ -197,7 +197,7 @@ export function readinessOf(
   return { status: 200, body: JSON.stringify({ status: 'degraded', deployments: Object.fromEntries(troubles) }) };
 }
 
-/** An unknown path as well: in hosted mode a request without a token does not learn which paths there are. */
+/** True for an unknown path as well, so that in hosted mode a request without a token can not find out which paths exist. */
 function needsJournal(match: Match<Handler>): boolean {
   return match.kind === 'unknown path' || match.route.needs === 'journal';
 }

@@ -1,6 +1,6 @@
 /**
- * The endpoints, as pure functions from a request to the event that it reports. Parameters are read in the order of the table
- * in `parameters.ts`, so that a request with two mistakes always gets the same answer.
+ * The handlers of the endpoints: pure functions from a request to the event that it reports. Parameters are checked in the
+ * order of the table in `parameters.ts`, so that a request with two mistakes always gets the same error.
  */
 
 import { type Limits, limits as standardLimits } from '../config/limits.ts';
@@ -12,7 +12,7 @@ import { orMalformedJson, percentDecode } from './request.ts';
 
 export type ParameterLimits = Pick<Limits, 'keyBytesMax' | 'jsonDepthMax'>;
 
-/** @returns the handler of an endpoint; it throws Refusal 400 */
+/** @returns the handler of an endpoint; it throws Refusal 400 for the first parameter that is missing or malformed */
 export function reportTo({ type, parameters }: Endpoint, limits: ParameterLimits = standardLimits): Handler {
   const known: ReadonlySet<string> = new Set(parameters.map(({ name }) => name));
   const slots = parameters.filter((parameter) => parameter.kind !== 'key').map(slotOf);
@@ -26,7 +26,7 @@ export function reportTo({ type, parameters }: Endpoint, limits: ParameterLimits
     const key = readKey(keyPath, keyInBody, keyInQuery, limits);
     const event = { ...blank };
     event['assetKey'] = key.parts;
-    // Counted, so that names are compared only when a request has one that the endpoint does not know.
+    // The known parameters are counted, so that names are compared only if the request also has an unknown one.
     let found = (keyInBody === undefined ? 0 : 1) + (keyInQuery === undefined ? 0 : 1);
     for (const slot of slots) {
       const inBody = body?.get(slot.name);
@@ -41,7 +41,7 @@ export function reportTo({ type, parameters }: Endpoint, limits: ParameterLimits
   };
 }
 
-/** A parameter as the handler reads it. All slots have the same members: one hidden class, which V8 reads faster than several. */
+/** A parameter as the handler reads it. All slots have the same members and so one hidden class, which V8 reads fastest. */
 interface Slot {
   readonly name: string;
   readonly member: string;
@@ -66,8 +66,8 @@ function slotOf(parameter: Exclude<Parameter, KeyParameter>): Slot {
 }
 
 /**
- * @returns the event of a report that gives nothing, to be copied for each report. JSON.parse keeps all members in the object
- * itself, as a literal has them; a copy of what Object.fromEntries makes takes more memory and time.
+ * @returns an event with default values, to be copied for each report. JSON.parse creates all members as in-object properties,
+ * like an object literal; copying an object that Object.fromEntries created takes more memory and time.
  */
 function blankEvent(type: Event['type'], slots: readonly Slot[]): Readonly<Record<string, unknown>> {
   const members = slots.map(({ member }) => [member, null]);
@@ -82,11 +82,11 @@ function unknownIn(body: Request['body'], query: Request['query'], known: Readon
 
 interface Key {
   readonly parts: readonly string[];
-  /** A different key that the request also gave, and that the one in its path won over. */
+  /** A different key in the same request that the key in the path overrides. */
   readonly hidden?: string;
 }
 
-/** Path, then body, then query (specification section 4). */
+/** Reads the asset key from the first of path, body and query that has it (specification section 4). */
 function readKey(
   keyPath: string | undefined,
   inBody: Json | undefined,
@@ -96,7 +96,7 @@ function readKey(
   if (keyPath !== undefined) {
     const parts = keyInPath(keyPath, limits);
     if (inBody === undefined && inQuery === undefined) return { parts };
-    // A null in the body means "not given", and so hides what the query says before the path does.
+    // A null in the body means "not given" and overrides the query, so the query's key is not reported as overridden by the path.
     const others = inBody?.kind === 'null' ? [] : [inBody && textOf(inBody), inQuery];
     const hidden = others.find((other) => other !== undefined && !sameKey(parts, other));
     return hidden === undefined ? { parts } : { parts, hidden };
@@ -136,22 +136,22 @@ function keyInQuery(text: string, limits: ParameterLimits): readonly string[] {
   return checkKey(parts, text, 'in the query', limits);
 }
 
-/** A key in the body as it would stand in a query. */
+/** @returns the key in a body in the form that it has in a query */
 function textOf(value: Json): string {
   return value.kind === 'string' ? stringOf(value) : value.text;
 }
 
-/** Lenient about the other key: it is not used, so it may as well be malformed. */
+/** Whether two keys are equal. The other key is not used, so a malformed one is not an error. */
 function sameKey(parts: readonly string[], other: string): boolean {
   if (parts.length === 1 && parts[0] === other) return true;
   try {
     return JSON.stringify(parts) === JSON.stringify(JSON.parse(other));
   } catch {
-    return false; // not JSON, so not an array that says the same
+    return false; // not JSON, so not an array with the same parts
   }
 }
 
-/** What holds for every key, wherever it came from. */
+/** The checks of every key, from path, body or query. @throws Refusal 400 */
 function checkKey(parts: string[], sent: string, where: string, { keyBytesMax }: ParameterLimits): string[] {
   if (parts.length === 0) throw new Refusal(400, `asset_key ${where} is an empty array; give at least one part`);
   let characters = parts.length - 1;
@@ -176,13 +176,17 @@ function checkKeyBytes(parts: readonly string[], sent: string, where: string, by
   }
 }
 
-/** For one UTF-16 code unit. */
+/** Most bytes in UTF-8 for one UTF-16 code unit. */
 const UTF8_BYTES_MAX = 3;
 const CONTROL = /[\u0000-\u001f\u007f]/;
 
 type Value = string | boolean | undefined;
 
-/** Presence in the body decides, even as null, which means "not given". @returns undefined for a parameter that is not given */
+/**
+ * Reads a parameter from the body if it is there, else from the query. A null in the body means "not given".
+ * @returns undefined if the parameter is not given
+ * @throws Refusal 400
+ */
 function readParameter(
   slot: Slot,
   inBody: Json | undefined,
@@ -225,7 +229,7 @@ function readInQuery(slot: Slot, text: string, limits: ParameterLimits): Value {
   return checkText(slot, text);
 }
 
-/** @returns the JSON text of an object, as it was sent */
+/** @returns the JSON text of the object, as it was sent. @throws Refusal 400 if the value is not an object */
 function readMetadata(name: string, value: Json): string {
   if (value.kind !== 'object') throw wrongType(name, value, 'a JSON object such as {"rows":10}');
   return value.text;

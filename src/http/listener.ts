@@ -1,6 +1,6 @@
 /**
- * `node:http` around one function. Here are the caps, the deadlines, the order of replies and the drain; nothing here
- * knows what a report is.
+ * The HTTP server: runs an `App` on `node:http`. This file holds the connection limits, the timeouts, the order of pipelined
+ * replies and the graceful shutdown; it does not depend on what a report is.
  */
 
 import { randomUUID } from 'node:crypto';
@@ -33,43 +33,43 @@ import {
 import { bodyTooLarge, headTooLarge, readFields } from './request.ts';
 
 export interface ListenerOptions {
-  /** An IP address and a port, or the descriptor of a socket that somebody else opened. */
+  /** An IP address and a port, or the file descriptor of a listening socket that another process opened. */
   readonly at: { readonly host: string; readonly port: number } | { readonly fd: number };
-  /** Neither the listener nor its connections keep the process alive. */
+  /** If true, neither the listener nor its connections keep the process alive. */
   readonly background: boolean;
   readonly maxConnections: number;
   readonly limits: Limits;
-  /** Made once, for the address that the listener is really bound to. */
+  /** Called once, with the address that the listener is bound to. */
   readonly createApp: (address: string) => App;
   readonly metrics: Metrics;
   readonly notices: Notices;
-  /** Called after each `limits.collectBytes` of bodies. */
+  /** Called each time that `limits.collectBytes` of bodies have been received. */
   readonly collectGarbage?: (() => void) | undefined;
 }
 
 export interface Listener {
   readonly address: string;
   readonly port: number;
-  /** Accepts nobody any more, answers what is being received, and resolves when the last connection is gone. */
+  /** Stops accepting connections, answers the requests that are being received, and resolves when all connections are closed. */
   close(): Promise<void>;
 }
 
-/** @throws the error of `listen`, with its `code` */
+/** Binds the socket and serves requests. @throws the error of `listen`, with its `code`, such as `EADDRINUSE` */
 export async function listen(options: ListenerOptions): Promise<Listener> {
   const { limits } = options;
   const server: UploadServer = createServer({
     IncomingMessage: UploadOn as unknown as typeof Upload,
     ServerResponse: AnswerTo as unknown as typeof Answer,
-    // Node's own answers to these have no JSON body; `request.ts` checks them.
+    // Node's own reply to a missing Host has no JSON body, so `request.ts` checks it.
     requireHostHeader: false,
     maxHeaderSize: limits.headBytesMax,
     headersTimeout: limits.headersMs,
     requestTimeout: limits.requestMs,
-    keepAliveTimeout: 0, // two timers a request; `#closeIdle` needs none
+    keepAliveTimeout: 0, // Node sets two timers for each request; `#closeIdle` needs none
     connectionsCheckingInterval: limits.deadlineCheckMs,
   });
-  server.maxHeadersCount = 0; // else Node 20 drops what is over its count without a word
-  // A client that has sent everything may close its half and still wait for the reply. Not in the types of node:http.
+  server.maxHeadersCount = 0; // else Node 20 drops the headers beyond its limit without an error
+  // A client may half-close the connection after its request and still wait for the reply. Not in the types of node:http.
   (server as UploadServer & { httpAllowHalfOpen: boolean }).httpAllowHalfOpen = true;
 
   server.listen(options.at);
@@ -80,25 +80,25 @@ export async function listen(options: ListenerOptions): Promise<Listener> {
     throw new Error('it is not a TCP socket');
   }
   if (options.background) server.unref();
-  // In the same turn of the event loop: nobody is connected yet.
+  // In the same turn of the event loop as 'listening', so no connection event was missed.
   const line = new Line(server, options, options.createApp(bound.address));
-  // From here on an error is a connection that could not be accepted; without a listener it would end the process.
+  // From here on, an 'error' event means that a connection could not be accepted. Without a handler it would end the process.
   server.on('error', (error) => line.acceptFailed(error));
   return { address: bound.address, port: bound.port, close: () => line.close() };
 }
 
 /**
- * A request that hands over its body as it is parsed, and null at its end. Read as a stream, the same bytes would take two
- * more turns of the event loop and a fifth of the time that a small request costs. Nobody may read it as a stream as well.
+ * A request that passes the chunks of its body to `onBytes` as they are parsed, and null at its end. Reading it as a stream
+ * would take two more turns of the event loop and a fifth of the time of a small request. It can not also be read as a stream.
  */
 class Upload extends IncomingMessage implements Incoming {
   onBytes: (chunk: Buffer | null) => void = ignore;
   #id: string | undefined;
   #fields: HeaderFields | undefined;
 
-  /** Made when somebody asks: most requests end well, and nobody does. */
+  /** Generated on first use: most requests succeed and need no id. */
   get id(): string {
-    this.#id ??= randomUUID(); // a count would tell strangers how often others fail
+    this.#id ??= randomUUID(); // a counter would reveal to a client how often requests of others fail
     return this.#id;
   }
 
@@ -108,7 +108,7 @@ class Upload extends IncomingMessage implements Incoming {
   }
 
   static {
-    // Node looks at `expect` only, but at that in each request; to make its object of all headers would cost more than the head.
+    // Node reads only `expect`, in each request. Building its object of all headers would cost more than parsing the head.
     Object.defineProperty(Upload.prototype, 'headers', {
       get(this: Upload): { expect?: string } {
         return this.fields;
@@ -118,23 +118,23 @@ class Upload extends IncomingMessage implements Incoming {
 
   override push(chunk: Buffer | null): boolean {
     this.onBytes(chunk);
-    return true; // never asks the parser to wait: what is taken is bounded by who takes it
+    return true; // no backpressure to the parser: the `onBytes` callback bounds the bytes that it keeps
   }
 
-  /** Node calls this after the reply, to empty a stream that nobody read. Nothing is ever in this one. */
+  /** Node calls this after the reply to drain an unread stream. This stream is always empty. */
   _dump(): void {}
 }
 
-/** A response that the listener writes itself, whole: a third of what a small request costs is Node's way of writing one. */
+/** A response that the listener writes itself, in one write: Node's own writing takes a third of the time of a small request. */
 class Answer extends ServerResponse<Upload> {
-  /** The reply is out: Node gives the connection to the next response. */
+  /** Called when the reply has been sent: Node then assigns the connection to the next response. */
   finish(): void {
     this.finished = true;
     this.emit('finish');
   }
 }
 
-/** Of a connection whose last request was parsed: Node adds a listener to each response, and none of these is ever used. */
+/** The response to ignored requests: Node adds event listeners to it for each request, and none of them is ever needed. */
 class IgnoredAnswer extends Answer {
   override on(): this {
     return this;
@@ -142,12 +142,12 @@ class IgnoredAnswer extends Answer {
 }
 
 /**
- * What Node parses after the last request of a connection, until the end of its 64 KiB buffer, shares one request and one
- * response. Node keeps each until the connection ends, and a buffer may hold 2,400 requests of 3 KB each.
+ * The requests that Node parses after the last one of a connection, up to the end of its 64 KiB buffer, share one request and
+ * one response object. Node keeps these objects until the connection ends, and a buffer may hold 2,400 requests of 3 KB each.
  */
 const ignored = new WeakMap<Socket, { readonly req: Upload; readonly res: Answer }>();
 
-/** For `new`, as a constructor that may give an object that is there. */
+/** A constructor for `new` that may return an existing object. */
 function UploadOn(socket: Socket): Upload {
   return ignored.get(socket)?.req ?? new Upload(socket);
 }
@@ -156,26 +156,26 @@ function AnswerTo(req: Upload, options: ServerOptions): Answer {
   return ignored.get(req.socket)?.res ?? new (Answer as AnswerConstructor)(req, options);
 }
 
-/** As Node calls it; its types leave the options out. */
+/** The constructor as Node calls it; the types of Node omit the options. */
 type AnswerConstructor = new (req: Upload, options: ServerOptions) => Answer;
 
 type UploadServer = Server<typeof Upload, typeof Answer>;
 
-/** One request and its reply, from when the head was parsed until the system has taken the reply. */
+/** One request and its reply, from the parsed head until the kernel has accepted all bytes of the reply. */
 interface Exchange {
   readonly req: Upload;
   readonly res: Answer;
   readonly connection: Connection;
   readonly startedMs: number;
-  /** As it is counted: see `Decision`. */
+  /** The route label of the metrics: see `Decision`. */
   route: string;
-  /** The whole request has arrived, so the next one on the connection can be found. */
+  /** The whole request has arrived, so the next request on the connection can be parsed. */
   received: boolean;
   /** Its reply is the last on the connection. */
   final: boolean;
-  /** More than the connection may have unanswered: what the client sent after it is read and thrown away. */
+  /** The connection reached `limits.unansweredMax` with this request: the bytes after it are read and discarded. */
   readonly overrun: boolean;
-  /** Of a GET or HEAD that waits for its turn: decides the reply. */
+  /** Decides the reply of a GET or HEAD whose earlier replies on the connection are not sent yet. */
   decide: Receive | undefined;
   /** Undefined until it is decided. */
   reply: Reply | undefined;
@@ -185,36 +185,36 @@ interface Exchange {
 
 interface Connection {
   readonly socket: Socket;
-  /** The oldest request whose reply is not out. Replies leave in the order of the requests. */
+  /** The oldest request whose reply is not sent. Replies are sent in the order of the requests. */
   first: Exchange | undefined;
-  /** The newest of them. */
+  /** The newest request whose reply is not sent. */
   last: Exchange | undefined;
-  /** How many they are. */
+  /** Number of requests whose replies are not sent. */
   unanswered: number;
-  /** How many of them wait for the service: for the disk, or for the rest of an upload. */
+  /** Number of them that wait for the service: for the disk, or for the rest of an upload. */
   undecided: number;
-  /** The reply of the first was written, and the system has not taken all of it, or the request is still being received. */
+  /** The reply of `first` was written, but the kernel has not accepted all of it, or the request is still being received. */
   sending: boolean;
-  /** Nothing is read from it until fewer requests are unanswered. */
+  /** Reading is paused until fewer requests are unanswered. */
   paused: boolean;
-  /** Answers bytes that never became a request, when all replies are out. */
+  /** The reply to bytes that are not a valid request; sent after all other replies. */
   farewell: string | undefined;
-  /** Its end was announced, or its bytes make no sense: what still comes in is not a request (RFC 9112 section 9.6). */
+  /** Further bytes are ignored: the connection is about to close, or its bytes are malformed (RFC 9112 section 9.6). */
   closing: boolean;
-  /** Of the body that is being received on it. */
+  /** Bytes received so far of the body that is being uploaded. */
   uploadBytes: number;
-  /** As `#closeIdle` last found it: see `movedBytesOf`, and since when they are the same. */
+  /** What `movedBytesOf` returned when `#closeIdle` last ran, and since when it has not changed. */
   movedBytes: number;
   quietSinceMs: number;
-  /** Called when the system has taken all that was written. One for each connection, not one for each reply. */
+  /** Called when the kernel has accepted all written bytes. One closure for each connection, not one for each reply. */
   readonly onSent: () => void;
-  /** Called when nothing more comes of an upload whose reply is out. */
+  /** Called when an upload whose reply is already sent has ended. */
   uploadEnded: () => void;
 }
 
 const ignore = () => {};
 const NO_BODY = Buffer.alloc(0);
-/** A hint costs a line of code, and saves an hour to whoever speaks TLS to a plain port. */
+/** First byte of a TLS handshake record: detected so that the error can say that the port speaks plain HTTP. */
 const TLS_HANDSHAKE = 0x16;
 
 class Line {
@@ -222,14 +222,14 @@ class Line {
   readonly #options: ListenerOptions;
   readonly #app: App;
   readonly #connections = new Map<Socket, Connection>();
-  /** Of all connections together. */
+  /** Sum of `uploadBytes` of all connections. */
   #uploadBytes = 0;
-  /** Of bodies since the last garbage collection that the listener asked for. */
+  /** Bytes of bodies received since the listener last requested a garbage collection. */
   #uncollectedBytes = 0;
-  /** Where bodies of more than one piece are put together; see `#keepRoom`. */
+  /** Free buffers in which bodies of more than one chunk are assembled; see `#keepRoom`. */
   readonly #rooms: Buffer[] = [];
   readonly #idleCheck: NodeJS.Timeout;
-  /** What a reply says of a connection that is kept. */
+  /** The headers of a reply on a connection that stays open. */
   readonly #keeps: readonly string[];
   #accepted = '';
   #acceptedSecond = Number.NaN;
@@ -269,7 +269,7 @@ class Line {
     clearTimeout(deadline);
   }
 
-  /** A connection that never sent a byte is not idle to Node, which closed the idle ones: it may still be about to. */
+  /** Node closes idle connections at shutdown, but does not count a connection that never sent a byte as idle. */
   #closeSilent(): void {
     for (const { socket } of this.#connections.values()) if (socket.bytesRead === 0) socket.destroy();
   }
@@ -286,14 +286,14 @@ class Line {
         connection.quietSinceMs = now;
         continue;
       }
-      if (undecided > 0) continue; // an upload: Node has a deadline for it
+      if (undecided > 0) continue; // an upload: Node's `requestTimeout` applies
       const quietMs = now - connection.quietSinceMs;
       if (quietMs >= idleMs) socket.destroy();
-      else if (socket.bytesRead === 0 && quietMs >= headersMs) this.#broken(TOO_SLOW, socket); // from 24 on Node waits for a first byte for ever
+      else if (socket.bytesRead === 0 && quietMs >= headersMs) this.#broken(TOO_SLOW, socket); // Node ≥ 24 has no timeout for it
     }
   }
 
-  /** @returns of the connections that `may`, the one on which nothing has moved for longest, and for so long at least */
+  /** @returns the connection without traffic for the longest time, at least `quietMs`, of those for which `may` is true */
   #quietest(quietMs: number, may: (connection: Connection) => boolean): Connection | undefined {
     let quietest: Connection | undefined;
     let sinceMs = performance.now() - quietMs;
@@ -336,7 +336,7 @@ class Line {
       uploadEnded: ignore,
     };
     this.#connections.set(socket, connection);
-    // Node resumes what it paused itself, and does not know that it is paused here as well.
+    // Node resumes a socket that it paused itself, although the listener has paused it as well.
     socket.on('resume', () => {
       if (connection.paused) socket.pause();
     });
@@ -347,7 +347,7 @@ class Line {
     });
   }
 
-  /** At the cap the connection that was idle longest ends for a new one; without an idle one the new one ends. */
+  /** At `maxConnections`, closes the connection that was idle longest; if none is idle, closes the new one and returns false. */
   #isRoomFor(socket: Socket): boolean {
     const { maxConnections: cap, limits } = this.#options;
     if (this.#connections.size < cap) return true;
@@ -388,7 +388,7 @@ class Line {
     } else if (connection.first === exchange || !isSafe(req)) {
       decision.receive(NO_BODY, (reply) => this.#answer(exchange, reply));
     } else {
-      exchange.decide = decision.receive; // a reply that can not leave yet need not be made yet
+      exchange.decide = decision.receive; // decided when it can be sent, so that the reply does not wait in memory
       connection.undecided -= 1;
     }
   }
@@ -408,7 +408,7 @@ class Line {
     connection.last = exchange;
     connection.unanswered += 1;
     connection.undecided += 1;
-    if (received && final) this.#ignoreMore(connection); // now: what comes after it is parsed before its reply leaves
+    if (received && final) this.#ignoreMore(connection); // at once: Node parses the bytes after it before its reply is sent
     if (connection.unanswered >= limits.pipelinedMax) this.#pause(connection);
     return exchange;
   }
@@ -456,8 +456,9 @@ class Line {
   }
 
   /**
-   * A first chunk is kept as it came; more are copied together, so that a body in a million pieces takes the memory of one.
-   * @returns undefined if there is no memory for the body
+   * Appends a chunk to a body. The first chunk is kept without a copy. Further chunks are copied into one buffer, so that a
+   * body of a million chunks takes no more memory than a body of one.
+   * @returns undefined if the memory for the body could not be allocated
    */
   #appended(body: Buffer, bytes: number, chunk: Buffer): Buffer | undefined {
     const { bodyBytesMax } = this.#options.limits;
@@ -472,8 +473,8 @@ class Line {
   }
 
   /**
-   * What of the buffer is never written to takes no memory.
-   * @returns undefined if the allocation failed: the parser calls this, and nothing catches what its callbacks throw
+   * Allocates a buffer. Its pages take no memory until they are written.
+   * @returns undefined if the allocation failed: this runs in a callback of the parser, where nothing would catch an error
    */
   #allocated(bytes: number): Buffer | undefined {
     try {
@@ -486,13 +487,13 @@ class Line {
     }
   }
 
-  /** For the next body of its size: memory is given back late, and large bodies come in crowds. */
+  /** Keeps the buffer for the next body: freed memory returns to the system late, and large bodies arrive in bursts. */
   #keepRoom(room: Buffer): void {
     const { bodyBytesMax, roomsMax } = this.#options.limits;
     if (room.length === bodyBytesMax && this.#rooms.length < roomsMax) this.#rooms.push(room);
   }
 
-  /** Each chunk becomes garbage, and so does what its body is parsed to. */
+  /** Counts bytes that become garbage: each chunk does, and so does what its body is parsed to. */
   #countGarbage(bytes: number): void {
     const { limits, collectGarbage } = this.#options;
     this.#uncollectedBytes += bytes;
@@ -501,7 +502,7 @@ class Line {
     collectGarbage?.();
   }
 
-  /** Ends the uploads that have stalled longest, until the others fit. @returns whether they do */
+  /** Refuses the uploads that have stalled longest until the others fit `limits.uploadBytesMax`. @returns whether they fit */
   #freeUpload(newest: Connection): boolean {
     const { uploadBytesMax, stalledUploadMs } = this.#options.limits;
     while (this.#uploadBytes > uploadBytesMax) {
@@ -517,7 +518,7 @@ class Line {
     connection.uploadBytes = 0;
   }
 
-  /** The reply is decided; it leaves when those before it have left. */
+  /** Sets the reply of a request; it is sent after the replies to earlier requests on the connection. */
   #answer(exchange: Exchange, reply: Reply): void {
     const { connection, received } = exchange;
     if (!received) this.#release(connection);
@@ -531,7 +532,7 @@ class Line {
     if (connection.first === exchange) this.#sendDecided(connection);
   }
 
-  /** Sends replies in the order of their requests. One at most is unsent: the next is made when the system took all of it. */
+  /** Sends replies in the order of their requests, one at a time: the next is written when the kernel has accepted all of it. */
   #sendDecided(connection: Connection): void {
     const { socket } = connection;
     while (!connection.sending && connection.first !== undefined) {
@@ -541,7 +542,7 @@ class Line {
       if (decide !== undefined) {
         first.decide = undefined;
         connection.undecided += 1;
-        decide(NO_BODY, (decided) => this.#answer(first, decided)); // sends what comes after it as well
+        decide(NO_BODY, (decided) => this.#answer(first, decided)); // also sends the replies after it
         return;
       }
       if (reply === undefined) return;
@@ -558,7 +559,7 @@ class Line {
     const { socket } = connection;
     connection.sending = true;
     if (this.#draining && exchange.next === undefined) exchange.final = true;
-    if (!res.shouldKeepAlive) exchange.final = true; // HTTP/1.0 closes unless it is asked
+    if (!res.shouldKeepAlive) exchange.final = true; // HTTP/1.0 closes unless the client sent `Connection: keep-alive`
     if (exchange.final) this.#ignoreMore(connection);
     if (reply === accepted && !exchange.final) {
       socket.write(this.#acceptedNow(), 'latin1');
@@ -571,9 +572,9 @@ class Line {
     else socket.write('', connection.onSent);
   }
 
-  /** The system has taken the whole reply. */
+  /** Called when the kernel has accepted the whole reply. */
   #sent(exchange: Exchange): void {
-    // Ending the response of a request that is still being sent would reset the connection before the client reads it.
+    // Closing the connection while the client still sends would reset it before the client has read the reply.
     if (exchange.received) this.#finish(exchange);
     else this.#afterUpload(exchange.connection, () => this.#finish(exchange));
   }
@@ -598,7 +599,7 @@ class Line {
     connection.socket.pause();
   }
 
-  /** Not in the middle of what Node parses now: `pause` and `resume` take turns, and the last call would not win. */
+  /** Resumes reading in the next tick: while Node parses, a `pause` and a `resume` could take effect in the wrong order. */
   #resume(connection: Connection): void {
     connection.paused = false;
     process.nextTick(() => {
@@ -606,7 +607,7 @@ class Line {
     });
   }
 
-  /** Throws away the rest of an upload that was refused, so that the client gets to read its reply. */
+  /** Discards the rest of an upload that was refused, so that the client can read its reply. */
   #discard(exchange: Exchange): void {
     const { req, connection } = exchange;
     let bytes = 0;
@@ -615,12 +616,12 @@ class Line {
       this.#countGarbage(chunk?.length ?? 0);
       if (chunk !== null && bytes <= this.#options.limits.discardBytesMax) return;
       exchange.received = true;
-      if (chunk !== null) this.#pause(connection); // its reply may have to wait for earlier ones
+      if (chunk !== null) this.#pause(connection); // its reply may have to wait for the replies to earlier requests
       connection.uploadEnded();
     };
   }
 
-  /** Calls `act` when the client has nothing more to send, or has had its time. */
+  /** Calls `act` when the client has finished sending, or after `limits.discardMs`. */
   #afterUpload(connection: Connection, act: () => void): void {
     const { socket } = connection;
     const stop = () => {
@@ -635,11 +636,12 @@ class Line {
     else socket.once('end', stop);
   }
 
-  /** Ends a connection whose client still sends: without a reset, so that it gets to read the replies. */
+  /** Closes a connection whose client still sends, without a TCP reset, so that the client can read the replies. */
   #endReading(connection: Connection): void {
     const { socket } = connection;
     socket.end();
-    // Past the parser, which would make a request of each. But a socket that was not reading then would not begin to.
+    // Discards bytes before the parser, which would create a request of each. On a paused socket, this waits for its resume:
+    // a socket that is not reading would otherwise not start.
     const skipParser = () => {
       if (socket.isPaused()) return;
       socket.off('resume', skipParser).removeAllListeners('data').on('data', ignore);
@@ -659,7 +661,7 @@ class Line {
     else this.#sayLast(connection, decision.reply, req.id);
   }
 
-  /** The bytes on a connection are no HTTP, too slow or too many. Node calls this again for each chunk that follows. */
+  /** Answers bytes that are malformed, too slow or too many. Node emits `clientError` again for each chunk that follows. */
   #broken(error: ClientError, socket: Socket): void {
     const connection = this.#connections.get(socket);
     if (connection === undefined || !socket.writable || error.code === 'ECONNRESET') {
@@ -673,7 +675,7 @@ class Line {
     else this.#sayLast(connection, refusalOf(error, false, this.#options.limits).reply, randomUUID());
   }
 
-  /** Answers bytes that never became a request, after the replies that are still due on the connection. */
+  /** Answers bytes that are not a valid request, after the replies that are still pending on the connection. */
   #sayLast(connection: Connection, reply: Failure, id: string): void {
     const { metrics, notices } = this.#options;
     metrics.answered(OTHER_ROUTE, reply.status);
@@ -682,7 +684,7 @@ class Line {
     this.#sendDecided(connection);
   }
 
-  /** The reply that all but a few get, made anew when its date has to be. */
+  /** The reply to a recorded report, rebuilt once a second for its Date header. */
   #acceptedNow(): string {
     const second = Math.floor(Date.now() / 1000);
     if (second !== this.#acceptedSecond) {
@@ -699,7 +701,7 @@ class Line {
       path: req.url?.split('?', 1)[0],
       status: reply.status,
       ms: Math.round((performance.now() - startedMs) * 1000) / 1000,
-      // What is wrong with us, that is; what is wrong with a request may quote its query or its body.
+      // Only the service's own problems: the error of a refused request may quote its query or its body.
       problem: 'error' in reply && reply.status === 503 ? reply.error : undefined,
     });
   }
@@ -715,7 +717,10 @@ function hasBody({ fields }: Upload): boolean {
   return fields.transferEncoding !== undefined || Number(fields.contentLength ?? 0) > 0;
 }
 
-/** An unread reply must not count as progress for as long as its client sends: then only what the client takes counts. */
+/**
+ * @returns bytes that moved on the connection. While a reply is being sent, only sent bytes count: a client that sends but
+ * does not read its reply makes no progress.
+ */
 function movedBytesOf({ socket, sending, closing }: Connection): number {
   const sentBytes = socket.bytesWritten - socket.writableLength;
   return sending || closing ? sentBytes : sentBytes + socket.bytesRead;
@@ -726,8 +731,8 @@ function isSafe({ method }: Upload): boolean {
 }
 
 /**
- * After an offer of an upgrade the parser throws away the rest of what it has read, though the offer is ignored: what comes
- * next may begin inside a request.
+ * After an Upgrade header the parser discards the rest of its buffer, although the service ignores the header, so the next
+ * bytes may begin inside a request.
  */
 function endsConnection({ fields }: Upload): boolean {
   return fields.upgrade !== undefined;
@@ -761,7 +766,7 @@ function headersOf({ contentType = 'application/json', headers = [] }: Reply, bo
   return ['Content-Type', contentType, 'Content-Length', length, ...GUARDS, ...headers];
 }
 
-/** A reply is for who asked: nothing guesses its type, keeps it or shows it to another site. */
+/** Security headers of every reply: no content sniffing, no caching, and no use by pages of other origins. */
 const GUARDS = [
   ...['X-Content-Type-Options', 'nosniff'],
   ...['Cache-Control', 'no-store'],
@@ -770,7 +775,7 @@ const GUARDS = [
 
 const CLOSES = ['Connection', 'close'];
 
-/** @param withBody false for the reply to a HEAD: only its length is sent */
+/** @param withBody false for the reply to a HEAD: Content-Length without the body */
 function wholeReply(reply: Reply, body: string, connectionHeaders: readonly string[], withBody = true): string {
   const headers = [...headersOf(reply, body), 'Date', new Date().toUTCString(), ...connectionHeaders];
   let head = `HTTP/1.1 ${reply.status} ${STATUS_CODES[reply.status]}\r\n`;

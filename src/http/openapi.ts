@@ -1,7 +1,7 @@
 /**
- * What tools read: the service as an OpenAPI 3.1 document. What a report may say comes from `parameters.ts`, bounds come from
- * `limits.ts`, the schema of a line is handed in. It is made when it is asked for. Loading this file only then would cost more: the
- * bundler makes everything that a late file shares with others late as well, and that is the way of a report.
+ * The OpenAPI 3.1 document of the service. Its parameters come from `parameters.ts` and its bounds from `limits.ts`; the schema
+ * of a line is an argument. The document is built on the first request. This file is not imported lazily, because the bundler
+ * would then also initialize lazily every module that it shares with others, and these are on the hot path of a report.
  */
 
 import { deploymentName, version } from '../config/config.ts';
@@ -10,15 +10,15 @@ import { allParameters, type Endpoint, type Parameter, endpoints as standardEndp
 import { keyPartSchema, type Schema } from '../event/schema.ts';
 
 export interface Offer {
-  /** What every path is under: a URL, or its path. */
+  /** The base of every path: a URL, or only its path. */
   readonly server: string;
   /** The JSON Schema of a line of the journal. */
   readonly lineSchema: Schema;
-  /** The header with the token, in hosted mode. */
+  /** Name of the token header in hosted mode; undefined otherwise. */
   readonly tokenHeader?: string | undefined;
-  /** What can be reported; unless it is given, what this version takes. */
+  /** The endpoints that take reports; by default those of this version. */
   readonly endpoints?: readonly Endpoint[];
-  /** Those that it names. */
+  /** The limits that the document states. */
   readonly limits?: Limits;
 }
 
@@ -72,7 +72,7 @@ function introduction(limits: Limits): string {
   ].join('\n\n');
 }
 
-/** What a value of the parameter is, besides null for one that is not required. */
+/** Schema of a parameter's value, except that an optional parameter may also be null. */
 function schemaOf(parameter: Parameter): Schema {
   const text = { type: 'string' };
   switch (parameter.kind) {
@@ -170,7 +170,7 @@ function schemas(lineSchema: Schema, limits: Limits): Schema {
   };
 }
 
-/** Those of the query by their own names, those of the path by others. */
+/** The components of request parameters: query parameters under their own names, path parameters under other names. */
 function requestParameters(endpoints: readonly Endpoint[]): Schema {
   const plainKey = { allOf: [ref('schemas', 'KeyPart'), { pattern: '^[^[]' }] };
   const listedKey = { pattern: '^\\[', contentMediaType: JSON_TYPE, contentSchema: ref('schemas', 'KeyParts') };
@@ -203,7 +203,7 @@ function requestParameters(endpoints: readonly Endpoint[]): Schema {
   };
 }
 
-/** By status: when it is, and the header that each such reply has. */
+/** Refusals by status: when the reply has it, and the header that every such reply has. */
 type Refusals = Readonly<Record<string, readonly [when: string, header?: string]>>;
 
 function refusals(hosted: boolean): Refusals {

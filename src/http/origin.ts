@@ -1,28 +1,29 @@
-/** Who may report. A page in the operator's browser may not, whatever it makes the browser send. */
+/** Protects against cross-site requests: a web page of another site must not be able to report through the operator's browser. */
 
 import { isIP } from 'node:net';
 import { Refusal, shown } from './message.ts';
 import type { Head } from './request.ts';
 
 export interface Doors {
-  /** The address the listener is bound to. */
+  /** The address that the listener is bound to. */
   readonly address: string;
-  /** Further names of this service, in lower case and without a port. */
+  /** Further host names of this service, in lower case and without a port. */
   readonly allowedHosts: readonly string[];
 }
 
 /**
- * Refuses what a foreign page could send: an Origin that is not this server, a fetch that its browser calls foreign, and a
- * Host that is not this service (DNS rebinding) while its names are known: on loopback, or with --allowed-host.
+ * Refuses the requests that a page of another site could send: an Origin that is not this server, a Sec-Fetch-Site other than
+ * same-origin and none, and a Host that is not this service (DNS rebinding). In a request without Origin, Host is checked only
+ * if the names of the service are known: on loopback, or with --allowed-host.
  * @returns a check that throws Refusal 403
  */
 export function createAccess(doors: Doors): (head: Head) => void {
   const ownNames = new Set(['localhost', '127.0.0.1', '[::1]', hostOf(doors.address), ...doors.allowedHosts]);
   const onlyThisMachine = isLoopback(doors.address);
-  // On other addresses this service can not know its names, such as that of a Kubernetes Service, until it is given one.
+  // On other addresses the service does not know its names, such as that of a Kubernetes Service, without --allowed-host.
   const namesAreKnown = onlyThisMachine || doors.allowedHosts.length > 0;
   const isOwn = (authority: string) => ownNames.has(nameOf(authority));
-  let lastGood: string | undefined; // most requests name the same Host, so it is looked at once
+  let lastGood: string | undefined; // most requests have the same Host, so it is checked once
 
   return ({ authority, origin, fetchSite }) => {
     if (namesAreKnown && authority !== undefined && authority !== lastGood) {
@@ -37,7 +38,8 @@ export function createAccess(doors: Doors): (head: Head) => void {
     if (origin !== undefined && !isSameServer(origin, authority)) {
       throw new Refusal(403, `Origin ${shown(origin)} may not report: web pages of other sites are refused`);
     }
-    // A page on a name that its owner lets point here is of the same origin (DNS rebinding). An address can not be rebound.
+    // DNS rebinding: a page is of the same origin if the owner of its name lets the name resolve to this service. An IP address
+    // can not be rebound.
     if (origin !== undefined && authority !== undefined && !isOwn(authority) && !isAddress(authority)) {
       throw new Refusal(403, `Host ${shown(authority)} is not this service; let its pages report with --allowed-host`);
     }
@@ -47,17 +49,17 @@ export function createAccess(doors: Doors): (head: Head) => void {
   };
 }
 
-/** @param address as a socket tells it, or as it was configured */
+/** @param address as a socket reports it, or as it was configured, such as `127.0.0.1` or `::ffff:127.0.0.1` */
 export function isLoopback(address: string): boolean {
   return /^(::ffff:)?127\.[0-9.]+$/i.test(address) || address === '::1' || address === 'localhost';
 }
 
-/** An address as it stands in a URL: IPv6 in brackets. */
+/** @returns the address as the host of a URL: IPv6 in brackets, `[::1]` */
 export function hostOf(address: string): string {
   return isIP(address) === 6 ? `[${address}]` : address;
 }
 
-/** The scheme is left out of the comparison: behind a TLS proxy the page sees https and this listener sees http. */
+/** The scheme is not compared: with a TLS proxy in front, the origin of a page has https and this listener serves http. */
 function isSameServer(origin: string, authority: string | undefined): boolean {
   const [, scheme, own] = /^(https?):\/\/([^/]+)$/.exec(origin.toLowerCase()) ?? [];
   if (own === undefined || authority === undefined) return false;

@@ -1,27 +1,27 @@
-/** From what came over the wire to a request, or to the refusal it deserves. Strict where `node:http` is lenient. */
+/** Validates and parses the head, the query and the body of a request. Stricter than `node:http`. */
 
 import { isUtf8 } from 'node:buffer';
 import { type Limits, limits as standardLimits } from '../config/limits.ts';
 import { type Json, JsonError, readMembers } from '../event/json.ts';
 import { type HeaderFields, type Incoming, Refusal, shown } from './message.ts';
 
-/** A request before its body. */
+/** The head of a request. */
 export interface Head {
   readonly method: string;
-  /** Raw, as sent: neither decoded nor normalised. */
+  /** As sent: neither percent-decoded nor normalised. */
   readonly path: string;
-  /** Raw, without its question mark; empty where there is none. */
+  /** As sent, without the question mark; empty if there is no query. */
   readonly query: string;
-  /** Whom the client meant to talk to. Undefined only for HTTP/1.0 without Host. */
+  /** Host and port that the client addressed, such as `localhost:3000`. Undefined only for HTTP/1.0 without Host. */
   readonly authority: string | undefined;
   readonly origin: string | undefined;
   readonly fetchSite: string | undefined;
   readonly contentType: string | undefined;
   readonly contentEncoding: string | undefined;
   readonly expect: string | undefined;
-  /** What the token header holds, where there is one and it is looked for. */
+  /** Value of the token header; undefined if there is none or the service uses no tokens. */
   readonly token: string | undefined;
-  /** Undefined for a chunked body, whose size shows only at its end. */
+  /** Undefined for a chunked body, whose size is known only at its end. */
   readonly bodyBytes: number | undefined;
 }
 
@@ -33,9 +33,9 @@ const NO_NAMES: ReadonlySet<string> = new Set();
 const NO_PARAMETERS: ReadonlyMap<string, string> = new Map();
 
 /**
- * Checks syntax and framing (RFC 9112).
- * @param tokenHeaders the headers that may hold a token, in lower case: one of them, once
- * @throws Refusal 400 or 431, which closes the connection: where one request ends and the next begins is in doubt
+ * Checks the syntax and framing of a request's head (RFC 9112).
+ * @param tokenHeaders names of the headers that may hold a token, in lower case; a request may have one of them, once
+ * @throws Refusal 400 or 431, which closes the connection, because the start of the next request on it is not certain
  */
 export function readHead(
   incoming: Incoming,
@@ -69,7 +69,7 @@ export function readHead(
   };
 }
 
-/** @throws Refusal 417 for any expectation but the one that HTTP defines */
+/** @throws Refusal 417 for any expectation but `100-continue` */
 export function checkExpect(head: Head): void {
   if (head.expect !== undefined && head.expect.toLowerCase() !== '100-continue') {
     throw new Refusal(417, `Expect: ${shown(head.expect)} can not be met; send 100-continue or no Expect`);
@@ -77,9 +77,9 @@ export function checkExpect(head: Head): void {
 }
 
 /**
- * What the headers say of a body, once it is known that there is one.
- * @param bytes the body's size, at least 1
- * @throws Refusal 413, 415, 400 in this order
+ * Checks the headers that describe a body, for a request that has one.
+ * @param bytes the size of the body, at least 1
+ * @throws Refusal 413, 415 or 400, checked in this order
  */
 export function checkBodyHeaders(head: Head, bytes: number, limits: BodyLimits = standardLimits): void {
   if (bytes > limits.bodyBytesMax) throw bodyTooLarge(limits);
@@ -112,9 +112,10 @@ export function bodyTooLarge({ bodyBytesMax }: BodyLimits): Refusal {
 }
 
 /**
+ * Parses the JSON object in a body.
  * @param bytes the whole body
- * @returns its members, or undefined without a body
- * @throws Refusal 400
+ * @returns its members, or undefined if the body is empty
+ * @throws Refusal 400 if the body is not UTF-8 or not a JSON object
  */
 export function readBody(
   bytes: Buffer,
@@ -135,7 +136,7 @@ export function readBody(
   return members;
 }
 
-/** Runs a reader of JSON text that a client sent. @throws Refusal 400 with place and problem */
+/** Runs a parser of JSON text that a client sent. @throws Refusal 400 with line, column and problem */
 export function orMalformedJson<Value>(what: string, read: () => Value): Value {
   try {
     return read();
@@ -146,8 +147,8 @@ export function orMalformedJson<Value>(what: string, read: () => Value): Value {
 }
 
 /**
- * Reads a query by the rules of forms: `+` is a space, of a repeated name the last value wins.
- * @throws Refusal 400
+ * Parses a query as `application/x-www-form-urlencoded`: `+` is a space. The last value of a repeated name is used.
+ * @throws Refusal 400 for a malformed percent-encoding
  */
 export function readQuery(query: string): ReadonlyMap<string, string> {
   if (query === '') return NO_PARAMETERS;
@@ -162,29 +163,29 @@ export function readQuery(query: string): ReadonlyMap<string, string> {
   return parameters;
 }
 
-/** @returns the text with its escapes decoded once as UTF-8, or undefined where one is malformed */
+/** @returns the text with its percent-encoding decoded once as UTF-8, or undefined if it is malformed */
 export function percentDecode(text: string): string | undefined {
   if (!text.includes('%')) return text;
   try {
     return decodeURIComponent(text);
   } catch {
-    return undefined; // the only thing that decodeURIComponent throws is "malformed"
+    return undefined; // decodeURIComponent throws only for a malformed text
   }
 }
 
-/** The request line's version, its two spaces and line end, and the line end that closes the head. */
+/** Bytes of the request line besides method and target (spaces, version, line end), and of the empty line after the headers. */
 const REQUEST_LINE_EXTRA_BYTES = ' '.length + ' HTTP/1.1\r\n'.length + '\r\n'.length;
 const HEADER_EXTRA_BYTES = ': '.length + '\r\n'.length;
 
-/** RFC 9110 section 7.2 and RFC 3986 section 3.2.2: a name or an address, perhaps a port, never user information. */
+/** RFC 9110 section 7.2 and RFC 3986 section 3.2.2: a name or an address, an optional port, never user information. */
 const AUTHORITY = /^(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~!$&'()*+,;=%-]+)(?::[0-9]*)?$/;
 /** Visible ASCII without `#`: a fragment is never sent to a server. */
 const TARGET = /^[\x21\x22\x24-\x7e]+$/;
 const ABSOLUTE_TARGET = /^https?:\/\/([^/?]*)(.*)$/i;
 
 /**
- * RFC 9110 section 8.3.1: type, then parameters whose values are tokens or quoted strings. No white space can be matched
- * in two ways: with a choice, a long header of semicolons and spaces would take for ever.
+ * RFC 9110 section 8.3.1: type, then parameters whose values are tokens or quoted strings. No white space can be matched in
+ * two ways: such ambiguity causes catastrophic backtracking on a long header of semicolons and spaces.
  */
 const TOKEN = "[!#$%&'*+.^_`|~0-9A-Za-z-]+";
 const MEDIA_TYPE = new RegExp(
@@ -192,7 +193,7 @@ const MEDIA_TYPE = new RegExp(
 );
 const PARAMETER = new RegExp(`;[ \\t]*(${TOKEN})=(?:"((?:[^"\\\\]|\\\\.)*)"|(${TOKEN}))`, 'g');
 
-/** @param raw name, value, name, value … */
+/** Collects the headers that the service uses. @param raw name, value, name, value … */
 export function readFields(raw: readonly string[]): HeaderFields {
   const fields: HeaderFields = { raw, bytes: 0, hosts: 0, contentTypes: 0 };
   for (let at = 0; at < raw.length; at += 2) {
@@ -242,7 +243,7 @@ function checkSize({ raw, bytes }: HeaderFields, requestLineBytes: number, limit
   if (bytes + requestLineBytes > limits.headBytesMax) throw headTooLarge(limits);
 }
 
-/** @throws Refusal 400 for more than one */
+/** @throws Refusal 400 for more than one token header */
 function readToken({ raw }: HeaderFields, tokenHeaders: ReadonlySet<string>): string | undefined {
   let token: string | undefined;
   for (let at = 0; at < raw.length; at += 2) {
@@ -266,7 +267,10 @@ function checkHost({ host, hosts }: HeaderFields, httpVersion: string): void {
   if (!AUTHORITY.test(host)) throw malformed(`Host ${shown(host)} is not a name or an address with an optional port`);
 }
 
-/** RFC 9112 section 6: one way to frame a body, and no guessing. @returns the body's size, undefined while unknown */
+/**
+ * RFC 9112 section 6. Ambiguous framing is refused, since it allows request smuggling.
+ * @returns the size of the body in bytes, undefined for a chunked body
+ */
 function readFraming({ transferEncoding, contentLength }: HeaderFields, httpVersion: string): number | undefined {
   if (transferEncoding === undefined) return contentLength === undefined ? 0 : Number(contentLength);
   if (httpVersion === '1.0')
@@ -278,7 +282,7 @@ function readFraming({ transferEncoding, contentLength }: HeaderFields, httpVers
   return undefined;
 }
 
-/** RFC 9112 section 3.2: origin-form, or absolute-form, whose authority then stands in for Host. */
+/** RFC 9112 section 3.2: origin-form, or absolute-form, whose authority then replaces Host. */
 function readTarget(url: string): { authority: string | undefined; path: string; query: string } {
   if (!TARGET.test(url))
     throw malformed(`target ${shown(url)} has a fragment or a character outside ASCII; percent-encode it`);
@@ -315,13 +319,13 @@ function startsWithBom(bytes: Buffer): boolean {
   return bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf;
 }
 
-/** @returns the offset of the first byte that begins no character; only for bytes that are not UTF-8 */
+/** @returns the offset of the first byte that begins no valid character; the bytes must not be valid UTF-8 */
 function firstBadByte(bytes: Buffer): number {
   const text = bytes.toString('utf8');
   let offset = 0;
   let from = 0;
   for (;;) {
-    // Decoding puts U+FFFD where bytes are bad; but the client may also have sent one, as EF BF BD.
+    // Decoding replaces invalid bytes by U+FFFD, but the client may also have sent U+FFFD itself, as EF BF BD.
     const at = text.indexOf('\ufffd', from);
     offset += Buffer.byteLength(text.slice(from, at));
     if (bytes[offset] !== 0xef || bytes[offset + 1] !== 0xbf || bytes[offset + 2] !== 0xbd) return offset;

@@ -1,32 +1,33 @@
-/** Walks a route table: the table is the server. Knows no HTTP objects. */
+/** Finds the route of a request in the route table. Does not depend on `node:http`. */
 
 export interface Route<Handler> {
-  /** A report needs a journal: in hosted mode its path begins with the name of a deployment. */
+  /** `journal` for a report: in hosted mode, the name of a deployment precedes the path of the route. */
   readonly needs: 'journal' | 'nothing';
   readonly methods: readonly string[];
   readonly path: string;
-  /** Whether an asset key may follow the path; such a path may also end in a slash. */
+  /** Whether an asset key may follow the path; such a path may also end with a slash. */
   readonly takesKey: boolean;
   readonly handler: Handler;
 }
 
 export type Match<Handler> =
-  /** `keyPath`: what follows the slash after the path of the route, raw; undefined if nothing does. */
+  /** `keyPath`: the raw text after the path of the route and a slash, such as `warehouse/orders`; undefined if it is empty. */
   | { readonly kind: 'found'; readonly route: Route<Handler>; readonly keyPath: string | undefined }
   | { readonly kind: 'wrong method'; readonly route: Route<Handler> }
   | { readonly kind: 'unknown path' };
 
-/** What is before the path of a route. */
+/** The part of a request's path before the path of a route. */
 export interface Prefix {
-  /** Of every path, for example `/some/path`. Empty, or begins with a slash and does not end in one. */
+  /** Prefix of every path: empty, or begins with a slash and does not end with one, such as `/some/path`. */
   readonly path: string;
-  /** Whether one more component, the name of a deployment, precedes the routes that need a journal. */
+  /** Hosted mode: whether one more component, the name of a deployment, precedes the routes that need a journal. */
   readonly namesDeployment: boolean;
 }
 
 /**
+ * Finds the first route that matches; the order of the table is the precedence.
  * @param path raw: compared byte for byte, since `.`, `..` and `%2F` may be parts of a key
- * @returns whether there is such a route; in hosted mode the name of the deployment is not checked
+ * @returns the route, or why none matches; in hosted mode the name of the deployment is not checked
  */
 export function findRoute<Handler>(
   routes: readonly Route<Handler>[],
@@ -52,7 +53,7 @@ export function findRoute<Handler>(
 
 const UNKNOWN_PATH = { kind: 'unknown path' } as const;
 
-/** @param begin where the slash before the component is */
+/** @param begin the offset of the slash before the component. @returns the offset of the component's end */
 function endOfComponent(path: string, begin: number): number {
   const end = path.indexOf('/', begin + 1);
   return end === -1 ? path.length : end;
