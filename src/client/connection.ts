@@ -1,4 +1,4 @@
-/** One HTTP request and its reply, for commands that talk to a service. Nothing is asked twice: that is for who calls. */
+/** An HTTP client for commands that call a service. It sends each request once; retries are left to the caller. */
 
 import http, { type IncomingHttpHeaders } from 'node:http';
 import type { Limits } from '../config/limits.ts';
@@ -7,25 +7,28 @@ export interface Call {
   readonly method: 'GET' | 'POST';
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: string;
-  /** For the connection at most this long; then from it, or from the request on one that stands, to the end of the reply. */
+  /**
+   * Timeout in ms, applied twice: to opening the connection (if shorter than `limits.connectMs`), and from then, or from the
+   * request on an open connection, to the end of the reply.
+   */
   readonly replyMs: number;
 }
 
 export interface Answer {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
-  /** Its first `limits.replyBytesMax` bytes. */
+  /** The first `limits.replyBytesMax` bytes of the body. */
   readonly body: string;
 }
 
-/** Thrown where no whole reply came. */
+/** Thrown if no complete reply was received. */
 export class NoReply extends Error {
-  /** A connection stood, so the request may have arrived. */
+  /** Whether a connection was established, so that the service may have received the request. */
   readonly sent: boolean;
   readonly code: string | undefined;
 
   constructor(error: NodeJS.ErrnoException, sent: boolean) {
-    // Where every address of a name failed, the errors are inside, and the message is empty.
+    // If every address of a name failed, Node throws an AggregateError with an empty message.
     const [first] = (error as Partial<AggregateError>).errors ?? [];
     super(error.message || first?.message || error.code);
     this.sent = sent;
@@ -33,26 +36,26 @@ export class NoReply extends Error {
   }
 }
 
-/** One connection at a time, kept for the next call. */
+/** A client with one connection at a time, kept alive for the next call. */
 export interface Client {
   /** @throws NoReply */
   call(url: URL, call: Call): Promise<Answer>;
   close(): void;
 }
 
-/** @param protocol of every URL that is called: `http:` or `https:` */
+/** @param protocol the protocol of every URL that is called: `http:` or `https:` */
 export function openClient(protocol: string, limits: Pick<Limits, 'keptMs' | 'connectMs' | 'replyBytesMax'>): Client {
-  // TLS takes a while to load, and few need it.
+  // Loaded only if needed, since loading TLS takes time.
   const { Agent, request } = protocol === 'https:' ? process.getBuiltinModule('node:https') : http;
   const agent = new Agent({ keepAlive: true, maxSockets: 1 });
   let lastMs = 0;
 
   function call(url: URL, { method, headers = {}, body, replyMs }: Call): Promise<Answer> {
-    // The other side may just be closing a connection that idled, and then nobody knows what became of the request.
+    // The service may be closing an idle connection, and then it is unknown whether a request on it was received.
     if (performance.now() - lastMs > limits.keptMs) agent.destroy();
     return new Promise<Answer>((resolve, reject) => {
       let sent = false;
-      // Settles by itself: what a request emits when it is destroyed depends on how far it got, and on the version of Node.
+      // Rejects the promise itself: what a destroyed request emits depends on its state and on the version of Node.
       const late = (ms: number, what: string) =>
         setTimeout(() => {
           const error = new Error(`${what} within ${ms / 1000} s`);
@@ -78,7 +81,7 @@ export function openClient(protocol: string, limits: Pick<Limits, 'keptMs' | 'co
           const body = Buffer.concat(chunks).toString('utf8', 0, limits.replyBytesMax);
           resolve({ status: reply.statusCode ?? 0, headers: reply.headers, body });
         };
-        asked.off('close', closed); // the reply says more exactly what went wrong with it
+        asked.off('close', closed); // from here on, the events of the reply give the more precise error
         reply.on('error', failed);
         reply.on('close', closed);
         reply.on('end', done);
@@ -96,7 +99,7 @@ export function openClient(protocol: string, limits: Pick<Limits, 'keptMs' | 'co
         else socket.once(protocol === 'https:' ? 'secureConnect' : 'connect', connected);
       });
       asked.on('error', failed);
-      // Any 101, and then nothing else but 'close' is emitted: what follows on the connection is not HTTP.
+      // For a 101, Node emits 'upgrade' and then only 'close': the bytes that follow on the connection are not HTTP.
       asked.on('upgrade', ({ statusCode = 0, headers }, socket) => {
         clearTimeout(timer);
         socket.destroy();

@@ -1,4 +1,4 @@
-/** Brings one report to a service, and says what became of it. Only what is safe to send again is sent again. */
+/** Sends one report to a service, with retries, and returns the outcome. Retries only if a duplicate event is impossible. */
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Limits } from '../config/limits.ts';
@@ -8,26 +8,26 @@ import { type Answer, NoReply } from './connection.ts';
 /** `reason` is a clause about the service: "answers 400: …". */
 export type Delivery =
   | { readonly kind: 'recorded' }
-  /** This report was not taken; another may be. */
+  /** The service refused this report; it may accept others. */
   | { readonly kind: 'refused'; readonly reason: string }
-  /** No report would be taken: the address or the token is wrong. */
+  /** The service would refuse every report: the address or the token is wrong. */
   | { readonly kind: 'turned away'; readonly reason: string }
-  /** Nobody knows whether it was recorded: sent again, it may be there twice. */
+  /** It is unknown whether the report was recorded: a retry could record it twice. */
   | { readonly kind: 'in doubt'; readonly reason: string }
-  /** Neither taken nor refused in all the time that there was. */
+  /** Neither accepted nor refused within `retryForMs`. */
   | { readonly kind: 'away'; readonly reason: string };
 
 export interface Patience {
-  /** From the first attempt to the last one; with 0 there is one attempt. */
+  /** Time from the first attempt to the last one; with 0 there is one attempt. */
   readonly retryForMs: number;
-  /** Ends the waiting for the next attempt. */
+  /** Aborts the wait for the next attempt. */
   readonly stopped: AbortSignal;
   readonly limits: Pick<Limits, 'retryMs' | 'retryMsMax'>;
   /** Called before each wait. */
   readonly onWait: (reason: string, waitMs: number) => void;
 }
 
-/** @param attempt sends the report; it throws only NoReply */
+/** Sends a report, with exponential backoff and jitter between attempts. @param attempt sends the report; throws only NoReply */
 export async function deliver(attempt: () => Promise<Answer>, patience: Patience): Promise<Delivery> {
   const { retryForMs, stopped, limits, onWait } = patience;
   const untilMs = performance.now() + retryForMs;
@@ -41,19 +41,19 @@ export async function deliver(attempt: () => Promise<Answer>, patience: Patience
     if (afterMs > leftMs) {
       return { kind: 'away', reason: `${reason}; it wants to be asked again in ${Math.ceil(afterMs / 1000)} s` };
     }
-    // Those that were turned away together do not come back together.
+    // Jitter: clients that were refused at the same time do not retry at the same time.
     const waitMs = Math.min(afterMs + (pauseMs * (1 + Math.random())) / 2, leftMs);
     onWait(reason, waitMs);
-    await sleep(waitMs, undefined, { signal: stopped }).catch(() => {}); // it was broken off
+    await sleep(waitMs, undefined, { signal: stopped }).catch(() => {}); // aborted
     if (stopped.aborted) return away;
   }
 }
 
-/** Safe to send again: the service said so, or never got it. */
+/** The report may be sent again: the service did not record it, or never received it. */
 interface Again {
   readonly kind: 'again';
   readonly reason: string;
-  /** What the service wants to be left alone. */
+  /** The service's Retry-After in ms; 0 if it sent none. */
   readonly afterMs: number;
 }
 
@@ -72,16 +72,16 @@ function judge(answer: Answer): Delivery | Again {
   return { kind: 'turned away', reason: status < 400 ? `${reason}; is this the right address?` : reason };
 }
 
-/** A queue that is full, a limit of requests, a request that took too long to come in. */
+/** Statuses after which a retry is safe: request timeout, rate limit, full queue. */
 const SAFE: ReadonlySet<number> = new Set([408, 429, 503]);
-/** Refused whatever the report says: the token, the name of the host, the path. */
+/** Statuses that do not depend on the report, but on the token, the host name or the path. */
 const FOR_ALL: ReadonlySet<number> = new Set([401, 403, 404, 405]);
 
 function judgeSilence(error: unknown): Delivery | Again {
   if (!(error instanceof NoReply)) throw error;
   const { message, code = '', sent } = error;
   if (sent) return { kind: 'in doubt', reason: `did not answer: ${message}` };
-  // Before the connection stood nothing went wrong for good, but for what TLS found: a service or a network may come up.
+  // Errors before the connection was established are temporary, except those of TLS: a service or a network may come up.
   const reason = `can not be reached: ${onOneLine(message)}`;
   if (!/CERT|SIGNATURE|SSL|TLS|EPROTO/.test(code)) return { kind: 'again', reason, afterMs: 0 };
   const untrusted = /SIGN|ISSUER/.test(code) ? '; a CA of your own goes into NODE_EXTRA_CA_CERTS' : '';
@@ -89,14 +89,14 @@ function judgeSilence(error: unknown): Delivery | Again {
   return { kind: 'turned away', reason: `${reason}${hint}` };
 }
 
-/** @returns undefined for an object without an error, which is what accepts a report */
+/** @returns the error in a reply, on one line; undefined for a JSON object without `error`, the body of an accepted report */
 function errorIn(body: string): string | undefined {
   try {
     const reply: { error?: unknown } | null = JSON.parse(body);
     if (typeof reply?.error === 'string') return onOneLine(reply.error);
     if (typeof reply === 'object' && reply !== null && !Array.isArray(reply) && !('error' in reply)) return undefined;
   } catch {
-    // A proxy may answer in any form.
+    // The reply of a proxy may not be JSON.
   }
   return onOneLine(body.slice(0, SHOWN_CHARACTERS)) || 'nothing';
 }
@@ -106,17 +106,17 @@ function onOneLine(text: string): string {
 }
 
 /**
- * Seconds, or a date in one of three forms (RFC 9110 sections 10.2.3 and 5.6.7).
- * @returns 0 where it says nothing
+ * Reads Retry-After: seconds, or a date in one of three formats (RFC 9110 sections 10.2.3 and 5.6.7).
+ * @returns milliseconds, 0 if the header is missing or malformed
  */
 function retryAfterMs({ 'retry-after': after = '', date = '' }: Answer['headers']): number {
   if (/^[0-9]{1,9}$/.test(after)) return Number(after) * 1000;
-  // The clock of a device may be wrong by years; the service's own date is good enough.
+  // The Date header of the reply comes first, since the clock of a device may be wrong by years.
   const nowMs = dateMs(date) || Date.now();
   return Math.max(0, dateMs(after) - nowMs) || 0;
 }
 
-/** Each form begins with the day, and the oldest does not say that it means GMT. What else Date.parse would take is no date here. */
+/** Each format begins with the weekday; the oldest (asctime) has no GMT. Other formats that Date.parse accepts are refused. */
 function dateMs(text: string): number {
   if (!/^[A-Z][a-z]{2}/.test(text)) return Number.NaN;
   return Date.parse(text.endsWith('GMT') ? text : `${text} GMT`);

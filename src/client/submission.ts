@@ -1,4 +1,4 @@
-/** What is sent for one report, made of the options of a command or of a line of JSON. What its values may be, the service says. */
+/** Builds the request of one report, from the options of a command or from a line of JSON. The service validates the values. */
 
 import { type Limits, limits as standardLimits } from '../config/limits.ts';
 import { didYouMean } from '../config/options.ts';
@@ -9,24 +9,24 @@ type JsonLimits = Pick<Limits, 'jsonDepthMax' | 'bodyMembersMax'>;
 
 export interface Submission {
   readonly endpoint: Endpoint;
-  /** JSON text. */
+  /** The body of the request, as JSON text. */
   readonly body: string;
 }
 
-/** @param parameters JSON text by name */
+/** @param parameters the JSON text of each value, by name */
 export function submit(endpoint: Endpoint, parameters: ReadonlyMap<string, string>): Submission {
   return { endpoint, body: objectOf(parameters) };
 }
 
-/** @param members JSON text by name. @returns JSON text */
+/** @param members the JSON text of each value, by name. @returns the JSON text of an object */
 export function objectOf(members: ReadonlyMap<string, string>): string {
   return `{${[...members].map(([name, text]) => `${JSON.stringify(name)}:${text}`).join(',')}}`;
 }
 
 /**
- * A line is an object with the report's parameters and its `type`: the name of an endpoint, or an event as the journal names
- * it. In a line of a journal some parameters are tags, and what is about its place there is left out. Values stay as they
- * are, digit by digit.
+ * Reads a line: a JSON object with the report's parameters and its `type`, the name of an endpoint (`check`) or the type of an
+ * event in the journal (`AssetCheckEvaluation`). A line of a journal is accepted as well: its `tags` are read as parameters,
+ * and its sequence number, id, time and checksum are ignored. Values keep their text, so numbers keep every digit.
  * @throws Error whose message is a clause about the line
  */
 export function readSubmission(
@@ -56,19 +56,19 @@ export function readSubmission(
   return submit(endpoint, parameters);
 }
 
-/** @throws Error for metadata that is no JSON object. @returns its text */
+/** @returns the text of a JSON object, without white space between tokens. @throws Error if it is no JSON object */
 export function readObject(text: string, limits: JsonLimits = standardLimits): string {
   const value = orProblem('is', () => readJson(text, limits.jsonDepthMax));
   if (value.kind !== 'object') throw new Error(`is ${value.kind}; give a JSON object such as '{"rows": 10}'`);
   return value.text;
 }
 
-/** @throws Error for what is not JSON. @returns the text of the value */
+/** @returns the text of a JSON value, without white space between tokens. @throws Error if it is not JSON */
 export function readValue(text: string, limits: JsonLimits = standardLimits): string {
   return orProblem('is', () => readJson(text, limits.jsonDepthMax)).text;
 }
 
-/** @param known the names of tags */
+/** Adds the members of `tags` to the parameters. @param known the names of tags. @throws Error for no tag or an unknown one */
 function readTags(value: Json, known: readonly string[], parameters: Map<string, string>, limits: JsonLimits): void {
   const tags = readMembers(value.text, limits.jsonDepthMax, limits.bodyMembersMax) ?? new Map<string, Json>();
   if (tags.size === 0 || [...tags.keys()].some((name) => !known.includes(name))) {
@@ -88,5 +88,5 @@ function orProblem<Value>(subject: string, read: () => Value): Value {
   }
 }
 
-/** Members that say what the line is, and where it stands in a journal. */
+/** Members of a journal line that are not parameters: its type, its position in the journal and its checksum. */
 const PLACE: ReadonlySet<string> = new Set(['type', 'seq', 'id', 'time', 'crc']);
