@@ -1,6 +1,6 @@
-/** How an asset key is written in a command. */
+/** Asset keys on the command line. */
 
-/** For the help of commands that take keys. */
+/** Help text for commands that take keys. */
 export const keyNotes: readonly string[] = [
   'Keys:',
   '  Each word and each slash begins another part: warehouse/orders is the same as warehouse orders.',
@@ -8,12 +8,13 @@ export const keyNotes: readonly string[] = [
 ];
 
 /**
- * @param words at least one
- * @returns the parts
- * @throws Error whose message completes "KEY …" and says how a key is written
+ * Parses an asset key.
+ * @param words at least one: `['warehouse/orders']`, `['warehouse', 'orders']` or a JSON array
+ * @returns the parts of the key: `['warehouse', 'orders']`
+ * @throws Error whose message completes "KEY …" and says how to write a key
  */
 export function readKey(words: readonly string[]): string[] {
-  // A shell cuts a JSON array that stands without quotes at its spaces.
+  // A shell splits an unquoted JSON array at its spaces.
   const parts = words[0]?.startsWith('[') ? partsInJson(words.join(' ')) : words.join('/').split('/');
   if (parts === undefined || parts.length === 0 || parts.includes('')) {
     throw new Error(`is not a key; write warehouse/orders, or '["warehouse", "orders/2026"]' for a part with a slash`);
@@ -21,7 +22,7 @@ export function readKey(words: readonly string[]): string[] {
   return parts;
 }
 
-/** @returns the key as `readKey` takes it */
+/** @returns the key as text that `readKey` parses: `warehouse/orders`, or a JSON array if a part has a slash */
 export function keyText(parts: readonly string[]): string {
   const needsJson = parts[0]?.startsWith('[') || parts.some((part) => part.includes('/'));
   return needsJson ? JSON.stringify(parts) : parts.join('/');

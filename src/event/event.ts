@@ -1,13 +1,13 @@
-/** What a report becomes: one event about one asset (specification section 6). */
+/** The event that a report records: one event about one asset (specification section 6). */
 
 interface Common {
   readonly assetKey: readonly string[];
   readonly partition?: string | undefined;
-  /** JSON text of an object, as it was sent. */
+  /** The JSON text of an object, as it was sent. */
   readonly metadata?: string | undefined;
 }
 
-/** A materialization or an observation: the same fields, another meaning. */
+/** A materialization or an observation, which have the same fields. */
 export interface AssetEvent extends Common {
   readonly type: 'AssetMaterialization' | 'AssetObservation';
   readonly description?: string | undefined;

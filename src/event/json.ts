@@ -1,22 +1,22 @@
 /**
- * A lossless JSON reader (RFC 8259). `JSON.parse` followed by `JSON.stringify` rounds 2^53+1, turns 1e400 into null and
- * 1.0 into 1, and drops repeated members; what a client reports has to be recorded as it was sent. So this reader checks
- * the grammar and keeps each value as its own text, less the white space between tokens.
+ * A lossless JSON parser (RFC 8259). `JSON.parse` followed by `JSON.stringify` rounds 2^53+1, turns 1e400 into null and
+ * 1.0 into 1, and drops repeated members, but a report has to be recorded as it was sent. This parser therefore checks the
+ * grammar and keeps the text of each value, without the white space between tokens.
  *
- * It also says where a text goes wrong, and names the mistake that people usually made there.
+ * Its errors have the line and column, and name common mistakes such as `True` for `true`.
  */
 
 export type JsonKind = 'null' | 'boolean' | 'number' | 'string' | 'array' | 'object';
 
-/** One value: what it is, and its text as it was sent without the white space between its tokens. */
+/** One value: its kind, and its text as it was sent, without the white space between its tokens. */
 export interface Json {
   readonly kind: JsonKind;
   readonly text: string;
 }
 
-/** Thrown for a text that is not JSON, or nests too deep. `message` is a clause without a position. */
+/** Thrown for a text that is not JSON, nests too deep or has too many members. `message` is a clause without the position. */
 export class JsonError extends Error {
-  /** Both count from 1; the column counts code points. */
+  /** Line and column count from 1; the column counts code points. */
   readonly line: number;
   readonly column: number;
 
@@ -29,8 +29,8 @@ export class JsonError extends Error {
 }
 
 /**
- * Reads one value that fills the whole text.
- * @param depthMax how deep arrays and objects may nest; a value that holds no other has depth 1
+ * Parses a text that is one JSON value.
+ * @param depthMax how deep arrays and objects may nest; one that contains no other has depth 1
  * @throws JsonError
  */
 export function readJson(text: string, depthMax: number): Json {
@@ -42,9 +42,9 @@ export function readJson(text: string, depthMax: number): Json {
 }
 
 /**
- * Reads an object into its members. Of a repeated name the last value wins (RFC 8259 section 4 leaves it open).
+ * Parses an object into its members. The last value of a repeated name is used (RFC 8259 section 4 leaves it open).
  * @param countMax how many members it may have
- * @returns undefined when the text is JSON but not an object
+ * @returns undefined if the text is JSON but not an object
  * @throws JsonError
  */
 export function readMembers(text: string, depthMax: number, countMax: number): Map<string, Json> | undefined {
@@ -61,18 +61,18 @@ export function readMembers(text: string, depthMax: number, countMax: number): M
   return members;
 }
 
-/** The characters that a JSON string stands for. */
+/** @returns the value of a JSON string: unquoted and unescaped */
 export function stringOf(value: Json): string {
   return unquote(value.text);
 }
 
-/** The strings of a JSON array, or undefined when an element is something else. */
+/** @returns the strings of a JSON array, or undefined if an element is not a string */
 export function stringsOf({ text }: Json): string[] | undefined {
   if (text.includes('\\')) {
     const elements: unknown[] = JSON.parse(text);
     return elements.every((element) => typeof element === 'string') ? elements : undefined;
   }
-  // Without escapes a quote is always an end of a string.
+  // Without escapes, the next quote always ends the string.
   const strings: string[] = [];
   let at = 1;
   while (text[at] === '"') {
@@ -107,7 +107,7 @@ const LOWER_U = 0x75;
 const OPEN_BRACE = 0x7b;
 const CLOSE_BRACE = 0x7d;
 
-/** What people write where JSON wants something else. */
+/** Literals of other languages that are not JSON, and what to write instead. */
 const USUAL_MISTAKES: ReadonlyMap<string, string> = new Map([
   ['True', 'JSON writes true in lower case'],
   ['TRUE', 'JSON writes true in lower case'],
@@ -127,16 +127,16 @@ const USUAL_MISTAKES: ReadonlyMap<string, string> = new Map([
 const ESCAPE_OR_CONTROL = /[\\\u0000-\u001f]/;
 const ESCAPES = new Set(['"', '\\', '/', 'b', 'f', 'n', 'r', 't']);
 
-/** A cursor over one text. `#kept` and `#from` hold the value being read: the text so far, without its white space. */
+/** A parser with a cursor over one text. The value being read is `#pieces` and then the text from `#from` to the cursor. */
 class Reader {
   readonly #text: string;
   readonly #depthMax: number;
   readonly #countMax: number;
-  /** Every string ends at the next quote. So it is in most reports, and searching is faster than looking at each character. */
+  /** No escape or control character in the text, so each string ends at the next quote: faster to search than to read through. */
   readonly #plain: boolean;
   #at = 0;
   #depth = 0;
-  /** Of the value that is being taken: what stands before white space that is left out. */
+  /** The parts of the value being read that precede omitted white space. */
   #pieces: string[] = [];
   #from = 0;
 
@@ -151,14 +151,14 @@ class Reader {
     return this.#text.charCodeAt(this.#at) === code;
   }
 
-  /** Reads the value here and gives it with its text. */
+  /** Parses the value at the cursor. @returns it with its text */
   takeValue(): Json {
     this.#pieces = [];
     this.#from = this.#at;
     const kind = this.#value();
     const tail = this.#text.slice(this.#from, this.#at);
     if (this.#pieces.length === 0) return { kind, text: tail };
-    // Joined, since a string that is added up piece by piece takes many times its length.
+    // Joined, since repeated concatenation takes many times the memory of the text.
     this.#pieces.push(tail);
     return { kind, text: this.#pieces.join('') };
   }
@@ -176,10 +176,10 @@ class Reader {
     this.#from = this.#at;
   }
 
-  /** Reads an object, and keeps its members where the caller wants them. */
+  /** Parses an object. @param members receives the members of the object, if given */
   object(members?: Map<string, Json>): void {
     const opened = this.#open();
-    let count = 0; // of a repeated name each counts
+    let count = 0; // each occurrence of a repeated name counts
     this.skipSpace();
     if (this.at(CLOSE_BRACE)) {
       this.#close();
@@ -211,7 +211,7 @@ class Reader {
     }
   }
 
-  /** Nothing but white space may follow the value. */
+  /** Checks that only white space follows the value. @throws JsonError */
   end(): void {
     this.skipSpace();
     if (this.#ended()) return;
@@ -270,7 +270,7 @@ class Reader {
     }
   }
 
-  /** @returns where the array or object began */
+  /** @returns the offset at which the array or object begins */
   #open(): number {
     const opened = this.#at;
     this.#depth += 1;
@@ -377,12 +377,12 @@ class Reader {
     return this.#at >= this.#text.length;
   }
 
-  /** The run of letters, digits and _ here; bounded, since it only has to tell words apart. */
+  /** @returns the identifier at the cursor, at most 31 characters: enough to recognise a common mistake */
   #word(): string {
     return /^[A-Za-z_$][A-Za-z0-9_$]{0,30}/.exec(this.#text.slice(this.#at, this.#at + 32))?.[0] ?? '';
   }
 
-  /** The character here, fit to be shown in one line. */
+  /** @returns the character at the cursor, escaped for printing on one line */
   #shown(): string {
     const code = this.#text.codePointAt(this.#at);
     return code === undefined ? 'the end' : printable(String.fromCodePoint(code));
@@ -442,7 +442,7 @@ function isDigit(code: number): boolean {
   return code >= ZERO && code <= NINE;
 }
 
-/** Whether a word goes on, or begins, with this: a letter, a digit, `_` or `$`. */
+/** Whether the character code is a letter, a digit, `_` or `$`. */
 function isWord(code: number): boolean {
   return (
     isDigit(code) || (code >= 0x41 && code <= 0x5a) || (code >= 0x61 && code <= 0x7a) || code === 0x5f || code === 0x24

@@ -1,13 +1,13 @@
 /**
- * The one table of what can be reported: each endpoint, the event that it records, and the parameters that it takes. The
- * handlers, the OpenAPI document, `assetlog report` with its completion, the types that `assetlog events` filters by and the
- * paths in errors are read from it. A new parameter is one row in `parameters`, and a member of `Event` with its place in
- * the line: without that the row does not compile.
+ * The table of the API: each endpoint, the event that it records, and the parameters that it takes. The handlers, the OpenAPI
+ * document, `assetlog report` with its shell completion, the types that `assetlog events` filters by and the paths in errors
+ * are derived from it. A new parameter needs one row in `parameters`, and a member of `Event` that is written to the line:
+ * without the member the row does not compile.
  */
 
 import { type Event, severities } from './event.ts';
 
-/** What each endpoint records. Errors and the OpenAPI document name the endpoints in this order. */
+/** The event type of each endpoint. Errors and the OpenAPI document list the endpoints in this order. */
 const reports = [
   { name: 'materialization', path: '/report_asset_materialization', type: 'AssetMaterialization' },
   { name: 'check', path: '/report_asset_check', type: 'AssetCheckEvaluation' },
@@ -21,8 +21,8 @@ const assets = ['materialization', 'observation'] as const satisfies readonly En
 const checks = ['check'] as const satisfies readonly EndpointName[];
 
 /**
- * Each parameter of the API. A request is checked row by row, so their order decides which of two mistakes a client is told:
- * for each endpoint it is the order of its table in the specification (section 4), which is part of the contract.
+ * Each parameter of the API. A request is checked row by row, so the order decides which of two mistakes is reported. For each
+ * endpoint it is the order of its table in the specification (section 4), which is part of the contract.
  */
 export const parameters = [
   {
@@ -87,7 +87,7 @@ export const parameters = [
     what: 'for people',
     argument: 'TEXT',
   },
-  // The specification's table of checks does not name it; the reference takes it since 1.13.
+  // The specification's table of checks does not list it; the reference implementation accepts it since 1.13.
   {
     name: 'partition',
     member: 'partition',
@@ -101,13 +101,13 @@ export const parameters = [
 ] as const satisfies readonly Parameter<EventMember>[];
 
 export interface Endpoint<Name extends string = EndpointName> {
-  /** In commands, and as the `type` of a line that is to be reported: `check`. */
+  /** The name in commands, and the `type` of a line that is to be reported: `check`. */
   readonly name: Name;
-  /** Without the slash at its end: `/report_asset_check`. */
+  /** The path without a trailing slash: `/report_asset_check`. */
   readonly path: string;
-  /** Of the event that it records. */
+  /** The type of the event that it records. */
   readonly type: Event['type'];
-  /** In the order in which they are checked. */
+  /** The parameters in the order in which they are checked. */
   readonly parameters: readonly Parameter[];
 }
 
@@ -119,39 +119,39 @@ export type Parameter<Member extends string = string> =
   | MetadataParameter<Member>;
 
 interface Row<Member extends string> {
-  /** In a body, a query and a line of the journal: `data_version`. */
+  /** The name in a body, a query and a line of the journal: `data_version`. */
   readonly name: string;
-  /** Of the event, and the option of `assetlog report`: `dataVersion`. */
+  /** The member of the event, and the option of `assetlog report`: `dataVersion`. */
   readonly member: Member;
   readonly takenBy: readonly EndpointName[];
   readonly example: unknown;
 }
 
-/** A string, or an array of strings; the only parameter that the path may hold. */
+/** The asset key: a string, or an array of strings. The only parameter that may be in the path. */
 export interface KeyParameter<Member extends string = string> extends Row<Member> {
   readonly kind: 'key';
   readonly required: true;
 }
 
-/** A parameter that one option of `assetlog report` gives. */
+/** A parameter that an option of `assetlog report` sets. */
 interface TextRow<Member extends string> extends Row<Member> {
-  /** Completes "send the …" and stands in the help: `name of the check`. */
+  /** A description that completes "send the …" in an error and is shown in the help: `name of the check`. */
   readonly what: string;
-  /** What stands for its value in the help: `NAME`. */
+  /** Placeholder of the value in the help: `NAME`. */
   readonly argument: string;
 }
 
 export interface TextParameter<Member extends string = string> extends TextRow<Member> {
   readonly kind: 'string' | 'non-empty string';
   readonly required: boolean;
-  /** Recorded as the tag of its name instead of as a member of the line. */
+  /** Recorded as a tag of this name instead of as a member of the line. */
   readonly tag?: true;
 }
 
 export interface ChoiceParameter<Member extends string = string> extends TextRow<Member> {
   readonly kind: 'one of';
   readonly choices: readonly string[];
-  /** What is recorded for a report without it. */
+  /** The default value, which is recorded for a report without the parameter. */
   readonly standard: string;
   readonly required: false;
 }
@@ -159,19 +159,19 @@ export interface ChoiceParameter<Member extends string = string> extends TextRow
 export interface BooleanParameter<Member extends string = string> extends Row<Member> {
   readonly kind: 'boolean';
   readonly required: boolean;
-  /** For the help: what true means. */
+  /** The meaning of true, for the help. */
   readonly what: string;
-  /** The option that gives false. */
+  /** The option that sets false. */
   readonly opposite: { readonly option: string; readonly what: string };
 }
 
-/** A JSON object, recorded as it was sent. */
+/** Metadata: a JSON object, recorded as it was sent. */
 export interface MetadataParameter<Member extends string = string> extends Row<Member> {
   readonly kind: 'metadata';
   readonly required: false;
 }
 
-/** @returns the endpoints with their parameters; a test hands in a table of its own */
+/** @returns the endpoints with their parameters; a test may pass its own table */
 export function endpointsOf(rows: readonly Parameter[]): readonly Endpoint[] {
   return reports.map((report) => ({
     ...report,
@@ -181,19 +181,19 @@ export function endpointsOf(rows: readonly Parameter[]): readonly Endpoint[] {
 
 export const endpoints: readonly Endpoint[] = endpointsOf(parameters);
 
-/** @param type `check`, or as it stands in the journal, `AssetCheckEvaluation` */
+/** @param type the name of an endpoint (`check`), or the type of its event in the journal (`AssetCheckEvaluation`) */
 export function findEndpoint(endpoints: readonly Endpoint[], type: string): Endpoint | undefined {
   return endpoints.find((endpoint) => endpoint.name === type || endpoint.type === type);
 }
 
-/** @returns every parameter once, those of the first endpoint first */
+/** @returns the parameters of all endpoints without duplicates, those of the first endpoint first */
 export function allParameters(endpoints: readonly Endpoint[]): readonly Parameter[] {
   return [...new Set(endpoints.flatMap(({ parameters }) => parameters))];
 }
 
 type EventMember = Event extends infer One ? (One extends Event ? Exclude<keyof One, 'type'> : never) : never;
 
-/** The event that the rows of its endpoint make. Where it is no `Event`, the handlers do not compile. */
+/** The type of the event that results from the rows of an endpoint. If it is not an `Event`, the handlers do not compile. */
 export type Reported = (typeof reports)[number] extends infer Report
   ? Report extends { name: infer Name; type: infer Type }
     ? { readonly type: Type } & { readonly [One in RowOf<Name> as One['member']]: Given<One> }
