@@ -1,4 +1,4 @@
-/** What the operator is told on standard error: one line a notice, never a token, never metadata. */
+/** The log of the service on standard error: one line for each entry, never a token, never metadata. */
 
 import { type LogLevel, logLevels } from '../config/config.ts';
 import { printable } from './printable.ts';
@@ -6,20 +6,20 @@ import { printable } from './printable.ts';
 export type Fields = Readonly<Record<string, string | number | boolean | readonly string[] | undefined>>;
 
 export interface Notices {
-  /** Whether a debug notice would be seen at all: the hot path asks before it makes one. */
+  /** Whether the level is debug: the hot path checks it before it builds a debug entry. */
   readonly debugging: boolean;
   error(message: string, fields?: Fields): void;
   warn(message: string, fields?: Fields): void;
   info(message: string, fields?: Fields): void;
   debug(message: string, fields?: Fields): void;
-  /** The same, with fields that every notice has. */
+  /** Creates a child logger that adds the fields to every entry. */
   with(fields: Fields): Notices;
 }
 
 /**
- * @param level the least serious one that is still written
- * @param terminal for a person: short and aligned; else one JSON object a line
- * @param write takes one line with its newline
+ * @param level the least severe level that is written
+ * @param terminal true for a short, aligned format for people; false for one JSON object per line
+ * @param write receives one line with its newline
  */
 export function createNotices(level: LogLevel, terminal: boolean, write: (line: string) => void): Notices {
   const rank = logLevels.indexOf(level);
@@ -44,9 +44,9 @@ export function createNotices(level: LogLevel, terminal: boolean, write: (line: 
 }
 
 /**
- * Keeps what hostile clients can repeat from filling the log.
- * @param max how many distinct names are remembered; further ones are never new
- * @returns whether a name is new
+ * Limits log entries to one for each name, so that a client can not fill the log by repeating a request.
+ * @param max how many distinct names are remembered; further names do not count as new
+ * @returns a function that says whether a name is new
  */
 export function oncePerName(max: number): (name: string) => boolean {
   const seen = new Set<string>();
@@ -67,7 +67,7 @@ function forPerson(level: LogLevel, message: string, fields: Fields, now: Date):
   return `${now.toISOString().slice(11, 19)} ${level.padEnd(5)} ${message}${shown}\n`;
 }
 
-/** A line stays a line: its closing newline is the only one. */
+/** Escapes control characters, so that the newline at the end of the line is the only one. */
 function escapeUnprintable(line: string): string {
   return `${printable(line.slice(0, -1))}\n`;
 }

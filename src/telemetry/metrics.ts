@@ -1,6 +1,6 @@
 /**
- * What an operator's Prometheus reads from `/metrics`: the counters that the parts of the service add to, and their text in
- * the exposition format 0.0.4. No label comes from a request: an endpoint is a path of the route table, or `other`.
+ * The metrics of the service, and their text for `/metrics` in the Prometheus exposition format 0.0.4. No label value comes
+ * from a request, which bounds the cardinality: an endpoint is a path of the route table, or `other`.
  */
 
 import { version } from '../config/config.ts';
@@ -8,38 +8,38 @@ import type { Event } from '../event/event.ts';
 
 export const metricsType = 'text/plain; version=0.0.4; charset=utf-8';
 
-/** Of one journal that is open. */
+/** The metrics of one open journal. */
 export interface JournalFigures {
   readonly lastSeq: number;
   readonly files: number;
-  /** The memory of the events that wait for the disk, about. */
+  /** Approximate memory of the events that wait to be written. */
   readonly queueBytes: number;
 }
 
-/** From a lone report to a crowd that waited for a slow disk. */
+/** Histogram buckets: from a single report to many reports that waited for a slow disk. */
 const BATCH_EVENTS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000];
-/** From a disk with a battery behind its cache to one that `limits.diskAnswerMs` gives up on. */
+/** Histogram buckets: from a disk with a battery-backed cache to `limits.diskAnswerMs`, after which reports are refused. */
 const SYNC_SECONDS = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 
-/** What is counted while the service runs: an addition or two for a report, the histograms once for a batch. */
+/** The counters of a service. A report costs one or two additions; the histograms are updated once for each batch. */
 export class Metrics {
-  /** By path of the route table; each by status. */
+  /** Number of replies, by path of the route table and then by status. */
   readonly #requests = new Map<string, number[]>();
   readonly #batchEvents = new Histogram(BATCH_EVENTS);
   readonly #syncSeconds = new Histogram(SYNC_SECONDS);
   #writtenBytes = 0;
-  /** Recorded durably. */
+  /** Number of durable events, by type. */
   readonly events: Record<Event['type'], number> = {
     AssetMaterialization: 0,
     AssetCheckEvaluation: 0,
     AssetObservation: 0,
   };
-  /** Those that are open, kept by whoever opens and closes them. */
+  /** The open journals; the code that opens and closes a journal adds and removes it. */
   readonly journals = new Set<JournalFigures>();
-  /** Those that are open; the listener puts its own here. */
+  /** The open connections; the listener sets it to its own collection. */
   connections: { readonly size: number } = new Set();
 
-  /** @param path of the route that the request found, or `/other` */
+  /** Counts a reply. @param path the path of the route that matched the request, or `/other` */
   answered(path: string, status: number): void {
     let counts = this.#requests.get(path);
     if (counts === undefined) {
@@ -49,7 +49,7 @@ export class Metrics {
     counts[status] = (counts[status] ?? 0) + 1;
   }
 
-  /** A batch is on the disk, and took so long to get there. */
+  /** Counts a durable batch. @param ms how long it took to be written and synced */
   wrote(events: number, bytes: number, ms: number): void {
     this.#batchEvents.observe(events);
     this.#syncSeconds.observe(ms / 1000);
@@ -57,14 +57,14 @@ export class Metrics {
   }
 
   /**
-   * @param freeBytes of the disk, undefined where the system does not tell
+   * @param freeBytes free space of the disk, undefined if the system does not report it
    * @returns the body of `/metrics`
    */
   render(ready: boolean, freeBytes: number | undefined): string {
     let text = '';
-    /** @param samples what stands behind the name */
+    /** @param samples the text after the name, for each sample */
     const add = (own: string, type: string, help: string, samples: readonly string[]) => {
-      // Every client library of Prometheus has the same names for what it says of its process.
+      // The Prometheus client libraries share the names of process metrics, so these have no prefix of their own.
       const name = own.startsWith('process') ? own : `assetlog_${own}`;
       text += `# HELP ${name} ${help}\n# TYPE ${name} ${type}\n`;
       for (const sample of samples) text += `${name}${sample}\n`;
@@ -95,9 +95,9 @@ export class Metrics {
 }
 
 class Histogram {
-  /** Upper bounds, rising. */
+  /** Upper bounds, ascending. */
   readonly #bounds: readonly number[];
-  /** Of the values at or below each bound and above the one before it; the last is of those above all. */
+  /** Number of values in each bucket: at or below its bound and above the bound before it; the last is above all bounds. */
   readonly #counts: number[];
   #sum = 0;
 

@@ -1,6 +1,9 @@
-/** Text from anywhere, made safe to print on one line of a terminal, a log or an error. */
+/** Escapes untrusted text, so that it is safe to print on one line of a terminal, a log or an error. */
 
-/** Controls, direction marks and separators could forge a line, hide a part of one, or steer the terminal; JSON stays the JSON it is. */
+/**
+ * Escapes control characters, direction marks and line separators as `\uXXXX`. They could forge a line, hide a part of one or
+ * send escape sequences to the terminal. Compact JSON stays valid JSON with the same value.
+ */
 export function printable(text: string): string {
   return text.replace(UNPRINTABLE, (character) =>
     Array.from({ length: character.length }, (_, at) => character.charCodeAt(at))
@@ -10,7 +13,7 @@ export function printable(text: string): string {
 }
 
 const UNPRINTABLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu;
-/** A path or a URL as a person can paste it into a shell. */
+/** @returns a path or a URL, quoted if needed so that it can be pasted into a shell */
 export function shellWord(path: string): string {
   return /^[\w./:-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`;
 }
