@@ -1,4 +1,4 @@
-/** Hosted mode: which deployments there are, and whose token may report to which. */
+/** Hosted mode: reads and watches the deployments file, which lists the deployments and the tokens of each. */
 
 import { deploymentName } from '../config/config.ts';
 import { readText } from '../config/files.ts';
@@ -11,7 +11,8 @@ import { type Deployments, sha256, type Token } from './tokens.ts';
  *
  *     {"deployments": [{"name": "prod", "tokens": [{"name": "ci", "sha256": "<64 hex digits>", "notAfter": "2027-01-31"}]}]}
  *
- * @returns the deployments, or every problem as a sentence that names line and member
+ * @returns the deployments, or every problem as a clause that names line and member, such as
+ *   `line 1: deployments[0].name must be …`
  */
 export function readDeployments(text: string): Deployments | { readonly problems: readonly string[] } {
   try {
@@ -29,29 +30,29 @@ export function readDeployments(text: string): Deployments | { readonly problems
 }
 
 const DEPTH_MAX = 8;
-/** What is under the same prefix as the deployments. */
+/** Names that no deployment may have: paths of the service itself, under the same prefix as the deployments. */
 const TAKEN: ReadonlySet<string> = new Set(['livez', 'readyz', 'metrics']);
 const DIGEST = /^[0-9a-fA-F]{64}$/;
 const DATE = /^(\d{4}-\d{2}-\d{2})(?:(T\d{2}:\d{2}:\d{2})(?:\.\d+)?(?:Z|[+-]\d{2}:\d{2}))?$/;
-/** What is stored when the token was in a variable that was not set. */
+/** The digest that an operator gets by hashing an environment variable that is not set. */
 const NOTHING = sha256('').toString('hex');
-/** @returns milliseconds since 1970; undefined for what is not a date, or not one that exists */
+/** @returns milliseconds since 1970; undefined if the text is not a date, or not one that exists */
 function readDate(text: string): number | undefined {
   const [, date, time = 'T00:00:00'] = DATE.exec(text) ?? [];
   const ms = Date.parse(text);
   if (date === undefined || Number.isNaN(ms)) return undefined;
-  // Date.parse turns 2027-02-31 into March 3, and 24:00 into the next day: an expiry later than what was meant.
+  // Date.parse turns 2027-02-31 into March 3, and 24:00 into the next day: the token would expire later than written.
   const utc = `${date}${time}`;
   return new Date(`${utc}Z`).toISOString().startsWith(utc) ? ms : undefined;
 }
 
 type Members = Readonly<Record<string, unknown>>;
 
-/** Checks the values of a deployments file, and collects what is wrong. */
+/** Checks the values of a deployments file, and collects the problems. */
 class Checker {
   readonly problems: string[] = [];
   readonly #text: string;
-  /** Found out for the first problem: a good file, read while others are served, costs no more than it has to. */
+  /** Line number by path. Computed at the first problem, so that reloading a valid file while requests are served stays cheap. */
   #lines: ReadonlyMap<string, number> | undefined;
 
   constructor(text: string) {
@@ -105,7 +106,7 @@ class Checker {
     });
   }
 
-  /** @returns the objects of an array member, each with its path */
+  /** @returns the objects of the array member `name`, each with its path, such as `deployments[0]` */
   #entries(owner: unknown, path: string, name: string): [string, Members][] {
     const at = path === '' ? name : `${path}.${name}`;
     const list = isObject(owner) ? owner[name] : undefined;
@@ -120,14 +121,14 @@ class Checker {
     });
   }
 
-  /** A member that is misspelt must not be passed over: a token would never expire. */
+  /** Refuses unknown members. If a misspelt `notAfter` were ignored, its token would never expire. */
   #known(entry: Members, path: string, names: readonly string[]): void {
     for (const name of Object.keys(entry)) {
       if (!names.includes(name)) this.#refuse(`${path}.${name}`, `is not known here; there are ${names.join(', ')}`);
     }
   }
 
-  /** Where a member is missing, its owner's line is told. */
+  /** Adds a problem with its line number. If the member is missing, the line is that of the nearest value that contains it. */
   #refuse(path: string, problem: string): void {
     this.#lines ??= linesOfValues(this.#text);
     let known = path;
@@ -140,7 +141,7 @@ function isObject(value: unknown): value is Members {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** @param text valid JSON. @returns the line on which each value begins, by its path: `deployments[0].name` */
+/** @param text valid JSON. @returns the line on which each value begins, from 1, by its path such as `deployments[0].name` */
 function linesOfValues(text: string): Map<string, number> {
   const lines = new Map<string, number>();
   const open: { path: string; index: number; name: string | undefined; isArray: boolean }[] = [];
@@ -168,20 +169,20 @@ function linesOfValues(text: string): Map<string, number> {
 }
 
 export interface DeploymentsFile {
-  /** Those of the last file that was good. */
+  /** The deployments of the last valid version of the file. */
   readonly current: Deployments;
   /**
-   * Reads the file again, and resolves when a read that began after this call is in force. Never rejects: a bad file is told,
-   * and what was good stays.
+   * Reads the file again. Resolves when a read that began after this call has taken effect. Never rejects: an invalid file is
+   * logged, and `current` stays as it was.
    */
   reload(): Promise<void>;
   stop(): void;
 }
 
 /**
- * Reads the deployments file, and again when it changes.
- * @param onChange called with each new set but the first
- * @throws Error with a problem a line
+ * Reads the deployments file, and reads it again every `limits.deploymentsCheckMs` to find changes.
+ * @param onChange called with the deployments of each valid new version, but not with the first ones
+ * @throws Error if the first read fails; its message has one line for each problem of an invalid file
  */
 export async function watchDeployments(
   path: string,
@@ -203,7 +204,7 @@ export async function watchDeployments(
       const now = await readFile();
       told = '';
       if (now === text) return;
-      text = now; // also a bad one: it is told once
+      text = now; // also an invalid one: its problems are logged once
       current = parse(now);
       onChange(current);
       notices.info('the deployments were read again', { count: current.tokensOf.size });
@@ -214,11 +215,11 @@ export async function watchDeployments(
     }
   }
 
-  // One read at a time: of two that overlap the older text could arrive last and make a revoked token good again.
+  // One read at a time: if two overlapped, the older text could be applied last and make a revoked token valid again.
   let reading = Promise.resolve();
   let next: Promise<void> | undefined;
   function reload(): Promise<void> {
-    if (next !== undefined) return next; // it has not begun
+    if (next !== undefined) return next; // a read that has not begun sees the newest text
     next = reading.then(() => {
       next = undefined;
       return read();

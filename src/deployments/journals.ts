@@ -1,6 +1,6 @@
 /**
- * A journal for each deployment. It is opened by the first report and closed when none has come for a while, so thousands of
- * deployments cost nothing while they are idle. What goes wrong with one does not touch the others.
+ * Hosted mode: one journal for each deployment. The first report opens it, and an idle timeout (`limits.idleJournalMs`) closes
+ * it, so thousands of idle deployments hold no file descriptors. A failure of one journal does not affect the others.
  */
 
 import type { Limits } from '../config/limits.ts';
@@ -14,14 +14,14 @@ import type { Notices } from '../telemetry/log.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 
 export interface HostedOptions {
-  /** What the paths of all deployments are under. */
+  /** Prefix of the paths of all deployments, such as `/assets`; empty if there is none. */
   readonly pathPrefix: string;
-  /** The disk of a deployment's folder. */
+  /** @returns the disk of a deployment's folder */
   readonly openDisk: (name: string) => Disk;
-  /** As `JournalOptions.onRecorded`, with the folder of the journal. */
+  /** Like `JournalOptions.onRecorded`, and also gets the folder of the journal. */
   readonly onRecorded?: ((folder: string, nextSeq: number) => void) | undefined;
   readonly segmentBytes: number;
-  /** Of each journal. */
+  /** The retention of each journal. */
   readonly retain: Retain;
   readonly limits: Limits;
   readonly metrics: Metrics;
@@ -30,14 +30,14 @@ export interface HostedOptions {
 
 type State =
   | { readonly kind: 'idle' }
-  /** For its turn to be opened; reports are queued in the journal. */
+  /** The journal waits for a slot (see `Slots`) before it is opened. Reports are queued in the journal. */
   | { readonly kind: 'waiting'; readonly journal: Journal }
-  /** Reports are queued in the journal. `opened` resolves with no lock if the journal could not be opened. */
+  /** Reports are queued in the journal. `opened` resolves to undefined if the journal could not be opened. */
   | { readonly kind: 'opening'; readonly journal: Journal; readonly opened: Promise<Lock | undefined> }
   | { readonly kind: 'open'; readonly journal: Journal; readonly lock: Lock }
-  /** Reports that arrive meanwhile are queued in `next`, which is opened after it. */
+  /** Reports that arrive during the close are queued in `next`, which is opened after it. */
   | { readonly kind: 'closing'; readonly closed: Promise<void>; readonly next: Journal | undefined }
-  /** The next report after `againMs` opens it again, as a restart would. */
+  /** The next report after `againMs` (monotonic clock) opens the journal again, with the same recovery as after a restart. */
   | { readonly kind: 'failed'; readonly reason: string; readonly againMs: number };
 
 export class Hosted {
@@ -50,7 +50,7 @@ export class Hosted {
     this.#sweeping = setInterval(() => this.#closeIdle(), options.limits.idleJournalMs / 2).unref();
   }
 
-  /** @param name of a deployment that there is; nobody else may choose a folder */
+  /** @param name of an existing deployment. It names a folder, so it must not be a string that a client chose. */
   journalOf(name: string): HostedJournal {
     let journal = this.#deployments.get(name);
     if (journal === undefined) {
@@ -60,14 +60,14 @@ export class Hosted {
     return journal;
   }
 
-  /** The deployments that can not record now, and why. */
+  /** @returns the deployments that can not record now, each with the reason */
   troubles(): ReadonlyMap<string, string> {
     const troubles = new Map<string, string>();
     for (const [name, { trouble }] of this.#deployments) if (trouble !== undefined) troubles.set(name, trouble);
     return troubles;
   }
 
-  /** Closes the journals of deployments that there are no more, once what they took is on the disk. */
+  /** Closes the journals of deployments that were removed, after the reports they had accepted are durable. */
   keepOnly(isThere: (name: string) => boolean): void {
     for (const [name, journal] of this.#deployments) {
       if (!isThere(name)) void journal.retire().then(() => this.#deployments.delete(name));
@@ -86,8 +86,8 @@ export class Hosted {
 }
 
 /**
- * Which journals may hold file descriptors: from before they are opened until they are closed. Only so many may at a time. The
- * others wait in the order in which they asked, and for each of them the least recently used idle journal is closed.
+ * Limits how many journals hold file descriptors at a time. A journal holds a slot from before it is opened until it is closed.
+ * The others wait in the order of their requests. For each waiting journal the least recently used idle journal is closed.
  */
 class Slots {
   readonly #max: number;
@@ -98,7 +98,7 @@ class Slots {
     this.#max = max;
   }
 
-  /** Opens the journal now, or in its turn. */
+  /** Opens the journal now if a slot is free, else when one becomes free. */
   request(journal: HostedJournal): void {
     if (this.#held.size < this.#max) {
       this.#held.add(journal);
@@ -113,30 +113,30 @@ class Slots {
     this.#waiting.delete(journal);
   }
 
-  /** Of a journal that holds no descriptor any more. */
+  /** Frees the slot of a journal that no longer holds a descriptor. */
   release(journal: HostedJournal): void {
     this.#held.delete(journal);
     for (const next of this.#waiting) {
       if (this.#held.size >= this.#max) return;
       this.#waiting.delete(next);
       if (next.isBusy) this.request(next);
-      else void next.close(); // its reports were refused while it waited
+      else void next.close(); // its reports were refused while it waited for a slot
     }
   }
 
-  /** Closes as many idle journals as others wait for, less those that are being closed already. */
+  /** Closes one idle journal for each journal that waits for a slot, less those that are being closed already. */
   closeIdle(): void {
     let missing = this.#waiting.size;
     if (missing === 0) return;
     for (const { isClosing } of this.#held) if (isClosing) missing -= 1;
     for (; missing > 0; missing -= 1) {
       const unused = this.#leastRecentlyUsed();
-      if (unused === undefined) return; // all are busy: the first that is not any more calls this again
+      if (unused === undefined) return; // all are busy: the first one to become idle calls this again
       void unused.close();
     }
   }
 
-  /** Of those that are idle. */
+  /** @returns the least recently used of the idle journals, or undefined if all are busy or closing */
   #leastRecentlyUsed(): HostedJournal | undefined {
     let found: HostedJournal | undefined;
     for (const journal of this.#held) {
@@ -147,7 +147,7 @@ class Slots {
   }
 }
 
-/** What the journals of all deployments have in common. */
+/** What the journals of all deployments share. */
 interface Shared extends HostedOptions {
   readonly backlog: Backlog;
   readonly slots: Slots;
@@ -155,16 +155,16 @@ interface Shared extends HostedOptions {
 
 const RETIRED = 'this deployment is being closed; send the report again later';
 
-/** The journal of one deployment, open or not. */
+/** The journal of one deployment, whether it is open or not. `State` lists the states of its life cycle. */
 export class HostedJournal {
   readonly #options: Shared;
   readonly #notices: Notices;
   readonly #disk: Disk;
   #state: State = { kind: 'idle' };
-  /** Of the journal that is open, or was last. */
+  /** The lock of the journal that is open, or that was open last. */
   #lock: Lock | undefined;
   #retired = false;
-  /** Of the paths that lead here. */
+  /** Prefix of the paths of this deployment, such as `/prod`. */
   readonly prefix: string;
   lastUsedMs = performance.now();
 
@@ -175,7 +175,7 @@ export class HostedJournal {
     this.prefix = `${options.pathPrefix}/${name}`;
   }
 
-  /** Whether reports wait for it to be opened or for the disk. */
+  /** Whether reports are queued, until the journal is open or until the disk has them. */
   get isBusy(): boolean {
     return (journalIn(this.#state)?.queueBytes ?? 0) > 0;
   }
@@ -184,13 +184,13 @@ export class HostedJournal {
     return this.#state.kind === 'closing';
   }
 
-  /** Why reports can not be recorded now, or undefined: also if no report has opened the journal yet. */
+  /** Why reports can not be recorded now; undefined if they can, and also before a report has opened the journal. */
   get trouble(): string | undefined {
     const state = this.#state;
     return state.kind === 'failed' ? state.reason : journalIn(state)?.trouble;
   }
 
-  /** As `Journal.refusal`. */
+  /** Like `Journal.refusal`, also while no journal is open. */
   refusal(bytes: number): string | undefined {
     const { backlog, limits } = this.#options;
     const journal = journalIn(this.#state);
@@ -198,7 +198,7 @@ export class HostedJournal {
     return this.#refused ?? overload(bytes, 0, backlog, limits);
   }
 
-  /** As `Journal.append`; the first report opens the journal and is queued meanwhile. */
+  /** Like `Journal.append`. The first report opens the journal, and is queued until it is open. */
   append(event: Event, bodyBytes: number, done: Done): void {
     this.lastUsedMs = performance.now();
     const journal = journalIn(this.#state);
@@ -207,20 +207,20 @@ export class HostedJournal {
     else (journal ?? this.#begin()).append(event, bodyBytes, done);
   }
 
-  /** As `close`, for good: what still refers to this journal can not open it again. */
+  /** Like `close`, but permanent: a request that still holds this object can not open the journal again. */
   async retire(): Promise<void> {
     this.#retired = true;
     await this.close(RETIRED);
   }
 
-  /** For `Slots`, which calls it once there is a slot. */
+  /** Called by `Slots` when this journal has a slot. */
   open(): void {
     const { journal } = this.#state as WaitingState;
     journal.explainDelay();
     this.#state = { kind: 'opening', journal, opened: this.#lockAndOpen(journal) };
   }
 
-  /** Never rejects. @param reason what reports are refused with that wait for the journal to be opened */
+  /** Never rejects. @param reason the refusal of the reports that wait for the journal to be opened */
   async close(reason?: string): Promise<void> {
     const state = this.#state;
     if (state.kind === 'idle' || state.kind === 'failed') return;
@@ -239,7 +239,7 @@ export class HostedJournal {
     return closed;
   }
 
-  /** Why no report may open the journal now. */
+  /** Why no report may open the journal now, or undefined if one may. */
   get #refused(): string | undefined {
     const state = this.#state;
     if (this.#retired) return RETIRED;
@@ -269,7 +269,7 @@ export class HostedJournal {
     slots.request(this);
   }
 
-  /** Never rejects. */
+  /** @returns the lock, or undefined if the journal could not be opened. Never rejects. */
   async #lockAndOpen(journal: Journal): Promise<Lock | undefined> {
     let lock: Lock | undefined;
     try {
@@ -298,14 +298,14 @@ export class HostedJournal {
     if (next !== undefined) this.#wait(next);
   }
 
-  /** Reports get 503 until a later one opens the journal again, as a restart would. Never rejects. */
+  /** Reports get 503 for `limits.reopenMs`; the next one after that opens the journal again. Never rejects. */
   async #fail(error: Error, journal: Journal, lock: Lock | undefined): Promise<void> {
     this.#notices.error(
       'the journal of a deployment is out of order; its reports get 503 until it can be opened again',
       { problem: error.message },
     );
     await lock?.release();
-    if (journalIn(this.#state) !== journal) return; // it is being closed
+    if (journalIn(this.#state) !== journal) return; // the journal is being closed
     const reason = `the journal of this deployment can not be written: ${publicReason(error)}`;
     this.#state = { kind: 'failed', reason, againMs: performance.now() + this.#options.limits.reopenMs };
     this.#options.slots.release(this);
@@ -316,13 +316,13 @@ export class HostedJournal {
 type WaitingState = Extract<State, { kind: 'waiting' }>;
 type ClosingState = Extract<State, { kind: 'closing' }>;
 
-/** @returns the journal that takes reports, at once or when it is open */
+/** @returns the journal that accepts reports, even if it only queues them until it is open; undefined if there is none */
 function journalIn(state: State): Journal | undefined {
   if (state.kind === 'closing') return state.next;
   return state.kind === 'idle' || state.kind === 'failed' ? undefined : state.journal;
 }
 
-/** Clients are strangers: they are not told paths. */
+/** The kind of failure alone, since the message of a system error has paths of the server, which clients must not see. */
 function publicReason(error: Error): string {
   if (error instanceof DamagedError) return 'it is damaged';
   if (isFull(error)) return 'the disk is full';

@@ -1,10 +1,10 @@
-/** A rate limit on failures: an address that fails again and again within a window has to wait for the window's end. */
+/** A rate limit on failures: an address with too many failures within a window has to wait for the end of the window. */
 
 import type { Limits } from '../config/limits.ts';
 
 export type RateLimits = Pick<Limits, 'failuresMax' | 'failuresMs' | 'failedAddressesMax'>;
 
-/** Counts by address, in fixed windows. Only so many addresses are remembered: the one that began longest ago gives way. */
+/** Counts by address, in fixed windows. At most `failedAddressesMax` addresses are kept; the oldest window is evicted first. */
 export class FailureRate {
   readonly #limits: RateLimits;
   readonly #windows = new Map<string, { count: number; readonly endMs: number }>();
@@ -17,7 +17,7 @@ export class FailureRate {
    * Counts one failure.
    * @param address such as `192.0.2.7`
    * @param nowMs milliseconds since 1970
-   * @returns for how many milliseconds the address is over the limit, 0 if it is not
+   * @returns how many milliseconds are left of the window if the address is over the limit, else 0
    */
   add(address: string, nowMs: number): number {
     const window = this.#windowOf(address, nowMs);

@@ -1,4 +1,4 @@
-/** Whose token may report to which deployment. */
+/** Hosted mode: authentication of clients by the tokens of a deployment, with a rate limit on failures. */
 
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { Endpoint } from '../event/parameters.ts';
@@ -8,7 +8,7 @@ import { FailureRate, type RateLimits } from './rate-limit.ts';
 
 export interface Deployments {
   readonly tokensOf: ReadonlyMap<string, readonly Token[]>;
-  /** Of the deployment that has most of them. */
+  /** The greatest number of tokens of any deployment. Every check makes this many comparisons, so its time reveals nothing. */
   readonly tokensMax: number;
 }
 
@@ -16,14 +16,14 @@ export interface Token {
   readonly name: string;
   /** SHA-256 of the token's bytes. */
   readonly sha256: Buffer;
-  /** Milliseconds since 1970 from which on it is no good; undefined for never. */
+  /** The token is invalid from this time on, in milliseconds since 1970; undefined if it does not expire. */
   readonly notAfterMs: number | undefined;
 }
 
 /**
- * Whether a token is good for a deployment. Takes as long for an unknown deployment as for one with many tokens, and as
- * long wherever the first difference is.
- * @param token as it was sent; undefined where none was
+ * Whether a token is valid for a deployment. Compares in constant time, against timing attacks: the time depends neither on
+ * whether the deployment exists, nor on how many tokens it has, nor on the position of the first different byte.
+ * @param token as it was sent; undefined if none was
  */
 export function mayReport(
   { tokensOf, tokensMax }: Deployments,
@@ -42,30 +42,30 @@ export function mayReport(
   return good;
 }
 
-/** @returns a fresh token of 256 random bits, and its SHA-256 as hexadecimal digits */
+/** @returns a new token of 256 random bits, such as `asl_…`, and its SHA-256 as 64 hexadecimal digits */
 export function newToken(): { token: string; digest: string } {
   const token = `asl_${randomBytes(32).toString('base64url')}`;
   return { token, digest: sha256(token).toString('hex') };
 }
 
-/** What is compared where there are no more tokens; no text is known to have this SHA-256. */
+/** Compared if a deployment has no more tokens. No text is known to have this SHA-256. */
 const NOBODY: Token = { name: '', sha256: Buffer.alloc(32), notAfterMs: 0 };
 
-/** @param text as a header has it: each character is a byte that was sent */
+/** @param text the value of a header as Node gives it (latin1): each character is one byte that was sent */
 export function sha256(text: string): Buffer {
   return createHash('sha256').update(text, 'latin1').digest();
 }
 
 export interface TokenDoor {
-  /** What every path is under. */
+  /** Prefix of the paths of all deployments; empty if there is none. */
   readonly pathPrefix: string;
-  /** Named in a refusal. */
+  /** The text of a 401 lists their paths. */
   readonly endpoints: readonly Endpoint[];
-  /** Those of this moment: the file may be read again. */
+  /** @returns the current deployments. Called for each request, since the file may have been reloaded. */
   readonly deployments: () => Deployments;
-  /** How the header is called in a refusal. */
+  /** Name of the header that carries the token, for the text of a 401 and for `WWW-Authenticate`. */
   readonly tokenHeader: string;
-  /** Of the client: by the address of its connection and the headers (name, value, name, value …). */
+  /** @returns the client's address, from the peer address of its connection and the raw headers (name, value, name, value …) */
   readonly clientAddress: (peer: string, headers: readonly string[]) => string;
   readonly limits: RateLimits;
   /** Milliseconds since 1970. */
@@ -73,10 +73,10 @@ export interface TokenDoor {
 }
 
 /**
- * Finds the deployment that a request may report to: the first component of its path, compared as it stands. That there is
- * no such deployment, no token and a wrong one look the same (401). An address that fails again and again gets 429, but for
- * a good token: many clients may share an address.
- * @returns a check that throws Refusal 401 or 429
+ * Finds the deployment that a request may report to: the first component of its path, compared without decoding. An unknown
+ * deployment, a missing token and a wrong token get the same 401, so a client can not find out which deployments exist. An
+ * address with too many failures gets 429. A valid token is always accepted, because many clients may share an address.
+ * @returns a check that returns the deployment's name, or throws Refusal 401 or 429
  */
 export function createTokenDoor({
   pathPrefix,
