@@ -1,4 +1,4 @@
-/** Starts a service from its parts: lock, record, listen, open. What an embedder calls. */
+/** Wires the parts of a service, and starts and stops them in order: lock, record, listen, open. */
 
 import { lookup } from 'node:dns/promises';
 import type { Config } from './config/config.ts';
@@ -28,38 +28,38 @@ export { StartError };
 export interface Service {
   /** The base address for clients, with the path prefix. */
   readonly url: string;
-  /** In hosted mode the first deployment, as an example of what follows the address; `NAME` where there is none yet. */
+  /** In hosted mode the first deployment, as an example of what follows the address; `NAME` if there is none yet. */
   readonly deployment: string | undefined;
-  /** Resolves when the service has ended, by `stop` or because its disk failed. */
+  /** Resolves to the process exit code when the service has ended, by `stop` or because its disk failed. */
   readonly ended: Promise<ExitCode>;
-  /** Not ready, stop accepting, finish what was read, sync, and leave the folder to others. */
+  /** Graceful shutdown: turns not ready, stops accepting, finishes the requests that were read, syncs, and unlocks the folder. */
   stop(): Promise<void>;
-  /** Reads the deployments again, in hosted mode. */
+  /** In hosted mode, reads the deployments file again. Else does nothing. */
   reload(): Promise<void>;
 }
 
-/** What a test or an embedder may replace. */
+/** Parts that a test or an embedding program may replace. */
 export interface Parts {
   readonly limits?: Limits;
-  /** What can be reported. */
+  /** The endpoints that accept reports, one for each type of event. */
   readonly endpoints?: readonly Endpoint[];
   readonly openDisk?: (folder: string) => Disk;
-  /** The descriptor of a socket that listens already; the configuration's host and port do not count then. */
+  /** Descriptor of a listening socket (socket activation). The configuration's host and port are then ignored. */
   readonly fd?: number | undefined;
-  /** The service does not keep its process alive. */
+  /** Whether the process may exit while the service runs, as with `unref`. */
   readonly background?: boolean;
-  /** A full garbage collection, called after each `limits.collectBytes` of bodies; else V8 alone decides when. */
+  /** Runs a full garbage collection. Called after each `limits.collectBytes` of bodies; without it V8 alone decides when. */
   readonly collectGarbage?: () => void;
-  /** Put around what handles requests. */
+  /** Wraps the handler of requests, as middleware does. */
   readonly aroundApp?: (app: App) => App;
-  /** Called when a journal is open and when a batch is durable: the lines before `nextSeq` are in the folder. */
+  /** Called when a journal is open and after each durable batch. The lines before `nextSeq` are then in the folder. */
   readonly onRecorded?: (folder: string, nextSeq: number) => void;
 }
 
 /**
- * Locks the folder, listens, recovers the journal; resolves when reports are taken. On a disk that is too full for the folder
- * or for the lock's file it listens first, not ready, and locks the folder when that fits.
- * @throws StartError, after which folder and port are free again
+ * Locks the folder, listens and recovers the journal. Resolves when reports are accepted. If the disk is too full for the
+ * folder or the lock file, the service listens first, not ready, and locks the folder as soon as there is space.
+ * @throws StartError, after which the folder and the port are free again
  */
 export async function startService(config: Config, notices: Notices, parts: Parts = {}): Promise<Service> {
   const standard = { limits: standardLimits, endpoints: standardEndpoints, openDisk, background: false };
@@ -74,7 +74,7 @@ export async function startService(config: Config, notices: Notices, parts: Part
   }
 }
 
-/** What each step of the start may use. */
+/** What each step of the start uses. */
 interface Setup extends Parts {
   readonly config: Config;
   readonly notices: Notices;
@@ -84,7 +84,7 @@ interface Setup extends Parts {
   readonly background: boolean;
   readonly aroundApp: (app: App) => App;
   readonly metrics: Metrics;
-  /** Each step that leaves something behind adds how to undo it. */
+  /** Each step of the start that acquires a resource adds the function that releases it. */
   readonly shutdown: Shutdown;
 }
 
@@ -99,9 +99,9 @@ async function start(setup: Setup): Promise<Service> {
     opened ??= openJournals(folder, recording);
     return opened;
   };
-  // The clients of a passed socket wait in its queue while the journal is opened; later they get 503 with the reason.
+  // Clients of a passed socket wait in its accept queue while the journal is opened; after openWaitMs they get 503.
   if (fd !== undefined) await resolvesWithin(open(), limits.openWaitMs);
-  // Else the listener comes first, so that a start that has much to read is seen to be alive, and not ready.
+  // Else the listener comes first: during a long recovery /livez answers 200 and /readyz 503.
   const { address, port } = await listenAt(at, setup, folder, recording, space);
   await open();
   folder.watch((error) => recording.abandon(error));
@@ -130,12 +130,12 @@ async function record(setup: Setup, folder: DataFolder): Promise<Recording> {
     if (await resolvesWithin(closed, limits.lastSyncMs)) return;
     shutdown.exitCode = exitCodes.diskFailed;
     notices.error('the disk did not finish the last sync; the service ends without it', { ms: limits.lastSyncMs });
-    // Until then the disk may write to the folder, and does not answer the removal of the lock's file either.
+    // Until `closed` resolves the disk may still write to the folder, and removing the lock file would hang as well.
     folder.keepUntil(closed);
   });
   return recording;
 
-  /** Each deployment has a lock of its own, so what was read can be finished. */
+  /** Each deployment's folder has its own lock, so the requests that were read can still be finished. */
   function onLockLost({ message }: Error): void {
     if (shutdown.hasBegun) return;
     shutdown.exitCode = exitCodes.diskFailed;
@@ -175,7 +175,7 @@ async function listenAt(
     throw new StartError(exitCodes.configuration, listenProblem(at, error));
   });
   shutdown.add(async (cause) => {
-    // After a failure of the disk every report that waited has its reply, which gets a moment to leave.
+    // After a disk failure every queued report has its reply. The listener gets lastRepliesMs to send them.
     if (cause === 'disk failed') await resolvesWithin(listener.close(), limits.lastRepliesMs);
     else await listener.close();
   });

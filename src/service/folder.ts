@@ -1,4 +1,4 @@
-/** The data folder of a service: its lock, which a full disk delays, and the warnings about it. */
+/** The data folder of a service: its lock, which is retried while the disk is full, and warnings about unsafe folders. */
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { exitCodes } from '../config/exit-codes.ts';
@@ -11,7 +11,7 @@ import type { Notices } from '../telemetry/log.ts';
 import { StartError } from './start-error.ts';
 
 type State =
-  /** For the folder, or for the file of its lock. */
+  /** Not locked yet: the disk has no space for the folder or for its lock file. */
   | { readonly kind: 'disk full' }
   | { readonly kind: 'locked'; readonly lock: Lock }
   /** The start ended before the lock could be taken. */
@@ -19,13 +19,13 @@ type State =
 
 const NO_SPACE = 'the disk is full; the service waits for space to lock its data folder';
 
-/** Nothing in the folder is touched before it is locked. */
+/** A data folder and its lock. Nothing in the folder is read or written before it is locked. */
 export class DataFolder {
   readonly disk: Disk;
   readonly #limits: Limits;
   readonly #notices: Notices;
   #state: State = { kind: 'disk full' };
-  /** What may still write to the folder when it is released. */
+  /** Resolves after the last write to the folder; undefined if nothing writes to it when it is released. */
   #lastWrite: Promise<void> | undefined;
 
   private constructor(disk: Disk, limits: Limits, notices: Notices) {
@@ -35,8 +35,8 @@ export class DataFolder {
   }
 
   /**
-   * Makes and locks the folder. On a disk that is too full for that, `whenLocked` does it later.
-   * @throws StartError, or the error of a system call, after which the folder is free again
+   * Makes and locks the folder. If the disk is too full, the folder is returned unlocked and `whenLocked` tries again.
+   * @throws StartError, or the error of a system call, after which the folder is unlocked again
    */
   static async lock(disk: Disk, limits: Limits, notices: Notices): Promise<DataFolder> {
     const folder = new DataFolder(disk, limits, notices);
@@ -49,12 +49,15 @@ export class DataFolder {
     return folder;
   }
 
-  /** Why the folder is not locked, or undefined. */
+  /** Why the folder is not locked, or undefined if it is locked. */
   get trouble(): string | undefined {
     return this.#state.kind === 'locked' ? undefined : NO_SPACE;
   }
 
-  /** An attempt makes no more than a folder and a socket, so it is made often. @throws as `lock` */
+  /**
+   * Resolves when the folder is locked. Tries every `limits.probeMs`, since an attempt makes only a folder and a socket.
+   * @throws as `lock`, and Error after `release`
+   */
   async whenLocked(): Promise<void> {
     while (this.#state.kind === 'disk full') {
       await sleep(this.#limits.probeMs);
@@ -63,22 +66,22 @@ export class DataFolder {
     if (this.#state.kind === 'given up') throw new Error('the start has ended');
   }
 
-  /** As `Lock.checkHeld`. */
+  /** Like `Lock.checkHeld`; does nothing while the folder is not locked. */
   checkHeld(): void {
     this.#lock?.checkHeld();
   }
 
-  /** As `Lock.watch`. */
+  /** Like `Lock.watch`, every `limits.lockCheckMs`; does nothing while the folder is not locked. */
   watch(onLost: (error: Error) => void): void {
     this.#lock?.watch(this.#limits.lockCheckMs, onLost);
   }
 
-  /** As `Lock.shareDurable`. */
+  /** Like `Lock.shareDurable`; does nothing while the folder is not locked. */
   shareDurable(nextSeq: () => number | undefined): void {
     this.#lock?.shareDurable(nextSeq);
   }
 
-  /** Keeps the folder locked until `lastWrite` resolves: `release` does not wait for that, and the lock ends with the process. */
+  /** Keeps the folder locked until `lastWrite` resolves, or the process ends. `release` returns without waiting for that. */
   keepUntil(lastWrite: Promise<void>): void {
     this.#lastWrite = lastWrite;
   }
@@ -94,7 +97,7 @@ export class DataFolder {
     return this.#state.kind === 'locked' ? this.#state.lock : undefined;
   }
 
-  /** @param onFull called on a disk that is too full, after which it may be tried again */
+  /** @param onFull called if the disk is too full, after which another attempt may be made */
   async #tryLock(onFull: (error: Error) => void): Promise<void> {
     let lock: Lock;
     try {

@@ -11,9 +11,9 @@ import type { Recording, RecordingOptions } from './recording.ts';
 import { StartError } from './start-error.ts';
 
 /**
- * Records into a journal for each deployment, in a folder of its name in the data folder.
- * @param onLockLost called when the data folder is not locked any more. Each journal has a lock of its own.
- * @throws StartError if the deployments file can not be used
+ * Hosted mode: records into a journal for each deployment, in the subfolder of the data folder with the deployment's name.
+ * @param onLockLost called when the lock of the data folder is lost. The lock of each journal is separate.
+ * @throws StartError if the deployments file can not be read or is invalid
  */
 export async function recordForDeployments(
   options: RecordingOptions,
@@ -45,7 +45,7 @@ export async function recordForDeployments(
       const { trouble } = folder;
       return trouble === undefined ? journal : refuseAll(journal.prefix, trouble);
     },
-    open: async () => {}, // the first report opens the journal of its deployment
+    open: async () => {}, // the first report for a deployment opens its journal
     trouble: undefined,
     troubles: () => hosted.troubles(),
     reload: () => file.reload(),
@@ -64,7 +64,7 @@ function openHosted({ config, notices, folder, limits, metrics, openDisk, onReco
   return new Hosted({ ...shared, limits, metrics, notices });
 }
 
-/** A site that takes no reports. */
+/** @returns a site that refuses every report with the same reason */
 function refuseAll(prefix: string, reason: string): Site {
   return { prefix, append: (_event, _bodyBytes, done) => done(reason), refusal: () => reason };
 }

@@ -2,8 +2,8 @@ import { Journal } from '../journal/journal.ts';
 import type { Recording, RecordingOptions } from './recording.ts';
 
 /**
- * Records into one journal, in the data folder itself.
- * @param onFailed as `JournalOptions.onFailed`
+ * Local mode: records into one journal, directly in the data folder.
+ * @param onFailed as `JournalOptions.onFailed`: called once when the disk failed and only a restart can recover
  */
 export function recordLocally(
   { config, notices, folder, limits, metrics, onRecorded }: RecordingOptions,
@@ -37,7 +37,7 @@ export function recordLocally(
     abandon: (error) => journal.abandon(error),
     close: async () => {
       await journal.close();
-      await opened?.catch(() => {}); // a recovery may still write; why it failed is for the caller of `open`
+      await opened?.catch(() => {}); // a recovery may still write; its error goes to the caller of `open`
     },
   };
 }

@@ -1,4 +1,4 @@
-/** What a service needs of its journals, be it one or one for each deployment. */
+/** The interface of local mode (one journal) and hosted mode (a journal for each deployment) to the service. */
 
 import type { Config } from '../config/config.ts';
 import type { Limits } from '../config/limits.ts';
@@ -9,21 +9,24 @@ import type { Notices } from '../telemetry/log.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { DataFolder } from './folder.ts';
 
-/** Where reports go: into the one journal of a local service, or into one for each deployment. */
+/** Records reports into the one journal of a local service, or into a journal for each deployment. */
 export interface Recording extends Pick<AppParts, 'findSite' | 'tokenHeaders'> {
-  /** In hosted mode the first deployment; `NAME` if there is none yet. */
+  /** In hosted mode the first deployment, or `NAME` if there is none yet; undefined in local mode. */
   readonly deployment: string | undefined;
-  /** Called once, when the folder is locked; resolves when reports are taken. @throws DamagedError, or the error of a system call */
+  /**
+   * Called once, when the folder is locked. Resolves when reports are accepted.
+   * @throws DamagedError, or the error of a system call
+   */
   open(): Promise<void>;
-  /** Why nothing at all can be recorded, or undefined. */
+  /** Why no report at all can be recorded, or undefined. */
   readonly trouble: string | undefined;
-  /** The deployments that can not record, and why. */
+  /** @returns the deployments that can not record now, each with the reason. Empty in local mode. */
   troubles(): ReadonlyMap<string, string>;
-  /** Reads the deployments again, in hosted mode. */
+  /** In hosted mode, reads the deployments file again. Else does nothing. */
   reload(): Promise<void>;
-  /** Gives up: the data folder is not locked any more. May be called again. */
+  /** Stops recording because the lock of the data folder is lost. May be called again. */
   abandon(error: Error): void;
-  /** Resolves when nothing writes to the folder any more. Never rejects. */
+  /** Resolves after the last write to the folder. Never rejects. */
   close(): Promise<void>;
 }
 
@@ -35,6 +38,6 @@ export interface RecordingOptions {
   readonly endpoints: readonly Endpoint[];
   readonly metrics: Metrics;
   readonly openDisk: (folder: string) => Disk;
-  /** As `Parts.onRecorded`. */
+  /** As `Parts.onRecorded`: the lines before `nextSeq` are in the folder. */
   readonly onRecorded?: ((folder: string, nextSeq: number) => void) | undefined;
 }

@@ -1,17 +1,17 @@
-/** Graceful shutdown: undoes the steps of a start in reverse order, whether the start fails or the service stops. */
+/** Graceful shutdown: undoes the steps of a start in reverse order, both after a failed start and when the service stops. */
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type ExitCode, exitCodes } from '../config/exit-codes.ts';
 
 export type Cause = 'start failed' | 'stop requested' | 'lock lost' | 'disk failed';
 
-/** Takes back one step of the start. */
+/** Undoes one step of the start. */
 export type Undo = (cause: Cause) => Promise<void> | void;
 
 export class Shutdown {
-  /** Resolves after the last step. */
+  /** Resolves to `exitCode` after the last step is undone. */
   readonly ended: Promise<ExitCode>;
-  /** Of the process, once the service has ended. */
+  /** The exit code of the process after the service has ended. Set before `run` or by a step. */
   exitCode: ExitCode = exitCodes.done;
   readonly #undos: Undo[] = [];
   #running: Promise<void> | undefined;
@@ -27,18 +27,18 @@ export class Shutdown {
     return this.#running !== undefined;
   }
 
-  /** @param undo runs before those that were added earlier */
+  /** @param undo runs before the functions that were added earlier */
   add(undo: Undo): void {
     this.#undos.push(undo);
   }
 
-  /** Runs once; a later call waits for the same end, whatever its cause. */
+  /** Runs once. A later call waits for the same shutdown, and its cause is ignored. */
   run(cause: Cause): Promise<void> {
     this.#running ??= this.#undo(cause).finally(() => this.#end(this.exitCode));
     return this.#running;
   }
 
-  /** A step that fails does not keep the others from running. */
+  /** Runs the other steps even if one of them fails. */
   async #undo(cause: Cause): Promise<void> {
     const undo = this.#undos.pop();
     if (undo === undefined) return;
@@ -50,7 +50,7 @@ export class Shutdown {
   }
 }
 
-/** @returns whether the promise resolved in time. @throws as the promise, if it rejects in time */
+/** @returns whether the promise resolved within `ms` milliseconds. @throws the promise's error if it rejects within that time */
 export function resolvesWithin(promise: Promise<unknown>, ms: number): Promise<boolean> {
   return Promise.race([promise.then(() => true), sleep(ms, false, { ref: false })]);
 }

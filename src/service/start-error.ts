@@ -1,6 +1,6 @@
 import type { ExitCode } from '../config/exit-codes.ts';
 
-/** Why a start failed, in one line that says what to do. */
+/** A failed start. The message says in one line what is wrong and what to do; `exitCode` is the exit code of the process. */
 export class StartError extends Error {
   readonly exitCode: ExitCode;
 
