@@ -1,7 +1,7 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 /**
- * The service inside somebody's test: what the package gives to those who import it. Its exported types are those of
- * the package, so they name nothing of another file.
+ * The package's API: runs the service inside a test's process. The exported types become the package's declarations
+ * (`dist/embed.d.cts`), so they refer to no other file.
  */
 
 import { join } from 'node:path';
@@ -19,22 +19,22 @@ import { type Service, startService as startWith } from './service.ts';
 import { createNotices } from './telemetry/log.ts';
 
 export interface StartOptions {
-  /** Of 127.0.0.1. 0, the default, is any free one. */
+  /** TCP port on 127.0.0.1, such as 3000. 0, the default, chooses a free port. */
   readonly port?: number | undefined;
-  /** The journal's folder, which stays. Without it the service has one of its own, which is removed at the end. */
+  /** The journal's folder, which is kept. By default a temporary folder is made, and removed when the service stops. */
   readonly data?: string | undefined;
-  /** Puts every path under `/some/path`. */
+  /** Prefix of every path of the service, such as `/some/path`. */
   readonly pathPrefix?: string | undefined;
-  /** Hosted mode: the file with the deployments and the SHA-256 of their tokens. */
+  /** Turns on hosted mode: path of the file with the deployments and the SHA-256 of their tokens. */
   readonly deployments?: string | undefined;
-  /** The least serious notice that is told; `error` unless it is set. */
+  /** The least severe level of notices that is reported. The default is `error`. */
   readonly logLevel?: 'error' | 'warn' | 'info' | 'debug' | undefined;
-  /** Takes the notices; without it they go to standard error. */
+  /** Called with each notice. By default notices are written to standard error. */
   readonly onNotice?: ((notice: Notice) => void) | undefined;
 }
 
 export interface Notice {
-  /** ISO 8601, UTC. */
+  /** ISO 8601, UTC, such as `2026-11-20T15:04:05.678Z`. */
   readonly time: string;
   readonly level: 'error' | 'warn' | 'info' | 'debug';
   readonly message: string;
@@ -42,24 +42,24 @@ export interface Notice {
 }
 
 export interface RunningService {
-  /** The base address for clients, with the path prefix and without a slash at its end. */
+  /** The base address for clients, with the path prefix and without a trailing slash, such as `http://127.0.0.1:3000`. */
   readonly url: string;
-  /** The journal's folder. */
+  /** The journal's folder. In hosted mode it holds a folder for each deployment. */
   readonly data: string;
-  /** Resolves when the service has ended: somebody stopped it, or its disk failed. */
+  /** Resolves when the service has ended, because it was stopped or because its disk failed. */
   readonly ended: Promise<'stopped' | 'disk failed'>;
   /**
-   * The recorded events that match, in the order of their `seq`: those of every report that got its 200, and of no other.
-   * Rejects if the journal is damaged.
+   * Reads the recorded events that match, in the order of their `seq`. They are those of every report that got its 200, and of
+   * no other. Rejects if the journal is damaged.
    */
   events<Type extends EventType>(filter?: EventFilter<Type>): Promise<EventOf<Type>[]>;
   /**
-   * The first event that matches: one that is there, or else one that is recorded within `timeoutMs` (5,000 unless it is set).
-   * Rejects with an Error that says what was waited for, what was recorded instead and what was refused, or that the journal is
-   * damaged.
+   * Waits for the first event that matches: one that is already recorded, or one that is recorded within `timeoutMs` (default
+   * 5,000). Rejects with an Error that has the filter, the recorded events that are nearest to it and the refused requests. Also
+   * rejects if the journal is damaged.
    */
   waitFor<Type extends EventType>(filter: EventFilter<Type>, options?: WaitOptions): Promise<EventOf<Type>>;
-  /** Finishes what was read, ends, and removes the folder if it is the service's own. May be called again. */
+  /** Finishes the requests that were read, ends, and removes the folder if it is temporary. May be called again. */
   stop(): Promise<void>;
   [Symbol.asyncDispose](): Promise<void>;
 }
@@ -71,10 +71,10 @@ export interface WaitOptions {
 export type EventType = RecordedEvent['type'];
 export type EventOf<Type extends EventType> = Extract<RecordedEvent, { readonly type: Type }>;
 
-/** What an event has to have. What is left out or undefined may be anything. */
+/** The values that an event must have. A member that is left out or undefined matches any value. */
 export interface EventFilter<Type extends EventType = EventType> {
   readonly type?: Type | undefined;
-  /** Text as in a URL, with a slash between two parts: `'warehouse/orders'`. An array has the parts as they are. */
+  /** The whole key: a string with slashes between the parts, as in `'warehouse/orders'`, or an array of the parts. */
   readonly assetKey?: string | readonly string[] | undefined;
   readonly partition?: string | undefined;
   readonly dataVersion?: string | undefined;
@@ -82,13 +82,13 @@ export interface EventFilter<Type extends EventType = EventType> {
   readonly checkName?: string | undefined;
   readonly passed?: boolean | undefined;
   readonly severity?: 'WARN' | 'ERROR' | undefined;
-  /** Only events with a greater `seq`. */
+  /** Matches only events with a greater `seq`. */
   readonly afterSeq?: number | undefined;
-  /** Hosted mode, and required there: whose events. */
+  /** The deployment whose events are read. Required in hosted mode, else not allowed. */
   readonly deployment?: string | undefined;
 }
 
-/** A line of the journal: its members under their own names. */
+/** A line of the journal, with its members under the names that they have in the file. */
 export type RecordedEvent = MaterializationEvent | ObservationEvent | CheckEvent;
 
 export interface MaterializationEvent extends AssetMembers {
@@ -112,25 +112,25 @@ export interface AssetMembers extends CommonMembers {
 }
 
 export interface CommonMembers {
-  /** Counts from 1. */
+  /** Sequence number in the journal, from 1. */
   readonly seq: number;
-  /** A UUIDv7. */
+  /** A UUIDv7 (RFC 9562). */
   readonly id: string;
-  /** When it was recorded: ISO 8601, UTC. */
+  /** When the event was recorded: ISO 8601, UTC, such as `2026-11-20T15:04:05.678Z`. */
   readonly time: string;
   readonly asset_key: readonly string[];
   readonly partition?: string;
-  /** As JSON.parse reads it, which rounds what a double can not hold; `line` has the digits that were sent. */
+  /** As `JSON.parse` reads it, which rounds numbers that a double can not hold. `line` has the digits that were sent. */
   readonly metadata?: { readonly [name: string]: unknown };
   readonly crc: string;
-  /** The line itself, without its newline. */
+  /** The text of the line as it is in the file, without its newline. */
   readonly line: string;
 }
 
 /**
- * Starts a real service in this process, on 127.0.0.1. It touches nothing that belongs to the process, such as signals, and
- * does not keep it alive.
- * @throws Error with what is wrong and what to do, after which nothing is left of it
+ * Starts a real service in this process, on 127.0.0.1. It does not touch what belongs to the process, such as its signal
+ * handlers, and does not keep the process alive.
+ * @throws Error that says what is wrong and what to do; port, lock and temporary folder are then released
  */
 export async function startService(options: StartOptions = {}): Promise<RunningService> {
   const { onNotice, logLevel = 'error', ...given } = options;
@@ -154,9 +154,9 @@ export async function startService(options: StartOptions = {}): Promise<RunningS
 }
 
 interface Parts {
-  /** Of the journal, or of the folders of the deployments. */
+  /** Folder of the journal, or in hosted mode of the deployments' folders. */
   readonly data: string;
-  /** Whether the folder is removed with the service. */
+  /** Whether the folder is temporary, and removed when the service stops. */
   readonly own: boolean;
   readonly hosted: boolean;
   readonly waits: Waits;
@@ -196,7 +196,7 @@ function embed(service: Service, { data, own, hosted, waits, progress }: Parts):
         throw new Error('the service was stopped and its folder is gone; ask before that');
       const filter = readFilter(given);
       const events: EventOf<Type>[] = [];
-      const once = AbortSignal.abort(); // a deployment that nothing was reported to has no folder
+      const once = AbortSignal.abort(); // aborted: reads once, and takes a missing folder (no reports yet) for empty
       for await (const lines of read(diskOf(given.deployment), once, filter)) {
         events.push(...lines.map((line) => eventOf(line) as EventOf<Type>));
       }
@@ -215,7 +215,7 @@ function embed(service: Service, { data, own, hosted, waits, progress }: Parts):
   };
 }
 
-/** @throws Error for a damaged journal, after the lines that are good. A note is in order: such events were never acknowledged */
+/** @throws Error for a damaged journal, after its valid lines. Ignores a `note`: such events were never acknowledged. */
 async function* readUndamaged(disk: Disk, reading: Reading): AsyncGenerator<readonly Line[]> {
   let damage: string | undefined;
   const check = () => {
@@ -235,7 +235,7 @@ function eventOf({ text }: Line): RecordedEvent {
   return { ...JSON.parse(text), line: text };
 }
 
-/** What `EventFilter` names, besides the deployment. */
+/** The members of `EventFilter`, without the deployment. */
 const filterNames: readonly string[] = [
   'type',
   'assetKey',
@@ -248,7 +248,7 @@ const filterNames: readonly string[] = [
   'afterSeq',
 ] satisfies (keyof Filter & keyof EventFilter)[];
 
-/** @throws TypeError for a member that is misspelt, which would match everything */
+/** @throws TypeError for an unknown member: if a misspelt one were ignored, the filter would match too much */
 function readFilter({ deployment: _, ...rest }: EventFilter): Filter {
   const given = Object.entries(rest).filter(([, value]) => value !== undefined);
   for (const [name] of given) {
@@ -267,13 +267,13 @@ function readMember(name: string, value: unknown): unknown {
   return Math.max(0, seq);
 }
 
-/** @returns the parts; none, which no event has, for what is no key */
+/** @returns the parts of a key such as `'warehouse/orders'`; for a value that is no key an empty array, which matches no event */
 function keyOf(value: unknown): readonly string[] {
   if (typeof value === 'string') return value.split('/');
   return Array.isArray(value) ? value : [];
 }
 
-/** @throws Error as the program says it of its flags, also for an option that there is not */
+/** @throws Error with the messages that the program has for its flags, also for an unknown option */
 function configOf(options: Readonly<Record<string, unknown>>): Config {
   const given = Object.entries(options).filter(([, value]) => value !== undefined);
   const flags = given.map(([name, value]) => `--${flagOf(name)}=${value}`);
@@ -287,7 +287,7 @@ function checkMs(timeoutMs: number): void {
   throw new TypeError(`timeoutMs is ${timeoutMs}; give milliseconds from 0 to ${2 ** 31 - 1}`);
 }
 
-/** An exception of theirs is theirs: it must not end a batch of ours. */
+/** Calls `onNotice` in a microtask, so that an exception of the callback can not abort a batch of the journal. */
 function tell(onNotice: (notice: Notice) => void, line: string): void {
   queueMicrotask(() => onNotice(JSON.parse(line)));
 }

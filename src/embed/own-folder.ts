@@ -1,10 +1,10 @@
-/** Folders for journals that last as long as their service: they are removed with it, or else with the process. */
+/** Temporary folders for journals. Each is removed when its service stops, or at the latest when the process exits. */
 
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-/** Those of services that are not stopped yet; one listener for all, since a process warns of more than ten. */
+/** Folders of services that have not stopped. They share one `exit` listener, since Node warns of more than ten. */
 const ownFolders = new Set<string>();
 
 export function makeOwnFolder(): string {

@@ -1,4 +1,4 @@
-/** Waits for events, and what the error of a wait in vain says: which other events were recorded, and what was refused. */
+/** Waits for events with a timeout. Its error lists the events that were recorded instead, and the refused requests. */
 
 import type { waitLimits } from '../config/limits.ts';
 import type { App, Incoming, Receive, Reply } from '../http/message.ts';
@@ -9,9 +9,9 @@ export type WaitLimits = Pick<typeof waitLimits, 'shownMax' | 'shownCharactersMa
 
 export interface Wait {
   readonly filter: Filter;
-  /** The filter as it was given, for the error. */
+  /** The filter as the caller gave it, for the error message. */
   readonly shown: string;
-  /** Reads all lines, and follows until the signal aborts. */
+  /** Reads all lines of the journal, and then follows it until the signal aborts. */
   readonly read: (follow: AbortSignal) => AsyncIterable<readonly Line[]>;
   readonly timeoutMs: number;
 }
@@ -20,7 +20,7 @@ export class Waits {
   readonly #limits: WaitLimits;
   readonly #refusals: Refusals;
   readonly #open = new Set<Promise<Line>>();
-  /** Of the open waits. */
+  /** An abort controller for each open wait. */
   readonly #endings = new Set<AbortController>();
   #ended: string | undefined;
 
@@ -29,7 +29,7 @@ export class Waits {
     this.#refusals = new Refusals(limits);
   }
 
-  /** Remembers what the service refuses. */
+  /** @returns the app, wrapped to remember the error replies of the service for the errors of waits */
   around(app: App): App {
     return (incoming) => {
       const decision = app(incoming);
@@ -46,7 +46,7 @@ export class Waits {
     };
   }
 
-  /** Lets every wait look a last time. @param how such as `the service has ended (stopped)` */
+  /** Ends every open wait after a last read of the journal. @param how such as `the service has ended (stopped)` */
   end(how: string): void {
     this.#ended = how;
     for (const ending of this.#endings) ending.abort(`before ${how}`);
@@ -58,7 +58,7 @@ export class Waits {
     return found.finally(() => this.#open.delete(found));
   }
 
-  /** Resolves when no wait is open any more: at the end of the service each one ends soon. */
+  /** Resolves when no wait is open. Called after `end`, which ends each wait. */
   async allEnded(): Promise<void> {
     await Promise.allSettled(this.#open);
   }
@@ -85,7 +85,7 @@ export class Waits {
   }
 }
 
-/** The last few replies with an error. */
+/** The last few (`limits.shownMax`) error replies, and the count of all. */
 class Refusals {
   readonly #limits: WaitLimits;
   readonly #last: string[] = [];
@@ -108,7 +108,7 @@ class Refusals {
   }
 }
 
-/** Events that were not the one, the nearest first, and of those the newest. */
+/** Events that do not match: those with the fewest differences come first, and among equals the newest. */
 class Others {
   readonly #limits: WaitLimits;
   #count = 0;
