@@ -1,6 +1,6 @@
 /**
- * Builds what is shipped into `dist/`. `node --import tsx src/build.ts` builds all of it, `… src/build.ts server` only
- * `dist/server.js`, which is what runs the service. Not part of the program: the only file that needs more than Node.
+ * Builds the files of the package into `dist/`. `node --import tsx src/build.ts` builds all of them, `… src/build.ts server`
+ * only `dist/server.js`, which runs the service. This file is not part of the program, and alone needs more than Node.
  */
 
 import { execFileSync } from 'node:child_process';
@@ -21,11 +21,11 @@ const common: BuildOptions = {
   platform: 'node',
   target: 'node20.19',
   minify: true,
-  lineLimit: 120, // so that a stack trace or a diff points at a line, not at one of 140,000 characters
+  lineLimit: 120, // so that a stack trace or a diff points at a short line, not at one of 140,000 characters
   logLevel: 'warning',
 };
 
-/** A script that is valid as CommonJS and as ESM, so that it runs whatever `package.json` lies beside it. */
+/** Builds a script that is valid as CommonJS and as ESM, so that it runs with any `package.json` beside it. */
 async function buildServer(): Promise<void> {
   await build({
     ...common,
@@ -38,13 +38,13 @@ async function buildServer(): Promise<void> {
   });
 }
 
-/** The service for tests in JavaScript. `import` and `require` both take CommonJS. */
+/** Builds the service for tests in JavaScript, as CommonJS, which both `import` and `require` can load. */
 async function buildEmbedded(): Promise<void> {
   await build({ ...common, entryPoints: ['src/embed.ts'], outfile: 'dist/embed.cjs', format: 'cjs' });
   writeTypes();
 }
 
-/** The types of `embed.ts` name nothing of another file, so its declarations are whole by themselves. */
+/** Writes `dist/embed.d.cts`. One file is enough, since the exported types of `embed.ts` refer to no other file. */
 function writeTypes(): void {
   const types = join(dist, 'types');
   const compiler = createRequire(import.meta.url).resolve('typescript/package.json');
@@ -62,7 +62,7 @@ function writeTypes(): void {
   rmSync(types, { recursive: true });
 }
 
-/** What tools read: the OpenAPI document as a local service serves it, and the JSON Schema of a journal line. */
+/** Writes the documents for tools: the OpenAPI document of a local service, and the JSON Schema of a journal line. */
 function writeDocuments(): void {
   const write = (name: string, value: object) =>
     writeFileSync(join(dist, name), `${JSON.stringify(value, undefined, 2)}\n`);

@@ -1,11 +1,11 @@
-/** The entry that becomes `dist/server.js`. */
+/** The entry point of the program, which is built into `dist/server.js`. */
 
 import { main } from './commands/cli.ts';
 import { endWith } from './commands/end.ts';
 import { exitCodes } from './config/exit-codes.ts';
 import { limits } from './config/limits.ts';
 
-// A promise that never settles lets the event loop run empty, and Node would end with 0: a command has to earn its 0.
+// If a promise never settles, the event loop runs empty and Node exits with 0. Only a finished command may exit with 0.
 process.exitCode = exitCodes.unexpected;
 process.once('beforeExit', () => {
   process.stderr.write('assetlog: ended before its work was done; this is a defect of assetlog, please report it\n');
