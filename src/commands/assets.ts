@@ -1,4 +1,4 @@
-/** `assetlog assets`: what is known of each asset. */
+/** `assetlog assets`: shows a summary of each asset in a journal, with its latest events and the state of its checks. */
 
 import { options } from '../config/config.ts';
 import { type ExitCode, exitCodes } from '../config/exit-codes.ts';
@@ -49,8 +49,8 @@ export const assets = defineCommand<AssetsOptions>(
 );
 
 /**
- * The events of one kind, or of one check: how many, and what is kept of the latest. It is written over by the next one: what
- * ten million new ones leave behind would take more memory than a million assets.
+ * The count of the events of one kind, or of one check, and the values of the latest one. Each event overwrites the object in
+ * place: the garbage of ten million new objects would take more memory than a million assets.
  */
 interface Latest {
   count: number;
@@ -65,21 +65,21 @@ interface Check extends Latest {
   severity: string;
 }
 
-/** Small, for there may be a million of them. */
+/** What is kept of an asset. It is small, because there may be a million assets. */
 interface Known {
   materialization: Latest | undefined;
   observation: Latest | undefined;
-  /** By name. */
+  /** Checks by name; undefined until the first result of a check. */
   checks: Map<string, Check> | undefined;
 }
 
 interface Asset extends Known {
-  /** The parts of its key with a character between them that no key holds. */
+  /** The parts of the asset's key, joined by NUL, which no key contains. */
   readonly name: string;
 }
 
 const BETWEEN_PARTS = '\0';
-/** Printed at a time. */
+/** The number of assets that are formatted and printed at a time. */
 const PAGE_ASSETS = 1_000;
 
 async function showAssets(values: AssetsOptions, output: Output): Promise<ExitCode> {
@@ -150,14 +150,14 @@ function checksOf({ checks = new Map() }: Asset): [string, Check][] {
   return [...checks].sort(([a], [b]) => (a < b ? -1 : 1));
 }
 
-/** The names of the checks that failed when they last ran. */
+/** @returns the names of the checks whose latest result is a failure */
 function failingOf(asset: Asset): string[] {
   return checksOf(asset)
     .filter(([, { passed }]) => !passed)
     .map(([name]) => name);
 }
 
-/** All checks together. */
+/** @returns the latest result of any check, with the count of the results of all checks; undefined without checks */
 function latestCheck(asset: Asset): Latest | undefined {
   const checks = checksOf(asset).map(([, check]) => check);
   if (checks.length === 0) return undefined;

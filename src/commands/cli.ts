@@ -1,4 +1,4 @@
-/** What a person types: which command it is, its help, and how it speaks. */
+/** The command line: finds the command, prints help, and writes to standard output and standard error. */
 
 import { version } from '../config/config.ts';
 import { type ExitCode, exitCodes } from '../config/exit-codes.ts';
@@ -17,7 +17,7 @@ import { serve, serveNotes } from './serve.ts';
 import { token } from './token.ts';
 import { verifyCommand } from './verify.ts';
 
-/** In the order of the help. */
+/** The commands, in the order in which the help lists them. */
 const groups: Groups = {
   'Run a service': { serve, healthcheck, token },
   'Report to one': { report: reportOf(endpoints) },
@@ -29,11 +29,12 @@ const groups: Groups = {
 const commands: Readonly<Record<string, Command>> = Object.assign({}, ...Object.values(groups));
 
 /**
- * @param args what follows the program's name
- * @returns what the process ends with; for `serve` only once the service has ended
+ * Runs a command.
+ * @param args the arguments after the program's name
+ * @returns the exit code of the process; for `serve` only after the service has ended
  */
 export async function main(args: readonly string[], env: Environment): Promise<ExitCode> {
-  // Whoever read our output has gone: that is no reason to stop taking reports, or to end with a stack.
+  // A closed pipe (EPIPE) must not stop a running service, or end a command with a stack trace.
   for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {});
   const [first = ''] = args;
   const named = first !== '' && !first.startsWith('-');

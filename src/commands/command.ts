@@ -1,26 +1,26 @@
-/** What every command has: how it is described, what it takes, what it may say, and what the process ends with. */
+/** The definition of a command: its description, options and operands, its output, and its exit code. */
 
 import type { ExitCode } from '../config/exit-codes.ts';
 import { type Operands, type Options, readOptions } from '../config/options.ts';
 
-/** How a command speaks. */
+/** The output channels of a command. */
 export interface Output {
-  /** Lines for standard output. */
+  /** Writes lines to standard output. */
   readonly say: (text: string) => void;
-  /** One line for standard error. */
+  /** Writes one line to standard error. */
   readonly complain: (problem: string) => void;
-  /** Replaces the line that says how far the work is, on a terminal. Empty at the end. */
+  /** Replaces the progress line, on a terminal only. An empty text removes it at the end of the work. */
   readonly progress: (text: string) => void;
   readonly page: Page;
 }
 
-/** Standard output for much text. */
+/** Standard output for large texts, with backpressure. */
 export interface Page {
-  /** How wide the terminal is that it goes to; undefined for a pipe or a file. */
+  /** Width of the terminal; undefined for a pipe or a file. */
   readonly columns: number | undefined;
   /**
-   * Resolves when the text has left, so that whoever waits for it keeps no more than that in memory.
-   * @returns false when nobody reads any more
+   * Resolves when the text is written, so that a caller that awaits it holds no more than one text in memory.
+   * @returns false if the reading end of the pipe is closed (EPIPE)
    * @throws the error of a system call
    */
   write(text: string | Buffer): Promise<boolean>;
@@ -29,24 +29,24 @@ export interface Page {
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 export interface Description<Values> {
-  /** A line for the list of all commands. */
+  /** One line for the list of all commands, without a period. */
   readonly summary: string;
   readonly about: string;
   readonly operands?: Operands;
   readonly options: Options<Values>;
-  /** What the help says below the options: examples, limits, exit codes. */
+  /** Lines of the help below the options: examples, limits, exit codes. */
   readonly notes: readonly string[];
 }
 
 export interface Command extends Description<Readonly<Record<string, unknown>>> {
   /**
-   * @param args what follows the command's name
-   * @returns what the process ends with, or what is wrong with the arguments
+   * @param args the arguments after the command's name
+   * @returns the exit code of the process, or the problems of the arguments, one clause each
    */
   run(args: readonly string[], env: Environment, output: Output): Promise<ExitCode | { problems: string[] }>;
 }
 
-/** @param act what the command does with values that are sound; for a command that runs on, it resolves at its end */
+/** @param act runs the command with valid values; resolves to the exit code when the command has finished */
 export function defineCommand<Values extends object>(
   description: Description<Values>,
   act: (values: Values, output: Output, operands: readonly string[]) => Promise<ExitCode>,

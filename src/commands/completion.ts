@@ -1,4 +1,4 @@
-/** `assetlog completion`: a script by which a shell knows the commands and their options, made of the table of commands. */
+/** `assetlog completion`: prints a shell completion script, which is generated from the table of commands. */
 
 import { exitCodes } from '../config/exit-codes.ts';
 import { didYouMean, flagOf, type Option } from '../config/options.ts';
@@ -9,7 +9,7 @@ type Commands = Readonly<Record<string, Command>>;
 const scripts: Readonly<Record<string, (commands: Commands) => string>> = { bash: bashScript, zsh: zshScript };
 const shells = Object.keys(scripts);
 
-/** @param commands all of them, this one as well */
+/** @param commands returns all commands, including this one; called when the command runs */
 export function completionOf(commands: () => Commands): Command {
   return defineCommand<object>(
     {
@@ -39,7 +39,7 @@ export function completionOf(commands: () => Commands): Command {
   );
 }
 
-/** What an option takes: words to choose from, or the paths of files or of folders. */
+/** @returns the possible values of an option: a list of words, or the paths of files or of folders */
 function valuesOf({ argument, choices = [] }: Option<unknown>): readonly string[] | 'files' | 'folders' {
   if (argument.startsWith('FILE')) return 'files';
   return argument === 'FOLDER' ? 'folders' : choices;
@@ -49,7 +49,7 @@ function flagsOf({ options }: Command): string {
   return [...Object.keys(options).map(flagOf), 'help'].map((flag) => `--${flag}`).join(' ');
 }
 
-/** For bash 3.2 and later, without the package bash-completion. */
+/** The script works in bash 3.2 and later, without the package bash-completion. */
 function bashScript(commands: Commands): string {
   const names = Object.keys(commands).join(' ');
   const values: string[] = [];

@@ -1,14 +1,14 @@
 /**
- * How the process ends, also while the disk hangs: `process.exit` waits for the threads that are inside a system call, and a
- * signal that has its default action does not.
+ * Ends the process, even while the disk hangs: `process.exit` waits for threads that are inside a system call, but the default
+ * action of a signal does not.
  */
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type ExitCode, exitCodes } from '../config/exit-codes.ts';
 
 /**
- * Ends the process with an exit code; by SIGKILL when a thread is still inside a system call after `waitMs`.
- * @param complain takes a sentence for the operator when the exit code is lost
+ * Ends the process with an exit code, or by SIGKILL if a thread is still inside a system call after `waitMs`.
+ * @param complain called before SIGKILL with a sentence for the operator, which has the lost exit code
  */
 export async function endWith(code: ExitCode, waitMs: number, complain: (problem: string) => void): Promise<never> {
   const lateMs = performance.now() + waitMs;
@@ -28,13 +28,13 @@ export async function endWith(code: ExitCode, waitMs: number, complain: (problem
 export function endBySignal(signal: NodeJS.Signals): never {
   process.removeAllListeners(signal);
   process.kill(process.pid, signal);
-  // Only the first process of a container gets here: the kernel does not let it signal itself.
+  // Only the first process (PID 1) of a container gets here: the kernel ignores the signals that it sends itself.
   if (!hasBusyThread()) process.exit(exitCodes.unexpected);
   process.abort();
 }
 
 const POLL_MS = 10;
-/** Requests that threads of the pool work on, of those that may never come to an end: files, and names of hosts. */
+/** Requests of the thread pool that may never finish: file operations and name resolution. */
 const THREAD_REQUEST = /^(FSReq|FileHandleCloseReq|GetAddrInfoReq)/;
 
 function hasBusyThread(): boolean {

@@ -1,4 +1,4 @@
-/** `assetlog events`: what came in, line by line. */
+/** `assetlog events`: shows the recorded events of a journal, one line each. */
 
 import { options } from '../config/config.ts';
 import { type ExitCode, exitCodes } from '../config/exit-codes.ts';
@@ -61,7 +61,7 @@ const count = <Initial>(argument: string, help: string, initial: Initial, min: n
 
 const kinds = endpoints.map(({ name }) => name);
 
-/** What `--last` remembers while it looks for the first of them is a number for each. */
+/** The greatest value of `--last`, which keeps the seq of each of these events in memory while it searches. */
 const LAST_MAX = 1_000_000;
 
 export const events = defineCommand<EventsOptions>(
@@ -142,10 +142,13 @@ async function showEvents(values: EventsOptions, output: Output): Promise<ExitCo
   });
 }
 
-/** Reads file by file from the newest on, until enough were found: of a large journal that is the last file. */
+/**
+ * Reads the segments from the newest to the oldest until enough events match. In a large journal that is often the newest alone.
+ * @returns the seq before the first of the last `count` events that match
+ */
 async function seqBeforeLast(disk: Disk, count: number, filter: Filter, read: Read): Promise<number> {
   const { afterSeq = 0 } = filter;
-  const { segments } = contentsOf(await disk.list().catch(() => [])); // that is told by whoever waits for it
+  const { segments } = contentsOf(await disk.list().catch(() => [])); // the next read reports it, or waits for the folder
   let found: number[] = [];
   let untilSeq = Number.POSITIVE_INFINITY;
   for (const { firstSeq } of segments.toReversed()) {
@@ -218,7 +221,7 @@ function whatItSays(
   return [check, version, description, metadata].filter((word) => word !== undefined).join('  ');
 }
 
-/** The bytes of the journal. Lines that are neighbours in memory leave in one piece. */
+/** @returns the lines byte for byte as in the journal. Lines that are adjacent in memory are taken as one slice. */
 function asRecorded(lines: readonly Line[]): Buffer {
   const pieces: Buffer[] = [];
   for (let at = 0; at < lines.length; ) {
@@ -242,7 +245,11 @@ function readType(word: string): Event['type'] {
   return endpoint.type;
 }
 
-/** @returns the time as it would stand in a line */
+/**
+ * @param word a time such as `2026-11-20T15:00`, or a duration such as `2h`, which counts back from now
+ * @returns the time as a journal line has it, such as `2026-11-20T15:00:00.000Z`
+ * @throws Error for any other text
+ */
 function readMoment(word: string): string {
   const [, amount, unit = ''] = /^([0-9]{1,9})(ms|s|m|h|d)$/.exec(word) ?? [];
   const ms = amount === undefined ? momentMs(word) : Date.now() - Number(amount) * (UNITS_MS[unit] ?? Number.NaN);
@@ -255,7 +262,7 @@ function readMoment(word: string): string {
 function momentMs(word: string): number {
   const [, date, clock = 'T00:00', zone = 'Z'] =
     /^(\d{4}-\d\d-\d\d)([T ]\d\d:\d\d(?::\d\d(?:\.\d{1,3})?)?)?(Z|[+-]\d\d:\d\d)?$/.exec(word) ?? [];
-  // Date.parse takes the 30th of February for the 2nd of March.
+  // Date.parse turns February 30 into March 2.
   const real = date !== undefined && new Date(`${date}T00:00Z`).getUTCDate() === Number(date.slice(8));
   return real ? Date.parse(`${date}${clock.replace(' ', 'T')}${zone}`) : Number.NaN;
 }

@@ -1,4 +1,4 @@
-/** `assetlog healthcheck`: what a container runs to ask its service whether it can take reports. */
+/** `assetlog healthcheck`: a container's health check, which asks the service for its readiness. */
 
 import { openClient } from '../client/connection.ts';
 import { options } from '../config/config.ts';
@@ -40,5 +40,5 @@ export const healthcheck = defineCommand(
   },
 );
 
-/** Of the body of another server's page. */
+/** How much of the body is shown, since it may be the page of another server. */
 const SHOWN_CHARACTERS = 300;

@@ -1,9 +1,9 @@
-/** What a person reads who asks a command how it is used: no line is longer than 120 columns. */
+/** The text of `--help`. No line is longer than 120 columns. */
 
 import { flagOf, hasVariable, variableOf } from '../config/options.ts';
 import type { Command } from './command.ts';
 
-/** Commands by name, under a heading each. */
+/** Groups of commands, by heading. A group has its commands by their names. */
 export type Groups = Readonly<Record<string, Readonly<Record<string, Command>>>>;
 
 export function commandHelp(name: string, { about, operands, options, notes }: Command): string {
@@ -23,7 +23,7 @@ export function commandHelp(name: string, { about, operands, options, notes }: C
   return [...head, ...(lines.length > 0 ? ['Options:', ...lines, ''] : []), ...notes].join('\n');
 }
 
-/** @param notes at its end */
+/** @param notes the lines at the end of the help */
 export function generalHelp(groups: Groups, notes: readonly string[]): string {
   const rows = Object.entries(groups).flatMap(([heading, commands]) => [
     `${heading}:`,

@@ -1,4 +1,4 @@
-/** What the commands that look at a journal share: their options, how they print, and what they end with. */
+/** Shared by the commands that show a journal: options, output formats, and exit codes. */
 
 import { join } from 'node:path';
 import { type ExitCode, exitCodes } from '../config/exit-codes.ts';
@@ -55,23 +55,23 @@ export const lookNotes: readonly string[] = [
   '  be believed behind it is shown; 5 it can not be read or printed',
 ];
 
-/** How each format shows one thing. */
+/** The columns and conversions of each output format for one kind of row, such as an event or an asset. */
 export interface Forms<Thing> {
   readonly columns: readonly Column[];
   readonly row: (thing: Thing) => readonly string[];
   readonly header: readonly string[];
   readonly record: (thing: Thing) => readonly (string | number | boolean | undefined)[];
-  /** JSON lines with their newlines. */
+  /** @returns JSON lines, each with its newline */
   readonly json: (things: readonly Thing[]) => string | Buffer;
 }
 
-/** @returns false when nobody reads any more */
+/** Prints rows, with the titles before the first ones. @returns false if the reading end of the pipe is closed */
 export type Print<Thing> = (things: readonly Thing[]) => Promise<boolean>;
 
-/** Into a pipe, where nobody knows how wide it will be shown. */
+/** Width of a table that goes into a pipe, since the width of the final display is unknown. */
 const PIPE_COLUMNS = 120;
 
-/** @returns undefined where more than one format is asked for */
+/** @returns a function that prints in the chosen format, or undefined if more than one format is chosen */
 export function printerOf<Thing>(
   { json, table, csv }: FormatOptions,
   { columns, write }: Page,
@@ -100,12 +100,13 @@ export function printerOf<Thing>(
   };
 }
 
-/** Reads the lines that are asked for, and follows the journal if a signal is given. */
+/** Reads the lines that match the filter. If a signal is given, follows the journal until it aborts. */
 export type Read = (filter: Filter, follow?: AbortSignal) => AsyncIterable<readonly Line[]>;
 
 /**
- * Opens the folder, reports what a reader of it has to know, and turns what goes wrong into an exit code.
- * @param waits also for a folder without a journal
+ * Opens the folder and runs `act`. Reports damage and other remarks of the reader on standard error, each once.
+ * @param waits whether `act` also runs if the folder has no journal yet
+ * @returns 0 if all was read, 2 if there is no journal, 3 if something is damaged, 5 if it can not be read or printed
  */
 export async function lookAt(
   data: string,
@@ -144,7 +145,10 @@ export async function lookAt(
   return damaged ? exitCodes.damaged : exitCodes.done;
 }
 
-/** @returns why there is nothing to read and what to do, or undefined where there is a journal */
+/**
+ * @returns why there is nothing to read and what to do, or undefined if there is a journal
+ * @throws the error of a system call, but not of a missing folder
+ */
 export async function absenceOf(disk: Disk): Promise<string | undefined> {
   const { folder } = disk;
   let names: string[];
@@ -156,7 +160,7 @@ export async function absenceOf(disk: Disk): Promise<string | undefined> {
     return `there is no journal in ${folder}: ${message}; give its folder with --data`;
   }
   const { segments, lost, removedLast } = contentsOf(names);
-  // What accounts for events that are gone shows that there was a journal: verify and repair say more.
+  // Files that account for missing events prove that there was a journal, so verify and repair have something to report.
   const stopSeq = (await readLastStop(disk, names))?.end?.place.seq ?? 1;
   if (segments.length > 0 || lost.length > 0 || removedLast > 0 || stopSeq > 1) return undefined;
   const deployments = await journalsIn(folder, names);
@@ -164,13 +168,13 @@ export async function absenceOf(disk: Disk): Promise<string | undefined> {
   return `${folder} holds a journal for each deployment: ${deployments.join(', ')}; give one of them, such as --data ${join(folder, deployments[0] ?? '')}`;
 }
 
-/** Of the folders in a folder, the first few that hold a journal. */
+/** @returns the names of the first few subfolders that hold a journal */
 async function journalsIn(folder: string, names: readonly string[]): Promise<string[]> {
   const found: string[] = [];
   for (const name of names.filter((name) => /^[A-Za-z0-9]/.test(name) && !name.startsWith('damaged-')).sort()) {
     const inside = await openDisk(join(folder, name))
       .list()
-      .catch(() => []); // no folder, or none of ours
+      .catch(() => []); // not a folder, or one that can not be read
     if (contentsOf(inside).segments.length > 0) found.push(name);
     if (found.length === SHOWN_MAX) break;
   }

@@ -1,4 +1,4 @@
-/** `assetlog repair`: makes a damaged journal startable. */
+/** `assetlog repair`: repairs a damaged journal, so that a service can start on it. */
 
 import { options } from '../config/config.ts';
 import { type ExitCode, exitCodes } from '../config/exit-codes.ts';
@@ -49,7 +49,7 @@ interface RepairOptions extends VerifyOptions {
   readonly yes: boolean;
 }
 
-/** @returns 0 where the journal is good, before or by what was done; 3 where something is left to do */
+/** @returns 0 if the journal is undamaged, before or after the repair; 3 if damage is left, as without `--yes` */
 async function repairJournal({ data, json, yes }: RepairOptions, output: Output): Promise<ExitCode> {
   return onJournal(data, output, async (disk) => {
     const lock = await lockFolder(disk.folder);

@@ -1,4 +1,4 @@
-/** Reports lines, in their order and one at a time, in the memory of one line, however long the file is. */
+/** Sends the lines of a file as reports, in order and one at a time. Memory use does not depend on the length of the file. */
 
 import { isUtf8 } from 'node:buffer';
 import type { Delivery } from '../client/delivery.ts';
@@ -9,21 +9,22 @@ import type { Output } from './command.ts';
 
 export interface Bulk {
   readonly chunks: AsyncIterable<Buffer>;
-  /** Of all chunks, where that is known. */
+  /** Total length of all chunks; undefined if it is unknown, as for standard input. */
   readonly bytes: number | undefined;
-  /** Those before it are left out. */
+  /** Lines before this number are skipped. The first line is 1. */
   readonly fromLine: number;
-  /** A longer line is refused. */
+  /** A line of more bytes is refused, and not sent. */
   readonly lineBytesMax: number;
-  /** Makes a report of a line. @throws Error whose message is a clause about the line */
+  /** Parses a line into a report. @throws Error whose message is a clause about the line */
   readonly read: (line: string) => Submission;
   readonly send: (submission: Submission) => Promise<Delivery>;
   readonly stopped: AbortSignal;
 }
 
 /**
- * Says which lines were not recorded, goes on behind each, and stops where no line would be taken.
- * @returns 0 where all are recorded, 1 where one was refused, else 75
+ * Reports on standard error each line that was not recorded, and continues with the next one. Stops when the service would
+ * accept no line.
+ * @returns 0 if all are recorded; 1 if a line was refused, or the service refuses all (wrong address or token); else 75
  * @throws what `chunks` throws
  */
 export async function reportLines(bulk: Bulk, output: Output): Promise<ExitCode> {
@@ -74,13 +75,13 @@ async function sendLine(line: Buffer | undefined, { lineBytesMax, read, send }: 
 }
 
 interface InputLine {
-  /** Without what ends it; undefined for a line that is too long. */
+  /** The line without its line ending and surrounding spaces; undefined if it is too long. */
   readonly line: Buffer | undefined;
-  /** Of the input, up to the end of this line. */
+  /** Length of the input up to the end of this line, for the progress. */
   readonly bytes: number;
 }
 
-/** The memory that it takes is that of one chunk and one line. */
+/** Splits chunks into lines, in the memory of one chunk and one line. */
 async function* splitLines(chunks: AsyncIterable<Buffer>, lineBytesMax: number): AsyncIterable<InputLine> {
   let lines: InputLine[] = [];
   let lineStart = 0;
@@ -100,7 +101,7 @@ async function* splitLines(chunks: AsyncIterable<Buffer>, lineBytesMax: number):
   yield { line: carriedBytes > lineBytesMax ? undefined : trim(cutter.carried()), bytes: lineStart + carriedBytes };
 }
 
-/** A line of spaces is an empty one; Windows ends lines with CR LF, and may begin the first with a byte order mark. */
+/** Removes surrounding spaces, the CR of a CR LF, and a byte order mark, which Windows may write. A blank line becomes empty. */
 function trim(line: Buffer): Buffer {
   let [start, end] = [line.indexOf(BYTE_ORDER_MARK) === 0 ? BYTE_ORDER_MARK.length : 0, line.length];
   while (end > start && SPACES.includes(line[end - 1]!)) end -= 1;

@@ -1,4 +1,4 @@
-/** `assetlog report`: one report from options, or many from lines, to a service of this API wherever it runs. */
+/** `assetlog report`: sends one report from options, or many from lines, to a local or remote service with this API. */
 
 import { type Answer, openClient } from '../client/connection.ts';
 import { deliver, type Patience } from '../client/delivery.ts';
@@ -22,17 +22,17 @@ interface Values {
   readonly fromLine: number;
 }
 
-/** What was asked for. */
+/** The parsed command line. */
 interface Call extends Values {
   readonly endpoints: readonly Endpoint[];
-  /** What the options that were given say of the asset, by their names. */
+  /** The values of the given parameter options, by the names of the options. */
   readonly said: ReadonlyMap<string, Value>;
   readonly operands: readonly string[];
 }
 
-/** What an option says of the asset: JSON text, or the members of an object as JSON text by their names. */
+/** The value of a parameter option: JSON text, or the members of an object, each name with its JSON text. */
 type Value = string | ReadonlyMap<string, string> | undefined;
-/** By the name of the option. */
+/** The values of the parameter options by the name of the option, such as `checkName`. */
 type Said = Readonly<Record<string, Value>>;
 type SayingOptions = Readonly<Record<string, Option<Value>>>;
 
@@ -40,7 +40,7 @@ function text(argument: string, help: string): Option<string | undefined> {
   return { argument, help, initial: undefined, flagOnly: true, parse: (text) => text };
 }
 
-/** @returns an option whose value is the JSON text of a string, checked by `check` */
+/** @param check returns the string to send, or throws Error. @returns an option whose value is the JSON text of a string */
 function jsonString(argument: string, help: string, check = (text: string) => text): Option<Value> {
   return { argument, help, initial: undefined, flagOnly: true, parse: (text) => JSON.stringify(check(text)) };
 }
@@ -49,7 +49,7 @@ function flag(help: string, json: string): Option<Value> {
   return { argument: '', help, initial: undefined, parse: () => json };
 }
 
-/** @returns the options that give a parameter: one of them at a time */
+/** @returns the options that set a parameter, by name. They exclude each other, as `--passed` and `--failed` do. */
 function optionsOf(parameter: Parameter, endpoints: readonly Endpoint[]): SayingOptions {
   const { member, takenBy } = parameter;
   const scope = takenBy.length < endpoints.length ? ` (${takenBy.join(', ')})` : '';
@@ -71,7 +71,7 @@ function optionsOf(parameter: Parameter, endpoints: readonly Endpoint[]): Saying
   }
 }
 
-/** @throws Error for a word that is none of the choices, in upper or lower case */
+/** Ignores case. @returns the choice as the API spells it. @throws Error if the word is none of the choices */
 function choose(word: string, { name, choices }: ChoiceParameter): string {
   const choice = choices.find((known) => known.toLowerCase() === word.toLowerCase());
   if (choice === undefined) throw new Error(`is not a ${name}; use ${choices.join(' or ')}`);
@@ -100,7 +100,7 @@ const metadataJsonOption: Option<Value> = {
 
 const LOCAL = 'http://127.0.0.1:3000';
 
-/** @param endpoints what can be reported: the first operand names one, the options are their parameters */
+/** @param endpoints the kinds of reports: the first operand names one of them, and the options are their parameters */
 export function reportOf(endpoints: readonly Endpoint[]): Command {
   const saying: SayingOptions = Object.assign({}, ...allParameters(endpoints).map((one) => optionsOf(one, endpoints)));
   return defineCommand<Values>(describe(endpoints, saying), (values, output, operands) => {
@@ -193,7 +193,7 @@ interface Service {
   close(): void;
 }
 
-/** @throws Error for a URL or a token that can not be sent */
+/** @throws Error for a URL with a user, a query or a fragment, and for a token that can not be read or sent */
 async function openService(
   { url, tokenFile, tokenHeader, retryFor }: Values,
   stopped: AbortSignal,
@@ -223,7 +223,7 @@ async function openService(
   return { url: base, send: (submission) => deliver(() => post(submission), patience), close: client.close };
 }
 
-/** @throws Error that does not show the token */
+/** @throws Error if the file holds no valid token. Its message does not contain the token. */
 async function readToken(path: string, { complain }: Output): Promise<string> {
   const { text, exposed } = await readSecret(path, limits.tokenBytesMax);
   const token = text.trim();
@@ -250,7 +250,7 @@ async function reportAll(
   output: Output,
 ): Promise<ExitCode> {
   const { stream, bytes } = from === '-' ? { stream: process.stdin, bytes: undefined } : await openStream(from);
-  // The first signal ends the run behind the line that is on its way, the second one ends it at once.
+  // A signal ends the run after the line that is being sent. The same signal again has its default action: it ends the process.
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stop.abort());
   stop.signal.addEventListener('abort', () => stream.destroy());
   async function* chunks(): AsyncIterable<Buffer> {
@@ -265,7 +265,7 @@ async function reportAll(
   return reportLines({ chunks: chunks(), bytes, fromLine, lineBytesMax, read, send, stopped: stop.signal }, output);
 }
 
-/** @throws Error for what can not stand beside --from */
+/** @throws Error for operands and parameter options, which can not be combined with --from */
 function checkAlone({ said, operands }: Call): undefined {
   const [name] = said.keys();
   if (operands.length === 0 && name === undefined) return;
@@ -274,7 +274,7 @@ function checkAlone({ said, operands }: Call): undefined {
   );
 }
 
-/** @throws Error for operands and options that do not make a report */
+/** @throws Error if the operands and options do not make a valid report */
 function readOperands({ endpoints, said, operands: [first = '', ...words] }: Call): Submission {
   const endpoint = endpoints.find(({ name }) => name === first);
   if (endpoint === undefined || words.length === 0) {

@@ -1,4 +1,4 @@
-/** `assetlog serve`: the service as a process, with its signals, its logs and its one line on standard output. */
+/** `assetlog serve`: runs the service as a process, with its signals, its logs and its one line on standard output. */
 
 import { resolve } from 'node:path';
 import { type Config, options, readPassedSocket, version } from '../config/config.ts';
@@ -11,7 +11,7 @@ import { printable, shellWord } from '../telemetry/printable.ts';
 import { defineCommand, type Output } from './command.ts';
 import { endBySignal, endWith } from './end.ts';
 
-/** For the help of `serve` and of the program. */
+/** Lines at the end of the help of `serve` and of the program. */
 export const serveNotes: readonly string[] = [
   'Examples:',
   '  assetlog serve --port 3000 --data ./assetlog-data',
@@ -53,12 +53,12 @@ async function runService(config: Config, { say, complain, page }: Output): Prom
   const terminal = process.stderr.isTTY === true;
   const notices = createNotices(config.logLevel, terminal, (line) => process.stderr.write(line));
 
-  // Nothing has been acknowledged yet.
+  // Until the service has started, a stop exits at once: no report has been acknowledged.
   let stop = () => void endWith(exitCodes.done, limits.lastCallMs, complain);
-  let reload = () => {}; // the file is being read
+  let reload = () => {}; // the start is reading the deployments file
   let stopping = false;
   const onSignal = (signal: NodeJS.Signals) => {
-    if (stopping && signal === 'SIGHUP') return; // a terminal that closes sends it more than once
+    if (stopping && signal === 'SIGHUP') return; // a closing terminal sends SIGHUP more than once
     if (stopping) endBySignal(signal);
     stopping = true;
     notices.info('stopping', { signal });
@@ -85,7 +85,7 @@ async function runService(config: Config, { say, complain, page }: Output): Prom
   }
 }
 
-/** @returns limits and garbage collection for the memory that the process may use; nothing when there is enough */
+/** @returns limits and a garbage collector for the memory that the process may use, or no parts if there is enough */
 function partsFor(memoryBytes: number, notices: Notices): Parts {
   const chosen = limitsFor(memoryBytes);
   if (chosen === limits) return {};
@@ -98,7 +98,7 @@ function partsFor(memoryBytes: number, notices: Notices): Parts {
   return { limits: chosen, collectGarbage: saveMemory() };
 }
 
-/** For whoever started it by hand: a program that reads our output gets the one line alone. */
+/** Hints for a user at a terminal. Into a pipe, `serve` prints only the line with its address. */
 function firstSteps({ data, tokenHeader }: Config, { url, deployment }: Service): string {
   const hosted = deployment !== undefined;
   const under = hosted ? `/${deployment}` : '';

@@ -1,29 +1,32 @@
-/** Rows of text for a person, and for a spreadsheet. What outsiders sent can neither steer a terminal nor become a formula. */
+/**
+ * Formats rows as a text table or as CSV. Values come from clients, so control characters are escaped for a terminal and formulas
+ * are defused for a spreadsheet.
+ */
 
 import { printable } from '../telemetry/printable.ts';
 
 export interface Column {
   readonly title: string;
-  /** Never cut; other columns give way. Its cells are at least so wide. */
+  /** Minimum width in columns. A column with this member is never cut; other columns get narrower instead. */
   readonly whole?: number;
 }
 
-/** A table that begins to be printed before its last row is known: the first rows decide how wide the columns are. */
+/** A table that is printed in pages, before the last row is known. The rows of the first page decide the column widths. */
 export class Table {
   readonly #columns: readonly Column[];
   readonly #width: number;
   #widths: readonly number[] | undefined;
 
-  /** @param width of the terminal */
+  /** @param width of the terminal, in columns */
   constructor(columns: readonly Column[], width: number) {
     this.#columns = columns;
     this.#width = width;
   }
 
-  /** @returns lines with their newlines, and before the first of all the titles */
+  /** @returns the rows as lines with their newlines; the first call puts the titles before them */
   print(rows: readonly (readonly string[])[]): string {
     if (rows.length === 0) return '';
-    // Of a mebibyte of text no more is looked at than can be shown.
+    // A cell may have a mebibyte of text. Only as much of it is processed as can be shown.
     const lengthMax = 2 * this.#width + NARROWEST;
     const cut = rows.map((row) => row.map((cell) => printable(cell.slice(0, lengthMax))));
     const isFirst = this.#widths === undefined;
@@ -40,7 +43,7 @@ export class Table {
     return cells.join(GAP).trimEnd();
   }
 
-  /** Takes from the widest column until all fit; the last one gets what is left. */
+  /** Narrows the widest column until all fit. The last column gets the width that is left. */
   #layOut(rows: readonly (readonly string[])[]): number[] {
     const widths = this.#columns.map(({ title, whole = 0 }, at) =>
       rows.reduce((most, row) => Math.max(most, widthOf(row[at] ?? '')), Math.max(title.length, whole)),
@@ -58,10 +61,12 @@ export class Table {
 }
 
 /**
- * One record of RFC 4180. A text with which a spreadsheet would begin to calculate gets an apostrophe before it, which is what
- * spreadsheets take for "this is text". So does a part of a text that would begin a cell if semicolons or tabs separated them, as
- * they do in many locales: such a reader takes quotes in the middle of its cell for text, and splits inside of them, also at line ends.
+ * One CSV record (RFC 4180), protected against formula injection: a text that a spreadsheet would take for a formula gets an
+ * apostrophe before it, which marks it as text. So does a part of a text that would begin a cell if semicolons or tabs were the
+ * separators, as in many locales. A spreadsheet with such a separator treats quotes in the middle of a cell as text, and so
+ * splits inside them, also at line ends.
  * @param cells undefined is an empty cell
+ * @returns the record with CR LF at its end
  */
 export function csvRecord(cells: readonly (string | number | boolean | undefined)[]): string {
   return `${cells.map(csvCell).join(',')}\r\n`;
@@ -71,12 +76,12 @@ const GAP = '  ';
 const NARROWEST = 6;
 const FORMULA = /^(?:[\t\r\n]|[\s"]*[=+\-@＝＋－＠])/;
 const BEGINS_FORMULA = /[=+\-@＝＋－＠]/;
-/** A separator of some locale, and what a reader may skip after it. Without a condition at its end, so that no text makes it slow. */
+/** A separator of some locale, and what a reader may skip after it. Nothing follows the `*`, so no text makes it backtrack. */
 const OTHER_SEPARATOR = /[;\t\r\n][\s"]*/g;
 const NEEDS_QUOTES = /[",;\t\r\n]/;
-/** Written over the character before them. */
+/** Combining marks, which are drawn over the character before them. */
 const NO_WIDTH = /^[\p{Mn}\p{Me}]$/u;
-/** East Asian characters and emoji take two columns: an approximation of Unicode's East Asian Width. */
+/** Characters that take two columns: an approximation of Unicode's East Asian Width (UAX #11), and emoji. */
 const TWO_WIDE =
   /^[\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\ua960-\ua97f\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6\u{1f300}-\u{1faff}\u{20000}-\u{3fffd}]|\p{Emoji_Presentation}$/u;
 const PLAIN = /^[\x20-\x7e]*$/;
@@ -102,7 +107,7 @@ function widthOf(text: string): number {
   return width;
 }
 
-/** Exactly so wide: padded, or cut with an ellipsis. */
+/** @returns the text with exactly this width in columns: padded with spaces, or cut with an ellipsis */
 function fit(text: string, width: number): string {
   const own = widthOf(text);
   if (own <= width) return text + ' '.repeat(width - own);

@@ -1,4 +1,4 @@
-/** `assetlog token`. */
+/** `assetlog token`: prints a new token for a client, and its SHA-256 for the deployments file. */
 
 import { exitCodes } from '../config/exit-codes.ts';
 import { newToken } from '../deployments/tokens.ts';

@@ -1,4 +1,4 @@
-/** `assetlog verify`: reads a whole journal and says what is in it and what is wrong. */
+/** `assetlog verify`: reads a whole journal and reports its contents and its damage. */
 
 import { options } from '../config/config.ts';
 import { type ExitCode, exitCodes } from '../config/exit-codes.ts';
@@ -43,7 +43,7 @@ export interface VerifyOptions {
   readonly json: boolean;
 }
 
-/** @returns 0 where a start would go well, else what is wrong as an exit code */
+/** @returns 0 if a service would start on the journal, 3 if it is damaged */
 async function verifyJournal({ data, json }: VerifyOptions, output: Output): Promise<ExitCode> {
   return onJournal(data, output, async (disk) => {
     const verdict = await verifyWithProgress(disk, output);
@@ -96,7 +96,7 @@ export async function verifyWithProgress(disk: Disk, { progress }: Output): Prom
   return verdict;
 }
 
-/** What keeps a start from going well. A torn end does not: the start cuts it off. */
+/** @returns the findings on which a start would refuse the journal. A torn end is not one of them: the start truncates it. */
 export function damageOf({ findings }: Verdict): Finding[] {
   return findings.filter(({ decision }) => decision === 'refuse');
 }
