@@ -32,9 +32,9 @@ type State =
   | { readonly kind: 'idle' }
   /** The journal waits for a slot (see `Slots`) before it is opened. Reports are queued in the journal. */
   | { readonly kind: 'waiting'; readonly journal: Journal }
-  /** Reports are queued in the journal. `opened` resolves to undefined if the journal could not be opened. */
-  | { readonly kind: 'opening'; readonly journal: Journal; readonly opened: Promise<Lock | undefined> }
-  | { readonly kind: 'open'; readonly journal: Journal; readonly lock: Lock }
+  /** Reports are queued in the journal. `opened` resolves when the attempt to open it has ended, in whichever way. */
+  | { readonly kind: 'opening'; readonly journal: Journal; readonly opened: Promise<void> }
+  | { readonly kind: 'open'; readonly journal: Journal }
   /** Reports that arrive during the close are queued in `next`, which is opened after it. */
   | { readonly kind: 'closing'; readonly closed: Promise<void>; readonly next: Journal | undefined }
   /** The next report after `againMs` (monotonic clock) opens the journal again, with the same recovery as after a restart. */
@@ -161,7 +161,7 @@ export class HostedJournal {
   readonly #notices: Notices;
   readonly #disk: Disk;
   #state: State = { kind: 'idle' };
-  /** The lock of the journal that is open, or that was open last. */
+  /** The lock of the journal that is opening or open, or that was open last: releasing it again has no effect. */
   #lock: Lock | undefined;
   #retired = false;
   /** Prefix of the paths of this deployment, such as `/prod`. */
@@ -234,7 +234,7 @@ export class HostedJournal {
       this.#state = { kind: 'idle' };
       return state.journal.close(reason);
     }
-    const closed = this.#close(state.journal, state.kind === 'open' ? state.lock : state.opened, reason);
+    const closed = this.#close(state, reason);
     this.#state = { kind: 'closing', closed, next: undefined };
     return closed;
   }
@@ -254,7 +254,7 @@ export class HostedJournal {
       onRecorded: this.#options.onRecorded?.bind(undefined, this.#disk.folder),
       checkHeld: () => this.#lock?.checkHeld(),
       onIdle: () => slots.closeIdle(),
-      onFailed: (error) => void this.#fail(error, journal, this.#state.kind === 'open' ? this.#state.lock : undefined),
+      onFailed: (error) => void this.#fail(error, journal),
       openWaitMs: limits.openWaitMs,
     });
     if (this.#state.kind === 'closing') this.#state = { ...this.#state, next: journal };
@@ -269,29 +269,26 @@ export class HostedJournal {
     slots.request(this);
   }
 
-  /** @returns the lock, or undefined if the journal could not be opened. Never rejects. */
-  async #lockAndOpen(journal: Journal): Promise<Lock | undefined> {
-    let lock: Lock | undefined;
+  /** Never rejects. */
+  async #lockAndOpen(journal: Journal): Promise<void> {
     try {
       await this.#disk.prepare();
-      lock = await lockFolder(this.#disk.folder, this.#options.limits);
+      const lock = await lockFolder(this.#disk.folder, this.#options.limits);
       this.#lock = lock;
       lock.shareDurable(() => journal.nextSeq);
       lock.watch(this.#options.limits.lockCheckMs, (error) => journal.abandon(error));
       await journal.open();
     } catch (error) {
-      await this.#fail(error as Error, journal, lock);
-      return undefined;
+      return this.#fail(error as Error, journal);
     }
-    if (this.#state.kind === 'opening') this.#state = { kind: 'open', journal, lock };
-    return lock;
+    if (this.#state.kind === 'opening') this.#state = { kind: 'open', journal };
   }
 
   /** Never rejects. */
-  async #close(journal: Journal, opened: Lock | Promise<Lock | undefined>, reason?: string): Promise<void> {
-    await journal.close(reason);
-    const lock = await opened;
-    await lock?.release();
+  async #close(state: OpeningState | OpenState, reason?: string): Promise<void> {
+    await state.journal.close(reason);
+    if (state.kind === 'opening') await state.opened;
+    await this.#lock?.release();
     const { next } = this.#state as ClosingState;
     this.#state = { kind: 'idle' };
     this.#options.slots.release(this);
@@ -299,12 +296,12 @@ export class HostedJournal {
   }
 
   /** Reports get 503 for `limits.reopenMs`; the next one after that opens the journal again. Never rejects. */
-  async #fail(error: Error, journal: Journal, lock: Lock | undefined): Promise<void> {
+  async #fail(error: Error, journal: Journal): Promise<void> {
     this.#notices.error(
       'the journal of a deployment is out of order; its reports get 503 until it can be opened again',
       { problem: error.message },
     );
-    await lock?.release();
+    await this.#lock?.release();
     if (journalIn(this.#state) !== journal) return; // the journal is being closed
     const reason = `the journal of this deployment can not be written: ${publicReason(error)}`;
     this.#state = { kind: 'failed', reason, againMs: performance.now() + this.#options.limits.reopenMs };
@@ -314,6 +311,8 @@ export class HostedJournal {
 }
 
 type WaitingState = Extract<State, { kind: 'waiting' }>;
+type OpeningState = Extract<State, { kind: 'opening' }>;
+type OpenState = Extract<State, { kind: 'open' }>;
 type ClosingState = Extract<State, { kind: 'closing' }>;
 
 /** @returns the journal that accepts reports, even if it only queues them until it is open; undefined if there is none */

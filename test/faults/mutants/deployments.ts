@@ -167,8 +167,8 @@ export const deployments: readonly Mutant[] = [
   {
     breaks: 'a journal that is being closed is counted as closed',
     file: 'deployments/journals.ts',
-    from: 'await journal.close(reason);\n    ',
-    to: 'this.#options.slots.release(this);\n    await journal.close(reason);\n    ',
+    from: 'await state.journal.close(reason);\n    ',
+    to: 'this.#options.slots.release(this);\n    await state.journal.close(reason);\n    ',
     tests: ['program/hosted'],
   },
   {
