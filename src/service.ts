@@ -208,7 +208,7 @@ function createAppFor(
       checkAccess: createAccess({ address, allowedHosts }),
       namesDeployment: config.deployments !== '',
       tokenHeaders: recording.tokenHeaders,
-      findSite: recording.findSite,
+      findRecorder: recording.findRecorder,
       readiness: () => readinessOf(problem(), recording.troubles(), limits),
       contract: () =>
         JSON.stringify(

@@ -1,7 +1,7 @@
 /** Waits for events with a timeout. Its error lists the events that were recorded instead, and the refused requests. */
 
 import type { waitLimits } from '../config/limits.ts';
-import type { App, Incoming, Receive, Reply } from '../http/message.ts';
+import type { App, Incoming, ReceiveBody, Reply } from '../http/message.ts';
 import { differences, type Filter } from '../journal/filter.ts';
 import type { Line } from '../journal/reader.ts';
 
@@ -37,7 +37,7 @@ export class Waits {
         this.#refusals.replied(incoming, decision.reply);
         return decision;
       }
-      const receive: Receive = (body, respond) =>
+      const receive: ReceiveBody = (body, respond) =>
         decision.receive(body, (reply) => {
           this.#refusals.replied(incoming, reply);
           respond(reply);
@@ -96,7 +96,7 @@ class Refusals {
   }
 
   replied({ method, url }: Incoming, reply: Reply): void {
-    if (!('error' in reply)) return;
+    if (reply.kind !== 'error') return;
     this.#count += 1;
     this.#last.push(cut(`${reply.status} for ${method} ${url}: ${reply.error}`, this.#limits));
     if (this.#last.length > this.#limits.shownMax) this.#last.shift();

@@ -8,7 +8,7 @@ import { type Metrics, metricsType } from '../telemetry/metrics.ts';
 import { type ParameterLimits, reportTo } from './handlers.ts';
 import {
   type App,
-  type Failure,
+  type ErrorReply,
   type Handler,
   type Incoming,
   OTHER_ROUTE,
@@ -17,7 +17,7 @@ import {
   unavailable,
 } from './message.ts';
 import { checkBodyHeaders, checkExpect, type Head, readBody, readHead, readQuery } from './request.ts';
-import { findRoute, type Match, type Prefix, type Route } from './router.ts';
+import { findRoute, type Prefix, type Route, type RouteMatch } from './router.ts';
 
 export interface AppParts {
   /** The endpoints that take reports. */
@@ -29,7 +29,7 @@ export interface AppParts {
   /** The headers that may hold a token, in lower case. */
   readonly tokenHeaders: ReadonlySet<string>;
   /** Finds the journal that records a request's report. @throws Refusal for a request that may not report there: 401, 429 */
-  readonly findSite: (head: Head, incoming: Incoming) => Site;
+  readonly findRecorder: (head: Head, incoming: Incoming) => Recorder;
   /** See `Prefix`. */
   readonly namesDeployment: boolean;
   /** The reply of `/readyz`. */
@@ -44,7 +44,7 @@ export interface AppParts {
 }
 
 /** A journal, and the prefix of the paths whose reports it records. */
-export interface Site {
+export interface Recorder {
   /** `AppParts.pathPrefix`, in hosted mode followed by the deployment's name: `/some/path/prod`. */
   readonly prefix: string;
   /** Records the event of a body of so many bytes. Calls `done` when it is durable, or with the reason if it was not recorded. */
@@ -54,7 +54,7 @@ export interface Site {
 }
 
 /** The routes that take reports, below the prefix of a journal. */
-export function routesOf(endpoints: readonly Endpoint[], limits: ParameterLimits): readonly Route<Handler>[] {
+export function reportRoutesOf(endpoints: readonly Endpoint[], limits: ParameterLimits): readonly Route<Handler>[] {
   return endpoints.map((endpoint) => ({
     needs: 'journal',
     methods: ['POST'],
@@ -65,7 +65,7 @@ export function routesOf(endpoints: readonly Endpoint[], limits: ParameterLimits
 }
 
 /** The read-only routes. They need no token and record nothing; `checkAccess` applies to them as well. */
-export function questionsOf({
+export function readRoutesOf({
   readiness,
   contract,
   metrics,
@@ -73,15 +73,16 @@ export function questionsOf({
 }: Pick<AppParts, 'readiness' | 'contract' | 'metrics' | 'freeBytes'>): readonly Route<Handler>[] {
   let document: Reply | undefined; // built on the first request
   const readContract = () => {
-    document ??= { status: 200, body: contract() };
+    document ??= { kind: 'body', status: 200, body: contract() };
     return document;
   };
-  const showMetrics = () => ({
+  const showMetrics = (): Reply => ({
+    kind: 'body',
     status: 200,
     body: metrics.render(readiness().status === 200, freeBytes()),
     contentType: metricsType,
   });
-  const question = (path: string, answer: () => Reply): Route<Handler> => ({
+  const readRoute = (path: string, answer: () => Reply): Route<Handler> => ({
     needs: 'nothing',
     methods: ['GET', 'HEAD'],
     path,
@@ -89,17 +90,17 @@ export function questionsOf({
     handler: () => ({ reply: answer() }),
   });
   return [
-    question('/livez', () => OK),
-    question('/readyz', readiness),
-    question('/openapi.json', readContract),
-    question('/metrics', showMetrics),
+    readRoute('/livez', () => OK),
+    readRoute('/readyz', readiness),
+    readRoute('/openapi.json', readContract),
+    readRoute('/metrics', showMetrics),
   ];
 }
 
 /** @returns the function that the listener calls with the head of each request; it never throws, whatever the request contains */
 export function createApp(parts: AppParts): App {
-  const { pathPrefix, checkAccess, tokenHeaders, findSite, limits, metrics, notices } = parts;
-  const routes = [...questionsOf(parts), ...routesOf(parts.endpoints, parts.limits)];
+  const { pathPrefix, checkAccess, tokenHeaders, findRecorder, limits, metrics, notices } = parts;
+  const routes = [...readRoutesOf(parts), ...reportRoutesOf(parts.endpoints, parts.limits)];
   const prefix: Prefix = { path: pathPrefix, namesDeployment: parts.namesDeployment };
   const isNew = oncePerName(limits.oncePerNameMax);
 
@@ -109,13 +110,13 @@ export function createApp(parts: AppParts): App {
       const head = readHead(incoming, tokenHeaders, limits); // 400, 431: HTTP syntax and framing
       checkAccess(head); // 403: a foreign Origin or Host
       const match = findRoute(routes, prefix, head.method, head.path);
-      const site = needsJournal(match) ? findSite(head, incoming) : undefined; // 401, 429
+      const recorder = needsJournal(match) ? findRecorder(head, incoming) : undefined; // 401, 429
       if (match.kind !== 'unknown path') route = match.route.path;
-      const { handler, keyPath } = found(match, head, routes, site); // 404, 405
+      const { handler, keyPath } = found(match, head, routes, recorder); // 404, 405
       checkExpect(head); // 417
       if (head.bodyBytes) checkBodyHeaders(head, head.bodyBytes, limits); // 413, 415, 400: before the upload
       if ((head.bodyBytes ?? 0) > limits.largeBodyBytes) {
-        const reason = site?.refusal(head.bodyBytes ?? 0); // 503: a report that can not be recorded need not be uploaded
+        const reason = recorder?.refusal(head.bodyBytes ?? 0); // 503: a report that can not be recorded need not be uploaded
         if (reason !== undefined) return { kind: 'refuse', route, reply: unavailable(reason, limits) };
       }
 
@@ -133,12 +134,12 @@ export function createApp(parts: AppParts): App {
           }
           if (outcome.hiddenKey !== undefined || outcome.unknown !== undefined) tell(outcome, head.path, incoming);
           const { event, reply } = outcome;
-          if (event === undefined || site === undefined) {
+          if (event === undefined || recorder === undefined) {
             respond(reply);
             return;
           }
           const { type } = event; // the callback must not retain the event: its substrings keep the whole body alive
-          site.append(event, bytes.length, (failure) => {
+          recorder.append(event, bytes.length, (failure) => {
             if (failure !== undefined) return respond(unavailable(failure, limits));
             metrics.events[type] += 1;
             respond(reply);
@@ -150,7 +151,7 @@ export function createApp(parts: AppParts): App {
     }
   };
 
-  function refuse(error: unknown, { id }: Incoming): Failure {
+  function refuse(error: unknown, { id }: Incoming): ErrorReply {
     if (!(error instanceof Refusal)) {
       // A defect of the service, not of the request: the client may retry (503), and the log has the stack trace.
       notices.error('a request met a defect of the service', {
@@ -180,7 +181,7 @@ export function createApp(parts: AppParts): App {
   }
 }
 
-const OK: Reply = { status: 200, body: '{"status":"ok"}' };
+const OK: Reply = { kind: 'body', status: 200, body: '{"status":"ok"}' };
 
 /**
  * The reply of `/readyz`: 503 if nothing can be recorded, else 200.
@@ -194,20 +195,21 @@ export function readinessOf(
 ): Reply {
   if (problem !== undefined) return unavailable(problem, limits);
   if (troubles.size === 0) return OK;
-  return { status: 200, body: JSON.stringify({ status: 'degraded', deployments: Object.fromEntries(troubles) }) };
+  const body = JSON.stringify({ status: 'degraded', deployments: Object.fromEntries(troubles) });
+  return { kind: 'body', status: 200, body };
 }
 
 /** True for an unknown path as well, so that in hosted mode a request without a token can not find out which paths exist. */
-function needsJournal(match: Match<Handler>): boolean {
+function needsJournal(match: RouteMatch<Handler>): boolean {
   return match.kind === 'unknown path' || match.route.needs === 'journal';
 }
 
 /** @throws Refusal 404 or 405 */
 function found(
-  match: Match<Handler>,
+  match: RouteMatch<Handler>,
   { method }: Head,
   routes: readonly Route<Handler>[],
-  site: Site | undefined,
+  recorder: Recorder | undefined,
 ): { handler: Handler; keyPath: string | undefined } {
   if (match.kind === 'found') return { handler: match.route.handler, keyPath: match.keyPath };
   if (match.kind === 'wrong method') {
@@ -215,6 +217,6 @@ function found(
     throw new Refusal(405, `${method} is not allowed here; use ${allow}`, { headers: ['Allow', allow] });
   }
   const reports = routes.filter(({ needs }) => needs === 'journal');
-  const paths = reports.map(({ path }) => `${site?.prefix ?? ''}${path}/`);
+  const paths = reports.map(({ path }) => `${recorder?.prefix ?? ''}${path}/`);
   throw new Refusal(404, `nothing is at this path; POST a report to ${paths.join(', ')}`);
 }

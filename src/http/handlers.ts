@@ -80,7 +80,7 @@ function unknownIn(body: Request['body'], query: Request['query'], known: Readon
   return [...(body?.keys() ?? []), ...query.keys()].filter((name) => !known.has(name));
 }
 
-interface Key {
+interface RequestKey {
   readonly parts: readonly string[];
   /** A different key in the same request that the key in the path overrides. */
   readonly hidden?: string;
@@ -92,7 +92,7 @@ function readKey(
   inBody: Json | undefined,
   inQuery: string | undefined,
   limits: ParameterLimits,
-): Key {
+): RequestKey {
   if (keyPath !== undefined) {
     const parts = keyInPath(keyPath, limits);
     if (inBody === undefined && inQuery === undefined) return { parts };

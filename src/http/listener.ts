@@ -21,11 +21,11 @@ import {
   type App,
   accepted,
   bodyOf,
-  type Failure,
+  type ErrorReply,
   type HeaderFields,
   type Incoming,
   OTHER_ROUTE,
-  type Receive,
+  type ReceiveBody,
   Refusal,
   type Reply,
   unavailable,
@@ -167,7 +167,7 @@ interface Exchange {
   readonly res: Answer;
   readonly connection: Connection;
   readonly startedMs: number;
-  /** The route label of the metrics: see `Decision`. */
+  /** The route label of the metrics: see `HeadDecision`. */
   route: string;
   /** The whole request has arrived, so the next request on the connection can be parsed. */
   received: boolean;
@@ -176,7 +176,7 @@ interface Exchange {
   /** The connection reached `limits.unansweredMax` with this request: the bytes after it are read and discarded. */
   readonly overrun: boolean;
   /** Decides the reply of a GET or HEAD whose earlier replies on the connection are not sent yet. */
-  decide: Receive | undefined;
+  decide: ReceiveBody | undefined;
   /** Undefined until it is decided. */
   reply: Reply | undefined;
   /** The request that came after it on the connection. */
@@ -421,7 +421,7 @@ class Line {
     ignored.set(socket, { req, res: new IgnoredAnswer(req) });
   }
 
-  #receive(exchange: Exchange, receive: Receive): void {
+  #receive(exchange: Exchange, receive: ReceiveBody): void {
     const { bodyBytesMax, uploadBytesMax } = this.#options.limits;
     const { req, connection } = exchange;
     let body: Buffer = NO_BODY;
@@ -676,7 +676,7 @@ class Line {
   }
 
   /** Answers bytes that are not a valid request, after the replies that are still pending on the connection. */
-  #sayLast(connection: Connection, reply: Failure, id: string): void {
+  #sayLast(connection: Connection, reply: ErrorReply, id: string): void {
     const { metrics, notices } = this.#options;
     metrics.answered(OTHER_ROUTE, reply.status);
     notices.debug('not a request', { request_id: id, status: reply.status, problem: reply.error });
@@ -702,7 +702,7 @@ class Line {
       status: reply.status,
       ms: Math.round((performance.now() - startedMs) * 1000) / 1000,
       // Only the service's own problems: the error of a refused request may quote its query or its body.
-      problem: 'error' in reply && reply.status === 503 ? reply.error : undefined,
+      problem: reply.kind === 'error' && reply.status === 503 ? reply.error : undefined,
     });
   }
 }

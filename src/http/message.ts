@@ -35,14 +35,21 @@ export interface HeaderFields {
   fetchSite?: string;
 }
 
-export type Reply = Success | Failure;
+/**
+ * A reply, told apart by its `kind`: `{ kind: 'body', status: 200, body: '{}' }` or
+ * `{ kind: 'error', status: 400, error: 'passed is missing: …' }`. `http/listener.ts` writes each kind.
+ */
+export type Reply = BodyReply | ErrorReply;
 
-export interface Success extends ReplyHead {
+/** A reply whose whole body is known: `{ kind: 'body', status: 200, body: '{}' }`. */
+export interface BodyReply extends ReplyHead {
+  readonly kind: 'body';
   readonly body: string;
 }
 
-/** An error reply. `bodyOf` builds its body, which contains the id of the request. */
-export interface Failure extends ReplyHead {
+/** A refusal, or a failure of the service. `bodyOf` builds its body, which contains the id of the request. */
+export interface ErrorReply extends ReplyHead {
+  readonly kind: 'error';
   /** The error message, one line: what is wrong and what to do. */
   readonly error: string;
 }
@@ -80,38 +87,44 @@ export interface Outcome {
 export type Handler = (request: Request) => Outcome;
 
 /** Decides from the head of a request whether to receive its body. The listener calls it for each request. Never throws. */
-export type App = (incoming: Incoming) => Decision;
+export type App = (incoming: Incoming) => HeadDecision;
 /** `route` is a label of the metrics: the path of the route that matched the request, or `OTHER_ROUTE`. */
-export type Decision =
-  | { readonly kind: 'refuse'; readonly route: string; readonly reply: Failure }
-  | { readonly kind: 'receive'; readonly route: string; readonly receive: Receive };
-export type Receive = (body: Buffer, respond: (reply: Reply) => void) => void;
+export type HeadDecision =
+  | { readonly kind: 'refuse'; readonly route: string; readonly reply: ErrorReply }
+  | { readonly kind: 'receive'; readonly route: string; readonly receive: ReceiveBody };
+export type ReceiveBody = (body: Buffer, respond: (reply: Reply) => void) => void;
 
 export const OTHER_ROUTE = '/other';
 
-export const accepted: Success = { status: 200, body: '{}' };
+/** The reply to a report that is on stable storage. One object for all of them, so that a report allocates no reply. */
+export const accepted: BodyReply = { kind: 'body', status: 200, body: '{}' };
 
 /** Thrown if a request is invalid or not allowed; `reply` is the reply to it. */
 export class Refusal extends Error {
-  readonly reply: Failure;
+  readonly reply: ErrorReply;
 
   constructor(status: number, error: string, more: Pick<ReplyHead, 'headers' | 'close'> = {}) {
     super(error);
-    this.reply = { status, error, ...more };
+    this.reply = { kind: 'error', status, error, ...more };
   }
 }
 
 /** @returns the text of the reply's body; every failure has the form `{"error": …, "request_id": …}` */
 export function bodyOf(reply: Reply, request: { readonly id: string }): string {
-  return 'error' in reply ? JSON.stringify({ error: reply.error, request_id: request.id }) : reply.body;
+  switch (reply.kind) {
+    case 'body':
+      return reply.body;
+    case 'error':
+      return JSON.stringify({ error: reply.error, request_id: request.id });
+  }
 }
 
 /** @returns a 503 with Retry-After, for a request that can not be handled now; the client may send it again */
 export function unavailable(
   reason: string,
   { retryAfterSeconds }: Pick<Limits, 'retryAfterSeconds'> = standardLimits,
-): Failure {
-  return { status: 503, error: reason, headers: ['Retry-After', String(retryAfterSeconds)] };
+): ErrorReply {
+  return { kind: 'error', status: 503, error: reason, headers: ['Retry-After', String(retryAfterSeconds)] };
 }
 
 /** @returns a client's text for an error message: as a JSON string without control characters, cut at `charactersMax` (100) */

@@ -9,7 +9,7 @@ import { type Limits, limits as standardLimits } from '../config/limits.ts';
 import { allParameters, type Endpoint, type Parameter, endpoints as standardEndpoints } from '../event/parameters.ts';
 import { keyPartSchema, type Schema } from '../event/schema.ts';
 
-export interface Offer {
+export interface OpenApiOptions {
   /** The base of every path: a URL, or only its path. */
   readonly server: string;
   /** The JSON Schema of a line of the journal. */
@@ -29,7 +29,7 @@ export function openApi({
   tokenHeader,
   endpoints = standardEndpoints,
   limits = standardLimits,
-}: Offer): Schema {
+}: OpenApiOptions): Schema {
   const hosted = tokenHeader !== undefined;
   const refused = refusals(hosted);
   return {

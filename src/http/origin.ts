@@ -4,7 +4,7 @@ import { isIP } from 'node:net';
 import { Refusal, shown } from './message.ts';
 import type { Head } from './request.ts';
 
-export interface Doors {
+export interface AccessOptions {
   /** The address that the listener is bound to. */
   readonly address: string;
   /** Further host names of this service, in lower case and without a port. */
@@ -17,11 +17,11 @@ export interface Doors {
  * if the names of the service are known: on loopback, or with --allowed-host.
  * @returns a check that throws Refusal 403
  */
-export function createAccess(doors: Doors): (head: Head) => void {
-  const ownNames = new Set(['localhost', '127.0.0.1', '[::1]', hostOf(doors.address), ...doors.allowedHosts]);
-  const onlyThisMachine = isLoopback(doors.address);
+export function createAccess(options: AccessOptions): (head: Head) => void {
+  const ownNames = new Set(['localhost', '127.0.0.1', '[::1]', hostOf(options.address), ...options.allowedHosts]);
+  const onlyThisMachine = isLoopback(options.address);
   // On other addresses the service does not know its names, such as that of a Kubernetes Service, without --allowed-host.
-  const namesAreKnown = onlyThisMachine || doors.allowedHosts.length > 0;
+  const namesAreKnown = onlyThisMachine || options.allowedHosts.length > 0;
   const isOwn = (authority: string) => ownNames.has(nameOf(authority));
   let lastGood: string | undefined; // most requests have the same Host, so it is checked once
 

@@ -10,7 +10,7 @@ export interface Route<Handler> {
   readonly handler: Handler;
 }
 
-export type Match<Handler> =
+export type RouteMatch<Handler> =
   /** `keyPath`: the raw text after the path of the route and a slash, such as `warehouse/orders`; undefined if it is empty. */
   | { readonly kind: 'found'; readonly route: Route<Handler>; readonly keyPath: string | undefined }
   | { readonly kind: 'wrong method'; readonly route: Route<Handler> }
@@ -34,7 +34,7 @@ export function findRoute<Handler>(
   prefix: Prefix,
   method: string,
   path: string,
-): Match<Handler> {
+): RouteMatch<Handler> {
   if (!path.startsWith(prefix.path)) return UNKNOWN_PATH;
   const begin = prefix.path.length;
   const journalBegin = prefix.namesDeployment ? endOfComponent(path, begin) : begin;

@@ -5,7 +5,7 @@ import { otherWriters } from '../config/files.ts';
 import { watchDeployments } from '../deployments/file.ts';
 import { Hosted } from '../deployments/journals.ts';
 import { createTokenDoor } from '../deployments/tokens.ts';
-import type { Site } from '../http/app.ts';
+import type { Recorder } from '../http/app.ts';
 import type { Notices } from '../telemetry/log.ts';
 import type { Recording, RecordingOptions } from './recording.ts';
 import { StartError } from './start-error.ts';
@@ -40,7 +40,7 @@ export async function recordForDeployments(
   return {
     deployment: file.current.tokensOf.keys().next().value ?? 'NAME',
     tokenHeaders: new Set([tokenHeader.toLowerCase(), 'dagster-cloud-api-token']),
-    findSite: (head, incoming) => {
+    findRecorder: (head, incoming) => {
       const journal = hosted.journalOf(door(head, incoming));
       const { trouble } = folder;
       return trouble === undefined ? journal : refuseAll(journal.prefix, trouble);
@@ -64,8 +64,8 @@ function openHosted({ config, notices, folder, limits, metrics, openDisk, onReco
   return new Hosted({ ...shared, limits, metrics, notices });
 }
 
-/** @returns a site that refuses every report with the same reason */
-function refuseAll(prefix: string, reason: string): Site {
+/** @returns a recorder that refuses every report with the same reason */
+function refuseAll(prefix: string, reason: string): Recorder {
   return { prefix, append: (_event, _bodyBytes, done) => done(reason), refusal: () => reason };
 }
 

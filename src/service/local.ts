@@ -14,7 +14,7 @@ export function recordLocally(
   const recorded = onRecorded?.bind(undefined, disk.folder);
   const options = { disk, notices, segmentBytes, retain: config, limits, metrics, onFailed, onRecorded: recorded };
   const journal = new Journal({ ...options, checkHeld: () => folder.checkHeld() });
-  const site = {
+  const recorder = {
     prefix: pathPrefix,
     append: journal.append.bind(journal),
     refusal: journal.refusal.bind(journal),
@@ -23,7 +23,7 @@ export function recordLocally(
   return {
     deployment: undefined,
     tokenHeaders: new Set(),
-    findSite: () => site,
+    findRecorder: () => recorder,
     open: () => {
       folder.shareDurable(() => journal.nextSeq);
       opened = journal.open();

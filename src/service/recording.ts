@@ -10,7 +10,7 @@ import type { Metrics } from '../telemetry/metrics.ts';
 import type { DataFolder } from './folder.ts';
 
 /** Records reports into the one journal of a local service, or into a journal for each deployment. */
-export interface Recording extends Pick<AppParts, 'findSite' | 'tokenHeaders'> {
+export interface Recording extends Pick<AppParts, 'findRecorder' | 'tokenHeaders'> {
   /** In hosted mode the first deployment, or `NAME` if there is none yet; undefined in local mode. */
   readonly deployment: string | undefined;
   /**

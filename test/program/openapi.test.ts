@@ -10,7 +10,7 @@ import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import { readConfig, version } from '../../src/config/config.ts';
 import { type Limits, limits } from '../../src/config/limits.ts';
 import { endpoints } from '../../src/event/parameters.ts';
-import { questionsOf, routesOf } from '../../src/http/app.ts';
+import { readRoutesOf, reportRoutesOf } from '../../src/http/app.ts';
 import { accepted } from '../../src/http/message.ts';
 import { openApi } from '../../src/http/openapi.ts';
 import { eventSchema } from '../../src/journal/line-schema.ts';
@@ -184,7 +184,7 @@ for (const mode of modes) {
   });
 
   test(`${mode.mode}: every route and method is in the document, and nothing else`, async (t) => {
-    const questions = questionsOf({
+    const questions = readRoutesOf({
       readiness: () => accepted,
       contract: () => '',
       metrics: new Metrics(),
@@ -192,7 +192,7 @@ for (const mode of modes) {
     });
     const routes = [
       ...questions,
-      ...routesOf(endpoints, limits).flatMap((route) => {
+      ...reportRoutesOf(endpoints, limits).flatMap((route) => {
         const path = `${mode.base}${route.path}/`;
         return [{ ...route, path }, ...(route.takesKey ? [{ ...route, path: `${path}{asset_key}` }] : [])];
       }),

@@ -97,7 +97,7 @@ export const http: readonly Mutant[] = [
   {
     breaks: 'a name that is not allowed may ask where names are known',
     file: 'http/origin.ts',
-    from: ' || doors.allowedHosts.length > 0',
+    from: ' || options.allowedHosts.length > 0',
     to: '',
     tests: ['http/origin'],
   },
@@ -118,15 +118,15 @@ export const http: readonly Mutant[] = [
   {
     breaks: 'health paths need a token',
     file: 'http/app.ts',
-    from: 'const site = needsJournal(match) ?',
-    to: 'const site = tokenHeaders.size > 0 || needsJournal(match) ?',
+    from: 'const recorder = needsJournal(match) ?',
+    to: 'const recorder = tokenHeaders.size > 0 || needsJournal(match) ?',
     tests: ['program/hostile'],
   },
   {
     breaks: 'a body is read before the token is looked at',
     file: 'http/app.ts',
-    from: 'const site = needsJournal(match) ? findSite(head, incoming) : undefined; // 401, 429',
-    to: "let site: Site | undefined;\n      try {\n        site = needsJournal(match) ? findSite(head, incoming) : undefined;\n      } catch (error) {\n        return { kind: 'receive', route, receive: (_bytes, respond) => respond(refuse(error, incoming)) };\n      }",
+    from: 'const recorder = needsJournal(match) ? findRecorder(head, incoming) : undefined; // 401, 429',
+    to: "let recorder: Recorder | undefined;\n      try {\n        recorder = needsJournal(match) ? findRecorder(head, incoming) : undefined;\n      } catch (error) {\n        return { kind: 'receive', route, receive: (_bytes, respond) => respond(refuse(error, incoming)) };\n      }",
     tests: ['program/hostile'],
   },
   {
@@ -230,7 +230,7 @@ export const http: readonly Mutant[] = [
   {
     breaks: 'a route of the document is not there',
     file: 'http/app.ts',
-    from: "    question('/openapi.json', readContract),\n",
+    from: "    readRoute('/openapi.json', readContract),\n",
     to: '',
     tests: ['program/openapi'],
   },

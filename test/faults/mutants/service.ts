@@ -70,7 +70,7 @@ export const service: readonly Mutant[] = [
     breaks: 'the trouble of one deployment refuses the reports of all',
     file: 'service/hosted.ts',
     from: 'const journal = hosted.journalOf(door(head, incoming));',
-    to: 'const site = hosted.journalOf(door(head, incoming));\n      const journal = site;\n      const [reason] = hosted.troubles().values();\n      if (reason !== undefined) return { prefix: site.prefix, refusal: () => reason, append: (_event, _bytes, done) => done(reason) };',
+    to: 'const recorder = hosted.journalOf(door(head, incoming));\n      const journal = recorder;\n      const [reason] = hosted.troubles().values();\n      if (reason !== undefined) return { prefix: recorder.prefix, refusal: () => reason, append: (_event, _bytes, done) => done(reason) };',
     tests: ['program/hosted'],
   },
   {
