@@ -25,21 +25,22 @@ import { Metrics } from './telemetry/metrics.ts';
 
 export { StartError };
 
+/** A service that accepts reports, such as one at `http://127.0.0.1:3000`. */
 export interface Service {
-  /** The base address for clients, with the path prefix. */
+  /** The base address for clients, with the path prefix: `http://127.0.0.1:3000/some/path`. */
   readonly url: string;
   /** In hosted mode the first deployment, as an example of what follows the address; `NAME` if there is none yet. */
   readonly deployment: string | undefined;
-  /** Resolves to the process exit code when the service has ended, by `stop` or because its disk failed. */
+  /** Resolves when the service has ended, to the exit code of the process: 0 after `stop`, 5 after its disk failed. Never rejects. */
   readonly ended: Promise<ExitCode>;
-  /** Graceful shutdown: turns not ready, stops accepting, finishes the requests that were read, syncs, and unlocks the folder. */
+  /** Graceful shutdown: turns not ready, stops accepting, finishes the requests that were read, syncs, and unlocks the folder. Never rejects. */
   stop(): Promise<void>;
   /** In hosted mode, reads the deployments file again. Else does nothing. */
   reload(): Promise<void>;
 }
 
-/** Parts that a test or an embedding program may replace. */
-export interface Parts {
+/** Parts of a service that a test or an embedding program may replace. */
+export interface ServiceParts {
   readonly limits?: Limits;
   /** The endpoints that accept reports, one for each type of event. */
   readonly endpoints?: readonly Endpoint[];
@@ -59,9 +60,10 @@ export interface Parts {
 /**
  * Locks the folder, listens and recovers the journal. Resolves when reports are accepted. If the disk is too full for the
  * folder or the lock file, the service listens first, not ready, and locks the folder as soon as there is space.
- * @throws StartError, after which the folder and the port are free again
+ * @param config as `readConfig` returns it
+ * @throws StartError, whose exit code is 2, 3, 4 or 5, after which the folder and the port are free again
  */
-export async function startService(config: Config, notices: Notices, parts: Parts = {}): Promise<Service> {
+export async function startService(config: Config, notices: Notices, parts: ServiceParts = {}): Promise<Service> {
   const standard = { limits: standardLimits, endpoints: standardEndpoints, openDisk, background: false };
   const shutdown = new Shutdown();
   const metrics = new Metrics();
@@ -75,7 +77,7 @@ export async function startService(config: Config, notices: Notices, parts: Part
 }
 
 /** What each step of the start uses. */
-interface Setup extends Parts {
+interface Setup extends ServiceParts {
   readonly config: Config;
   readonly notices: Notices;
   readonly limits: Limits;
@@ -181,7 +183,7 @@ async function listenAt(
   });
   const { address } = listener;
   if (config.deployments === '' && !isLoopback(address)) {
-    notices.warn('anybody who can reach this address may report; see --deployments, or use --host 127.0.0.1', {
+    notices.warn('any client that can reach this address may report; see --deployments, or use --host 127.0.0.1', {
       address,
     });
   }

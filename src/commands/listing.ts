@@ -115,7 +115,7 @@ export async function lookAt(
   act: (disk: Disk, read: Read) => Promise<void>,
 ): Promise<ExitCode> {
   const disk = openDisk(data);
-  const isNew = oncePerName(limits.remarksMax);
+  const isNew = oncePerName(limits.damageReportsMax);
   let damaged = false;
   let untold = 0;
   const told = new Set<string>();

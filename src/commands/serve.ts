@@ -5,7 +5,7 @@ import { type Config, options, readPassedSocket, version } from '../config/confi
 import { type ExitCode, exitCodes } from '../config/exit-codes.ts';
 import { limits, limitsFor } from '../config/limits.ts';
 import { readMemoryBytesMax, saveMemory } from '../config/memory.ts';
-import { type Parts, type Service, StartError, startService } from '../service.ts';
+import { type Service, type ServiceParts, StartError, startService } from '../service.ts';
 import { createNotices, type Notices } from '../telemetry/log.ts';
 import { printable, shellWord } from '../telemetry/printable.ts';
 import { defineCommand, type Output } from './command.ts';
@@ -32,6 +32,7 @@ export const serveNotes: readonly string[] = [
   '  that signal. If a system call of the disk never returns, it ends by SIGKILL (137 in a shell) instead of an exit code.',
 ];
 
+/** `assetlog serve`, also the command that runs if none is named. */
 export const serve = defineCommand(
   {
     summary: 'take reports and write them to the journal (the default)',
@@ -86,7 +87,7 @@ async function runService(config: Config, { say, complain, page }: Output): Prom
 }
 
 /** @returns limits and a garbage collector for the memory that the process may use, or no parts if there is enough */
-function partsFor(memoryBytes: number, notices: Notices): Parts {
+function partsFor(memoryBytes: number, notices: Notices): ServiceParts {
   const chosen = limitsFor(memoryBytes);
   if (chosen === limits) return {};
   const { uploadBytesMax, queueBytesMax } = chosen;

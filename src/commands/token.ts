@@ -4,17 +4,18 @@ import { exitCodes } from '../config/exit-codes.ts';
 import { newToken } from '../deployments/tokens.ts';
 import { defineCommand } from './command.ts';
 
+/** `assetlog token`. */
 export const token = defineCommand(
   {
     summary: 'print a fresh token and its entry for the deployments file',
     about:
-      'Prints two lines: the token, which is for the client and is stored nowhere, and the entry that goes into the tokens\n' +
-      'of a deployment. A deployment may have any number of tokens, so a new one can be handed out before an old one goes;\n' +
+      'Prints two lines: the token, which is for the client and is stored nowhere, and its entry for the tokens\n' +
+      'of a deployment. A deployment may have any number of tokens, so you can issue a new one before you revoke the old one;\n' +
       'a member "notAfter" with a date such as "2027-01-31" makes a token expire.',
     options: {
       name: {
         argument: 'TEXT',
-        help: 'whose token it is, for whoever reads the file',
+        help: 'names the client of the token, for readers of the file',
         initial: 'client',
         parse: (text) => text,
       },

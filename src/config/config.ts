@@ -4,9 +4,12 @@ import { type Network, readNetwork } from './client-address.ts';
 import { KIB, MIB } from './limits.ts';
 import { integer, matching, type Options, readOptions } from './options.ts';
 
+/** The version of the program, as in `package.json`. */
 export const version = '0.1.0';
 
+/** The levels of `--log-level`, from the most to the least severe. */
 export const logLevels = ['error', 'warn', 'info', 'debug'] as const;
+/** A level of the log, such as `info`. */
 export type LogLevel = (typeof logLevels)[number];
 
 /** The settings of a service. */
@@ -127,14 +130,14 @@ export const options: Options<Config> = {
   },
   trustedProxy: {
     argument: 'NETWORK',
-    help: 'hosted mode: ADDRESS[/BITS] of proxies whose X-Forwarded-For is believed; may be repeated',
+    help: 'hosted mode: ADDRESS[/BITS] of proxies whose X-Forwarded-For is used; may be repeated',
     initial: [],
     repeated: true,
     parse: (text, before) => [...before, readNetwork(text)],
   },
   maxConnections: {
     argument: 'COUNT',
-    help: 'connections at a time; beyond it the longest idle one is closed for a new one',
+    help: 'open connections; beyond it the longest idle one is closed for a new one',
     initial: 256,
     parse: (text) => integer(text, 1, 65_536),
   },
@@ -182,4 +185,5 @@ export function readPassedSocket(
 /** SD_LISTEN_FDS_START */
 const FIRST_PASSED_FD = 3;
 
+/** The names that a deployment may have, such as `prod`: safe as a folder and as a part of a path. */
 export const deploymentName = /^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$/;

@@ -14,4 +14,5 @@ export const exitCodes = {
   tryLater: 75,
 } as const;
 
+/** One of the exit codes, such as 2. */
 export type ExitCode = (typeof exitCodes)[keyof typeof exitCodes];

@@ -44,6 +44,7 @@ export async function otherWriters(path: string, ownGroup = process.getgid?.()):
   return byGroup ? { everybody: false, gid } : undefined;
 }
 
+/** All users of the machine, or the group with the id `gid`. */
 export type OtherWriters = { readonly everybody: true } | { readonly everybody: false; readonly gid: number };
 
 /**

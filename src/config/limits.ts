@@ -1,6 +1,8 @@
 /** Every limit with its unit. Code receives its limits as an argument, so that a test can pass others. */
 
+/** Bytes of a kibibyte. */
 export const KIB = 1024;
+/** Bytes of a mebibyte. */
 export const MIB = 1024 * KIB;
 
 /** The limits of the service and of its commands. Names end in their unit. */
@@ -10,7 +12,7 @@ export const limits = {
   /** Bodies that are being received, on all connections together. */
   uploadBytesMax: 16 * MIB,
   /** Buffers for large bodies that are kept for reuse. */
-  roomsMax: 8,
+  spareBuffersMax: 8,
   /** A larger body is refused before its upload if its report could not be recorded now; a smaller one is already in transit. */
   largeBodyBytes: 64 * KIB,
   /** An upload that received no bytes for this long may be ended if other uploads need its memory. */
@@ -46,7 +48,7 @@ export const limits = {
   discardBytesMax: 4 * MIB,
   discardMs: 5_000,
   /** How long a shutdown keeps a connection that has sent no byte yet: its first request may be in transit. */
-  silentMs: 100,
+  firstByteMs: 100,
   /** How long a shutdown waits for requests that are still being received. */
   drainMs: 10_000,
   /** How long a service whose disk failed waits for its last replies to be sent before it exits. */
@@ -122,7 +124,7 @@ export const limits = {
   /** Interval at which a reader checks whether the journal has grown. Not `fs.watch`: it reports nothing on many file systems. */
   followMs: 200,
   /** How many times `verify` lists a folder if retention removes files from it while `verify` reads. */
-  verifyLooksMax: 20,
+  verifyListingsMax: 20,
   /** Runs of consecutive lines in a damaged file that `repair` distinguishes; each takes 50 bytes of memory. */
   salvagePiecesMax: 500_000,
   /** Line starts that `repair` tries in a range of damaged bytes as long as a line, and line ends that it tries for each. */
@@ -130,7 +132,7 @@ export const limits = {
   /** Unproved lines and removed ranges of a damaged file that `repair` lists one by one; further ones are counted. */
   repairListMax: 1_000,
   /** Damaged ranges that a reader reports one by one; further ones are counted. */
-  remarksMax: 20,
+  damageReportsMax: 20,
   /** Interval of checks for files that are too old, besides the checks after a start and after a rotation. */
   retainCheckMs: 3_600_000,
   /** How long a command waits for a connection and, after it sent a report, for the whole reply. */
@@ -155,6 +157,7 @@ export const waitLimits = {
   shownCharactersMax: 300,
 } as const satisfies Record<string, number>;
 
+/** Values for all limits: `limits`, what `limitsFor` returns, or what a test chooses. */
 export type Limits = { readonly [Name in keyof typeof limits]: number };
 
 /** With at least this much memory, the caps of bodies and queues are not lowered. */
@@ -173,7 +176,7 @@ export function limitsFor(memoryBytes: number): Limits {
   return {
     ...limits,
     uploadBytesMax: share(limits.uploadBytesMax, 2 * limits.bodyBytesMax),
-    roomsMax: share(limits.roomsMax, 1),
+    spareBuffersMax: share(limits.spareBuffersMax, 1),
     queueBytesMax,
     backlogBytesMax: share(limits.backlogBytesMax, queueBytesMax),
     batchBytesMax: share(limits.batchBytesMax, limits.bodyBytesMax),

@@ -1,5 +1,6 @@
 /** Options of commands: parses flags and environment variables into typed values, or returns every problem as a sentence. */
 
+/** One option of a command, such as `--port 3000`, and how its value is read. */
 export interface Option<Value> {
   /** Placeholder of the value in the help, such as `PORT`; empty for a switch, which takes no value and has no variable. */
   readonly argument: string;

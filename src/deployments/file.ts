@@ -3,7 +3,7 @@
 import { deploymentName } from '../config/config.ts';
 import { readText } from '../config/files.ts';
 import { JsonError, readJson } from '../event/json.ts';
-import type { HostedOptions } from './journals.ts';
+import type { DeploymentJournalsOptions } from './journals.ts';
 import { type Deployments, sha256, type Token } from './tokens.ts';
 
 /**
@@ -69,7 +69,7 @@ class Checker {
       } else if (TAKEN.has(name)) {
         this.#refuse(`${path}.name`, `is ${name}, which is a path of the service itself; choose another`);
       } else if (tokensOf.has(name)) {
-        this.#refuse(`${path}.name`, `is ${name}, which is there before; give each deployment once`);
+        this.#refuse(`${path}.name`, `is ${name}, as in an earlier entry; list each deployment once`);
       } else {
         tokensOf.set(name, this.#tokens(entry, path));
       }
@@ -82,7 +82,7 @@ class Checker {
       this.#known(entry, at, ['name', 'sha256', 'notAfter']);
       const { name, sha256: digest, notAfter } = entry as { name?: unknown; sha256?: unknown; notAfter?: unknown };
       if (typeof name !== 'string' || name === '')
-        this.#refuse(`${at}.name`, 'must be a text that tells whose token it is');
+        this.#refuse(`${at}.name`, 'must be a text that names the client of the token');
       if (typeof digest !== 'string' || !DIGEST.test(digest)) {
         this.#refuse(
           `${at}.sha256`,
@@ -168,6 +168,7 @@ function linesOfValues(text: string): Map<string, number> {
   return lines;
 }
 
+/** A deployments file that is read again when it changes. */
 export interface DeploymentsFile {
   /** The deployments of the last valid version of the file. */
   readonly current: Deployments;
@@ -176,6 +177,7 @@ export interface DeploymentsFile {
    * logged, and `current` stays as it was.
    */
   reload(): Promise<void>;
+  /** Ends the checks for changes. A read that is under way may still take effect. */
   stop(): void;
 }
 
@@ -186,7 +188,7 @@ export interface DeploymentsFile {
  */
 export async function watchDeployments(
   path: string,
-  { limits, notices }: Pick<HostedOptions, 'limits' | 'notices'>,
+  { limits, notices }: Pick<DeploymentJournalsOptions, 'limits' | 'notices'>,
   onChange: (deployments: Deployments) => void,
 ): Promise<DeploymentsFile> {
   const readFile = () => readText(path, limits.deploymentsBytesMax);
@@ -197,12 +199,12 @@ export async function watchDeployments(
   };
   let text = await readFile();
   let current = parse(text);
-  let told = '';
+  let loggedProblem = '';
 
   async function read(): Promise<void> {
     try {
       const now = await readFile();
-      told = '';
+      loggedProblem = '';
       if (now === text) return;
       text = now; // also an invalid one: its problems are logged once
       current = parse(now);
@@ -210,8 +212,11 @@ export async function watchDeployments(
       notices.info('the deployments were read again', { count: current.tokensOf.size });
     } catch (error) {
       const problem = (error as Error).message;
-      if (problem !== told) notices.error('the deployments file is refused; what was read before stays', { problem });
-      told = problem;
+      if (problem !== loggedProblem)
+        notices.error('the deployments file is refused; the deployments that were read before stay in effect', {
+          problem,
+        });
+      loggedProblem = problem;
     }
   }
 

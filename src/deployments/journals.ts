@@ -13,7 +13,8 @@ import type { Retain } from '../journal/retention.ts';
 import type { Notices } from '../telemetry/log.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 
-export interface HostedOptions {
+/** What the journals of all deployments have in common. */
+export interface DeploymentJournalsOptions {
   /** Prefix of the paths of all deployments, such as `/assets`; empty if there is none. */
   readonly pathPrefix: string;
   /** @returns the disk of a deployment's folder */
@@ -28,7 +29,7 @@ export interface HostedOptions {
   readonly notices: Notices;
 }
 
-type State =
+type LifeCycle =
   | { readonly kind: 'idle' }
   /** The journal waits for a slot (see `Slots`) before it is opened. Reports are queued in the journal. */
   | { readonly kind: 'waiting'; readonly journal: Journal }
@@ -40,21 +41,22 @@ type State =
   /** The next report after `againMs` (monotonic clock) opens the journal again, with the same recovery as after a restart. */
   | { readonly kind: 'failed'; readonly reason: string; readonly againMs: number };
 
-export class Hosted {
+/** The journals of all deployments, by name. Each is opened by its first report. */
+export class DeploymentJournals {
   readonly #shared: Shared;
-  readonly #deployments = new Map<string, HostedJournal>();
+  readonly #deployments = new Map<string, DeploymentJournal>();
   readonly #sweeping: NodeJS.Timeout;
 
-  constructor(options: HostedOptions) {
+  constructor(options: DeploymentJournalsOptions) {
     this.#shared = { ...options, backlog: { bytes: 0 }, slots: new Slots(options.limits.openJournalsMax) };
     this.#sweeping = setInterval(() => this.#closeIdle(), options.limits.idleJournalMs / 2).unref();
   }
 
   /** @param name of an existing deployment. It names a folder, so it must not be a string that a client chose. */
-  journalOf(name: string): HostedJournal {
+  journalOf(name: string): DeploymentJournal {
     let journal = this.#deployments.get(name);
     if (journal === undefined) {
-      journal = new HostedJournal(name, this.#shared);
+      journal = new DeploymentJournal(name, this.#shared);
       this.#deployments.set(name, journal);
     }
     return journal;
@@ -74,6 +76,7 @@ export class Hosted {
     }
   }
 
+  /** Resolves when each journal has written its queued reports and is unlocked. Never rejects. */
   async close(): Promise<void> {
     clearInterval(this.#sweeping);
     await Promise.all([...this.#deployments.values()].map((journal) => journal.close()));
@@ -91,15 +94,15 @@ export class Hosted {
  */
 class Slots {
   readonly #max: number;
-  readonly #held = new Set<HostedJournal>();
-  readonly #waiting = new Set<HostedJournal>();
+  readonly #held = new Set<DeploymentJournal>();
+  readonly #waiting = new Set<DeploymentJournal>();
 
   constructor(max: number) {
     this.#max = max;
   }
 
   /** Opens the journal now if a slot is free, else when one becomes free. */
-  request(journal: HostedJournal): void {
+  request(journal: DeploymentJournal): void {
     if (this.#held.size < this.#max) {
       this.#held.add(journal);
       journal.open();
@@ -109,12 +112,12 @@ class Slots {
     this.closeIdle();
   }
 
-  withdraw(journal: HostedJournal): void {
+  withdraw(journal: DeploymentJournal): void {
     this.#waiting.delete(journal);
   }
 
   /** Frees the slot of a journal that no longer holds a descriptor. */
-  release(journal: HostedJournal): void {
+  release(journal: DeploymentJournal): void {
     this.#held.delete(journal);
     for (const next of this.#waiting) {
       if (this.#held.size >= this.#max) return;
@@ -137,8 +140,8 @@ class Slots {
   }
 
   /** @returns the least recently used of the idle journals, or undefined if all are busy or closing */
-  #leastRecentlyUsed(): HostedJournal | undefined {
-    let found: HostedJournal | undefined;
+  #leastRecentlyUsed(): DeploymentJournal | undefined {
+    let found: DeploymentJournal | undefined;
     for (const journal of this.#held) {
       if (journal.isClosing || journal.isBusy) continue;
       if (found === undefined || journal.lastUsedMs < found.lastUsedMs) found = journal;
@@ -148,24 +151,25 @@ class Slots {
 }
 
 /** What the journals of all deployments share. */
-interface Shared extends HostedOptions {
+interface Shared extends DeploymentJournalsOptions {
   readonly backlog: Backlog;
   readonly slots: Slots;
 }
 
 const RETIRED = 'this deployment is being closed; send the report again later';
 
-/** The journal of one deployment, whether it is open or not. `State` lists the states of its life cycle. */
-export class HostedJournal {
+/** The journal of one deployment, such as `prod`, whether it is open or not. `LifeCycle` lists its states. */
+export class DeploymentJournal {
   readonly #options: Shared;
   readonly #notices: Notices;
   readonly #disk: Disk;
-  #state: State = { kind: 'idle' };
+  #state: LifeCycle = { kind: 'idle' };
   /** The lock of the journal that is opening or open, or that was open last: releasing it again has no effect. */
   #lock: Lock | undefined;
   #retired = false;
   /** Prefix of the paths of this deployment, such as `/prod`. */
   readonly prefix: string;
+  /** When the last report arrived, or the object was made: milliseconds of the monotonic clock, as `performance.now()`. */
   lastUsedMs = performance.now();
 
   constructor(name: string, options: Shared) {
@@ -297,10 +301,9 @@ export class HostedJournal {
 
   /** Reports get 503 for `limits.reopenMs`; the next one after that opens the journal again. Never rejects. */
   async #fail(error: Error, journal: Journal): Promise<void> {
-    this.#notices.error(
-      'the journal of a deployment is out of order; its reports get 503 until it can be opened again',
-      { problem: error.message },
-    );
+    this.#notices.error('the journal of a deployment failed; its reports get 503 until it can be opened again', {
+      problem: error.message,
+    });
     await this.#lock?.release();
     if (journalIn(this.#state) !== journal) return; // the journal is being closed
     const reason = `the journal of this deployment can not be written: ${publicReason(error)}`;
@@ -310,13 +313,13 @@ export class HostedJournal {
   }
 }
 
-type WaitingState = Extract<State, { kind: 'waiting' }>;
-type OpeningState = Extract<State, { kind: 'opening' }>;
-type OpenState = Extract<State, { kind: 'open' }>;
-type ClosingState = Extract<State, { kind: 'closing' }>;
+type WaitingState = Extract<LifeCycle, { kind: 'waiting' }>;
+type OpeningState = Extract<LifeCycle, { kind: 'opening' }>;
+type OpenState = Extract<LifeCycle, { kind: 'open' }>;
+type ClosingState = Extract<LifeCycle, { kind: 'closing' }>;
 
 /** @returns the journal that accepts reports, even if it only queues them until it is open; undefined if there is none */
-function journalIn(state: State): Journal | undefined {
+function journalIn(state: LifeCycle): Journal | undefined {
   if (state.kind === 'closing') return state.next;
   return state.kind === 'idle' || state.kind === 'failed' ? undefined : state.journal;
 }

@@ -2,6 +2,7 @@
 
 import type { Limits } from '../config/limits.ts';
 
+/** 20 failures (`failuresMax`) in 60,000 ms (`failuresMs`), for at most 10,000 addresses (`failedAddressesMax`). */
 export type RateLimits = Pick<Limits, 'failuresMax' | 'failuresMs' | 'failedAddressesMax'>;
 
 /** Counts by address, in fixed windows. At most `failedAddressesMax` addresses are kept; the oldest window is evicted first. */

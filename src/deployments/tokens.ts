@@ -6,15 +6,19 @@ import { type Incoming, Refusal } from '../http/message.ts';
 import type { Head } from '../http/request.ts';
 import { FailureRate, type RateLimits } from './rate-limit.ts';
 
+/** The content of a valid deployments file. */
 export interface Deployments {
+  /** The tokens of each deployment, by its name, such as `prod`. */
   readonly tokensOf: ReadonlyMap<string, readonly Token[]>;
   /** The greatest number of tokens of any deployment. Every check makes this many comparisons, so its time reveals nothing. */
   readonly tokensMax: number;
 }
 
+/** One token of a deployment. The token itself is stored nowhere. */
 export interface Token {
+  /** Names the client for operators, such as `ci`; need not be unique. */
   readonly name: string;
-  /** SHA-256 of the token's bytes. */
+  /** SHA-256 of the token's bytes: 32 bytes. */
   readonly sha256: Buffer;
   /** The token is invalid from this time on, in milliseconds since 1970; undefined if it does not expire. */
   readonly notAfterMs: number | undefined;
@@ -35,7 +39,7 @@ export function mayReport(
   const tokens = tokensOf.get(name) ?? [];
   let good = false;
   for (let index = 0; index < tokensMax; index += 1) {
-    const { sha256: known, notAfterMs } = tokens[index] ?? NOBODY;
+    const { sha256: known, notAfterMs } = tokens[index] ?? NO_TOKEN;
     const same = timingSafeEqual(known, digest);
     if (same && token !== undefined && nowMs < (notAfterMs ?? Number.POSITIVE_INFINITY)) good = true;
   }
@@ -49,14 +53,15 @@ export function newToken(): { token: string; digest: string } {
 }
 
 /** Compared if a deployment has no more tokens. No text is known to have this SHA-256. */
-const NOBODY: Token = { name: '', sha256: Buffer.alloc(32), notAfterMs: 0 };
+const NO_TOKEN: Token = { name: '', sha256: Buffer.alloc(32), notAfterMs: 0 };
 
 /** @param text the value of a header as Node gives it (latin1): each character is one byte that was sent */
 export function sha256(text: string): Buffer {
   return createHash('sha256').update(text, 'latin1').digest();
 }
 
-export interface TokenDoor {
+/** What `createAuthenticator` needs. */
+export interface AuthenticatorParts {
   /** Prefix of the paths of all deployments; empty if there is none. */
   readonly pathPrefix: string;
   /** The text of a 401 lists their paths. */
@@ -78,7 +83,7 @@ export interface TokenDoor {
  * address with too many failures gets 429. A valid token is always accepted, because many clients may share an address.
  * @returns a check that returns the deployment's name, or throws Refusal 401 or 429
  */
-export function createTokenDoor({
+export function createAuthenticator({
   pathPrefix,
   endpoints,
   deployments,
@@ -86,7 +91,7 @@ export function createTokenDoor({
   clientAddress,
   limits,
   nowMs,
-}: TokenDoor) {
+}: AuthenticatorParts) {
   const failures = new FailureRate(limits);
   const paths = endpoints.map(({ path }) => `${pathPrefix}/NAME${path}/`);
   const error = `this needs a token of the deployment NAME in the header ${tokenHeader}, and a path that begins with ${paths.join(', ')}`;

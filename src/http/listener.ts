@@ -257,11 +257,11 @@ class Line {
   }
 
   async close(): Promise<void> {
-    const { drainMs, silentMs } = this.#options.limits;
+    const { drainMs, firstByteMs } = this.#options.limits;
     this.#draining = true;
     const closed = once(this.#server, 'close');
     this.#server.close();
-    const silent = setTimeout(() => this.#closeSilent(), silentMs);
+    const silent = setTimeout(() => this.#closeSilent(), firstByteMs);
     const deadline = setTimeout(() => this.#cutOff(), drainMs);
     await closed;
     clearInterval(this.#idleCheck);
@@ -489,8 +489,8 @@ class Line {
 
   /** Keeps the buffer for the next body: freed memory returns to the system late, and large bodies arrive in bursts. */
   #keepRoom(room: Buffer): void {
-    const { bodyBytesMax, roomsMax } = this.#options.limits;
-    if (room.length === bodyBytesMax && this.#rooms.length < roomsMax) this.#rooms.push(room);
+    const { bodyBytesMax, spareBuffersMax } = this.#options.limits;
+    if (room.length === bodyBytesMax && this.#rooms.length < spareBuffersMax) this.#rooms.push(room);
   }
 
   /** Counts bytes that become garbage: each chunk does, and so does what its body is parsed to. */

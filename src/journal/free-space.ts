@@ -4,6 +4,7 @@ import type { Limits } from '../config/limits.ts';
 import type { Notices } from '../telemetry/log.ts';
 import type { Disk, Space } from './disk.ts';
 
+/** The result of the last check of the free space. */
 export interface SpaceWatch {
   /** Why the service should not get more reports; undefined if there is enough space. */
   readonly trouble: string | undefined;
@@ -24,11 +25,11 @@ export async function watchSpace(
 ): Promise<SpaceWatch> {
   let trouble: string | undefined;
   let freeBytes: number | undefined;
-  let looking = false; // at most one check at a time, since a disk may have stalled
+  let checking = false; // at most one check at a time, since a disk may have stalled
 
-  async function look(): Promise<void> {
-    if (looking) return;
-    looking = true;
+  async function check(): Promise<void> {
+    if (checking) return;
+    checking = true;
     const problem = await disk.space().then(
       (space) => {
         freeBytes = space.freeBytes;
@@ -39,14 +40,14 @@ export async function watchSpace(
         return `the free space of the disk is not known: ${error.message}`;
       },
     );
-    looking = false;
+    checking = false;
     if (problem !== undefined && trouble === undefined) notices.warn('the service is not ready', { problem });
     if (problem === undefined && trouble !== undefined) notices.info('there is enough free space again');
     trouble = problem;
   }
 
-  await look();
-  const timer = setInterval(() => void look(), limits.spaceCheckMs).unref();
+  await check();
+  const timer = setInterval(() => void check(), limits.spaceCheckMs).unref();
   return {
     get trouble() {
       return trouble;

@@ -1,5 +1,6 @@
 /** Which durability guarantees of the journal the file system of a folder breaks. */
 
+/** One mounted file system, such as `{ type: "ext4", options: ["rw", "relatime"] }`. */
 export interface Mount {
   /** The system's name of it, such as ext4, tmpfs, nfs4. */
   readonly type: string;

@@ -18,6 +18,7 @@ import { contentsOf, goneName, goneRange, type SegmentName } from './segments.ts
 /** The limits. A file that exceeds either one is removed; without limits none is. */
 export type Retain = Pick<Config, 'retainBytes' | 'retainDays'>;
 
+/** What the retention of one journal needs. */
 export interface RetentionOptions {
   readonly disk: Disk;
   readonly retain?: Partial<Retain>;
@@ -68,7 +69,7 @@ export class Retention {
   run(): void {
     if (this.#stopped || this.#due) return;
     this.#due = true;
-    this.#running = this.#running.then(() => this.#removeOld()).catch((error: Error) => this.#tell(error));
+    this.#running = this.#running.then(() => this.#removeOld()).catch((error: Error) => this.#logFailure(error));
   }
 
   /** Stops after the current removal; the next start completes the run. Resolves when nothing more is removed. Never rejects. */
@@ -105,7 +106,7 @@ export class Retention {
         this.#journal.files -= 1;
         notices.info('journal file removed', fields);
       } catch (error) {
-        this.#tell(error as Error, file);
+        this.#logFailure(error as Error, file);
       }
     }
     for (const name of stale) await disk.remove(name);
@@ -157,7 +158,7 @@ export class Retention {
     return files;
   }
 
-  #tell(error: Error, file?: string): void {
+  #logFailure(error: Error, file?: string): void {
     // After a failed sync one that succeeds would prove nothing, and without a durable marker a removed file is damage.
     if (error instanceof SyncError) this.#stopped = this.#failed = true;
     const again = this.#stopped ? 'at the next start' : 'later';

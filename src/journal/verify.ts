@@ -56,7 +56,7 @@ export interface Moment {
   readonly time: string | undefined;
 }
 
-export type VerifyLimits = Pick<Limits, 'verifyLooksMax' | 'remarksMax'>;
+export type VerifyLimits = Pick<Limits, 'verifyListingsMax' | 'damageReportsMax'>;
 export type OnProgress = (read: number, total: number) => void;
 
 /**
@@ -87,7 +87,7 @@ export async function verify(
     const isRead = (left.length > 0 || now.segments.length === 0) && isDeepStrictEqual(lastStop, lastStopNow);
     // A listing is no snapshot: it may miss the marker of retention, and the next one has it.
     const isStable = unexplained === undefined && isRead && joined.every(({ kind }) => kind !== 'missing file');
-    if (isStable || look === limits.verifyLooksMax) {
+    if (isStable || look === limits.verifyListingsMax) {
       if (unexplained !== undefined) throw unexplained.error;
       return verdictOf(disk, now, { segments: left, lastStop }, joined, limits);
     }
@@ -156,7 +156,7 @@ async function verdictOf(
   contents: Contents,
   { segments, lastStop }: Pick<Verdict, 'segments' | 'lastStop'>,
   findings: readonly Finding[],
-  { remarksMax }: VerifyLimits,
+  { damageReportsMax }: VerifyLimits,
 ): Promise<Verdict> {
   const events = segments.reduce((sum, { scan }) => sum + scan.lines, 0);
   const account = { goodLines: events, badLines: 0, badPlaces: [] as BadPlace[], badPlacesCount: 0 };
@@ -166,7 +166,7 @@ async function verdictOf(
     const rest = new RestOfFile(segment, (place) => {
       account.badPlacesCount += 1;
       account.badLines += place.lines;
-      if (account.badPlaces.length < remarksMax) account.badPlaces.push(place);
+      if (account.badPlaces.length < damageReportsMax) account.badPlaces.push(place);
     });
     account.goodLines += await rest.read(disk).catch(ifAbsent(0));
   }

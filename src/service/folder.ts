@@ -10,7 +10,7 @@ import { hazardOf } from '../journal/mount.ts';
 import type { Notices } from '../telemetry/log.ts';
 import { StartError } from './start-error.ts';
 
-type State =
+type LockState =
   /** Not locked yet: the disk has no space for the folder or for its lock file. */
   | { readonly kind: 'disk full' }
   | { readonly kind: 'locked'; readonly lock: Lock }
@@ -24,7 +24,7 @@ export class DataFolder {
   readonly disk: Disk;
   readonly #limits: Limits;
   readonly #notices: Notices;
-  #state: State = { kind: 'disk full' };
+  #state: LockState = { kind: 'disk full' };
   /** Resolves after the last write to the folder; undefined if nothing writes to it when it is released. */
   #lastWrite: Promise<void> | undefined;
 
@@ -86,6 +86,7 @@ export class DataFolder {
     this.#lastWrite = lastWrite;
   }
 
+  /** Unlocks the folder, or ends the attempts to lock it. After `keepUntil` it returns before the folder is unlocked. */
   async release(): Promise<void> {
     const lock = this.#lock;
     if (lock === undefined) this.#state = { kind: 'given up' };
@@ -128,6 +129,6 @@ async function warnOfHazards(disk: Disk, lock: Lock, notices: Notices): Promise<
   const { folder } = disk;
   if ((await otherWriters(folder))?.everybody !== true) return;
   const problem =
-    'everybody on this machine may write to the data folder, and so change or remove events; chmod o-w it';
+    'every user of this machine may write to the data folder, and so change or remove events; chmod o-w it';
   notices.warn(problem, { folder });
 }

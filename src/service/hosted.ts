@@ -3,8 +3,8 @@ import { createClientAddress } from '../config/client-address.ts';
 import { exitCodes } from '../config/exit-codes.ts';
 import { otherWriters } from '../config/files.ts';
 import { watchDeployments } from '../deployments/file.ts';
-import { Hosted } from '../deployments/journals.ts';
-import { createTokenDoor } from '../deployments/tokens.ts';
+import { DeploymentJournals } from '../deployments/journals.ts';
+import { createAuthenticator } from '../deployments/tokens.ts';
 import type { Recorder } from '../http/app.ts';
 import type { Notices } from '../telemetry/log.ts';
 import type { Recording, RecordingOptions } from './recording.ts';
@@ -26,9 +26,9 @@ export async function recordForDeployments(
   ).catch((error: Error) => {
     throw new StartError(exitCodes.configuration, error.message);
   });
-  const hosted = openHosted(options);
+  const hosted = openJournals(options);
   await warnOfWriters(config.deployments, notices);
-  const door = createTokenDoor({
+  const authenticate = createAuthenticator({
     pathPrefix,
     endpoints,
     deployments: () => file.current,
@@ -41,7 +41,7 @@ export async function recordForDeployments(
     deployment: file.current.tokensOf.keys().next().value ?? 'NAME',
     tokenHeaders: new Set([tokenHeader.toLowerCase(), 'dagster-cloud-api-token']),
     findRecorder: (head, incoming) => {
-      const journal = hosted.journalOf(door(head, incoming));
+      const journal = hosted.journalOf(authenticate(head, incoming));
       const { trouble } = folder;
       return trouble === undefined ? journal : refuseAll(journal.prefix, trouble);
     },
@@ -57,11 +57,19 @@ export async function recordForDeployments(
   };
 }
 
-function openHosted({ config, notices, folder, limits, metrics, openDisk, onRecorded }: RecordingOptions): Hosted {
+function openJournals({
+  config,
+  notices,
+  folder,
+  limits,
+  metrics,
+  openDisk,
+  onRecorded,
+}: RecordingOptions): DeploymentJournals {
   const { pathPrefix, segmentBytes } = config;
   const openFor = (name: string) => openDisk(join(folder.disk.folder, name));
   const shared = { pathPrefix, openDisk: openFor, onRecorded, segmentBytes, retain: config };
-  return new Hosted({ ...shared, limits, metrics, notices });
+  return new DeploymentJournals({ ...shared, limits, metrics, notices });
 }
 
 /** @returns a recorder that refuses every report with the same reason */
@@ -72,8 +80,10 @@ function refuseAll(prefix: string, reason: string): Recorder {
 async function warnOfWriters(deployments: string, notices: Notices): Promise<void> {
   const writers = await otherWriters(deployments);
   if (writers === undefined) return;
-  const [who, mode] = writers.everybody ? ['everybody on this machine', 'go-w'] : [`the group ${writers.gid}`, 'g-w'];
-  notices.warn(`${who} may write to the deployments file, and so decide who may report; chmod ${mode} it`, {
+  const [users, mode] = writers.everybody
+    ? ['every user of this machine', 'go-w']
+    : [`the group ${writers.gid}`, 'g-w'];
+  notices.warn(`${users} may write to the deployments file, and so decide which clients may report; chmod ${mode} it`, {
     file: deployments,
   });
 }

@@ -30,6 +30,7 @@ export interface Recording extends Pick<AppParts, 'findRecorder' | 'tokenHeaders
   close(): Promise<void>;
 }
 
+/** What `recordLocally` and `recordForDeployments` need. `folder` is the data folder, locked or waiting for space. */
 export interface RecordingOptions {
   readonly config: Config;
   readonly notices: Notices;
@@ -38,6 +39,6 @@ export interface RecordingOptions {
   readonly endpoints: readonly Endpoint[];
   readonly metrics: Metrics;
   readonly openDisk: (folder: string) => Disk;
-  /** As `Parts.onRecorded`: the lines before `nextSeq` are in the folder. */
+  /** As `ServiceParts.onRecorded`: the lines before `nextSeq` are in the folder. */
   readonly onRecorded?: ((folder: string, nextSeq: number) => void) | undefined;
 }

@@ -3,11 +3,13 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type ExitCode, exitCodes } from '../config/exit-codes.ts';
 
+/** Why a service ends. After `disk failed` the journal accepts nothing more; otherwise queued reports are still written. */
 export type Cause = 'start failed' | 'stop requested' | 'lock lost' | 'disk failed';
 
 /** Undoes one step of the start. */
 export type Undo = (cause: Cause) => Promise<void> | void;
 
+/** The steps of a start that were made, each with the function that undoes it. */
 export class Shutdown {
   /** Resolves to `exitCode` after the last step is undone. */
   readonly ended: Promise<ExitCode>;

@@ -1,6 +1,9 @@
 import type { ExitCode } from '../config/exit-codes.ts';
 
-/** A failed start. The message says in one line what is wrong and what to do; `exitCode` is the exit code of the process. */
+/**
+ * A failed start. The message says what is wrong and what to do, such as `port 3000 on 127.0.0.1 is busy; stop what listens
+ * there or choose another with --port`. `exitCode` is the exit code of the process: 2, 3, 4 or 5 of `exitCodes`.
+ */
 export class StartError extends Error {
   readonly exitCode: ExitCode;
 

@@ -3,8 +3,10 @@
 import { type LogLevel, logLevels } from '../config/config.ts';
 import { printable } from './printable.ts';
 
+/** Further members of a log entry, such as `{ file: "events-….jsonl", bytes: 512 }`. One that is undefined is left out. */
 export type Fields = Readonly<Record<string, string | number | boolean | readonly string[] | undefined>>;
 
+/** The log, with a method for each level. `message` is a constant text; values are in `fields`. No method throws. */
 export interface Notices {
   /** Whether the level is debug: the hot path checks it before it builds a debug entry. */
   readonly debugging: boolean;

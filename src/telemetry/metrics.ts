@@ -6,6 +6,7 @@
 import { version } from '../config/config.ts';
 import type { Event } from '../event/event.ts';
 
+/** The `Content-Type` of `/metrics`. */
 export const metricsType = 'text/plain; version=0.0.4; charset=utf-8';
 
 /** The metrics of one open journal. */

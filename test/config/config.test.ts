@@ -123,8 +123,17 @@ test('little memory lowers the caps of bodies and queues, and a report of any si
   const MIB = 1024 * 1024;
   assert.equal(limitsFor(Number.POSITIVE_INFINITY), limits);
   assert.equal(limitsFor(512 * MIB), limits);
-  const capsOf = ({ uploadBytesMax, roomsMax, queueBytesMax, backlogBytesMax, batchBytesMax, collectBytes }: Limits) =>
-    [uploadBytesMax, roomsMax, queueBytesMax, backlogBytesMax, batchBytesMax, collectBytes].map((cap) => cap / MIB);
+  const capsOf = ({
+    uploadBytesMax,
+    spareBuffersMax,
+    queueBytesMax,
+    backlogBytesMax,
+    batchBytesMax,
+    collectBytes,
+  }: Limits) =>
+    [uploadBytesMax, spareBuffersMax, queueBytesMax, backlogBytesMax, batchBytesMax, collectBytes].map(
+      (cap) => cap / MIB,
+    );
   const wholeLine = (limits.lineBytesMax + limits.queueEventBytes) / MIB;
   assert.deepEqual(capsOf(limitsFor(256 * MIB)), [8, 4 / MIB, 8, 32, 2, 8]);
   assert.deepEqual(capsOf(limitsFor(96 * MIB)), [3, 1 / MIB, wholeLine, 12, 1, 3]);

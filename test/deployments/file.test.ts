@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { test } from 'node:test';
 import { limits as standardLimits } from '../../src/config/limits.ts';
 import { readDeployments } from '../../src/deployments/file.ts';
-import { createTokenDoor, type Deployments, mayReport, newToken } from '../../src/deployments/tokens.ts';
+import { createAuthenticator, type Deployments, mayReport, newToken } from '../../src/deployments/tokens.ts';
 import { endpoints } from '../../src/event/parameters.ts';
 import { Refusal } from '../../src/http/message.ts';
 import { type Head, readFields } from '../../src/http/request.ts';
@@ -87,7 +87,7 @@ test('what is wrong with a file is told with line and member, all of it', () => 
   for (const sentence of [
     /^line 13: deployments\[4\] must be an object$/m,
     /^line 4: deployments\[1\]\.name must be up to 63 letters/m,
-    /^line 11: deployments\[2\]\.name is ok, which is there before/m,
+    /^line 11: deployments\[2\]\.name is ok, as in an earlier entry/m,
     /^line 12: deployments\[3\]\.name is readyz, which is a path of the service itself/m,
     /^line 14: deployments\[5\]\.tokens must be an array with at least one of the tokens$/m,
   ]) {
@@ -144,11 +144,11 @@ test('text that is no JSON, or no deployments, is told as well', () => {
   }
 });
 
-test('the door knows the deployment by its path, refuses alike, and slows who fails again and again', () => {
+test('authentication finds the deployment by its path, refuses alike, and slows who fails again and again', () => {
   let now = 0;
   const limits = { ...standardLimits, failuresMax: 3, failuresMs: 1_000, failedAddressesMax: 2 };
   const deployments = good(FILE);
-  const door = createTokenDoor({
+  const authenticate = createAuthenticator({
     pathPrefix: '/p',
     endpoints,
     deployments: () => deployments,
@@ -160,7 +160,7 @@ test('the door knows the deployment by its path, refuses alike, and slows who fa
   const ask = (path: string, token: string | undefined, remoteAddress = '10.0.0.1') => {
     try {
       const incoming = { id: '1', httpVersion: '1.1', fields: readFields([]), socket: { remoteAddress } };
-      return door({ path, token } as Head, incoming);
+      return authenticate({ path, token } as Head, incoming);
     } catch (error) {
       assert.ok(error instanceof Refusal);
       return error.reply;

@@ -59,7 +59,7 @@ test('it serves on the socket that it is given, whatever host and port say', { s
   assert.equal(service.events().length, 1);
   const foreign = await ask(port, 'GET /livez HTTP/1.1\r\nHost: evil.example\r\n\r\n');
   assert.equal(foreign.status, 403, 'the address that counts is that of the socket, which is a loopback address');
-  assert.doesNotMatch(service.stderr(), /anybody who can reach this address/);
+  assert.doesNotMatch(service.stderr(), /any client that can reach this address/);
   assert.equal((await service.kill('SIGTERM')).code, 0);
 });
 
@@ -68,7 +68,7 @@ test('on a socket for every address the rules for loopback do not hold', { skip:
   const { port } = service;
   assert.equal(service.url, `http://0.0.0.0:${port}`);
   assert.equal((await ask(port, 'GET /livez HTTP/1.1\r\nHost: edge.example\r\n\r\n')).status, 200);
-  assert.match(service.stderr(), /anybody who can reach this address may report.*"address":"0\.0\.0\.0"/);
+  assert.match(service.stderr(), /any client that can reach this address may report.*"address":"0\.0\.0\.0"/);
 });
 
 test('who reports before it has started waits, and is not refused', { skip: withoutPython }, async (t) => {

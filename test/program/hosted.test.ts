@@ -22,13 +22,13 @@ import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { readConfig } from '../../src/config/config.ts';
 import { limits as standardLimits } from '../../src/config/limits.ts';
-import { Hosted, type HostedJournal } from '../../src/deployments/journals.ts';
+import { type DeploymentJournal, DeploymentJournals } from '../../src/deployments/journals.ts';
 import { newToken } from '../../src/deployments/tokens.ts';
 import type { Event } from '../../src/event/event.ts';
 import { type Disk, openDisk } from '../../src/journal/disk.ts';
 import { askHolder, lockFolder } from '../../src/journal/lock.ts';
 import { segmentName } from '../../src/journal/segments.ts';
-import { type Parts, type Service, startService } from '../../src/service.ts';
+import { type Service, type ServiceParts, startService } from '../../src/service.ts';
 import { createNotices } from '../../src/telemetry/log.ts';
 import { Metrics } from '../../src/telemetry/metrics.ts';
 import { eventsIn, newFolder, run, startService as startProcess } from '../support/program.ts';
@@ -57,7 +57,7 @@ interface Hosting {
   report(name: string, withToken?: string | undefined, header?: string): Promise<WireReply>;
 }
 
-async function host(t: TestContext, parts: Parts = {}, ...deployments: object[]): Promise<Hosting> {
+async function host(t: TestContext, parts: ServiceParts = {}, ...deployments: object[]): Promise<Hosting> {
   const folder = newFolder(t);
   const [data, file] = [join(folder, 'data'), join(folder, 'deployments.json')];
   write(file, ...(deployments.length > 0 ? deployments : [entry('prod'), entry('test', other.digest)]));
@@ -173,7 +173,7 @@ test('behind a trusted proxy the bad tokens of one client do not turn the 401 of
 
 test('a damaged journal, a locked one and a failing disk stop only their own deployment, which comes back by itself', async (t) => {
   const simulated = new Map<string, SimulatedDisk>();
-  const parts: Parts = {
+  const parts: ServiceParts = {
     openDisk: (folder) => {
       if (!folder.endsWith('failing')) return openDisk(folder);
       mkdirSync(folder, { recursive: true });
@@ -223,10 +223,13 @@ test('a damaged journal, a locked one and a failing disk stop only their own dep
 });
 
 /** The journals without the listener, so that a report arrives exactly when the test appends it. */
-function journals(t: TestContext, parts: Pick<Parts, 'limits' | 'openDisk'>): { hosted: Hosted; data: string } {
+function journals(
+  t: TestContext,
+  parts: Pick<ServiceParts, 'limits' | 'openDisk'>,
+): { hosted: DeploymentJournals; data: string } {
   const data = newFolder(t);
   const { limits = standardLimits, openDisk: open = openDisk } = parts;
-  const hosted = new Hosted({
+  const hosted = new DeploymentJournals({
     ...{ pathPrefix: '', segmentBytes: 1_000_000, retain: { retainBytes: undefined, retainDays: undefined }, limits },
     openDisk: (name) => open(join(data, name)),
     metrics: new Metrics(),
@@ -241,7 +244,7 @@ function journals(t: TestContext, parts: Pick<Parts, 'limits' | 'openDisk'>): { 
 }
 
 /** @returns why the report was refused, or undefined once it is recorded; `answer` is set when that is known */
-function append(journal: HostedJournal, description: string): Promise<string | undefined> & { answered: boolean } {
+function append(journal: DeploymentJournal, description: string): Promise<string | undefined> & { answered: boolean } {
   const event: Event = { type: 'AssetMaterialization', assetKey: ['a'], description };
   let answered = false;
   const answer = new Promise<string | undefined>((resolve) => {
@@ -616,7 +619,7 @@ test('a start warns of a data folder or a deployments file that others may write
   write(file, entry('prod'));
   const own = process.getgid?.() ?? 0;
   const everybody = [
-    'everybody on this machine may write to the deployments file, and so decide who may report; chmod go-w it',
+    'every user of this machine may write to the deployments file, and so decide which clients may report; chmod go-w it',
   ];
   const table: readonly (readonly [
     folderMode: number,
@@ -632,13 +635,13 @@ test('a start warns of a data folder or a deployments file that others may write
       0o700,
       0o660,
       12345,
-      ['the group 12345 may write to the deployments file, and so decide who may report; chmod g-w it'],
+      ['the group 12345 may write to the deployments file, and so decide which clients may report; chmod g-w it'],
     ],
     [
       0o777,
       0o600,
       own,
-      ['everybody on this machine may write to the data folder, and so change or remove events; chmod o-w it'],
+      ['every user of this machine may write to the data folder, and so change or remove events; chmod o-w it'],
     ],
   ];
   for (const [folderMode, fileMode, group, warnings] of table) {

@@ -11,7 +11,7 @@ import { type Limits, limits as standardLimits } from '../../src/config/limits.t
 import { endpoints } from '../../src/event/parameters.ts';
 import { readFields } from '../../src/http/request.ts';
 import { segmentName } from '../../src/journal/segments.ts';
-import { type Parts, type Service, StartError, startService } from '../../src/service.ts';
+import { type Service, type ServiceParts, StartError, startService } from '../../src/service.ts';
 import { createNotices } from '../../src/telemetry/log.ts';
 import { Metrics } from '../../src/telemetry/metrics.ts';
 import { freePort, newFolder } from '../support/program.ts';
@@ -31,7 +31,7 @@ interface Started {
 
 async function start(
   t: TestContext,
-  parts: Parts = {},
+  parts: ServiceParts = {},
   args: readonly string[] = [],
   data = newFolder(t),
 ): Promise<Started> {
@@ -143,7 +143,7 @@ test('while the journal is being read the service is alive, not ready, and refus
 });
 
 test('a start that fails says why, with the exit code of its reason, and leaves folder and port to others', async (t) => {
-  const failure = (args: readonly string[], data?: string, parts?: Parts) =>
+  const failure = (args: readonly string[], data?: string, parts?: ServiceParts) =>
     start(t, parts, args, data).then(
       () => assert.fail('it started'),
       (error) => {
@@ -212,7 +212,7 @@ test('a folder that is locked late, since the disk was full, is warned about as 
     chmodSync(data, 0o777);
   };
   const service = await starting;
-  assert.match(notices.join(''), /everybody on this machine may write to the data folder/);
+  assert.match(notices.join(''), /every user of this machine may write to the data folder/);
   await service.stop();
 });
 

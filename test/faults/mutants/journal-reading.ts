@@ -41,7 +41,7 @@ export const journalReading: readonly Mutant[] = [
   {
     breaks: 'verify lists every bad place',
     file: 'journal/verify.ts',
-    from: 'if (account.badPlaces.length < remarksMax) account',
+    from: 'if (account.badPlaces.length < damageReportsMax) account',
     to: 'account',
     tests: ['program/upkeep'],
   },

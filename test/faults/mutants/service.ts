@@ -69,8 +69,8 @@ export const service: readonly Mutant[] = [
   {
     breaks: 'the trouble of one deployment refuses the reports of all',
     file: 'service/hosted.ts',
-    from: 'const journal = hosted.journalOf(door(head, incoming));',
-    to: 'const recorder = hosted.journalOf(door(head, incoming));\n      const journal = recorder;\n      const [reason] = hosted.troubles().values();\n      if (reason !== undefined) return { prefix: recorder.prefix, refusal: () => reason, append: (_event, _bytes, done) => done(reason) };',
+    from: 'const journal = hosted.journalOf(authenticate(head, incoming));',
+    to: 'const recorder = hosted.journalOf(authenticate(head, incoming));\n      const journal = recorder;\n      const [reason] = hosted.troubles().values();\n      if (reason !== undefined) return { prefix: recorder.prefix, refusal: () => reason, append: (_event, _bytes, done) => done(reason) };',
     tests: ['program/hosted'],
   },
   {
