@@ -23,9 +23,10 @@ interface AssetsOptions extends FormatOptions {
   readonly failing: boolean;
 }
 
+/** The command `assetlog assets`. */
 export const assets = defineCommand<AssetsOptions>(
   {
-    summary: 'show what is known of each asset',
+    summary: 'show the latest events and the state of the checks of each asset',
     about:
       'Shows for each asset, in the order of their keys, how many events of each kind there are, the latest of each, and the\n' +
       'state of its checks, which is the latest result of each check, whatever its partition. Reads the whole journal, and\n' +
@@ -65,15 +66,15 @@ interface Check extends Latest {
   severity: string;
 }
 
-/** What is kept of an asset. It is small, because there may be a million assets. */
-interface Known {
+/** The state of an asset. It is small, because there may be a million assets. */
+interface AssetState {
   materialization: Latest | undefined;
   observation: Latest | undefined;
   /** Checks by name; undefined until the first result of a check. */
   checks: Map<string, Check> | undefined;
 }
 
-interface Asset extends Known {
+interface Asset extends AssetState {
   /** The parts of the asset's key, joined by NUL, which no key contains. */
   readonly name: string;
 }
@@ -90,18 +91,20 @@ async function showAssets(values: AssetsOptions, output: Output): Promise<ExitCo
   }
   const filter = { assetKey: values.key, keyPrefix: values.keyPrefix };
   return lookAt(values.data, output, false, async (_, read) => {
-    const found = new Map<string, Known>();
+    const found = new Map<string, AssetState>();
     for await (const lines of read(filter)) for (const { event } of lines) note(found, event);
     if (!(await print([]))) return;
     const names = [...found.keys()].sort();
     for (let at = 0; at < names.length; at += PAGE_ASSETS) {
-      const page = names.slice(at, at + PAGE_ASSETS).map((name): Asset => ({ name, ...(found.get(name) as Known) }));
+      const page = names
+        .slice(at, at + PAGE_ASSETS)
+        .map((name): Asset => ({ name, ...(found.get(name) as AssetState) }));
       if (!(await print(page.filter((asset) => !values.failing || failingOf(asset).length > 0)))) return;
     }
   });
 }
 
-function note(found: Map<string, Known>, event: Recorded): void {
+function note(found: Map<string, AssetState>, event: Recorded): void {
   const name = event.asset_key.join(BETWEEN_PARTS);
   let asset = found.get(name);
   if (asset === undefined) {

@@ -26,8 +26,10 @@ export interface Page {
   write(text: string | Buffer): Promise<boolean>;
 }
 
+/** Environment variables by name, such as `{ ASSETLOG_PORT: '4000' }`. */
 export type Environment = Readonly<Record<string, string | undefined>>;
 
+/** What the help and the completion know of a command; `Values` are the values of its options by name. */
 export interface Description<Values> {
   /** One line for the list of all commands, without a period. */
   readonly summary: string;
@@ -38,6 +40,7 @@ export interface Description<Values> {
   readonly notes: readonly string[];
 }
 
+/** A command, whatever its options. */
 export interface Command extends Description<Readonly<Record<string, unknown>>> {
   /**
    * @param args the arguments after the command's name
@@ -46,7 +49,10 @@ export interface Command extends Description<Readonly<Record<string, unknown>>> 
   run(args: readonly string[], env: Environment, output: Output): Promise<ExitCode | { problems: string[] }>;
 }
 
-/** @param act runs the command with valid values; resolves to the exit code when the command has finished */
+/**
+ * Makes a command of its description.
+ * @param act runs the command with valid values; resolves to the exit code when the command has finished
+ */
 export function defineCommand<Values extends object>(
   description: Description<Values>,
   act: (values: Values, output: Output, operands: readonly string[]) => Promise<ExitCode>,

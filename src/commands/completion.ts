@@ -9,22 +9,25 @@ type Commands = Readonly<Record<string, Command>>;
 const scripts: Readonly<Record<string, (commands: Commands) => string>> = { bash: bashScript, zsh: zshScript };
 const shells = Object.keys(scripts);
 
-/** @param commands returns all commands, including this one; called when the command runs */
+/**
+ * The command `assetlog completion`.
+ * @param commands returns all commands by name, including this one; called when the command runs
+ */
 export function completionOf(commands: () => Commands): Command {
   return defineCommand<object>(
     {
-      summary: 'print what makes bash or zsh complete commands, options and files',
+      summary: 'print a script that makes bash or zsh complete commands, options and files',
       about: 'Prints a script for the shell. It knows the commands of this version, and does not run assetlog again.',
       operands: { text: shells.join('|'), max: 1, choices: shells },
       options: {},
       notes: [
         'Examples:',
         "  echo 'source <(assetlog completion bash)' >> ~/.bashrc",
-        "  echo 'source <(assetlog completion zsh)' >> ~/.zshrc     behind the line with compinit",
+        "  echo 'source <(assetlog completion zsh)' >> ~/.zshrc     after the line with compinit",
         '  assetlog completion zsh > /usr/local/share/zsh/site-functions/_assetlog',
         '',
         'Exit codes:',
-        '  0 printed, 2 no shell that it knows',
+        '  0 printed, 2 an unknown shell',
       ],
     },
     async (_values, { say, complain }, [shell = '']) => {
@@ -99,8 +102,8 @@ function zshScript(commands: Commands): string {
               ? `(${found.join(' ')})`
               : ' ';
       const [equals, value] = argument === '' ? ['', ''] : ['=', `:${argument.replaceAll(':', '\\:')}:${action}`];
-      const told = help.replaceAll(/[[\]\\]/g, '\\$&');
-      return quote(`${repeated ? '*' : ''}--${flagOf(option)}${equals}[${told}]${value}`);
+      const text = help.replaceAll(/[[\]\\]/g, '\\$&');
+      return quote(`${repeated ? '*' : ''}--${flagOf(option)}${equals}[${text}]${value}`);
     });
     if (operands?.choices !== undefined) specs.push(`'1:what:(${operands.choices.join(' ')})'`);
     return `    ${name}) _arguments ${specs.join(' ')} '--help[how it is used]' ;;`;

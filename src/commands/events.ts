@@ -64,13 +64,14 @@ const kinds = endpoints.map(({ name }) => name);
 /** The greatest value of `--last`, which keeps the seq of each of these events in memory while it searches. */
 const LAST_MAX = 1_000_000;
 
+/** The command `assetlog events`. */
 export const events = defineCommand<EventsOptions>(
   {
     summary: 'show what was recorded',
     about:
       'Shows the events of a journal, oldest first: a table on a terminal, the lines of the journal byte for byte into a pipe.\n' +
-      'Takes no lock: it may run beside the service that writes the folder, and on a copy of it. Options that choose events go\n' +
-      'together: an event is shown when all of them hold.',
+      'Takes no lock: it may run beside the service that writes the folder, and on a copy of it. An event is shown if it\n' +
+      'matches all filters that are given.',
     options: {
       data: { ...options.data, help: 'folder of the journal; in hosted mode that of a deployment, FOLDER/NAME' },
       key: keyOption('only events of this asset'),
@@ -87,11 +88,11 @@ export const events = defineCommand<EventsOptions>(
       partition: text('NAME', 'only events of this partition'),
       since: time('only events of this time or later: 2026-11-20, 2026-11-20T15:00, or 2h for the last two hours'),
       until: time('only events before this time'),
-      afterSeq: count('SEQ', 'only events behind this one', 0, 0, Number.MAX_SAFE_INTEGER),
-      limit: count('COUNT', 'end after so many', undefined, 1, Number.MAX_SAFE_INTEGER),
+      afterSeq: count('SEQ', 'only events after this one', 0, 0, Number.MAX_SAFE_INTEGER),
+      limit: count('COUNT', 'stop after so many', undefined, 1, Number.MAX_SAFE_INTEGER),
       last: count('COUNT', 'only the newest so many', undefined, 1, LAST_MAX),
       follow: switchOption(
-        'go on with what is recorded later, until it is interrupted; the folder need not be there yet',
+        'then show events as they are recorded, until it is interrupted; the folder need not exist yet',
       ),
       ...formatOptions,
     },
@@ -102,7 +103,7 @@ export const events = defineCommand<EventsOptions>(
       '  assetlog events --follow --since 0s | jq -c .metadata',
       '',
       'Times without a zone are UTC, as in the journal; a duration (500ms, 30s, 15m, 2h, 7d) counts back from now.',
-      'With --since and --until a file that begins and ends outside of them is passed over whole, and not checked.',
+      'With --since and --until, a file that begins and ends outside of them is skipped, and not checked.',
       ...lookNotes,
     ],
   },

@@ -6,16 +6,21 @@ import type { Command } from './command.ts';
 /** Groups of commands, by heading. A group has its commands by their names. */
 export type Groups = Readonly<Record<string, Readonly<Record<string, Command>>>>;
 
+/**
+ * The help of one command, such as that of `assetlog events --help`.
+ * @param name of the command, such as `events`
+ * @returns the text without its last newline
+ */
 export function commandHelp(name: string, { about, operands, options, notes }: Command): string {
   const entries = Object.entries(options).map(([name, option]) => {
     const { argument, help, initial, standard = shownDefault(initial) } = option;
-    const told = `${help}${standard === '' ? '' : ` [${standard}]`}`;
+    const text = `${help}${standard === '' ? '' : ` [${standard}]`}`;
     const variable = hasVariable(option) ? `(or ${variableOf(name)} in the environment)` : '';
-    return { flag: `--${flagOf(name)} ${argument}`.trimEnd(), told, variable };
+    return { flag: `--${flagOf(name)} ${argument}`.trimEnd(), text, variable };
   });
   const width = Math.max(0, ...entries.map(({ flag }) => flag.length));
-  const lines = entries.flatMap(({ flag, told, variable }) => {
-    const first = `  ${flag.padEnd(width)}  ${told}`;
+  const lines = entries.flatMap(({ flag, text, variable }) => {
+    const first = `  ${flag.padEnd(width)}  ${text}`;
     return variable === '' ? [first] : [first, `${' '.repeat(width + 4)}${variable}`];
   });
   const usage = ['Usage: assetlog', name, operands?.text, lines.length > 0 ? '[options]' : undefined];
@@ -23,7 +28,11 @@ export function commandHelp(name: string, { about, operands, options, notes }: C
   return [...head, ...(lines.length > 0 ? ['Options:', ...lines, ''] : []), ...notes].join('\n');
 }
 
-/** @param notes the lines at the end of the help */
+/**
+ * The help of the program, as `assetlog --help` prints it.
+ * @param notes the lines at the end of the help
+ * @returns the text without its last newline
+ */
 export function generalHelp(groups: Groups, notes: readonly string[]): string {
   const rows = Object.entries(groups).flatMap(([heading, commands]) => [
     `${heading}:`,
@@ -33,7 +42,7 @@ export function generalHelp(groups: Groups, notes: readonly string[]): string {
   return [
     'Usage: assetlog [command] [options]',
     '',
-    'Records reports about data assets: one POST, one JSON line on disk, 200 only when the line would survive a power cut.',
+    'Records reports about data assets: one POST, one JSON line on disk, 200 only when it is on stable storage.',
     '',
     ...rows,
     '  assetlog COMMAND --help   its options, examples and exit codes',

@@ -44,15 +44,15 @@ export const formatOptions = {
 };
 
 export const lookNotes: readonly string[] = [
-  'On a terminal control characters that somebody sent are shown as \\u001b, also in JSON. In CSV a text that begins like a',
+  'On a terminal, control characters in reported text are shown as \\u001b, also in JSON. In CSV, text that begins like a',
   'formula (= + - @) gets an apostrophe before it, also after a semicolon, a tab or a line break inside.',
   '',
   'Keys:',
   '  warehouse/orders has two parts. A key with a slash in a part is written as a JSON array: \'["warehouse","a/b"]\'.',
   '',
   'Exit codes:',
-  '  0 read, 2 flags or no journal there, 3 something is damaged: what and where is told on standard error, and what can',
-  '  be believed behind it is shown; 5 it can not be read or printed',
+  '  0 read, 2 flags or no journal there, 3 the journal is damaged: file, line and byte are reported on standard error,',
+  '  and the lines after the damage that verify are shown; 5 it cannot be read or printed',
 ];
 
 /** The columns and conversions of each output format for one kind of row, such as an event or an asset. */
@@ -106,7 +106,7 @@ export type Read = (filter: Filter, follow?: AbortSignal) => AsyncIterable<reado
 /**
  * Opens the folder and runs `act`. Reports damage and other remarks of the reader on standard error, each once.
  * @param waits whether `act` also runs if the folder has no journal yet
- * @returns 0 if all was read, 2 if there is no journal, 3 if something is damaged, 5 if it can not be read or printed
+ * @returns 0 if all was read, 2 if there is no journal, 3 if something is damaged, 5 if it cannot be read or printed
  */
 export async function lookAt(
   data: string,
@@ -117,18 +117,18 @@ export async function lookAt(
   const disk = openDisk(data);
   const isNew = oncePerName(limits.damageReportsMax);
   let damaged = false;
-  let untold = 0;
-  const told = new Set<string>();
-  const tell = ({ kind, text }: Remark) => {
+  let unreported = 0;
+  const reported = new Set<string>();
+  const report = ({ kind, text }: Remark) => {
     damaged ||= kind === 'damage';
     if (isNew(text)) {
-      told.add(text);
+      reported.add(text);
       complain(`${kind === 'damage' ? 'damaged: ' : ''}${text}`);
-    } else if (!told.has(text)) untold += 1;
+    } else if (!reported.has(text)) unreported += 1;
   };
   const read: Read = (filter, follow) => {
     const progress = pollProgress(disk.folder, limits.followMs);
-    return readJournal(disk, { filter, follow, progress, limits }, tell);
+    return readJournal(disk, { filter, follow, progress, limits }, report);
   };
   try {
     const problem = await absenceOf(disk);
@@ -141,7 +141,7 @@ export async function lookAt(
     complain(`the journal in ${disk.folder} could not be shown: ${(error as Error).message}`);
     return exitCodes.diskFailed;
   }
-  if (untold > 0) complain(`and ${untold} more; assetlog verify and assetlog repair with the same --data say more`);
+  if (unreported > 0) complain(`and ${unreported} more; assetlog verify with the same --data lists them`);
   return damaged ? exitCodes.damaged : exitCodes.done;
 }
 
@@ -174,7 +174,7 @@ async function journalsIn(folder: string, names: readonly string[]): Promise<str
   for (const name of names.filter((name) => /^[A-Za-z0-9]/.test(name) && !name.startsWith('damaged-')).sort()) {
     const inside = await openDisk(join(folder, name))
       .list()
-      .catch(() => []); // not a folder, or one that can not be read
+      .catch(() => []); // not a folder, or one that cannot be read
     if (contentsOf(inside).segments.length > 0) found.push(name);
     if (found.length === SHOWN_MAX) break;
   }

@@ -10,9 +10,9 @@ import { verify } from '../journal/verify.ts';
 import { defineCommand, type Output } from './command.ts';
 import {
   damageOf,
+  findingAsText,
   json,
   onJournal,
-  placeOf,
   rangeAsText,
   type VerifyOptions,
   verdictAsJson,
@@ -20,26 +20,32 @@ import {
   verifyWithProgress,
 } from './verify.ts';
 
+/** The command `assetlog repair`. */
 export const repairCommand = defineCommand(
   {
     summary: 'make a damaged journal startable, without losing a good line',
     about:
-      'Shows what it would do; does it with --yes. Good lines stay, with their seq, id and time. Each damaged file is kept\n' +
-      'whole in a folder damaged-… beside the journal, and an empty file events-….lost stands for events that are gone.\n' +
-      'The service must not be running. Ends with 0 when the journal is good, with 3 when --yes would have something to do.',
+      'Prints what it would do, and does it with --yes. Good lines stay, with their seq, id and time. Each damaged file is kept\n' +
+      'whole in a folder damaged-… beside the journal, and an empty file events-….lost marks events that are gone. The service\n' +
+      'must not be running. The exit code is 0 if the journal is good, and 3 if --yes would have something to do.',
     options: {
       data: options.data,
       json,
-      yes: { argument: '', help: 'do it; without this nothing is changed', initial: false, parse: () => true },
+      yes: {
+        argument: '',
+        help: 'repair the journal; without this nothing is changed',
+        initial: false,
+        parse: () => true,
+      },
     },
     notes: [
       'Examples:',
-      '  assetlog repair --data /var/lib/assetlog          shows what it would do',
-      '  assetlog repair --data /var/lib/assetlog --yes    does it',
+      '  assetlog repair --data /var/lib/assetlog          prints what it would do',
+      '  assetlog repair --data /var/lib/assetlog --yes    repairs it',
       '',
       'Exit codes:',
       '  0 good, 2 flags or no journal there, 3 the journal is damaged, 4 the data folder is in use,',
-      '  5 it can not be read or written',
+      '  5 it cannot be read or written',
     ],
   },
   repairJournal,
@@ -88,11 +94,11 @@ function planAsText({ files, runs, lost, forgetsStop }: Plan, side: string, need
 function fileAsText(file: DamagedFile, side: string): string[] {
   const { name, finding, bytes, kept, unproved, unprovedLines, carriageReturns, removedBytes, removedPlaces } = file;
   const lines = [
-    `  ${placeOf(finding)}`,
+    `  ${findingAsText(finding)}`,
     `  move    ${name} whole to ${side}; keep ${kept} good lines, leave out ${removedBytes} of ${bytes} bytes in ${removedPlaces} places`,
   ];
   if (unprovedLines > 0) {
-    lines.push(`  trust   ${unprovedLines} lines whose crc builds on a lost one, from seq ${unproved[0]}`);
+    lines.push(`  trust   ${unprovedLines} lines whose checksum chain begins at a lost line, from seq ${unproved[0]}`);
   }
   if (carriageReturns > 0)
     lines.push(`  write   ${carriageReturns} lines that end in CR LF with LF, as they were recorded`);

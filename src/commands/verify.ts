@@ -11,6 +11,7 @@ import { type Verdict, verify } from '../journal/verify.ts';
 import { defineCommand, type Output } from './command.ts';
 import { absenceOf } from './listing.ts';
 
+/** The switch `--json` of `verify` and `repair`: `true` if it was given. */
 export const json: Option<boolean> = {
   argument: '',
   help: 'print one JSON object instead of text',
@@ -18,13 +19,14 @@ export const json: Option<boolean> = {
   parse: () => true,
 };
 
+/** The command `assetlog verify`. */
 export const verifyCommand = defineCommand(
   {
-    summary: 'read the whole journal and say what is in it and what is wrong',
+    summary: 'read the whole journal and print what is in it and what is wrong',
     about:
-      'Checks every line of every file: crc, seq, and that file joins up with file. Says how many files and events there\n' +
-      'are, the first and last seq and time, and the first thing wrong. Changes nothing, and may run beside a service.\n' +
-      'Ends with 0 when a start would go well, with 3 when the journal is damaged.',
+      'Checks every line of every file: its crc, its seq, and that each file continues the one before it. Prints how many\n' +
+      'files and events there are, the first and last seq and time, and the first thing wrong. Changes nothing, and may run\n' +
+      'beside a service. The exit code is 0 if a service would start on the journal, and 3 if the journal is damaged.',
     options: { data: options.data, json },
     notes: [
       'Examples:',
@@ -32,12 +34,13 @@ export const verifyCommand = defineCommand(
       '  assetlog verify --json | jq .findings',
       '',
       'Exit codes:',
-      '  0 good, 2 flags or no journal there, 3 the journal is damaged, 5 it can not be read',
+      '  0 good, 2 flags or no journal there, 3 the journal is damaged, 5 it cannot be read',
     ],
   },
   verifyJournal,
 );
 
+/** The values of the options, such as `{ data: '/var/lib/assetlog', json: false }`. */
 export interface VerifyOptions {
   readonly data: string;
   readonly json: boolean;
@@ -53,6 +56,10 @@ async function verifyJournal({ data, json }: VerifyOptions, output: Output): Pro
   });
 }
 
+/**
+ * Runs `act` on the journal of a folder, such as `/var/lib/assetlog`, and reports its errors on standard error.
+ * @returns the exit code of `act`; 2 if the folder has no journal, 4 if a service uses it, 5 if a system call failed
+ */
 export async function onJournal(
   data: string,
   output: Output,
@@ -73,13 +80,17 @@ export async function onJournal(
       output.complain(message);
       return exitCodes.inUse;
     }
-    output.complain(`the journal in ${disk.folder} could not be worked on: ${message}`);
+    output.complain(`the journal in ${disk.folder} could not be read or repaired: ${message}`);
     return exitCodes.diskFailed;
   }
 }
 
 const PROGRESS_MS = 100;
 
+/**
+ * Verifies a journal and shows the progress on a terminal, such as `42 %  123.4 MB of 293.8 MB, 512 MB/s`.
+ * @throws the error of a system call
+ */
 export async function verifyWithProgress(disk: Disk, { progress }: Output): Promise<Verdict> {
   const startedMs = performance.now();
   let shownMs = startedMs;
@@ -101,6 +112,7 @@ export function damageOf({ findings }: Verdict): Finding[] {
   return findings.filter(({ decision }) => decision === 'refuse');
 }
 
+/** @returns the verdict as lines of text without the last newline; the first one is such as `/var/lib/assetlog is good` */
 export function verdictAsText(disk: Disk, verdict: Verdict): string {
   const { segments, bytes, events, first, last, lost, removedLast, findings } = verdict;
   const damage = damageOf(verdict);
@@ -116,24 +128,25 @@ export function verdictAsText(disk: Disk, verdict: Verdict): string {
     lines.push(`  lost    ${lost.map(rangeAsText).join(', ')}: an earlier repair could not find them`);
   for (const finding of findings.filter(({ decision }) => decision === 'cut')) {
     lines.push(
-      `  end     ${placeOf(finding)}: the next start cuts it off and keeps it; a running service may be writing it`,
+      `  end     ${findingAsText(finding)}: the next start cuts it off and keeps it; a running service may be writing it`,
     );
   }
   if (damage[0] !== undefined) {
-    lines.push(`first thing wrong: ${placeOf(damage[0])}`);
-    if (damage.length > 1) lines.push(`and something in ${damage.length - 1} more places`);
+    lines.push(`first thing wrong: ${findingAsText(damage[0])}`);
+    if (damage.length > 1) lines.push(`and ${damage.length - 1} more findings`);
     const { goodLines, badLines, badPlaces, badPlacesCount } = verdict;
-    lines.push(`  lines   ${goodLines} good, ${badLines} bad, those after the first bad one of each file among them`);
+    lines.push(`  lines   ${goodLines} good, ${badLines} bad, with those after the first bad one of each file`);
     for (const place of badPlacesCount > 1 ? badPlaces : []) {
-      lines.push(`  bad     ${placeOf(place)}; ${place.lines} ${place.lines === 1 ? 'line' : 'lines'}`);
+      lines.push(`  bad     ${findingAsText(place)}; ${place.lines} ${place.lines === 1 ? 'line' : 'lines'}`);
     }
     const more = badPlacesCount - badPlaces.length;
     if (more > 0) lines.push(`  bad     and ${more} more places`);
-    lines.push('assetlog repair with the same --data shows how to mend it');
+    lines.push('assetlog repair with the same --data shows how it can be repaired');
   }
   return lines.join('\n');
 }
 
+/** @returns the object that `--json` prints, such as `{ good: true, folder: '/var/lib/assetlog', files: 2, … }` */
 export function verdictAsJson({ folder }: Disk, verdict: Verdict): object {
   const { segments, bytes, events, first, last, lost, removedLast, findings } = verdict;
   return {
@@ -156,10 +169,17 @@ export function verdictAsJson({ folder }: Disk, verdict: Verdict): object {
   };
 }
 
-export function placeOf({ file, line, byte, problem }: Pick<Finding, 'file' | 'line' | 'byte' | 'problem'>): string {
+/** @returns a finding as text, such as `events-00000000000000000001.jsonl, line 4, byte 812: its crc is 1c…, computed 9a…` */
+export function findingAsText({
+  file,
+  line,
+  byte,
+  problem,
+}: Pick<Finding, 'file' | 'line' | 'byte' | 'problem'>): string {
   return `${file}, line ${line}, byte ${byte}: ${problem}`;
 }
 
+/** @returns a range of seqs as text, such as `seq 4 to 7`, or `seq 4` for a single one */
 export function rangeAsText({ first, last }: GoneRange): string {
   return first === last ? `seq ${first}` : `seq ${first} to ${last}`;
 }

@@ -58,7 +58,7 @@ test('verify tells the first thing wrong, and ends with 3', async (t) => {
   assert.match(stdout, / is damaged\n/);
   assert.match(stdout, /\n {2}events {2}8\n/);
   assert.match(stdout, /\nfirst thing wrong: events-0+1\.jsonl, line 4, byte \d+: its crc is \w{8}, computed \w{8}\n/);
-  assert.match(stdout, /assetlog repair with the same --data shows how to mend it\n$/);
+  assert.match(stdout, /assetlog repair with the same --data shows how it can be repaired\n$/);
   const json = await run(['verify', '--data', data, '--json']);
   assert.equal(json.code, 3);
   assert.equal(JSON.parse(json.stdout).findings[0].kind, 'bad line inside');
@@ -192,5 +192,5 @@ test('where there is no journal, and where it can not be read, that is said in o
   mkdirSync(join(empty, FIRST));
   const { code, stderr } = await run(['verify', '--data', empty]);
   assert.equal(code, 5);
-  assert.match(stderr, /^assetlog: the journal in \S+ could not be worked on: EISDIR[^\n]*\n$/);
+  assert.match(stderr, /^assetlog: the journal in \S+ could not be read or repaired: EISDIR[^\n]*\n$/);
 });
