@@ -178,7 +178,7 @@ test('the options and limits that the pages name are those of the source', () =>
     [HANDBOOK, `at most ${limits.tornBytesMax / MIB} MiB (one write has at most ${limits.batchBytesMax / MIB})`],
     [HANDBOOK, `backoff (${limits.openRetryMs / 1000} s to ${limits.openRetryMsMax / 1000} s)`],
     [HANDBOOK, `waits for up to ${limits.openWaitMs / 1000} s`],
-    [HANDBOOK, `first ${limits.damageReportsMax} bad places`],
+    [HANDBOOK, `first ${limits.damageReportsMax} bad ranges`],
     [HANDBOOK, `first ${limits.repairListMax.toLocaleString('en')} unproved lines`],
     [HANDBOOK, `if none has been idle for ${limits.evictableMs / 1000} s`],
     [HANDBOOK, `nothing came for ${limits.stalledUploadMs / 1000} s`],

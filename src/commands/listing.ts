@@ -161,7 +161,7 @@ export async function absenceOf(disk: Disk): Promise<string | undefined> {
   }
   const { segments, lost, removedLast } = contentsOf(names);
   // Files that account for missing events prove that there was a journal, so verify and repair have something to report.
-  const stopSeq = (await readLastStop(disk, names))?.end?.place.seq ?? 1;
+  const stopSeq = (await readLastStop(disk, names))?.end?.chain.seq ?? 1;
   if (segments.length > 0 || lost.length > 0 || removedLast > 0 || stopSeq > 1) return undefined;
   const deployments = await journalsIn(folder, names);
   if (deployments.length === 0) return `there is no journal in ${folder}; give its folder with --data`;

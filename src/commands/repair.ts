@@ -92,10 +92,10 @@ function planAsText({ files, runs, lost, forgetsStop }: Plan, side: string, need
 }
 
 function fileAsText(file: DamagedFile, side: string): string[] {
-  const { name, finding, bytes, kept, unproved, unprovedLines, carriageReturns, removedBytes, removedPlaces } = file;
+  const { name, finding, bytes, kept, unproved, unprovedLines, carriageReturns, removedBytes, removedRanges } = file;
   const lines = [
     `  ${findingAsText(finding)}`,
-    `  move    ${name} whole to ${side}; keep ${kept} good lines, leave out ${removedBytes} of ${bytes} bytes in ${removedPlaces} places`,
+    `  move    ${name} whole to ${side}; keep ${kept} good lines, leave out ${removedBytes} of ${bytes} bytes in ${removedRanges} places`,
   ];
   if (unprovedLines > 0) {
     lines.push(`  trust   ${unprovedLines} lines whose checksum chain begins at a lost line, from seq ${unproved[0]}`);
@@ -114,12 +114,12 @@ function planAsJson({ files, runs, lost }: Plan, side: string): object {
   };
 }
 
-function fileAsJson({ unprovedLines, carriageReturns, removedPlaces, removedBytes, ...file }: DamagedFile): object {
+function fileAsJson({ unprovedLines, carriageReturns, removedRanges, removedBytes, ...file }: DamagedFile): object {
   return {
     ...file,
     unproved_lines: unprovedLines,
     carriage_returns: carriageReturns,
-    removed_places: removedPlaces,
+    removed_places: removedRanges,
     removed_bytes: removedBytes,
   };
 }

@@ -134,12 +134,12 @@ export function verdictAsText(disk: Disk, verdict: Verdict): string {
   if (damage[0] !== undefined) {
     lines.push(`first thing wrong: ${findingAsText(damage[0])}`);
     if (damage.length > 1) lines.push(`and ${damage.length - 1} more findings`);
-    const { goodLines, badLines, badPlaces, badPlacesCount } = verdict;
+    const { goodLines, badLines, badRanges, badRangesCount } = verdict;
     lines.push(`  lines   ${goodLines} good, ${badLines} bad, with those after the first bad one of each file`);
-    for (const place of badPlacesCount > 1 ? badPlaces : []) {
-      lines.push(`  bad     ${findingAsText(place)}; ${place.lines} ${place.lines === 1 ? 'line' : 'lines'}`);
+    for (const range of badRangesCount > 1 ? badRanges : []) {
+      lines.push(`  bad     ${findingAsText(range)}; ${range.lines} ${range.lines === 1 ? 'line' : 'lines'}`);
     }
-    const more = badPlacesCount - badPlaces.length;
+    const more = badRangesCount - badRanges.length;
     if (more > 0) lines.push(`  bad     and ${more} more places`);
     lines.push('assetlog repair with the same --data shows how it can be repaired');
   }
@@ -164,8 +164,8 @@ export function verdictAsJson({ folder }: Disk, verdict: Verdict): object {
     findings,
     good_lines: verdict.goodLines,
     bad_lines: verdict.badLines,
-    bad_places: verdict.badPlaces,
-    bad_places_count: verdict.badPlacesCount,
+    bad_places: verdict.badRanges,
+    bad_places_count: verdict.badRangesCount,
   };
 }
 

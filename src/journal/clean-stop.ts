@@ -9,7 +9,7 @@
 
 import { crc32 } from 'node:zlib';
 import { type Disk, isFull } from './disk.ts';
-import type { Place } from './record.ts';
+import type { ChainPosition } from './record.ts';
 import { segmentFirstSeq } from './segments.ts';
 
 export const CLEAN_STOP = '.stopped-cleanly';
@@ -20,7 +20,7 @@ export interface StopEnd {
   readonly file: string;
   readonly bytes: number;
   /** The seq of the next line, and the crc of the last line of that file: 0 if it has none. */
-  readonly place: Place;
+  readonly chain: ChainPosition;
 }
 
 /** Marks the stop as clean: everything in the folder is synced. The last step before the lock is released. */
@@ -68,8 +68,8 @@ const MARKER_BYTES_MAX = 512;
 const MARKER =
   /^\{"file":"(events-\d{20}\.jsonl)","bytes":(\d{1,16}),"next_seq":(\d{1,16}),"last_crc":"([0-9a-f]{8})","crc":"[0-9a-f]{8}"\}\n$/;
 
-function encode({ file, bytes, place }: StopEnd): string {
-  const text = `{"file":"${file}","bytes":${bytes},"next_seq":${place.seq},"last_crc":"${hex(place.crc)}"`;
+function encode({ file, bytes, chain }: StopEnd): string {
+  const text = `{"file":"${file}","bytes":${bytes},"next_seq":${chain.seq},"last_crc":"${hex(chain.crc)}"`;
   return `${text},"crc":"${hex(crc32(text))}"}\n`;
 }
 
@@ -77,7 +77,7 @@ function encode({ file, bytes, place }: StopEnd): string {
 function decode(text: string): StopEnd | undefined {
   const [, file = '', bytes, seq, crc = ''] = MARKER.exec(text) ?? [];
   if (segmentFirstSeq(file) === undefined) return undefined;
-  const end = { file, bytes: Number(bytes), place: { seq: Number(seq), crc: Number.parseInt(crc, 16) } };
+  const end = { file, bytes: Number(bytes), chain: { seq: Number(seq), crc: Number.parseInt(crc, 16) } };
   return encode(end) === text ? end : undefined;
 }
 

@@ -12,7 +12,15 @@ import type { Notices } from '../telemetry/log.ts';
 import { type JournalFigures, Metrics } from '../telemetry/metrics.ts';
 import { rememberCleanStop } from './clean-stop.ts';
 import { type Disk, describe, isFull, SyncError } from './disk.ts';
-import { encodeBatch, encodeMembers, lineBytesMax, type Place, packMembers, type Room, SEQ_MAX } from './record.ts';
+import {
+  type ChainPosition,
+  type EncodeBuffer,
+  encodeBatch,
+  encodeMembers,
+  lineBytesMax,
+  packMembers,
+  SEQ_MAX,
+} from './record.ts';
 import { NoSpaceError, recover, type Segment } from './recovery.ts';
 import { type Retain, Retention } from './retention.ts';
 import { segmentName } from './segments.ts';
@@ -47,7 +55,7 @@ export interface Backlog {
   bytes: number;
 }
 
-type State =
+type JournalState =
   | { readonly kind: 'starting'; readonly reason: string; readonly queueing: boolean }
   | { readonly kind: 'open'; readonly segment: Segment; readonly trouble?: Trouble }
   | { readonly kind: 'closed'; readonly reason: string }
@@ -56,10 +64,10 @@ type State =
 
 interface Trouble {
   /**
-   * `refusing`: the last write failed, the next may succeed, so reports are still queued. `silent`: the current write has
+   * `refusing`: the last write failed, the next may succeed, so reports are still queued. `stalled`: the current write has
    * stalled. `used up`: the largest seq is assigned.
    */
-  readonly kind: 'refusing' | 'silent' | 'used up';
+  readonly kind: 'refusing' | 'stalled' | 'used up';
   readonly reason: string;
 }
 
@@ -78,7 +86,7 @@ interface Committing {
 
 export class Journal implements JournalFigures {
   readonly #options: JournalOptions;
-  #state: State;
+  #state: JournalState;
   /** The total over all journals that share it. */
   readonly #backlog: Backlog;
   readonly #metrics: Metrics;
@@ -87,7 +95,7 @@ export class Journal implements JournalFigures {
   #queue: Waiting[] = [];
   /** Memory of the events in the queue and in the batch that is being written. */
   #waitingBytes = 0;
-  readonly #room: Room = { bytes: Buffer.alloc(0) };
+  readonly #encodeBuffer: EncodeBuffer = { bytes: Buffer.alloc(0) };
   /** The run of batches that is being written; undefined while the disk is idle. */
   #running: Promise<void> | undefined;
   #probing: NodeJS.Timeout | undefined;
@@ -137,7 +145,7 @@ export class Journal implements JournalFigures {
   #opened(segment: Segment, files: number): void {
     clearTimeout(this.#openTimeout);
     this.files = files;
-    this.#options.notices.info('journal open', { file: segment.file.name, next_seq: segment.place.seq });
+    this.#options.notices.info('journal open', { file: segment.file.name, next_seq: segment.chain.seq });
     this.#continueAt(segment);
     this.#metrics.journals.add(this);
     this.#retention.start();
@@ -167,7 +175,7 @@ export class Journal implements JournalFigures {
 
   /** Valid only while the journal is open. */
   get lastSeq(): number {
-    return (this.#state as OpenState).segment.place.seq - 1;
+    return (this.#state as OpenState).segment.chain.seq - 1;
   }
 
   /**
@@ -176,7 +184,7 @@ export class Journal implements JournalFigures {
    */
   get nextSeq(): number | undefined {
     const state = this.#state;
-    if (state.kind === 'open') return state.segment.place.seq;
+    if (state.kind === 'open') return state.segment.chain.seq;
     return state.kind === 'failed' ? state.nextSeq : undefined;
   }
 
@@ -320,7 +328,7 @@ export class Journal implements JournalFigures {
 
   #takeBatch(): Waiting[] {
     const { batchBytesMax } = this.#options.limits;
-    const countMax = this.#state.kind === 'open' ? SEQ_MAX + 1 - this.#state.segment.place.seq : 0;
+    const countMax = this.#state.kind === 'open' ? SEQ_MAX + 1 - this.#state.segment.chain.seq : 0;
     let bytes = 0;
     let count = 0;
     for (const { members } of this.#queue) {
@@ -337,12 +345,12 @@ export class Journal implements JournalFigures {
   /** @returns why the batch was not recorded, or undefined once it is durable */
   async #commit(batch: readonly Waiting[]): Promise<string | undefined> {
     if (this.#state.kind !== 'open' || this.#state.trouble?.kind === 'used up') return this.trouble;
-    const silent = setTimeout(() => this.#silent(), this.#options.limits.diskAnswerMs).unref();
+    const stalled = setTimeout(() => this.#stall(), this.#options.limits.diskAnswerMs).unref();
     try {
       if (this.#state.segment.bytes >= this.#options.segmentBytes) await this.#rotate(this.#state.segment);
       const { segment } = this.#state;
       const startedMs = performance.now();
-      const after = batch.length > 0 ? await appendBatch(segment, batch, this.#room) : await tryWrite(segment);
+      const after = batch.length > 0 ? await appendBatch(segment, batch, this.#encodeBuffer) : await tryWrite(segment);
       this.#checkHeld(); // after the sync and before the replies, see `Lock.checkHeld`
       if (batch.length > 0)
         this.#metrics.wrote(batch.length, after.bytes - segment.bytes, performance.now() - startedMs);
@@ -352,20 +360,20 @@ export class Journal implements JournalFigures {
       if (error instanceof NotEncoded) return this.#notEncoded(error);
       return error instanceof NotWritten ? this.#refuse(error) : this.#fail(error as Error);
     } finally {
-      clearTimeout(silent);
+      clearTimeout(stalled);
     }
   }
 
   /** Begins the next file. The directory entry is durable when this resolves, so its first batch may be acknowledged. */
   async #rotate(full: Segment): Promise<void> {
     const { disk, notices } = this.#options;
-    const seq = full.place.seq;
+    const seq = full.chain.seq;
     checkUntouched(full); // another program may have replaced the folder
     this.#checkHeld();
     const file = await disk.createLog(segmentName(seq)).catch((error: Error) => {
       throw error instanceof SyncError ? error : new NotWritten(describe(error));
     });
-    this.#state = { ...(this.#state as OpenState), segment: { file, bytes: 0, place: { seq, crc: 0 } } };
+    this.#state = { ...(this.#state as OpenState), segment: { file, bytes: 0, chain: { seq, crc: 0 } } };
     this.files += 1;
     await full.file.close();
     notices.info('journal file closed', { file: full.file.name, next: file.name });
@@ -400,11 +408,11 @@ export class Journal implements JournalFigures {
   }
 
   /** The write has stalled. Queued reports keep waiting, since they may still be recorded; new ones are refused. */
-  #silent(): void {
+  #stall(): void {
     const seconds = this.#options.limits.diskAnswerMs / 1000;
     const reason = `the disk has not answered for ${seconds} s; send the report again later`;
     this.#options.notices.error('the disk does not answer; further reports get 503 until it does', { seconds });
-    this.#state = { ...(this.#state as OpenState), trouble: { kind: 'silent', reason } };
+    this.#state = { ...(this.#state as OpenState), trouble: { kind: 'stalled', reason } };
   }
 
   #taken(segment: Segment): void {
@@ -417,10 +425,10 @@ export class Journal implements JournalFigures {
 
   #continueAt(segment: Segment): void {
     const { notices, onRecorded } = this.#options;
-    const usedUp = segment.place.seq > SEQ_MAX;
+    const usedUp = segment.chain.seq > SEQ_MAX;
     this.#state = usedUp ? { kind: 'open', segment, trouble: USED_UP } : { kind: 'open', segment };
     if (usedUp) notices.error(USED_UP.reason);
-    this.#safely(onRecorded, segment.place.seq);
+    this.#safely(onRecorded, segment.chain.seq);
   }
 
   /** Runs a callback. Its exception changes nothing on the disk and must not prevent the other callbacks, so it is only logged. */
@@ -441,12 +449,12 @@ export class Journal implements JournalFigures {
     void this.#retention.stop();
     const reason = 'the disk failed; send the report again when the service is back';
     this.#metrics.journals.delete(this);
-    this.#state = { kind: 'failed', reason, error, nextSeq: segment.place.seq };
+    this.#state = { kind: 'failed', reason, error, nextSeq: segment.chain.seq };
     return reason;
   }
 }
 
-type OpenState = Extract<State, { kind: 'open' }>;
+type OpenState = Extract<JournalState, { kind: 'open' }>;
 
 const USED_UP: Trouble = {
   kind: 'used up',
@@ -476,10 +484,10 @@ const PROBE = Buffer.alloc(4096);
  * Appends one batch to the segment, durably.
  * @throws NotEncoded, NotWritten, or another error after which the content of the disk is unknown
  */
-async function appendBatch(segment: Segment, batch: readonly Waiting[], room: Room): Promise<Segment> {
+async function appendBatch(segment: Segment, batch: readonly Waiting[], scratch: EncodeBuffer): Promise<Segment> {
   const members = batch.map((waiting) => waiting.members);
-  const { bytes, place } = encodeOrGiveUp(members, segment.place, room);
-  const after = { file: segment.file, bytes: segment.bytes + bytes.length, place };
+  const { bytes, chain } = encodeOrGiveUp(members, segment.chain, scratch);
+  const after = { file: segment.file, bytes: segment.bytes + bytes.length, chain };
   // Before the write, since it would hide that the file was truncated. After it, since no event may get 200 if its file is gone.
   checkUntouched(segment);
   await append(segment, bytes);
@@ -488,9 +496,9 @@ async function appendBatch(segment: Segment, batch: readonly Waiting[], room: Ro
 }
 
 /** @throws NotEncoded */
-function encodeOrGiveUp(members: readonly (string | Buffer)[], place: Place, room: Room) {
+function encodeOrGiveUp(members: readonly (string | Buffer)[], chain: ChainPosition, scratch: EncodeBuffer) {
   try {
-    return encodeBatch(members, place, new Date(), room);
+    return encodeBatch(members, chain, new Date(), scratch);
   } catch (error) {
     throw new NotEncoded((error as Error).message, { cause: error });
   }

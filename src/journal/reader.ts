@@ -12,10 +12,10 @@ import { type Bounds, type Filter, isWanted, traceOf } from './filter.ts';
 import { LineCutter } from './lines.ts';
 import type { Progress } from './progress.ts';
 import {
+  type ChainPosition,
   checkLine,
   endingOf,
   metadataOf,
-  type Place,
   type Recorded,
   readForm,
   readRecorded,
@@ -79,24 +79,24 @@ export class Line {
 
 /**
  * Reads the lines of a journal that match a filter.
- * @param tell called with each remark, in the order of the lines
+ * @param onRemark called with each remark, in the order of the lines
  * @returns arrays of lines, in the order of their seqs
  * @throws the error of a system call; without `follow` also if the folder does not exist
  */
 export function readJournal(
   disk: Disk,
   reading: Reading,
-  tell: (remark: Remark) => void,
+  onRemark: (remark: Remark) => void,
 ): AsyncGenerator<readonly Line[]> {
-  return new Walk(disk, reading, tell).lines();
+  return new JournalReader(disk, reading, onRemark).lines();
 }
 
-class Walk {
+class JournalReader {
   readonly #disk: Disk;
   readonly #reading: Reading;
-  readonly #tell: (remark: Remark) => void;
+  readonly #onRemark: (remark: Remark) => void;
   readonly #bounds: Bounds;
-  readonly #sieve: Sieve;
+  readonly #lineFilter: LineFilter;
   /** The first seq of the last file that was read or skipped; 0 before the first file. */
   #doneSeq = 0;
   /** Whether a file was examined: before that the expected seq is unknown. */
@@ -104,12 +104,12 @@ class Walk {
   /** The expected seq of the next line; undefined if unknown. */
   #due: number | undefined;
 
-  constructor(disk: Disk, reading: Reading, tell: (remark: Remark) => void) {
+  constructor(disk: Disk, reading: Reading, onRemark: (remark: Remark) => void) {
     this.#disk = disk;
     this.#reading = reading;
-    this.#tell = tell;
+    this.#onRemark = onRemark;
     this.#bounds = reading.filter ?? {};
-    this.#sieve = new Sieve(reading.filter ?? {});
+    this.#lineFilter = new LineFilter(reading.filter ?? {});
   }
 
   async *lines(): AsyncGenerator<readonly Line[]> {
@@ -117,7 +117,7 @@ class Walk {
       const isLastLook = !this.#following;
       const contents = await this.#contents();
       const fresh = contents.segments.filter(({ firstSeq }) => firstSeq > this.#doneSeq);
-      let outcome: Outcome = 'on';
+      let outcome: FileEnd = 'on';
       for (const [index, segment] of fresh.entries()) {
         if (segment.firstSeq > (this.#bounds.untilSeq ?? Number.POSITIVE_INFINITY)) return;
         outcome = yield* this.#segment(segment, fresh[index + 1], contents);
@@ -125,17 +125,17 @@ class Walk {
       }
       if (outcome === 'end') return;
       if (outcome !== 'gone' && fresh.length > 0) continue;
-      if (isLastLook) return this.#begun ? undefined : this.#tellMissing(contents);
+      if (isLastLook) return this.#begun ? undefined : this.#remarkMissing(contents);
       await this.#more();
     }
   }
 
   /** Reports that all journal files are missing, if markers show it. Not with `follow`: the journal may be created later. */
-  async #tellMissing(contents: Contents): Promise<void> {
+  async #remarkMissing(contents: Contents): Promise<void> {
     if (this.#reading.follow !== undefined) return;
     const lastStop = await readLastStop(this.#disk, await this.#disk.list());
     for (const { file, problem } of findingsOfNone(contents, lastStop?.end)) {
-      this.#tell({ kind: 'damage', text: `${file}: ${problem}` });
+      this.#onRemark({ kind: 'damage', text: `${file}: ${problem}` });
     }
   }
 
@@ -161,8 +161,8 @@ class Walk {
     segment: SegmentName,
     next: SegmentName | undefined,
     contents: Contents,
-  ): AsyncGenerator<readonly Line[], Outcome> {
-    if (!this.#begun && next !== undefined && next.firstSeq <= this.#sieve.passedSeq + 1) {
+  ): AsyncGenerator<readonly Line[], FileEnd> {
+    if (!this.#begun && next !== undefined && next.firstSeq <= this.#lineFilter.passedSeq + 1) {
       this.#doneSeq = segment.firstSeq;
       return 'on';
     }
@@ -178,16 +178,16 @@ class Walk {
 
   /** Checks that the file begins with the expected seq, and reports a gap. */
   #join(segment: SegmentName, { gone, removedLast }: Contents): void {
-    if (!this.#begun) this.#due = Math.min(this.#sieve.passedSeq + 1, segment.firstSeq);
+    if (!this.#begun) this.#due = Math.min(this.#lineFilter.passedSeq + 1, segment.firstSeq);
     this.#begun = true;
     if (this.#due === undefined) return;
     const findings = joinFindings(segment, this.#due, gone);
-    for (const { file, problem } of findings) this.#tell({ kind: 'damage', text: `${file}: ${problem}` });
+    for (const { file, problem } of findings) this.#onRemark({ kind: 'damage', text: `${file}: ${problem}` });
     if (findings.length > 0 || segment.firstSeq === this.#due) return;
     const last = segment.firstSeq - 1;
     const why = last <= removedLast ? 'retention removed them' : 'an earlier repair could not find all of them';
     const text = `the events ${this.#due} to ${last} are not there any more: ${why}`;
-    this.#tell({ kind: 'note', text });
+    this.#onRemark({ kind: 'note', text });
   }
 
   /** Skips a file whose first and last line are both before the filter's times, or both after them. @returns whether it did */
@@ -202,7 +202,7 @@ class Walk {
     if (!outside || last === undefined) return false;
     this.#doneSeq = segment.firstSeq;
     this.#due = last.seq + 1;
-    this.#sieve.passedSeq = Math.max(this.#sieve.passedSeq, last.seq);
+    this.#lineFilter.passedSeq = Math.max(this.#lineFilter.passedSeq, last.seq);
     return true;
   }
 
@@ -212,8 +212,8 @@ class Walk {
     return readTime(Buffer.concat(head));
   }
 
-  async *#file(segment: SegmentName, hasNext: boolean): AsyncGenerator<readonly Line[], Outcome> {
-    const file = new FileWalk(this.#disk, segment, this.#sieve, this.#reading, this.#tell);
+  async *#file(segment: SegmentName, hasNext: boolean): AsyncGenerator<readonly Line[], FileEnd> {
+    const file = new FileReader(this.#disk, segment, this.#lineFilter, this.#reading, this.#onRemark);
     let isClosed = hasNext;
     let lookedTwice = false;
     for (;;) {
@@ -238,7 +238,7 @@ class Walk {
     return isClosed ? 'on' : 'end';
   }
 
-  async #vanished({ name, firstSeq }: SegmentName): Promise<Outcome> {
+  async #vanished({ name, firstSeq }: SegmentName): Promise<FileEnd> {
     const { segments } = await this.#contents();
     this.#begun = false;
     if (!this.#following || segments.some((other) => other.firstSeq > firstSeq)) {
@@ -247,11 +247,11 @@ class Walk {
     }
     if (segments.some((other) => other.firstSeq === firstSeq)) return 'gone'; // it exists again
     // Retention never removes the last file, so the folder will get another journal.
-    if (this.#sieve.passedSeq > 0) {
-      this.#tell({ kind: 'note', text: `${name} is gone; what comes next is read from its beginning` });
+    if (this.#lineFilter.passedSeq > 0) {
+      this.#onRemark({ kind: 'note', text: `${name} is gone; what comes next is read from its beginning` });
     }
     this.#doneSeq = 0;
-    this.#sieve.passedSeq = 0;
+    this.#lineFilter.passedSeq = 0;
     return 'gone';
   }
 }
@@ -260,28 +260,28 @@ class Walk {
  * What follows a file: `on` to the next one · the `end` · it vanished, so list the folder `again` · it is `gone` and no file
  * follows it, so wait before listing the folder.
  */
-type Outcome = 'on' | 'end' | 'again' | 'gone';
+type FileEnd = 'on' | 'end' | 'again' | 'gone';
 
 /** The state of reading one file: how far its lines are valid, and what is wrong after them. */
-class FileWalk {
+class FileReader {
   readonly #disk: Disk;
   readonly #name: string;
   readonly #firstSeq: number;
-  readonly #sieve: Sieve;
-  readonly #tell: (remark: Remark) => void;
+  readonly #lineFilter: LineFilter;
+  readonly #onRemark: (remark: Remark) => void;
   /** Where the last valid line ends, its number, and the chain position after it. */
   #goodBytes = 0;
   #goodLines = 0;
-  #place: Place;
+  #chain: ChainPosition;
   #firstCrc: number | undefined;
-  /** The sieve's `passedSeq` when the last read began. */
+  /** The `passedSeq` of the line filter when the last read began. */
   #passedBefore = 0;
   /** Where the next line begins, and its number; the number of bytes that were read. */
   #byte = 0;
   #line = 1;
   #readBytes = -1;
   #isTorn = false;
-  #trouble: Trouble | undefined;
+  #badLines: BadLines | undefined;
   readonly #reading: Reading;
   /** Lines from this seq on may still be truncated, as of the writer's last answer. */
   #durableSeq = 0;
@@ -290,22 +290,22 @@ class FileWalk {
   constructor(
     disk: Disk,
     { name, firstSeq }: SegmentName,
-    sieve: Sieve,
+    lineFilter: LineFilter,
     reading: Reading,
-    tell: (remark: Remark) => void,
+    onRemark: (remark: Remark) => void,
   ) {
     this.#disk = disk;
     this.#name = name;
     this.#firstSeq = firstSeq;
-    this.#sieve = sieve;
+    this.#lineFilter = lineFilter;
     this.#reading = reading;
-    this.#tell = tell;
-    this.#place = { seq: firstSeq, crc: 0 };
+    this.#onRemark = onRemark;
+    this.#chain = { seq: firstSeq, crc: 0 };
   }
 
   /** Whether there are bytes after the valid lines. */
   get isIncomplete(): boolean {
-    return this.#isTorn || this.#trouble !== undefined;
+    return this.#isTorn || this.#badLines !== undefined;
   }
 
   /**
@@ -318,10 +318,10 @@ class FileWalk {
     // Asked before the file is read: the answer does not cover what is written later.
     const endBytes = await this.#askDurable(isClosed, size);
     if (this.#goodBytes > 0 && !(await this.#endsAsBefore())) this.#beginAgain();
-    this.#passedBefore = this.#sieve.passedSeq;
+    this.#passedBefore = this.#lineFilter.passedSeq;
     this.#byte = this.#goodBytes;
     this.#line = this.#goodLines + 1;
-    this.#trouble = undefined;
+    this.#badLines = undefined;
     this.#isHeldBack = false;
     const from = this.#goodBytes;
     let readBytes = from;
@@ -332,12 +332,12 @@ class FileWalk {
     for await (const chunk of this.#disk.read(this.#name, from, endBytes)) {
       cutter.push(chunk);
       readBytes += chunk.length;
-      yield this.#sieve.caught();
+      yield this.#lineFilter.matches();
       if (this.#isHeldBack) break;
     }
     this.#readBytes = readBytes;
-    this.#isTorn = cutter.carriedBytes > 0 && this.#place.seq < this.#durableSeq;
-    this.#isHeldBack ||= this.#place.seq >= this.#durableSeq && size > this.#goodBytes;
+    this.#isTorn = cutter.carriedBytes > 0 && this.#chain.seq < this.#durableSeq;
+    this.#isHeldBack ||= this.#chain.seq >= this.#durableSeq && size > this.#goodBytes;
   }
 
   /**
@@ -358,14 +358,14 @@ class FileWalk {
     }
     if (said.kind === 'unanswered') {
       const isFollowing = follow !== undefined;
-      const what = isFollowing ? 'held back until it does' : 'shown, and the last of them may yet be taken back';
-      this.#tell({
+      const what = isFollowing ? 'held back until it does' : 'shown, and the last of them may still be truncated';
+      this.#onRemark({
         kind: 'note',
         text: `the service that writes ${this.#name} does not answer: its newest lines are ${what}`,
       });
       if (isFollowing) {
         // If an earlier read found no writer, its lines were yielded, and only later ones are held back.
-        if (this.#durableSeq === Number.POSITIVE_INFINITY) this.#durableSeq = this.#place.seq;
+        if (this.#durableSeq === Number.POSITIVE_INFINITY) this.#durableSeq = this.#chain.seq;
         return undefined;
       }
     }
@@ -378,70 +378,70 @@ class FileWalk {
    * @returns the seq that is expected in the next file; undefined if unknown
    */
   end(hasNext: boolean): number | undefined {
-    if (this.#isTorn) this.#trouble ??= this.#troubleHere('it ends without a newline');
-    if (this.#trouble === undefined) {
-      if (hasNext && this.#goodLines === 0) this.#remark('damage', this.#troubleHere('it is empty'), '');
-      return this.#place.seq;
+    if (this.#isTorn) this.#badLines ??= this.#badLinesHere('it ends without a newline');
+    if (this.#badLines === undefined) {
+      if (hasNext && this.#goodLines === 0) this.#remark('damage', this.#badLinesHere('it is empty'), '');
+      return this.#chain.seq;
     }
     // As in the table of recovery.ts: a crash, or a running write, explains bad bytes only at the end of the last file.
-    if (!hasNext && this.#trouble.formsBehind === 0) {
+    if (!hasNext && this.#badLines.formsAfter === 0) {
       this.#remark(
         'note',
-        this.#trouble,
-        '; this end is left out: a crash or a copy may have cut it off, or a service is writing it',
+        this.#badLines,
+        '; this end is skipped: a crash or a copy may have cut it off, or a service is writing it',
       );
     } else {
-      this.#remark('damage', this.#trouble, '; what follows in this file can not be believed and is left out');
+      this.#remark('damage', this.#badLines, '; what follows in this file can not be verified and is skipped');
     }
     return undefined;
   }
 
   #take(bytes: Buffer, start: number, end: number, lineEnd: number): void {
     if (this.#isHeldBack) return;
-    if (this.#place.seq >= this.#durableSeq) {
+    if (this.#chain.seq >= this.#durableSeq) {
       this.#isHeldBack = true;
       return;
     }
     const byte = this.#byte;
     this.#byte = lineEnd + 1;
     this.#line += 1;
-    const isFirst = this.#trouble === undefined;
-    if (this.#trouble === undefined) {
-      const next = checkLine(bytes, start, end, this.#place);
+    const isFirst = this.#badLines === undefined;
+    if (this.#badLines === undefined) {
+      const next = checkLine(bytes, start, end, this.#chain);
       if (typeof next === 'object') {
         this.#accept(bytes, start, end, next);
         return;
       }
-      this.#trouble = { ...this.#troubleHere(next), line: this.#line - 1, byte };
+      this.#badLines = { ...this.#badLinesHere(next), line: this.#line - 1, byte };
     }
     const form = readForm(bytes, start, end);
     if (form !== undefined) {
-      if (!isFirst) this.#trouble.formsBehind += 1;
-      if (form.seq < this.#durableSeq && this.#trouble.resync.continuesWith(bytes, form)) {
-        this.#remark('damage', this.#trouble, leftOut(this.#trouble.linesLeft, form.seq));
-        this.#trouble = undefined;
+      if (!isFirst) this.#badLines.formsAfter += 1;
+      if (form.seq < this.#durableSeq && this.#badLines.resync.continuesWith(bytes, form)) {
+        this.#remark('damage', this.#badLines, skipped(this.#badLines.linesSkipped, form.seq));
+        this.#badLines = undefined;
         this.#accept(bytes, start, end, { seq: form.seq + 1, crc: form.crc });
         return;
       }
     }
-    this.#trouble.resync.pass(bytes, start, end, form);
-    this.#trouble.linesLeft += 1;
+    this.#badLines.resync.pass(bytes, start, end, form);
+    this.#badLines.linesSkipped += 1;
   }
 
-  #accept(bytes: Buffer, start: number, end: number, next: Place): void {
+  #accept(bytes: Buffer, start: number, end: number, next: ChainPosition): void {
     if (this.#goodBytes === 0) {
-      if (this.#firstCrc !== undefined && this.#firstCrc !== next.crc) this.#sieve.passedSeq = 0; // another journal
+      if (this.#firstCrc !== undefined && this.#firstCrc !== next.crc) this.#lineFilter.passedSeq = 0; // another journal
       this.#firstCrc = next.crc;
     }
-    this.#place = next;
+    this.#chain = next;
     this.#goodBytes = this.#byte;
     this.#goodLines = this.#line - 1;
-    this.#sieve.take(bytes, start, end, next.seq - 1);
+    this.#lineFilter.take(bytes, start, end, next.seq - 1);
   }
 
   /** Checks that the last valid line is unchanged. A service that starts replaces the file by a copy with the same lines. */
   async #endsAsBefore(): Promise<boolean> {
-    const ending = endingOf(this.#place.crc);
+    const ending = endingOf(this.#chain.crc);
     const found: Buffer[] = [];
     const start = this.#goodBytes - ending.length;
     for await (const chunk of this.#disk.read(this.#name, start, this.#goodBytes)) found.push(chunk);
@@ -450,43 +450,43 @@ class FileWalk {
 
   /** Restarts the file: a service truncated it after a failed write, or another journal was begun. */
   #beginAgain(): void {
-    this.#sieve.passedSeq = Math.min(this.#sieve.passedSeq, this.#passedBefore);
-    const text = `${this.#name} was cut back or replaced while it was read; from seq ${this.#sieve.passedSeq + 1} on it is read again`;
-    this.#tell({ kind: 'note', text });
+    this.#lineFilter.passedSeq = Math.min(this.#lineFilter.passedSeq, this.#passedBefore);
+    const text = `${this.#name} was cut back or replaced while it was read; from seq ${this.#lineFilter.passedSeq + 1} on it is read again`;
+    this.#onRemark({ kind: 'note', text });
     this.#goodBytes = 0;
     this.#goodLines = 0;
-    this.#place = { seq: this.#firstSeq, crc: 0 };
+    this.#chain = { seq: this.#firstSeq, crc: 0 };
   }
 
-  #troubleHere(problem: string): Trouble {
-    const resync = new Resync(this.#place, this.#goodBytes === 0);
-    return { line: this.#line, byte: this.#byte, problem, resync, linesLeft: 0, formsBehind: 0 };
+  #badLinesHere(problem: string): BadLines {
+    const resync = new Resync(this.#chain, this.#goodBytes === 0);
+    return { line: this.#line, byte: this.#byte, problem, resync, linesSkipped: 0, formsAfter: 0 };
   }
 
-  #remark(kind: Remark['kind'], { line, byte, problem }: Trouble, more: string): void {
-    this.#tell({ kind, text: `${this.#name}, line ${line}, byte ${byte}: ${problem}${more}` });
+  #remark(kind: Remark['kind'], { line, byte, problem }: BadLines, more: string): void {
+    this.#onRemark({ kind, text: `${this.#name}, line ${line}, byte ${byte}: ${problem}${more}` });
   }
 }
 
 /** A range without valid lines: where it begins and what is wrong there. */
-interface Trouble {
+interface BadLines {
   readonly line: number;
   readonly byte: number;
   readonly problem: string;
   readonly resync: Resync;
-  linesLeft: number;
+  linesSkipped: number;
   /** Number of lines in the form of a journal line, after the first bad one. */
-  formsBehind: number;
+  formsAfter: number;
 }
 
-function leftOut(lines: number, seq: number): string {
+function skipped(lines: number, seq: number): string {
   return lines === 0
-    ? `; it goes on with seq ${seq}`
-    : `; ${lines === 1 ? '1 line is' : `${lines} lines are`} left out, it goes on with seq ${seq}`;
+    ? `; reading continues with seq ${seq}`
+    : `; ${lines === 1 ? '1 line is' : `${lines} lines are`} skipped, reading continues with seq ${seq}`;
 }
 
 /** Collects the lines that match the filter. */
-class Sieve {
+class LineFilter {
   readonly #bounds: Bounds;
   readonly #timed: boolean;
   /** The filter without its bounds, which do not apply to another journal of the same folder. */
@@ -494,7 +494,7 @@ class Sieve {
   readonly #trace: Buffer | undefined;
   /** Lines with this seq or a smaller one are skipped. */
   passedSeq: number;
-  #caught: Line[] = [];
+  #matches: Line[] = [];
   /** The next occurrence of the trace, from the last line on: -1 if these bytes have no more. */
   #searched: Buffer | undefined;
   #hit = -1;
@@ -519,13 +519,13 @@ class Sieve {
     }
     const line = new Line(bytes, start, end, seq);
     // A line is parsed only if the filter has members to match. Text in metadata may contain the trace too.
-    if (this.#trace === undefined || isWanted(line.event, this.#members)) this.#caught.push(line);
+    if (this.#trace === undefined || isWanted(line.event, this.#members)) this.#matches.push(line);
   }
 
   /** @returns the lines collected since the last call */
-  caught(): readonly Line[] {
-    const lines = this.#caught;
-    this.#caught = [];
+  matches(): readonly Line[] {
+    const lines = this.#matches;
+    this.#matches = [];
     return lines;
   }
 

@@ -34,7 +34,7 @@ export function encodeMembers(event: Event): string {
 }
 
 /** Position in the checksum chain: what a line takes from the line before it. A journal begins at `{ seq: 1, crc: 0 }`. */
-export interface Place {
+export interface ChainPosition {
   /** Seq of the next line. */
   readonly seq: number;
   /** The crc of the previous line in the same file; 0 if there is none. */
@@ -55,26 +55,26 @@ export function packMembers(members: string): Buffer {
 }
 
 /** Buffer that one writer reuses to encode its batches; it grows as necessary, up to a maximum. */
-export interface Room {
+export interface EncodeBuffer {
   bytes: Buffer;
 }
 
 /**
  * Encodes a batch of lines that have the same time.
  * @param batch the members of each line, from `encodeMembers`, packed or not
- * @param room buffer that may hold the returned bytes: it must not be reused until they are written
+ * @param scratch buffer that may hold the returned bytes: it must not be reused until they are written
  * @returns the bytes to append and the chain position after them
  */
 export function encodeBatch(
   batch: readonly (string | Buffer)[],
-  place: Place,
+  chain: ChainPosition,
   now: Date,
-  room: Room = { bytes: NO_BYTES },
-): { bytes: Buffer; place: Place } {
+  scratch: EncodeBuffer = { bytes: NO_BYTES },
+): { bytes: Buffer; chain: ChainPosition } {
   const time = now.toISOString();
   const nextId = uuids(now);
   const parts: Buffer[] = [];
-  let { seq, crc } = place;
+  let { seq, crc } = chain;
   let text = '';
   for (const members of batch) {
     text += `{"seq":${seq},"id":"${nextId()}","time":"${time}",`;
@@ -87,23 +87,24 @@ export function encodeBatch(
     text += CRC_TEMPLATE;
     seq += 1;
   }
-  const bytes = parts.length === 0 ? packInto(room, text) : Buffer.concat([...parts, packMembers(text)]);
+  const bytes = parts.length === 0 ? packInto(scratch, text) : Buffer.concat([...parts, packMembers(text)]);
   // A crc is computed over bytes, so it replaces the zeros of the template after the text is encoded.
   for (let start = 0, end = 0; start < bytes.length; start = end + 1) {
     end = bytes.indexOf(LINE_FEED, start);
     crc = crc32(bytes.subarray(start, end - CRC_MEMBER_BYTES), crc);
     writeHex(crc, bytes, end - CRC_TAIL_BYTES);
   }
-  return { bytes, place: { seq, crc } };
+  return { bytes, chain: { seq, crc } };
 }
 
 /** Like `packMembers`, but reuses the buffer if the text fits: allocating memory for each batch costs more than the encoding. */
-function packInto(room: Room, text: string): Buffer {
+function packInto(scratch: EncodeBuffer, text: string): Buffer {
   const bytesMax = text.length * UTF8_BYTES_MAX;
-  if (bytesMax > ROOM_BYTES_MAX) return packMembers(text);
-  if (bytesMax > room.bytes.length) room.bytes = Buffer.allocUnsafeSlow(Math.min(2 * bytesMax, ROOM_BYTES_MAX));
-  const written = room.bytes.write(text);
-  return written === text.length ? room.bytes.subarray(0, written) : packMembers(text);
+  if (bytesMax > ENCODE_BUFFER_BYTES_MAX) return packMembers(text);
+  if (bytesMax > scratch.bytes.length)
+    scratch.bytes = Buffer.allocUnsafeSlow(Math.min(2 * bytesMax, ENCODE_BUFFER_BYTES_MAX));
+  const written = scratch.bytes.write(text);
+  return written === text.length ? scratch.bytes.subarray(0, written) : packMembers(text);
 }
 
 /** What is wrong with a line, as a clause for the operator, such as `its seq is 7, expected 6`. */
@@ -115,13 +116,18 @@ export type LineProblem = string;
  * @param end of the line: the index of its newline
  * @returns the chain position after it, or what is wrong
  */
-export function checkLine(bytes: Buffer, start: number, end: number, place: Place): Place | LineProblem {
+export function checkLine(
+  bytes: Buffer,
+  start: number,
+  end: number,
+  chain: ChainPosition,
+): ChainPosition | LineProblem {
   const form = readForm(bytes, start, end);
   if (form === undefined) return 'it is not of the form {"seq":…,"crc":"…"}';
-  const crc = crcOf(bytes, form, place.crc);
+  const crc = crcOf(bytes, form, chain.crc);
   if (form.crc !== crc) return `its crc is ${hex(form.crc)}, computed ${hex(crc)}`;
-  if (form.seq !== place.seq) return `its seq is ${form.seq}, expected ${place.seq}`;
-  return { seq: place.seq + 1, crc };
+  if (form.seq !== chain.seq) return `its seq is ${form.seq}, expected ${chain.seq}`;
+  return { seq: chain.seq + 1, crc };
 }
 
 /**
@@ -134,12 +140,12 @@ export function findMisplaced(
   bytes: Buffer,
   start: number,
   end: number,
-  place: Place,
+  chain: ChainPosition,
   bytesMax: number,
 ): LineProblem | undefined {
   const line = bytes.subarray(start, end);
   const isGood = (form: Pick<LineForm, 'start' | 'end'>) =>
-    typeof checkLine(line, form.start, form.end, place) === 'object';
+    typeof checkLine(line, form.start, form.end, chain) === 'object';
   if (line.at(-1) === CARRIAGE_RETURN && isGood({ start: 0, end: line.length - 1 })) {
     return 'its line is good but ends with a carriage return: a program converted the line ends';
   }
@@ -291,7 +297,7 @@ const NO_BYTES = Buffer.alloc(0);
 const UTF8_BYTES_MAX = 3;
 /** For one UTF-16 code unit of members: U+0085, U+2028 and U+2029 are escaped as \uXXXX. */
 const RECORDED_BYTES_MAX = 6;
-const ROOM_BYTES_MAX = 1024 * 1024;
+const ENCODE_BUFFER_BYTES_MAX = 1024 * 1024;
 const LINE_FEED = 0x0a;
 const CARRIAGE_RETURN = 0x0d;
 const QUOTE = 0x22;

@@ -8,7 +8,7 @@ import type { Notices } from '../telemetry/log.ts';
 import { shellWord } from '../telemetry/printable.ts';
 import { CLEAN_STOP, forgetCleanStop, type LastStop, readLastStop, type StopEnd } from './clean-stop.ts';
 import { copyFile, type Disk, type LogFile } from './disk.ts';
-import type { Place } from './record.ts';
+import type { ChainPosition } from './record.ts';
 import { type Flaw, lastLine, type Scan, scanSegment } from './scan.ts';
 import {
   afterGone,
@@ -26,7 +26,7 @@ import {
  */
 export type Decision = 'use' | 'leave' | 'cut' | 'refuse';
 
-export type Kind =
+export type FindingKind =
   | Flaw
   | 'long bad end'
   | 'empty file'
@@ -36,10 +36,12 @@ export type Kind =
   | 'foreign file';
 
 /** Which file of the journal it is: the last one after a crash, the last one after a clean stop, or an earlier one. */
-export type Position = 'afterCrash' | 'afterStop' | 'earlier';
+export type SegmentPosition = 'afterCrash' | 'afterStop' | 'earlier';
 
 /** The decision for each kind in each position, and why. After a clean stop every line is synced, so a crash explains nothing. */
-export const decisions: Readonly<Record<Kind, Readonly<Record<Position, Decision>> & { readonly why: string }>> = {
+export const decisions: Readonly<
+  Record<FindingKind, Readonly<Record<SegmentPosition, Decision>> & { readonly why: string }>
+> = {
   'torn end': {
     afterCrash: 'cut',
     afterStop: 'refuse',
@@ -76,8 +78,8 @@ export const decisions: Readonly<Record<Kind, Readonly<Record<Position, Decision
     earlier: 'refuse',
     why: 'a program converted the line ends or added bytes; the line itself is good',
   },
-  gap: { afterCrash: 'refuse', afterStop: 'refuse', earlier: 'refuse', why: 'lines were taken out' },
-  repeat: { afterCrash: 'refuse', afterStop: 'refuse', earlier: 'refuse', why: 'lines were put in' },
+  gap: { afterCrash: 'refuse', afterStop: 'refuse', earlier: 'refuse', why: 'lines were removed' },
+  repeat: { afterCrash: 'refuse', afterStop: 'refuse', earlier: 'refuse', why: 'lines were inserted' },
   'swapped lines': {
     afterCrash: 'refuse',
     afterStop: 'refuse',
@@ -94,7 +96,7 @@ export const decisions: Readonly<Record<Kind, Readonly<Record<Position, Decision
     afterCrash: 'use',
     afterStop: 'use',
     earlier: 'refuse',
-    why: 'a rotation died after it made the file; none goes on to the next before it holds something',
+    why: 'a crash during a rotation leaves it; the next file is begun only after this one has lines',
   },
   'missing file': {
     afterCrash: 'refuse',
@@ -112,14 +114,14 @@ export const decisions: Readonly<Record<Kind, Readonly<Record<Position, Decision
     afterCrash: 'use',
     afterStop: 'refuse',
     earlier: 'use',
-    why: 'lines were taken from the end of the journal, or changed there, after the clean stop',
+    why: 'lines were removed from the end of the journal, or changed there, after the clean stop',
   },
-  'foreign file': { afterCrash: 'leave', afterStop: 'leave', earlier: 'leave', why: 'it is not ours' },
+  'foreign file': { afterCrash: 'leave', afterStop: 'leave', earlier: 'leave', why: 'assetlog did not create it' },
 };
 
 /** One deviation from a valid journal in the folder. */
 export interface Finding {
-  readonly kind: Kind;
+  readonly kind: FindingKind;
   readonly decision: Decision;
   readonly file: string;
   /** Where the valid lines end: the number of the first line after them, from 1, and its first byte, from 0. */
@@ -156,7 +158,7 @@ export class NoSpaceError extends Error {
 export interface Segment {
   readonly file: LogFile;
   readonly bytes: number;
-  readonly place: Place;
+  readonly chain: ChainPosition;
 }
 
 /** The segment that a start found or created. */
@@ -201,16 +203,16 @@ export async function recover(
   const refused = findings.find(({ decision }) => decision === 'refuse');
   if (refused !== undefined) throw new DamagedError(disk.folder, refused);
   for (const { file } of findings.filter(({ decision }) => decision === 'leave')) {
-    notices.debug('a file that is not ours is left alone', { file });
+    notices.debug('a file that assetlog did not create is ignored', { file });
   }
   const cut = findings.find(({ decision }) => decision === 'cut');
   // After an unclean stop the page cache may hold bytes that are not on stable storage, since a sync may have failed before it.
   if (!stoppedCleanly) {
     const aside = await rewrite(disk, last.name, scan, openReserveBytes, checkHeld);
-    if (cut !== undefined) tellCut(notices, cut, aside);
+    if (cut !== undefined) logCut(notices, cut, aside);
   }
   if (names.includes(CLEAN_STOP)) await forgetCleanStop(disk);
-  return { file: await disk.openLog(last.name), bytes: scan.bytes, place: scan.place, files: contents.segments.length };
+  return { file: await disk.openLog(last.name), bytes: scan.bytes, chain: scan.chain, files: contents.segments.length };
 }
 
 /**
@@ -220,23 +222,23 @@ export async function recover(
  */
 export function positionOfLast(lastStop: LastStop, scan: Scan): 'afterCrash' | 'afterStop' {
   if (lastStop === undefined) return 'afterCrash';
-  const isLeftOver = lastStop.end !== undefined && scan.place.seq > lastStop.end.place.seq;
+  const isLeftOver = lastStop.end !== undefined && scan.chain.seq > lastStop.end.chain.seq;
   return isLeftOver ? 'afterCrash' : 'afterStop';
 }
 
 /** @returns how the end of the journal differs from that at the clean stop; nothing if the last file has a flaw of its own */
 export function endFindings({ name }: SegmentName, scan: Scan, lastStop: LastStop): Finding[] {
-  const { lines, bytes, place, flaw } = scan;
+  const { lines, bytes, chain, flaw } = scan;
   const end = lastStop?.end;
-  if (end === undefined || flaw !== undefined || place.seq > end.place.seq) return [];
+  if (end === undefined || flaw !== undefined || chain.seq > end.chain.seq) return [];
   const kind = 'other end than at the stop';
   const found = { kind, decision: decisions[kind].afterStop, file: name, line: lines + 1, byte: bytes } as const;
-  if (place.seq < end.place.seq) {
-    const missing = `the events ${place.seq} to ${end.place.seq - 1}`;
+  if (chain.seq < end.chain.seq) {
+    const missing = `the events ${chain.seq} to ${end.chain.seq - 1}`;
     return [{ ...found, problem: `${missing} are missing, which were there at the last clean stop, in ${end.file}` }];
   }
   // If the last file has another name, a new file was begun or an empty one removed: no event is affected.
-  if (name !== end.file || (bytes === end.bytes && place.crc === end.place.crc)) return [];
+  if (name !== end.file || (bytes === end.bytes && chain.crc === end.chain.crc)) return [];
   const problem = `it ends with other lines than at the last clean stop, where it had ${end.bytes} bytes`;
   return [{ ...found, problem }];
 }
@@ -248,7 +250,7 @@ export function endFindings({ name }: SegmentName, scan: Scan, lastStop: LastSto
 export function findingsIn(
   { name }: SegmentName,
   scan: Scan,
-  position: Position,
+  position: SegmentPosition,
   tornBytesMax: number = limits.tornBytesMax,
 ): Finding[] {
   const { flaw, lines, bytes } = scan;
@@ -276,8 +278,8 @@ export function findingsOfNone({ segments, lost, removedLast, gone }: Contents, 
   const due = Math.max(...gone.map((range) => range.last)) + 1;
   const kind = 'missing file';
   const found = { kind, decision: decisions[kind].afterCrash, line: 1, byte: 0 } as const;
-  if (end !== undefined && end.place.seq > due) {
-    const missing = `the events ${due} to ${end.place.seq - 1}`;
+  if (end !== undefined && end.chain.seq > due) {
+    const missing = `the events ${due} to ${end.chain.seq - 1}`;
     return [{ ...found, file: end.file, problem: `all journal files are missing: ${missing}` }];
   }
   const last = lost.at(-1);
@@ -293,10 +295,10 @@ export function findingsOfNone({ segments, lost, removedLast, gone }: Contents, 
 export function joinFindings({ name, firstSeq }: SegmentName, expected: number, gone: readonly GoneRange[]): Finding[] {
   const due = afterGone(expected, gone);
   if (expected <= firstSeq && firstSeq <= due) return [];
-  const [kind, problem]: [Kind, string] =
+  const [kind, problem]: [FindingKind, string] =
     firstSeq > due
       ? ['missing file', `the events ${due} to ${firstSeq - 1} before it are missing`]
-      : ['overlapping file', `it begins with seq ${firstSeq}, but the file before it goes on to ${expected - 1}`];
+      : ['overlapping file', `it begins with seq ${firstSeq}, but the file before it continues to ${expected - 1}`];
   return [{ kind, decision: decisions[kind].earlier, file: name, line: 1, byte: 0, problem }];
 }
 
@@ -334,7 +336,7 @@ async function findingsBefore(disk: Disk, { segments, gone }: Contents): Promise
 
 async function begin(disk: Disk): Promise<Recovered> {
   const file = await disk.createLog(segmentName(1));
-  return { file, bytes: 0, place: { seq: 1, crc: 0 }, files: 1 };
+  return { file, bytes: 0, chain: { seq: 1, crc: 0 }, files: 1 };
 }
 
 /**
@@ -372,7 +374,7 @@ async function checkSpace(disk: Disk, name: string, neededBytes: number): Promis
 }
 
 /** Logs that the end was cut off. The message does not say whether it was acknowledged, since that is unknown. */
-function tellCut(notices: Notices, { file, line, byte, problem }: Finding, kept: string | undefined): void {
+function logCut(notices: Notices, { file, line, byte, problem }: Finding, kept: string | undefined): void {
   const why = 'the last stop was not clean, and an interrupted write explains what was there';
   notices.warn(`the end of the journal was cut off: ${why}`, { file, line, byte, problem, kept });
 }

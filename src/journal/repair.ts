@@ -9,7 +9,7 @@ import { forgetCleanStop } from './clean-stop.ts';
 import { copyFile, type Disk, FileWindow, writeFile } from './disk.ts';
 import { LineCutter, type TakeLine } from './lines.ts';
 import { rechain } from './record.ts';
-import { type Finding, findingsIn, type Kind } from './recovery.ts';
+import { type Finding, type FindingKind, findingsIn } from './recovery.ts';
 import { type SalvageLimits, type Stretch, salvage } from './salvage.ts';
 import { afterGone, type GoneRange, goneName, segmentName } from './segments.ts';
 import type { Verdict, VerifiedSegment } from './verify.ts';
@@ -39,7 +39,7 @@ export interface DamagedFile {
   readonly carriageReturns: number;
   /** The byte ranges that are not kept: the first of them, how many there are, and their total bytes. */
   readonly removed: readonly { readonly byte: number; readonly bytes: number }[];
-  readonly removedPlaces: number;
+  readonly removedRanges: number;
   readonly removedBytes: number;
 }
 
@@ -95,7 +95,7 @@ export async function planRepair(
     ...whole.map((segment) => ({ first: segment.firstSeq, next: nextOf(segment) })),
     ...runs.map(({ firstSeq, lines }) => ({ first: firstSeq, next: firstSeq + lines })),
   ].sort((a, b) => a.first - b.first || a.next - b.next);
-  const end = endOf(pieces, known, lastStop?.end?.place.seq ?? 0, badAfter);
+  const end = endOf(pieces, known, lastStop?.end?.chain.seq ?? 0, badAfter);
   for (const segment of whole.filter(({ firstSeq, scan }) => scan.lines === 0 && firstSeq < end.next)) {
     // The last file gets a successor, so it is checked as an earlier one.
     const [finding] = findingsIn(segment, segment.scan, 'earlier') as [Finding];
@@ -144,7 +144,7 @@ export async function carryOut(
 }
 
 /** Kinds of findings about files whose lines are all valid: other lines are missing. */
-const WITHOUT_BAD_LINES: ReadonlySet<Kind> = new Set(['missing file', 'other end than at the stop']);
+const WITHOUT_BAD_LINES: ReadonlySet<FindingKind> = new Set(['missing file', 'other end than at the stop']);
 
 /** Consecutive seqs that the journal will hold. */
 interface SeqPiece {
@@ -193,7 +193,7 @@ function withEnd(plan: Plan, pieces: readonly SeqPiece[], known: readonly GoneRa
 
 /** The seq after its valid lines. */
 function nextOf({ scan }: VerifiedSegment): number {
-  return scan.place.seq;
+  return scan.chain.seq;
 }
 
 /** A set of seqs, as sorted ranges. */
@@ -295,11 +295,11 @@ function runsOf(stretches: readonly Stretch[]): Run[] {
 function accountFor(kept: readonly Stretch[], bytes: number, listMax: number) {
   const removed: { byte: number; bytes: number }[] = [];
   const unproved: number[] = [];
-  const sums = { kept: 0, unprovedLines: 0, carriageReturns: 0, removedPlaces: 0, removedBytes: 0 };
+  const sums = { kept: 0, unprovedLines: 0, carriageReturns: 0, removedRanges: 0, removedBytes: 0 };
   let byte = 0;
   const remove = (to: number) => {
     if (to <= byte) return;
-    sums.removedPlaces += 1;
+    sums.removedRanges += 1;
     sums.removedBytes += to - byte;
     if (removed.length < listMax) removed.push({ byte, bytes: to - byte });
   };

@@ -1,26 +1,26 @@
 /** Finds where the chain of lines continues after a bad line. */
 
-import { crcOf, type LineForm, type Place } from './record.ts';
+import { type ChainPosition, crcOf, type LineForm } from './record.ts';
 
 export class Resync {
-  readonly #place: Place;
+  readonly #chain: ChainPosition;
   readonly #isStart: boolean;
   /** Crcs with which the next valid line may be seeded. */
   #seeds: readonly number[];
 
   /**
-   * @param place the chain position of the first bad line
+   * @param chain the chain position of the first bad line
    * @param isStart whether no valid line is before it: then any seq is accepted, since the file may have the wrong name
    */
-  constructor(place: Place, isStart: boolean) {
-    this.#place = place;
+  constructor(chain: ChainPosition, isStart: boolean) {
+    this.#chain = chain;
     this.#isStart = isStart;
-    this.#seeds = [place.crc];
+    this.#seeds = [chain.crc];
   }
 
   /** Whether a line's crc is seeded with that of the last valid line or of a bad one. The seed of a file's first line is 0. */
   continuesWith(bytes: Buffer, form: LineForm): boolean {
-    const isAhead = form.seq >= this.#place.seq || this.#isStart;
+    const isAhead = form.seq >= this.#chain.seq || this.#isStart;
     return isAhead && this.#seeds.some((seed) => crcOf(bytes, form, seed) === form.crc);
   }
 
@@ -30,8 +30,8 @@ export class Resync {
    */
   pass(bytes: Buffer, start: number, end: number, form: LineForm | undefined): void {
     const [, other = 0] = this.#seeds;
-    const computed = crcOf(bytes, { start, end }, this.#place.crc);
+    const computed = crcOf(bytes, { start, end }, this.#chain.crc);
     const kept = form === undefined ? this.#seeds.slice(2, 3) : [];
-    this.#seeds = [this.#place.crc, form?.crc ?? other, computed, ...kept];
+    this.#seeds = [this.#chain.crc, form?.crc ?? other, computed, ...kept];
   }
 }

@@ -57,7 +57,7 @@ export async function salvage(
   } catch (error) {
     if (!(error instanceof TooManyPieces)) throw error;
     throw new Error(
-      `${segment.name} has over ${limits.salvagePiecesMax} damaged places; move it out of the folder and begin again`,
+      `${segment.name} has over ${limits.salvagePiecesMax} damaged ranges; move it out of the folder and run the repair again`,
     );
   }
   const stretches = [...provedIn(pieces, segment.name), ...unprovedIn(pieces, segment, nextSeq)];

@@ -3,7 +3,7 @@
 import { type Limits, limits as standardLimits } from '../config/limits.ts';
 import type { Disk } from './disk.ts';
 import { LineCutter } from './lines.ts';
-import { checkLine, findMisplaced, type LineForm, type Place, readForm } from './record.ts';
+import { type ChainPosition, checkLine, findMisplaced, type LineForm, readForm } from './record.ts';
 
 /** What can be wrong in one file. The consequence depends on the file's position in the journal: see `recovery.ts`. */
 export type Flaw =
@@ -22,7 +22,7 @@ export interface Scan {
   readonly bytes: number;
   readonly lines: number;
   /** The chain position after them. */
-  readonly place: Place;
+  readonly chain: ChainPosition;
   /** The first flaw, which begins where the valid lines end, and how many bytes the file has from there on. */
   readonly flaw?: { readonly kind: Flaw; readonly problem: string; readonly bytes: number };
 }
@@ -75,7 +75,7 @@ const LINE_FEED = 0x0a;
 class Scanner {
   readonly #firstSeq: number;
   readonly #lineBytesMax: number;
-  #place: Place;
+  #chain: ChainPosition;
   #bytes = 0;
   #lines = 0;
   #problem: string | undefined;
@@ -92,7 +92,7 @@ class Scanner {
   constructor(firstSeq: number, lineBytesMax: number) {
     this.#firstSeq = firstSeq;
     this.#lineBytesMax = lineBytesMax;
-    this.#place = { seq: firstSeq, crc: 0 };
+    this.#chain = { seq: firstSeq, crc: 0 };
   }
 
   take(bytes: Buffer, start: number, end: number): void {
@@ -100,9 +100,9 @@ class Scanner {
       this.#next ??= readForm(bytes, start, end);
       return;
     }
-    const next = checkLine(bytes, start, end, this.#place);
+    const next = checkLine(bytes, start, end, this.#chain);
     if (typeof next === 'object') {
-      this.#place = next;
+      this.#chain = next;
       this.#bytes += end - start + 1;
       this.#lines += 1;
       this.#zeros = true;
@@ -115,7 +115,7 @@ class Scanner {
       this.#lines === 0 &&
       this.#bad !== undefined &&
       typeof checkLine(bytes, start, end, { seq: this.#bad.seq, crc: 0 }) === 'object';
-    this.#misplaced = findMisplaced(bytes, start, end, this.#place, this.#lineBytesMax);
+    this.#misplaced = findMisplaced(bytes, start, end, this.#chain, this.#lineBytesMax);
   }
 
   /** Checks whether all bytes after the valid lines are zeros. Called after the lines of each chunk. */
@@ -130,17 +130,17 @@ class Scanner {
    * @param rest those bytes, or the beginning of them
    */
   result(torn: boolean, rest: Buffer): Scan {
-    const good = { bytes: this.#bytes, lines: this.#lines, place: this.#place };
+    const good = { bytes: this.#bytes, lines: this.#lines, chain: this.#chain };
     if (this.#problem === undefined) {
       if (!torn) return good;
-      this.#misplaced = findMisplaced(rest, 0, rest.length, this.#place, this.#lineBytesMax);
+      this.#misplaced = findMisplaced(rest, 0, rest.length, this.#chain, this.#lineBytesMax);
     }
     const kind = this.#kind(torn);
     return { ...good, flaw: { kind, problem: this.#describe(kind), bytes: this.#read - this.#bytes } };
   }
 
   #kind(torn: boolean): Flaw {
-    const expected = this.#place.seq;
+    const expected = this.#chain.seq;
     const [bad, next] = [this.#bad, this.#next];
     if (this.#misnamed) return 'name and first seq disagree';
     if (this.#misplaced !== undefined) return 'bytes between lines';
@@ -157,7 +157,7 @@ class Scanner {
   }
 
   #describe(kind: Flaw): string {
-    const expected = this.#place.seq;
+    const expected = this.#chain.seq;
     const seq = this.#bad?.seq;
     switch (kind) {
       case 'torn end':

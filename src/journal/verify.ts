@@ -24,8 +24,8 @@ export interface Verdict extends Contents {
   readonly goodLines: number;
   readonly badLines: number;
   /** Ranges of bad lines: the first of them, and how many there are. */
-  readonly badPlaces: readonly BadPlace[];
-  readonly badPlacesCount: number;
+  readonly badRanges: readonly BadRange[];
+  readonly badRangesCount: number;
   /** Undefined if there is no valid line. */
   readonly first: Moment | undefined;
   readonly last: Moment | undefined;
@@ -39,7 +39,7 @@ export interface VerifiedSegment extends SegmentName {
 }
 
 /** A range of adjacent bad lines. */
-export interface BadPlace {
+export interface BadRange {
   readonly file: string;
   /** Of the first bad line: its number, from 1, and its first byte, from 0. */
   readonly line: number;
@@ -146,7 +146,7 @@ function findingsBetween(segments: readonly VerifiedSegment[], contents: Content
     const wrong = findingsIn(segment, segment.scan, position);
     findings.push(...wrong);
     if (isLast) findings.push(...endFindings(segment, segment.scan, lastStop));
-    expected = wrong.length === 0 ? segment.scan.place.seq : undefined;
+    expected = wrong.length === 0 ? segment.scan.chain.seq : undefined;
   }
   return findings;
 }
@@ -159,14 +159,14 @@ async function verdictOf(
   { damageReportsMax }: VerifyLimits,
 ): Promise<Verdict> {
   const events = segments.reduce((sum, { scan }) => sum + scan.lines, 0);
-  const account = { goodLines: events, badLines: 0, badPlaces: [] as BadPlace[], badPlacesCount: 0 };
+  const account = { goodLines: events, badLines: 0, badRanges: [] as BadRange[], badRangesCount: 0 };
   for (const segment of segments) {
     const isDamaged = findings.some(({ file, decision }) => file === segment.name && decision === 'refuse');
     if (segment.scan.flaw === undefined || !isDamaged) continue;
-    const rest = new RestOfFile(segment, (place) => {
-      account.badPlacesCount += 1;
-      account.badLines += place.lines;
-      if (account.badPlaces.length < damageReportsMax) account.badPlaces.push(place);
+    const rest = new RestOfFile(segment, (range) => {
+      account.badRangesCount += 1;
+      account.badLines += range.lines;
+      if (account.badRanges.length < damageReportsMax) account.badRanges.push(range);
     });
     account.goodLines += await rest.read(disk).catch(ifAbsent(0));
   }
@@ -180,17 +180,17 @@ async function verdictOf(
 /** Reads a damaged file from its first bad line on. A later line is valid if its crc is seeded with that of an earlier one. */
 class RestOfFile {
   readonly #segment: VerifiedSegment;
-  readonly #tell: (place: BadPlace) => void;
-  #place: Scan['place'];
+  readonly #onBadRange: (range: BadRange) => void;
+  #chain: Scan['chain'];
   #line: number;
   #byte: number;
   #good = 0;
-  #bad: { place: BadPlace; resync: Resync } | undefined;
+  #bad: { range: BadRange; resync: Resync } | undefined;
 
-  constructor(segment: VerifiedSegment, tell: (place: BadPlace) => void) {
+  constructor(segment: VerifiedSegment, onBadRange: (range: BadRange) => void) {
     this.#segment = segment;
-    this.#tell = tell;
-    this.#place = segment.scan.place;
+    this.#onBadRange = onBadRange;
+    this.#chain = segment.scan.chain;
     this.#line = segment.scan.lines + 1;
     this.#byte = segment.scan.bytes;
   }
@@ -205,15 +205,15 @@ class RestOfFile {
     });
     for await (const chunk of disk.read(this.#segment.name, start)) cutter.push(chunk);
     if (cutter.carriedBytes > 0) this.#addBad(this.#bad ?? this.#badHere('it ends without a newline'));
-    if (this.#bad !== undefined) this.#tell(this.#bad.place);
+    if (this.#bad !== undefined) this.#onBadRange(this.#bad.range);
     return this.#good;
   }
 
   #take(bytes: Buffer, start: number, end: number): void {
     if (this.#bad === undefined) {
-      const next = checkLine(bytes, start, end, this.#place);
+      const next = checkLine(bytes, start, end, this.#chain);
       if (typeof next === 'object') {
-        this.#place = next;
+        this.#chain = next;
         this.#good += 1;
         return;
       }
@@ -221,9 +221,9 @@ class RestOfFile {
     }
     const form = readForm(bytes, start, end);
     if (form !== undefined && this.#bad.resync.continuesWith(bytes, form)) {
-      this.#tell(this.#bad.place);
+      this.#onBadRange(this.#bad.range);
       this.#bad = undefined;
-      this.#place = { seq: form.seq + 1, crc: form.crc };
+      this.#chain = { seq: form.seq + 1, crc: form.crc };
       this.#good += 1;
       return;
     }
@@ -231,21 +231,21 @@ class RestOfFile {
     this.#addBad(this.#bad);
   }
 
-  #badHere(problem: string): { place: BadPlace; resync: Resync } {
-    const place = { file: this.#segment.name, line: this.#line, byte: this.#byte, problem, lines: 0 };
-    return { place, resync: new Resync(this.#place, this.#byte === 0) };
+  #badHere(problem: string): { range: BadRange; resync: Resync } {
+    const range = { file: this.#segment.name, line: this.#line, byte: this.#byte, problem, lines: 0 };
+    return { range, resync: new Resync(this.#chain, this.#byte === 0) };
   }
 
-  #addBad({ place, resync }: { place: BadPlace; resync: Resync }): void {
-    this.#bad = { place: { ...place, lines: place.lines + 1 }, resync };
+  #addBad({ range, resync }: { range: BadRange; resync: Resync }): void {
+    this.#bad = { range: { ...range, lines: range.lines + 1 }, resync };
   }
 }
 
 async function lastMoment(disk: Disk, segment: VerifiedSegment | undefined): Promise<Moment | undefined> {
   if (segment === undefined) return undefined;
-  const { bytes, place } = segment.scan;
+  const { bytes, chain } = segment.scan;
   const found = await lastLine(disk, segment.name, bytes).catch(ifAbsent(undefined));
-  return { seq: place.seq - 1, time: found && readTime(found.line) };
+  return { seq: chain.seq - 1, time: found && readTime(found.line) };
 }
 
 /** @returns an error handler that returns the value if a file no longer exists, and throws any other error */

@@ -3,7 +3,7 @@
 import { closeSync, fsyncSync, openSync, readdirSync, statSync, writeFileSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { newToken } from '../../src/deployments/tokens.ts';
-import { encodeBatch, encodeMembers, type Place } from '../../src/journal/record.ts';
+import { type ChainPosition, encodeBatch, encodeMembers } from '../../src/journal/record.ts';
 import { segmentName } from '../../src/journal/segments.ts';
 import {
   countOf,
@@ -162,11 +162,11 @@ export function writeJournal(folder: string, events: number, segmentEvents: numb
   for (let first = 1; first <= events; first += segmentEvents) {
     const end = Math.min(first + segmentEvents, events + 1);
     const file = openSync(join(folder, segmentName(first)), 'wx', 0o600);
-    for (let place: Place = { seq: first, crc: 0 }; place.seq < end; ) {
-      const batch = new Array<string>(Math.min(BATCH_EVENTS, end - place.seq)).fill(members);
-      const encoded = encodeBatch(batch, place, new Date());
+    for (let chain: ChainPosition = { seq: first, crc: 0 }; chain.seq < end; ) {
+      const batch = new Array<string>(Math.min(BATCH_EVENTS, end - chain.seq)).fill(members);
+      const encoded = encodeBatch(batch, chain, new Date());
       writeSync(file, encoded.bytes);
-      place = encoded.place;
+      chain = encoded.chain;
     }
     fsyncSync(file);
     closeSync(file);

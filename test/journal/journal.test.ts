@@ -7,7 +7,7 @@ import { limits as standardLimits } from '../../src/config/limits.ts';
 import type { Event } from '../../src/event/event.ts';
 import { type Disk, openDisk } from '../../src/journal/disk.ts';
 import { Journal, type JournalOptions } from '../../src/journal/journal.ts';
-import { checkLine, type Place, SEQ_MAX } from '../../src/journal/record.ts';
+import { type ChainPosition, checkLine, SEQ_MAX } from '../../src/journal/record.ts';
 import { goneName, segmentFirstSeq, segmentName } from '../../src/journal/segments.ts';
 import { createNotices } from '../../src/telemetry/log.ts';
 import { newFolder } from '../support/program.ts';
@@ -62,17 +62,17 @@ async function recorded(disk: Disk): Promise<string[]> {
   const descriptions: string[] = [];
   let seq = segmentFirstSeq(names[0] ?? '') ?? 1;
   for (const name of names) {
-    let place: Place = { seq, crc: 0 };
+    let chain: ChainPosition = { seq, crc: 0 };
     assert.equal(segmentFirstSeq(name), seq);
     const text = await textOf(disk, name);
     assert.ok(text === '' || text.endsWith('\n'), `${name} ends in the middle of a line`);
     for (const line of text.split('\n').slice(0, -1)) {
-      const next = checkLine(Buffer.from(line), 0, Buffer.byteLength(line), place);
+      const next = checkLine(Buffer.from(line), 0, Buffer.byteLength(line), chain);
       assert.ok(typeof next === 'object', `${name}: ${next}`);
-      place = next;
+      chain = next;
       descriptions.push(JSON.parse(line).description);
     }
-    seq = place.seq;
+    seq = chain.seq;
   }
   return descriptions;
 }

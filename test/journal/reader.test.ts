@@ -72,10 +72,10 @@ test('a seq behind which to begin, and one to end with, are found without readin
 
 /** Lines of one file, each recorded at the time beside it. */
 function timed(times: readonly string[], firstSeq: number): Buffer {
-  let place = { seq: firstSeq, crc: 0 };
+  let chain = { seq: firstSeq, crc: 0 };
   const parts = times.map((time) => {
-    const batch = encodeBatch([encodeMembers({ type: 'AssetObservation', assetKey: ['a'] })], place, new Date(time));
-    place = batch.place;
+    const batch = encodeBatch([encodeMembers({ type: 'AssetObservation', assetKey: ['a'] })], chain, new Date(time));
+    chain = batch.chain;
     return batch.bytes;
   });
   return Buffer.concat(parts);
@@ -157,11 +157,11 @@ test('what is looked for is found in the lines that say it, however it is escape
   assert.deepEqual(names, [undefined, 'c', undefined, 'c']);
 });
 
-test('what is damaged is told with its place, and what builds on good lines behind it is read', async () => {
+test('what is damaged is reported with its position, and lines after it whose crc continues the chain are read', async () => {
   const { bytes, lines } = makeLines(10);
   const at = (line: number) => Buffer.concat(lines.slice(0, line - 1)).length;
   const without = (...numbers: number[]) => Buffer.concat(lines.filter((_, index) => !numbers.includes(index + 1)));
-  const withByte = (place: number, byte: number) => Buffer.from(bytes).fill(byte, place, place + 1);
+  const withByte = (at: number, byte: number) => Buffer.from(bytes).fill(byte, at, at + 1);
   const swapped = Buffer.concat([...lines.slice(0, 3), lines[4]!, lines[3]!, ...lines.slice(5)]);
   const next = { [segmentName(11)]: segment(11, 2) };
   const table: readonly (readonly [string, Files, number[], RegExp[]])[] = [
@@ -170,51 +170,51 @@ test('what is damaged is told with its place, and what builds on good lines behi
       { [FIRST]: flip(bytes, at(4) + 99), ...next },
       [1, 2, 3, ...upTo(12, 5)],
       [
-        /^events-0+1\.jsonl, line 4, byte \d+: its crc is \w{8}, computed \w{8}; 1 line is left out, it goes on with seq 5$/,
+        /^events-0+1\.jsonl, line 4, byte \d+: its crc is \w{8}, computed \w{8}; 1 line is skipped, reading continues with seq 5$/,
       ],
     ],
     [
       'a flipped bit in a crc',
       { [FIRST]: withByte(at(5) - 5, bytes[at(5) - 5] === 0x30 ? 0x31 : 0x30), ...next },
       [1, 2, 3, ...upTo(12, 5)],
-      [/line 4, .*: its crc is .* 1 line is left out/],
+      [/line 4, .*: its crc is .* 1 line is skipped/],
     ],
     [
       'a crc that is none',
       { [FIRST]: withByte(at(5) - 5, 0x7a), ...next },
       [1, 2, 3, ...upTo(12, 5)],
-      [/line 4, .*: it is not of the form .* 1 line is left out/],
+      [/line 4, .*: it is not of the form .* 1 line is skipped/],
     ],
     [
       'a lost line',
       { [FIRST]: without(4), ...next },
       [1, 2, 3, ...upTo(12, 6)],
-      [/line 4, .*; 1 line is left out, it goes on with seq 6$/],
+      [/line 4, .*; 1 line is skipped, reading continues with seq 6$/],
     ],
     [
       'a doubled line',
       { [FIRST]: Buffer.concat([...lines.slice(0, 4), ...lines.slice(3)]) },
       upTo(10),
-      [/line 5, .*; 1 line is left out, it goes on with seq 5$/],
+      [/line 5, .*; 1 line is skipped, reading continues with seq 5$/],
     ],
     [
       'swapped lines',
       { [FIRST]: swapped, ...next },
       [1, 2, 3, 4, ...upTo(12, 7)],
-      [/line 4, .* goes on with seq 4$/, /line 6, .*; 1 line is left out, it goes on with seq 7$/],
+      [/line 4, .* continues with seq 4$/, /line 6, .*; 1 line is skipped, reading continues with seq 7$/],
     ],
     [
       'a foreign line',
       { [FIRST]: Buffer.concat([...lines.slice(0, 3), Buffer.from('what?\n'), ...lines.slice(3)]) },
       upTo(10),
-      [/line 4, .*: it is not of the form .*goes on with seq 4$/],
+      [/line 4, .*: it is not of the form .*continues with seq 4$/],
     ],
-    ['a lost beginning', { [FIRST]: without(1) }, upTo(10, 3), [/line 1, byte 0: .* goes on with seq 3$/]],
+    ['a lost beginning', { [FIRST]: without(1) }, upTo(10, 3), [/line 1, byte 0: .* continues with seq 3$/]],
     [
       'a torn end that is not the end',
       { [FIRST]: bytes.subarray(0, -9), ...next },
       [...upTo(9), 11, 12],
-      [/line 10, byte \d+: it ends without a newline; what follows in this file can not be believed/],
+      [/line 10, byte \d+: it ends without a newline; what follows in this file can not be verified/],
     ],
     [
       'an empty file that is not the last',
@@ -236,13 +236,16 @@ test('what is damaged is told with its place, and what builds on good lines behi
       'a file twice',
       { [FIRST]: bytes, [segmentName(8)]: segment(8, 5) },
       upTo(12),
-      [/^events-0+8\.jsonl: it begins with seq 8, but the file before it goes on to 10$/],
+      [/^events-0+8\.jsonl: it begins with seq 8, but the file before it continues to 10$/],
     ],
     [
       'a renamed file',
       { [segmentName(2)]: bytes },
       upTo(10),
-      [/the events 1 to 1 before it are missing/, /line 1, byte 0: its seq is 1, expected 2; it goes on with seq 1$/],
+      [
+        /the events 1 to 1 before it are missing/,
+        /line 1, byte 0: its seq is 1, expected 2; reading continues with seq 1$/,
+      ],
     ],
   ];
   for (const [what, files, seqs, problems] of table) {
@@ -265,7 +268,7 @@ test('an end that a crash or a writer explains is noted, and so are events that 
     assert.deepEqual([kindsOf(seen), seen.seqs.length], [['note'], index === 1 ? lines.length : lines.length - 1]);
     assert.match(
       seen.remarks[0]?.text ?? '',
-      /^events-0+1\.jsonl, line \d, byte \d+: .*; this end is left out: a crash or a copy/,
+      /^events-0+1\.jsonl, line \d, byte \d+: .*; this end is skipped: a crash or a copy/,
     );
   }
   const gone = diskWith({
@@ -390,19 +393,19 @@ function follow(t: TestContext, folder: string, progress = progressOf(), filter:
 test('a follower waits for the folder, for lines to become whole and for files to be begun, and shows each line once', async (t) => {
   const folder = join(newFolder(t), 'later');
   const { seen, stop, until } = follow(t, folder);
-  const { lines, place } = makeLines(6);
+  const { lines, chain } = makeLines(6);
   const disk = openDisk(folder);
   await disk.prepare();
   const file = join(folder, FIRST);
   writeFileSync(file, Buffer.concat([...lines.slice(0, 2), lines[2]!.subarray(0, 30)]));
   await until(({ seqs }) => seqs.length === 2);
-  // A start puts a copy in its place, without what was torn.
+  // A start replaces it by a copy, without what was torn.
   writeFileSync(`${file}.rewrite`, Buffer.concat(lines.slice(0, 2)));
   renameSync(`${file}.rewrite`, file);
   writeFileSync(file, lines[2]!, { flag: 'a' });
   await until(({ seqs }) => seqs.length === 3);
   writeFileSync(file, Buffer.concat(lines.slice(3)), { flag: 'a' });
-  writeFileSync(join(folder, segmentName(place.seq)), segment(place.seq, 2));
+  writeFileSync(join(folder, segmentName(chain.seq)), segment(chain.seq, 2));
   await until(({ seqs }) => seqs.length === 8);
   await stop();
   assert.deepEqual([seen.seqs, seen.remarks], [upTo(8), []]);
@@ -410,7 +413,7 @@ test('a follower waits for the folder, for lines to become whole and for files t
 
 test('what is added to a file between the last look into it and the look that finds the next one is read', async (t) => {
   const folder = newFolder(t);
-  const { lines, place } = makeLines(6);
+  const { lines, chain } = makeLines(6);
   writeFileSync(join(folder, FIRST), Buffer.concat(lines.slice(0, 3)));
   const disk = openDisk(folder);
   let looks = 0;
@@ -418,7 +421,7 @@ test('what is added to a file between the last look into it and the look that fi
     looks += 1;
     if (looks === 2) {
       writeFileSync(join(folder, FIRST), Buffer.concat(lines.slice(3)), { flag: 'a' });
-      writeFileSync(join(folder, segmentName(place.seq)), segment(place.seq, 2));
+      writeFileSync(join(folder, segmentName(chain.seq)), segment(chain.seq, 2));
     }
     return disk.list();
   };

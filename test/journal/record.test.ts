@@ -4,12 +4,12 @@ import { crc32 } from 'node:zlib';
 import fc from 'fast-check';
 import type { Event } from '../../src/event/event.ts';
 import {
+  type ChainPosition,
   checkLine,
   encodeBatch,
   encodeMembers,
   lineBytesMax,
   linkOf,
-  type Place,
   packMembers,
   readForm,
   readTime,
@@ -50,7 +50,7 @@ function linesOf(bytes: Buffer): Buffer[] {
 }
 
 test('a line has the members of the format, in its order', () => {
-  const { bytes, place } = encodeBatch([encodeMembers(materialization), encodeMembers(check)], { seq: 7, crc: 0 }, NOW);
+  const { bytes, chain } = encodeBatch([encodeMembers(materialization), encodeMembers(check)], { seq: 7, crc: 0 }, NOW);
   const [first = '', second = '', rest] = bytes.toString().split('\n');
   assert.match(
     first,
@@ -61,7 +61,7 @@ test('a line has the members of the format, in its order', () => {
     /^\{"seq":8,"id":"[0-9a-f-]{36}","time":"2026-11-20T15:19:45.266Z","type":"AssetCheckEvaluation","asset_key":\["warehouse","orders"\],"check_name":"no_nulls","passed":false,"severity":"ERROR","metadata":\{\},"crc":"[0-9a-f]{8}"\}$/,
   );
   assert.equal(rest, '');
-  assert.equal(place.seq, 9);
+  assert.equal(chain.seq, 9);
 });
 
 test('what a report did not give is absent', () => {
@@ -71,8 +71,8 @@ test('what a report did not give is absent', () => {
   );
 });
 
-test('the crc covers the bytes before it and goes on from the line before', () => {
-  const { bytes, place } = encodeBatch(
+test('the crc covers the bytes before it and is seeded with that of the previous line', () => {
+  const { bytes, chain } = encodeBatch(
     [encodeMembers(materialization), encodeMembers({ ...check, checkName: 'ä€😀' })],
     START,
     NOW,
@@ -82,19 +82,19 @@ test('the crc covers the bytes before it and goes on from the line before', () =
     crc = crc32(line.subarray(0, line.length - 18), crc);
     assert.equal(JSON.parse(line.toString()).crc, crc.toString(16).padStart(8, '0'));
   }
-  assert.equal(place.crc, crc);
+  assert.equal(chain.crc, crc);
 });
 
 test('a batch can follow a batch, and every line checks', () => {
   const first = encodeBatch([encodeMembers(check)], START, NOW);
-  const second = encodeBatch([encodeMembers(check), encodeMembers(check)], first.place, NOW);
-  let place = START;
+  const second = encodeBatch([encodeMembers(check), encodeMembers(check)], first.chain, NOW);
+  let chain = START;
   for (const line of linesOf(Buffer.concat([first.bytes, second.bytes]))) {
-    const next = checkLine(line, 0, line.length, place);
+    const next = checkLine(line, 0, line.length, chain);
     assert.ok(typeof next === 'object', String(next));
-    place = next;
+    chain = next;
   }
-  assert.deepEqual(place, second.place);
+  assert.deepEqual(chain, second.chain);
 });
 
 test('a flipped bit anywhere in a line shows', () => {
@@ -111,11 +111,11 @@ test('a lost, a swapped and a doubled line show', () => {
   const members = [encodeMembers(materialization), encodeMembers(check), encodeMembers(materialization)];
   const [a, b, c] = linesOf(encodeBatch(members, START, NOW).bytes) as [Buffer, Buffer, Buffer];
   const verdict = (lines: readonly Buffer[]) => {
-    let place = START;
+    let chain = START;
     for (const line of lines) {
-      const next = checkLine(line, 0, line.length, place);
+      const next = checkLine(line, 0, line.length, chain);
       if (typeof next === 'string') return next;
-      place = next;
+      chain = next;
     }
     return 'good';
   };
@@ -170,19 +170,19 @@ test('what does not begin with a seq and end in a crc is no line', () => {
 test('a line and its crc name the crc of the line before it', () => {
   const { bytes } = encodeBatch([encodeMembers(check), encodeMembers(materialization)], START, NOW);
   const [first, second] = linesOf(bytes) as [Buffer, Buffer];
-  const place = checkLine(first, 0, first.length, START) as Place;
+  const chain = checkLine(first, 0, first.length, START) as ChainPosition;
   const form = readForm(second, 0, second.length)!;
-  assert.equal(seedFor(linkOf(second, form), form.crc), place.crc);
+  assert.equal(seedFor(linkOf(second, form), form.crc), chain.crc);
 });
 
 test('a line behind another one than before is the same but for its crc', () => {
   const { bytes } = encodeBatch([encodeMembers(check), encodeMembers(materialization)], START, NOW);
   const [first, second] = linesOf(bytes) as [Buffer, Buffer];
-  const place = checkLine(first, 0, first.length, START) as Place;
+  const chain = checkLine(first, 0, first.length, START) as ChainPosition;
   const moved = Buffer.from(second);
   const crc = rechain(moved, 0, moved.length, 0);
   assert.deepEqual(checkLine(moved, 0, moved.length, { seq: 2, crc: 0 }), { seq: 3, crc });
-  rechain(moved, 0, moved.length, place.crc);
+  rechain(moved, 0, moved.length, chain.crc);
   assert.deepEqual(moved, second);
   assert.equal(readTime(second), NOW.toISOString());
   assert.equal(readTime(Buffer.from('{"seq":1,"id":5}')), undefined);
@@ -293,9 +293,9 @@ test('every event parses back to what it was, whatever its text', () => {
 
 test('a seq is read to its last digit up to the largest, and a larger one is none', () => {
   for (const seq of [1, 9, 10, 2 ** 52 + 1, SEQ_MAX - 2, SEQ_MAX - 1, SEQ_MAX]) {
-    const { bytes, place } = encodeBatch([encodeMembers(check)], { seq, crc: 0 }, NOW);
+    const { bytes, chain } = encodeBatch([encodeMembers(check)], { seq, crc: 0 }, NOW);
     assert.equal(readForm(bytes, 0, bytes.length - 1)?.seq, seq);
-    assert.deepEqual(checkLine(bytes, 0, bytes.length - 1, { seq, crc: 0 }), place);
+    assert.deepEqual(checkLine(bytes, 0, bytes.length - 1, { seq, crc: 0 }), chain);
     assert.equal(JSON.parse(bytes.toString()).seq, seq);
     assert.equal(segmentFirstSeq(segmentName(seq)), seq);
     assert.deepEqual(goneRange(goneName({ first: seq, last: seq }, 'lost'), 'lost'), { first: seq, last: seq });

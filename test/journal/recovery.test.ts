@@ -3,14 +3,14 @@ import { test } from 'node:test';
 import { limits } from '../../src/config/limits.ts';
 import { CLEAN_STOP as MARKER, readLastStop, rememberCleanStop, type StopEnd } from '../../src/journal/clean-stop.ts';
 import { openDisk, SyncError } from '../../src/journal/disk.ts';
-import type { Place } from '../../src/journal/record.ts';
+import type { ChainPosition } from '../../src/journal/record.ts';
 import {
   DamagedError,
   type Decision,
   decisions,
-  type Kind,
-  type Position,
+  type FindingKind,
   recover,
+  type SegmentPosition,
 } from '../../src/journal/recovery.ts';
 import { goneName, segmentName } from '../../src/journal/segments.ts';
 import { verify } from '../../src/journal/verify.ts';
@@ -19,7 +19,7 @@ import { newFolder } from '../support/program.ts';
 import { diskWith, FIRST, type Files, filesOf, flip, makeLines, quiet, START, segment } from '../support/segments.ts';
 import { failingCall, SimulatedDisk, systemError } from '../support/simulated-disk.ts';
 
-const { bytes: three, lines, place: afterThree } = makeLines(3);
+const { bytes: three, lines, chain: afterThree } = makeLines(3);
 const [one, two, last] = lines as [Buffer, Buffer, Buffer];
 const FOURTH = segmentName(4);
 const SEVENTH = segmentName(7);
@@ -33,10 +33,10 @@ async function markerOf(end: StopEnd): Promise<Files> {
   return { [MARKER]: disk.bytes(MARKER) as Buffer };
 }
 
-const stoppedAfterThree = await markerOf({ file: FIRST, bytes: three.length, place: afterThree });
+const stoppedAfterThree = await markerOf({ file: FIRST, bytes: three.length, chain: afterThree });
 
 /** Of each kind, a folder in which the last file is so, and one in which an earlier file is. */
-const examples: Readonly<Record<Kind, { readonly last: Files; readonly earlier: Files }>> = {
+const examples: Readonly<Record<FindingKind, { readonly last: Files; readonly earlier: Files }>> = {
   'torn end': {
     last: { [FIRST]: Buffer.concat([one, two, last.subarray(0, 20)]) },
     earlier: { ...whole, [FIRST]: three.subarray(0, -20) },
@@ -100,13 +100,13 @@ const examples: Readonly<Record<Kind, { readonly last: Files; readonly earlier: 
 };
 
 /** What a start finds only in the last file: of those before it, it reads the last line. */
-const seenByVerifyOnly: readonly Kind[] = ['bad line inside', 'gap', 'repeat', 'swapped lines'];
+const seenByVerifyOnly: readonly FindingKind[] = ['bad line inside', 'gap', 'repeat', 'swapped lines'];
 
 const CLEAN_STOP = { '.stopped-cleanly': Buffer.alloc(0) };
 
 /** The examples of each position. */
-function* positions(): Generator<[kind: Kind, position: Position, files: Files]> {
-  for (const [kind, { last, earlier }] of Object.entries(examples) as [Kind, (typeof examples)[Kind]][]) {
+function* positions(): Generator<[kind: FindingKind, position: SegmentPosition, files: Files]> {
+  for (const [kind, { last, earlier }] of Object.entries(examples) as [FindingKind, (typeof examples)[FindingKind]][]) {
     const { '.stopped-cleanly': _, ...withoutMarker } = last;
     yield [kind, 'afterCrash', withoutMarker];
     yield [kind, 'afterStop', { ...CLEAN_STOP, ...last }];
@@ -116,7 +116,7 @@ function* positions(): Generator<[kind: Kind, position: Position, files: Files]>
 
 test('every kind of finding has its examples, and a start decides about each as the table says', async () => {
   assert.deepEqual(Object.keys(examples).sort(), Object.keys(decisions).sort());
-  const outcomes: Readonly<Record<Decision, (files: Files, kind: Kind) => Promise<void>>> = {
+  const outcomes: Readonly<Record<Decision, (files: Files, kind: FindingKind) => Promise<void>>> = {
     use: startsUnchanged,
     leave: startsUnchanged,
     cut: startsWithoutTheEnd,
@@ -156,7 +156,7 @@ interface Started {
   readonly disk: SimulatedDisk;
   readonly name: string;
   readonly bytes: number;
-  readonly next: Place;
+  readonly next: ChainPosition;
   readonly notices: string;
 }
 
@@ -169,7 +169,7 @@ async function startOn(files: Files): Promise<Started> {
       notices += line;
     }),
   );
-  return { disk, name: found.file.name, bytes: found.bytes, next: found.place, notices };
+  return { disk, name: found.file.name, bytes: found.bytes, next: found.chain, notices };
 }
 
 async function startsUnchanged(files: Files): Promise<void> {
@@ -180,7 +180,7 @@ async function startsUnchanged(files: Files): Promise<void> {
   assert.equal(notices, '');
 }
 
-async function startsWithoutTheEnd(files: Files, kind: Kind): Promise<void> {
+async function startsWithoutTheEnd(files: Files, kind: FindingKind): Promise<void> {
   const { disk, name, bytes, notices } = await startOn(files);
   const before = files[name] as Buffer;
   assert.deepEqual(disk.bytes(name), before.subarray(0, bytes), kind);
@@ -193,7 +193,7 @@ async function startsWithoutTheEnd(files: Files, kind: Kind): Promise<void> {
   assert.deepEqual(findings, []);
 }
 
-async function isRefused(files: Files, kind: Kind): Promise<void> {
+async function isRefused(files: Files, kind: FindingKind): Promise<void> {
   const disk = diskWith(files);
   const refused = await refusal(disk);
   assert.equal(refused.finding.kind, kind);
@@ -278,8 +278,8 @@ test('after a clean stop a last line with a flipped bit is refused, whichever bi
 
 test('after a clean stop a journal that was cut at a line end, or lost its last file, is refused', async () => {
   const atSeven = segment(4, 3);
-  const afterSix = makeLines(3, { seq: 4, crc: 0 }).place;
-  const stopped = await markerOf({ file: FOURTH, bytes: atSeven.length, place: { ...afterSix, seq: 7 } });
+  const afterSix = makeLines(3, { seq: 4, crc: 0 }).chain;
+  const stopped = await markerOf({ file: FOURTH, bytes: atSeven.length, chain: { ...afterSix, seq: 7 } });
   const cases: readonly [Files, file: string, line: number, byte: number, problem: RegExp][] = [
     [
       { [FIRST]: three, ...stopped },
@@ -316,7 +316,7 @@ test('after a clean stop a journal that was cut at a line end, or lost its last 
   }
   await startsUnchanged({ ...stoppedAfterThree, [FIRST]: three });
   await startsUnchanged({ ...stoppedAfterThree, [FIRST]: three, [FOURTH]: Buffer.alloc(0) });
-  assert.equal((await startOn(await markerOf({ file: FIRST, bytes: 0, place: START }))).next.seq, 1);
+  assert.equal((await startOn(await markerOf({ file: FIRST, bytes: 0, chain: START }))).next.seq, 1);
 });
 
 test('a marker that is torn, changed or left over is no clean stop, and never damage; an empty one is as before', async () => {
@@ -330,7 +330,7 @@ test('a marker that is torn, changed or left over is no clean stop, and never da
   for (const bytes of notWhole) {
     assert.equal(await readLastStop(diskWith({ [MARKER]: bytes }), [MARKER]), undefined, `${bytes}`);
   }
-  const leftOver = (await markerOf({ file: FIRST, bytes: one.length, place: { seq: 2, crc: 0 } }))[MARKER] as Buffer;
+  const leftOver = (await markerOf({ file: FIRST, bytes: one.length, chain: { seq: 2, crc: 0 } }))[MARKER] as Buffer;
   for (const bytes of [...notWhole.slice(0, 3), leftOver]) {
     const { disk, next } = await startOn({ ...torn, [MARKER]: bytes });
     assert.equal(next.seq, 4);
@@ -342,7 +342,7 @@ test('a marker that is torn, changed or left over is no clean stop, and never da
 });
 
 test('a stop on a full disk leaves an empty marker, so that the next start needs no space; another error leaves none', async () => {
-  const end = { file: FIRST, bytes: three.length, place: afterThree };
+  const end = { file: FIRST, bytes: three.length, chain: afterThree };
   for (const code of ['ENOSPC', 'EIO']) {
     for (const failing of ['write', 'sync']) {
       const disk = diskWith({ [FIRST]: three });
@@ -397,7 +397,7 @@ test('a converted file is refused at its first line, whatever its line ends beca
 
 test('a last line that skips a seq or repeats one is no interrupted write, whether its crc is right or not', async () => {
   const rechained = (seq: number) => makeLines(1, { seq, crc: makeLinesBefore.crc }).bytes;
-  const { bytes: firstTwo, place: makeLinesBefore } = makeLines(2);
+  const { bytes: firstTwo, chain: makeLinesBefore } = makeLines(2);
   await isRefused({ [FIRST]: Buffer.concat([firstTwo, rechained(4)]) }, 'gap');
   await isRefused({ [FIRST]: Buffer.concat([firstTwo, rechained(2)]) }, 'repeat');
   await isRefused({ [FIRST]: Buffer.concat([four[0], four[1], four[3]]) }, 'gap');
@@ -439,7 +439,7 @@ test('after any stop but a clean one the last file is rewritten, and only then',
     ],
   );
 
-  await rememberCleanStop(disk, { file: FIRST, bytes: three.length, place: afterThree });
+  await rememberCleanStop(disk, { file: FIRST, bytes: three.length, chain: afterThree });
   const before = disk.calls.length;
   await recover(disk, quiet);
   assert.deepEqual(disk.calls.slice(before), [
@@ -459,7 +459,7 @@ test('what is only in the cache because a sync failed is on the disk after the n
   await assert.rejects(file.append(three, 0), SyncError);
   disk.fault = () => undefined;
   const again = disk.afterCrash();
-  assert.equal((await recover(again, quiet)).place.seq, 4);
+  assert.equal((await recover(again, quiet)).chain.seq, 4);
   const cut = again.afterPowerCut({ entries: 'none', share: 0, behind: 'nothing' });
   assert.deepEqual(cut.bytes(FIRST), three);
 });
@@ -481,7 +481,7 @@ test('whatever call fails during a start, the next start finds every good line',
       disk.fault = () => undefined;
       const found = await recover(disk, quiet);
       assert.deepEqual(disk.bytes(FIRST), three, `call ${failing}`);
-      assert.equal(found.place.seq, 4);
+      assert.equal(found.chain.seq, 4);
       assert.ok(
         disk.names().some((name) => name.includes('.torn') && disk.text(name) === 'torn'),
         `call ${failing}`,
@@ -533,5 +533,5 @@ test('a folder with many files is started on by their last lines', async (t) => 
   }
   const found = await recover(disk, quiet);
   await found.file.close();
-  assert.equal(found.place.seq, 41);
+  assert.equal(found.chain.seq, 41);
 });

@@ -116,7 +116,7 @@ test('whatever is done to a file, every line that is still there stays, and the 
       assert.deepEqual(filesOf(disk), once, 'a second repair changed something');
       if (changed.length > 0) assert.deepEqual(disk.bytes(`${SIDE}/${FIRST}`), bytes);
 
-      const { place: next } = await recover(disk, quiet);
+      const { chain: next } = await recover(disk, quiet);
       assertAccounted(disk, next.seq);
       const events = eventsOf(disk);
       const unproved = new Set(changed.flatMap((file) => file.unproved));
@@ -238,15 +238,15 @@ test('long lists are cut, and what is in them is counted', async () => {
   assert.deepEqual(cut, { ...all, unproved: all.unproved.slice(0, 2), removed: all.removed.slice(0, 2) });
   assert.deepEqual(
     [all.unproved.length, all.removed.length, all.removed.reduce((sum, { bytes }) => sum + bytes, 0)],
-    [all.unprovedLines, all.removedPlaces, all.removedBytes],
+    [all.unprovedLines, all.removedRanges, all.removedBytes],
   );
 });
 
-test('a file with more damaged places than memory is meant for is refused in a sentence that says what to do', async () => {
+test('a file with more damaged ranges than the limit is refused, and the error says what to do', async () => {
   const disk = diskWith({ [FIRST]: Buffer.concat(lines.toReversed()) });
   const within = { ...limits, salvagePiecesMax: LINES - 1 };
   await assert.rejects(planRepair(disk, await verify(disk), within), {
-    message: `${FIRST} has over ${LINES - 1} damaged places; move it out of the folder and begin again`,
+    message: `${FIRST} has over ${LINES - 1} damaged ranges; move it out of the folder and run the repair again`,
   });
   await repair(disk, SIDE, { ...limits, salvagePiecesMax: LINES });
   assert.deepEqual(disk.bytes(FIRST), all);
@@ -274,14 +274,14 @@ async function memoryOf(args: readonly string[]): Promise<{ maxRssBytes: number;
 test('repair takes little memory, whatever the size of a file and of a damaged stretch', async (t) => {
   const data = newFolder(t);
   const path = join(data, FIRST);
-  const { bytes, place } = makeLines(150_000);
+  const { bytes, chain } = makeLines(150_000);
   assert.ok(bytes.length > 40_000_000);
   writeFileSync(path, flip(bytes, bytes.length >> 1));
   // A hole of more than the longest string, and lines after it.
   const hole = 600 * 1024 * 1024;
   truncateSync(path, bytes.length + hole);
-  writeFileSync(path, Buffer.concat([Buffer.from('\n'), makeLines(3, place).bytes]), { flag: 'a' });
-  writeFileSync(join(data, segmentName(place.seq + 3)), segment(place.seq + 3, 1));
+  writeFileSync(path, Buffer.concat([Buffer.from('\n'), makeLines(3, chain).bytes]), { flag: 'a' });
+  writeFileSync(join(data, segmentName(chain.seq + 3)), segment(chain.seq + 3, 1));
   const { maxRssBytes: base } = await memoryOf(['repair', '--help']);
   const { maxRssBytes, finished } = await memoryOf(['repair', '--json', '--data', data]);
   assert.equal(finished.code, 3, finished.stderr);
@@ -290,7 +290,7 @@ test('repair takes little memory, whatever the size of a file and of a damaged s
   assert.ok(maxRssBytes - base < 100e6, `${maxRssBytes} bytes, and ${base} to show its help`);
 });
 
-test('a bad line inside is taken out, and the journal goes on behind it in a file of its own', async () => {
+test('a bad line inside is removed, and the journal continues after it in a new file', async () => {
   const disk = diskWith({ [FIRST]: Buffer.concat([...lines.slice(0, 4), flip(lines[4]!, 150), ...lines.slice(5)]) });
   const plan = await repair(disk);
   assert.deepEqual(
@@ -346,7 +346,7 @@ test('a file whose line ends were converted comes back byte for byte, however ma
     assert.deepEqual(disk.bytes(FIRST), bytes);
     assert.deepEqual([plan.files[0]?.kept, plan.files[0]?.unproved, plan.lost], [300, [], []]);
     assert.deepEqual(disk.bytes(`${SIDE}/${FIRST}`), files[FIRST]);
-    assert.equal((await recover(disk, quiet)).place.seq, 301);
+    assert.equal((await recover(disk, quiet)).chain.seq, 301);
   }
 });
 
@@ -382,10 +382,10 @@ test('events of a missing file are said to be lost, and nothing else is touched'
   assert.ok(missingFirst.names().includes(goneName({ first: 1, last: 19 }, 'lost')));
 });
 
-test('a journal of which only the marker of retention is left goes on after what was removed', async () => {
+test('a journal of which only the marker of retention is left continues after the removed events', async () => {
   const disk = diskWith({ [goneName({ first: 1, last: 8 }, 'removed')]: Buffer.alloc(0) });
   await repair(disk);
-  assert.equal((await recover(disk, quiet)).place.seq, 9);
+  assert.equal((await recover(disk, quiet)).chain.seq, 9);
 });
 
 test('nobody gets the seq of a line that was there and is bad', async () => {
@@ -394,8 +394,8 @@ test('nobody gets the seq of a line that was there and is bad', async () => {
   });
   const plan = await repair(disk);
   assert.deepEqual(plan.lost, [{ first: 11, last: 12 }]);
-  const { place } = await recover(disk, quiet);
-  assert.equal(place.seq, 13);
+  const { chain } = await recover(disk, quiet);
+  assert.equal(chain.seq, 13);
 });
 
 /** The marker of a clean stop after which the journal ended so. */
@@ -406,7 +406,7 @@ async function stoppedAt(end: StopEnd): Promise<Files> {
 }
 
 test('what is missing since the last clean stop is accounted for, and no event gets its seq', async () => {
-  const marker = await stoppedAt({ file: FIRST, bytes: all.length, place: makeLines(LINES).place });
+  const marker = await stoppedAt({ file: FIRST, bytes: all.length, chain: makeLines(LINES).chain });
   const cases: readonly [Files, firstLost: number][] = [
     [{ [FIRST]: Buffer.concat(lines.slice(0, 9)) }, 10],
     [{ [FIRST]: Buffer.concat([...lines.slice(0, 9), Buffer.from('{"seq":10,')]) }, 10], // more were cut off than are seen
@@ -419,13 +419,13 @@ test('what is missing since the last clean stop is accounted for, and no event g
     const plan = await repair(disk);
     assert.deepEqual(plan.lost, [{ first, last: LINES }], JSON.stringify(files));
     assert.equal(disk.names().includes('.stopped-cleanly'), false);
-    assert.equal((await recover(disk, quiet)).place.seq, LINES + 1);
+    assert.equal((await recover(disk, quiet)).chain.seq, LINES + 1);
     assertAccounted(disk, LINES + 1);
   }
   const changed = diskWith({ [FIRST]: makeLines(LINES).bytes, ...marker });
   const { runs, files, lost } = await repair(changed);
   assert.deepEqual([runs, files, lost], [[], [], []]);
-  assert.equal((await recover(changed, quiet)).place.seq, LINES + 1);
+  assert.equal((await recover(changed, quiet)).chain.seq, LINES + 1);
 });
 
 test('a bad last line counts as an event that was there, also if nothing of its form is left', async () => {
@@ -442,7 +442,7 @@ test('a bad last line counts as an event that was there, also if nothing of its 
     const disk = diskWith({ [FIRST]: Buffer.concat([good, end]), '.stopped-cleanly': Buffer.alloc(0) });
     const plan = await repair(disk);
     assert.deepEqual(plan.lost, lost === 0 ? [] : [{ first: 12, last: 11 + lost }], end.toString());
-    assert.equal((await recover(disk, quiet)).place.seq, 12 + lost);
+    assert.equal((await recover(disk, quiet)).chain.seq, 12 + lost);
   }
 });
 
@@ -486,7 +486,7 @@ const hard: Files = {
 /** The same, and more was there at the last clean stop. */
 const harder: Files = {
   ...hard,
-  ...(await stoppedAt({ file: segmentName(13), bytes: 9_000, place: { seq: 25, crc: 1 } })),
+  ...(await stoppedAt({ file: segmentName(13), bytes: 9_000, chain: { seq: 25, crc: 1 } })),
 };
 
 test('whatever call of a repair fails or is the last before the power goes, the next repair loses nothing', async () => {
@@ -512,9 +512,9 @@ test('whatever call of a repair fails or is the last before the power goes, the 
         await repair(left, 'damaged-later');
         for (const [seq, event] of good)
           assert.equal(eventsOf(left).get(seq), event, `${what}, call ${failing}, seq ${seq}`);
-        const { place } = await recover(left, quiet);
-        assert.equal(place.seq, nextSeq, `${what}, call ${failing}`);
-        assertAccounted(left, place.seq);
+        const { chain } = await recover(left, quiet);
+        assert.equal(chain.seq, nextSeq, `${what}, call ${failing}`);
+        assertAccounted(left, chain.seq);
       }
       if (struck() === 0) break;
     }

@@ -12,13 +12,13 @@ async function* inChunks(bytes: Buffer, length: number): AsyncIterable<Buffer> {
 }
 
 test('lines are found whole however the chunks cut them', async () => {
-  const { bytes, place } = makeLines(5);
+  const { bytes, chain } = makeLines(5);
   const torn = Buffer.concat([bytes, Buffer.alloc(300)]);
   const bad = Buffer.concat([makeLines(2).bytes, flip(makeLines(1).bytes, 40), bytes]);
   for (let length = 1; length < 1_000; length += length < 300 ? 1 : 97) {
-    assert.deepEqual(await scanSegment(inChunks(bytes, length), 1), { bytes: bytes.length, lines: 5, place });
+    assert.deepEqual(await scanSegment(inChunks(bytes, length), 1), { bytes: bytes.length, lines: 5, chain });
     const { flaw, ...good } = await scanSegment(inChunks(torn, length), 1);
-    assert.deepEqual(good, { bytes: bytes.length, lines: 5, place });
+    assert.deepEqual(good, { bytes: bytes.length, lines: 5, chain });
     assert.equal(flaw?.kind, 'zeros at the end', `chunks of ${length}`);
     const third = await scanSegment(inChunks(bad, length), 1);
     assert.deepEqual([third.lines, third.flaw?.kind], [2, 'repeat'], `chunks of ${length}`);
@@ -120,5 +120,5 @@ test('lost ranges are passed one behind the other', () => {
 
 test('a scan that begins in the middle of a journal counts from there', async () => {
   const scan = await scanSegment(inChunks(segment(1_000, 3), 50), 1_000);
-  assert.deepEqual([scan.place.seq, scan.flaw], [1_003, undefined]);
+  assert.deepEqual([scan.chain.seq, scan.flaw], [1_003, undefined]);
 });

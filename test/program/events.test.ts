@@ -42,14 +42,14 @@ const recorded: readonly Event[] = [
 /** Events that were recorded a day after one another; the last one on 2026-11-20. */
 function journal(t: TestContext, events = recorded): string {
   const data = newFolder(t);
-  let place = START;
+  let chain = START;
   const parts = events.map((event, index) => {
     const batch = encodeBatch(
       [encodeMembers(event)],
-      place,
+      chain,
       new Date(Date.UTC(2026, 10, 20 - events.length + 1 + index, 15)),
     );
-    place = batch.place;
+    chain = batch.chain;
     return batch.bytes;
   });
   writeFileSync(join(data, FIRST), Buffer.concat(parts));
@@ -228,7 +228,7 @@ test('damage is told once on standard error, the rest is shown, and the end is 3
     assert.equal(code, 3, String(args));
     assert.match(
       stderr,
-      /^assetlog: damaged: events-0+1\.jsonl, line 1, byte 0: its crc is \w{8}, computed \w{8}; 1 line is left out, it goes on with seq 2\n$/,
+      /^assetlog: damaged: events-0+1\.jsonl, line 1, byte 0: its crc is \w{8}, computed \w{8}; 1 line is skipped, reading continues with seq 2\n$/,
     );
     if (args.length === 0) assert.deepEqual(seqsIn(stdout), [2, 3, 4, 5]);
   }
@@ -240,7 +240,7 @@ test('damage is told once on standard error, the rest is shown, and the end is 3
   assert.deepEqual([torn.code, seqsIn(torn.stdout)], [0, [1, 2, 3, 4]]);
   assert.match(
     torn.stderr,
-    /^assetlog: events-0+1\.jsonl, line 5, byte \d+: it ends without a newline; this end is left out: /,
+    /^assetlog: events-0+1\.jsonl, line 5, byte \d+: it ends without a newline; this end is skipped: /,
   );
 });
 
@@ -303,7 +303,7 @@ function largeJournal(t: TestContext, bytesMin: number): string {
     const batch = encodeBatch(members, { seq, crc: 0 }, new Date());
     bytes += writeSync(file, batch.bytes);
     closeSync(file);
-    seq = batch.place.seq;
+    seq = batch.chain.seq;
   }
   return data;
 }

@@ -111,7 +111,7 @@ test('the oldest files go, as many as either limit asks for, and never the newes
     assert.equal(journal.files, stay.length);
     const { findings, removedLast, first, lost } = await verify(disk);
     assert.deepEqual([findings, removedLast, first?.seq, lost], [[], 10 * gone.length, stay[0], []]);
-    assert.equal((await recover(disk, quiet)).place.seq, 41);
+    assert.equal((await recover(disk, quiet)).chain.seq, 41);
   }
 });
 
@@ -128,12 +128,12 @@ test('a file of which one event is young enough stays, and so do all behind it',
 
 /** A line of each age in days. */
 function makeLinesOf(firstSeq: number, ages: readonly number[]): Buffer {
-  let place = { seq: firstSeq, crc: 0 };
+  let chain = { seq: firstSeq, crc: 0 };
   return Buffer.concat(
     ages.map((days) => {
       const members = encodeMembers({ type: 'AssetObservation', assetKey: ['a'] });
-      const { bytes, place: next } = encodeBatch([members], place, new Date(Date.now() - days * DAY_MS));
-      place = next;
+      const { bytes, chain: next } = encodeBatch([members], chain, new Date(Date.now() - days * DAY_MS));
+      chain = next;
       return Buffer.from(bytes);
     }),
   );
@@ -164,13 +164,13 @@ test('one marker remains, however often files go, and lost events before and bet
   await retain(disk, { retainDays: 1 });
   assert.deepEqual(journalNames(disk), [removed(30), lost, segmentName(31)].sort());
   assert.deepEqual((await verify(disk)).findings, []);
-  assert.equal((await recover(disk, quiet)).place.seq, 41);
+  assert.equal((await recover(disk, quiet)).chain.seq, 41);
 });
 
 test('without its marker a missing beginning is damage, and so is a missing middle with one', async () => {
   const { [segmentName(1)]: _, ...later } = fourFiles();
   await assert.rejects(recover(diskWith(later), quiet), /the events 1 to 10 before it are missing/);
-  assert.equal((await recover(diskWith({ ...later, [removed(10)]: Buffer.alloc(0) }), quiet)).place.seq, 41);
+  assert.equal((await recover(diskWith({ ...later, [removed(10)]: Buffer.alloc(0) }), quiet)).chain.seq, 41);
   await assert.rejects(
     recover(diskWith({ ...later, [removed(9)]: Buffer.alloc(0) }), quiet),
     /the events 10 to 10 before it/,
@@ -197,8 +197,8 @@ async function assertSound(disk: SimulatedDisk, when: string): Promise<void> {
   const { findings, last } = await verify(disk);
   assert.deepEqual(findings, [], when);
   assert.equal(last?.seq, 40, when);
-  const { place, file } = await recover(disk, quiet);
-  assert.equal(place.seq, 41, when);
+  const { chain, file } = await recover(disk, quiet);
+  assert.equal(chain.seq, 41, when);
   await file.close();
   const { notices } = await retain(disk, { retainDays: 1 });
   assert.deepEqual(journalNames(disk), [removed(30), segmentName(31)].sort(), when);

@@ -1,30 +1,33 @@
 /** Journal files made by hand, to be damaged by hand. */
 
 import type { Event } from '../../src/event/event.ts';
-import { encodeBatch, encodeMembers, type Place } from '../../src/journal/record.ts';
+import { type ChainPosition, encodeBatch, encodeMembers } from '../../src/journal/record.ts';
 import { segmentName } from '../../src/journal/segments.ts';
 import { createNotices } from '../../src/telemetry/log.ts';
 import { SimulatedDisk } from './simulated-disk.ts';
 
 export const FIRST = segmentName(1);
-export const START: Place = { seq: 1, crc: 0 };
+export const START: ChainPosition = { seq: 1, crc: 0 };
 export const quiet = createNotices('error', false, () => {});
 
 export type Files = Readonly<Record<string, Buffer>>;
 
 /** Lines with their newlines, the first of which has this place. */
-export function makeLines(count: number, place: Place = START): { lines: Buffer[]; bytes: Buffer; place: Place } {
+export function makeLines(
+  count: number,
+  chain: ChainPosition = START,
+): { lines: Buffer[]; bytes: Buffer; chain: ChainPosition } {
   const members = Array.from({ length: count }, (_, index) => {
     const event: Event = {
       type: 'AssetMaterialization',
-      assetKey: ['a', `${place.seq + index}`],
+      assetKey: ['a', `${chain.seq + index}`],
       description: 'x'.repeat(50),
       // Text that looks like a line must not be taken for one.
       metadata: '{"seq":7,"id":"x","crc":"00000000"}',
     };
     return encodeMembers(event);
   });
-  const batch = encodeBatch(members, place, new Date());
+  const batch = encodeBatch(members, chain, new Date());
   return { lines: splitLines(batch.bytes), ...batch };
 }
 

@@ -41,7 +41,7 @@ export const journalReading: readonly Mutant[] = [
   {
     breaks: 'verify lists every bad place',
     file: 'journal/verify.ts',
-    from: 'if (account.badPlaces.length < damageReportsMax) account',
+    from: 'if (account.badRanges.length < damageReportsMax) account',
     to: 'account',
     tests: ['program/upkeep'],
   },
@@ -53,9 +53,9 @@ export const journalReading: readonly Mutant[] = [
     tests: ['journal/reader'],
   },
   {
-    breaks: 'a reader gives up behind a bad line',
+    breaks: 'a reader gives up after a bad line',
     file: 'journal/reader.ts',
-    from: '< this.#durableSeq && this.#trouble.resync.continuesWith(bytes, form)',
+    from: '< this.#durableSeq && this.#badLines.resync.continuesWith(bytes, form)',
     to: '=== 0',
     tests: ['journal/reader'],
   },
@@ -76,8 +76,8 @@ export const journalReading: readonly Mutant[] = [
   {
     breaks: 'a reader shows lines that a failed write takes back',
     file: 'journal/reader.ts',
-    from: 'if (this.#place.seq >= this.#durableSeq) {',
-    to: 'if (this.#place.seq < 0) {',
+    from: 'if (this.#chain.seq >= this.#durableSeq) {',
+    to: 'if (this.#chain.seq < 0) {',
     tests: ['journal/reader', 'faults/injected'],
   },
   {
@@ -104,8 +104,8 @@ export const journalReading: readonly Mutant[] = [
   {
     breaks: 'a reader takes a bad end for damage',
     file: 'journal/reader.ts',
-    from: '!hasNext && this.#trouble.formsBehind === 0',
-    to: '!hasNext && this.#trouble.formsBehind < 0',
+    from: '!hasNext && this.#badLines.formsAfter === 0',
+    to: '!hasNext && this.#badLines.formsAfter < 0',
     tests: ['journal/reader'],
   },
   {
@@ -216,14 +216,14 @@ export const journalReading: readonly Mutant[] = [
   {
     breaks: 'a test gets an event whose line is damaged',
     file: 'journal/reader.ts',
-    from: 'const next = checkLine(bytes, start, end, this.#place);',
-    to: 'const next = { seq: this.#place.seq + 1, crc: readForm(bytes, start, end)?.crc ?? 0 };',
+    from: 'const next = checkLine(bytes, start, end, this.#chain);',
+    to: 'const next = { seq: this.#chain.seq + 1, crc: readForm(bytes, start, end)?.crc ?? 0 };',
     tests: ['embed'],
   },
   {
     breaks: 'a reader shows a folder that lost all its journal files as a journal without events',
     file: 'journal/reader.ts',
-    from: 'return this.#begun ? undefined : this.#tellMissing(contents);',
+    from: 'return this.#begun ? undefined : this.#remarkMissing(contents);',
     to: 'return;',
     tests: ['journal/reader'],
   },

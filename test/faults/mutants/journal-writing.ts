@@ -90,8 +90,8 @@ export const journalWriting: readonly Mutant[] = [
   {
     breaks: 'a callback that throws makes a failed disk of a durable batch',
     file: 'journal/journal.ts',
-    from: 'this.#safely(onRecorded, segment.place.seq);',
-    to: 'onRecorded?.(segment.place.seq);',
+    from: 'this.#safely(onRecorded, segment.chain.seq);',
+    to: 'onRecorded?.(segment.chain.seq);',
     tests: ['journal/journal'],
   },
   {
@@ -125,7 +125,7 @@ export const journalWriting: readonly Mutant[] = [
   {
     breaks: 'a disk that does not answer is not told',
     file: 'journal/journal.ts',
-    from: "trouble: { kind: 'silent', reason } };",
+    from: "trouble: { kind: 'stalled', reason } };",
     to: '};',
     tests: ['journal/journal'],
   },
@@ -288,7 +288,7 @@ export const journalWriting: readonly Mutant[] = [
   {
     breaks: 'seq not compared',
     file: 'journal/record.ts',
-    from: 'if (form.seq !== place.seq) return',
+    from: 'if (form.seq !== chain.seq) return',
     to: 'if (form.seq < 0) return',
     tests: ['journal/record', 'journal/recovery'],
   },
@@ -302,8 +302,8 @@ export const journalWriting: readonly Mutant[] = [
   {
     breaks: 'a journal counts on beyond the largest seq',
     file: 'journal/journal.ts',
-    from: 'const usedUp = segment.place.seq > SEQ_MAX;',
-    to: 'const usedUp = segment.place.seq > 2 * SEQ_MAX;',
+    from: 'const usedUp = segment.chain.seq > SEQ_MAX;',
+    to: 'const usedUp = segment.chain.seq > 2 * SEQ_MAX;',
     tests: ['journal/journal'],
   },
   {
@@ -437,7 +437,7 @@ export const journalWriting: readonly Mutant[] = [
     breaks: 'a batch is told as recorded before its sync',
     file: 'journal/journal.ts',
     from: 'const startedMs',
-    to: 'this.#options.onRecorded?.(segment.place.seq + batch.length);\n      const startedMs',
+    to: 'this.#options.onRecorded?.(segment.chain.seq + batch.length);\n      const startedMs',
     tests: ['journal/journal'],
   },
   {
