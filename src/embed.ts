@@ -18,6 +18,7 @@ import { type Line, type Reading, type Remark, readJournal } from './journal/rea
 import { type Service, startService as startWith } from './service.ts';
 import { createNotices } from './telemetry/log.ts';
 
+/** Options of `startService`: `{ port: 3000, logLevel: 'warn' }`. They are those of `assetlog serve` with the same names. */
 export interface StartOptions {
   /** TCP port on 127.0.0.1, such as 3000. 0, the default, chooses a free port. */
   readonly port?: number | undefined;
@@ -33,6 +34,7 @@ export interface StartOptions {
   readonly onNotice?: ((notice: Notice) => void) | undefined;
 }
 
+/** A log entry: `{ time: '2026-11-20T15:04:05.678Z', level: 'warn', message: 'little free space', … }`. */
 export interface Notice {
   /** ISO 8601, UTC, such as `2026-11-20T15:04:05.678Z`. */
   readonly time: string;
@@ -41,6 +43,7 @@ export interface Notice {
   readonly [field: string]: unknown;
 }
 
+/** A running service, as `startService` returns it. */
 export interface RunningService {
   /** The base address for clients, with the path prefix and without a trailing slash, such as `http://127.0.0.1:3000`. */
   readonly url: string;
@@ -61,14 +64,19 @@ export interface RunningService {
   waitFor<Type extends EventType>(filter: EventFilter<Type>, options?: WaitOptions): Promise<EventOf<Type>>;
   /** Finishes the requests that were read, ends, and removes the folder if it is temporary. May be called again. */
   stop(): Promise<void>;
+  /** The same as `stop`, for `await using` (Node 24, or a compiler). */
   [Symbol.asyncDispose](): Promise<void>;
 }
 
+/** Options of `waitFor`. */
 export interface WaitOptions {
+  /** How long to wait, in milliseconds: from 0, for what is already recorded, to 2,147,483,647. The default is 5,000. */
   readonly timeoutMs?: number | undefined;
 }
 
+/** `AssetMaterialization`, `AssetCheckEvaluation` or `AssetObservation`. */
 export type EventType = RecordedEvent['type'];
+/** The event of a type: `EventOf<'AssetCheckEvaluation'>` is `RecordedCheck`. */
 export type EventOf<Type extends EventType> = Extract<RecordedEvent, { readonly type: Type }>;
 
 /** The values that an event must have. A member that is left out or undefined matches any value. */
@@ -89,28 +97,33 @@ export interface EventFilter<Type extends EventType = EventType> {
 }
 
 /** A line of the journal, with its members under the names that they have in the file. */
-export type RecordedEvent = MaterializationEvent | ObservationEvent | CheckEvent;
+export type RecordedEvent = RecordedMaterialization | RecordedObservation | RecordedCheck;
 
-export interface MaterializationEvent extends AssetMembers {
+/** An event from `POST /report_asset_materialization/`. */
+export interface RecordedMaterialization extends AssetMembers {
   readonly type: 'AssetMaterialization';
 }
 
-export interface ObservationEvent extends AssetMembers {
+/** An event from `POST /report_asset_observation/`. */
+export interface RecordedObservation extends AssetMembers {
   readonly type: 'AssetObservation';
 }
 
-export interface CheckEvent extends CommonMembers {
+/** An event from `POST /report_asset_check/`. */
+export interface RecordedCheck extends CommonMembers {
   readonly type: 'AssetCheckEvaluation';
   readonly check_name: string;
   readonly passed: boolean;
   readonly severity: 'WARN' | 'ERROR';
 }
 
+/** Members of materializations and observations. */
 export interface AssetMembers extends CommonMembers {
   readonly description?: string;
   readonly tags?: { readonly data_version: string };
 }
 
+/** Members of every event. */
 export interface CommonMembers {
   /** Sequence number in the journal, from 1. */
   readonly seq: number;
@@ -118,10 +131,12 @@ export interface CommonMembers {
   readonly id: string;
   /** When the event was recorded: ISO 8601, UTC, such as `2026-11-20T15:04:05.678Z`. */
   readonly time: string;
+  /** The parts of the asset key: `['warehouse', 'orders']`. */
   readonly asset_key: readonly string[];
   readonly partition?: string;
-  /** As `JSON.parse` reads it, which rounds numbers that a double can not hold. `line` has the digits that were sent. */
+  /** As `JSON.parse` reads it, which rounds numbers that a double cannot hold. `line` has the digits that were sent. */
   readonly metadata?: { readonly [name: string]: unknown };
+  /** Checksum of the line, chained to the line before it: eight hexadecimal digits. */
   readonly crc: string;
   /** The text of the line as it is in the file, without its newline. */
   readonly line: string;
@@ -130,6 +145,7 @@ export interface CommonMembers {
 /**
  * Starts a real service in this process, on 127.0.0.1. It does not touch what belongs to the process, such as its signal
  * handlers, and does not keep the process alive.
+ * @param options `{}` for a free port and a temporary folder
  * @throws Error that says what is wrong and what to do; port, lock and temporary folder are then released
  */
 export async function startService(options: StartOptions = {}): Promise<RunningService> {
@@ -138,7 +154,11 @@ export async function startService(options: StartOptions = {}): Promise<RunningS
   const data = given.data ?? makeOwnFolder();
   try {
     const config = configOf({ port: 0, ...given, data, logLevel });
-    const notices = createNotices(logLevel, false, onNotice === undefined ? complain : (line) => tell(onNotice, line));
+    const notices = createNotices(
+      logLevel,
+      false,
+      onNotice === undefined ? writeToStderr : (line) => notify(onNotice, line),
+    );
     const waits = new Waits(waitLimits);
     const progress = new OwnProgress();
     const service = await startWith(config, notices, {
@@ -153,7 +173,7 @@ export async function startService(options: StartOptions = {}): Promise<RunningS
   }
 }
 
-interface Parts {
+interface EmbeddedParts {
   /** Folder of the journal, or in hosted mode of the deployments' folders. */
   readonly data: string;
   /** Whether the folder is temporary, and removed when the service stops. */
@@ -163,7 +183,7 @@ interface Parts {
   readonly progress: OwnProgress;
 }
 
-function embed(service: Service, { data, own, hosted, waits, progress }: Parts): RunningService {
+function embed(service: Service, { data, own, hosted, waits, progress }: EmbeddedParts): RunningService {
   const ended = service.ended.then((code) => {
     const how = code === exitCodes.done ? 'stopped' : 'disk failed';
     waits.end(`the service has ended (${how})`);
@@ -182,7 +202,7 @@ function embed(service: Service, { data, own, hosted, waits, progress }: Parts):
     if (hosted === (deployment !== undefined))
       return openDisk(deployment === undefined ? data : join(data, deployment));
     throw new TypeError(
-      hosted ? 'give the deployment whose events you mean' : 'deployment is for a service with deployments',
+      hosted ? 'the filter needs a deployment' : 'the filter has a deployment, but the service has none',
     );
   };
   const read = (disk: Disk, follow: AbortSignal, filter: Filter = {}) =>
@@ -193,7 +213,7 @@ function embed(service: Service, { data, own, hosted, waits, progress }: Parts):
     ended,
     events: async <Type extends EventType>(given: EventFilter<Type> = {}) => {
       if (own && stopped !== undefined)
-        throw new Error('the service was stopped and its folder is gone; ask before that');
+        throw new Error('the service was stopped and its folder was removed; read the events before that');
       const filter = readFilter(given);
       const events: EventOf<Type>[] = [];
       const once = AbortSignal.abort(); // aborted: reads once, and takes a missing folder (no reports yet) for empty
@@ -253,7 +273,7 @@ function readFilter({ deployment: _, ...rest }: EventFilter): Filter {
   const given = Object.entries(rest).filter(([, value]) => value !== undefined);
   for (const [name] of given) {
     if (!filterNames.includes(name)) {
-      throw new TypeError(`an event can not be asked for its ${name}; there are ${filterNames.join(', ')}`);
+      throw new TypeError(`a filter has no ${name}; it may have ${filterNames.join(', ')}`);
     }
   }
   return Object.fromEntries(given.map(([name, value]) => [name, readMember(name, value)]));
@@ -287,11 +307,11 @@ function checkMs(timeoutMs: number): void {
   throw new TypeError(`timeoutMs is ${timeoutMs}; give milliseconds from 0 to ${2 ** 31 - 1}`);
 }
 
-/** Calls `onNotice` in a microtask, so that an exception of the callback can not abort a batch of the journal. */
-function tell(onNotice: (notice: Notice) => void, line: string): void {
+/** Calls `onNotice` in a microtask, so that an exception of the callback cannot abort a batch of the journal. */
+function notify(onNotice: (notice: Notice) => void, line: string): void {
   queueMicrotask(() => onNotice(JSON.parse(line)));
 }
 
-function complain(line: string): void {
+function writeToStderr(line: string): void {
   process.stderr.write(line);
 }

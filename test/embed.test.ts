@@ -1,4 +1,4 @@
-/** The service inside a test, from the view of whoever writes that test. */
+/** `startService`, as the author of a test uses it. */
 
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
@@ -43,7 +43,7 @@ function ownFolders(): string[] {
   return readdirSync(tmpdir()).filter((name) => name.startsWith('assetlog-'));
 }
 
-test('it starts on a free port with a folder of its own, tells what was recorded, and leaves nothing', async (t) => {
+test('it starts on a free port with a temporary folder, gives the recorded events, and leaves nothing', async (t) => {
   const service = await start(t);
   assert.match(service.url, /^http:\/\/127\.0\.0\.1:\d+$/);
   assert.ok(service.data.startsWith(join(tmpdir(), 'assetlog-')));
@@ -68,7 +68,10 @@ test('it starts on a free port with a folder of its own, tells what was recorded
   assert.equal(await service.ended, 'stopped');
   assert.equal(existsSync(service.data), false);
   await assert.rejects(fetch(service.url));
-  await assert.rejects(service.events(), /^Error: the service was stopped and its folder is gone; ask before that$/);
+  await assert.rejects(
+    service.events(),
+    /^Error: the service was stopped and its folder was removed; read the events before that$/,
+  );
 });
 
 test('`await using` stops it at the end of the block', async () => {
@@ -82,7 +85,7 @@ test('`await using` stops it at the end of the block', async () => {
   assert.equal(existsSync(left.data), false);
 });
 
-test('a filter asks for what an event has to have, and a misspelt one is refused', async (t) => {
+test('a filter matches the members of an event, and a misspelt one is refused', async (t) => {
   const service = await start(t);
   await reportAll(service);
   const table: readonly (readonly [EventFilter, readonly number[]])[] = [
@@ -114,19 +117,16 @@ test('a filter asks for what an event has to have, and a misspelt one is refused
     if (seqs.length > 0) assert.equal((await service.waitFor(filter)).seq, seqs[0]);
   }
   const misspelt = { asset_key: ['a'] } as EventFilter;
-  await assert.rejects(
-    service.events(misspelt),
-    /^TypeError: an event can not be asked for its asset_key; there are type, assetKey, /,
-  );
+  await assert.rejects(service.events(misspelt), /^TypeError: a filter has no asset_key; it may have type, assetKey, /);
   await assert.rejects(service.waitFor(misspelt), TypeError);
   await assert.rejects(service.waitFor({}, { timeoutMs: Number.NaN }), /^TypeError: timeoutMs is NaN; give /);
   await assert.rejects(
     service.events({ deployment: 'prod' }),
-    /^TypeError: deployment is for a service with deployments$/,
+    /^TypeError: the filter has a deployment, but the service has none$/,
   );
 });
 
-test('who waits is woken by the report, each by its own, and not by what it is too late for', async (t) => {
+test('each wait resolves with its own report, and not with one that it excludes', async (t) => {
   const service = await start(t);
   const names = Array.from({ length: 30 }, (_, index) => `n${index}`);
   const waits = names.map((assetKey) => service.waitFor({ assetKey, afterSeq: 1 }, { timeoutMs: 30_000 }));
@@ -143,10 +143,10 @@ test('who waits is woken by the report, each by its own, and not by what it is t
   assert.ok(performance.now() - began < 10_000);
 });
 
-test('a wait in vain says what was waited for, what came instead, the nearest first, and what was refused', async (t) => {
+test('a wait that times out fails with the filter, the nearest events and the refused requests', async (t) => {
   const service = await start(t);
   await assert.rejects(service.waitFor({ assetKey: 'a' }, { timeoutMs: 0 }), {
-    message: 'no event was {"assetKey":"a"} within 0 ms; none at all was recorded',
+    message: 'no event was {"assetKey":"a"} within 0 ms; no event was recorded',
   });
   await reportAll(service);
   assert.equal(await report(service, 'check/warehouse/orders?check_name=fresh&passed=1'), 400);
@@ -203,12 +203,12 @@ test('a stop ends every wait', async (t) => {
     assert.ok(wait.status === 'rejected');
     assert.match(
       String(wait.reason),
-      /^Error: no event was \{"assetKey":"[ab]"\} before the service has ended \(stopped\); none/,
+      /^Error: no event was \{"assetKey":"[ab]"\} before the service has ended \(stopped\); no event/,
     );
   }
 });
 
-test('who waits for what came before a stop gets it, and the folder stays as long', async (t) => {
+test('a wait for an event from before a stop resolves, and the folder is removed after it', async (t) => {
   const service = await start(t);
   assert.equal(await report(service, 'observation/a'), 200);
   const event = service.ended.then(() => service.waitFor({ assetKey: 'a' }));
@@ -246,7 +246,7 @@ test('lines of any length and files of any number are read, and nothing that is 
   await assert.rejects(service.waitFor({ afterSeq: 9 }, { timeoutMs: 0 }), /; 9 others were recorded/);
 });
 
-test('a flipped bit is an error with its place, not an event; what comes before it is found', async (t) => {
+test('a flipped bit is an error with file, line and byte; events before it are found', async (t) => {
   const data = newFolder(t);
   writeFileSync(join(data, FIRST), flip(segment(1, 5), 900));
   writeFileSync(join(data, segmentName(6)), segment(6, 2));
@@ -261,7 +261,7 @@ test('a flipped bit is an error with its place, not an event; what comes before 
   );
 });
 
-test('what is no key, and no seq, matches nothing or is refused', async (t) => {
+test('an invalid key matches nothing, and an invalid seq is refused', async (t) => {
   const service = await start(t);
   await reportAll(service);
   const ask = (filter: unknown) => service.events(filter as EventFilter);
@@ -272,7 +272,7 @@ test('what is no key, and no seq, matches nothing or is refused', async (t) => {
   await assert.rejects(ask({ afterSeq: 'x' }), /^TypeError: afterSeq is x; give the seq of an event$/);
 });
 
-test('a folder that was named stays, and the next service goes on in it', async (t) => {
+test('a given folder is kept, and the next service continues in it', async (t) => {
   const data = newFolder(t);
   const first = await start(t, { data, pathPrefix: '/some/path' });
   assert.match(first.url, /:\d+\/some\/path$/);
@@ -288,7 +288,7 @@ test('a folder that was named stays, and the next service goes on in it', async 
   );
 });
 
-test('in hosted mode it tells the events of one deployment', async (t) => {
+test('in hosted mode it gives the events of one deployment', async (t) => {
   const { token, digest } = newToken();
   const folder = newFolder(t);
   const deployments = join(folder, 'deployments.json');
@@ -301,16 +301,16 @@ test('in hosted mode it tells the events of one deployment', async (t) => {
   assert.equal(await send('prod/report_asset_observation/a'), 200);
   assert.equal((await wait).seq, 1);
   assert.deepEqual(await service.events({ deployment: 'stage' }), []);
-  await assert.rejects(service.events(), /^TypeError: give the deployment whose events you mean$/);
+  await assert.rejects(service.events(), /^TypeError: the filter needs a deployment$/);
   assert.equal(await send('prod/report_asset_observation/a', { 'Service-Cloud-Api-Token': 'wrong' }), 401);
   await assert.rejects(service.waitFor({ deployment: 'stage' }, { timeoutMs: 0 }), ({ message }) => {
-    assert.match(message, /none at all was recorded\nrefused requests: 1, the last:\n {2}401 for POST \/prod\/report/);
+    assert.match(message, /no event was recorded\nrefused requests: 1, the last:\n {2}401 for POST \/prod\/report/);
     assert.ok(!message.includes(token));
     return true;
   });
 });
 
-test('two in one process do not know of each other, and one folder is for one', async (t) => {
+test('two services in one process are independent, and a folder is used by one', async (t) => {
   const [one, other] = await Promise.all([start(t), start(t)]);
   assert.equal(await report(one, 'observation/a'), 200);
   assert.equal((await one.events()).length, 1);
@@ -359,7 +359,7 @@ test('a disk that fails ends the service and not the process, and every wait', a
   assert.equal(existsSync(service.data), false);
 });
 
-test('it tells what it is asked to tell', async (t) => {
+test('notices are reported by level, to the callback or to standard error', async (t) => {
   const notices: Notice[] = [];
   const service = await start(t, { logLevel: 'debug', onNotice: (notice) => notices.push(notice) });
   await report(service, 'observation/a');
@@ -375,7 +375,7 @@ test('it tells what it is asked to tell', async (t) => {
   assert.ok(notices.some(({ level, message, status }) => level === 'debug' && message === 'request' && status === 200));
 });
 
-test('it touches nothing of its process', async (t) => {
+test('it changes nothing of its process', async (t) => {
   const counts = () => process.eventNames().map((name) => `${String(name)} ${process.listenerCount(name)}`);
   const before = counts();
   const warnings: Error[] = [];

@@ -3,7 +3,8 @@
 import http, { type IncomingHttpHeaders } from 'node:http';
 import type { Limits } from '../config/limits.ts';
 
-export interface Call {
+/** One request, without its URL: `{ method: 'POST', headers: { 'Content-Type': 'application/json' }, body: '{}', replyMs: 10_000 }`. */
+export interface HttpCall {
   readonly method: 'GET' | 'POST';
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: string;
@@ -14,17 +15,21 @@ export interface Call {
   readonly replyMs: number;
 }
 
-export interface Answer {
+/** A complete reply: `{ status: 503, headers: { 'retry-after': '1' }, body: '{"error":"…"}' }`. */
+export interface HttpReply {
+  /** Such as 200; never a 1xx except 101, after which the connection is not HTTP. */
   readonly status: number;
+  /** By name in lower case. */
   readonly headers: IncomingHttpHeaders;
-  /** The first `limits.replyBytesMax` bytes of the body. */
+  /** The body as UTF-8, up to `limits.replyBytesMax` bytes of it. */
   readonly body: string;
 }
 
-/** Thrown if no complete reply was received. */
+/** No complete reply was received. The message is that of the system or of TLS, such as `connect ECONNREFUSED 127.0.0.1:3000`. */
 export class NoReply extends Error {
   /** Whether a connection was established, so that the service may have received the request. */
   readonly sent: boolean;
+  /** The code of the system or of TLS, such as `ECONNREFUSED`; undefined for a timeout. */
   readonly code: string | undefined;
 
   constructor(error: NodeJS.ErrnoException, sent: boolean) {
@@ -37,42 +42,46 @@ export class NoReply extends Error {
 }
 
 /** A client with one connection at a time, kept alive for the next call. */
-export interface Client {
-  /** @throws NoReply */
-  call(url: URL, call: Call): Promise<Answer>;
+export interface HttpClient {
+  /** Sends a request and resolves with its reply. @throws NoReply */
+  call(url: URL, call: HttpCall): Promise<HttpReply>;
+  /** Closes the connection. A call in flight throws NoReply. */
   close(): void;
 }
 
-/** @param protocol the protocol of every URL that is called: `http:` or `https:` */
-export function openClient(protocol: string, limits: Pick<Limits, 'keptMs' | 'connectMs' | 'replyBytesMax'>): Client {
+/** @returns a client that is not connected yet. @param protocol the protocol of every URL that is called: `http:` or `https:` */
+export function openClient(
+  protocol: string,
+  limits: Pick<Limits, 'keptMs' | 'connectMs' | 'replyBytesMax'>,
+): HttpClient {
   // Loaded only if needed, since loading TLS takes time.
   const { Agent, request } = protocol === 'https:' ? process.getBuiltinModule('node:https') : http;
   const agent = new Agent({ keepAlive: true, maxSockets: 1 });
   let lastMs = 0;
 
-  function call(url: URL, { method, headers = {}, body, replyMs }: Call): Promise<Answer> {
+  function call(url: URL, { method, headers = {}, body, replyMs }: HttpCall): Promise<HttpReply> {
     // The service may be closing an idle connection, and then it is unknown whether a request on it was received.
     if (performance.now() - lastMs > limits.keptMs) agent.destroy();
-    return new Promise<Answer>((resolve, reject) => {
+    return new Promise<HttpReply>((resolve, reject) => {
       let sent = false;
       // Rejects the promise itself: what a destroyed request emits depends on its state and on the version of Node.
       const late = (ms: number, what: string) =>
         setTimeout(() => {
           const error = new Error(`${what} within ${ms / 1000} s`);
           failed(error);
-          asked.destroy(error);
+          httpRequest.destroy(error);
         }, ms);
       const connected = () => {
         sent = true;
         clearTimeout(timer);
-        timer = late(replyMs, 'no whole reply came');
+        timer = late(replyMs, 'no complete reply');
       };
       const failed = (error: Error) => {
         clearTimeout(timer);
         reject(new NoReply(error, sent));
       };
       const closed = () => failed(new Error('the connection was closed before the whole reply'));
-      const asked = request(url, { method, headers, agent }, (reply) => {
+      const httpRequest = request(url, { method, headers, agent }, (reply) => {
         const chunks: Buffer[] = [];
         let bytes = 0;
         const done = () => {
@@ -81,7 +90,7 @@ export function openClient(protocol: string, limits: Pick<Limits, 'keptMs' | 'co
           const body = Buffer.concat(chunks).toString('utf8', 0, limits.replyBytesMax);
           resolve({ status: reply.statusCode ?? 0, headers: reply.headers, body });
         };
-        asked.off('close', closed); // from here on, the events of the reply give the more precise error
+        httpRequest.off('close', closed); // from here on, the events of the reply give the more precise error
         reply.on('error', failed);
         reply.on('close', closed);
         reply.on('end', done);
@@ -93,20 +102,20 @@ export function openClient(protocol: string, limits: Pick<Limits, 'keptMs' | 'co
           reply.destroy();
         });
       });
-      let timer = late(Math.min(limits.connectMs, replyMs), 'no connection stood');
-      asked.on('socket', (socket) => {
-        if (asked.reusedSocket) connected();
+      let timer = late(Math.min(limits.connectMs, replyMs), 'no connection');
+      httpRequest.on('socket', (socket) => {
+        if (httpRequest.reusedSocket) connected();
         else socket.once(protocol === 'https:' ? 'secureConnect' : 'connect', connected);
       });
-      asked.on('error', failed);
+      httpRequest.on('error', failed);
       // For a 101, Node emits 'upgrade' and then only 'close': the bytes that follow on the connection are not HTTP.
-      asked.on('upgrade', ({ statusCode = 0, headers }, socket) => {
+      httpRequest.on('upgrade', ({ statusCode = 0, headers }, socket) => {
         clearTimeout(timer);
         socket.destroy();
         resolve({ status: statusCode, headers, body: '' });
       });
-      asked.on('close', closed);
-      asked.end(body);
+      httpRequest.on('close', closed);
+      httpRequest.end(body);
     });
   }
 

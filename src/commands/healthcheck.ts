@@ -1,4 +1,4 @@
-/** `assetlog healthcheck`: a container's health check, which asks the service for its readiness. */
+/** `assetlog healthcheck`: requests the readiness of a service, for a container's health check. */
 
 import { openClient } from '../client/connection.ts';
 import { options } from '../config/config.ts';
@@ -7,20 +7,21 @@ import { limits } from '../config/limits.ts';
 import { hostOf } from '../http/origin.ts';
 import { defineCommand } from './command.ts';
 
+/** Defines `assetlog healthcheck`. */
 export const healthcheck = defineCommand(
   {
-    summary: 'ask a running service whether it can take reports',
+    summary: 'check whether a running service accepts reports',
     about:
-      'Asks /readyz of the service that runs with the same options or environment. Ends with 0 when reports are taken,\n' +
-      'else with 1 and the reason on standard error. Made for container health checks.',
+      'Requests /readyz of the service that runs with the same options or environment. Exits with 0 when it is ready,\n' +
+      'else with 1 and the reason on standard error. For container health checks.',
     options: { host: options.host, port: options.port, pathPrefix: options.pathPrefix },
     notes: [
       'Examples:',
       '  assetlog healthcheck --port 3000',
-      '  HEALTHCHECK CMD ["node", "/server.js", "healthcheck"]    in a Containerfile, where ASSETLOG_PORT is set for both',
+      '  HEALTHCHECK CMD ["node", "/server.js", "healthcheck"]    in a Containerfile that sets ASSETLOG_PORT',
       '',
       'Exit codes:',
-      '  0 takes reports, 1 does not, 2 flags or configuration',
+      '  0 ready, 1 not ready or no reply, 2 flags or configuration',
     ],
   },
   async ({ host, port, pathPrefix }, { complain }) => {

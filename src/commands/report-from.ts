@@ -7,7 +7,9 @@ import { type ExitCode, exitCodes } from '../config/exit-codes.ts';
 import { LineCutter } from '../journal/lines.ts';
 import type { Output } from './command.ts';
 
-export interface Bulk {
+/** A run over the lines of a file or of standard input. */
+export interface LineRun {
+  /** The bytes of the input, cut anywhere. */
   readonly chunks: AsyncIterable<Buffer>;
   /** Total length of all chunks; undefined if it is unknown, as for standard input. */
   readonly bytes: number | undefined;
@@ -15,32 +17,34 @@ export interface Bulk {
   readonly fromLine: number;
   /** A line of more bytes is refused, and not sent. */
   readonly lineBytesMax: number;
-  /** Parses a line into a report. @throws Error whose message is a clause about the line */
+  /** Parses a line into a report. @throws Error whose message is a clause about the line: `it is not a JSON object` */
   readonly read: (line: string) => Submission;
+  /** Sends a report, with retries; called for one line at a time. */
   readonly send: (submission: Submission) => Promise<Delivery>;
+  /** Ends the run after the line that is being sent. */
   readonly stopped: AbortSignal;
 }
 
 /**
- * Reports on standard error each line that was not recorded, and continues with the next one. Stops when the service would
- * accept no line.
- * @returns 0 if all are recorded; 1 if a line was refused, or the service refuses all (wrong address or token); else 75
+ * Sends the lines in order. Prints on standard error each line that was not recorded, as `line 7: answers 400: …`, and continues
+ * with the next one; stops at a line if the service is unavailable or would refuse every line, and prints where to continue.
+ * @returns 0 if all are recorded; 1 if a line was refused, or the URL or the token is wrong; else 75
  * @throws what `chunks` throws
  */
-export async function reportLines(bulk: Bulk, output: Output): Promise<ExitCode> {
-  const { fromLine, stopped } = bulk;
-  const progress = createProgress(bulk.bytes, output);
+export async function reportLines(run: LineRun, output: Output): Promise<ExitCode> {
+  const { fromLine, stopped } = run;
+  const progress = createProgress(run.bytes, output);
   const counts = { recorded: 0, refused: 0, doubtful: 0 };
   let number = 0;
   let next = fromLine;
   let stop: ExitCode | undefined;
-  for await (const { line, bytes } of splitLines(bulk.chunks, bulk.lineBytesMax)) {
+  for await (const { line, bytes } of splitLines(run.chunks, run.lineBytesMax)) {
     number += 1;
     progress(bytes, counts.recorded, counts.refused + counts.doubtful);
     if (number < fromLine || line?.length === 0) continue;
     if (stopped.aborted) break;
     next = number;
-    const found = await sendLine(line, bulk);
+    const found = await sendLine(line, run);
     if (found.kind === 'recorded') {
       counts.recorded += 1;
     } else {
@@ -49,7 +53,7 @@ export async function reportLines(bulk: Bulk, output: Output): Promise<ExitCode>
       output.complain(`line ${number}: ${found.reason}${doubt}`);
       if (found.kind === 'refused') counts.refused += 1;
       else if (found.kind === 'in doubt') counts.doubtful += 1;
-      else stop = found.kind === 'away' ? exitCodes.tryLater : exitCodes.refused;
+      else stop = found.kind === 'unavailable' ? exitCodes.tryLater : exitCodes.refused;
     }
     if (stop !== undefined) break;
     next = number + 1;
@@ -58,11 +62,11 @@ export async function reportLines(bulk: Bulk, output: Output): Promise<ExitCode>
   output.progress('');
   const { recorded, refused, doubtful } = counts;
   output.say(`${recorded} recorded, ${refused} refused${doubtful > 0 ? `, ${doubtful} perhaps recorded` : ''}`);
-  if (stop !== undefined) output.complain(`stopped before line ${next}; go on there with --from-line ${next}`);
+  if (stop !== undefined) output.complain(`stopped before line ${next}; continue with --from-line ${next}`);
   return refused > 0 ? exitCodes.refused : (stop ?? (doubtful > 0 ? exitCodes.tryLater : exitCodes.done));
 }
 
-async function sendLine(line: Buffer | undefined, { lineBytesMax, read, send }: Bulk): Promise<Delivery> {
+async function sendLine(line: Buffer | undefined, { lineBytesMax, read, send }: LineRun): Promise<Delivery> {
   let submission: Submission;
   try {
     if (line === undefined) throw new Error(`it has more than ${lineBytesMax} bytes`);
@@ -121,8 +125,8 @@ function createProgress(total: number | undefined, { progress }: Output) {
     const done = Math.round(part * BAR_CHARACTERS);
     const bar = `[${'#'.repeat(done)}${'.'.repeat(BAR_CHARACTERS - done)}] ${Math.floor(100 * part)} %  `;
     const left = part === 0 ? '' : `, ${Math.ceil((seconds * (1 - part)) / part)} s left`;
-    const told = `${recorded} recorded, ${failed} not, ${Math.round((recorded + failed) / seconds)}/s${left}`;
-    progress(`${total === undefined ? '' : bar}${told}`);
+    const rate = `${recorded} recorded, ${failed} not, ${Math.round((recorded + failed) / seconds)}/s${left}`;
+    progress(`${total === undefined ? '' : bar}${rate}`);
   };
 }
 

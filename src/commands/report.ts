@@ -1,7 +1,7 @@
 /** `assetlog report`: sends one report from options, or many from lines, to a local or remote service with this API. */
 
-import { type Answer, openClient } from '../client/connection.ts';
-import { deliver, type Patience } from '../client/delivery.ts';
+import { type HttpReply, openClient } from '../client/connection.ts';
+import { deliver, type RetryPolicy } from '../client/delivery.ts';
 import { objectOf, readObject, readSubmission, readValue, type Submission, submit } from '../client/submission.ts';
 import { options, version } from '../config/config.ts';
 import { type ExitCode, exitCodes } from '../config/exit-codes.ts';
@@ -13,7 +13,7 @@ import { allParameters, type ChoiceParameter, type Endpoint, type Parameter } fr
 import { type Command, type Description, defineCommand, type Output } from './command.ts';
 import { reportLines } from './report-from.ts';
 
-interface Values {
+interface OptionValues {
   readonly url: string;
   readonly tokenFile: string;
   readonly tokenHeader: string;
@@ -23,34 +23,34 @@ interface Values {
 }
 
 /** The parsed command line. */
-interface Call extends Values {
+interface CommandLine extends OptionValues {
   readonly endpoints: readonly Endpoint[];
-  /** The values of the given parameter options, by the names of the options. */
-  readonly said: ReadonlyMap<string, Value>;
+  /** The values of the options that set a parameter, by the names of the options: `checkName` → `"no_nulls"`. */
+  readonly given: ReadonlyMap<string, ParameterValue>;
   readonly operands: readonly string[];
 }
 
-/** The value of a parameter option: JSON text, or the members of an object, each name with its JSON text. */
-type Value = string | ReadonlyMap<string, string> | undefined;
-/** The values of the parameter options by the name of the option, such as `checkName`. */
-type Said = Readonly<Record<string, Value>>;
-type SayingOptions = Readonly<Record<string, Option<Value>>>;
+/** The value of an option that sets a parameter: JSON text, or the members of an object, each name with its JSON text. */
+type ParameterValue = string | ReadonlyMap<string, string> | undefined;
+/** By the name of the option, such as `checkName`. */
+type ParameterValues = Readonly<Record<string, ParameterValue>>;
+type ParameterOptions = Readonly<Record<string, Option<ParameterValue>>>;
 
 function text(argument: string, help: string): Option<string | undefined> {
   return { argument, help, initial: undefined, flagOnly: true, parse: (text) => text };
 }
 
 /** @param check returns the string to send, or throws Error. @returns an option whose value is the JSON text of a string */
-function jsonString(argument: string, help: string, check = (text: string) => text): Option<Value> {
+function jsonString(argument: string, help: string, check = (text: string) => text): Option<ParameterValue> {
   return { argument, help, initial: undefined, flagOnly: true, parse: (text) => JSON.stringify(check(text)) };
 }
 
-function flag(help: string, json: string): Option<Value> {
+function flag(help: string, json: string): Option<ParameterValue> {
   return { argument: '', help, initial: undefined, parse: () => json };
 }
 
 /** @returns the options that set a parameter, by name. They exclude each other, as `--passed` and `--failed` do. */
-function optionsOf(parameter: Parameter, endpoints: readonly Endpoint[]): SayingOptions {
+function optionsOf(parameter: Parameter, endpoints: readonly Endpoint[]): ParameterOptions {
   const { member, takenBy } = parameter;
   const scope = takenBy.length < endpoints.length ? ` (${takenBy.join(', ')})` : '';
   switch (parameter.kind) {
@@ -78,9 +78,9 @@ function choose(word: string, { name, choices }: ChoiceParameter): string {
   return choice;
 }
 
-const metadataOption: Option<Value> = {
+const metadataOption: Option<ParameterValue> = {
   argument: 'NAME=TEXT',
-  help: 'one member of the metadata, a text; NAME:=JSON for any value, as in rows:=10; may be repeated',
+  help: 'one member of the metadata, as text; NAME:=JSON for any value, as in rows:=10; may be repeated',
   initial: undefined,
   repeated: true,
   flagOnly: true,
@@ -88,62 +88,68 @@ const metadataOption: Option<Value> = {
     const [, name = '', json, value = ''] = /^([^=]*?)(:)?=(.*)$/s.exec(text) ?? [];
     if (name === '') throw new Error('is not of the form NAME=TEXT or NAME:=JSON');
     const members = typeof before === 'object' ? before : new Map<string, string>();
-    if (members.has(name)) throw new Error('gives a name for the second time');
+    if (members.has(name)) throw new Error('gives a name a second time');
     return new Map([...members, [name, json === undefined ? JSON.stringify(value) : readValue(value)]]);
   },
 };
 
-const metadataJsonOption: Option<Value> = {
+const metadataJsonOption: Option<ParameterValue> = {
   ...text('OBJECT', 'the whole metadata as a JSON object; every digit is kept'),
   parse: (text) => readObject(text),
 };
 
 const LOCAL = 'http://127.0.0.1:3000';
 
-/** @param endpoints the kinds of reports: the first operand names one of them, and the options are their parameters */
+/**
+ * Defines `assetlog report`.
+ * @param endpoints the kinds of reports: the first operand names one of them, and the options are their parameters
+ */
 export function reportOf(endpoints: readonly Endpoint[]): Command {
-  const saying: SayingOptions = Object.assign({}, ...allParameters(endpoints).map((one) => optionsOf(one, endpoints)));
-  return defineCommand<Values>(describe(endpoints, saying), (values, output, operands) => {
-    const all = values as Values & Said; // readOptions gives a value for each option
-    const given = Object.keys(saying).filter((name) => all[name] !== undefined);
-    const said = new Map(given.map((name) => [name, all[name]]));
-    return run({ ...values, endpoints, said, operands }, output);
+  const parameterOptions: ParameterOptions = Object.assign(
+    {},
+    ...allParameters(endpoints).map((one) => optionsOf(one, endpoints)),
+  );
+  return defineCommand<OptionValues>(describe(endpoints, parameterOptions), (values, output, operands) => {
+    const all = values as OptionValues & ParameterValues; // readOptions gives a value for each option
+    const names = Object.keys(parameterOptions).filter((name) => all[name] !== undefined);
+    const given = new Map(names.map((name) => [name, all[name]]));
+    return run({ ...values, endpoints, given, operands }, output);
   });
 }
 
-function describe(endpoints: readonly Endpoint[], saying: SayingOptions): Description<Values> {
+function describe(endpoints: readonly Endpoint[], parameterOptions: ParameterOptions): Description<OptionValues> {
   const kinds = endpoints.map(({ name }) => name);
   return {
     summary: 'report a materialization, a check or an observation, or a file of them',
     about:
-      'Sends a report and ends with 0 when it is recorded. While the service can not be reached or answers 408, 429 or 503\n' +
-      'it is asked again, when its Retry-After allows. What may have been recorded is not sent again: where the connection\n' +
-      'broke behind the report, or no reply came, or a 500.',
+      'Sends a report and exits with 0 when it is recorded. Retries while the service cannot be reached or answers 408, 429 or\n' +
+      '503, with exponential backoff and jitter, honouring Retry-After. A report that may have been recorded is not sent again:\n' +
+      'after a broken connection, a missing reply, a 500 or a 502.',
     operands: { text: `${kinds.join('|')} KEY...`, max: 1_000, choices: kinds },
     options: {
-      ...saying,
+      ...parameterOptions,
       url: {
         argument: 'URL',
-        help: 'the service; a path prefix and the name of a deployment belong to it',
+        help: 'base URL of the service, with its path prefix and the name of the deployment',
         initial: LOCAL,
         parse: (text) => {
           if (/^https?:\/\//.test(text) && URL.canParse(text)) return text;
-          throw new Error(`is not an address such as ${LOCAL} or https://assets.example/prod`);
+          throw new Error(`is not a URL such as ${LOCAL} or https://assets.example/prod`);
         },
       },
-      tokenFile: { ...options.deployments, help: 'hosted service: file that holds the token and nothing else' },
-      tokenHeader: { ...options.tokenHeader, help: 'hosted service: the header that carries it' },
+      tokenFile: { ...options.deployments, help: 'hosted service: file that contains the token and nothing else' },
+      tokenHeader: { ...options.tokenHeader, help: 'hosted service: name of the header with the token' },
       retryFor: {
         argument: 'TIME',
-        help: 'how long to go on asking a service that is away, for each report; 0 for one attempt',
+        help: 'how long to retry while the service is unavailable, for each report; 0 for one attempt',
         initial: 60_000,
         standard: '60s',
         parse: duration,
       },
-      from: text('FILE|-', 'report the lines of a file, or of standard input'),
+      from: text('FILE|-', 'report each line of a file, or of standard input'),
       fromLine: {
         argument: 'NUMBER',
-        help: 'with --from: leave out the lines before this one',
+        help: 'with --from: skip the lines before this one',
         initial: 1,
         flagOnly: true,
         parse: (text) => integer(text, 1, Number.MAX_SAFE_INTEGER),
@@ -154,8 +160,8 @@ function describe(endpoints: readonly Endpoint[], saying: SayingOptions): Descri
       '',
       'Lines:',
       '  {"type": "check", "asset_key": ["warehouse", "orders"], "check_name": "no_nulls", "passed": true}',
-      '  The members are the parameters of the API; the lines of a journal will do as they are. They are sent in order, one',
-      '  at a time; one that is refused is told, and the next one is sent.',
+      '  The members are the parameters of the API; lines of a journal are accepted as they are. Lines are sent in order, one',
+      '  at a time. A line that is refused is reported on standard error, and the next one is sent.',
       '',
       'Examples:',
       '  assetlog report materialization warehouse/orders --partition 2026-11-20 --metadata rows:=10 --metadata by=cron',
@@ -164,41 +170,41 @@ function describe(endpoints: readonly Endpoint[], saying: SayingOptions): Descri
       '  assetlog report --from reports.jsonl --retry-for 10m',
       '',
       'Exit codes:',
-      '  0 recorded, 1 refused: the same will be refused again, 2 flags or files,',
-      '  75 try later: the service was away, or it is in doubt whether the report was recorded',
+      '  0 recorded, 1 refused: the same report would be refused again, 2 flags or files,',
+      '  75 try later: the service was unavailable, or it is in doubt whether the report was recorded',
     ],
   };
 }
 
-async function run(call: Call, output: Output): Promise<ExitCode> {
+async function run(call: CommandLine, output: Output): Promise<ExitCode> {
   const stop = new AbortController();
-  let service: Service | undefined;
+  let target: Target | undefined;
   try {
     const submission = call.from === undefined ? readOperands(call) : checkAlone(call);
-    service = await openService(call, stop.signal, output);
-    if (submission !== undefined) return await reportOne(submission, service, output);
-    return await reportAll(call, service, stop, output);
+    target = await openTarget(call, stop.signal, output);
+    if (submission !== undefined) return await reportOne(submission, target, output);
+    return await reportAll(call, target, stop, output);
   } catch (error) {
     output.progress('');
     output.complain((error as Error).message);
     return exitCodes.configuration;
   } finally {
-    service?.close();
+    target?.close();
   }
 }
 
-interface Service {
+interface Target {
   readonly url: string;
   send(submission: Submission): ReturnType<typeof deliver>;
   close(): void;
 }
 
-/** @throws Error for a URL with a user, a query or a fragment, and for a token that can not be read or sent */
-async function openService(
-  { url, tokenFile, tokenHeader, retryFor }: Values,
+/** @throws Error for a URL with a user, a query or a fragment, and for a token that cannot be read or sent */
+async function openTarget(
+  { url, tokenFile, tokenHeader, retryFor }: OptionValues,
   stopped: AbortSignal,
   output: Output,
-): Promise<Service> {
+): Promise<Target> {
   const { origin, protocol, pathname, username, password, search, hash } = new URL(url);
   if (username + password + search + hash !== '') {
     throw new Error(
@@ -212,15 +218,15 @@ async function openService(
     ...(tokenFile === '' ? {} : { [tokenHeader]: await readToken(tokenFile, output) }),
   };
   const client = openClient(protocol, limits);
-  const patience: Patience = {
+  const policy: RetryPolicy = {
     retryForMs: retryFor,
     stopped,
     limits,
     onWait: (reason, waitMs) => output.progress(`${base} ${reason}; again in ${(waitMs / 1000).toFixed(1)} s`),
   };
-  const post = ({ endpoint, body }: Submission): Promise<Answer> =>
+  const post = ({ endpoint, body }: Submission): Promise<HttpReply> =>
     client.call(new URL(`${base}${endpoint.path}/`), { method: 'POST', headers, body, replyMs: limits.replyMs });
-  return { url: base, send: (submission) => deliver(() => post(submission), patience), close: client.close };
+  return { url: base, send: (submission) => deliver(() => post(submission), policy), close: client.close };
 }
 
 /** @throws Error if the file holds no valid token. Its message does not contain the token. */
@@ -228,24 +234,25 @@ async function readToken(path: string, { complain }: Output): Promise<string> {
   const { text, exposed } = await readSecret(path, limits.tokenBytesMax);
   const token = text.trim();
   if (!/^[\x21-\x7e][\x20-\x7e]*$/.test(token)) {
-    throw new Error(`${path} holds no token, or more than a token; write it into one line of ASCII`);
+    throw new Error(`${path} does not contain one token; write the token alone, on one line of ASCII`);
   }
-  if (exposed) complain(`everybody on this machine may read the token in ${path}; chmod 600 it`);
+  if (exposed) complain(`every user of this machine can read the token in ${path}; chmod 600 it`);
   return token;
 }
 
-async function reportOne(submission: Submission, { url, send }: Service, output: Output): Promise<ExitCode> {
+async function reportOne(submission: Submission, { url, send }: Target, output: Output): Promise<ExitCode> {
   const found = await send(submission);
   output.progress('');
   if (found.kind === 'recorded') return exitCodes.done;
-  const outlook = found.kind === 'in doubt' ? '; it may have been recorded, and sent again it may be there twice' : '';
-  output.complain(`${url} ${found.reason}${found.kind === 'away' ? '; try again later' : outlook}`);
-  return found.kind === 'in doubt' || found.kind === 'away' ? exitCodes.tryLater : exitCodes.refused;
+  const outlook =
+    found.kind === 'in doubt' ? '; it may have been recorded, and sending it again may record it twice' : '';
+  output.complain(`${url} ${found.reason}${found.kind === 'unavailable' ? '; try again later' : outlook}`);
+  return found.kind === 'in doubt' || found.kind === 'unavailable' ? exitCodes.tryLater : exitCodes.refused;
 }
 
 async function reportAll(
-  { from = '-', fromLine, endpoints }: Call,
-  { send }: Service,
+  { from = '-', fromLine, endpoints }: CommandLine,
+  { send }: Target,
   stop: AbortController,
   output: Output,
 ): Promise<ExitCode> {
@@ -257,7 +264,7 @@ async function reportAll(
     try {
       yield* stream;
     } catch (error) {
-      if (!stop.signal.aborted) throw new Error(`${from} can not be read: ${(error as Error).message}`);
+      if (!stop.signal.aborted) throw new Error(`${from} cannot be read: ${(error as Error).message}`);
     }
   }
   const read = (line: string) => readSubmission(line, endpoints);
@@ -265,21 +272,21 @@ async function reportAll(
   return reportLines({ chunks: chunks(), bytes, fromLine, lineBytesMax, read, send, stopped: stop.signal }, output);
 }
 
-/** @throws Error for operands and parameter options, which can not be combined with --from */
-function checkAlone({ said, operands }: Call): undefined {
-  const [name] = said.keys();
+/** @throws Error for operands and parameter options, which cannot be combined with --from */
+function checkAlone({ given, operands }: CommandLine): undefined {
+  const [name] = given.keys();
   if (operands.length === 0 && name === undefined) return;
   throw new Error(
-    `${name === undefined ? 'a key' : `--${flagOf(name)}`} can not stand beside --from; it belongs into the lines`,
+    `${name === undefined ? 'a key' : `--${flagOf(name)}`} cannot be combined with --from; put it in the lines`,
   );
 }
 
 /** @throws Error if the operands and options do not make a valid report */
-function readOperands({ endpoints, said, operands: [first = '', ...words] }: Call): Submission {
-  const endpoint = endpoints.find(({ name }) => name === first);
+function readOperands({ endpoints, given, operands: [kind = '', ...words] }: CommandLine): Submission {
+  const endpoint = endpoints.find(({ name }) => name === kind);
   if (endpoint === undefined || words.length === 0) {
     const kinds = endpoints.map(({ name }) => name);
-    const hint = endpoint === undefined ? didYouMean(first, kinds) : '';
+    const hint = endpoint === undefined ? didYouMean(kind, kinds) : '';
     throw new Error(
       `say what to report: assetlog report ${endpoint?.name ?? kinds.join('|')} KEY, or --from FILE${hint}`,
     );
@@ -288,23 +295,23 @@ function readOperands({ endpoints, said, operands: [first = '', ...words] }: Cal
   for (const parameter of allParameters(endpoints)) {
     const options = Object.keys(optionsOf(parameter, endpoints));
     const flags = options.map((name) => `--${flagOf(name)}`);
-    const [given, second] = options.filter((name) => said.has(name));
+    const [first, second] = options.filter((name) => given.has(name));
     if (!endpoint.parameters.includes(parameter)) {
-      if (given !== undefined) throw new Error(`--${flagOf(given)} does not go with ${endpoint.name}; leave it out`);
+      if (first !== undefined) throw new Error(`--${flagOf(first)} does not go with ${endpoint.name}; leave it out`);
     } else if (parameter.kind === 'key') {
       parameters.set(parameter.name, JSON.stringify(keyOf(words)));
-    } else if (parameter.required && (given === undefined || second !== undefined)) {
+    } else if (parameter.required && (first === undefined || second !== undefined)) {
       throw new Error(`a ${endpoint.name} needs ${flags.length > 1 ? 'one of ' : ''}${flags.join(' and ')}`);
     } else if (second !== undefined) {
       throw new Error(`give ${flags.join(' or ')}, not both`);
-    } else if (given !== undefined) {
-      parameters.set(parameter.name, jsonOf(said.get(given)));
+    } else if (first !== undefined) {
+      parameters.set(parameter.name, jsonOf(given.get(first)));
     }
   }
   return submit(endpoint, parameters);
 }
 
-function jsonOf(value: Value = ''): string {
+function jsonOf(value: ParameterValue = ''): string {
   return typeof value === 'string' ? value : objectOf(value);
 }
 

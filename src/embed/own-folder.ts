@@ -7,6 +7,7 @@ import { join } from 'node:path';
 /** Folders of services that have not stopped. They share one `exit` listener, since Node warns of more than ten. */
 const ownFolders = new Set<string>();
 
+/** Makes a folder in the system's folder for temporary files. @returns its path, such as `/tmp/assetlog-x3Fq9a` */
 export function makeOwnFolder(): string {
   const folder = mkdtempSync(join(tmpdir(), 'assetlog-'));
   if (ownFolders.size === 0) process.on('exit', removeOwnFolders);
@@ -14,6 +15,7 @@ export function makeOwnFolder(): string {
   return folder;
 }
 
+/** Removes a folder of `makeOwnFolder` with all that is in it. Does nothing if it is gone. */
 export function removeOwnFolder(folder: string): void {
   rmSync(folder, { recursive: true, force: true });
   ownFolders.delete(folder);

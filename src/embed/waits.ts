@@ -5,20 +5,23 @@ import type { App, Incoming, ReceiveBody, Reply } from '../http/message.ts';
 import { differences, type Filter } from '../journal/filter.ts';
 import type { Line } from '../journal/reader.ts';
 
+/** How many events and refused requests the error of a wait lists, and how many characters of each. */
 export type WaitLimits = Pick<typeof waitLimits, 'shownMax' | 'shownCharactersMax'>;
 
+/** What `waitFor` waits for, and for how long. */
 export interface Wait {
   readonly filter: Filter;
-  /** The filter as the caller gave it, for the error message. */
+  /** The filter as the caller gave it, for the error message: `{"assetKey":"orders"}`. */
   readonly shown: string;
   /** Reads all lines of the journal, and then follows it until the signal aborts. */
   readonly read: (follow: AbortSignal) => AsyncIterable<readonly Line[]>;
   readonly timeoutMs: number;
 }
 
+/** All waits of one service, and its refused requests. */
 export class Waits {
   readonly #limits: WaitLimits;
-  readonly #refusals: Refusals;
+  readonly #refused: RefusedRequests;
   readonly #open = new Set<Promise<Line>>();
   /** An abort controller for each open wait. */
   readonly #endings = new Set<AbortController>();
@@ -26,7 +29,7 @@ export class Waits {
 
   constructor(limits: WaitLimits) {
     this.#limits = limits;
-    this.#refusals = new Refusals(limits);
+    this.#refused = new RefusedRequests(limits);
   }
 
   /** @returns the app, wrapped to remember the error replies of the service for the errors of waits */
@@ -34,12 +37,12 @@ export class Waits {
     return (incoming) => {
       const decision = app(incoming);
       if (decision.kind === 'refuse') {
-        this.#refusals.replied(incoming, decision.reply);
+        this.#refused.replied(incoming, decision.reply);
         return decision;
       }
       const receive: ReceiveBody = (body, respond) =>
         decision.receive(body, (reply) => {
-          this.#refusals.replied(incoming, reply);
+          this.#refused.replied(incoming, reply);
           respond(reply);
         });
       return { ...decision, receive };
@@ -52,6 +55,11 @@ export class Waits {
     for (const ending of this.#endings) ending.abort(`before ${how}`);
   }
 
+  /**
+   * Resolves with the first line that matches, recorded already or later.
+   * @throws Error after `timeoutMs` or at the end of the service: the filter, the nearest events and the refused requests; or
+   * what `read` throws
+   */
   waitFor(wait: Wait): Promise<Line> {
     const found = this.#find(wait);
     this.#open.add(found);
@@ -64,7 +72,7 @@ export class Waits {
   }
 
   async #find({ filter, shown, read, timeoutMs }: Wait): Promise<Line> {
-    const others = new Others(this.#limits);
+    const nearMisses = new NearMisses(this.#limits);
     const ending = new AbortController();
     const timer = setTimeout(() => ending.abort(`within ${timeoutMs} ms`), timeoutMs);
     this.#endings.add(ending);
@@ -74,19 +82,19 @@ export class Waits {
         for (const line of lines) {
           const wrong = differences(line.event, filter);
           if (wrong.length === 0) return line;
-          others.add(line, wrong);
+          nearMisses.add(line, wrong);
         }
       }
     } finally {
       this.#endings.delete(ending);
       clearTimeout(timer);
     }
-    throw new Error(`no event was ${shown} ${ending.signal.reason}${others}${this.#refusals}`);
+    throw new Error(`no event was ${shown} ${ending.signal.reason}${nearMisses}${this.#refused}`);
   }
 }
 
 /** The last few (`limits.shownMax`) error replies, and the count of all. */
-class Refusals {
+class RefusedRequests {
   readonly #limits: WaitLimits;
   readonly #last: string[] = [];
   #count = 0;
@@ -109,7 +117,7 @@ class Refusals {
 }
 
 /** Events that do not match: those with the fewest differences come first, and among equals the newest. */
-class Others {
+class NearMisses {
   readonly #limits: WaitLimits;
   #count = 0;
   #nearest: { readonly wrong: readonly string[]; readonly text: string }[] = [];
@@ -127,7 +135,7 @@ class Others {
   }
 
   toString(): string {
-    if (this.#count === 0) return '; none at all was recorded';
+    if (this.#count === 0) return '; no event was recorded';
     const lines = this.#nearest.map(({ wrong, text }) => `\n  another ${wrong.join(', ')}: ${text}`);
     return `; ${this.#count} others were recorded, the nearest first:${lines.join('')}`;
   }

@@ -24,7 +24,7 @@ function client(t: TestContext, own: Limits = limits) {
   return opened;
 }
 
-test('one connection serves call after call, but is not trusted when it idled', async (t) => {
+test('a connection is reused for the next call, unless it was idle', async (t) => {
   let connections = 0;
   const server = createServer((_req, res) => res.end('{}'));
   server.on('connection', () => {
@@ -43,7 +43,7 @@ test('one connection serves call after call, but is not trusted when it idled', 
   assert.equal(connections, 3);
 });
 
-test('of a reply without an end the beginning is read', async (t) => {
+test('the beginning of an endless reply is read', async (t) => {
   const server = createServer((_req, res) => {
     res.writeHead(400);
     const pour = setInterval(() => res.write('x'.repeat(50_000)), 1);
@@ -57,7 +57,7 @@ test('of a reply without an end the beginning is read', async (t) => {
   }
 });
 
-test('where no reply comes it is told whether the request may have arrived', async (t) => {
+test('a call without a reply throws NoReply, which says whether the request may have been received', async (t) => {
   const { call } = client(t);
   const ask = (url: URL, replyMs = REPLY_MS) =>
     call(url, { method: 'POST', body: '{}', replyMs }).then(
@@ -67,12 +67,12 @@ test('where no reply comes it is told whether the request may have arrived', asy
         return [error.sent, error.code, error.message];
       },
     );
-  const nobody = await freePort();
-  const [sent, code, message] = await ask(new URL(`http://127.0.0.1:${nobody}/`));
+  const unusedPort = await freePort();
+  const [sent, code, message] = await ask(new URL(`http://127.0.0.1:${unusedPort}/`));
   assert.deepEqual([sent, code], [false, 'ECONNREFUSED']);
   assert.match(String(message), /ECONNREFUSED 127/);
-  // Where every address of a name fails, what failed is told all the same.
-  assert.match(String((await ask(new URL(`http://localhost:${nobody}/`)))[2]), /ECONNREFUSED/);
+  // If every address of a name fails, the message is that of the first one.
+  assert.match(String((await ask(new URL(`http://localhost:${unusedPort}/`)))[2]), /ECONNREFUSED/);
 
   const cut = createNetServer((socket) => socket.once('data', () => socket.resetAndDestroy()).on('error', () => {}));
   assert.deepEqual((await ask(await listen(t, cut))).slice(0, 2), [true, 'ECONNRESET']);
@@ -84,7 +84,7 @@ test('where no reply comes it is told whether the request may have arrived', asy
 
   const silent = createNetServer((socket) => t.after(() => socket.destroy()));
   const late = await ask(await listen(t, silent), 200);
-  assert.deepEqual(late, [true, undefined, 'no whole reply came within 0.2 s']);
+  assert.deepEqual(late, [true, undefined, 'no complete reply within 0.2 s']);
 });
 
 /** A server that sends these pieces when a request came, and then does the last thing. */
@@ -105,7 +105,7 @@ function rawServer(t: TestContext, pieces: readonly string[], last: 'end' | 'res
   });
 }
 
-test('however a connection ends, the call settles, and what became of the report is judged', async (t) => {
+test('however a connection ends, the call settles, and the delivery is decided', async (t) => {
   const head = 'HTTP/1.1 200 OK\r\n';
   const upgrade = 'HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n';
   const table: readonly (readonly [
@@ -114,11 +114,11 @@ test('however a connection ends, the call settles, and what became of the report
     'end' | 'reset' | 'keep' | 'repeat',
     Delivery['kind'],
   ])[] = [
-    ['101, and the connection is kept', [upgrade], 'keep', 'turned away'],
-    ['101, and the connection ends', [upgrade], 'end', 'turned away'],
-    ['101, and bytes of another protocol', [upgrade, '\0\x01\x02'], 'keep', 'turned away'],
-    ['101 without an Upgrade header', ['HTTP/1.1 101 Switching Protocols\r\n\r\n'], 'keep', 'turned away'],
-    ['101, then 200', ['HTTP/1.1 101 x\r\n\r\n', `${head}Content-Length: 2\r\n\r\n{}`], 'keep', 'turned away'],
+    ['101, and the connection is kept', [upgrade], 'keep', 'misconfigured'],
+    ['101, and the connection ends', [upgrade], 'end', 'misconfigured'],
+    ['101, and bytes of another protocol', [upgrade, '\0\x01\x02'], 'keep', 'misconfigured'],
+    ['101 without an Upgrade header', ['HTTP/1.1 101 Switching Protocols\r\n\r\n'], 'keep', 'misconfigured'],
+    ['101, then 200', ['HTTP/1.1 101 x\r\n\r\n', `${head}Content-Length: 2\r\n\r\n{}`], 'keep', 'misconfigured'],
     ['no reply, and an end', [], 'end', 'in doubt'],
     ['no reply, and a reset', [], 'reset', 'in doubt'],
     ['no reply', [], 'keep', 'in doubt'],
@@ -134,16 +134,16 @@ test('however a connection ends, the call settles, and what became of the report
     ['a malformed chunk', [`${head}Transfer-Encoding: chunked\r\n\r\nx\r\n{}`], 'keep', 'in doubt'],
     ['a body that ends with the connection', [`${head}\r\n{}`], 'end', 'recorded'],
     ['what is no HTTP', ['SSH-2.0-x\r\n'], 'keep', 'in doubt'],
-    ['204', ['HTTP/1.1 204 No Content\r\n\r\n'], 'keep', 'turned away'],
+    ['204', ['HTTP/1.1 204 No Content\r\n\r\n'], 'keep', 'misconfigured'],
   ];
   await Promise.all(
     table.map(async ([what, pieces, last, expected]) => {
       const url = await listen(t, rawServer(t, pieces, last));
       const { call } = client(t);
       const attempt = () => call(url, { method: 'POST', body: '{}', replyMs: 500 });
-      const patience = { retryForMs: 0, stopped: new AbortController().signal, limits, onWait: () => {} };
+      const policy = { retryForMs: 0, stopped: new AbortController().signal, limits, onWait: () => {} };
       const late = sleep(10_000, { kind: 'it never settled' }, { ref: false });
-      assert.equal((await Promise.race([deliver(attempt, patience), late])).kind, expected, what);
+      assert.equal((await Promise.race([deliver(attempt, policy), late])).kind, expected, what);
     }),
   );
 });
@@ -190,8 +190,8 @@ test('a call that waits for a connection settles when the client is closed', asy
   await second;
 });
 
-test('a connection that does not come to stand is given up, and counts as not sent', async (t) => {
-  // An address for documentation (RFC 5737): nobody is there, or there is no way to it.
+test('a connection that is not established in time is given up, and counts as not sent', async (t) => {
+  // An address for documentation (RFC 5737): no host has it, or there is no route to it.
   const { call } = client(t, { ...limits, connectMs: 200 });
   const asked = call(new URL('http://192.0.2.1/'), { method: 'GET', replyMs: 60_000 });
   await assert.rejects(asked, (error: NoReply) => {

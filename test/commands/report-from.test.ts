@@ -1,11 +1,11 @@
-/** Lines, in memory: which are sent, in which order, and what is said of the others. */
+/** Lines, in memory: which are sent, in which order, and what is reported about the others. */
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Delivery } from '../../src/client/delivery.ts';
 import { readSubmission, type Submission } from '../../src/client/submission.ts';
 import type { Output } from '../../src/commands/command.ts';
-import { type Bulk, reportLines } from '../../src/commands/report-from.ts';
+import { type LineRun, reportLines } from '../../src/commands/report-from.ts';
 import { limits } from '../../src/config/limits.ts';
 import { endpoints } from '../../src/event/parameters.ts';
 
@@ -24,10 +24,10 @@ interface Course {
   readonly progress: readonly string[];
 }
 
-/** @param answers what becomes of each report that is sent; those behind the last one are recorded */
+/** @param answers the delivery of each report that is sent; later ones are recorded */
 async function course(
   chunks: AsyncIterable<Buffer>,
-  { answers = [], ...more }: { answers?: readonly Delivery[] } & Partial<Bulk> = {},
+  { answers = [], ...more }: { answers?: readonly Delivery[] } & Partial<LineRun> = {},
 ): Promise<Course> {
   const [sent, said, complaints, progress]: string[][] = [[], [], [], []];
   const output: Output = {
@@ -64,12 +64,12 @@ test('lines are sent in order, one at a time, wherever the chunks end', async ()
   }
 });
 
-test('empty lines, a byte order mark and the line ends of Windows are nothing wrong', async () => {
+test('empty lines, a byte order mark and CR LF are accepted', async () => {
   const { code, sent, complaints } = await course(chunksOf(`\ufeff${LINE}\r\n\r\n  \n${LINE}\n\n`));
   assert.deepEqual([code, sent.length, complaints], [0, 2, []]);
 });
 
-test('a line that is no report is told with its number and why, and the next one is sent', async () => {
+test('a line that is no report is reported with its number and the reason, and the next one is sent', async () => {
   const lines = [
     LINE,
     'nonsense',
@@ -88,14 +88,14 @@ test('a line that is no report is told with its number and why, and the next one
     'line 4: its "type" is missing; write materialization, check, observation',
     'line 5: its "type" is "toString"; write materialization, check, observation',
     'line 6: a report of kind check has no "description"',
-    'line 7: its "tags" hold something else than a "data_version"',
+    'line 7: its "tags" may only have a "data_version"',
     'line 9: it is not UTF-8',
     'line 10: it is not valid JSON at column 1: expected a value, found U+0000',
   ]);
   assert.deepEqual([code, sent.length, said], [1, 2, ['2 recorded, 8 refused']]);
 });
 
-test('a line that is too long is told, and is not held in memory', async () => {
+test('a line that is too long is reported, and is not held in memory', async () => {
   async function* chunks() {
     for (let count = 0; count < 512; count += 1) yield Buffer.alloc(1024 * 1024, 'x');
     yield Buffer.from(`\n${LINE}`);
@@ -120,31 +120,31 @@ test('a line may be as long as the limit, wherever the chunks end', async () => 
   }
 });
 
-test('what a service makes of a line: refused goes on, in doubt goes on, away stops, turned away stops', async () => {
+test('the run continues after a line that is refused or in doubt, and stops if the service is unavailable or misconfigured', async () => {
   const lines = `${LINE}\n`.repeat(5);
   const refused = await course(chunksOf(lines), { answers: [{ kind: 'refused', reason: 'answers 400: no' }] });
   assert.deepEqual(refused.complaints, ['line 1: answers 400: no']);
   assert.deepEqual([refused.code, refused.sent.length, refused.said], [1, 5, ['4 recorded, 1 refused']]);
 
-  const doubt: Delivery = { kind: 'in doubt', reason: 'did not answer: x' };
+  const doubt: Delivery = { kind: 'in doubt', reason: 'sent no complete reply: x' };
   const inDoubt = await course(chunksOf(lines), { answers: [{ kind: 'recorded' }, doubt] });
-  assert.deepEqual(inDoubt.complaints, ['line 2: did not answer: x; it may have been recorded']);
+  assert.deepEqual(inDoubt.complaints, ['line 2: sent no complete reply: x; it may have been recorded']);
   assert.deepEqual(
     [inDoubt.code, inDoubt.sent.length, inDoubt.said],
     [75, 5, ['4 recorded, 0 refused, 1 perhaps recorded']],
   );
 
   for (const [kind, code] of [
-    ['away', 75],
-    ['turned away', 1],
+    ['unavailable', 75],
+    ['misconfigured', 1],
   ] as const) {
     const stopped = await course(chunksOf(lines), { answers: [{ kind: 'recorded' }, { kind, reason: 'r' }] });
-    assert.deepEqual(stopped.complaints, ['line 2: r', 'stopped before line 2; go on there with --from-line 2']);
+    assert.deepEqual(stopped.complaints, ['line 2: r', 'stopped before line 2; continue with --from-line 2']);
     assert.deepEqual([stopped.code, stopped.sent.length], [code, 2]);
   }
 });
 
-test('it goes on at a line, and a signal stops it behind the line that is on its way', async () => {
+test('it continues at a line, and a signal stops it after the line that is being sent', async () => {
   const lines = Array.from({ length: 5 }, (_, index) => `{"type":"observation","asset_key":"${index + 1}"}`).join('\n');
   const rest = await course(chunksOf(lines), { fromLine: 4 });
   assert.deepEqual(rest.sent, ['observation {"asset_key":"4"}', 'observation {"asset_key":"5"}']);
@@ -155,10 +155,10 @@ test('it goes on at a line, and a signal stops it behind the line that is on its
   };
   const { code, said, complaints } = await course(chunksOf(lines), { send, stopped: stop.signal, fromLine: 2 });
   assert.deepEqual([code, said], [75, ['1 recorded, 0 refused']]);
-  assert.deepEqual(complaints, ['stopped before line 3; go on there with --from-line 3']);
+  assert.deepEqual(complaints, ['stopped before line 3; continue with --from-line 3']);
 });
 
-test('progress is a bar where the size is known, and is wiped before anything is told', async () => {
+test('progress is a bar if the size is known, and is removed before other output', async () => {
   async function* slow() {
     for (let count = 0; count < 3; count += 1) {
       await new Promise((resolve) => setTimeout(resolve, 110));

@@ -161,7 +161,7 @@ test('a healthcheck tells by its exit code whether reports are taken', async (t)
   await once(silent, 'listening');
   const { port } = silent.address() as AddressInfo;
   const hung = await run(['healthcheck', '--port', String(port)]);
-  assert.match(hung.stderr, /no whole reply came within 3 s\n$/);
+  assert.match(hung.stderr, /no complete reply within 3 s\n$/);
 });
 
 test('a server that switches protocols has recorded nothing, and neither report nor healthcheck ends with 0', async (t) => {
@@ -184,7 +184,7 @@ test('a server that switches protocols has recorded nothing, and neither report 
   const input = '{"type":"observation","asset_key":"k"}\n'.repeat(2);
   const lines = await run(['report', '--from', '-', '--url', url], { input });
   assert.deepEqual([lines.code, lines.stdout], [1, '0 recorded, 0 refused\n']);
-  assert.match(lines.stderr, /stopped before line 1; go on there with --from-line 1\n$/);
+  assert.match(lines.stderr, /stopped before line 1; continue with --from-line 1\n$/);
 });
 
 test('a command whose work never ends does not end with 0, and says so', async (t) => {

@@ -1,4 +1,4 @@
-/** `assetlog report` as its users meet it: against this service, a hosted one, the reference, and servers that misbehave. */
+/** `assetlog report` against this service, a hosted one, the reference, and servers that misbehave. */
 
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
@@ -19,8 +19,8 @@ function report(url: string, args: readonly string[], options: RunOptions = {}) 
   return run(['report', '--url', url, ...args], options);
 }
 
-/** Of a journal's lines: what the reports decided. */
-function told(data: string): string[] {
+/** The part of each journal line that the report decides. */
+function reported(data: string): string[] {
   const lines = journalText(data).trimEnd().split('\n');
   return lines.map((line) => line.replace(/^.*?"type":/, '"type":').replace(/,"crc".*$/, ''));
 }
@@ -37,7 +37,7 @@ async function serveWith(t: TestContext, answer: RequestListener): Promise<{ url
   return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, seen };
 }
 
-test('each kind is recorded as it is said, in silence', async (t) => {
+test('each kind is recorded as given, without output', async (t) => {
   const service = await startService(t);
   const everything = [...KEY, '--partition', '2026-11-20', '--data-version=v1', '--description', 'nightly "load"'];
   const table: readonly (readonly [readonly string[], string])[] = [
@@ -66,12 +66,12 @@ test('each kind is recorded as it is said, in silence', async (t) => {
     assert.deepEqual([code, stdout, stderr], [0, '', ''], args.join(' '));
   }
   assert.deepEqual(
-    told(service.data),
+    reported(service.data),
     table.map(([, line]) => line),
   );
 });
 
-test('what can not be a report is told before anything is sent, and ends with 2', async () => {
+test('what cannot be a report is reported before anything is sent, and ends with 2', async () => {
   const check = ['check', 'k', '--check-name', 'c', '--passed'];
   const table: readonly (readonly [readonly string[], RegExp])[] = [
     [[], /say what to report: assetlog report materialization\|check\|observation KEY, or --from FILE/],
@@ -91,24 +91,24 @@ test('what can not be a report is told before anything is sent, and ends with 2'
     [[...KEY, '--metadata', 'rows'], /--metadata "rows" is not of the form NAME=TEXT or NAME:=JSON/],
     [[...KEY, '--metadata', '=1'], /is not of the form/],
     [[...KEY, '--metadata', 'a:=True'], /"a:=True" is not valid JSON at column 1: True is not a JSON value/],
-    [[...KEY, '--metadata', 'a=1', '--metadata', 'a=2'], /gives a name for the second time/],
+    [[...KEY, '--metadata', 'a=1', '--metadata', 'a=2'], /gives a name a second time/],
     [[...KEY, '--metadata', 'a=1', '--metadata-json', '{}'], /give --metadata or --metadata-json, not both/],
     [[...KEY, '--metadata-json', '[]'], /"\[\]" is array; give a JSON object/],
     [[...KEY, '--retry-for', '60'], /--retry-for "60" is not a duration of at most a week, such as 500ms, 60s/],
-    [[...KEY, '--url', 'localhost:3000'], /--url "localhost:3000" is not an address such as http:/],
+    [[...KEY, '--url', 'localhost:3000'], /--url "localhost:3000" is not a URL such as http:/],
     [
       [...KEY, '--url', 'http://me:secret@localhost'],
       /--url has a user, a query or a fragment; .* goes into --token-file/,
     ],
     [[...KEY, '--token-file', '/nowhere/token'], /ENOENT/],
-    [['--from', 'x.jsonl', 'check', 'k'], /a key can not stand beside --from/],
-    [['--from', 'x.jsonl', '--partition', 'p'], /--partition can not stand beside --from/],
+    [['--from', 'x.jsonl', 'check', 'k'], /a key cannot be combined with --from/],
+    [['--from', 'x.jsonl', '--partition', 'p'], /--partition cannot be combined with --from/],
     [['--from', '/nowhere/x.jsonl'], /ENOENT/],
-    [['--from', '/'], /\/ can not be read: EISDIR/],
+    [['--from', '/'], /\/ cannot be read: EISDIR/],
   ];
   await Promise.all(
     table.map(async ([args, expected]) => {
-      // Nobody listens there: whatever is sent ends otherwise.
+      // No service listens there: what is sent ends otherwise.
       const end = await run(['report', ...args], {
         env: { ASSETLOG_URL: 'http://127.0.0.1:1', ASSETLOG_RETRY_FOR: '0' },
       });
@@ -139,7 +139,7 @@ test('a refusal ends with 1 and the error of the server', async (t) => {
   assert.match(tls.stderr, /is it an http:\/\/ address\?/);
 });
 
-test('a hosted service gets the token from a file, and nobody is shown it', async (t) => {
+test('a hosted service gets the token from a file, and it is never shown', async (t) => {
   const folder = newFolder(t);
   const [deployments, token] = [join(folder, 'deployments.json'), join(folder, 'token')];
   const sha256 = createHash('sha256').update('the-secret').digest('hex');
@@ -151,12 +151,12 @@ test('a hosted service gets the token from a file, and nobody is shown it', asyn
   assert.deepEqual([good.code, good.stderr], [0, '']);
   const other = await report(url, [...KEY, '--token-file', token, '--token-header', 'Dagster-Cloud-Api-Token']);
   assert.deepEqual([other.code, other.stderr], [0, '']);
-  assert.equal(told(join(service.data, 'prod')).length, 2);
+  assert.equal(reported(join(service.data, 'prod')).length, 2);
 
   chmodSync(token, 0o644);
   const exposed = await report(url, [...KEY, '--token-file', token]);
   assert.equal(exposed.code, 0);
-  assert.match(exposed.stderr, /^assetlog: everybody on this machine may read the token in \S+; chmod 600 it\n$/);
+  assert.match(exposed.stderr, /^assetlog: every user of this machine can read the token in \S+; chmod 600 it\n$/);
 
   const without = await report(url, KEY);
   assert.equal(without.code, 1);
@@ -167,12 +167,12 @@ test('a hosted service gets the token from a file, and nobody is shown it', asyn
     writeFileSync(token, text);
     const bad = await report(url, [...KEY, '--token-file', token]);
     assert.equal(bad.code, 2);
-    assert.match(bad.stderr, /holds no token, or more than a token/);
+    assert.match(bad.stderr, /does not contain one token/);
     assert.doesNotMatch(bad.stderr, /secret|sécret/);
   }
 });
 
-test('a service that asks for patience gets it, and one report', async (t) => {
+test('a 503 and a 429 are retried after their Retry-After, and the report is sent once more each', async (t) => {
   let answers = 0;
   const at: number[] = [];
   const { url, seen } = await serveWith(t, (_request, reply) => {
@@ -194,10 +194,13 @@ test('a service that asks for patience gets it, and one report', async (t) => {
   );
   const given = await report(busy.url, [...KEY, '--retry-for', '2s']);
   assert.deepEqual([given.code, busy.seen.length], [75, 1]);
-  assert.match(given.stderr, /answers 503: full; it wants to be asked again in 9 s; try again later\n$/);
+  assert.match(
+    given.stderr,
+    /answers 503: full; its Retry-After of 9 s is longer than --retry-for allows; try again later\n$/,
+  );
 });
 
-test('a service that comes up late is waited for; one that does not ends it with 75', async (t) => {
+test('a service that starts late gets the report; one that does not start ends the command with 75', async (t) => {
   const port = await freePort();
   const { finished } = launch(['report', ...KEY, '--url', `http://127.0.0.1:${port}`]);
   await new Promise((resolve) => setTimeout(resolve, 1_000));
@@ -208,18 +211,18 @@ test('a service that comes up late is waited for; one that does not ends it with
   await service.kill();
   const gone = await report(service.url, [...KEY, '--retry-for', '500ms']);
   assert.equal(gone.code, 75);
-  assert.match(gone.stderr, /^assetlog: http:\S+ can not be reached: connect ECONNREFUSED \S+; try again later\n$/);
+  assert.match(gone.stderr, /^assetlog: http:\S+ cannot be reached: connect ECONNREFUSED \S+; try again later\n$/);
   const lines = await report(service.url, ['--from', '-', '--retry-for', '0', '--from-line', '2'], {
     input: '{"type":"observation","asset_key":"k"}\n'.repeat(3),
   });
   assert.equal(lines.code, 75);
   assert.match(
     lines.stderr,
-    /line 2: can not be reached: .*\nassetlog: stopped before line 2; go on there with --from-line 2\n$/,
+    /line 2: cannot be reached: .*\nassetlog: stopped before line 2; continue with --from-line 2\n$/,
   );
 });
 
-test('a connection that is cut behind the report ends with 75, is told to be in doubt, and is not tried again', async (t) => {
+test('a connection that breaks after the report ends with 75, is reported as in doubt, and is not retried', async (t) => {
   let connections = 0;
   const server = createNetServer((socket) => {
     connections += 1;
@@ -230,7 +233,10 @@ test('a connection that is cut behind the report ends with 75, is told to be in 
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   const { code, stderr } = await report(url, KEY);
   assert.deepEqual([code, connections], [75, 1]);
-  assert.match(stderr, /did not answer: .*; it may have been recorded, and sent again it may be there twice\n$/);
+  assert.match(
+    stderr,
+    /sent no complete reply: .*; it may have been recorded, and sending it again may record it twice\n$/,
+  );
 });
 
 test('a journal is replayed into another service, line for line and digit for digit', async (t) => {
@@ -262,10 +268,10 @@ test('a journal is replayed into another service, line for line and digit for di
   for (const { code, stdout, stderr } of [piped, named]) {
     assert.deepEqual([code, stdout, stderr], [0, '3 recorded, 0 refused\n', '']);
   }
-  assert.deepEqual(told(to.data), [...told(from.data), ...told(from.data)]);
+  assert.deepEqual(reported(to.data), [...reported(from.data), ...reported(from.data)]);
 });
 
-test('lines that are refused are told with their numbers, and the others are recorded in order', async (t) => {
+test('lines that are refused are reported with their numbers, and the others are recorded in order', async (t) => {
   const service = await startService(t);
   const lines = Array.from({ length: 300 }, (_, index) =>
     index % 100 === 99 ? '{"type":"check","asset_key":"k"}' : `{"type":"observation","asset_key":"k${index}"}`,
@@ -282,7 +288,7 @@ test('lines that are refused are told with their numbers, and the others are rec
   );
 });
 
-test('a signal ends a run behind its line, also while nothing comes in', async (t) => {
+test('a signal ends a run after its line, also while no input arrives', async (t) => {
   const service = await startService(t);
   const { child, finished } = launch(['report', '--from', '-', '--url', service.url], { openInput: true });
   child.stdin?.write('{"type":"observation","asset_key":"k"}\n');
@@ -293,14 +299,14 @@ test('a signal ends a run behind its line, also while nothing comes in', async (
   const { code, stdout, stderr } = await finished;
   assert.deepEqual(
     [code, stdout, stderr],
-    [75, '1 recorded, 0 refused\n', 'assetlog: stopped before line 2; go on there with --from-line 2\n'],
+    [75, '1 recorded, 0 refused\n', 'assetlog: stopped before line 2; continue with --from-line 2\n'],
   );
 });
 
 const withoutPython = missing('python3', '--version');
 const withoutOpenssl = missing('openssl', 'version');
 
-test('a terminal shows a progress bar, and what it waits for', { skip: withoutPython }, async (t) => {
+test('a terminal shows a progress bar, and the reason of a wait', { skip: withoutPython }, async (t) => {
   const service = await startService(t);
   const file = join(newFolder(t), 'lines.jsonl');
   writeFileSync(file, '{"type":"observation","asset_key":"k"}\n'.repeat(3_000));
@@ -311,10 +317,12 @@ test('a terminal shows a progress bar, and what it waits for', { skip: withoutPy
   assert.match(stdout, /\r\x1b\[K3000 recorded, 0 refused\r\n$/);
   const away = await report('http://127.0.0.1:1', [...KEY, '--retry-for', '300ms'], { under: pty });
   assert.equal(away.code, 75);
-  assert.match(away.stdout, /\rhttp:\S+ can not be reached: .*; again in 0\.\d s\x1b\[K/);
+  assert.match(away.stdout, /\rhttp:\S+ cannot be reached: .*; again in 0\.\d s\x1b\[K/);
 });
 
-test('https works with a CA of one’s own, and says how where it is not known', { skip: withoutOpenssl }, async (t) => {
+test('https works with a private CA, and an unknown one is reported with what to set', {
+  skip: withoutOpenssl,
+}, async (t) => {
   const folder = newFolder(t);
   const openssl = (...args: string[]) => execFileSync('openssl', args, { cwd: folder, stdio: 'ignore' });
   const names = ['-addext', 'subjectAltName=IP:127.0.0.1', '-addext', 'basicConstraints=CA:TRUE'];
@@ -342,7 +350,7 @@ test('https works with a CA of one’s own, and says how where it is not known',
   const { port } = server.address() as AddressInfo;
   const unknown = await report(`https://127.0.0.1:${port}`, KEY);
   assert.deepEqual([unknown.code, bodies], [1, []]);
-  assert.match(unknown.stderr, /self-signed certificate.*; a CA of your own goes into NODE_EXTRA_CA_CERTS\n$/);
+  assert.match(unknown.stderr, /self-signed certificate.*; for a private CA set NODE_EXTRA_CA_CERTS\n$/);
   const known = await report(`https://127.0.0.1:${port}`, KEY, { env: { NODE_EXTRA_CA_CERTS: join(folder, 'ca') } });
   assert.deepEqual([known.code, known.stderr], [0, '']);
   assert.deepEqual(bodies, ['{"asset_key":["warehouse","orders"]}']);

@@ -4,42 +4,42 @@ import type { Mutant } from './mutant.ts';
 
 export const client: readonly Mutant[] = [
   {
-    breaks: 'a report that may have arrived is sent again',
+    breaks: 'a report that may have been received is sent again',
     file: 'client/delivery.ts',
     from: "if (sent) return { kind: 'in doubt'",
     to: "if (code === 'none') return { kind: 'in doubt'",
     tests: ['client/delivery'],
   },
   {
-    breaks: 'a 500 is asked again',
+    breaks: 'a report that got 500 is sent again',
     file: 'client/delivery.ts',
     from: 'if (SAFE.has(status))',
     to: 'if (SAFE.has(status) || status === 500)',
     tests: ['client/delivery'],
   },
   {
-    breaks: 'Retry-After is not obeyed',
+    breaks: 'Retry-After is ignored',
     file: 'client/delivery.ts',
     from: 'Math.min(afterMs + (pauseMs',
     to: 'Math.min((pauseMs',
     tests: ['client/delivery'],
   },
   {
-    breaks: 'all that were turned away together come back together',
+    breaks: 'clients that were refused together retry together',
     file: 'client/delivery.ts',
     from: '(1 + Math.random())) / 2',
     to: '2) / 2',
     tests: ['client/delivery'],
   },
   {
-    breaks: 'a page that some other server answers with counts as recorded',
+    breaks: 'a 200 with the page of another server counts as recorded',
     file: 'client/delivery.ts',
     from: 'if (status === 200 && error === undefined)',
     to: 'if (status === 200)',
     tests: ['client/delivery'],
   },
   {
-    breaks: 'a connection that idled is trusted with a report',
+    breaks: 'a connection that was idle is reused for a report',
     file: 'client/connection.ts',
     from: '- lastMs > limits.keptMs)',
     to: '< 0)',
@@ -53,7 +53,7 @@ export const client: readonly Mutant[] = [
     tests: ['client/connection'],
   },
   {
-    breaks: 'a deadline of a call waits for an event',
+    breaks: 'the timeout of a call waits for an event',
     file: 'client/connection.ts',
     from: 'failed(error);\n          ',
     to: '',
@@ -62,7 +62,7 @@ export const client: readonly Mutant[] = [
   {
     breaks: 'a connection that closes with nothing else settles nothing',
     file: 'client/connection.ts',
-    from: "asked.on('close', closed);",
+    from: "httpRequest.on('close', closed);",
     to: '',
     tests: ['client/connection'],
   },

@@ -111,8 +111,8 @@ export const commands: readonly Mutant[] = [
   {
     breaks: 'what is no token is shown',
     file: 'commands/report.ts',
-    from: 'path} holds no token',
-    to: 'text} holds no token',
+    from: 'path} does not contain',
+    to: 'text} does not contain',
     tests: ['program/report'],
   },
   {
