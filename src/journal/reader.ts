@@ -407,12 +407,12 @@ class FileReader {
     this.#line += 1;
     const isFirst = this.#badLines === undefined;
     if (this.#badLines === undefined) {
-      const next = checkLine(bytes, start, end, this.#chain);
-      if (typeof next === 'object') {
-        this.#accept(bytes, start, end, next);
+      const check = checkLine(bytes, start, end, this.#chain);
+      if (check.kind === 'good') {
+        this.#accept(bytes, start, end, check.chain);
         return;
       }
-      this.#badLines = { ...this.#badLinesHere(next), line: this.#line - 1, byte };
+      this.#badLines = { ...this.#badLinesHere(check.problem), line: this.#line - 1, byte };
     }
     const form = readForm(bytes, start, end);
     if (form !== undefined) {

@@ -107,27 +107,23 @@ function packInto(scratch: EncodeBuffer, text: string): Buffer {
   return written === text.length ? scratch.bytes.subarray(0, written) : packMembers(text);
 }
 
-/** What is wrong with a line, as a clause for the operator, such as `its seq is 7, expected 6`. */
-export type LineProblem = string;
+/** Whether a line continues the chain: the chain position after it, or what is wrong, such as `its seq is 7, expected 6`. */
+export type LineCheck =
+  | { readonly kind: 'good'; readonly chain: ChainPosition }
+  | { readonly kind: 'bad'; readonly problem: string };
 
 /**
- * Checks one line against its chain position.
- * @param start of the line in `bytes`
+ * Checks one line against the chain position that it must have.
+ * @param start index of the line in `bytes`
  * @param end of the line: the index of its newline
- * @returns the chain position after it, or what is wrong
  */
-export function checkLine(
-  bytes: Buffer,
-  start: number,
-  end: number,
-  chain: ChainPosition,
-): ChainPosition | LineProblem {
+export function checkLine(bytes: Buffer, start: number, end: number, chain: ChainPosition): LineCheck {
   const form = readForm(bytes, start, end);
-  if (form === undefined) return 'it is not of the form {"seq":…,"crc":"…"}';
+  if (form === undefined) return { kind: 'bad', problem: 'it is not of the form {"seq":…,"crc":"…"}' };
   const crc = crcOf(bytes, form, chain.crc);
-  if (form.crc !== crc) return `its crc is ${hex(form.crc)}, computed ${hex(crc)}`;
-  if (form.seq !== chain.seq) return `its seq is ${form.seq}, expected ${chain.seq}`;
-  return { seq: chain.seq + 1, crc };
+  if (form.crc !== crc) return { kind: 'bad', problem: `its crc is ${hex(form.crc)}, computed ${hex(crc)}` };
+  if (form.seq !== chain.seq) return { kind: 'bad', problem: `its seq is ${form.seq}, expected ${chain.seq}` };
+  return { kind: 'good', chain: { seq: chain.seq + 1, crc } };
 }
 
 /**
@@ -142,10 +138,10 @@ export function findMisplaced(
   end: number,
   chain: ChainPosition,
   bytesMax: number,
-): LineProblem | undefined {
+): string | undefined {
   const line = bytes.subarray(start, end);
   const isGood = (form: Pick<LineForm, 'start' | 'end'>) =>
-    typeof checkLine(line, form.start, form.end, chain) === 'object';
+    checkLine(line, form.start, form.end, chain).kind === 'good';
   if (line.at(-1) === CARRIAGE_RETURN && isGood({ start: 0, end: line.length - 1 })) {
     return 'its line is good but ends with a carriage return: a program converted the line ends';
   }

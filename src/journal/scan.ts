@@ -100,21 +100,21 @@ class Scanner {
       this.#next ??= readForm(bytes, start, end);
       return;
     }
-    const next = checkLine(bytes, start, end, this.#chain);
-    if (typeof next === 'object') {
-      this.#chain = next;
+    const check = checkLine(bytes, start, end, this.#chain);
+    if (check.kind === 'good') {
+      this.#chain = check.chain;
       this.#bytes += end - start + 1;
       this.#lines += 1;
       this.#zeros = true;
       return;
     }
-    this.#problem = next;
+    this.#problem = check.problem;
     this.#bad = readForm(bytes, start, end);
     // Only a correct crc distinguishes a wrong file name from a bad line.
     this.#misnamed =
       this.#lines === 0 &&
       this.#bad !== undefined &&
-      typeof checkLine(bytes, start, end, { seq: this.#bad.seq, crc: 0 }) === 'object';
+      checkLine(bytes, start, end, { seq: this.#bad.seq, crc: 0 }).kind === 'good';
     this.#misplaced = findMisplaced(bytes, start, end, this.#chain, this.#lineBytesMax);
   }
 

@@ -211,13 +211,13 @@ class RestOfFile {
 
   #take(bytes: Buffer, start: number, end: number): void {
     if (this.#bad === undefined) {
-      const next = checkLine(bytes, start, end, this.#chain);
-      if (typeof next === 'object') {
-        this.#chain = next;
+      const check = checkLine(bytes, start, end, this.#chain);
+      if (check.kind === 'good') {
+        this.#chain = check.chain;
         this.#good += 1;
         return;
       }
-      this.#bad = this.#badHere(next);
+      this.#bad = this.#badHere(check.problem);
     }
     const form = readForm(bytes, start, end);
     if (form !== undefined && this.#bad.resync.continuesWith(bytes, form)) {

@@ -67,9 +67,9 @@ async function recorded(disk: Disk): Promise<string[]> {
     const text = await textOf(disk, name);
     assert.ok(text === '' || text.endsWith('\n'), `${name} ends in the middle of a line`);
     for (const line of text.split('\n').slice(0, -1)) {
-      const next = checkLine(Buffer.from(line), 0, Buffer.byteLength(line), chain);
-      assert.ok(typeof next === 'object', `${name}: ${next}`);
-      chain = next;
+      const check = checkLine(Buffer.from(line), 0, Buffer.byteLength(line), chain);
+      assert.ok(check.kind === 'good', `${name}: ${JSON.stringify(check)}`);
+      chain = check.chain;
       descriptions.push(JSON.parse(line).description);
     }
     seq = chain.seq;

@@ -39,6 +39,13 @@ const check: Event = {
   metadata: '{}',
 };
 
+/** The chain position after a line, which has to be good. */
+function chainAfter(line: Buffer, chain: ChainPosition): ChainPosition {
+  const checked = checkLine(line, 0, line.length, chain);
+  assert.ok(checked.kind === 'good', JSON.stringify(checked));
+  return checked.chain;
+}
+
 function linesOf(bytes: Buffer): Buffer[] {
   const lines: Buffer[] = [];
   for (let start = 0; start < bytes.length; ) {
@@ -90,20 +97,18 @@ test('a batch can follow a batch, and every line checks', () => {
   const second = encodeBatch([encodeMembers(check), encodeMembers(check)], first.chain, NOW);
   let chain = START;
   for (const line of linesOf(Buffer.concat([first.bytes, second.bytes]))) {
-    const next = checkLine(line, 0, line.length, chain);
-    assert.ok(typeof next === 'object', String(next));
-    chain = next;
+    chain = chainAfter(line, chain);
   }
   assert.deepEqual(chain, second.chain);
 });
 
 test('a flipped bit anywhere in a line shows', () => {
   const [line] = linesOf(encodeBatch([encodeMembers(materialization)], START, NOW).bytes);
-  assert.ok(line !== undefined && typeof checkLine(line, 0, line.length, START) === 'object');
+  assert.ok(line !== undefined && checkLine(line, 0, line.length, START).kind === 'good');
   for (let bit = 0; bit < line.length * 8; bit += 1) {
     const flipped: Buffer = Buffer.from(line);
     flipped.writeUInt8(line.readUInt8(bit >> 3) ^ (1 << (bit & 7)), bit >> 3);
-    assert.equal(typeof checkLine(flipped, 0, flipped.length, START), 'string', `bit ${bit}`);
+    assert.equal(checkLine(flipped, 0, flipped.length, START).kind, 'bad', `bit ${bit}`);
   }
 });
 
@@ -113,9 +118,9 @@ test('a lost, a swapped and a doubled line show', () => {
   const verdict = (lines: readonly Buffer[]) => {
     let chain = START;
     for (const line of lines) {
-      const next = checkLine(line, 0, line.length, chain);
-      if (typeof next === 'string') return next;
-      chain = next;
+      const checked = checkLine(line, 0, line.length, chain);
+      if (checked.kind === 'bad') return checked.problem;
+      chain = checked.chain;
     }
     return 'good';
   };
@@ -135,7 +140,7 @@ test('a lost, a swapped and a doubled line show', () => {
 
 test('a seq that does not continue shows even where the crc fits', () => {
   const { bytes } = encodeBatch([encodeMembers(check)], { seq: 5, crc: 0 }, NOW);
-  assert.equal(checkLine(bytes, 0, bytes.length - 1, START), 'its seq is 5, expected 1');
+  assert.deepEqual(checkLine(bytes, 0, bytes.length - 1, START), { kind: 'bad', problem: 'its seq is 5, expected 1' });
 });
 
 test('what does not begin with a seq and end in a crc is no line', () => {
@@ -156,7 +161,8 @@ test('what does not begin with a seq and end in a crc is no line', () => {
   ]) {
     const bytes = Buffer.from(text);
     assert.equal(readForm(bytes, 0, bytes.length), undefined, text);
-    assert.equal(checkLine(bytes, 0, bytes.length, START), 'it is not of the form {"seq":…,"crc":"…"}');
+    const problem = 'it is not of the form {"seq":…,"crc":"…"}';
+    assert.deepEqual(checkLine(bytes, 0, bytes.length, START), { kind: 'bad', problem });
   }
   const bytes = Buffer.from('xx{"seq":12345,"x":1,"crc":"89abcdef"}\n');
   assert.deepEqual(readForm(bytes, 2, bytes.length - 1), {
@@ -170,7 +176,7 @@ test('what does not begin with a seq and end in a crc is no line', () => {
 test('a line and its crc name the crc of the line before it', () => {
   const { bytes } = encodeBatch([encodeMembers(check), encodeMembers(materialization)], START, NOW);
   const [first, second] = linesOf(bytes) as [Buffer, Buffer];
-  const chain = checkLine(first, 0, first.length, START) as ChainPosition;
+  const chain = chainAfter(first, START);
   const form = readForm(second, 0, second.length)!;
   assert.equal(seedFor(linkOf(second, form), form.crc), chain.crc);
 });
@@ -178,10 +184,10 @@ test('a line and its crc name the crc of the line before it', () => {
 test('a line behind another one than before is the same but for its crc', () => {
   const { bytes } = encodeBatch([encodeMembers(check), encodeMembers(materialization)], START, NOW);
   const [first, second] = linesOf(bytes) as [Buffer, Buffer];
-  const chain = checkLine(first, 0, first.length, START) as ChainPosition;
+  const chain = chainAfter(first, START);
   const moved = Buffer.from(second);
   const crc = rechain(moved, 0, moved.length, 0);
-  assert.deepEqual(checkLine(moved, 0, moved.length, { seq: 2, crc: 0 }), { seq: 3, crc });
+  assert.deepEqual(chainAfter(moved, { seq: 2, crc: 0 }), { seq: 3, crc });
   rechain(moved, 0, moved.length, chain.crc);
   assert.deepEqual(moved, second);
   assert.equal(readTime(second), NOW.toISOString());
@@ -232,7 +238,7 @@ test('no line separator of Unicode splits a line, in any member', () => {
   assert.equal(parsed.partition, separators);
   assert.equal(parsed.tags.data_version, separators);
   assert.deepEqual(parsed.metadata, { [separators]: separators });
-  assert.equal(typeof checkLine(Buffer.from(line), 0, Buffer.byteLength(line) - 1, START), 'object');
+  assert.equal(checkLine(Buffer.from(line), 0, Buffer.byteLength(line) - 1, START).kind, 'good');
 });
 
 test('every event parses back to what it was, whatever its text', () => {
@@ -295,7 +301,7 @@ test('a seq is read to its last digit up to the largest, and a larger one is non
   for (const seq of [1, 9, 10, 2 ** 52 + 1, SEQ_MAX - 2, SEQ_MAX - 1, SEQ_MAX]) {
     const { bytes, chain } = encodeBatch([encodeMembers(check)], { seq, crc: 0 }, NOW);
     assert.equal(readForm(bytes, 0, bytes.length - 1)?.seq, seq);
-    assert.deepEqual(checkLine(bytes, 0, bytes.length - 1, { seq, crc: 0 }), chain);
+    assert.deepEqual(chainAfter(bytes.subarray(0, -1), { seq, crc: 0 }), chain);
     assert.equal(JSON.parse(bytes.toString()).seq, seq);
     assert.equal(segmentFirstSeq(segmentName(seq)), seq);
     assert.deepEqual(goneRange(goneName({ first: seq, last: seq }, 'lost'), 'lost'), { first: seq, last: seq });

@@ -216,8 +216,8 @@ export const journalReading: readonly Mutant[] = [
   {
     breaks: 'a test gets an event whose line is damaged',
     file: 'journal/reader.ts',
-    from: 'const next = checkLine(bytes, start, end, this.#chain);',
-    to: 'const next = { seq: this.#chain.seq + 1, crc: readForm(bytes, start, end)?.crc ?? 0 };',
+    from: 'const check = checkLine(bytes, start, end, this.#chain);',
+    to: "const check = { kind: 'good' as const, chain: { seq: this.#chain.seq + 1, crc: readForm(bytes, start, end)?.crc ?? 0 } };",
     tests: ['embed'],
   },
   {
