@@ -4,11 +4,12 @@
  */
 
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type BuildOptions, build } from 'esbuild';
+import { exitCodes } from './config/exit-codes.ts';
 import { openApi } from './http/openapi.ts';
 import { eventSchema } from './journal/line-schema.ts';
 
@@ -21,26 +22,51 @@ const common: BuildOptions = {
   platform: 'node',
   target: 'node20.19',
   minify: true,
+  // Node 14 to 18 have to parse the file to run the check of their version; lowered, neither costs anything.
+  supported: { 'logical-assignment': false, 'class-static-blocks': false },
   lineLimit: 120, // so that a stack trace or a diff points at a short line, not at one of 140,000 characters
   logLevel: 'warning',
 };
 
-/** Builds a script that is valid as CommonJS and as ESM, so that it runs with any `package.json` beside it. */
+/**
+ * Code that refuses a Node older than the package's `engines`. It is in ES5 and comes first, so that an older Node runs it before
+ * it reaches anything that it lacks.
+ * @param refuse the code that reports the problem, which is in the variable `problem`
+ */
+function versionCheck(refuse: string): string {
+  const { engines } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
+  const [, oldest = '', major, minor] = /^>=((\d+)\.(\d+))$/.exec(engines.node) ?? [];
+  if (oldest === '') throw new Error(`engines.node is ${engines.node}; give the oldest version, such as >=20.19`);
+  const isOld = `v[0]<${major}||v[0]==${major}&&v[1]<${minor}`;
+  const problem = `'assetlog needs Node ${oldest} or newer; this is '+process.versions.node`;
+  return `(function(v){if(${isOld}){var problem=${problem};${refuse}}})(process.versions.node.split('.'));`;
+}
+
+const REFUSE_TO_RUN = `process.stderr.write(problem+'\\n');process.exit(${exitCodes.configuration})`;
+
+/** Builds a script that is executable, and valid as CommonJS and as ESM, so that it runs with any `package.json` beside it. */
 async function buildServer(): Promise<void> {
   await build({
     ...common,
     entryPoints: ['src/server.ts'],
     outfile: 'dist/server.js',
     format: 'iife',
-    banner: { js: 'var require=process.getBuiltinModule;' },
+    banner: { js: `#!/usr/bin/env node\n${versionCheck(REFUSE_TO_RUN)}var require=process.getBuiltinModule;` },
     sourcemap: true,
     sourcesContent: false,
   });
+  chmodSync(join(dist, 'server.js'), 0o755);
 }
 
 /** Builds the service for tests in JavaScript, as CommonJS, which both `import` and `require` can load. */
 async function buildEmbedded(): Promise<void> {
-  await build({ ...common, entryPoints: ['src/embed.ts'], outfile: 'dist/embed.cjs', format: 'cjs' });
+  await build({
+    ...common,
+    entryPoints: ['src/embed.ts'],
+    outfile: 'dist/embed.cjs',
+    format: 'cjs',
+    banner: { js: versionCheck('throw new Error(problem)') },
+  });
   writeTypes();
 }
 

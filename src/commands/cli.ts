@@ -28,6 +28,9 @@ const groups: Groups = {
 
 const commands: Readonly<Record<string, Command>> = Object.assign({}, ...Object.values(groups));
 
+/** What asks for the version. Which of them a user tries first depends on the programs that they know. */
+const versionWords: ReadonlySet<string> = new Set(['--version', '-v', '-V', 'version']);
+
 /**
  * Runs a command.
  * @param args the arguments after the program's name
@@ -41,7 +44,7 @@ export async function main(args: readonly string[], env: Environment): Promise<E
   const name = named ? first : 'serve';
   const rest = named ? args.slice(1) : args;
 
-  if (first === '--version') return say(`assetlog ${version}`);
+  if (versionWords.has(first)) return say(`assetlog ${version}`);
   if (first === 'help') return say(helpFor(args[1]));
   if (rest.some((word) => word === '--help' || word === '-h')) return say(helpFor(named ? first : undefined));
   const command = Object.hasOwn(commands, name) ? commands[name] : undefined;

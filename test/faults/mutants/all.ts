@@ -1,5 +1,6 @@
 /** Every mutant; the files are named after the folders of `src/`. */
 
+import { build } from './build.ts';
 import { client } from './client.ts';
 import { commands } from './commands.ts';
 import { config } from './config.ts';
@@ -14,6 +15,7 @@ import { service } from './service.ts';
 import { telemetry } from './telemetry.ts';
 
 export const mutants: readonly Mutant[] = [
+  ...build,
   ...client,
   ...commands,
   ...config,

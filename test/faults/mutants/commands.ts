@@ -4,6 +4,13 @@ import type { Mutant } from './mutant.ts';
 
 export const commands: readonly Mutant[] = [
   {
+    breaks: 'only --version asks for the version',
+    file: 'commands/cli.ts',
+    from: "['--version', '-v', '-V', 'version']",
+    to: "['--version']",
+    tests: ['program/versions'],
+  },
+  {
     breaks: 'the end waits for a system call that does not return',
     file: 'commands/end.ts',
     from: 'while (hasBusyThread()) {',
