@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { after, test } from 'node:test';
@@ -90,7 +90,12 @@ test('the package holds the programs, the types, the documents and nothing else'
     [dependencies, optionalDependencies, peerDependencies, bundleDependencies],
     Array(4).fill(undefined),
   );
-  for (const name of ['preinstall', 'install', 'postinstall', 'prepare']) assert.equal(scripts[name], undefined, name);
+  // npm runs `prepare` in a clone of the repository only, never for a package that it unpacks.
+  for (const name of ['preinstall', 'install', 'postinstall']) assert.equal(scripts[name], undefined, name);
+  for (const { path, mode } of packed.files) {
+    const isProgram = ['bin/assetlog.js', 'dist/server.js'].includes(path);
+    assert.equal((mode & 0o111) !== 0, isProgram, `${path} has mode ${mode.toString(8)}`);
+  }
   for (const { path, mode } of packed.files) assert.equal(mode & 0o022, 0, `${path} may be written by others`);
 });
 
@@ -115,6 +120,28 @@ test('npx runs it, and an install needs no network, runs nothing and pulls in no
     const resolved = run(empty, [process.execPath, '-p', `require.resolve('assetlog${path.slice(1)}')`]);
     assert.equal(resolved.status, 0, resolved.output);
   }
+});
+
+test('an install from a git repository builds it', { skip: withoutRegistry }, () => {
+  // A clone of its own, so that what is not committed yet is tested as well.
+  const clone = join(folder, 'clone');
+  execFileSync('git', ['clone', '--quiet', root, clone]);
+  for (const path of ['package.json', 'src', 'bin']) cpSync(join(root, path), join(clone, path), { recursive: true });
+  const git = (...args: string[]) =>
+    execFileSync('git', ['-c', 'user.name=test', '-c', 'user.email=test@localhost', ...args], { cwd: clone });
+  git('add', '--all');
+  git('commit', '--quiet', '--allow-empty', '--message', 'as it is');
+  const project = newProject('from-git');
+  npm(project, 'install', '--no-audit', '--no-fund', `git+file://${clone}`);
+  assert.equal(run(project, ['node_modules/.bin/assetlog', '--version']).output, `assetlog ${version}\n`);
+  const names = run(project, [process.execPath, '-p', 'Object.keys(require("assetlog"))']);
+  assert.match(names.output, /startService/);
+});
+
+test('an install of the repository without its development tools builds nothing and succeeds', () => {
+  const bare = newProject('bare');
+  for (const name of ['package.json', 'package-lock.json']) cpSync(join(root, name), join(bare, name));
+  npm(bare, 'ci', '--omit=dev', '--no-audit', '--no-fund', '--offline');
 });
 
 /** The same test for each runner: it reports, waits, looks, and leaves nothing behind. */
