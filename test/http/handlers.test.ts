@@ -38,7 +38,7 @@ function outcome(handler: Handler, sent: Sent): Outcome | string {
 function recorded(handler: Handler, sent: Sent): unknown {
   const result = outcome(handler, sent);
   if (typeof result === 'string') return result;
-  assert.deepEqual(result.reply, { status: 200, body: '{}' });
+  assert.deepEqual(result.reply, { kind: 'body', status: 200, body: '{}' });
   return result.event && JSON.parse(`{${encodeMembers(result.event)}}`);
 }
 
