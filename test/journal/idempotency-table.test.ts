@@ -1,0 +1,109 @@
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import { type Entry, hashKey, KeyTable } from '../../src/journal/idempotency-table.ts';
+
+test('the hash is the first 8 bytes of SHA-256', () => {
+  for (const key of ['a', 'run-7/12', '~'.repeat(255)]) {
+    const digest = createHash('sha256').update(key).digest();
+    assert.deepEqual(hashKey(key), { high: digest.readUInt32BE(0), low: digest.readUInt32BE(4) });
+  }
+});
+
+test('a table takes no memory before its first key, and none after its last', () => {
+  const table = new KeyTable();
+  assert.equal(table.bytes, 0);
+  for (let seq = 1; seq <= 10_000; seq += 1) table.add(hashKey(`k${seq}`), { seq, offset: 0 }, 0);
+  assert.ok(table.bytes > 0);
+  while (table.size > 10) table.removeOldest();
+  assert.ok(table.bytes < 5_000, `${table.bytes} bytes for 10 keys`);
+  for (let seq = 9_991; seq <= 10_000; seq += 1) assert.equal(table.find(hashKey(`k${seq}`)).length, 1);
+  while (table.size > 0) table.removeOldest();
+  assert.equal(table.bytes, 0);
+  table.removeOldest();
+  assert.equal(table.size, 0);
+});
+
+test('a million keys take at most 34 MB, and one that always loses its oldest stays as fast', () => {
+  const table = new KeyTable();
+  for (let seq = 1; seq <= 1_000_000; seq += 1) table.add(spread(seq), { seq, offset: seq }, 0);
+  assert.ok(table.bytes <= 34e6, `${table.bytes} bytes`);
+  let fastest = Number.POSITIVE_INFINITY;
+  for (let seq = 1_000_001; seq <= 3_000_000; ) {
+    const startedMs = performance.now();
+    for (const end = seq + 100_000; seq < end; seq += 1) {
+      table.removeOldest();
+      table.add(spread(seq), { seq, offset: seq % 1000 }, 0);
+    }
+    const ms = performance.now() - startedMs;
+    if (seq > 2_500_000) assert.ok(ms < 20 * fastest + 200, `${ms} ms for 100,000 keys, ${fastest} ms at first`);
+    fastest = Math.min(fastest, ms);
+  }
+  assert.equal(table.size, 1_000_000);
+  assert.deepEqual(table.find(spread(2_000_001)), [{ seq: 2_000_001, offset: 1 }]);
+  assert.deepEqual(table.find(spread(2_000_000)), []);
+});
+
+/** Few keys with few hashes, so that hashes collide and searches run through other keys. */
+const change = fc.oneof(
+  {
+    weight: 5,
+    arbitrary: fc.record({ kind: fc.constant('add' as const), hash: fc.nat(11), more: fc.integer({ min: 1, max: 9 }) }),
+  },
+  { weight: 2, arbitrary: fc.record({ kind: fc.constant('older' as const), hash: fc.nat(11) }) },
+  { weight: 3, arbitrary: fc.record({ kind: fc.constant('remove' as const), count: fc.integer({ min: 1, max: 60 }) }) },
+);
+
+/** Hashes that share their slot, or the slots next to it, at the end of the index as well. */
+function collidingHash(number: number) {
+  return { high: number % 4, low: number < 6 ? 0xffffffff : number < 9 ? 0 : 0xfffffffe };
+}
+
+test('a table finds what a list of its keys finds, whatever was added and removed, with hashes that collide', () => {
+  fc.assert(
+    fc.property(fc.array(change, { maxLength: 400 }), (changes) => {
+      const table = new KeyTable();
+      const model: Entry[] = [];
+      let newest = 1_000_000;
+      let oldest = 1_000_000;
+      for (const made of changes) {
+        if (made.kind === 'add') {
+          newest += made.more;
+          const entry = { ...collidingHash(made.hash), seq: newest, offset: newest % 4096, seconds: newest };
+          table.add(entry, entry, entry.seconds);
+          model.push(entry);
+        } else if (made.kind === 'older') {
+          oldest -= 1;
+          const entry = { ...collidingHash(made.hash), seq: oldest, offset: 2 ** 32 - 1, seconds: 7 };
+          table.addOldest(entry, entry, entry.seconds);
+          model.unshift(entry);
+        } else {
+          for (let count = 0; count < made.count; count += 1) table.removeOldest();
+          model.splice(0, made.count);
+          oldest = Math.max(oldest, (model[0]?.seq ?? newest + 1) - 1);
+          newest = Math.max(newest, oldest);
+        }
+      }
+      assert.equal(table.size, model.length);
+      assert.deepEqual(
+        model,
+        model.map((_, index) => table.at(index)),
+      );
+      for (let number = 0; number < 12; number += 1) {
+        const hash = collidingHash(number);
+        const same = model.filter(({ high, low }) => high === hash.high && low === hash.low);
+        const expected = same.map(({ seq, offset }) => ({ seq, offset })).reverse();
+        assert.deepEqual(table.find(hash), expected);
+      }
+      assert.equal(table.countBefore(1_000_020), model.filter(({ seq }) => seq < 1_000_020).length);
+      assert.equal(table.oldestSeconds, model[0]?.seconds ?? Number.POSITIVE_INFINITY);
+    }),
+    { numRuns: 1_000 },
+  );
+});
+
+/** As evenly spread as a hash, and cheaper. */
+function spread(number: number) {
+  return { high: number, low: Math.imul(number, 0x9e3779b1) >>> 0 };
+}
