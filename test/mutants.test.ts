@@ -5,7 +5,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { mutants } from './faults/mutants/all.ts';
-import { type Mutant, mutate } from './faults/mutants/mutant.ts';
+import { type Mutant, mutate, readTest } from './faults/mutants/mutant.ts';
 import { root } from './support/program.ts';
 
 test('each mutant patches its file in one place, and its tests exist', () => {
@@ -18,15 +18,39 @@ test('each mutant patches its file in one place, and its tests exist', () => {
     }
     if (mutant.from === mutant.to) stale.push(`mutant '${mutant.breaks}' changes nothing`);
     if (mutant.tests.length === 0) stale.push(`mutant '${mutant.breaks}' names no test`);
-    for (const name of mutant.tests) {
-      if (!existsSync(join(root, `test/${name}.test.ts`))) {
-        stale.push(`mutant '${mutant.breaks}': there is no test/${name}.test.ts`);
-      }
+    for (const test of mutant.tests) {
+      const reason = reasonAgainst(test);
+      if (reason !== undefined) stale.push(`mutant '${mutant.breaks}' in test/faults/mutants: ${reason}`);
     }
   }
   assert.deepEqual(stale, []);
   assert.ok(mutants.length > 240, `only ${mutants.length} mutants`);
 });
+
+/** @returns why there is no such test as a mutant names */
+function reasonAgainst(test: string): string | undefined {
+  const { file, name } = readTest(test);
+  const path = `test/${file}.test.ts`;
+  if (!existsSync(join(root, path))) return `there is no ${path}`;
+  if (name === undefined || titlesIn(path).some((title) => title.test(name))) return undefined;
+  return `${path} has no test '${name}'; if it has another name now, write that`;
+}
+
+const titles = new Map<string, RegExp[]>();
+
+/** What the names of the tests of a file match; those that are made in a loop have anything for `${…}`. */
+function titlesIn(path: string): RegExp[] {
+  const known = titles.get(path);
+  if (known !== undefined) return known;
+  const text = readFileSync(join(root, path), 'utf8');
+  const found = [...text.matchAll(/(?<![.\w])test\(\s*(['"`])((?:\\.|(?!\1).)*)\1/g)].map(([, quote, title = '']) => {
+    const parts = quote === '`' ? title.split(/\$\{[^}]*\}/) : [title];
+    const plain = parts.map((part) => part.replace(/\\(.)/g, '$1').replace(/[\\^$.*+?()[\]{}|]/g, '\\$&'));
+    return new RegExp(`^${plain.join('.*')}$`);
+  });
+  titles.set(path, found);
+  return found;
+}
 
 test('no two mutants have the same promise', () => {
   const promises = mutants.map(({ breaks }) => breaks);

@@ -14,8 +14,17 @@ export interface Mutant {
   /** Occurs exactly once in the file, or in the declaration. */
   readonly from: string;
   readonly to: string;
-  /** Names of test files without `.test.ts`, the quickest first; those in `faults/` run on the built file. */
+  /**
+   * What should notice, the quickest first: a test by its file and name, such as `journal/lock: one writer`. A file alone,
+   * such as `journal/lock`, runs all its tests, which takes longer.
+   */
   readonly tests: readonly string[];
+}
+
+/** Reads an entry of `tests`: `journal/lock: one writer` is `{ file: 'journal/lock', name: 'one writer' }`. */
+export function readTest(test: string): { readonly file: string; readonly name: string | undefined } {
+  const [, file = '', name] = /^([^:]*)(?:: (.*))?$/.exec(test) ?? [];
+  return { file, name };
 }
 
 /** @throws where the text has changed since the mutant was written, with a sentence that says how */

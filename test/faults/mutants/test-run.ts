@@ -1,0 +1,101 @@
+/** Runs the tests of one file in a copy, up to the first that fails or hangs. */
+
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { endGroup } from '../../support/program.ts';
+import { bundleTest, type Copy } from './copy.ts';
+
+/** How long each top-level test took, by its name, such as `{'no lock': 12.5}`. One that was skipped is not among them. */
+export type Durations = ReadonlyMap<string, number>;
+
+export type TestRun =
+  | { readonly kind: 'passed'; readonly durationsMs: Durations }
+  /** `test` is the name of a top-level test; `detail` that of a test within it, or what happened instead. */
+  | { readonly kind: 'failed'; readonly test: string; readonly detail?: string };
+
+export interface TestChoice {
+  /** A file below `test/` without `.test.ts`, such as `journal/disk`. */
+  readonly file: string;
+  /** The top-level tests to run; all of them if there is none. */
+  readonly names: readonly string[];
+  /** How long a top-level test may take before it counts as hanging. */
+  readonly hangsAfterMs: (test: string) => number;
+}
+
+const running = new Set<ChildProcess>();
+
+/** Ends every run, as far as it goes; each is reported as failed. */
+export function interruptRuns(): void {
+  for (const child of running) endGroup(child, 'SIGTERM');
+}
+
+/** Those that start processes run the bundled program, which starts in a third of the time. */
+export function runsProgram(file: string): boolean {
+  return isFaultTest(file) || file.startsWith('program/');
+}
+
+function isFaultTest(file: string): boolean {
+  return file.startsWith('faults/');
+}
+
+/** @throws if the test file, or the source that it imports, does not compile */
+export async function runTests(copy: Copy, { file, names, hangsAfterMs }: TestChoice): Promise<TestRun> {
+  const reporter = `--test-reporter=${join(copy.folder, 'test/faults/mutants/reporter.js')}`;
+  const patterns = names.map((name) => `--test-name-pattern=^${name.replace(/[\\^$.*+?()[\]{}|/]/g, '\\$&')}$`);
+  const child = start(copy, file, [reporter, ...patterns, await bundleTest(copy, file)]);
+  const closed = once(child, 'close');
+  const durationsMs = new Map<string, number>();
+  let failure: { readonly test: string; readonly detail?: string } | undefined;
+  let current = 'its start';
+  let watch: NodeJS.Timeout | undefined;
+  const watchFor = (name: string) => {
+    current = name;
+    clearTimeout(watch);
+    const limitMs = Math.ceil(hangsAfterMs(name));
+    watch = setTimeout(() => {
+      failure ??= { test: name, detail: `no end within ${limitMs} ms` };
+      endGroup(child, 'SIGKILL');
+    }, limitMs);
+  };
+  watchFor(current);
+  createInterface(child.stdout!).on('line', (line) => {
+    const { kind, name, nesting, ms } = JSON.parse(line) as Step;
+    if (kind === 'begins' && nesting === 0) watchFor(name);
+    if (kind === 'passes' && nesting === 0) durationsMs.set(name, ms ?? 0);
+    if (kind !== 'fails') return;
+    failure ??= nesting === 0 ? { test: name } : { test: current, detail: name };
+    if (!isFaultTest(file)) endGroup(child, 'SIGKILL'); // a fault test has mounts to remove
+  });
+  const [code] = await closed;
+  clearTimeout(watch);
+  if (failure !== undefined) return { kind: 'failed', ...failure };
+  if (code !== 0) return { kind: 'failed', test: current, detail: `it ended with ${code}` };
+  return { kind: 'passed', durationsMs };
+}
+
+/** A line of `reporter.js`. */
+interface Step {
+  readonly kind: 'begins' | 'passes' | 'fails' | 'skipped';
+  readonly name: string;
+  /** 0 for a top-level test. */
+  readonly nesting: number;
+  readonly ms?: number;
+}
+
+function start(copy: Copy, file: string, args: readonly string[]): ChildProcess {
+  const child = spawn(process.execPath, args, {
+    cwd: copy.folder,
+    stdio: ['ignore', 'pipe', 'ignore'],
+    detached: true, // it leads a group, so that what it started can be ended with it
+    env: {
+      ...process.env,
+      ...{ TMPDIR: copy.temporary, NODE_TEST_CONTEXT: undefined, NODE_V8_COVERAGE: undefined },
+      ...{ ASSETLOG_TEST_BUILT: runsProgram(file) ? 'dist/server.js' : undefined, ASSETLOG_TEST_LONG: undefined },
+    },
+  });
+  running.add(child);
+  child.on('close', () => running.delete(child));
+  return child;
+}
