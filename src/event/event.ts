@@ -1,28 +1,55 @@
-/** The event that a report records: one event about one asset (specification section 6). */
+/**
+ * The event that a report records: one event about one asset (specification section 6). Example:
+ * `{ type: 'AssetMaterialization', assetKey: ['warehouse', 'orders'], partition: '2026-11-20', metadata: '{"rows":10}' }`.
+ */
 
-interface Common {
+interface CommonEvent {
+  /** The parts of the key, at least one, each with at least one character: `['warehouse', 'orders']`. */
   readonly assetKey: readonly string[];
+  /** Name of the partition: `2026-11-20`. */
   readonly partition?: string | undefined;
-  /** The JSON text of an object, as it was sent. */
+  /** The JSON text of an object, as it was sent: `{"rows":1.0}`. */
   readonly metadata?: string | undefined;
+  /** When it happened, as the client says, in UTC with the digits of its fraction: `2026-11-20T15:19:45.25Z`. */
+  readonly eventTime?: string | undefined;
+  /** Identifies the report when it is sent again: `order-17/1`. Visible ASCII characters. */
+  readonly idempotencyKey?: string | undefined;
+  /** Only in an event that another assetlog recorded first and forwarded. */
+  readonly origin?: EventOrigin | undefined;
 }
 
-/** A materialization or an observation, which have the same fields. */
-export interface AssetEvent extends Common {
+/** Where a forwarded event was recorded first: `{ source: '0193e0c2-…', seq: 7, recorded: '2026-11-20T15:19:45.266Z' }`. */
+export interface EventOrigin {
+  /** The id of that journal. */
+  readonly source: string;
+  /** Its seq there, from 1. */
+  readonly seq: number;
+  /** The `time` of its line there. */
+  readonly recorded: string;
+}
+
+/** A materialization or an observation, which have the same members. */
+export interface AssetEvent extends CommonEvent {
   readonly type: 'AssetMaterialization' | 'AssetObservation';
+  /** For people: `nightly load`. */
   readonly description?: string | undefined;
-  /** Recorded as the tag `data_version`. */
+  /** Recorded as the tag `data_version`: `v1`. */
   readonly dataVersion?: string | undefined;
 }
 
-export interface CheckEvent extends Common {
+/** The result of a check: `{ type: 'AssetCheckEvaluation', checkName: 'no_nulls', passed: false, severity: 'WARN', … }`. */
+export interface CheckEvent extends CommonEvent {
   readonly type: 'AssetCheckEvaluation';
+  /** Not empty. */
   readonly checkName: string;
   readonly passed: boolean;
   readonly severity: Severity;
 }
 
+/** How bad it is that a check fails, least bad first. */
 export const severities = ['WARN', 'ERROR'] as const;
+/** `WARN` or `ERROR`. */
 export type Severity = (typeof severities)[number];
 
+/** Told apart by `type`. */
 export type Event = AssetEvent | CheckEvent;

@@ -19,7 +19,7 @@ export function eventSchema(): Schema {
       id: { ...text, pattern: '^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$' },
       time: {
         ...text,
-        pattern: '^\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d\\.\\d{3}Z$',
+        pattern: TIME,
         description: 'When it was recorded.',
       },
       type: { ...text, enum: types },
@@ -27,6 +27,16 @@ export function eventSchema(): Schema {
       partition: text,
       ...own,
       metadata: { type: 'object', additionalProperties: true },
+      event_time: { ...text, pattern: EVENT_TIME, description: 'When it happened, as the client said.' },
+      idempotency_key: { ...text, pattern: '^[\\x21-\\x7e]+$', description: 'Identifies a report that is sent again.' },
+      from: {
+        type: 'array',
+        prefixItems: [text, { type: 'integer', minimum: 1, maximum: SEQ_MAX }],
+        minItems: 2,
+        items: false,
+        description: 'The journal that recorded a forwarded event first, and its seq there.',
+      },
+      recorded: { ...text, pattern: TIME, description: 'The time in that journal.' },
       crc: { ...text, pattern: '^[0-9a-f]{8}$', description: 'Chains it to the line before it.' },
     };
     return closed(members, ['seq', 'id', 'time', 'type', 'asset_key', ...required, 'crc']);
@@ -46,3 +56,6 @@ export function eventSchema(): Schema {
     ],
   };
 }
+
+const TIME = '^\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d\\.\\d{3}Z$';
+const EVENT_TIME = '^\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d(\\.\\d{1,9})?Z$';

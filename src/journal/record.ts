@@ -3,13 +3,17 @@
  *
  *     line    = '{"seq":' seq ',"id":"' uuid '","time":"' time '",' members ',"crc":"' crc '"}' LF
  *     members = '"type":…,"asset_key":[…]' and then, each only if the report has it,
- *               partition, check_name, passed, severity, description, tags, metadata
+ *               partition, check_name, passed, severity, description, tags, metadata,
+ *               event_time, idempotency_key, from, recorded
  *
  * 1. `seq` counts from 1 without gaps over all files of a journal.
  * 2. `crc` is the CRC-32 of the line's bytes before `,"crc"`, seeded with the crc of the line before it in the same file
  *    (0 for a file's first), as eight hexadecimal digits. This chain detects a flipped bit and a lost, swapped or repeated line.
  * 3. A line holds no line break of any kind: JSON escapes the ASCII ones, and U+0085, U+2028 and U+2029 are escaped here
  *    even inside metadata, which is otherwise recorded as it was sent.
+ * 4. `from` and `recorded` are in a forwarded event: `["<id of the journal that recorded it first>",<seq there>]`, and its time there.
+ * 5. Metadata may contain any text, so its end is found from the end of the line: the members after it end in `"` or `]`, and
+ *    metadata ends in `}`.
  *
  * The cost, which is intended: to change a line, all later lines of its file have to be rewritten.
  */
@@ -30,6 +34,12 @@ export function encodeMembers(event: Event): string {
     if (event.dataVersion !== undefined) members += `,"tags":{"data_version":${quote(event.dataVersion)}}`;
   }
   if (event.metadata !== undefined) members += `,"metadata":${event.metadata}`;
+  const { eventTime, idempotencyKey, origin } = event;
+  if (eventTime !== undefined) members += `,"event_time":"${eventTime}"`;
+  if (idempotencyKey !== undefined) members += `,"idempotency_key":${quote(idempotencyKey)}`;
+  if (origin !== undefined) {
+    members += `,"from":[${quote(origin.source)},${origin.seq}],"recorded":${quote(origin.recorded)}`;
+  }
   return members;
 }
 
@@ -232,18 +242,26 @@ export interface Recorded {
   readonly severity?: 'WARN' | 'ERROR';
   readonly description?: string;
   readonly tags?: { readonly data_version: string };
+  readonly event_time?: string;
+  readonly idempotency_key?: string;
+  /** The id of the journal that recorded the event first, and its seq there. */
+  readonly from?: readonly [source: string, seq: number];
+  readonly recorded?: string;
 }
 
 /** @param end of a verified line: the index of its newline. @throws SyntaxError only for a line that assetlog did not write */
 export function readRecorded(bytes: Buffer, start: number, end: number): Recorded {
-  return JSON.parse(`${headOf(bytes, start, end)}}`);
+  return JSON.parse(`${withoutMetadata(bytes, start, end)}}`);
 }
 
-/** @returns the metadata as JSON text, as it was sent; undefined if the report had none */
+/**
+ * @param end of a verified line: the index of its newline
+ * @returns the metadata as JSON text, as it was sent, such as `{"rows":1.0}`; undefined if the report had none
+ */
 export function metadataOf(bytes: Buffer, start: number, end: number): string | undefined {
-  const text = bytes.toString('utf8', start, end - CRC_MEMBER_BYTES);
-  const metadata = text.indexOf(METADATA_MEMBER);
-  return metadata === -1 ? undefined : text.slice(metadata + METADATA_MEMBER.length);
+  const metadata = bytes.subarray(start, end).indexOf(METADATA_MEMBER);
+  if (metadata === -1) return undefined;
+  return bytes.toString('utf8', start + metadata + METADATA_MEMBER.length, metadataEnd(bytes, end));
 }
 
 /** The time at which a verified line was recorded, such as `2026-11-20T15:19:45.266Z`. Such times sort as text. */
@@ -297,6 +315,8 @@ const ENCODE_BUFFER_BYTES_MAX = 1024 * 1024;
 const LINE_FEED = 0x0a;
 const CARRIAGE_RETURN = 0x0d;
 const QUOTE = 0x22;
+const BACKSLASH = 0x5c;
+const CLOSING_BRACKET = 0x5d;
 const COMMA = 0x2c;
 const ZERO = 0x30;
 const CLOSING_BRACE = 0x7d;
@@ -321,6 +341,13 @@ const FRAME_BYTES_MAX =
   CRC_TEMPLATE.length;
 /** No string can contain it, since a quote in a string is escaped with a backslash. So its first occurrence is the member. */
 const METADATA_MEMBER = ',"metadata":';
+/** The members that may follow the metadata, last first, up to the quote that begins their string. */
+const MEMBERS_AFTER_METADATA = [
+  { prefix: Buffer.from(',"recorded":"'), isList: false },
+  { prefix: Buffer.from(',"from":["'), isList: true },
+  { prefix: Buffer.from(',"idempotency_key":"'), isList: false },
+  { prefix: Buffer.from(',"event_time":"'), isList: false },
+];
 const SHORT_LINE_BYTES = 1024;
 const LINE_BEGINNING = /\{"seq":[0-9]{1,16},"id":"/g;
 const LINE_ENDING = /,"crc":"[0-9a-f]{8}"\}/g;
@@ -335,14 +362,52 @@ const HEX_DIGITS = Buffer.from('0123456789abcdef');
 /** For each byte its value as a hexadecimal digit in lower case, or -1 if it is none. */
 const HEX_VALUES = Int8Array.from({ length: 256 }, (_, byte) => HEX_DIGITS.indexOf(byte));
 
-/** The text before the metadata, or before the crc if there is no metadata. Most lines are short, and searched faster as text. */
-function headOf(bytes: Buffer, start: number, end: number): string {
+/** The text of the members except metadata and crc. Most lines are short, and searched faster as text. */
+function withoutMetadata(bytes: Buffer, start: number, end: number): string {
   const short = bytes.toString('utf8', start, Math.min(end, start + SHORT_LINE_BYTES));
-  const metadata = short.indexOf(METADATA_MEMBER);
-  if (metadata !== -1) return short.slice(0, metadata);
-  const whole = end - start > SHORT_LINE_BYTES ? bytes.toString('utf8', start, end) : short;
-  const later = whole.indexOf(METADATA_MEMBER);
-  return whole.slice(0, later === -1 ? -CRC_MEMBER_BYTES : later);
+  let head = short;
+  let metadata = short.indexOf(METADATA_MEMBER);
+  if (metadata === -1 && end - start > SHORT_LINE_BYTES) {
+    head = bytes.toString('utf8', start, end);
+    metadata = head.indexOf(METADATA_MEMBER);
+  }
+  if (metadata === -1) return head.slice(0, -CRC_MEMBER_BYTES);
+  const tail = metadataEnd(bytes, end);
+  return head.slice(0, metadata) + bytes.toString('utf8', tail, end - CRC_MEMBER_BYTES);
+}
+
+/**
+ * Finds the end of the metadata of a line that has some: the members after it are removed one by one, from the last.
+ * @param end of the line: the index of its newline
+ */
+function metadataEnd(bytes: Buffer, end: number): number {
+  let at = end - CRC_MEMBER_BYTES;
+  for (const { prefix, isList } of MEMBERS_AFTER_METADATA) {
+    if (bytes[at - 1] === CLOSING_BRACE) return at;
+    const stringEnd = isList ? listStringEnd(bytes, at) : at;
+    const begin = stringBegin(bytes, stringEnd) - prefix.length + 1;
+    if (bytes.subarray(begin, begin + prefix.length).equals(prefix)) at = begin;
+  }
+  return at;
+}
+
+/** @returns the end of the string in a list such as `["0193e0c2-…",7]`, which ends at `end`; `end` for other bytes */
+function listStringEnd(bytes: Buffer, end: number): number {
+  let at = end - 1;
+  if (bytes[at] !== CLOSING_BRACKET) return end;
+  while (isDigit(bytes[at - 1])) at -= 1;
+  return bytes[at - 1] === COMMA ? at - 1 : end;
+}
+
+/** @returns the index of the quote that begins the string which ends at `end`; quotes inside it follow a backslash */
+function stringBegin(bytes: Buffer, end: number): number {
+  for (let at = end - 2; ; at -= 1) {
+    at = bytes.lastIndexOf(QUOTE, at);
+    if (at === -1) return -1;
+    let backslashes = 0;
+    while (bytes[at - 1 - backslashes] === BACKSLASH) backslashes += 1;
+    if (backslashes % 2 === 0) return at;
+  }
 }
 
 /** JSON text of a string without lone surrogates. Most strings need no escape, and then this is faster than JSON.stringify. */

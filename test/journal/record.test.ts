@@ -10,8 +10,10 @@ import {
   encodeMembers,
   lineBytesMax,
   linkOf,
+  metadataOf,
   packMembers,
   readForm,
+  readRecorded,
   readTime,
   rechain,
   SEQ_MAX,
@@ -344,4 +346,84 @@ test('names of segments sort as their numbers do, and other names are foreign', 
   ]) {
     assert.equal(segmentFirstSeq(name), undefined, name);
   }
+});
+
+/** Texts that look like what follows metadata in a line, or like the beginning of metadata. */
+const lookalikes = [
+  ',"event_time":"2026-11-20T15:19:45Z"',
+  ',"idempotency_key":"k"',
+  ',"from":["s",7]',
+  ',"recorded":"2026-11-20T15:19:45.266Z"',
+  ',"metadata":{"a":1}',
+  ',"crc":"00000000"}',
+  '\\',
+  '\\"',
+  '"',
+  '}',
+  ']',
+  ',7]',
+  'é\u2028',
+];
+
+test('the members after the metadata are found, whatever the metadata and they contain', () => {
+  const part = fc.oneof(fc.constantFrom(...lookalikes), fc.string());
+  const text = fc.array(part, { maxLength: 5 }).map((parts) => parts.join('').toWellFormed());
+  const optional = <Value>(value: fc.Arbitrary<Value>) => fc.option(value, { nil: undefined });
+  const raw = fc.constantFrom(...lookalikes.slice(0, 5)).map((member) => `{"a":"b"${member}}`);
+  const metadata = optional(
+    fc.oneof(
+      raw,
+      fc.dictionary(text, fc.oneof(text, fc.array(text), fc.jsonValue())).map((value) => JSON.stringify(value)),
+    ),
+  );
+  const event = fc.record({
+    type: fc.constant('AssetObservation' as const),
+    assetKey: fc.array(text, { minLength: 1, maxLength: 2 }),
+    partition: optional(text),
+    dataVersion: optional(text),
+    description: optional(fc.oneof(text, fc.constant('x'.repeat(2_000)))),
+    metadata,
+    eventTime: optional(fc.constantFrom('2026-11-20T15:19:45Z', '0001-01-01T00:00:00.123456789Z')),
+    idempotencyKey: optional(text),
+    origin: optional(
+      fc.record({ source: text, seq: fc.integer({ min: 1 }), recorded: fc.constant(NOW.toISOString()) }),
+    ),
+  });
+  fc.assert(
+    fc.property(fc.array(event, { minLength: 1, maxLength: 3 }), (events) => {
+      const { bytes } = encodeBatch(events.map(encodeMembers), START, NOW);
+      let start = 0;
+      for (const sent of events) {
+        const end = bytes.indexOf('\n', start);
+        const { crc: _, metadata: parsed, ...others } = JSON.parse(bytes.toString('utf8', start, end));
+        assert.deepEqual(readRecorded(bytes, start, end), others);
+        assert.equal(others.event_time, sent.eventTime);
+        assert.equal(others.idempotency_key, sent.idempotencyKey);
+        assert.deepEqual(others.from, sent.origin && [sent.origin.source, sent.origin.seq]);
+        assert.equal(others.recorded, sent.origin?.recorded);
+        const found = metadataOf(bytes, start, end);
+        assert.equal(
+          found,
+          sent.metadata
+            ?.replaceAll('\u2028', '\\u2028')
+            .replaceAll('\u2029', '\\u2029')
+            .replaceAll('\u0085', '\\u0085'),
+        );
+        assert.deepEqual(found && JSON.parse(found), parsed);
+        start = end + 1;
+      }
+    }),
+    { numRuns: 3_000 },
+  );
+});
+
+test('the optional members have their order in the line, and one without them is as it was before they existed', () => {
+  const event: Event = { type: 'AssetObservation', assetKey: ['a'], metadata: '{}' };
+  assert.equal(encodeMembers(event), '"type":"AssetObservation","asset_key":["a"],"metadata":{}');
+  const origin = { source: '0193e0c2', seq: 7, recorded: '2026-11-20T15:19:45.266Z' };
+  assert.equal(
+    encodeMembers({ ...event, eventTime: '2026-11-20T15:19:45.25Z', idempotencyKey: 'order-17/1', origin }),
+    '"type":"AssetObservation","asset_key":["a"],"metadata":{},"event_time":"2026-11-20T15:19:45.25Z",' +
+      '"idempotency_key":"order-17/1","from":["0193e0c2",7],"recorded":"2026-11-20T15:19:45.266Z"',
+  );
 });

@@ -465,7 +465,13 @@ test('a line with anything wrong in it is none by the schema', async (t) => {
   await report('/report_asset_materialization/', all);
   await report('/report_asset_check/', checked);
   await report('/report_asset_observation/', all);
-  const optional = ['partition', 'description', 'tags', 'metadata'];
+  const later = {
+    event_time: '2026-11-20T15:19:45.123456789Z',
+    idempotency_key: 'order-17/1',
+    from: ['0193e0c2-7f3a-7000-8000-000000000000', 7],
+    recorded: '2026-11-20T15:19:45.266Z',
+  };
+  const optional = ['partition', 'description', 'tags', 'metadata', ...Object.keys(later)];
   const wrong: Readonly<Record<string, readonly unknown[]>> = {
     seq: [0, 1.5, '1', 2 ** 53],
     id: ['', '01a1fb95-ce62-4e59-9364-610bf5613940', '01A1FB95-CE62-7E59-9364-610BF5613940'],
@@ -479,9 +485,13 @@ test('a line with anything wrong in it is none by the schema', async (t) => {
     passed: ['true', 1],
     severity: ['INFO', 'warn'],
     metadata: [[], 'x'],
+    event_time: ['2026-11-20', '2026-11-20T15:19:45+00:00', '2026-11-20T15:19:45.Z', '2026-11-20T15:19:45.1234567890Z'],
+    idempotency_key: ['', 'a b', 'é', 7],
+    from: [[], ['s'], ['s', 0], ['s', '7'], [7, 7], ['s', 7, 7]],
+    recorded: ['2026-11-20T15:19:45Z'],
     crc: ['', '9AE0DAAF', '9ae0daaf0'],
   };
-  const events = eventsIn(data);
+  const events = eventsIn(data).map((event) => ({ ...event, ...later }) as Record<string, unknown>);
   assert.equal(events.length, 3);
   for (const event of events) {
     assert.ok(isLine(event));
