@@ -170,16 +170,18 @@ function latestCheck(asset: Asset): Latest | undefined {
 
 const forms: Forms<Asset> = {
   columns: [
-    { title: 'asset key' },
+    { title: 'checks', whole: 8 },
+    { title: 'asset key', kept: 'end' }, // the last parts of keys tell them apart
     { title: 'materialized (UTC)', whole: 18 },
-    { title: 'observed (UTC)', whole: 18 },
-    { title: 'checks' },
+    { title: 'observed (UTC)', whole: 14 },
+    { title: 'failed checks' },
   ],
   row: (asset) => [
+    outcomeOf(asset),
     keyText(keyOf(asset)),
     whenAndHowOften(asset.materialization),
     whenAndHowOften(asset.observation),
-    checksAsText(asset),
+    failedChecksAsText(asset),
   ],
   header: [
     'asset_key',
@@ -209,13 +211,19 @@ function whenAndHowOften(kind: Latest | undefined): string {
   return kind === undefined ? '' : `${timeOf(kind).slice(0, 16).replace('T', ' ')} ×${kind.count}`;
 }
 
-function checksAsText(asset: Asset): string {
-  const checks = checksOf(asset);
-  const failing = checks
+/** @returns how many checks there are, and how many failed, in capitals: `2 passed`, `1 FAILED of 3`; empty without checks */
+function outcomeOf(asset: Asset): string {
+  const count = asset.checks?.size ?? 0;
+  const failed = failingOf(asset).length;
+  if (failed === 0) return count === 0 ? '' : `${count} passed`;
+  return failed === count ? `${failed} FAILED` : `${failed} FAILED of ${count}`;
+}
+
+function failedChecksAsText(asset: Asset): string {
+  return checksOf(asset)
     .filter(([, { passed }]) => !passed)
-    .map(([name, { severity }]) => `${name} failed (${severity})`);
-  const passing = checks.length - failing.length;
-  return [...failing, ...(passing > 0 ? [`${passing} passed`] : [])].join(', ');
+    .map(([name, { severity }]) => `${name} (${severity})`)
+    .join(', ');
 }
 
 function columnsOf(kind: string): string[] {

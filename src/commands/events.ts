@@ -167,17 +167,17 @@ async function seqBeforeLast(disk: Disk, count: number, filter: Filter, read: Re
 
 const forms: Forms<Line> = {
   columns: [
-    { title: 'seq', whole: 6 },
+    { title: 'seq', whole: 3 },
     { title: 'time (UTC)', whole: 19 },
     { title: 'event', whole: 15 },
-    { title: 'asset key' },
+    { title: 'asset key', kept: 'end' }, // the last parts of keys tell them apart
     { title: 'partition' },
     { title: 'what it says' },
   ],
   row: ({ event, metadata }) => [
     String(event.seq),
     event.time.slice(0, 19).replace('T', ' '),
-    shortType(event.type),
+    outcomeOf(event),
     keyText(event.asset_key),
     event.partition ?? '',
     whatItSays(event, metadata),
@@ -213,13 +213,15 @@ const forms: Forms<Line> = {
   json: asRecorded,
 };
 
-function whatItSays(
-  { check_name, passed, severity, tags, description }: Recorded,
-  metadata: string | undefined,
-): string {
-  const check = check_name === undefined ? undefined : `${check_name} ${passed ? 'passed' : `failed (${severity})`}`;
+/** @returns the type of the event, and for a check its result, in capitals if it failed: `FAILED (ERROR)` */
+function outcomeOf({ type, passed, severity }: Recorded): string {
+  if (passed === undefined) return findEndpoint(endpoints, type)?.name ?? type;
+  return passed ? 'check passed' : `FAILED (${severity})`;
+}
+
+function whatItSays({ check_name, tags, description }: Recorded, metadata: string | undefined): string {
   const version = tags && `version ${tags.data_version}`;
-  return [check, version, description, metadata].filter((word) => word !== undefined).join('  ');
+  return [check_name, version, description, metadata].filter((word) => word !== undefined).join('  ');
 }
 
 /** @returns the lines byte for byte as in the journal. Lines that are adjacent in memory are taken as one slice. */
@@ -235,10 +237,6 @@ function asRecorded(lines: readonly Line[]): Buffer {
 }
 
 const NEWLINE = Buffer.from('\n');
-
-function shortType(type: Event['type']): string {
-  return findEndpoint(endpoints, type)?.name ?? type;
-}
 
 function readType(word: string): Event['type'] {
   const endpoint = findEndpoint(endpoints, word);

@@ -14,7 +14,8 @@ import { contentsOf } from '../journal/segments.ts';
 import { oncePerName } from '../telemetry/log.ts';
 import { printable } from '../telemetry/printable.ts';
 import type { Output, Page } from './command.ts';
-import { type Column, csvRecord, Table } from './table.ts';
+import { csvRecord } from './csv.ts';
+import { type Column, Table } from './table.ts';
 
 export const keyOption = (help: string): Option<readonly string[] | undefined> => ({
   argument: 'KEY',

@@ -1,27 +1,77 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { csvRecord, Table } from '../../src/commands/table.ts';
+import { Table } from '../../src/commands/table.ts';
+import { cutTo, fitTo, widthOf } from '../../src/commands/text-width.ts';
 import { printable } from '../../src/telemetry/printable.ts';
 
-test('what is cut still fits, whatever the characters take, and later rows keep to the columns of the first', () => {
-  const table = new Table([{ title: 'n', whole: 3 }, { title: 'name' }, { title: 'rest' }], 24);
-  const lines = table.print([
-    ['1', '日本語日本語日本語', 'e\u0301'.repeat(4)],
-    ['12345', 'plain', '👍 and more than there is room for'],
+const COLUMNS = [{ title: 'n', whole: 3 }, { title: 'name' }, { title: 'rest' }];
+
+test('what is cut still fits, whatever the width of its characters', () => {
+  const lines = new Table(COLUMNS, 80).print([
+    ['1', '日本語'.repeat(20), 'e\u0301'.repeat(4)],
+    ['12345', 'plain', `👍 ${'and more than fits '.repeat(5)}`],
   ]);
-  assert.deepEqual(lines.split('\n'), [
-    'n      name     rest',
-    '1      日本語…  e\u0301e\u0301e\u0301e\u0301',
-    '12345  plain    👍 and …',
-    '',
-  ]);
-  assert.equal(table.print([['2', 'x', 'y']]), '2      x        y\n');
-  assert.equal(table.print([]), '');
+  const [titles, first, second, rest] = lines.split('\n');
+  assert.deepEqual([titles, rest], [`n      name${' '.repeat(33)}rest`, '']);
+  assert.equal(first, `1      ${'日本語'.repeat(5)}日本…  ${'e\u0301'.repeat(4)}`);
+  assert.equal(second, `12345  plain${' '.repeat(32)}👍 and more than fits and more than…`);
+  assert.deepEqual(
+    [first, second].map((line) => widthOf(line ?? '')),
+    [48, 80],
+  );
 });
 
-test('a column of the utmost narrowness is not taken from', () => {
-  const table = new Table([{ title: 'a' }, { title: 'b' }], 5);
-  assert.equal(table.print([['x'.repeat(99), 'y'.repeat(99)]]).split('\n')[1], 'xxxxx…  yyyyy…');
+test('a column that a later page needs wider is wider from then on, never beyond the terminal', () => {
+  const table = new Table(COLUMNS, 80);
+  assert.equal(table.print([['1', 'a', 'b']]), 'n    name  rest\n1    a     b\n');
+  assert.equal(table.print([]), '');
+  assert.equal(table.print([['2', 'x'.repeat(9), 'y']]), `2    ${'x'.repeat(9)}     y\n`);
+  assert.equal(table.print([['123456', 'x', 'y']]), `123456    x${' '.repeat(13)}y\n`);
+  const wide = table.print([
+    ['4', 'x'.repeat(500), 'y'.repeat(500)],
+    ['5', 'x', 'y'],
+  ]);
+  const [long = '', short = ''] = wide.split('\n');
+  assert.equal(long.length, 80);
+  assert.equal(long.indexOf('y'), short.indexOf('y'), 'aligned');
+  assert.ok(long.indexOf('y') < 50, 'the last column keeps its share');
+});
+
+test('below 80 columns each value that is there has a line of its own, and at most three', () => {
+  const table = new Table(COLUMNS, 40);
+  assert.equal(table.print([['1', '', 'b']]), 'n     1\nrest  b\n');
+  assert.equal(table.print([['2', '日本', '']]), '\nn     2\nname  日本\n');
+  const long = table.print([['3', 'x'.repeat(1_000), '']]);
+  assert.equal(long, `\nn     3\nname  ${'x'.repeat(119)}…\n`);
+});
+
+test('of a key that is too long the end is shown', () => {
+  const table = new Table([{ title: 'key', kept: 'end' }, { title: 'rest' }], 80);
+  const [, line] = table.print([[`warehouse/${'x'.repeat(90)}/orders`, 'y'.repeat(30)]]).split('\n');
+  assert.match(line ?? '', /^…x+\/orders {2}y{30}$/);
+  assert.equal(line?.length, 80);
+  assert.equal(cutTo('a日本語', 5, 'end'), '…本語');
+  assert.equal(fitTo('日本語', 4, 'end'), '…語 ');
+});
+
+test('the width of a text is that of East Asian Width and of emoji', () => {
+  const widths: readonly (readonly [string, number])[] = [
+    ['abc', 3],
+    ['ä', 1],
+    ['日本', 4],
+    ['ｱ', 1],
+    ['Ａ', 2],
+    ['한', 2],
+    ['\u1112\u1161\u11ab', 2], // the same syllable, in its three letters
+    ['e\u0301', 1],
+    ['👍', 2],
+    ['👍🏽', 2],
+    ['🇩🇪', 2],
+    ['❤', 1],
+    ['❤\ufe0f', 2],
+    ['→×…', 3],
+  ];
+  for (const [text, width] of widths) assert.equal(widthOf(text), width, text);
 });
 
 test('what is not to be seen is shown as the escape that JSON has for it', () => {
@@ -29,51 +79,4 @@ test('what is not to be seen is shown as the escape that JSON has for it', () =>
     printable('a\u001b[0m\n\u009b\u202e\u2028\ud800\u{e0041}é日'),
     'a\\u001b[0m\\u000a\\u009b\\u202e\\u2028\\ud800\\udb40\\udc41é日',
   );
-});
-
-test('a CSV record is quoted where it has to be, and no cell of it is a formula', () => {
-  assert.equal(csvRecord(['a', undefined, 1, true, '', 'x,y', 'x"y', 'x\ny']), 'a,,1,true,"","x,y","x""y","x\ny"\r\n');
-  for (const first of ['=', '+', '-', '@', '\t', '\r', '＝']) {
-    assert.match(csvRecord([`${first}1`]), /^"?'/, first);
-  }
-  assert.equal(csvRecord([-1]), '-1\r\n');
-});
-/** As a spreadsheet reads it in a locale with another separator: quotes count only at the beginning of a cell. */
-function cellsOf(record: string, separator: string): string[] {
-  const cells: string[] = [];
-  for (let at = 0; at < record.length; at += 1) {
-    let cell = '';
-    if (record[at] === '"') {
-      for (at += 1; at < record.length && (record[at] !== '"' || record[at + 1] === '"'); at += 1) {
-        if (record[at] === '"') at += 1;
-        cell += record[at];
-      }
-      at += 1;
-    }
-    for (; at < record.length && record[at] !== separator && record[at] !== '\n' && record[at] !== '\r'; at += 1)
-      cell += record[at];
-    cells.push(cell);
-  }
-  return cells;
-}
-
-test('no cell of a CSV record is a formula, whatever separates cells', () => {
-  assert.deepEqual(cellsOf('1,"a;=b"\r\n', ';'), ['1,"a', '=b"', ''], 'quotes alone do not help');
-  const starts = ['', ';', '; ', ';"', ';""', '\t', '\n', '\r\n', ';;', ';\n', '" ', 'a;b;', ' ', 'x\u00a0;\u00a0'];
-  for (const start of starts) {
-    for (const formula of ['=1', '+1', '-1', '@x', '＝1']) {
-      for (const cells of [[`${start}${formula}`], [7, `${start}${formula}`, 'z'], ['a', `"${start}${formula}"`]]) {
-        const record = csvRecord(cells);
-        for (const separator of [',', ';', '\t']) {
-          for (const cell of cellsOf(record, separator)) {
-            assert.doesNotMatch(cell, /^[\s"]*[=+\-@＝]/, JSON.stringify([record, separator]));
-          }
-        }
-      }
-    }
-  }
-  assert.equal(csvRecord(['a;b', 'cold;-5', 'x-y=z']), `"a;b","cold;'-5",x-y=z\r\n`);
-  const began = performance.now();
-  csvRecord(['\n'.repeat(1_000_000), ';'.repeat(1_000_000), `;${' '.repeat(1_000_000)}`]);
-  assert.ok(performance.now() - began < 5_000, 'a long run of separators takes too long');
 });

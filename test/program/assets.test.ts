@@ -91,10 +91,10 @@ test('assets are chosen by key and by failing checks, and shown as a table and a
   );
   const lines = table.split('\n').map((line) => line.split(/ {2,}/));
   assert.deepEqual(lines, [
-    ['asset key', 'materialized (UTC)', 'observed (UTC)', 'checks'],
-    ['a', '1 passed'],
-    ['a/1', '2026-11-20 15:00 ×1'],
-    ['b', '2026-11-20 15:00 ×2', 'y failed (WARN), 1 passed'],
+    ['checks', 'asset key', 'materialized (UTC)', 'observed (UTC)', 'failed checks'],
+    ['1 passed', 'a'],
+    ['', 'a/1', '2026-11-20 15:00 ×1'],
+    ['1 FAILED of 2', 'b', '2026-11-20 15:00 ×2', 'y (WARN)'],
     [''],
   ]);
   const [header = '', row = '', ...rest] = csv.split('\r\n');

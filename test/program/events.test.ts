@@ -7,6 +7,7 @@ import { closeSync, mkdirSync, openSync, readFileSync, writeFileSync, writeSync 
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { widthOf } from '../../src/commands/text-width.ts';
 import type { Event } from '../../src/event/event.ts';
 import { encodeBatch, encodeMembers } from '../../src/journal/record.ts';
 import { segmentName } from '../../src/journal/segments.ts';
@@ -185,15 +186,22 @@ test('a table fits the terminal, and nothing that somebody sent steers it', { sk
     { type: 'AssetCheckEvaluation', assetKey: ['a'], checkName: evil, passed: false, severity: 'WARN' },
   ];
   const data = journal(t, events);
-  for (const columns of [80, 132]) {
+  for (const columns of [80, 100, 120, 200]) {
     const table = await onTerminal(['events', '--data', data], columns);
     const lines = table.trimEnd().split('\n');
     assert.equal(lines.length, events.length + 1);
-    assert.match(lines[0] ?? '', /^seq +time \(UTC\) +event +asset key +partition +what it s/);
-    assert.match(lines[2] ?? '', /^2 +2026-11-\d\d 15:00:00 {2}check +wareho/);
-    // Three of the characters take two columns each.
-    for (const line of lines) assert.ok(line.length + (line.includes('日') ? 3 : 0) <= columns, line);
+    assert.match(lines[0] ?? '', /^seq {2}time \(UTC\) {11}event {12}asset key +partition +what it s/);
+    assert.match(lines[2] ?? '', /^2 {4}2026-11-\d\d 15:00:00 {2}FAILED \(WARN\) {4}\S*use\/orders +no_nulls/);
+    assert.match(lines[4] ?? '', /^4 {4}2026-11-\d\d 15:00:00 {2}check passed {5}\S*use\/orders +x +fresh/);
+    for (const line of lines) assert.ok(widthOf(line) <= columns, line);
+    const detailsAt = lines[0]?.indexOf('what it s') ?? 0;
+    for (const line of lines) assert.equal(before(line, detailsAt).at(-1) ?? ' ', ' ', line);
   }
+  const stacked = await onTerminal(['events', '--data', data, '--last', '1'], 60);
+  assert.match(
+    stacked,
+    /^seq {11}7\ntime \(UTC\) {4}2026-11-20 15:00:00\nevent {9}FAILED \(WARN\)\nasset key {5}a\nwhat it says {2}\\u001b/,
+  );
   for (const args of [['--table'], ['--json'], ['--csv']]) {
     const shown = await onTerminal(['events', '--data', data, ...args], 500);
     assert.doesNotMatch(shown.replaceAll(/[\r\n]/g, ''), /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u, String(args));
@@ -207,6 +215,35 @@ test('a table fits the terminal, and nothing that somebody sent steers it', { sk
   assert.equal(values[5], evil, 'the JSON means what it meant');
   const assets = await onTerminal(['assets', '--data', data], 100);
   assert.doesNotMatch(assets.replaceAll('\n', ''), /[\p{Cc}\p{Cf}]/u);
+});
+
+/** The part of a line that is shown left of a column of the terminal. */
+function before(line: string, column: number): string {
+  let end = line.length;
+  while (widthOf(line.slice(0, end)) > column) end -= 1;
+  return line.slice(0, end);
+}
+
+test('a followed table stays aligned after an event with a longer key', async (t) => {
+  const service = await startService(t);
+  const { child, finished } = launch(['events', '--follow', '--table', '--data', service.data]);
+  t.after(() => child.kill('SIGKILL'));
+  let shown = '';
+  child.stdout?.on('data', (text) => {
+    shown += text;
+  });
+  for (const [index, key] of ['a', `a/much/longer/${'x'.repeat(20)}`, 'b', 'c'].entries()) {
+    const reply = await ask(service.port, post(`/report_asset_check/${key}?check_name=fresh&passed=true`));
+    assert.equal(reply.status, 200);
+    for (const late = performance.now() + 10_000; shown.split('\n').length < index + 3; await sleep(20)) {
+      assert.ok(performance.now() < late, shown);
+    }
+  }
+  child.kill('SIGTERM');
+  assert.equal((await finished).code, 0);
+  const [, short, ...later] = shown.trimEnd().split('\n');
+  assert.ok(short?.endsWith('  a                     fresh'), short);
+  assert.equal(new Set(later.map((line) => line.indexOf('fresh'))).size, 1, shown);
 });
 
 test('a table into a pipe has 120 columns, and where nothing is found nothing is printed', async (t) => {
