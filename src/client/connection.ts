@@ -3,16 +3,16 @@
 import http, { type IncomingHttpHeaders } from 'node:http';
 import type { Limits } from '../config/limits.ts';
 
-/** One request, without its URL: `{ method: 'POST', headers: { 'Content-Type': 'application/json' }, body: '{}', replyMs: 10_000 }`. */
+/** One request, without its URL: `{ method: 'POST', headers: { 'Content-Type': 'application/json' }, body: '{}', timeoutMs: 10_000 }`. */
 export interface HttpCall {
   readonly method: 'GET' | 'POST';
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: string;
   /**
-   * Timeout in ms, applied twice: to opening the connection (if shorter than `limits.connectMs`), and from then, or from the
-   * request on an open connection, to the end of the reply.
+   * Timeout in ms of the whole call: name resolution, connecting, sending, and the reply to its last byte. It is no idle
+   * timeout, so a service that sends a byte now and then does not extend it.
    */
-  readonly replyMs: number;
+  readonly timeoutMs: number;
 }
 
 /** A complete reply: `{ status: 503, headers: { 'retry-after': '1' }, body: '{"error":"…"}' }`. */
@@ -50,31 +50,25 @@ export interface HttpClient {
 }
 
 /** @returns a client that is not connected yet. @param protocol the protocol of every URL that is called: `http:` or `https:` */
-export function openClient(
-  protocol: string,
-  limits: Pick<Limits, 'keptMs' | 'connectMs' | 'replyBytesMax'>,
-): HttpClient {
+export function openClient(protocol: string, limits: Pick<Limits, 'keptMs' | 'replyBytesMax'>): HttpClient {
   // Loaded only if needed, since loading TLS takes time.
   const { Agent, request } = protocol === 'https:' ? process.getBuiltinModule('node:https') : http;
   const agent = new Agent({ keepAlive: true, maxSockets: 1 });
   let lastMs = 0;
 
-  function call(url: URL, { method, headers = {}, body, replyMs }: HttpCall): Promise<HttpReply> {
+  function call(url: URL, { method, headers = {}, body, timeoutMs }: HttpCall): Promise<HttpReply> {
     // The service may be closing an idle connection, and then it is unknown whether a request on it was received.
     if (performance.now() - lastMs > limits.keptMs) agent.destroy();
     return new Promise<HttpReply>((resolve, reject) => {
       let sent = false;
-      // Rejects the promise itself: what a destroyed request emits depends on its state and on the version of Node.
-      const late = (ms: number, what: string) =>
-        setTimeout(() => {
-          const error = new Error(`${what} within ${ms / 1000} s`);
-          failed(error);
-          httpRequest.destroy(error);
-        }, ms);
+      const timer = setTimeout(() => {
+        const error = new Error(`${sent ? 'no complete reply' : 'no connection'} within ${timeoutMs / 1000} s`);
+        // Rejects the promise itself: what a destroyed request emits depends on its state and on the version of Node.
+        failed(error);
+        httpRequest.destroy(error);
+      }, timeoutMs);
       const connected = () => {
         sent = true;
-        clearTimeout(timer);
-        timer = late(replyMs, 'no complete reply');
       };
       const failed = (error: Error) => {
         clearTimeout(timer);
@@ -102,7 +96,6 @@ export function openClient(
           reply.destroy();
         });
       });
-      let timer = late(Math.min(limits.connectMs, replyMs), 'no connection');
       httpRequest.on('socket', (socket) => {
         if (httpRequest.reusedSocket) connected();
         else socket.once(protocol === 'https:' ? 'secureConnect' : 'connect', connected);

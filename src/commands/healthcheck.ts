@@ -29,7 +29,7 @@ export const healthcheck = defineCommand(
     const url = `http://${hostOf(everyInterface[host] ?? host)}:${port}${pathPrefix}/readyz`;
     const client = openClient('http:', limits);
     try {
-      const { status, body } = await client.call(new URL(url), { method: 'GET', replyMs: limits.healthcheckMs });
+      const { status, body } = await client.call(new URL(url), { method: 'GET', timeoutMs: limits.healthcheckMs });
       if (status === 200) return exitCodes.done;
       complain(`${url} answers ${status}: ${body.slice(0, SHOWN_CHARACTERS)}`);
     } catch (error) {

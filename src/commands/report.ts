@@ -17,6 +17,9 @@ interface OptionValues {
   readonly url: string;
   readonly tokenFile: string;
   readonly tokenHeader: string;
+  /** In ms. */
+  readonly timeout: number;
+  /** In ms. */
   readonly retryFor: number;
   readonly from: string | undefined;
   readonly fromLine: number;
@@ -124,7 +127,7 @@ function describe(endpoints: readonly Endpoint[], parameterOptions: ParameterOpt
     about:
       'Sends a report and exits with 0 when it is recorded. Retries while the service cannot be reached or answers 408, 429 or\n' +
       '503, with exponential backoff and jitter, honouring Retry-After. A report that may have been recorded is not sent again:\n' +
-      'after a broken connection, a missing reply, a 500 or a 502.',
+      'after a broken connection, a missing reply, a 500 or a 502. It takes at most --retry-for and one --timeout.',
     operands: { text: `${kinds.join('|')} KEY...`, max: 1_000, choices: kinds },
     options: {
       ...parameterOptions,
@@ -139,6 +142,17 @@ function describe(endpoints: readonly Endpoint[], parameterOptions: ParameterOpt
       },
       tokenFile: { ...options.deployments, help: 'hosted service: file that contains the token and nothing else' },
       tokenHeader: { ...options.tokenHeader, help: 'hosted service: name of the header with the token' },
+      timeout: {
+        argument: 'TIME',
+        help: 'how long one attempt may take: connecting, sending and the whole reply',
+        initial: limits.attemptMs,
+        standard: `${limits.attemptMs / 1000}s`,
+        parse: (text) => {
+          const ms = duration(text);
+          if (ms === 0) throw new Error('leaves no time for an attempt; write a duration such as 500ms or 10s');
+          return ms;
+        },
+      },
       retryFor: {
         argument: 'TIME',
         help: 'how long to retry while the service is unavailable, for each report; 0 for one attempt',
@@ -201,7 +215,7 @@ interface Target {
 
 /** @throws Error for a URL with a user, a query or a fragment, and for a token that cannot be read or sent */
 async function openTarget(
-  { url, tokenFile, tokenHeader, retryFor }: OptionValues,
+  { url, tokenFile, tokenHeader, timeout, retryFor }: OptionValues,
   stopped: AbortSignal,
   output: Output,
 ): Promise<Target> {
@@ -225,7 +239,7 @@ async function openTarget(
     onWait: (reason, waitMs) => output.progress(`${base} ${reason}; again in ${(waitMs / 1000).toFixed(1)} s`),
   };
   const post = ({ endpoint, body }: Submission): Promise<HttpReply> =>
-    client.call(new URL(`${base}${endpoint.path}/`), { method: 'POST', headers, body, replyMs: limits.replyMs });
+    client.call(new URL(`${base}${endpoint.path}/`), { method: 'POST', headers, body, timeoutMs: timeout });
   return { url: base, send: (submission) => deliver(() => post(submission), policy), close: client.close };
 }
 

@@ -135,9 +135,8 @@ export const limits = {
   damageReportsMax: 20,
   /** Interval of checks for files that are too old, besides the checks after a start and after a rotation. */
   retainCheckMs: 3_600_000,
-  /** How long a command waits for a connection and, after it sent a report, for the whole reply. */
-  connectMs: 10_000,
-  replyMs: 60_000,
+  /** `--timeout` of `report`: how long one attempt may take, from connecting to the last byte of the reply. */
+  attemptMs: 10_000,
   /** A connection that was idle for longer is not reused: the reference implementation closes idle connections after 5 s. */
   keptMs: 1_000,
   /** Bytes of a reply that a command reads; it does not wait for the rest. */

@@ -1,15 +1,18 @@
 import assert from 'node:assert/strict';
 import { type EventEmitter, once } from 'node:events';
 import http, { createServer, type Server } from 'node:http';
-import { type AddressInfo, createServer as createNetServer, type Server as NetServer } from 'node:net';
+import { type AddressInfo, createServer as createNetServer, type Server as NetServer, type Socket } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { NoReply, openClient } from '../../src/client/connection.ts';
 import { type Delivery, deliver } from '../../src/client/delivery.ts';
 import { type Limits, limits } from '../../src/config/limits.ts';
 import { freePort } from '../support/program.ts';
+import { within } from '../support/tools.ts';
 
-const REPLY_MS = 5_000;
+const TIMEOUT_MS = 5_000;
+/** Far less than a second timeout that would begin later, and far more than a busy machine adds. */
+const SLACK_MS = 350;
 
 async function listen(t: TestContext, server: Server | NetServer): Promise<URL> {
   server.listen(0, '127.0.0.1');
@@ -33,13 +36,13 @@ test('a connection is reused for the next call, unless it was idle', async (t) =
   const url = await listen(t, server);
   const { call } = client(t, { ...limits, keptMs: 60_000 });
   for (let count = 0; count < 5; count += 1) {
-    assert.deepEqual((await call(url, { method: 'POST', body: '{}', replyMs: REPLY_MS })).body, '{}');
+    assert.deepEqual((await call(url, { method: 'POST', body: '{}', timeoutMs: TIMEOUT_MS })).body, '{}');
   }
   assert.equal(connections, 1);
   const short = client(t, { ...limits, keptMs: 10 });
-  await short.call(url, { method: 'GET', replyMs: REPLY_MS });
+  await short.call(url, { method: 'GET', timeoutMs: TIMEOUT_MS });
   await sleep(20);
-  await short.call(url, { method: 'GET', replyMs: REPLY_MS });
+  await short.call(url, { method: 'GET', timeoutMs: TIMEOUT_MS });
   assert.equal(connections, 3);
 });
 
@@ -52,15 +55,15 @@ test('the beginning of an endless reply is read', async (t) => {
   const url = await listen(t, server);
   for (const replyBytesMax of [limits.replyBytesMax, 100]) {
     const { call } = client(t, { ...limits, replyBytesMax });
-    const { status, body } = await call(url, { method: 'GET', replyMs: REPLY_MS });
+    const { status, body } = await call(url, { method: 'GET', timeoutMs: TIMEOUT_MS });
     assert.deepEqual([status, body.length], [400, replyBytesMax]);
   }
 });
 
 test('a call without a reply throws NoReply, which says whether the request may have been received', async (t) => {
   const { call } = client(t);
-  const ask = (url: URL, replyMs = REPLY_MS) =>
-    call(url, { method: 'POST', body: '{}', replyMs }).then(
+  const ask = (url: URL, timeoutMs = TIMEOUT_MS) =>
+    call(url, { method: 'POST', body: '{}', timeoutMs }).then(
       () => assert.fail('there was a reply'),
       (error: unknown) => {
         assert.ok(error instanceof NoReply, String(error));
@@ -140,7 +143,7 @@ test('however a connection ends, the call settles, and the delivery is decided',
     table.map(async ([what, pieces, last, expected]) => {
       const url = await listen(t, rawServer(t, pieces, last));
       const { call } = client(t);
-      const attempt = () => call(url, { method: 'POST', body: '{}', replyMs: 500 });
+      const attempt = () => call(url, { method: 'POST', body: '{}', timeoutMs: 500 });
       const policy = { retryForMs: 0, stopped: new AbortController().signal, limits, onWait: () => {} };
       const late = sleep(10_000, { kind: 'it never settled' }, { ref: false });
       assert.equal((await Promise.race([deliver(attempt, policy), late])).kind, expected, what);
@@ -171,7 +174,7 @@ test('a call settles whatever events a version of Node leaves out', async (t) =>
       return asked;
     });
     // A connection that was closed is not waited for until the deadline.
-    const called = client(t).call(url, { method: 'GET', replyMs: last === 'keep' ? 300 : 20_000 });
+    const called = client(t).call(url, { method: 'GET', timeoutMs: last === 'keep' ? 300 : 20_000 });
     const late = sleep(5_000, 'it never settled', { ref: false });
     const settled = Promise.race([called, late]);
     await assert.rejects(settled, (error: Error) => error instanceof NoReply && error.sent, names.join());
@@ -183,7 +186,7 @@ test('a call that waits for a connection settles when the client is closed', asy
   const silent = createNetServer((socket) => t.after(() => socket.destroy()));
   const url = await listen(t, silent);
   const { call, close } = openClient('http:', limits);
-  const [first, second] = [1, 2].map(() => assert.rejects(call(url, { method: 'GET', replyMs: 300 }), NoReply));
+  const [first, second] = [1, 2].map(() => assert.rejects(call(url, { method: 'GET', timeoutMs: 300 }), NoReply));
   await once(silent, 'connection');
   close();
   await first;
@@ -192,10 +195,68 @@ test('a call that waits for a connection settles when the client is closed', asy
 
 test('a connection that is not established in time is given up, and counts as not sent', async (t) => {
   // An address for documentation (RFC 5737): no host has it, or there is no route to it.
-  const { call } = client(t, { ...limits, connectMs: 200 });
-  const asked = call(new URL('http://192.0.2.1/'), { method: 'GET', replyMs: 60_000 });
+  const { call } = client(t);
+  const asked = call(new URL('http://192.0.2.1/'), { method: 'GET', timeoutMs: 200 });
   await assert.rejects(asked, (error: NoReply) => {
     assert.equal(error.sent, false);
     return true;
   });
+});
+
+test('a call takes no longer than its timeout, however slow its parts are', async (t) => {
+  const timeoutMs = 400;
+  const trickle = (head: string) =>
+    createNetServer((socket) => {
+      socket
+        .on('error', () => {})
+        .once('data', () => {
+          socket.write(head);
+          const pieces = setInterval(() => socket.write('x'), 20);
+          socket.once('close', () => clearInterval(pieces));
+        });
+    });
+  const table: readonly (readonly [string, NetServer, string])[] = [
+    ['a head in pieces', trickle('HTTP/1.1 200 OK\r\nX: '), '{}'],
+    ['a body in pieces', trickle('HTTP/1.1 200 OK\r\nContent-Length: 60000\r\n\r\n'), '{}'],
+    // More than the buffers of the kernel hold.
+    ['a server that does not read', createNetServer({ pauseOnConnect: true }), 'x'.repeat(32 * 1024 * 1024)],
+  ];
+  for (const [what, server, body] of table) {
+    server.on('connection', (socket) => t.after(() => socket.destroy()));
+    const url = await listen(t, server);
+    const { call } = client(t);
+    const startedMs = performance.now();
+    const called = within('the end of the call', TIMEOUT_MS, call(url, { method: 'POST', body, timeoutMs }));
+    await assert.rejects(called, {
+      sent: true,
+      message: 'no complete reply within 0.4 s',
+    });
+    const tookMs = performance.now() - startedMs;
+    assert.ok(tookMs >= timeoutMs - 1 && tookMs < timeoutMs + SLACK_MS, `${what}: ${tookMs} ms`);
+  }
+});
+
+test('the time that a connection takes to be established counts', async (t) => {
+  const silent = createNetServer((socket) => t.after(() => socket.destroy()));
+  const url = await listen(t, silent);
+  const { createConnection } = http.Agent.prototype;
+  // The handshake of a distant server: `connect` is emitted late.
+  t.mock.method(
+    http.Agent.prototype,
+    'createConnection',
+    function (this: http.Agent, ...args: Parameters<typeof createConnection>) {
+      const socket = createConnection.apply(this, args) as Socket;
+      const emit: EventEmitter['emit'] = socket.emit;
+      socket.emit = (name: string, ...values: unknown[]) => {
+        if (name !== 'connect') return emit.call(socket, name, ...values);
+        setTimeout(() => emit.call(socket, name, ...values), 300);
+        return true;
+      };
+      return socket;
+    },
+  );
+  const startedMs = performance.now();
+  await assert.rejects(client(t).call(url, { method: 'GET', timeoutMs: 400 }), { sent: true });
+  const tookMs = performance.now() - startedMs;
+  assert.ok(tookMs < 400 + 250, `${tookMs} ms`);
 });

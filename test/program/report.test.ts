@@ -7,7 +7,7 @@ import { once } from 'node:events';
 import { chmodSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer, type IncomingMessage, type RequestListener } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
-import { type AddressInfo, createServer as createNetServer } from 'node:net';
+import { type AddressInfo, createServer as createNetServer, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { freePort, journalText, launch, newFolder, type RunOptions, run, startService } from '../support/program.ts';
@@ -95,6 +95,8 @@ test('what cannot be a report is reported before anything is sent, and ends with
     [[...KEY, '--metadata', 'a=1', '--metadata-json', '{}'], /give --metadata or --metadata-json, not both/],
     [[...KEY, '--metadata-json', '[]'], /"\[\]" is array; give a JSON object/],
     [[...KEY, '--retry-for', '60'], /--retry-for "60" is not a duration of at most a week, such as 500ms, 60s/],
+    [[...KEY, '--timeout', '0'], /--timeout "0" leaves no time for an attempt; write a duration such as 500ms or 10s/],
+    [[...KEY, '--timeout', '10'], /--timeout "10" is not a duration of at most a week/],
     [[...KEY, '--url', 'localhost:3000'], /--url "localhost:3000" is not a URL such as http:/],
     [
       [...KEY, '--url', 'http://me:secret@localhost'],
@@ -237,6 +239,55 @@ test('a connection that breaks after the report ends with 75, is reported as in 
     stderr,
     /sent no complete reply: .*; it may have been recorded, and sending it again may record it twice\n$/,
   );
+});
+
+/** A server of the test's own that accepts connections, and what it sends when bytes arrive. */
+async function listenWith(t: TestContext, onData: (socket: Socket) => void): Promise<{ url: string; count(): number }> {
+  let connections = 0;
+  const server = createNetServer((socket) => {
+    connections += 1;
+    t.after(() => socket.destroy());
+    socket.on('error', () => {}).once('data', () => onData(socket));
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.after(() => server.close());
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, count: () => connections };
+}
+
+test('an attempt takes no longer than --timeout, and the command no longer than --retry-for and one attempt', async (t) => {
+  const servers: Readonly<Record<string, (socket: Socket) => void>> = {
+    'no reply': () => {},
+    'half of a reply': (socket) => socket.write('HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{'),
+    'a slow trickle': (socket) => {
+      socket.write('HTTP/1.1 200 OK\r\nX: ');
+      const pieces = setInterval(() => socket.write('x'), 50);
+      socket.once('close', () => clearInterval(pieces));
+    },
+  };
+  await Promise.all(
+    Object.entries(servers).map(async ([what, onData]) => {
+      const { url, count } = await listenWith(t, onData);
+      const startedMs = performance.now();
+      const { code, stderr } = await report(url, [...KEY, '--timeout', '500ms', '--retry-for', '5s']);
+      assert.ok(performance.now() - startedMs < 4_500, `${what}: ${performance.now() - startedMs} ms`);
+      assert.deepEqual([code, count()], [75, 1], what);
+      assert.match(stderr, /sent no complete reply: no complete reply within 0\.5 s; it may have been recorded, and/);
+    }),
+  );
+  const { url } = await listenWith(t, () => {});
+  const startedMs = performance.now();
+  const lines = await report(url, ['--from', '-', '--timeout', '500ms'], {
+    input: '{"type":"observation","asset_key":"k"}\n'.repeat(3),
+  });
+  assert.deepEqual([lines.code, lines.stdout], [75, '0 recorded, 0 refused, 3 perhaps recorded\n']);
+  assert.ok(performance.now() - startedMs < 4_500);
+
+  // Each attempt is answered late, but within the timeout: the last one begins at the end of --retry-for.
+  const late = await serveWith(t, (_request, reply) => setTimeout(() => reply.writeHead(503).end('{}'), 900));
+  const lateMs = performance.now();
+  const unavailable = await report(late.url, [...KEY, '--timeout', '1s', '--retry-for', '1s']);
+  assert.equal(unavailable.code, 75);
+  assert.ok(performance.now() - lateMs < 4_000 && late.seen.length <= 3, `${performance.now() - lateMs} ms`);
 });
 
 test('a journal is replayed into another service, line for line and digit for digit', async (t) => {

@@ -55,8 +55,8 @@ export const client: readonly Mutant[] = [
   {
     breaks: 'the timeout of a call waits for an event',
     file: 'client/connection.ts',
-    from: 'failed(error);\n          ',
-    to: '',
+    from: 'failed(error);\n        httpRequest',
+    to: 'httpRequest',
     tests: ['client/connection'],
   },
   {
@@ -72,6 +72,27 @@ export const client: readonly Mutant[] = [
     from: "reply.on('close', closed);",
     to: '',
     tests: ['client/connection'],
+  },
+  {
+    breaks: 'each piece of a reply extends the timeout of its call',
+    file: 'client/connection.ts',
+    from: 'chunks.push(chunk);',
+    to: 'chunks.push(chunk);\n          timer.refresh();',
+    tests: ['client/connection'],
+  },
+  {
+    breaks: 'the timeout of a call begins when the connection is established',
+    file: 'client/connection.ts',
+    from: '        sent = true;',
+    to: '        sent = true;\n        timer.refresh();',
+    tests: ['client/connection'],
+  },
+  {
+    breaks: '--timeout is ignored',
+    file: 'commands/report.ts',
+    from: 'timeoutMs: timeout }',
+    to: 'timeoutMs: Math.max(timeout, 5_000) }',
+    tests: ['program/report'],
   },
   {
     breaks: 'a reply is read to its end, however long',
