@@ -56,7 +56,7 @@ export async function lastLine(
   name: string,
   end: number,
   { lineBytesMax }: Pick<Limits, 'lineBytesMax'> = standardLimits,
-): Promise<{ seq: number; line: Buffer } | undefined> {
+): Promise<{ seq: number; crc: number; line: Buffer } | undefined> {
   for (let bytes = 64 * 1024; ; bytes *= 8) {
     const tail: Buffer[] = [];
     for await (const chunk of disk.read(name, Math.max(0, end - bytes), end)) tail.push(chunk);
@@ -65,7 +65,7 @@ export async function lastLine(
     const start = read.lastIndexOf(LINE_FEED, read.length - 2) + 1;
     if (start === 0 && bytes < end && bytes <= lineBytesMax) continue; // a longer line
     const form = readForm(read, start, read.length - 1);
-    return form && { seq: form.seq, line: read.subarray(start, read.length - 1) };
+    return form && { seq: form.seq, crc: form.crc, line: read.subarray(start, read.length - 1) };
   }
 }
 

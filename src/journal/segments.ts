@@ -74,3 +74,17 @@ export function afterGone(seq: number, gone: readonly GoneRange[]): number {
   for (const { first, last } of gone) if (first <= next && next <= last) next = last + 1;
   return next;
 }
+
+/** @returns the name of the file with the idempotency keys of the closed file whose first line has this seq */
+export function sidecarName(firstSeq: number): string {
+  return `keys-${String(firstSeq).padStart(20, '0')}.idx`;
+}
+
+/** @returns the seq in a sidecar's name, also of one that was not written to its end; undefined for a name of another kind */
+export function sidecarFirstSeq(name: string): number | undefined {
+  const digits = SIDECAR_NAME.exec(name)?.[1];
+  const seq = Number(digits);
+  return Number.isSafeInteger(seq) && seq >= 1 ? seq : undefined;
+}
+
+const SIDECAR_NAME = /^keys-([0-9]{20})\.idx(?:\.new)?$/;

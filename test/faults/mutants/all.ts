@@ -7,6 +7,7 @@ import { config } from './config.ts';
 import { deployments } from './deployments.ts';
 import { event } from './event.ts';
 import { http } from './http.ts';
+import { idempotency } from './idempotency.ts';
 import { journalReading } from './journal-reading.ts';
 import { journalRecovery } from './journal-recovery.ts';
 import { journalWriting } from './journal-writing.ts';
@@ -22,6 +23,7 @@ export const mutants: readonly Mutant[] = [
   ...deployments,
   ...event,
   ...http,
+  ...idempotency,
   ...journalReading,
   ...journalRecovery,
   ...journalWriting,
