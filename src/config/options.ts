@@ -1,5 +1,7 @@
 /** Options of commands: parses flags and environment variables into typed values, or returns every problem as a sentence. */
 
+import { nearest } from '../event/nearest.ts';
+
 /** One option of a command, such as `--port 3000`, and how its value is read. */
 export interface Option<Value> {
   /** Placeholder of the value in the help, such as `PORT`; empty for a switch, which takes no value and has no variable. */
@@ -135,27 +137,13 @@ function readFlags(
   return { given, words, problems };
 }
 
-/** @returns `; did you mean X?` for the candidate with the smallest edit distance, or an empty string if none is close */
+/**
+ * @returns `; did you mean serve?` for the candidate nearest to the word, or an empty string if none is near: at most 2 edits,
+ * or a third of the characters of a long word
+ */
 export function didYouMean(word: string, candidates: readonly string[]): string {
-  const ranked = candidates
-    .map((candidate) => ({ candidate, distance: editDistance(word, candidate) }))
-    .sort((a, b) => a.distance - b.distance);
-  const best = ranked[0];
-  return best !== undefined && best.distance <= Math.max(2, word.length / 3) ? `; did you mean ${best.candidate}?` : '';
-}
-
-/** Levenshtein distance: the number of characters to insert, delete or replace to turn one word into the other. */
-function editDistance(from: string, to: string): number {
-  let row = Array.from({ length: to.length + 1 }, (_, index) => index);
-  for (let i = 1; i <= from.length; i += 1) {
-    const next = [i];
-    for (let j = 1; j <= to.length; j += 1) {
-      const replaced = row[j - 1]! + (from[i - 1] === to[j - 1] ? 0 : 1);
-      next.push(Math.min(replaced, row[j]! + 1, next[j - 1]! + 1));
-    }
-    row = next;
-  }
-  return row[to.length]!;
+  const near = nearest(word, candidates, Math.max(2, word.length / 3));
+  return near === undefined ? '' : `; did you mean ${near}?`;
 }
 
 /** For `parse`. @returns the text. @throws Error with `problem` as message if the text does not match the pattern */

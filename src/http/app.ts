@@ -2,6 +2,7 @@
 
 import type { Limits } from '../config/limits.ts';
 import type { Event } from '../event/event.ts';
+import { nearestName } from '../event/nearest.ts';
 import type { Endpoint } from '../event/parameters.ts';
 import { type Notices, oncePerName } from '../telemetry/log.ts';
 import { type Metrics, metricsType } from '../telemetry/metrics.ts';
@@ -132,7 +133,8 @@ export function createApp(parts: AppParts): App {
             respond(refuse(error, incoming));
             return;
           }
-          if (outcome.hiddenKey !== undefined || outcome.unknown !== undefined) tell(outcome, head.path, incoming);
+          if (outcome.hiddenKey !== undefined || outcome.unknown !== undefined)
+            logIgnored(outcome, head.path, incoming);
           const { event, reply } = outcome;
           if (event === undefined || recorder === undefined) {
             respond(reply);
@@ -165,7 +167,12 @@ export function createApp(parts: AppParts): App {
     return error.reply;
   }
 
-  function tell({ event, hiddenKey, unknown = [] }: ReturnType<Handler>, path: string, { id }: Incoming): void {
+  /** Logs what the request has and what was not recorded. */
+  function logIgnored(
+    { event, hiddenKey, unknown = [], misspelt = [] }: ReturnType<Handler>,
+    path: string,
+    { id }: Incoming,
+  ): void {
     if (hiddenKey !== undefined) {
       notices.warn('the asset key in the path won over another one in the same request', {
         request_id: id,
@@ -173,6 +180,9 @@ export function createApp(parts: AppParts): App {
         recorded: event?.assetKey,
         ignored: hiddenKey.slice(0, limits.shownCharactersMax),
       });
+    }
+    for (const { name, meant } of misspelt) {
+      if (isNew(name)) notices.warn('an unknown parameter is ignored', { request_id: id, name, did_you_mean: meant });
     }
     for (const name of notices.debugging ? unknown : []) {
       const short = name.slice(0, limits.shownCharactersMax);
@@ -207,7 +217,7 @@ function needsJournal(match: RouteMatch<Handler>): boolean {
 /** @throws Refusal 404 or 405 */
 function found(
   match: RouteMatch<Handler>,
-  { method }: Head,
+  { method, path }: Head,
   routes: readonly Route<Handler>[],
   recorder: Recorder | undefined,
 ): { handler: Handler; keyPath: string | undefined } {
@@ -216,7 +226,18 @@ function found(
     const allow = match.route.methods.join(', ');
     throw new Refusal(405, `${method} is not allowed here; use ${allow}`, { headers: ['Allow', allow] });
   }
+  const prefix = recorder?.prefix ?? '';
   const reports = routes.filter(({ needs }) => needs === 'journal');
-  const paths = reports.map(({ path }) => `${recorder?.prefix ?? ''}${path}/`);
-  throw new Refusal(404, `nothing is at this path; POST a report to ${paths.join(', ')}`);
+  const paths = reports.map(({ path }) => `${prefix}${path}/`);
+  const meant = nearestRoute(path, prefix, reports);
+  const hint = meant === undefined ? '' : `did you mean ${prefix}${meant}/? `;
+  throw new Refusal(404, `nothing is at this path; ${hint}POST a report to ${paths.join(', ')}`);
+}
+
+/** @returns the path of the route that the first component of a request's path is one edit away from: `/report_asset_check` */
+function nearestRoute(path: string, prefix: string, routes: readonly Route<Handler>[]): string | undefined {
+  const under = path.startsWith(`${prefix}/`) ? path.slice(prefix.length) : path;
+  const end = under.indexOf('/', 1);
+  const names = routes.map((route) => route.path);
+  return nearestName(end === -1 ? under : under.slice(0, end), names);
 }

@@ -6,15 +6,17 @@
 import { type Limits, limits as standardLimits } from '../config/limits.ts';
 import type { Event } from '../event/event.ts';
 import { type Json, readJson, stringOf, stringsOf } from '../event/json.ts';
+import { nearestName } from '../event/nearest.ts';
 import type { Endpoint, KeyParameter, Parameter, Reported } from '../event/parameters.ts';
-import { accepted, type Handler, Refusal, type Request, shown } from './message.ts';
+import { accepted, type Handler, type Outcome, Refusal, type Request, shown, shownJson, WITHHELD } from './message.ts';
 import { orMalformedJson, percentDecode } from './request.ts';
 
 export type ParameterLimits = Pick<Limits, 'keyBytesMax' | 'jsonDepthMax'>;
 
 /** @returns the handler of an endpoint; it throws Refusal 400 for the first parameter that is missing or malformed */
 export function reportTo({ type, parameters }: Endpoint, limits: ParameterLimits = standardLimits): Handler {
-  const known: ReadonlySet<string> = new Set(parameters.map(({ name }) => name));
+  const names = parameters.map(({ name }) => name);
+  const known: ReadonlySet<string> = new Set(names);
   const slots = parameters.filter((parameter) => parameter.kind !== 'key').map(slotOf);
   const blank = blankEvent(type, slots);
 
@@ -24,6 +26,7 @@ export function reportTo({ type, parameters }: Endpoint, limits: ParameterLimits
     const keyInBody = body?.get('asset_key');
     const keyInQuery = queryCount === 0 ? undefined : query.get('asset_key');
     const key = readKey(keyPath, keyInBody, keyInQuery, limits);
+    if (key === undefined) throw missing(KEY, unknownIn(body, query, known));
     const event = { ...blank };
     event['assetKey'] = key.parts;
     // The known parameters are counted, so that names are compared only if the request also has an unknown one.
@@ -34,10 +37,12 @@ export function reportTo({ type, parameters }: Endpoint, limits: ParameterLimits
       if (inBody !== undefined) found += 1;
       if (inQuery !== undefined) found += 1;
       const value = readParameter(slot, inBody, inQuery, limits);
+      if (value === undefined && slot.required) throw missing(slot, unknownIn(body, query, known));
       if (value !== undefined) event[slot.member] = value;
     }
     const unknown = found === bodyCount + queryCount ? undefined : unknownIn(body, query, known);
-    return { reply: accepted, event: event as Reported, hiddenKey: key.hidden, unknown };
+    const misspelt = unknown && misspeltIn(unknown, names);
+    return { reply: accepted, event: event as Reported, hiddenKey: key.hidden, unknown, misspelt };
   };
 }
 
@@ -80,19 +85,31 @@ function unknownIn(body: Request['body'], query: Request['query'], known: Readon
   return [...(body?.keys() ?? []), ...query.keys()].filter((name) => !known.has(name));
 }
 
+/** @returns the names that are one edit away from a parameter, or undefined if there is none */
+function misspeltIn(unknown: readonly string[], names: readonly string[]): Outcome['misspelt'] {
+  const found = unknown.flatMap((name) => {
+    const meant = nearestName(name, names);
+    return meant === undefined ? [] : [{ name, meant }];
+  });
+  return found.length === 0 ? undefined : found;
+}
+
 interface RequestKey {
   readonly parts: readonly string[];
   /** A different key in the same request that the key in the path overrides. */
   readonly hidden?: string;
 }
 
-/** Reads the asset key from the first of path, body and query that has it (specification section 4). */
+/**
+ * Reads the asset key from the first of path, body and query that has it (specification section 4).
+ * @returns undefined if it is missing
+ */
 function readKey(
   keyPath: string | undefined,
   inBody: Json | undefined,
   inQuery: string | undefined,
   limits: ParameterLimits,
-): RequestKey {
+): RequestKey | undefined {
   if (keyPath !== undefined) {
     const parts = keyInPath(keyPath, limits);
     if (inBody === undefined && inQuery === undefined) return { parts };
@@ -103,7 +120,7 @@ function readKey(
   }
   if (inBody !== undefined && inBody.kind !== 'null') return { parts: keyInBody(inBody, limits) };
   if (inBody === undefined && inQuery !== undefined) return { parts: keyInQuery(inQuery, limits) };
-  throw new Refusal(400, 'asset_key is missing: put it in the path (/warehouse/orders), the JSON body or the query');
+  return undefined;
 }
 
 function keyInPath(path: string, limits: ParameterLimits): string[] {
@@ -117,23 +134,23 @@ function keyInPath(path: string, limits: ParameterLimits): string[] {
     }
     return decoded;
   });
-  return checkKey(parts, path, 'in the path', limits);
+  return checkKey(parts, shown(path), 'in the path', limits);
 }
 
 function keyInBody(value: Json, limits: ParameterLimits): readonly string[] {
   const parts = value.kind === 'string' ? [stringOf(value)] : value.kind === 'array' ? stringsOf(value) : undefined;
   if (parts === undefined) throw wrongType('asset_key', value, 'a string or an array of strings');
-  return checkKey(parts, value.text, 'in the body', limits);
+  return checkKey(parts, shownJson(value.text), 'in the body', limits);
 }
 
 function keyInQuery(text: string, limits: ParameterLimits): readonly string[] {
-  if (!text.startsWith('[')) return checkKey([text], text, 'in the query', limits);
+  if (!text.startsWith('[')) return checkKey([text], shown(text), 'in the query', limits);
   const value = orMalformedJson('asset_key in the query begins with [ and', () => readJson(text, limits.jsonDepthMax));
   const parts = stringsOf(value);
   if (parts === undefined) {
-    throw new Refusal(400, `asset_key in the query is ${shown(text)}; a JSON array must hold strings only`);
+    throw inQueryRefused((value) => `asset_key in the query is ${value}; a JSON array must hold strings only`, text);
   }
-  return checkKey(parts, text, 'in the query', limits);
+  return checkKey(parts, shown(text), 'in the query', limits);
 }
 
 /** @returns the key in a body in the form that it has in a query */
@@ -151,16 +168,24 @@ function sameKey(parts: readonly string[], other: string): boolean {
   }
 }
 
-/** The checks of every key, from path, body or query. @throws Refusal 400 */
+/**
+ * The checks of every key, from path, body or query.
+ * @param sent the key as it was sent, ready to be shown
+ * @throws Refusal 400
+ */
 function checkKey(parts: string[], sent: string, where: string, { keyBytesMax }: ParameterLimits): string[] {
   if (parts.length === 0) throw new Refusal(400, `asset_key ${where} is an empty array; give at least one part`);
   let characters = parts.length - 1;
   for (const part of parts) {
     if (part === '') {
-      throw new Refusal(400, `asset_key ${where} has an empty part: ${shown(sent)}; every part needs a name`);
+      throw keyRefused(
+        (value) => `asset_key ${where} has an empty part: ${value}; every part needs a name`,
+        sent,
+        where,
+      );
     }
     if (CONTROL.test(part)) {
-      throw new Refusal(400, `asset_key ${where} has a control character: ${shown(sent)}; remove it`);
+      throw keyRefused((value) => `asset_key ${where} has a control character: ${value}; remove it`, sent, where);
     }
     if (!part.isWellFormed()) throw loneSurrogate(`asset_key ${where}`, sent);
     characters += part.length;
@@ -172,8 +197,19 @@ function checkKey(parts: string[], sent: string, where: string, { keyBytesMax }:
 function checkKeyBytes(parts: readonly string[], sent: string, where: string, bytesMax: number): void {
   const bytes = Buffer.byteLength(parts.join('/'));
   if (bytes > bytesMax) {
-    throw new Refusal(400, `asset_key ${where} has ${bytes} bytes: ${shown(sent)}; at most ${bytesMax} are taken`);
+    const problem = (value: string) => `asset_key ${where} has ${bytes} bytes: ${value}; at most ${bytesMax} are taken`;
+    throw keyRefused(problem, sent, where);
   }
+}
+
+/** @param problem the error, from the key as it is shown. A key of the query is not logged. */
+function keyRefused(problem: (value: string) => string, sent: string, where: string): Refusal {
+  return new Refusal(400, problem(sent), where === 'in the query' ? { logged: problem(WITHHELD) } : {});
+}
+
+/** @param problem the error, from the value as it is shown. The value is not logged. */
+function inQueryRefused(problem: (value: string) => string, text: string): Refusal {
+  return new Refusal(400, problem(shown(text)), { logged: problem(WITHHELD) });
 }
 
 /** Most bytes in UTF-8 for one UTF-16 code unit. */
@@ -193,14 +229,8 @@ function readParameter(
   inQuery: string | undefined,
   limits: ParameterLimits,
 ): Value {
-  let value: Value;
-  if (inBody === undefined) {
-    if (inQuery !== undefined) value = readInQuery(slot, inQuery, limits);
-  } else if (inBody.kind !== 'null') {
-    value = readInBody(slot, inBody);
-  }
-  if (value === undefined && slot.required) throw missing(slot);
-  return value;
+  if (inBody === undefined) return inQuery === undefined ? undefined : readInQuery(slot, inQuery, limits);
+  return inBody.kind === 'null' ? undefined : readInBody(slot, inBody);
 }
 
 function readInBody(slot: Slot, value: Json): Value {
@@ -212,7 +242,7 @@ function readInBody(slot: Slot, value: Json): Value {
   }
   if (value.kind !== 'string') throw wrongType(name, value, 'a JSON string');
   const text = stringOf(value);
-  if (!text.isWellFormed()) throw loneSurrogate(name, value.text);
+  if (!text.isWellFormed()) throw loneSurrogate(name, shownJson(value.text));
   return checkText(slot, text);
 }
 
@@ -224,9 +254,9 @@ function readInQuery(slot: Slot, text: string, limits: ParameterLimits): Value {
   }
   if (kind === 'boolean') {
     if (text === 'true' || text === 'false') return text === 'true';
-    throw new Refusal(400, `${name} in the query is ${shown(text)}; send true or false`);
+    throw inQueryRefused((value) => `${name} in the query is ${value}; send true or false`, text);
   }
-  return checkText(slot, text);
+  return checkText(slot, text, true);
 }
 
 /** @returns the JSON text of the object, as it was sent. @throws Refusal 400 if the value is not an object */
@@ -235,28 +265,42 @@ function readMetadata(name: string, value: Json): string {
   return value.text;
 }
 
-function checkText({ name, kind, what, choices, standard }: Slot, text: string): string {
+/** @param inQuery whether the text is from the query, which is never logged */
+function checkText({ name, kind, what, choices, standard }: Slot, text: string, inQuery = false): string {
   if (kind === 'non-empty string' && text === '') throw new Refusal(400, `${name} is ""; send the ${what}`);
   if (kind === 'one of' && !choices.includes(text)) {
     const wanted = choices.join(' or ');
-    throw new Refusal(400, `${name} is ${shown(text)}; send ${wanted}, or leave it out for ${standard}`);
+    const problem = (value: string) => `${name} is ${value}; send ${wanted}, or leave it out for ${standard}`;
+    throw inQuery ? inQueryRefused(problem, text) : new Refusal(400, problem(shown(text)));
   }
   return text;
 }
 
-function missing({ name, kind, what }: Slot): Refusal {
+/** @param unknown the names in the request that are no parameters, of which one may be a misspelling of the missing one */
+function missing(
+  { name, kind, what }: Pick<Slot, 'name' | 'what'> & { kind: Parameter['kind'] },
+  unknown: readonly string[],
+): Refusal {
   const wanted =
-    kind === 'boolean'
-      ? `true or false as a JSON boolean in the body, or ${name}=true in the query`
-      : `the ${what} as a string`;
-  return new Refusal(400, `${name} is missing: send ${wanted}`);
+    kind === 'key'
+      ? 'put it in the path (/warehouse/orders), the JSON body or the query'
+      : kind === 'boolean'
+        ? `send true or false as a JSON boolean in the body, or ${name}=true in the query`
+        : `send the ${what} as a string`;
+  const misspelt = unknown.find((one) => nearestName(one, [name]) !== undefined);
+  const hint = misspelt === undefined ? '' : `; the request has ${shown(misspelt)}, did you mean ${name}?`;
+  return new Refusal(400, `${name} is missing: ${wanted}${hint}`);
 }
+
+const KEY = { name: 'asset_key', kind: 'key', what: '' } as const;
 
 function wrongType(name: string, value: Json, wanted: string): Refusal {
   const article = value.kind === 'array' || value.kind === 'object' ? 'an' : 'a';
-  return new Refusal(400, `${name} is ${shown(value.text)} (${article} ${value.kind}); send ${wanted}`);
+  const problem = (sent: string) => `${name} is ${sent} (${article} ${value.kind}); send ${wanted}`;
+  // Metadata is never logged.
+  return new Refusal(400, problem(shownJson(value.text)), name === 'metadata' ? { logged: problem(WITHHELD) } : {});
 }
 
 function loneSurrogate(what: string, sent: string): Refusal {
-  return new Refusal(400, `${what} has half of a surrogate pair: ${shown(sent)}; send whole characters`);
+  return new Refusal(400, `${what} has half of a surrogate pair: ${sent}; send whole characters`);
 }

@@ -52,6 +52,8 @@ export interface ErrorReply extends ReplyHead {
   readonly kind: 'error';
   /** The error message, one line: what is wrong and what to do. */
   readonly error: string;
+  /** The error as it may be logged, if it quotes a query, metadata or JSON text: `passed in the query is …; send true or false`. */
+  readonly logged?: string;
 }
 
 interface ReplyHead {
@@ -81,6 +83,8 @@ export interface Outcome {
   readonly hiddenKey?: string | undefined;
   /** Parameters that the endpoint does not know. */
   readonly unknown?: readonly string[] | undefined;
+  /** Those of them that are probably misspelt, with the parameter that was meant: `{ name: 'checkName', meant: 'check_name' }`. */
+  readonly misspelt?: readonly { readonly name: string; readonly meant: string }[] | undefined;
 }
 
 /** A pure function: no clock, no disk, no network. @throws Refusal */
@@ -103,7 +107,7 @@ export const accepted: BodyReply = { kind: 'body', status: 200, body: '{}' };
 export class Refusal extends Error {
   readonly reply: ErrorReply;
 
-  constructor(status: number, error: string, more: Pick<ReplyHead, 'headers' | 'close'> = {}) {
+  constructor(status: number, error: string, more: Pick<ErrorReply, 'headers' | 'close' | 'logged'> = {}) {
     super(error);
     this.reply = { kind: 'error', status, error, ...more };
   }
@@ -129,14 +133,31 @@ export function unavailable(
 
 /** @returns a client's text for an error message: as a JSON string without control characters, cut at `charactersMax` (100) */
 export function shown(text: string, charactersMax: number = standardLimits.shownCharactersMax): string {
-  let cut = '';
+  const cut = firstCharacters(text, charactersMax);
+  return cut === text ? quoted(text) : `${quoted(cut)}…`;
+}
+
+/**
+ * @returns JSON text of a client for an error message: as it was sent, so that a string is quoted once (`"true"`), without
+ * control characters, cut at `charactersMax` (100)
+ */
+export function shownJson(text: string, charactersMax: number = standardLimits.shownCharactersMax): string {
+  const cut = firstCharacters(text, charactersMax);
+  return cut === text ? printable(text) : `${printable(cut)}…`;
+}
+
+/** What a log line has instead of a client's value. */
+export const WITHHELD = '…';
+
+function firstCharacters(text: string, charactersMax: number): string {
+  let length = 0;
   let count = 0;
   for (const character of text) {
-    if (count === charactersMax) return `${quoted(cut)}…`;
-    cut += character;
+    if (count === charactersMax) return text.slice(0, length);
+    length += character.length;
     count += 1;
   }
-  return quoted(cut);
+  return text;
 }
 
 /** JSON does not escape U+007F to U+009F, U+2028, U+2029 and direction marks, but a terminal or a log viewer interprets them. */

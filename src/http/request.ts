@@ -3,7 +3,7 @@
 import { isUtf8 } from 'node:buffer';
 import { type Limits, limits as standardLimits } from '../config/limits.ts';
 import { type Json, JsonError, readMembers } from '../event/json.ts';
-import { type HeaderFields, type Incoming, Refusal, shown } from './message.ts';
+import { type HeaderFields, type Incoming, Refusal, shown, shownJson, WITHHELD } from './message.ts';
 
 /** The head of a request. */
 export interface Head {
@@ -128,10 +128,8 @@ export function readBody(
   const text = bytes.toString('utf8', startsWithBom(bytes) ? 3 : 0);
   const members = orMalformedJson('the body', () => readMembers(text, jsonDepthMax, bodyMembersMax));
   if (members === undefined) {
-    throw new Refusal(
-      400,
-      `the body must be a JSON object such as {"asset_key":["warehouse","orders"]}, got ${shown(text.trim())}`,
-    );
+    const problem = 'the body must be a JSON object such as {"asset_key":["warehouse","orders"]}, got ';
+    throw new Refusal(400, `${problem}${shownJson(text.trim())}`, { logged: `${problem}${WITHHELD}` });
   }
   return members;
 }
@@ -142,7 +140,8 @@ export function orMalformedJson<Value>(what: string, read: () => Value): Value {
     return read();
   } catch (error) {
     if (!(error instanceof JsonError)) throw error;
-    throw new Refusal(400, `${what} is not valid JSON at line ${error.line}, column ${error.column}: ${error.message}`);
+    const problem = `${what} is not valid JSON at line ${error.line}, column ${error.column}`;
+    throw new Refusal(400, `${problem}: ${error.message}`, { logged: problem });
   }
 }
 
@@ -284,12 +283,11 @@ function readFraming({ transferEncoding, contentLength }: HeaderFields, httpVers
 
 /** RFC 9112 section 3.2: origin-form, or absolute-form, whose authority then replaces Host. */
 function readTarget(url: string): { authority: string | undefined; path: string; query: string } {
-  if (!TARGET.test(url))
-    throw malformed(`target ${shown(url)} has a fragment or a character outside ASCII; percent-encode it`);
+  if (!TARGET.test(url)) throw malformedTarget(url, 'has a fragment or a character outside ASCII; percent-encode it');
   if (url.startsWith('/')) return { authority: undefined, ...splitTarget(url) };
   const [, authority, rest] = ABSOLUTE_TARGET.exec(url) ?? [];
   if (authority === undefined || rest === undefined || !AUTHORITY.test(authority)) {
-    throw malformed(`target ${shown(url)} is neither a path nor an http URL`);
+    throw malformedTarget(url, 'is neither a path nor an http URL');
   }
   return { authority, ...splitTarget(rest.startsWith('/') ? rest : `/${rest}`) };
 }
@@ -304,15 +302,20 @@ function malformed(error: string): Refusal {
   return new Refusal(400, error, { close: true });
 }
 
+/** The target holds the query, so the log has neither. */
+function malformedTarget(url: string, problem: string): Refusal {
+  return new Refusal(400, `target ${shown(url)} ${problem}`, { close: true, logged: `target ${WITHHELD} ${problem}` });
+}
+
 function badContentType(error: string): Refusal {
   return new Refusal(400, error);
 }
 
 function formDecode(text: string): string {
   const decoded = percentDecode(text.includes('+') ? text.replaceAll('+', ' ') : text);
-  if (decoded === undefined)
-    throw new Refusal(400, `the query holds ${shown(text)}, which is not percent-encoded UTF-8; write % as %25`);
-  return decoded;
+  if (decoded !== undefined) return decoded;
+  const problem = (value: string) => `the query holds ${value}, which is not percent-encoded UTF-8; write % as %25`;
+  throw new Refusal(400, problem(shown(text)), { logged: problem(WITHHELD) });
 }
 
 function startsWithBom(bytes: Buffer): boolean {

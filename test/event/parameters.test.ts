@@ -86,7 +86,7 @@ test('a service takes a parameter for its row, and its document lists it', async
     [400, 'run_label is missing: send the label of the run as a string'],
   );
   const wrong = await send('check', { check_name: 'c', passed: true, run_label: 5 });
-  assert.equal(errorOf(wrong), 'run_label is "5" (a number); send a JSON string');
+  assert.equal(errorOf(wrong), 'run_label is 5 (a number); send a JSON string');
   assert.equal((await send('materialization', { run_label: 'x' })).status, 200);
   assert.equal(notices.join('').includes('unknown parameter'), false);
   assert.equal((await send('observation', { run_label: 'x' })).status, 200);

@@ -24,6 +24,16 @@ function request({ path, body, query = '' }: Sent): Request {
   return { keyPath: path, body: readBody(Buffer.from(text)), query: readQuery(query) };
 }
 
+function refusalOf(act: () => unknown): Refusal {
+  try {
+    act();
+  } catch (error) {
+    if (error instanceof Refusal) return error;
+    throw error;
+  }
+  throw new Error('it was not refused');
+}
+
 function outcome(handler: Handler, sent: Sent): Outcome | string {
   try {
     return handler(request(sent));
@@ -196,18 +206,15 @@ test('a malformed key is refused, wherever it came from, and the error shows it'
     [{ path: 'a%FF/b' }, 'asset_key in the path holds "a%FF", which is not percent-encoded UTF-8; write % as %25'],
     [{ path: 'a%00' }, 'asset_key in the path has a control character: "a%00"; remove it'],
     [{ path: 'a%7f' }, 'asset_key in the path has a control character: "a%7f"; remove it'],
-    [{ body: { asset_key: '' } }, 'asset_key in the body has an empty part: "\\"\\""; every part needs a name'],
+    [{ body: { asset_key: '' } }, 'asset_key in the body has an empty part: ""; every part needs a name'],
     [{ body: { asset_key: [] } }, 'asset_key in the body is an empty array; give at least one part'],
-    [
-      { body: { asset_key: ['a', ''] } },
-      'asset_key in the body has an empty part: "[\\"a\\",\\"\\"]"; every part needs a name',
-    ],
-    [{ body: { asset_key: [1] } }, 'asset_key is "[1]" (an array); send a string or an array of strings'],
-    [{ body: { asset_key: 5 } }, 'asset_key is "5" (a number); send a string or an array of strings'],
-    [{ body: { asset_key: {} } }, 'asset_key is "{}" (an object); send a string or an array of strings'],
+    [{ body: { asset_key: ['a', ''] } }, 'asset_key in the body has an empty part: ["a",""]; every part needs a name'],
+    [{ body: { asset_key: [1] } }, 'asset_key is [1] (an array); send a string or an array of strings'],
+    [{ body: { asset_key: 5 } }, 'asset_key is 5 (a number); send a string or an array of strings'],
+    [{ body: { asset_key: {} } }, 'asset_key is {} (an object); send a string or an array of strings'],
     [
       { body: '{"asset_key":"\\ud800"}' },
-      'asset_key in the body has half of a surrogate pair: "\\"\\\\ud800\\""; send whole characters',
+      'asset_key in the body has half of a surrogate pair: "\\ud800"; send whole characters',
     ],
     [{ query: 'asset_key=' }, 'asset_key in the query has an empty part: ""; every part needs a name'],
     [{ query: 'asset_key=[1]' }, 'asset_key in the query is "[1]"; a JSON array must hold strings only'],
@@ -222,6 +229,72 @@ test('a malformed key is refused, wherever it came from, and the error shows it'
     ],
   ];
   for (const [sent, expected] of table) assert.equal(recorded(reportMaterialization, sent), expected);
+});
+
+test('a parameter that is nearly the missing one is named in the error', () => {
+  const check = { asset_key: 'a', passed: true, check_name: 'c' };
+  const near: readonly (readonly [name: keyof typeof check, written: string])[] = [
+    ['check_name', 'checkname'],
+    ['check_name', 'checkName'],
+    ['check_name', 'CHECK-NAME'],
+    ['check_name', 'chek_name'],
+    ['passed', 'Passed'],
+    ['passed', 'passd'],
+    ['asset_key', 'assetKey'],
+    ['asset_key', 'asset-key'],
+  ];
+  for (const [name, written] of near) {
+    const { [name]: value, ...others } = check;
+    const hint = `; the request has "${written}", did you mean ${name}?`;
+    for (const sent of [{ body: { ...others, [written]: value } }, { body: others, query: `${written}=${value}` }]) {
+      const error = String(recorded(reportCheck, sent));
+      assert.ok(error.startsWith(`${name} is missing: `) && error.endsWith(hint), error);
+    }
+  }
+  for (const written of ['check', 'name', 'check_names_', 'description']) {
+    const sent = { body: { asset_key: 'a', passed: true, [written]: 'c' } };
+    assert.doesNotMatch(String(recorded(reportCheck, sent)), /did you mean/, written);
+  }
+  const written = `check_nam${'\u202e'}`;
+  const error = String(recorded(reportCheck, { body: { asset_key: 'a', passed: true, [written]: 'c' } }));
+  assert.match(error, /the request has "check_nam\\u202e", did you mean check_name\?$/);
+  const ignored = outcome(reportMaterialization, {
+    path: 'a',
+    body: { Partition: 'p', uri: 1 },
+    query: 'data-version=v',
+  });
+  assert.deepEqual((ignored as Outcome).misspelt, [
+    { name: 'Partition', meant: 'partition' },
+    { name: 'data-version', meant: 'data_version' },
+  ]);
+});
+
+test('what may be logged of a refusal quotes neither a query nor metadata nor the text of a body', () => {
+  const logged = (sent: Sent) => {
+    const { reply } = refusalOf(() => reportCheck(request(sent)));
+    assert.ok(reply.error.includes('s3cret'), reply.error);
+    assert.doesNotMatch(reply.logged ?? reply.error, /s3cret/);
+    return reply.logged ?? '';
+  };
+  const good = { asset_key: 'a', passed: true, check_name: 'c' };
+  const check = 'asset_key=a&check_name=c&passed=true';
+  assert.equal(
+    logged({ body: { ...good, metadata: 's3cret' } }),
+    'metadata is … (a string); send a JSON object such as {"rows":10}',
+  );
+  assert.equal(
+    logged({ query: `${check}&metadata="s3cret"` }),
+    'metadata is … (a string); send a JSON object such as {"rows":10}',
+  );
+  assert.equal(
+    logged({ query: `${check}&metadata=s3cret` }),
+    'metadata in the query is not valid JSON at line 1, column 1',
+  );
+  assert.equal(logged({ query: 'asset_key=a&passed=s3cret' }), 'passed in the query is …; send true or false');
+  assert.match(logged({ query: `${check}&severity=s3cret` }), /^severity is …; send WARN or ERROR/);
+  assert.match(logged({ query: 'asset_key=["s3cret",1]' }), /^asset_key in the query is …;/);
+  assert.match(logged({ query: 'asset_key=["s3cret",""]' }), /^asset_key in the query has an empty part: …;/);
+  assert.match(logged({ query: 'asset_key=s3cret%00' }), /^asset_key in the query has a control character: …;/);
 });
 
 test('a key has at most 4096 bytes, with a byte between its parts', () => {
@@ -240,7 +313,7 @@ test('a key has at most 4096 bytes, with a byte between its parts', () => {
 
 test('a shown value is cut at 100 characters', () => {
   const error = String(recorded(reportMaterialization, { path: 'a', body: { partition: ['😀'.repeat(200)] } }));
-  assert.equal(error, `partition is ${JSON.stringify(`["${'😀'.repeat(98)}`)}… (an array); send a JSON string`);
+  assert.equal(error, `partition is ["${'😀'.repeat(98)}… (an array); send a JSON string`);
 });
 
 test('a key in the path that hides a different one is told, and the same one is not', () => {
@@ -278,27 +351,27 @@ test('a value of the wrong kind is refused with the parameter, the value and wha
     [
       reportMaterialization,
       { path: 'a', body: { data_version: 3 } },
-      'data_version is "3" (a number); send a JSON string',
+      'data_version is 3 (a number); send a JSON string',
     ],
     [
       reportMaterialization,
       { path: 'a', body: { partition: ['p'] } },
-      'partition is "[\\"p\\"]" (an array); send a JSON string',
+      'partition is ["p"] (an array); send a JSON string',
     ],
     [
       reportMaterialization,
       { path: 'a', body: { description: false } },
-      'description is "false" (a boolean); send a JSON string',
+      'description is false (a boolean); send a JSON string',
     ],
     [
       reportObservation,
       { path: 'a', body: { metadata: [] } },
-      'metadata is "[]" (an array); send a JSON object such as {"rows":10}',
+      'metadata is [] (an array); send a JSON object such as {"rows":10}',
     ],
     [
       reportObservation,
       { path: 'a', body: { metadata: 'x' } },
-      'metadata is "\\"x\\"" (a string); send a JSON object such as {"rows":10}',
+      'metadata is "x" (a string); send a JSON object such as {"rows":10}',
     ],
     [
       reportObservation,
@@ -308,19 +381,19 @@ test('a value of the wrong kind is refused with the parameter, the value and wha
     [
       reportObservation,
       { path: 'a', query: 'metadata=[1]' },
-      'metadata is "[1]" (an array); send a JSON object such as {"rows":10}',
+      'metadata is [1] (an array); send a JSON object such as {"rows":10}',
     ],
     [
       reportObservation,
       { path: 'a', body: '{"description":"\\udfff"}' },
-      'description has half of a surrogate pair: "\\"\\\\udfff\\""; send whole characters',
+      'description has half of a surrogate pair: "\\udfff"; send whole characters',
     ],
     [
       reportCheck,
       { body: { ...check, passed: 'true' } },
-      'passed is "\\"true\\"" (a string); send the JSON boolean true or false',
+      'passed is "true" (a string); send the JSON boolean true or false',
     ],
-    [reportCheck, { body: { ...check, passed: 1 } }, 'passed is "1" (a number); send the JSON boolean true or false'],
+    [reportCheck, { body: { ...check, passed: 1 } }, 'passed is 1 (a number); send the JSON boolean true or false'],
     [
       reportCheck,
       { path: 'a', query: 'check_name=c&passed=True' },
@@ -339,13 +412,13 @@ test('a value of the wrong kind is refused with the parameter, the value and wha
       { body: { ...check, severity: 'error' } },
       'severity is "error"; send WARN or ERROR, or leave it out for ERROR',
     ],
-    [reportCheck, { body: { ...check, severity: 2 } }, 'severity is "2" (a number); send a JSON string'],
+    [reportCheck, { body: { ...check, severity: 2 } }, 'severity is 2 (a number); send a JSON string'],
     [
       reportCheck,
       { path: 'a', query: 'passed=true&check_name=c&severity=' },
       'severity is ""; send WARN or ERROR, or leave it out for ERROR',
     ],
-    [reportCheck, { body: { ...check, partition: 4 } }, 'partition is "4" (a number); send a JSON string'],
+    [reportCheck, { body: { ...check, partition: 4 } }, 'partition is 4 (a number); send a JSON string'],
   ];
   for (const [handler, sent, expected] of table) assert.equal(recorded(handler, sent), expected);
 });
@@ -369,13 +442,13 @@ test('of two mistakes the first in the specification’s order is told', () => {
   const names = Object.keys(good) as (keyof typeof good)[];
   for (const [index, name] of names.entries()) {
     const fixed = Object.fromEntries(names.slice(0, index).map((fixedName) => [fixedName, good[fixedName]]));
-    assert.match(String(recorded(reportCheck, { body: { ...everything, ...fixed } })), new RegExp(`^${name} is "1"`));
+    assert.match(String(recorded(reportCheck, { body: { ...everything, ...fixed } })), new RegExp(`^${name} is 1 `));
   }
   const wrong = { asset_key: 'a', metadata: 1, data_version: 1, description: 1, partition: 1 };
   const order = ['metadata', 'data_version', 'description', 'partition'];
   for (const [index, name] of order.entries()) {
     const body = { ...wrong, ...Object.fromEntries(order.slice(0, index).map((fixedName) => [fixedName, null])) };
-    assert.match(String(recorded(reportObservation, { body })), new RegExp(`^${name} is "1"`));
+    assert.match(String(recorded(reportObservation, { body })), new RegExp(`^${name} is 1 `));
   }
 });
 

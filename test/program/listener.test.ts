@@ -85,7 +85,21 @@ test('refusals have the status of their rule, an error in JSON, and nothing is r
       head('POST /report_asset_materialisation/a HTTP/1.1', host),
       /POST a report to \/report_asset_materialization\//,
     ],
-    [404, head('POST /REPORT_ASSET_CHECK/ HTTP/1.1', host), /nothing is at this path/],
+    [
+      404,
+      head('POST /report_asset_materialisation/a HTTP/1.1', host),
+      /^nothing is at this path; did you mean \/report_asset_materialization\/\? POST a report to /,
+    ],
+    [404, head('POST /REPORT_ASSET_CHECK/ HTTP/1.1', host), /; did you mean \/report_asset_check\/\? POST/],
+    [404, head('POST /report-asset-check HTTP/1.1', host), /; did you mean \/report_asset_check\/\? POST/],
+    [404, head('POST /report_asset/a HTTP/1.1', host), /^nothing is at this path; POST a report to/],
+    [404, head(`POST /${'a'.repeat(16_000)} HTTP/1.1`, host), /^nothing is at this path; POST a report to/],
+    [400, post(CHECK, '{"asset_key":"a","passed":"true"}'), /^passed is "true" \(a string\); send the JSON boolean/],
+    [
+      400,
+      post(CHECK, '{"asset_key":"a","passed":true,"checkName":"c"}'),
+      /^check_name is missing: .*; the request has "checkName", did you mean check_name\?$/,
+    ],
     [405, head(`DELETE ${MATERIALIZATION}a HTTP/1.1`, host), /^DELETE is not allowed here; use POST$/],
     [405, head(`OPTIONS ${CHECK} HTTP/1.1`, host), /use POST/],
     [405, head(`TRACE ${CHECK} HTTP/1.1`, host), /use POST/],
@@ -128,6 +142,27 @@ test('refusals have the status of their rule, an error in JSON, and nothing is r
     assert.equal((await ask(service.port, head('GET /livez HTTP/1.1', host))).status, 200, what);
   }
   assert.deepEqual(service.events(), []);
+});
+
+test('an ignored parameter that is nearly a known one is a warning, once for each name', async (t) => {
+  const service = await startService(t, { args: ['--path-prefix', '/p'] });
+  const send = (body: string) => ask(service.port, post(`/p${MATERIALIZATION}a?data-version=v1`, body));
+  for (let times = 0; times < 3; times += 1) assert.equal((await send('{"Partition":"p","uri":1}')).status, 200);
+  const near = await ask(service.port, post('/p/report_asset_chek/'));
+  assert.match(errorOf(near), /; did you mean \/p\/report_asset_check\/\? POST/);
+  await service.kill();
+  const warnings = service
+    .stderr()
+    .split('\n')
+    .filter((line) => line.includes('"level":"warn"'))
+    .map((line) => JSON.parse(line));
+  assert.deepEqual(
+    warnings.map(({ message, name, did_you_mean }) => [message, name, did_you_mean]),
+    [
+      ['an unknown parameter is ignored', 'Partition', 'partition'],
+      ['an unknown parameter is ignored', 'data-version', 'data_version'],
+    ],
+  );
 });
 
 test('of several mistakes the first rule decides, the same one every time', async (t) => {

@@ -1,0 +1,42 @@
+/** Finds the name that was probably meant by a misspelt one: a flag, a command, a parameter, a path. */
+
+/**
+ * @param distanceMax the largest edit distance that counts as near, at least 0: the number of characters to insert, delete or
+ * replace to turn one word into the other (Levenshtein distance). The length of a word costs nothing beyond it.
+ * @returns the candidate with the smallest edit distance, the first of several, or undefined if none is near:
+ * `nearest('serv', ['serve', 'verify'], 2)` is `'serve'`
+ */
+export function nearest(word: string, candidates: readonly string[], distanceMax: number): string | undefined {
+  let best: string | undefined;
+  let bestDistance = Math.floor(distanceMax) + 1;
+  for (const candidate of candidates) {
+    if (Math.abs(candidate.length - word.length) >= bestDistance) continue; // a client may send a word of 16 KiB
+    const distance = editDistance(word, candidate);
+    if (distance >= bestDistance) continue;
+    best = candidate;
+    bestDistance = distance;
+  }
+  return best;
+}
+
+/**
+ * As `nearest` with one edit, for names that clients write: letter case does not count, nor whether words are joined by `-` or `_`.
+ * @returns `'check_name'` for `'check-name'`, `'CheckName'` and `'chek_name'`, undefined for `'name'`
+ */
+export function nearestName(word: string, candidates: readonly string[]): string | undefined {
+  if (candidates.every(({ length }) => Math.abs(length - word.length) > 1)) return undefined;
+  return nearest(word.toLowerCase().replaceAll('-', '_'), candidates, 1);
+}
+
+function editDistance(from: string, to: string): number {
+  let row = Array.from({ length: to.length + 1 }, (_, index) => index);
+  for (let i = 1; i <= from.length; i += 1) {
+    const next = [i];
+    for (let j = 1; j <= to.length; j += 1) {
+      const replaced = row[j - 1]! + (from[i - 1] === to[j - 1] ? 0 : 1);
+      next.push(Math.min(replaced, row[j]! + 1, next[j - 1]! + 1));
+    }
+    row = next;
+  }
+  return row[to.length]!;
+}
