@@ -73,6 +73,12 @@ function judge(answer: HttpReply): Delivery | Again {
   const error = errorIn(body);
   if (status === 200 && error === undefined) return { kind: 'recorded' };
   const reason = `answers ${status}: ${error ?? 'no error'}`;
+  if (status === 429 && TOKEN_CHALLENGE.test(headers['www-authenticate'] ?? '')) {
+    return {
+      kind: 'misconfigured',
+      reason: `${reason}; a valid token is never limited, so this one is wrong or missing`,
+    };
+  }
   if (SAFE.has(status)) return { kind: 'again', reason, afterMs: retryAfterMs(headers) };
   if (status >= 500) return { kind: 'in doubt', reason };
   if (status >= 400 && !FOR_ALL.has(status)) return { kind: 'refused', reason };
@@ -85,6 +91,11 @@ function judge(answer: HttpReply): Delivery | Again {
 
 /** Statuses after which a retry is safe: request timeout, rate limit, full queue. */
 const SAFE: ReadonlySet<number> = new Set([408, 429, 503]);
+/**
+ * assetlog answers 429 only to requests without a valid token, and sends the challenge of its 401 with it: other credentials
+ * would change the reply (RFC 9110 section 11.6.1). The 429 of another server is a rate limit, and is retried.
+ */
+const TOKEN_CHALLENGE = /\brealm="assetlog"/;
 /** Statuses that do not depend on the report, but on the token, the host name or the path. */
 const FOR_ALL: ReadonlySet<number> = new Set([401, 403, 404, 405]);
 

@@ -95,7 +95,8 @@ export function createAuthenticator({
   const failures = new FailureRate(limits);
   const paths = endpoints.map(({ path }) => `${pathPrefix}/NAME${path}/`);
   const error = `this needs a token of the deployment NAME in the header ${tokenHeader}, and a path that begins with ${paths.join(', ')}`;
-  const headers = ['WWW-Authenticate', `${tokenHeader} realm="assetlog"`];
+  // In a 429 too: it tells a client that another token, and not waiting, is what helps (RFC 9110 section 11.6.1).
+  const challenge = ['WWW-Authenticate', `${tokenHeader} realm="assetlog"`];
 
   return ({ path, token }: Head, { socket, fields }: Incoming): string => {
     const now = nowMs();
@@ -104,8 +105,10 @@ export function createAuthenticator({
     if (mayReport(deployments(), name, token, now)) return name;
 
     const waitMs = failures.add(clientAddress(socket?.remoteAddress ?? '', fields.raw), now);
-    if (waitMs === 0) throw new Refusal(401, error, { headers });
+    if (waitMs === 0) throw new Refusal(401, error, { headers: challenge });
     const retryAfter = ['Retry-After', String(Math.ceil(waitMs / 1000))];
-    throw new Refusal(429, 'too many requests without a good token came from this address', { headers: retryAfter });
+    throw new Refusal(429, 'too many requests without a good token came from this address', {
+      headers: [...challenge, ...retryAfter],
+    });
   };
 }

@@ -85,6 +85,25 @@ test('what each status means, and that all but three are final', async () => {
   }
 });
 
+test('a 429 with the challenge of assetlog is final, since a valid token is not limited; another one is retried', async () => {
+  const limited = (challenge: string) =>
+    answer(429, '{"error":"too many"}', { 'retry-after': '1', 'www-authenticate': challenge });
+  const { found, attempts } = await course([limited('Service-Cloud-Api-Token realm="assetlog"'), GOOD], 9);
+  assert.deepEqual(
+    [found, attempts],
+    [
+      {
+        kind: 'misconfigured',
+        reason: 'answers 429: too many; a valid token is never limited, so this one is wrong or missing',
+      },
+      1,
+    ],
+  );
+  for (const challenge of ['Bearer realm="gateway"', 'Basic', '']) {
+    assert.equal((await course([limited(challenge)])).waitsMs.length, 1, challenge);
+  }
+});
+
 test('a report that may have been received is not sent again', async () => {
   for (const code of ['ECONNRESET', 'EPIPE', undefined, 'ECONNREFUSED']) {
     const { found, attempts } = await course([silence(code, true), GOOD], 1);

@@ -4,6 +4,13 @@ import type { Mutant } from './mutant.ts';
 
 export const deployments: readonly Mutant[] = [
   {
+    breaks: 'the 429 of a failed token cannot be told from any other 429',
+    file: 'deployments/tokens.ts',
+    from: '[...challenge, ...retryAfter]',
+    to: 'retryAfter',
+    tests: ['deployments/file', 'program/report'],
+  },
+  {
     breaks: 'an idle deployment does not notice that its lock is gone',
     file: 'deployments/journals.ts',
     from: 'journal.abandon(error)',
