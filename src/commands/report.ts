@@ -1,5 +1,6 @@
 /** `assetlog report`: sends one report from options, or many from lines, to a local or remote service with this API. */
 
+import { readBaseUrl } from '../client/base-url.ts';
 import { type HttpReply, openClient } from '../client/connection.ts';
 import { deliver, type RetryPolicy } from '../client/delivery.ts';
 import { objectOf, readObject, readSubmission, readValue, type Submission, submit } from '../client/submission.ts';
@@ -213,25 +214,19 @@ interface Target {
   close(): void;
 }
 
-/** @throws Error for a URL with a user, a query or a fragment, and for a token that cannot be read or sent */
+/** @throws Error for a URL that is not that of a service, and for a token that cannot be read or sent */
 async function openTarget(
-  { url, tokenFile, tokenHeader, timeout, retryFor }: OptionValues,
+  { endpoints, url, tokenFile, tokenHeader, timeout, retryFor }: CommandLine,
   stopped: AbortSignal,
   output: Output,
 ): Promise<Target> {
-  const { origin, protocol, pathname, username, password, search, hash } = new URL(url);
-  if (username + password + search + hash !== '') {
-    throw new Error(
-      '--url has a user, a query or a fragment; what a proxy asks for goes into --token-file and --token-header',
-    );
-  }
-  const base = origin + pathname.replace(/\/+$/, '');
+  const base = readBaseUrl(url, endpoints);
   const headers = {
     'Content-Type': 'application/json',
     'User-Agent': `assetlog/${version}`,
     ...(tokenFile === '' ? {} : { [tokenHeader]: await readToken(tokenFile, output) }),
   };
-  const client = openClient(protocol, limits);
+  const client = openClient(new URL(base).protocol, limits);
   const policy: RetryPolicy = {
     retryForMs: retryFor,
     stopped,

@@ -10,6 +10,7 @@ import { createServer as createTlsServer } from 'node:https';
 import { type AddressInfo, createServer as createNetServer, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
+import { limits } from '../../src/config/limits.ts';
 import { freePort, journalText, launch, newFolder, type RunOptions, run, startService } from '../support/program.ts';
 import { readEvents, referenceExecutable, startReference, withoutReference } from '../support/reference.ts';
 
@@ -97,10 +98,22 @@ test('what cannot be a report is reported before anything is sent, and ends with
     [[...KEY, '--retry-for', '60'], /--retry-for "60" is not a duration of at most a week, such as 500ms, 60s/],
     [[...KEY, '--timeout', '0'], /--timeout "0" leaves no time for an attempt; write a duration such as 500ms or 10s/],
     [[...KEY, '--timeout', '10'], /--timeout "10" is not a duration of at most a week/],
+    ...[
+      ['http://me:secret@h:3000/report_asset_materialization/', 'http://h:3000'],
+      ['http://h:3000/report_asset_check?check_name=c&passed=true', 'http://h:3000'],
+      ['https://h/a/prefix/prod/report_asset_observation/warehouse/orders', 'https://h/a/prefix/prod'],
+      ['http://h//report_asset_check//', 'http://h'],
+    ].map(
+      ([url = '', base]) =>
+        [
+          [...KEY, '--url', url],
+          RegExp(`--url names the endpoint report_asset_\\w+; give .*: --url ${base}\n$`),
+        ] as const,
+    ),
     [[...KEY, '--url', 'localhost:3000'], /--url "localhost:3000" is not a URL such as http:/],
     [
       [...KEY, '--url', 'http://me:secret@localhost'],
-      /--url has a user, a query or a fragment; .* goes into --token-file/,
+      /--url has a user, a query or a fragment; .* go into --token-file/,
     ],
     [[...KEY, '--token-file', '/nowhere/token'], /ENOENT/],
     [['--from', 'x.jsonl', 'check', 'k'], /a key cannot be combined with --from/],
@@ -172,6 +185,32 @@ test('a hosted service gets the token from a file, and it is never shown', async
     assert.match(bad.stderr, /does not contain one token/);
     assert.doesNotMatch(bad.stderr, /secret|sécret/);
   }
+});
+
+test('a wrong token ends with 1 and the reason, also if the first reply is the 429 of its address', async (t) => {
+  const folder = newFolder(t);
+  const [deployments, token] = [join(folder, 'deployments.json'), join(folder, 'token')];
+  const sha256 = createHash('sha256').update('the-secret').digest('hex');
+  writeFileSync(deployments, JSON.stringify({ deployments: [{ name: 'prod', tokens: [{ name: 'ci', sha256 }] }] }));
+  writeFileSync(token, 'wrong\n', { mode: 0o600 });
+  const service = await startService(t, { args: ['--deployments', deployments] });
+  const url = `${service.url}/prod`;
+  let status = 0;
+  for (let count = 0; count <= limits.failuresMax; count += 1) {
+    status = (await fetch(`${url}/report_asset_observation/a`, { method: 'POST' })).status;
+  }
+  assert.equal(status, 429);
+  const wrong = await report(url, [...KEY, '--token-file', token]);
+  assert.equal(wrong.code, 1);
+  assert.match(
+    wrong.stderr,
+    /answers 429: too many .*; a valid token is never limited, so this one is wrong or missing\n$/,
+  );
+  const lines = await report(url, ['--from', '-'], { input: '{"type":"observation","asset_key":"k"}\n'.repeat(3) });
+  assert.equal(lines.code, 1);
+  assert.match(lines.stderr, /^assetlog: line 1: answers 429: .*\nassetlog: stopped before line 1; /);
+  writeFileSync(token, 'the-secret\n');
+  assert.equal((await report(url, [...KEY, '--token-file', token])).code, 0);
 });
 
 test('a 503 and a 429 are retried after their Retry-After, and the report is sent once more each', async (t) => {

@@ -88,6 +88,27 @@ export const client: readonly Mutant[] = [
     tests: ['client/connection'],
   },
   {
+    breaks: 'report retries with a wrong token while its address is rate limited',
+    file: 'client/delivery.ts',
+    from: 'if (status === 429 && TOKEN_CHALLENGE',
+    to: 'if (status === 428 && TOKEN_CHALLENGE',
+    tests: ['client/delivery'],
+  },
+  {
+    breaks: 'the rate limit of another server ends report',
+    file: 'client/delivery.ts',
+    from: 'if (status === 429 && TOKEN_CHALLENGE.test(',
+    to: 'if (status === 429 && /./.test(',
+    tests: ['client/delivery'],
+  },
+  {
+    breaks: 'report appends an endpoint to a URL that already names one',
+    file: 'client/base-url.ts',
+    from: 'if (at !== -1) {',
+    to: 'if (at < -1) {',
+    tests: ['program/report'],
+  },
+  {
     breaks: '--timeout is ignored',
     file: 'commands/report.ts',
     from: 'timeoutMs: timeout }',
