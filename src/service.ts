@@ -95,7 +95,7 @@ async function start(setup: Setup): Promise<Service> {
   const at = fd === undefined ? { host: await resolveHost(config.host), port: config.port } : { fd };
   const folder = await lock(setup);
   const recording = await record(setup, folder);
-  const space = await watchFreeSpace(setup, folder);
+  const space = await watchFreeSpace(setup, folder, recording);
   let opened: Promise<void> | undefined;
   const open = () => {
     opened ??= openJournals(folder, recording);
@@ -154,10 +154,21 @@ async function record(setup: Setup, folder: DataFolder): Promise<Recording> {
   }
 }
 
-async function watchFreeSpace({ config, notices, limits, shutdown }: Setup, { disk }: DataFolder): Promise<SpaceWatch> {
-  const space = await watchSpace(disk, config.minFreeBytes, limits, notices);
+/** @throws StartError if the disk is not larger than the space that is to be kept free */
+async function watchFreeSpace(
+  { config, notices, limits, shutdown }: Setup,
+  { disk }: DataFolder,
+  recording: Recording,
+): Promise<SpaceWatch> {
+  const space = await watchSpace(disk, config, limits, notices, () => void recording.makeSpace());
   shutdown.add(() => space.stop());
-  return space;
+  const { keepFree = 0 } = config;
+  const { totalBytes = Number.POSITIVE_INFINITY } = space;
+  if (keepFree < totalBytes) return space;
+  throw new StartError(
+    exitCodes.configuration,
+    `--keep-free is ${keepFree}, but the disk of ${disk.folder} has ${totalBytes} bytes: every file would be removed; give less`,
+  );
 }
 
 /** @throws StartError */

@@ -1,7 +1,7 @@
 /** `assetlog serve`: runs the service as a process, with its signals, its logs and its one line on standard output. */
 
 import { resolve } from 'node:path';
-import { type Config, options, readPassedSocket, version } from '../config/config.ts';
+import { type Config, contradictionsIn, options, readPassedSocket, version } from '../config/config.ts';
 import { type ExitCode, exitCodes } from '../config/exit-codes.ts';
 import { limits, limitsFor } from '../config/limits.ts';
 import { readMemoryBytesMax, saveMemory } from '../config/memory.ts';
@@ -47,8 +47,9 @@ export const serve = defineCommand(
 
 async function runService(config: Config, { say, complain, page }: Output): Promise<ExitCode> {
   const passed = readPassedSocket(process.env, process.pid);
-  if ('problem' in passed) {
-    complain(passed.problem);
+  const problems = [...contradictionsIn(config), ...('problem' in passed ? [passed.problem] : [])];
+  if ('problem' in passed || problems.length > 0) {
+    for (const problem of problems) complain(problem);
     return exitCodes.configuration;
   }
   const terminal = process.stderr.isTTY === true;

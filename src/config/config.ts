@@ -1,8 +1,8 @@
 /** The options of the service: flags, environment variables and defaults. */
 
 import { type Network, readNetwork } from './client-address.ts';
-import { KIB, MIB } from './limits.ts';
-import { integer, matching, type Options, readOptions } from './options.ts';
+import { limits, MIB } from './limits.ts';
+import { integer, matching, type Options, readOptions, size } from './options.ts';
 
 /** The version of the program, as in `package.json`. */
 export const version = '0.1.0';
@@ -24,13 +24,16 @@ export interface Config {
   readonly pathPrefix: string;
   /** Host names that a Host header may have besides this machine's own, in lower case and without a port. */
   readonly allowedHost: readonly string[];
-  readonly segmentBytes: number;
-  /** Undefined for the default: `limits.minFreeBytes`, or `limits.minFreePercent` of a smaller disk. */
+  /** Size at which a journal file is closed; undefined for the default: see `segmentBytesOf`. */
+  readonly segmentBytes: number | undefined;
+  /** Undefined for the default: `limits.minFreeBytes`, `limits.minFreePercent` of a smaller disk, or half of `keepFree`. */
   readonly minFreeBytes: number | undefined;
   /** Size of all files of a journal; undefined for no limit. */
   readonly retainBytes: number | undefined;
   /** Age of the last event of a journal file; undefined for no limit. */
   readonly retainDays: number | undefined;
+  /** Free bytes of the disk below which the oldest closed files are removed; undefined for never. */
+  readonly keepFree: number | undefined;
   /** The file with the deployments; empty for a service without deployments, which accepts reports without a token. */
   readonly deployments: string;
   readonly tokenHeader: string;
@@ -39,6 +42,9 @@ export interface Config {
   readonly maxConnections: number;
   readonly logLevel: LogLevel;
 }
+
+/** With less, a quarter of it would be less than the smallest file. */
+const LEAST_KEPT_BYTES = (limits.leastSegmentBytes * 100) / limits.segmentPercent;
 
 /** The options of a service, in the order of the help. */
 export const options: Options<Config> = {
@@ -93,28 +99,34 @@ export const options: Options<Config> = {
     ],
   },
   segmentBytes: {
-    argument: 'BYTES',
-    help: 'size at which a journal file is closed and the next one begun',
-    initial: 64 * MIB,
-    parse: (text) => integer(text, 4 * KIB, 1024 * MIB),
+    argument: 'SIZE',
+    help: 'size of a closed file [64 MiB, or a quarter of a smaller --retain-bytes or --keep-free]',
+    initial: undefined,
+    parse: (text) => size(text, limits.leastSegmentBytes, 1024 * MIB),
   },
   minFreeBytes: {
-    argument: 'BYTES',
+    argument: 'SIZE',
     help: 'free disk space below which it is not ready; 0 for never [64 MiB, or 5 % of a smaller disk]',
     initial: undefined,
-    parse: (text) => integer(text, 0, Number.MAX_SAFE_INTEGER),
+    parse: (text) => size(text, 0, Number.MAX_SAFE_INTEGER),
   },
   retainBytes: {
-    argument: 'BYTES',
-    help: 'remove the oldest closed files of a journal beyond so many bytes; each deployment has so many',
+    argument: 'SIZE',
+    help: 'remove the oldest closed files of a journal beyond this size (300MB); per deployment',
     initial: undefined,
-    parse: (text) => integer(text, 1, Number.MAX_SAFE_INTEGER),
+    parse: (text) => size(text, LEAST_KEPT_BYTES, Number.MAX_SAFE_INTEGER),
   },
   retainDays: {
     argument: 'DAYS',
     help: 'remove closed files whose last event is older; of a deployment while its journal is open',
     initial: undefined,
     parse: (text) => integer(text, 1, 36_500),
+  },
+  keepFree: {
+    argument: 'SIZE',
+    help: 'remove the oldest closed files while the disk has less free space; more than --min-free-bytes',
+    initial: undefined,
+    parse: (text) => size(text, LEAST_KEPT_BYTES, Number.MAX_SAFE_INTEGER),
   },
   deployments: {
     argument: 'FILE',
@@ -163,7 +175,48 @@ export function readConfig(
   env: Readonly<Record<string, string | undefined>>,
 ): { config: Config } | { problems: string[] } {
   const read = readOptions(args, env, options);
-  return 'problems' in read ? read : { config: read.values };
+  if ('problems' in read) return read;
+  const problems = contradictionsIn(read.values);
+  return problems.length > 0 ? { problems } : { config: read.values };
+}
+
+/** @returns what the sizes of a configuration contradict each other in, as sentences that say what to do; empty if nothing */
+export function contradictionsIn({
+  segmentBytes = 0,
+  retainBytes = Number.POSITIVE_INFINITY,
+  keepFree = Number.POSITIVE_INFINITY,
+  minFreeBytes = 0,
+}: Pick<Config, 'segmentBytes' | 'retainBytes' | 'keepFree' | 'minFreeBytes'>): string[] {
+  const problems: string[] = [];
+  if (segmentBytes > retainBytes) {
+    const most = shareOf(retainBytes);
+    problems.push(
+      `--segment-bytes is ${segmentBytes}, more than the ${retainBytes} of --retain-bytes: the newest file alone would exceed the limit; leave it out or give at most ${most}`,
+    );
+  }
+  if (minFreeBytes >= keepFree) {
+    problems.push(
+      `--keep-free is ${keepFree}, not more than the ${minFreeBytes} of --min-free-bytes: /readyz would turn 503 before files are removed; give more, such as ${2 * minFreeBytes}`,
+    );
+  }
+  return problems;
+}
+
+/**
+ * @returns the size in bytes at which a journal file is closed: as given, else 64 MiB or a quarter of a smaller `retainBytes`
+ *   or `keepFree` (250,000 for 1,000,000), so that there are closed files to remove
+ */
+export function segmentBytesOf({
+  segmentBytes,
+  retainBytes = Number.POSITIVE_INFINITY,
+  keepFree = Number.POSITIVE_INFINITY,
+}: Pick<Config, 'segmentBytes' | 'retainBytes' | 'keepFree'>): number {
+  return segmentBytes ?? Math.min(limits.segmentBytes, shareOf(retainBytes), shareOf(keepFree));
+}
+
+/** @returns the size of a file of a journal that may keep so many bytes */
+function shareOf(bytes: number): number {
+  return Math.floor((bytes * limits.segmentPercent) / 100);
 }
 
 /**

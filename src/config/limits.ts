@@ -82,9 +82,18 @@ export const limits = {
   lastSyncMs: 20_000,
   /** How long the exit of the process waits for a pending system call; after that the process ends itself with SIGKILL. */
   lastCallMs: 1_000,
+  /**
+   * Size at which a journal file is closed, unless --segment-bytes is set: `segmentBytes`, or `segmentPercent` of a smaller
+   * --retain-bytes or --keep-free, since only closed files can be removed.
+   */
+  segmentBytes: 64 * MIB,
+  leastSegmentBytes: 4 * KIB,
+  segmentPercent: 25,
+  /** Below --keep-free the only file of a journal is closed at this size, so that it can be removed. */
+  earlyCloseBytes: 64 * KIB,
   /** Interval of checks of the free space. */
   spaceCheckMs: 1_000,
-  /** Free space below which a service is not ready, unless --min-free-bytes is set; on a smaller disk `minFreePercent` of it. */
+  /** Free space below which a service is not ready, unless --min-free-bytes is set; on a smaller disk `minFreePercent` of it. At most half of --keep-free. */
   minFreeBytes: 64 * MIB,
   minFreePercent: 5,
   /** `Retry-After` of a 503. */

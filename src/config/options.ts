@@ -159,6 +159,29 @@ export function integer(text: string, min: number, max: number): number {
   return value;
 }
 
+/**
+ * For `parse`: a size in bytes, such as `1000000`, `300MB` (300 * 1000^2) or `64MiB` (64 * 1024^2). Units are spelled exactly:
+ * `300mb` could as well mean megabits, and `5G` either of two units.
+ * @returns bytes
+ * @throws Error if the text is no such size, or not from `min` to `max` bytes, both included
+ */
+export function size(text: string, min: number, max: number): number {
+  const [, count, unit = 'B'] = /^([0-9]{1,15})([kMGT]B|[KMGT]iB)?$/.exec(text) ?? [];
+  const bytes = Number(count) * (UNITS_BYTES[unit] ?? 1);
+  if (Number.isNaN(bytes)) {
+    throw new Error(
+      'is not a size; write bytes, or a whole number with kB, MB, GB, TB, KiB, MiB, GiB or TiB, such as 300MB',
+    );
+  }
+  if (bytes < min || bytes > max) throw new Error(`is not from ${min} to ${max} bytes`);
+  return bytes;
+}
+
+const UNITS_BYTES: Readonly<Record<string, number>> = {
+  ...{ kB: 1e3, MB: 1e6, GB: 1e9, TB: 1e12 },
+  ...{ KiB: 2 ** 10, MiB: 2 ** 20, GiB: 2 ** 30, TiB: 2 ** 40 },
+};
+
 /** For `parse`. @returns milliseconds. @throws Error if the text is no duration of at most a week, such as `60s` */
 export function duration(text: string): number {
   const [, count, unit = 'none'] = /^([0-9]{1,9})(ms|s|m|h|d)?$/.exec(text) ?? [];

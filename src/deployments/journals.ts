@@ -46,6 +46,7 @@ export class DeploymentJournals {
   readonly #shared: Shared;
   readonly #deployments = new Map<string, DeploymentJournal>();
   readonly #sweeping: NodeJS.Timeout;
+  #makingSpace = false;
 
   constructor(options: DeploymentJournalsOptions) {
     this.#shared = { ...options, backlog: { bytes: 0 }, slots: new Slots(options.limits.openJournalsMax) };
@@ -74,6 +75,18 @@ export class DeploymentJournals {
     for (const [name, journal] of this.#deployments) {
       if (!isThere(name)) void journal.retire().then(() => this.#deployments.delete(name));
     }
+  }
+
+  /**
+   * Removes the oldest closed files if the disk has less free space than `Retain.keepFree`: those of the open journal with the
+   * most files first, then of the others, while it is still too little. Never rejects.
+   */
+  async makeSpace(): Promise<void> {
+    if (this.#makingSpace) return;
+    this.#makingSpace = true;
+    const journals = [...this.#deployments.values()].sort((a, b) => b.files - a.files);
+    for (const journal of journals) await journal.makeSpace();
+    this.#makingSpace = false;
   }
 
   /** Resolves when each journal has written its queued reports and is unlocked. Never rejects. */
@@ -209,6 +222,16 @@ export class DeploymentJournal {
     const refusal = journal === undefined ? this.#refused : undefined;
     if (refusal !== undefined) done(refusal);
     else (journal ?? this.#begin()).append(event, bodyBytes, done);
+  }
+
+  /** Number of journal files; 0 unless the journal is open. */
+  get files(): number {
+    return this.#state.kind === 'open' ? this.#state.journal.files : 0;
+  }
+
+  /** Like `Journal.makeSpace`. A journal that is not open stays as it is, since it may not be locked. */
+  async makeSpace(): Promise<void> {
+    if (this.#state.kind === 'open') await this.#state.journal.makeSpace();
   }
 
   /** Like `close`, but permanent: a request that still holds this object can not open the journal again. */

@@ -1,5 +1,6 @@
-/** Watches the free space of the disk, so that low space is reported before the disk is full. */
+/** Watches the free space of the disk, so that low space is reported, and files are removed, before the disk is full. */
 
+import type { Config } from '../config/config.ts';
 import type { Limits } from '../config/limits.ts';
 import type { Notices } from '../telemetry/log.ts';
 import type { Disk, Space } from './disk.ts';
@@ -10,21 +11,29 @@ export interface SpaceWatch {
   readonly trouble: string | undefined;
   /** Free space at the last check; undefined if the system did not report it. */
   readonly freeBytes: number | undefined;
+  /** Size of the file system at the last check; undefined if the system did not report it. */
+  readonly totalBytes: number | undefined;
+  /** Ends the checks. */
   stop(): void;
 }
 
+/** The free bytes below which a service is not ready, and those below which old journal files are removed. */
+export type Thresholds = { readonly [Name in 'minFreeBytes' | 'keepFree']?: Config[Name] };
+
 /**
  * Checks at once and then every `limits.spaceCheckMs`.
- * @param minFreeBytes undefined for the default
+ * @param onLow called at each check, but the first, that finds less than `keepFree`
  */
 export async function watchSpace(
   disk: Disk,
-  minFreeBytes: number | undefined,
+  thresholds: Thresholds,
   limits: Limits,
   notices: Notices,
+  onLow: () => void = () => {},
 ): Promise<SpaceWatch> {
   let trouble: string | undefined;
   let freeBytes: number | undefined;
+  let totalBytes: number | undefined;
   let checking = false; // at most one check at a time, since a disk may have stalled
 
   async function check(): Promise<void> {
@@ -32,11 +41,11 @@ export async function watchSpace(
     checking = true;
     const problem = await disk.space().then(
       (space) => {
-        freeBytes = space.freeBytes;
-        return shortage(space, minFreeBytes, limits);
+        ({ freeBytes, totalBytes } = space);
+        return shortage(space, thresholds, limits);
       },
       (error: Error) => {
-        freeBytes = undefined;
+        freeBytes = totalBytes = undefined;
         return `the free space of the disk is not known: ${error.message}`;
       },
     );
@@ -47,7 +56,11 @@ export async function watchSpace(
   }
 
   await check();
-  const timer = setInterval(() => void check(), limits.spaceCheckMs).unref();
+  const timer = setInterval(() => {
+    void check().then(() => {
+      if (freeBytes !== undefined && freeBytes < (thresholds.keepFree ?? 0)) onLow();
+    });
+  }, limits.spaceCheckMs).unref();
   return {
     get trouble() {
       return trouble;
@@ -55,16 +68,21 @@ export async function watchSpace(
     get freeBytes() {
       return freeBytes;
     },
+    get totalBytes() {
+      return totalBytes;
+    },
     stop: () => clearInterval(timer),
   };
 }
 
 function shortage(
   { freeBytes, totalBytes }: Space,
-  minFreeBytes: number | undefined,
+  { minFreeBytes, keepFree = Number.POSITIVE_INFINITY }: Thresholds,
   limits: Limits,
 ): string | undefined {
-  const needed = minFreeBytes ?? Math.min(limits.minFreeBytes, Math.floor((totalBytes * limits.minFreePercent) / 100));
+  const standard = Math.min(limits.minFreeBytes, Math.floor((totalBytes * limits.minFreePercent) / 100));
+  // With keepFree the free space stays near it, so the service is to be ready a good deal below.
+  const needed = minFreeBytes ?? Math.min(standard, Math.floor(keepFree / 2));
   if (freeBytes >= needed) return undefined;
   return `the disk is nearly full: ${freeBytes} bytes are free, --min-free-bytes asks for ${needed}`;
 }

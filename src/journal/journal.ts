@@ -137,7 +137,7 @@ export class Journal implements JournalFigures {
         if (this.trouble !== reason) notices.error(reason, { problem: describe(error as Error) });
         this.#refuseUntilOpen(reason);
       }
-      if (!(await this.#retention.makeSpace())) await this.#pause(pauseMs, neededBytes);
+      if (!(await this.#retention.makeSpaceToOpen())) await this.#pause(pauseMs, neededBytes);
       if (this.#closed) return;
     }
   }
@@ -190,6 +190,11 @@ export class Journal implements JournalFigures {
 
   get queueBytes(): number {
     return this.#waitingBytes;
+  }
+
+  /** Retention at once, for a disk with less free space than `Retain.keepFree`. Never rejects. */
+  async makeSpace(): Promise<void> {
+    await this.#retention.makeSpace();
   }
 
   /** Why an event of so many bytes can not be queued; undefined if it can. */
@@ -345,9 +350,11 @@ export class Journal implements JournalFigures {
   /** @returns why the batch was not recorded, or undefined once it is durable */
   async #commit(batch: readonly Waiting[]): Promise<string | undefined> {
     if (this.#state.kind !== 'open' || this.#state.trouble?.kind === 'used up') return this.trouble;
+    const { segmentBytes } = this.#options;
     const stalled = setTimeout(() => this.#stall(), this.#options.limits.diskAnswerMs).unref();
     try {
-      if (this.#state.segment.bytes >= this.#options.segmentBytes) await this.#rotate(this.#state.segment);
+      if (this.#state.segment.bytes >= this.#retention.closeAtBytes(segmentBytes))
+        await this.#rotate(this.#state.segment);
       const { segment } = this.#state;
       const startedMs = performance.now();
       const after = batch.length > 0 ? await appendBatch(segment, batch, this.#encodeBuffer) : await tryWrite(segment);

@@ -1,6 +1,6 @@
 /**
- * Retention: removes files beyond the size or age limit from the beginning of a journal: whole closed files, oldest first,
- * never the newest.
+ * Retention: removes files beyond the size or age limit, or for a disk that fills up, from the beginning of a journal: whole
+ * closed files, oldest first, never the newest.
  *
  * An empty marker file `events-1-<last>.removed` says that the journal begins after the seq `last`; without it a start and
  * `verify` treat a missing file as damage. The marker is durable before the first file is removed, and it names the last seq
@@ -15,13 +15,13 @@ import { readTime } from './record.ts';
 import { lastLine } from './scan.ts';
 import { contentsOf, goneName, goneRange, type SegmentName } from './segments.ts';
 
-/** The limits. A file that exceeds either one is removed; without limits none is. */
-export type Retain = Pick<Config, 'retainBytes' | 'retainDays'>;
+/** The limits. A file that exceeds `retainBytes` or `retainDays`, or that `keepFree` needs, is removed; without limits none is. */
+export type Retain = Partial<Pick<Config, 'retainBytes' | 'retainDays' | 'keepFree'>>;
 
 /** What the retention of one journal needs. */
 export interface RetentionOptions {
   readonly disk: Disk;
-  readonly retain?: Partial<Retain>;
+  readonly retain?: Retain;
   readonly limits: Limits;
   readonly notices: Notices;
 }
@@ -37,6 +37,12 @@ export class Retention {
   #stopped = true;
   /** A sync failed. A later sync that succeeds would prove nothing, so nothing is removed before the next start. */
   #failed = false;
+  /** Number of files removed. */
+  #removed = 0;
+  /** The disk has too little free space, and the only file is the newest. */
+  #closesEarly = false;
+  /** The last failure that was logged, and when (monotonic clock): while the disk is low, there is a run every second. */
+  #logged = { text: '', atMs: Number.NEGATIVE_INFINITY };
 
   /** @param journal its `files` is decremented for each removed file */
   constructor(options: RetentionOptions, journal: { files: number }) {
@@ -56,13 +62,29 @@ export class Retention {
    * One run before the journal is open, for a disk without the space to open it. Never rejects.
    * @returns whether a file was removed
    */
-  async makeSpace(): Promise<boolean> {
+  async makeSpaceToOpen(): Promise<boolean> {
     if (!this.#mayRemove()) return false;
     this.#stopped = false;
-    const before = this.#journal.files;
+    return this.makeSpace();
+  }
+
+  /**
+   * One run at once, between `start` and `stop`. Never rejects.
+   * @returns whether a file was removed
+   */
+  async makeSpace(): Promise<boolean> {
+    const before = this.#removed;
     this.run();
     await this.#running;
-    return this.#journal.files < before;
+    return this.#removed > before;
+  }
+
+  /**
+   * @param segmentBytes the size at which files are closed as a rule
+   * @returns the size at which the newest file is to be closed now; less if it is the only one and the disk has too little space
+   */
+  closeAtBytes(segmentBytes: number): number {
+    return this.#closesEarly ? Math.min(segmentBytes, this.#options.limits.earlyCloseBytes) : segmentBytes;
   }
 
   /** Schedules a run after the current one. Never throws: failures are logged. */
@@ -80,8 +102,8 @@ export class Retention {
   }
 
   #mayRemove(): boolean {
-    const { retainBytes, retainDays } = this.#options.retain ?? {};
-    return (retainBytes ?? retainDays) !== undefined && !this.#failed;
+    const { retainBytes, retainDays, keepFree } = this.#options.retain ?? {};
+    return (retainBytes ?? retainDays ?? keepFree) !== undefined && !this.#failed;
   }
 
   async #removeOld(): Promise<void> {
@@ -104,6 +126,7 @@ export class Retention {
       try {
         await disk.remove(file);
         this.#journal.files -= 1;
+        this.#removed += 1;
         notices.info('journal file removed', fields);
       } catch (error) {
         this.#logFailure(error as Error, file);
@@ -137,7 +160,9 @@ export class Retention {
   /** @param before the last seq that an earlier run was to remove */
   async #choose(segments: readonly SegmentName[], before: number): Promise<OldFile[]> {
     const { disk, retain = {} } = this.#options;
-    const { retainBytes = Number.POSITIVE_INFINITY, retainDays } = retain;
+    const { retainBytes = Number.POSITIVE_INFINITY, retainDays, keepFree = 0 } = retain;
+    let freeBytes = keepFree > 0 ? (await disk.space()).freeBytes : 0;
+    this.#closesEarly = freeBytes < keepFree && segments.length === 1;
     const sizes: number[] = [];
     for (const { name } of segments) sizes.push(await disk.size(name)); // in sequence: batches use the same thread pool
     let left = sizes.reduce((sum, size) => sum + size, 0);
@@ -151,9 +176,11 @@ export class Retention {
       else if (left > retainBytes) why = '--retain-bytes';
       else if (retainDays !== undefined && (await ageMs(disk, file, bytes)) > retainDays * DAY_MS)
         why = '--retain-days';
+      else if (freeBytes < keepFree) why = '--keep-free';
       else break;
       files.push({ file, first_seq: firstSeq, last_seq: next.firstSeq - 1, bytes, why });
       left -= bytes;
+      freeBytes += bytes; // not measured: a reader may hold a removed file open, and then the others would be removed too
     }
     return files;
   }
@@ -162,6 +189,10 @@ export class Retention {
     // After a failed sync one that succeeds would prove nothing, and without a durable marker a removed file is damage.
     if (error instanceof SyncError) this.#stopped = this.#failed = true;
     const again = this.#stopped ? 'at the next start' : 'later';
+    const text = `${file}: ${error.message}`;
+    const nowMs = performance.now();
+    if (text === this.#logged.text && nowMs - this.#logged.atMs < this.#options.limits.notAcceptedNoticeMs) return;
+    this.#logged = { text, atMs: nowMs };
     this.#options.notices.warn('old journal files could not be removed', { file, problem: error.message, again });
   }
 }

@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import { createClientAddress } from '../config/client-address.ts';
+import { segmentBytesOf } from '../config/config.ts';
 import { exitCodes } from '../config/exit-codes.ts';
 import { otherWriters } from '../config/files.ts';
 import { watchDeployments } from '../deployments/file.ts';
@@ -48,6 +49,7 @@ export async function recordForDeployments(
     open: async () => {}, // the first report for a deployment opens its journal
     trouble: undefined,
     troubles: () => hosted.troubles(),
+    makeSpace: () => hosted.makeSpace(),
     reload: () => file.reload(),
     abandon: onLockLost,
     close: () => {
@@ -66,7 +68,8 @@ function openJournals({
   openDisk,
   onRecorded,
 }: RecordingOptions): DeploymentJournals {
-  const { pathPrefix, segmentBytes } = config;
+  const { pathPrefix } = config;
+  const segmentBytes = segmentBytesOf(config);
   const openFor = (name: string) => openDisk(join(folder.disk.folder, name));
   const shared = { pathPrefix, openDisk: openFor, onRecorded, segmentBytes, retain: config };
   return new DeploymentJournals({ ...shared, limits, metrics, notices });

@@ -1,3 +1,4 @@
+import { segmentBytesOf } from '../config/config.ts';
 import { Journal } from '../journal/journal.ts';
 import type { Recording, RecordingOptions } from './recording.ts';
 
@@ -9,7 +10,8 @@ export function recordLocally(
   { config, notices, folder, limits, metrics, onRecorded }: RecordingOptions,
   onFailed: (error: Error) => void,
 ): Recording {
-  const { pathPrefix, segmentBytes } = config;
+  const { pathPrefix } = config;
+  const segmentBytes = segmentBytesOf(config);
   const { disk } = folder;
   const recorded = onRecorded?.bind(undefined, disk.folder);
   const options = { disk, notices, segmentBytes, retain: config, limits, metrics, onFailed, onRecorded: recorded };
@@ -33,6 +35,7 @@ export function recordLocally(
       return journal.trouble;
     },
     troubles: () => new Map(),
+    makeSpace: () => journal.makeSpace(),
     reload: async () => {},
     abandon: (error) => journal.abandon(error),
     close: async () => {

@@ -22,6 +22,8 @@ export interface Recording extends Pick<AppParts, 'findRecorder' | 'tokenHeaders
   readonly trouble: string | undefined;
   /** @returns the deployments that can not record now, each with the reason. Empty in local mode. */
   troubles(): ReadonlyMap<string, string>;
+  /** Removes the oldest closed files of open journals if the disk has less free space than `Config.keepFree`. Never rejects. */
+  makeSpace(): Promise<void>;
   /** In hosted mode, reads the deployments file again. Else does nothing. */
   reload(): Promise<void>;
   /** Stops recording because the lock of the data folder is lost. May be called again. */

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { type Config, readConfig, readPassedSocket, version } from '../../src/config/config.ts';
+import { type Config, readConfig, readPassedSocket, segmentBytesOf, version } from '../../src/config/config.ts';
 import { type Limits, limits, limitsFor, waitLimits } from '../../src/config/limits.ts';
 import { root } from '../support/program.ts';
 
@@ -18,6 +18,9 @@ function problems(args: readonly string[], env: Record<string, string> = {}): re
   return read.problems;
 }
 
+const NO_SIZE =
+  'is not a size; write bytes, or a whole number with kB, MB, GB, TB, KiB, MiB, GiB or TiB, such as 300MB';
+
 test('without flags and environment there are defaults', () => {
   assert.deepEqual(config([]), {
     host: '127.0.0.1',
@@ -25,10 +28,11 @@ test('without flags and environment there are defaults', () => {
     data: './assetlog-data',
     pathPrefix: '',
     allowedHost: [],
-    segmentBytes: 67_108_864,
+    segmentBytes: undefined,
     minFreeBytes: undefined,
     retainBytes: undefined,
     retainDays: undefined,
+    keepFree: undefined,
     deployments: '',
     tokenHeader: 'Service-Cloud-Api-Token',
     trustedProxy: [],
@@ -88,8 +92,8 @@ test('every bad value is told, with its source and what is wanted', () => {
     '--port "65536" is not a whole number from 0 to 65535',
     '--path-prefix "x" is not a path such as /some/path',
     '--allowed-host "http://x" is not a host name; give it without scheme and port',
-    '--segment-bytes "1" is not a whole number from 4096 to 1073741824',
-    '--min-free-bytes "5G" is not a whole number from 0 to 9007199254740991',
+    '--segment-bytes "1" is not from 4096 to 1073741824 bytes',
+    `--min-free-bytes "5G" ${NO_SIZE}`,
     '--max-connections "0" is not a whole number from 1 to 65536',
     '--log-level "loud" is not a level; use one of error, warn, info, debug',
   ]);
@@ -99,6 +103,61 @@ test('every bad value is told, with its source and what is wanted', () => {
     /^ASSETLOG_PORT .*Kubernetes.*enableServiceLinks/,
   );
   for (const port of ['0x10', '1e3', '-1', ' 1', '3000.0']) assert.equal(problems([`--port=${port}`]).length, 1, port);
+});
+
+test('sizes are bytes or whole numbers with an exact unit', () => {
+  for (const [text, bytes] of Object.entries({
+    ...{ '16384': 16_384, '300kB': 300_000, '300MB': 300_000_000, '2GB': 2e9, '1TB': 1e12 },
+    ...{ '64KiB': 65_536, '64MiB': 67_108_864, '2GiB': 2_147_483_648, '1TiB': 1_099_511_627_776, '007MB': 7_000_000 },
+  })) {
+    assert.equal(config([`--retain-bytes=${text}`]).retainBytes, bytes, text);
+    assert.equal(config([], { ASSETLOG_KEEP_FREE: text }).keepFree, bytes, text);
+    assert.equal(config([`--min-free-bytes=${text}`]).minFreeBytes, bytes, text);
+  }
+  assert.equal(config(['--segment-bytes=1MiB']).segmentBytes, 1_048_576);
+  assert.equal(config(['--min-free-bytes=0']).minFreeBytes, 0);
+  for (const text of [
+    '300mb',
+    '300Mb',
+    '300M',
+    '5G',
+    '300KB',
+    '300kiB',
+    '1.5GB',
+    '1e9',
+    '+1MB',
+    '-1',
+    '300 MB',
+    'MB',
+    '0x10',
+  ]) {
+    assert.deepEqual(problems([`--retain-bytes=${text}`]), [`--retain-bytes ${JSON.stringify(text)} ${NO_SIZE}`]);
+  }
+  for (const text of ['1', '16383', '15kB', '10000TB', '999999999999999TiB']) {
+    const [problem] = problems([`--retain-bytes=${text}`]);
+    assert.equal(problem, `--retain-bytes "${text}" is not from 16384 to 9007199254740991 bytes`);
+  }
+});
+
+test('without a size of its own a file is closed at a quarter of what may be kept, at most 64 MiB', () => {
+  const closedAt = (...args: string[]) => segmentBytesOf(config(args));
+  assert.equal(closedAt(), 67_108_864);
+  assert.equal(closedAt('--retain-bytes=1GiB', '--keep-free=1GB'), 67_108_864);
+  assert.equal(closedAt('--retain-bytes=1MB'), 250_000);
+  assert.equal(closedAt('--keep-free=16384'), 4_096);
+  assert.equal(closedAt('--retain-bytes=2MB', '--keep-free=1MB'), 250_000);
+  assert.equal(closedAt('--retain-bytes=2MB', '--segment-bytes=2MB'), 2_000_000);
+});
+
+test('sizes that contradict each other are refused together, with what to do', () => {
+  assert.deepEqual(
+    problems(['--retain-bytes=1MB', '--segment-bytes=1000001', '--keep-free=2MB', '--min-free-bytes=2MB']),
+    [
+      '--segment-bytes is 1000001, more than the 1000000 of --retain-bytes: the newest file alone would exceed the limit; leave it out or give at most 250000',
+      '--keep-free is 2000000, not more than the 2000000 of --min-free-bytes: /readyz would turn 503 before files are removed; give more, such as 4000000',
+    ],
+  );
+  assert.equal(config(['--keep-free=2MB', '--min-free-bytes=1999999']).keepFree, 2_000_000);
 });
 
 test('a passed socket counts where it is for this process, and where it is one', () => {

@@ -216,6 +216,56 @@ test('what retention may remove makes space for a start on a full disk', { skip:
   assert.deepEqual([good, findings], [true, []]);
 });
 
+for (const [kind, bytes, args] of [
+  ['tmpfs', 3 * MIB, ['--retain-bytes', '1000000']],
+  ['ext4', 8 * MIB, ['--retain-bytes', '2MB']],
+  ['tmpfs', 3 * MIB, ['--keep-free', '1MB']],
+  ['ext4', 8 * MIB, ['--keep-free', '2MB']],
+] as const) {
+  test(`with ${args.join(' ')} a ${kind} of ${bytes / MIB} MiB takes ten times its size without a 503`, {
+    skip: withoutMounts,
+  }, async (t) => {
+    const { service } = await startOn(t, kind, { bytes, args });
+    const bodyBytes = 20_000;
+    const load = loadOn(t, service, { name: 'a', bodyBytes });
+    for (const late = performance.now() + 120_000; load.acknowledged.size * bodyBytes < 10 * bytes; await sleep(20)) {
+      assert.ok(performance.now() < late, `${load.acknowledged.size} reports in two minutes`);
+    }
+    await load.stop();
+    assert.deepEqual([...load.statuses.keys()], [200], service.stderr().slice(-2_000));
+    const { code, stderr } = await service.kill();
+    assert.equal(code, 0, stderr);
+    assert.match(stderr, new RegExp(`"why":"${args[0]}"`));
+    await assertNewest(service.data, load.acknowledged);
+  });
+}
+
+test('a disk that other programs fill gets space from the only file of a journal, and reports 200 again', {
+  skip: withoutMounts,
+}, async (t) => {
+  const { mount, service } = await startOn(t, 'tmpfs', { args: ['--keep-free', '4MB'] });
+  const load = loadOn(t, service, { name: 'a', bodyBytes: 2_000 });
+  await until('some reports', () => load.acknowledged.size > 100);
+  mount.fill();
+  for (let round = 0; round < 3; round += 1) {
+    const before = load.acknowledged.size;
+    await until('200 again', () => load.acknowledged.size > before + 20);
+  }
+  await load.stop();
+  const { code, stderr } = await service.kill();
+  assert.equal(code, 0, stderr);
+  assert.match(stderr, /"first_seq":1,.*"why":"--keep-free"/);
+  await assertNewest(service.data, load.acknowledged);
+});
+
+test('space to keep free that the whole disk does not have is refused with 2', { skip: withoutMounts }, async (t) => {
+  const { folder } = mountNew(t, 'tmpfs', { bytes: 8 * MIB });
+  const args = ['serve', '--port', '0', '--data', join(folder, 'data'), '--keep-free', '8MiB'];
+  const { code, stderr } = await runWithin(PATIENCE_MS, args);
+  assert.equal(code, 2, stderr);
+  assert.match(stderr, /assetlog: --keep-free is 8388608, but the disk of \S+ has 8388608 bytes: .*; give less\n$/);
+});
+
 test('a disk that is full at a rotation refuses, and goes on in the new file when there is space', {
   skip: withoutMounts,
 }, async (t) => {
@@ -464,6 +514,16 @@ async function until(what: string, holds: () => boolean | Promise<boolean>): Pro
 
 function journalFiles(data: string): number {
   return readdirSync(data).filter((name) => name.startsWith('events-')).length;
+}
+
+/** The journal verifies, and all that was acknowledged is in it from its first event on: retention removed the earlier ones. */
+async function assertNewest(data: string, acknowledged: ReadonlySet<string>): Promise<void> {
+  const { good, findings } = JSON.parse((await launch(['verify', '--json', '--data', data]).finished).stdout);
+  assert.deepEqual([good, findings], [true, []]);
+  const { doubled, events, lost } = compare(eventsIn(data), acknowledged);
+  assert.deepEqual(doubled, []);
+  assert.equal(events + lost.length, acknowledged.size);
+  assert.ok(events > 0 && lost.length > 0, `${events} events, ${lost.length} removed`);
 }
 
 /** The journal holds these events, once each, and not a byte of another. */

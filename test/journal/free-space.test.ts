@@ -10,12 +10,12 @@ import { SimulatedDisk } from '../support/simulated-disk.ts';
 const MIB = 1024 * 1024;
 const limits = { ...standardLimits, spaceCheckMs: 10 };
 
-async function troubleWith(space: Space, minFreeBytes?: number): Promise<string | undefined> {
+async function troubleWith(space: Space, minFreeBytes?: number, keepFree?: number): Promise<string | undefined> {
   const disk = new SimulatedDisk();
   disk.freeSpace = space;
   const watch = await watchSpace(
     disk,
-    minFreeBytes,
+    { minFreeBytes, keepFree },
     limits,
     createNotices('error', false, () => {}),
   );
@@ -35,13 +35,16 @@ test('there is trouble below 64 MiB, below 5 % of a smaller disk, or below what 
   assert.match((await troubleWith({ ...small, freeBytes: MIB - 1 })) ?? '', /asks for 1048576$/);
   assert.match((await troubleWith({ ...large, freeBytes: 5_000 * MIB }, 6_000 * MIB)) ?? '', /nearly full/);
   assert.equal(await troubleWith({ ...large, freeBytes: 0 }, 0), undefined);
+  // Where files are removed to keep space free, the free space stays near that.
+  assert.equal(await troubleWith({ ...large, freeBytes: MIB }, undefined, 2 * MIB), undefined);
+  assert.match((await troubleWith({ ...large, freeBytes: MIB - 1 }, undefined, 2 * MIB)) ?? '', /asks for 1048576$/);
 });
 
 test('the space is looked at again and again, changes are told once, and a failure to look is trouble', async () => {
   const disk = new SimulatedDisk();
   const told: string[] = [];
   const notices = createNotices('info', false, (line) => told.push(line));
-  const watch = await watchSpace(disk, 100, limits, notices);
+  const watch = await watchSpace(disk, { minFreeBytes: 100 }, limits, notices);
   const until = async (wanted: RegExp | undefined) => {
     for (let waited = 0; waited < 300; waited += 1) {
       if (wanted === undefined ? watch.trouble === undefined : wanted.test(watch.trouble ?? '')) return;
@@ -61,4 +64,29 @@ test('the space is looked at again and again, changes are told once, and a failu
   watch.stop();
   assert.equal(told.filter((line) => line.includes('not ready')).length, 2);
   assert.equal(told.filter((line) => line.includes('enough free space again')).length, 1);
+});
+
+test('each check that finds less than the space to keep free calls for files to be removed', async () => {
+  const disk = new SimulatedDisk();
+  let calls = 0;
+  let spaceChecks = 0;
+  disk.space = async () => {
+    spaceChecks += 1;
+    return disk.freeSpace;
+  };
+  const notices = createNotices('error', false, () => {});
+  const watch = await watchSpace(disk, { keepFree: 100 }, limits, notices, () => {
+    calls += 1;
+  });
+  const checks = async (count: number) => {
+    for (const end = spaceChecks + count; spaceChecks < end; ) await sleep(5);
+  };
+  disk.freeSpace = { freeBytes: 100, usableBytes: 100, totalBytes: 1000 };
+  await checks(3);
+  assert.equal(calls, 0);
+  disk.freeSpace = { freeBytes: 99, usableBytes: 99, totalBytes: 1000 };
+  await checks(4);
+  assert.ok(calls >= 2, `${calls}`);
+  assert.equal(watch.totalBytes, 1000);
+  watch.stop();
 });

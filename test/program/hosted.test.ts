@@ -17,7 +17,7 @@ import {
   writeFileSync,
   writeSync,
 } from 'node:fs';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { readConfig } from '../../src/config/config.ts';
@@ -25,8 +25,9 @@ import { limits as standardLimits } from '../../src/config/limits.ts';
 import { type DeploymentJournal, DeploymentJournals } from '../../src/deployments/journals.ts';
 import { newToken } from '../../src/deployments/tokens.ts';
 import type { Event } from '../../src/event/event.ts';
-import { type Disk, openDisk } from '../../src/journal/disk.ts';
+import { type Disk, openDisk as openRealDisk } from '../../src/journal/disk.ts';
 import { askHolder, lockFolder } from '../../src/journal/lock.ts';
+import type { Retain } from '../../src/journal/retention.ts';
 import { segmentName } from '../../src/journal/segments.ts';
 import { type Service, type ServiceParts, startService } from '../../src/service.ts';
 import { createNotices } from '../../src/telemetry/log.ts';
@@ -175,7 +176,7 @@ test('a damaged journal, a locked one and a failing disk stop only their own dep
   const simulated = new Map<string, SimulatedDisk>();
   const parts: ServiceParts = {
     openDisk: (folder) => {
-      if (!folder.endsWith('failing')) return openDisk(folder);
+      if (!folder.endsWith('failing')) return openRealDisk(folder);
       mkdirSync(folder, { recursive: true });
       const disk = simulated.get(folder) ?? new SimulatedDisk(folder);
       simulated.set(folder, disk);
@@ -226,11 +227,12 @@ test('a damaged journal, a locked one and a failing disk stop only their own dep
 function journals(
   t: TestContext,
   parts: Pick<ServiceParts, 'limits' | 'openDisk'>,
+  retain: Retain = {},
 ): { hosted: DeploymentJournals; data: string } {
   const data = newFolder(t);
-  const { limits = standardLimits, openDisk: open = openDisk } = parts;
+  const { limits = standardLimits, openDisk: open = openRealDisk } = parts;
   const hosted = new DeploymentJournals({
-    ...{ pathPrefix: '', segmentBytes: 1_000_000, retain: { retainBytes: undefined, retainDays: undefined }, limits },
+    ...{ pathPrefix: '', segmentBytes: retain.keepFree === undefined ? 1_000_000 : 1_000, retain, limits },
     openDisk: (name) => open(join(data, name)),
     metrics: new Metrics(),
     notices: createNotices('error', false, () => {}),
@@ -267,12 +269,46 @@ function heldDisks(t: TestContext): { openDisk: (folder: string) => Disk; releas
     release = resolve;
   });
   const open = (folder: string): Disk => {
-    const disk = openDisk(folder);
+    const disk = openRealDisk(folder);
     return { ...disk, prepare: () => released.then(disk.prepare) };
   };
   t.after(release);
   return { openDisk: open, release };
 }
+
+test('on a disk with too little free space the journal with the most files gives its oldest ones first', async (t) => {
+  let freeBytes = 1_000_000;
+  const removed: string[] = [];
+  const openDisk = (folder: string): Disk => {
+    const disk = openRealDisk(folder);
+    return {
+      ...disk,
+      space: async () => ({ ...(await disk.space()), freeBytes }),
+      remove: async (name) => {
+        if (name.endsWith('.jsonl')) {
+          removed.push(`${basename(folder)} ${name}`);
+          freeBytes += await disk.size(name);
+        }
+        await disk.remove(name);
+      },
+    };
+  };
+  const { hosted } = journals(t, { openDisk }, { keepFree: 1_000_000 });
+  const [small, large] = [hosted.journalOf('small'), hosted.journalOf('large')];
+  for (const [journal, files] of [
+    [small, 2],
+    [large, 4],
+  ] as const) {
+    for (let count = 0; count < files; count += 1) assert.equal(await append(journal, 'x'.repeat(1_000)), undefined);
+    assert.equal(journal.files, files);
+  }
+  freeBytes = 999_999;
+  await hosted.makeSpace();
+  assert.deepEqual(removed, [`large ${segmentName(1)}`]);
+  freeBytes = 0;
+  await hosted.makeSpace();
+  assert.deepEqual(removed.slice(1), [...[2, 3].map((seq) => `large ${segmentName(seq)}`), `small ${segmentName(1)}`]);
+});
 
 test('reports that wait while their journal is opened share the caps of the queue, and are recorded in order', async (t) => {
   const { openDisk, release } = heldDisks(t);
@@ -343,7 +379,7 @@ test('a report for a journal that is being closed waits in the next one, and a s
 
 test('on a full disk no report waits for the journal to be opened', async (t) => {
   const openFull = (folder: string): Disk => ({
-    ...openDisk(folder),
+    ...openRealDisk(folder),
     createLog: () => Promise.reject(systemError('ENOSPC')),
   });
   const { hosted } = journals(t, { limits: { ...standardLimits, openWaitMs: 3_600_000 }, openDisk: openFull });
@@ -357,7 +393,7 @@ test('on a full disk no report waits for the journal to be opened', async (t) =>
 
 test('over sockets: a large upload is refused before it is sent while too much waits for a journal', async (t) => {
   const { openDisk: openHeld, release } = heldDisks(t);
-  const parts = { openDisk: (folder: string) => (folder.endsWith('prod') ? openHeld(folder) : openDisk(folder)) };
+  const parts = { openDisk: (folder: string) => (folder.endsWith('prod') ? openHeld(folder) : openRealDisk(folder)) };
   const limits = { ...standardLimits, queueBytesMax: 300_000, openWaitMs: 60_000 };
   const { data, service } = await host(t, { ...parts, limits });
   const port = Number(new URL(service.url).port);
@@ -456,7 +492,7 @@ function slowDisk(t: TestContext, slow: string): { openDisk: (folder: string) =>
   });
   t.after(release);
   const open = (folder: string): Disk => {
-    const disk = openDisk(folder);
+    const disk = openRealDisk(folder);
     if (!folder.endsWith(slow)) return disk;
     const createLog: Disk['createLog'] = async (name) => {
       const file = await disk.createLog(name);
@@ -507,7 +543,7 @@ test('a report that waits too long for busy journals is refused, and no journal 
 
 test('a journal that waits for a full disk is named, and does not hold up a stop', async (t) => {
   const full = (folder: string): Disk => {
-    const disk = openDisk(folder);
+    const disk = openRealDisk(folder);
     if (!folder.endsWith('prod')) return disk;
     return { ...disk, createLog: async () => Promise.reject(systemError('ENOSPC')) };
   };

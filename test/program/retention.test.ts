@@ -38,6 +38,7 @@ function fourFiles(): Files {
   );
 }
 
+const FREE_BYTES = 1_000_000;
 const FILE_BYTES = aged(1, 10, 0).length; // a digit more of seq is nothing here
 
 function journalNames(disk: SimulatedDisk): string[] {
@@ -59,7 +60,7 @@ interface Ran {
 }
 
 /** One run, to its end. */
-async function retain(disk: SimulatedDisk, limit: Partial<Retain>): Promise<Ran> {
+async function retain(disk: SimulatedDisk, limit: Retain): Promise<Ran> {
   const lines: string[] = [];
   const notices = createNotices('info', false, (line) => lines.push(line));
   const journal = { files: contentsOf(disk.names()).segments.length };
@@ -77,7 +78,7 @@ async function retain(disk: SimulatedDisk, limit: Partial<Retain>): Promise<Ran>
 
 test('the oldest files go, as many as either limit asks for, and never the newest', async () => {
   const all = [1, 11, 21, 31];
-  const table: readonly (readonly [limit: Partial<Retain>, stay: readonly number[], why?: string])[] = [
+  const table: readonly (readonly [limit: Retain, stay: readonly number[], why?: string])[] = [
     [{}, all],
     [{ retainBytes: 10 * FILE_BYTES, retainDays: 10 }, all],
     [{ retainBytes: 3.5 * FILE_BYTES }, [11, 21, 31], '--retain-bytes'],
@@ -87,9 +88,15 @@ test('the oldest files go, as many as either limit asks for, and never the newes
     [{ retainDays: 1 }, [31], '--retain-days'],
     [{ retainBytes: 2.5 * FILE_BYTES, retainDays: 4 }, [21, 31], '--retain-bytes'],
     [{ retainBytes: 10 * FILE_BYTES, retainDays: 1 }, [31], '--retain-days'],
+    [{ keepFree: FREE_BYTES }, all],
+    [{ keepFree: FREE_BYTES + 1 }, [11, 21, 31], '--keep-free'],
+    [{ keepFree: FREE_BYTES + 1.5 * FILE_BYTES }, [21, 31], '--keep-free'],
+    [{ keepFree: 10 * FREE_BYTES }, [31], '--keep-free'],
+    [{ keepFree: FREE_BYTES + 1, retainBytes: 3.5 * FILE_BYTES }, [11, 21, 31], '--retain-bytes'],
   ];
   for (const [limit, stay, why] of table) {
     const disk = diskWith(fourFiles());
+    disk.freeSpace = { freeBytes: FREE_BYTES, usableBytes: FREE_BYTES, totalBytes: 10 * FREE_BYTES };
     const { notices, journal } = await retain(disk, limit);
     const gone = all.filter((firstSeq) => !stay.includes(firstSeq));
     const marker = gone.length > 0 ? [removed(10 * gone.length)] : [];
@@ -205,33 +212,38 @@ async function assertSound(disk: SimulatedDisk, when: string): Promise<void> {
   for (const { level } of notices) assert.equal(level, 'info', when);
 }
 
-test('the process dies or the power goes at any call: the next start goes well, and the next run finishes it', async () => {
-  for (let cutting = 1; ; cutting += 1) {
-    const disk = diskWith(fourFiles());
-    await retain(disk, { retainDays: 4 }); // so that there is an older marker
-    const { fault, struck } = failingCall(cutting, 'power');
-    const before = disk.calls.length;
-    disk.fault = fault;
-    await retain(disk, { retainDays: 1 });
-    disk.fault = () => undefined;
-    const when = `call ${cutting}, ${disk.calls[before + cutting - 1]}`;
-    await assertSound(disk.afterCrash(), when);
-    // What the next run finds may be in memory only.
-    for (let again = 1, more = true; more; again += 1) {
-      const second = disk.afterCrash();
-      const next = failingCall(again, 'power');
-      second.fault = next.fault;
-      await retain(second, { retainDays: 1 });
-      more = next.struck() > 0;
-      const cut = second.afterPowerCut({ entries: again % 2 === 0 ? 'none' : 'half', share: 0, behind: 'nothing' });
-      await assertSound(cut, `${when}, then call ${again}, ${second.calls[again - 1]}`);
+/** Each removes all but the newest file: the simulated disk never has so much free space. */
+const ALL_CLOSED: readonly Retain[] = [{ retainDays: 1 }, { keepFree: 2 ** 50 }];
+
+for (const limit of ALL_CLOSED) {
+  test(`the process dies or the power goes at any call: the next start goes well, and the next run finishes it: ${Object.keys(limit)}`, async () => {
+    for (let cutting = 1; ; cutting += 1) {
+      const disk = diskWith(fourFiles());
+      await retain(disk, { retainDays: 4 }); // so that there is an older marker
+      const { fault, struck } = failingCall(cutting, 'power');
+      const before = disk.calls.length;
+      disk.fault = fault;
+      await retain(disk, limit);
+      disk.fault = () => undefined;
+      const when = `call ${cutting}, ${disk.calls[before + cutting - 1]}`;
+      await assertSound(disk.afterCrash(), when);
+      // What the next run finds may be in memory only.
+      for (let again = 1, more = true; more; again += 1) {
+        const second = disk.afterCrash();
+        const next = failingCall(again, 'power');
+        second.fault = next.fault;
+        await retain(second, limit);
+        more = next.struck() > 0;
+        const cut = second.afterPowerCut({ entries: again % 2 === 0 ? 'none' : 'half', share: 0, behind: 'nothing' });
+        await assertSound(cut, `${when}, then call ${again}, ${second.calls[again - 1]}`);
+      }
+      for (const remains of REMAINS)
+        await assertSound(disk.afterPowerCut(remains), `${when}, ${JSON.stringify(remains)}`);
+      if (struck() === 0) break;
+      assert.ok(cutting < 50);
     }
-    for (const remains of REMAINS)
-      await assertSound(disk.afterPowerCut(remains), `${when}, ${JSON.stringify(remains)}`);
-    if (struck() === 0) break;
-    assert.ok(cutting < 50);
-  }
-});
+  });
+}
 
 for (const what of ['once', 'always'] as const) {
   test(`a call that fails, ${what}, is told and hurts nothing`, async () => {
@@ -446,6 +458,49 @@ test('the program keeps to its budget under reports, and says what it removed; v
   const again = await startService(t, { data: service.data });
   assert.equal((await ask(again.port, post('/report_asset_observation/a'))).status, 200);
   assert.equal(again.events().at(-1)?.['seq'], 61);
+});
+
+test('below the space to keep free the only file is closed at 64 KiB, so that it can be removed, and else never early', async () => {
+  for (const [keepFree, firstSeqs, closeAtBytes] of [
+    [FREE_BYTES, [1], 1_000_000],
+    [FREE_BYTES + 1, [1], 65_536],
+    [10 * FREE_BYTES, [1, 11], 1_000_000],
+    [undefined, [1], 1_000_000],
+  ] as const) {
+    const disk = diskWith(Object.fromEntries(firstSeqs.map((seq) => [segmentName(seq), segment(seq, 10)])));
+    disk.freeSpace = { freeBytes: FREE_BYTES, usableBytes: FREE_BYTES, totalBytes: 10 * FREE_BYTES };
+    const { retention } = await retain(disk, { keepFree, retainDays: 1 });
+    assert.equal(retention.closeAtBytes(1_000_000), closeAtBytes);
+    assert.equal(retention.closeAtBytes(4_096), 4_096);
+  }
+});
+
+test('as a process: sizes that can not work are the end with 2, all of them, with what to do', async (t) => {
+  const args = ['serve', '--port', '0', '--data', newFolder(t)];
+  const contradiction = await run([
+    ...args,
+    '--retain-bytes',
+    '1MB',
+    '--segment-bytes',
+    '64MiB',
+    '--keep-free',
+    '1MB',
+    '--min-free-bytes',
+    '1MB',
+  ]);
+  assert.equal(contradiction.code, 2);
+  assert.match(
+    contradiction.stderr,
+    /^assetlog: --segment-bytes is 67108864, more than the 1000000 of --retain-bytes: .*give at most 250000\n/,
+  );
+  assert.match(
+    contradiction.stderr,
+    /\nassetlog: --keep-free is 1000000, not more than the 1000000 of --min-free-bytes: .*such as 2000000\n$/,
+  );
+  const least = await run([...args, '--retain-bytes', '1', '--keep-free', '300mb']);
+  assert.equal(least.code, 2);
+  assert.match(least.stderr, /^assetlog: --retain-bytes "1" is not from 16384 to /);
+  assert.match(least.stderr, /\nassetlog: --keep-free "300mb" is not a size; .*such as 300MB\n$/);
 });
 
 test('by days at the start, and in hosted mode for each deployment by itself', async (t) => {

@@ -234,4 +234,11 @@ export const deployments: readonly Mutant[] = [
     to: 'endpoints.map((_, path) =>',
     tests: ['event/parameters'],
   },
+  {
+    breaks: 'the journal with the fewest files gives space first',
+    file: 'deployments/journals.ts',
+    from: 'b.files - a.files',
+    to: 'a.files - b.files',
+    tests: ['program/hosted'],
+  },
 ];

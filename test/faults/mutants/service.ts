@@ -171,4 +171,11 @@ export const service: readonly Mutant[] = [
     to: 'void text;',
     tests: ['embed'],
   },
+  {
+    breaks: 'a disk that is smaller than the space to keep free is taken',
+    file: 'service.ts',
+    from: 'if (keepFree < totalBytes) return space;',
+    to: 'if (keepFree >= 0) return space;',
+    tests: ['faults/full-disk'],
+  },
 ];
