@@ -333,7 +333,7 @@ test('a start that fails says why and leaves no folder', async (t) => {
     ownFolders().filter((name) => !before.includes(name)),
     [],
   );
-  const free = await freePort();
+  const free = await freePort(t);
   assert.equal((await start(t, { port: free })).url, `http://127.0.0.1:${free}`);
 });
 

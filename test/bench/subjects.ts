@@ -9,7 +9,7 @@ import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
-import { endGroup, freePort } from '../support/program.ts';
+import { endGroup, freePort, type Scope } from '../support/program.ts';
 import type { Scratch } from './scratch.ts';
 
 export interface Subject {
@@ -195,7 +195,8 @@ async function startServer({ scratch }: Place, command: readonly string[]): Prom
 async function startReference({ scratch, data }: Place): Promise<Server> {
   writeFileSync(join(data, 'dagster.yaml'), 'telemetry:\n  enabled: false\n');
   writeFileSync(join(data, 'defs.py'), 'import dagster\n\ndefs = dagster.Definitions()\n');
-  const url = `http://127.0.0.1:${await freePort()}`;
+  const untilTheEnd: Scope = { after: () => {} };
+  const url = `http://127.0.0.1:${await freePort(untilTheEnd)}`;
   const command = [reference ?? '', '-f', 'defs.py', '-h', '127.0.0.1', '-p', new URL(url).port];
   const child = scratch.spawn(command, {
     cwd: data,

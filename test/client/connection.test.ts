@@ -70,7 +70,7 @@ test('a call without a reply throws NoReply, which says whether the request may 
         return [error.sent, error.code, error.message];
       },
     );
-  const unusedPort = await freePort();
+  const unusedPort = await freePort(t);
   const [sent, code, message] = await ask(new URL(`http://127.0.0.1:${unusedPort}/`));
   assert.deepEqual([sent, code], [false, 'ECONNREFUSED']);
   assert.match(String(message), /ECONNREFUSED 127/);

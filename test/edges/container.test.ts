@@ -8,7 +8,7 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { eventsIn, freePort, newFolder, type RunOptions, root, run, startService } from '../support/program.ts';
+import { eventsIn, newFolder, type RunOptions, root, run, startService } from '../support/program.ts';
 import { withoutRoot } from '../support/tools.ts';
 import { ask, post } from '../support/wire.ts';
 
@@ -105,10 +105,10 @@ test('in an empty root that is read-only, without a capability and as nobody, it
   for (const file of libraries.trim().split('\n')) assert.match(file, /^(node|server\.js|(usr\/)?lib.*\.so[.\d]*)$/);
 
   const data = newVolume(t, image);
-  const port = await freePort();
-  const args = ['--port', String(port)];
+  let port = 0;
   for (let start = 1; start <= 2; start += 1) {
-    const service = await startService(t, { data: volume, args, ...image.options(entry, data) });
+    const service = await startService(t, { data: volume, ...image.options(entry, data) });
+    port = service.port;
     assert.equal((await ask(port, post(REPORT))).status, 200);
     assert.equal((await ask(port, 'GET /readyz HTTP/1.1\r\nHost: edge.example\r\n\r\n')).status, 200);
     const status = readFileSync(`/proc/${service.pid}/status`, 'utf8');

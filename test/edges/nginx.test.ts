@@ -293,7 +293,7 @@ interface Proxy {
 /** Starts nginx with the server of the handbook, in front of a port. */
 async function startNginx(t: TestContext, upstreamPort: number, text = recommended): Promise<Proxy> {
   const folder = newFolder(t);
-  const port = await freePort();
+  const port = await freePort(t);
   const { certificateFile, keyFile } = makeCertificate(folder);
   let filled = replaced(text, '127.0.0.1:3000', `127.0.0.1:${upstreamPort}`);
   filled = replaced(filled, 'listen 443 ssl', `listen 127.0.0.1:${port} ssl`);

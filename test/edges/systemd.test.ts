@@ -93,7 +93,7 @@ test('it runs with the system calls that the unit leaves it', { skip: withoutSys
 });
 
 test('what systemd-socket-activate hands over is served', { skip: withoutActivation }, async (t) => {
-  const port = await freePort();
+  const port = await freePort(t);
   const data = newFolder(t);
   const at = /^ListenStream=(.*):3000$/m.exec(socket)?.[1];
   const under = ['systemd-socket-activate', '-l', `${at}:${port}`, '-E', 'NODE_V8_COVERAGE'];

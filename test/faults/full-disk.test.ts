@@ -331,7 +331,8 @@ test('a stop that can not be noted for want of room is still clean, and the next
 
 test('a file system that turns read-only under load gets no wrong 200', { skip: withoutMounts }, async (t) => {
   const { mount, service, load, before } = await breakUnderLoad(t);
-  await sleep(300); // a wrong 200 would come now
+  const met = refusals(load);
+  await until('more replies, of which a wrong 200 would be one', () => refusals(load) >= met + 2 * CLIENTS);
   await load.stop();
   await service.kill('SIGKILL');
   mount.remount();
@@ -488,8 +489,13 @@ async function breakUnderLoad(t: TestContext): Promise<Started & { load: Load; b
   await until('some reports', () => load.acknowledged.size > 50);
   const before = new Set(load.acknowledged);
   mount.breakDown();
-  await until('refused or gone', () => (load.statuses.get(503) ?? 0) + (load.statuses.get(0) ?? 0) > 0);
+  await until('refused or gone', () => refusals(load) > 0);
   return { mount, service, load, before };
+}
+
+/** Reports that got 503, or no reply. */
+function refusals({ statuses }: Load): number {
+  return (statuses.get(503) ?? 0) + (statuses.get(0) ?? 0);
 }
 
 /** Clients that stop with the test, also where it fails. */

@@ -136,8 +136,13 @@ async function fillUp({ load }: Site, { mount, random }: Soak): Promise<void> {
 async function cutPower(_site: Site, { mount, random, sites }: Soak): Promise<void> {
   const before = sites.map(({ load }) => new Set(load.acknowledged));
   mount?.cutPower(random() < 0.5);
+  const unanswered = () => sites.map(({ load }) => load.statuses.get(0) ?? 0);
+  const seen = unanswered();
   await Promise.all(sites.map(({ service }) => service.kill('SIGKILL')));
-  await sleep(50); // replies that are on their way
+  // A client that met it twice has had every reply that was on its way.
+  await until('each client has met the end twice', () =>
+    unanswered().every((count, at) => count >= seen[at]! + 2 * CLIENTS),
+  );
   for (const [index, { load, doubtful }] of sites.entries())
     for (const key of load.acknowledged) if (!before[index]?.has(key)) doubtful.add(key);
   mount?.remount();

@@ -519,11 +519,13 @@ test('running out of file descriptors turns connections away, and ends neither t
   const service = await startService(t, { openFilesMax: 60 });
   const first = await Wire.open(service.port);
   const crowd = await Promise.all(Array.from({ length: 80 }, () => Wire.open(service.port)));
-  await sleep(200);
+  await eventually('clients are turned away', () => crowd.some(({ ended }) => ended));
   first.send(post(`${TARGET}a`));
   assert.equal((await first.reply())?.status, 200);
   for (const wire of [first, ...crowd]) wire.close();
-  await sleep(200);
+  await eventually('it takes clients again', () =>
+    ask(service.port, 'GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n').then(Boolean, () => false),
+  );
   assert.equal((await ask(service.port, post(`${TARGET}b`))).status, 200);
   assert.equal(service.events().length, 2);
 });

@@ -242,7 +242,7 @@ test('a 503 and a 429 are retried after their Retry-After, and the report is sen
 });
 
 test('a service that starts late gets the report; one that does not start ends the command with 75', async (t) => {
-  const port = await freePort();
+  const port = await freePort(t);
   const { finished } = launch(['report', ...KEY, '--url', `http://127.0.0.1:${port}`]);
   await new Promise((resolve) => setTimeout(resolve, 1_000));
   const service = await startService(t, { args: ['--port', String(port)] });

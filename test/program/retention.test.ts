@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises';
+import { setImmediate as turn } from 'node:timers/promises';
 import { limits as standardLimits } from '../../src/config/limits.ts';
 import { newToken } from '../../src/deployments/tokens.ts';
 import type { Event } from '../../src/event/event.ts';
@@ -19,6 +19,7 @@ import { createNotices } from '../../src/telemetry/log.ts';
 import { newFolder, run, startService } from '../support/program.ts';
 import { diskWith, type Files, flip, makeLines, quiet, segment } from '../support/segments.ts';
 import { type Call, failingCall, type Remains, type SimulatedDisk, systemError } from '../support/simulated-disk.ts';
+import { eventually } from '../support/tools.ts';
 import { ask, post } from '../support/wire.ts';
 
 const DAY_MS = 24 * 3_600_000;
@@ -344,8 +345,7 @@ test('days go by without a rotation', async () => {
   retention.start();
   await settled();
   assert.deepEqual(journalNames(disk), Object.keys(files).sort());
-  const late = performance.now() + 5_000;
-  while (disk.names().includes(segmentName(1)) && performance.now() < late) await sleep(20);
+  await eventually('the old file is removed', () => !disk.names().includes(segmentName(1)));
   await settled();
   assert.deepEqual(journalNames(disk), [removed(3), segmentName(4)].sort());
   await retention.stop();
@@ -432,8 +432,7 @@ test('the program keeps to its budget under reports, and says what it removed; v
     assert.equal((await ask(service.port, post('/report_asset_observation/a', body))).status, 200);
   const names = () => readdirSync(service.data).filter((name) => segmentFirstSeq(name) !== undefined);
   const total = () => names().reduce((sum, name) => sum + statSync(join(service.data, name)).size, 0);
-  const late = performance.now() + 5_000;
-  while (total() > 24_096 && performance.now() < late) await sleep(10);
+  await eventually('it keeps to its budget', () => total() <= 24_096);
   const { stderr, code } = await service.kill();
   assert.equal(code, 0, stderr);
   assert.ok(total() <= 24_096 && total() > 10_000, `${total()} bytes`);
@@ -521,9 +520,7 @@ test('by days at the start, and in hosted mode for each deployment by itself', a
   const report = (name: string) =>
     ask(service.port, post(`/${name}/report_asset_observation/a`, undefined, [`Service-Cloud-Api-Token: ${token}`]));
   for (const name of ['old', 'young']) assert.equal((await report(name)).status, 200);
-  const gone = () => readdirSync(join(folder, 'old')).includes(segmentName(1)) === false;
-  const late = performance.now() + 5_000;
-  while (!gone() && performance.now() < late) await sleep(10);
+  await eventually('the old file is removed', () => !readdirSync(join(folder, 'old')).includes(segmentName(1)));
   const { stderr } = await service.kill();
   const list = (name: string) =>
     readdirSync(join(folder, name))

@@ -131,7 +131,7 @@ test('while the journal is being read the service is alive, not ready, and refus
     release = resolve;
   });
   disk.fault = (call) => (call === 'list' ? reading : undefined);
-  const port = await freePort();
+  const port = await freePort(t);
   const starting = start(t, { openDisk: () => disk }, ['--port', String(port)], folder);
   await eventually('it listens', () => ask(port, LIVE).then(Boolean, () => false));
   assert.equal((await ask(port, LIVE)).status, 200);
@@ -433,7 +433,7 @@ test('when upload memory is used up the upload that stalled longest gets 408, an
   assert.match(errorOf(ended), /stalled while others needed its memory/);
   const other = await Wire.open(port);
   other.send(open);
-  await sleep(50);
+  await ask(port, LIVE); // what was sent before it has been read
   assert.equal((await ask(port, post(TARGET, body))).status, 503, 'no upload had stalled');
   assert.equal(moving.ended, false);
   for (const wire of [stalled, moving, other]) wire.close();
@@ -467,7 +467,7 @@ test('bodies that are being received are bounded together, and room is given bac
   for (const leave of ['finishes', 'goes away']) {
     const uploads = await Promise.all(Array.from({ length: 3 }, () => Wire.open(port)));
     for (const wire of uploads.slice(0, 2)) wire.send(post(TARGET, body).slice(0, -1));
-    await sleep(50);
+    await ask(port, LIVE); // what was sent before it has been read
     uploads[2]?.send(post(TARGET, body).slice(0, -1));
     const refused = await uploads[2]?.reply();
     assert.equal(refused?.status, 503);
@@ -480,7 +480,7 @@ test('bodies that are being received are bounded together, and room is given bac
       wire.close();
     }
     uploads[2]?.close();
-    await sleep(50);
+    await eventually('only the one that asks is connected', async () => (await connectionsOf(port)) === 1);
     assert.equal((await ask(port, post(TARGET, body))).status, 200, leave);
   }
 });
@@ -539,14 +539,17 @@ test('a stop answers what was read and what is still being received, and accepts
 
 test('a sync that fails during a stop is not a clean stop', async (t) => {
   const { disk, port, service } = await simulated(t);
-  const failing = sleep(100).then(() => {
-    throw systemError('EIO');
+  let fail = () => {};
+  const failing = new Promise<never>((_, reject) => {
+    fail = () => reject(systemError('EIO'));
   });
   disk.fault = (call) => (call === 'sync' ? failing : undefined);
   const wire = await Wire.open(port);
   wire.send(post(`${TARGET}a`));
   await eventually('the sync', () => disk.count('sync') === 1);
-  await service.stop();
+  const stopped = service.stop();
+  fail();
+  await stopped;
   assert.equal((await wire.reply())?.status, 503);
   assert.equal(await service.ended, exitCodes.diskFailed);
   assert.equal(disk.names().includes('.stopped-cleanly'), false);

@@ -1,7 +1,8 @@
 /** Runs the program as its users do: as a process. The tests that use it are repeated on the built file. */
 
 import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
+import { createSocket } from 'node:dgram';
+import { type EventEmitter, once } from 'node:events';
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -24,6 +25,7 @@ export interface Scope {
   after(release: () => unknown): void;
 }
 
+const LOOPBACK = '127.0.0.1';
 const READY_MS = 20_000;
 const STOP_MS = 3_000;
 
@@ -169,26 +171,32 @@ export function newFolder(t: Scope): string {
 }
 
 /**
- * For a program that needs the number beforehand. It is below the ports that Linux assigns by itself (32,768 and up), so
- * that neither a connection nor a server on port 0 takes it in between.
+ * A port for a program that needs the number beforehand, such as a configured proxy; all else listens on port 0. Until the
+ * scope ends, the UDP port with the same number is bound, so that no other test gets it. It is below the ports that Linux
+ * assigns by itself (32,768 and up), so that no connection and no server on port 0 takes it.
  */
-export async function freePort(): Promise<number> {
+export async function freePort(t: Scope): Promise<number> {
   for (let attempt = 0; attempt < 100; attempt += 1) {
     const port = 20_000 + Math.floor(Math.random() * 12_000);
-    const server = createServer().listen(port, '127.0.0.1');
-    const isFree = await once(server, 'listening').then(
-      () => true,
-      ({ code }: NodeJS.ErrnoException) => {
-        if (code === 'EADDRINUSE') return false;
-        throw new Error(`no port can be opened on loopback: ${code}`);
-      },
-    );
-    if (!isFree) continue;
-    server.close();
-    await once(server, 'close');
-    return port;
+    const claim = createSocket('udp4').unref();
+    t.after(() => claim.close());
+    const listener = createServer();
+    if (!(await opens(claim.bind({ port, address: LOOPBACK, exclusive: true })))) continue;
+    const isFree = await opens(listener.listen(port, LOOPBACK)); // of programs that are no test
+    await new Promise((resolve) => listener.close(resolve));
+    if (isFree) return port;
   }
   throw new Error('100 ports from 20000 to 31999 are in use');
+}
+
+async function opens(socket: EventEmitter): Promise<boolean> {
+  try {
+    await once(socket, 'listening');
+    return true;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EADDRINUSE') return false;
+    throw error;
+  }
 }
 
 /** Signals a process that leads a group of its own, and all that it started. */

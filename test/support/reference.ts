@@ -51,7 +51,7 @@ export async function startReference(t: TestContext, executable: string): Promis
   const home = mkdtempSync(join(tmpdir(), 'assetlog-reference-'));
   writeFileSync(join(home, 'dagster.yaml'), 'telemetry:\n  enabled: false\n');
   writeFileSync(join(home, 'defs.py'), 'import dagster\n\ndefs = dagster.Definitions()\n');
-  const port = await freePort();
+  const port = await freePort(t);
   // It starts a code server of its own, so it leads a process group, which can be ended as a whole.
   const child = spawn(executable, ['-f', 'defs.py', '-h', '127.0.0.1', '-p', String(port)], {
     cwd: home,
