@@ -6,6 +6,7 @@ import { didYouMean } from '../config/options.ts';
 import { endpoints } from '../event/parameters.ts';
 import { printable } from '../telemetry/printable.ts';
 import { assets } from './assets.ts';
+import { backup } from './backup.ts';
 import type { Command, Environment, Output } from './command.ts';
 import { completionOf } from './completion.ts';
 import { events } from './events.ts';
@@ -22,7 +23,7 @@ const groups: Groups = {
   'Run a service': { serve, healthcheck, token },
   'Report to one': { report: reportOf(endpoints) },
   'Look at a journal': { events, assets },
-  'Look after a journal': { verify: verifyCommand, repair: repairCommand },
+  'Look after a journal': { backup, verify: verifyCommand, repair: repairCommand },
   'Set up a shell': { completion: completionOf(() => commands) },
 };
 

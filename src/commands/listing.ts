@@ -164,20 +164,28 @@ export async function absenceOf(disk: Disk): Promise<string | undefined> {
   // Files that account for missing events prove that there was a journal, so verify and repair have something to report.
   const stopSeq = (await readLastStop(disk, names))?.end?.chain.seq ?? 1;
   if (segments.length > 0 || lost.length > 0 || removedLast > 0 || stopSeq > 1) return undefined;
-  const deployments = await journalsIn(folder, names);
+  const deployments = await journalsIn(disk, SHOWN_MAX);
   if (deployments.length === 0) return `there is no journal in ${folder}; give its folder with --data`;
   return `${folder} holds a journal for each deployment: ${deployments.join(', ')}; give one of them, such as --data ${join(folder, deployments[0] ?? '')}`;
 }
 
-/** @returns the names of the first few subfolders that hold a journal */
-async function journalsIn(folder: string, names: readonly string[]): Promise<string[]> {
+/**
+ * @param countMax ends the search after so many
+ * @returns the names of the subfolders that hold a journal, which are those of deployments, in order
+ * @throws the error of a system call on the folder itself, but not of a missing folder
+ */
+export async function journalsIn(disk: Disk, countMax = Number.POSITIVE_INFINITY): Promise<string[]> {
+  const names = await disk.list().catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== 'ENOENT' && error.code !== 'ENOTDIR') throw error;
+    return [];
+  });
   const found: string[] = [];
   for (const name of names.filter((name) => /^[A-Za-z0-9]/.test(name) && !name.startsWith('damaged-')).sort()) {
-    const inside = await openDisk(join(folder, name))
+    const inside = await openDisk(join(disk.folder, name))
       .list()
-      .catch(() => []); // not a folder, or one that cannot be read
+      .catch(() => []); // not a folder, or one that can not be read
     if (contentsOf(inside).segments.length > 0) found.push(name);
-    if (found.length === SHOWN_MAX) break;
+    if (found.length === countMax) break;
   }
   return found;
 }

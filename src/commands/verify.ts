@@ -7,7 +7,7 @@ import { type Disk, openDisk } from '../journal/disk.ts';
 import { InUseError } from '../journal/lock.ts';
 import type { Finding } from '../journal/recovery.ts';
 import type { GoneRange } from '../journal/segments.ts';
-import { type Verdict, verify } from '../journal/verify.ts';
+import { type OnProgress, type Verdict, verify } from '../journal/verify.ts';
 import { defineCommand, type Output } from './command.ts';
 import { absenceOf } from './listing.ts';
 
@@ -92,19 +92,26 @@ const PROGRESS_MS = 100;
  * @throws the error of a system call
  */
 export async function verifyWithProgress(disk: Disk, { progress }: Output): Promise<Verdict> {
+  const verdict = await verify(disk, showingProgress(progress));
+  progress('');
+  return verdict;
+}
+
+/**
+ * Shows how far a long command has come, such as `40 %  81.2 MB of 203.0 MB, 310 MB/s`, ten times a second at most.
+ * @param progress replaces the progress line
+ */
+export function showingProgress(progress: Output['progress']): OnProgress {
   const startedMs = performance.now();
   let shownMs = startedMs;
-  const verdict = await verify(disk, (read, total) => {
+  return (read, total) => {
     const nowMs = performance.now();
     if (nowMs - shownMs < PROGRESS_MS) return;
     shownMs = nowMs;
     const speed = read / 1e6 / ((nowMs - startedMs) / 1000);
-    progress(
-      `${Math.floor((100 * read) / total)} %  ${megabytes(read)} of ${megabytes(total)}, ${speed.toFixed(0)} MB/s`,
-    );
-  });
-  progress('');
-  return verdict;
+    const percent = Math.floor((100 * read) / Math.max(1, total));
+    progress(`${percent} %  ${megabytes(read)} of ${megabytes(total)}, ${speed.toFixed(0)} MB/s`);
+  };
 }
 
 /** @returns the findings on which a start would refuse the journal. A torn end is not one of them: the start truncates it. */
@@ -184,6 +191,7 @@ export function rangeAsText({ first, last }: GoneRange): string {
   return first === last ? `seq ${first}` : `seq ${first} to ${last}`;
 }
 
-function megabytes(bytes: number): string {
+/** @returns such as `1.5 MB` for 1,500,000 bytes */
+export function megabytes(bytes: number): string {
   return `${(bytes / 1e6).toFixed(1)} MB`;
 }

@@ -18,7 +18,7 @@ import {
   unlink,
 } from 'node:fs/promises';
 import { constants as osConstants } from 'node:os';
-import { basename, dirname, join, resolve } from 'node:path';
+import { basename, dirname, join, resolve, sep } from 'node:path';
 import { type Mount, mountOf } from './mount.ts';
 import { entryPath, giveToOwner, heirOf, unlessImpossible } from './owner.ts';
 
@@ -143,6 +143,26 @@ export function openDisk(path: string, syncingWrites = process.platform === 'lin
     },
     mount: () => findMount(folder),
   };
+}
+
+/**
+ * Finds out whether two paths name the same folder, or the second one a folder inside the first, also through symbolic links.
+ * @param path of a folder that need not exist yet
+ * @throws the error of a system call, but not of a missing folder
+ */
+export async function isWithin(folder: string, path: string): Promise<boolean> {
+  const [outer, inner] = await Promise.all([realFolder(resolve(folder)), realFolder(resolve(path))]);
+  return inner === outer || inner.startsWith(outer.endsWith(sep) ? outer : outer + sep);
+}
+
+/** @returns the path without symbolic links; of a missing folder, that of its nearest existing parent and the rest */
+async function realFolder(path: string): Promise<string> {
+  try {
+    return await realpath(path);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT' || dirname(path) === path) throw error;
+    return join(await realFolder(dirname(path)), basename(path));
+  }
 }
 
 /**

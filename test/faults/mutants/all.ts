@@ -8,6 +8,7 @@ import { deployments } from './deployments.ts';
 import { event } from './event.ts';
 import { http } from './http.ts';
 import { idempotency } from './idempotency.ts';
+import { journalBackup } from './journal-backup.ts';
 import { journalReading } from './journal-reading.ts';
 import { journalRecovery } from './journal-recovery.ts';
 import { journalWriting } from './journal-writing.ts';
@@ -24,6 +25,7 @@ export const mutants: readonly Mutant[] = [
   ...event,
   ...http,
   ...idempotency,
+  ...journalBackup,
   ...journalReading,
   ...journalRecovery,
   ...journalWriting,

@@ -4,6 +4,27 @@ import type { Mutant } from './mutant.ts';
 
 export const commands: readonly Mutant[] = [
   {
+    breaks: 'a backup may be made inside the journal',
+    file: 'commands/backup.ts',
+    from: 'if (await isWithin(',
+    to: 'if (false && (',
+    tests: ['program/backup'],
+  },
+  {
+    breaks: 'a backup writes to a folder that a service uses',
+    file: 'commands/backup.ts',
+    from: 'await lockFolder(target.folder)',
+    to: '{ release: async () => {} }',
+    tests: ['program/backup'],
+  },
+  {
+    breaks: 'a damaged deployment keeps the others from a backup',
+    file: 'commands/backup.ts',
+    from: 'if (known === undefined) throw error;',
+    to: 'throw error;',
+    tests: ['program/backup'],
+  },
+  {
     breaks: 'only --version asks for the version',
     file: 'commands/cli.ts',
     from: "['--version', '-v', '-V', 'version']",

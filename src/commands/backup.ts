@@ -1,0 +1,166 @@
+/** `assetlog backup`: brings a copy of a journal up to date, or of the journals of all deployments. */
+
+import { join } from 'node:path';
+import { options } from '../config/config.ts';
+import { type ExitCode, exitCodes } from '../config/exit-codes.ts';
+import { limits } from '../config/limits.ts';
+import type { Option } from '../config/options.ts';
+import { type Backup, backUp, OtherJournalError } from '../journal/backup.ts';
+import { type Disk, describe, isFull, isWithin, openDisk } from '../journal/disk.ts';
+import { InUseError, lockFolder } from '../journal/lock.ts';
+import { pollProgress } from '../journal/progress.ts';
+import { DamagedError } from '../journal/recovery.ts';
+import { defineCommand, type Output } from './command.ts';
+import { absenceOf, journalsIn } from './listing.ts';
+import { megabytes, showingProgress } from './verify.ts';
+
+const to: Option<string | undefined> = {
+  argument: 'FOLDER',
+  help: 'folder of the backup, which is made when it is missing (0700, files 0600)',
+  initial: undefined,
+  flagOnly: true,
+  parse: (text) => options.data.parse(text, ''),
+};
+
+export const backup = defineCommand<BackupOptions>(
+  {
+    summary: 'copy a journal into another folder, beside a service; each run adds what is new',
+    about:
+      'Copies what is on stable storage when it begins, checks the crc and seq of each line as it copies it, and keeps what\n' +
+      'retention removes at the source. A file that is closed is copied once; the newest one again when it has grown.\n' +
+      'It may be interrupted at any moment: run it again. With a folder of deployments it copies each into a folder of its name.',
+    options: {
+      data: { ...options.data, help: 'folder of the journal, or of the deployments in hosted mode' },
+      to,
+    },
+    notes: [
+      'The backup is a journal: verify, events, assets and serve work on it. To restore, copy it and start a service on the copy.',
+      '',
+      'Examples:',
+      '  assetlog backup --data /var/lib/assetlog --to /mnt/backup/assetlog',
+      '  assetlog verify --data /mnt/backup/assetlog',
+      '  17 * * * * assetlog backup --data /var/lib/assetlog --to /mnt/backup/assetlog >/dev/null     in a crontab',
+      '',
+      'Exit codes:',
+      '  0 copied, 2 flags, no journal there, or --to holds another journal, 3 the journal is damaged: what is before the',
+      '  damage is copied, 4 --to is in use, 5 it can not be read or written, 75 the service does not answer: the newest file',
+      '  was left out, try again',
+    ],
+  },
+  backUpFolder,
+);
+
+interface BackupOptions {
+  readonly data: string;
+  readonly to: string | undefined;
+}
+
+async function backUpFolder({ data, to }: BackupOptions, output: Output): Promise<ExitCode> {
+  const { complain } = output;
+  const source = openDisk(data);
+  if (to === undefined) {
+    complain('no folder for the backup; give one with --to');
+    return exitCodes.configuration;
+  }
+  const target = openDisk(to);
+  try {
+    if (await isWithin(source.folder, target.folder)) {
+      complain(
+        `--to ${target.folder} is ${source.folder}, or inside it; give a folder elsewhere, best on another disk`,
+      );
+      return exitCodes.configuration;
+    }
+    const absence = await absenceOf(source);
+    const deployments = await journalsIn(source);
+    if (absence !== undefined && deployments.length === 0) {
+      complain(absence);
+      return exitCodes.configuration;
+    }
+    const names = absence === undefined ? ['', ...deployments] : deployments;
+    return await backUpAll(names, { source, target }, output);
+  } catch (error) {
+    output.progress('');
+    complain(problemOf(error as Error, target));
+    return exitCodes.diskFailed;
+  }
+}
+
+/**
+ * Copies each of the journals. One that is damaged does not keep the others from being copied.
+ * @param names of their folders in both places; the empty name is the folder itself
+ */
+async function backUpAll(
+  names: readonly string[],
+  { source, target }: { readonly source: Disk; readonly target: Disk },
+  output: Output,
+): Promise<ExitCode> {
+  const done: Backup[] = [];
+  let code: ExitCode = exitCodes.done;
+  for (const name of names) {
+    const [from, to] = [openDisk(join(source.folder, name)), openDisk(join(target.folder, name))];
+    try {
+      const result = await backUpOne(from, to, output);
+      done.push(result);
+      for (const remark of result.remarks) output.complain(name === '' ? remark : `${name}: ${remark}`);
+      if (result.isComplete) continue;
+      output.complain(
+        `the service that writes ${from.folder} does not answer: its newest file was left out; try again`,
+      );
+      code ||= exitCodes.tryLater;
+    } catch (error) {
+      output.progress('');
+      const known = codeOf(error as Error);
+      if (known === undefined) throw error;
+      output.complain(problemOf(error as Error, to));
+      code = known;
+    }
+  }
+  if (done.length > 0) output.say(summaryOf(done, source, target));
+  return code;
+}
+
+async function backUpOne(source: Disk, target: Disk, { progress }: Output): Promise<Backup> {
+  await target.prepare();
+  const lock = await lockFolder(target.folder);
+  try {
+    const result = await backUp({
+      source,
+      target,
+      progress: pollProgress(source.folder, limits.followMs),
+      limits,
+      onProgress: showingProgress(progress),
+    });
+    progress('');
+    return result;
+  } finally {
+    await lock.release();
+  }
+}
+
+/** @returns the exit code of an error that concerns one journal; undefined if the others can not be copied either */
+function codeOf(error: Error): ExitCode | undefined {
+  if (error instanceof DamagedError) return exitCodes.damaged;
+  if (error instanceof OtherJournalError) return exitCodes.configuration;
+  return error instanceof InUseError ? exitCodes.inUse : undefined;
+}
+
+function problemOf(error: Error, { folder }: Disk): string {
+  if (error instanceof DamagedError) return `${error.message}; ${folder} has what is before the damage`;
+  if (error instanceof OtherJournalError) return error.message;
+  if (error instanceof InUseError)
+    return `a service or another backup uses ${folder}; end it, or give another folder with --to`;
+  if (isFull(error)) {
+    return `${folder} could not be completed: ${describe(error)}; free space there and run it again, it continues; or give another folder with --to`;
+  }
+  return `the backup in ${folder} could not be made: ${error.message}; run it again, it continues`;
+}
+
+function summaryOf(done: readonly Backup[], source: Disk, target: Disk): string {
+  const events = done.reduce((sum, one) => sum + one.events, 0);
+  const bytes = done.reduce((sum, one) => sum + one.bytes, 0);
+  const [only] = done;
+  const { first, last } = only?.seqs ?? {};
+  const holds =
+    done.length > 1 ? `${done.length} journals` : first === undefined ? 'no event yet' : `seq ${first} to ${last}`;
+  return `backed up ${source.folder} to ${target.folder}: ${events} new ${events === 1 ? 'event' : 'events'}, ${megabytes(bytes)}; it holds ${holds}`;
+}

@@ -1,0 +1,368 @@
+/**
+ * Copies a journal into another folder, which is a journal then. A service may write, begin files and remove old ones meanwhile:
+ * what is copied is what was durable when the backup began.
+ *
+ * Each run copies the files that have grown. A file is written under another name, verified line by line as it is copied, synced,
+ * and only then renamed. So after an interruption at any step the folder holds whole lines, and the next run continues.
+ *
+ * A file is known to continue its copy by the last line of the copy: its crc depends on all lines before it.
+ */
+
+import type { Limits } from '../config/limits.ts';
+import { readLastStop } from './clean-stop.ts';
+import { type Disk, writeFile } from './disk.ts';
+import type { Progress } from './progress.ts';
+import {
+  DamagedError,
+  endFindings,
+  type Finding,
+  findingsIn,
+  findingsOfNone,
+  joinFindings,
+  positionOfLast,
+} from './recovery.ts';
+import { lastLine, scanSegment } from './scan.ts';
+import { type Contents, contentsOf, goneName, type SegmentName } from './segments.ts';
+import { VerifiedCopy } from './verified-copy.ts';
+import type { OnProgress } from './verify.ts';
+
+export type BackupLimits = Pick<Limits, 'lineBytesMax' | 'verifyListingsMax'>;
+
+export interface BackupOptions {
+  readonly source: Disk;
+  /** An existing folder, which no other process writes to. */
+  readonly target: Disk;
+  /** Of the process that writes the source. */
+  readonly progress: Progress;
+  readonly limits: BackupLimits;
+  /** Called with the number of bytes read or skipped so far, and the total. */
+  readonly onProgress?: OnProgress;
+}
+
+export interface Backup {
+  /** What this run added to the backup. */
+  readonly events: number;
+  readonly bytes: number;
+  /** The first and the last seq that the backup holds, such as 1 and 120; undefined if it holds no event. */
+  readonly seqs: { readonly first: number; readonly last: number } | undefined;
+  /** Sentences about events that it does not hold. */
+  readonly remarks: readonly string[];
+  /** False if the writer does not answer, so that its newest file was left out. */
+  readonly isComplete: boolean;
+}
+
+/** The target can not be continued with this source. Nothing in it was changed by the file that the message names. */
+export class OtherJournalError extends Error {}
+
+/**
+ * Brings a backup up to date.
+ * @throws OtherJournalError, DamagedError for damage in the source, after what is before it was copied, or the error of a system
+ *   call; after each the backup is a valid journal, and another run continues it
+ */
+export function backUp(options: BackupOptions): Promise<Backup> {
+  return new Run(options).run();
+}
+
+/** How far a file may be copied. */
+type Extent =
+  /** All of it: the next file was begun after it was durable. */
+  | { readonly kind: 'closed' }
+  /** The lines before this seq are durable. */
+  | { readonly kind: 'before'; readonly seq: number }
+  /** No process writes to it, and it had so many bytes when that was known. */
+  | { readonly kind: 'size'; readonly bytes: number }
+  /** The process that writes to it does not answer. */
+  | { readonly kind: 'unanswered' };
+
+/** The end of a file of the backup: its last line, with its newline, and the seq after it. */
+interface Held {
+  readonly bytes: number;
+  readonly lastLine: Buffer;
+  readonly nextSeq: number;
+}
+
+class Run {
+  readonly #source: Disk;
+  readonly #target: Disk;
+  readonly #progress: Progress;
+  readonly #limits: BackupLimits;
+  readonly #onProgress: OnProgress;
+  #contents: Contents = contentsOf([]);
+  #held: readonly SegmentName[] = [];
+  /** The seq after the last line of the backup, as far as this run has come. */
+  #nextSeq = 1;
+  #events = 0;
+  #bytes = 0;
+  readonly #remarks = new Set<string>();
+
+  constructor({ source, target, progress, limits, onProgress = () => {} }: BackupOptions) {
+    this.#source = source;
+    this.#target = target;
+    this.#progress = progress;
+    this.#limits = limits;
+    this.#onProgress = onProgress;
+  }
+
+  async run(): Promise<Backup> {
+    const names = await this.#target.list();
+    for (const name of names.filter((name) => name.endsWith(PARTIAL))) await this.#target.remove(name);
+    this.#held = contentsOf(names).segments;
+    const last = await this.#look();
+    await this.#checkTarget();
+    const { segments } = this.#contents;
+    const sizes = await Promise.all(segments.map(({ name }) => this.#source.size(name).catch(unlessAbsent(0))));
+    const total = sizes.reduce((sum, size) => sum + size, 0);
+    let doneBytes = 0;
+    let isComplete = true;
+    for (const [index, segment] of segments.entries()) {
+      const extent: Extent = index === segments.length - 1 ? last : { kind: 'closed' };
+      isComplete = await this.#segment(segment, extent, (bytes) => this.#onProgress(doneBytes + bytes, total));
+      doneBytes += sizes[index] ?? 0;
+    }
+    const first = contentsOf(await this.#target.list()).segments[0]?.firstSeq ?? this.#nextSeq;
+    const seqs = first < this.#nextSeq ? { first, last: this.#nextSeq - 1 } : undefined;
+    return { events: this.#events, bytes: this.#bytes, seqs, remarks: [...this.#remarks], isComplete };
+  }
+
+  /** Lists the source. @returns how far its last file may be copied */
+  async #look(): Promise<Extent> {
+    for (let asked = 1; ; asked += 1) {
+      this.#contents = contentsOf(await this.#source.list());
+      const last = this.#contents.segments.at(-1);
+      // Before the question: without a writer these bytes are those of a process that has ended.
+      const bytes = last === undefined ? 0 : await this.#source.size(last.name).catch(unlessAbsent(undefined));
+      const said = await this.#progress.durable();
+      if (said.kind === 'before') {
+        // After the answer: every durable line is in a file of this listing.
+        this.#contents = contentsOf(await this.#source.list());
+        return said;
+      }
+      if (said.kind === 'unsaid' && bytes !== undefined) return { kind: 'size', bytes };
+      if (asked >= this.#limits.verifyListingsMax || (said.kind === 'unanswered' && asked >= ASKED_MAX)) {
+        return { kind: 'unanswered' };
+      }
+    }
+  }
+
+  /** Finds where the backup ends before the first file of the source. @throws OtherJournalError if it does not fit the source */
+  async #checkTarget(): Promise<void> {
+    const { segments } = this.#contents;
+    const [missing] = findingsOfNone(this.#contents, (await this.#lastStop())?.end);
+    if (missing !== undefined) throw new DamagedError(this.#source.folder, missing);
+    const firstSeq = segments[0]?.firstSeq ?? 1;
+    const names = new Set(segments.map(({ name }) => name));
+    const other = this.#held.find((held) => held.firstSeq >= firstSeq && !names.has(held.name));
+    if (other !== undefined) throw this.#otherJournal(`${other.name} is in it, and not in ${this.#source.folder}`);
+    // Retention removed them at the source; the backup keeps them.
+    const kept = this.#held.filter((held) => held.firstSeq < firstSeq).at(-1);
+    if (kept === undefined) return;
+    this.#nextSeq = (await this.#heldEnd(kept))?.nextSeq ?? kept.firstSeq;
+    if (this.#nextSeq > firstSeq) {
+      throw this.#otherJournal(
+        `${kept.name} holds the events to ${this.#nextSeq - 1}, and those from ${firstSeq} on are in another file of ${this.#source.folder}`,
+      );
+    }
+  }
+
+  /** @returns false if the file was left out because its writer does not answer */
+  async #segment(segment: SegmentName, extent: Extent, onRead: (bytes: number) => void): Promise<boolean> {
+    if (extent.kind === 'unanswered') return false;
+    if (extent.kind === 'before' && segment.firstSeq > extent.seq) return true; // begun after the backup
+    const held = await this.#heldEnd(segment);
+    try {
+      const markers = await this.#join(segment);
+      if (held !== undefined && !(await this.#continues(segment, held))) throw await this.#difference(segment, extent);
+      if (held === undefined || !(await this.#isWhole(segment, held, extent))) {
+        return await this.#copy(segment, extent, { held, markers, onRead });
+      }
+      this.#nextSeq = held.nextSeq;
+    } catch (error) {
+      await this.#whyAbsent(segment, error as Error);
+      this.#nextSeq = held?.nextSeq ?? this.#nextSeq;
+    }
+    return true;
+  }
+
+  /**
+   * Checks that the file continues the one before it.
+   * @returns names of the markers for the events that are gone between them
+   */
+  async #join(segment: SegmentName): Promise<string[]> {
+    const due = this.#nextSeq;
+    let findings = joinFindings(segment, due, this.#contents.gone);
+    for (let look = 1; findings.length > 0 && look < this.#limits.verifyListingsMax; look += 1) {
+      // A listing is no snapshot: it may miss the marker of retention, and the next one has it.
+      const { gone, lost, removedLast } = contentsOf(await this.#source.list());
+      this.#contents = { ...this.#contents, gone, lost, removedLast };
+      findings = joinFindings(segment, due, gone);
+    }
+    if (findings[0] !== undefined) throw new DamagedError(this.#source.folder, findings[0]);
+    if (due === segment.firstSeq) return [];
+    const { lost, removedLast } = this.#contents;
+    const last = segment.firstSeq - 1;
+    const markers = lost
+      .filter((range) => range.first <= last && range.last >= due)
+      .map((range) => goneName(range, 'lost'));
+    if (removedLast < due) return markers;
+    const removed = { first: 1, last: Math.min(removedLast, last) };
+    if (this.#held.length > 0) {
+      this.#remarks.add(
+        `retention removed the events ${due} to ${removed.last} before they were copied; back up more often to keep them`,
+      );
+    }
+    return [...markers, goneName(removed, 'removed')];
+  }
+
+  /** Copies the lines of a file that may be copied. @returns as `#segment` */
+  async #copy(
+    segment: SegmentName,
+    extent: Extent,
+    step: { held: Held | undefined; markers: readonly string[]; onRead: (bytes: number) => void },
+  ): Promise<boolean> {
+    const { name, firstSeq } = segment;
+    const { held = { bytes: 0, nextSeq: firstSeq }, markers, onRead } = step;
+    const endSeq = extent.kind === 'before' ? extent.seq : Number.POSITIVE_INFINITY;
+    const endBytes = extent.kind === 'size' ? extent.bytes : Number.POSITIVE_INFINITY;
+    const copy = new VerifiedCopy(firstSeq, endSeq, this.#limits);
+    await writeFile(
+      this.#target,
+      `${name}${PARTIAL}`,
+      copy.verified(counted(this.#source.read(name, 0, endBytes), onRead)),
+    );
+    if (extent.kind === 'size') {
+      const said = await this.#progress.durable();
+      if (said.kind !== 'unsaid') {
+        // A service has started since, so the bytes may be lines that are not durable yet.
+        await this.#target.remove(`${name}${PARTIAL}`);
+        return this.#segment(segment, said, onRead);
+      }
+    }
+    const { bytes, chain } = copy.end;
+    const damage = await this.#damage(segment, extent, copy);
+    if (bytes < held.bytes || (bytes === 0 && damage !== undefined)) {
+      await this.#target.remove(`${name}${PARTIAL}`);
+    } else {
+      for (const marker of markers) await this.#mark(marker);
+      await this.#target.rename(`${name}${PARTIAL}`, name);
+      await this.#target.syncFolder();
+      this.#events += chain.seq - held.nextSeq;
+      this.#bytes += bytes - held.bytes;
+      this.#nextSeq = chain.seq;
+    }
+    if (damage !== undefined) throw new DamagedError(this.#source.folder, damage);
+    return true;
+  }
+
+  async #mark(marker: string): Promise<void> {
+    const isThere = (await this.#target.list()).includes(marker);
+    if (!isThere) return (await this.#target.create(marker)).close();
+    await this.#target.syncFolder(); // an interrupted run may have made it without a sync
+  }
+
+  /** @returns what is wrong in the source after the lines that were copied, if no crash and no running write explains it */
+  async #damage(segment: SegmentName, extent: Extent, copy: VerifiedCopy): Promise<Finding | undefined> {
+    const { lines, bytes, chain } = copy.end;
+    const { problem } = copy;
+    const at = { file: segment.name, line: lines + 1, byte: bytes };
+    if (extent.kind === 'size') {
+      const scan =
+        problem === undefined ? copy.end : await scanSegment(this.#source.read(segment.name), segment.firstSeq);
+      const lastStop = await this.#lastStop();
+      const findings = [
+        ...findingsIn(segment, scan, positionOfLast(lastStop, scan)),
+        ...endFindings(segment, scan, lastStop),
+      ];
+      for (const { decision, problem } of findings) {
+        if (decision === 'cut') {
+          this.#remarks.add(
+            `${segment.name}, line ${at.line}, byte ${at.byte}: ${problem}; this end was left out, a start cuts it off`,
+          );
+        }
+      }
+      return findings.find(({ decision }) => decision === 'refuse');
+    }
+    if (problem !== undefined) return { kind: 'bad line inside', decision: 'refuse', ...at, problem };
+    if (extent.kind === 'closed') return findingsIn(segment, copy.end, 'earlier')[0];
+    if (extent.kind !== 'before' || chain.seq >= extent.seq) return undefined;
+    return {
+      kind: 'missing file',
+      decision: 'refuse',
+      ...at,
+      problem: `the events ${chain.seq} to ${extent.seq - 1} are missing`,
+    };
+  }
+
+  /** @returns undefined if the backup does not have the file @throws OtherJournalError if its copy does not end with a line */
+  async #heldEnd({ name, firstSeq }: SegmentName): Promise<Held | undefined> {
+    if (!this.#held.some((held) => held.name === name)) return undefined;
+    const bytes = await this.#target.size(name);
+    if (bytes === 0) return { bytes, lastLine: Buffer.alloc(0), nextSeq: firstSeq };
+    const found = await lastLine(this.#target, name, bytes, this.#limits);
+    if (found === undefined) throw this.#otherJournal(`${name} in it does not end with a line`);
+    return { bytes, lastLine: Buffer.concat([found.line, NEWLINE]), nextSeq: found.seq + 1 };
+  }
+
+  /** Whether the file of the source begins with all that the backup has of it. */
+  async #continues({ name }: SegmentName, { bytes, lastLine }: Held): Promise<boolean> {
+    const found: Buffer[] = [];
+    for await (const chunk of this.#source.read(name, bytes - lastLine.length, bytes)) found.push(chunk);
+    return Buffer.concat(found).equals(lastLine);
+  }
+
+  async #isWhole({ name }: SegmentName, { bytes, nextSeq }: Held, extent: Extent): Promise<boolean> {
+    if (extent.kind === 'before') return nextSeq >= extent.seq;
+    return bytes === (extent.kind === 'size' ? extent.bytes : await this.#source.size(name));
+  }
+
+  /** @returns the error for a file that differs from its copy: damage if the source has any, else another journal */
+  async #difference(segment: SegmentName, extent: Extent): Promise<Error> {
+    const scan = await scanSegment(this.#source.read(segment.name), segment.firstSeq);
+    const findings = findingsIn(segment, scan, extent.kind === 'closed' ? 'earlier' : 'afterCrash');
+    const damage = findings.find(({ decision }) => decision === 'refuse');
+    if (damage !== undefined) return new DamagedError(this.#source.folder, damage);
+    return this.#otherJournal(`${segment.name} differs from that in ${this.#source.folder}`);
+  }
+
+  #otherJournal(how: string): OtherJournalError {
+    return new OtherJournalError(
+      `${this.#target.folder} holds a backup of another journal, or the journal was repaired or replaced since: ${how}; ` +
+        'keep it, and give an empty folder with --to',
+    );
+  }
+
+  /** @throws the error, unless it is that retention removed the file of the source */
+  async #whyAbsent({ name, firstSeq }: SegmentName, error: NodeJS.ErrnoException): Promise<void> {
+    if (error.code !== 'ENOENT') throw error;
+    const names = await this.#source.list();
+    const { gone, lost, removedLast } = contentsOf(names);
+    if (names.includes(name) || firstSeq > removedLast) throw error;
+    this.#contents = { ...this.#contents, gone, lost, removedLast };
+  }
+
+  async #lastStop() {
+    return readLastStop(this.#source, await this.#source.list());
+  }
+}
+
+/** End of the name of a file while it is copied. A start, `verify` and `events` ignore it. */
+const PARTIAL = '.partial';
+/** How often a writer that does not answer is asked: one that is starting or stopping may miss a question. */
+const ASKED_MAX = 3;
+const NEWLINE = Buffer.from('\n');
+
+async function* counted(chunks: AsyncIterable<Buffer>, onRead: (bytes: number) => void): AsyncGenerator<Buffer> {
+  let bytes = 0;
+  for await (const chunk of chunks) {
+    yield chunk;
+    bytes += chunk.length;
+    onRead(bytes);
+  }
+}
+
+/** @returns an error handler that returns the value if a file no longer exists, and throws any other error */
+function unlessAbsent<Value>(value: Value): (error: NodeJS.ErrnoException) => Value {
+  return (error) => {
+    if (error.code !== 'ENOENT') throw error;
+    return value;
+  };
+}
