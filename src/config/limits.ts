@@ -58,14 +58,16 @@ export const limits = {
   /** As `queueBytesMax`, for all deployments together. */
   backlogBytesMax: 64 * MIB,
   queueEventBytes: 2 * KIB,
+  /** Overhead in memory of each further line of a report that has several, until it is written. */
+  queueLineBytes: 256,
   /** An event from a larger body is queued as a copied buffer: substrings of the body would keep the whole body in memory. */
   heldBodyBytesMax: 4 * KIB,
-  /** Bytes of one write; further lines wait for the next write. A single line that is larger is written alone. */
+  /** Bytes of one write; further reports wait for the next write. A report whose lines are larger is written alone. */
   batchBytesMax: 4 * MIB,
   /** One line of the journal. A byte of a body may become three bytes in its line: U+0085 is escaped. */
   lineBytesMax: 4 * MIB,
   /**
-   * Bytes that a start may truncate after a crash: one interrupted write, which has at most `batchBytesMax` or one line.
+   * Bytes that a start may truncate after a crash: one interrupted write, which has at most `batchBytesMax` or the lines of one report.
    * Version 0.1.0 counted characters instead of bytes, and only those of the members: its writes have up to 5 MiB of ASCII.
    */
   tornBytesMax: 8 * MIB,

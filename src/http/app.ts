@@ -4,6 +4,7 @@ import type { Limits } from '../config/limits.ts';
 import type { Event } from '../event/event.ts';
 import { nearestName } from '../event/nearest.ts';
 import type { Endpoint } from '../event/parameters.ts';
+import type { RecordResult } from '../event/record-result.ts';
 import { type Notices, oncePerName } from '../telemetry/log.ts';
 import { type Metrics, metricsType } from '../telemetry/metrics.ts';
 import { type ParameterLimits, reportTo } from './handlers.ts';
@@ -48,8 +49,11 @@ export interface AppParts {
 export interface Recorder {
   /** `AppParts.pathPrefix`, in hosted mode followed by the deployment's name: `/some/path/prod`. */
   readonly prefix: string;
-  /** Records the event of a body of so many bytes. Calls `done` when it is durable, or with the reason if it was not recorded. */
-  append(event: Event, bodyBytes: number, done: (failure: string | undefined) => void): void;
+  /**
+   * Records the events of a body of so many bytes, all of them or none.
+   * @param done called once, when they are durable or refused; it must not retain them, since substrings keep the body alive
+   */
+  append(events: readonly Event[], bodyBytes: number, done: (result: RecordResult) => void): void;
   /** The reason why a report with a body of so many bytes could not be recorded now, or undefined. */
   refusal(bodyBytes: number): string | undefined;
 }
@@ -135,15 +139,15 @@ export function createApp(parts: AppParts): App {
           }
           if (outcome.hiddenKey !== undefined || outcome.unknown !== undefined)
             logIgnored(outcome, head.path, incoming);
-          const { event, reply } = outcome;
-          if (event === undefined || recorder === undefined) {
+          const { events, reply } = outcome;
+          if (events === undefined || recorder === undefined) {
             respond(reply);
             return;
           }
-          const { type } = event; // the callback must not retain the event: its substrings keep the whole body alive
-          recorder.append(event, bytes.length, (failure) => {
-            if (failure !== undefined) return respond(unavailable(failure, limits));
-            metrics.events[type] += 1;
+          const types = events.map(({ type }) => type); // the callback must not retain an event, whose substrings keep the body alive
+          recorder.append(events, bytes.length, (result) => {
+            if (result.kind === 'refused') return respond(unavailable(result.reason, limits));
+            for (const type of types) metrics.events[type] += 1;
             respond(reply);
           });
         },
@@ -169,7 +173,7 @@ export function createApp(parts: AppParts): App {
 
   /** Logs what the request has and what was not recorded. */
   function logIgnored(
-    { event, hiddenKey, unknown = [], misspelt = [] }: ReturnType<Handler>,
+    { events, hiddenKey, unknown = [], misspelt = [] }: ReturnType<Handler>,
     path: string,
     { id }: Incoming,
   ): void {
@@ -177,7 +181,7 @@ export function createApp(parts: AppParts): App {
       notices.warn('the asset key in the path won over another one in the same request', {
         request_id: id,
         path,
-        recorded: event?.assetKey,
+        recorded: events?.[0]?.assetKey,
         ignored: hiddenKey.slice(0, limits.shownCharactersMax),
       });
     }

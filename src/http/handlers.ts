@@ -42,7 +42,7 @@ export function reportTo({ type, parameters }: Endpoint, limits: ParameterLimits
     }
     const unknown = found === bodyCount + queryCount ? undefined : unknownIn(body, query, known);
     const misspelt = unknown && misspeltIn(unknown, names);
-    return { reply: accepted, event: event as Reported, hiddenKey: key.hidden, unknown, misspelt };
+    return { reply: accepted, events: [event as Reported], hiddenKey: key.hidden, unknown, misspelt };
   };
 }
 

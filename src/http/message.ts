@@ -75,10 +75,11 @@ export interface Request {
   readonly query: ReadonlyMap<string, string>;
 }
 
-/** What a handler returns: the reply, and the event that must be durable before the reply is sent. */
+/** What a handler returns: the reply, and the events that must be durable before the reply is sent. */
 export interface Outcome {
   readonly reply: Reply;
-  readonly event?: Event;
+  /** Recorded together, or none of them. */
+  readonly events?: readonly Event[];
   /** A different asset key in the same request, which the key in the path overrides; it is logged. */
   readonly hiddenKey?: string | undefined;
   /** Parameters that the endpoint does not know. */

@@ -8,6 +8,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Limits } from '../config/limits.ts';
 import type { Event } from '../event/event.ts';
+import { type RecordResult, recorded, refused } from '../event/record-result.ts';
 import type { Notices } from '../telemetry/log.ts';
 import { type JournalFigures, Metrics } from '../telemetry/metrics.ts';
 import { rememberCleanStop } from './clean-stop.ts';
@@ -25,8 +26,8 @@ import { NoSpaceError, recover, type Segment } from './recovery.ts';
 import { type Retain, Retention } from './retention.ts';
 import { segmentName } from './segments.ts';
 
-/** Called once for each appended event; `failure` says why it was not recorded, and is undefined when it is durable. */
-export type Done = (failure: string | undefined) => void;
+/** Called once for each call of `append`, with the result of all its events. */
+export type Done = (result: RecordResult) => void;
 
 export interface JournalOptions {
   readonly disk: Disk;
@@ -71,17 +72,27 @@ interface Trouble {
   readonly reason: string;
 }
 
-interface Waiting {
-  readonly members: string | Buffer;
+/** The events of one call of `append`. They are written together, and recorded or refused together. */
+interface QueueEntry {
+  /** The members of each line. */
+  readonly lines: readonly (string | Buffer)[];
+  /** Upper bound of the bytes of its lines. */
+  readonly lineBytes: number;
   /** Approximate memory that it takes while it waits, in bytes. */
   readonly heldBytes: number;
   readonly done: Done;
 }
 
+/** What one write takes: whole entries. */
+interface Batch {
+  readonly entries: readonly QueueEntry[];
+  /** The members of the lines of all entries. */
+  readonly lines: readonly (string | Buffer)[];
+}
+
 interface Committing {
-  readonly batch: readonly Waiting[];
-  /** Resolves to why the batch was not recorded, or to undefined once it is durable. */
-  readonly committed: Promise<string | undefined>;
+  readonly batch: Batch;
+  readonly committed: Promise<RecordResult>;
 }
 
 export class Journal implements JournalFigures {
@@ -92,7 +103,7 @@ export class Journal implements JournalFigures {
   readonly #metrics: Metrics;
   readonly #checkHeld: () => void;
   readonly #retention: Retention;
-  #queue: Waiting[] = [];
+  #queue: QueueEntry[] = [];
   /** Memory of the events in the queue and in the batch that is being written. */
   #waitingBytes = 0;
   readonly #encodeBuffer: EncodeBuffer = { bytes: Buffer.alloc(0) };
@@ -204,28 +215,37 @@ export class Journal implements JournalFigures {
   }
 
   /**
-   * Queues an event for the next batch.
-   * @param bodyBytes size of the report's body: substrings of it keep the whole body in memory
-   * @param done called before `append` returns if the event can not be queued
+   * Queues events for the next batch, as one entry: they get consecutive seqs in one write, and all are recorded or none. An
+   * entry that is larger than `limits.batchBytesMax` is written alone.
+   * @param events at least one
+   * @param bodyBytes size of the body that they were in: substrings of it keep the whole body in memory
+   * @param done called before `append` returns if the events can not be queued; it must not retain them
    */
-  append(event: Event, bodyBytes: number, done: Done): void {
-    const { heldBodyBytesMax, queueEventBytes } = this.#options.limits;
-    let members: string | Buffer;
+  append(events: readonly Event[], bodyBytes: number, done: Done): void {
+    const { limits } = this.#options;
+    const lines: (string | Buffer)[] = [];
+    let heldBytes = (events.length - 1) * limits.queueLineBytes;
+    let lineBytes = 0;
     try {
-      const text = encodeMembers(event);
-      members = bodyBytes <= heldBodyBytesMax ? text : packMembers(text);
+      for (const event of events) {
+        const text = encodeMembers(event);
+        const members = bodyBytes <= limits.heldBodyBytesMax ? text : packMembers(text);
+        lines.push(members);
+        heldBytes += typeof members === 'string' ? 2 * members.length : members.length;
+        lineBytes += lineBytesMax(members);
+      }
     } catch (error) {
       done(this.#notEncoded(error as Error));
       return;
     }
-    const heldBytes = typeof members === 'string' ? 2 * (bodyBytes + members.length) : members.length;
-    const refusal = this.refusal(heldBytes);
+    if (bodyBytes <= limits.heldBodyBytesMax) heldBytes += 2 * bodyBytes;
+    const refusal = this.refusal(heldBytes) ?? oversize(events.length, lineBytes, limits);
     if (refusal !== undefined) {
-      done(refusal);
+      done(refused(refusal));
       return;
     }
-    this.#queue.push({ members, heldBytes: heldBytes + queueEventBytes, done });
-    this.#hold(heldBytes + queueEventBytes);
+    this.#queue.push({ lines, lineBytes, heldBytes: heldBytes + limits.queueEventBytes, done });
+    this.#hold(heldBytes + limits.queueEventBytes);
     if (this.#state.kind === 'open') this.#running ??= this.#run();
   }
 
@@ -291,7 +311,7 @@ export class Journal implements JournalFigures {
   #refuseQueue(reason: string): void {
     for (const { done, heldBytes } of this.#queue.splice(0)) {
       this.#hold(-heldBytes);
-      this.#safely(done, reason);
+      this.#safely(done, refused(reason));
     }
     this.#safely(this.#options.onIdle);
   }
@@ -308,11 +328,11 @@ export class Journal implements JournalFigures {
     let next: Committing | undefined = this.#beginBatch();
     while (next !== undefined) {
       const { batch, committed }: Committing = next;
-      const failure = await committed;
+      const result = await committed;
       next = this.#beginNext(); // the next write overlaps with sending the replies
-      for (const { done, heldBytes } of batch) {
+      for (const { done, heldBytes } of batch.entries) {
         this.#hold(-heldBytes);
-        this.#safely(done, failure);
+        this.#safely(done, result);
       }
       next ??= this.#beginNext();
     }
@@ -331,25 +351,33 @@ export class Journal implements JournalFigures {
     return { batch, committed: this.#commit(batch) };
   }
 
-  #takeBatch(): Waiting[] {
+  /** Takes as many whole entries as one write may have, and at least one. */
+  #takeBatch(): Batch {
     const { batchBytesMax } = this.#options.limits;
-    const countMax = this.#state.kind === 'open' ? SEQ_MAX + 1 - this.#state.segment.chain.seq : 0;
+    const seqsLeft = this.#seqsLeft;
+    const lines: (string | Buffer)[] = [];
     let bytes = 0;
     let count = 0;
-    for (const { members } of this.#queue) {
-      bytes += lineBytesMax(members);
-      if (count > 0 && (bytes > batchBytesMax || count === countMax)) break;
+    for (const entry of this.#queue) {
+      bytes += entry.lineBytes;
+      if (count > 0 && (bytes > batchBytesMax || lines.length + entry.lines.length > seqsLeft)) break;
+      for (const members of entry.lines) lines.push(members);
       count += 1;
     }
     const rest = this.#queue.splice(count);
-    const batch = this.#queue;
+    const entries = this.#queue;
     this.#queue = rest;
-    return batch;
+    return { entries, lines };
   }
 
-  /** @returns why the batch was not recorded, or undefined once it is durable */
-  async #commit(batch: readonly Waiting[]): Promise<string | undefined> {
-    if (this.#state.kind !== 'open' || this.#state.trouble?.kind === 'used up') return this.trouble;
+  /** How many lines the journal can still take; 0 unless it is open. */
+  get #seqsLeft(): number {
+    return this.#state.kind === 'open' ? SEQ_MAX + 1 - this.#state.segment.chain.seq : 0;
+  }
+
+  async #commit({ lines }: Batch): Promise<RecordResult> {
+    if (this.#state.kind !== 'open') return refused(this.#state.reason);
+    if (lines.length > this.#seqsLeft) return refused(USED_UP.reason);
     const { segmentBytes } = this.#options;
     const stalled = setTimeout(() => this.#stall(), this.#options.limits.diskAnswerMs).unref();
     try {
@@ -357,12 +385,12 @@ export class Journal implements JournalFigures {
         await this.#rotate(this.#state.segment);
       const { segment } = this.#state;
       const startedMs = performance.now();
-      const after = batch.length > 0 ? await appendBatch(segment, batch, this.#encodeBuffer) : await tryWrite(segment);
+      const after = lines.length > 0 ? await appendBatch(segment, lines, this.#encodeBuffer) : await tryWrite(segment);
       this.#checkHeld(); // after the sync and before the replies, see `Lock.checkHeld`
-      if (batch.length > 0)
-        this.#metrics.wrote(batch.length, after.bytes - segment.bytes, performance.now() - startedMs);
+      if (lines.length > 0)
+        this.#metrics.wrote(lines.length, after.bytes - segment.bytes, performance.now() - startedMs);
       this.#taken(after);
-      return undefined;
+      return recorded;
     } catch (error) {
       if (error instanceof NotEncoded) return this.#notEncoded(error);
       return error instanceof NotWritten ? this.#refuse(error) : this.#fail(error as Error);
@@ -388,7 +416,7 @@ export class Journal implements JournalFigures {
   }
 
   /** The disk is unchanged, so the client may retry. The journal probes the disk with a test write at an interval. */
-  #refuse(error: NotWritten): string {
+  #refuse(error: NotWritten): RecordResult {
     const reason = 'the disk refuses writes; send the report again later';
     const { segment, trouble } = this.#state as OpenState;
     if (trouble?.kind !== 'refusing') {
@@ -401,17 +429,17 @@ export class Journal implements JournalFigures {
       }, this.#options.limits.probeMs).unref();
     }
     this.#state = { kind: 'open', segment, trouble: { kind: 'refusing', reason } };
-    return reason;
+    return refused(reason);
   }
 
   /** Nothing was written, and the disk did not fail. A smaller report, or a later one with more free memory, may succeed. */
-  #notEncoded({ message }: Error): string {
+  #notEncoded({ message }: Error): RecordResult {
     const now = performance.now();
     if (now - this.#notEncodedAtMs >= this.#options.limits.notAcceptedNoticeMs) {
       this.#notEncodedAtMs = now;
       this.#options.notices.error('reports could not be encoded and get 503; is memory short?', { problem: message });
     }
-    return 'the service is short of memory; send the report again later';
+    return refused('the service is short of memory; send the report again later');
   }
 
   /** The write has stalled. Queued reports keep waiting, since they may still be recorded; new ones are refused. */
@@ -449,7 +477,7 @@ export class Journal implements JournalFigures {
     }
   }
 
-  #fail(error: Error): string {
+  #fail(error: Error): RecordResult {
     const { segment } = this.#state as OpenState;
     clearInterval(this.#probing); // otherwise each probe would report the failure again
     segment.file.close().catch(() => {}); // the journal has failed already
@@ -457,7 +485,7 @@ export class Journal implements JournalFigures {
     const reason = 'the disk failed; send the report again when the service is back';
     this.#metrics.journals.delete(this);
     this.#state = { kind: 'failed', reason, error, nextSeq: segment.chain.seq };
-    return reason;
+    return refused(reason);
   }
 }
 
@@ -469,6 +497,15 @@ const USED_UP: Trouble = {
 };
 
 const OPENING = 'the journal is being opened';
+
+/**
+ * @returns why so many events can not be written together; undefined if they can. A start explains no more than
+ *   `tornBytesMax` of a torn end by a crash, so one write must not have more
+ */
+function oversize(count: number, lineBytes: number, { tornBytesMax }: Limits): string | undefined {
+  if (lineBytes <= tornBytesMax || count === 1) return undefined;
+  return `the ${count} events take up to ${lineBytes} bytes in the journal, and at most ${tornBytesMax} are written together; send fewer`;
+}
 
 /** @returns why an event of so many bytes would exceed a limit of the queue; undefined if it fits */
 export function overload(bytes: number, waitingBytes: number, backlog: Backlog, limits: Limits): string | undefined {
@@ -491,9 +528,12 @@ const PROBE = Buffer.alloc(4096);
  * Appends one batch to the segment, durably.
  * @throws NotEncoded, NotWritten, or another error after which the content of the disk is unknown
  */
-async function appendBatch(segment: Segment, batch: readonly Waiting[], scratch: EncodeBuffer): Promise<Segment> {
-  const members = batch.map((waiting) => waiting.members);
-  const { bytes, chain } = encodeOrGiveUp(members, segment.chain, scratch);
+async function appendBatch(
+  segment: Segment,
+  lines: readonly (string | Buffer)[],
+  scratch: EncodeBuffer,
+): Promise<Segment> {
+  const { bytes, chain } = encodeOrGiveUp(lines, segment.chain, scratch);
   const after = { file: segment.file, bytes: segment.bytes + bytes.length, chain };
   // Before the write, since it would hide that the file was truncated. After it, since no event may get 200 if its file is gone.
   checkUntouched(segment);

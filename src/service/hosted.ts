@@ -6,6 +6,7 @@ import { otherWriters } from '../config/files.ts';
 import { watchDeployments } from '../deployments/file.ts';
 import { DeploymentJournals } from '../deployments/journals.ts';
 import { createAuthenticator } from '../deployments/tokens.ts';
+import { refused } from '../event/record-result.ts';
 import type { Recorder } from '../http/app.ts';
 import type { Notices } from '../telemetry/log.ts';
 import type { Recording, RecordingOptions } from './recording.ts';
@@ -77,7 +78,7 @@ function openJournals({
 
 /** @returns a recorder that refuses every report with the same reason */
 function refuseAll(prefix: string, reason: string): Recorder {
-  return { prefix, append: (_event, _bodyBytes, done) => done(reason), refusal: () => reason };
+  return { prefix, append: (_events, _bodyBytes, done) => done(refused(reason)), refusal: () => reason };
 }
 
 async function warnOfWriters(deployments: string, notices: Notices): Promise<void> {

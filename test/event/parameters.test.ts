@@ -64,7 +64,7 @@ test('the handler takes a parameter for its row, and only at its endpoints', () 
   const outcomes = extended
     .filter(({ name }) => name !== 'check')
     .map((endpoint) => reportTo(endpoint)({ keyPath: undefined, body, query: new Map() }));
-  assert.deepEqual(outcomes[0]?.event, {
+  assert.deepEqual(outcomes[0]?.events?.[0], {
     type: 'AssetMaterialization',
     assetKey: ['k'],
     metadata: undefined,

@@ -49,7 +49,7 @@ function recorded(handler: Handler, sent: Sent): unknown {
   const result = outcome(handler, sent);
   if (typeof result === 'string') return result;
   assert.deepEqual(result.reply, { kind: 'body', status: 200, body: '{}' });
-  return result.event && JSON.parse(`{${encodeMembers(result.event)}}`);
+  return result.events?.[0] && JSON.parse(`{${encodeMembers(result.events[0])}}`);
 }
 
 const key = ['warehouse', 'orders'];
@@ -157,8 +157,8 @@ test('metadata is recorded as it was sent, from body and query', () => {
     { path: 'a', query: `metadata=${encodeURIComponent(metadata)}` },
   ]) {
     const result = outcome(reportMaterialization, sent);
-    assert.ok(typeof result === 'object' && result.event !== undefined, String(result));
-    assert.equal(result.event.metadata, metadata);
+    assert.ok(typeof result === 'object' && result.events?.[0] !== undefined, String(result));
+    assert.equal(result.events[0].metadata, metadata);
   }
   assert.equal(
     Object.hasOwn(recorded(reportMaterialization, { path: 'a', query: 'metadata=null' }) as object, 'metadata'),
@@ -482,8 +482,8 @@ test('the line of any accepted request parses back to the values that were sent'
         query: query.toString(),
       };
       const result = outcome(reportMaterialization, sent);
-      assert.ok(typeof result === 'object' && result.event !== undefined, String(result));
-      const { bytes } = encodeBatch([encodeMembers(result.event)], { seq: 1, crc: 0 }, new Date());
+      assert.ok(typeof result === 'object' && result.events?.[0] !== undefined, String(result));
+      const { bytes } = encodeBatch([encodeMembers(result.events[0])], { seq: 1, crc: 0 }, new Date());
       const line = JSON.parse(bytes.toString());
       assert.deepEqual(line.asset_key, parts);
       assert.deepEqual(

@@ -46,8 +46,15 @@ async function open(disk: Disk, options: Partial<JournalOptions> = {}): Promise<
     journal,
     notices,
     failures,
-    append: (name, bodyBytes = 0) => new Promise((resolve) => journal.append(event(name), bodyBytes, resolve)),
+    append: (name, bodyBytes = 0) => appendAll(journal, [event(name)], bodyBytes),
   };
+}
+
+/** @returns undefined when all events are durable, else why none was recorded */
+function appendAll(journal: Journal, events: readonly Event[], bodyBytes = 0): Promise<string | undefined> {
+  return new Promise((resolve) => {
+    journal.append(events, bodyBytes, (result) => resolve(result.kind === 'refused' ? result.reason : undefined));
+  });
 }
 
 async function textOf(disk: Disk, name: string): Promise<string> {
@@ -357,7 +364,7 @@ test('a callback that throws keeps nobody from an answer, is logged, and does no
     },
   };
   const { journal, append, notices } = await open(disk, throwing);
-  journal.append(event('thrown at'), 0, () => {
+  journal.append([event('thrown at')], 0, () => {
     throw new Error('done is broken');
   });
   const behind = append('in the same batch');
@@ -718,4 +725,98 @@ test('files and folder are for their owner only', async (t) => {
   await journal.close();
   assert.equal(statSync(folder).mode & 0o777, 0o700);
   for (const name of readdirSync(folder)) assert.equal(statSync(join(folder, name)).mode & 0o777, 0o600, name);
+});
+
+/** The events `a0`, `a1`, … for the name `a`. */
+function batch(name: string, count: number): Event[] {
+  return Array.from({ length: count }, (_, index) => event(`${name}${index}`));
+}
+
+const tenA = Array.from({ length: 10 }, (_, index) => `a${index}`);
+
+for (const [kind, makeDisk] of Object.entries(disks)) {
+  test(`${kind}: events that are appended together follow each other, beside others, and have one result`, async (t) => {
+    const disk = makeDisk(t);
+    const { journal, append } = await open(disk);
+    let results = 0;
+    const together = new Promise<void>((resolve) => {
+      const before = append('before');
+      journal.append(batch('a', 10), 0, (result) => {
+        results += 1;
+        assert.deepEqual(result, { kind: 'recorded' });
+        resolve(before.then(() => {}));
+      });
+    });
+    await Promise.all([together, append('after')]);
+    assert.equal(await append('later'), undefined);
+    await journal.close();
+    assert.equal(results, 1);
+    assert.deepEqual(await recorded(disk), ['before', ...tenA, 'after', 'later']);
+  });
+}
+
+test('events that are appended together share one write, also if they are larger than a batch', async () => {
+  const disk = new SimulatedDisk();
+  const nextSeqs: number[] = [];
+  const onRecorded = (nextSeq: number) => nextSeqs.push(nextSeq);
+  const { journal, append } = await open(disk, { limits: { ...limits, batchBytesMax: 400 }, onRecorded });
+  const before = disk.count('write');
+  assert.deepEqual(await Promise.all([append('x'), appendAll(journal, batch('a', 10)), append('y')]), [
+    undefined,
+    undefined,
+    undefined,
+  ]);
+  assert.equal(disk.count('write') - before, 3);
+  assert.deepEqual(nextSeqs, [1, 2, 12, 13]);
+  await journal.close();
+  assert.deepEqual(await recorded(disk), ['x', ...tenA, 'y']);
+});
+
+for (const fault of ['ENOSPC', 'short'] as const) {
+  test(`of events that are appended together none is recorded if their write fails (${fault})`, async () => {
+    const disk = new SimulatedDisk();
+    const { journal, append } = await open(disk, { limits: { ...limits, batchBytesMax: 400 } });
+    assert.equal(await append('before'), undefined);
+    disk.fault = (call) => (call !== 'write' ? undefined : fault === 'short' ? { shortBy: 500 } : systemError(fault));
+    assert.match((await appendAll(journal, batch('a', 10))) ?? '', /^the disk refuses writes/);
+    disk.fault = () => undefined;
+    assert.equal(await appendAll(journal, batch('b', 2)), undefined);
+    await journal.close();
+    assert.deepEqual(await recorded(disk), ['before', 'b0', 'b1']);
+  });
+}
+
+test('events that are appended together count against the queue before any of them is taken', async () => {
+  const disk = new SimulatedDisk();
+  const { journal, append } = await open(disk, { limits: { ...limits, queueBytesMax: 10_000, queueLineBytes: 1_000 } });
+  assert.match((await appendAll(journal, batch('a', 10))) ?? '', /too many reports are waiting/);
+  assert.match((await appendAll(journal, batch('a', 2), 1024 * 1024)) ?? 'recorded', /recorded/);
+  assert.equal(journal.queueBytes, 0);
+  assert.equal(await append('alone'), undefined);
+  await journal.close();
+  assert.deepEqual(await recorded(disk), ['a0', 'a1', 'alone']);
+});
+
+test('events that would be a longer write than a crash explains are refused, with what to do', async () => {
+  const disk = new SimulatedDisk();
+  const { journal, append } = await open(disk, { limits: { ...limits, tornBytesMax: 2_000 } });
+  assert.match(
+    (await appendAll(journal, batch('a', 10))) ?? '',
+    /^the 10 events take up to \d+ bytes .* at most 2000 .* send fewer$/,
+  );
+  assert.equal(await append('x'.repeat(3_000)), undefined);
+  await journal.close();
+});
+
+test('events that are appended together are refused together if the journal has too few seqs left', async () => {
+  const disk = new SimulatedDisk();
+  disk.put(segmentName(SEQ_MAX - 2), Buffer.alloc(0));
+  disk.put(goneName({ first: 1, last: SEQ_MAX - 3 }, 'removed'), Buffer.alloc(0));
+  const { journal, append } = await open(disk);
+  const results = await Promise.all([append('x'), appendAll(journal, batch('a', 10)), append('y')]);
+  assert.equal(results[0], undefined);
+  assert.match(results[1] ?? '', /^the journal is full/);
+  assert.equal(results[2], undefined);
+  await journal.close();
+  assert.deepEqual(await recorded(disk), ['x', 'y']);
 });

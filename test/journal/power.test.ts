@@ -41,13 +41,14 @@ function play(disk: SimulatedDisk): Script {
     for (const size of batches) {
       const answers = Array.from({ length: size }, () => {
         count += 1;
-        const asset = `${name}${count}`;
-        const event: Event = { type: 'AssetObservation', assetKey: [asset], description: 'x'.repeat(100 * (size % 3)) };
-        asked.add(asset);
+        const together = Array.from({ length: 1 + (count % 3) }, (_, item) => `${name}${count}.${item}`);
+        for (const asset of together) asked.add(asset);
+        const description = 'x'.repeat(100 * (size % 3));
+        const events = together.map((asset): Event => ({ type: 'AssetObservation', assetKey: [asset], description }));
         return new Promise<void>((resolve) => {
-          journal.append(event, 0, (failure) => {
-            if (failure === undefined) acknowledged.push(asset);
-            else if (failure.startsWith('the disk failed')) failed = true;
+          journal.append(events, 0, (result) => {
+            if (result.kind === 'recorded') acknowledged.push(...together);
+            else if (result.reason.startsWith('the disk failed')) failed = true;
             resolve();
           });
         });
@@ -79,10 +80,10 @@ function withShortWrite(disk: SimulatedDisk, fault: SimulatedDisk['fault']): Sim
 async function assertIntact(disk: SimulatedDisk, { acknowledged, asked }: Script, when: string): Promise<void> {
   const journal = new Journal({ disk, notices: quiet, segmentBytes: SEGMENT_BYTES, limits, onFailed: () => {} });
   await journal.open();
-  const failure = await new Promise((resolve) =>
-    journal.append({ type: 'AssetObservation', assetKey: ['after'] }, 0, resolve),
+  const result = await new Promise((resolve) =>
+    journal.append([{ type: 'AssetObservation', assetKey: ['after'] }], 0, resolve),
   );
-  assert.equal(failure, undefined, when);
+  assert.deepEqual(result, { kind: 'recorded' }, when);
   await journal.close();
   const verdict = await verify(disk);
   assert.deepEqual(verdict.findings, [], when);

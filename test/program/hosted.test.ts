@@ -250,9 +250,9 @@ function append(journal: DeploymentJournal, description: string): Promise<string
   const event: Event = { type: 'AssetMaterialization', assetKey: ['a'], description };
   let answered = false;
   const answer = new Promise<string | undefined>((resolve) => {
-    journal.append(event, 0, (failure) => {
+    journal.append([event], 0, (result) => {
       answered = true;
-      resolve(failure);
+      resolve(result.kind === 'refused' ? result.reason : undefined);
     });
   });
   return Object.defineProperty(answer, 'answered', { get: () => answered }) as never;

@@ -305,13 +305,13 @@ test('a journal goes on while files are removed, also by rotations, and its clos
   await journal.open();
   const append = () =>
     new Promise((resolve) => {
-      journal.append({ type: 'AssetObservation', assetKey: ['a'], description: 'x'.repeat(1_000) }, 0, resolve);
+      journal.append([{ type: 'AssetObservation', assetKey: ['a'], description: 'x'.repeat(1_000) }], 0, resolve);
     });
-  for (let count = 0; count < 10; count += 1) assert.equal(await append(), undefined);
+  for (let count = 0; count < 10; count += 1) assert.deepEqual(await append(), { kind: 'recorded' });
   assert.ok(journalNames(disk).includes(segmentName(1)), 'its removal is under way');
   release();
   await settled();
-  for (let count = 0; count < 10; count += 1) assert.equal(await append(), undefined);
+  for (let count = 0; count < 10; count += 1) assert.deepEqual(await append(), { kind: 'recorded' });
   await settled();
   const left = journalNames(disk).filter((name) => name.endsWith('.jsonl'));
   const bytes = left.reduce((sum, name) => sum + (disk.bytes(name)?.length ?? 0), 0);

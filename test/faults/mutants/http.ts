@@ -251,8 +251,8 @@ export const http: readonly Mutant[] = [
   {
     breaks: 'an event is counted that was not recorded',
     file: 'http/app.ts',
-    from: 'if (failure !== undefined) return respond',
-    to: 'if (failure !== undefined) metrics.events[type] += 1;\n          if (failure !== undefined) return respond',
+    from: "if (result.kind === 'refused') return respond",
+    to: "if (result.kind === 'refused') metrics.events[types[0]!] += 1;\n          if (result.kind === 'refused') return respond",
     tests: ['program/metrics'],
   },
   {
