@@ -1,20 +1,21 @@
 /** `assetlog assets`: shows a summary of each asset in a journal, with its latest events and the state of its checks. */
 
-import { options } from '../config/config.ts';
 import { type ExitCode, exitCodes } from '../config/exit-codes.ts';
 import { keyText } from '../event/asset-key.ts';
 import type { Recorded } from '../journal/record.ts';
 import { defineCommand, type Output } from './command.ts';
+import { folderOperand, folderOption } from './data-folder.ts';
 import {
   type FormatOptions,
   type Forms,
   formatOptions,
   keyOption,
-  lookAt,
   lookNotes,
   printerOf,
   switchOption,
 } from './listing.ts';
+import { noMatch } from './no-match.ts';
+import { lookAt, type Source } from './reading.ts';
 
 interface AssetsOptions extends FormatOptions {
   readonly data: string;
@@ -31,8 +32,9 @@ export const assets = defineCommand<AssetsOptions>(
       'Shows for each asset, in the order of their keys, how many events of each kind there are, the latest of each, and the\n' +
       'state of its checks, which is the latest result of each check, whatever its partition. Reads the whole journal, and\n' +
       'takes memory for each asset and check, not for each event. Takes no lock, as assetlog events.',
+    operands: folderOperand,
     options: {
-      data: { ...options.data, help: 'folder of the journal; in hosted mode that of a deployment, FOLDER/NAME' },
+      data: folderOption,
       key: keyOption('only this asset'),
       keyPrefix: keyOption('only assets whose key begins with these parts'),
       failing: switchOption('only assets with a check that failed when it last ran'),
@@ -75,37 +77,75 @@ interface AssetState {
 }
 
 interface Asset extends AssetState {
-  /** The parts of the asset's key, joined by NUL, which no key contains. */
+  /** The parts of the asset's key, joined by NUL, which no key contains. In hosted mode the deployment follows two NUL. */
   readonly name: string;
 }
 
 const BETWEEN_PARTS = '\0';
+const BEFORE_DEPLOYMENT = '\0\0';
 /** The number of assets that are formatted and printed at a time. */
 const PAGE_ASSETS = 1_000;
 
 async function showAssets(values: AssetsOptions, output: Output): Promise<ExitCode> {
   const print = printerOf(values, output.page, forms);
-  if (print === undefined) {
+  const printHosted = printerOf(values, output.page, hostedForms);
+  if (print === undefined || printHosted === undefined) {
     output.complain('use one of --json, --table and --csv');
     return exitCodes.configuration;
   }
   const filter = { assetKey: values.key, keyPrefix: values.keyPrefix };
-  return lookAt(values.data, output, false, async (_, read) => {
+  return lookAt(values.data, output, undefined, async ({ kind, all }) => {
+    const printPage = kind === 'hosted' ? printHosted : print;
     const found = new Map<string, AssetState>();
-    for await (const lines of read(filter)) for (const { event } of lines) note(found, event);
-    if (!(await print([]))) return;
+    for (const source of all) {
+      for await (const lines of source.read(filter)) for (const { event } of lines) note(found, event, source);
+    }
+    let count = 0;
+    if (!(await printPage([]))) return undefined;
     const names = [...found.keys()].sort();
     for (let at = 0; at < names.length; at += PAGE_ASSETS) {
       const page = names
         .slice(at, at + PAGE_ASSETS)
-        .map((name): Asset => ({ name, ...(found.get(name) as AssetState) }));
-      if (!(await print(page.filter((asset) => !values.failing || failingOf(asset).length > 0)))) return;
+        .map((name): Asset => ({ name, ...(found.get(name) as AssetState) }))
+        .filter((asset) => !values.failing || isFailing(asset));
+      count += page.length;
+      if (!(await printPage(page))) return undefined;
     }
+    if (count === 0) output.complain(await assetsMatchingAlone(all, values));
+    return undefined;
   });
 }
 
-function note(found: Map<string, AssetState>, event: Recorded): void {
-  const name = event.asset_key.join(BETWEEN_PARTS);
+/** @returns the sentence for a result without assets: how many there are, and how many match each filter alone */
+async function assetsMatchingAlone(
+  sources: readonly Source[],
+  { key, keyPrefix, failing }: AssetsOptions,
+): Promise<string> {
+  const found = new Map<string, AssetState>();
+  for (const source of sources) {
+    for await (const lines of source.readAgain({})) for (const { event } of lines) note(found, event, source);
+  }
+  const assets = [...found].map(([name, state]): Asset => ({ name, ...state }));
+  const begins = (asset: Asset, parts: readonly string[]) => parts.every((part, at) => keyOf(asset)[at] === part);
+  const countOf = (matches: (asset: Asset) => boolean) => assets.filter(matches).length;
+  const alone = new Map<string, number>();
+  if (key !== undefined) {
+    const isKey = (asset: Asset) => keyOf(asset).length === key.length && begins(asset, key);
+    alone.set(`key ${keyText(key)}`, countOf(isKey));
+  }
+  if (keyPrefix !== undefined) {
+    alone.set(
+      `keys that begin with ${keyText(keyPrefix)}`,
+      countOf((asset) => begins(asset, keyPrefix)),
+    );
+  }
+  if (failing) alone.set('with a failing check', countOf(isFailing));
+  return noMatch('assets', assets.length, alone);
+}
+
+function note(found: Map<string, AssetState>, event: Recorded, { deployment }: Source): void {
+  const key = event.asset_key.join(BETWEEN_PARTS);
+  const name = deployment === undefined ? key : `${key}${BEFORE_DEPLOYMENT}${deployment}`;
   let asset = found.get(name);
   if (asset === undefined) {
     asset = { materialization: undefined, observation: undefined, checks: undefined };
@@ -146,7 +186,12 @@ function timeOf({ timeMs }: Latest): string {
 }
 
 function keyOf({ name }: Asset): readonly string[] {
-  return name.split(BETWEEN_PARTS);
+  const [key = ''] = name.split(BEFORE_DEPLOYMENT, 1);
+  return key.split(BETWEEN_PARTS);
+}
+
+function deploymentOf({ name }: Asset): string {
+  return name.split(BEFORE_DEPLOYMENT)[1] ?? '';
 }
 
 function checksOf({ checks = new Map() }: Asset): [string, Check][] {
@@ -158,6 +203,10 @@ function failingOf(asset: Asset): string[] {
   return checksOf(asset)
     .filter(([, { passed }]) => !passed)
     .map(([name]) => name);
+}
+
+function isFailing(asset: Asset): boolean {
+  return failingOf(asset).length > 0;
 }
 
 /** @returns the latest result of any check, with the count of the results of all checks; undefined without checks */
@@ -205,6 +254,15 @@ const forms: Forms<Asset> = {
     ];
   },
   json: (assets) => assets.map((asset) => `${JSON.stringify(asJson(asset))}\n`).join(''),
+};
+
+const hostedForms: Forms<Asset> = {
+  columns: forms.columns.toSpliced(1, 0, { title: 'deployment' }),
+  row: (asset) => forms.row(asset).toSpliced(1, 0, deploymentOf(asset)),
+  header: ['deployment', ...forms.header],
+  record: (asset) => [deploymentOf(asset), ...forms.record(asset)],
+  json: (assets) =>
+    assets.map((asset) => `${JSON.stringify({ deployment: deploymentOf(asset), ...asJson(asset) })}\n`).join(''),
 };
 
 function whenAndHowOften(kind: Latest | undefined): string {

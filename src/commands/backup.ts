@@ -11,7 +11,7 @@ import { InUseError, lockFolder } from '../journal/lock.ts';
 import { pollProgress } from '../journal/progress.ts';
 import { DamagedError } from '../journal/recovery.ts';
 import { defineCommand, type Output } from './command.ts';
-import { absenceOf, journalsIn } from './listing.ts';
+import { deploymentsIn, surveyFolder } from './data-folder.ts';
 import { megabytes, showingProgress } from './verify.ts';
 
 const to: Option<string | undefined> = {
@@ -70,14 +70,14 @@ async function backUpFolder({ data, to }: BackupOptions, output: Output): Promis
       );
       return exitCodes.configuration;
     }
-    const absence = await absenceOf(source);
-    const deployments = await journalsIn(source);
-    if (absence !== undefined && deployments.length === 0) {
-      complain(absence);
+    const found = await surveyFolder(data);
+    if (found.kind === 'none') {
+      complain(found.problem);
       return exitCodes.configuration;
     }
-    const names = absence === undefined ? ['', ...deployments] : deployments;
-    return await backUpAll(names, { source, target }, output);
+    const deployments = found.kind === 'hosted' ? found.deployments : await deploymentsIn(found.disk);
+    const names = deployments.map(({ name }) => name);
+    return await backUpAll(found.kind === 'journal' ? ['', ...names] : names, { source, target }, output);
   } catch (error) {
     output.progress('');
     complain(problemOf(error as Error, target));

@@ -62,10 +62,13 @@ function bashScript(commands: Commands): string {
       const found = valuesOf(known);
       const act = found === 'files' ? 'paths -f' : found === 'folders' ? 'paths -d' : `words ${found.join(' ')}`;
       if (found.length > 0) values.push(`    ${name}/--${flagOf(option)}) _assetlog_${act} ;;`);
+      // The value of another option is not an operand.
+      else if (known.argument !== '') values.push(`    ${name}/--${flagOf(option)}) ;;`);
     }
-    const { choices = [] } = command.operands ?? {};
+    const { choices = [], paths } = command.operands ?? {};
     rest.push(`      ${name}/-) _assetlog_words ${flagsOf(command)} ;;`);
     if (choices.length > 0) rest.push(`      ${name}/2) _assetlog_words ${choices.join(' ')} ;;`);
+    if (paths !== undefined) rest.push(`      ${name}/*) _assetlog_paths ${paths === 'files' ? '-f' : '-d'} ;;`);
   }
   return `# bash completion for assetlog
 _assetlog_words() { COMPREPLY=($(compgen -W "$*" -- "$word")); }
@@ -106,6 +109,7 @@ function zshScript(commands: Commands): string {
       return quote(`${repeated ? '*' : ''}--${flagOf(option)}${equals}[${text}]${value}`);
     });
     if (operands?.choices !== undefined) specs.push(`'1:what:(${operands.choices.join(' ')})'`);
+    if (operands?.paths !== undefined) specs.push(`'1:folder:_files${operands.paths === 'folders' ? ' -/' : ''}'`);
     return `    ${name}) _arguments ${specs.join(' ')} '--help[how it is used]' ;;`;
   });
   return `#compdef assetlog

@@ -1,28 +1,30 @@
 /** `assetlog events`: shows the recorded events of a journal, one line each. */
 
-import { options } from '../config/config.ts';
 import { type ExitCode, exitCodes } from '../config/exit-codes.ts';
+import { limits } from '../config/limits.ts';
 import { integer, type Option } from '../config/options.ts';
 import { keyText } from '../event/asset-key.ts';
 import type { Event } from '../event/event.ts';
 import { endpoints, findEndpoint } from '../event/parameters.ts';
-import type { Disk } from '../journal/disk.ts';
 import type { Filter } from '../journal/filter.ts';
 import type { Line } from '../journal/reader.ts';
-import type { Recorded } from '../journal/record.ts';
+import { type Recorded, timeOf } from '../journal/record.ts';
 import { contentsOf } from '../journal/segments.ts';
 import { defineCommand, type Output } from './command.ts';
+import { askForOne, folderOperand, folderOption } from './data-folder.ts';
 import {
   type FormatOptions,
   type Forms,
   formatOptions,
   keyOption,
-  lookAt,
   lookNotes,
+  type Print,
   printerOf,
-  type Read,
   switchOption,
 } from './listing.ts';
+import { type DeploymentLine, mergeByTime } from './merge.ts';
+import { eventsMatchingAlone } from './no-match.ts';
+import { lookAt, type Source, type Sources } from './reading.ts';
 
 interface EventsOptions extends FormatOptions {
   readonly data: string;
@@ -72,8 +74,9 @@ export const events = defineCommand<EventsOptions>(
       'Shows the events of a journal, oldest first: a table on a terminal, the lines of the journal byte for byte into a pipe.\n' +
       'Takes no lock: it may run beside the service that writes the folder, and on a copy of it. An event is shown if it\n' +
       'matches all filters that are given.',
+    operands: folderOperand,
     options: {
-      data: { ...options.data, help: 'folder of the journal; in hosted mode that of a deployment, FOLDER/NAME' },
+      data: folderOption,
       key: keyOption('only events of this asset'),
       keyPrefix: keyOption('only events of assets whose key begins with these parts'),
       type: {
@@ -98,7 +101,7 @@ export const events = defineCommand<EventsOptions>(
     },
     notes: [
       'Examples:',
-      '  assetlog events --last 20',
+      '  assetlog events ./assetlog-data --last 20',
       '  assetlog events --key warehouse/orders --type check --failed --since 7d',
       '  assetlog events --follow --since 0s | jq -c .metadata',
       '',
@@ -111,9 +114,10 @@ export const events = defineCommand<EventsOptions>(
 );
 
 async function showEvents(values: EventsOptions, output: Output): Promise<ExitCode> {
-  const { data, passed, failed, follow, last, limit = Number.POSITIVE_INFINITY, since, until, afterSeq } = values;
+  const { data, passed, failed, follow, since, until, afterSeq } = values;
   const print = printerOf(values, output.page, forms);
-  if (print === undefined || (passed && failed)) {
+  const printHosted = printerOf(values, output.page, hostedForms);
+  if (print === undefined || printHosted === undefined || (passed && failed)) {
     output.complain(print === undefined ? 'use one of --json, --table and --csv' : 'use one of --passed and --failed');
     return exitCodes.configuration;
   }
@@ -130,39 +134,119 @@ async function showEvents(values: EventsOptions, output: Output): Promise<ExitCo
   };
   const interrupted = new AbortController();
   if (follow) for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => interrupted.abort());
+  const signal = follow ? interrupted.signal : undefined;
 
-  return lookAt(data, output, follow, async (disk, read) => {
-    const from = last === undefined ? afterSeq : await seqBeforeLast(disk, last, filter, read);
-    let left = limit;
-    if (!(await print([]))) return;
-    for await (const lines of read({ ...filter, afterSeq: from }, follow ? interrupted.signal : undefined)) {
-      const chosen = lines.slice(0, left);
-      left -= chosen.length;
-      if (!(await print(chosen)) || left === 0 || interrupted.signal.aborted) return;
+  return lookAt(data, output, signal, async (sources) => {
+    if (sources.kind === 'hosted' && sources.all.length > limits.mergedJournalsMax) {
+      output.complain(
+        `at most ${limits.mergedJournalsMax} deployments can be merged; ${askForOne(
+          data,
+          sources.all.map(({ deployment = '', disk }) => ({ name: deployment, disk })),
+        )}`,
+      );
+      return exitCodes.configuration;
     }
+    const outcome =
+      sources.kind === 'hosted'
+        ? await printAll(mergedLines(sources, filter, values.last, signal), printHosted, values.limit, signal)
+        : await printAll(linesOf(sources.all[0]!, filter, values.last, signal), print, values.limit, signal);
+    if (outcome === 'none') output.complain(await eventsMatchingAlone(sources.all, filter, limits));
+    return undefined;
   });
 }
 
-/**
- * Reads the segments from the newest to the oldest until enough events match. In a large journal that is often the newest alone.
- * @returns the seq before the first of the last `count` events that match
- */
-async function seqBeforeLast(disk: Disk, count: number, filter: Filter, read: Read): Promise<number> {
+/** Prints pages of lines. @returns `none` if the pages ended without a line; never while following */
+async function printAll<Thing>(
+  pages: AsyncIterable<readonly Thing[]>,
+  print: Print<Thing>,
+  limit = Number.POSITIVE_INFINITY,
+  signal: AbortSignal | undefined,
+): Promise<'some' | 'none'> {
+  let left = limit;
+  let isEmpty = signal === undefined;
+  if (!(await print([]))) return 'some';
+  for await (const page of pages) {
+    const chosen = page.slice(0, left);
+    left -= chosen.length;
+    isEmpty &&= chosen.length === 0;
+    if (!(await print(chosen)) || left === 0 || signal?.aborted) return 'some';
+  }
+  return isEmpty ? 'none' : 'some';
+}
+
+async function* linesOf(
+  source: Source,
+  filter: Filter,
+  last: number | undefined,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<readonly Line[]> {
+  const afterSeq =
+    last === undefined ? filter.afterSeq : ((await startsOfLast([source], last, filter)).get(source) ?? 0);
+  yield* source.read({ ...filter, afterSeq }, signal && { signal });
+}
+
+async function* mergedLines(
+  { all, added }: Sources,
+  filter: Filter,
+  last: number | undefined,
+  follow: AbortSignal | undefined,
+): AsyncGenerator<readonly DeploymentLine[]> {
+  const starts = last === undefined ? undefined : await startsOfLast(all, last, filter);
+  const filterOf = (source: Source) => ({ ...filter, afterSeq: starts?.get(source) ?? filter.afterSeq });
+  let left = limits.mergedJournalsMax - all.length;
+  const addedUpToMax = async () => {
+    const fresh = (await added()).slice(0, left);
+    left -= fresh.length;
+    return fresh;
+  };
+  yield* mergeByTime({ sources: all, filterOf, follow, added: addedUpToMax, followMs: limits.followMs });
+}
+
+/** A line that may be one of the last ones. */
+interface Candidate {
+  readonly source: Source;
+  readonly seq: number;
+  /** Its time, or an earlier one of a later line if the clock was set back, so that times of a journal are in order. */
+  time: string;
+}
+
+/** @returns for each source the seq before the first of the last `count` events of all sources that match */
+async function startsOfLast(
+  sources: readonly Source[],
+  count: number,
+  filter: Filter,
+): Promise<ReadonlyMap<Source, number>> {
+  const starts = new Map<Source, number>();
+  let newest: Candidate[] = [];
+  for (const source of sources) {
+    const own = await lastOf(source, count, filter);
+    starts.set(source, own.at(-1)?.seq ?? filter.afterSeq ?? 0);
+    newest = [...newest, ...own].sort((a, b) => (a.time < b.time ? -1 : a.time === b.time ? 0 : 1)).slice(-count);
+  }
+  for (const { source, seq } of newest.toReversed()) starts.set(source, seq - 1);
+  return starts;
+}
+
+/** Reads the segments from the newest to the oldest until enough events match. In a large journal that is often the newest alone. */
+async function lastOf(source: Source, count: number, filter: Filter): Promise<readonly Candidate[]> {
   const { afterSeq = 0 } = filter;
-  const { segments } = contentsOf(await disk.list().catch(() => [])); // the next read reports it, or waits for the folder
-  let found: number[] = [];
+  const names = await source.disk.list().catch(() => []); // the next read reports the error, or waits for the folder
+  let found: Candidate[] = [];
   let untilSeq = Number.POSITIVE_INFINITY;
-  for (const { firstSeq } of segments.toReversed()) {
+  for (const { firstSeq } of contentsOf(names).segments.toReversed()) {
     if (found.length >= count || untilSeq <= afterSeq) break;
-    let here: number[] = [];
-    for await (const lines of read({ ...filter, afterSeq: Math.max(afterSeq, firstSeq - 1), untilSeq })) {
-      here.push(...lines.map(({ seq }) => seq));
+    let here: Candidate[] = [];
+    for await (const lines of source.read({ ...filter, afterSeq: Math.max(afterSeq, firstSeq - 1), untilSeq })) {
+      for (const { bytes, start, seq } of lines) here.push({ source, seq, time: timeOf(bytes, start, seq) });
       if (here.length > 2 * count) here = here.slice(-count);
     }
     found = [...here, ...found].slice(-count);
     untilSeq = firstSeq - 1;
   }
-  return (found[0] ?? afterSeq + 1) - 1;
+  for (let at = found.length - 2; at >= 0; at -= 1) {
+    if (found[at]!.time > found[at + 1]!.time) found[at]!.time = found[at + 1]!.time;
+  }
+  return found;
 }
 
 const forms: Forms<Line> = {
@@ -211,6 +295,24 @@ const forms: Forms<Line> = {
     event.id,
   ],
   json: asRecorded,
+};
+
+/** The position of the deployment in a table: after the columns that are never cut. */
+const DEPLOYMENT_COLUMN = 3;
+
+const hostedForms: Forms<DeploymentLine> = {
+  columns: forms.columns.toSpliced(DEPLOYMENT_COLUMN, 0, { title: 'deployment' }),
+  row: ({ deployment, line }) => forms.row(line).toSpliced(DEPLOYMENT_COLUMN, 0, deployment),
+  header: ['deployment', ...forms.header],
+  record: ({ deployment, line }) => [deployment, ...forms.record(line)],
+  json: (lines) =>
+    Buffer.concat(
+      lines.flatMap(({ deployment, line: { bytes, start, end } }) => [
+        Buffer.from(`{"deployment":${JSON.stringify(deployment)},`),
+        bytes.subarray(start + 1, end), // the journal's line after its brace, byte for byte
+        NEWLINE,
+      ]),
+    ),
 };
 
 /** @returns the type of the event, and for a check its result, in capitals if it failed: `FAILED (ERROR)` */

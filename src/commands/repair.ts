@@ -1,23 +1,24 @@
 /** `assetlog repair`: repairs a damaged journal, so that a service can start on it. */
 
-import { options } from '../config/config.ts';
 import { type ExitCode, exitCodes } from '../config/exit-codes.ts';
 import { limits } from '../config/limits.ts';
 import { CLEAN_STOP } from '../journal/clean-stop.ts';
+import type { Disk } from '../journal/disk.ts';
 import { lockFolder } from '../journal/lock.ts';
 import { carryOut, type DamagedFile, type Plan, planRepair, sideName } from '../journal/repair.ts';
 import { verify } from '../journal/verify.ts';
 import { defineCommand, type Output } from './command.ts';
+import { askForOne, folderOperand, folderOption } from './data-folder.ts';
 import {
   damageOf,
   findingAsText,
   json,
-  onJournal,
   rangeAsText,
   type VerifyOptions,
   verdictAsJson,
   verdictAsText,
   verifyWithProgress,
+  withFolder,
 } from './verify.ts';
 
 /** The command `assetlog repair`. */
@@ -28,9 +29,13 @@ export const repairCommand = defineCommand(
       'Prints what it would do, and does it with --yes. Good lines stay, with their seq, id and time. Each damaged file is kept\n' +
       'whole in a folder damaged-… beside the journal, and an empty file events-….lost marks events that are gone. The service\n' +
       'must not be running. The exit code is 0 if the journal is good, and 3 if --yes would have something to do.',
+    operands: folderOperand,
     options: {
-      data: options.data,
-      json,
+      data: {
+        ...folderOption,
+        help: 'folder of the journal, as FOLDER; in hosted mode that of one deployment, FOLDER/NAME',
+      },
+      json: { ...json, help: 'print one JSON object instead of text' },
       yes: {
         argument: '',
         help: 'repair the journal; without this nothing is changed',
@@ -40,42 +45,48 @@ export const repairCommand = defineCommand(
     },
     notes: [
       'Examples:',
-      '  assetlog repair --data /var/lib/assetlog          prints what it would do',
-      '  assetlog repair --data /var/lib/assetlog --yes    repairs it',
+      '  assetlog repair /var/lib/assetlog          prints what it would do',
+      '  assetlog repair /var/lib/assetlog --yes    repairs it',
       '',
       'Exit codes:',
       '  0 good, 2 flags or no journal there, 3 the journal is damaged, 4 the data folder is in use,',
       '  5 it cannot be read or written',
     ],
   },
-  repairJournal,
+  repairFolder,
 );
 
 interface RepairOptions extends VerifyOptions {
   readonly yes: boolean;
 }
 
-/** @returns 0 if the journal is undamaged, before or after the repair; 3 if damage is left, as without `--yes` */
-async function repairJournal({ data, json, yes }: RepairOptions, output: Output): Promise<ExitCode> {
-  return onJournal(data, output, async (disk) => {
-    const lock = await lockFolder(disk.folder);
-    try {
-      const verdict = await verifyWithProgress(disk, output);
-      const plan = await planRepair(disk, verdict, limits);
-      const needed = damageOf(verdict).length > 0;
-      const side = sideName(await disk.list(), new Date());
-      if (needed && yes) await carryOut(disk, plan, side, `${JSON.stringify(planAsJson(plan, side), undefined, 2)}\n`);
-      const after = needed && yes ? await verify(disk) : verdict;
-      output.say(
-        json
-          ? JSON.stringify({ ...planAsJson(plan, side), done: needed && yes, after: verdictAsJson(disk, after) })
-          : [...planAsText(plan, side, needed, yes), verdictAsText(disk, after)].join('\n'),
-      );
-      return damageOf(after).length === 0 ? exitCodes.done : exitCodes.damaged;
-    } finally {
-      await lock.release();
-    }
+async function repairFolder(values: RepairOptions, output: Output): Promise<ExitCode> {
+  return withFolder(values.data, output, async (found) => {
+    if (found.kind === 'journal') return repairJournal(found.disk, values, output);
+    output.complain(askForOne(found.folder, found.deployments));
+    return exitCodes.configuration;
   });
+}
+
+/** @returns 0 if the journal is undamaged, before or after the repair; 3 if damage is left, as without `--yes` */
+async function repairJournal(disk: Disk, { json, yes }: RepairOptions, output: Output): Promise<ExitCode> {
+  const lock = await lockFolder(disk.folder);
+  try {
+    const verdict = await verifyWithProgress(disk, output);
+    const plan = await planRepair(disk, verdict, limits);
+    const needed = damageOf(verdict).length > 0;
+    const side = sideName(await disk.list(), new Date());
+    if (needed && yes) await carryOut(disk, plan, side, `${JSON.stringify(planAsJson(plan, side), undefined, 2)}\n`);
+    const after = needed && yes ? await verify(disk) : verdict;
+    output.say(
+      json
+        ? JSON.stringify({ ...planAsJson(plan, side), done: needed && yes, after: verdictAsJson(disk, after) })
+        : [...planAsText(plan, side, needed, yes), verdictAsText(disk, after)].join('\n'),
+    );
+    return damageOf(after).length === 0 ? exitCodes.done : exitCodes.damaged;
+  } finally {
+    await lock.release();
+  }
 }
 
 function planAsText({ files, runs, lost, forgetsStop }: Plan, side: string, needed: boolean, yes: boolean): string[] {

@@ -1,20 +1,20 @@
 /** `assetlog verify`: reads a whole journal and reports its contents and its damage. */
 
-import { options } from '../config/config.ts';
 import { type ExitCode, exitCodes } from '../config/exit-codes.ts';
 import type { Option } from '../config/options.ts';
-import { type Disk, openDisk } from '../journal/disk.ts';
+import type { Disk } from '../journal/disk.ts';
 import { InUseError } from '../journal/lock.ts';
 import type { Finding } from '../journal/recovery.ts';
 import type { GoneRange } from '../journal/segments.ts';
 import { type OnProgress, type Verdict, verify } from '../journal/verify.ts';
+import { shellWord } from '../telemetry/printable.ts';
 import { defineCommand, type Output } from './command.ts';
-import { absenceOf } from './listing.ts';
+import { type DataFolder, folderOperand, folderOption, surveyFolder } from './data-folder.ts';
 
 /** The switch `--json` of `verify` and `repair`: `true` if it was given. */
 export const json: Option<boolean> = {
   argument: '',
-  help: 'print one JSON object instead of text',
+  help: 'print a JSON object instead of text, and for each deployment one in a line of its own',
   initial: false,
   parse: () => true,
 };
@@ -26,18 +26,20 @@ export const verifyCommand = defineCommand(
     about:
       'Checks every line of every file: its crc, its seq, and that each file continues the one before it. Prints how many\n' +
       'files and events there are, the first and last seq and time, and the first thing wrong. Changes nothing, and may run\n' +
-      'beside a service. The exit code is 0 if a service would start on the journal, and 3 if the journal is damaged.',
-    options: { data: options.data, json },
+      'beside a service. The exit code is 0 if a service would start on the journal, and 3 if the journal is damaged.\n' +
+      'Of a folder with deployments it verifies the journal of each, and the exit code is the greatest one.',
+    operands: folderOperand,
+    options: { data: folderOption, json },
     notes: [
       'Examples:',
-      '  assetlog verify --data /var/lib/assetlog',
+      '  assetlog verify /var/lib/assetlog',
       '  assetlog verify --json | jq .findings',
       '',
       'Exit codes:',
       '  0 good, 2 flags or no journal there, 3 the journal is damaged, 5 it cannot be read',
     ],
   },
-  verifyJournal,
+  verifyFolder,
 );
 
 /** The values of the options, such as `{ data: '/var/lib/assetlog', json: false }`. */
@@ -46,42 +48,61 @@ export interface VerifyOptions {
   readonly json: boolean;
 }
 
-/** @returns 0 if a service would start on the journal, 3 if it is damaged */
-async function verifyJournal({ data, json }: VerifyOptions, output: Output): Promise<ExitCode> {
-  return onJournal(data, output, async (disk) => {
-    const verdict = await verifyWithProgress(disk, output);
-    const damage = damageOf(verdict);
-    output.say(json ? JSON.stringify(verdictAsJson(disk, verdict)) : verdictAsText(disk, verdict));
-    return damage.length === 0 ? exitCodes.done : exitCodes.damaged;
+/** @returns 0 if a service would start on each journal of the folder, else the greatest exit code of a journal */
+async function verifyFolder({ data, json }: VerifyOptions, output: Output): Promise<ExitCode> {
+  return withFolder(data, output, async (found) => {
+    if (found.kind === 'journal') return verifyJournal(found.disk, json, output, undefined);
+    const codes: ExitCode[] = [];
+    for (const { name, disk } of found.deployments) {
+      codes.push(await reportErrors(disk.folder, output, () => verifyJournal(disk, json, output, name)));
+    }
+    const bad = found.deployments.filter((_, at) => codes[at] !== exitCodes.done).map(({ name }) => name);
+    const count = `${codes.length} deployments: ${codes.length - bad.length} good`;
+    if (!json) output.say(bad.length === 0 ? count : `${count}; damaged or not read: ${bad.join(', ')}`);
+    return Math.max(...codes) as ExitCode;
   });
 }
 
+/** @param deployment its name in hosted mode, which the JSON has as a member. @returns 0, or 3 if the journal is damaged */
+async function verifyJournal(
+  disk: Disk,
+  json: boolean,
+  output: Output,
+  deployment: string | undefined,
+): Promise<ExitCode> {
+  const verdict = await verifyWithProgress(disk, output);
+  const name = deployment === undefined ? {} : { deployment };
+  if (json) output.say(JSON.stringify({ ...name, ...verdictAsJson(disk, verdict) }));
+  else output.say(`${verdictAsText(disk, verdict)}${deployment === undefined ? '' : '\n'}`);
+  return damageOf(verdict).length === 0 ? exitCodes.done : exitCodes.damaged;
+}
+
 /**
- * Runs `act` on the journal of a folder, such as `/var/lib/assetlog`, and reports its errors on standard error.
+ * Runs `act` on what a folder holds, such as `/var/lib/assetlog`, and reports its errors on standard error.
  * @returns the exit code of `act`; 2 if the folder has no journal, 4 if a service uses it, 5 if a system call failed
  */
-export async function onJournal(
+export function withFolder(
   data: string,
   output: Output,
-  act: (disk: Disk) => Promise<ExitCode>,
+  act: (found: Exclude<DataFolder, { kind: 'none' }>) => Promise<ExitCode>,
 ): Promise<ExitCode> {
-  const disk = openDisk(data);
+  return reportErrors(data, output, async () => {
+    const found = await surveyFolder(data);
+    if (found.kind !== 'none') return act(found);
+    output.complain(found.problem);
+    return exitCodes.configuration;
+  });
+}
+
+async function reportErrors(folder: string, output: Output, act: () => Promise<ExitCode>): Promise<ExitCode> {
   try {
-    const absence = await absenceOf(disk);
-    if (absence !== undefined) {
-      output.complain(absence);
-      return exitCodes.configuration;
-    }
-    return await act(disk);
+    return await act();
   } catch (error) {
     output.progress('');
     const { message } = error as Error;
-    if (error instanceof InUseError) {
-      output.complain(message);
-      return exitCodes.inUse;
-    }
-    output.complain(`the journal in ${disk.folder} could not be read or repaired: ${message}`);
-    return exitCodes.diskFailed;
+    const isInUse = error instanceof InUseError;
+    output.complain(isInUse ? message : `the journal in ${folder} could not be read or repaired: ${message}`);
+    return isInUse ? exitCodes.inUse : exitCodes.diskFailed;
   }
 }
 
@@ -148,7 +169,7 @@ export function verdictAsText(disk: Disk, verdict: Verdict): string {
     }
     const more = badRangesCount - badRanges.length;
     if (more > 0) lines.push(`  bad     and ${more} more places`);
-    lines.push('assetlog repair with the same --data shows how it can be repaired');
+    lines.push(`assetlog repair ${shellWord(disk.folder)} shows how it can be repaired`);
   }
   return lines.join('\n');
 }

@@ -142,6 +142,10 @@ export const limits = {
   hiddenLinesMax: 50,
   /** Unproved lines and removed ranges of a damaged file that `repair` lists one by one; further ones are counted. */
   repairListMax: 1_000,
+  /** Journals of deployments that `events` merges. Each takes up to 1 MB: a chunk of its file, and the events in it. */
+  mergedJournalsMax: 256,
+  /** If no event matches, the newest so many events are read to count how many match each filter alone. */
+  countedEventsMax: 100_000,
   /** Damaged ranges that a reader reports one by one; further ones are counted. */
   damageReportsMax: 20,
   /** Interval of checks for files that are too old, besides the checks after a start and after a rotation. */

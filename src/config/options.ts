@@ -1,5 +1,6 @@
 /** Options of commands: parses flags and environment variables into typed values, or returns every problem as a sentence. */
 
+import { resolve } from 'node:path';
 import { nearest } from '../event/nearest.ts';
 
 /** One option of a command, such as `--port 3000`, and how its value is read. */
@@ -30,6 +31,10 @@ export interface Operands {
   readonly max: number;
   /** The allowed values of the first operand, for shell completion. */
   readonly choices?: readonly string[];
+  /** The operands are paths of files or of folders, for shell completion. */
+  readonly paths?: 'files' | 'folders';
+  /** The option, whose value is a path, that the first operand sets: `data`, as if it were given by `--data`. */
+  readonly option?: string;
 }
 
 /** `pathPrefix` → `path-prefix` */
@@ -61,6 +66,14 @@ export function readOptions<Values extends object>(
 ): { values: Values; operands: readonly string[] } | { problems: string[] } {
   const names = Object.keys(options) as (keyof Values & string)[];
   const { given, words, problems } = readFlags(args, options, operands);
+  if (operands.option !== undefined && words[0] !== undefined) {
+    const [flagged = words[0]] = given.get(operands.option) ?? [];
+    if (resolve(flagged) !== resolve(words[0])) {
+      const flag = `--${flagOf(operands.option)} ${JSON.stringify(flagged)}`;
+      problems.push(`${JSON.stringify(words[0])} and ${flag} are not the same; give one of them`);
+    }
+    given.set(operands.option, [words[0]]);
+  }
   const values: Partial<Values> = {};
 
   function set<Name extends keyof Values & string>(name: Name, texts: readonly string[], source: string): void {

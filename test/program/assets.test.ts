@@ -101,5 +101,10 @@ test('assets are chosen by key and by failing checks, and shown as a table and a
   assert.deepEqual(rest, ['']);
   assert.equal(header.split(',').length, 18);
   assert.equal(row, `b,2,5,${TIME},p2,,0,,,,,3,6,${TIME},,1,1,"[""y""]"`);
-  assert.equal((await run(['assets', '--data', data, '--csv', '--table'])).code, 2);
+  assert.equal((await run(['assets', data, '--csv', '--table'])).code, 2);
+  const none = await run(['assets', data, '--key-prefix', 'a', '--failing']);
+  assert.deepEqual(
+    [none.code, none.stdout, none.stderr],
+    [0, '', 'assetlog: no assets match (3 in the journal; with a failing check: 1, keys that begin with a: 2)\n'],
+  );
 });

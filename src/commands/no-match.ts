@@ -1,0 +1,101 @@
+/** Says why a listing is empty: how much there is, and how much of it matches each filter alone. */
+
+import type { Limits } from '../config/limits.ts';
+import { keyText } from '../event/asset-key.ts';
+import { endpoints, findEndpoint } from '../event/parameters.ts';
+import { type Filter, isWanted } from '../journal/filter.ts';
+import { lastLine } from '../journal/scan.ts';
+import { contentsOf } from '../journal/segments.ts';
+import type { Source } from './reading.ts';
+
+/**
+ * Counts the events that match each filter alone, among the newest `countedEventsMax`.
+ * @param filter that no event matches
+ * @returns such as `no events match (200 in the journal; keys that begin with a: 7, failed checks: 12)`
+ */
+export async function eventsMatchingAlone(
+  sources: readonly Source[],
+  filter: Filter,
+  { countedEventsMax }: Pick<Limits, 'countedEventsMax'>,
+): Promise<string> {
+  const single = singleFilters(filter);
+  const alone = new Map([...single.keys()].map((words) => [words, 0]));
+  const ofEachMax = Math.max(1, Math.floor(countedEventsMax / sources.length));
+  let total = 0;
+  let counted = 0;
+  for (const source of sources) {
+    try {
+      const { events, lastSeq } = await sizeOf(source);
+      total += events;
+      for await (const lines of source.readAgain({ afterSeq: Math.max(0, lastSeq - ofEachMax) })) {
+        counted += lines.length;
+        for (const { event } of lines) {
+          for (const [words, one] of single) if (isWanted(event, one)) alone.set(words, (alone.get(words) ?? 0) + 1);
+        }
+      }
+    } catch {
+      // Its error was reported by the first read; the other sources are still counted.
+    }
+  }
+  return noMatch('events', total, alone, counted < total ? counted : undefined);
+}
+
+/**
+ * The sentence for a listing without rows.
+ * @param total how many there are
+ * @param alone by filter, in words, how many match it alone: `key warehouse/orders` → 3
+ * @param counted among how many of the newest that was counted, if not among all
+ * @returns such as `no assets match (12 in the journal; key a: 1, with a failing check: 3)`
+ */
+export function noMatch(
+  what: 'events' | 'assets',
+  total: number,
+  alone: ReadonlyMap<string, number>,
+  counted?: number,
+): string {
+  if (total === 0) return `no ${what}: the journal is empty`;
+  const fewest = [...alone].sort(([, a], [, b]) => a - b).slice(0, SHOWN_MAX);
+  const counts = fewest.map(([words, count]) => `${words}: ${count}`).join(', ');
+  const among = counted === undefined ? '' : `of the newest ${counted}, `;
+  return `no ${what} match (${total} in the journal${counts === '' ? '' : `; ${among}${counts}`})`;
+}
+
+/** Reads the names of the files and the last line only. */
+async function sizeOf({ disk }: Source): Promise<{ events: number; lastSeq: number }> {
+  const { segments, gone } = contentsOf(await disk.list());
+  for (const { name, firstSeq } of segments.toReversed()) {
+    const last = await lastLine(disk, name, await disk.size(name));
+    if (last === undefined || last.seq < firstSeq) continue;
+    const missing = gone.reduce((sum, { first, last }) => sum + last - first + 1, 0);
+    return { events: Math.max(0, last.seq - missing), lastSeq: last.seq };
+  }
+  return { events: 0, lastSeq: 0 };
+}
+
+/** @returns a filter for each member that was given, by its words */
+function singleFilters({
+  type,
+  assetKey,
+  keyPrefix,
+  partition,
+  checkName,
+  passed,
+  ...bounds
+}: Filter): Map<string, Filter> {
+  const { afterSeq = 0, since, until } = bounds;
+  const all: readonly (readonly [string, Filter] | undefined)[] = [
+    type && [`type ${findEndpoint(endpoints, type)?.name ?? type}`, { type }],
+    assetKey && [`key ${keyText(assetKey)}`, { assetKey }],
+    keyPrefix && [`keys that begin with ${keyText(keyPrefix)}`, { keyPrefix }],
+    partition === undefined ? undefined : [`partition ${JSON.stringify(partition)}`, { partition }],
+    checkName === undefined ? undefined : [`check ${JSON.stringify(checkName)}`, { checkName }],
+    passed === undefined ? undefined : [passed ? 'passed checks' : 'failed checks', { passed }],
+    afterSeq === 0 ? undefined : [`after seq ${afterSeq}`, { afterSeq }],
+    since === undefined ? undefined : [`since ${since}`, { since }],
+    until === undefined ? undefined : [`until ${until}`, { until }],
+  ];
+  return new Map(all.filter((entry) => entry !== undefined));
+}
+
+/** Filters that are named, those that match the fewest first. */
+const SHOWN_MAX = 3;

@@ -1,0 +1,157 @@
+/** Opens the journals of a folder for reading, and reports what their reader finds wrong. */
+
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type ExitCode, exitCodes } from '../config/exit-codes.ts';
+import { limits } from '../config/limits.ts';
+import type { Disk } from '../journal/disk.ts';
+import type { Filter } from '../journal/filter.ts';
+import { type Progress, pollProgress } from '../journal/progress.ts';
+import { type Line, type Remark, readJournal } from '../journal/reader.ts';
+import { oncePerName } from '../telemetry/log.ts';
+import type { Output } from './command.ts';
+import { type DataFolder, surveyFolder } from './data-folder.ts';
+
+/** A journal that a command reads. */
+export interface Source {
+  /** Its name in hosted mode, such as `prod`; undefined for a journal that belongs to no deployment. */
+  readonly deployment: string | undefined;
+  readonly disk: Disk;
+  /** Yields the lines that match, in the order of their seqs. An error is reported, and ends the lines. */
+  read(filter: Filter, following?: Following): AsyncGenerator<readonly Line[]>;
+  /** Like `read`, but reports nothing: what is wrong was reported by the first read. Rejects with the error of a system call. */
+  readAgain(filter: Filter): AsyncGenerator<readonly Line[]>;
+}
+
+/** How a source is followed. */
+export interface Following {
+  readonly signal: AbortSignal;
+  /** Resolves when the source is to be read again. By default it is polled. */
+  readonly more?: Progress['more'];
+}
+
+/** The journals of a folder. */
+export interface Sources {
+  readonly kind: 'journal' | 'hosted';
+  readonly all: readonly Source[];
+  /** @returns the journals of deployments that have appeared since the last call */
+  added(): Promise<readonly Source[]>;
+}
+
+/**
+ * Opens the journals of a folder and runs `act`. Reports damage and other remarks of the reader on standard error, each once.
+ * @param follow if given, a folder without a journal is no error: its first journal is awaited until the signal aborts
+ * @returns 0 if all was read, 2 if there is no journal, 3 if a journal is damaged, 5 if one cannot be read or printed
+ */
+export async function lookAt(
+  data: string,
+  { complain }: Output,
+  follow: AbortSignal | undefined,
+  act: (sources: Sources) => Promise<ExitCode | undefined>,
+): Promise<ExitCode> {
+  const reports: Reports[] = [];
+  const open = (disk: Disk, deployment: string | undefined) => {
+    const own = new Reports(deployment, complain);
+    reports.push(own);
+    return sourceOf(disk, deployment, own);
+  };
+  try {
+    const found = await awaitJournal(data, follow);
+    if (found.kind === 'none') {
+      if (follow !== undefined) return exitCodes.done; // interrupted before there was a journal
+      complain(found.problem);
+      return exitCodes.configuration;
+    }
+    const code = await act(found.kind === 'journal' ? only(open(found.disk, undefined)) : hosted(found, open));
+    if (code !== undefined) return code;
+  } catch (error) {
+    complain(`the journal in ${data} could not be shown: ${(error as Error).message}`);
+    return exitCodes.diskFailed;
+  }
+  return Math.max(...reports.map((own) => own.end())) as ExitCode;
+}
+
+async function awaitJournal(data: string, follow: AbortSignal | undefined): Promise<DataFolder> {
+  for (;;) {
+    const found = await surveyFolder(data);
+    if (found.kind !== 'none' || follow === undefined || follow.aborted) return found;
+    await sleep(limits.followMs, undefined, { signal: follow }).catch(() => {}); // it rejects only when it is aborted
+  }
+}
+
+function only(source: Source): Sources {
+  return { kind: 'journal', all: [source], added: async () => [] };
+}
+
+function hosted(
+  { folder, deployments }: DataFolder & { kind: 'hosted' },
+  open: (disk: Disk, deployment: string) => Source,
+): Sources {
+  const known = new Set(deployments.map(({ name }) => name));
+  return {
+    kind: 'hosted',
+    all: deployments.map(({ name, disk }) => open(disk, name)),
+    added: async () => {
+      const found = await surveyFolder(folder);
+      if (found.kind !== 'hosted') return [];
+      const fresh = found.deployments.filter(({ name }) => !known.has(name));
+      for (const { name } of fresh) known.add(name);
+      return fresh.map(({ name, disk }) => open(disk, name));
+    },
+  };
+}
+
+function sourceOf(disk: Disk, deployment: string | undefined, reports: Reports): Source {
+  const linesOf = (filter: Filter, following: Following | undefined, report: (remark: Remark) => void) => {
+    const polled = pollProgress(disk.folder, limits.followMs);
+    const progress = { durable: polled.durable, more: following?.more ?? polled.more };
+    return readJournal(disk, { filter, follow: following?.signal, progress, limits }, report);
+  };
+  return {
+    deployment,
+    disk,
+    async *read(filter, following) {
+      try {
+        yield* linesOf(filter, following, reports.take);
+      } catch (error) {
+        reports.fail(`the journal in ${disk.folder} could not be shown: ${(error as Error).message}`);
+      }
+    },
+    readAgain: (filter) => linesOf(filter, undefined, () => {}),
+  };
+}
+
+/** What is wrong with one journal. The number of reports is limited, so that one journal does not hide another. */
+class Reports {
+  readonly #about: string;
+  readonly #complain: (problem: string) => void;
+  readonly #isNew = oncePerName(limits.damageReportsMax);
+  readonly #reported = new Set<string>();
+  #unreported = 0;
+  #code: ExitCode = exitCodes.done;
+
+  constructor(deployment: string | undefined, complain: (problem: string) => void) {
+    this.#about = deployment === undefined ? '' : `${deployment}: `;
+    this.#complain = complain;
+  }
+
+  readonly take = ({ kind, text }: Remark): void => {
+    if (kind === 'damage' && this.#code === exitCodes.done) this.#code = exitCodes.damaged;
+    if (this.#isNew(text)) {
+      this.#reported.add(text);
+      this.#complain(`${kind === 'damage' ? 'damaged: ' : ''}${this.#about}${text}`);
+    } else if (!this.#reported.has(text)) this.#unreported += 1;
+  };
+
+  fail(problem: string): void {
+    this.#code = exitCodes.diskFailed;
+    this.#complain(problem);
+  }
+
+  /** Reports how many remarks were left out. @returns 0, 3 if the journal is damaged, 5 if it could not be read */
+  end(): ExitCode {
+    if (this.#unreported > 0) {
+      this.#complain(`${this.#about}and ${this.#unreported} more; assetlog verify with the same --data lists them`);
+    }
+    return this.#code;
+  }
+}
