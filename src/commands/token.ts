@@ -1,17 +1,17 @@
 /** `assetlog token`: prints a new token for a client, and its SHA-256 for the deployments file. */
 
 import { exitCodes } from '../config/exit-codes.ts';
-import { newToken } from '../deployments/tokens.ts';
+import { NOT_AFTER, newToken, readNotAfter } from '../deployments/tokens.ts';
 import { defineCommand } from './command.ts';
 
 /** `assetlog token`. */
-export const token = defineCommand(
+export const token = defineCommand<{ name: string; notAfter: string | undefined }>(
   {
     summary: 'print a fresh token and its entry for the deployments file',
     about:
       'Prints two lines: the token, which is for the client and is stored nowhere, and its entry for the tokens\n' +
       'of a deployment. A deployment may have any number of tokens, so you can issue a new one before you revoke the old one;\n' +
-      'a member "notAfter" with a date such as "2027-01-31" makes a token expire.',
+      'its member "notAfter" makes a token expire: at the end of a day in UTC, or at a time.',
     options: {
       name: {
         argument: 'TEXT',
@@ -19,10 +19,20 @@ export const token = defineCommand(
         initial: 'client',
         parse: (text) => text,
       },
+      notAfter: {
+        argument: 'DATE',
+        help: 'when it expires: 2027-01-31, until the end of that day in UTC, or 2027-01-31T12:00:00Z',
+        initial: undefined,
+        flagOnly: true,
+        parse: (text) => {
+          if (readNotAfter(text) === undefined) throw new Error(`is not ${NOT_AFTER}`);
+          return text;
+        },
+      },
     },
     notes: [
       'Examples:',
-      '  assetlog token --name cron',
+      '  assetlog token --name cron --not-after 2027-01-31',
       '',
       'A deployments file:',
       '  {"deployments": [{"name": "prod", "tokens": [{"name": "ci", "sha256": "…", "notAfter": "2027-01-31"}]}]}',
@@ -31,10 +41,10 @@ export const token = defineCommand(
       '  0 printed, 2 flags',
     ],
   },
-  async ({ name }, { say }) => {
+  async ({ name, notAfter }, { say }) => {
     const { token: secret, digest } = newToken();
     say(secret);
-    say(JSON.stringify({ name, sha256: digest }));
+    say(JSON.stringify({ name, sha256: digest, notAfter }));
     return exitCodes.done;
   },
 );

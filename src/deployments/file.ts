@@ -4,7 +4,7 @@ import { deploymentName } from '../config/config.ts';
 import { readText } from '../config/files.ts';
 import { JsonError, readJson } from '../event/json.ts';
 import type { DeploymentJournalsOptions } from './journals.ts';
-import { type Deployments, sha256, type Token } from './tokens.ts';
+import { type Deployments, NOT_AFTER, readNotAfter, sha256, type Token } from './tokens.ts';
 
 /**
  * Reads a deployments file:
@@ -33,19 +33,8 @@ const DEPTH_MAX = 8;
 /** Names that no deployment may have: paths of the service itself, under the same prefix as the deployments. */
 const TAKEN: ReadonlySet<string> = new Set(['livez', 'readyz', 'metrics']);
 const DIGEST = /^[0-9a-fA-F]{64}$/;
-const DATE = /^(\d{4}-\d{2}-\d{2})(?:(T\d{2}:\d{2}:\d{2})(?:\.\d+)?(?:Z|[+-]\d{2}:\d{2}))?$/;
 /** The digest that an operator gets by hashing an environment variable that is not set. */
 const NOTHING = sha256('').toString('hex');
-/** @returns milliseconds since 1970; undefined if the text is not a date, or not one that exists */
-function readDate(text: string): number | undefined {
-  const [, date, time = 'T00:00:00'] = DATE.exec(text) ?? [];
-  const ms = Date.parse(text);
-  if (date === undefined || Number.isNaN(ms)) return undefined;
-  // Date.parse turns 2027-02-31 into March 3, and 24:00 into the next day: the token would expire later than written.
-  const utc = `${date}${time}`;
-  return new Date(`${utc}Z`).toISOString().startsWith(utc) ? ms : undefined;
-}
-
 type Members = Readonly<Record<string, unknown>>;
 
 /** Checks the values of a deployments file, and collects the problems. */
@@ -94,9 +83,9 @@ class Checker {
           'is the SHA-256 of an empty text, so an empty header would get in; assetlog token prints a good one',
         );
       }
-      const notAfterMs = typeof notAfter === 'string' ? readDate(notAfter) : undefined;
+      const notAfterMs = typeof notAfter === 'string' ? readNotAfter(notAfter) : undefined;
       if (notAfter !== undefined && notAfterMs === undefined) {
-        this.#refuse(`${at}.notAfter`, 'must be a date that exists, such as 2027-01-31 or 2027-01-31T12:00:00Z');
+        this.#refuse(`${at}.notAfter`, `must be ${NOT_AFTER}`);
       }
       return {
         name: String(name),

@@ -52,6 +52,29 @@ export function newToken(): { token: string; digest: string } {
   return { token, digest: sha256(token).toString('hex') };
 }
 
+/** What `readNotAfter` takes, to complete the sentence "must be …". */
+export const NOT_AFTER =
+  'a day that exists, such as 2027-01-31 (until its end in UTC), or a time such as 2027-01-31T12:00:00Z';
+
+/**
+ * Reads when a token expires: a day, which counts to its end in UTC, or a time with seconds and zone (RFC 3339 section 5.6).
+ * @param text such as `2027-01-31` or `2027-01-31T12:00:00+01:00`
+ * @returns the first millisecond since 1970 at which the token is invalid; undefined if the text is not such a day or time, or
+ *   not one that exists
+ */
+export function readNotAfter(text: string): number | undefined {
+  const [, day, time] = DAY_OR_TIME.exec(text) ?? [];
+  const ms = Date.parse(text);
+  if (day === undefined || Number.isNaN(ms)) return undefined;
+  // Date.parse turns 2027-02-31 into March 3, and 24:00 into the next day: the token would expire later than written.
+  const utc = `${day}${time ?? 'T00:00:00'}`;
+  if (!new Date(`${utc}Z`).toISOString().startsWith(utc)) return undefined;
+  return time === undefined ? ms + DAY_MS : ms;
+}
+
+const DAY_OR_TIME = /^(\d{4}-\d{2}-\d{2})(?:(T\d{2}:\d{2}:\d{2})(?:\.\d+)?(?:Z|[+-]\d{2}:\d{2}))?$/;
+const DAY_MS = 86_400_000;
+
 /** Compared if a deployment has no more tokens. No text is known to have this SHA-256. */
 const NO_TOKEN: Token = { name: '', sha256: Buffer.alloc(32), notAfterMs: 0 };
 

@@ -1,13 +1,18 @@
-import { segmentBytesOf } from '../config/config.ts';
+import { join } from 'node:path';
+import { deploymentName, segmentBytesOf } from '../config/config.ts';
+import { exitCodes } from '../config/exit-codes.ts';
+import type { Disk } from '../journal/disk.ts';
 import { Journal } from '../journal/journal.ts';
+import { contentsOf } from '../journal/segments.ts';
 import type { Recording, RecordingOptions } from './recording.ts';
+import { StartError } from './start-error.ts';
 
 /**
  * Local mode: records into one journal, directly in the data folder.
  * @param onFailed as `JournalOptions.onFailed`: called once when the disk failed and only a restart can recover
  */
 export function recordLocally(
-  { config, notices, folder, limits, metrics, onRecorded }: RecordingOptions,
+  { config, notices, folder, limits, metrics, openDisk, onRecorded }: RecordingOptions,
   onFailed: (error: Error) => void,
 ): Recording {
   const { pathPrefix } = config;
@@ -28,7 +33,7 @@ export function recordLocally(
     findRecorder: () => recorder,
     open: () => {
       folder.shareDurable(() => journal.nextSeq);
-      opened = journal.open();
+      opened = checkNotHosted(disk, openDisk).then(() => journal.open());
       return opened;
     },
     get trouble() {
@@ -44,3 +49,38 @@ export function recordLocally(
     },
   };
 }
+
+/**
+ * Checks that the data folder is not one of hosted mode, whose reports would then need no token any more. A journal in the
+ * folder itself says that it is a local one. The folders that a repair made (`damaged-…`) are not looked into.
+ * @param openDisk as `ServiceParts.openDisk`
+ * @throws StartError if the folder holds no journal, and a subfolder with the name of a deployment does
+ */
+async function checkNotHosted(disk: Disk, openDisk: (folder: string) => Disk): Promise<void> {
+  const names = await entriesOf(disk);
+  if (contentsOf(names).segments.length > 0) return;
+  for (const name of names.sort()) {
+    if (!deploymentName.test(name) || name.startsWith('damaged-')) continue;
+    const folder = join(disk.folder, name);
+    if (contentsOf(await entriesOf(openDisk(folder))).segments.length === 0) continue;
+    throw new StartError(
+      exitCodes.configuration,
+      `the data folder ${disk.folder} holds journals of deployments, such as ${name}, and without --deployments any client may report; give --deployments FILE, or --data ${folder} for that journal alone`,
+    );
+  }
+}
+
+/** @returns the names in a folder; none for a file, or for a folder that does not exist yet because the disk is full */
+async function entriesOf(disk: Disk): Promise<string[]> {
+  try {
+    return await disk.list();
+  } catch (error) {
+    if (NO_FOLDER.has((error as NodeJS.ErrnoException).code)) return [];
+    throw new StartError(
+      exitCodes.configuration,
+      `the folder ${disk.folder} can not be read: ${(error as Error).message}; make it readable or choose another with --data`,
+    );
+  }
+}
+
+const NO_FOLDER: ReadonlySet<string | undefined> = new Set(['ENOENT', 'ENOTDIR']);

@@ -46,7 +46,8 @@ test('each deployment takes each of its own tokens, until the day that one ends,
     [may('test_2', first.token), may('prod', expired.token), may('nobody', first.token)],
     [false, false, false],
   );
-  assert.equal(may('test_2', expired.token, Date.parse('2026-01-31')), false);
+  assert.equal(may('test_2', expired.token, Date.parse('2026-01-31T23:59:59.999Z')), true);
+  assert.equal(may('test_2', expired.token, Date.parse('2026-02-01')), false);
   for (const wrong of [undefined, '', first.token.slice(0, -1), `${first.token}x`, first.digest, ` ${first.token}`]) {
     assert.equal(may('prod', wrong), false, wrong);
   }
@@ -97,7 +98,7 @@ test('what is wrong with a file is told with line and member, all of it', () => 
   for (const sentence of [
     /^line 5: deployments\[1\]\.tokens\[0\]\.sha256 must be the SHA-256 .*assetlog token prints one$/m,
     /^line 6: deployments\[1\]\.tokens\[1\]\.name must be a text/m,
-    /^line 6: deployments\[1\]\.tokens\[1\]\.notAfter must be a date that exists, such as 2027-01-31/m,
+    /^line 6: deployments\[1\]\.tokens\[1\]\.notAfter must be a day that exists, such as 2027-01-31 /m,
     /^line 7: deployments\[1\]\.tokens\[2\]\.notafter is not known here; there are name, sha256, notAfter$/m,
     /^line 8: deployments\[1\]\.tokens\[3\]\.name must be a text/m,
     /^line 9: deployments\[1\]\.tokens\[4\]\.sha256 is the SHA-256 of an empty text/m,
@@ -110,7 +111,8 @@ test('a token ends on a date that exists', () => {
   const file = (notAfter: string) =>
     JSON.stringify({ deployments: [{ name: 'prod', tokens: [{ name: 'ci', sha256: first.digest, notAfter }] }] });
   for (const [date, end] of Object.entries({
-    '2028-02-29': '2028-02-29T00:00:00Z',
+    '2028-02-29': '2028-03-01T00:00:00Z',
+    '2027-12-31': '2028-01-01T00:00:00Z',
     '2027-01-31T23:59:59Z': '2027-01-31T23:59:59Z',
     '2027-01-31T12:00:00.5+02:30': '2027-01-31T09:30:00.500Z',
     '2027-01-31T23:30:00-23:59': '2027-02-01T23:29:00Z',
@@ -126,7 +128,7 @@ test('a token ends on a date that exists', () => {
     ...['2027-01-31T12:00:00+24:00', '2027-01-31T12:00:00+02:60', '2027-01-31T12:00:00', '2027-01-31 ', '', 'soon'],
   ]) {
     assert.deepEqual(problems(file(date)), [
-      'line 1: deployments[0].tokens[0].notAfter must be a date that exists, such as 2027-01-31 or 2027-01-31T12:00:00Z',
+      'line 1: deployments[0].tokens[0].notAfter must be a day that exists, such as 2027-01-31 (until its end in UTC), or a time such as 2027-01-31T12:00:00Z',
     ]);
   }
 });

@@ -34,7 +34,7 @@ import { createNotices } from '../../src/telemetry/log.ts';
 import { Metrics } from '../../src/telemetry/metrics.ts';
 import { eventsIn, newFolder, run, startService as startProcess } from '../support/program.ts';
 import { SimulatedDisk, systemError } from '../support/simulated-disk.ts';
-import { eventually } from '../support/tools.ts';
+import { eventually, runWithin } from '../support/tools.ts';
 import { ask, errorOf, post, Wire, type WireReply, withoutChance } from '../support/wire.ts';
 
 const { token, digest } = newToken();
@@ -695,6 +695,45 @@ test('a start warns of a data folder or a deployments file that others may write
   }
 });
 
+test('without --deployments the folder of hosted mode is refused with 2, and that of one deployment is a journal', async (t) => {
+  const folder = newFolder(t);
+  const [data, file] = [join(folder, 'data'), join(folder, 'deployments.json')];
+  write(file, entry('prod'), entry('test'));
+  const hosted = await startProcess(t, { data, args: ['--deployments', file] });
+  const sent = [`Service-Cloud-Api-Token: ${token}`];
+  assert.equal((await ask(hosted.port, post(`/prod/${REPORT}`, undefined, sent))).status, 200);
+  await hosted.kill();
+  const before = readdirSync(data);
+  const { code, stderr } = await runWithin(10_000, ['serve', '--port', '0', '--data', data]);
+  assert.equal(code, 2);
+  assert.match(
+    stderr,
+    /^assetlog: the data folder \S+data holds journals of deployments, such as prod, .*give --deployments FILE, or --data \S+data\/prod for that journal alone\n$/,
+  );
+  assert.deepEqual(readdirSync(data), before);
+  const one = await startProcess(t, { data: join(data, 'prod') });
+  assert.equal((await ask(one.port, post(`/${REPORT}`))).status, 200);
+  assert.equal(one.events().length, 2);
+  await one.kill();
+  // What a repair put aside, what a journal in the folder itself was copied to, and other folders are no deployments.
+  const local = join(folder, 'local');
+  for (const name of ['damaged-20261120T150405Z', 'other', '.hidden'])
+    mkdirSync(join(local, name), { recursive: true });
+  for (const name of ['damaged-20261120T150405Z', '.hidden']) writeFileSync(join(local, name, segmentName(1)), '');
+  const first = await startProcess(t, { data: local });
+  assert.equal((await ask(first.port, post(`/${REPORT}`))).status, 200);
+  await first.kill();
+  mkdirSync(join(local, 'copy'));
+  writeFileSync(join(local, 'copy', segmentName(1)), '');
+  const second = await startProcess(t, { data: local });
+  assert.equal((await ask(second.port, post(`/${REPORT}`))).status, 200);
+  await second.kill();
+  // A journal of local mode is no obstacle to hosted mode, which leaves it alone.
+  const mixed = await startProcess(t, { data: local, args: ['--deployments', file] });
+  assert.equal((await ask(mixed.port, post(`/prod/${REPORT}`, undefined, sent))).status, 200);
+  assert.equal(mixed.events().length, 2);
+});
+
 test('as a process: a bad file ends the start with 2, SIGHUP reads it again, and a printed token gets in', async (t) => {
   const folder = newFolder(t);
   const file = join(folder, 'deployments.json');
@@ -727,4 +766,21 @@ test('as a process: a bad file ends the start with 2, SIGHUP reads it again, and
   const { code, stderr } = await service.kill('SIGTERM');
   assert.equal(code, 0);
   assert.doesNotMatch(stderr, new RegExp(fresh));
+});
+
+test('as a process: a token can be printed with its end, which has to exist', async () => {
+  for (const date of ['2026-12-31', '2026-12-31T12:00:00.5+01:00']) {
+    const printed = await run(['token', '--name', 'ci', '--not-after', date]);
+    assert.equal(printed.code, 0);
+    const { notAfter, ...others } = JSON.parse(printed.stdout.split('\n')[1] ?? '');
+    assert.deepEqual([notAfter, Object.keys(others)], [date, ['name', 'sha256']]);
+  }
+  for (const date of ['2026-02-30', '2026-13-01', '2026-12-31T12:00', 'tomorrow']) {
+    const { code, stdout, stderr } = await run(['token', '--not-after', date]);
+    assert.deepEqual([code, stdout], [2, ''], date);
+    assert.match(
+      stderr,
+      /^assetlog: --not-after "\S+" is not a day that exists, such as 2027-01-31 \(until its end in UTC\), or /,
+    );
+  }
 });

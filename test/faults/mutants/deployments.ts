@@ -152,9 +152,9 @@ export const deployments: readonly Mutant[] = [
   },
   {
     breaks: 'a token ends on a date that does not exist',
-    file: 'deployments/file.ts',
-    from: 'startsWith(utc) ? ms : undefined',
-    to: "startsWith('') ? ms : undefined",
+    file: 'deployments/tokens.ts',
+    from: 'startsWith(utc)',
+    to: "startsWith('')",
     tests: ['deployments/file'],
   },
   {
@@ -239,6 +239,20 @@ export const deployments: readonly Mutant[] = [
     file: 'deployments/journals.ts',
     from: 'b.files - a.files',
     to: 'a.files - b.files',
+    tests: ['program/hosted'],
+  },
+  {
+    breaks: 'a token with a day ends when that day begins',
+    file: 'deployments/tokens.ts',
+    from: 'time === undefined ? ms + DAY_MS : ms',
+    to: 'ms',
+    tests: ['deployments/file'],
+  },
+  {
+    breaks: 'a token is printed with an end that does not exist',
+    file: 'commands/token.ts',
+    from: 'if (readNotAfter(text) === undefined)',
+    to: 'if (text === "")',
     tests: ['program/hosted'],
   },
 ];

@@ -178,4 +178,25 @@ export const service: readonly Mutant[] = [
     to: 'if (keepFree >= 0) return space;',
     tests: ['faults/full-disk'],
   },
+  {
+    breaks: 'a folder of deployments is opened to every client',
+    file: 'service/local.ts',
+    from: 'opened = checkNotHosted(disk, openDisk).then(',
+    to: 'opened = Promise.resolve().then(',
+    tests: ['program/hosted'],
+  },
+  {
+    breaks: 'what a repair put aside is taken for a deployment',
+    file: 'service/local.ts',
+    from: "|| name.startsWith('damaged-')) continue",
+    to: ') continue',
+    tests: ['program/hosted'],
+  },
+  {
+    breaks: 'a copy in a folder with a journal is taken for a deployment',
+    file: 'service/local.ts',
+    from: 'if (contentsOf(names).segments.length > 0) return;',
+    to: '',
+    tests: ['program/hosted'],
+  },
 ];
