@@ -64,14 +64,14 @@ export const client: readonly Mutant[] = [
     file: 'client/connection.ts',
     from: "httpRequest.on('close', closed);",
     to: '',
-    tests: ['client/connection'],
+    tests: ['client/connection: a call settles whatever events a version of Node leaves out'],
   },
   {
     breaks: 'a reply that closes with nothing else settles nothing',
     file: 'client/connection.ts',
     from: "reply.on('close', closed);",
     to: '',
-    tests: ['client/connection'],
+    tests: ['client/connection: a call settles whatever events a version of Node leaves out'],
   },
   {
     breaks: 'each piece of a reply extends the timeout of its call',
@@ -127,13 +127,15 @@ export const client: readonly Mutant[] = [
     file: 'client/submission.ts',
     from: "filter((parameter) => 'tag' in parameter)",
     to: 'filter(() => true)',
-    tests: ['event/parameters'],
+    tests: [
+      'event/parameters: a parameter that is recorded as a tag may come from the tags of a line, and others may not',
+    ],
   },
   {
     breaks: 'digits of metadata are lost on the way from a line',
     file: 'client/submission.ts',
     from: 'parameters.set(name, value.text)',
     to: 'parameters.set(name, JSON.stringify(JSON.parse(value.text)))',
-    tests: ['program/report'],
+    tests: ['program/report: a journal is replayed into another service, line for line and digit for digit'],
   },
 ];

@@ -8,6 +8,6 @@ export const telemetry: readonly Mutant[] = [
     file: 'telemetry/printable.ts',
     from: 'text.replace(UNPRINTABLE,',
     to: 'text.replace(/(?!)/g,',
-    tests: ['commands/table', 'program/events'],
+    tests: ['commands/table: what is not to be seen is shown as the escape that JSON has for it', 'program/events'],
   },
 ];
