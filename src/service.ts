@@ -20,6 +20,7 @@ import { recordLocally } from './service/local.ts';
 import type { Recording } from './service/recording.ts';
 import { resolvesWithin, Shutdown } from './service/shutdown.ts';
 import { StartError } from './service/start-error.ts';
+import { Activity, type Terminal } from './telemetry/activity.ts';
 import type { Notices } from './telemetry/log.ts';
 import { Metrics } from './telemetry/metrics.ts';
 
@@ -51,6 +52,8 @@ export interface ServiceParts {
   readonly background?: boolean;
   /** Runs a full garbage collection. Called after each `limits.collectBytes` of bodies; without it V8 alone decides when. */
   readonly collectGarbage?: () => void;
+  /** The terminal that shows the log: it gets colours, and a line for each recorded event. */
+  readonly terminal?: Terminal | undefined;
   /** Wraps the handler of requests, as middleware does. */
   readonly aroundApp?: (app: App) => App;
   /** Called when a journal is open and after each durable batch. The lines before `nextSeq` are then in the folder. */
@@ -67,7 +70,11 @@ export async function startService(config: Config, notices: Notices, parts: Serv
   const standard = { limits: standardLimits, endpoints: standardEndpoints, openDisk, background: false };
   const shutdown = new Shutdown();
   const metrics = new Metrics();
-  const setup = { ...standard, aroundApp: (app: App) => app, ...parts, config, notices, metrics, shutdown };
+  const { terminal, limits = standardLimits } = parts;
+  const activity = new Activity({ notices, terminal, quiet: config.quiet, limits });
+  shutdown.add(() => activity.close());
+  const around = (app: App) => app;
+  const setup = { ...standard, aroundApp: around, ...parts, config, notices, metrics, activity, shutdown };
   try {
     return await start(setup);
   } catch (error) {
@@ -86,6 +93,7 @@ interface Setup extends ServiceParts {
   readonly background: boolean;
   readonly aroundApp: (app: App) => App;
   readonly metrics: Metrics;
+  readonly activity: Activity;
   /** Each step of the start that acquires a resource adds the function that releases it. */
   readonly shutdown: Shutdown;
 }
@@ -181,9 +189,10 @@ async function listenAt(
 ): Promise<Listener> {
   const { config, notices, limits, shutdown } = setup;
   const { maxConnections } = config;
-  const { background, metrics, collectGarbage } = setup;
+  const { background, metrics, activity, collectGarbage } = setup;
   const createAppAt = (address: string) => createAppFor(address, setup, folder, recording, space);
-  const options = { at, background, maxConnections, limits, metrics, notices, createApp: createAppAt, collectGarbage };
+  const shared = { background, maxConnections, limits, metrics, notices, activity, collectGarbage };
+  const options = { ...shared, at, createApp: createAppAt };
   const listener = await listen(options).catch((error: NodeJS.ErrnoException) => {
     throw new StartError(exitCodes.configuration, listenProblem(at, error));
   });
@@ -203,7 +212,7 @@ async function listenAt(
 
 function createAppFor(
   address: string,
-  { config, notices, endpoints, limits, metrics, shutdown, aroundApp }: Setup,
+  { config, notices, activity, endpoints, limits, metrics, shutdown, aroundApp }: Setup,
   folder: DataFolder,
   recording: Recording,
   space: SpaceWatch,
@@ -231,6 +240,7 @@ function createAppFor(
       metrics,
       freeBytes: () => space.freeBytes,
       notices,
+      activity,
     }),
   );
 }

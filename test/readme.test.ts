@@ -152,7 +152,7 @@ test('the options and limits that the pages name are those of the source', () =>
     assert.equal(variableOf(name), `ASSETLOG_${flagOf(name).toUpperCase().replaceAll('-', '_')}`);
     const row = front.split('\n').find((line) => line.startsWith(`| \`--${flagOf(name)}\``)) ?? '';
     const { initial } = options[name];
-    if (!Array.isArray(initial) && initial !== '' && initial !== undefined)
+    if (!Array.isArray(initial) && initial !== '' && initial !== undefined && initial !== false)
       assert.ok(row.includes(`| \`${initial}\` |`), `${name}: ${initial}`);
   }
   const [KIB, MIB] = [1024, 1024 * 1024];

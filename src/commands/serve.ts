@@ -6,6 +6,7 @@ import { type ExitCode, exitCodes } from '../config/exit-codes.ts';
 import { limits, limitsFor } from '../config/limits.ts';
 import { readMemoryBytesMax, saveMemory } from '../config/memory.ts';
 import { type Service, type ServiceParts, StartError, startService } from '../service.ts';
+import { showsColours } from '../telemetry/activity.ts';
 import { createNotices, type Notices } from '../telemetry/log.ts';
 import { printable, shellWord } from '../telemetry/printable.ts';
 import { defineCommand, type Output } from './command.ts';
@@ -52,8 +53,10 @@ async function runService(config: Config, { say, complain, page }: Output): Prom
     for (const problem of problems) complain(problem);
     return exitCodes.configuration;
   }
-  const terminal = process.stderr.isTTY === true;
-  const notices = createNotices(config.logLevel, terminal, (line) => process.stderr.write(line));
+  const isTerminal = process.stderr.isTTY === true;
+  const write = (line: string) => void process.stderr.write(line);
+  const notices = createNotices(config.logLevel, isTerminal, write);
+  const terminal = isTerminal ? { write, colours: showsColours(process.env) } : undefined;
 
   // Until the service has started, a stop exits at once: no report has been acknowledged.
   let stop = () => void endWith(exitCodes.done, limits.lastCallMs, complain);
@@ -71,7 +74,11 @@ async function runService(config: Config, { say, complain, page }: Output): Prom
   process.on('SIGHUP', config.deployments === '' ? onSignal : () => reload());
 
   try {
-    const service = await startService(config, notices, { ...passed, ...partsFor(readMemoryBytesMax(), notices) });
+    const service = await startService(config, notices, {
+      ...passed,
+      ...partsFor(readMemoryBytesMax(), notices),
+      terminal,
+    });
     stop = () => void service.stop();
     reload = () => void service.reload();
     notices.info('started', { version, pid: process.pid, node: process.version, data: config.data, url: service.url });

@@ -41,6 +41,8 @@ export interface Config {
   readonly trustedProxy: readonly Network[];
   readonly maxConnections: number;
   readonly logLevel: LogLevel;
+  /** If true, a terminal shows no line for each recorded event. */
+  readonly quiet: boolean;
 }
 
 /** With less, a quarter of it would be less than the smallest file. */
@@ -163,6 +165,12 @@ export const options: Options<Config> = {
       if (level === undefined) throw new Error(`is not a level; use one of ${logLevels.join(', ')}`);
       return level;
     },
+  },
+  quiet: {
+    argument: '',
+    help: 'on a terminal, show no line for each recorded event; elsewhere there is none',
+    initial: false,
+    parse: () => true,
   },
 };
 

@@ -104,6 +104,12 @@ export const limits = {
   shownCharactersMax: 100,
   /** Interval between two log lines that give the same reason for refusing connections or reports. */
   notAcceptedNoticeMs: 60_000,
+  /** Lines about refused requests and, on a terminal, about recorded events in `activityMs`; further ones are counted. */
+  refusalLinesMax: 10,
+  recordedLinesMax: 100,
+  activityMs: 1_000,
+  /** Characters of a request's path, or of an event, in such a line. */
+  loggedPathCharactersMax: 200,
   /** Distinct names that are logged, each once; further names are not logged. */
   oncePerNameMax: 1_000,
   /** A deployment's journal is closed when no report arrived for this long. */

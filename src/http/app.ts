@@ -5,6 +5,7 @@ import type { Event } from '../event/event.ts';
 import { nearestName } from '../event/nearest.ts';
 import type { Endpoint } from '../event/parameters.ts';
 import type { RecordResult } from '../event/record-result.ts';
+import type { Activity } from '../telemetry/activity.ts';
 import { type Notices, oncePerName } from '../telemetry/log.ts';
 import { type Metrics, metricsType } from '../telemetry/metrics.ts';
 import { type ParameterLimits, reportTo } from './handlers.ts';
@@ -43,6 +44,8 @@ export interface AppParts {
   /** Free space of the disk in bytes, undefined if the system does not report it. */
   readonly freeBytes: () => number | undefined;
   readonly notices: Notices;
+  /** Shows each recorded event on a terminal. */
+  readonly activity: Pick<Activity, 'showsRecorded' | 'textOf' | 'recorded'>;
 }
 
 /** A journal, and the prefix of the paths whose reports it records. */
@@ -104,7 +107,7 @@ export function readRoutesOf({
 
 /** @returns the function that the listener calls with the head of each request; it never throws, whatever the request contains */
 export function createApp(parts: AppParts): App {
-  const { pathPrefix, checkAccess, tokenHeaders, findRecorder, limits, metrics, notices } = parts;
+  const { pathPrefix, checkAccess, tokenHeaders, findRecorder, limits, metrics, notices, activity } = parts;
   const routes = [...readRoutesOf(parts), ...reportRoutesOf(parts.endpoints, parts.limits)];
   const prefix: Prefix = { path: pathPrefix, namesDeployment: parts.namesDeployment };
   const isNew = oncePerName(limits.oncePerNameMax);
@@ -144,10 +147,13 @@ export function createApp(parts: AppParts): App {
             respond(reply);
             return;
           }
-          const types = events.map(({ type }) => type); // the callback must not retain an event, whose substrings keep the body alive
+          // The callback must not retain an event: its substrings keep the whole body alive.
+          const types = events.map(({ type }) => type);
+          const lines = activity.showsRecorded ? events.map((event) => activity.textOf(event)) : NO_LINES;
           recorder.append(events, bytes.length, (result) => {
             if (result.kind === 'refused') return respond(unavailable(result.reason, limits));
             for (const type of types) metrics.events[type] += 1;
+            for (const line of lines) activity.recorded(line);
             respond(reply);
           });
         },
@@ -194,6 +200,8 @@ export function createApp(parts: AppParts): App {
     }
   }
 }
+
+const NO_LINES: readonly string[] = [];
 
 const OK: Reply = { kind: 'body', status: 200, body: '{"status":"ok"}' };
 

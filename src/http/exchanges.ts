@@ -6,6 +6,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Socket } from 'node:net';
 import type { Limits } from '../config/limits.ts';
+import type { Activity } from '../telemetry/activity.ts';
 import type { Notices } from '../telemetry/log.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import { type ClientError, refusalOf, TOO_SLOW } from './client-error.ts';
@@ -23,6 +24,8 @@ export interface ExchangesOptions {
   readonly limits: Limits;
   readonly metrics: Metrics;
   readonly notices: Notices;
+  /** Logs each refused request. */
+  readonly activity: Activity;
   /** Called each time that `limits.collectBytes` of bodies have been received. */
   readonly collectGarbage?: (() => void) | undefined;
 }
@@ -129,6 +132,7 @@ export class Exchanges {
     if (exchange.final) ignoreFurther(connection);
     this.#options.metrics.answered(exchange.route, reply.status);
     if (this.#options.notices.debugging) this.#log(exchange, reply);
+    if (reply.kind === 'error' && exchange.route !== READINESS_ROUTE) this.#logRefusal(reply, exchange.req);
     if (!received) this.#uploads.discard(exchange);
     if (connection.first === exchange) this.#sendDecided(connection);
   }
@@ -197,11 +201,14 @@ export class Exchanges {
 
   /** Answers bytes that are not a valid request, after the replies that are still pending on the connection. */
   #refuseLast(connection: Connection, reply: ErrorReply, id: string): void {
-    const { metrics, notices } = this.#options;
-    metrics.answered(OTHER_ROUTE, reply.status);
-    notices.debug('not a request', { request_id: id, status: reply.status, problem: reply.error });
+    this.#options.metrics.answered(OTHER_ROUTE, reply.status);
+    this.#logRefusal(reply, { id });
     connection.lastReply = this.#replies.textOf(reply, { id }, true);
     this.#sendDecided(connection);
+  }
+
+  #logRefusal({ status, error, logged = error }: ErrorReply, { id, method, url }: LoggedRequest): void {
+    this.#options.activity.refused({ id, method, url, status, problem: logged });
   }
 
   #log({ req, startedMs }: Exchange, reply: Reply): void {
@@ -216,6 +223,12 @@ export class Exchanges {
     });
   }
 }
+
+/** What is logged of a request; only the id of bytes that are none. */
+type LoggedRequest = Pick<UnbufferedRequest, 'id'> & Partial<Pick<UnbufferedRequest, 'method' | 'url'>>;
+
+/** An orchestrator asks it again and again while the service is not ready, so its 503 is no refusal. */
+const READINESS_ROUTE = '/readyz';
 
 function hasBody({ fields }: UnbufferedRequest): boolean {
   return fields.transferEncoding !== undefined || Number(fields.contentLength ?? 0) > 0;

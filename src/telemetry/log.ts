@@ -10,6 +10,8 @@ export type Fields = Readonly<Record<string, string | number | boolean | readonl
 export interface Notices {
   /** Whether the level is debug: the hot path checks it before it builds a debug entry. */
   readonly debugging: boolean;
+  /** Whether the level is info or debug. */
+  readonly informing: boolean;
   error(message: string, fields?: Fields): void;
   warn(message: string, fields?: Fields): void;
   info(message: string, fields?: Fields): void;
@@ -35,6 +37,7 @@ export function createNotices(level: LogLevel, terminal: boolean, write: (line: 
       };
     return {
       debugging: level === 'debug',
+      informing: rank >= logLevels.indexOf('info'),
       error: at('error'),
       warn: at('warn'),
       info: at('info'),

@@ -38,6 +38,7 @@ test('without flags and environment there are defaults', () => {
     trustedProxy: [],
     maxConnections: 256,
     logLevel: 'info',
+    quiet: false,
   });
 });
 

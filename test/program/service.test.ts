@@ -618,7 +618,7 @@ test('the log has a line a request at debug, and never a query, a body or a forg
     log.match(/"message":"an unknown parameter is ignored","request_id":"[0-9a-f-]{36}","name":"uri"/g)?.length,
     1,
   );
-  assert.equal(log.match(/Host \\"evil\.example\\" is not this service/g)?.length, 1);
+  assert.equal(log.match(/"level":"warn",.*Host \\"evil\.example\\" is not this service/g)?.length, 1);
 });
 
 test('each failure has an id of its own that finds its lines in the log, and none that a client chose', async (t) => {
@@ -680,6 +680,7 @@ test('a defect of ours is a 503 for the client and a full account for the operat
     metrics: new Metrics(),
     freeBytes: () => undefined,
     notices: createNotices('info', false, (line) => notices.push(line)),
+    activity: { showsRecorded: false, textOf: () => '', recorded: () => {} },
   });
   const fields = readFields(['Host', 'localhost']);
   const decision = app({ id: 'f00d-7', method: 'POST', url: TARGET, httpVersion: '1.1', fields });

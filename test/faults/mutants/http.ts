@@ -377,4 +377,33 @@ export const http: readonly Mutant[] = [
     to: 'cut === text ? quoted(text)',
     tests: ['http/handlers'],
   },
+  {
+    breaks: 'a refusal is not logged',
+    file: 'http/exchanges.ts',
+    from: "if (reply.kind === 'error' && exchange.route !== READINESS_ROUTE)",
+    to: "if (reply.kind === 'error' && exchange.route === READINESS_ROUTE)",
+    tests: ['program/refusals'],
+  },
+  {
+    breaks: 'what the parser refuses is not logged',
+    file: 'http/exchanges.ts',
+    from: 'this.#logRefusal(reply, { id });',
+    to: '',
+    tests: ['program/refusals'],
+  },
+  {
+    breaks: 'the log quotes what the error of a client quotes',
+    file: 'http/exchanges.ts',
+    from: 'problem: logged }',
+    to: 'problem: logged && error }',
+    tests: ['program/refusals'],
+  },
+  {
+    breaks: 'the error of a malformed target puts its query into the log',
+    file: 'http/request.ts',
+    within: 'malformedTarget',
+    from: ', logged: ',
+    to: ', unlogged: ',
+    tests: ['program/refusals'],
+  },
 ];

@@ -1,0 +1,162 @@
+/**
+ * Lines about single requests, for the person who runs the service: each refusal, and on a terminal each recorded event. Both have
+ * a rate limit, so that a flood of requests floods neither the log nor the terminal; what is beyond it is counted.
+ */
+
+import type { Limits } from '../config/limits.ts';
+import type { Event } from '../event/event.ts';
+import type { Notices } from './log.ts';
+import { printable } from './printable.ts';
+
+export interface ActivityOptions {
+  readonly notices: Notices;
+  /** The terminal on which people read the log; undefined if a program reads it. */
+  readonly terminal: Terminal | undefined;
+  /** If true, the terminal shows no recorded events. */
+  readonly quiet: boolean;
+  readonly limits: ActivityLimits;
+}
+
+export type ActivityLimits = Pick<
+  Limits,
+  'activityMs' | 'refusalLinesMax' | 'recordedLinesMax' | 'loggedPathCharactersMax'
+>;
+
+export interface Terminal {
+  readonly write: (line: string) => void;
+  /** Whether it shows colours: see `showsColours`. */
+  readonly colours: boolean;
+}
+
+/** A refused request as it is logged: `{ method: 'POST', url: '/report_asset_check/a?x=1', status: 400, problem: '…' }`. */
+export interface RefusedRequest {
+  readonly id: string;
+  /** Undefined if the bytes were no request. */
+  readonly method?: string | undefined;
+  /** The target as it was sent, of which only the path is logged. Undefined if the bytes were no request. */
+  readonly url?: string | undefined;
+  readonly status: number;
+  /** The error that the client got, without what may not be logged. */
+  readonly problem: string;
+}
+
+/** Logs refused requests and shows recorded events. */
+export class Activity {
+  readonly #options: ActivityOptions;
+  readonly #refusals: LineRate;
+  readonly #recorded: LineRate;
+  /** Whether a terminal shows recorded events. If not, they cost nothing. */
+  readonly showsRecorded: boolean;
+
+  constructor(options: ActivityOptions) {
+    const { notices, terminal, quiet, limits } = options;
+    const { activityMs, refusalLinesMax, recordedLinesMax } = limits;
+    this.#options = options;
+    this.showsRecorded = terminal !== undefined && !quiet && notices.informing;
+    this.#refusals = new LineRate(refusalLinesMax, activityMs, (count) =>
+      notices.info('further requests were refused', { count }),
+    );
+    this.#recorded = new LineRate(recordedLinesMax, activityMs, (count) =>
+      notices.info('further events were recorded', { count }),
+    );
+  }
+
+  /** Logs a refusal at level info, at most `limits.refusalLinesMax` in `limits.activityMs`. */
+  refused({ id, method, url, status, problem }: RefusedRequest): void {
+    const { notices, terminal, limits } = this.#options;
+    if (!notices.informing || !this.#refusals.take()) return;
+    const path = url === undefined ? undefined : pathOf(url, limits.loggedPathCharactersMax);
+    if (terminal === undefined) {
+      notices.info('refused', { request_id: id, method, path, status, problem });
+      return;
+    }
+    const what = path === undefined ? '' : ` ${method} ${path}`;
+    this.#show(terminal, status < 500 ? YELLOW : RED, `${status} refused`, `${what}: ${problem}`);
+  }
+
+  /** @returns what the terminal shows of an event; it does not retain the event. Called only if `showsRecorded` is true */
+  textOf(event: Event): string {
+    const key = event.assetKey.join('/');
+    const outcome =
+      event.type === 'AssetCheckEvaluation'
+        ? ` ${event.checkName} ${event.passed ? 'passed' : `failed (${event.severity})`}`
+        : '';
+    const partition = event.partition === undefined ? '' : ` [${event.partition}]`;
+    const text = `${event.type} ${key}${outcome}${partition}`;
+    // A substring of the body would keep the whole body in memory while the report waits for the disk.
+    return Buffer.from(text.slice(0, this.#options.limits.loggedPathCharactersMax)).toString();
+  }
+
+  /** Shows a durable event, at most `limits.recordedLinesMax` in `limits.activityMs`. @param text as `textOf` returned it */
+  recorded(text: string): void {
+    const { terminal } = this.#options;
+    if (terminal !== undefined && this.#recorded.take()) this.#show(terminal, GREEN, 'recorded', ` ${text}`);
+  }
+
+  /** Reports what was counted and not logged. */
+  close(): void {
+    this.#refusals.close();
+    this.#recorded.close();
+  }
+
+  #show({ write, colours }: Terminal, colour: string, word: string, text: string): void {
+    const shown = colours ? `${colour}${word}${NO_COLOUR}` : word;
+    write(`${new Date().toISOString().slice(11, 19)} ${shown}${printable(text)}\n`);
+  }
+}
+
+/** Whether to write colours to a terminal, from `NO_COLOR` (no-color.org) and `TERM` of the environment. */
+export function showsColours(env: Readonly<Record<string, string | undefined>>): boolean {
+  return !env['NO_COLOR'] && env['TERM'] !== 'dumb';
+}
+
+/** ANSI escape sequences (ECMA-48, SGR). */
+const RED = '\u001b[31m';
+const GREEN = '\u001b[32m';
+const YELLOW = '\u001b[33m';
+const NO_COLOUR = '\u001b[0m';
+
+/** @returns the path of a request's target, without authority, query and fragment, cut */
+function pathOf(url: string, charactersMax: number): string {
+  const path = url.replace(/^[a-z]+:\/\/[^/?#]*/i, '').replace(/[?#].*$/s, '');
+  return path.length > charactersMax ? `${path.slice(0, charactersMax)}…` : path;
+}
+
+/** Lets so many lines through in each interval, and reports at its end how many it did not. */
+class LineRate {
+  readonly #max: number;
+  readonly #intervalMs: number;
+  readonly #report: (count: number) => void;
+  #endsMs = 0;
+  #lines = 0;
+  #beyond = 0;
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(max: number, intervalMs: number, report: (count: number) => void) {
+    this.#max = max;
+    this.#intervalMs = intervalMs;
+    this.#report = report;
+  }
+
+  /** @returns whether one more line may be written now */
+  take(): boolean {
+    const now = performance.now();
+    if (now >= this.#endsMs) {
+      this.close();
+      this.#endsMs = now + this.#intervalMs;
+      this.#lines = 0;
+    }
+    this.#lines += 1;
+    if (this.#lines <= this.#max) return true;
+    this.#beyond += 1;
+    this.#timer ??= setTimeout(() => this.close(), this.#endsMs - now).unref();
+    return false;
+  }
+
+  close(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    if (this.#beyond > 0) this.#report(this.#beyond);
+    this.#beyond = 0;
+  }
+}
