@@ -3,13 +3,13 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type ExitCode, exitCodes } from '../config/exit-codes.ts';
 import { limits } from '../config/limits.ts';
-import type { Disk } from '../journal/disk.ts';
+import { type Disk, openDisk } from '../journal/disk.ts';
 import type { Filter } from '../journal/filter.ts';
 import { type Progress, pollProgress } from '../journal/progress.ts';
 import { type Line, type Remark, readJournal } from '../journal/reader.ts';
 import { oncePerName } from '../telemetry/log.ts';
 import type { Output } from './command.ts';
-import { type DataFolder, surveyFolder } from './data-folder.ts';
+import { type DataFolder, type DeploymentFolder, surveyFolder } from './data-folder.ts';
 
 /** A journal that a command reads. */
 export interface Source {
@@ -87,15 +87,20 @@ function hosted(
   open: (disk: Disk, deployment: string) => Source,
 ): Sources {
   const known = new Set(deployments.map(({ name }) => name));
+  const chunkBytes = Math.max(limits.mergedChunkBytesMin, Math.floor(limits.mergedBytesMax / deployments.length));
+  const openOne = ({ name, disk }: DeploymentFolder) => {
+    const inChunks = openDisk(disk.folder, undefined, Math.min(limits.mergedChunkBytesMax, chunkBytes));
+    return open(inChunks, name);
+  };
   return {
     kind: 'hosted',
-    all: deployments.map(({ name, disk }) => open(disk, name)),
+    all: deployments.map(openOne),
     added: async () => {
       const found = await surveyFolder(folder);
       if (found.kind !== 'hosted') return [];
       const fresh = found.deployments.filter(({ name }) => !known.has(name));
       for (const { name } of fresh) known.add(name);
-      return fresh.map(({ name, disk }) => open(disk, name));
+      return fresh.map(openOne);
     },
   };
 }

@@ -148,8 +148,11 @@ export const limits = {
   hiddenLinesMax: 50,
   /** Unproved lines and removed ranges of a damaged file that `repair` lists one by one; further ones are counted. */
   repairListMax: 1_000,
-  /** Journals of deployments that `events` merges. Each takes up to 1 MB: a chunk of its file, and the events in it. */
+  /** Journals of deployments that `events` merges, and the chunks of all of their files together. */
   mergedJournalsMax: 256,
+  mergedBytesMax: 8 * MIB,
+  mergedChunkBytesMin: 16 * KIB,
+  mergedChunkBytesMax: 256 * KIB,
   /** If no event matches, the newest so many events are read to count how many match each filter alone. */
   countedEventsMax: 100_000,
   /** Damaged ranges that a reader reports one by one; further ones are counted. */

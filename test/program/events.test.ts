@@ -424,6 +424,37 @@ function cpuTicks(pid: number): number | undefined {
   }
 }
 
+test('the events of 256 deployments are merged in little memory, and those of more are refused', {
+  skip: process.platform !== 'linux' && 'needs /proc',
+}, async (t) => {
+  const data = newFolder(t);
+  const members = Array.from({ length: 2_000 }, () => encodeMembers({ type: 'AssetObservation', assetKey: ['a'] }));
+  const { bytes } = encodeBatch(members, START, new Date());
+  for (let number = 1; number <= 256; number += 1) {
+    mkdirSync(join(data, `d${number}`));
+    writeFileSync(join(data, `d${number}`, FIRST), bytes);
+  }
+  const child = spawn(program[0] ?? '', [...program.slice(1), 'events', data], { cwd: root, stdio: 'ignore' });
+  t.after(() => child.kill('SIGKILL'));
+  const closed = once(child, 'close');
+  let mostMb = 0;
+  const watched = setInterval(() => {
+    mostMb = Math.max(mostMb, peakMb(child.pid ?? 0));
+  }, 10);
+  const [code] = await closed;
+  clearInterval(watched);
+  assert.equal(code, 0);
+  assert.ok(mostMb > 30 && mostMb < 300, `${mostMb} MB`);
+  mkdirSync(join(data, 'more'));
+  writeFileSync(join(data, 'more', FIRST), bytes);
+  const refused = await run(['events', data]);
+  assert.deepEqual([refused.code, refused.stdout], [2, '']);
+  assert.match(
+    refused.stderr,
+    /^assetlog: at most 256 deployments can be merged; \S+ holds .* and 252 more; give one /,
+  );
+});
+
 /** The most memory that a process has had; 0 where it has ended. */
 function peakMb(pid: number): number {
   try {

@@ -206,8 +206,8 @@ export const commands: readonly Mutant[] = [
   {
     breaks: 'a line of JSON does not name its deployment',
     file: 'commands/events.ts',
-    from: '{"deployment":${JSON.stringify(deployment)},',
-    to: '{',
+    from: '{"deployment":',
+    to: '{"name":',
     tests: ['program/deployments'],
   },
   {
@@ -251,6 +251,13 @@ export const commands: readonly Mutant[] = [
     file: 'config/options.ts',
     from: 'given.set(operands.option, [words[0]]);',
     to: 'given.delete(operands.option);',
+    tests: ['program/events'],
+  },
+  {
+    breaks: 'merging many deployments takes a large chunk of memory for each',
+    file: 'commands/reading.ts',
+    from: 'Math.min(limits.mergedChunkBytesMax, chunkBytes)',
+    to: 'Math.max(limits.mergedChunkBytesMax, chunkBytes)',
     tests: ['program/events'],
   },
   {
