@@ -134,7 +134,7 @@ function describe(endpoints: readonly Endpoint[], parameterOptions: ParameterOpt
       ...parameterOptions,
       url: {
         argument: 'URL',
-        help: 'base URL of the service, with its path prefix and the name of the deployment',
+        help: 'base URL, with the path prefix and the deployment if there are any',
         initial: LOCAL,
         parse: (text) => {
           if (/^https?:\/\//.test(text) && URL.canParse(text)) return text;
