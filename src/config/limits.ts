@@ -129,6 +129,8 @@ export const limits = {
   /** Requests without a valid token that get 401, for each address in `failuresMs`; further requests get 429. */
   failuresMax: 20,
   failuresMs: 60_000,
+  /** Log entries about requests without a valid token in `failuresMs`: one for each address; further ones are counted. */
+  failuresLoggedMax: 20,
   /** Addresses with failed requests that are remembered. */
   failedAddressesMax: 10_000,
   /** How long a start waits for processes that start at the same moment (`lockMs`), and for the answer of each. */

@@ -18,12 +18,14 @@ export class FailureRate {
    * Counts one failure.
    * @param address such as `192.0.2.7`
    * @param nowMs milliseconds since 1970
-   * @returns how many milliseconds are left of the window if the address is over the limit, else 0
+   * @returns the number of failures of the address in its window, from 1, and how many milliseconds are left of the window if that
+   *   is over the limit, else 0
    */
-  add(address: string, nowMs: number): number {
+  add(address: string, nowMs: number): { readonly count: number; readonly waitMs: number } {
     const window = this.#windowOf(address, nowMs);
     window.count += 1;
-    return window.count > this.#limits.failuresMax ? window.endMs - nowMs : 0;
+    const waitMs = window.count > this.#limits.failuresMax ? window.endMs - nowMs : 0;
+    return { count: window.count, waitMs };
   }
 
   #windowOf(address: string, nowMs: number): { count: number; readonly endMs: number } {

@@ -1,10 +1,6 @@
-/** Hosted mode: authentication of clients by the tokens of a deployment, with a rate limit on failures. */
+/** Hosted mode: the tokens of a deployment, when they expire, and how one is found in constant time. */
 
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
-import type { Endpoint } from '../event/parameters.ts';
-import { type Incoming, Refusal } from '../http/message.ts';
-import type { Head } from '../http/request.ts';
-import { FailureRate, type RateLimits } from './rate-limit.ts';
 
 /** The content of a valid deployments file. */
 export interface Deployments {
@@ -25,23 +21,26 @@ export interface Token {
 }
 
 /**
- * Whether a token is valid for a deployment. Compares in constant time, against timing attacks: the time depends neither on
+ * Finds a valid token of a deployment. Compares in constant time, against timing attacks: the time depends neither on
  * whether the deployment exists, nor on how many tokens it has, nor on the position of the first different byte.
  * @param token as it was sent; undefined if none was
+ * @param nowMs milliseconds since 1970
+ * @returns undefined if the token is missing, wrong or expired, or the deployment is unknown
  */
-export function mayReport(
+export function findToken(
   { tokensOf, tokensMax }: Deployments,
   name: string,
   token: string | undefined,
   nowMs: number,
-): boolean {
+): Token | undefined {
   const digest = sha256(token ?? '');
   const tokens = tokensOf.get(name) ?? [];
-  let good = false;
+  let good: Token | undefined;
   for (let index = 0; index < tokensMax; index += 1) {
-    const { sha256: known, notAfterMs } = tokens[index] ?? NO_TOKEN;
+    const candidate = tokens[index] ?? NO_TOKEN;
+    const { sha256: known, notAfterMs } = candidate;
     const same = timingSafeEqual(known, digest);
-    if (same && token !== undefined && nowMs < (notAfterMs ?? Number.POSITIVE_INFINITY)) good = true;
+    if (same && token !== undefined && nowMs < (notAfterMs ?? Number.POSITIVE_INFINITY)) good = candidate;
   }
   return good;
 }
@@ -81,57 +80,4 @@ const NO_TOKEN: Token = { name: '', sha256: Buffer.alloc(32), notAfterMs: 0 };
 /** @param text the value of a header as Node gives it (latin1): each character is one byte that was sent */
 export function sha256(text: string): Buffer {
   return createHash('sha256').update(text, 'latin1').digest();
-}
-
-/** What `createAuthenticator` needs. */
-export interface AuthenticatorParts {
-  /** Prefix of the paths of all deployments; empty if there is none. */
-  readonly pathPrefix: string;
-  /** The text of a 401 lists their paths. */
-  readonly endpoints: readonly Endpoint[];
-  /** @returns the current deployments. Called for each request, since the file may have been reloaded. */
-  readonly deployments: () => Deployments;
-  /** Name of the header that carries the token, for the text of a 401 and for `WWW-Authenticate`. */
-  readonly tokenHeader: string;
-  /** @returns the client's address, from the peer address of its connection and the raw headers (name, value, name, value …) */
-  readonly clientAddress: (peer: string, headers: readonly string[]) => string;
-  readonly limits: RateLimits;
-  /** Milliseconds since 1970. */
-  readonly nowMs: () => number;
-}
-
-/**
- * Finds the deployment that a request may report to: the first component of its path, compared without decoding. An unknown
- * deployment, a missing token and a wrong token get the same 401, so a client can not find out which deployments exist. An
- * address with too many failures gets 429. A valid token is always accepted, because many clients may share an address.
- * @returns a check that returns the deployment's name, or throws Refusal 401 or 429
- */
-export function createAuthenticator({
-  pathPrefix,
-  endpoints,
-  deployments,
-  tokenHeader,
-  clientAddress,
-  limits,
-  nowMs,
-}: AuthenticatorParts) {
-  const failures = new FailureRate(limits);
-  const paths = endpoints.map(({ path }) => `${pathPrefix}/NAME${path}/`);
-  const error = `this needs a token of the deployment NAME in the header ${tokenHeader}, and a path that begins with ${paths.join(', ')}`;
-  // In a 429 too: it tells a client that another token, and not waiting, is what helps (RFC 9110 section 11.6.1).
-  const challenge = ['WWW-Authenticate', `${tokenHeader} realm="assetlog"`];
-
-  return ({ path, token }: Head, { socket, fields }: Incoming): string => {
-    const now = nowMs();
-    const under = path.startsWith(`${pathPrefix}/`) ? path.slice(pathPrefix.length + 1) : '';
-    const [name = ''] = under.split('/', 1);
-    if (mayReport(deployments(), name, token, now)) return name;
-
-    const waitMs = failures.add(clientAddress(socket?.remoteAddress ?? '', fields.raw), now);
-    if (waitMs === 0) throw new Refusal(401, error, { headers: challenge });
-    const retryAfter = ['Retry-After', String(Math.ceil(waitMs / 1000))];
-    throw new Refusal(429, 'too many requests without a good token came from this address', {
-      headers: [...challenge, ...retryAfter],
-    });
-  };
 }

@@ -217,6 +217,7 @@ export class Exchanges {
       method: req.method,
       path: req.url?.split('?', 1)[0],
       status: reply.status,
+      token_name: req.tokenName,
       ms: Math.round((performance.now() - startedMs) * 1000) / 1000,
       // Only the service's own problems: the error of a refused request may quote its query or its body.
       problem: reply.kind === 'error' && reply.status === 503 ? reply.error : undefined,

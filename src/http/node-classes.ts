@@ -26,6 +26,7 @@ import { readFields } from './request.ts';
  */
 export class UnbufferedRequest extends IncomingMessage implements Incoming {
   onBytes: (chunk: Buffer | null) => void = ignore;
+  declare tokenName?: string;
   #id: string | undefined;
   #fields: HeaderFields | undefined;
 

@@ -3,9 +3,9 @@ import { createClientAddress } from '../config/client-address.ts';
 import { segmentBytesOf } from '../config/config.ts';
 import { exitCodes } from '../config/exit-codes.ts';
 import { otherWriters } from '../config/files.ts';
+import { createAuthenticator } from '../deployments/authenticator.ts';
 import { watchDeployments } from '../deployments/file.ts';
 import { DeploymentJournals } from '../deployments/journals.ts';
-import { createAuthenticator } from '../deployments/tokens.ts';
 import { refused } from '../event/record-result.ts';
 import type { Recorder } from '../http/app.ts';
 import type { Notices } from '../telemetry/log.ts';
@@ -21,7 +21,7 @@ export async function recordForDeployments(
   options: RecordingOptions,
   onLockLost: (error: Error) => void,
 ): Promise<Recording> {
-  const { config, notices, folder, limits, endpoints } = options;
+  const { config, notices, folder, limits, endpoints, metrics } = options;
   const { pathPrefix, tokenHeader } = config;
   const file = await watchDeployments(config.deployments, { limits, notices }, ({ tokensOf }) =>
     hosted.keepOnly((name) => tokensOf.has(name)),
@@ -29,6 +29,7 @@ export async function recordForDeployments(
     throw new StartError(exitCodes.configuration, error.message);
   });
   const hosted = openJournals(options);
+  metrics.deploymentsInTrouble = () => hosted.troubles().size;
   await warnOfWriters(config.deployments, notices);
   const authenticate = createAuthenticator({
     pathPrefix,
@@ -37,6 +38,8 @@ export async function recordForDeployments(
     tokenHeader,
     clientAddress: createClientAddress(config.trustedProxy),
     limits,
+    metrics,
+    notices,
     nowMs: () => Date.now(),
   });
   return {

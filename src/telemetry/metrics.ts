@@ -35,6 +35,10 @@ export class Metrics {
     AssetCheckEvaluation: 0,
     AssetObservation: 0,
   };
+  /** Number of requests without a valid token (hosted mode): 401s and 429s. */
+  authFailures = 0;
+  /** How many deployments can not record now; hosted mode sets it. */
+  deploymentsInTrouble: () => number = () => 0;
   /** The open journals; the code that opens and closes a journal adds and removes it. */
   readonly journals = new Set<JournalFigures>();
   /** The open connections; the listener sets it to its own collection. */
@@ -87,6 +91,9 @@ export class Metrics {
     gauge('journal_files', 'Files of open journals.', sumOf('files'));
     if (freeBytes !== undefined) gauge('disk_free_bytes', 'Free space of the disk.', freeBytes);
     gauge('connections', 'Open connections.', this.connections.size);
+    const failures = [` ${this.authFailures}`];
+    add('auth_failures_total', 'counter', 'Requests without a valid token.', failures);
+    gauge('deployments_in_trouble', 'Deployments that can not record now.', this.deploymentsInTrouble());
     gauge('ready', '1 while /readyz answers 200.', Number(ready));
     add('build_info', 'gauge', 'What runs.', [`{version="${version}",node="${process.version}"} 1`]);
     gauge('process_resident_memory_bytes', 'Resident memory.', process.memoryUsage.rss());

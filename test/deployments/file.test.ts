@@ -2,12 +2,16 @@ import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { test } from 'node:test';
 import { limits as standardLimits } from '../../src/config/limits.ts';
+import { createAuthenticator } from '../../src/deployments/authenticator.ts';
 import { readDeployments } from '../../src/deployments/file.ts';
-import { createAuthenticator, type Deployments, mayReport, newToken } from '../../src/deployments/tokens.ts';
+import { type Deployments, findToken, newToken } from '../../src/deployments/tokens.ts';
 import { endpoints } from '../../src/event/parameters.ts';
 import { Refusal } from '../../src/http/message.ts';
 import { type Head, readFields } from '../../src/http/request.ts';
+import { Metrics } from '../../src/telemetry/metrics.ts';
+import { quiet } from '../support/segments.ts';
 
+const has = (...given: Parameters<typeof findToken>) => findToken(...given) !== undefined;
 const [first, second, expired] = [newToken(), newToken(), newToken()];
 const FILE = JSON.stringify({
   deployments: [
@@ -37,7 +41,8 @@ function problems(text: string): readonly string[] {
 test('each deployment takes each of its own tokens, until the day that one ends, and nobody else’s', () => {
   const deployments = good(FILE);
   const before = Date.parse('2026-01-30');
-  const may = (name: string, token: string | undefined, now = before) => mayReport(deployments, name, token, now);
+  const may = (name: string, token: string | undefined, now = before) =>
+    findToken(deployments, name, token, now) !== undefined;
   assert.deepEqual(
     [may('prod', first.token), may('prod', second.token), may('test_2', expired.token)],
     [true, true, true],
@@ -57,8 +62,8 @@ test('each deployment takes each of its own tokens, until the day that one ends,
 test('a token is compared by the bytes that were sent', () => {
   const sha256 = createHash('sha256').update('schlüssel').digest('hex');
   const deployments = good(JSON.stringify({ deployments: [{ name: 'prod', tokens: [{ name: 'spoken', sha256 }] }] }));
-  assert.equal(mayReport(deployments, 'prod', Buffer.from('schlüssel').toString('latin1'), 0), true);
-  assert.equal(mayReport(deployments, 'prod', 'schlüssel', 0), false, 'that is latin1');
+  assert.equal(has(deployments, 'prod', Buffer.from('schlüssel').toString('latin1'), 0), true);
+  assert.equal(has(deployments, 'prod', 'schlüssel', 0), false, 'that is latin1');
 });
 
 test('a token is new each time, and what is stored does not tell it', () => {
@@ -119,8 +124,8 @@ test('a token ends on a date that exists', () => {
   })) {
     const deployments = good(file(date));
     const endMs = Date.parse(end);
-    assert.equal(mayReport(deployments, 'prod', first.token, endMs - 1), true, date);
-    assert.equal(mayReport(deployments, 'prod', first.token, endMs), false, date);
+    assert.equal(has(deployments, 'prod', first.token, endMs - 1), true, date);
+    assert.equal(has(deployments, 'prod', first.token, endMs), false, date);
   }
   for (const date of [
     ...['2027-02-31', '2027-02-29', '2027-04-31', '2027-00-10', '2027-13-01', '2027-01-00', '2027-01-32'],
@@ -157,6 +162,8 @@ test('authentication finds the deployment by its path, refuses alike, and slows 
     tokenHeader: 'T',
     clientAddress: (peer) => peer,
     limits,
+    metrics: new Metrics(),
+    notices: quiet,
     nowMs: () => now,
   });
   const ask = (path: string, token: string | undefined, remoteAddress = '10.0.0.1') => {

@@ -156,6 +156,61 @@ test('the token is looked at before the body, and two of them are no token', asy
   assert.equal((await report('prod')).status, 200);
 });
 
+/** The entries of a log whose message this is. */
+function entriesOf(stderr: string, message: string): Record<string, unknown>[] {
+  return stderr
+    .split('\n')
+    .filter((line) => line.includes(`"message":${JSON.stringify(message)}`))
+    .map((line) => JSON.parse(line));
+}
+
+test('the first failure of each address is logged with its reason, at most 20, and never with the token', async (t) => {
+  const folder = newFolder(t);
+  const file = join(folder, 'deployments.json');
+  const past = newToken();
+  const expired = { name: 'old', sha256: past.digest, notAfter: '2020-01-31' };
+  write(file, { name: 'prod', tokens: [{ name: 'ci', sha256: digest }, expired] }, entry('test', other.digest));
+  const args = ['--deployments', file, '--trusted-proxy', '127.0.0.0/8', '--log-level', 'debug'];
+  const service = await startProcess(t, { args });
+  const { port } = service;
+  const report = async (name: string, sent: string | undefined, from: string) => {
+    const headers = [`X-Forwarded-For: ${from}`, ...(sent === undefined ? [] : [`Service-Cloud-Api-Token: ${sent}`])];
+    return ask(port, post(`/${name}/${REPORT}`, undefined, headers));
+  };
+  const failures = [
+    ['prod', undefined, { reason: 'missing token' }],
+    ['prod', 'wrong', { reason: 'unknown token' }],
+    ['prod', past.token, { reason: 'expired token', token_name: 'old' }],
+    ['prod', other.token, { reason: 'token of another deployment', token_name: 'ci', belongs_to: 'test' }],
+    ['nobody', token, { reason: 'unknown deployment' }],
+  ] as const;
+  const replies = [];
+  for (const [index, [name, sent]] of failures.entries()) replies.push(await report(name, sent, `192.0.2.${index}`));
+  assert.equal(new Set(replies.map(withoutChance)).size, 1, 'the client does not get the reason');
+  assert.equal((await report('prod', 'wrong', '192.0.2.0')).status, 401);
+  assert.equal((await report('prod', token, '192.0.2.0')).status, 200);
+  for (let index = 0; index < 20; index += 1)
+    assert.equal((await report('prod', 'w', `198.51.100.${index}`)).status, 401);
+  const metrics = (await ask(port, 'GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n')).body;
+  assert.match(metrics, /^assetlog_auth_failures_total 26$/m);
+  assert.match(metrics, /^assetlog_deployments_in_trouble 0$/m);
+  const { stderr } = await service.kill();
+  const logged = entriesOf(stderr, 'a request without a valid token was refused');
+  assert.equal(logged.length, 20);
+  for (const [index, [name, , reason]] of failures.entries()) {
+    const { time: _, message: __, request_id, ...fields } = logged[index] ?? {};
+    assert.deepEqual(fields, { level: 'warn', address: `192.0.2.${index}`, deployment: name, ...reason });
+    assert.equal(request_id, JSON.parse(replies[index]?.body ?? '').request_id);
+  }
+  assert.equal(logged[5]?.['omitted_since'], 1);
+  const requests = entriesOf(stderr, 'request');
+  assert.deepEqual(
+    requests.filter(({ status }) => status === 200).map(({ token_name }) => token_name),
+    ['ci', undefined],
+  );
+  for (const secret of [token, past.token, other.token]) assert.ok(!stderr.includes(secret));
+});
+
 test('behind a trusted proxy the bad tokens of one client do not turn the 401 of another one into a 429', async (t) => {
   const folder = newFolder(t);
   const file = join(folder, 'deployments.json');
@@ -567,6 +622,7 @@ test('a deployment that is taken out is in trouble no more, and may come back', 
   const lock = await lockFolder(join(data, 'prod'));
   assert.equal((await report('prod')).status, 503);
   assert.match((await get('/readyz')).body, /"prod"/);
+  assert.match((await get('/metrics')).body, /^assetlog_deployments_in_trouble 1$/m);
   write(file, entry('test', other.digest));
   await service.reload();
   assert.equal((await get('/readyz')).body, '{"status":"ok"}');

@@ -5,7 +5,7 @@ import type { Mutant } from './mutant.ts';
 export const deployments: readonly Mutant[] = [
   {
     breaks: 'the 429 of a failed token cannot be told from any other 429',
-    file: 'deployments/tokens.ts',
+    file: 'deployments/authenticator.ts',
     from: '[...challenge, ...retryAfter]',
     to: 'retryAfter',
     tests: ['deployments/file', 'program/report'],
@@ -74,30 +74,30 @@ export const deployments: readonly Mutant[] = [
   },
   {
     breaks: 'an escaped name is a deployment',
-    file: 'deployments/tokens.ts',
+    file: 'deployments/authenticator.ts',
     from: "const [name = ''] = under.split('/', 1);",
     to: "const name = unescape(under.split('/', 1)[0] ?? '');",
     tests: ['program/hostile: hostile inputs in hosted mode'],
   },
   {
     breaks: 'an unknown deployment is told apart',
-    file: 'deployments/tokens.ts',
-    from: 'const waitMs = failures.add(',
-    to: "if (!deployments().tokensOf.has(name)) throw new Refusal(404, 'there is no such deployment');\n    const waitMs = failures.add(",
+    file: 'deployments/authenticator.ts',
+    from: 'metrics.authFailures += 1;',
+    to: "if (!known.tokensOf.has(name)) throw new Refusal(404, 'there is no such deployment');",
     tests: ['program/hostile: hostile inputs in hosted mode'],
   },
   {
     breaks: 'a good token is refused where others failed',
-    file: 'deployments/tokens.ts',
-    from: 'if (mayReport(deployments(),',
-    to: "const count = failures.get(clientAddress(socket?.remoteAddress ?? '', fields.raw))?.count ?? 0;\n    if (count <= limits.failuresMax && mayReport(deployments(),",
+    file: 'deployments/authenticator.ts',
+    from: 'if (valid !== undefined) {',
+    to: "if (valid !== undefined && failures.add(clientAddress(socket?.remoteAddress ?? '', fields.raw), now).waitMs === 0) {",
     tests: ['program/hostile: hostile inputs in hosted mode'],
   },
   {
     breaks: 'good reports wipe failures out',
-    file: 'deployments/tokens.ts',
+    file: 'deployments/authenticator.ts',
     from: 'return name;',
-    to: '{\n      for (let n = 0; n < limits.failedAddressesMax; n += 1) failures.add(String(n), now);\n      return name;\n    }',
+    to: 'for (let n = 0; n < limits.failedAddressesMax; n += 1) failures.add(String(n), now);\n      return name;',
     tests: ['program/hostile: hostile inputs in hosted mode'],
   },
   {
@@ -123,9 +123,9 @@ export const deployments: readonly Mutant[] = [
   },
   {
     breaks: 'bad tokens are counted by proxy',
-    file: 'deployments/tokens.ts',
-    from: "failures.add(clientAddress(socket?.remoteAddress ?? '', fields.raw), now)",
-    to: "failures.add(socket?.remoteAddress ?? '', now)",
+    file: 'deployments/authenticator.ts',
+    from: "clientAddress(socket?.remoteAddress ?? '', fields.raw)",
+    to: "socket?.remoteAddress ?? ''",
     tests: [
       'program/hosted: behind a trusted proxy the bad tokens of one client do not turn the 401 of another one into a 429',
     ],
@@ -251,7 +251,7 @@ export const deployments: readonly Mutant[] = [
   },
   {
     breaks: 'a 401 names paths that are not in the table of endpoints',
-    file: 'deployments/tokens.ts',
+    file: 'deployments/authenticator.ts',
     from: 'endpoints.map(({ path }) =>',
     to: 'endpoints.map((_, path) =>',
     tests: ['event/parameters: the paths in a 401 and a 404 are those of the table'],
@@ -261,7 +261,9 @@ export const deployments: readonly Mutant[] = [
     file: 'deployments/journals.ts',
     from: 'b.files - a.files',
     to: 'a.files - b.files',
-    tests: ['program/hosted'],
+    tests: [
+      'program/hosted: on a disk with too little free space the journal with the most files gives its oldest ones first',
+    ],
   },
   {
     breaks: 'a token with a day ends when that day begins',
@@ -275,6 +277,69 @@ export const deployments: readonly Mutant[] = [
     file: 'commands/token.ts',
     from: 'if (readNotAfter(text) === undefined)',
     to: 'if (text === "")',
-    tests: ['program/hosted'],
+    tests: ['program/hosted: as a process: a token can be printed with its end, which has to exist'],
+  },
+  {
+    breaks: 'a client can fill the log with failed tokens',
+    file: 'deployments/failure-log.ts',
+    from: 'failure.count > 1 ||',
+    to: '',
+    tests: [
+      'program/hosted: the first failure of each address is logged with its reason, at most 20, and never with the token',
+    ],
+  },
+  {
+    breaks: 'many addresses can fill the log with failed tokens',
+    file: 'deployments/failure-log.ts',
+    from: '|| this.#logged >= failuresLoggedMax',
+    to: '',
+    tests: [
+      'program/hosted: the first failure of each address is logged with its reason, at most 20, and never with the token',
+    ],
+  },
+  {
+    breaks: 'failures that are not logged are not counted',
+    file: 'deployments/failure-log.ts',
+    from: 'this.#omitted += 1;',
+    to: '',
+    tests: [
+      'program/hosted: the first failure of each address is logged with its reason, at most 20, and never with the token',
+    ],
+  },
+  {
+    breaks: 'an expired token is logged as unknown',
+    file: 'deployments/failure-log.ts',
+    from: 'if (own !== undefined &&',
+    to: 'if (own === undefined &&',
+    tests: [
+      'program/hosted: the first failure of each address is logged with its reason, at most 20, and never with the token',
+    ],
+  },
+  {
+    breaks: 'a failed token is in the log',
+    file: 'deployments/failure-log.ts',
+    from: '      address,\n',
+    to: '      address,\n      sent: failure.token,\n',
+    tests: [
+      'program/hosted: the first failure of each address is logged with its reason, at most 20, and never with the token',
+    ],
+  },
+  {
+    breaks: 'failed tokens are not counted',
+    file: 'deployments/authenticator.ts',
+    from: 'metrics.authFailures += 1;',
+    to: '',
+    tests: [
+      'program/hosted: the first failure of each address is logged with its reason, at most 20, and never with the token',
+    ],
+  },
+  {
+    breaks: 'the log of a request does not name its token',
+    file: 'deployments/authenticator.ts',
+    from: 'incoming.tokenName = valid.name',
+    to: 'void valid',
+    tests: [
+      'program/hosted: the first failure of each address is logged with its reason, at most 20, and never with the token',
+    ],
   },
 ];

@@ -197,27 +197,40 @@ export const service: readonly Mutant[] = [
     file: 'service.ts',
     from: 'if (keepFree < totalBytes) return space;',
     to: 'if (keepFree >= 0) return space;',
-    tests: ['faults/full-disk'],
+    tests: ['faults/full-disk: space to keep free that the whole disk does not have is refused with 2'],
   },
   {
     breaks: 'a folder of deployments is opened to every client',
     file: 'service/local.ts',
     from: 'opened = checkNotHosted(disk, openDisk).then(',
     to: 'opened = Promise.resolve().then(',
-    tests: ['program/hosted'],
+    tests: [
+      'program/hosted: without --deployments the folder of hosted mode is refused with 2, and that of one deployment is a journal',
+    ],
   },
   {
     breaks: 'what a repair put aside is taken for a deployment',
     file: 'service/local.ts',
     from: "|| name.startsWith('damaged-')) continue",
     to: ') continue',
-    tests: ['program/hosted'],
+    tests: [
+      'program/hosted: without --deployments the folder of hosted mode is refused with 2, and that of one deployment is a journal',
+    ],
   },
   {
     breaks: 'a copy in a folder with a journal is taken for a deployment',
     file: 'service/local.ts',
     from: 'if (contentsOf(names).segments.length > 0) return;',
     to: '',
-    tests: ['program/hosted'],
+    tests: [
+      'program/hosted: without --deployments the folder of hosted mode is refused with 2, and that of one deployment is a journal',
+    ],
+  },
+  {
+    breaks: 'the deployments in trouble are not counted',
+    file: 'service/hosted.ts',
+    from: 'metrics.deploymentsInTrouble = () => hosted.troubles().size;',
+    to: '',
+    tests: ['program/hosted: a deployment that is taken out is in trouble no more, and may come back'],
   },
 ];

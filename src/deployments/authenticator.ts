@@ -1,0 +1,77 @@
+/** Hosted mode: authentication of clients by the tokens of a deployment, with a rate limit on failures and a log of them. */
+
+import type { Endpoint } from '../event/parameters.ts';
+import { type Incoming, Refusal } from '../http/message.ts';
+import type { Head } from '../http/request.ts';
+import type { Notices } from '../telemetry/log.ts';
+import type { Metrics } from '../telemetry/metrics.ts';
+import { FailureLog, type FailureLogLimits } from './failure-log.ts';
+import { FailureRate, type RateLimits } from './rate-limit.ts';
+import { type Deployments, findToken } from './tokens.ts';
+
+/** What `createAuthenticator` needs. */
+export interface AuthenticatorParts {
+  /** Prefix of the paths of all deployments; empty if there is none. */
+  readonly pathPrefix: string;
+  /** The text of a 401 lists their paths. */
+  readonly endpoints: readonly Endpoint[];
+  /** @returns the current deployments. Called for each request, since the file may have been reloaded. */
+  readonly deployments: () => Deployments;
+  /** Name of the header that carries the token, for the text of a 401 and for `WWW-Authenticate`. */
+  readonly tokenHeader: string;
+  /** @returns the client's address, from the peer address of its connection and the raw headers (name, value, name, value …) */
+  readonly clientAddress: (peer: string, headers: readonly string[]) => string;
+  readonly limits: RateLimits & FailureLogLimits;
+  readonly metrics: Metrics;
+  readonly notices: Notices;
+  /** Milliseconds since 1970. */
+  readonly nowMs: () => number;
+}
+
+/**
+ * Finds the deployment that a request may report to: the first component of its path, compared without decoding. An unknown
+ * deployment, a missing token and a wrong token get the same 401, so a client can not find out which deployments exist. An
+ * address with too many failures gets 429. A valid token is always accepted, because many clients may share an address.
+ * @returns a check that returns the deployment's name, or throws Refusal 401 or 429
+ */
+export function createAuthenticator({
+  pathPrefix,
+  endpoints,
+  deployments,
+  tokenHeader,
+  clientAddress,
+  limits,
+  metrics,
+  notices,
+  nowMs,
+}: AuthenticatorParts) {
+  const failures = new FailureRate(limits);
+  const log = new FailureLog(limits, notices);
+  const paths = endpoints.map(({ path }) => `${pathPrefix}/NAME${path}/`);
+  const error = `this needs a token of the deployment NAME in the header ${tokenHeader}, and a path that begins with ${paths.join(', ')}`;
+  // In a 429 too: it tells a client that another token, and not waiting, is what helps (RFC 9110 section 11.6.1).
+  const challenge = ['WWW-Authenticate', `${tokenHeader} realm="assetlog"`];
+
+  return ({ path, token }: Head, incoming: Incoming): string => {
+    const { socket, fields } = incoming;
+    const now = nowMs();
+    const under = path.startsWith(`${pathPrefix}/`) ? path.slice(pathPrefix.length + 1) : '';
+    const [name = ''] = under.split('/', 1);
+    const known = deployments();
+    const valid = findToken(known, name, token, now);
+    if (valid !== undefined) {
+      if (notices.debugging) incoming.tokenName = valid.name;
+      return name;
+    }
+
+    const address = clientAddress(socket?.remoteAddress ?? '', fields.raw);
+    const { count, waitMs } = failures.add(address, now);
+    metrics.authFailures += 1;
+    log.add({ id: incoming.id, address, count, deployment: name, token }, known, now);
+    if (waitMs === 0) throw new Refusal(401, error, { headers: challenge });
+    const retryAfter = ['Retry-After', String(Math.ceil(waitMs / 1000))];
+    throw new Refusal(429, 'too many requests without a good token came from this address', {
+      headers: [...challenge, ...retryAfter],
+    });
+  };
+}

@@ -1,0 +1,93 @@
+/** Logs why requests have no valid token: the client gets the same 401 for every reason, and the operator has to know which. */
+
+import type { Limits } from '../config/limits.ts';
+import type { Notices } from '../telemetry/log.ts';
+import { type Deployments, sha256, type Token } from './tokens.ts';
+
+/** 20 entries (`failuresLoggedMax`) in 60,000 ms (`failuresMs`). */
+export type FailureLogLimits = Pick<Limits, 'failuresMs' | 'failuresLoggedMax' | 'shownCharactersMax'>;
+
+/** A request without a valid token. */
+export interface AuthenticationFailure {
+  /** Of the request. */
+  readonly id: string;
+  /** Of the client, such as `192.0.2.7`. */
+  readonly address: string;
+  /** How many failures of the address there were within `failuresMs`, with this one. */
+  readonly count: number;
+  /** The first component of the path, which need not be a deployment. */
+  readonly deployment: string;
+  /** As it was sent; undefined if none was. It is never logged. */
+  readonly token: string | undefined;
+}
+
+/** Logs the first failure of an address in each window of `failuresMs`, at most `failuresLoggedMax` of them; counts the others. */
+export class FailureLog {
+  readonly #limits: FailureLogLimits;
+  readonly #notices: Notices;
+  #windowStartMs = 0;
+  #logged = 0;
+  /** Failures since the last entry. */
+  #omitted = 0;
+
+  constructor(limits: FailureLogLimits, notices: Notices) {
+    this.#limits = limits;
+    this.#notices = notices;
+  }
+
+  /**
+   * Logs a failure or counts it. The search for the reason begins after this returns, so the time of a 401 does not depend on it.
+   * @param nowMs milliseconds since 1970
+   */
+  add(failure: AuthenticationFailure, deployments: Deployments, nowMs: number): void {
+    const { failuresMs, failuresLoggedMax } = this.#limits;
+    if (Math.abs(nowMs - this.#windowStartMs) >= failuresMs) [this.#windowStartMs, this.#logged] = [nowMs, 0];
+    if (failure.count > 1 || this.#logged >= failuresLoggedMax) {
+      this.#omitted += 1;
+      return;
+    }
+    this.#logged += 1;
+    const omitted = this.#omitted;
+    this.#omitted = 0;
+    setImmediate(() => this.#write(failure, deployments, nowMs, omitted));
+  }
+
+  #write(failure: AuthenticationFailure, deployments: Deployments, nowMs: number, omitted: number): void {
+    const { id, address, deployment } = failure;
+    this.#notices.warn('a request without a valid token was refused', {
+      request_id: id,
+      address,
+      deployment: deployment.slice(0, this.#limits.shownCharactersMax),
+      ...reasonOf(failure, deployments, nowMs),
+      omitted_since: omitted > 0 ? omitted : undefined,
+    });
+  }
+}
+
+/** The fields of the log entry. `token_name` is the name in the deployments file, `belongs_to` the deployment of the token. */
+type Reason = {
+  readonly reason:
+    | 'missing token'
+    | 'unknown deployment'
+    | 'unknown token'
+    | 'expired token'
+    | 'token of another deployment';
+  readonly token_name?: string;
+  readonly belongs_to?: string;
+};
+
+/** @returns why a token that was refused at `nowMs` is not valid */
+function reasonOf({ deployment, token }: AuthenticationFailure, { tokensOf }: Deployments, nowMs: number): Reason {
+  if (token === undefined) return { reason: 'missing token' };
+  const digest = sha256(token);
+  const same = ({ sha256: known }: Token) => known.equals(digest);
+  const own = tokensOf.get(deployment)?.find(same);
+  if (own !== undefined && nowMs >= (own.notAfterMs ?? Number.POSITIVE_INFINITY))
+    return { reason: 'expired token', token_name: own.name };
+  if (!tokensOf.has(deployment)) return { reason: 'unknown deployment' };
+  for (const [name, tokens] of tokensOf) {
+    const other = tokens.find(same);
+    if (other !== undefined) return { reason: 'token of another deployment', token_name: other.name, belongs_to: name };
+  }
+  return { reason: 'unknown token' };
+}
