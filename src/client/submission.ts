@@ -99,5 +99,14 @@ function orProblem<Value>(subject: string, read: () => Value): Value {
   }
 }
 
-/** Members of a journal line that are not parameters: its type, its position in the journal and its checksum. */
-const NOT_SENT: ReadonlySet<string> = new Set(['type', 'seq', 'id', 'time', 'crc']);
+/** Members of a journal line that are not parameters: its type, its position in the journal, its origin and its checksum. */
+const NOT_SENT: ReadonlySet<string> = new Set([
+  'type',
+  'seq',
+  'id',
+  'time',
+  'idempotency_key',
+  'from',
+  'recorded',
+  'crc',
+]);

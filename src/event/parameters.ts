@@ -98,6 +98,17 @@ export const parameters = [
     what: 'partition of the asset',
     argument: 'NAME',
   },
+  // The specification has no such parameter, so it is checked after all that it has.
+  {
+    name: 'event_time',
+    member: 'eventTime',
+    takenBy: all,
+    kind: 'time',
+    required: false,
+    example: '2026-11-20T15:19:45.25Z',
+    what: 'when it happened, RFC 3339 with a zone',
+    argument: 'TIME',
+  },
 ] as const satisfies readonly Parameter<EventMember>[];
 
 export interface Endpoint<Name extends string = EndpointName> {
@@ -116,6 +127,7 @@ export type Parameter<Member extends string = string> =
   | TextParameter<Member>
   | ChoiceParameter<Member>
   | BooleanParameter<Member>
+  | TimeParameter<Member>
   | MetadataParameter<Member>;
 
 interface Row<Member extends string> {
@@ -163,6 +175,12 @@ export interface BooleanParameter<Member extends string = string> extends Row<Me
   readonly what: string;
   /** The option that sets false. */
   readonly opposite: { readonly option: string; readonly what: string };
+}
+
+/** A time: RFC 3339 with a zone, recorded in UTC (see `readEventTime`). */
+export interface TimeParameter<Member extends string = string> extends TextRow<Member> {
+  readonly kind: 'time';
+  readonly required: boolean;
 }
 
 /** Metadata: a JSON object, recorded as it was sent. */

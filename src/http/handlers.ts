@@ -5,6 +5,7 @@
 
 import { type Limits, limits as standardLimits } from '../config/limits.ts';
 import type { Event } from '../event/event.ts';
+import { eventTimeForm, readEventTime } from '../event/event-time.ts';
 import { type Json, readJson, stringOf, stringsOf } from '../event/json.ts';
 import { nearestName } from '../event/nearest.ts';
 import type { Endpoint, KeyParameter, Parameter, Reported } from '../event/parameters.ts';
@@ -240,7 +241,10 @@ function readInBody(slot: Slot, value: Json): Value {
     if (value.kind !== 'boolean') throw wrongType(name, value, 'the JSON boolean true or false');
     return value.text === 'true';
   }
-  if (value.kind !== 'string') throw wrongType(name, value, 'a JSON string');
+  if (value.kind !== 'string') {
+    const ambiguous = kind === 'time' && value.kind === 'number' ? ': a number may mean seconds or milliseconds' : '';
+    throw wrongType(name, value, `${kind === 'time' ? eventTimeForm : 'a JSON string'}${ambiguous}`);
+  }
   const text = stringOf(value);
   if (!text.isWellFormed()) throw loneSurrogate(name, shownJson(value.text));
   return checkText(slot, text);
@@ -265,8 +269,17 @@ function readMetadata(name: string, value: Json): string {
   return value.text;
 }
 
-/** @param inQuery whether the text is from the query, which is never logged */
+/**
+ * @param inQuery whether the text is from the query, which is never logged
+ * @returns the text to record
+ */
 function checkText({ name, kind, what, choices, standard }: Slot, text: string, inQuery = false): string {
+  if (kind === 'time') {
+    const time = readEventTime(text);
+    if (time.kind === 'time') return time.utc;
+    const problem = (value: string) => `${name} is ${value}: ${time.problem}`;
+    throw inQuery ? inQueryRefused(problem, text) : new Refusal(400, problem(shown(text)));
+  }
   if (kind === 'non-empty string' && text === '') throw new Refusal(400, `${name} is ""; send the ${what}`);
   if (kind === 'one of' && !choices.includes(text)) {
     const wanted = choices.join(' or ');

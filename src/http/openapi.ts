@@ -6,6 +6,7 @@
 
 import { deploymentName, version } from '../config/config.ts';
 import { type Limits, limits as standardLimits } from '../config/limits.ts';
+import { eventTimePattern } from '../event/event-time.ts';
 import { allParameters, type Endpoint, type Parameter, endpoints as standardEndpoints } from '../event/parameters.ts';
 import { keyPartSchema, type Schema } from '../event/schema.ts';
 
@@ -86,6 +87,8 @@ function schemaOf(parameter: Parameter): Schema {
       return { ...text, enum: parameter.choices, default: parameter.standard };
     case 'non-empty string':
       return { ...text, minLength: 1 };
+    case 'time':
+      return { ...text, format: 'date-time', pattern: eventTimePattern };
     case 'string':
       return text;
   }

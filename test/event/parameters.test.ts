@@ -42,7 +42,7 @@ async function start(t: TestContext, endpoints: readonly Endpoint[], args: reado
 }
 
 test('each endpoint checks its parameters in the order of its table in the specification', () => {
-  const asset = ['asset_key', 'metadata', 'data_version', 'description', 'partition'];
+  const asset = ['asset_key', 'metadata', 'data_version', 'description', 'partition', 'event_time'];
   assert.deepEqual(
     endpoints.map(({ name, path, type, parameters }) => [name, path, type, parameters.map((one) => one.name)]),
     [
@@ -51,8 +51,8 @@ test('each endpoint checks its parameters in the order of its table in the speci
         'check',
         '/report_asset_check',
         'AssetCheckEvaluation',
-        // The partition is not in the specification's table, so it comes last.
-        ['asset_key', 'passed', 'check_name', 'metadata', 'severity', 'partition'],
+        // The partition and the time are not in the specification's table, so they come last.
+        ['asset_key', 'passed', 'check_name', 'metadata', 'severity', 'partition', 'event_time'],
       ],
       ['observation', '/report_asset_observation', 'AssetObservation', asset],
     ],
@@ -71,6 +71,7 @@ test('the handler takes a parameter for its row, and only at its endpoints', () 
     dataVersion: undefined,
     description: undefined,
     partition: undefined,
+    eventTime: undefined,
     runLabel: 'x',
   });
   assert.equal(outcomes[0]?.unknown, undefined);

@@ -61,6 +61,10 @@ test('each kind is recorded as given, without output', async (t) => {
       ['check', 'k', '--passed', '--check-name', 'c', '--partition', 'p'],
       '"type":"AssetCheckEvaluation","asset_key":["k"],"partition":"p","check_name":"c","passed":true,"severity":"ERROR"',
     ],
+    [
+      ['observation', 'k', '--metadata', 'a=b', '--event-time', '2026-11-20T16:19:45.250+01:00'],
+      '"type":"AssetObservation","asset_key":["k"],"metadata":{"a":"b"},"event_time":"2026-11-20T15:19:45.250Z"',
+    ],
   ];
   for (const [args] of table) {
     const { code, stdout, stderr } = await run(['report', ...args], { env: { ASSETLOG_URL: `${service.url}/` } });
