@@ -22,6 +22,7 @@ import {
 import { checkBodyHeaders, checkExpect, type Head, readBody, readHead, readQuery } from './request.ts';
 import { findRoute, type Prefix, type Route, type RouteMatch } from './router.ts';
 
+/** What the steps of a request use; a test may replace each part. */
 export interface AppParts {
   /** The endpoints that take reports. */
   readonly endpoints: readonly Endpoint[];

@@ -59,6 +59,7 @@ export interface Connection {
   uploadEnded: () => void;
 }
 
+/** What `Connections` needs of the listener; times in milliseconds. */
 export interface ConnectionsOptions {
   readonly maxConnections: number;
   readonly limits: Pick<
@@ -88,10 +89,12 @@ export class Connections {
     this.#idleCheck = setInterval(() => this.#closeIdle(), options.limits.deadlineCheckMs).unref();
   }
 
+  /** Number of open connections, for the metrics. */
   get size(): number {
     return this.#bySocket.size;
   }
 
+  /** @returns the connection of a socket, undefined if it is closed or was refused */
   of(socket: Socket): Connection | undefined {
     return this.#bySocket.get(socket);
   }

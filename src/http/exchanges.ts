@@ -17,6 +17,7 @@ import type { RawResponse, UnbufferedRequest } from './node-classes.ts';
 import { ReplyTexts } from './replies.ts';
 import { NO_BODY, Uploads } from './uploads.ts';
 
+/** What the requests of a listener use. */
 export interface ExchangesOptions {
   readonly maxConnections: number;
   /** If true, the connections do not keep the process alive. */
@@ -79,6 +80,7 @@ export class Exchanges {
     }
   }
 
+  /** Refuses the method CONNECT, for which Node has no response object. */
   onConnect(req: UnbufferedRequest, socket: Socket): void {
     const connection = this.connections.of(socket);
     if (connection === undefined || connection.closing) return;

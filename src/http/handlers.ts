@@ -12,6 +12,7 @@ import type { Endpoint, KeyParameter, Parameter, Reported } from '../event/param
 import { accepted, type Handler, type Outcome, Refusal, type Request, shown, shownJson, WITHHELD } from './message.ts';
 import { orMalformedJson, percentDecode } from './request.ts';
 
+/** The limits of parameters: bytes of a key, nesting depth of JSON. */
 export type ParameterLimits = Pick<Limits, 'keyBytesMax' | 'jsonDepthMax'>;
 
 /** @returns the handler of an endpoint; it throws Refusal 400 for the first parameter that is missing or malformed */

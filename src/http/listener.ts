@@ -8,6 +8,7 @@ import { Exchanges, type ExchangesOptions } from './exchanges.ts';
 import type { App } from './message.ts';
 import { createRawServer } from './node-classes.ts';
 
+/** Options of `listen`: `{ at: { host: '127.0.0.1', port: 0 }, maxConnections: 256, … }`. */
 export interface ListenerOptions extends ExchangesOptions {
   /** An IP address and a port (0 for any free one), or the file descriptor of a listening socket that another process opened. */
   readonly at: { readonly host: string; readonly port: number } | { readonly fd: number };

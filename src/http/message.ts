@@ -99,8 +99,10 @@ export type App = (incoming: Incoming) => HeadDecision;
 export type HeadDecision =
   | { readonly kind: 'refuse'; readonly route: string; readonly reply: ErrorReply }
   | { readonly kind: 'receive'; readonly route: string; readonly receive: ReceiveBody };
+/** Takes the whole body of a request, empty if it has none, and calls `respond` once, now or when its event is durable. */
 export type ReceiveBody = (body: Buffer, respond: (reply: Reply) => void) => void;
 
+/** The route label of requests that match no route. */
 export const OTHER_ROUTE = '/other';
 
 /** The reply to a report that is on stable storage. One object for all of them, so that a report allocates no reply. */

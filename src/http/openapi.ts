@@ -10,6 +10,7 @@ import { eventTimePattern } from '../event/event-time.ts';
 import { allParameters, type Endpoint, type Parameter, endpoints as standardEndpoints } from '../event/parameters.ts';
 import { keyPartSchema, type Schema } from '../event/schema.ts';
 
+/** What the document describes: `{ server: '/', lineSchema: eventSchema() }` for a local service. */
 export interface OpenApiOptions {
   /** The base of every path: a URL, or only its path. */
   readonly server: string;
@@ -23,7 +24,7 @@ export interface OpenApiOptions {
   readonly limits?: Limits;
 }
 
-/** @returns an OpenAPI 3.1 document of all routes */
+/** @returns an OpenAPI 3.1 document of all routes, as an object to be written as JSON: `{ openapi: '3.1.1', info: …, paths: … }` */
 export function openApi({
   server,
   lineSchema,
@@ -62,11 +63,11 @@ export function openApi({
 function introduction(limits: Limits): string {
   const { bodyBytesMax, bodyMembersMax, jsonDepthMax, headBytesMax, headersMax, keyBytesMax } = limits;
   return [
-    'Records reports about data assets. A 200 leaves only when the report is on the disk. A 4xx was not recorded. ' +
+    'Records reports about data assets. A 200 is sent only after the report is on stable storage. A 4xx was not recorded. ' +
       'After a 503, a 408 or a broken connection it may have been; sending it again may record it twice.',
     'A parameter is taken from the first place that has it: the path (the key only), the JSON body, the query. ' +
-      'Null in the body means "not given" and hides the query. A required one may be in any of them, which no schema ' +
-      'can say. Unknown ones are ignored.',
+      'Null in the body means "not given" and hides the query. A required parameter may be in any of them, which JSON ' +
+      'Schema can not express. Unknown parameters are ignored.',
     `At most: a body ${bodyBytesMax} bytes of UTF-8, ${bodyMembersMax} members, ${jsonDepthMax} levels; ` +
       `request line and headers ${headBytesMax} bytes, ${headersMax} headers; ` +
       `a key ${keyBytesMax} bytes of UTF-8, with one between its parts.`,
@@ -117,7 +118,10 @@ function reportPaths(endpoints: readonly Endpoint[], hosted: boolean, refused: S
           description: `Required: ${required.join(', ') || 'nothing more'}. ${about}`,
           parameters: taken.map(({ name }) => ref('parameters', name)),
           requestBody: { content: json(schema, example) },
-          responses: { 200: response('On the disk.', { type: 'object', maxProperties: 0 }, {}), ...refused },
+          responses: {
+            200: response('Recorded: the event is on stable storage.', { type: 'object', maxProperties: 0 }, {}),
+            ...refused,
+          },
           ...(hosted && { security: [{ token: [] }] }),
         },
       };
@@ -125,7 +129,7 @@ function reportPaths(endpoints: readonly Endpoint[], hosted: boolean, refused: S
     const path = `${hosted ? '/{deployment_name}' : ''}${ending}/`;
     paths[path] = describe('', 'The last slash may be left out.', [], parameters);
     const about =
-      'Each slash in the key begins another part, %2F is a slash inside of one. ' +
+      'Each slash in the key begins another part; %2F is a slash inside a part. ' +
       `Generated clients escape slashes: with them a key of several parts goes into the body of ${path}.`;
     const besidesKey = parameters.filter(({ kind }) => kind !== 'key');
     paths[`${path}{asset_key}`] = describe('_by_path', about, ['asset_key_in_path'], besidesKey);
@@ -143,17 +147,17 @@ function servicePaths(): Schema {
     required: ['status'],
   };
   const questions: readonly (readonly [name: string, summary: string, content: Schema])[] = [
-    ['livez', 'Whether the process lives', json(health)],
-    ['readyz', 'Whether reports are taken', json(health)],
+    ['livez', 'Liveness: whether the process responds', json(health)],
+    ['readyz', 'Readiness: whether reports are accepted', json(health)],
     ['openapi.json', 'This document', json({})],
-    ['metrics', 'Figures for Prometheus', { 'text/plain': { schema: { type: 'string' } } }],
+    ['metrics', 'Metrics in the Prometheus text format', { 'text/plain': { schema: { type: 'string' } } }],
   ];
   const paths: Record<string, Schema> = {};
   for (const [name, summary, content] of questions) {
     const operation = (method: string) => ({
       operationId: `${method}_${name.replace('.', '_')}`,
       summary,
-      responses: { 200: { description: 'The answer.', content }, ...responsesOf(refusals(false)) },
+      responses: { 200: { description: 'The current state.', content }, ...responsesOf(refusals(false)) },
     });
     paths[`/${name}`] = { get: operation('get'), head: operation('head') };
   }
@@ -163,7 +167,10 @@ function servicePaths(): Schema {
 function schemas(lineSchema: Schema, limits: Limits): Schema {
   const part = ref('schemas', 'KeyPart');
   const error = { type: 'string', description: 'One line: what is wrong, and what to do.' };
-  const request_id = { type: 'string', description: 'Stands in the log of the service as well.' };
+  const request_id = {
+    type: 'string',
+    description: 'The same id is in the log lines of the service about this request.',
+  };
   return {
     KeyPart: { ...keyPartSchema(), maxLength: limits.keyBytesMax },
     KeyParts: { type: 'array', items: part, minItems: 1 },
@@ -197,7 +204,7 @@ function requestParameters(endpoints: readonly Endpoint[]): Schema {
     asset_key: {
       name: 'asset_key',
       in: 'query',
-      description: 'One part as it stands, or all parts as a JSON array.',
+      description: 'One part as it is, or all parts as a JSON array.',
       schema: { type: 'string', anyOf: [plainKey, listedKey] },
       example: '["warehouse","orders"]',
     },
@@ -211,18 +218,18 @@ type Refusals = Readonly<Record<string, readonly [when: string, header?: string]
 
 function refusals(hosted: boolean): Refusals {
   return {
-    400: ['The request is wrong; its first mistake is told.'],
-    ...(hosted && { 401: ['No good token, or no such deployment.', 'WWW-Authenticate'] }),
+    400: ['The request is invalid; the error names its first mistake.'],
+    ...(hosted && { 401: ['No valid token, or no such deployment.', 'WWW-Authenticate'] }),
     403: ['A web page of another site, or a foreign Host.'],
     404: ['No such path.'],
     405: ['Method not in Allow.', 'Allow'],
-    408: ['Too slow.'],
-    413: ['Body too large.'],
-    415: ['Body encoded.'],
+    408: ['The request arrived too slowly.'],
+    413: ['The body is too large.'],
+    415: ['The body has a Content-Encoding.'],
     417: ['Expect other than 100-continue.'],
-    ...(hosted && { 429: ['Too many without a good token.', 'Retry-After'] }),
+    ...(hosted && { 429: ['Too many requests without a valid token.', 'Retry-After'] }),
     431: ['Request line and headers too large.'],
-    503: ['Can not be recorded now, or not ready.', 'Retry-After'],
+    503: ['The report can not be recorded now, or the service is not ready.', 'Retry-After'],
   };
 }
 

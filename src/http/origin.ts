@@ -4,6 +4,7 @@ import { isIP } from 'node:net';
 import { Refusal, shown } from './message.ts';
 import type { Head } from './request.ts';
 
+/** The names of this service: `{ address: '127.0.0.1', allowedHosts: ['assets.example'] }`. */
 export interface AccessOptions {
   /** The address that the listener is bound to. */
   readonly address: string;

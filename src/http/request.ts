@@ -102,11 +102,13 @@ export function checkBodyHeaders(head: Head, bytes: number, limits: BodyLimits =
   }
 }
 
+/** @returns a 431 that closes the connection; the limit is in bytes */
 export function headTooLarge({ headBytesMax }: HeadLimits): Refusal {
   const problem = `request line and headers are over ${headBytesMax} bytes; move parameters into the body`;
   return new Refusal(431, problem, { close: true });
 }
 
+/** @returns a 413; the limit is in bytes */
 export function bodyTooLarge({ bodyBytesMax }: BodyLimits): Refusal {
   return new Refusal(413, `the body is larger than ${bodyBytesMax} bytes; send less metadata or split the report`);
 }

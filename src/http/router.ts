@@ -1,5 +1,6 @@
 /** Finds the route of a request in the route table. Does not depend on `node:http`. */
 
+/** A row of the route table: `{ needs: 'nothing', methods: ['GET', 'HEAD'], path: '/livez', takesKey: false, handler }`. */
 export interface Route<Handler> {
   /** `journal` for a report: in hosted mode, the name of a deployment precedes the path of the route. */
   readonly needs: 'journal' | 'nothing';
@@ -10,13 +11,14 @@ export interface Route<Handler> {
   readonly handler: Handler;
 }
 
+/** What `findRoute` found: `{ kind: 'found', route, keyPath: 'warehouse/orders' }`, or why no route matches. */
 export type RouteMatch<Handler> =
   /** `keyPath`: the raw text after the path of the route and a slash, such as `warehouse/orders`; undefined if it is empty. */
   | { readonly kind: 'found'; readonly route: Route<Handler>; readonly keyPath: string | undefined }
   | { readonly kind: 'wrong method'; readonly route: Route<Handler> }
   | { readonly kind: 'unknown path' };
 
-/** The part of a request's path before the path of a route. */
+/** The part of a request's path before the path of a route: `{ path: '/some/path', namesDeployment: false }`. */
 export interface Prefix {
   /** Prefix of every path: empty, or begins with a slash and does not end with one, such as `/some/path`. */
   readonly path: string;

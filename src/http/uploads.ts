@@ -6,6 +6,7 @@ import { ignoreFurther } from './lingering-close.ts';
 import { type ReceiveBody, Refusal, type Reply, unavailable } from './message.ts';
 import { bodyTooLarge } from './request.ts';
 
+/** What `Uploads` needs of the listener. */
 export interface UploadsOptions {
   readonly limits: Limits;
   readonly connections: Connections;
@@ -15,6 +16,7 @@ export interface UploadsOptions {
   readonly collectGarbage: (() => void) | undefined;
 }
 
+/** The body of a request without one. */
 export const NO_BODY = Buffer.alloc(0);
 
 /** The bodies that are being received, on all connections together at most `limits.uploadBytesMax`. */
