@@ -93,6 +93,8 @@ export const limits = {
   segmentPercent: 25,
   /** Below --keep-free the only file of a journal is closed at this size, so that it can be removed. */
   earlyCloseBytes: 64 * KIB,
+  /** A jump of the system's clock by more than this is logged. */
+  clockJumpMs: 86_400_000,
   /** Interval of checks of the free space. */
   spaceCheckMs: 1_000,
   /** Free space below which a service is not ready, unless --min-free-bytes is set; on a smaller disk `minFreePercent` of it. At most half of --keep-free. */

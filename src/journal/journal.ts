@@ -12,6 +12,7 @@ import { type RecordResult, recorded, refused } from '../event/record-result.ts'
 import type { Notices } from '../telemetry/log.ts';
 import { type JournalFigures, Metrics } from '../telemetry/metrics.ts';
 import { rememberCleanStop } from './clean-stop.ts';
+import { Clock } from './clock.ts';
 import { type Disk, describe, isFull, SyncError } from './disk.ts';
 import {
   type ChainPosition,
@@ -103,6 +104,7 @@ export class Journal implements JournalFigures {
   readonly #metrics: Metrics;
   readonly #checkHeld: () => void;
   readonly #retention: Retention;
+  readonly #clock: Clock;
   #queue: QueueEntry[] = [];
   /** Memory of the events in the queue and in the batch that is being written. */
   #waitingBytes = 0;
@@ -122,6 +124,7 @@ export class Journal implements JournalFigures {
     this.#metrics = options.metrics ?? new Metrics();
     this.#checkHeld = options.checkHeld ?? (() => {});
     this.#retention = new Retention(options, this);
+    this.#clock = new Clock(options.notices, options.limits);
     const { openWaitMs } = options;
     this.#state = { kind: 'starting', reason: OPENING, queueing: openWaitMs !== undefined };
     if (openWaitMs !== undefined) this.#openTimeout = setTimeout(() => this.#refuseUntilOpen(), openWaitMs).unref();
@@ -385,7 +388,10 @@ export class Journal implements JournalFigures {
         await this.#rotate(this.#state.segment);
       const { segment } = this.#state;
       const startedMs = performance.now();
-      const after = lines.length > 0 ? await appendBatch(segment, lines, this.#encodeBuffer) : await tryWrite(segment);
+      const after =
+        lines.length > 0
+          ? await appendBatch(segment, lines, this.#clock.read(), this.#encodeBuffer)
+          : await tryWrite(segment);
       this.#checkHeld(); // after the sync and before the replies, see `Lock.checkHeld`
       if (lines.length > 0)
         this.#metrics.wrote(lines.length, after.bytes - segment.bytes, performance.now() - startedMs);
@@ -531,9 +537,10 @@ const PROBE = Buffer.alloc(4096);
 async function appendBatch(
   segment: Segment,
   lines: readonly (string | Buffer)[],
+  now: Date,
   scratch: EncodeBuffer,
 ): Promise<Segment> {
-  const { bytes, chain } = encodeOrGiveUp(lines, segment.chain, scratch);
+  const { bytes, chain } = encodeOrGiveUp(lines, segment.chain, now, scratch);
   const after = { file: segment.file, bytes: segment.bytes + bytes.length, chain };
   // Before the write, since it would hide that the file was truncated. After it, since no event may get 200 if its file is gone.
   checkUntouched(segment);
@@ -543,9 +550,9 @@ async function appendBatch(
 }
 
 /** @throws NotEncoded */
-function encodeOrGiveUp(members: readonly (string | Buffer)[], chain: ChainPosition, scratch: EncodeBuffer) {
+function encodeOrGiveUp(members: readonly (string | Buffer)[], chain: ChainPosition, now: Date, scratch: EncodeBuffer) {
   try {
-    return encodeBatch(members, chain, new Date(), scratch);
+    return encodeBatch(members, chain, now, scratch);
   } catch (error) {
     throw new NotEncoded((error as Error).message, { cause: error });
   }

@@ -614,4 +614,25 @@ export const journalWriting: readonly Mutant[] = [
     to: 'standard',
     tests: ['journal/free-space'],
   },
+  {
+    breaks: 'a clock that was never set is not noticed',
+    file: 'journal/clock.ts',
+    from: 'if (now.getTime() >= EARLIEST_MS) return;',
+    to: 'if (now.getTime() >= 0) return;',
+    tests: ['journal/clock'],
+  },
+  {
+    breaks: 'a clock that is set back is not noticed',
+    file: 'journal/clock.ts',
+    from: 'Math.abs(offsetMs - before) > this.#jumpMs',
+    to: 'offsetMs - before > this.#jumpMs',
+    tests: ['journal/clock'],
+  },
+  {
+    breaks: 'a batch does not look at the clock',
+    file: 'journal/journal.ts',
+    from: 'this.#clock.read(), this.#encodeBuffer)',
+    to: 'new Date(), this.#encodeBuffer)',
+    tests: ['journal/clock'],
+  },
 ];

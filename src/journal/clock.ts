@@ -1,0 +1,45 @@
+/** The clock of a journal: the time of each batch, and warnings about a clock that is wrong. */
+
+import type { Limits } from '../config/limits.ts';
+import type { Notices } from '../telemetry/log.ts';
+
+/** Before it no version of this program existed, so a clock that says so has not been set: many devices start in 1970. */
+const EARLIEST_MS = Date.UTC(2024, 0, 1);
+
+/** Compares the clock of the system with the monotonic clock, each time that it is read. It needs no timer. */
+export class Clock {
+  readonly #notices: Notices;
+  readonly #jumpMs: number;
+  /** What the system's clock said minus what the monotonic clock said, at the last reading, in ms. */
+  #offsetMs: number | undefined;
+
+  constructor(notices: Notices, { clockJumpMs }: Pick<Limits, 'clockJumpMs'>) {
+    this.#jumpMs = clockJumpMs;
+    this.#notices = notices;
+  }
+
+  /**
+   * @returns the time of the system's clock. Warns once if it is before 2024, and each time that it jumped by more than a day since
+   *   the last reading. Journals go by seq, so the time is recorded as it is.
+   */
+  read(): Date {
+    const now = new Date();
+    const offsetMs = now.getTime() - performance.now();
+    const before = this.#offsetMs;
+    this.#offsetMs = offsetMs;
+    if (before === undefined || Math.abs(offsetMs - before) > this.#jumpMs) this.#warn(now, before, offsetMs);
+    return now;
+  }
+
+  #warn(now: Date, before: number | undefined, offsetMs: number): void {
+    const clock = now.toISOString();
+    if (before !== undefined) {
+      const jump_seconds = Math.round((offsetMs - before) / 1000);
+      this.#notices.warn('the clock of this machine jumped; times of events jump as well', { clock, jump_seconds });
+    }
+    if (now.getTime() >= EARLIEST_MS) return;
+    this.#notices.warn('the clock of this machine is not set: it is before 2024, and so are the times of events', {
+      clock,
+    });
+  }
+}
