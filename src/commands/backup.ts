@@ -7,7 +7,7 @@ import { limits } from '../config/limits.ts';
 import type { Option } from '../config/options.ts';
 import { type Backup, backUp, OtherJournalError } from '../journal/backup.ts';
 import { type Disk, describe, isFull, isWithin, openDisk } from '../journal/disk.ts';
-import { InUseError, lockFolder } from '../journal/lock.ts';
+import { InUseError, type Lock, lockFolder } from '../journal/lock.ts';
 import { pollProgress } from '../journal/progress.ts';
 import { DamagedError } from '../journal/recovery.ts';
 import { defineCommand, type Output } from './command.ts';
@@ -42,9 +42,9 @@ export const backup = defineCommand<BackupOptions>(
       '  17 * * * * assetlog backup --data /var/lib/assetlog --to /mnt/backup/assetlog >/dev/null     in a crontab',
       '',
       'Exit codes:',
-      '  0 copied, 2 flags, no journal there, or --to holds another journal, 3 the journal is damaged: what is before the',
-      '  damage is copied, 4 --to is in use, 5 it can not be read or written, 75 the service does not answer: the newest file',
-      '  was left out, try again',
+      '  0 copied, 2 flags, no journal there, or --to holds another journal or cannot be used, 3 the journal is damaged:',
+      '  what is before the damage is copied, 4 --to is in use, 5 it cannot be read or written, 75 the service does not',
+      '  answer: its newest file was left out, try again',
     ],
   },
   backUpFolder,
@@ -120,8 +120,7 @@ async function backUpAll(
 }
 
 async function backUpOne(source: Disk, target: Disk, { progress }: Output): Promise<Backup> {
-  await target.prepare();
-  const lock = await lockFolder(target.folder);
+  const lock = await prepareAndLock(target);
   try {
     const result = await backUp({
       source,
@@ -137,16 +136,33 @@ async function backUpOne(source: Disk, target: Disk, { progress }: Output): Prom
   }
 }
 
+/** The folder of the backup can not be made, or not be written to. */
+class UnusableFolderError extends Error {}
+
+/** @throws UnusableFolderError, InUseError, or the error of a full disk */
+async function prepareAndLock(target: Disk): Promise<Lock> {
+  try {
+    await target.prepare();
+    return await lockFolder(target.folder);
+  } catch (error) {
+    if (error instanceof InUseError || isFull(error as NodeJS.ErrnoException)) throw error;
+    const { message } = error as Error;
+    throw new UnusableFolderError(
+      `the folder ${target.folder} cannot be used: ${message}; make it writable or give another with --to`,
+    );
+  }
+}
+
 /** @returns the exit code of an error that concerns one journal; undefined if the others can not be copied either */
 function codeOf(error: Error): ExitCode | undefined {
   if (error instanceof DamagedError) return exitCodes.damaged;
-  if (error instanceof OtherJournalError) return exitCodes.configuration;
+  if (error instanceof OtherJournalError || error instanceof UnusableFolderError) return exitCodes.configuration;
   return error instanceof InUseError ? exitCodes.inUse : undefined;
 }
 
 function problemOf(error: Error, { folder }: Disk): string {
   if (error instanceof DamagedError) return `${error.message}; ${folder} has what is before the damage`;
-  if (error instanceof OtherJournalError) return error.message;
+  if (error instanceof OtherJournalError || error instanceof UnusableFolderError) return error.message;
   if (error instanceof InUseError)
     return `a service or another backup uses ${folder}; end it, or give another folder with --to`;
   if (isFull(error)) {

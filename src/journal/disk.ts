@@ -165,10 +165,13 @@ async function realFolder(path: string): Promise<string> {
   try {
     return await realpath(path);
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ENOENT' || dirname(path) === path) throw error;
+    if (!ABSENT.has((error as NodeJS.ErrnoException).code ?? '') || dirname(path) === path) throw error;
     return join(await realFolder(dirname(path)), basename(path));
   }
 }
+
+/** Codes of a path that names nothing: ENOTDIR is that of a path through a file. */
+const ABSENT: ReadonlySet<string> = new Set(['ENOENT', 'ENOTDIR']);
 
 /**
  * Copies the bytes of a file from `start` up to `end` into a new one, durably. After a failure the partial copy is removed.

@@ -173,7 +173,7 @@ test('what retention removed is kept, and what it removed before it was copied i
   assert.deepEqual(third.remarks, [
     'retention removed the events 7 to 9 before they were copied; back up more often to keep them',
   ]);
-  assert.ok(target.names().includes(REMOVED_9));
+  assert.ok(target.names().includes(REMOVED_9), 'the marker is there');
   assert.deepEqual((await verify(target)).findings, []);
 
   const fresh = new SimulatedDisk();

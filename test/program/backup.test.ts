@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { newToken } from '../../src/deployments/tokens.ts';
-import { segmentName } from '../../src/journal/segments.ts';
+import { goneName, segmentName } from '../../src/journal/segments.ts';
 import { compare, startLoad } from '../faults/load.ts';
 import { mountNew } from '../faults/mounts.ts';
 import { eventsIn, type Finished, journalText, launch, newFolder, run, startService } from '../support/program.ts';
@@ -143,6 +143,16 @@ test('of a hosted service it copies each deployment, and one that is damaged doe
   assert.equal(second.code, 3);
   assert.match(second.stderr, /^assetlog: the journal is damaged: \S+\/stage\/events-\S+, line 1, byte 0: its crc is /);
   assert.equal(eventsIn(join(to, 'test')).length, 2, 'what comes after it is copied all the same');
+
+  // A deployment may be called so; the folder that a repair makes has a time in its name.
+  mkdirSync(join(data, 'damaged-goods'));
+  writeFileSync(join(data, 'damaged-goods', FIRST), segment(1, 3));
+  mkdirSync(join(data, 'lost'));
+  writeFileSync(join(data, 'lost', goneName({ first: 1, last: 9 }, 'removed')), '');
+  const third = await backup(data, to);
+  assert.equal(third.code, 3);
+  assert.match(third.stderr, /\/lost\/\S+, line 1, byte 0: all journal files are missing: the events from 10 on/);
+  assert.equal(eventsIn(join(to, 'damaged-goods')).length, 3);
 });
 
 test('what can not be a backup of this journal is refused with 2, and the reason', async (t) => {
@@ -150,6 +160,7 @@ test('what can not be a backup of this journal is refused with 2, and the reason
   const { data, to } = journalIn(folder);
   const link = join(folder, 'link');
   symlinkSync(data, link);
+  writeFileSync(join(folder, 'file'), '');
   const other = join(folder, 'other');
   mkdirSync(other);
   writeFileSync(join(other, FIRST), segment(1, 100));
@@ -163,6 +174,11 @@ test('what can not be a backup of this journal is refused with 2, and the reason
     ],
     [['--data', join(folder, 'none'), '--to', to], /there is no journal in /],
     [['--data', to, '--to', other], /there is no journal in /],
+    [
+      ['--data', data, '--to', join(data, '../file/deep')],
+      /the folder \S+ cannot be used: ENOTDIR.*; make it writable or give another with --to\n$/,
+    ],
+    [['--data', data, '--to', join(data, '../file')], /the folder \S+ cannot be used: ENOTDIR/],
   ];
   for (const [args, expected] of table) {
     const { code, stdout, stderr } = await run(['backup', ...args]);

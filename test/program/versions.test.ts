@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { accessSync, constants, existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { accessSync, constants, existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { newFolder, root, run } from '../support/program.ts';
@@ -30,6 +30,11 @@ test('the built file can be called by its path, as a cron job does', { skip: wit
   assert.match(readFileSync(built, 'utf8'), /^#!\/usr\/bin\/env node\n/);
   const { status, stdout } = spawnSync(built, ['--version'], { encoding: 'utf8' });
   assert.deepEqual([status, stdout], [0, `assetlog ${version}\n`]);
+});
+
+test('the built file is small enough for a slow link to a device', { skip: withoutBuilt }, () => {
+  const { size } = statSync(built);
+  assert.ok(size < 320_000, `dist/server.js has ${size} bytes`);
 });
 
 /** Makes this Node say that it is an older one, before the file is evaluated. */

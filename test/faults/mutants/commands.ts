@@ -4,6 +4,14 @@ import type { Mutant } from './mutant.ts';
 
 export const commands: readonly Mutant[] = [
   {
+    breaks: 'a backup leaves out a deployment that lost its files',
+    file: 'commands/data-folder.ts',
+    within: 'holdsJournal',
+    from: ' || lost.length > 0 || removedLast > 0',
+    to: '',
+    tests: ['program/backup'],
+  },
+  {
     breaks: 'a backup may be made inside the journal',
     file: 'commands/backup.ts',
     from: 'if (await isWithin(',
