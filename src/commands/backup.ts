@@ -11,7 +11,7 @@ import { InUseError, type Lock, lockFolder } from '../journal/lock.ts';
 import { pollProgress } from '../journal/progress.ts';
 import { DamagedError } from '../journal/recovery.ts';
 import { defineCommand, type Output } from './command.ts';
-import { deploymentsIn, surveyFolder } from './data-folder.ts';
+import { deploymentsIn, folderOperand, folderOption, surveyFolder } from './data-folder.ts';
 import { megabytes, showingProgress } from './verify.ts';
 
 const to: Option<string | undefined> = {
@@ -29,10 +29,8 @@ export const backup = defineCommand<BackupOptions>(
       'Copies what is on stable storage when it begins, checks the crc and seq of each line as it copies it, and keeps what\n' +
       'retention removes at the source. A file that is closed is copied once; the newest one again when it has grown.\n' +
       'It may be interrupted at any moment: run it again. With a folder of deployments it copies each into a folder of its name.',
-    options: {
-      data: { ...options.data, help: 'folder of the journal, or of the deployments in hosted mode' },
-      to,
-    },
+    operands: folderOperand,
+    options: { data: folderOption, to },
     notes: [
       'The backup is a journal: verify, events, assets and serve work on it. To restore, copy it and start a service on the copy.',
       '',

@@ -90,7 +90,7 @@ test('a backup killed at any moment is a journal, and the next one completes it'
     if (filesIn(to) > 1) await assertGood(to);
   }
   assert.ok(killed > 0, 'it was interrupted');
-  assert.equal((await backup(data, to)).code, 0);
+  assert.equal((await run(['backup', data, '--to', to])).code, 0);
   assert.equal(journalText(to), journalText(data));
   assert.deepEqual(readdirSync(to).sort(), readdirSync(data).sort(), 'nothing is left over');
 });

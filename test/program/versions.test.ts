@@ -22,7 +22,7 @@ test('each way of asking for the version and for the help has its answer', async
     assert.equal(code, 0, word);
     assert.match(stdout, /^Usage: assetlog \[command\] \[options\]\n/, word);
   }
-  assert.match((await run(['help', 'verify'])).stdout, /^Usage: assetlog verify \[options\]\n/);
+  assert.match((await run(['help', 'verify'])).stdout, /^Usage: assetlog verify /);
 });
 
 test('the built file can be called by its path, as a cron job does', { skip: withoutBuilt }, () => {
