@@ -28,11 +28,14 @@ export const backup = defineCommand<BackupOptions>(
     about:
       'Copies what is on stable storage when it begins, checks the crc and seq of each line as it copies it, and keeps what\n' +
       'retention removes at the source. A file that is closed is copied once; the newest one again when it has grown.\n' +
-      'It may be interrupted at any moment: run it again. With a folder of deployments it copies each into a folder of its name.',
+      'It may be interrupted at any moment: run it again. In hosted mode each deployment gets a folder of its name.',
     operands: folderOperand,
-    options: { data: folderOption, to },
+    options: {
+      data: { ...folderOption, help: 'folder of the journal, as FOLDER; in hosted mode of all deployments' },
+      to,
+    },
     notes: [
-      'The backup is a journal: verify, events, assets and serve work on it. To restore, copy it and start a service on the copy.',
+      'The backup is a journal: verify, events, assets and serve work on it. To restore, start a service on a copy of it.',
       '',
       'Examples:',
       '  assetlog backup --data /var/lib/assetlog --to /mnt/backup/assetlog',
