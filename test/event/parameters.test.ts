@@ -170,6 +170,6 @@ test('a parameter that is recorded as a tag may come from the tags of a line, an
   assert.equal(read('{"data_version":"v"}'), '{"asset_key":"k","data_version":"v"}');
   assert.equal(read('{"run_label":"x","data_version":"v"}'), '{"asset_key":"k","run_label":"x","data_version":"v"}');
   for (const tags of ['{}', '"v"', '{"data_version":"v","x":"y"}', '{"description":"d"}']) {
-    assert.throws(() => read(tags, endpoints), /^Error: its "tags" hold something else than a "data_version"$/, tags);
+    assert.throws(() => read(tags, endpoints), /^Error: its "tags" may only have a "data_version"$/, tags);
   }
 });

@@ -1,11 +1,13 @@
 /** Copies of the project, in which the source is broken on purpose and then restored. */
 
+import { execFile } from 'node:child_process';
 import { chmodSync, cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { type BuildOptions, build, type Plugin } from 'esbuild';
+import { promisify } from 'node:util';
+import { build, type Plugin } from 'esbuild';
 import { root } from '../../support/program.ts';
 
 /** A copy of the project. At any time one worker uses it, for one mutant. */
@@ -39,18 +41,9 @@ export function makeCopy(): Copy {
   };
 }
 
-const common: BuildOptions = { bundle: true, platform: 'node', target: 'node20.19', logLevel: 'silent' };
-
-/** Builds `dist/server.js` of a copy as `src/build.ts` does, without making it small. @throws if the source is no program */
+/** Builds `dist/server.js` of a copy, as its own `src/build.ts` does. @throws if the source is no program */
 export async function bundleProgram({ folder }: Copy): Promise<void> {
-  await build({
-    ...common,
-    absWorkingDir: folder,
-    entryPoints: ['src/server.ts'],
-    outfile: 'dist/server.js',
-    format: 'iife',
-    banner: { js: 'var require=process.getBuiltinModule;' },
-  });
+  await promisify(execFile)(process.execPath, ['--import', 'tsx', 'src/build.ts', 'server'], { cwd: folder });
 }
 
 /**
@@ -60,8 +53,11 @@ export async function bundleProgram({ folder }: Copy): Promise<void> {
 export async function bundleTest({ folder }: Copy, name: string): Promise<string> {
   const outfile = join(folder, 'dist/tests', `${name}.mjs`);
   await build({
-    ...common,
     absWorkingDir: folder,
+    bundle: true,
+    platform: 'node',
+    target: 'node20.19',
+    logLevel: 'silent',
     entryPoints: [`test/${name}.test.ts`],
     outfile,
     format: 'esm',
