@@ -87,7 +87,7 @@ function hosted(
   open: (disk: Disk, deployment: string) => Source,
 ): Sources {
   const known = new Set(deployments.map(({ name }) => name));
-  const chunkBytes = Math.max(limits.mergedChunkBytesMin, Math.floor(limits.mergedBytesMax / deployments.length));
+  const chunkBytes = Math.max(limits.leastMergedChunkBytes, Math.floor(limits.mergedBytesMax / deployments.length));
   const openOne = ({ name, disk }: DeploymentFolder) => {
     const inChunks = openDisk(disk.folder, undefined, Math.min(limits.mergedChunkBytesMax, chunkBytes));
     return open(inChunks, name);

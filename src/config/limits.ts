@@ -155,7 +155,7 @@ export const limits = {
   /** Journals of deployments that `events` merges, and the chunks of all of their files together. */
   mergedJournalsMax: 256,
   mergedBytesMax: 8 * MIB,
-  mergedChunkBytesMin: 16 * KIB,
+  leastMergedChunkBytes: 16 * KIB,
   mergedChunkBytesMax: 256 * KIB,
   /** If no event matches, the newest so many events are read to count how many match each filter alone. */
   countedEventsMax: 100_000,
