@@ -1,0 +1,92 @@
+/** The program of before the line had its optional members reads a journal with them, and this one reads a journal of that one. */
+
+import assert from 'node:assert/strict';
+import { execFileSync, spawnSync } from 'node:child_process';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { build } from 'esbuild';
+import type { Event } from '../../src/event/event.ts';
+import { encodeBatch, encodeMembers } from '../../src/journal/record.ts';
+import { segmentName } from '../../src/journal/segments.ts';
+import { journalText, newFolder, root, run, type Scope, startService } from '../support/program.ts';
+import { ask, post } from '../support/wire.ts';
+
+/** The last commit whose lines end with the metadata. */
+const BEFORE = '9005697fa8ad8ea43d3e595cf8b736648350c503';
+const git = (...args: string[]) => spawnSync('git', ['-C', root, ...args], { maxBuffer: 64 * 1024 * 1024 });
+const withoutHistory =
+  git('cat-file', '-e', `${BEFORE}^{commit}`).status !== 0 && 'the history is missing, as in a shallow clone';
+
+/** Builds the program of that commit. @returns its path */
+async function buildBefore(t: Scope): Promise<string> {
+  const folder = newFolder(t);
+  execFileSync('tar', ['-x', '-C', folder], { input: git('archive', BEFORE, 'src', 'package.json').stdout });
+  const outfile = join(folder, 'server.cjs');
+  await build({
+    absWorkingDir: folder,
+    entryPoints: [join(folder, 'src/server.ts')],
+    outfile,
+    bundle: true,
+    platform: 'node',
+    target: 'node20.19',
+    format: 'iife',
+    banner: { js: 'var require=process.getBuiltinModule;' },
+    logLevel: 'error',
+  });
+  return outfile;
+}
+
+const common = { assetKey: ['warehouse', 'orders'], metadata: '{"rows":1.0,"note":",\\"event_time\\":\\"x\\""}' };
+const origin = { source: '0193e0c2-7f3a-7000-8000-000000000000', seq: 7, recorded: '2026-11-20T15:19:45.266Z' };
+const eventTime = '0001-01-01T00:00:00.123456789Z';
+const events: readonly Event[] = [
+  { ...common, type: 'AssetMaterialization', eventTime },
+  { ...common, type: 'AssetObservation', idempotencyKey: 'say "k"\\' },
+  { ...common, type: 'AssetCheckEvaluation', checkName: 'c', passed: false, severity: 'WARN', origin },
+  { type: 'AssetMaterialization', assetKey: ['b'], partition: 'p', eventTime, idempotencyKey: 'k/1', origin },
+  { ...common, type: 'AssetMaterialization' },
+];
+
+test('an older program verifies, lists, sums up and continues a journal with the later members', {
+  skip: withoutHistory,
+}, async (t) => {
+  const before = { program: [process.execPath, await buildBefore(t)] };
+  const data = newFolder(t);
+  mkdirSync(data, { recursive: true });
+  const { bytes } = encodeBatch(events.map(encodeMembers), { seq: 1, crc: 0 }, new Date());
+  writeFileSync(join(data, segmentName(1)), bytes);
+
+  const verified = await run(['verify', '--data', data], before);
+  assert.deepEqual([verified.code, /\n {2}events +5\n/.test(verified.stdout)], [0, true], verified.stdout);
+  const listed = await run(['events', '--data', data], before);
+  assert.deepEqual([listed.code, listed.stdout], [0, bytes.toString()]);
+  const assets = await run(['assets', '--data', data, '--json'], before);
+  assert.equal(assets.code, 0);
+  assert.equal(assets.stdout.trim().split('\n').length, 2);
+
+  const service = await startService(t, { data, ...before });
+  assert.equal((await ask(service.port, post('/report_asset_observation/later'))).status, 200);
+  await service.kill();
+  const now = await run(['verify', '--data', data]);
+  assert.deepEqual([now.code, /\n {2}events +6\n/.test(now.stdout)], [0, true], now.stdout);
+});
+
+test('a journal of an older program is verified, listed and continued', { skip: withoutHistory }, async (t) => {
+  const before = { program: [process.execPath, await buildBefore(t)] };
+  const old = await startService(t, before);
+  const body = JSON.stringify({ partition: 'p', metadata: { a: '}', b: ['"'] } });
+  assert.equal((await ask(old.port, post('/report_asset_materialization/a', body))).status, 200);
+  assert.equal((await ask(old.port, post('/report_asset_check/a?check_name=c&passed=true'))).status, 200);
+  await old.kill();
+
+  const service = await startService(t, { data: old.data });
+  assert.equal((await ask(service.port, post(`/report_asset_observation/a?event_time=${eventTime}`))).status, 200);
+  await service.kill();
+  const verified = await run(['verify', '--data', old.data]);
+  assert.deepEqual([verified.code, /\n {2}events +3\n/.test(verified.stdout)], [0, true], verified.stdout);
+  const listed = await run(['events', '--data', old.data]);
+  assert.equal(listed.stdout, journalText(old.data));
+  const again = await run(['verify', '--data', old.data], before);
+  assert.equal(again.code, 0, again.stdout);
+});
