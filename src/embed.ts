@@ -136,6 +136,14 @@ export interface CommonMembers {
   readonly partition?: string;
   /** As `JSON.parse` reads it, which rounds numbers that a double cannot hold. `line` has the digits that were sent. */
   readonly metadata?: { readonly [name: string]: unknown };
+  /** When it happened, as the client said, in UTC with the digits that were sent: `2026-11-20T15:04:05.25Z`. */
+  readonly event_time?: string;
+  /** Identifies a report that may be sent again: `order-17/1`. */
+  readonly idempotency_key?: string;
+  /** In a forwarded event: the id of the journal that recorded it first, and its `seq` there. */
+  readonly from?: readonly [source: string, seq: number];
+  /** In a forwarded event: its `time` in that journal. */
+  readonly recorded?: string;
   /** Checksum of the line, chained to the line before it: eight hexadecimal digits. */
   readonly crc: string;
   /** The text of the line as it is in the file, without its newline. */

@@ -10,6 +10,7 @@ import type { Filter } from '../journal/filter.ts';
 import type { Line } from '../journal/reader.ts';
 import { type Recorded, timeOf } from '../journal/record.ts';
 import { contentsOf } from '../journal/segments.ts';
+import { type EventTimeRange, sortedByEventTime, TooManyToSort } from './by-event-time.ts';
 import { defineCommand, type Output } from './command.ts';
 import { askForOne, folderOperand, folderOption } from './data-folder.ts';
 import {
@@ -26,6 +27,9 @@ import { type DeploymentLine, mergeByTime } from './merge.ts';
 import { eventsMatchingAlone } from './no-match.ts';
 import { lookAt, type Source, type Sources } from './reading.ts';
 
+const orders = ['time', 'event_time'] as const;
+type By = (typeof orders)[number];
+
 interface EventsOptions extends FormatOptions {
   readonly data: string;
   readonly key: readonly string[] | undefined;
@@ -38,6 +42,7 @@ interface EventsOptions extends FormatOptions {
   readonly since: string | undefined;
   readonly until: string | undefined;
   readonly afterSeq: number;
+  readonly by: By;
   readonly limit: number | undefined;
   readonly last: number | undefined;
   readonly follow: boolean;
@@ -91,6 +96,14 @@ export const events = defineCommand<EventsOptions>(
       partition: text('NAME', 'only events of this partition'),
       since: time('only events of this time or later: 2026-11-20, 2026-11-20T15:00, or 2h for the last two hours'),
       until: time('only events before this time'),
+      by: {
+        argument: 'TIME',
+        help: 'order by time (when recorded) or event_time (when it happened); --since, --until and --last follow it',
+        initial: 'time',
+        flagOnly: true,
+        choices: orders,
+        parse: readOrder,
+      },
       afterSeq: count('SEQ', 'only events after this one', 0, 0, Number.MAX_SAFE_INTEGER),
       limit: count('COUNT', 'stop after so many', undefined, 1, Number.MAX_SAFE_INTEGER),
       last: count('COUNT', 'only the newest so many', undefined, 1, LAST_MAX),
@@ -114,7 +127,7 @@ export const events = defineCommand<EventsOptions>(
 );
 
 async function showEvents(values: EventsOptions, output: Output): Promise<ExitCode> {
-  const { data, passed, failed, follow, since, until, afterSeq } = values;
+  const { data, passed, failed, follow, since, until, afterSeq, by, last } = values;
   const print = printerOf(values, output.page, forms);
   const printHosted = printerOf(values, output.page, hostedForms);
   if (print === undefined || printHosted === undefined || (passed && failed)) {
@@ -129,9 +142,12 @@ async function showEvents(values: EventsOptions, output: Output): Promise<ExitCo
     checkName: values.check,
     passed: passed === failed ? undefined : passed,
     afterSeq,
-    since,
-    until,
+    ...(by === 'time' && { since, until }),
   };
+  if (follow && by === 'event_time') {
+    output.complain('--follow shows events as they are recorded; leave out --by event_time');
+    return exitCodes.configuration;
+  }
   const interrupted = new AbortController();
   if (follow) for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => interrupted.abort());
   const signal = follow ? interrupted.signal : undefined;
@@ -146,13 +162,50 @@ async function showEvents(values: EventsOptions, output: Output): Promise<ExitCo
       );
       return exitCodes.configuration;
     }
-    const outcome =
-      sources.kind === 'hosted'
-        ? await printAll(mergedLines(sources, filter, values.last, signal), printHosted, values.limit, signal)
-        : await printAll(linesOf(sources.all[0]!, filter, values.last, signal), print, values.limit, signal);
+    let outcome: 'some' | 'none';
+    const lastRecorded = by === 'time' ? last : undefined;
+    const range = { since, until, last, bytesMax: limits.sortBytesMax };
+    try {
+      outcome =
+        sources.kind === 'hosted'
+          ? await printAll(
+              inOrder(by, mergedLines(sources, filter, lastRecorded, signal), hostedLineOf, range),
+              printHosted,
+              values.limit,
+              signal,
+            )
+          : await printAll(
+              inOrder(by, linesOf(sources.all[0]!, filter, lastRecorded, signal), lineOf, range),
+              print,
+              values.limit,
+              signal,
+            );
+    } catch (error) {
+      if (!(error instanceof TooManyToSort)) throw error;
+      output.complain(error.message);
+      return exitCodes.configuration;
+    }
     if (outcome === 'none') output.complain(await eventsMatchingAlone(sources.all, filter, limits));
     return undefined;
   });
+}
+
+/** How to get the line of what is shown, and how to put another line into it. */
+interface LineOf<Thing> {
+  readonly get: (thing: Thing) => Line;
+  readonly with: (thing: Thing, line: Line) => Thing;
+}
+
+const lineOf: LineOf<Line> = { get: (line) => line, with: (_, line) => line };
+const hostedLineOf: LineOf<DeploymentLine> = { get: ({ line }) => line, with: (thing, line) => ({ ...thing, line }) };
+
+function inOrder<Thing>(
+  by: By,
+  pages: AsyncIterable<readonly Thing[]>,
+  line: LineOf<Thing>,
+  range: EventTimeRange,
+): AsyncIterable<readonly Thing[]> {
+  return by === 'time' ? pages : sortedByEventTime(pages, line, range);
 }
 
 /** Prints pages of lines. @returns `none` if the pages ended without a line; never while following */
@@ -279,6 +332,8 @@ const forms: Forms<Line> = {
     'description',
     'metadata',
     'id',
+    'event_time',
+    'idempotency_key',
   ],
   record: ({ event, metadata }) => [
     event.seq,
@@ -293,6 +348,8 @@ const forms: Forms<Line> = {
     event.description,
     metadata,
     event.id,
+    event.event_time,
+    event.idempotency_key,
   ],
   json: asRecorded,
 };
@@ -339,6 +396,12 @@ function asRecorded(lines: readonly Line[]): Buffer {
 }
 
 const NEWLINE = Buffer.from('\n');
+
+function readOrder(word: string): By {
+  const order = orders.find((known) => known === word);
+  if (order === undefined) throw new Error('is no time of an event; use time or event_time');
+  return order;
+}
 
 function readType(word: string): Event['type'] {
   const endpoint = findEndpoint(endpoints, word);

@@ -58,6 +58,8 @@ export const limits = {
   /** As `queueBytesMax`, for all deployments together. */
   backlogBytesMax: 64 * MIB,
   queueEventBytes: 2 * KIB,
+  /** Memory of the events that `events --by event_time` sorts. */
+  sortBytesMax: 256 * MIB,
   /** Overhead in memory of each further line of a report that has several, until it is written. */
   queueLineBytes: 256,
   /** An event from a larger body is queued as a copied buffer: substrings of the body would keep the whole body in memory. */

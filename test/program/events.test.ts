@@ -154,14 +154,14 @@ test('CSV is as RFC 4180 has it, keeps digits, and holds no formula', async (t) 
   assert.equal(code, 0);
   const ids = [...journalText(journal(t)).matchAll(/"id":"/g)].length;
   assert.equal(ids, 5);
-  const lines = stdout.replaceAll(/,[0-9a-f-]{36}(?=\r\n)/g, ',ID').split('\r\n');
+  const lines = stdout.replaceAll(/,[0-9a-f-]{36}(?=,,\r\n)/g, ',ID').split('\r\n');
   assert.deepEqual(lines, [
-    'seq,time,type,asset_key,partition,check_name,passed,severity,data_version,description,metadata,id',
-    '1,2026-11-16T15:00:00.000Z,AssetMaterialization,warehouse/orders,2026-11-20,,,,v1,nightly,"{""rows"":12345678901234567890,""took_s"":1.50}",ID',
-    '2,2026-11-17T15:00:00.000Z,AssetCheckEvaluation,warehouse/orders,,no_nulls,false,WARN,,,"{""nulls"":3}",ID',
-    '3,2026-11-18T15:00:00.000Z,AssetObservation,"[""warehouse"",""a/b""]",,,,,v2,,,ID',
-    '4,2026-11-19T15:00:00.000Z,AssetCheckEvaluation,warehouse/orders,x,fresh,true,ERROR,,,,ID',
-    `5,2026-11-20T15:00:00.000Z,AssetMaterialization,warehouses,'=1+1,,,,,"say ""hi"",\nthen go",,ID`,
+    'seq,time,type,asset_key,partition,check_name,passed,severity,data_version,description,metadata,id,event_time,idempotency_key',
+    '1,2026-11-16T15:00:00.000Z,AssetMaterialization,warehouse/orders,2026-11-20,,,,v1,nightly,"{""rows"":12345678901234567890,""took_s"":1.50}",ID,,',
+    '2,2026-11-17T15:00:00.000Z,AssetCheckEvaluation,warehouse/orders,,no_nulls,false,WARN,,,"{""nulls"":3}",ID,,',
+    '3,2026-11-18T15:00:00.000Z,AssetObservation,"[""warehouse"",""a/b""]",,,,,v2,,,ID,,',
+    '4,2026-11-19T15:00:00.000Z,AssetCheckEvaluation,warehouse/orders,x,fresh,true,ERROR,,,,ID,,',
+    `5,2026-11-20T15:00:00.000Z,AssetMaterialization,warehouses,'=1+1,,,,,"say ""hi"",\nthen go",,ID,,`,
     '',
   ]);
 });
@@ -468,3 +468,31 @@ function peakMb(pid: number): number {
     return 0;
   }
 }
+
+test('events are shown in the order in which they happened, on request', async (t) => {
+  const times = [
+    '2026-11-20T15:00:00.5Z',
+    '2026-11-20T15:00:00.45Z',
+    undefined,
+    '2026-11-20T15:00:00Z',
+    '0001-01-01T00:00:00Z',
+  ];
+  const events = times.map(
+    (eventTime, index): Event => ({ type: 'AssetObservation', assetKey: [`a${index}`], eventTime }),
+  );
+  const data = journal(t, events);
+  const show = async (...args: string[]) => {
+    const { code, stdout, stderr } = await run(['events', '--data', data, '--by', 'event_time', ...args]);
+    assert.deepEqual([code, stderr], [0, ''], args.join(' '));
+    return stdout.split('\n').flatMap((line) => (line === '' ? [] : [JSON.parse(line).seq]));
+  };
+  assert.deepEqual(await show(), [5, 3, 4, 2, 1]);
+  assert.deepEqual(await show('--last', '2'), [2, 1]);
+  assert.deepEqual(await show('--limit', '2'), [5, 3]);
+  assert.deepEqual(await show('--since', '2026-11-20T15:00:00', '--until', '2026-11-20T15:00:00.500'), [4, 2]);
+  assert.deepEqual(await show('--after-seq', '3'), [5, 4]);
+  const both = await run(['events', '--data', data, '--by', 'event_time', '--follow']);
+  assert.deepEqual([both.code, both.stderr.includes('leave out --by event_time')], [2, true]);
+  const unknown = await run(['events', '--data', data, '--by', 'id']);
+  assert.equal(unknown.code, 2);
+});

@@ -324,4 +324,25 @@ export const commands: readonly Mutant[] = [
     to: 'const isTooLong = lineEnd < 0;',
     tests: ['commands/report-from'],
   },
+  {
+    breaks: 'events by event_time are shown as they were recorded',
+    file: 'commands/by-event-time.ts',
+    from: 'found.sort((a, b) => (a.key < b.key ? -1 : a.key > b.key ? 1 : 0));',
+    to: '',
+    tests: ['program/events'],
+  },
+  {
+    breaks: 'an event without an event time is left out of the order by it',
+    file: 'commands/by-event-time.ts',
+    from: 'sortKeyOf(line.event.event_time ?? line.event.time)',
+    to: "sortKeyOf(line.event.event_time ?? '9999-12-31T23:59:59Z')",
+    tests: ['program/events'],
+  },
+  {
+    breaks: 'the bounds of events by event_time are those of their recording',
+    file: 'commands/events.ts',
+    from: "...(by === 'time' && { since, until }),",
+    to: '...{ since, until },',
+    tests: ['program/events'],
+  },
 ];
