@@ -61,6 +61,32 @@ export function readMembers(text: string, depthMax: number, countMax: number): M
   return members;
 }
 
+/**
+ * Parses an array of objects into the members of each: `[{"a":1},2]` gives a map and undefined.
+ * @param depthMax how deep arrays and objects may nest; the array itself has depth 1
+ * @param membersMax how many members one object may have
+ * @param elementsMax how many elements the array may have
+ * @returns for each element its members, undefined for one that is not an object; undefined if the text is JSON but not an array
+ * @throws JsonError
+ */
+export function readObjects(
+  text: string,
+  depthMax: number,
+  membersMax: number,
+  elementsMax: number,
+): (Map<string, Json> | undefined)[] | undefined {
+  const reader = new Reader(text, depthMax, membersMax);
+  reader.skipSpace();
+  if (!reader.at(OPEN_BRACKET)) {
+    reader.takeValue();
+    reader.end();
+    return undefined;
+  }
+  const objects = reader.objects(elementsMax);
+  reader.end();
+  return objects;
+}
+
 /** @returns the value of a JSON string: unquoted and unescaped */
 export function stringOf(value: Json): string {
   return unquote(value.text);
@@ -251,7 +277,25 @@ class Reader {
     return this.#plain ? this.#text.slice(start + 1, end - 1) : unquote(this.#text.slice(start, end));
   }
 
-  #array(): void {
+  /** Parses an array of objects. @returns the members of each element, undefined for one that is not an object */
+  objects(elementsMax: number): (Map<string, Json> | undefined)[] {
+    const objects: (Map<string, Json> | undefined)[] = [];
+    this.#array(() => {
+      if (objects.length === elementsMax) this.#refuse(`there are more than ${elementsMax} elements`);
+      if (!this.at(OPEN_BRACE)) {
+        this.#value();
+        objects.push(undefined);
+        return;
+      }
+      const members = new Map<string, Json>();
+      this.object(members);
+      objects.push(members);
+    });
+    return objects;
+  }
+
+  /** @param element parses the element at the cursor, if given */
+  #array(element?: () => void): void {
     const opened = this.#open();
     this.skipSpace();
     if (this.at(CLOSE_BRACKET)) {
@@ -260,7 +304,8 @@ class Reader {
     }
     for (;;) {
       if (this.#ended()) this.#refuse(cutShort('an array', positionAt(this.#text, opened)));
-      this.#value();
+      if (element === undefined) this.#value();
+      else element();
       this.skipSpace();
       if (this.at(CLOSE_BRACKET)) {
         this.#close();

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { JsonError, readJson, readMembers, stringOf, stringsOf } from '../../src/event/json.ts';
+import { JsonError, readJson, readMembers, readObjects, stringOf, stringsOf } from '../../src/event/json.ts';
 
 const DEPTH = 128;
 
@@ -39,6 +39,35 @@ test('members keep their last value, whatever their names', () => {
 
 test('a value that is not an object has no members', () => {
   for (const text of ['[]', ' "a" ', '1', 'null', 'true']) assert.equal(readMembers(text, DEPTH, 10), undefined);
+});
+
+test('an array of objects gives the members of each element, and undefined for what is no object', () => {
+  const objects = readObjects(' [ {"a": [1, {"b": 2}], "a": 1.0} , 2, [{"c": 3}], {} ] ', DEPTH, 10, 10);
+  assert.deepEqual(
+    objects?.map((members) => members && [...members]),
+    [[['a', { kind: 'number', text: '1.0' }]], undefined, undefined, []],
+  );
+  assert.deepEqual(readObjects('[]', DEPTH, 10, 10), []);
+  for (const text of ['{}', '"a"', '1', 'null']) assert.equal(readObjects(text, DEPTH, 10, 10), undefined);
+});
+
+test('the elements of an array, their members and their depth have limits', () => {
+  const problem = (text: string, depth: number, members: number, elements: number) => {
+    assert.throws(
+      () => readObjects(text, depth, members, elements),
+      (error: JsonError) => {
+        found = `${error.line}:${error.column} ${error.message}`;
+        return error instanceof JsonError;
+      },
+    );
+    return found;
+  };
+  let found = '';
+  assert.equal(problem('[{},{},{}]', DEPTH, 1, 2), '1:8 there are more than 2 elements');
+  assert.equal(problem('[{"a":1},{"a":1,"b":2}]', DEPTH, 1, 2), '1:17 there are more than 1 members');
+  assert.equal(problem('[{"a":[]}]', 2, 1, 2), '1:7 it nests deeper than 2 levels');
+  assert.equal(problem('[{"a":1},]', DEPTH, 1, 2), '1:9 trailing comma before ]; JSON allows none, remove it');
+  assert.equal(readObjects('[{"a":[]}]', 3, 1, 2)?.length, 1);
 });
 
 test('strings and arrays of strings are decoded', () => {
