@@ -1,9 +1,9 @@
 /** Builds the request of one report, from the options of a command or from a line of JSON. The service validates the values. */
 
 import { type Limits, limits as standardLimits } from '../config/limits.ts';
-import { didYouMean } from '../config/options.ts';
-import { type Json, JsonError, readJson, readMembers, stringOf } from '../event/json.ts';
-import { type Endpoint, findEndpoint } from '../event/parameters.ts';
+import { readItem, readItemText } from '../event/item.ts';
+import { JsonError, readJson } from '../event/json.ts';
+import type { Endpoint } from '../event/parameters.ts';
 
 type LineLimits = Pick<Limits, 'jsonDepthMax' | 'bodyMembersMax'>;
 
@@ -28,37 +28,17 @@ export function objectOf(members: ReadonlyMap<string, string>): string {
 }
 
 /**
- * Reads a line: a JSON object with the report's parameters and its `type`, the name of an endpoint (`check`) or the type of an
- * event in the journal (`AssetCheckEvaluation`). A line of a journal is accepted as well: its `tags` are read as parameters,
- * and its sequence number, id, time and checksum are ignored. Values keep their text, so numbers keep every digit.
+ * Reads a line, an item as `event/item.ts` describes it. Values keep their text, so numbers keep every digit.
  * @param line such as `{"type":"observation","asset_key":"orders"}`, without its line end
- * @throws Error whose message is a clause about the line: `it is not a JSON object`
+ * @throws ItemError whose message is a clause about the line: `it is not a JSON object`
  */
 export function readSubmission(
   line: string,
   endpoints: readonly Endpoint[],
   limits: LineLimits = standardLimits,
 ): Submission {
-  const members = orProblem('it is', () => readMembers(line, limits.jsonDepthMax, limits.bodyMembersMax));
-  if (members === undefined) throw new Error('it is not a JSON object');
-  const type = members.get('type');
-  const endpoint = type?.kind === 'string' ? findEndpoint(endpoints, stringOf(type)) : undefined;
-  if (endpoint === undefined) {
-    throw new Error(`its "type" is ${type?.text ?? 'missing'}; write ${endpoints.map(({ name }) => name).join(', ')}`);
-  }
-  const names = endpoint.parameters.map(({ name }) => name);
-  const tags = endpoint.parameters.filter((parameter) => 'tag' in parameter).map(({ name }) => name);
-  const parameters = new Map<string, string>();
-  for (const [name, value] of members) {
-    if (NOT_SENT.has(name)) continue;
-    if (name === 'tags' && tags.length > 0) readTags(value, tags, parameters, limits);
-    else if (names.includes(name)) parameters.set(name, value.text);
-    else {
-      const known = didYouMean(name, names);
-      throw new Error(`a report of kind ${endpoint.name} has no ${JSON.stringify(name)}${known}`);
-    }
-  }
-  return submit(endpoint, parameters);
+  const { endpoint, parameters } = readItem(readItemText(line, limits), endpoints, limits);
+  return submit(endpoint, new Map([...parameters].map(([name, { text }]) => [name, text])));
 }
 
 /**
@@ -81,15 +61,6 @@ export function readValue(text: string, limits: LineLimits = standardLimits): st
   return orProblem('is', () => readJson(text, limits.jsonDepthMax)).text;
 }
 
-/** Adds the members of `tags` to the parameters. @param known the names of tags. @throws Error for no tag or an unknown one */
-function readTags(value: Json, known: readonly string[], parameters: Map<string, string>, limits: LineLimits): void {
-  const tags = readMembers(value.text, limits.jsonDepthMax, limits.bodyMembersMax) ?? new Map<string, Json>();
-  if (tags.size === 0 || [...tags.keys()].some((name) => !known.includes(name))) {
-    throw new Error(`its "tags" may only have a ${known.map((name) => JSON.stringify(name)).join(' or a ')}`);
-  }
-  for (const [name, { text }] of tags) parameters.set(name, text);
-}
-
 function orProblem<Value>(subject: string, read: () => Value): Value {
   try {
     return read();
@@ -98,15 +69,3 @@ function orProblem<Value>(subject: string, read: () => Value): Value {
     throw new Error(`${subject} not valid JSON at column ${error.column}: ${error.message}`);
   }
 }
-
-/** Members of a journal line that are not parameters: its type, its position in the journal, its origin and its checksum. */
-const NOT_SENT: ReadonlySet<string> = new Set([
-  'type',
-  'seq',
-  'id',
-  'time',
-  'idempotency_key',
-  'from',
-  'recorded',
-  'crc',
-]);

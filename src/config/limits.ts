@@ -30,6 +30,11 @@ export const limits = {
   headersMax: 100,
   /** An asset key in UTF-8, with one byte between its parts. */
   keyBytesMax: 4 * KIB,
+  /** Visible ASCII characters of an idempotency key. */
+  idempotencyKeyCharactersMax: 255,
+  /** Items of one batch, and wrong ones that its reply describes. */
+  batchItemsMax: 10_000,
+  batchErrorsMax: 100,
   /** Top-level members of the JSON object in a body; members inside metadata are not counted. */
   bodyMembersMax: 1_000,
   /** Nesting depth of arrays and objects in JSON; the outermost has depth 1. */

@@ -2,12 +2,14 @@
 
 import type { Limits } from '../config/limits.ts';
 import type { Event } from '../event/event.ts';
+import { batchPath } from '../event/item.ts';
 import { nearestName } from '../event/nearest.ts';
 import type { Endpoint } from '../event/parameters.ts';
 import type { RecordResult } from '../event/record-result.ts';
 import type { Activity } from '../telemetry/activity.ts';
 import { type Notices, oncePerName } from '../telemetry/log.ts';
 import { type Metrics, metricsType } from '../telemetry/metrics.ts';
+import { type BatchLimits, batchTypes, reportBatch } from './batch.ts';
 import { type ParameterLimits, reportTo } from './handlers.ts';
 import {
   type App,
@@ -15,12 +17,14 @@ import {
   type Handler,
   type Incoming,
   OTHER_ROUTE,
+  type Outcome,
+  type RecordOutcome,
   Refusal,
   type Reply,
   unavailable,
 } from './message.ts';
-import { checkBodyHeaders, checkExpect, type Head, readBody, readHead, readQuery } from './request.ts';
-import { findRoute, type Prefix, type Route, type RouteMatch } from './router.ts';
+import { checkBodyHeaders, checkExpect, type Head, readHead } from './request.ts';
+import { type FoundRoute, findRoute, type Prefix, type Route, type RouteMatch } from './router.ts';
 
 /** What the steps of a request use; a test may replace each part. */
 export interface AppParts {
@@ -63,14 +67,27 @@ export interface Recorder {
 }
 
 /** The routes that take reports, below the prefix of a journal. */
-export function reportRoutesOf(endpoints: readonly Endpoint[], limits: ParameterLimits): readonly Route<Handler>[] {
-  return endpoints.map((endpoint) => ({
+export function reportRoutesOf(
+  endpoints: readonly Endpoint[],
+  limits: ParameterLimits & BatchLimits,
+): readonly Route<Handler>[] {
+  const reports: Route<Handler>[] = endpoints.map((endpoint) => ({
     needs: 'journal',
     methods: ['POST'],
     path: endpoint.path,
-    takesKey: true,
+    followedBy: 'key',
+    bodyTypes: ['application/json'],
     handler: reportTo(endpoint, limits),
   }));
+  const batch: Route<Handler> = {
+    needs: 'journal',
+    methods: ['POST'],
+    path: batchPath,
+    followedBy: 'slash',
+    bodyTypes: batchTypes,
+    handler: reportBatch(endpoints, limits),
+  };
+  return [...reports, batch];
 }
 
 /** The read-only routes. They need no token and record nothing; `checkAccess` applies to them as well. */
@@ -95,8 +112,9 @@ export function readRoutesOf({
     needs: 'nothing',
     methods: ['GET', 'HEAD'],
     path,
-    takesKey: false,
-    handler: () => ({ reply: answer() }),
+    followedBy: 'nothing',
+    bodyTypes: ['application/json'],
+    handler: () => ({ kind: 'answer', reply: answer() }),
   });
   return [
     readRoute('/livez', () => OK),
@@ -121,9 +139,12 @@ export function createApp(parts: AppParts): App {
       const match = findRoute(routes, prefix, head.method, head.path);
       const recorder = needsJournal(match) ? findRecorder(head, incoming) : undefined; // 401, 429
       if (match.kind !== 'unknown path') route = match.route.path;
-      const { handler, keyPath } = found(match, head, routes, recorder); // 404, 405
+      const {
+        keyPath,
+        route: { handler, bodyTypes },
+      } = found(match, head, routes, recorder); // 404, 405
       checkExpect(head); // 417
-      if (head.bodyBytes) checkBodyHeaders(head, head.bodyBytes, limits); // 413, 415, 400: before the upload
+      if (head.bodyBytes) checkBodyHeaders(head, head.bodyBytes, bodyTypes, limits); // 413, 415, 400: before the upload
       if ((head.bodyBytes ?? 0) > limits.largeBodyBytes) {
         const reason = recorder?.refusal(head.bodyBytes ?? 0); // 503: a report that can not be recorded need not be uploaded
         if (reason !== undefined) return { kind: 'refuse', route, reply: unavailable(reason, limits) };
@@ -133,29 +154,29 @@ export function createApp(parts: AppParts): App {
         kind: 'receive',
         route,
         receive: (bytes, respond) => {
-          let outcome: ReturnType<Handler>;
+          let outcome: Outcome;
           try {
-            if (head.bodyBytes === undefined && bytes.length > 0) checkBodyHeaders(head, bytes.length, limits);
-            outcome = handler({ keyPath, body: readBody(bytes, limits), query: readQuery(head.query) }); // 400
+            if (head.bodyBytes === undefined && bytes.length > 0)
+              checkBodyHeaders(head, bytes.length, bodyTypes, limits);
+            outcome = handler({ keyPath, body: bytes, query: head.query, head }); // 400
           } catch (error) {
             respond(refuse(error, incoming));
             return;
           }
+          if (outcome.kind === 'answer') return respond(outcome.reply);
           if (outcome.hiddenKey !== undefined || outcome.unknown !== undefined)
             logIgnored(outcome, head.path, incoming);
-          const { events, reply } = outcome;
-          if (events === undefined || recorder === undefined) {
-            respond(reply);
-            return;
-          }
+          const { events, replyTo } = outcome;
           // The callback must not retain an event: its substrings keep the whole body alive.
           const types = events.map(({ type }) => type);
           const lines = activity.showsRecorded ? events.map((event) => activity.textOf(event)) : NO_LINES;
-          recorder.append(events, bytes.length, (result) => {
+          // A route whose handler records needs a journal, so there is a recorder.
+          recorder!.append(events, bytes.length, (result) => {
             if (result.kind === 'refused') return respond(unavailable(result.reason, limits));
             for (const type of types) metrics.events[type] += 1;
+            if (route === batchPath) metrics.recordedBatch(types.length);
             for (const line of lines) activity.recorded(line);
-            respond(reply);
+            respond(replyTo(result));
           });
         },
       };
@@ -180,7 +201,7 @@ export function createApp(parts: AppParts): App {
 
   /** Logs what the request has and what was not recorded. */
   function logIgnored(
-    { events, hiddenKey, unknown = [], misspelt = [] }: ReturnType<Handler>,
+    { events, hiddenKey, unknown = [], misspelt = [] }: RecordOutcome,
     path: string,
     { id }: Incoming,
   ): void {
@@ -188,7 +209,7 @@ export function createApp(parts: AppParts): App {
       notices.warn('the asset key in the path won over another one in the same request', {
         request_id: id,
         path,
-        recorded: events?.[0]?.assetKey,
+        recorded: events[0]?.assetKey,
         ignored: hiddenKey.slice(0, limits.shownCharactersMax),
       });
     }
@@ -233,8 +254,8 @@ function found(
   { method, path }: Head,
   routes: readonly Route<Handler>[],
   recorder: Recorder | undefined,
-): { handler: Handler; keyPath: string | undefined } {
-  if (match.kind === 'found') return { handler: match.route.handler, keyPath: match.keyPath };
+): FoundRoute<Handler> {
+  if (match.kind === 'found') return match;
   if (match.kind === 'wrong method') {
     const allow = match.route.methods.join(', ');
     throw new Refusal(405, `${method} is not allowed here; use ${allow}`, { headers: ['Allow', allow] });

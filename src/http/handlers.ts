@@ -9,20 +9,66 @@ import { eventTimeForm, readEventTime } from '../event/event-time.ts';
 import { type Json, readJson, stringOf, stringsOf } from '../event/json.ts';
 import { nearestName } from '../event/nearest.ts';
 import type { Endpoint, KeyParameter, Parameter, Reported } from '../event/parameters.ts';
-import { accepted, type Handler, type Outcome, Refusal, type Request, shown, shownJson, WITHHELD } from './message.ts';
-import { orMalformedJson, percentDecode } from './request.ts';
+import {
+  accepted,
+  type RecordOutcome,
+  Refusal,
+  type Reply,
+  type Request,
+  shown,
+  shownJson,
+  WITHHELD,
+} from './message.ts';
+import { orMalformedJson, percentDecode, readBody, readQuery } from './request.ts';
 
 /** The limits of parameters: bytes of a key, nesting depth of JSON. */
 export type ParameterLimits = Pick<Limits, 'keyBytesMax' | 'jsonDepthMax'>;
 
-/** @returns the handler of an endpoint; it throws Refusal 400 for the first parameter that is missing or malformed */
-export function reportTo({ type, parameters }: Endpoint, limits: ParameterLimits = standardLimits): Handler {
+/** @returns the handler of an endpoint; it throws Refusal 400 for what is malformed first: the body, the query, a parameter */
+export function reportTo(
+  endpoint: Endpoint,
+  limits: ParameterLimits & Pick<Limits, 'bodyMembersMax'> = standardLimits,
+): (request: Request) => RecordOutcome {
+  const read = reportReader(endpoint, limits);
+  return ({ keyPath, body, query }) => {
+    const { event, hiddenKey, unknown, misspelt } = read(keyPath, readBody(body, limits), readQuery(query));
+    return { kind: 'record', events: [event], replyTo: accept, hiddenKey, unknown, misspelt };
+  };
+}
+
+function accept(): Reply {
+  return accepted;
+}
+
+/** What the parameters of one report say. */
+export interface Report {
+  readonly event: Event;
+  /** As in `RecordOutcome`. */
+  readonly hiddenKey: RecordOutcome['hiddenKey'];
+  readonly unknown: RecordOutcome['unknown'];
+  readonly misspelt: RecordOutcome['misspelt'];
+}
+
+/**
+ * Reads the parameters of one report, each from the first that has it: path, body, query.
+ * @param keyPath as in `Request`
+ * @param body the members of the body, undefined without a body
+ * @throws Refusal 400 for the first parameter that is missing or malformed
+ */
+export type ReadReport = (
+  keyPath: string | undefined,
+  body: ReadonlyMap<string, Json> | undefined,
+  query: ReadonlyMap<string, string>,
+) => Report;
+
+/** @returns the reader of the reports of an endpoint */
+export function reportReader({ type, parameters }: Endpoint, limits: ParameterLimits = standardLimits): ReadReport {
   const names = parameters.map(({ name }) => name);
   const known: ReadonlySet<string> = new Set(names);
   const slots = parameters.filter((parameter) => parameter.kind !== 'key').map(slotOf);
   const blank = blankEvent(type, slots);
 
-  return ({ keyPath, body, query }) => {
+  return (keyPath, body, query) => {
     const bodyCount = body === undefined ? 0 : body.size;
     const queryCount = query.size;
     const keyInBody = body?.get('asset_key');
@@ -44,7 +90,7 @@ export function reportTo({ type, parameters }: Endpoint, limits: ParameterLimits
     }
     const unknown = found === bodyCount + queryCount ? undefined : unknownIn(body, query, known);
     const misspelt = unknown && misspeltIn(unknown, names);
-    return { reply: accepted, events: [event as Reported], hiddenKey: key.hidden, unknown, misspelt };
+    return { event: event as Reported, hiddenKey: key.hidden, unknown, misspelt };
   };
 }
 
@@ -83,12 +129,16 @@ function blankEvent(type: Event['type'], slots: readonly Slot[]): Readonly<Recor
   return blank;
 }
 
-function unknownIn(body: Request['body'], query: Request['query'], known: ReadonlySet<string>): string[] {
+function unknownIn(
+  body: ReadonlyMap<string, Json> | undefined,
+  query: ReadonlyMap<string, string>,
+  known: ReadonlySet<string>,
+): string[] {
   return [...(body?.keys() ?? []), ...query.keys()].filter((name) => !known.has(name));
 }
 
 /** @returns the names that are one edit away from a parameter, or undefined if there is none */
-function misspeltIn(unknown: readonly string[], names: readonly string[]): Outcome['misspelt'] {
+function misspeltIn(unknown: readonly string[], names: readonly string[]): RecordOutcome['misspelt'] {
   const found = unknown.flatMap((name) => {
     const meant = nearestName(name, names);
     return meant === undefined ? [] : [{ name, meant }];

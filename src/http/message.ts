@@ -2,7 +2,7 @@
 
 import { type Limits, limits as standardLimits } from '../config/limits.ts';
 import type { Event } from '../event/event.ts';
-import type { Json } from '../event/json.ts';
+import type { Recorded } from '../event/record-result.ts';
 import { printable } from '../telemetry/printable.ts';
 
 /** A request as the listener passes it to the app: its head, before the body is received. */
@@ -31,6 +31,7 @@ export interface HeaderFields {
   contentType?: string;
   contentTypes: number;
   contentEncoding?: string;
+  prefer?: string;
   expect?: string;
   upgrade?: string;
   origin?: string;
@@ -54,8 +55,17 @@ export interface ErrorReply extends ReplyHead {
   readonly kind: 'error';
   /** The error message, one line: what is wrong and what to do. */
   readonly error: string;
+  /** What is wrong with items of a batch: `[{ item: 17, error: 'passed is missing: …' }]`. */
+  readonly errors?: readonly ItemProblem[];
   /** The error as it may be logged, if it quotes a query, metadata or JSON text: `passed in the query is …; send true or false`. */
   readonly logged?: string;
+}
+
+/** A wrong item of a batch: `{ item: 17, error: 'passed is missing: …' }`. */
+export interface ItemProblem {
+  /** Its line, or its position in the array; the first is 1. */
+  readonly item: number;
+  readonly error: string;
 }
 
 interface ReplyHead {
@@ -72,16 +82,37 @@ interface ReplyHead {
 export interface Request {
   /** The raw path after `endpoint/`, such as `warehouse/orders`; undefined if nothing follows the slash. */
   readonly keyPath: string | undefined;
-  /** Undefined without a body. */
-  readonly body: ReadonlyMap<string, Json> | undefined;
-  readonly query: ReadonlyMap<string, string>;
+  /** The whole body; empty without one. */
+  readonly body: Buffer;
+  /** The query as sent, without the question mark: `partition=2026-11-20`. */
+  readonly query: string;
+  readonly head: RequestHead;
 }
 
-/** What a handler returns: the reply, and the events that must be durable before the reply is sent. */
-export interface Outcome {
+/** The headers that a handler reads. */
+export interface RequestHead {
+  /** Checked against `Route.bodyTypes` if there is a body: `application/json; charset=utf-8`. */
+  readonly contentType: string | undefined;
+  /** All `Prefer` headers, joined with a comma: `handling=lenient`. */
+  readonly prefer: string | undefined;
+}
+
+/** What a handler returns: a reply, or the events that must be durable before the reply is sent. */
+export type Outcome = AnswerOutcome | RecordOutcome;
+
+/** Nothing is recorded: `{ kind: 'answer', reply: { kind: 'body', status: 200, body: '{"status":"ok"}' } }`. */
+export interface AnswerOutcome {
+  readonly kind: 'answer';
   readonly reply: Reply;
-  /** Recorded together, or none of them. */
-  readonly events?: readonly Event[];
+}
+
+/** The events are recorded together, or none of them. */
+export interface RecordOutcome {
+  readonly kind: 'record';
+  /** At least one. */
+  readonly events: readonly Event[];
+  /** @returns the reply once they are recorded; a pure function that does not retain the events */
+  readonly replyTo: (result: Recorded) => Reply;
   /** A different asset key in the same request, which the key in the path overrides; it is logged. */
   readonly hiddenKey?: string | undefined;
   /** Parameters that the endpoint does not know. */
@@ -112,7 +143,7 @@ export const accepted: BodyReply = { kind: 'body', status: 200, body: '{}' };
 export class Refusal extends Error {
   readonly reply: ErrorReply;
 
-  constructor(status: number, error: string, more: Pick<ErrorReply, 'headers' | 'close' | 'logged'> = {}) {
+  constructor(status: number, error: string, more: Pick<ErrorReply, 'headers' | 'close' | 'errors' | 'logged'> = {}) {
     super(error);
     this.reply = { kind: 'error', status, error, ...more };
   }
@@ -124,7 +155,7 @@ export function bodyOf(reply: Reply, request: { readonly id: string }): string {
     case 'body':
       return reply.body;
     case 'error':
-      return JSON.stringify({ error: reply.error, request_id: request.id });
+      return JSON.stringify({ error: reply.error, errors: reply.errors, request_id: request.id });
   }
 }
 

@@ -7,8 +7,10 @@
 import { deploymentName, version } from '../config/config.ts';
 import { type Limits, limits as standardLimits } from '../config/limits.ts';
 import { eventTimePattern } from '../event/event-time.ts';
+import { batchPath, ignoredMembers } from '../event/item.ts';
 import { allParameters, type Endpoint, type Parameter, endpoints as standardEndpoints } from '../event/parameters.ts';
 import { keyPartSchema, type Schema } from '../event/schema.ts';
+import { batchTypes } from './batch.ts';
 
 /** What the document describes: `{ server: '/', lineSchema: eventSchema() }` for a local service. */
 export interface OpenApiOptions {
@@ -43,9 +45,13 @@ export function openApi({
       description: introduction(limits),
     },
     servers: [{ url: server }],
-    paths: { ...reportPaths(endpoints, hosted, responsesOf(refused), limits), ...servicePaths() },
+    paths: {
+      ...reportPaths(endpoints, hosted, responsesOf(refused), limits),
+      ...batchPaths(hosted, responsesOf(refused)),
+      ...servicePaths(),
+    },
     components: {
-      schemas: schemas(lineSchema, limits),
+      schemas: { ...schemas(lineSchema, limits), BatchItem: batchItem(endpoints, limits) },
       parameters: requestParameters(endpoints),
       responses: Object.fromEntries(
         Object.entries(refused).map(([status, [when, header]]) => {
@@ -100,10 +106,7 @@ function reportPaths(endpoints: readonly Endpoint[], hosted: boolean, refused: S
   for (const { path: ending, type, parameters } of endpoints) {
     const describe = (id: string, about: string, inPath: readonly string[], taken: readonly Parameter[]) => {
       const required = taken.filter((one) => one.required).map(({ name }) => name);
-      const properties = taken.map((one) => [
-        one.name,
-        one.required ? schemaOf(one) : { anyOf: [schemaOf(one), { type: 'null' }] },
-      ]);
+      const properties = taken.map((one) => [one.name, one.required ? schemaOf(one) : orNull(schemaOf(one))]);
       const example = Object.fromEntries(taken.map((one) => [one.name, one.example]));
       const schema = {
         type: 'object',
@@ -135,6 +138,80 @@ function reportPaths(endpoints: readonly Endpoint[], hosted: boolean, refused: S
     paths[`${path}{asset_key}`] = describe('_by_path', about, ['asset_key_in_path'], besidesKey);
   }
   return paths;
+}
+
+function batchPaths(hosted: boolean, refused: Schema): Schema {
+  const item = ref('schemas', 'BatchItem');
+  const example = [
+    { type: 'materialization', asset_key: ['warehouse', 'orders'], metadata: { rows: 10 } },
+    { type: 'check', asset_key: ['warehouse', 'orders'], check_name: 'no_nulls', passed: true },
+  ];
+  const lines = {
+    schema: { type: 'string', description: 'One item a line; empty lines are skipped.' },
+    example: example.map((one) => `${JSON.stringify(one)}\n`).join(''),
+  };
+  const errors = { type: 'array', items: ref('schemas', 'ItemProblem') };
+  const count = { type: 'integer', minimum: 0 };
+  const some = { type: 'object', properties: { recorded: count, failed: count, errors } };
+  const description =
+    'All items are recorded or none, unless the request prefers handling=lenient: then the wrong items are left out and the reply is 207. ' +
+    'An item has the parameters of a report and its type. A line of the journal is an item as well.';
+  return {
+    [`${hosted ? '/{deployment_name}' : ''}${batchPath}/`]: {
+      parameters: hosted ? [ref('parameters', 'deployment_name')] : [],
+      post: {
+        operationId: batchPath.slice(1),
+        summary: 'Record many events',
+        description,
+        parameters: [ref('parameters', 'Prefer')],
+        requestBody: {
+          required: true,
+          content: {
+            ...json({ type: 'array', items: item, minItems: 1 }, example),
+            ...Object.fromEntries(batchTypes.filter((type) => type !== JSON_TYPE).map((type) => [type, lines])),
+          },
+        },
+        responses: {
+          200: response('All are on the disk.', { type: 'object', properties: { recorded: count } }, { recorded: 2 }),
+          207: response('Some are on the disk; only with Prefer: handling=lenient.', some),
+          ...refused,
+        },
+        ...(hosted && { security: [{ token: [] }] }),
+      },
+    },
+  };
+}
+
+/** The schema of an item of a batch, as `event/item.ts` reads it. */
+function batchItem(endpoints: readonly Endpoint[], limits: Limits): Schema {
+  const ignored = Object.fromEntries(ignoredMembers.map((name) => [name, {}]));
+  const items = endpoints.map(({ name, type, parameters }) => {
+    const taken = parameters.map((one) => [one.name, one.required ? schemaOf(one) : orNull(schemaOf(one))]);
+    const tags = parameters.filter((one) => 'tag' in one).map((one) => [one.name, schemaOf(one)]);
+    const tagged = {
+      type: 'object',
+      properties: Object.fromEntries(tags),
+      additionalProperties: false,
+      minProperties: 1,
+    };
+    return {
+      type: 'object',
+      properties: {
+        type: { enum: [name, type] },
+        ...Object.fromEntries(taken),
+        ...(tags.length > 0 && { tags: tagged }),
+        idempotency_key: orNull({ type: 'string', pattern: '^[\\x21-\\x7e]+$' }),
+        ...ignored,
+      },
+      required: ['type', ...parameters.filter((one) => one.required).map((one) => one.name)],
+      additionalProperties: false,
+    };
+  });
+  return { anyOf: items, maxProperties: limits.bodyMembersMax };
+}
+
+function orNull(schema: Schema): Schema {
+  return { anyOf: [schema, { type: 'null' }] };
 }
 
 function servicePaths(): Schema {
@@ -176,7 +253,17 @@ function schemas(lineSchema: Schema, limits: Limits): Schema {
     KeyParts: { type: 'array', items: part, minItems: 1 },
     AssetKey: { anyOf: [part, ref('schemas', 'KeyParts')] },
     Event: lineSchema,
-    Error: { type: 'object', properties: { error, request_id }, required: ['error', 'request_id'] },
+    Error: {
+      type: 'object',
+      properties: { error, request_id, errors: { type: 'array', items: ref('schemas', 'ItemProblem') } },
+      required: ['error', 'request_id'],
+    },
+    ItemProblem: {
+      type: 'object',
+      description: 'A wrong item of a batch.',
+      properties: { item: { type: 'integer', minimum: 1 }, error },
+      required: ['item', 'error'],
+    },
   };
 }
 
@@ -209,6 +296,13 @@ function requestParameters(endpoints: readonly Endpoint[]): Schema {
       example: '["warehouse","orders"]',
     },
     asset_key_in_path: inPath('asset_key', ref('schemas', 'KeyPart'), 'orders'),
+    Prefer: {
+      name: 'Prefer',
+      in: 'header',
+      description: 'handling=lenient records the items that are right (RFC 7240).',
+      schema: { type: 'string' },
+      example: 'handling=lenient',
+    },
     deployment_name: inPath('deployment_name', { type: 'string', pattern: deploymentName.source }, 'prod'),
   };
 }

@@ -18,6 +18,8 @@ export interface Head {
   readonly fetchSite: string | undefined;
   readonly contentType: string | undefined;
   readonly contentEncoding: string | undefined;
+  /** All `Prefer` headers, joined with a comma. */
+  readonly prefer: string | undefined;
   readonly expect: string | undefined;
   /** Value of the token header; undefined if there is none or the service uses no tokens. */
   readonly token: string | undefined;
@@ -29,6 +31,7 @@ type HeadLimits = Pick<Limits, 'headBytesMax' | 'headersMax'>;
 type BodyLimits = Pick<Limits, 'bodyBytesMax'>;
 type JsonLimits = Pick<Limits, 'jsonDepthMax' | 'bodyMembersMax'>;
 
+const JSON_ONLY = ['application/json'] as const;
 const NO_NAMES: ReadonlySet<string> = new Set();
 const NO_PARAMETERS: ReadonlyMap<string, string> = new Map();
 
@@ -62,6 +65,7 @@ export function readHead(
     fetchSite: fields.fetchSite,
     contentType: fields.contentType,
     contentEncoding: fields.contentEncoding,
+    prefer: fields.prefer,
     // An expectation in an HTTP/1.0 request is ignored (RFC 9110 section 10.1.1).
     expect: httpVersion === '1.0' ? undefined : fields.expect,
     token,
@@ -79,9 +83,15 @@ export function checkExpect(head: Head): void {
 /**
  * Checks the headers that describe a body, for a request that has one.
  * @param bytes the size of the body, at least 1
+ * @param types the media types that are taken, `application/json` among them
  * @throws Refusal 413, 415 or 400, checked in this order
  */
-export function checkBodyHeaders(head: Head, bytes: number, limits: BodyLimits = standardLimits): void {
+export function checkBodyHeaders(
+  head: Head,
+  bytes: number,
+  types: readonly string[] = JSON_ONLY,
+  limits: BodyLimits = standardLimits,
+): void {
   if (bytes > limits.bodyBytesMax) throw bodyTooLarge(limits);
   const encoding = head.contentEncoding;
   if (encoding !== undefined && encoding.toLowerCase() !== 'identity') {
@@ -89,10 +99,11 @@ export function checkBodyHeaders(head: Head, bytes: number, limits: BodyLimits =
   }
   const type = head.contentType;
   if (type === 'application/json') return;
-  if (type === undefined) throw badContentType('a body needs the header Content-Type: application/json');
+  const wanted = types.join(' or ');
+  if (type === undefined) throw badContentType(`a body needs the header Content-Type: ${wanted}`);
   const parsed = MEDIA_TYPE.exec(type);
-  if (parsed?.[1]?.toLowerCase() !== 'application/json') {
-    throw badContentType(`Content-Type is ${shown(type)}; a body needs application/json`);
+  if (parsed === null || !types.includes(parsed[1]!.toLowerCase())) {
+    throw badContentType(`Content-Type is ${shown(type)}; a body needs ${wanted}`);
   }
   for (const [, name = '', quoted, token] of (parsed[2] ?? '').matchAll(PARAMETER)) {
     const value = quoted?.replace(/\\(.)/g, '$1') ?? token ?? '';
@@ -100,6 +111,11 @@ export function checkBodyHeaders(head: Head, bytes: number, limits: BodyLimits =
       throw badContentType(`charset ${shown(value)} is not read; send UTF-8`);
     }
   }
+}
+
+/** @returns whether a Content-Type that `checkBodyHeaders` took is JSON, with or without parameters */
+export function isJson(contentType: string | undefined): boolean {
+  return contentType !== undefined && /^application\/json[ \t]*(?:;|$)/i.test(contentType);
 }
 
 /** @returns a 431 that closes the connection; the limit is in bytes */
@@ -124,16 +140,21 @@ export function readBody(
   { jsonDepthMax, bodyMembersMax }: JsonLimits = standardLimits,
 ): Map<string, Json> | undefined {
   if (bytes.length === 0) return undefined;
-  if (!isUtf8(bytes)) {
-    throw new Refusal(400, `the body is not UTF-8: byte ${firstBadByte(bytes) + 1} begins no valid character`);
-  }
-  const text = bytes.toString('utf8', startsWithBom(bytes) ? 3 : 0);
+  const text = readText(bytes);
   const members = orMalformedJson('the body', () => readMembers(text, jsonDepthMax, bodyMembersMax));
   if (members === undefined) {
     const problem = 'the body must be a JSON object such as {"asset_key":["warehouse","orders"]}, got ';
     throw new Refusal(400, `${problem}${shownJson(text.trim())}`, { logged: `${problem}${WITHHELD}` });
   }
   return members;
+}
+
+/** @returns the text of a body, without its byte order mark. @throws Refusal 400 if it is not UTF-8 */
+export function readText(bytes: Buffer): string {
+  if (!isUtf8(bytes)) {
+    throw new Refusal(400, `the body is not UTF-8: byte ${firstBadByte(bytes) + 1} begins no valid character`);
+  }
+  return bytes.toString('utf8', startsWithBom(bytes) ? 3 : 0);
 }
 
 /** Runs a parser of JSON text that a client sent. @throws Refusal 400 with line, column and problem */
@@ -218,6 +239,9 @@ export function readFields(raw: readonly string[]): HeaderFields {
         break;
       case 'content-encoding':
         fields.contentEncoding = join(fields.contentEncoding, value);
+        break;
+      case 'prefer':
+        fields.prefer = join(fields.prefer, value);
         break;
       case 'expect':
         fields.expect = join(fields.expect, value);

@@ -6,17 +6,26 @@ export interface Route<Handler> {
   readonly needs: 'journal' | 'nothing';
   readonly methods: readonly string[];
   readonly path: string;
-  /** Whether an asset key may follow the path; such a path may also end with a slash. */
-  readonly takesKey: boolean;
+  /** What may follow the path: `slash` for a last slash, `key` for that or a slash and an asset key. */
+  readonly followedBy: 'nothing' | 'slash' | 'key';
+  /** The media types of the bodies that it takes, in lower case: `['application/json']`. */
+  readonly bodyTypes: readonly string[];
   readonly handler: Handler;
 }
 
 /** What `findRoute` found: `{ kind: 'found', route, keyPath: 'warehouse/orders' }`, or why no route matches. */
 export type RouteMatch<Handler> =
-  /** `keyPath`: the raw text after the path of the route and a slash, such as `warehouse/orders`; undefined if it is empty. */
-  | { readonly kind: 'found'; readonly route: Route<Handler>; readonly keyPath: string | undefined }
+  | FoundRoute<Handler>
   | { readonly kind: 'wrong method'; readonly route: Route<Handler> }
   | { readonly kind: 'unknown path' };
+
+/** `{ kind: 'found', route, keyPath: 'warehouse/orders' }` */
+export interface FoundRoute<Handler> {
+  readonly kind: 'found';
+  readonly route: Route<Handler>;
+  /** The raw text after the path of the route and a slash, such as `warehouse/orders`; undefined if it is empty. */
+  readonly keyPath: string | undefined;
+}
 
 /** The part of a request's path before the path of a route: `{ path: '/some/path', namesDeployment: false }`. */
 export interface Prefix {
@@ -45,12 +54,18 @@ export function findRoute<Handler>(
     if (!path.startsWith(route.path, from)) continue;
     const end = from + route.path.length;
     const bare = path.length === end;
-    if (!bare && !(route.takesKey && path[end] === '/')) continue;
+    if (!bare && !mayFollow(route, path, end)) continue;
     if (!route.methods.includes(method)) return { kind: 'wrong method', route };
     const keyPath = path.length > end + 1 ? path.slice(end + 1) : undefined;
     return { kind: 'found', route, keyPath };
   }
   return UNKNOWN_PATH;
+}
+
+/** Whether the path may continue after the path of the route. @param end the offset of the first character that follows */
+function mayFollow({ followedBy }: Route<unknown>, path: string, end: number): boolean {
+  if (followedBy === 'nothing' || path[end] !== '/') return false;
+  return followedBy === 'key' || path.length === end + 1;
 }
 
 const UNKNOWN_PATH = { kind: 'unknown path' } as const;

@@ -19,6 +19,8 @@ export interface JournalFigures {
 
 /** Histogram buckets: from a single report to many reports that waited for a slow disk. */
 const BATCH_EVENTS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000];
+/** Histogram buckets: up to `limits.batchItemsMax`. */
+const REQUEST_ITEMS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000];
 /** Histogram buckets: from a disk with a battery-backed cache to `limits.diskAnswerMs`, after which reports are refused. */
 const SYNC_SECONDS = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 
@@ -28,6 +30,7 @@ export class Metrics {
   readonly #requests = new Map<string, number[]>();
   readonly #batchEvents = new Histogram(BATCH_EVENTS);
   readonly #syncSeconds = new Histogram(SYNC_SECONDS);
+  readonly #requestItems = new Histogram(REQUEST_ITEMS);
   #writtenBytes = 0;
   /** Number of durable events, by type. */
   readonly events: Record<Event['type'], number> = {
@@ -52,6 +55,11 @@ export class Metrics {
       this.#requests.set(path, counts);
     }
     counts[status] = (counts[status] ?? 0) + 1;
+  }
+
+  /** Counts a recorded request of the batch endpoint. @param items the events that it recorded, at least 1 */
+  recordedBatch(items: number): void {
+    this.#requestItems.observe(items);
   }
 
   /** Counts a durable batch. @param ms how long it took to be written and synced */
@@ -85,6 +93,7 @@ export class Metrics {
     add('events_total', 'counter', 'Events on the disk.', events);
     add('written_bytes_total', 'counter', 'Bytes of their lines.', [` ${this.#writtenBytes}`]);
     add('batch_events', 'histogram', 'Events that shared a write and sync.', this.#batchEvents.samples());
+    add('request_items', 'histogram', 'Events in one request of many.', this.#requestItems.samples());
     add('sync_seconds', 'histogram', 'How long a batch took to be written and synced.', this.#syncSeconds.samples());
     gauge('queue_bytes', 'Memory of the events that wait for the disk.', sumOf('queueBytes'));
     gauge('last_seq', 'Newest event; a sum over open journals.', sumOf('lastSeq'));

@@ -13,7 +13,6 @@ import { reportOf } from '../../src/commands/report.ts';
 import { readConfig } from '../../src/config/config.ts';
 import { type Endpoint, endpoints, endpointsOf, type Parameter, parameters } from '../../src/event/parameters.ts';
 import { reportTo } from '../../src/http/handlers.ts';
-import { readBody } from '../../src/http/request.ts';
 import { startService } from '../../src/service.ts';
 import { createNotices } from '../../src/telemetry/log.ts';
 import { newFolder } from '../support/program.ts';
@@ -60,11 +59,12 @@ test('each endpoint checks its parameters in the order of its table in the speci
 });
 
 test('the handler takes a parameter for its row, and only at its endpoints', () => {
-  const body = readBody(Buffer.from('{"asset_key":"k","run_label":"x"}'));
+  const body = Buffer.from('{"asset_key":"k","run_label":"x"}');
+  const head = { contentType: 'application/json', prefer: undefined };
   const outcomes = extended
     .filter(({ name }) => name !== 'check')
-    .map((endpoint) => reportTo(endpoint)({ keyPath: undefined, body, query: new Map() }));
-  assert.deepEqual(outcomes[0]?.events?.[0], {
+    .map((endpoint) => reportTo(endpoint)({ keyPath: undefined, body, query: '', head }));
+  assert.deepEqual(outcomes[0]?.events[0], {
     type: 'AssetMaterialization',
     assetKey: ['k'],
     metadata: undefined,
@@ -115,7 +115,7 @@ test('the paths in a 401 and a 404 are those of the table', async (t) => {
   const renamed = first === undefined ? [] : [{ ...first, path: '/report_renamed' }];
   const local = await start(t, renamed);
   const lost = await ask(local.port, post('/nowhere'));
-  assert.equal(errorOf(lost), 'nothing is at this path; POST a report to /report_renamed/');
+  assert.equal(errorOf(lost), 'nothing is at this path; POST a report to /report_renamed/, /report_asset_batch/');
 
   const file = join(newFolder(t), 'deployments.json');
   const sha256 = createHash('sha256').update('token').digest('hex');

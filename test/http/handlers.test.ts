@@ -2,15 +2,17 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { endpoints } from '../../src/event/parameters.ts';
+import { recorded as recordedResult } from '../../src/event/record-result.ts';
 import { reportTo } from '../../src/http/handlers.ts';
-import { type Handler, type Outcome, Refusal, type Request } from '../../src/http/message.ts';
-import { readBody, readQuery } from '../../src/http/request.ts';
+import { type RecordOutcome, Refusal, type Request } from '../../src/http/message.ts';
 import { encodeBatch, encodeMembers } from '../../src/journal/record.ts';
 
+type ReportHandler = ReturnType<typeof reportTo>;
+
 const [reportMaterialization, reportCheck, reportObservation] = endpoints.map((endpoint) => reportTo(endpoint)) as [
-  Handler,
-  Handler,
-  Handler,
+  ReportHandler,
+  ReportHandler,
+  ReportHandler,
 ];
 
 interface Sent {
@@ -21,7 +23,8 @@ interface Sent {
 
 function request({ path, body, query = '' }: Sent): Request {
   const text = typeof body === 'object' ? JSON.stringify(body) : (body ?? '');
-  return { keyPath: path, body: readBody(Buffer.from(text)), query: readQuery(query) };
+  const head = { contentType: 'application/json', prefer: undefined };
+  return { keyPath: path, body: Buffer.from(text), query, head };
 }
 
 function refusalOf(act: () => unknown): Refusal {
@@ -34,7 +37,7 @@ function refusalOf(act: () => unknown): Refusal {
   throw new Error('it was not refused');
 }
 
-function outcome(handler: Handler, sent: Sent): Outcome | string {
+function outcome(handler: ReportHandler, sent: Sent): RecordOutcome | string {
   try {
     return handler(request(sent));
   } catch (error) {
@@ -45,11 +48,11 @@ function outcome(handler: Handler, sent: Sent): Outcome | string {
 }
 
 /** The event's line as a reader sees it, without what its place decides; or the refusal. */
-function recorded(handler: Handler, sent: Sent): unknown {
+function recorded(handler: ReportHandler, sent: Sent): unknown {
   const result = outcome(handler, sent);
   if (typeof result === 'string') return result;
-  assert.deepEqual(result.reply, { kind: 'body', status: 200, body: '{}' });
-  return result.events?.[0] && JSON.parse(`{${encodeMembers(result.events[0])}}`);
+  assert.deepEqual(result.replyTo(recordedResult), { kind: 'body', status: 200, body: '{}' });
+  return result.events[0] && JSON.parse(`{${encodeMembers(result.events[0])}}`);
 }
 
 const key = ['warehouse', 'orders'];
@@ -157,7 +160,7 @@ test('metadata is recorded as it was sent, from body and query', () => {
     { path: 'a', query: `metadata=${encodeURIComponent(metadata)}` },
   ]) {
     const result = outcome(reportMaterialization, sent);
-    assert.ok(typeof result === 'object' && result.events?.[0] !== undefined, String(result));
+    assert.ok(typeof result === 'object' && result.events[0] !== undefined, String(result));
     assert.equal(result.events[0].metadata, metadata);
   }
   assert.equal(
@@ -263,7 +266,7 @@ test('a parameter that is nearly the missing one is named in the error', () => {
     body: { Partition: 'p', uri: 1 },
     query: 'data-version=v',
   });
-  assert.deepEqual((ignored as Outcome).misspelt, [
+  assert.deepEqual((ignored as RecordOutcome).misspelt, [
     { name: 'Partition', meant: 'partition' },
     { name: 'data-version', meant: 'data_version' },
   ]);
@@ -317,7 +320,7 @@ test('a shown value is cut at 100 characters', () => {
 });
 
 test('a key in the path that hides a different one is told, and the same one is not', () => {
-  const hidden = (sent: Sent) => (outcome(reportMaterialization, sent) as Outcome).hiddenKey;
+  const hidden = (sent: Sent) => (outcome(reportMaterialization, sent) as RecordOutcome).hiddenKey;
   assert.equal(hidden({ path: 'a/b', body: { asset_key: 'c' } }), 'c');
   assert.equal(hidden({ path: 'a/b', body: { asset_key: ['a', 'c'] } }), '["a","c"]');
   assert.equal(hidden({ path: 'a/b', body: { asset_key: 7 } }), '7');
@@ -336,18 +339,22 @@ test('a key in the path that hides a different one is told, and the same one is 
 });
 
 test('unknown parameters are ignored and named', () => {
-  const result = outcome(reportMaterialization, { path: 'a', body: { uri: 1, passed: true }, query: 'x=1' }) as Outcome;
+  const result = outcome(reportMaterialization, {
+    path: 'a',
+    body: { uri: 1, passed: true },
+    query: 'x=1',
+  }) as RecordOutcome;
   assert.deepEqual(result.unknown, ['uri', 'passed', 'x']);
-  assert.equal((outcome(reportMaterialization, { path: 'a' }) as Outcome).unknown, undefined);
+  assert.equal((outcome(reportMaterialization, { path: 'a' }) as RecordOutcome).unknown, undefined);
   const beside = { body: { asset_key: 'a', partition: null }, query: 'asset_key=b&partition=q' };
-  assert.equal((outcome(reportMaterialization, beside) as Outcome).unknown, undefined);
-  const another = outcome(reportMaterialization, { ...beside, query: 'partition=q&x=1' }) as Outcome;
+  assert.equal((outcome(reportMaterialization, beside) as RecordOutcome).unknown, undefined);
+  const another = outcome(reportMaterialization, { ...beside, query: 'partition=q&x=1' }) as RecordOutcome;
   assert.deepEqual(another.unknown, ['x']);
 });
 
 test('a value of the wrong kind is refused with the parameter, the value and what to send', () => {
   const check = { asset_key: 'a', passed: true, check_name: 'c' };
-  const table: readonly (readonly [Handler, Sent, string])[] = [
+  const table: readonly (readonly [ReportHandler, Sent, string])[] = [
     [
       reportMaterialization,
       { path: 'a', body: { data_version: 3 } },
@@ -482,7 +489,7 @@ test('the line of any accepted request parses back to the values that were sent'
         query: query.toString(),
       };
       const result = outcome(reportMaterialization, sent);
-      assert.ok(typeof result === 'object' && result.events?.[0] !== undefined, String(result));
+      assert.ok(typeof result === 'object' && result.events[0] !== undefined, String(result));
       const { bytes } = encodeBatch([encodeMembers(result.events[0])], { seq: 1, crc: 0 }, new Date());
       const line = JSON.parse(bytes.toString());
       assert.deepEqual(line.asset_key, parts);

@@ -10,6 +10,7 @@ function head(part: Partial<Head>): Head {
     fetchSite: undefined,
     contentType: undefined,
     contentEncoding: undefined,
+    prefer: undefined,
     expect: undefined,
     token: undefined,
   };

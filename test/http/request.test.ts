@@ -43,6 +43,7 @@ test('a plain request becomes a head', () => {
     fetchSite: undefined,
     contentType: 'application/json',
     contentEncoding: undefined,
+    prefer: undefined,
     expect: undefined,
     token: undefined,
     bodyBytes: 12,

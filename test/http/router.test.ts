@@ -3,10 +3,11 @@ import { test } from 'node:test';
 import { findRoute, type Prefix, type Route } from '../../src/http/router.ts';
 
 const routes: readonly Route<string>[] = [
-  { needs: 'journal', methods: ['POST'], path: '/report', takesKey: true, handler: 'report' },
-  { needs: 'nothing', methods: ['GET', 'HEAD'], path: '/livez', takesKey: false, handler: 'live' },
+  { needs: 'journal', methods: ['POST'], path: '/report', followedBy: 'key', bodyTypes: [], handler: 'report' },
+  { needs: 'nothing', methods: ['GET', 'HEAD'], path: '/livez', followedBy: 'nothing', bodyTypes: [], handler: 'live' },
+  { needs: 'journal', methods: ['POST'], path: '/batch', followedBy: 'slash', bodyTypes: [], handler: 'batch' },
 ];
-const [report, live] = routes as [Route<string>, Route<string>];
+const [report, live, batch] = routes as [Route<string>, Route<string>, Route<string>];
 const none: Prefix = { path: '', namesDeployment: false };
 
 test('a route is found with what follows its slash, raw', () => {
@@ -24,10 +25,25 @@ test('a route is found with what follows its slash, raw', () => {
   }
   const found = { kind: 'found', route: live, keyPath: undefined };
   assert.deepEqual(findRoute(routes, none, 'HEAD', '/livez'), found);
+  for (const path of ['/batch', '/batch/']) {
+    assert.deepEqual(findRoute(routes, none, 'POST', path), { kind: 'found', route: batch, keyPath: undefined }, path);
+  }
 });
 
 test('paths that only look like a route are unknown', () => {
-  for (const path of ['/', '/reports', '/REPORT/', '/report%2Fa', '/livez/', '/livez/a', '//report/', '', 'report/']) {
+  for (const path of [
+    '/',
+    '/reports',
+    '/REPORT/',
+    '/report%2Fa',
+    '/livez/',
+    '/livez/a',
+    '/batch/a',
+    '/batch//',
+    '//report/',
+    '',
+    'report/',
+  ]) {
     assert.deepEqual(findRoute(routes, none, 'POST', path), { kind: 'unknown path' }, path);
   }
 });

@@ -124,9 +124,9 @@ export const client: readonly Mutant[] = [
   },
   {
     breaks: 'a tag of a line is taken for a parameter that is no tag',
-    file: 'client/submission.ts',
-    from: "filter((parameter) => 'tag' in parameter)",
-    to: 'filter(() => true)',
+    file: 'event/item.ts',
+    from: "return 'tag' in parameter;",
+    to: 'return parameter !== undefined;',
     tests: [
       'event/parameters: a parameter that is recorded as a tag may come from the tags of a line, and others may not',
     ],
@@ -134,8 +134,8 @@ export const client: readonly Mutant[] = [
   {
     breaks: 'digits of metadata are lost on the way from a line',
     file: 'client/submission.ts',
-    from: 'parameters.set(name, value.text)',
-    to: 'parameters.set(name, JSON.stringify(JSON.parse(value.text)))',
+    from: '[name, text]))',
+    to: '[name, JSON.stringify(JSON.parse(text))]))',
     tests: ['program/report: a journal is replayed into another service, line for line and digit for digit'],
   },
 ];

@@ -321,9 +321,9 @@ export const http: readonly Mutant[] = [
   },
   {
     breaks: 'a service that was given other limits reads bodies by the standard ones',
-    file: 'http/app.ts',
-    from: 'readBody(bytes, limits)',
-    to: 'readBody(bytes)',
+    file: 'http/handlers.ts',
+    from: 'readBody(body, limits)',
+    to: 'readBody(body)',
     tests: ['program/service: each limit of a request is the one that the service was given'],
   },
   {
@@ -405,5 +405,46 @@ export const http: readonly Mutant[] = [
     from: ', logged: ',
     to: ', unlogged: ',
     tests: ['program/refusals'],
+  },
+  {
+    breaks: 'a batch with a wrong item is recorded in part without being asked to',
+    file: 'http/batch.ts',
+    from: '(problems.length > 0 && !lenient)',
+    to: 'false',
+    tests: [
+      'http/batch: one wrong item refuses the batch, with each wrong item by its number and nothing of it in the log',
+    ],
+  },
+  {
+    breaks: 'a batch that is recorded in part looks as if it were recorded whole',
+    file: 'http/batch.ts',
+    from: 'status: 207',
+    to: 'status: 200',
+    tests: [
+      'http/batch: lenient handling keeps the right items, says which are wrong, and refuses a batch without a right one',
+    ],
+  },
+  {
+    breaks: 'blank lines of a batch are not counted',
+    file: 'http/batch.ts',
+    from: 'number += 1;\n    if (BLANK.test(line)) continue;',
+    to: 'if (BLANK.test(line)) continue;\n    number += 1;',
+    tests: ['http/batch: blank lines, CR LF and a byte order mark are no part of an item, and every line counts'],
+  },
+  {
+    breaks: 'a batch has any number of items',
+    file: 'http/batch.ts',
+    from: 'if (items.length === limits.batchItemsMax) throw tooManyItems(limits);',
+    to: '',
+    tests: ['http/batch: an empty batch, too many items and other bodies are refused'],
+  },
+  {
+    breaks: 'what a client sent in a batch is logged',
+    file: 'http/batch.ts',
+    from: '`${summary} ${logged}`',
+    to: '`${summary} ${error}`',
+    tests: [
+      'http/batch: one wrong item refuses the batch, with each wrong item by its number and nothing of it in the log',
+    ],
   },
 ];

@@ -1,0 +1,109 @@
+/**
+ * Reads one item of a batch: a JSON object with the parameters of one report and its `type`. A line of the journal is an item
+ * as well. The batch endpoint and `assetlog report --from` read the same form.
+ */
+
+import { type Json, JsonError, readMembers, stringOf } from './json.ts';
+import { nearest } from './nearest.ts';
+import { type Endpoint, findEndpoint, type Parameter } from './parameters.ts';
+
+/** The path of the batch endpoint, without its trailing slash. */
+export const batchPath = '/report_asset_batch';
+
+/** Members of a journal line that an item may have and that are ignored: its position in the journal, its origin, its checksum. */
+export const ignoredMembers = ['seq', 'id', 'time', 'from', 'recorded', 'crc'] as const;
+
+export interface Item {
+  /** What its `type` names. */
+  readonly endpoint: Endpoint;
+  /** The members that are parameters of the endpoint, such as `partition`; a tag is among them under its own name. */
+  readonly parameters: ReadonlyMap<string, Json>;
+  /** The member `idempotency_key` of the item, not checked; undefined if it is absent or null. */
+  readonly idempotencyKey: Json | undefined;
+}
+
+export interface ItemLimits {
+  /** How deep arrays and objects may nest; the item itself has depth 1. */
+  readonly jsonDepthMax: number;
+  /** How many members the item may have. */
+  readonly bodyMembersMax: number;
+}
+
+/** Thrown for an item that is malformed. `message` is a clause about the item, such as `its "type" is missing; write check`. */
+export class ItemError extends Error {}
+
+/**
+ * @param text of one item: `{"type":"check","asset_key":"orders","check_name":"no_nulls","passed":true}`
+ * @returns its members
+ * @throws ItemError if it is not a JSON object
+ */
+export function readItemText(text: string, limits: ItemLimits): ReadonlyMap<string, Json> {
+  let members: ReadonlyMap<string, Json> | undefined;
+  try {
+    members = readMembers(text, limits.jsonDepthMax, limits.bodyMembersMax);
+  } catch (error) {
+    if (!(error instanceof JsonError)) throw error;
+    throw new ItemError(`it is not valid JSON at column ${error.column}: ${error.message}`);
+  }
+  if (members === undefined) throw new ItemError('it is not a JSON object');
+  return members;
+}
+
+/**
+ * Finds the endpoint and the parameters of an item. The values of the parameters are not checked.
+ * @param members the members of the item, by name
+ * @throws ItemError if the type is missing or unknown, or if a member is neither a parameter nor part of a journal line
+ */
+export function readItem(members: ReadonlyMap<string, Json>, endpoints: readonly Endpoint[], limits: ItemLimits): Item {
+  const endpoint = endpointOf(members.get('type'), endpoints);
+  const parameters = new Map<string, Json>();
+  for (const [name, value] of members) {
+    if (NO_PARAMETERS.has(name)) continue;
+    if (isParameter(endpoint, name)) parameters.set(name, value);
+    else if (name === 'tags' && endpoint.parameters.some(isTag)) readTags(value, endpoint, parameters, limits);
+    else throw new ItemError(unknownMember(endpoint, name));
+  }
+  const idempotencyKey = members.get('idempotency_key');
+  return { endpoint, parameters, idempotencyKey: idempotencyKey?.kind === 'null' ? undefined : idempotencyKey };
+}
+
+function endpointOf(type: Json | undefined, endpoints: readonly Endpoint[]): Endpoint {
+  const endpoint = type?.kind === 'string' ? findEndpoint(endpoints, stringOf(type)) : undefined;
+  if (endpoint !== undefined) return endpoint;
+  const found = type === undefined ? 'missing' : shownStart(type.text);
+  throw new ItemError(`its "type" is ${found}; write ${endpoints.map(({ name }) => name).join(', ')}`);
+}
+
+function isParameter({ parameters }: Endpoint, name: string): boolean {
+  for (const parameter of parameters) if (parameter.name === name) return true;
+  return false;
+}
+
+function isTag(parameter: Parameter): boolean {
+  return 'tag' in parameter;
+}
+
+/** Adds the members of `tags` to the parameters. @throws ItemError for no tag or an unknown one */
+function readTags(value: Json, endpoint: Endpoint, parameters: Map<string, Json>, limits: ItemLimits): void {
+  const known = endpoint.parameters.filter(isTag).map(({ name }) => name);
+  const tags = readMembers(value.text, limits.jsonDepthMax, limits.bodyMembersMax) ?? new Map<string, Json>();
+  if (tags.size === 0 || [...tags.keys()].some((name) => !known.includes(name))) {
+    throw new ItemError(`its "tags" may only have a ${known.map((name) => JSON.stringify(name)).join(' or a ')}`);
+  }
+  for (const [name, tag] of tags) parameters.set(name, tag);
+}
+
+function unknownMember({ name: kind, parameters }: Endpoint, name: string): string {
+  const names = parameters.map((parameter) => parameter.name);
+  const near = nearest(name, names, Math.max(2, name.length / 3));
+  const hint = near === undefined ? '' : `; did you mean ${near}?`;
+  return `a report of kind ${kind} has no ${JSON.stringify(shownStart(name))}${hint}`;
+}
+
+function shownStart(text: string): string {
+  return text.length > SHOWN_CHARACTERS_MAX ? `${text.slice(0, SHOWN_CHARACTERS_MAX)}…` : text;
+}
+
+const SHOWN_CHARACTERS_MAX = 100;
+/** Members that are read, and are no parameters. */
+const NO_PARAMETERS: ReadonlySet<string> = new Set([...ignoredMembers, 'type', 'idempotency_key']);

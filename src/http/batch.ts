@@ -1,0 +1,197 @@
+/**
+ * The batch endpoint: many reports in one body, as NDJSON (one item a line) or as a JSON array. An item has the form that
+ * `event/item.ts` describes. A batch is recorded whole or not at all, unless the request prefers lenient handling. Pure functions.
+ */
+
+import type { Limits } from '../config/limits.ts';
+import type { Event } from '../event/event.ts';
+import { ItemError, readItem, readItemText } from '../event/item.ts';
+import { type Json, readObjects, stringOf } from '../event/json.ts';
+import type { Endpoint } from '../event/parameters.ts';
+import { type ParameterLimits, type ReadReport, reportReader } from './handlers.ts';
+import { type Handler, type ItemProblem, Refusal, type Reply, shown, WITHHELD } from './message.ts';
+import { isJson, orMalformedJson, readText } from './request.ts';
+
+/** The media types of a batch; all but the last are names for NDJSON. */
+export const batchTypes: readonly string[] = [
+  'application/x-ndjson',
+  'application/ndjson',
+  'application/jsonl',
+  'application/json',
+];
+
+export type BatchLimits = ParameterLimits &
+  Pick<Limits, 'batchItemsMax' | 'batchErrorsMax' | 'bodyMembersMax' | 'idempotencyKeyCharactersMax'>;
+
+/** @returns the handler of the batch endpoint; it throws Refusal 400 if nothing is to be recorded */
+export function reportBatch(endpoints: readonly Endpoint[], limits: BatchLimits): Handler {
+  const reports = new Map(endpoints.map((endpoint) => [endpoint, reportReader(endpoint, limits)]));
+  return ({ body, head }) => {
+    const { events, problems } = readBatch(body, isJson(head.contentType), reports, limits);
+    const lenient = prefersLenient(head.prefer);
+    if (events.length === 0 || (problems.length > 0 && !lenient)) throw wrongItems(problems, events.length, limits);
+    const reply = lenient ? lenientReply(events.length, problems, limits) : recordedReply(events.length);
+    return { kind: 'record', events, replyTo: () => reply };
+  };
+}
+
+function recordedReply(count: number): Reply {
+  return { kind: 'body', status: 200, body: JSON.stringify({ recorded: count }) };
+}
+
+/** 207 if items are wrong: a client that looks at the status alone must not take it for a batch that is recorded whole. */
+function lenientReply(count: number, problems: readonly Problem[], limits: BatchLimits): Reply {
+  const headers = ['Preference-Applied', 'handling=lenient'];
+  if (problems.length === 0) return { ...recordedReply(count), headers };
+  const body = JSON.stringify({ recorded: count, failed: problems.length, errors: shownProblems(problems, limits) });
+  return { kind: 'body', status: 207, body, headers };
+}
+
+function wrongItems(problems: readonly Problem[], goodCount: number, limits: BatchLimits): Refusal {
+  const { item, error, logged } = problems[0]!;
+  const are = problems.length === 1 ? 'is' : 'are';
+  const summary = `${problems.length} of ${goodCount + problems.length} items ${are} wrong and nothing was recorded; item ${item}:`;
+  return new Refusal(400, `${summary} ${error}`, {
+    logged: `${summary} ${logged}`,
+    errors: shownProblems(problems, limits),
+  });
+}
+
+function shownProblems(problems: readonly Problem[], { batchErrorsMax }: BatchLimits): ItemProblem[] {
+  return problems.slice(0, batchErrorsMax).map(({ item, error }) => ({ item, error }));
+}
+
+/** What the items of a batch are. */
+export interface Batch {
+  /** The right items in order. */
+  readonly events: readonly Event[];
+  /** The number of each of these items: its line, or its position in the array, counted from 1. */
+  readonly numbers: readonly number[];
+  /** The wrong items in order. */
+  readonly problems: readonly Problem[];
+}
+
+/**
+ * @param isArray whether the body is a JSON array; otherwise it is NDJSON, whose empty lines are skipped but counted
+ * @param reports the reader of each endpoint's reports
+ * @throws Refusal 400 if the body is not UTF-8 or not JSON, or has no items or too many; a wrong item is a problem instead
+ */
+export function readBatch(
+  body: Buffer,
+  isArray: boolean,
+  reports: ReadonlyMap<Endpoint, ReadReport>,
+  limits: BatchLimits,
+): Batch {
+  const endpoints = [...reports.keys()];
+  const events: Event[] = [];
+  const numbers: number[] = [];
+  const problems: Problem[] = [];
+  const text = readText(body);
+  const items = isArray ? elementsOf(text, limits) : linesOf(text, limits);
+  if (items.length === 0) throw new Refusal(400, 'the batch is empty; send at least one item');
+  for (const { number, read } of items) {
+    try {
+      const { endpoint, parameters, idempotencyKey } = readItem(read(), endpoints, limits);
+      if (isAbsent(parameters.get('asset_key'))) throw new ItemError(NO_ASSET_KEY);
+      const { event } = reports.get(endpoint)!(undefined, parameters, NO_QUERY);
+      const key = idempotencyKey && readKey(idempotencyKey, limits);
+      events.push(key === undefined ? event : { ...event, idempotencyKey: key });
+      numbers.push(number);
+    } catch (error) {
+      if (!(error instanceof ItemError || error instanceof Refusal)) throw error;
+      const logged = error instanceof Refusal ? (error.reply.logged ?? error.message) : WITHHELD;
+      problems.push({ item: number, error: error.message, logged });
+    }
+  }
+  return { events, numbers, problems };
+}
+
+interface Problem extends ItemProblem {
+  /** As in `ErrorReply`. */
+  readonly logged: string;
+}
+
+interface Unread {
+  readonly number: number;
+  /** @throws ItemError */
+  readonly read: () => ReadonlyMap<string, Json>;
+}
+
+function linesOf(text: string, limits: BatchLimits): Unread[] {
+  const items: Unread[] = [];
+  let number = 0;
+  for (const line of text.split('\n')) {
+    number += 1;
+    if (BLANK.test(line)) continue;
+    if (items.length === limits.batchItemsMax) throw tooManyItems(limits);
+    items.push({ number, read: () => readItemText(line, limits) });
+  }
+  return items;
+}
+
+function elementsOf(text: string, limits: BatchLimits): Unread[] {
+  const { batchItemsMax, jsonDepthMax, bodyMembersMax } = limits;
+  const elements = orMalformedJson('the body', () =>
+    readObjects(text, jsonDepthMax + 1, bodyMembersMax, batchItemsMax + 1),
+  );
+  if (elements === undefined) {
+    const lines = `or one report a line as ${batchTypes[0]}`;
+    const problem = `the body must be a JSON array of reports, ${lines}; got `;
+    throw new Refusal(400, `${problem}${shown(text.trim())}`, { logged: `${problem}${WITHHELD}` });
+  }
+  if (elements.length > batchItemsMax) throw tooManyItems(limits);
+  return elements.map((members, index) => ({
+    number: index + 1,
+    read: () => {
+      if (members === undefined) throw new ItemError('it is not a JSON object');
+      return members;
+    },
+  }));
+}
+
+/** @returns the idempotency key of an item. @throws ItemError for another type, an empty key, or one that no header could have */
+function readKey(value: Json, { idempotencyKeyCharactersMax }: BatchLimits): string {
+  const wanted = `send a string of 1 to ${idempotencyKeyCharactersMax} visible ASCII characters`;
+  if (value.kind !== 'string') throw new ItemError(`idempotency_key is ${shown(value.text)}; ${wanted}`);
+  const key = stringOf(value);
+  const charactersMax = idempotencyKeyCharactersMax + ITEM_SUFFIX_CHARACTERS_MAX;
+  if (!VISIBLE.test(key) || key.length > charactersMax) {
+    throw new ItemError(`idempotency_key is ${shown(key)}; ${wanted}`);
+  }
+  return key;
+}
+
+function isAbsent(value: Json | undefined): boolean {
+  return value === undefined || value.kind === 'null';
+}
+
+function tooManyItems({ batchItemsMax }: BatchLimits): Refusal {
+  return new Refusal(400, `the batch has more than ${batchItemsMax} items; send it in parts`);
+}
+
+const NO_QUERY: ReadonlyMap<string, string> = new Map();
+const NO_ASSET_KEY = 'asset_key is missing: send a string or an array of strings';
+const BLANK = /^[ \t\r]*$/;
+const VISIBLE = /^[\x21-\x7e]+$/;
+/** A line of the journal whose key was made from the key of a request is an item as well: `<key>/1048576`. */
+const ITEM_SUFFIX_CHARACTERS_MAX = '/1048576'.length;
+
+/**
+ * @param prefer the header `Prefer`, several joined with a comma, such as `return=minimal, handling=lenient`
+ * @returns whether it asks for lenient handling (RFC 7240 section 4.4); the first of repeated preferences counts (section 2)
+ */
+export function prefersLenient(prefer: string | undefined): boolean {
+  if (prefer === undefined) return false;
+  for (const [, name = '', quoted, token] of prefer.matchAll(PREFERENCE)) {
+    if (name.toLowerCase() !== 'handling') continue;
+    return (quoted?.replace(/\\(.)/g, '$1') ?? token ?? '').toLowerCase() === 'lenient';
+  }
+  return false;
+}
+
+const TOKEN = "[!#$%&'*+.^_`|~0-9A-Za-z-]+";
+/** A name, an optional value, and parameters that are skipped up to the next comma outside a quoted string. */
+const PREFERENCE = new RegExp(
+  `[ \\t]*(${TOKEN})(?:[ \\t]*=[ \\t]*(?:"((?:[^"\\\\]|\\\\.)*)"|(${TOKEN})?))?(?:[^,"]|"(?:[^"\\\\]|\\\\.)*"?)*(?:,|$)`,
+  'g',
+);

@@ -1,0 +1,189 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import { limits } from '../../src/config/limits.ts';
+import { endpoints } from '../../src/event/parameters.ts';
+import { recorded } from '../../src/event/record-result.ts';
+import { type BatchLimits, batchTypes, prefersLenient, reportBatch } from '../../src/http/batch.ts';
+import { type ErrorReply, Refusal } from '../../src/http/message.ts';
+import { encodeMembers } from '../../src/journal/record.ts';
+
+interface Sent {
+  readonly contentType?: string;
+  readonly prefer?: string;
+}
+
+/** @returns the lines that a batch would record, without their positions in the journal, and its reply */
+function send(
+  body: string | Buffer,
+  { contentType = 'application/x-ndjson', prefer }: Sent = {},
+  bounds: BatchLimits = limits,
+) {
+  const request = { keyPath: undefined, body: Buffer.from(body), query: '', head: { contentType, prefer } };
+  const outcome = reportBatch(endpoints, bounds)(request);
+  assert.ok(outcome.kind === 'record');
+  const reply = outcome.replyTo(recorded);
+  assert.ok(reply.kind === 'body');
+  const lines = outcome.events.map((event) => JSON.parse(`{${encodeMembers(event)}}`));
+  return { lines, status: reply.status, reply: JSON.parse(reply.body), headers: reply.headers };
+}
+
+function refusalOf(body: string | Buffer, sent: Sent = {}, bounds: BatchLimits = limits): ErrorReply {
+  try {
+    send(body, sent, bounds);
+  } catch (error) {
+    if (error instanceof Refusal) return error.reply;
+    throw error;
+  }
+  return assert.fail('it was not refused');
+}
+
+const JSON_ARRAY = { contentType: 'application/json; charset=utf-8' };
+const LENIENT = { prefer: 'handling=lenient' };
+const good = '{"type":"materialization","asset_key":["a","b"],"metadata":{"rows":1.0}}';
+const check = '{"type":"check","asset_key":"c","check_name":"n","passed":false}';
+const wrong = '{"type":"check","asset_key":"c","check_name":"n"}';
+
+test('lines and an array of the same items are the same events, in order', () => {
+  const expected = [
+    { type: 'AssetMaterialization', asset_key: ['a', 'b'], metadata: { rows: 1 } },
+    { type: 'AssetCheckEvaluation', asset_key: ['c'], check_name: 'n', passed: false, severity: 'ERROR' },
+  ];
+  for (const contentType of batchTypes.filter((type) => type !== 'application/json')) {
+    const { lines, status, reply } = send(`${good}\n${check}`, { contentType });
+    assert.deepEqual([lines, status, reply], [expected, 200, { recorded: 2 }], contentType);
+  }
+  assert.deepEqual(send(`[${good},${check}]`, JSON_ARRAY).lines, expected);
+});
+
+test('blank lines, CR LF and a byte order mark are no part of an item, and every line counts', () => {
+  const body = `\ufeff\r\n${good}\r\n \t\r\n\r\n${check}\r\n`;
+  assert.equal(send(body).lines.length, 2);
+  assert.deepEqual(refusalOf(body.replace('"passed":false', '"passed":1')).errors?.[0]?.item, 5);
+});
+
+test('one wrong item refuses the batch, with each wrong item by its number and nothing of it in the log', () => {
+  const { status, error, errors, logged } = refusalOf(`${good}\n\n${wrong}\n{"type":"x"}\nsecret\n${check}\n`);
+  assert.equal(status, 400);
+  assert.match(error, /^3 of 5 items are wrong and nothing was recorded; item 3: passed is missing: send /);
+  assert.deepEqual(
+    errors?.map(({ item }) => item),
+    [3, 4, 5],
+  );
+  assert.equal(errors?.[1]?.error, 'its "type" is "x"; write materialization, check, observation');
+  assert.match(errors?.[2]?.error ?? '', /^it is not valid JSON at column 1: /);
+  assert.doesNotMatch(refusalOf('secret').logged ?? 'secret', /secret/);
+  assert.match(logged ?? '', /item 3: passed is missing/);
+  assert.match(refusalOf(wrong).error, /^1 of 1 items is wrong/);
+});
+
+test('lenient handling keeps the right items, says which are wrong, and refuses a batch without a right one', () => {
+  const some = send(`${good}\n${wrong}\n${check}`, LENIENT);
+  assert.deepEqual([some.lines.length, some.status, some.reply.recorded, some.reply.failed], [2, 207, 2, 1]);
+  assert.equal(some.reply.errors[0].item, 2);
+  const all = send(good, LENIENT);
+  assert.deepEqual([all.status, all.reply], [200, { recorded: 1 }]);
+  for (const { headers } of [some, all]) assert.deepEqual(headers, ['Preference-Applied', 'handling=lenient']);
+  assert.equal(refusalOf(`${wrong}\n${wrong}`, LENIENT).status, 400);
+});
+
+test('only the first wrong items are described, and all are counted', () => {
+  const { error, errors } = refusalOf(`${wrong}\n`.repeat(250));
+  assert.match(error, /^250 of 250 items are wrong/);
+  assert.equal(errors?.length, limits.batchErrorsMax);
+  assert.equal(send(`${good}\n${`${wrong}\n`.repeat(250)}`, LENIENT).reply.failed, 250);
+});
+
+test('an empty batch, too many items and other bodies are refused', () => {
+  const few = { ...limits, batchItemsMax: 2 };
+  for (const [body, sent, problem] of [
+    ['', {}, /^the batch is empty/],
+    ['\n \r\n', {}, /^the batch is empty/],
+    ['[]', JSON_ARRAY, /^the batch is empty/],
+    [`${good}\n`.repeat(3), {}, /^the batch has more than 2 items; send it in parts/],
+    [`[${good},${good},${good}]`, JSON_ARRAY, /^the batch has more than 2 items/],
+    [good, JSON_ARRAY, /^the body must be a JSON array of reports, or one report a line/],
+    [`[${good}`, JSON_ARRAY, /^the body is not valid JSON at line 1, column /],
+    [Buffer.from([0x22, 0xff, 0x22]), {}, /^the body is not UTF-8: byte 2/],
+  ] as const) {
+    const { status, error } = refusalOf(body, sent, few);
+    assert.equal(status, 400);
+    assert.match(error, problem);
+  }
+  assert.equal(send(`${good}\n`.repeat(2), {}, few).lines.length, 2);
+  assert.equal(send(`[${good},${good}]`, JSON_ARRAY, few).lines.length, 2);
+});
+
+test('an item in an array may be as deep as one in a line', () => {
+  const deep = (depth: number) =>
+    `{"type":"observation","asset_key":"a","metadata":{"m":${'['.repeat(depth - 2)}${']'.repeat(depth - 2)}}}`;
+  for (const [wrap, sent] of [['$', {}] as const, ['[$]', JSON_ARRAY] as const]) {
+    assert.equal(send(wrap.replace('$', deep(limits.jsonDepthMax)), sent).lines.length, 1);
+    assert.match(refusalOf(wrap.replace('$', deep(limits.jsonDepthMax + 1)), sent).error, /nests deeper than/);
+  }
+});
+
+test('a line of the journal is an item: what its position decides is ignored', () => {
+  const line =
+    '{"seq":7,"id":"0193","time":"2026-11-20T15:19:45.266Z","type":"AssetObservation","asset_key":["a"],"tags":{"data_version":"v1"},"from":["s",7],"recorded":"x","crc":"9ae0daaf"}';
+  assert.deepEqual(send(line).lines, [{ type: 'AssetObservation', asset_key: ['a'], tags: { data_version: 'v1' } }]);
+});
+
+test('an unknown member is wrong, and the one that was meant is named', () => {
+  const { error } = refusalOf('{"type":"check","asset_key":"c","chek_name":"n","passed":true}');
+  assert.match(error, /item 1: a report of kind check has no "chek_name"; did you mean check_name\?$/);
+  assert.match(refusalOf('{"type":"check","check_name":"n","passed":true}').error, /item 1: asset_key is missing/);
+  assert.match(refusalOf('{"type":"check","asset_key":null,"passed":true}').error, /item 1: asset_key is missing/);
+});
+
+test('what an error shows of an item is cut', () => {
+  const { error } = refusalOf(
+    `{"type":"check","asset_key":"c","${'x'.repeat(5000)}":1}\n{"type":"${'y'.repeat(5000)}"}`,
+  );
+  assert.ok(error.length < 500, error);
+});
+
+test('Prefer is read as RFC 7240 has it', () => {
+  for (const prefer of [
+    'handling=lenient',
+    'Handling = "lenient"',
+    'return=minimal, handling=lenient; x=y',
+    'foo;bar="x\\"y,", HANDLING=lenient',
+    ',, handling=lenient',
+  ])
+    assert.equal(prefersLenient(prefer), true, prefer);
+  for (const prefer of [
+    undefined,
+    '',
+    'handling',
+    'handling=strict, handling=lenient',
+    'handling=lenient-ish',
+    'xhandling=lenient',
+    'foo="a, handling=lenient"',
+    'foo=bar; handling=lenient',
+  ])
+    assert.equal(prefersLenient(prefer), false, prefer);
+});
+
+test('whatever the bytes are, a batch is recorded, or refused with 400 and a reason', () => {
+  const piece = fc.oneof(
+    fc.constantFrom(good, check, wrong, '\n', '\r\n', ',', '[', ']', '\ufeff', '{}', 'null'),
+    fc.json(),
+    fc.string(),
+  );
+  const body = fc.array(piece, { maxLength: 8 }).map((pieces) => pieces.join(''));
+  fc.assert(
+    fc.property(body, fc.boolean(), fc.boolean(), (text, isArray, lenient) => {
+      const sent = { ...(isArray ? JSON_ARRAY : {}), ...(lenient ? LENIENT : {}) };
+      try {
+        const { lines, status, reply } = send(text, sent);
+        assert.equal(reply.recorded, lines.length);
+        assert.equal(status, reply.failed === undefined ? 200 : 207);
+      } catch (error) {
+        if (!(error instanceof Refusal)) throw error;
+        assert.equal(error.reply.status, 400);
+        assert.doesNotMatch(error.message, /\n/);
+      }
+    }),
+  );
+});
