@@ -8,7 +8,10 @@ export const deployments: readonly Mutant[] = [
     file: 'deployments/authenticator.ts',
     from: '[...challenge, ...retryAfter]',
     to: 'retryAfter',
-    tests: ['deployments/file', 'program/report'],
+    tests: [
+      'deployments/file: authentication finds the deployment by its path, refuses alike, and slows who fails again and again',
+      'program/report',
+    ],
   },
   {
     breaks: 'an idle deployment does not notice that its lock is gone',
@@ -105,14 +108,18 @@ export const deployments: readonly Mutant[] = [
     file: 'deployments/rate-limit.ts',
     from: 'undefined && current.endMs > nowMs)',
     to: 'undefined)',
-    tests: ['deployments/file'],
+    tests: [
+      'deployments/file: authentication finds the deployment by its path, refuses alike, and slows who fails again and again',
+    ],
   },
   {
     breaks: 'every address that failed is remembered',
     file: 'deployments/rate-limit.ts',
     from: '>= this.#limits.failedAddressesMax',
     to: '< 0',
-    tests: ['deployments/file'],
+    tests: [
+      'deployments/file: authentication finds the deployment by its path, refuses alike, and slows who fails again and again',
+    ],
   },
   {
     breaks: 'one failure more is let through',
@@ -270,7 +277,9 @@ export const deployments: readonly Mutant[] = [
     file: 'deployments/tokens.ts',
     from: 'time === undefined ? ms + DAY_MS : ms',
     to: 'ms',
-    tests: ['deployments/file'],
+    tests: [
+      'deployments/file: each deployment takes each of its own tokens, until the day that one ends, and nobody else’s',
+    ],
   },
   {
     breaks: 'a token is printed with an end that does not exist',

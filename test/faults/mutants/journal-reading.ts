@@ -58,14 +58,18 @@ export const journalReading: readonly Mutant[] = [
     file: 'journal/reader.ts',
     from: 'for (const { file, problem } of findings)',
     to: 'for (const { file, problem } of findings.slice(1))',
-    tests: ['journal/reader'],
+    tests: [
+      'journal/reader: what is damaged is reported with its position, and lines after it whose crc continues the chain are read',
+    ],
   },
   {
     breaks: 'a reader gives up after a bad line',
     file: 'journal/reader.ts',
     from: '< this.#durableSeq && this.#badLines.resync.continuesWith(bytes, form)',
     to: '=== 0',
-    tests: ['journal/reader'],
+    tests: [
+      'journal/reader: what is damaged is reported with its position, and lines after it whose crc continues the chain are read',
+    ],
   },
   {
     breaks: 'a reader passes over what was added before the next file was begun',
@@ -98,7 +102,7 @@ export const journalReading: readonly Mutant[] = [
     file: 'journal/reader.ts',
     from: 'return size;',
     to: 'return undefined;',
-    tests: ['journal/reader'],
+    tests: ['journal/reader: what is added after a writer was looked for in vain is left for the next look'],
   },
   {
     breaks: 'a follower believes a writer that does not answer',
@@ -253,7 +257,7 @@ export const journalReading: readonly Mutant[] = [
     file: 'journal/reader.ts',
     from: 'const check = checkLine(bytes, start, end, this.#chain);',
     to: "const check = { kind: 'good' as const, chain: { seq: this.#chain.seq + 1, crc: readForm(bytes, start, end)?.crc ?? 0 } };",
-    tests: ['embed'],
+    tests: ['embed: a flipped bit is an error with file, line and byte; events before it are found'],
   },
   {
     breaks: 'a reader shows a folder that lost all its journal files as a journal without events',

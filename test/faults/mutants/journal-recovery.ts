@@ -223,7 +223,9 @@ export const journalRecovery: readonly Mutant[] = [
     file: 'journal/resync.ts',
     from: 'this.#seeds.some((seed) => crcOf(bytes, form, seed) === form.crc)',
     to: 'this.#seeds.length > 0',
-    tests: ['journal/reader'],
+    tests: [
+      'journal/reader: what is damaged is reported with its position, and lines after it whose crc continues the chain are read',
+    ],
   },
   {
     breaks: 'a last file that was cut at a line end after a clean stop is taken',

@@ -190,7 +190,7 @@ export const service: readonly Mutant[] = [
     file: 'embed.ts',
     from: "if (kind === 'damage') damage ??= text;",
     to: 'void text;',
-    tests: ['embed'],
+    tests: ['embed: a flipped bit is an error with file, line and byte; events before it are found'],
   },
   {
     breaks: 'a disk that is smaller than the space to keep free is taken',
