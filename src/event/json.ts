@@ -6,6 +6,7 @@
  * Its errors have the line and column, and name common mistakes such as `True` for `true`.
  */
 
+/** The six kinds of JSON values (RFC 8259 section 3, with true and false as one). */
 export type JsonKind = 'null' | 'boolean' | 'number' | 'string' | 'array' | 'object';
 
 /** One value: its kind, and its text as it was sent, without the white space between its tokens. */

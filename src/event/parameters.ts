@@ -14,6 +14,7 @@ const reports = [
   { name: 'observation', path: '/report_asset_observation', type: 'AssetObservation' },
 ] as const satisfies readonly Omit<Endpoint<string>, 'parameters'>[];
 
+/** `materialization`, `check` or `observation`. */
 export type EndpointName = (typeof reports)[number]['name'];
 
 const all = ['materialization', 'check', 'observation'] as const satisfies readonly EndpointName[];
@@ -111,6 +112,7 @@ export const parameters = [
   },
 ] as const satisfies readonly Parameter<EventMember>[];
 
+/** An endpoint for reports: `{ name: 'check', path: '/report_asset_check', type: 'AssetCheckEvaluation', parameters }`. */
 export interface Endpoint<Name extends string = EndpointName> {
   /** The name in commands, and the `type` of a line that is to be reported: `check`. */
   readonly name: Name;
@@ -122,6 +124,7 @@ export interface Endpoint<Name extends string = EndpointName> {
   readonly parameters: readonly Parameter[];
 }
 
+/** A row of the table of parameters, told apart by `kind`. */
 export type Parameter<Member extends string = string> =
   | KeyParameter<Member>
   | TextParameter<Member>
@@ -153,6 +156,7 @@ interface TextRow<Member extends string> extends Row<Member> {
   readonly argument: string;
 }
 
+/** A string, recorded as a member of the line or as a tag. */
 export interface TextParameter<Member extends string = string> extends TextRow<Member> {
   readonly kind: 'string' | 'non-empty string';
   readonly required: boolean;
@@ -160,6 +164,7 @@ export interface TextParameter<Member extends string = string> extends TextRow<M
   readonly tag?: true;
 }
 
+/** One of a few strings, such as `WARN` and `ERROR`. */
 export interface ChoiceParameter<Member extends string = string> extends TextRow<Member> {
   readonly kind: 'one of';
   readonly choices: readonly string[];
@@ -168,6 +173,7 @@ export interface ChoiceParameter<Member extends string = string> extends TextRow
   readonly required: false;
 }
 
+/** True or false: in a query the words `true` and `false`. */
 export interface BooleanParameter<Member extends string = string> extends Row<Member> {
   readonly kind: 'boolean';
   readonly required: boolean;
@@ -197,6 +203,7 @@ export function endpointsOf(rows: readonly Parameter[]): readonly Endpoint[] {
   }));
 }
 
+/** The endpoints of the service with their parameters, in the order of the specification. */
 export const endpoints: readonly Endpoint[] = endpointsOf(parameters);
 
 /** @param type the name of an endpoint (`check`), or the type of its event in the journal (`AssetCheckEvaluation`) */

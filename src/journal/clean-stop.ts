@@ -12,6 +12,7 @@ import { type Disk, isFull } from './disk.ts';
 import type { ChainPosition } from './record.ts';
 import { segmentFirstSeq } from './segments.ts';
 
+/** Name of the marker file. */
 export const CLEAN_STOP = '.stopped-cleanly';
 
 /** How the journal ended at the stop. */

@@ -22,6 +22,7 @@ import { basename, dirname, join, resolve, sep } from 'node:path';
 import { type Mount, mountOf } from './mount.ts';
 import { entryPath, giveToOwner, heirOf, unlessImpossible } from './owner.ts';
 
+/** The file system of one folder. `openDisk` returns the real one. */
 export interface Disk {
   readonly folder: string;
   /** Creates the folder and its missing parents, durably. */

@@ -47,6 +47,7 @@ const rules: Rules = {
   until: ({ time }, value) => time < value,
 };
 
+/** @returns whether the event matches each member of the filter, such as `{ type: 'AssetObservation', partition: 'p' }` */
 export function isWanted(event: Recorded, filter: Filter): boolean {
   for (const name in filter) if (!holds(event, filter, name as keyof Filter)) return false;
   return true;

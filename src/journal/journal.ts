@@ -30,6 +30,7 @@ import { segmentName } from './segments.ts';
 /** Called once for each call of `append`, with the result of all its events. */
 export type Done = (result: RecordResult) => void;
 
+/** What a journal needs. Example: `{ disk: openDisk('/data'), notices, segmentBytes: 67_108_864, limits, onFailed }`. */
 export interface JournalOptions {
   readonly disk: Disk;
   readonly notices: Notices;
@@ -96,6 +97,10 @@ interface Committing {
   readonly committed: Promise<RecordResult>;
 }
 
+/**
+ * The writer of one journal. `open` recovers it, `append` queues events, `close` writes what is queued. Failures of the disk are
+ * not thrown: they are results of `append`, and `onFailed`.
+ */
 export class Journal implements JournalFigures {
   readonly #options: JournalOptions;
   #state: JournalState;

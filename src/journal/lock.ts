@@ -36,6 +36,7 @@ import { type Limits, limits as standardLimits } from '../config/limits.ts';
 import { giveSocketToOwner } from './owner.ts';
 
 type AskLimits = Pick<Limits, 'lockAnswerMs' | 'lockAnswerBytesMax'>;
+/** Times in milliseconds, and the bytes of an answer: `limits` has the values. */
 export type LockLimits = AskLimits & Pick<Limits, 'lockMs'>;
 
 /** Another process writes to the folder. */
@@ -44,6 +45,7 @@ export class InUseError extends Error {}
 /** Another program removed the lock file, so a second process may have taken the folder. */
 export class LockLostError extends Error {}
 
+/** The lock of a folder, held until `release` or the end of the process. */
 export interface Lock {
   /** Which processes the lock does not exclude, as a sentence for the operator. */
   readonly hazard?: string;

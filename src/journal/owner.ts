@@ -7,6 +7,7 @@ import { chownSync, closeSync, constants, fstatSync, lchownSync, openSync } from
 import type { FileHandle } from 'node:fs/promises';
 import { join } from 'node:path';
 
+/** The ids of a user and a group: `{ uid: 1000, gid: 1000 }`. */
 export interface Owner {
   readonly uid: number;
   readonly gid: number;

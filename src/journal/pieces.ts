@@ -33,8 +33,10 @@ export const Flag = {
   confirmed: 16,
 } as const;
 
+/** The file has more pieces than the limit of a salvage. */
 export class TooManyPieces extends Error {}
 
+/** The pieces of one file, by index in the order in which they were added. */
 export class Pieces {
   readonly #countMax: number;
   readonly #columns = {

@@ -27,8 +27,10 @@ import { Resync } from './resync.ts';
 import { lastLine } from './scan.ts';
 import { type Contents, contentsOf, type SegmentName } from './segments.ts';
 
+/** Interval of the polls in milliseconds, and bytes of a line: `{ followMs: 200, lineBytesMax: 4_194_304 }`. */
 export type ReaderLimits = Pick<Limits, 'followMs' | 'lineBytesMax'>;
 
+/** What is read of a journal: `{ filter: { type: 'AssetObservation' }, progress, limits }`. */
 export interface Reading {
   /** Which lines are yielded; all by default. Files outside of its bounds are not read. */
   readonly filter?: Filter;

@@ -294,6 +294,7 @@ export interface Link {
   readonly lineBytes: number;
 }
 
+/** @returns the link of a line, for which `seedFor` computes the crc of the line before it */
 export function linkOf(bytes: Buffer, { start, end }: Pick<LineForm, 'start' | 'end'>): Link {
   return { unseededCrc: crcOf(bytes, { start, end }, 0), lineBytes: end - start };
 }
@@ -415,6 +416,7 @@ export function quote(text: string): string {
   return NEEDS_ESCAPE.test(text) ? JSON.stringify(text) : `"${text}"`;
 }
 
+/** @returns the JSON text of an array of strings without lone surrogates: `["warehouse","orders"]` */
 export function quoteAll(texts: readonly string[]): string {
   let all = '';
   for (const text of texts) all += all === '' ? quote(text) : `,${quote(text)}`;

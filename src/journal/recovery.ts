@@ -26,6 +26,7 @@ import {
  */
 export type Decision = 'use' | 'leave' | 'cut' | 'refuse';
 
+/** What can be wrong with a journal: in one file, or between its files. */
 export type FindingKind =
   | Flaw
   | 'long bad end'
@@ -167,6 +168,7 @@ export interface Recovered extends Segment {
   readonly files: number;
 }
 
+/** In bytes: the longest end that a start cuts off, and the space that it leaves free. */
 export type RecoveryLimits = Pick<Limits, 'tornBytesMax' | 'openReserveBytes'>;
 
 /**

@@ -14,6 +14,7 @@ import { type SalvageLimits, type Stretch, salvage } from './salvage.ts';
 import { afterGone, type GoneRange, goneName, segmentName } from './segments.ts';
 import type { Verdict, VerifiedSegment } from './verify.ts';
 
+/** What a repair does. Without files, runs and lost events it does nothing. */
 export interface Plan {
   /** The damaged files, which are moved out of the journal. */
   readonly files: readonly DamagedFile[];
@@ -25,6 +26,7 @@ export interface Plan {
   readonly lost: readonly GoneRange[];
 }
 
+/** One file that a repair moves out of the journal, and what it keeps of it. Bytes count from 0. */
 export interface DamagedFile {
   readonly name: string;
   /** The first finding in it. */
@@ -43,6 +45,7 @@ export interface DamagedFile {
   readonly removedBytes: number;
 }
 
+/** A file that a repair writes: `lines` consecutive events from `firstSeq` on. */
 export interface Run {
   readonly firstSeq: number;
   readonly lines: number;
@@ -50,6 +53,7 @@ export interface Run {
   readonly stretches: readonly Stretch[];
 }
 
+/** The limits of a salvage, and how many removed ranges and unproved lines are listed: 1,000. */
 export type RepairLimits = SalvageLimits & Pick<Limits, 'repairListMax'>;
 
 const WRITE_BYTES = 1024 * 1024;

@@ -2,6 +2,7 @@
 
 import { type ChainPosition, crcOf, type LineForm } from './record.ts';
 
+/** Where the checksum chain may continue after one bad line and those that follow it. */
 export class Resync {
   readonly #chain: ChainPosition;
   readonly #isStart: boolean;

@@ -29,6 +29,7 @@ export interface Stretch {
   readonly crcs: { readonly before: number; readonly last: number } | undefined;
 }
 
+/** What a salvage found in one file. */
 export interface Salvaged {
   /** A line may be in several of them; the first is the one to take. */
   readonly stretches: readonly Stretch[];
@@ -36,6 +37,7 @@ export interface Salvaged {
   readonly badAfter: number;
 }
 
+/** Bytes of a line, pieces of a file, and lines that are tried between two newlines. */
 export type SalvageLimits = Pick<Limits, 'lineBytesMax' | 'salvagePiecesMax' | 'hiddenLinesMax'>;
 
 /**

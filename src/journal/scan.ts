@@ -17,6 +17,7 @@ export type Flaw =
   | 'swapped lines'
   | 'name and first seq disagree';
 
+/** The result of reading one file: `{ bytes: 612, lines: 2, chain: { seq: 3, crc: 2_598_030_255 } }` for two valid lines. */
 export interface Scan {
   /** Bytes and lines up to the first flaw. */
   readonly bytes: number;

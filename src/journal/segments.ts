@@ -35,6 +35,7 @@ export function goneRange(name: string, why: Gone): GoneRange | undefined {
 }
 
 const GONE_NAME = /^events-([0-9]{20})-([0-9]{20})\.(lost|removed)$/;
+/** A journal file: `{ name: 'events-00000000000000000001.jsonl', firstSeq: 1 }`. */
 export interface SegmentName {
   readonly name: string;
   readonly firstSeq: number;

@@ -11,6 +11,7 @@ import { Resync } from './resync.ts';
 import { lastLine, type Scan, scanSegment } from './scan.ts';
 import { type Contents, contentsOf, type SegmentName } from './segments.ts';
 
+/** What `verify` found in a journal. */
 export interface Verdict extends Contents {
   readonly segments: readonly VerifiedSegment[];
   readonly lastStop: LastStop;
@@ -31,6 +32,7 @@ export interface Verdict extends Contents {
   readonly last: Moment | undefined;
 }
 
+/** One file that was read whole. */
 export interface VerifiedSegment extends SegmentName {
   readonly bytes: number;
   readonly scan: Scan;
@@ -56,7 +58,9 @@ export interface Moment {
   readonly time: string | undefined;
 }
 
+/** How many listings of the folder are compared, and how many bad ranges are listed. */
 export type VerifyLimits = Pick<Limits, 'verifyListingsMax' | 'damageReportsMax'>;
+/** @param read bytes that were read so far, of `total`; the total may grow while a service writes */
 export type OnProgress = (read: number, total: number) => void;
 
 /**
