@@ -306,7 +306,7 @@ function configOf(options: Readonly<Record<string, unknown>>): Config {
   const given = Object.entries(options).filter(([, value]) => value !== undefined);
   const flags = given.map(([name, value]) => `--${flagOf(name)}=${value}`);
   const read = readConfig(flags, {});
-  if ('problems' in read) throw new Error(read.problems.join('; '));
+  if (read.kind === 'invalid') throw new Error(read.problems.join('; '));
   return read.config;
 }
 

@@ -6,7 +6,7 @@ import { type ExitCode, exitCodes } from './config/exit-codes.ts';
 import { type Limits, limits as standardLimits } from './config/limits.ts';
 import { type Endpoint, endpoints as standardEndpoints } from './event/parameters.ts';
 import { createApp, readinessOf } from './http/app.ts';
-import { type Listener, type ListenerOptions, listen } from './http/listener.ts';
+import { type ListenAt, type Listener, listen } from './http/listener.ts';
 import type { App } from './http/message.ts';
 import { openApi } from './http/openapi.ts';
 import { createAccess, hostOf, isLoopback } from './http/origin.ts';
@@ -100,7 +100,7 @@ interface Setup extends ServiceParts {
 
 async function start(setup: Setup): Promise<Service> {
   const { config, fd, limits, shutdown } = setup;
-  const at = fd === undefined ? { host: await resolveHost(config.host), port: config.port } : { fd };
+  const at = await addressToListenAt(config, fd);
   const folder = await lock(setup);
   const recording = await record(setup, folder);
   const space = await watchFreeSpace(setup, folder, recording);
@@ -181,7 +181,7 @@ async function watchFreeSpace(
 
 /** @throws StartError */
 async function listenAt(
-  at: ListenerOptions['at'],
+  at: ListenAt,
   setup: Setup,
   folder: DataFolder,
   recording: Recording,
@@ -255,6 +255,13 @@ async function openJournals(folder: DataFolder, recording: Recording): Promise<v
   }
 }
 
+/** @throws StartError */
+async function addressToListenAt({ host, port }: Config, fd: number | undefined): Promise<ListenAt> {
+  if (fd !== undefined) return { kind: 'passed socket', fd };
+  return { kind: 'address', host: await resolveHost(host), port };
+}
+
+/** @returns the IP address of a host name: `127.0.0.1` for `localhost`. @throws StartError */
 async function resolveHost(host: string): Promise<string> {
   try {
     return (await lookup(host)).address;
@@ -266,8 +273,8 @@ async function resolveHost(host: string): Promise<string> {
   }
 }
 
-function listenProblem(at: ListenerOptions['at'], { code, message }: NodeJS.ErrnoException): string {
-  if ('fd' in at) {
+function listenProblem(at: ListenAt, { code, message }: NodeJS.ErrnoException): string {
+  if (at.kind === 'passed socket') {
     return `can not listen on the socket that was passed: ${message}; its unit needs a ListenStream= with a port`;
   }
   const { host, port } = at;

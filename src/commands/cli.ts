@@ -53,7 +53,7 @@ export async function main(args: readonly string[], env: Environment): Promise<E
     return complain([`unknown command ${JSON.stringify(name)}${didYouMean(name, Object.keys(commands))}`]);
   }
   const outcome = await command.run(rest, env, output());
-  return typeof outcome === 'number' ? outcome : complain(outcome.problems);
+  return outcome.kind === 'ended' ? outcome.exitCode : complain(outcome.problems);
 }
 
 function output(): Output {

@@ -1,7 +1,7 @@
 /** The definition of a command: its description, options and operands, its output, and its exit code. */
 
 import type { ExitCode } from '../config/exit-codes.ts';
-import { type Operands, type Options, readOptions } from '../config/options.ts';
+import { type Invalid, type Operands, type Options, readOptions } from '../config/options.ts';
 
 /** The output channels of a command. */
 export interface Output {
@@ -40,13 +40,19 @@ export interface Description<Values> {
   readonly notes: readonly string[];
 }
 
+/** How a command that ran has ended: `{ kind: 'ended', exitCode: 0 }`. */
+export interface CommandEnd {
+  readonly kind: 'ended';
+  readonly exitCode: ExitCode;
+}
+
 /** A command, whatever its options. */
 export interface Command extends Description<Readonly<Record<string, unknown>>> {
   /**
    * @param args the arguments after the command's name
-   * @returns the exit code of the process, or the problems of the arguments, one clause each
+   * @returns the exit code of the process, or the problems of the arguments
    */
-  run(args: readonly string[], env: Environment, output: Output): Promise<ExitCode | { problems: string[] }>;
+  run(args: readonly string[], env: Environment, output: Output): Promise<CommandEnd | Invalid>;
 }
 
 /**
@@ -61,7 +67,8 @@ export function defineCommand<Values extends object>(
     ...(description as Description<never>),
     run: async (args, env, output) => {
       const read = readOptions(args, env, description.options, description.operands);
-      return 'problems' in read ? read : act(read.values, output, read.operands);
+      if (read.kind === 'invalid') return read;
+      return { kind: 'ended', exitCode: await act(read.values, output, read.operands) };
     },
   };
 }

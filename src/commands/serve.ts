@@ -48,8 +48,8 @@ export const serve = defineCommand(
 
 async function runService(config: Config, { say, complain, page }: Output): Promise<ExitCode> {
   const passed = readPassedSocket(process.env, process.pid);
-  const problems = [...contradictionsIn(config), ...('problem' in passed ? [passed.problem] : [])];
-  if ('problem' in passed || problems.length > 0) {
+  const problems = [...contradictionsIn(config), ...(passed.kind === 'invalid' ? passed.problems : [])];
+  if (passed.kind === 'invalid' || problems.length > 0) {
     for (const problem of problems) complain(problem);
     return exitCodes.configuration;
   }
@@ -75,7 +75,7 @@ async function runService(config: Config, { say, complain, page }: Output): Prom
 
   try {
     const service = await startService(config, notices, {
-      ...passed,
+      fd: passed.kind === 'passed' ? passed.fd : undefined,
       ...partsFor(readMemoryBytesMax(), notices),
       terminal,
     });

@@ -2,7 +2,7 @@
 
 import { type Network, readNetwork } from './client-address.ts';
 import { limits, MIB } from './limits.ts';
-import { integer, matching, type Options, readOptions, size } from './options.ts';
+import { type Invalid, integer, matching, type Options, readOptions, size } from './options.ts';
 
 /** The version of the program, as in `package.json`. */
 export const version = '0.1.0';
@@ -181,11 +181,11 @@ export const options: Options<Config> = {
 export function readConfig(
   args: readonly string[],
   env: Readonly<Record<string, string | undefined>>,
-): { config: Config } | { problems: string[] } {
+): { readonly kind: 'valid'; readonly config: Config } | Invalid {
   const read = readOptions(args, env, options);
-  if ('problems' in read) return read;
+  if (read.kind === 'invalid') return read;
   const problems = contradictionsIn(read.values);
-  return problems.length > 0 ? { problems } : { config: read.values };
+  return problems.length > 0 ? { kind: 'invalid', problems } : { kind: 'valid', config: read.values };
 }
 
 /** @returns what the sizes of a configuration contradict each other in, as sentences that say what to do; empty if nothing */
@@ -227,20 +227,23 @@ function shareOf(bytes: number): number {
   return Math.floor((bytes * limits.segmentPercent) / 100);
 }
 
+/** Whether another process opened the listening socket: `{ kind: 'passed', fd: 3 }`. */
+export type PassedSocket = { readonly kind: 'none' } | { readonly kind: 'passed'; readonly fd: number };
+
 /**
  * Finds the socket that systemd passed to the service (socket activation, sd_listen_fds(3)). The variables are left in the
  * environment: the service starts no child process that could inherit them.
  * @param pid the id of this process: variables for another process are ignored
- * @returns its file descriptor, undefined if no socket was passed, or the problem as a sentence that says what to do
+ * @returns the file descriptor of the socket, that there is `none`, or every problem of the variables
  */
 export function readPassedSocket(
   env: Readonly<Record<string, string | undefined>>,
   pid: number,
-): { readonly fd: number | undefined } | { readonly problem: string } {
-  if (env['LISTEN_PID'] !== String(pid)) return { fd: undefined };
+): PassedSocket | Invalid {
+  if (env['LISTEN_PID'] !== String(pid)) return { kind: 'none' };
   const count = env['LISTEN_FDS'];
-  if (count === '1') return { fd: FIRST_PASSED_FD };
-  return { problem: `LISTEN_FDS is ${count}; give the socket unit one ListenStream=` };
+  if (count === '1') return { kind: 'passed', fd: FIRST_PASSED_FD };
+  return { kind: 'invalid', problems: [`LISTEN_FDS is ${count}; give the socket unit one ListenStream=`] };
 }
 
 /** SD_LISTEN_FDS_START */

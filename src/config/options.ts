@@ -52,6 +52,20 @@ export function hasVariable({ argument, flagOnly }: Pick<Option<unknown>, 'argum
   return argument !== '' && flagOnly !== true;
 }
 
+/** Arguments, a configuration or a file that can not be used: `{ kind: 'invalid', problems: ['unknown option --prot'] }`. */
+export interface Invalid {
+  readonly kind: 'invalid';
+  /** Every problem, as a sentence that says what to do. */
+  readonly problems: readonly string[];
+}
+
+/** The values of options, and the operands: `{ kind: 'valid', values: { port: 3000 }, operands: [] }`. */
+export interface ValidOptions<Values> {
+  readonly kind: 'valid';
+  readonly values: Values;
+  readonly operands: readonly string[];
+}
+
 /**
  * Reads options. A flag takes precedence over the environment, and the environment over the default.
  * @param args `--flag value` and `--flag=value`, and operands if the command takes any; after `--` there are only operands
@@ -63,7 +77,7 @@ export function readOptions<Values extends object>(
   env: Readonly<Record<string, string | undefined>>,
   options: Options<Values>,
   operands: Operands = NO_OPERANDS,
-): { values: Values; operands: readonly string[] } | { problems: string[] } {
+): ValidOptions<Values> | Invalid {
   const names = Object.keys(options) as (keyof Values & string)[];
   const { given, words, problems } = readFlags(args, options, operands);
   if (operands.option !== undefined && words[0] !== undefined) {
@@ -97,7 +111,8 @@ export function readOptions<Values extends object>(
     else if (variable) set(name, option.repeated ? variable.split(',') : [variable], variableOf(name));
     else values[name] = option.initial;
   }
-  return problems.length > 0 ? { problems } : { values: values as Values, operands: words };
+  if (problems.length > 0) return { kind: 'invalid', problems };
+  return { kind: 'valid', values: values as Values, operands: words };
 }
 
 const NO_OPERANDS: Operands = { text: '', max: 0 };

@@ -2,9 +2,16 @@
 
 import { deploymentName } from '../config/config.ts';
 import { readText } from '../config/files.ts';
+import type { Invalid } from '../config/options.ts';
 import { JsonError, readJson } from '../event/json.ts';
 import type { DeploymentJournalsOptions } from './journals.ts';
 import { type Deployments, NOT_AFTER, readNotAfter, sha256, type Token } from './tokens.ts';
+
+/** What a deployments file without problems holds. */
+interface ValidDeployments {
+  readonly kind: 'valid';
+  readonly deployments: Deployments;
+}
 
 /**
  * Reads a deployments file:
@@ -14,19 +21,19 @@ import { type Deployments, NOT_AFTER, readNotAfter, sha256, type Token } from '.
  * @returns the deployments, or every problem as a clause that names line and member, such as
  *   `line 1: deployments[0].name must be …`
  */
-export function readDeployments(text: string): Deployments | { readonly problems: readonly string[] } {
+export function readDeployments(text: string): ValidDeployments | Invalid {
   try {
     readJson(text, DEPTH_MAX);
   } catch (error) {
     if (!(error instanceof JsonError)) throw error;
-    return { problems: [`line ${error.line}, column ${error.column}: ${error.message}`] };
+    return { kind: 'invalid', problems: [`line ${error.line}, column ${error.column}: ${error.message}`] };
   }
   const checker = new Checker(text);
   const tokensOf = checker.deployments(JSON.parse(text));
-  if (checker.problems.length > 0) return { problems: checker.problems };
+  if (checker.problems.length > 0) return { kind: 'invalid', problems: checker.problems };
   let tokensMax = 0;
   for (const { length } of tokensOf.values()) tokensMax = Math.max(tokensMax, length);
-  return { tokensOf, tokensMax };
+  return { kind: 'valid', deployments: { tokensOf, tokensMax } };
 }
 
 const DEPTH_MAX = 8;
@@ -183,8 +190,8 @@ export async function watchDeployments(
   const readFile = () => readText(path, limits.deploymentsBytesMax);
   const parse = (now: string): Deployments => {
     const found = readDeployments(now);
-    if ('problems' in found) throw new Error(found.problems.map((problem) => `${path}, ${problem}`).join('\n'));
-    return found;
+    if (found.kind === 'valid') return found.deployments;
+    throw new Error(found.problems.map((problem) => `${path}, ${problem}`).join('\n'));
   };
   let text = await readFile();
   let current = parse(text);

@@ -8,10 +8,14 @@ import { Exchanges, type ExchangesOptions } from './exchanges.ts';
 import type { App } from './message.ts';
 import { createRawServer } from './node-classes.ts';
 
-/** Options of `listen`: `{ at: { host: '127.0.0.1', port: 0 }, maxConnections: 256, … }`. */
+/** An IP address and a port (0 for any free one), or the file descriptor of a listening socket that another process opened. */
+export type ListenAt =
+  | { readonly kind: 'address'; readonly host: string; readonly port: number }
+  | { readonly kind: 'passed socket'; readonly fd: number };
+
+/** Options of `listen`: `{ at: { kind: 'address', host: '127.0.0.1', port: 0 }, maxConnections: 256, … }`. */
 export interface ListenerOptions extends ExchangesOptions {
-  /** An IP address and a port (0 for any free one), or the file descriptor of a listening socket that another process opened. */
-  readonly at: { readonly host: string; readonly port: number } | { readonly fd: number };
+  readonly at: ListenAt;
   /** Called once, with the address that the listener is bound to, such as `127.0.0.1`. */
   readonly createApp: (address: string) => App;
   readonly limits: Limits;
@@ -31,7 +35,7 @@ export interface Listener {
 /** Binds the socket and serves requests. @throws the error of `listen`, with its `code`, such as `EADDRINUSE` */
 export async function listen(options: ListenerOptions): Promise<Listener> {
   const server = createRawServer(options.limits);
-  server.listen(options.at);
+  server.listen(options.at); // Node reads `host` and `port`, or `fd`
   await once(server, 'listening');
   const bound = server.address();
   if (bound === null || typeof bound === 'string') {

@@ -43,7 +43,7 @@ else await serve(folderToServe);
 /** The service, with no 429: it would be answered earlier. */
 async function serve(folder: string): Promise<void> {
   const read = readConfig(['--port', '0', '--data', join(folder, 'data'), '--deployments', join(folder, 'file')], {});
-  if ('problems' in read) throw new Error(read.problems.join('\n'));
+  if (read.kind === 'invalid') throw new Error(read.problems.join('\n'));
   const notices = createNotices('warn', false, (line) => process.stderr.write(line));
   const limits = { ...standardLimits, failuresMax: Number.POSITIVE_INFINITY };
   const service = await startService(read.config, notices, { limits });

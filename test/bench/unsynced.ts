@@ -9,7 +9,7 @@ import { startService } from '../../src/service.ts';
 import { createNotices } from '../../src/telemetry/log.ts';
 
 const read = readConfig(process.argv.slice(2), {});
-if ('problems' in read) throw new Error(read.problems.join('\n'));
+if (read.kind === 'invalid') throw new Error(read.problems.join('\n'));
 
 const service = await startService(
   read.config,

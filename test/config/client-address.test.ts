@@ -76,12 +76,12 @@ test('at what is no address the search ends with the proxy that wrote it; nothin
 test('--trusted-proxy takes addresses and networks, and says what is wrong with others', () => {
   const env = { ASSETLOG_TRUSTED_PROXY: '127.0.0.1,10.0.0.0/8' };
   const read = readConfig(['--deployments', 'f'], env);
-  assert.deepEqual('config' in read && read.config.trustedProxy, [
+  assert.deepEqual(read.kind === 'valid' && read.config.trustedProxy, [
     { address: '127.0.0.1', family: 'ipv4', bits: 32 },
     { address: '10.0.0.0', family: 'ipv4', bits: 8 },
   ]);
   const several = readConfig(['--trusted-proxy', '::1', '--trusted-proxy=2001:DB8::/32'], env);
-  assert.deepEqual('config' in several && several.config.trustedProxy, [
+  assert.deepEqual(several.kind === 'valid' && several.config.trustedProxy, [
     { address: '::1', family: 'ipv6', bits: 128 },
     { address: '2001:db8::', family: 'ipv6', bits: 32 },
   ]);
@@ -101,6 +101,9 @@ test('--trusted-proxy takes addresses and networks, and says what is wrong with 
     '::/0': everybody,
     '::ffff:0.0.0.0/96': everybody,
   })) {
-    assert.deepEqual(readConfig(['--trusted-proxy', text], {}), { problems: [`--trusted-proxy "${text}" ${problem}`] });
+    assert.deepEqual(readConfig(['--trusted-proxy', text], {}), {
+      kind: 'invalid',
+      problems: [`--trusted-proxy "${text}" ${problem}`],
+    });
   }
 });

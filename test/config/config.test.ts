@@ -8,13 +8,13 @@ import { root } from '../support/program.ts';
 
 function config(args: readonly string[], env: Record<string, string> = {}): Config {
   const read = readConfig(args, env);
-  assert.ok('config' in read, JSON.stringify(read));
+  assert.ok(read.kind === 'valid', JSON.stringify(read));
   return read.config;
 }
 
 function problems(args: readonly string[], env: Record<string, string> = {}): readonly string[] {
   const read = readConfig(args, env);
-  assert.ok('problems' in read, JSON.stringify(read));
+  assert.ok(read.kind === 'invalid', JSON.stringify(read));
   return read.problems;
 }
 
@@ -162,13 +162,13 @@ test('sizes that contradict each other are refused together, with what to do', (
 });
 
 test('a passed socket counts where it is for this process, and where it is one', () => {
-  assert.deepEqual(readPassedSocket({}, 7), { fd: undefined });
-  assert.deepEqual(readPassedSocket({ LISTEN_FDS: '1' }, 7), { fd: undefined });
-  assert.deepEqual(readPassedSocket({ LISTEN_PID: '8', LISTEN_FDS: '2' }, 7), { fd: undefined });
-  assert.deepEqual(readPassedSocket({ LISTEN_PID: '7', LISTEN_FDS: '1' }, 7), { fd: 3 });
+  assert.deepEqual(readPassedSocket({}, 7), { kind: 'none' });
+  assert.deepEqual(readPassedSocket({ LISTEN_FDS: '1' }, 7), { kind: 'none' });
+  assert.deepEqual(readPassedSocket({ LISTEN_PID: '8', LISTEN_FDS: '2' }, 7), { kind: 'none' });
+  assert.deepEqual(readPassedSocket({ LISTEN_PID: '7', LISTEN_FDS: '1' }, 7), { kind: 'passed', fd: 3 });
   for (const count of ['0', '2', '', 'x', undefined]) {
     const read = readPassedSocket({ LISTEN_PID: '7', LISTEN_FDS: count }, 7);
-    assert.ok('problem' in read && read.problem.endsWith('; give the socket unit one ListenStream='), count);
+    assert.ok(read.kind === 'invalid' && read.problems[0]?.endsWith('; give the socket unit one ListenStream='), count);
   }
 });
 

@@ -25,29 +25,39 @@ test('a flag and a variable are named after the option', () => {
 
 test('flags go over the environment; a switch and what is for one call only have no variable', () => {
   const env = { ASSETLOG_YES: 'true', ASSETLOG_ONLY_HERE: 'x', ASSETLOG_TAG: 'a,b', ASSETLOG_FOLDER: '' };
-  assert.deepEqual(readOptions([], env, options), { values: { ...initial, tag: ['a', 'b'] }, operands: [] });
+  assert.deepEqual(readOptions([], env, options), {
+    kind: 'valid',
+    values: { ...initial, tag: ['a', 'b'] },
+    operands: [],
+  });
   assert.deepEqual(readOptions(['--tag', 'c', '--yes', '--only-here=y', '--tag=d'], env, options), {
+    kind: 'valid',
     values: { ...initial, tag: ['c', 'd'], onlyHere: 'y', yes: true },
     operands: [],
   });
   assert.deepEqual(readOptions(['--yes=no'], {}, options), {
+    kind: 'invalid',
     problems: ['--yes takes no value; leave out "=no"'],
   });
 });
 
-test('operands stand anywhere, and behind -- whatever they look like', () => {
+test('operands may be anywhere, and after -- whatever they look like', () => {
   assert.deepEqual(readOptions(['one', '--yes', '-'], {}, options, WORDS), {
+    kind: 'valid',
     values: { ...initial, yes: true },
     operands: ['one', '-'],
   });
   assert.deepEqual(readOptions(['--', '--yes', '--'], {}, options, WORDS), {
+    kind: 'valid',
     values: initial,
     operands: ['--yes', '--'],
   });
   assert.deepEqual(readOptions(['1', '2', '3'], {}, options, WORDS), {
+    kind: 'invalid',
     problems: ['unexpected argument "3"; options are written --name value'],
   });
   assert.deepEqual(readOptions(['-', '--'], {}, options), {
+    kind: 'invalid',
     problems: ['unknown option -', 'unknown option --'],
   });
 });

@@ -28,13 +28,13 @@ const FILE = JSON.stringify({
 
 function good(text: string): Deployments {
   const found = readDeployments(text);
-  assert.ok('tokensOf' in found, JSON.stringify(found));
-  return found;
+  assert.ok(found.kind === 'valid', JSON.stringify(found));
+  return found.deployments;
 }
 
 function problems(text: string): readonly string[] {
   const found = readDeployments(text);
-  assert.ok('problems' in found, text);
+  assert.ok(found.kind === 'invalid', text);
   return found.problems;
 }
 

@@ -32,7 +32,7 @@ const extended = endpointsOf([...parameters, runLabel]);
 
 async function start(t: TestContext, endpoints: readonly Endpoint[], args: readonly string[] = []) {
   const read = readConfig(['--port', '0', '--data', newFolder(t), '--log-level', 'debug', ...args], {});
-  assert.ok('config' in read);
+  assert.ok(read.kind === 'valid');
   const notices: string[] = [];
   const log = createNotices('debug', false, (line) => notices.push(line));
   const service = await startService(read.config, log, { endpoints });
@@ -141,7 +141,8 @@ test('report has an option for its row, which goes with its endpoints only', asy
   const report = reportOf(extended);
   const run = async (...args: readonly string[]) => {
     const { output, said } = listen();
-    return [await report.run([...args, '--url', url], {}, output), ...said];
+    const end = await report.run([...args, '--url', url], {}, output);
+    return [end.kind === 'ended' ? end.exitCode : end, ...said];
   };
   assert.deepEqual(await run('materialization', 'k', '--run-label', 'x'), [0]);
   assert.deepEqual(await run('materialization', 'k'), [2, 'a materialization needs --run-label']);

@@ -22,7 +22,8 @@ test('the help of every command fits a terminal, and has examples and exit codes
 
 test('an option is told with its default and its variable, where it has one', () => {
   const option = { argument: 'N', help: 'how many', parse: (text: string) => text };
-  const command = { summary: 'do it', about: 'Does it.', notes: ['Examples:'], run: async () => 0 as const };
+  const end = { kind: 'ended', exitCode: 0 } as const;
+  const command = { summary: 'do it', about: 'Does it.', notes: ['Examples:'], run: async () => end };
   const options = {
     count: { ...option, initial: 3 },
     waitFor: { ...option, initial: 60_000, standard: '60s', flagOnly: true as const },

@@ -36,7 +36,7 @@ async function start(
   data = newFolder(t),
 ): Promise<Started> {
   const read = readConfig(['--port', '0', '--data', data, '--log-level', 'debug', ...args], {});
-  assert.ok('config' in read);
+  assert.ok(read.kind === 'valid');
   const notices: string[] = [];
   const service = await startService(
     read.config,
@@ -200,7 +200,7 @@ test('a folder that is locked late, since the disk was full, is warned about as 
   const limits = { ...standardLimits, probeMs: 10 };
   const notices: string[] = [];
   const read = readConfig(['--port', '0', '--data', data], {});
-  assert.ok('config' in read);
+  assert.ok(read.kind === 'valid');
   const starting = startService(
     read.config,
     createNotices('debug', false, (line) => notices.push(line)),
