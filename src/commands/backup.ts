@@ -31,7 +31,7 @@ export const backup = defineCommand<BackupOptions>(
       'It may be interrupted at any moment: run it again. In hosted mode each deployment gets a folder of its name.',
     operands: folderOperand,
     options: {
-      data: { ...folderOption, help: 'folder of the journal, as FOLDER; in hosted mode of all deployments' },
+      data: { ...folderOption, help: 'as FOLDER; in hosted mode all deployments' },
       to,
     },
     notes: [

@@ -28,7 +28,7 @@ export const folderOperand: Operands = { text: '[FOLDER]', max: 1, option: 'data
 /** The option `--data` of the commands that read a journal. */
 export const folderOption: Option<string> = {
   ...options.data,
-  help: 'folder of the journal, as FOLDER; in hosted mode of all deployments, or FOLDER/NAME of one',
+  help: 'as FOLDER; in hosted mode all deployments, or FOLDER/NAME for one',
 };
 
 /**

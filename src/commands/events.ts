@@ -98,7 +98,7 @@ export const events = defineCommand<EventsOptions>(
       until: time('only events before this time'),
       by: {
         argument: 'TIME',
-        help: 'order by time (when recorded) or event_time (when it happened); --since, --until and --last follow it',
+        help: 'time (recorded) or event_time (happened): the order, also for --since, --until and --last',
         initial: 'time',
         flagOnly: true,
         choices: orders,

@@ -23,7 +23,7 @@ import {
   type Reply,
   unavailable,
 } from './message.ts';
-import { checkBodyHeaders, checkExpect, type Head, readHead } from './request.ts';
+import { checkBodyHeaders, checkExpect, type Head, readBody, readHead, readQuery } from './request.ts';
 import { type FoundRoute, findRoute, type Prefix, type Route, type RouteMatch } from './router.ts';
 
 /** What the steps of a request use; a test may replace each part. */
@@ -96,7 +96,8 @@ export function readRoutesOf({
   contract,
   metrics,
   freeBytes,
-}: Pick<AppParts, 'readiness' | 'contract' | 'metrics' | 'freeBytes'>): readonly Route<Handler>[] {
+  limits,
+}: Pick<AppParts, 'readiness' | 'contract' | 'metrics' | 'freeBytes' | 'limits'>): readonly Route<Handler>[] {
   let document: Reply | undefined; // built on the first request
   const readContract = () => {
     document ??= { kind: 'body', status: 200, body: contract() };
@@ -114,7 +115,12 @@ export function readRoutesOf({
     path,
     followedBy: 'nothing',
     bodyTypes: ['application/json'],
-    handler: () => ({ kind: 'answer', reply: answer() }),
+    handler: ({ body, query }) => {
+      // They are not used, but must be well-formed, as in a report: a request inside of a body must not look accepted.
+      readBody(body, limits);
+      readQuery(query);
+      return { kind: 'answer', reply: answer() };
+    },
   });
   return [
     readRoute('/livez', () => OK),

@@ -190,6 +190,7 @@ for (const mode of modes) {
       contract: () => '',
       metrics: new Metrics(),
       freeBytes: () => undefined,
+      limits,
     });
     const routes = [
       ...questions,
