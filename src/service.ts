@@ -12,6 +12,7 @@ import { openApi } from './http/openapi.ts';
 import { createAccess, hostOf, isLoopback } from './http/origin.ts';
 import { type Disk, openDisk } from './journal/disk.ts';
 import { type SpaceWatch, watchSpace } from './journal/free-space.ts';
+import { KeyMemory } from './journal/idempotency-memory.ts';
 import { eventSchema } from './journal/line-schema.ts';
 import { DamagedError } from './journal/recovery.ts';
 import { DataFolder } from './service/folder.ts';
@@ -73,14 +74,23 @@ export async function startService(config: Config, notices: Notices, parts: Serv
   const { terminal, limits = standardLimits } = parts;
   const activity = new Activity({ notices, terminal, quiet: config.quiet, limits });
   shutdown.add(() => activity.close());
+  const keyMemory = openKeyMemory(config.idempotencyKeys ?? limits.idempotencyKeysMax, notices);
+  metrics.keys = keyMemory;
   const around = (app: App) => app;
-  const setup = { ...standard, aroundApp: around, ...parts, config, notices, metrics, activity, shutdown };
+  const setup = { ...standard, aroundApp: around, ...parts, config, notices, metrics, keyMemory, activity, shutdown };
   try {
     return await start(setup);
   } catch (error) {
     await shutdown.run('start failed');
     throw error;
   }
+}
+
+/** @returns undefined if no keys are to be remembered, which is logged */
+function openKeyMemory(keysMax: number, notices: Notices): KeyMemory | undefined {
+  if (keysMax > 0) return new KeyMemory(keysMax);
+  notices.warn('Idempotency-Key is ignored: a report that is sent again is recorded again');
+  return undefined;
 }
 
 /** What each step of the start uses. */
@@ -94,6 +104,7 @@ interface Setup extends ServiceParts {
   readonly aroundApp: (app: App) => App;
   readonly metrics: Metrics;
   readonly activity: Activity;
+  readonly keyMemory: KeyMemory | undefined;
   /** Each step of the start that acquires a resource adds the function that releases it. */
   readonly shutdown: Shutdown;
 }
@@ -212,13 +223,14 @@ async function listenAt(
 
 function createAppFor(
   address: string,
-  { config, notices, activity, endpoints, limits, metrics, shutdown, aroundApp }: Setup,
+  { config, notices, activity, endpoints, limits, metrics, keyMemory, shutdown, aroundApp }: Setup,
   folder: DataFolder,
   recording: Recording,
   space: SpaceWatch,
 ): App {
   const { pathPrefix, allowedHost: allowedHosts } = config;
   const tokenHeader = config.deployments === '' ? undefined : config.tokenHeader;
+  const takesKeys = keyMemory !== undefined;
   const problem = () => {
     if (shutdown.hasBegun) return 'the service is stopping';
     return folder.trouble ?? recording.trouble ?? space.trouble;
@@ -226,6 +238,7 @@ function createAppFor(
   return aroundApp(
     createApp({
       endpoints,
+      takesKeys,
       pathPrefix,
       checkAccess: createAccess({ address, allowedHosts }),
       namesDeployment: config.deployments !== '',
@@ -234,7 +247,7 @@ function createAppFor(
       readiness: () => readinessOf(problem(), recording.troubles(), limits),
       contract: () =>
         JSON.stringify(
-          openApi({ server: pathPrefix || '/', lineSchema: eventSchema(), tokenHeader, endpoints, limits }),
+          openApi({ server: pathPrefix || '/', lineSchema: eventSchema(), tokenHeader, endpoints, limits, takesKeys }),
         ),
       limits,
       metrics,

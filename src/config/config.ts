@@ -40,6 +40,8 @@ export interface Config {
   /** Proxies whose `X-Forwarded-For` is used to find the address of a client. */
   readonly trustedProxy: readonly Network[];
   readonly maxConnections: number;
+  /** Keys that are remembered, 0 to ignore `Idempotency-Key`; undefined for the default: `limits.idempotencyKeysMax`. */
+  readonly idempotencyKeys: number | undefined;
   readonly logLevel: LogLevel;
   /** If true, a terminal shows no line for each recorded event. */
   readonly quiet: boolean;
@@ -154,6 +156,12 @@ export const options: Options<Config> = {
     help: 'open connections; beyond it the longest idle one is closed for a new one',
     initial: 256,
     parse: (text) => integer(text, 1, 65_536),
+  },
+  idempotencyKeys: {
+    argument: 'COUNT',
+    help: 'Idempotency-Key headers that are remembered, 32 bytes each; 0 ignores them [1000000, fewer in little memory]',
+    initial: undefined,
+    parse: (text) => integer(text, 0, 16_777_216),
   },
   logLevel: {
     argument: 'LEVEL',

@@ -78,6 +78,17 @@ export const limits = {
    * Version 0.1.0 counted characters instead of bytes, and only those of the members: its writes have up to 5 MiB of ASCII.
    */
   tornBytesMax: 8 * MIB,
+  /** Idempotency keys that are remembered, for all deployments together, unless --idempotency-keys is set; 32 bytes each. */
+  idempotencyKeysMax: 1_000_000,
+  /** Bytes of closed files that a start reads for idempotency keys if they are in no sidecar. */
+  keyScanBytesMax: 256 * MIB,
+  /**
+   * Entries whose earlier lines are read at a time, to compare a report with the one that had its idempotency key. Node has four
+   * threads for system calls, and writes need one.
+   */
+  keyReadsMax: 2,
+  /** Sidecars that wait to be written; further ones are left out, and a start reads their files. */
+  sidecarsWaitingMax: 16,
   /** Interval of attempts to use a disk that refused a write, while no report arrives. */
   probeMs: 1_000,
   /** Pause between attempts to open a journal on a full disk, doubled each time. Enough free space ends the pause early. */
@@ -215,5 +226,6 @@ export function limitsFor(memoryBytes: number): Limits {
     backlogBytesMax: share(limits.backlogBytesMax, queueBytesMax),
     batchBytesMax: share(limits.batchBytesMax, limits.bodyBytesMax),
     collectBytes: share(limits.collectBytes, limits.bodyBytesMax),
+    idempotencyKeysMax: share(limits.idempotencyKeysMax, 1_000),
   };
 }

@@ -7,6 +7,7 @@ import type { Limits } from '../config/limits.ts';
 import type { Event } from '../event/event.ts';
 import { refused } from '../event/record-result.ts';
 import { type Disk, isFull } from '../journal/disk.ts';
+import type { KeyMemory } from '../journal/idempotency-memory.ts';
 import { type Backlog, type Done, Journal, overload } from '../journal/journal.ts';
 import { InUseError, type Lock, lockFolder } from '../journal/lock.ts';
 import { DamagedError } from '../journal/recovery.ts';
@@ -27,6 +28,8 @@ export interface DeploymentJournalsOptions {
   readonly retain: Retain;
   readonly limits: Limits;
   readonly metrics: Metrics;
+  /** The idempotency keys of all journals together; undefined if they are not looked at. */
+  readonly keyMemory?: KeyMemory | undefined;
   readonly notices: Notices;
 }
 
@@ -279,6 +282,7 @@ export class DeploymentJournal {
     const { segmentBytes, retain, limits, metrics, backlog, slots } = this.#options;
     const journal = new Journal({
       ...{ disk: this.#disk, notices: this.#notices, segmentBytes, retain, limits, backlog, metrics },
+      keyMemory: this.#options.keyMemory,
       onRecorded: this.#options.onRecorded?.bind(undefined, this.#disk.folder),
       checkHeld: () => this.#lock?.checkHeld(),
       onIdle: () => slots.closeIdle(),

@@ -1,15 +1,31 @@
-/** What became of the events of a report, or of a batch of reports: all of them were recorded, or none. */
+/** What became of the events of a report, or of a batch of reports: all of them are recorded, or none. */
 export type RecordResult =
   | Recorded
   /** None of them is acknowledged; `reason` says why and what to do, such as `the service is stopping`. */
-  | { readonly kind: 'refused'; readonly reason: string };
+  | { readonly kind: 'refused'; readonly reason: string }
+  /** None of them is recorded: idempotency keys belong to other events. At least one conflict, in the order of the events. */
+  | { readonly kind: 'conflict'; readonly conflicts: readonly KeyConflict[] };
 
 /** They are on stable storage. */
 export interface Recorded {
   readonly kind: 'recorded';
+  /** Indexes of the events that were recorded before, with the same idempotency key: `[0, 7]`. Ascending; absent if none was. */
+  readonly replayed?: readonly number[];
 }
 
-/** One object for all results, so that a report allocates none. */
+/** An event whose idempotency key belongs to another event. */
+export interface KeyConflict {
+  /** Of the event among those of the report, from 0. */
+  readonly index: number;
+  /** Its idempotency key: `order-17/1`. */
+  readonly key: string;
+  /** The first member of the line that differs: `metadata`. */
+  readonly member: string;
+  /** Index of the event of the same report that has the key; undefined if it belongs to an event of an earlier report. */
+  readonly first: number | undefined;
+}
+
+/** One object for most results, so that a report allocates none. */
 export const recorded: Recorded = { kind: 'recorded' };
 
 /** @param reason what the client reads: `the disk refuses writes; send the report again later` */

@@ -11,6 +11,7 @@ import { type Notices, oncePerName } from '../telemetry/log.ts';
 import { type Metrics, metricsType } from '../telemetry/metrics.ts';
 import { type BatchLimits, batchTypes, reportBatch } from './batch.ts';
 import { type ParameterLimits, reportTo } from './handlers.ts';
+import { readIdempotencyKey } from './idempotency.ts';
 import {
   type App,
   type ErrorReply,
@@ -30,6 +31,8 @@ import { type FoundRoute, findRoute, type Prefix, type Route, type RouteMatch } 
 export interface AppParts {
   /** The endpoints that take reports. */
   readonly endpoints: readonly Endpoint[];
+  /** Whether `Idempotency-Key` is looked at. If not, it is ignored. */
+  readonly takesKeys: boolean;
   /** Empty, or begins with a slash and does not end with one: `/some/path`. */
   readonly pathPrefix: string;
   /** @throws Refusal for a request that may not report */
@@ -132,7 +135,7 @@ export function readRoutesOf({
 
 /** @returns the function that the listener calls with the head of each request; it never throws, whatever the request contains */
 export function createApp(parts: AppParts): App {
-  const { pathPrefix, checkAccess, tokenHeaders, findRecorder, limits, metrics, notices, activity } = parts;
+  const { takesKeys, pathPrefix, checkAccess, tokenHeaders, findRecorder, limits, metrics, notices, activity } = parts;
   const routes = [...readRoutesOf(parts), ...reportRoutesOf(parts.endpoints, parts.limits)];
   const prefix: Prefix = { path: pathPrefix, namesDeployment: parts.namesDeployment };
   const isNew = oncePerName(limits.oncePerNameMax);
@@ -164,7 +167,8 @@ export function createApp(parts: AppParts): App {
           try {
             if (head.bodyBytes === undefined && bytes.length > 0)
               checkBodyHeaders(head, bytes.length, bodyTypes, limits);
-            outcome = handler({ keyPath, body: bytes, query: head.query, head }); // 400
+            const idempotencyKey = takesKeys ? readIdempotencyKey(head.idempotencyKey) : undefined; // 400
+            outcome = handler({ keyPath, body: bytes, query: head.query, head, idempotencyKey }); // 400
           } catch (error) {
             respond(refuse(error, incoming));
             return;
@@ -172,16 +176,26 @@ export function createApp(parts: AppParts): App {
           if (outcome.kind === 'answer') return respond(outcome.reply);
           if (outcome.hiddenKey !== undefined || outcome.unknown !== undefined)
             logIgnored(outcome, head.path, incoming);
-          const { events, replyTo } = outcome;
+          const { events, replyTo, conflictReply } = outcome;
           // The callback must not retain an event: its substrings keep the whole body alive.
           const types = events.map(({ type }) => type);
           const lines = activity.showsRecorded ? events.map((event) => activity.textOf(event)) : NO_LINES;
           // A route whose handler records needs a journal, so there is a recorder.
           recorder!.append(events, bytes.length, (result) => {
             if (result.kind === 'refused') return respond(unavailable(result.reason, limits));
-            for (const type of types) metrics.events[type] += 1;
+            if (result.kind === 'conflict') return respond(conflictReply(result.conflicts));
+            const { replayed } = result;
+            let next = 0;
+            for (const [index, type] of types.entries()) {
+              if (replayed?.[next] === index) {
+                next += 1; // recorded before, so neither counted nor shown again
+                continue;
+              }
+              metrics.events[type] += 1;
+              const line = lines[index];
+              if (line !== undefined) activity.recorded(line);
+            }
             if (route === batchPath) metrics.recordedBatch(types.length);
-            for (const line of lines) activity.recorded(line);
             respond(replyTo(result));
           });
         },

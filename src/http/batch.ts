@@ -8,6 +8,7 @@ import type { Event } from '../event/event.ts';
 import { ItemError, readItem, readItemText } from '../event/item.ts';
 import { type Json, readObjects, stringOf } from '../event/json.ts';
 import type { Endpoint } from '../event/parameters.ts';
+import type { KeyConflict } from '../event/record-result.ts';
 import { type ParameterLimits, type ReadReport, reportReader } from './handlers.ts';
 import { type Handler, type ItemProblem, Refusal, type Reply, shown, WITHHELD } from './message.ts';
 import { isJson, orMalformedJson, readText } from './request.ts';
@@ -26,24 +27,58 @@ export type BatchLimits = ParameterLimits &
 /** @returns the handler of the batch endpoint; it throws Refusal 400 if nothing is to be recorded */
 export function reportBatch(endpoints: readonly Endpoint[], limits: BatchLimits): Handler {
   const reports = new Map(endpoints.map((endpoint) => [endpoint, reportReader(endpoint, limits)]));
-  return ({ body, head }) => {
-    const { events, problems } = readBatch(body, isJson(head.contentType), reports, limits);
+  return ({ body, head, idempotencyKey }) => {
+    const batch = readBatch(body, isJson(head.contentType), reports, limits);
+    const { problems, numbers } = batch;
+    const events = idempotencyKey === undefined ? batch.events : withKeys(batch, idempotencyKey);
     const lenient = prefersLenient(head.prefer);
     if (events.length === 0 || (problems.length > 0 && !lenient)) throw wrongItems(problems, events.length, limits);
-    const reply = lenient ? lenientReply(events.length, problems, limits) : recordedReply(events.length);
-    return { kind: 'record', events, replyTo: () => reply };
+    const count = events.length;
+    return {
+      kind: 'record',
+      events,
+      replyTo: ({ replayed }) => {
+        const counts = { recorded: count, duplicates: replayed?.length };
+        return lenient ? lenientReply(counts, problems, limits) : recordedReply(counts);
+      },
+      conflictReply: (conflicts) =>
+        wrongItems(
+          conflicts.map((conflict) => conflictProblem(conflict, numbers)),
+          count - conflicts.length,
+          limits,
+        ).reply,
+    };
   };
 }
 
-function recordedReply(count: number): Reply {
-  return { kind: 'body', status: 200, body: JSON.stringify({ recorded: count }) };
+/** How many items are recorded, and of how many of them that was known before; undefined for none. */
+interface Counts {
+  readonly recorded: number;
+  readonly duplicates: number | undefined;
+}
+
+/** The key of a request identifies each of its items that has no key of its own: `order-17/12` for item 12. */
+function withKeys({ events, numbers }: Batch, key: string): Event[] {
+  return events.map((event, index) =>
+    event.idempotencyKey === undefined ? { ...event, idempotencyKey: `${key}/${numbers[index]}` } : event,
+  );
+}
+
+function conflictProblem({ index, key, member, first }: KeyConflict, numbers: readonly number[]): Problem {
+  const owner = first === undefined ? 'was used before' : `is that of item ${numbers[first]} as well`;
+  const error = `idempotency_key ${shown(key)} ${owner}, for an event with another ${member}; send a new key, or the event as it was`;
+  return { item: numbers[index]!, error, logged: error };
+}
+
+function recordedReply(counts: Counts): Reply {
+  return { kind: 'body', status: 200, body: JSON.stringify(counts) };
 }
 
 /** 207 if items are wrong: a client that looks at the status alone must not take it for a batch that is recorded whole. */
-function lenientReply(count: number, problems: readonly Problem[], limits: BatchLimits): Reply {
+function lenientReply(counts: Counts, problems: readonly Problem[], limits: BatchLimits): Reply {
   const headers = ['Preference-Applied', 'handling=lenient'];
-  if (problems.length === 0) return { ...recordedReply(count), headers };
-  const body = JSON.stringify({ recorded: count, failed: problems.length, errors: shownProblems(problems, limits) });
+  if (problems.length === 0) return { ...recordedReply(counts), headers };
+  const body = JSON.stringify({ ...counts, failed: problems.length, errors: shownProblems(problems, limits) });
   return { kind: 'body', status: 207, body, headers };
 }
 

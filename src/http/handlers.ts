@@ -9,6 +9,8 @@ import { eventTimeForm, readEventTime } from '../event/event-time.ts';
 import { type Json, readJson, stringOf, stringsOf } from '../event/json.ts';
 import { nearestName } from '../event/nearest.ts';
 import type { Endpoint, KeyParameter, Parameter, Reported } from '../event/parameters.ts';
+import type { Recorded } from '../event/record-result.ts';
+import { keyConflict, replayedReply } from './idempotency.ts';
 import {
   accepted,
   type RecordOutcome,
@@ -30,19 +32,28 @@ export function reportTo(
   limits: ParameterLimits & Pick<Limits, 'bodyMembersMax'> = standardLimits,
 ): (request: Request) => RecordOutcome {
   const read = reportReader(endpoint, limits);
-  return ({ keyPath, body, query }) => {
+  return ({ keyPath, body, query, idempotencyKey }) => {
     const { event, hiddenKey, unknown, misspelt } = read(keyPath, readBody(body, limits), readQuery(query));
-    return { kind: 'record', events: [event], replyTo: accept, hiddenKey, unknown, misspelt };
+    if (idempotencyKey !== undefined) event.idempotencyKey = idempotencyKey;
+    return {
+      kind: 'record',
+      events: [event],
+      replyTo: accept,
+      conflictReply: keyConflict,
+      hiddenKey,
+      unknown,
+      misspelt,
+    };
   };
 }
 
-function accept(): Reply {
-  return accepted;
+function accept({ replayed }: Recorded): Reply {
+  return replayed === undefined ? accepted : replayedReply;
 }
 
 /** What the parameters of one report say. */
 export interface Report {
-  readonly event: Event;
+  readonly event: Event & { idempotencyKey?: string | undefined };
   /** As in `RecordOutcome`. */
   readonly hiddenKey: RecordOutcome['hiddenKey'];
   readonly unknown: RecordOutcome['unknown'];

@@ -2,7 +2,7 @@
 
 import { type Limits, limits as standardLimits } from '../config/limits.ts';
 import type { Event } from '../event/event.ts';
-import type { Recorded } from '../event/record-result.ts';
+import type { KeyConflict, Recorded } from '../event/record-result.ts';
 import { printable } from '../telemetry/printable.ts';
 
 /** A request as the listener passes it to the app: its head, before the body is received. */
@@ -36,6 +36,7 @@ export interface HeaderFields {
   upgrade?: string;
   origin?: string;
   fetchSite?: string;
+  idempotencyKey?: string;
 }
 
 /**
@@ -87,6 +88,8 @@ export interface Request {
   /** The query as sent, without the question mark: `partition=2026-11-20`. */
   readonly query: string;
   readonly head: RequestHead;
+  /** The header `Idempotency-Key`, without quotes: `order-17/1`. Undefined without one, or if keys are not looked at. */
+  readonly idempotencyKey?: string | undefined;
 }
 
 /** The headers that a handler reads. */
@@ -113,6 +116,8 @@ export interface RecordOutcome {
   readonly events: readonly Event[];
   /** @returns the reply once they are recorded; a pure function that does not retain the events */
   readonly replyTo: (result: Recorded) => Reply;
+  /** @returns the reply if idempotency keys belong to other events; a pure function that does not retain the events */
+  readonly conflictReply: (conflicts: readonly KeyConflict[]) => ErrorReply;
   /** A different asset key in the same request, which the key in the path overrides; it is logged. */
   readonly hiddenKey?: string | undefined;
   /** Parameters that the endpoint does not know. */

@@ -11,6 +11,7 @@ import { batchPath, ignoredMembers } from '../event/item.ts';
 import { allParameters, type Endpoint, type Parameter, endpoints as standardEndpoints } from '../event/parameters.ts';
 import { keyPartSchema, type Schema } from '../event/schema.ts';
 import { batchTypes } from './batch.ts';
+import { idempotencyKeyPattern } from './idempotency.ts';
 
 /** What the document describes: `{ server: '/', lineSchema: eventSchema() }` for a local service. */
 export interface OpenApiOptions {
@@ -22,6 +23,8 @@ export interface OpenApiOptions {
   readonly tokenHeader?: string | undefined;
   /** The endpoints that take reports; by default those of this version. */
   readonly endpoints?: readonly Endpoint[];
+  /** Whether `Idempotency-Key` is looked at; true by default. */
+  readonly takesKeys?: boolean;
   /** The limits that the document states. */
   readonly limits?: Limits;
 }
@@ -32,27 +35,28 @@ export function openApi({
   lineSchema,
   tokenHeader,
   endpoints = standardEndpoints,
+  takesKeys = true,
   limits = standardLimits,
 }: OpenApiOptions): Schema {
   const hosted = tokenHeader !== undefined;
-  const refused = refusals(hosted);
+  const refused = { ...refusals(hosted), ...(takesKeys && KEY_REFUSAL) };
   return {
     openapi: '3.1.1',
     info: {
       title: 'assetlog',
       version,
       license: { name: 'MIT', identifier: 'MIT' },
-      description: introduction(limits),
+      description: introduction(limits, takesKeys),
     },
     servers: [{ url: server }],
     paths: {
-      ...reportPaths(endpoints, hosted, responsesOf(refused), limits),
-      ...batchPaths(hosted, responsesOf(refused)),
+      ...reportPaths(endpoints, { hosted, takesKeys, limits }, responsesOf(refused)),
+      ...batchPaths({ hosted, takesKeys }, responsesOf(refusals(hosted))),
       ...servicePaths(),
     },
     components: {
       schemas: { ...schemas(lineSchema, limits), BatchItem: batchItem(endpoints, limits) },
-      parameters: requestParameters(endpoints),
+      parameters: { ...requestParameters(endpoints), ...(takesKeys && { [KEY_HEADER]: keyHeader }) },
       responses: Object.fromEntries(
         Object.entries(refused).map(([status, [when, header]]) => {
           const headers = header && {
@@ -66,11 +70,11 @@ export function openApi({
   };
 }
 
-function introduction(limits: Limits): string {
+function introduction(limits: Limits, takesKeys: boolean): string {
   const { bodyBytesMax, bodyMembersMax, jsonDepthMax, headBytesMax, headersMax, keyBytesMax } = limits;
   return [
     'Records reports about data assets. A 200 is sent only after the report is on stable storage. A 4xx was not recorded. ' +
-      'After a 503, a 408 or a broken connection it may have been; sending it again may record it twice.',
+      `After a 503, a 408 or a broken connection it may have been; sending it again may record it twice${takesKeys ? ', unless it has an Idempotency-Key' : ''}.`,
     'A parameter is taken from the first place that has it: the path (the key only), the JSON body, the query. ' +
       'Null in the body means "not given" and hides the query. A required parameter may be in any of them, which JSON ' +
       'Schema can not express. Unknown parameters are ignored.',
@@ -101,7 +105,18 @@ function schemaOf(parameter: Parameter): Schema {
   }
 }
 
-function reportPaths(endpoints: readonly Endpoint[], hosted: boolean, refused: Schema, limits: Limits): Schema {
+interface ReportPathOptions {
+  readonly hosted: boolean;
+  readonly takesKeys: boolean;
+  readonly limits: Limits;
+}
+
+function reportPaths(
+  endpoints: readonly Endpoint[],
+  { hosted, takesKeys, limits }: ReportPathOptions,
+  refused: Schema,
+): Schema {
+  const headers = { [REPLAYED_HEADER]: { description: 'The report was recorded before.', schema: { const: 'true' } } };
   const paths: Record<string, Schema> = {};
   for (const { path: ending, type, parameters } of endpoints) {
     const describe = (id: string, about: string, inPath: readonly string[], taken: readonly Parameter[]) => {
@@ -119,10 +134,15 @@ function reportPaths(endpoints: readonly Endpoint[], hosted: boolean, refused: S
           operationId: `${ending.slice(1)}${id}`,
           summary: `Record an ${type}`,
           description: `Required: ${required.join(', ') || 'nothing more'}. ${about}`,
-          parameters: taken.map(({ name }) => ref('parameters', name)),
+          parameters: [...taken.map(({ name }) => name), ...(takesKeys ? [KEY_HEADER] : [])].map((name) =>
+            ref('parameters', name),
+          ),
           requestBody: { content: json(schema, example) },
           responses: {
-            200: response('Recorded: the event is on stable storage.', { type: 'object', maxProperties: 0 }, {}),
+            200: {
+              ...response('Recorded: the event is on stable storage.', { type: 'object', maxProperties: 0 }, {}),
+              ...(takesKeys && { headers }),
+            },
             ...refused,
           },
           ...(hosted && { security: [{ token: [] }] }),
@@ -140,7 +160,7 @@ function reportPaths(endpoints: readonly Endpoint[], hosted: boolean, refused: S
   return paths;
 }
 
-function batchPaths(hosted: boolean, refused: Schema): Schema {
+function batchPaths({ hosted, takesKeys }: Omit<ReportPathOptions, 'limits'>, refused: Schema): Schema {
   const item = ref('schemas', 'BatchItem');
   const example = [
     { type: 'materialization', asset_key: ['warehouse', 'orders'], metadata: { rows: 10 } },
@@ -152,7 +172,8 @@ function batchPaths(hosted: boolean, refused: Schema): Schema {
   };
   const errors = { type: 'array', items: ref('schemas', 'ItemProblem') };
   const count = { type: 'integer', minimum: 0 };
-  const some = { type: 'object', properties: { recorded: count, failed: count, errors } };
+  const some = { type: 'object', properties: { recorded: count, duplicates: count, failed: count, errors } };
+  const all = { type: 'object', properties: { recorded: count, duplicates: count } };
   const description =
     'All items are recorded or none, unless the request prefers handling=lenient: then the wrong items are left out and the reply is 207. ' +
     'An item has the parameters of a report and its type. A line of the journal is an item as well.';
@@ -163,7 +184,7 @@ function batchPaths(hosted: boolean, refused: Schema): Schema {
         operationId: batchPath.slice(1),
         summary: 'Record many events',
         description,
-        parameters: [ref('parameters', 'Prefer')],
+        parameters: ['Prefer', ...(takesKeys ? [KEY_HEADER] : [])].map((name) => ref('parameters', name)),
         requestBody: {
           required: true,
           content: {
@@ -172,7 +193,7 @@ function batchPaths(hosted: boolean, refused: Schema): Schema {
           },
         },
         responses: {
-          200: response('All are on the disk.', { type: 'object', properties: { recorded: count } }, { recorded: 2 }),
+          200: response('All are on the disk.', all, { recorded: 2 }),
           207: response('Some are on the disk; only with Prefer: handling=lenient.', some),
           ...refused,
         },
@@ -306,6 +327,19 @@ function requestParameters(endpoints: readonly Endpoint[]): Schema {
     deployment_name: inPath('deployment_name', { type: 'string', pattern: deploymentName.source }, 'prod'),
   };
 }
+
+const KEY_HEADER = 'Idempotency-Key';
+const REPLAYED_HEADER = 'Idempotent-Replayed';
+const keyHeader = {
+  name: KEY_HEADER,
+  in: 'header',
+  description:
+    'Identifies the report: sent again with the same key, it is recorded once. ' +
+    'In quotes (RFC 8941), or bare without quotes and commas.',
+  schema: { type: 'string', pattern: idempotencyKeyPattern.source },
+  example: 'order-17/1',
+};
+const KEY_REFUSAL: Refusals = { 422: ['The Idempotency-Key was used before, for another event.'] };
 
 /** Refusals by status: when the reply has it, and the header that every such reply has. */
 type Refusals = Readonly<Record<string, readonly [when: string, header?: string]>>;

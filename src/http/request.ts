@@ -16,6 +16,8 @@ export interface Head {
   readonly authority: string | undefined;
   readonly origin: string | undefined;
   readonly fetchSite: string | undefined;
+  /** The value of `Idempotency-Key`, as sent. */
+  readonly idempotencyKey: string | undefined;
   readonly contentType: string | undefined;
   readonly contentEncoding: string | undefined;
   /** All `Prefer` headers, joined with a comma. */
@@ -63,6 +65,7 @@ export function readHead(
     authority: target.authority ?? fields.host,
     origin: fields.origin,
     fetchSite: fields.fetchSite,
+    idempotencyKey: fields.idempotencyKey,
     contentType: fields.contentType,
     contentEncoding: fields.contentEncoding,
     prefer: fields.prefer,
@@ -254,6 +257,9 @@ export function readFields(raw: readonly string[]): HeaderFields {
         break;
       case 'sec-fetch-site':
         fields.fetchSite = join(fields.fetchSite, value);
+        break;
+      case 'idempotency-key':
+        fields.idempotencyKey = join(fields.idempotencyKey, value);
         break;
     }
   }

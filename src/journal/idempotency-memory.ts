@@ -6,7 +6,8 @@
 import { type KeyHash, KeyTable, type Location } from './idempotency-table.ts';
 
 export class KeyMemory {
-  readonly #keysMax: number;
+  /** The most keys that are remembered. */
+  readonly keysMax: number;
   readonly #tables = new Set<KeyTable>();
   /** Number of keys in all tables. */
   held = 0;
@@ -20,7 +21,7 @@ export class KeyMemory {
 
   /** @param keysMax the most keys that are remembered: `--idempotency-keys`, at least 1 */
   constructor(keysMax: number) {
-    this.#keysMax = keysMax;
+    this.keysMax = keysMax;
   }
 
   /** @returns an empty table whose keys count from now on */
@@ -39,12 +40,12 @@ export class KeyMemory {
 
   /** How many more keys can be added before the oldest one is forgotten. */
   get free(): number {
-    return this.#keysMax - this.held;
+    return this.keysMax - this.held;
   }
 
   /** Adds a key that was recorded now, in a line after those of all other keys of its table. */
   add(table: KeyTable, hash: KeyHash, location: Location, nowSeconds: number): void {
-    if (this.held === this.#keysMax) this.#forgetOldest();
+    if (this.held === this.keysMax) this.#forgetOldest();
     this.#newestSeconds = Math.max(nowSeconds, this.#newestSeconds);
     if (table.size === 0) this.#oldest = undefined;
     table.add(hash, location, this.#newestSeconds);
@@ -58,7 +59,7 @@ export class KeyMemory {
    */
   addOldest(table: KeyTable, hash: KeyHash, location: Location, recordedSeconds: number): boolean {
     const seconds = Math.min(recordedSeconds, table.oldestSeconds);
-    if (this.held === this.#keysMax) {
+    if (this.held === this.keysMax) {
       const { table: oldest } = this.#findOldest();
       if (oldest === table || oldest.oldestSeconds >= seconds) return false;
       this.#forgetOldest();
@@ -72,6 +73,7 @@ export class KeyMemory {
 
   /** Forgets the keys of a table whose lines have a lower seq, because retention removed those lines. */
   forgetBefore(table: KeyTable, seq: number): void {
+    if (!this.#tables.has(table)) return;
     for (let count = table.countBefore(seq); count > 0; count -= 1) {
       table.removeOldest();
       this.held -= 1;

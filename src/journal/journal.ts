@@ -14,6 +14,10 @@ import { type JournalFigures, Metrics } from '../telemetry/metrics.ts';
 import { rememberCleanStop } from './clean-stop.ts';
 import { Clock } from './clock.ts';
 import { type Disk, describe, isFull, SyncError } from './disk.ts';
+import { KeyedReports } from './idempotency.ts';
+import { JournalKeys } from './idempotency-keys.ts';
+import type { KeyMemory } from './idempotency-memory.ts';
+import type { HashKey } from './idempotency-table.ts';
 import {
   type ChainPosition,
   type EncodeBuffer,
@@ -47,6 +51,10 @@ export interface JournalOptions {
   readonly onRecorded?: ((nextSeq: number) => void) | undefined;
   /** Shared by all journals of the service. */
   readonly metrics?: Metrics;
+  /** The idempotency keys of all journals of the service. If omitted, keys are recorded and not looked at. */
+  readonly keyMemory?: KeyMemory | undefined;
+  /** Only tests hand in another one than `hashKey`. */
+  readonly hashKey?: HashKey | undefined;
   /** Called when the last waiting event has been recorded or refused. */
   readonly onIdle?: () => void;
   /** Called once, after a disk failure from which only a restart can recover, and after the callbacks of all waiting events. */
@@ -83,6 +91,8 @@ interface QueueEntry {
   /** Approximate memory that it takes while it waits, in bytes. */
   readonly heldBytes: number;
   readonly done: Done;
+  /** For each line its idempotency key, undefined for a line without one; undefined if no line has one, or keys are not looked at. */
+  readonly keys: readonly (string | undefined)[] | undefined;
 }
 
 /** What one write takes: whole entries. */
@@ -110,6 +120,9 @@ export class Journal implements JournalFigures {
   readonly #checkHeld: () => void;
   readonly #retention: Retention;
   readonly #clock: Clock;
+  /** The idempotency keys, and the reports that have one; undefined if keys are not looked at. */
+  readonly #keys: JournalKeys | undefined;
+  readonly #keyed: KeyedReports | undefined;
   #queue: QueueEntry[] = [];
   /** Memory of the events in the queue and in the batch that is being written. */
   #waitingBytes = 0;
@@ -128,8 +141,11 @@ export class Journal implements JournalFigures {
     this.#backlog = options.backlog ?? { bytes: 0 };
     this.#metrics = options.metrics ?? new Metrics();
     this.#checkHeld = options.checkHeld ?? (() => {});
-    this.#retention = new Retention(options, this);
+    this.#retention = new Retention(options, this, (lastSeq) => this.#keys?.removed(lastSeq));
     this.#clock = new Clock(options.notices, options.limits);
+    const { keyMemory: memory, hashKey: hash, ...rest } = options;
+    this.#keys = memory && new JournalKeys({ ...rest, memory, hash });
+    this.#keyed = this.#keys && this.#lookAt(this.#keys);
     const { openWaitMs } = options;
     this.#state = { kind: 'starting', reason: OPENING, queueing: openWaitMs !== undefined };
     if (openWaitMs !== undefined) this.#openTimeout = setTimeout(() => this.#refuseUntilOpen(), openWaitMs).unref();
@@ -145,7 +161,8 @@ export class Journal implements JournalFigures {
     for (let pauseMs = limits.openRetryMs; ; pauseMs = Math.min(2 * pauseMs, limits.openRetryMsMax)) {
       let neededBytes: number | undefined;
       try {
-        const { files, ...segment } = await recover(disk, notices, limits, this.#checkHeld);
+        const { files, ...segment } = await recover(disk, notices, limits, this.#checkHeld, this.#keys?.beginScan());
+        await this.#keys?.load().catch((error: Error) => closeAndThrow(segment, error));
         if (this.#closed) return await segment.file.close();
         return this.#opened(segment, files);
       } catch (error) {
@@ -168,6 +185,7 @@ export class Journal implements JournalFigures {
     this.#continueAt(segment);
     this.#metrics.journals.add(this);
     this.#retention.start();
+    this.#keyed?.opened();
     if (this.#queue.length > 0) this.#running ??= this.#run();
   }
 
@@ -232,6 +250,7 @@ export class Journal implements JournalFigures {
   append(events: readonly Event[], bodyBytes: number, done: Done): void {
     const { limits } = this.#options;
     const lines: (string | Buffer)[] = [];
+    let hasKey = false;
     let heldBytes = (events.length - 1) * limits.queueLineBytes;
     let lineBytes = 0;
     try {
@@ -239,6 +258,7 @@ export class Journal implements JournalFigures {
         const text = encodeMembers(event);
         const members = bodyBytes <= limits.heldBodyBytesMax ? text : packMembers(text);
         lines.push(members);
+        if (event.idempotencyKey !== undefined) hasKey = true;
         heldBytes += typeof members === 'string' ? 2 * members.length : members.length;
         lineBytes += lineBytesMax(members);
       }
@@ -252,9 +272,35 @@ export class Journal implements JournalFigures {
       done(refused(refusal));
       return;
     }
-    this.#queue.push({ lines, lineBytes, heldBytes: heldBytes + limits.queueEventBytes, done });
-    this.#hold(heldBytes + limits.queueEventBytes);
+    heldBytes += limits.queueEventBytes;
+    if (!hasKey || this.#keyed === undefined) this.#enqueue({ lines, lineBytes, heldBytes, done, keys: undefined });
+    else this.#keyed.admit({ lines, keys: events.map(keyOf), heldBytes, done });
+  }
+
+  #enqueue(entry: QueueEntry): void {
+    this.#queue.push(entry);
+    this.#hold(entry.heldBytes);
     if (this.#state.kind === 'open') this.#running ??= this.#run();
+  }
+
+  /** Queues reports with idempotency keys only after their keys were looked up. */
+  #lookAt(keys: JournalKeys): KeyedReports {
+    const { disk, limits, notices } = this.#options;
+    return new KeyedReports({
+      ...{ disk, limits, notices, keys },
+      queue: (report) => {
+        const { lines, done } = report;
+        const refusal = this.#queueing ? undefined : this.trouble; // a lookup may have taken a while
+        if (refusal !== undefined) return this.#safely(done, refused(refusal));
+        this.#enqueue({ ...report, lineBytes: lines.reduce((sum, members) => sum + lineBytesMax(members), 0) });
+      },
+      hold: (bytes) => {
+        this.#hold(bytes);
+        if (bytes < 0 && this.#waitingBytes === 0 && this.#running === undefined) this.#safely(this.#options.onIdle);
+      },
+      answer: (done, result) => this.#safely(done, result),
+      onReplayed: (count) => this.#metrics.replayed(count),
+    });
   }
 
   /**
@@ -276,11 +322,14 @@ export class Journal implements JournalFigures {
     if (this.#state.kind === 'starting') {
       this.#state = { kind: 'closed', reason };
       this.#refuseQueue(reason);
+      await this.#keys?.close();
       return;
     }
+    await this.#keyed?.settled(); // what they queue is written as well
     await this.#running;
     clearInterval(this.#probing);
     await this.#retention.stop();
+    await this.#keys?.close();
     const state = this.#state;
     if (state.kind === 'failed') return;
     this.#metrics.journals.delete(this);
@@ -321,6 +370,7 @@ export class Journal implements JournalFigures {
       this.#hold(-heldBytes);
       this.#safely(done, refused(reason));
     }
+    this.#keyed?.refuseEarly(reason);
     this.#safely(this.#options.onIdle);
   }
 
@@ -383,7 +433,7 @@ export class Journal implements JournalFigures {
     return this.#state.kind === 'open' ? SEQ_MAX + 1 - this.#state.segment.chain.seq : 0;
   }
 
-  async #commit({ lines }: Batch): Promise<RecordResult> {
+  async #commit({ lines, entries }: Batch): Promise<RecordResult> {
     if (this.#state.kind !== 'open') return refused(this.#state.reason);
     if (lines.length > this.#seqsLeft) return refused(USED_UP.reason);
     const { segmentBytes } = this.#options;
@@ -393,7 +443,7 @@ export class Journal implements JournalFigures {
         await this.#rotate(this.#state.segment);
       const { segment } = this.#state;
       const startedMs = performance.now();
-      const after =
+      const { after, bytes } =
         lines.length > 0
           ? await appendBatch(segment, lines, this.#clock.read(), this.#encodeBuffer)
           : await tryWrite(segment);
@@ -401,6 +451,7 @@ export class Journal implements JournalFigures {
       if (lines.length > 0)
         this.#metrics.wrote(lines.length, after.bytes - segment.bytes, performance.now() - startedMs);
       this.#taken(after);
+      if (this.#keys !== undefined) rememberKeys(this.#keys, entries, segment, bytes);
       return recorded;
     } catch (error) {
       if (error instanceof NotEncoded) return this.#notEncoded(error);
@@ -423,6 +474,7 @@ export class Journal implements JournalFigures {
     this.files += 1;
     await full.file.close();
     notices.info('journal file closed', { file: full.file.name, next: file.name });
+    this.#keys?.closed(full);
     this.#retention.run();
   }
 
@@ -532,6 +584,15 @@ class NotWritten extends Error {}
 /** A batch could not be encoded, since the memory for its bytes could not be allocated. */
 class NotEncoded extends Error {}
 
+/** The segment after a write, and the bytes that were written. */
+interface Appended {
+  readonly after: Segment;
+  readonly bytes: Buffer;
+}
+
+const NO_BYTES = Buffer.alloc(0);
+const LINE_FEED = 0x0a;
+
 /** The bytes of the test write. Zeros contain no newline, so after a crash they are only a torn end. */
 const PROBE = Buffer.alloc(4096);
 
@@ -544,14 +605,44 @@ async function appendBatch(
   lines: readonly (string | Buffer)[],
   now: Date,
   scratch: EncodeBuffer,
-): Promise<Segment> {
+): Promise<Appended> {
   const { bytes, chain } = encodeOrGiveUp(lines, segment.chain, now, scratch);
   const after = { file: segment.file, bytes: segment.bytes + bytes.length, chain };
   // Before the write, since it would hide that the file was truncated. After it, since no event may get 200 if its file is gone.
   checkUntouched(segment);
   await append(segment, bytes);
   checkUntouched(after);
-  return after;
+  return { after, bytes };
+}
+
+/** Remembers the keys of the lines that are durable now. */
+function rememberKeys(
+  keys: JournalKeys,
+  entries: readonly QueueEntry[],
+  { chain, bytes }: Segment,
+  written: Buffer,
+): void {
+  if (entries.every((entry) => entry.keys === undefined)) return;
+  const nowMs = Date.now();
+  let seq = chain.seq;
+  let start = 0;
+  for (const entry of entries) {
+    for (const index of entry.lines.keys()) {
+      const key = entry.keys?.[index];
+      if (key !== undefined) keys.add(key, { seq, offset: bytes + start }, nowMs);
+      start = written.indexOf(LINE_FEED, start) + 1;
+      seq += 1;
+    }
+  }
+}
+
+function keyOf({ idempotencyKey }: Event): string | undefined {
+  return idempotencyKey;
+}
+
+async function closeAndThrow({ file }: Segment, error: Error): Promise<never> {
+  await file.close();
+  throw error;
 }
 
 /** @throws NotEncoded */
@@ -575,10 +666,10 @@ function checkUntouched({ file, bytes }: Segment): void {
 }
 
 /** Makes a test write and removes it again, to find out whether the disk takes writes. @throws like `appendBatch` */
-async function tryWrite(segment: Segment): Promise<Segment> {
+async function tryWrite(segment: Segment): Promise<Appended> {
   await append(segment, PROBE);
   await segment.file.truncate(segment.bytes);
-  return segment;
+  return { after: segment, bytes: NO_BYTES };
 }
 
 /** Appends all of the bytes, durably, or none: after a failed or short write the file is truncated to its previous length. */

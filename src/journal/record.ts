@@ -264,15 +264,65 @@ export function metadataOf(bytes: Buffer, start: number, end: number): string | 
   return bytes.toString('utf8', start + metadata + METADATA_MEMBER.length, metadataEnd(bytes, end));
 }
 
+/**
+ * @param end of a verified line: the index of its newline
+ * @returns the idempotency key of its report, such as `order-17/1`; undefined if it had none, and for a forwarded event, whose
+ *   key was looked at by the journal that recorded it first
+ */
+export function idempotencyKeyOf(bytes: Buffer, start: number, end: number): string | undefined {
+  const at = end - CRC_MEMBER_BYTES;
+  if (bytes[at - 1] !== QUOTE) return undefined;
+  const quote = stringBegin(bytes, at);
+  const begin = quote - KEY_PREFIX.length + 1;
+  if (begin <= start || !bytes.subarray(begin, quote + 1).equals(KEY_PREFIX)) return undefined;
+  return JSON.parse(bytes.toString('utf8', quote, at));
+}
+
+/**
+ * @param end of a verified line: the index of its newline
+ * @returns the bytes of the members that `encodeMembers` made of its event
+ */
+export function membersOf(bytes: Buffer, start: number, end: number, seq: number): Buffer {
+  return bytes.subarray(timeStart(start, seq) + TIME_BYTES + TIME_SUFFIX_BYTES, end - CRC_MEMBER_BYTES);
+}
+
+/** @param bytes from `membersOf` or `packMembers`. @returns each member with its value as JSON text, in their order */
+export function readMembers(bytes: Buffer): ReadonlyMap<string, string> {
+  const metadata = bytes.indexOf(METADATA_MEMBER);
+  const tail = metadata === -1 ? bytes.length : metadataEnd(bytes, bytes.length + CRC_MEMBER_BYTES);
+  const head = bytes.toString('utf8', 0, metadata === -1 ? bytes.length : metadata);
+  const members = new Map<string, string>();
+  const addAll = (text: string) => {
+    for (const [name, value] of Object.entries(JSON.parse(`{${text}}`))) members.set(name, JSON.stringify(value));
+  };
+  addAll(head);
+  if (metadata !== -1) members.set('metadata', bytes.toString('utf8', metadata + METADATA_MEMBER.length, tail));
+  if (tail < bytes.length) addAll(bytes.toString('utf8', tail + 1));
+  return members;
+}
+
 /** The time at which a verified line was recorded, such as `2026-11-20T15:19:45.266Z`. Such times sort as text. */
 export function timeOf(bytes: Buffer, start: number, seq: number): string {
-  const at = start + SEQ_PREFIX.length + String(seq).length + ID_MEMBER_BYTES + TIME_PREFIX_BYTES;
+  const at = timeStart(start, seq);
   return bytes.toString('latin1', at, at + TIME_BYTES);
+}
+
+function timeStart(start: number, seq: number): number {
+  return start + SEQ_PREFIX.length + String(seq).length + ID_MEMBER_BYTES + TIME_PREFIX_BYTES;
 }
 
 /** The last bytes of a line with this crc, including its newline. */
 export function endingOf(crc: number): Buffer {
   return Buffer.from(`,"crc":"${hex(crc)}"}\n`);
+}
+
+/**
+ * @param end of a line, at least whose last bytes are there: the index of its newline
+ * @returns the crc that the line contains, not verified; undefined if the bytes do not end like a line
+ */
+export function readEndingCrc(bytes: Buffer, end: number): number | undefined {
+  const [, digits] = /^([0-9a-f]{8})"\}$/.exec(bytes.toString('latin1', end - CRC_TAIL_BYTES, end)) ?? [];
+  return digits === undefined || bytes[end] !== LINE_FEED ? undefined : Number.parseInt(digits, 16);
 }
 
 /**
@@ -331,6 +381,7 @@ const SEQ_PREFIX = Buffer.from('{"seq":');
 const ID_MEMBER_BYTES = ',"id":"01a1fb95-ce62-7e59-9364-610bf5613940"'.length;
 const TIME_PREFIX_BYTES = ',"time":"'.length;
 const TIME_BYTES = '2026-11-20T15:19:45.266Z'.length;
+const TIME_SUFFIX_BYTES = '",'.length;
 /** What `encodeBatch` adds to the members of a line. */
 const FRAME_BYTES_MAX =
   SEQ_PREFIX.length +
@@ -338,15 +389,16 @@ const FRAME_BYTES_MAX =
   ID_MEMBER_BYTES +
   TIME_PREFIX_BYTES +
   TIME_BYTES +
-  '",'.length +
+  TIME_SUFFIX_BYTES +
   CRC_TEMPLATE.length;
 /** No string can contain it, since a quote in a string is escaped with a backslash. So its first occurrence is the member. */
 const METADATA_MEMBER = ',"metadata":';
+const KEY_PREFIX = Buffer.from(',"idempotency_key":"');
 /** The members that may follow the metadata, last first, up to the quote that begins their string. */
 const MEMBERS_AFTER_METADATA = [
   { prefix: Buffer.from(',"recorded":"'), isList: false },
   { prefix: Buffer.from(',"from":["'), isList: true },
-  { prefix: Buffer.from(',"idempotency_key":"'), isList: false },
+  { prefix: KEY_PREFIX, isList: false },
   { prefix: Buffer.from(',"event_time":"'), isList: false },
 ];
 const SHORT_LINE_BYTES = 1024;

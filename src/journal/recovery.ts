@@ -9,7 +9,7 @@ import { shellWord } from '../telemetry/printable.ts';
 import { CLEAN_STOP, forgetCleanStop, type LastStop, readLastStop, type StopEnd } from './clean-stop.ts';
 import { copyFile, type Disk, type LogFile } from './disk.ts';
 import type { ChainPosition } from './record.ts';
-import { type Flaw, lastLine, type Scan, scanSegment } from './scan.ts';
+import { type Flaw, lastLine, type Scan, scanSegment, type TakeGoodLine } from './scan.ts';
 import {
   afterGone,
   type Contents,
@@ -174,6 +174,7 @@ export type RecoveryLimits = Pick<Limits, 'tornBytesMax' | 'openReserveBytes'>;
 /**
  * Finds the end of the journal, makes its content durable, and opens the last file for appends. The caller holds the lock.
  * @param checkHeld throws if the folder is no longer locked
+ * @param take called with each good line of the last file
  * @throws DamagedError, NoSpaceError, or the error of a system call, after which it may be called again
  */
 export async function recover(
@@ -181,6 +182,7 @@ export async function recover(
   notices: Notices,
   { tornBytesMax, openReserveBytes }: RecoveryLimits = limits,
   checkHeld: () => void = () => {},
+  take?: TakeGoodLine,
 ): Promise<Recovered> {
   const names = await disk.list();
   const contents = contentsOf(names);
@@ -193,7 +195,7 @@ export async function recover(
     return begin(disk);
   }
 
-  const scan = await scanSegment(disk.read(last.name), last.firstSeq);
+  const scan = await scanSegment(disk.read(last.name), last.firstSeq, limits, take);
   const position = positionOfLast(lastStop, scan);
   const stoppedCleanly = position === 'afterStop';
   const findings = [

@@ -13,7 +13,7 @@ import type { Notices } from '../telemetry/log.ts';
 import { type Disk, isFull, SyncError } from './disk.ts';
 import { readTime } from './record.ts';
 import { lastLine } from './scan.ts';
-import { contentsOf, goneName, goneRange, type SegmentName } from './segments.ts';
+import { contentsOf, goneName, goneRange, type SegmentName, sidecarName } from './segments.ts';
 
 /** The limits. A file that exceeds `retainBytes` or `retainDays`, or that `keepFree` needs, is removed; without limits none is. */
 export type Retain = Partial<Pick<Config, 'retainBytes' | 'retainDays' | 'keepFree'>>;
@@ -30,6 +30,7 @@ export interface RetentionOptions {
 export class Retention {
   readonly #options: RetentionOptions;
   readonly #journal: { files: number };
+  readonly #onRemoving: (lastSeq: number) => void;
   /** A run is scheduled and has not begun: it will see all changes until then. */
   #due = false;
   #running = Promise.resolve();
@@ -44,9 +45,13 @@ export class Retention {
   /** The last failure that was logged, and when (monotonic clock): while the disk is low, there is a run every second. */
   #logged = { text: '', atMs: Number.NEGATIVE_INFINITY };
 
-  /** @param journal its `files` is decremented for each removed file */
-  constructor(options: RetentionOptions, journal: { files: number }) {
+  /**
+   * @param journal its `files` is decremented for each removed file
+   * @param onRemoving called before files are removed, with the last seq that the journal no longer has
+   */
+  constructor(options: RetentionOptions, journal: { files: number }, onRemoving: (lastSeq: number) => void = () => {}) {
     this.#options = options;
+    this.#onRemoving = onRemoving;
     this.#journal = journal;
   }
 
@@ -120,11 +125,14 @@ export class Retention {
     // An existing marker may be from a run that was interrupted before the marker was durable.
     if (names.includes(marker)) await this.#syncFolder();
     else await this.#mark(marker, stale);
+    this.#onRemoving(files.at(-1)?.last_seq ?? 0);
     for (const fields of files) {
       if (this.#stopped) return;
       const { file } = fields;
       try {
         await disk.remove(file);
+        const sidecar = sidecarName(fields.first_seq);
+        if (names.includes(sidecar)) await disk.remove(sidecar);
         this.#journal.files -= 1;
         this.#removed += 1;
         notices.info('journal file removed', fields);

@@ -29,16 +29,24 @@ export interface Scan {
 }
 
 /**
+ * Takes a good line, which begins at `start` of `bytes` and ends before the newline at `end`.
+ * @param offset of the line in its file
+ */
+export type TakeGoodLine = (bytes: Buffer, start: number, end: number, seq: number, offset: number) => void;
+
+/**
  * Checks every line of one file.
  * @param chunks all bytes of the file, in order; at most one line is held in memory besides the current chunk
  * @param firstSeq the seq in the file's name
+ * @param take called with each line before the first flaw
  */
 export async function scanSegment(
   chunks: AsyncIterable<Buffer>,
   firstSeq: number,
   { lineBytesMax }: Pick<Limits, 'lineBytesMax'> = standardLimits,
+  take?: TakeGoodLine,
 ): Promise<Scan> {
-  const scanner = new Scanner(firstSeq, lineBytesMax);
+  const scanner = new Scanner(firstSeq, lineBytesMax, take);
   const lines = new LineCutter((bytes, start, end) => scanner.take(bytes, start, end), lineBytesMax);
   for await (const chunk of chunks) {
     lines.push(chunk);
@@ -76,6 +84,7 @@ const LINE_FEED = 0x0a;
 class Scanner {
   readonly #firstSeq: number;
   readonly #lineBytesMax: number;
+  readonly #take: TakeGoodLine | undefined;
   #chain: ChainPosition;
   #bytes = 0;
   #lines = 0;
@@ -90,7 +99,8 @@ class Scanner {
   /** So far all bytes after the valid lines are zeros. */
   #zeros = true;
 
-  constructor(firstSeq: number, lineBytesMax: number) {
+  constructor(firstSeq: number, lineBytesMax: number, take: TakeGoodLine | undefined) {
+    this.#take = take;
     this.#firstSeq = firstSeq;
     this.#lineBytesMax = lineBytesMax;
     this.#chain = { seq: firstSeq, crc: 0 };
@@ -103,6 +113,7 @@ class Scanner {
     }
     const check = checkLine(bytes, start, end, this.#chain);
     if (check.kind === 'good') {
+      this.#take?.(bytes, start, end, this.#chain.seq, this.#bytes);
       this.#chain = check.chain;
       this.#bytes += end - start + 1;
       this.#lines += 1;

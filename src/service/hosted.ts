@@ -69,6 +69,7 @@ function openJournals({
   folder,
   limits,
   metrics,
+  keyMemory,
   openDisk,
   onRecorded,
 }: RecordingOptions): DeploymentJournals {
@@ -76,7 +77,7 @@ function openJournals({
   const segmentBytes = segmentBytesOf(config);
   const openFor = (name: string) => openDisk(join(folder.disk.folder, name));
   const shared = { pathPrefix, openDisk: openFor, onRecorded, segmentBytes, retain: config };
-  return new DeploymentJournals({ ...shared, limits, metrics, notices });
+  return new DeploymentJournals({ ...shared, limits, metrics, keyMemory, notices });
 }
 
 /** @returns a recorder that refuses every report with the same reason */

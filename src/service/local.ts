@@ -12,15 +12,15 @@ import { StartError } from './start-error.ts';
  * @param onFailed as `JournalOptions.onFailed`: called once when the disk failed and only a restart can recover
  */
 export function recordLocally(
-  { config, notices, folder, limits, metrics, openDisk, onRecorded }: RecordingOptions,
+  { config, notices, folder, limits, metrics, keyMemory, openDisk, onRecorded }: RecordingOptions,
   onFailed: (error: Error) => void,
 ): Recording {
   const { pathPrefix } = config;
   const segmentBytes = segmentBytesOf(config);
   const { disk } = folder;
   const recorded = onRecorded?.bind(undefined, disk.folder);
-  const options = { disk, notices, segmentBytes, retain: config, limits, metrics, onFailed, onRecorded: recorded };
-  const journal = new Journal({ ...options, checkHeld: () => folder.checkHeld() });
+  const shared = { disk, notices, segmentBytes, retain: config, limits, metrics, keyMemory };
+  const journal = new Journal({ ...shared, onFailed, onRecorded: recorded, checkHeld: () => folder.checkHeld() });
   const recorder = {
     prefix: pathPrefix,
     append: journal.append.bind(journal),

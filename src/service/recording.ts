@@ -5,6 +5,7 @@ import type { Limits } from '../config/limits.ts';
 import type { Endpoint } from '../event/parameters.ts';
 import type { AppParts } from '../http/app.ts';
 import type { Disk } from '../journal/disk.ts';
+import type { KeyMemory } from '../journal/idempotency-memory.ts';
 import type { Notices } from '../telemetry/log.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { DataFolder } from './folder.ts';
@@ -40,6 +41,8 @@ export interface RecordingOptions {
   readonly limits: Limits;
   readonly endpoints: readonly Endpoint[];
   readonly metrics: Metrics;
+  /** As `JournalOptions.keyMemory`: shared by all journals. */
+  readonly keyMemory: KeyMemory | undefined;
   readonly openDisk: (folder: string) => Disk;
   /** As `ServiceParts.onRecorded`: the lines before `nextSeq` are in the folder. */
   readonly onRecorded?: ((folder: string, nextSeq: number) => void) | undefined;

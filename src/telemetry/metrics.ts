@@ -17,6 +17,14 @@ export interface JournalFigures {
   readonly queueBytes: number;
 }
 
+/** The metrics of the idempotency keys of all journals. */
+export interface KeyFigures {
+  /** Number of keys. */
+  readonly held: number;
+  /** When the oldest of them was recorded, in seconds since 1970; undefined without keys. */
+  readonly oldestSeconds: number | undefined;
+}
+
 /** Histogram buckets: from a single report to many reports that waited for a slow disk. */
 const BATCH_EVENTS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000];
 /** Histogram buckets: up to `limits.batchItemsMax`. */
@@ -32,6 +40,7 @@ export class Metrics {
   readonly #syncSeconds = new Histogram(SYNC_SECONDS);
   readonly #requestItems = new Histogram(REQUEST_ITEMS);
   #writtenBytes = 0;
+  #replays = 0;
   /** Number of durable events, by type. */
   readonly events: Record<Event['type'], number> = {
     AssetMaterialization: 0,
@@ -46,6 +55,8 @@ export class Metrics {
   readonly journals = new Set<JournalFigures>();
   /** The open connections; the listener sets it to its own collection. */
   connections: { readonly size: number } = new Set();
+  /** The idempotency keys that are remembered; undefined if they are not looked at. */
+  keys: KeyFigures | undefined;
 
   /** Counts a reply. @param path the path of the route that matched the request, or `/other` */
   answered(path: string, status: number): void {
@@ -60,6 +71,11 @@ export class Metrics {
   /** Counts a recorded request of the batch endpoint. @param items the events that it recorded, at least 1 */
   recordedBatch(items: number): void {
     this.#requestItems.observe(items);
+  }
+
+  /** Counts events that were not recorded, because an earlier report with their idempotency key was. */
+  replayed(count: number): void {
+    this.#replays += count;
   }
 
   /** Counts a durable batch. @param ms how long it took to be written and synced */
@@ -95,6 +111,15 @@ export class Metrics {
     add('batch_events', 'histogram', 'Events that shared a write and sync.', this.#batchEvents.samples());
     add('request_items', 'histogram', 'Events in one request of many.', this.#requestItems.samples());
     add('sync_seconds', 'histogram', 'How long a batch took to be written and synced.', this.#syncSeconds.samples());
+    add('idempotent_replays_total', 'counter', 'Events that were recorded before, by their idempotency key.', [
+      ` ${this.#replays}`,
+    ]);
+    if (this.keys !== undefined) {
+      const { held, oldestSeconds } = this.keys;
+      const seconds = oldestSeconds === undefined ? 0 : Math.max(0, Math.floor(Date.now() / 1000) - oldestSeconds);
+      gauge('idempotency_keys', 'Idempotency keys that are remembered.', held);
+      gauge('idempotency_window_seconds', 'Age of the oldest of them.', seconds);
+    }
     gauge('queue_bytes', 'Memory of the events that wait for the disk.', sumOf('queueBytes'));
     gauge('last_seq', 'Newest event; a sum over open journals.', sumOf('lastSeq'));
     gauge('journal_files', 'Files of open journals.', sumOf('files'));

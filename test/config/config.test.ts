@@ -37,6 +37,7 @@ test('without flags and environment there are defaults', () => {
     tokenHeader: 'Service-Cloud-Api-Token',
     trustedProxy: [],
     maxConnections: 256,
+    idempotencyKeys: undefined,
     logLevel: 'info',
     quiet: false,
   });

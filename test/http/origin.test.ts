@@ -8,6 +8,7 @@ function head(part: Partial<Head>): Head {
   const nothing = {
     origin: undefined,
     fetchSite: undefined,
+    idempotencyKey: undefined,
     contentType: undefined,
     contentEncoding: undefined,
     prefer: undefined,

@@ -41,6 +41,7 @@ test('a plain request becomes a head', () => {
     authority: 'localhost:3000',
     origin: undefined,
     fetchSite: undefined,
+    idempotencyKey: undefined,
     contentType: 'application/json',
     contentEncoding: undefined,
     prefer: undefined,

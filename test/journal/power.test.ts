@@ -48,7 +48,7 @@ function play(disk: SimulatedDisk): Script {
         return new Promise<void>((resolve) => {
           journal.append(events, 0, (result) => {
             if (result.kind === 'recorded') acknowledged.push(...together);
-            else if (result.reason.startsWith('the disk failed')) failed = true;
+            else if (result.kind === 'refused' && result.reason.startsWith('the disk failed')) failed = true;
             resolve();
           });
         });

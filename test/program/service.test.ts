@@ -667,6 +667,7 @@ test('a defect of ours is a 503 for the client and a full account for the operat
   const notices: string[] = [];
   const app = createApp({
     endpoints,
+    takesKeys: true,
     pathPrefix: options.pathPrefix.initial,
     checkAccess: () => {
       throw new TypeError('defect');

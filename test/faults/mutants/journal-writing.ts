@@ -383,8 +383,8 @@ export const journalWriting: readonly Mutant[] = [
   {
     breaks: 'events that are appended together are acknowledged when the first of them is durable',
     file: 'journal/journal.ts',
-    from: 'this.#queue.push({ lines, lineBytes, heldBytes: heldBytes + limits.queueEventBytes, done });',
-    to: 'for (const [index, members] of lines.entries()) this.#queue.push({ lines: [members], lineBytes: lineBytesMax(members), heldBytes: heldBytes + limits.queueEventBytes, done: index === 0 ? done : () => {} });',
+    from: 'this.#enqueue({ lines, lineBytes, heldBytes, done, keys: undefined });',
+    to: '{ for (const [index, members] of lines.entries()) this.#enqueue({ lines: [members], lineBytes: lineBytesMax(members), heldBytes, done: index === 0 ? done : () => {}, keys: undefined }); }',
     tests: [
       'journal/journal: events that are appended together share one write, also if they are larger than a batch',
       'journal/power',

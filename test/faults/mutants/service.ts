@@ -32,8 +32,8 @@ export const service: readonly Mutant[] = [
   {
     breaks: 'a service does not look at its lock',
     file: 'service/local.ts',
-    from: 'new Journal({ ...options, checkHeld: () => folder.checkHeld() })',
-    to: 'new Journal(options)',
+    from: ', checkHeld: () => folder.checkHeld() })',
+    to: ' })',
     tests: ['program/service: a lock file that is removed ends the service with 5, at the next report or without one'],
   },
   {
@@ -103,8 +103,8 @@ export const service: readonly Mutant[] = [
   {
     breaks: 'the document is made from another table of parameters than the handlers',
     file: 'service.ts',
-    from: 'tokenHeader, endpoints, limits }),',
-    to: 'tokenHeader, limits }),',
+    from: 'tokenHeader, endpoints, limits, takesKeys }),',
+    to: 'tokenHeader, limits, takesKeys }),',
     tests: ['event/parameters: a service takes a parameter for its row, and its document lists it'],
   },
   {

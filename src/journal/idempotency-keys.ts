@@ -1,0 +1,194 @@
+/**
+ * The idempotency keys of one journal, from its start to its close: read from the sidecars of the closed files and from the last
+ * file, added when their lines are durable, written to a sidecar when a file is closed, forgotten with the files that retention
+ * removes. `idempotency-memory.ts` decides how many are remembered.
+ */
+
+import type { Limits } from '../config/limits.ts';
+import type { Notices } from '../telemetry/log.ts';
+import type { Disk } from './disk.ts';
+import type { KeyMemory } from './idempotency-memory.ts';
+import { KeyCollector, type KeyScan, scanKeys } from './idempotency-scan.ts';
+import { type ClosedFile, type KeyRows, readSidecar, writeSidecar } from './idempotency-sidecar.ts';
+import { type HashKey, hashKey, type KeyTable, type Location } from './idempotency-table.ts';
+import type { TakeGoodLine } from './scan.ts';
+import { contentsOf, type SegmentName, segmentName, sidecarFirstSeq, sidecarName } from './segments.ts';
+
+export interface JournalKeysOptions {
+  readonly disk: Disk;
+  readonly notices: Notices;
+  /** Shared by all journals of the service. */
+  readonly memory: KeyMemory;
+  readonly limits: Pick<Limits, 'lineBytesMax' | 'keyScanBytesMax' | 'sidecarsWaitingMax'>;
+  /** Only tests hand in another one. */
+  readonly hash?: HashKey | undefined;
+}
+
+export class JournalKeys {
+  readonly #options: JournalKeysOptions;
+  readonly #hash: HashKey;
+  readonly #table: KeyTable;
+  /** The first seqs of the journal's files, in order; the last is that of the file that is appended to. */
+  #firstSeqs: number[] = [];
+  /** Number of lines with a key in the last file. */
+  #lastFileKeys = 0;
+  /** The keys of the last file, while a start reads it. */
+  #found: KeyCollector;
+  #writing = Promise.resolve();
+  #sidecarsWaiting = 0;
+
+  constructor(options: JournalKeysOptions) {
+    this.#options = options;
+    this.#hash = options.hash ?? hashKey;
+    this.#table = options.memory.open();
+    this.#found = new KeyCollector(this.#hash, 0);
+  }
+
+  /** @returns the function that takes the good lines of the last file, for `recover`. A repeated start begins anew. */
+  beginScan(): TakeGoodLine {
+    const found = new KeyCollector(this.#hash, this.#options.memory.keysMax);
+    this.#found = found;
+    return (bytes, start, end, seq, offset) => found.take(bytes, start, end, seq, offset);
+  }
+
+  /**
+   * Reads the keys of the closed files, after `recover` has read the last one: from their sidecars, and from the files that have
+   * no good one, up to `limits.keyScanBytesMax`. The newest come first, until no more are remembered.
+   */
+  async load(): Promise<void> {
+    const { disk, notices, limits } = this.#options;
+    const names = await disk.list();
+    const { segments } = contentsOf(names);
+    this.#firstSeqs = segments.map(({ firstSeq }) => firstSeq);
+    await this.#removeStale(names);
+    this.#lastFileKeys = this.#found.count;
+    let wanted = this.#addAll(this.#found.keys);
+    this.#found = new KeyCollector(this.#hash, 0);
+    let bytesLeft = limits.keyScanBytesMax;
+    for (let index = segments.length - 2; index >= 0 && wanted; index -= 1) {
+      const segment = segments[index] as SegmentName;
+      const sidecar = await this.#readSidecar(segment);
+      if (sidecar !== undefined) {
+        wanted = this.#addAll(sidecar);
+        continue;
+      }
+      const read = bytesLeft > 0 ? await this.#scan(segment, segments[index + 1]?.firstSeq ?? 0, bytesLeft) : undefined;
+      if (read !== undefined) wanted = this.#addAll(read.found.keys);
+      if (read?.file !== undefined) this.#writeSidecar(read.file, read.found.count);
+      bytesLeft -= read?.bytes ?? 0;
+      if (read?.isFromStart === true) continue;
+      notices.warn('idempotency keys of older events are not known: a report that repeats one is recorded again', {
+        before_seq: read?.firstSeq ?? segments[index + 1]?.firstSeq,
+        file: segment.name,
+      });
+      break;
+    }
+    if (this.#table.size > 0) {
+      notices.info('idempotency keys known', { keys: this.#table.size, since_seq: this.#table.at(0).seq });
+    }
+  }
+
+  /** @returns where the lines of the keys with the same hash are, the latest first */
+  find(key: string): Location[] {
+    return this.#table.size === 0 ? [] : this.#table.find(this.#hash(key));
+  }
+
+  /** Remembers the key of a line that is durable now. */
+  add(key: string, location: Location, nowMs: number): void {
+    this.#lastFileKeys += 1;
+    this.#options.memory.add(this.#table, this.#hash(key), location, Math.floor(nowMs / 1000));
+  }
+
+  /** @returns the name of the file that has the line with this seq; undefined if retention removed it */
+  fileOf(seq: number): string | undefined {
+    const firstSeq = this.#firstSeqs.findLast((first) => first <= seq);
+    return firstSeq === undefined ? undefined : segmentName(firstSeq);
+  }
+
+  /** The last file was closed and the next one begun: writes the sidecar, in the background. */
+  closed({ bytes, chain }: Omit<ClosedFile, 'firstSeq'>): void {
+    this.#writeSidecar({ firstSeq: this.#firstSeqs.at(-1) as number, bytes, chain }, this.#lastFileKeys);
+    this.#firstSeqs.push(chain.seq);
+    this.#lastFileKeys = 0;
+  }
+
+  /** Retention is about to remove the files with the lines up to this seq. */
+  removed(lastSeq: number): void {
+    this.#firstSeqs = this.#firstSeqs.filter((firstSeq) => firstSeq > lastSeq);
+    this.#options.memory.forgetBefore(this.#table, lastSeq + 1);
+  }
+
+  /** Resolves when the sidecars are written; forgets all keys, which the next start reads again. Never rejects. */
+  async close(): Promise<void> {
+    this.#options.memory.close(this.#table);
+    await this.#writing;
+  }
+
+  /** Removes sidecars of files that are gone or that are not closed, and those that were not written to their end. */
+  async #removeStale(names: readonly string[]): Promise<void> {
+    const { disk, notices } = this.#options;
+    const closed = new Set(this.#firstSeqs.slice(0, -1).map(sidecarName));
+    for (const name of names) {
+      if (sidecarFirstSeq(name) === undefined || closed.has(name)) continue;
+      await disk.remove(name).catch((error: Error) => {
+        notices.warn('a file with idempotency keys that is not needed could not be removed', {
+          file: name,
+          problem: error.message,
+        });
+      });
+    }
+  }
+
+  /** @returns undefined if it can not be used, or lacks keys that could be remembered */
+  async #readSidecar({ firstSeq }: SegmentName): Promise<KeyRows | undefined> {
+    const { disk, notices, memory } = this.#options;
+    try {
+      const sidecar = await readSidecar(disk, firstSeq);
+      return sidecar === undefined || sidecar.isComplete || sidecar.size >= memory.free ? sidecar : undefined;
+    } catch (error) {
+      const problem = (error as Error).message;
+      notices.warn('a file with idempotency keys can not be read', { file: sidecarName(firstSeq), problem });
+      return undefined;
+    }
+  }
+
+  async #scan(segment: SegmentName, endSeq: number, bytesMax: number): Promise<KeyScan | undefined> {
+    const { disk, notices, limits, memory } = this.#options;
+    try {
+      const collector = new KeyCollector(this.#hash, memory.keysMax);
+      return await scanKeys(disk, segment, endSeq, collector, { bytesMax, lineBytesMax: limits.lineBytesMax });
+    } catch (error) {
+      const problem = (error as Error).message;
+      notices.warn('a journal file can not be read for its idempotency keys', { file: segment.name, problem });
+      return undefined;
+    }
+  }
+
+  /** Adds keys that are older than all in the table, the newest first. @returns whether still older ones could be remembered */
+  #addAll(keys: KeyRows): boolean {
+    const { memory } = this.#options;
+    for (let index = keys.size - 1; index >= 0; index -= 1) {
+      const entry = keys.at(index);
+      if (!memory.addOldest(this.#table, entry, entry, entry.seconds)) return false;
+    }
+    return true;
+  }
+
+  /** Writes one sidecar after the other, concurrently with the batches. A failure is logged: the next start reads the file. */
+  #writeSidecar(file: ClosedFile, keyCount: number): void {
+    const { disk, notices, limits } = this.#options;
+    if (this.#sidecarsWaiting >= limits.sidecarsWaitingMax) return;
+    this.#sidecarsWaiting += 1;
+    this.#writing = this.#writing
+      .then(() => writeSidecar(disk, file, this.#table, keyCount))
+      .catch((error: Error) => {
+        notices.warn('idempotency keys could not be written beside a journal file; the next start reads the file', {
+          file: sidecarName(file.firstSeq),
+          problem: error.message,
+        });
+      })
+      .finally(() => {
+        this.#sidecarsWaiting -= 1;
+      });
+  }
+}

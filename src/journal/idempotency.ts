@@ -1,0 +1,277 @@
+/**
+ * Reports with an idempotency key (draft-ietf-httpapi-idempotency-key-header-07): each key is recorded once, however often its
+ * report is sent.
+ *
+ * An event with a key is one of these:
+ *
+ * | its key | then |
+ * |---|---|
+ * | waits for the disk with another report | it joins that report and gets its result; a failure leaves the key free |
+ * | is in a durable line with the same event | it counts as recorded (replayed) |
+ * | belongs to another event | conflict: nothing of the report is recorded |
+ * | is not known | it is queued, and remembered when it is durable |
+ *
+ * All events of a report are looked up before any is queued. Looking up is synchronous, but for keys whose hash is known: their
+ * lines are read back, and after that all events are looked up again, since another report may have queued the same key
+ * meanwhile. Queueing follows in the same turn of the event loop, so no key can be queued twice.
+ */
+
+import type { Limits } from '../config/limits.ts';
+import { type KeyConflict, type RecordResult, recorded, refused } from '../event/record-result.ts';
+import type { Notices } from '../telemetry/log.ts';
+import type { Disk } from './disk.ts';
+import type { JournalKeys } from './idempotency-keys.ts';
+import { type Comparison, differingMember, type Members } from './idempotency-lookup.ts';
+import { LineReads, type Unread } from './idempotency-reads.ts';
+import type { Location } from './idempotency-table.ts';
+
+/** The events of a report of which at least one has an idempotency key. */
+export interface KeyedReport {
+  /** The members of each line, from `encodeMembers`. */
+  readonly lines: readonly Members[];
+  /** For each line its key, such as `order-17/1`; undefined for an event without one. */
+  readonly keys: readonly (string | undefined)[];
+  /** Approximate memory that it takes while it waits, in bytes. */
+  readonly heldBytes: number;
+  readonly done: (result: RecordResult) => void;
+}
+
+/** What the reports with keys need of their journal. */
+export interface KeyedReportsOptions {
+  readonly disk: Disk;
+  readonly limits: Pick<Limits, 'lineBytesMax' | 'diskAnswerMs' | 'keyReadsMax' | 'notAcceptedNoticeMs'>;
+  readonly notices: Notices;
+  readonly keys: JournalKeys;
+  /** Queues the lines for the next batch, or calls `done` with a refusal. */
+  readonly queue: (report: KeyedReport) => void;
+  /** Counts memory of reports that wait and are not in the queue; a negative number when they no longer do. */
+  readonly hold: (bytes: number) => void;
+  /** Calls `done` with the result, whatever it throws. */
+  readonly answer: (done: KeyedReport['done'], result: RecordResult) => void;
+  /** Called with the number of events that were recorded before. */
+  readonly onReplayed: (count: number) => void;
+}
+
+export class KeyedReports {
+  readonly #options: KeyedReportsOptions;
+  /** By key: the events in the queue and in the batch that is being written. */
+  readonly #pending = new Map<string, Pending>();
+  readonly #reads: LineReads;
+  /** Reports that came before the keys of the journal were known; undefined since they are. */
+  #early: KeyedReport[] | undefined = [];
+  /** Reports that wait for lines to be read. */
+  #lookups = 0;
+  /** Called when no report does. */
+  readonly #onSettled: (() => void)[] = [];
+  /** Time of the last log entry that a line could not be read. */
+  #unreadableAtMs = Number.NEGATIVE_INFINITY;
+
+  constructor(options: KeyedReportsOptions) {
+    this.#options = options;
+    const { disk, limits, keys } = options;
+    const onUnreadable = (file: string, problem: string) => this.#reportUnreadable(file, problem);
+    this.#reads = new LineReads({ disk, limits, fileOf: (seq) => keys.fileOf(seq), onUnreadable });
+  }
+
+  /** Takes a report that the queue would take now. Its `done` is called once, with a conflict before anything is queued. */
+  admit(report: KeyedReport): void {
+    if (this.#early === undefined) {
+      const lookup = new Lookup(report);
+      const unread = this.#decide(lookup);
+      if (unread.length > 0) void this.#readAndDecide(lookup, unread);
+      return;
+    }
+    this.#options.hold(report.heldBytes);
+    this.#early.push(report);
+  }
+
+  /** The keys of the journal are known now: admits the reports that came before. */
+  opened(): void {
+    const early = this.#takeEarly();
+    this.#early = undefined;
+    for (const report of early) this.admit(report);
+  }
+
+  /** Refuses the reports that came before the keys of the journal were known. */
+  refuseEarly(reason: string): void {
+    for (const { done } of this.#takeEarly()) this.#options.answer(done, refused(reason));
+  }
+
+  /** Resolves when no report waits for a line to be read, after `limits.diskAnswerMs` at most. */
+  async settled(): Promise<void> {
+    if (this.#lookups > 0) await new Promise<void>((resolve) => this.#onSettled.push(resolve));
+  }
+
+  #takeEarly(): KeyedReport[] {
+    const early = this.#early?.splice(0) ?? [];
+    for (const { heldBytes } of early) this.#options.hold(-heldBytes);
+    return early;
+  }
+
+  /** Never rejects. */
+  async #readAndDecide(lookup: Lookup, unread: readonly Unread[]): Promise<void> {
+    const { hold, answer } = this.#options;
+    const { heldBytes, done } = lookup.report;
+    this.#lookups += 1;
+    hold(heldBytes);
+    for (let next = unread; next.length > 0; ) {
+      const failure = await this.#reads.compareAll(next);
+      if (failure !== undefined) {
+        answer(done, refused(failure));
+        break;
+      }
+      next = this.#decide(lookup);
+    }
+    hold(-heldBytes);
+    this.#lookups -= 1;
+    if (this.#lookups === 0) for (const resolve of this.#onSettled.splice(0)) resolve();
+  }
+
+  /**
+   * Looks up all events of a report. If no line has to be read for that, queues it or answers it.
+   * @returns the lines that have to be read first
+   */
+  #decide(lookup: Lookup): Unread[] {
+    const { lines, keys } = lookup.report;
+    const found: Found = { fresh: [], replayed: [], joined: new Set(), conflicts: [], unread: [] };
+    const firstOf = new Map<string, number>();
+    for (const [index, key] of keys.entries()) {
+      const members = lines[index] as Members;
+      const first = key === undefined ? undefined : firstOf.get(key);
+      const pending = key === undefined ? undefined : this.#pending.get(key);
+      if (key === undefined) {
+        found.fresh.push(index);
+      } else if (first !== undefined) {
+        this.#sort(found, { index, key, first }, differingMember(lines[first] as Members, members));
+      } else if (pending !== undefined) {
+        found.joined.add(pending.queued);
+        this.#sort(found, { index, key, first }, differingMember(pending.members, members));
+      } else {
+        this.#decideByLines(found, lookup, index, key);
+      }
+      if (key !== undefined && first === undefined) firstOf.set(key, index);
+    }
+    if (found.unread.length === 0) this.#conclude(lookup.report, found);
+    return found.unread;
+  }
+
+  /** @param member the first that differs from the event which has the key; undefined if it is the same event */
+  #sort(found: Found, event: Omit<KeyConflict, 'member'>, member: string | undefined): void {
+    if (member === undefined) found.replayed.push(event.index);
+    else found.conflicts.push({ ...event, member });
+  }
+
+  /** Compares an event with the durable lines whose keys have the same hash, the latest first. */
+  #decideByLines(found: Found, lookup: Lookup, index: number, key: string): void {
+    const members = lookup.report.lines[index] as Members;
+    for (const location of this.#options.keys.find(key)) {
+      const comparison = lookup.comparison(index, location);
+      if (comparison === undefined) {
+        const compared = (result: Comparison) => lookup.compared(index, location, result);
+        found.unread.push({ key, members, location, compared });
+        return;
+      }
+      if (comparison.kind !== 'other key') {
+        this.#sort(found, { index, key, first: undefined }, comparison.kind === 'same' ? undefined : comparison.member);
+        return;
+      }
+    }
+    found.fresh.push(index);
+  }
+
+  /** Queues or answers a report whose events are all looked up. */
+  #conclude(report: KeyedReport, { fresh, replayed, joined, conflicts }: Found): void {
+    const { hold, answer, onReplayed } = this.#options;
+    if (conflicts.length > 0) {
+      answer(report.done, { kind: 'conflict', conflicts });
+      return;
+    }
+    // The queue counts the memory of what it holds. A report that only waits for others is counted here.
+    const heldBytes = fresh.length > 0 ? 0 : report.heldBytes;
+    hold(heldBytes);
+    let left = joined.size + 1;
+    let failure: RecordResult | undefined;
+    const finish = (result: RecordResult) => {
+      if (result.kind !== 'recorded') failure ??= result;
+      left -= 1;
+      if (left > 0) return;
+      hold(-heldBytes);
+      if (failure === undefined && replayed.length > 0) onReplayed(replayed.length);
+      answer(report.done, failure ?? (replayed.length === 0 ? recorded : { kind: 'recorded', replayed }));
+    };
+    for (const queued of joined) queued.waiting.push(finish);
+    if (fresh.length > 0) this.#queue(report, fresh, finish);
+    else finish(recorded);
+  }
+
+  #queue({ lines, keys, heldBytes }: KeyedReport, fresh: readonly number[], finish: KeyedReport['done']): void {
+    const queued: Queued = { waiting: [finish] };
+    const freshLines = fresh.map((index) => lines[index] as Members);
+    const freshKeys = fresh.map((index) => keys[index]);
+    for (const [at, key] of freshKeys.entries()) {
+      if (key !== undefined) this.#pending.set(key, { members: freshLines[at] as Members, queued });
+    }
+    this.#options.queue({
+      lines: freshLines,
+      keys: freshKeys,
+      heldBytes,
+      done: (result) => {
+        for (const key of freshKeys) if (key !== undefined) this.#pending.delete(key);
+        for (const answer of queued.waiting) answer(result);
+      },
+    });
+  }
+
+  #reportUnreadable(file: string, problem: string): void {
+    const now = performance.now();
+    if (now - this.#unreadableAtMs < this.#options.limits.notAcceptedNoticeMs) return;
+    this.#unreadableAtMs = now;
+    this.#options.notices.error(
+      'the line of an earlier report can not be read; reports with its idempotency key get 503',
+      { file, problem },
+    );
+  }
+}
+
+/** An event with a key that waits for the disk. */
+interface Pending {
+  readonly members: Members;
+  readonly queued: Queued;
+}
+
+/** A report in the queue, and the reports that get its result. */
+interface Queued {
+  /** Called with the result in their order; the first is the report itself. */
+  readonly waiting: ((result: RecordResult) => void)[];
+}
+
+/** What the lookup of all events of a report found; events are given by their indexes. */
+interface Found {
+  /** Events that are not recorded yet. */
+  readonly fresh: number[];
+  /** Events that are recorded, or will be when the reports in `joined` are. */
+  readonly replayed: number[];
+  readonly joined: Set<Queued>;
+  readonly conflicts: KeyConflict[];
+  /** Lines that have to be read before the report can be decided. */
+  readonly unread: Unread[];
+}
+
+/** A report that is being looked up, and what the lines that were read for it say. */
+class Lookup {
+  readonly report: KeyedReport;
+  /** By event and by seq of the line. */
+  readonly #comparisons = new Map<string, Comparison>();
+
+  constructor(report: KeyedReport) {
+    this.report = report;
+  }
+
+  comparison(index: number, { seq }: Location): Comparison | undefined {
+    return this.#comparisons.get(`${index} ${seq}`);
+  }
+
+  compared(index: number, { seq }: Location, comparison: Comparison): void {
+    this.#comparisons.set(`${index} ${seq}`, comparison);
+  }
+}

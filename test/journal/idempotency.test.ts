@@ -1,0 +1,369 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { setImmediate as turn } from 'node:timers/promises';
+import { limits as standardLimits } from '../../src/config/limits.ts';
+import type { Event } from '../../src/event/event.ts';
+import type { RecordResult } from '../../src/event/record-result.ts';
+import type { Disk } from '../../src/journal/disk.ts';
+import { KeyMemory } from '../../src/journal/idempotency-memory.ts';
+import { Journal, type JournalOptions } from '../../src/journal/journal.ts';
+import { segmentFirstSeq } from '../../src/journal/segments.ts';
+import { createNotices } from '../../src/telemetry/log.ts';
+import { Metrics } from '../../src/telemetry/metrics.ts';
+import { FIRST, splitLines } from '../support/segments.ts';
+import { SimulatedDisk, systemError } from '../support/simulated-disk.ts';
+import { eventually } from '../support/tools.ts';
+
+const limits = { ...standardLimits, probeMs: 20, openRetryMs: 20 };
+
+function event(idempotencyKey: string | undefined, description = 'x', metadata?: string): Event {
+  return { type: 'AssetMaterialization', assetKey: ['a'], description, metadata, idempotencyKey };
+}
+
+interface Opened {
+  readonly journal: Journal;
+  readonly memory: KeyMemory;
+  readonly metrics: Metrics;
+  readonly notices: string[];
+  append(...events: Event[]): Promise<RecordResult>;
+}
+
+async function open(disk: Disk, options: Partial<JournalOptions> = {}): Promise<Opened> {
+  const opened = create(disk, options);
+  await opened.journal.open();
+  return opened;
+}
+
+function create(disk: Disk, options: Partial<JournalOptions> = {}): Opened {
+  const notices: string[] = [];
+  const memory = options.keyMemory ?? new KeyMemory(1_000);
+  const metrics = new Metrics();
+  const journal = new Journal({
+    ...{ disk, limits, metrics, segmentBytes: 64 * 1024 * 1024, keyMemory: memory, onFailed: () => {} },
+    notices: createNotices('debug', false, (line) => notices.push(line)),
+    ...options,
+  });
+  const append = (...events: Event[]) => new Promise<RecordResult>((resolve) => journal.append(events, 0, resolve));
+  return { journal, memory, metrics, notices, append };
+}
+
+const RECORDED: RecordResult = { kind: 'recorded' };
+const REPLAYED: RecordResult = { kind: 'recorded', replayed: [0] };
+
+function conflict(key: string, member: string, index = 0, first?: number): RecordResult {
+  return { kind: 'conflict', conflicts: [{ index, key, member, first }] };
+}
+
+/** The keys of all lines, in order; undefined for a line without one. */
+function recordedKeys(disk: SimulatedDisk): (string | undefined)[] {
+  const names = disk
+    .names()
+    .filter((name) => segmentFirstSeq(name) !== undefined)
+    .sort();
+  const lines = names.flatMap((name) => splitLines(disk.bytes(name) as Buffer));
+  return lines.map((line) => JSON.parse(line.toString()).idempotency_key);
+}
+
+function gate(): { opened: Promise<void>; open: () => void } {
+  let open = () => {};
+  const opened = new Promise<void>((resolve) => {
+    open = resolve;
+  });
+  return { opened, open };
+}
+
+test('a report that is sent again is recorded once and answered as the first, and counted', async () => {
+  const disk = new SimulatedDisk();
+  const { append, journal, metrics, memory } = await open(disk);
+  assert.deepEqual(await append(event('a')), RECORDED);
+  assert.deepEqual(await append(event('a')), REPLAYED);
+  assert.deepEqual(await append(event('b')), RECORDED);
+  assert.deepEqual(await append(event('a')), REPLAYED);
+  assert.deepEqual(recordedKeys(disk), ['a', 'b']);
+  assert.equal(memory.held, 2);
+  assert.match(metrics.render(true, undefined), /^assetlog_idempotent_replays_total 2$/m);
+  assert.equal(journal.queueBytes, 0);
+  await journal.close();
+  assert.equal(memory.held, 0);
+});
+
+test('another event under the same key is a conflict that names the member which differs', async () => {
+  const disk = new SimulatedDisk();
+  const { append, journal } = await open(disk);
+  const first = event('k', 'd', '{"rows":1.0}');
+  await append(first);
+  for (const [other, member] of [
+    [{ ...first, metadata: '{"rows":1.00}' }, 'metadata'],
+    [{ ...first, metadata: undefined }, 'metadata'],
+    [{ ...first, metadata: '{"rows":1.0}', partition: 'p' }, 'partition'],
+    [{ ...first, description: undefined }, 'description'],
+    [{ ...first, description: 'D' }, 'description'],
+    [{ ...first, assetKey: ['a', 'b'] }, 'asset_key'],
+    [{ ...first, dataVersion: 'v' }, 'tags'],
+    [{ ...first, type: 'AssetObservation' }, 'type'],
+    [{ ...first, eventTime: '2026-11-20T15:19:45Z' }, 'event_time'],
+    [{ ...first, type: 'AssetCheckEvaluation', checkName: 'c', passed: true, severity: 'WARN' }, 'type'],
+  ] as [Event, string][]) {
+    assert.deepEqual(await append(other), conflict('k', member), JSON.stringify(other));
+  }
+  assert.deepEqual(await append(first), REPLAYED);
+  assert.deepEqual(recordedKeys(disk), ['k']);
+  await journal.close();
+});
+
+test('a report joins the one with its key that is on its way to the disk, and is not answered before it', async () => {
+  const disk = new SimulatedDisk();
+  const { append, journal } = await open(disk);
+  const { opened, open: release } = gate();
+  disk.fault = (call) => (call === 'sync' ? opened : undefined);
+  const answers: string[] = [];
+  const first = append(event('k')).then((result) => answers.push(`first ${result.kind}`));
+  const inQueue = append(event('k')).then((result) => answers.push(`second ${result.kind}`));
+  await eventually('the sync', () => disk.count('sync') === 1);
+  const inSync = append(event('k')).then((result) => answers.push(`third ${result.kind}`));
+  assert.deepEqual(await append(event('k', 'other')), conflict('k', 'description'));
+  for (let count = 0; count < 20; count += 1) await turn();
+  assert.deepEqual(answers, []);
+  assert.ok(journal.queueBytes > 3 * limits.queueEventBytes, 'those that wait count');
+  release();
+  await Promise.all([first, inQueue, inSync]);
+  assert.deepEqual(answers, ['first recorded', 'second recorded', 'third recorded']);
+  assert.deepEqual(recordedKeys(disk), ['k']);
+  assert.equal(journal.queueBytes, 0);
+  await journal.close();
+});
+
+test('a write that fails refuses all that joined it, and leaves the key free', async () => {
+  const disk = new SimulatedDisk();
+  const { append, journal } = await open(disk);
+  disk.fault = (call) => (call === 'write' ? systemError('ENOSPC') : undefined);
+  const results = await Promise.all([append(event('k')), append(event('k'))]);
+  assert.deepEqual(
+    results.map(({ kind }) => kind),
+    ['refused', 'refused'],
+  );
+  disk.fault = () => undefined;
+  assert.deepEqual(await append(event('k', 'another')), RECORDED);
+  assert.deepEqual(recordedKeys(disk), ['k']);
+  await journal.close();
+});
+
+test('a failed sync refuses all that joined it, and the restart finds out whether the key is recorded', async () => {
+  const disk = new SimulatedDisk();
+  const { append, journal } = await open(disk);
+  disk.fault = (call) => (call === 'sync' ? systemError('EIO') : undefined);
+  const results = await Promise.all([append(event('k')), append(event('k'))]);
+  assert.deepEqual(
+    results.map(({ kind }) => kind),
+    ['refused', 'refused'],
+  );
+  assert.equal((await append(event('k'))).kind, 'refused');
+  disk.fault = () => undefined;
+  await journal.close();
+  const again = await open(disk.afterCrash());
+  assert.deepEqual(await again.append(event('k')), REPLAYED);
+  await again.journal.close();
+});
+
+test('several events: each is new, known or a conflict, and a conflict records none', async () => {
+  const disk = new SimulatedDisk();
+  const { append, journal } = await open(disk);
+  assert.deepEqual(await append(event('a'), event(undefined), event('b')), RECORDED);
+  assert.deepEqual(await append(event('c'), event('b'), event(undefined), event('a')), {
+    kind: 'recorded',
+    replayed: [1, 3],
+  });
+  assert.deepEqual(await append(event('d'), event('b', 'other')), conflict('b', 'description', 1));
+  assert.deepEqual(await append(event('d'), event('e'), event('d')), { kind: 'recorded', replayed: [2] });
+  assert.deepEqual(await append(event('f'), event('g'), event('f', 'other')), conflict('f', 'description', 2, 0));
+  assert.deepEqual(await append(event('a'), event('b')), { kind: 'recorded', replayed: [0, 1] });
+  assert.deepEqual(await append(event('a', '1'), event('h'), event('b', '2')), {
+    kind: 'conflict',
+    conflicts: [
+      { index: 0, key: 'a', member: 'description', first: undefined },
+      { index: 2, key: 'b', member: 'description', first: undefined },
+    ],
+  });
+  assert.deepEqual(recordedKeys(disk), ['a', undefined, 'b', 'c', undefined, 'd', 'e']);
+  await journal.close();
+});
+
+test('several events join several reports, and are answered after the last of them', async () => {
+  const disk = new SimulatedDisk();
+  const { append, journal } = await open(disk, { limits: { ...limits, batchBytesMax: 1 } });
+  const answers: string[] = [];
+  const note = (name: string) => (result: RecordResult) => answers.push(`${name} ${JSON.stringify(result)}`);
+  await Promise.all([
+    append(event('a')).then(note('a')),
+    append(event('b')).then(note('b')),
+    append(event('b'), event('c'), event('a')).then(note('c')),
+    append(event('a')).then(note('a again')),
+  ]);
+  assert.deepEqual(answers, [
+    'a {"kind":"recorded"}',
+    'a again {"kind":"recorded","replayed":[0]}',
+    'b {"kind":"recorded"}',
+    'c {"kind":"recorded","replayed":[0,2]}',
+  ]);
+  assert.deepEqual(recordedKeys(disk), ['a', 'b', 'c']);
+  await journal.close();
+});
+
+test('hashes that collide swallow nothing, and no race of lookups doubles a key', async () => {
+  const disk = new SimulatedDisk();
+  const { append, journal } = await open(disk, { hashKey: () => ({ high: 1, low: 1 }), segmentBytes: 700 });
+  const keys = Array.from({ length: 12 }, (_, index) => `k${index % 6}`);
+  for (let round = 0; round < 3; round += 1) {
+    const results = await Promise.all(keys.map((key) => append(event(key))));
+    assert.equal(results.filter(({ kind }) => kind === 'recorded').length, 12);
+  }
+  await Promise.all(['x', 'y', 'x', 'y', 'x'].map((key) => append(event(key), event(`${key}2`))));
+  assert.deepEqual(await append(event('k3', 'other')), conflict('k3', 'description'));
+  const sorted = recordedKeys(disk).sort();
+  assert.deepEqual(sorted, ['k0', 'k1', 'k2', 'k3', 'k4', 'k5', 'x', 'x2', 'y', 'y2']);
+  await journal.close();
+});
+
+test('a report without a key is queued at once and in order, while lines are read for one with a key', async () => {
+  const disk = new SimulatedDisk();
+  const { append, journal } = await open(disk);
+  await append(event('k', 'first'));
+  const { opened, open: release } = gate();
+  disk.fault = (call) => (call === 'read' ? opened : undefined);
+  let isAnswered = false;
+  const again = append(event('new', '3'), event('k', 'first')).then((result) => {
+    isAnswered = true;
+    return result;
+  });
+  assert.deepEqual(await Promise.all([append(event(undefined, '1')), append(event(undefined, '2'))]), [
+    RECORDED,
+    RECORDED,
+  ]);
+  assert.equal(isAnswered, false);
+  release();
+  assert.deepEqual(await again, { kind: 'recorded', replayed: [1] });
+  const descriptions = splitLines(disk.bytes(FIRST) as Buffer).map((line) => JSON.parse(line.toString()).description);
+  assert.deepEqual(descriptions, ['first', '1', '2', '3']);
+  await journal.close();
+});
+
+test('few lines are read at a time, what waits counts, and a disk that does not answer is a 503, never a guess', async () => {
+  const disk = new SimulatedDisk();
+  const { append, journal } = await open(disk, { limits: { ...limits, diskAnswerMs: 300, keyReadsMax: 2 } });
+  for (const key of ['a', 'b', 'c', 'd']) await append(event(key));
+  disk.calls.length = 0;
+  disk.fault = (call) => (call === 'read' ? new Promise(() => {}) : undefined);
+  const again = ['a', 'b', 'c', 'd'].map((key) => append(event(key)));
+  await turn();
+  assert.equal(disk.count('read'), 2);
+  assert.ok(journal.queueBytes >= 4 * limits.queueEventBytes);
+  const closed = journal.close();
+  const results = await Promise.all(again);
+  for (const result of results) {
+    assert.equal(result.kind, 'refused');
+    assert.match(
+      'reason' in result ? result.reason : '',
+      /the disk has not answered for 0\.3 s; send the report again/,
+    );
+  }
+  assert.equal(journal.queueBytes, 0);
+  await closed;
+  assert.deepEqual(recordedKeys(disk), ['a', 'b', 'c', 'd']);
+});
+
+test('a stop finishes the lookups that it meets, and what they queue', async () => {
+  const disk = new SimulatedDisk();
+  const { append, journal } = await open(disk, { hashKey: () => ({ high: 1, low: 1 }) });
+  await append(event('a'));
+  const fresh = append(event('b'));
+  const known = append(event('a'));
+  await journal.close();
+  assert.deepEqual(await Promise.all([fresh, known]), [RECORDED, REPLAYED]);
+  assert.deepEqual(recordedKeys(disk), ['a', 'b']);
+  assert.equal((await append(event('a'))).kind, 'refused');
+});
+
+test('a line that can not be read, or that is damaged, is a 503 and an entry in the log', async () => {
+  const disk = new SimulatedDisk();
+  const { append, journal, notices } = await open(disk);
+  await append(event('a'));
+  await append(event('b'));
+  disk.fault = (call) => (call === 'read' ? systemError('EIO') : undefined);
+  assert.equal((await append(event('a'))).kind, 'refused');
+  disk.fault = () => undefined;
+  const bytes = disk.bytes(FIRST) as Buffer;
+  bytes[bytes.indexOf('"idempotency_key":"b"') + 19] = 'c'.charCodeAt(0);
+  const damaged = await append(event('b'));
+  assert.match(
+    'reason' in damaged ? damaged.reason : '',
+    /the earlier report with this idempotency key can not be read/,
+  );
+  assert.deepEqual(await append(event('a')), REPLAYED);
+  const logged = notices.filter((line) => line.includes('can not be read'));
+  assert.equal(logged.length, 1, 'at most once a minute');
+  assert.match(logged[0] ?? '', /EIO/);
+  await journal.close();
+});
+
+test('reports with a key that come while the journal is being opened wait for its keys', async () => {
+  const disk = new SimulatedDisk();
+  const first = await open(disk);
+  await first.append(event('k'));
+  await first.journal.close();
+  const second = create(disk, { openWaitMs: 60_000 });
+  const early = [second.append(event('k')), second.append(event('l')), second.append(event('l'))];
+  await turn();
+  assert.ok(second.journal.queueBytes > 0);
+  await second.journal.open();
+  assert.deepEqual(await Promise.all(early), [REPLAYED, RECORDED, REPLAYED]);
+  assert.deepEqual(recordedKeys(disk), ['k', 'l']);
+  await second.journal.close();
+  const third = create(disk, { openWaitMs: 1 });
+  const late = third.append(event('k'));
+  await eventually('the end of the wait', () => third.journal.queueBytes === 0);
+  assert.equal((await late).kind, 'refused');
+  await third.journal.close();
+  assert.equal(third.journal.queueBytes, 0);
+});
+
+test('without a memory of keys they are recorded and not looked at', async () => {
+  const disk = new SimulatedDisk();
+  const { append, journal } = await open(disk, { keyMemory: undefined });
+  assert.deepEqual(await Promise.all([append(event('k')), append(event('k'))]), [RECORDED, RECORDED]);
+  assert.deepEqual(recordedKeys(disk), ['k', 'k']);
+  await journal.close();
+});
+
+const SMALL = { segmentBytes: 1_000 };
+
+test('keys are known over rotations and restarts, with sidecars and without', async () => {
+  const disk = new SimulatedDisk();
+  const first = await open(disk, SMALL);
+  const keys = Array.from({ length: 30 }, (_, index) => `k${index}`);
+  for (const key of keys) assert.deepEqual(await first.append(event(key)), RECORDED);
+  for (const key of keys) assert.deepEqual(await first.append(event(key)), REPLAYED, key);
+  await first.journal.close();
+  const sidecars = disk.names().filter((name) => name.endsWith('.idx'));
+  assert.ok(sidecars.length >= 4, disk.names().join());
+  for (const drop of [[], sidecars.slice(0, 2), sidecars]) {
+    for (const name of drop) disk.drop(name);
+    disk.calls.length = 0;
+    const again = await open(disk, SMALL);
+    const read = disk.calls.filter((call) => call.startsWith('read events-'));
+    const whole = new Set(read).size + drop.length;
+    assert.ok(read.length <= 3 * whole, read.join());
+    for (const key of keys) assert.deepEqual(await again.append(event(key)), REPLAYED, key);
+    assert.deepEqual(await again.append(event(keys[0], 'other')), conflict('k0', 'description'));
+    await again.journal.close();
+    assert.deepEqual(
+      disk.names().filter((name) => name.endsWith('.idx')),
+      disk.names().filter((name) => sidecars.includes(name)),
+    );
+    assert.equal(
+      disk.names().filter((name) => sidecars.includes(name)).length,
+      sidecars.length,
+      'those that were read are written',
+    );
+  }
+  assert.deepEqual(recordedKeys(disk), keys);
+});
