@@ -22,7 +22,7 @@ const to: Option<string | undefined> = {
   parse: (text) => options.data.parse(text, ''),
 };
 
-export const backup = defineCommand<BackupOptions>(
+export const backup = defineCommand<BackupValues>(
   {
     summary: 'copy a journal into another folder, beside a service; each run adds what is new',
     about:
@@ -51,12 +51,12 @@ export const backup = defineCommand<BackupOptions>(
   backUpFolder,
 );
 
-interface BackupOptions {
+interface BackupValues {
   readonly data: string;
   readonly to: string | undefined;
 }
 
-async function backUpFolder({ data, to }: BackupOptions, output: Output): Promise<ExitCode> {
+async function backUpFolder({ data, to }: BackupValues, output: Output): Promise<ExitCode> {
   const { complain } = output;
   const source = openDisk(data);
   if (to === undefined) {

@@ -15,7 +15,7 @@ export interface DeploymentFolder {
 }
 
 /** What a folder holds. A folder with a journal of its own counts as that journal, whatever its subfolders hold. */
-export type DataFolder =
+export type FolderContent =
   | { readonly kind: 'journal'; readonly disk: Disk }
   /** At least one, in the order of their names. */
   | { readonly kind: 'hosted'; readonly folder: string; readonly deployments: readonly DeploymentFolder[] }
@@ -36,7 +36,7 @@ export const folderOption: Option<string> = {
  * @param path such as `./assetlog-data`
  * @throws the error of a system call, but not of a missing folder
  */
-export async function surveyFolder(path: string): Promise<DataFolder> {
+export async function surveyFolder(path: string): Promise<FolderContent> {
   const disk = openDisk(path);
   const { folder } = disk;
   let names: string[];

@@ -9,7 +9,7 @@ import { type Progress, pollProgress } from '../journal/progress.ts';
 import { type Line, type Remark, readJournal } from '../journal/reader.ts';
 import { oncePerName } from '../telemetry/log.ts';
 import type { Output } from './command.ts';
-import { type DataFolder, type DeploymentFolder, surveyFolder } from './data-folder.ts';
+import { type DeploymentFolder, type FolderContent, surveyFolder } from './data-folder.ts';
 
 /** A journal that a command reads. */
 export interface Source {
@@ -70,7 +70,7 @@ export async function lookAt(
   return Math.max(...reports.map((own) => own.end())) as ExitCode;
 }
 
-async function awaitJournal(data: string, follow: AbortSignal | undefined): Promise<DataFolder> {
+async function awaitJournal(data: string, follow: AbortSignal | undefined): Promise<FolderContent> {
   for (;;) {
     const found = await surveyFolder(data);
     if (found.kind !== 'none' || follow === undefined || follow.aborted) return found;
@@ -83,7 +83,7 @@ function only(source: Source): Sources {
 }
 
 function hosted(
-  { folder, deployments }: DataFolder & { kind: 'hosted' },
+  { folder, deployments }: FolderContent & { kind: 'hosted' },
   open: (disk: Disk, deployment: string) => Source,
 ): Sources {
   const known = new Set(deployments.map(({ name }) => name));

@@ -9,7 +9,7 @@ import type { GoneRange } from '../journal/segments.ts';
 import { type OnProgress, type Verdict, verify } from '../journal/verify.ts';
 import { shellWord } from '../telemetry/printable.ts';
 import { defineCommand, type Output } from './command.ts';
-import { type DataFolder, folderOperand, folderOption, surveyFolder } from './data-folder.ts';
+import { type FolderContent, folderOperand, folderOption, surveyFolder } from './data-folder.ts';
 
 /** The switch `--json` of `verify` and `repair`: `true` if it was given. */
 export const json: Option<boolean> = {
@@ -84,7 +84,7 @@ async function verifyJournal(
 export function withFolder(
   data: string,
   output: Output,
-  act: (found: Exclude<DataFolder, { kind: 'none' }>) => Promise<ExitCode>,
+  act: (found: Exclude<FolderContent, { kind: 'none' }>) => Promise<ExitCode>,
 ): Promise<ExitCode> {
   return reportErrors(data, output, async () => {
     const found = await surveyFolder(data);

@@ -246,7 +246,7 @@ export class DeploymentJournal {
 
   /** Called by `Slots` when this journal has a slot. */
   open(): void {
-    const { journal } = this.#state as WaitingState;
+    const { journal } = this.#state as Waiting;
     journal.explainDelay();
     this.#state = { kind: 'opening', journal, opened: this.#lockAndOpen(journal) };
   }
@@ -317,11 +317,11 @@ export class DeploymentJournal {
   }
 
   /** Never rejects. */
-  async #close(state: OpeningState | OpenState, reason?: string): Promise<void> {
+  async #close(state: Opening | Open, reason?: string): Promise<void> {
     await state.journal.close(reason);
     if (state.kind === 'opening') await state.opened;
     await this.#lock?.release();
-    const { next } = this.#state as ClosingState;
+    const { next } = this.#state as Closing;
     this.#state = { kind: 'idle' };
     this.#options.slots.release(this);
     if (next !== undefined) this.#wait(next);
@@ -341,10 +341,10 @@ export class DeploymentJournal {
   }
 }
 
-type WaitingState = Extract<LifeCycle, { kind: 'waiting' }>;
-type OpeningState = Extract<LifeCycle, { kind: 'opening' }>;
-type OpenState = Extract<LifeCycle, { kind: 'open' }>;
-type ClosingState = Extract<LifeCycle, { kind: 'closing' }>;
+type Waiting = Extract<LifeCycle, { kind: 'waiting' }>;
+type Opening = Extract<LifeCycle, { kind: 'opening' }>;
+type Open = Extract<LifeCycle, { kind: 'open' }>;
+type Closing = Extract<LifeCycle, { kind: 'closing' }>;
 
 /** @returns the journal that accepts reports, even if it only queues them until it is open; undefined if there is none */
 function journalIn(state: LifeCycle): Journal | undefined {

@@ -70,7 +70,7 @@ const LONG_FRACTION = new RegExp(`^${DATE_AND_TIME}\\.\\d{10,}`);
 const SPACE_FOR_PLUS = new RegExp(`^${DATE_AND_TIME}(\\.\\d{1,9})? \\d\\d:\\d\\d$`);
 
 /** The calendar fields of a time, and the minutes since its day began. */
-interface Fields {
+interface CalendarFields {
   readonly year: number;
   readonly month: number;
   readonly day: number;
@@ -91,20 +91,20 @@ function mistakeIn(text: string): string {
 }
 
 /** @param minutes to add: fewer than those of a day, in either direction */
-function shifted({ year, month, day, minutes: before }: Fields, minutes: number): Fields {
+function shifted({ year, month, day, minutes: before }: CalendarFields, minutes: number): CalendarFields {
   const after = before + minutes;
   if (after < 0) return { ...dayBefore(year, month, day), minutes: after + DAY_MINUTES };
   if (after >= DAY_MINUTES) return { ...dayAfter(year, month, day), minutes: after - DAY_MINUTES };
   return { year, month, day, minutes: after };
 }
 
-function dayBefore(year: number, month: number, day: number): Omit<Fields, 'minutes'> {
+function dayBefore(year: number, month: number, day: number): Omit<CalendarFields, 'minutes'> {
   if (day > 1) return { year, month, day: day - 1 };
   if (month > 1) return { year, month: month - 1, day: daysIn(year, month - 1) };
   return { year: year - 1, month: 12, day: 31 };
 }
 
-function dayAfter(year: number, month: number, day: number): Omit<Fields, 'minutes'> {
+function dayAfter(year: number, month: number, day: number): Omit<CalendarFields, 'minutes'> {
   if (day < daysIn(year, month)) return { year, month, day: day + 1 };
   return month < 12 ? { year, month: month + 1, day: 1 } : { year: year + 1, month: 1, day: 1 };
 }

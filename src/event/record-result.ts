@@ -1,13 +1,13 @@
 /** What became of the events of a report, or of a batch of reports: all of them are recorded, or none. */
 export type RecordResult =
-  | Recorded
+  | RecordedResult
   /** None of them is acknowledged; `reason` says why and what to do, such as `the service is stopping`. */
   | { readonly kind: 'refused'; readonly reason: string }
   /** None of them is recorded: idempotency keys belong to other events. At least one conflict, in the order of the events. */
   | { readonly kind: 'conflict'; readonly conflicts: readonly KeyConflict[] };
 
 /** They are on stable storage. */
-export interface Recorded {
+export interface RecordedResult {
   readonly kind: 'recorded';
   /** Indexes of the events that were recorded before, with the same idempotency key: `[0, 7]`. Ascending; absent if none was. */
   readonly replayed?: readonly number[];
@@ -26,7 +26,7 @@ export interface KeyConflict {
 }
 
 /** One object for most results, so that a report allocates none. */
-export const recorded: Recorded = { kind: 'recorded' };
+export const recorded: RecordedResult = { kind: 'recorded' };
 
 /** @param reason what the client reads: `the disk refuses writes; send the report again later` */
 export function refused(reason: string): RecordResult {

@@ -58,7 +58,7 @@ interface Counts {
 }
 
 /** The key of a request identifies each of its items that has no key of its own: `order-17/12` for item 12. */
-function withKeys({ events, numbers }: Batch, key: string): Event[] {
+function withKeys({ events, numbers }: BatchItems, key: string): Event[] {
   return events.map((event, index) =>
     event.idempotencyKey === undefined ? { ...event, idempotencyKey: `${key}/${numbers[index]}` } : event,
   );
@@ -97,7 +97,7 @@ function shownProblems(problems: readonly Problem[], { batchErrorsMax }: BatchLi
 }
 
 /** What the items of a batch are. */
-export interface Batch {
+export interface BatchItems {
   /** The right items in order. */
   readonly events: readonly Event[];
   /** The number of each of these items: its line, or its position in the array, counted from 1. */
@@ -116,7 +116,7 @@ export function readBatch(
   isArray: boolean,
   reports: ReadonlyMap<Endpoint, ReadReport>,
   limits: BatchLimits,
-): Batch {
+): BatchItems {
   const endpoints = [...reports.keys()];
   const events: Event[] = [];
   const numbers: number[] = [];

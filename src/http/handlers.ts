@@ -9,14 +9,14 @@ import { eventTimeForm, readEventTime } from '../event/event-time.ts';
 import { type Json, readJson, stringOf, stringsOf } from '../event/json.ts';
 import { nearestName } from '../event/nearest.ts';
 import type { Endpoint, KeyParameter, Parameter, Reported } from '../event/parameters.ts';
-import type { Recorded } from '../event/record-result.ts';
+import type { RecordedResult } from '../event/record-result.ts';
 import { keyConflict, replayedReply } from './idempotency.ts';
 import {
   accepted,
+  type HandlerRequest,
   type RecordOutcome,
   Refusal,
   type Reply,
-  type Request,
   shown,
   shownJson,
   WITHHELD,
@@ -30,7 +30,7 @@ export type ParameterLimits = Pick<Limits, 'keyBytesMax' | 'jsonDepthMax'>;
 export function reportTo(
   endpoint: Endpoint,
   limits: ParameterLimits & Pick<Limits, 'bodyMembersMax'> = standardLimits,
-): (request: Request) => RecordOutcome {
+): (request: HandlerRequest) => RecordOutcome {
   const read = reportReader(endpoint, limits);
   return ({ keyPath, body, query, idempotencyKey }) => {
     const { event, hiddenKey, unknown, misspelt } = read(keyPath, readBody(body, limits), readQuery(query));
@@ -47,7 +47,7 @@ export function reportTo(
   };
 }
 
-function accept({ replayed }: Recorded): Reply {
+function accept({ replayed }: RecordedResult): Reply {
   return replayed === undefined ? accepted : replayedReply;
 }
 
@@ -62,7 +62,7 @@ export interface Report {
 
 /**
  * Reads the parameters of one report, each from the first that has it: path, body, query.
- * @param keyPath as in `Request`
+ * @param keyPath as in `HandlerRequest`
  * @param body the members of the body, undefined without a body
  * @throws Refusal 400 for the first parameter that is missing or malformed
  */

@@ -2,7 +2,7 @@
 
 import { type Limits, limits as standardLimits } from '../config/limits.ts';
 import type { Event } from '../event/event.ts';
-import type { KeyConflict, Recorded } from '../event/record-result.ts';
+import type { KeyConflict, RecordedResult } from '../event/record-result.ts';
 import { printable } from '../telemetry/printable.ts';
 
 /** A request as the listener passes it to the app: its head, before the body is received. */
@@ -80,7 +80,7 @@ interface ReplyHead {
 }
 
 /** The parts of a request that a handler reads. */
-export interface Request {
+export interface HandlerRequest {
   /** The raw path after `endpoint/`, such as `warehouse/orders`; undefined if nothing follows the slash. */
   readonly keyPath: string | undefined;
   /** The whole body; empty without one. */
@@ -115,7 +115,7 @@ export interface RecordOutcome {
   /** At least one. */
   readonly events: readonly Event[];
   /** @returns the reply once they are recorded; a pure function that does not retain the events */
-  readonly replyTo: (result: Recorded) => Reply;
+  readonly replyTo: (result: RecordedResult) => Reply;
   /** @returns the reply if idempotency keys belong to other events; a pure function that does not retain the events */
   readonly conflictReply: (conflicts: readonly KeyConflict[]) => ErrorReply;
   /** A different asset key in the same request, which the key in the path overrides; it is logged. */
@@ -127,7 +127,7 @@ export interface RecordOutcome {
 }
 
 /** A pure function: no clock, no disk, no network. @throws Refusal */
-export type Handler = (request: Request) => Outcome;
+export type Handler = (request: HandlerRequest) => Outcome;
 
 /** Decides from the head of a request whether to receive its body. The listener calls it for each request. Never throws. */
 export type App = (incoming: Incoming) => HeadDecision;

@@ -60,7 +60,7 @@ export class OtherJournalError extends Error {}
  *   call; after each the backup is a valid journal, and another run continues it
  */
 export function backUp(options: BackupOptions): Promise<Backup> {
-  return new Run(options).run();
+  return new BackupRun(options).run();
 }
 
 /** How far a file may be copied. */
@@ -81,7 +81,7 @@ interface Held {
   readonly nextSeq: number;
 }
 
-class Run {
+class BackupRun {
   readonly #source: Disk;
   readonly #target: Disk;
   readonly #progress: Progress;

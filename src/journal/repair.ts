@@ -19,7 +19,7 @@ export interface Plan {
   /** The damaged files, which are moved out of the journal. */
   readonly files: readonly DamagedFile[];
   /** The files that are written, each with consecutive lines. */
-  readonly runs: readonly Run[];
+  readonly runs: readonly SeqRun[];
   /** Whether the marker of the last clean stop is removed: it describes the journal before the repair. */
   readonly forgetsStop: boolean;
   /** Events that are not in the journal any more and that no earlier repair accounts for. */
@@ -45,8 +45,8 @@ export interface DamagedFile {
   readonly removedBytes: number;
 }
 
-/** A file that a repair writes: `lines` consecutive events from `firstSeq` on. */
-export interface Run {
+/** Consecutive events that a repair writes as one file: `{ firstSeq: 7, lines: 2, stretches }`. */
+export interface SeqRun {
   readonly firstSeq: number;
   readonly lines: number;
   /** In the order of their seqs. */
@@ -280,7 +280,7 @@ async function* cutLines(file: FileWindow, { start, end, carriageReturns }: Stre
 }
 
 /** @param stretches in the order of their seqs */
-function runsOf(stretches: readonly Stretch[]): Run[] {
+function runsOf(stretches: readonly Stretch[]): SeqRun[] {
   const runs: { firstSeq: number; lines: number; stretches: Stretch[] }[] = [];
   for (const stretch of stretches) {
     const run = runs.at(-1);
@@ -323,7 +323,7 @@ function accountFor(kept: readonly Stretch[], bytes: number, listMax: number) {
 }
 
 /** Encodes the lines of a run, each with a crc that is seeded with that of its new previous line. */
-async function* encodeRun(disk: Disk, { stretches }: Run): AsyncGenerator<Buffer> {
+async function* encodeRun(disk: Disk, { stretches }: SeqRun): AsyncGenerator<Buffer> {
   let crc = 0;
   let waiting: Buffer[] = [];
   let waitingBytes = 0;

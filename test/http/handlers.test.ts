@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import { endpoints } from '../../src/event/parameters.ts';
 import { recorded as recordedResult } from '../../src/event/record-result.ts';
 import { reportTo } from '../../src/http/handlers.ts';
-import { type RecordOutcome, Refusal, type Request } from '../../src/http/message.ts';
+import { type HandlerRequest, type RecordOutcome, Refusal } from '../../src/http/message.ts';
 import { encodeBatch, encodeMembers } from '../../src/journal/record.ts';
 
 type ReportHandler = ReturnType<typeof reportTo>;
@@ -21,7 +21,7 @@ interface Sent {
   readonly query?: string;
 }
 
-function request({ path, body, query = '' }: Sent): Request {
+function request({ path, body, query = '' }: Sent): HandlerRequest {
   const text = typeof body === 'object' ? JSON.stringify(body) : (body ?? '');
   const head = { contentType: 'application/json', prefer: undefined };
   return { keyPath: path, body: Buffer.from(text), query, head };

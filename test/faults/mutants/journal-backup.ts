@@ -28,7 +28,7 @@ export const journalBackup: readonly Mutant[] = [
   {
     breaks: 'a backup that has ended may be lost in a power cut',
     file: 'journal/backup.ts',
-    within: 'Run.#copy',
+    within: 'BackupRun.#copy',
     from: 'await this.#target.syncFolder();',
     to: '',
     tests: ['journal/backup: it copies all of a journal, then only what is new'],
@@ -43,7 +43,7 @@ export const journalBackup: readonly Mutant[] = [
   {
     breaks: 'a backup does not notice a service that starts meanwhile',
     file: 'journal/backup.ts',
-    within: 'Run.#copy',
+    within: 'BackupRun.#copy',
     from: "said.kind !== 'unsaid'",
     to: 'false',
     tests: ['journal/backup: a service that starts during the backup of a stopped one decides what is durable'],
@@ -58,7 +58,7 @@ export const journalBackup: readonly Mutant[] = [
   {
     breaks: 'a backup skips a file of which it has a part',
     file: 'journal/backup.ts',
-    within: 'Run.#isWhole',
+    within: 'BackupRun.#isWhole',
     from: 'return bytes === (',
     to: 'return bytes > 0 || (',
     tests: ['journal/backup: it copies all of a journal, then only what is new'],
@@ -66,7 +66,7 @@ export const journalBackup: readonly Mutant[] = [
   {
     breaks: 'a backup copies closed files again',
     file: 'journal/backup.ts',
-    within: 'Run.#isWhole',
+    within: 'BackupRun.#isWhole',
     from: 'return bytes === (',
     to: 'return bytes < (',
     tests: ['journal/backup: it copies all of a journal, then only what is new'],
@@ -74,7 +74,7 @@ export const journalBackup: readonly Mutant[] = [
   {
     breaks: 'a backup continues with another journal',
     file: 'journal/backup.ts',
-    within: 'Run.#continues',
+    within: 'BackupRun.#continues',
     from: '.equals(lastLine)',
     to: '.length >= 0',
     tests: ['journal/backup: a backup of another journal is refused, and not changed'],
