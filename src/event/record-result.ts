@@ -4,7 +4,9 @@ export type RecordResult =
   /** None of them is acknowledged; `reason` says why and what to do, such as `the service is stopping`. */
   | { readonly kind: 'refused'; readonly reason: string }
   /** None of them is recorded: idempotency keys belong to other events. At least one conflict, in the order of the events. */
-  | { readonly kind: 'conflict'; readonly conflicts: readonly KeyConflict[] };
+  | { readonly kind: 'conflict'; readonly conflicts: readonly KeyConflict[] }
+  /** They can never be recorded together, however long the client waits; `reason` says what to do: `…; send them in parts`. */
+  | { readonly kind: 'too large'; readonly reason: string };
 
 /** They are on stable storage. */
 export interface RecordedResult {

@@ -183,6 +183,7 @@ export function createApp(parts: AppParts): App {
           // A route whose handler records needs a journal, so there is a recorder.
           recorder!.append(events, bytes.length, (result) => {
             if (result.kind === 'refused') return respond(unavailable(result.reason, limits));
+            if (result.kind === 'too large') return respond({ kind: 'error', status: 413, error: result.reason });
             if (result.kind === 'conflict') return respond(conflictReply(result.conflicts));
             const { replayed } = result;
             let next = 0;

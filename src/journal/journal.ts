@@ -267,7 +267,13 @@ export class Journal implements JournalFigures {
       return;
     }
     if (bodyBytes <= limits.heldBodyBytesMax) heldBytes += 2 * bodyBytes;
-    const refusal = this.refusal(heldBytes) ?? oversize(events.length, lineBytes, limits);
+    // Before what may pass: a client that is asked to retry would retry forever.
+    const excess = oversize(events.length, lineBytes, heldBytes, limits);
+    if (excess !== undefined) {
+      done({ kind: 'too large', reason: excess });
+      return;
+    }
+    const refusal = this.refusal(heldBytes);
     if (refusal !== undefined) {
       done(refused(refusal));
       return;
@@ -562,12 +568,19 @@ const USED_UP: Trouble = {
 const OPENING = 'the journal is being opened';
 
 /**
- * @returns why so many events can not be written together; undefined if they can. A start explains no more than
- *   `tornBytesMax` of a torn end by a crash, so one write must not have more
+ * @returns why so many events can never be recorded together, undefined if they can: their lines must not exceed what a start
+ *   explains as torn by a crash, and they must fit into an empty queue. One event always can, see `limitsFor`
  */
-function oversize(count: number, lineBytes: number, { tornBytesMax }: Limits): string | undefined {
-  if (lineBytes <= tornBytesMax || count === 1) return undefined;
-  return `the ${count} events take up to ${lineBytes} bytes in the journal, and at most ${tornBytesMax} are written together; send fewer`;
+function oversize(count: number, lineBytes: number, heldBytes: number, limits: Limits): string | undefined {
+  if (count === 1) return undefined;
+  const { tornBytesMax, queueBytesMax, queueEventBytes } = limits;
+  if (lineBytes > tornBytesMax) {
+    return `the ${count} events take up to ${lineBytes} bytes in the journal, and at most ${tornBytesMax} are written together; send them in parts`;
+  }
+  if (heldBytes + queueEventBytes > queueBytesMax) {
+    return `the ${count} events take ${heldBytes} bytes of memory, and the service has ${queueBytesMax} for events that wait; send them in parts`;
+  }
+  return undefined;
 }
 
 /** @returns why an event of so many bytes would exceed a limit of the queue; undefined if it fits */

@@ -447,4 +447,27 @@ export const http: readonly Mutant[] = [
       'http/batch: one wrong item refuses the batch, with each wrong item by its number and nothing of it in the log',
     ],
   },
+  {
+    breaks: 'a client retries for ever what is too large to be recorded',
+    file: 'http/app.ts',
+    from: "respond({ kind: 'error', status: 413, error: result.reason })",
+    to: 'respond(unavailable(result.reason, limits))',
+    tests: [
+      'program/batch: a batch that could never be queued is a 413 instead of a 503, and the same items in parts are taken',
+    ],
+  },
+  {
+    breaks: 'of the events of a batch only the first is counted',
+    file: 'http/app.ts',
+    from: 'metrics.events[type] += 1;',
+    to: 'if (index === 0) metrics.events[type] += 1;',
+    tests: ['program/batch: a batch is in events, in the metrics, and a refused one is one line without what was sent'],
+  },
+  {
+    breaks: 'the items of a batch are not counted',
+    file: 'http/app.ts',
+    from: 'if (route === batchPath) metrics.recordedBatch(types.length);',
+    to: '',
+    tests: ['program/batch: a batch is in events, in the metrics, and a refused one is one line without what was sent'],
+  },
 ];

@@ -391,6 +391,29 @@ export const journalWriting: readonly Mutant[] = [
     ],
   },
   {
+    breaks: 'a batch is acknowledged before its last line is durable',
+    file: 'journal/journal.ts',
+    from: 'this.#enqueue({ lines, lineBytes, heldBytes, done, keys: undefined });',
+    to: '{ this.#enqueue({ lines: lines.slice(0, -1), lineBytes: limits.batchBytesMax, heldBytes, done, keys: undefined }); this.#enqueue({ lines: lines.slice(-1), lineBytes, heldBytes, done: () => {}, keys: undefined }); }',
+    tests: ['program/batch: a 200 is sent only when the last line is durable'],
+  },
+  {
+    breaks: 'a batch that gets 503 is recorded in part',
+    file: 'journal/journal.ts',
+    from: 'this.#enqueue({ lines, lineBytes, heldBytes, done, keys: undefined });',
+    to: '{ const half = lines.length >> 1; this.#enqueue({ lines: lines.slice(0, half), lineBytes: limits.batchBytesMax, heldBytes, done: () => {}, keys: undefined }); this.#enqueue({ lines: lines.slice(half), lineBytes, heldBytes, done, keys: undefined }); }',
+    tests: ['program/batch: on a full disk a batch gets 503 and leaves no line, and is taken when there is space'],
+  },
+  {
+    breaks: 'a batch that could never be queued waits for space in the queue',
+    file: 'journal/journal.ts',
+    from: 'if (heldBytes + queueEventBytes > queueBytesMax) {',
+    to: 'if (heldBytes < 0) {',
+    tests: [
+      'program/batch: a batch that could never be queued is a 413 instead of a 503, and the same items in parts are taken',
+    ],
+  },
+  {
     breaks: 'only the first of the events that are appended together counts against the queue',
     file: 'journal/journal.ts',
     from: 'let heldBytes = (events.length - 1) * limits.queueLineBytes;',
@@ -400,8 +423,8 @@ export const journalWriting: readonly Mutant[] = [
   {
     breaks: 'events that are appended together are a longer write than a crash explains',
     file: 'journal/journal.ts',
-    from: 'if (lineBytes <= tornBytesMax || count === 1) return undefined;',
-    to: 'if (lineBytes > 0) return undefined;',
+    from: 'if (lineBytes > tornBytesMax) {',
+    to: 'if (lineBytes < 0) {',
     tests: ['journal/journal: events that would be a longer write than a crash explains are refused, with what to do'],
   },
   {
