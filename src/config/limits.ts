@@ -74,7 +74,8 @@ export const limits = {
   /** One line of the journal. A byte of a body may become three bytes in its line: U+0085 is escaped. */
   lineBytesMax: 4 * MIB,
   /**
-   * Bytes that a start may truncate after a crash: one interrupted write, which has at most `batchBytesMax` or the lines of one report.
+   * Bytes that a start may truncate after a crash: one interrupted write, which has at most `batchBytesMax` or the lines of one
+   * request. The lines of a body of 1 MiB without idempotency keys have at most 4 MiB; a batch whose lines have more gets 413.
    * Version 0.1.0 counted characters instead of bytes, and only those of the members: its writes have up to 5 MiB of ASCII.
    */
   tornBytesMax: 8 * MIB,
@@ -210,7 +211,8 @@ const AMPLE_MEMORY_BYTES = 512 * MIB;
 
 /**
  * Scales the caps of bodies and queues in proportion to the memory. No cap is so low that a report of an allowed size could
- * never be accepted, so far below 64 MiB the caps no longer keep the process within its memory.
+ * never be accepted, so far below 64 MiB the caps no longer keep the process within its memory. A batch of many items may need
+ * more than a lowered `queueBytesMax`; it gets 413.
  * @param memoryBytes the memory that the process may use: see `readMemoryBytesMax`
  * @returns `limits` itself if the memory is ample
  */
