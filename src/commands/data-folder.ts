@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { deploymentName, options } from '../config/config.ts';
 import type { Operands, Option } from '../config/options.ts';
 import { readLastStop } from '../journal/clean-stop.ts';
-import { type Disk, openDisk } from '../journal/disk.ts';
+import { type Disk, namesNothing, openDisk } from '../journal/disk.ts';
 import { contentsOf } from '../journal/segments.ts';
 import { shellWord } from '../telemetry/printable.ts';
 
@@ -43,7 +43,7 @@ export async function surveyFolder(path: string): Promise<FolderContent> {
   try {
     names = await disk.list();
   } catch (error) {
-    if (!isAbsent(error)) throw error;
+    if (!namesNothing(error as NodeJS.ErrnoException)) throw error;
     const { message } = error as Error;
     return { kind: 'none', problem: `there is no journal in ${folder}: ${message}; give its folder with --data` };
   }
@@ -82,15 +82,10 @@ export async function deploymentsIn({ folder, list }: Pick<Disk, 'folder' | 'lis
       if (await holdsJournal(disk, await disk.list())) found.push({ name, disk });
     } catch (error) {
       // A folder that cannot be read is kept: the command that reads it reports the error.
-      if (!isAbsent(error)) found.push({ name, disk });
+      if (!namesNothing(error as NodeJS.ErrnoException)) found.push({ name, disk });
     }
   }
   return found;
-}
-
-function isAbsent(error: unknown): boolean {
-  const { code } = error as NodeJS.ErrnoException;
-  return code === 'ENOENT' || code === 'ENOTDIR';
 }
 
 const NAMED_MAX = 5;

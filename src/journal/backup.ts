@@ -10,8 +10,8 @@
 
 import type { Limits } from '../config/limits.ts';
 import { readLastStop } from './clean-stop.ts';
-import { type Disk, writeFile } from './disk.ts';
-import type { Progress } from './progress.ts';
+import { type Disk, unlessAbsent, writeFile } from './disk.ts';
+import { askDurable, type Progress } from './progress.ts';
 import {
   DamagedError,
   endFindings,
@@ -126,21 +126,19 @@ class BackupRun {
 
   /** Lists the source. @returns how far its last file may be copied */
   async #look(): Promise<Extent> {
-    for (let asked = 1; ; asked += 1) {
+    for (let listings = 1; ; listings += 1) {
       this.#contents = contentsOf(await this.#source.list());
       const last = this.#contents.segments.at(-1);
       // Before the question: without a writer these bytes are those of a process that has ended.
       const bytes = last === undefined ? 0 : await this.#source.size(last.name).catch(unlessAbsent(undefined));
-      const said = await this.#progress.durable();
+      const said = await askDurable(this.#progress);
       if (said.kind === 'before') {
         // After the answer: every durable line is in a file of this listing.
         this.#contents = contentsOf(await this.#source.list());
         return said;
       }
       if (said.kind === 'unsaid' && bytes !== undefined) return { kind: 'size', bytes };
-      if (asked >= this.#limits.verifyListingsMax || (said.kind === 'unanswered' && asked >= ASKED_MAX)) {
-        return { kind: 'unanswered' };
-      }
+      if (said.kind === 'unanswered' || listings >= this.#limits.verifyListingsMax) return { kind: 'unanswered' };
     }
   }
 
@@ -230,7 +228,7 @@ class BackupRun {
       copy.verified(counted(this.#source.read(name, 0, endBytes), onRead)),
     );
     if (extent.kind === 'size') {
-      const said = await this.#progress.durable();
+      const said = await askDurable(this.#progress);
       if (said.kind !== 'unsaid') {
         // A service has started since, so the bytes may be lines that are not durable yet.
         await this.#target.remove(`${name}${PARTIAL}`);
@@ -332,7 +330,7 @@ class BackupRun {
 
   /** @throws the error, unless it is that retention removed the file of the source */
   async #whyAbsent({ name, firstSeq }: SegmentName, error: NodeJS.ErrnoException): Promise<void> {
-    if (error.code !== 'ENOENT') throw error;
+    unlessAbsent(undefined)(error);
     const names = await this.#source.list();
     const { gone, lost, removedLast } = contentsOf(names);
     if (names.includes(name) || firstSeq > removedLast) throw error;
@@ -346,8 +344,6 @@ class BackupRun {
 
 /** End of the name of a file while it is copied. A start, `verify` and `events` ignore it. */
 const PARTIAL = '.partial';
-/** How often a writer that does not answer is asked: one that is starting or stopping may miss a question. */
-const ASKED_MAX = 3;
 const NEWLINE = Buffer.from('\n');
 
 async function* counted(chunks: AsyncIterable<Buffer>, onRead: (bytes: number) => void): AsyncGenerator<Buffer> {
@@ -357,12 +353,4 @@ async function* counted(chunks: AsyncIterable<Buffer>, onRead: (bytes: number) =
     bytes += chunk.length;
     onRead(bytes);
   }
-}
-
-/** @returns an error handler that returns the value if a file no longer exists, and throws any other error */
-function unlessAbsent<Value>(value: Value): (error: NodeJS.ErrnoException) => Value {
-  return (error) => {
-    if (error.code !== 'ENOENT') throw error;
-    return value;
-  };
 }

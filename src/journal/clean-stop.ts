@@ -8,7 +8,7 @@
  */
 
 import { crc32 } from 'node:zlib';
-import { type Disk, isFull } from './disk.ts';
+import { type Disk, isFull, unlessAbsent } from './disk.ts';
 import type { ChainPosition } from './record.ts';
 import { segmentFirstSeq } from './segments.ts';
 
@@ -55,8 +55,7 @@ export async function readLastStop(disk: Disk, names: readonly string[]): Promis
   try {
     for await (const chunk of disk.read(CLEAN_STOP, 0, MARKER_BYTES_MAX + 1)) chunks.push(chunk);
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
-    return undefined; // a service has started since the folder was listed
+    return unlessAbsent(undefined)(error as NodeJS.ErrnoException); // a service has started since the folder was listed
   }
   const text = Buffer.concat(chunks).toString('latin1');
   if (text === '') return { end: undefined };

@@ -66,6 +66,22 @@ export function isFull(error: NodeJS.ErrnoException): boolean {
   return error.code === 'ENOSPC' || isQuota(error);
 }
 
+/** Whether the error of a system call is that its path names nothing. ENOTDIR is that of a path through a file. */
+export function namesNothing({ code }: NodeJS.ErrnoException): boolean {
+  return code === 'ENOENT' || code === 'ENOTDIR';
+}
+
+/**
+ * For a file that another process may have removed: `await disk.size(name).catch(unlessAbsent(0))`.
+ * @returns an error handler that returns the value if the file does not exist (ENOENT), and throws any other error
+ */
+export function unlessAbsent<Value>(value: Value): (error: NodeJS.ErrnoException) => Value {
+  return (error) => {
+    if (error.code !== 'ENOENT') throw error;
+    return value;
+  };
+}
+
 /** @returns the message about a failed system call for operators */
 export function describe(error: NodeJS.ErrnoException): string {
   return isQuota(error) ? `EDQUOT: the disk quota is used up, ${error.syscall}` : error.message;
@@ -166,13 +182,10 @@ async function realFolder(path: string): Promise<string> {
   try {
     return await realpath(path);
   } catch (error) {
-    if (!ABSENT.has((error as NodeJS.ErrnoException).code ?? '') || dirname(path) === path) throw error;
+    if (!namesNothing(error as NodeJS.ErrnoException) || dirname(path) === path) throw error;
     return join(await realFolder(dirname(path)), basename(path));
   }
 }
-
-/** Codes of a path that names nothing: ENOTDIR is that of a path through a file. */
-const ABSENT: ReadonlySet<string> = new Set(['ENOENT', 'ENOTDIR']);
 
 /**
  * Copies the bytes of a file from `start` up to `end` into a new one, durably. After a failure the partial copy is removed.

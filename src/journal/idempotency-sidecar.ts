@@ -14,7 +14,7 @@
  */
 
 import { crc32 } from 'node:zlib';
-import { type Disk, writeFile } from './disk.ts';
+import { type Disk, unlessAbsent, writeFile } from './disk.ts';
 import type { Entry, KeyTable } from './idempotency-table.ts';
 import type { ChainPosition } from './record.ts';
 import { lastLine } from './scan.ts';
@@ -51,7 +51,7 @@ export interface Sidecar extends KeyRows {
 export async function writeSidecar(disk: Disk, file: ClosedFile, keys: KeyTable, keyCount: number): Promise<void> {
   const name = sidecarName(file.firstSeq);
   const unfinished = `${name}${UNFINISHED}`;
-  await disk.remove(unfinished).catch(unlessAbsent); // left by an interrupted write
+  await disk.remove(unfinished).catch(unlessAbsent(undefined)); // left by an interrupted write
   await writeFile(disk, unfinished, encode(file, keys, keyCount));
   await disk.rename(unfinished, name);
   await disk.syncFolder();
@@ -158,11 +158,6 @@ async function readAtMost(disk: Disk, name: string, bytesMax: number): Promise<B
     for await (const chunk of disk.read(name, 0, bytesMax)) chunks.push(chunk);
     return Buffer.concat(chunks);
   } catch (error) {
-    unlessAbsent(error as NodeJS.ErrnoException);
-    return undefined;
+    return unlessAbsent(undefined)(error as NodeJS.ErrnoException);
   }
-}
-
-function unlessAbsent(error: NodeJS.ErrnoException): void {
-  if (error.code !== 'ENOENT') throw error;
 }

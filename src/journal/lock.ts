@@ -33,6 +33,7 @@ import { connect, createServer, type Server } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Limits, limits as standardLimits } from '../config/limits.ts';
+import { namesNothing } from './disk.ts';
 import { giveSocketToOwner } from './owner.ts';
 
 type AskLimits = Pick<Limits, 'lockAnswerMs' | 'lockAnswerBytesMax'>;
@@ -267,7 +268,7 @@ function watchFile(path: string, own: BigIntStats, checkMs: number, onLost: (err
     if (looking) return;
     looking = true;
     try {
-      checkSame(path, own, await stat(path, { bigint: true }).catch(undefinedIfAbsent));
+      checkSame(path, own, await stat(path, { bigint: true }).catch(undefinedIfNone));
     } catch (error) {
       onLost(error as Error);
     } finally {
@@ -277,8 +278,8 @@ function watchFile(path: string, own: BigIntStats, checkMs: number, onLost: (err
   return setInterval(() => void look(), checkMs).unref();
 }
 
-function undefinedIfAbsent(error: NodeJS.ErrnoException): undefined {
-  if (error.code !== 'ENOENT' && error.code !== 'ENOTDIR') throw error;
+function undefinedIfNone(error: NodeJS.ErrnoException): undefined {
+  if (!namesNothing(error)) throw error;
 }
 
 /**

@@ -22,6 +22,20 @@ export function pollProgress(folder: string, pollMs: number): Progress {
   };
 }
 
+/**
+ * Asks the writer how far the journal is durable, and again if it does not answer: one that is starting or stopping may miss a
+ * question.
+ * @returns such as `{ kind: 'before', seq: 7 }`
+ */
+export async function askDurable(progress: Progress): Promise<Durable> {
+  for (let asked = 1; ; asked += 1) {
+    const answer = await progress.durable();
+    if (answer.kind !== 'unanswered' || asked >= ASKED_MAX) return answer;
+  }
+}
+
+const ASKED_MAX = 3;
+
 /** The progress of the journals of this process: pass the values of `JournalOptions.onRecorded` to `recorded`. */
 export class OwnProgress {
   /** By folder: the seq of the first line that is not durable yet. */

@@ -7,10 +7,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Limits } from '../config/limits.ts';
 import { readLastStop } from './clean-stop.ts';
-import type { Disk } from './disk.ts';
+import { type Disk, unlessAbsent } from './disk.ts';
 import { type Bounds, type Filter, isWanted, traceOf } from './filter.ts';
 import { LineCutter } from './lines.ts';
-import type { Progress } from './progress.ts';
+import { askDurable, type Progress } from './progress.ts';
 import {
   type ChainPosition,
   checkLine,
@@ -153,7 +153,7 @@ class JournalReader {
   async #contents(): Promise<Contents> {
     const absent = (error: Error) => {
       if (this.#reading.follow === undefined) throw error;
-      return unlessAbsent<string[]>(error, []);
+      return unlessAbsent<string[]>([])(error);
     };
     return contentsOf(await this.#disk.list().catch(absent));
   }
@@ -173,7 +173,7 @@ class JournalReader {
       if (next !== undefined && (await this.#isOutOfTime(segment))) return 'on';
       return yield* this.#file(segment, next !== undefined);
     } catch (error) {
-      unlessAbsent(error as Error, undefined);
+      unlessAbsent(undefined)(error as NodeJS.ErrnoException);
       return this.#vanished(segment);
     }
   }
@@ -352,8 +352,7 @@ class FileReader {
       this.#durableSeq = Number.POSITIVE_INFINITY;
       return undefined;
     }
-    let said = await progress.durable();
-    for (let asked = 1; said.kind === 'unanswered' && asked < ASKED_MAX; asked += 1) said = await progress.durable();
+    const said = await askDurable(progress);
     if (said.kind === 'before') {
       this.#durableSeq = said.seq;
       return undefined;
@@ -541,13 +540,5 @@ class LineFilter {
   }
 }
 
-/** How often a writer that does not answer is asked: one that is starting or stopping may miss a question. */
-const ASKED_MAX = 3;
 /** Bytes at the beginning of a line that include its time. */
 const HEAD_BYTES = 256;
-
-/** @returns the value if the error is that a file or folder does not exist @throws any other error */
-function unlessAbsent<Value>(error: NodeJS.ErrnoException, value: Value): Value {
-  if (error.code !== 'ENOENT') throw error;
-  return value;
-}

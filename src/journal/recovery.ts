@@ -7,7 +7,7 @@ import { type Limits, limits } from '../config/limits.ts';
 import type { Notices } from '../telemetry/log.ts';
 import { shellWord } from '../telemetry/printable.ts';
 import { CLEAN_STOP, forgetCleanStop, type LastStop, readLastStop, type StopEnd } from './clean-stop.ts';
-import { copyFile, type Disk, type LogFile } from './disk.ts';
+import { copyFile, type Disk, type LogFile, unlessAbsent } from './disk.ts';
 import type { ChainPosition } from './record.ts';
 import { type Flaw, lastLine, type Scan, scanSegment, type TakeGoodLine } from './scan.ts';
 import {
@@ -355,7 +355,7 @@ async function rewrite(
   checkHeld: () => void,
 ): Promise<string | undefined> {
   const fresh = `${name}.rewrite`;
-  await disk.remove(fresh).catch(unlessAbsent); // left by an interrupted rewrite
+  await disk.remove(fresh).catch(unlessAbsent(undefined)); // left by an interrupted rewrite
   await checkSpace(disk, name, scan.bytes + (scan.flaw?.bytes ?? 0) + reserveBytes);
   await copyFile(disk, name, fresh, 0, scan.bytes);
   let aside: string | undefined;
@@ -390,8 +390,4 @@ async function keepAside(disk: Disk, name: string, start: number): Promise<strin
   for (let number = 2; names.includes(aside); number += 1) aside = `${name}.torn-${number}`;
   await copyFile(disk, name, aside, start);
   return aside;
-}
-
-function unlessAbsent(error: NodeJS.ErrnoException): void {
-  if (error.code !== 'ENOENT') throw error;
 }

@@ -3,7 +3,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { type Limits, limits as standardLimits } from '../config/limits.ts';
 import { type LastStop, readLastStop } from './clean-stop.ts';
-import type { Disk } from './disk.ts';
+import { type Disk, unlessAbsent } from './disk.ts';
 import { LineCutter } from './lines.ts';
 import { checkLine, readForm, readTime } from './record.ts';
 import { endFindings, type Finding, findingsIn, findingsOfNone, joinFindings, positionOfLast } from './recovery.ts';
@@ -111,7 +111,7 @@ async function readSegments(
   names: readonly SegmentName[],
   onProgress: OnProgress,
 ): Promise<{ read: VerifiedSegment[]; vanished: Vanished[] }> {
-  const sizes = await Promise.all(names.map(({ name }) => disk.size(name).catch(ifAbsent(0))));
+  const sizes = await Promise.all(names.map(({ name }) => disk.size(name).catch(unlessAbsent(0))));
   const total = sizes.reduce((sum, size) => sum + size, 0);
   let readBytes = 0;
   const read: VerifiedSegment[] = [];
@@ -132,7 +132,7 @@ async function readSegments(
       const firstTime = head && readTime(head);
       read.push({ ...segment, bytes: readBytes - before, scan, firstTime });
     } catch (error) {
-      vanished.push(ifAbsent({ ...segment, error: error as Error })(error as Error));
+      vanished.push(unlessAbsent({ ...segment, error: error as Error })(error as Error));
     }
   }
   return { read, vanished };
@@ -172,7 +172,7 @@ async function verdictOf(
       account.badLines += range.lines;
       if (account.badRanges.length < damageReportsMax) account.badRanges.push(range);
     });
-    account.goodLines += await rest.read(disk).catch(ifAbsent(0));
+    account.goodLines += await rest.read(disk).catch(unlessAbsent(0));
   }
   const filled = segments.filter(({ scan }) => scan.lines > 0);
   const first = filled[0] && { seq: filled[0].firstSeq, time: filled[0].firstTime };
@@ -248,16 +248,8 @@ class RestOfFile {
 async function lastMoment(disk: Disk, segment: VerifiedSegment | undefined): Promise<Moment | undefined> {
   if (segment === undefined) return undefined;
   const { bytes, chain } = segment.scan;
-  const found = await lastLine(disk, segment.name, bytes).catch(ifAbsent(undefined));
+  const found = await lastLine(disk, segment.name, bytes).catch(unlessAbsent(undefined));
   return { seq: chain.seq - 1, time: found && readTime(found.line) };
-}
-
-/** @returns an error handler that returns the value if a file no longer exists, and throws any other error */
-function ifAbsent<Value>(value: Value): (error: NodeJS.ErrnoException) => Value {
-  return (error) => {
-    if (error.code !== 'ENOENT') throw error;
-    return value;
-  };
 }
 
 /** Bytes at the beginning of a line that include its time. */

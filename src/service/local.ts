@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { deploymentName, segmentBytesOf } from '../config/config.ts';
 import { exitCodes } from '../config/exit-codes.ts';
-import type { Disk } from '../journal/disk.ts';
+import { type Disk, namesNothing } from '../journal/disk.ts';
 import { Journal } from '../journal/journal.ts';
 import { contentsOf } from '../journal/segments.ts';
 import type { Recording, RecordingOptions } from './recording.ts';
@@ -75,12 +75,10 @@ async function entriesOf(disk: Disk): Promise<string[]> {
   try {
     return await disk.list();
   } catch (error) {
-    if (NO_FOLDER.has((error as NodeJS.ErrnoException).code)) return [];
+    if (namesNothing(error as NodeJS.ErrnoException)) return [];
     throw new StartError(
       exitCodes.configuration,
       `the folder ${disk.folder} can not be read: ${(error as Error).message}; make it readable or choose another with --data`,
     );
   }
 }
-
-const NO_FOLDER: ReadonlySet<string | undefined> = new Set(['ENOENT', 'ENOTDIR']);
