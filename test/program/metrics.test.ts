@@ -125,7 +125,7 @@ test('every figure is what was done', async (t) => {
   assert.equal(again.get('assetlog_http_requests_total{endpoint="metrics",status="200"}'), 1);
 });
 
-test('it is under the path prefix, has a head, and the doors of the other paths', async (t) => {
+test('it is under the path prefix, answers HEAD, and has the access rules of the other paths', async (t) => {
   const service = await startService(t, { args: ['--path-prefix', '/some/path'] });
   const { status, headers } = await ask(service.port, GET('/some/path/metrics'));
   assert.deepEqual([status, headers.get('content-type'), headers.get('cache-control')], [200, TYPE, 'no-store']);

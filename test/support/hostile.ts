@@ -1108,7 +1108,7 @@ const foreign: readonly (readonly [what: string, headers: readonly string[]])[] 
   ['a Host of another name', ['Host: evil.example']],
 ];
 
-const doors = ({ TARGET, GOOD_LINE, head, report, json }: Forms, routes: readonly string[]): readonly Row[] => [
+const access = ({ TARGET, GOOD_LINE, head, report, json }: Forms, routes: readonly string[]): readonly Row[] => [
   ...routes.flatMap((line) =>
     foreign.map(([what, lines]) =>
       row(`${line.replace(KEY, 'x')} with ${what} is refused`, head(`${line} HTTP/1.1`, ...lines), keeps(403)),
@@ -1657,7 +1657,7 @@ export function groupsFor(style: Style): Readonly<Record<string, readonly Row[]>
     encodings: encodings(forms),
     JSON: jsonBodies(forms, badReports(forms)),
     limits: limits(forms),
-    doors: doors(forms, routes(forms)),
+    access: access(forms, routes(forms)),
     pipelining: pipelining(forms, endings(forms), goings(forms)),
     slowness: slowness(forms),
   };
