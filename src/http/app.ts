@@ -185,16 +185,14 @@ export function createApp(parts: AppParts): App {
             if (result.kind === 'refused') return respond(unavailable(result.reason, limits));
             if (result.kind === 'too large') return respond({ kind: 'error', status: 413, error: result.reason });
             if (result.kind === 'conflict') return respond(conflictReply(result.conflicts));
-            const { replayed } = result;
-            let next = 0;
-            for (const [index, type] of types.entries()) {
-              if (replayed?.[next] === index) {
-                next += 1; // recorded before, so neither counted nor shown again
-                continue;
-              }
-              metrics.events[type] += 1;
-              const line = lines[index];
-              if (line !== undefined) activity.recorded(line);
+            if (result.replayed === undefined) {
+              for (const type of types) metrics.events[type] += 1;
+              for (const line of lines) activity.recorded(line);
+            } else {
+              // Events that were recorded before are neither counted nor shown again.
+              const known = new Set(result.replayed);
+              for (const [index, type] of types.entries()) if (!known.has(index)) metrics.events[type] += 1;
+              for (const [index, line] of lines.entries()) if (!known.has(index)) activity.recorded(line);
             }
             if (route === batchPath) metrics.recordedBatch(types.length);
             respond(replyTo(result));

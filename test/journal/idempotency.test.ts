@@ -7,7 +7,7 @@ import type { RecordResult } from '../../src/event/record-result.ts';
 import type { Disk } from '../../src/journal/disk.ts';
 import { KeyMemory } from '../../src/journal/idempotency-memory.ts';
 import { Journal, type JournalOptions } from '../../src/journal/journal.ts';
-import { segmentFirstSeq } from '../../src/journal/segments.ts';
+import { segmentFirstSeq, sidecarName } from '../../src/journal/segments.ts';
 import { createNotices } from '../../src/telemetry/log.ts';
 import { Metrics } from '../../src/telemetry/metrics.ts';
 import { FIRST, splitLines } from '../support/segments.ts';
@@ -366,4 +366,68 @@ test('keys are known over rotations and restarts, with sidecars and without', as
     );
   }
   assert.deepEqual(recordedKeys(disk), keys);
+});
+
+test('a start that remembers more keys than the one before reads the files whose sidecars lack keys', async () => {
+  const disk = new SimulatedDisk();
+  const first = await open(disk, { ...SMALL, keyMemory: new KeyMemory(2) });
+  const keys = Array.from({ length: 20 }, (_, index) => `k${index}`);
+  for (const key of keys) await first.append(event(key));
+  assert.equal(first.memory.held, 2);
+  await first.journal.close();
+  const second = await open(disk, { ...SMALL, keyMemory: new KeyMemory(7) });
+  assert.equal(second.memory.held, 7);
+  for (const key of keys.slice(-7)) assert.deepEqual(await second.append(event(key)), REPLAYED);
+  assert.deepEqual(await second.append(event(keys[12])), RECORDED, 'the window is the last 7');
+  await second.journal.close();
+  const third = await open(disk, SMALL);
+  for (const key of keys) assert.deepEqual(await third.append(event(key)), REPLAYED);
+  await third.journal.close();
+});
+
+test('without sidecars a start reads so many bytes and no more, and logs how far back keys are known', async () => {
+  const disk = new SimulatedDisk();
+  const first = await open(disk, SMALL);
+  const keys = Array.from({ length: 20 }, (_, index) => `k${index}`);
+  for (const key of keys) await first.append(event(key));
+  await first.journal.close();
+  for (const name of disk.names().filter((one) => one.endsWith('.idx'))) disk.drop(name);
+  const { length: bytes } = disk.bytes(FIRST) as Buffer;
+  const keyScanBytesMax = Math.floor(1.5 * bytes);
+  const second = await open(disk, { ...SMALL, limits: { ...limits, keyScanBytesMax } });
+  const logged = second.notices.find((line) => line.includes('keys of older events are not known')) ?? '{}';
+  const known = second.memory.held;
+  assert.ok(known > 5 && known < 18, `${known} keys`);
+  assert.equal(JSON.parse(logged).before_seq, 20 - known + 1);
+  for (const key of keys.slice(-known)) assert.deepEqual(await second.append(event(key)), REPLAYED);
+  assert.deepEqual(await second.append(event(keys[20 - known - 1])), RECORDED);
+  await second.journal.close();
+});
+
+test('keys in a damaged closed file are known, but for those of damaged lines, and no sidecar is written for it', async () => {
+  const disk = new SimulatedDisk();
+  const first = await open(disk, SMALL);
+  const keys = Array.from({ length: 12 }, (_, index) => `k${index}`);
+  for (const key of keys) await first.append(event(key));
+  await first.journal.close();
+  const bytes = disk.bytes(FIRST) as Buffer;
+  bytes.write('X', bytes.indexOf('"idempotency_key":"k1"') + 20);
+  disk.drop(sidecarName(1));
+  const second = await open(disk, SMALL);
+  for (const key of ['k3', 'k4', 'k11']) assert.deepEqual(await second.append(event(key)), REPLAYED, key);
+  await second.journal.close();
+  assert.equal(disk.bytes(sidecarName(1)), undefined);
+});
+
+test('a journal without keys reads nothing of its closed files but their ends, and holds no memory for keys', async () => {
+  const disk = new SimulatedDisk();
+  const first = await open(disk, SMALL);
+  for (let count = 0; count < 20; count += 1) await first.append(event(undefined));
+  await first.journal.close();
+  disk.calls.length = 0;
+  const second = await open(disk, SMALL);
+  assert.equal(second.memory.held, 0);
+  const reads = disk.calls.filter((call) => call.startsWith('read events-'));
+  assert.ok(reads.length <= 2 * disk.names().filter((name) => name.endsWith('.jsonl')).length + 1, reads.join());
+  await second.journal.close();
 });

@@ -459,8 +459,8 @@ export const http: readonly Mutant[] = [
   {
     breaks: 'of the events of a batch only the first is counted',
     file: 'http/app.ts',
-    from: 'metrics.events[type] += 1;',
-    to: 'if (index === 0) metrics.events[type] += 1;',
+    from: 'for (const type of types) metrics.events[type] += 1;',
+    to: 'for (const type of types.slice(0, 1)) metrics.events[type] += 1;',
     tests: ['program/batch: a batch is in events, in the metrics, and a refused one is one line without what was sent'],
   },
   {

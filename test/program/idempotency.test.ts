@@ -1,0 +1,163 @@
+/** `Idempotency-Key` through the program: header, replies, restarts, retention, hosted mode. */
+
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { readdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { eventsIn, newFolder, startService } from '../support/program.ts';
+import { eventually } from '../support/tools.ts';
+
+async function report(url: string, keys: string | readonly string[] | undefined, description = 'x'): Promise<Response> {
+  const headers: [string, string][] = [['Content-Type', 'application/json']];
+  for (const key of keys === undefined ? [] : [keys].flat()) headers.push(['Idempotency-Key', key]);
+  const body = JSON.stringify({ asset_key: ['a'], description });
+  return fetch(`${url}/report_asset_materialization/`, { method: 'POST', headers, body });
+}
+
+async function assertReply(reply: Response, status: number, isReplayed: boolean): Promise<void> {
+  const body = await reply.text();
+  assert.equal(reply.status, status, body);
+  assert.equal(reply.headers.get('idempotent-replayed'), isReplayed ? 'true' : null);
+  if (status === 200) assert.equal(body, '{}');
+}
+
+test('a key is taken in quotes or bare, and its report is recorded once', async (t) => {
+  const service = await startService(t);
+  await assertReply(await report(service.url, 'order-17/1'), 200, false);
+  await assertReply(await report(service.url, '"order-17/1"'), 200, true);
+  await assertReply(await report(service.url, 'order-17/1'), 200, true);
+  await assertReply(await report(service.url, '"a\\"b\\\\c,d;e"'), 200, false);
+  await assertReply(await report(service.url, 'k'.repeat(255)), 200, false);
+  const conflict = await report(service.url, 'order-17/1', 'other');
+  assert.equal(conflict.status, 422);
+  const { error } = (await conflict.json()) as { error: string };
+  assert.match(error, /^the Idempotency-Key "order-17\/1" was used before, for an event with another description;/);
+  assert.deepEqual(
+    eventsIn(service.data).map((line) => line['idempotency_key']),
+    ['order-17/1', 'a"b\\c,d;e', 'k'.repeat(255)],
+  );
+  const metrics = await (await fetch(`${service.url}/metrics`)).text();
+  assert.match(metrics, /^assetlog_idempotent_replays_total 2$/m);
+  assert.match(metrics, /^assetlog_idempotency_keys 3$/m);
+  assert.match(metrics, /^assetlog_events_total\{type="AssetMaterialization"\} 3$/m);
+});
+
+test('what is no key is a 400 that shows it, and nothing is recorded', async (t) => {
+  const service = await startService(t);
+  for (const key of [
+    '',
+    '""',
+    'a b',
+    '"a b"',
+    'a,b',
+    'a"b',
+    '"a',
+    'a"',
+    '"a";b=1',
+    '"a" b',
+    '"a\\b"',
+    'é',
+    '"é"',
+    'k'.repeat(256),
+    ['a', 'b'],
+    ['"a"', '"a"'],
+  ]) {
+    const reply = await report(service.url, key);
+    assert.equal(reply.status, 400, String(key));
+    assert.match(
+      ((await reply.json()) as { error: string }).error,
+      /^Idempotency-Key is .*; send one key of 1 to 255 /,
+    );
+  }
+  assert.deepEqual(eventsIn(service.data), []);
+});
+
+test('keys are known after a kill, and over rotations; one whose event retention removed is free again', async (t) => {
+  const data = newFolder(t);
+  const args = ['--segment-bytes', '4096', '--retain-bytes', '20000'];
+  const keys = Array.from({ length: 60 }, (_, index) => `k${index}`);
+  const first = await startService(t, { args, data });
+  for (const key of keys) await assertReply(await report(first.url, key), 200, false);
+  for (const key of keys) await assertReply(await report(first.url, key), 200, true);
+  await first.kill('SIGKILL');
+  const second = await startService(t, { args, data });
+  for (const key of keys) await assertReply(await report(second.url, key, 'x'), 200, true);
+  assert.equal((await report(second.url, 'k0', 'y')).status, 422);
+  const large = 'x'.repeat(3_000);
+  for (let count = 0; count < 12; count += 1) await report(second.url, undefined, large);
+  await eventually('the removal', () => eventsIn(data).every((line) => line['idempotency_key'] !== 'k0'));
+  await assertReply(await report(second.url, 'k0', 'another'), 200, false);
+  const closed = readdirSync(data)
+    .filter((name) => name.endsWith('.jsonl'))
+    .map((name) => name.slice(7, 27));
+  for (const name of readdirSync(data).filter((one) => one.endsWith('.idx')))
+    assert.ok(closed.includes(name.slice(5, 25)), name);
+});
+
+test('--idempotency-keys 0 ignores the header, with a warning, and the OpenAPI document does not offer it', async (t) => {
+  const service = await startService(t, { args: ['--idempotency-keys', '0'] });
+  for (const key of ['a', 'a', 'not, a key']) await assertReply(await report(service.url, key), 200, false);
+  assert.equal(eventsIn(service.data).length, 3);
+  assert.ok(eventsIn(service.data).every((line) => !('idempotency_key' in line)));
+  assert.match(service.stderr(), /Idempotency-Key is ignored: a report that is sent again is recorded again/);
+  const contract = await (await fetch(`${service.url}/openapi.json`)).text();
+  assert.doesNotMatch(contract, /Idempotency-Key|422/);
+  const other = await startService(t);
+  assert.match(await (await fetch(`${other.url}/openapi.json`)).text(), /"name":"Idempotency-Key","in":"header"/);
+});
+
+test('a batch: its key numbers the items, known ones are duplicates, and a key of another event is a wrong item', async (t) => {
+  const service = await startService(t);
+  const send = (lines: readonly object[], key?: string) =>
+    fetch(`${service.url}/report_asset_batch/`, {
+      method: 'POST',
+      headers: { 'Content-Type': 'application/x-ndjson', ...(key !== undefined && { 'Idempotency-Key': key }) },
+      body: lines.map((line) => `${JSON.stringify(line)}\n`).join('\n'),
+    });
+  const item = (asset_key: string, idempotency_key?: string) => ({ type: 'observation', asset_key, idempotency_key });
+  assert.deepEqual(await (await send([item('a'), item('b', 'own')], 'run')).json(), { recorded: 2 });
+  assert.deepEqual(await (await send([item('a'), item('b', 'own')], 'run')).json(), { recorded: 2, duplicates: 2 });
+  assert.deepEqual(
+    eventsIn(service.data).map((line) => line['idempotency_key']),
+    ['run/1', 'own'],
+  );
+  const wrong = await send([item('c', 'new'), item('other', 'own'), item('d', 'new')]);
+  assert.equal(wrong.status, 400);
+  const { error, errors } = (await wrong.json()) as { error: string; errors: { item: number; error: string }[] };
+  assert.match(
+    error,
+    /^2 of 3 items are wrong and nothing was recorded; item 3: idempotency_key "own" was used before/,
+  );
+  assert.deepEqual(
+    errors.map((one) => one.item),
+    [3, 5],
+  );
+  assert.match(errors[1]?.error ?? '', /"new" is that of item 1 as well, for an event with another asset_key/);
+  assert.equal(eventsIn(service.data).length, 2);
+});
+
+test('keys are per deployment, and are known when its journal was closed and opened again', async (t) => {
+  const folder = newFolder(t);
+  const deployments = join(folder, 'deployments.json');
+  const sha256 = createHash('sha256').update('secret').digest('hex');
+  const names = ['one', 'two'];
+  writeFileSync(
+    deployments,
+    JSON.stringify({ deployments: names.map((name) => ({ name, tokens: [{ name: 't', sha256 }] })) }),
+    { mode: 0o600 },
+  );
+  const data = join(folder, 'data');
+  const send = (url: string, name: string) =>
+    fetch(`${url}/${name}/report_asset_observation/a`, {
+      method: 'POST',
+      headers: { 'Service-Cloud-Api-Token': 'secret', 'Idempotency-Key': 'k' },
+    });
+  for (const isReplayed of [false, true]) {
+    const service = await startService(t, { args: ['--deployments', deployments], data });
+    for (const name of names) await assertReply(await send(service.url, name), 200, isReplayed);
+    for (const name of names) await assertReply(await send(service.url, name), 200, true);
+    await service.kill();
+  }
+  for (const name of names) assert.equal(eventsIn(join(data, name)).length, 1);
+});
