@@ -13,7 +13,7 @@ import type { Notices } from '../telemetry/log.ts';
 import { type Disk, isFull, SyncError } from './disk.ts';
 import { readTime } from './record.ts';
 import { lastLine } from './scan.ts';
-import { contentsOf, goneName, goneRange, type SegmentName, sidecarName } from './segments.ts';
+import { contentsOf, goneName, goneRange, type SegmentName, sidecarFirstSeq } from './segments.ts';
 
 /** The limits. A file that exceeds `retainBytes` or `retainDays`, or that `keepFree` needs, is removed; without limits none is. */
 export type Retain = Partial<Pick<Config, 'retainBytes' | 'retainDays' | 'keepFree'>>;
@@ -118,21 +118,22 @@ export class Retention {
     const names = await disk.list();
     const { segments, removedLast } = contentsOf(names);
     const files = await this.#choose(segments, removedLast);
-    const marker = goneName({ first: 1, last: Math.max(removedLast, files.at(-1)?.last_seq ?? 0) }, 'removed');
+    const last = Math.max(removedLast, files.at(-1)?.last_seq ?? 0);
+    const marker = goneName({ first: 1, last }, 'removed');
     const stale = names.filter((name) => name !== marker && goneRange(name, 'removed'));
-    if (files.length + stale.length === 0) return;
+    // A sidecar may have been written after an earlier run had removed its file.
+    const sidecars = names.filter((name) => name.endsWith('.idx') && (sidecarFirstSeq(name) ?? last + 1) <= last);
+    if (files.length + stale.length + sidecars.length === 0) return;
 
     // An existing marker may be from a run that was interrupted before the marker was durable.
     if (names.includes(marker)) await this.#syncFolder();
     else await this.#mark(marker, stale);
-    this.#onRemoving(files.at(-1)?.last_seq ?? 0);
+    this.#onRemoving(last);
     for (const fields of files) {
       if (this.#stopped) return;
       const { file } = fields;
       try {
         await disk.remove(file);
-        const sidecar = sidecarName(fields.first_seq);
-        if (names.includes(sidecar)) await disk.remove(sidecar);
         this.#journal.files -= 1;
         this.#removed += 1;
         notices.info('journal file removed', fields);
@@ -140,7 +141,7 @@ export class Retention {
         this.#logFailure(error as Error, file);
       }
     }
-    for (const name of stale) await disk.remove(name);
+    for (const name of [...stale, ...sidecars]) await disk.remove(name);
     await disk.syncFolder();
   }
 

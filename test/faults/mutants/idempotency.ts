@@ -198,8 +198,8 @@ export const idempotency: readonly Mutant[] = [
   {
     breaks: 'retention leaves the keys of a file that it removes',
     file: 'journal/retention.ts',
-    from: 'if (names.includes(sidecar)) await disk.remove(sidecar);',
-    to: '',
+    from: '[...stale, ...sidecars]',
+    to: 'stale',
     tests: ['program/idempotency'],
   },
   {
