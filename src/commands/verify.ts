@@ -154,9 +154,9 @@ export function verdictAsText(disk: Disk, verdict: Verdict): string {
   if (removedLast > 0) lines.push(`  removed up to seq ${removedLast}, by retention`);
   if (lost.length > 0)
     lines.push(`  lost    ${lost.map(rangeAsText).join(', ')}: an earlier repair could not find them`);
-  for (const finding of findings.filter(({ decision }) => decision === 'cut')) {
+  for (const finding of findings.filter(({ decision }) => decision === 'truncate')) {
     lines.push(
-      `  end     ${findingAsText(finding)}: the next start cuts it off and keeps it; a running service may be writing it`,
+      `  end     ${findingAsText(finding)}: the next start truncates the file there and keeps the bytes; a running service may be writing it`,
     );
   }
   if (damage[0] !== undefined) {

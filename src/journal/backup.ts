@@ -271,9 +271,9 @@ class BackupRun {
         ...endFindings(segment, scan, lastStop),
       ];
       for (const { decision, problem } of findings) {
-        if (decision === 'cut') {
+        if (decision === 'truncate') {
           this.#remarks.add(
-            `${segment.name}, line ${at.line}, byte ${at.byte}: ${problem}; this end was left out, a start cuts it off`,
+            `${segment.name}, line ${at.line}, byte ${at.byte}: ${problem}; this end was left out, a start truncates it`,
           );
         }
       }

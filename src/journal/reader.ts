@@ -452,7 +452,7 @@ class FileReader {
   /** Restarts the file: a service truncated it after a failed write, or another journal was begun. */
   #beginAgain(): void {
     this.#lineFilter.passedSeq = Math.min(this.#lineFilter.passedSeq, this.#passedBefore);
-    const text = `${this.#name} was cut back or replaced while it was read; from seq ${this.#lineFilter.passedSeq + 1} on it is read again`;
+    const text = `${this.#name} was truncated or replaced while it was read; from seq ${this.#lineFilter.passedSeq + 1} on it is read again`;
     this.#onRemark({ kind: 'note', text });
     this.#goodBytes = 0;
     this.#goodLines = 0;

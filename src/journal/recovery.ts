@@ -21,10 +21,10 @@ import {
 } from './segments.ts';
 
 /**
- * `use` it as it is · `leave` it alone · `cut` it off and keep its bytes in another file · `refuse` to start: no crash explains
+ * `use` it as it is · `leave` it alone · `truncate` it and keep the removed bytes in another file · `refuse` to start: no crash explains
  * it, so acknowledged events may be lost, and the operator has to decide.
  */
-export type Decision = 'use' | 'leave' | 'cut' | 'refuse';
+export type Decision = 'use' | 'leave' | 'truncate' | 'refuse';
 
 /** What can be wrong with a journal: in one file, or between its files. */
 export type FindingKind =
@@ -44,19 +44,19 @@ export const decisions: Readonly<
   Record<FindingKind, Readonly<Record<SegmentPosition, Decision>> & { readonly why: string }>
 > = {
   'torn end': {
-    afterCrash: 'cut',
+    afterCrash: 'truncate',
     afterStop: 'refuse',
     earlier: 'refuse',
     why: 'a crash interrupts a write anywhere; a file was whole when the next one was begun',
   },
   'zeros at the end': {
-    afterCrash: 'cut',
+    afterCrash: 'truncate',
     afterStop: 'refuse',
     earlier: 'refuse',
     why: 'a power cut kept the new length of the file and lost the bytes: ext4 and XFS read them as zeros',
   },
   'bad last line': {
-    afterCrash: 'cut',
+    afterCrash: 'truncate',
     afterStop: 'refuse',
     earlier: 'refuse',
     why: 'an interrupted write may reach its newline',
@@ -168,7 +168,7 @@ export interface Recovered extends Segment {
   readonly files: number;
 }
 
-/** In bytes: the longest end that a start cuts off, and the space that it leaves free. */
+/** In bytes: the longest end that a start truncates, and the space that it leaves free. */
 export type RecoveryLimits = Pick<Limits, 'tornBytesMax' | 'openReserveBytes'>;
 
 /**
@@ -209,11 +209,11 @@ export async function recover(
   for (const { file } of findings.filter(({ decision }) => decision === 'leave')) {
     notices.debug('a file that assetlog did not create is ignored', { file });
   }
-  const cut = findings.find(({ decision }) => decision === 'cut');
+  const torn = findings.find(({ decision }) => decision === 'truncate');
   // After an unclean stop the page cache may hold bytes that are not on stable storage, since a sync may have failed before it.
   if (!stoppedCleanly) {
     const aside = await rewrite(disk, last.name, scan, openReserveBytes, checkHeld);
-    if (cut !== undefined) logCut(notices, cut, aside);
+    if (torn !== undefined) logTruncated(notices, torn, aside);
   }
   if (names.includes(CLEAN_STOP)) await forgetCleanStop(disk);
   return { file: await disk.openLog(last.name), bytes: scan.bytes, chain: scan.chain, files: contents.segments.length };
@@ -263,7 +263,7 @@ export function findingsIn(
   if (flaw === undefined) {
     return [{ kind: 'empty file', decision: decisions['empty file'][position], ...at, problem: 'it is empty' }];
   }
-  const isEnd = decisions[flaw.kind].afterCrash === 'cut';
+  const isEnd = decisions[flaw.kind].afterCrash === 'truncate';
   const tooLong = isEnd && flaw.bytes > tornBytesMax;
   const kind = tooLong ? 'long bad end' : flaw.kind;
   let { problem } = flaw;
@@ -377,10 +377,10 @@ async function checkSpace(disk: Disk, name: string, neededBytes: number): Promis
   if (usableBytes < neededBytes) throw new NoSpaceError(name, neededBytes, usableBytes);
 }
 
-/** Logs that the end was cut off. The message does not say whether it was acknowledged, since that is unknown. */
-function logCut(notices: Notices, { file, line, byte, problem }: Finding, kept: string | undefined): void {
+/** Logs that the file was truncated. The message does not say whether it was acknowledged, since that is unknown. */
+function logTruncated(notices: Notices, { file, line, byte, problem }: Finding, kept: string | undefined): void {
   const why = 'the last stop was not clean, and an interrupted write explains what was there';
-  notices.warn(`the end of the journal was cut off: ${why}`, { file, line, byte, problem, kept });
+  notices.warn(`the end of the journal was truncated: ${why}`, { file, line, byte, problem, kept });
 }
 
 /** Copies the bytes from `start` to a new file, durably. @returns its name, such as `<name>.torn` or `<name>.torn-2` */

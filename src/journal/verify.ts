@@ -15,7 +15,7 @@ import { type Contents, contentsOf, type SegmentName } from './segments.ts';
 export interface Verdict extends Contents {
   readonly segments: readonly VerifiedSegment[];
   readonly lastStop: LastStop;
-  /** All findings, in order; only the first of each file. Findings with the decision `cut` do not make a journal damaged. */
+  /** All findings, in order; only the first of each file. Findings with the decision `truncate` do not make a journal damaged. */
   readonly findings: readonly Finding[];
   /** Size of all journal files, valid or not. */
   readonly bytes: number;

@@ -521,7 +521,7 @@ test('a follower shows again what a service took back, and begins anew with anot
   assert.deepEqual(seen.seqs, [1, 2, 3, 4, 5, 4]);
   assert.deepEqual(
     seen.remarks.map(({ text }) => text),
-    [`${FIRST} was cut back or replaced while it was read; from seq 4 on it is read again`],
+    [`${FIRST} was truncated or replaced while it was read; from seq 4 on it is read again`],
   );
 
   const other = makeLines(2).bytes;

@@ -119,7 +119,7 @@ test('every kind of finding has its examples, and a start decides about each as 
   const outcomes: Readonly<Record<Decision, (files: Files, kind: FindingKind) => Promise<void>>> = {
     use: startsUnchanged,
     leave: startsUnchanged,
-    cut: startsWithoutTheEnd,
+    truncate: startsWithoutTheEnd,
     refuse: isRefused,
   };
   for (const [kind, position, files] of positions()) {
@@ -148,7 +148,7 @@ test('a journal that a service begins to write while it is verified is judged as
   };
   assert.deepEqual(
     (await verify(disk)).findings.map(({ kind, decision }) => [kind, decision]),
-    [['torn end', 'cut']],
+    [['torn end', 'truncate']],
   );
 });
 
@@ -185,7 +185,7 @@ async function startsWithoutTheEnd(files: Files, kind: FindingKind): Promise<voi
   const before = files[name] as Buffer;
   assert.deepEqual(disk.bytes(name), before.subarray(0, bytes), kind);
   assert.deepEqual(disk.bytes(`${name}.torn`), before.subarray(bytes), kind);
-  assert.match(notices, /^\{[^\n]*"level":"warn","message":"the end of the journal was cut off[^\n]*\}\n$/);
+  assert.match(notices, /^\{[^\n]*"level":"warn","message":"the end of the journal was truncated[^\n]*\}\n$/);
   assert.doesNotMatch(notices, /acknowledged/); // nothing says whether it was
   assert.match(notices, new RegExp(`"file":"${name}","line":\\d,"byte":${bytes},.*"kept":"${name}.torn"`));
   assert.deepEqual(disk.names().sort(), [...Object.keys(files), `${name}.torn`].sort());
@@ -464,7 +464,7 @@ test('what is only in the cache because a sync failed is on the disk after the n
   assert.deepEqual(cut.bytes(FIRST), three);
 });
 
-test('a torn end is durable beside the journal before it is cut off', async () => {
+test('a torn end is durable beside the journal before it is truncated', async () => {
   const { disk } = await startOn({ [FIRST]: Buffer.concat([three, Buffer.from('x')]) });
   const aside = disk.calls.indexOf(`sync ${FIRST}.torn`);
   const cut = disk.calls.indexOf(`rename ${FIRST}.rewrite`);

@@ -387,7 +387,7 @@ test('a torn end is cut, kept and told by the next start', async (t) => {
   const second = await startService(t, { data });
   assert.match(
     second.stderr(),
-    /"the end of the journal was cut off: the last stop was not clean, and an interrupted write explains what was there"/,
+    /"the end of the journal was truncated: the last stop was not clean, and an interrupted write explains what was there"/,
   );
   assert.ok(existsSync(`${file}.torn`));
   await ask(second.port, post(`${TARGET}c`));

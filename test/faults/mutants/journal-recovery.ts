@@ -51,7 +51,7 @@ export const journalRecovery: readonly Mutant[] = [
     breaks: 'a bad line inside is cut like a torn end',
     file: 'journal/recovery.ts',
     from: "inside': {\n    afterCrash: 'refuse'",
-    to: "inside': {\n    afterCrash: 'cut'",
+    to: "inside': {\n    afterCrash: 'truncate'",
     tests: [
       'program/service: a start that fails says why, with the exit code of its reason, and leaves folder and port to others',
       'journal/recovery',
@@ -115,7 +115,7 @@ export const journalRecovery: readonly Mutant[] = [
     breaks: 'the last file is trusted after an unclean stop',
     file: 'journal/recovery.ts',
     from: 'if (!stoppedCleanly) {',
-    to: 'if (cut !== undefined) {',
+    to: 'if (torn !== undefined) {',
     tests: [
       'journal/recovery: after any stop but a clean one the last file is rewritten, and only then',
       'journal/power',
