@@ -110,6 +110,10 @@ test('importing a file has no effect, but for the entry', () => {
   }
 });
 
+test('no class has a static block, which Node 14 could not parse and would not say its version', () => {
+  for (const [path, text] of sources) assert.doesNotMatch(text, /^\s*static \{/m, path);
+});
+
 test('npm test runs each test file but those with neighbours and faults', () => {
   const { scripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
   const words: string[] = scripts.test.split(' ');

@@ -197,23 +197,23 @@ function keyInPath(path: string, limits: ParameterLimits): string[] {
     }
     return decoded;
   });
-  return checkKey(parts, shown(path), 'in the path', limits);
+  return checkKey(parts, path, 'in the path', limits);
 }
 
 function keyInBody(value: Json, limits: ParameterLimits): readonly string[] {
   const parts = value.kind === 'string' ? [stringOf(value)] : value.kind === 'array' ? stringsOf(value) : undefined;
   if (parts === undefined) throw wrongType('asset_key', value, 'a string or an array of strings');
-  return checkKey(parts, shownJson(value.text), 'in the body', limits);
+  return checkKey(parts, value.text, 'in the body', limits);
 }
 
 function keyInQuery(text: string, limits: ParameterLimits): readonly string[] {
-  if (!text.startsWith('[')) return checkKey([text], shown(text), 'in the query', limits);
+  if (!text.startsWith('[')) return checkKey([text], text, 'in the query', limits);
   const value = orMalformedJson('asset_key in the query begins with [ and', () => readJson(text, limits.jsonDepthMax));
   const parts = stringsOf(value);
   if (parts === undefined) {
     throw inQueryRefused((value) => `asset_key in the query is ${value}; a JSON array must hold strings only`, text);
   }
-  return checkKey(parts, shown(text), 'in the query', limits);
+  return checkKey(parts, text, 'in the query', limits);
 }
 
 /** @returns the key in a body in the form that it has in a query */
@@ -236,7 +236,7 @@ function sameKey(parts: readonly string[], other: string): boolean {
  * @param sent the key as it was sent, ready to be shown
  * @throws Refusal 400
  */
-function checkKey(parts: string[], sent: string, where: string, { keyBytesMax }: ParameterLimits): string[] {
+function checkKey(parts: string[], sent: string, where: KeySource, { keyBytesMax }: ParameterLimits): string[] {
   if (parts.length === 0) throw new Refusal(400, `asset_key ${where} is an empty array; give at least one part`);
   let characters = parts.length - 1;
   for (const part of parts) {
@@ -250,14 +250,14 @@ function checkKey(parts: string[], sent: string, where: string, { keyBytesMax }:
     if (CONTROL.test(part)) {
       throw keyRefused((value) => `asset_key ${where} has a control character: ${value}; remove it`, sent, where);
     }
-    if (!part.isWellFormed()) throw loneSurrogate(`asset_key ${where}`, sent);
+    if (!part.isWellFormed()) throw loneSurrogate(`asset_key ${where}`, shownKey(sent, where));
     characters += part.length;
   }
   if (characters * UTF8_BYTES_MAX > keyBytesMax) checkKeyBytes(parts, sent, where, keyBytesMax);
   return parts;
 }
 
-function checkKeyBytes(parts: readonly string[], sent: string, where: string, bytesMax: number): void {
+function checkKeyBytes(parts: readonly string[], sent: string, where: KeySource, bytesMax: number): void {
   const bytes = Buffer.byteLength(parts.join('/'));
   if (bytes > bytesMax) {
     const problem = (value: string) => `asset_key ${where} has ${bytes} bytes: ${value}; at most ${bytesMax} are taken`;
@@ -265,10 +265,17 @@ function checkKeyBytes(parts: readonly string[], sent: string, where: string, by
   }
 }
 
-/** @param problem the error, from the key as it is shown. A key of the query is not logged. */
-function keyRefused(problem: (value: string) => string, sent: string, where: string): Refusal {
-  return new Refusal(400, problem(sent), where === 'in the query' ? { logged: problem(WITHHELD) } : {});
+/** @param problem the error, made of the key as it is shown. A key of the query is not logged. */
+function keyRefused(problem: (value: string) => string, sent: string, where: KeySource): Refusal {
+  const logged = where === 'in the query' ? { logged: problem(WITHHELD) } : {};
+  return new Refusal(400, problem(shownKey(sent, where)), logged);
 }
+
+function shownKey(sent: string, where: KeySource): string {
+  return where === 'in the body' ? shownJson(sent) : shown(sent);
+}
+
+type KeySource = 'in the path' | 'in the body' | 'in the query';
 
 /** @param problem the error, from the value as it is shown. The value is not logged. */
 function inQueryRefused(problem: (value: string) => string, text: string): Refusal {

@@ -41,13 +41,10 @@ export class UnbufferedRequest extends IncomingMessage implements Incoming {
     return this.#fields;
   }
 
-  static {
-    // Node reads only `expect`, in each request. Building its object of all headers would cost more than parsing the head.
-    Object.defineProperty(UnbufferedRequest.prototype, 'headers', {
-      get(this: UnbufferedRequest): { expect?: string } {
-        return this.fields;
-      },
-    });
+  /** Node reads only `expect`, in each request. Building its object of all headers would cost more than parsing the head. */
+  // @ts-expect-error: the types have a property, Node an accessor
+  override get headers(): { expect?: string } {
+    return this.fields;
   }
 
   override push(chunk: Buffer | null): boolean {
