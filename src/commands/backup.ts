@@ -22,6 +22,7 @@ const to: Option<string | undefined> = {
   parse: (text) => options.data.parse(text, ''),
 };
 
+/** The command `assetlog backup`. */
 export const backup = defineCommand<BackupValues>(
   {
     summary: 'copy a journal into another folder, beside a service; each run adds what is new',

@@ -49,7 +49,7 @@ export function createAuthenticator({
   const log = new FailureLog(limits, notices);
   const paths = endpoints.map(({ path }) => `${pathPrefix}/NAME${path}/`);
   const error = `this needs a token of the deployment NAME in the header ${tokenHeader}, and a path that begins with ${paths.join(', ')}`;
-  // In a 429 too: it tells a client that another token, and not waiting, is what helps (RFC 9110 section 11.6.1).
+  // In a 429 too: it says that another token helps, and waiting does not (RFC 9110 section 11.6.1).
   const challenge = ['WWW-Authenticate', `${tokenHeader} realm="assetlog"`];
 
   return ({ path, token }: Head, incoming: Incoming): string => {

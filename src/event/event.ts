@@ -51,5 +51,5 @@ export const severities = ['WARN', 'ERROR'] as const;
 /** `WARN` or `ERROR`. */
 export type Severity = (typeof severities)[number];
 
-/** Told apart by `type`. */
+/** One event, whose `type` says which: `{ type: 'AssetObservation', assetKey: ['warehouse', 'orders'] }` and its parameters. */
 export type Event = AssetEvent | CheckEvent;

@@ -13,6 +13,7 @@ export const batchPath = '/report_asset_batch';
 /** Members of a journal line that an item may have and that are ignored: its position in the journal, its origin, its checksum. */
 export const ignoredMembers = ['seq', 'id', 'time', 'from', 'recorded', 'crc'] as const;
 
+/** One item: `{ endpoint, parameters: Map { 'asset_key' => … }, idempotencyKey: undefined }`. */
 export interface Item {
   /** What its `type` names. */
   readonly endpoint: Endpoint;
@@ -22,6 +23,7 @@ export interface Item {
   readonly idempotencyKey: Json | undefined;
 }
 
+/** The limits of one item: `{ jsonDepthMax: 128, bodyMembersMax: 1000 }`. */
 export interface ItemLimits {
   /** How deep arrays and objects may nest; the item itself has depth 1. */
   readonly jsonDepthMax: number;

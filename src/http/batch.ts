@@ -21,6 +21,7 @@ export const batchTypes: readonly string[] = [
   'application/json',
 ];
 
+/** The limits of a batch and of each report in it: `{ batchItemsMax: 10_000, batchErrorsMax: 100, … }`. */
 export type BatchLimits = ParameterLimits &
   Pick<Limits, 'batchItemsMax' | 'batchErrorsMax' | 'bodyMembersMax' | 'idempotencyKeyCharactersMax'>;
 
@@ -146,14 +147,14 @@ interface Problem extends ItemProblem {
   readonly logged: string;
 }
 
-interface Unread {
+interface UnreadItem {
   readonly number: number;
   /** @throws ItemError */
   readonly read: () => ReadonlyMap<string, Json>;
 }
 
-function linesOf(text: string, limits: BatchLimits): Unread[] {
-  const items: Unread[] = [];
+function linesOf(text: string, limits: BatchLimits): UnreadItem[] {
+  const items: UnreadItem[] = [];
   let number = 0;
   for (const line of text.split('\n')) {
     number += 1;
@@ -164,7 +165,7 @@ function linesOf(text: string, limits: BatchLimits): Unread[] {
   return items;
 }
 
-function elementsOf(text: string, limits: BatchLimits): Unread[] {
+function elementsOf(text: string, limits: BatchLimits): UnreadItem[] {
   const { batchItemsMax, jsonDepthMax, bodyMembersMax } = limits;
   const elements = orMalformedJson('the body', () =>
     readObjects(text, jsonDepthMax + 1, bodyMembersMax, batchItemsMax + 1),

@@ -72,7 +72,7 @@ export type ReadReport = (
   query: ReadonlyMap<string, string>,
 ) => Report;
 
-/** @returns the reader of the reports of an endpoint */
+/** @returns the function that reads the reports of an endpoint; it throws Refusal 400, see `ReadReport` */
 export function reportReader({ type, parameters }: Endpoint, limits: ParameterLimits = standardLimits): ReadReport {
   const names = parameters.map(({ name }) => name);
   const known: ReadonlySet<string> = new Set(names);

@@ -26,8 +26,10 @@ import { type Contents, contentsOf, goneName, type SegmentName } from './segment
 import { VerifiedCopy } from './verified-copy.ts';
 import type { OnProgress } from './verify.ts';
 
+/** In bytes the longest line, and how often a journal that changes meanwhile is listed: `{ lineBytesMax, verifyListingsMax: 20 }`. */
 export type BackupLimits = Pick<Limits, 'lineBytesMax' | 'verifyListingsMax'>;
 
+/** The journal that is backed up, and the folder that it is copied to: `{ source, target, progress, limits }`. */
 export interface BackupOptions {
   readonly source: Disk;
   /** An existing folder, which no other process writes to. */
@@ -39,6 +41,7 @@ export interface BackupOptions {
   readonly onProgress?: OnProgress;
 }
 
+/** What a run did: `{ events: 3, bytes: 1210, seqs: { first: 1, last: 120 }, remarks: [], isComplete: true }`. */
 export interface Backup {
   /** What this run added to the backup. */
   readonly events: number;

@@ -329,7 +329,7 @@ async function writeThenSync(handle: FileHandle, bytes: Buffer, end: number): Pr
   return written;
 }
 
-/** Tells a failed write from a failed sync after `O_DSYNC`: if the file grew, the sync failed. @throws `error`, or SyncError */
+/** Distinguishes a failed write from a failed sync after `O_DSYNC`: if the file grew, the sync failed. @throws `error`, or SyncError */
 async function explain(handle: FileHandle, end: number, error: Error): Promise<never> {
   const size = await handle.stat().then(
     (stats) => stats.size,

@@ -10,10 +10,11 @@ import type { Disk } from './disk.ts';
 import type { KeyMemory } from './idempotency-memory.ts';
 import { KeyCollector, type KeyScan, scanKeys } from './idempotency-scan.ts';
 import { type ClosedFile, type KeyRows, readSidecar, writeSidecar } from './idempotency-sidecar.ts';
-import { type HashKey, hashKey, type KeyTable, type Location } from './idempotency-table.ts';
+import { type HashKey, hashKey, type KeyTable, type LineLocation } from './idempotency-table.ts';
 import type { TakeGoodLine } from './scan.ts';
 import { contentsOf, type SegmentName, segmentName, sidecarFirstSeq, sidecarName } from './segments.ts';
 
+/** What the keys of one journal need of it and of the service: `{ disk, notices, memory, limits }`. */
 export interface JournalKeysOptions {
   readonly disk: Disk;
   readonly notices: Notices;
@@ -24,6 +25,7 @@ export interface JournalKeysOptions {
   readonly hash?: HashKey | undefined;
 }
 
+/** The keys of one journal: loaded when it is opened, added to by each batch, and written beside each file that is closed. */
 export class JournalKeys {
   readonly #options: JournalKeysOptions;
   readonly #hash: HashKey;
@@ -89,12 +91,12 @@ export class JournalKeys {
   }
 
   /** @returns where the lines of the keys with the same hash are, the latest first */
-  find(key: string): Location[] {
+  find(key: string): LineLocation[] {
     return this.#table.size === 0 ? [] : this.#table.find(this.#hash(key));
   }
 
   /** Remembers the key of a line that is durable now. */
-  add(key: string, location: Location, nowMs: number): void {
+  add(key: string, location: LineLocation, nowMs: number): void {
     this.#lastFileKeys += 1;
     this.#options.memory.add(this.#table, this.#hash(key), location, Math.floor(nowMs / 1000));
   }

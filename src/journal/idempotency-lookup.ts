@@ -2,8 +2,16 @@
 
 import type { Limits } from '../config/limits.ts';
 import type { Disk } from './disk.ts';
-import type { Location } from './idempotency-table.ts';
-import { checkLine, idempotencyKeyOf, membersOf, packMembers, readEndingCrc, readMembers } from './record.ts';
+import type { LineLocation } from './idempotency-table.ts';
+import {
+  checkLine,
+  idempotencyKeyOf,
+  type LineMembers,
+  membersOf,
+  packMembers,
+  readEndingCrc,
+  readMembers,
+} from './record.ts';
 
 /** What the line of an earlier report says about a report. */
 export type Comparison =
@@ -20,14 +28,11 @@ export interface Unreadable {
   readonly problem: string;
 }
 
-/** The members of a line, from `encodeMembers`, packed or not. */
-export type Members = string | Buffer;
-
 /**
  * Compares two events as they are recorded: `1.0` and `1.00` in the metadata are different events.
  * @returns the name of the first member that differs, such as `metadata`; undefined if they are the same event
  */
-export function differingMember(a: Members, b: Members): string | undefined {
+export function differingMember(a: LineMembers, b: LineMembers): string | undefined {
   if (a === b) return undefined;
   const [one, other] = [bytesOf(a), bytesOf(b)];
   if (one.equals(other)) return undefined;
@@ -58,9 +63,9 @@ export class LineReader {
    */
   async compare(
     file: string,
-    { seq, offset }: Location,
+    { seq, offset }: LineLocation,
     key: string,
-    members: Members,
+    members: LineMembers,
   ): Promise<Comparison | Unreadable> {
     const start = Math.max(0, offset - ENDING_BYTES);
     const bytes = await this.#read(file, start, offset);
@@ -98,6 +103,6 @@ const SMALL_WINDOW_BYTES = 4 * 1024;
 const LARGE_WINDOW_BYTES = 256 * 1024;
 const LINE_FEED = 0x0a;
 
-function bytesOf(members: Members): Buffer {
+function bytesOf(members: LineMembers): Buffer {
   return typeof members === 'string' ? packMembers(members) : members;
 }

@@ -3,8 +3,9 @@
  * service is forgotten, whichever journal it is from.
  */
 
-import { type KeyHash, KeyTable, type Location } from './idempotency-table.ts';
+import { type KeyHash, KeyTable, type LineLocation } from './idempotency-table.ts';
 
+/** The keys of a service, such as `new KeyMemory(1_000_000)`; each journal that is open has a table in it. */
 export class KeyMemory {
   /** The most keys that are remembered. */
   readonly keysMax: number;
@@ -44,7 +45,7 @@ export class KeyMemory {
   }
 
   /** Adds a key that was recorded now, in a line after those of all other keys of its table. */
-  add(table: KeyTable, hash: KeyHash, location: Location, nowSeconds: number): void {
+  add(table: KeyTable, hash: KeyHash, location: LineLocation, nowSeconds: number): void {
     if (this.held === this.keysMax) this.#forgetOldest();
     this.#newestSeconds = Math.max(nowSeconds, this.#newestSeconds);
     if (table.size === 0) this.#oldest = undefined;
@@ -57,7 +58,7 @@ export class KeyMemory {
    * @param recordedSeconds when the line was recorded, in seconds since 1970
    * @returns false if it is older than all that are remembered, and no more can be
    */
-  addOldest(table: KeyTable, hash: KeyHash, location: Location, recordedSeconds: number): boolean {
+  addOldest(table: KeyTable, hash: KeyHash, location: LineLocation, recordedSeconds: number): boolean {
     const seconds = Math.min(recordedSeconds, table.oldestSeconds);
     if (this.held === this.keysMax) {
       const { table: oldest } = this.#findOldest();

@@ -5,15 +5,16 @@
 
 import type { Limits } from '../config/limits.ts';
 import type { Disk } from './disk.ts';
-import { type Comparison, LineReader, type Members, type Unreadable } from './idempotency-lookup.ts';
-import type { Location } from './idempotency-table.ts';
+import { type Comparison, LineReader, type Unreadable } from './idempotency-lookup.ts';
+import type { LineLocation } from './idempotency-table.ts';
+import type { LineMembers } from './record.ts';
 
 /** A line to read, and the event to compare it with. */
 export interface Unread {
   readonly key: string;
   /** The members of the event, from `encodeMembers`. */
-  readonly members: Members;
-  readonly location: Location;
+  readonly members: LineMembers;
+  readonly location: LineLocation;
   /** Called with what the line says about the event. */
   readonly compared: (comparison: Comparison) => void;
 }
@@ -21,6 +22,7 @@ export interface Unread {
 /** Why lines could not be read: a sentence for the client. */
 export type ReadFailure = string;
 
+/** What the reads of one journal need: `{ disk, limits, fileOf, onUnreadable }`. */
 export interface LineReadsOptions {
   readonly disk: Disk;
   readonly limits: Pick<Limits, 'lineBytesMax' | 'diskAnswerMs' | 'keyReadsMax'>;
@@ -30,6 +32,7 @@ export interface LineReadsOptions {
   readonly onUnreadable: (file: string, problem: string) => void;
 }
 
+/** Reads of lines of one journal, of at most `limits.keyReadsMax` reports at a time. */
 export class LineReads {
   readonly #options: LineReadsOptions;
   /** Begin to read for one report each, in the order of their arrival. */

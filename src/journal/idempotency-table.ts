@@ -31,14 +31,14 @@ export function hashKey(key: string): KeyHash {
 }
 
 /** Where the line of a key is: its seq names the file, and the offset its first byte in that file. */
-export interface Location {
+export interface LineLocation {
   readonly seq: number;
   /** In bytes. Below 2^32: a journal file is closed at 1 GiB at most. */
   readonly offset: number;
 }
 
 /** A key that a table holds. */
-export interface Entry extends KeyHash, Location {
+export interface Entry extends KeyHash, LineLocation {
   /** When its line was recorded, in whole seconds since 1970, such as 1795362000. */
   readonly seconds: number;
 }
@@ -46,6 +46,7 @@ export interface Entry extends KeyHash, Location {
 /** The largest offset of a line that a table can hold. */
 export const OFFSET_MAX = 2 ** 32 - 1;
 
+/** The keys of one journal: `table.add(hashKey('run-7/12'), { seq: 7, offset: 0 }, 1795362000)`. */
 export class KeyTable {
   /** Number of keys. */
   size = 0;
@@ -61,7 +62,7 @@ export class KeyTable {
   }
 
   /** Adds a key whose line comes after the lines of all other keys. @param seconds see `Entry` */
-  add(hash: KeyHash, location: Location, seconds: number): void {
+  add(hash: KeyHash, location: LineLocation, seconds: number): void {
     if (this.size === this.#capacity) this.#resize(Math.max(CAPACITY_MIN, 2 * this.#capacity));
     const position = this.#positionOf(this.size);
     this.size += 1;
@@ -69,7 +70,7 @@ export class KeyTable {
   }
 
   /** Adds a key whose line comes before the lines of all other keys. @param seconds see `Entry` */
-  addOldest(hash: KeyHash, location: Location, seconds: number): void {
+  addOldest(hash: KeyHash, location: LineLocation, seconds: number): void {
     if (this.size === this.#capacity) this.#resize(Math.max(CAPACITY_MIN, 2 * this.#capacity));
     this.#head = this.#positionOf(this.#capacity - 1);
     this.size += 1;
@@ -77,8 +78,8 @@ export class KeyTable {
   }
 
   /** @returns where the lines of all keys with this hash are, the latest first: one line, unless hashes collide */
-  find({ high, low }: KeyHash): Location[] {
-    const found: Location[] = [];
+  find({ high, low }: KeyHash): LineLocation[] {
+    const found: LineLocation[] = [];
     if (this.size === 0) return found;
     const { high: highs, low: lows, seq, offset } = this.#columns;
     const mask = this.#slots.length - 1;
@@ -138,7 +139,7 @@ export class KeyTable {
     return (this.#head + index) & (this.#capacity - 1);
   }
 
-  #put(position: number, hash: KeyHash, location: Location, seconds: number): void {
+  #put(position: number, hash: KeyHash, location: LineLocation, seconds: number): void {
     const columns = this.#columns;
     columns.high[position] = hash.high;
     columns.low[position] = hash.low;

@@ -21,14 +21,15 @@ import { type KeyConflict, type RecordResult, recorded, refused } from '../event
 import type { Notices } from '../telemetry/log.ts';
 import type { Disk } from './disk.ts';
 import type { JournalKeys } from './idempotency-keys.ts';
-import { type Comparison, differingMember, type Members } from './idempotency-lookup.ts';
+import { type Comparison, differingMember } from './idempotency-lookup.ts';
 import { LineReads, type Unread } from './idempotency-reads.ts';
-import type { Location } from './idempotency-table.ts';
+import type { LineLocation } from './idempotency-table.ts';
+import type { LineMembers } from './record.ts';
 
 /** The events of a report of which at least one has an idempotency key. */
 export interface KeyedReport {
   /** The members of each line, from `encodeMembers`. */
-  readonly lines: readonly Members[];
+  readonly lines: readonly LineMembers[];
   /** For each line its key, such as `order-17/1`; undefined for an event without one. */
   readonly keys: readonly (string | undefined)[];
   /** Approximate memory that it takes while it waits, in bytes. */
@@ -52,6 +53,7 @@ export interface KeyedReportsOptions {
   readonly onReplayed: (count: number) => void;
 }
 
+/** The reports with keys of one journal, each from `admit` until it has its result. */
 export class KeyedReports {
   readonly #options: KeyedReportsOptions;
   /** By key: the events in the queue and in the batch that is being written. */
@@ -136,13 +138,13 @@ export class KeyedReports {
     const found: Found = { fresh: [], replayed: [], joined: new Set(), conflicts: [], unread: [] };
     const firstOf = new Map<string, number>();
     for (const [index, key] of keys.entries()) {
-      const members = lines[index] as Members;
+      const members = lines[index] as LineMembers;
       const first = key === undefined ? undefined : firstOf.get(key);
       const pending = key === undefined ? undefined : this.#pending.get(key);
       if (key === undefined) {
         found.fresh.push(index);
       } else if (first !== undefined) {
-        this.#sort(found, { index, key, first }, differingMember(lines[first] as Members, members));
+        this.#sort(found, { index, key, first }, differingMember(lines[first] as LineMembers, members));
       } else if (pending !== undefined) {
         found.joined.add(pending.queued);
         this.#sort(found, { index, key, first }, differingMember(pending.members, members));
@@ -163,7 +165,7 @@ export class KeyedReports {
 
   /** Compares an event with the durable lines whose keys have the same hash, the latest first. */
   #decideByLines(found: Found, lookup: Lookup, index: number, key: string): void {
-    const members = lookup.report.lines[index] as Members;
+    const members = lookup.report.lines[index] as LineMembers;
     for (const location of this.#options.keys.find(key)) {
       const comparison = lookup.comparison(index, location);
       if (comparison === undefined) {
@@ -206,10 +208,10 @@ export class KeyedReports {
 
   #queue({ lines, keys, heldBytes }: KeyedReport, fresh: readonly number[], finish: KeyedReport['done']): void {
     const queued: Queued = { waiting: [finish] };
-    const freshLines = fresh.map((index) => lines[index] as Members);
+    const freshLines = fresh.map((index) => lines[index] as LineMembers);
     const freshKeys = fresh.map((index) => keys[index]);
     for (const [at, key] of freshKeys.entries()) {
-      if (key !== undefined) this.#pending.set(key, { members: freshLines[at] as Members, queued });
+      if (key !== undefined) this.#pending.set(key, { members: freshLines[at] as LineMembers, queued });
     }
     this.#options.queue({
       lines: freshLines,
@@ -235,7 +237,7 @@ export class KeyedReports {
 
 /** An event with a key that waits for the disk. */
 interface Pending {
-  readonly members: Members;
+  readonly members: LineMembers;
   readonly queued: Queued;
 }
 
@@ -267,11 +269,11 @@ class Lookup {
     this.report = report;
   }
 
-  comparison(index: number, { seq }: Location): Comparison | undefined {
+  comparison(index: number, { seq }: LineLocation): Comparison | undefined {
     return this.#comparisons.get(`${index} ${seq}`);
   }
 
-  compared(index: number, { seq }: Location, comparison: Comparison): void {
+  compared(index: number, { seq }: LineLocation, comparison: Comparison): void {
     this.#comparisons.set(`${index} ${seq}`, comparison);
   }
 }

@@ -23,7 +23,9 @@ import {
   type EncodeBuffer,
   encodeBatch,
   encodeMembers,
+  type LineMembers,
   lineBytesMax,
+  memoryBytesOf,
   packMembers,
   SEQ_MAX,
 } from './record.ts';
@@ -85,7 +87,7 @@ interface Trouble {
 /** The events of one call of `append`. They are written together, and recorded or refused together. */
 interface QueueEntry {
   /** The members of each line. */
-  readonly lines: readonly (string | Buffer)[];
+  readonly lines: readonly LineMembers[];
   /** Upper bound of the bytes of its lines. */
   readonly lineBytes: number;
   /** Approximate memory that it takes while it waits, in bytes. */
@@ -99,7 +101,7 @@ interface QueueEntry {
 interface Batch {
   readonly entries: readonly QueueEntry[];
   /** The members of the lines of all entries. */
-  readonly lines: readonly (string | Buffer)[];
+  readonly lines: readonly LineMembers[];
 }
 
 interface Committing {
@@ -249,7 +251,7 @@ export class Journal implements JournalFigures {
    */
   append(events: readonly Event[], bodyBytes: number, done: Done): void {
     const { limits } = this.#options;
-    const lines: (string | Buffer)[] = [];
+    const lines: LineMembers[] = [];
     let hasKey = false;
     let heldBytes = (events.length - 1) * limits.queueLineBytes;
     let lineBytes = 0;
@@ -259,7 +261,7 @@ export class Journal implements JournalFigures {
         const members = bodyBytes <= limits.heldBodyBytesMax ? text : packMembers(text);
         lines.push(members);
         if (event.idempotencyKey !== undefined) hasKey = true;
-        heldBytes += typeof members === 'string' ? 2 * members.length : members.length;
+        heldBytes += memoryBytesOf(members);
         lineBytes += lineBytesMax(members);
       }
     } catch (error) {
@@ -419,7 +421,7 @@ export class Journal implements JournalFigures {
   #takeBatch(): Batch {
     const { batchBytesMax } = this.#options.limits;
     const seqsLeft = this.#seqsLeft;
-    const lines: (string | Buffer)[] = [];
+    const lines: LineMembers[] = [];
     let bytes = 0;
     let count = 0;
     for (const entry of this.#queue) {
@@ -615,7 +617,7 @@ const PROBE = Buffer.alloc(4096);
  */
 async function appendBatch(
   segment: Segment,
-  lines: readonly (string | Buffer)[],
+  lines: readonly LineMembers[],
   now: Date,
   scratch: EncodeBuffer,
 ): Promise<Appended> {
@@ -659,7 +661,7 @@ async function closeAndThrow({ file }: Segment, error: Error): Promise<never> {
 }
 
 /** @throws NotEncoded */
-function encodeOrGiveUp(members: readonly (string | Buffer)[], chain: ChainPosition, now: Date, scratch: EncodeBuffer) {
+function encodeOrGiveUp(members: readonly LineMembers[], chain: ChainPosition, now: Date, scratch: EncodeBuffer) {
   try {
     return encodeBatch(members, chain, now, scratch);
   } catch (error) {

@@ -23,6 +23,12 @@ import { crc32 } from 'node:zlib';
 import type { Event } from '../event/event.ts';
 import { seedOf } from './crc.ts';
 
+/**
+ * The members of a line that come from the report, such as `"type":"AssetObservation","asset_key":["a"]`: text from
+ * `encodeMembers`, or bytes from `packMembers` for an event whose text would keep a large body alive.
+ */
+export type LineMembers = string | Buffer;
+
 /** The members of a line that come from the report. `encodeBatch` adds those that depend on its position in the journal. */
 export function encodeMembers(event: Event): string {
   let members = `"type":"${event.type}","asset_key":${quoteAll(event.assetKey)}`;
@@ -52,9 +58,14 @@ export interface ChainPosition {
 }
 
 /** @returns an upper bound of a line's bytes with these members; for packed members it is at most a few bytes too large */
-export function lineBytesMax(members: string | Buffer): number {
+export function lineBytesMax(members: LineMembers): number {
   const bytes = typeof members === 'string' ? members.length * RECORDED_BYTES_MAX : members.length;
   return bytes + FRAME_BYTES_MAX;
+}
+
+/** @returns the approximate memory of members while they wait, in bytes: a character of a text takes up to 2 */
+export function memoryBytesOf(members: LineMembers): number {
+  return typeof members === 'string' ? 2 * members.length : members.length;
 }
 
 /** Members as the bytes of a line. Unlike a substring, they do not keep the text alive that they were cut from. */
@@ -76,7 +87,7 @@ export interface EncodeBuffer {
  * @returns the bytes to append and the chain position after them
  */
 export function encodeBatch(
-  batch: readonly (string | Buffer)[],
+  batch: readonly LineMembers[],
   chain: ChainPosition,
   now: Date,
   scratch: EncodeBuffer = { bytes: NO_BYTES },

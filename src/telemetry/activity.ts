@@ -8,6 +8,7 @@ import type { Event } from '../event/event.ts';
 import type { Notices } from './log.ts';
 import { printable } from './printable.ts';
 
+/** Where requests are logged: `{ notices, terminal: undefined, quiet: false, limits }`. */
 export interface ActivityOptions {
   readonly notices: Notices;
   /** The terminal on which people read the log; undefined if a program reads it. */
@@ -17,11 +18,13 @@ export interface ActivityOptions {
   readonly limits: ActivityLimits;
 }
 
+/** How many lines in how many milliseconds, and how much of a path: `{ activityMs: 1000, refusalLinesMax: 10, … }`. */
 export type ActivityLimits = Pick<
   Limits,
   'activityMs' | 'refusalLinesMax' | 'recordedLinesMax' | 'loggedPathCharactersMax'
 >;
 
+/** The terminal that shows the log: `{ write: (line) => process.stderr.write(line), colours: true }`. */
 export interface Terminal {
   readonly write: (line: string) => void;
   /** Whether it shows colours: see `showsColours`. */
