@@ -2,56 +2,111 @@
 
 import { sortKeyOf } from '../event/event-time.ts';
 import { Line } from '../journal/reader.ts';
+import { happenedAt, rangeTest, type TimeRange } from './times.ts';
 
-/** Which events are wanted, and how many bytes of lines may be in memory. */
-export interface EventTimeRange {
-  /** In UTC, such as `2026-11-20T15:00:00.000Z`: only events that happened then or later. */
-  readonly since: string | undefined;
-  /** Only events that happened before it. */
-  readonly until: string | undefined;
+/** Which events are wanted, and how many bytes of them may be in memory. The range is of the time at which they happened. */
+export interface EventTimeRange extends TimeRange {
   /** Only the newest so many. */
   readonly last: number | undefined;
   /** Such as 268,435,456. */
   readonly bytesMax: number;
 }
 
+/** How what is sorted is taken apart, and put together again from a copy: the original line keeps its chunk of the file in memory. */
+export interface LineParts<Thing> {
+  readonly lineOf: (thing: Thing) => Line;
+  /** Such as `prod`; empty for a journal that belongs to no deployment. */
+  readonly deploymentOf: (thing: Thing) => string;
+  readonly make: (deployment: string, line: Line) => Thing;
+}
+
 /** Too many events for the memory. The message says what to do. */
 export class TooManyToSort extends Error {}
 
 /**
- * Collects all events, since the last one of a journal may have happened first.
+ * Reads all pages before it yields the first event in order, since the last one of a journal may have happened first.
  * @param pages in the order of recording, which is kept for events of the same time
- * @param lineOf the line of an event, and the same event with a copy of it: the original keeps its chunk of the file in memory
- * @returns one array with all events in order
- * @throws TooManyToSort
+ * @returns arrays of at most 1,000 events
+ * @throws TooManyToSort if the events in the range, or the last ones of them, do not fit into `bytesMax`
  */
 export async function* sortedByEventTime<Thing>(
   pages: AsyncIterable<readonly Thing[]>,
-  lineOf: { readonly get: (thing: Thing) => Line; readonly with: (thing: Thing, line: Line) => Thing },
-  { since, until, last, bytesMax }: EventTimeRange,
+  parts: LineParts<Thing>,
+  range: EventTimeRange,
 ): AsyncGenerator<readonly Thing[]> {
-  const from = since === undefined ? '' : sortKeyOf(since);
-  const before = until === undefined ? undefined : sortKeyOf(until);
-  const found: { readonly key: string; readonly thing: Thing }[] = [];
-  let bytes = 0;
+  const isInRange = rangeTest(range);
+  const kept = new Kept(range);
   for await (const things of pages) {
     for (const thing of things) {
-      const line = lineOf.get(thing);
-      const key = sortKeyOf(line.event.event_time ?? line.event.time);
-      if (key < from || (before !== undefined && key >= before)) continue;
-      const copy = Buffer.from(line.bytes.subarray(line.start, line.end));
-      bytes += copy.length + ENTRY_BYTES;
-      if (bytes > bytesMax) {
-        throw new TooManyToSort(
-          `to sort by event_time, all events are in memory, and these are over ${bytesMax / 1024 / 1024} MiB; ask for fewer, as with --since or --key`,
-        );
-      }
-      found.push({ key, thing: lineOf.with(thing, new Line(copy, 0, copy.length, line.seq)) });
+      const { event, bytes, start, end, seq } = parts.lineOf(thing);
+      const key = sortKeyOf(happenedAt(event));
+      if (!isInRange(key)) continue;
+      kept.add({ key, deployment: parts.deploymentOf(thing), seq, text: bytes.toString('latin1', start, end) });
     }
   }
-  found.sort((a, b) => (a.key < b.key ? -1 : a.key > b.key ? 1 : 0));
-  yield found.slice(last === undefined ? 0 : -last).map(({ thing }) => thing);
+  const entries = kept.inOrder();
+  for (let at = 0; at < entries.length; at += PAGE_EVENTS) {
+    yield entries.slice(at, at + PAGE_EVENTS).map(({ deployment, seq, text }) => {
+      const bytes = Buffer.from(text, 'latin1');
+      return parts.make(deployment, new Line(bytes, 0, bytes.length, seq));
+    });
+  }
 }
 
-/** Approximate memory of an event besides the bytes of its line. */
+interface Entry {
+  /** Sorts as the time at which the event happened: `2026-11-20T14:19:45.25`. */
+  readonly key: string;
+  readonly deployment: string;
+  readonly seq: number;
+  /** The line without its newline, a character for each byte. */
+  readonly text: string;
+}
+
+/** The events that are in memory: all of them, or if only the last ones are wanted at most twice as many as those. */
+class Kept {
+  readonly #last: number;
+  readonly #bytesMax: number;
+  #entries: Entry[] = [];
+  #bytes = 0;
+
+  constructor({ last, bytesMax }: Pick<EventTimeRange, 'last' | 'bytesMax'>) {
+    this.#last = last ?? Number.POSITIVE_INFINITY;
+    this.#bytesMax = bytesMax;
+  }
+
+  add(entry: Entry): void {
+    this.#entries.push(entry);
+    this.#bytes += bytesOf(entry);
+    if (this.#entries.length > 2 * this.#last) this.#prune();
+    if (this.#bytes <= this.#bytesMax) return;
+    this.#prune();
+    // If little were left free, the next events would each sort all others again.
+    if (this.#bytes > this.#bytesMax / 2) throw new TooManyToSort(tooMany(this.#bytesMax));
+  }
+
+  inOrder(): readonly Entry[] {
+    this.#prune();
+    return this.#entries;
+  }
+
+  #prune(): void {
+    this.#entries.sort((a, b) => (a.key < b.key ? -1 : a.key > b.key ? 1 : 0));
+    if (this.#entries.length <= this.#last) return;
+    this.#entries = this.#entries.slice(-this.#last);
+    this.#bytes = this.#entries.reduce((sum, entry) => sum + bytesOf(entry), 0);
+  }
+}
+
+function bytesOf({ text }: Entry): number {
+  return text.length + ENTRY_BYTES;
+}
+
+function tooMany(bytesMax: number): string {
+  const memory = `${bytesMax / 1024 / 1024} MiB`;
+  return `to sort by event_time, the events have to fit into ${memory} of memory, and these do not; ask for fewer with --since, --until, --last, --key or another filter`;
+}
+
+/** Approximate memory of an event besides the characters of its line. */
 const ENTRY_BYTES = 400;
+/** The number of events that are formatted and printed at a time. */
+const PAGE_EVENTS = 1_000;

@@ -10,7 +10,7 @@ import type { Filter } from '../journal/filter.ts';
 import type { Line } from '../journal/reader.ts';
 import { type Recorded, timeOf } from '../journal/record.ts';
 import { contentsOf } from '../journal/segments.ts';
-import { type EventTimeRange, sortedByEventTime, TooManyToSort } from './by-event-time.ts';
+import { type EventTimeRange, type LineParts, sortedByEventTime, TooManyToSort } from './by-event-time.ts';
 import { defineCommand, type Output } from './command.ts';
 import { askForOne, folderOperand, folderOption } from './data-folder.ts';
 import {
@@ -26,11 +26,9 @@ import {
 import { type DeploymentLine, mergeByTime } from './merge.ts';
 import { eventsMatchingAlone } from './no-match.ts';
 import { lookAt, type Source, type Sources } from './reading.ts';
+import { type By, byOption, happenedAt, rangeOptions, type TimeRange, timeNotes } from './times.ts';
 
-const orders = ['time', 'event_time'] as const;
-type By = (typeof orders)[number];
-
-interface EventsOptions extends FormatOptions {
+interface EventsOptions extends FormatOptions, TimeRange {
   readonly data: string;
   readonly key: readonly string[] | undefined;
   readonly keyPrefix: readonly string[] | undefined;
@@ -39,8 +37,6 @@ interface EventsOptions extends FormatOptions {
   readonly passed: boolean;
   readonly failed: boolean;
   readonly partition: string | undefined;
-  readonly since: string | undefined;
-  readonly until: string | undefined;
   readonly afterSeq: number;
   readonly by: By;
   readonly limit: number | undefined;
@@ -55,8 +51,6 @@ const text = (argument: string, help: string): Option<string | undefined> => ({
   flagOnly: true,
   parse: (value) => value,
 });
-
-const time = (help: string): Option<string | undefined> => ({ ...text('TIME', help), parse: readMoment });
 
 const count = <Initial>(argument: string, help: string, initial: Initial, min: number, max: number) => ({
   argument,
@@ -94,16 +88,8 @@ export const events = defineCommand<EventsOptions>(
       passed: switchOption('only results of checks that passed'),
       failed: switchOption('only results of checks that failed'),
       partition: text('NAME', 'only events of this partition'),
-      since: time('only events of this time or later: 2026-11-20, 2026-11-20T15:00, or 2h for the last two hours'),
-      until: time('only events before this time'),
-      by: {
-        argument: 'TIME',
-        help: 'time (recorded) or event_time (happened): the order, also for --since, --until and --last',
-        initial: 'time',
-        flagOnly: true,
-        choices: orders,
-        parse: readOrder,
-      },
+      ...rangeOptions,
+      by: byOption('time (recorded) or event_time (happened): the order, also for --since, --until and --last'),
       afterSeq: count('SEQ', 'only events after this one', 0, 0, Number.MAX_SAFE_INTEGER),
       limit: count('COUNT', 'stop after so many', undefined, 1, Number.MAX_SAFE_INTEGER),
       last: count('COUNT', 'only the newest so many', undefined, 1, LAST_MAX),
@@ -118,8 +104,7 @@ export const events = defineCommand<EventsOptions>(
       '  assetlog events --key warehouse/orders --type check --failed --since 7d',
       '  assetlog events --follow --since 0s | jq -c .metadata',
       '',
-      'Times without a zone are UTC, as in the journal; a duration (500ms, 30s, 15m, 2h, 7d) counts back from now.',
-      'With --since and --until, a file that begins and ends outside of them is skipped, and not checked.',
+      ...timeNotes,
       ...lookNotes,
     ],
   },
@@ -128,8 +113,8 @@ export const events = defineCommand<EventsOptions>(
 
 async function showEvents(values: EventsOptions, output: Output): Promise<ExitCode> {
   const { data, passed, failed, follow, since, until, afterSeq, by, last } = values;
-  const print = printerOf(values, output.page, forms);
-  const printHosted = printerOf(values, output.page, hostedForms);
+  const print = printerOf(values, output.page, formsBy(by));
+  const printHosted = printerOf(values, output.page, hosted(formsBy(by)));
   if (print === undefined || printHosted === undefined || (passed && failed)) {
     output.complain(print === undefined ? 'use one of --json, --table and --csv' : 'use one of --passed and --failed');
     return exitCodes.configuration;
@@ -169,13 +154,13 @@ async function showEvents(values: EventsOptions, output: Output): Promise<ExitCo
       outcome =
         sources.kind === 'hosted'
           ? await printAll(
-              inOrder(by, mergedLines(sources, filter, lastRecorded, signal), hostedLineOf, range),
+              inOrder(by, mergedLines(sources, filter, lastRecorded, signal), hostedLineParts, range),
               printHosted,
               values.limit,
               signal,
             )
           : await printAll(
-              inOrder(by, linesOf(sources.all[0]!, filter, lastRecorded, signal), lineOf, range),
+              inOrder(by, linesOf(sources.all[0]!, filter, lastRecorded, signal), lineParts, range),
               print,
               values.limit,
               signal,
@@ -190,22 +175,25 @@ async function showEvents(values: EventsOptions, output: Output): Promise<ExitCo
   });
 }
 
-/** How to get the line of what is shown, and how to put another line into it. */
-interface LineOf<Thing> {
-  readonly get: (thing: Thing) => Line;
-  readonly with: (thing: Thing, line: Line) => Thing;
-}
+const lineParts: LineParts<Line> = {
+  lineOf: (line) => line,
+  deploymentOf: () => '',
+  make: (_, line) => line,
+};
 
-const lineOf: LineOf<Line> = { get: (line) => line, with: (_, line) => line };
-const hostedLineOf: LineOf<DeploymentLine> = { get: ({ line }) => line, with: (thing, line) => ({ ...thing, line }) };
+const hostedLineParts: LineParts<DeploymentLine> = {
+  lineOf: ({ line }) => line,
+  deploymentOf: ({ deployment }) => deployment,
+  make: (deployment, line) => ({ deployment, line }),
+};
 
 function inOrder<Thing>(
   by: By,
   pages: AsyncIterable<readonly Thing[]>,
-  line: LineOf<Thing>,
+  parts: LineParts<Thing>,
   range: EventTimeRange,
 ): AsyncIterable<readonly Thing[]> {
-  return by === 'time' ? pages : sortedByEventTime(pages, line, range);
+  return by === 'time' ? pages : sortedByEventTime(pages, parts, range);
 }
 
 /** Prints pages of lines. @returns `none` if the pages ended without a line; never while following */
@@ -302,23 +290,30 @@ async function lastOf(source: Source, count: number, filter: Filter): Promise<re
   return found;
 }
 
-const forms: Forms<Line> = {
-  columns: [
-    { title: 'seq', whole: 3 },
-    { title: 'time (UTC)', whole: 19 },
-    { title: 'event', whole: 15 },
-    { title: 'asset key', kept: 'end' }, // the last parts of keys tell them apart
-    { title: 'partition' },
-    { title: 'what it says' },
-  ],
-  row: ({ event, metadata }) => [
-    String(event.seq),
-    event.time.slice(0, 19).replace('T', ' '),
-    outcomeOf(event),
-    keyText(event.asset_key),
-    event.partition ?? '',
-    whatItSays(event, metadata),
-  ],
+/** @returns the forms of events; the table shows the time that their order is by */
+function formsBy(by: By): Forms<Line> {
+  return {
+    ...forms,
+    columns: [
+      { title: 'seq', whole: 3 },
+      { title: by === 'time' ? 'time (UTC)' : 'event time (UTC)', whole: 19 },
+      { title: 'event', whole: 15 },
+      { title: 'asset key', kept: 'end' }, // the last parts of keys tell them apart
+      { title: 'partition' },
+      { title: 'what it says' },
+    ],
+    row: ({ event, metadata }) => [
+      String(event.seq),
+      (by === 'time' ? event.time : happenedAt(event)).slice(0, 19).replace('T', ' '),
+      outcomeOf(event),
+      keyText(event.asset_key),
+      event.partition ?? '',
+      whatItSays(event, metadata),
+    ],
+  };
+}
+
+const forms: Omit<Forms<Line>, 'columns' | 'row'> = {
   header: [
     'seq',
     'time',
@@ -357,20 +352,22 @@ const forms: Forms<Line> = {
 /** The position of the deployment in a table: after the columns that are never cut. */
 const DEPLOYMENT_COLUMN = 3;
 
-const hostedForms: Forms<DeploymentLine> = {
-  columns: forms.columns.toSpliced(DEPLOYMENT_COLUMN, 0, { title: 'deployment' }),
-  row: ({ deployment, line }) => forms.row(line).toSpliced(DEPLOYMENT_COLUMN, 0, deployment),
-  header: ['deployment', ...forms.header],
-  record: ({ deployment, line }) => [deployment, ...forms.record(line)],
-  json: (lines) =>
-    Buffer.concat(
-      lines.flatMap(({ deployment, line: { bytes, start, end } }) => [
-        Buffer.from(`{"deployment":${JSON.stringify(deployment)},`),
-        bytes.subarray(start + 1, end), // the journal's line after its brace, byte for byte
-        NEWLINE,
-      ]),
-    ),
-};
+function hosted(own: Forms<Line>): Forms<DeploymentLine> {
+  return {
+    columns: own.columns.toSpliced(DEPLOYMENT_COLUMN, 0, { title: 'deployment' }),
+    row: ({ deployment, line }) => own.row(line).toSpliced(DEPLOYMENT_COLUMN, 0, deployment),
+    header: ['deployment', ...own.header],
+    record: ({ deployment, line }) => [deployment, ...own.record(line)],
+    json: (lines) =>
+      Buffer.concat(
+        lines.flatMap(({ deployment, line: { bytes, start, end } }) => [
+          Buffer.from(`{"deployment":${JSON.stringify(deployment)},`),
+          bytes.subarray(start + 1, end), // the journal's line after its brace, byte for byte
+          NEWLINE,
+        ]),
+      ),
+  };
+}
 
 /** @returns the type of the event, and for a check its result, in capitals if it failed: `FAILED (ERROR)` */
 function outcomeOf({ type, passed, severity }: Recorded): string {
@@ -397,39 +394,8 @@ function asRecorded(lines: readonly Line[]): Buffer {
 
 const NEWLINE = Buffer.from('\n');
 
-function readOrder(word: string): By {
-  const order = orders.find((known) => known === word);
-  if (order === undefined) throw new Error('is no time of an event; use time or event_time');
-  return order;
-}
-
 function readType(word: string): Event['type'] {
   const endpoint = findEndpoint(endpoints, word);
   if (endpoint === undefined) throw new Error(`is not a type; use one of ${kinds.join(', ')}`);
   return endpoint.type;
 }
-
-/**
- * @param word a time such as `2026-11-20T15:00`, or a duration such as `2h`, which counts back from now
- * @returns the time as a journal line has it, such as `2026-11-20T15:00:00.000Z`
- * @throws Error for any other text
- */
-function readMoment(word: string): string {
-  const [, amount, unit = ''] = /^([0-9]{1,9})(ms|s|m|h|d)$/.exec(word) ?? [];
-  const ms = amount === undefined ? momentMs(word) : Date.now() - Number(amount) * (UNITS_MS[unit] ?? Number.NaN);
-  if (!(ms >= 0 && ms < YEAR_10000_MS)) {
-    throw new Error('is not a time such as 2026-11-20, 2026-11-20T15:04:05Z, or 2h for two hours ago');
-  }
-  return new Date(ms).toISOString();
-}
-
-function momentMs(word: string): number {
-  const [, date, clock = 'T00:00', zone = 'Z'] =
-    /^(\d{4}-\d\d-\d\d)([T ]\d\d:\d\d(?::\d\d(?:\.\d{1,3})?)?)?(Z|[+-]\d\d:\d\d)?$/.exec(word) ?? [];
-  // Date.parse turns February 30 into March 2.
-  const real = date !== undefined && new Date(`${date}T00:00Z`).getUTCDate() === Number(date.slice(8));
-  return real ? Date.parse(`${date}${clock.replace(' ', 'T')}${zone}`) : Number.NaN;
-}
-
-const UNITS_MS: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
-const YEAR_10000_MS = 253_402_300_800_000;

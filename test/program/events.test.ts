@@ -496,3 +496,63 @@ test('events are shown in the order in which they happened, on request', async (
   const unknown = await run(['events', '--data', data, '--by', 'id']);
   assert.equal(unknown.code, 2);
 });
+
+test('by event_time a table shows the time that the order is by, and deployments are in one order', async (t) => {
+  const data = newFolder(t);
+  const write = (deployment: string, eventTimes: readonly (string | undefined)[], time: string) => {
+    const members = eventTimes.map((eventTime) =>
+      encodeMembers({ type: 'AssetObservation', assetKey: ['a'], eventTime, metadata: '{"text":"ä"}' }),
+    );
+    mkdirSync(join(data, deployment));
+    writeFileSync(join(data, deployment, FIRST), encodeBatch(members, START, new Date(time)).bytes);
+  };
+  write('one', ['2026-11-20T15:00:00.5Z', '2026-11-20T15:00:03Z', undefined], '2026-11-20T15:00:01Z');
+  write('two', ['2026-11-20T15:00:02Z', '2026-11-20T15:00:00.45Z'], '2026-11-21T15:00:00Z');
+  const show = async (...args: string[]) => (await run(['events', data, '--by', 'event_time', ...args])).stdout;
+  const lines = (await show()).trimEnd().split('\n');
+  const inFiles = (deployment: string) => journalText(join(data, deployment)).trimEnd().split('\n');
+  const [one, two] = [inFiles('one'), inFiles('two')];
+  const named = (deployment: string, line = '') => `{"deployment":"${deployment}",${line.slice(1)}`;
+  assert.deepEqual(lines, [
+    named('two', two[1]),
+    named('one', one[0]),
+    named('one', one[2]),
+    named('two', two[0]),
+    named('one', one[1]),
+  ]);
+  const table = (await show('--table', '--last', '2')).trimEnd().split('\n');
+  assert.deepEqual(
+    table.map((line) => line.split(/ {2,}/).slice(0, 4)),
+    [
+      ['seq', 'event time (UTC)', 'event', 'deployment'],
+      ['1', '2026-11-20 15:00:02', 'observation', 'two'],
+      ['2', '2026-11-20 15:00:03', 'observation', 'one'],
+    ],
+  );
+});
+
+test('what is sorted by event_time is bounded, and the error says what to do, also for merged deployments', {
+  skip: process.platform !== 'linux' && 'needs /proc',
+}, async (t) => {
+  const data = newFolder(t);
+  const metadata = JSON.stringify({ text: 'x'.repeat(1_000_000) });
+  const members = Array.from({ length: 4 }, () =>
+    encodeMembers({ type: 'AssetObservation', assetKey: ['a'], metadata }),
+  );
+  mkdirSync(join(data, 'd1'));
+  writeFileSync(join(data, 'd1', FIRST), encodeBatch(members, START, new Date('2026-11-20T15:00Z')).bytes);
+  for (let number = 2; number <= 70; number += 1) {
+    mkdirSync(join(data, `d${number}`));
+    linkSync(join(data, 'd1', FIRST), join(data, `d${number}`, FIRST));
+  }
+  const refused = await run(['events', data, '--by', 'event_time']);
+  assert.deepEqual([refused.code, refused.stdout], [2, '']);
+  assert.match(
+    refused.stderr,
+    /^assetlog: .* fit into 256 MiB .*ask for fewer with --since, --until, --last, --key or/,
+  );
+  const last = await run(['events', data, '--by', 'event_time', '--last', '3', '--csv']);
+  assert.deepEqual([last.code, last.stderr, last.stdout.split('\r\n').length], [0, '', 5]);
+  const none = await run(['events', data, '--by', 'event_time', '--until', '2026-11-20']);
+  assert.deepEqual([none.code, none.stdout], [0, '']);
+});

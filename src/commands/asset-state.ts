@@ -1,0 +1,172 @@
+/** The state of each asset of a journal, collected event by event: counts, the latest event of each kind, and its checks. */
+
+import { sortKeyOf } from '../event/event-time.ts';
+import type { Recorded } from '../journal/record.ts';
+import { type By, happenedAt } from './times.ts';
+
+/**
+ * The count of the events of one kind, or of one check, and the values of the latest one. Each event overwrites the object in
+ * place: the garbage of ten million new objects would take more memory than a million assets.
+ */
+export interface Latest {
+  count: number;
+  seq: number;
+  /** When it was recorded, in milliseconds since 1970. */
+  timeMs: number;
+  /** Its `event_time`, as it is recorded. */
+  eventTime: string | undefined;
+  /** Sorts as the time that it happened: `2026-11-20T14:19:45.25`. Empty where the order is that of the recording. */
+  happened: string;
+  partition: string | undefined;
+  dataVersion: string | undefined;
+}
+
+/** The latest result of a check. */
+export interface Check extends Latest {
+  passed: boolean;
+  severity: string;
+}
+
+/** The state of an asset. It is small, because there may be a million assets. */
+export interface AssetState {
+  materialization: Latest | undefined;
+  observation: Latest | undefined;
+  /** Checks by name; undefined until the first result of a check. */
+  checks: Map<string, Check> | undefined;
+}
+
+/** An asset with its state. */
+export interface Asset extends AssetState {
+  /** The parts of the asset's key, joined by NUL, which no key contains. In hosted mode the deployment follows two NUL. */
+  readonly name: string;
+}
+
+const BETWEEN_PARTS = '\0';
+const BEFORE_DEPLOYMENT = '\0\0';
+
+/** The states of all assets. Takes memory for each asset and check, not for each event. */
+export class AssetStates {
+  readonly #found = new Map<string, AssetState>();
+  readonly #by: By;
+
+  /** @param by which event is the latest one: the one recorded last, or the one that happened last */
+  constructor(by: By) {
+    this.#by = by;
+  }
+
+  /** Takes an event; those of one journal in the order of their seqs. Of events of the same time the later seq is the latest. */
+  take(event: Recorded, deployment: string | undefined): void {
+    const asset = this.#assetOf(event, deployment);
+    const happened = this.#by === 'time' ? '' : sortKeyOf(happenedAt(event));
+    if (event.type === 'AssetMaterialization') {
+      asset.materialization ??= { ...NONE };
+      count(asset.materialization, event, happened);
+    } else if (event.type === 'AssetObservation') {
+      asset.observation ??= { ...NONE };
+      count(asset.observation, event, happened);
+    } else {
+      const { check_name = '', passed = false, severity = '' } = event;
+      asset.checks ??= new Map();
+      let check = asset.checks.get(check_name);
+      if (check === undefined) {
+        check = { ...NONE, passed, severity };
+        asset.checks.set(check_name, check);
+      }
+      if (!count(check, event, happened)) return;
+      check.passed = passed;
+      check.severity = severity;
+    }
+  }
+
+  /** @returns the assets in the order of their keys, in arrays of at most 1,000 */
+  *pages(): Generator<readonly Asset[]> {
+    const names = [...this.#found.keys()].sort();
+    for (let at = 0; at < names.length; at += PAGE_ASSETS) {
+      yield names
+        .slice(at, at + PAGE_ASSETS)
+        .map((name): Asset => ({ name, ...(this.#found.get(name) as AssetState) }));
+    }
+  }
+
+  #assetOf({ asset_key }: Recorded, deployment: string | undefined): AssetState {
+    const key = asset_key.join(BETWEEN_PARTS);
+    const name = deployment === undefined ? key : `${key}${BEFORE_DEPLOYMENT}${deployment}`;
+    let asset = this.#found.get(name);
+    if (asset === undefined) {
+      asset = { materialization: undefined, observation: undefined, checks: undefined };
+      this.#found.set(name, asset);
+    }
+    return asset;
+  }
+}
+
+/** The number of assets that are formatted and printed at a time. */
+const PAGE_ASSETS = 1_000;
+
+const NONE: Latest = {
+  count: 0,
+  seq: 0,
+  timeMs: 0,
+  eventTime: undefined,
+  happened: '',
+  partition: undefined,
+  dataVersion: undefined,
+};
+
+/** @returns whether the event is the latest one now */
+function count(latest: Latest, { seq, time, event_time, partition, tags }: Recorded, happened: string): boolean {
+  latest.count += 1;
+  if (happened < latest.happened) return false;
+  latest.seq = seq;
+  latest.timeMs = Date.parse(time);
+  latest.happened = happened;
+  if (latest.eventTime !== event_time) latest.eventTime = event_time;
+  if (latest.partition !== partition) latest.partition = partition;
+  if (latest.dataVersion !== tags?.data_version) latest.dataVersion = tags?.data_version;
+  return true;
+}
+
+/** @returns when the latest event was recorded: `2026-11-20T15:19:45.266Z` */
+export function recordedAt({ timeMs }: Latest): string {
+  return new Date(timeMs).toISOString();
+}
+
+/** @returns the parts of its key: `['warehouse', 'orders']` */
+export function keyOf({ name }: Asset): readonly string[] {
+  const [key = ''] = name.split(BEFORE_DEPLOYMENT, 1);
+  return key.split(BETWEEN_PARTS);
+}
+
+/** @returns the deployment that it belongs to, such as `prod`; empty for an asset of a journal without one */
+export function deploymentOf({ name }: Asset): string {
+  return name.split(BEFORE_DEPLOYMENT)[1] ?? '';
+}
+
+/** @returns its checks with their names, in the order of the names: `[['no_nulls', { passed: true, … }]]` */
+export function checksOf({ checks = new Map() }: Asset): [string, Check][] {
+  return [...checks].sort(([a], [b]) => (a < b ? -1 : 1));
+}
+
+/** @returns the names of the checks whose latest result is a failure: `['no_nulls']` */
+export function failingOf(asset: Asset): string[] {
+  return checksOf(asset)
+    .filter(([, { passed }]) => !passed)
+    .map(([name]) => name);
+}
+
+/** @returns whether the latest result of any check is a failure */
+export function isFailing(asset: Asset): boolean {
+  return failingOf(asset).length > 0;
+}
+
+/** @returns the latest result of any check, with the count of the results of all checks; undefined without checks */
+export function latestCheck(asset: Asset): Latest | undefined {
+  const checks = checksOf(asset).map(([, check]) => check);
+  if (checks.length === 0) return undefined;
+  const newest = checks.reduce((most, check) => (isLater(check, most) ? check : most));
+  return { ...newest, count: checks.reduce((sum, { count }) => sum + count, 0) };
+}
+
+function isLater(check: Check, other: Check): boolean {
+  return check.happened === other.happened ? check.seq > other.seq : check.happened > other.happened;
+}

@@ -1,0 +1,91 @@
+/** The options about time that `events` and `assets` share: which time of an event counts, and the range of those that are wanted. */
+
+import type { Option } from '../config/options.ts';
+import { sortKeyOf } from '../event/event-time.ts';
+import type { Recorded } from '../journal/record.ts';
+
+/** Which time of an event counts: when it was recorded, or when it happened. */
+export type By = 'time' | 'event_time';
+
+/** Bounds of time in UTC: `{ since: '2026-11-20T15:00:00.000Z', until: undefined }`. */
+export interface TimeRange {
+  /** Only events of this time or later. */
+  readonly since: string | undefined;
+  /** Only events before it. */
+  readonly until: string | undefined;
+}
+
+/** The option `--by`. @param help such as `time (recorded) or event_time (happened): the order` */
+export const byOption = (help: string): Option<By> => ({
+  argument: 'TIME',
+  help,
+  initial: 'time',
+  flagOnly: true,
+  choices: orders,
+  parse: readOrder,
+});
+
+/** The options `--since` and `--until`. */
+export const rangeOptions = {
+  since: timeOption('only events of this time or later: 2026-11-20, 2026-11-20T15:00, or 2h for the last two hours'),
+  until: timeOption('only events before this time'),
+};
+
+/** The lines of the help about `--since` and `--until`. */
+export const timeNotes: readonly string[] = [
+  'Times without a zone are UTC, as in the journal; a duration (500ms, 30s, 15m, 2h, 7d) counts back from now.',
+  'With --since and --until, a file that begins and ends outside of them is skipped, and not checked.',
+  'With --by event_time an event without an event_time counts by its time, and no file is skipped.',
+];
+
+/** @returns the `event_time` of an event, or the `time` of one without: `2026-11-20T14:19:45.250Z` */
+export function happenedAt({ event_time, time }: Recorded): string {
+  return event_time ?? time;
+}
+
+/**
+ * @param range bounds with the form of a line's `time`
+ * @returns whether a sort key such as `2026-11-20T14:19:45.25`, from `sortKeyOf`, is of a time in the range
+ */
+export function rangeTest({ since, until }: TimeRange): (sortKey: string) => boolean {
+  const from = since === undefined ? '' : sortKeyOf(since);
+  const before = until === undefined ? undefined : sortKeyOf(until);
+  return (sortKey) => sortKey >= from && (before === undefined || sortKey < before);
+}
+
+const orders: readonly By[] = ['time', 'event_time'];
+
+function readOrder(word: string): By {
+  const order = orders.find((known) => known === word);
+  if (order === undefined) throw new Error('is no time of an event; use time or event_time');
+  return order;
+}
+
+function timeOption(help: string): Option<string | undefined> {
+  return { argument: 'TIME', help, initial: undefined, flagOnly: true, parse: readMoment };
+}
+
+/**
+ * @param word a time such as `2026-11-20T15:00`, or a duration such as `2h`, which counts back from now
+ * @returns the time as a journal line has it, such as `2026-11-20T15:00:00.000Z`
+ * @throws Error for any other text
+ */
+function readMoment(word: string): string {
+  const [, amount, unit = ''] = /^([0-9]{1,9})(ms|s|m|h|d)$/.exec(word) ?? [];
+  const ms = amount === undefined ? momentMs(word) : Date.now() - Number(amount) * (UNITS_MS[unit] ?? Number.NaN);
+  if (!(ms >= 0 && ms < YEAR_10000_MS)) {
+    throw new Error('is not a time such as 2026-11-20, 2026-11-20T15:04:05Z, or 2h for two hours ago');
+  }
+  return new Date(ms).toISOString();
+}
+
+function momentMs(word: string): number {
+  const [, date, clock = 'T00:00', zone = 'Z'] =
+    /^(\d{4}-\d\d-\d\d)([T ]\d\d:\d\d(?::\d\d(?:\.\d{1,3})?)?)?(Z|[+-]\d\d:\d\d)?$/.exec(word) ?? [];
+  // Date.parse turns February 30 into March 2.
+  const real = date !== undefined && new Date(`${date}T00:00Z`).getUTCDate() === Number(date.slice(8));
+  return real ? Date.parse(`${date}${clock.replace(' ', 'T')}${zone}`) : Number.NaN;
+}
+
+const UNITS_MS: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
+const YEAR_10000_MS = 253_402_300_800_000;
