@@ -11,6 +11,7 @@ import { limits, waitLimits } from './config/limits.ts';
 import { flagOf } from './config/options.ts';
 import { makeOwnFolder, removeOwnFolder } from './embed/own-folder.ts';
 import { Waits } from './embed/waits.ts';
+import { eventTimeForm, readEventTime, sortKeyOf } from './event/event-time.ts';
 import { type Disk, openDisk } from './journal/disk.ts';
 import type { Filter } from './journal/filter.ts';
 import { OwnProgress } from './journal/progress.ts';
@@ -90,6 +91,10 @@ export interface EventFilter<Type extends EventType = EventType> {
   readonly checkName?: string | undefined;
   readonly passed?: boolean | undefined;
   readonly severity?: 'WARN' | 'ERROR' | undefined;
+  /** When it happened: the time as it was reported, in any zone, as in `'2026-11-20T16:04:05.25+01:00'`. */
+  readonly eventTime?: string | undefined;
+  /** The key of the header `Idempotency-Key`, without its quotes: `order-17/1`. */
+  readonly idempotencyKey?: string | undefined;
   /** Matches only events with a greater `seq`. */
   readonly afterSeq?: number | undefined;
   /** The deployment whose events are read. Required in hosted mode, else not allowed. */
@@ -273,6 +278,8 @@ const filterNames: readonly string[] = [
   'checkName',
   'passed',
   'severity',
+  'eventTime',
+  'idempotencyKey',
   'afterSeq',
 ] satisfies (keyof Filter & keyof EventFilter)[];
 
@@ -289,6 +296,7 @@ function readFilter({ deployment: _, ...rest }: EventFilter): Filter {
 
 function readMember(name: string, value: unknown): unknown {
   if (name === 'assetKey') return keyOf(value);
+  if (name === 'eventTime') return momentOf(value);
   if (name !== 'afterSeq') return value;
   const seq = Math.floor(Number(value));
   if (Number.isNaN(seq)) throw new TypeError(`afterSeq is ${value}; give the seq of an event`);
@@ -299,6 +307,13 @@ function readMember(name: string, value: unknown): unknown {
 function keyOf(value: unknown): readonly string[] {
   if (typeof value === 'string') return value.split('/');
   return Array.isArray(value) ? value : [];
+}
+
+/** @returns the sort key of a time, such as `2026-11-20T15:04:05.25` @throws TypeError for what no report could have sent */
+function momentOf(value: unknown): string {
+  const read = typeof value === 'string' ? readEventTime(value) : undefined;
+  if (read?.kind === 'time') return sortKeyOf(read.utc);
+  throw new TypeError(`eventTime is ${JSON.stringify(value)}; ${read?.problem ?? `give ${eventTimeForm}`}`);
 }
 
 /** @throws Error with the messages that the program has for its flags, also for an unknown option */

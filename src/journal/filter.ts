@@ -1,6 +1,7 @@
 /** The filter for events, shared by all code that reads a journal. */
 
 import type { Event, Severity } from '../event/event.ts';
+import { sortKeyOf } from '../event/event-time.ts';
 import { packMembers, quote, quoteAll, type Recorded } from './record.ts';
 
 /** What an event has to match. A member that is omitted or undefined matches anything. */
@@ -15,6 +16,9 @@ export interface Filter extends Bounds {
   readonly checkName?: string | undefined;
   readonly passed?: boolean | undefined;
   readonly severity?: Severity | undefined;
+  /** The sort key of the time at which it happened, from `sortKeyOf`: `2026-11-20T15:04:05.25`. */
+  readonly eventTime?: string | undefined;
+  readonly idempotencyKey?: string | undefined;
 }
 
 /** Bounds of seq and time. Files outside of them need not be read. */
@@ -41,6 +45,8 @@ const rules: Rules = {
   checkName: ({ check_name }, value) => check_name === value,
   passed: ({ passed }, value) => passed === value,
   severity: ({ severity }, value) => severity === value,
+  eventTime: ({ event_time }, value) => event_time !== undefined && sortKeyOf(event_time) === value,
+  idempotencyKey: ({ idempotency_key }, value) => idempotency_key === value,
   afterSeq: ({ seq }, value) => seq > value,
   untilSeq: ({ seq }, value) => seq <= value,
   since: ({ time }, value) => time >= value,
@@ -65,6 +71,9 @@ export function differences(event: Recorded, filter: Filter): (keyof Filter)[] {
  */
 export function traceOf(filter: Filter): Buffer | undefined {
   const { type, assetKey, keyPrefix, partition, dataVersion, description, checkName, passed, severity } = filter;
+  const { eventTime, idempotencyKey } = filter;
+  if (idempotencyKey !== undefined) return packMembers(`"idempotency_key":${quote(idempotencyKey)}`);
+  if (eventTime !== undefined) return packMembers(`"event_time":"${eventTime}`);
   if (partition !== undefined) return packMembers(`"partition":${quote(partition)}`);
   if (dataVersion !== undefined) return packMembers(`"data_version":${quote(dataVersion)}`);
   if (description !== undefined) return packMembers(`"description":${quote(description)}`);
