@@ -272,6 +272,35 @@ test('an invalid key matches nothing, and an invalid seq is refused', async (t) 
   await assert.rejects(ask({ afterSeq: 'x' }), /^TypeError: afterSeq is x; give the seq of an event$/);
 });
 
+test('an event is found by when it happened, in any zone, and by its idempotency key', async (t) => {
+  const service = await start(t);
+  const time = '2026-11-20T16:19:45.250%2B01:00';
+  assert.equal(await report(service, `observation/a?event_time=${time}`, { 'Idempotency-Key': '"order-17/1"' }), 200);
+  assert.equal(await report(service, 'observation/b?event_time=2026-11-20T15:19:45.2500001Z'), 200);
+  assert.equal(await report(service, 'observation/c?metadata={"idempotency_key":"order-17/1"}'), 200);
+  const found = async (filter: EventFilter) => (await service.events(filter)).map(({ seq }) => seq);
+  assert.deepEqual(await found({ eventTime: '2026-11-20T15:19:45.25Z' }), [1]);
+  assert.deepEqual(await found({ eventTime: '2026-11-20T16:19:45.2500+01:00', assetKey: 'a' }), [1]);
+  assert.deepEqual(await found({ eventTime: '2026-11-20T15:19:45Z' }), []);
+  assert.deepEqual(await found({ idempotencyKey: 'order-17/1' }), [1]);
+  assert.deepEqual(await found({ idempotencyKey: 'order-17' }), []);
+  const event = await service.waitFor({ idempotencyKey: 'order-17/1' });
+  assert.deepEqual([event.event_time, event.idempotency_key], ['2026-11-20T15:19:45.250Z', 'order-17/1']);
+  await assert.rejects(
+    service.waitFor({ eventTime: '2026-11-20T15:19:45.2Z' }, { timeoutMs: 0 }),
+    /another eventTime: seq 3, /,
+  );
+  await assert.rejects(
+    service.events({ eventTime: '2026-11-20T15:19:45' }),
+    /^TypeError: eventTime is "2026-11-20T15:19:45"; it has no zone; add Z for UTC/,
+  );
+  const noText = { eventTime: new Date(0) } as unknown as EventFilter;
+  await assert.rejects(
+    service.events(noText),
+    /^TypeError: eventTime is "1970-\S+"; give an RFC 3339 time with a zone/,
+  );
+});
+
 test('a given folder is kept, and the next service continues in it', async (t) => {
   const data = newFolder(t);
   const first = await start(t, { data, pathPrefix: '/some/path' });

@@ -107,10 +107,20 @@ test('what is looked for is found in the lines that say it, however it is escape
     check_name: 'c',
     passed: true,
     type: 'AssetMaterialization',
+    event_time: '2026-11-20T15:19:45.250Z',
+    idempotency_key: '"k"\\',
   });
+  const eventTime = '2026-11-20T15:19:45.250Z';
   const events = [
-    { type: 'AssetMaterialization', assetKey: odd, partition: odd[1], description: odd[0], dataVersion: odd[1] },
-    { type: 'AssetObservation', assetKey: ['other'], metadata: decoy },
+    {
+      type: 'AssetMaterialization',
+      assetKey: odd,
+      partition: odd[1],
+      description: odd[0],
+      dataVersion: odd[1],
+      eventTime,
+    },
+    { type: 'AssetObservation', assetKey: ['other'], metadata: decoy, idempotencyKey: '"k"\\' },
     { type: 'AssetCheckEvaluation', assetKey: [...odd, 'more'], checkName: 'c', passed: true, severity: 'WARN' },
     {
       type: 'AssetCheckEvaluation',
@@ -138,6 +148,10 @@ test('what is looked for is found in the lines that say it, however it is escape
     [{ dataVersion: odd[1] }, [1]],
     [{ severity: 'ERROR' }, [4]],
     [{ severity: 'WARN', passed: false }, []],
+    [{ eventTime: '2026-11-20T15:19:45.25' }, [1]],
+    [{ eventTime: '2026-11-20T15:19:45.2' }, []],
+    [{ idempotencyKey: '"k"\\' }, [2]],
+    [{ idempotencyKey: '"k"' }, []],
     [{ passed: true, afterSeq: 3 }, []],
     [{ afterSeq: 1, untilSeq: 3 }, [2, 3]],
   ];

@@ -202,6 +202,30 @@ export const journalReading: readonly Mutant[] = [
     ],
   },
   {
+    breaks: 'the filter compares the spelling of an event time',
+    file: 'journal/filter.ts',
+    from: 'sortKeyOf(event_time) === value',
+    to: 'event_time === value',
+    tests: ['embed: an event is found by when it happened, in any zone, and by its idempotency key'],
+  },
+  {
+    breaks: 'the filter takes any idempotency key that is in the line',
+    file: 'journal/filter.ts',
+    from: 'idempotencyKey: ({ idempotency_key }, value) => idempotency_key === value,',
+    to: 'idempotencyKey: () => true,',
+    tests: [
+      'journal/reader: what is looked for is found in the lines that say it, however it is escaped, and not in metadata',
+      'embed: an event is found by when it happened, in any zone, and by its idempotency key',
+    ],
+  },
+  {
+    breaks: 'a filter of startService ignores an event time that no report could have',
+    file: 'embed.ts',
+    from: "if (read?.kind === 'time') return sortKeyOf(read.utc);",
+    to: "if (read?.kind === 'time') return sortKeyOf(read.utc);\n  if (read !== undefined) return '';",
+    tests: ['embed: an event is found by when it happened, in any zone, and by its idempotency key'],
+  },
+  {
     breaks: 'a key that only begins like the one that is looked for is taken for it',
     file: 'journal/filter.ts',
     from: 'asset_key.length === value.length && ',
