@@ -5,7 +5,7 @@
 
 import type { Limits } from '../config/limits.ts';
 import type { Event } from '../event/event.ts';
-import { refused } from '../event/record-result.ts';
+import { type ConflictHandling, refused } from '../event/record-result.ts';
 import { type Disk, isFull } from '../journal/disk.ts';
 import type { KeyMemory } from '../journal/idempotency-memory.ts';
 import { type Backlog, type Done, Journal, overload } from '../journal/journal.ts';
@@ -220,12 +220,12 @@ export class DeploymentJournal {
   }
 
   /** Like `Journal.append`. The first report opens the journal, and is queued until it is open. */
-  append(events: readonly Event[], bodyBytes: number, done: Done): void {
+  append(events: readonly Event[], bodyBytes: number, done: Done, onConflict?: ConflictHandling): void {
     this.lastUsedMs = performance.now();
     const journal = journalIn(this.#state);
     const refusal = journal === undefined ? this.#refused : undefined;
     if (refusal !== undefined) done(refused(refusal));
-    else (journal ?? this.#begin()).append(events, bodyBytes, done);
+    else (journal ?? this.#begin()).append(events, bodyBytes, done, onConflict);
   }
 
   /** Number of journal files; 0 unless the journal is open. */

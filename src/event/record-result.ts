@@ -8,12 +8,17 @@ export type RecordResult =
   /** They can never be recorded together, however long the client waits; `reason` says what to do: `…; send them in parts`. */
   | { readonly kind: 'too large'; readonly reason: string };
 
-/** They are on stable storage. */
+/** They are on stable storage, but for those that are in `conflicts`. */
 export interface RecordedResult {
   readonly kind: 'recorded';
+  /** Events that were left out, as `ConflictHandling` asked for, in their order. Absent if none was. */
+  readonly conflicts?: readonly KeyConflict[];
   /** Indexes of the events that were recorded before, with the same idempotency key: `[0, 7]`. Ascending; absent if none was. */
   readonly replayed?: readonly number[];
 }
+
+/** What a conflict means for the other events of the report: none of them is recorded, or all of them. */
+export type ConflictHandling = 'refuse all' | 'leave out';
 
 /** An event whose idempotency key belongs to another event. */
 export interface KeyConflict {

@@ -5,7 +5,7 @@ import type { Event } from '../event/event.ts';
 import { batchPath } from '../event/item.ts';
 import { nearestName } from '../event/nearest.ts';
 import type { Endpoint } from '../event/parameters.ts';
-import type { RecordResult } from '../event/record-result.ts';
+import type { ConflictHandling, RecordedResult, RecordResult } from '../event/record-result.ts';
 import type { Activity } from '../telemetry/activity.ts';
 import { type Notices, oncePerName } from '../telemetry/log.ts';
 import { type Metrics, metricsType } from '../telemetry/metrics.ts';
@@ -63,8 +63,14 @@ export interface Recorder {
   /**
    * Records the events of a body of so many bytes, all of them or none.
    * @param done called once, when they are durable or refused; it must not retain them, since substrings keep the body alive
+   * @param onConflict whether events whose idempotency keys belong to other events are left out instead
    */
-  append(events: readonly Event[], bodyBytes: number, done: (result: RecordResult) => void): void;
+  append(
+    events: readonly Event[],
+    bodyBytes: number,
+    done: (result: RecordResult) => void,
+    onConflict: ConflictHandling,
+  ): void;
   /** The reason why a report with a body of so many bytes could not be recorded now, or undefined. */
   refusal(bodyBytes: number): string | undefined;
 }
@@ -176,27 +182,27 @@ export function createApp(parts: AppParts): App {
           if (outcome.kind === 'answer') return respond(outcome.reply);
           if (outcome.hiddenKey !== undefined || outcome.unknown !== undefined)
             logIgnored(outcome, head.path, incoming);
-          const { events, replyTo, conflictReply } = outcome;
+          const { events, replyTo, conflictReply, onConflict } = outcome;
           // The callback must not retain an event: its substrings keep the whole body alive.
           const types = events.map(({ type }) => type);
           const lines = activity.showsRecorded ? events.map((event) => activity.textOf(event)) : NO_LINES;
           // A route whose handler records needs a journal, so there is a recorder.
-          recorder!.append(events, bytes.length, (result) => {
+          const done = (result: RecordResult) => {
             if (result.kind === 'refused') return respond(unavailable(result.reason, limits));
             if (result.kind === 'too large') return respond({ kind: 'error', status: 413, error: result.reason });
             if (result.kind === 'conflict') return respond(conflictReply(result.conflicts));
-            if (result.replayed === undefined) {
+            if (result.replayed === undefined && result.conflicts === undefined) {
               for (const type of types) metrics.events[type] += 1;
               for (const line of lines) activity.recorded(line);
             } else {
-              // Events that were recorded before are neither counted nor shown again.
-              const known = new Set(result.replayed);
-              for (const [index, type] of types.entries()) if (!known.has(index)) metrics.events[type] += 1;
-              for (const [index, line] of lines.entries()) if (!known.has(index)) activity.recorded(line);
+              const old = notNew(result);
+              for (const [index, type] of types.entries()) if (!old.has(index)) metrics.events[type] += 1;
+              for (const [index, line] of lines.entries()) if (!old.has(index)) activity.recorded(line);
             }
-            if (route === batchPath) metrics.recordedBatch(types.length);
+            if (route === batchPath) metrics.recordedBatch(types.length - (result.conflicts?.length ?? 0));
             respond(replyTo(result));
-          });
+          };
+          recorder!.append(events, bytes.length, done, onConflict);
         },
       };
     } catch (error) {
@@ -240,6 +246,11 @@ export function createApp(parts: AppParts): App {
       if (isNew(short)) notices.debug('an unknown parameter is ignored', { request_id: id, name: short });
     }
   }
+}
+
+/** @returns the indexes of events that are neither counted nor shown: recorded before, or left out */
+function notNew({ replayed = [], conflicts = [] }: RecordedResult): ReadonlySet<number> {
+  return new Set([...replayed, ...conflicts.map(({ index }) => index)]);
 }
 
 const NO_LINES: readonly string[] = [];

@@ -38,18 +38,23 @@ export function reportBatch(endpoints: readonly Endpoint[], limits: BatchLimits)
     return {
       kind: 'record',
       events,
-      replyTo: ({ replayed }) => {
-        const counts = { recorded: count, duplicates: replayed?.length };
-        return lenient ? lenientReply(counts, problems, limits) : recordedReply(counts);
+      onConflict: lenient ? 'leave out' : 'refuse all',
+      replyTo: ({ replayed, conflicts = [] }) => {
+        const counts = { recorded: count - conflicts.length, duplicates: replayed?.length };
+        if (!lenient) return recordedReply(counts);
+        const leftOut = conflicts.map((conflict) => conflictProblem(conflict, numbers));
+        return lenientReply(counts, inOrder([...problems, ...leftOut]), limits);
       },
-      conflictReply: (conflicts) =>
-        wrongItems(
-          conflicts.map((conflict) => conflictProblem(conflict, numbers)),
-          count - conflicts.length,
-          limits,
-        ).reply,
+      conflictReply: (conflicts) => {
+        const leftOut = conflicts.map((conflict) => conflictProblem(conflict, numbers));
+        return wrongItems(inOrder([...problems, ...leftOut]), count - conflicts.length, limits).reply;
+      },
     };
   };
+}
+
+function inOrder(problems: readonly Problem[]): Problem[] {
+  return [...problems].sort((a, b) => a.item - b.item);
 }
 
 /** How many items are recorded, and of how many of them that was known before; undefined for none. */

@@ -38,6 +38,7 @@ export function reportTo(
     return {
       kind: 'record',
       events: [event],
+      onConflict: 'refuse all',
       replyTo: accept,
       conflictReply: keyConflict,
       hiddenKey,

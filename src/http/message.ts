@@ -2,7 +2,7 @@
 
 import { type Limits, limits as standardLimits } from '../config/limits.ts';
 import type { Event } from '../event/event.ts';
-import type { KeyConflict, RecordedResult } from '../event/record-result.ts';
+import type { ConflictHandling, KeyConflict, RecordedResult } from '../event/record-result.ts';
 import { printable } from '../telemetry/printable.ts';
 
 /** A request as the listener passes it to the app: its head, before the body is received. */
@@ -116,7 +116,9 @@ export interface RecordOutcome {
   readonly events: readonly Event[];
   /** @returns the reply once they are recorded; a pure function that does not retain the events */
   readonly replyTo: (result: RecordedResult) => Reply;
-  /** @returns the reply if idempotency keys belong to other events; a pure function that does not retain the events */
+  /** Whether the events are recorded if idempotency keys of others among them belong to other events. */
+  readonly onConflict: ConflictHandling;
+  /** @returns the reply if nothing is recorded, as idempotency keys belong to other events; a pure function that does not retain the events */
   readonly conflictReply: (conflicts: readonly KeyConflict[]) => ErrorReply;
   /** A different asset key in the same request, which the key in the path overrides; it is logged. */
   readonly hiddenKey?: string | undefined;

@@ -8,7 +8,7 @@
  * |---|---|
  * | waits for the disk with another report | it joins that report and gets its result; a failure leaves the key free |
  * | is in a durable line with the same event | it counts as recorded (replayed) |
- * | belongs to another event | conflict: nothing of the report is recorded |
+ * | belongs to another event | conflict: nothing of the report is recorded, or all but this event |
  * | is not known | it is queued, and remembered when it is durable |
  *
  * All events of a report are looked up before any is queued. Looking up is synchronous, but for keys whose hash is known: their
@@ -17,7 +17,13 @@
  */
 
 import type { Limits } from '../config/limits.ts';
-import { type KeyConflict, type RecordResult, recorded, refused } from '../event/record-result.ts';
+import {
+  type ConflictHandling,
+  type KeyConflict,
+  type RecordResult,
+  recorded,
+  refused,
+} from '../event/record-result.ts';
 import type { Notices } from '../telemetry/log.ts';
 import type { Disk } from './disk.ts';
 import type { JournalKeys } from './idempotency-keys.ts';
@@ -34,6 +40,7 @@ export interface KeyedReport {
   readonly keys: readonly (string | undefined)[];
   /** Approximate memory that it takes while it waits, in bytes. */
   readonly heldBytes: number;
+  readonly onConflict: ConflictHandling;
   readonly done: (result: RecordResult) => void;
 }
 
@@ -151,7 +158,9 @@ export class KeyedReports {
       } else {
         this.#decideByLines(found, lookup, index, key);
       }
-      if (key !== undefined && first === undefined) firstOf.set(key, index);
+      // An event with a conflict is not recorded, so its key still belongs to the other event.
+      const conflicts = found.conflicts.at(-1)?.index === index;
+      if (key !== undefined && first === undefined && !conflicts) firstOf.set(key, index);
     }
     if (found.unread.length === 0) this.#conclude(lookup.report, found);
     return found.unread;
@@ -184,7 +193,7 @@ export class KeyedReports {
   /** Queues or answers a report whose events are all looked up. */
   #conclude(report: KeyedReport, { fresh, replayed, joined, conflicts }: Found): void {
     const { hold, answer, onReplayed } = this.#options;
-    if (conflicts.length > 0) {
+    if (conflicts.length > 0 && (report.onConflict === 'refuse all' || fresh.length + replayed.length === 0)) {
       answer(report.done, { kind: 'conflict', conflicts });
       return;
     }
@@ -199,14 +208,18 @@ export class KeyedReports {
       if (left > 0) return;
       hold(-heldBytes);
       if (failure === undefined && replayed.length > 0) onReplayed(replayed.length);
-      answer(report.done, failure ?? (replayed.length === 0 ? recorded : { kind: 'recorded', replayed }));
+      answer(report.done, failure ?? recordedWith(replayed, conflicts));
     };
     for (const queued of joined) queued.waiting.push(finish);
     if (fresh.length > 0) this.#queue(report, fresh, finish);
     else finish(recorded);
   }
 
-  #queue({ lines, keys, heldBytes }: KeyedReport, fresh: readonly number[], finish: KeyedReport['done']): void {
+  #queue(
+    { lines, keys, heldBytes, onConflict }: KeyedReport,
+    fresh: readonly number[],
+    finish: KeyedReport['done'],
+  ): void {
     const queued: Queued = { waiting: [finish] };
     const freshLines = fresh.map((index) => lines[index] as LineMembers);
     const freshKeys = fresh.map((index) => keys[index]);
@@ -217,6 +230,7 @@ export class KeyedReports {
       lines: freshLines,
       keys: freshKeys,
       heldBytes,
+      onConflict,
       done: (result) => {
         for (const key of freshKeys) if (key !== undefined) this.#pending.delete(key);
         for (const answer of queued.waiting) answer(result);
@@ -233,6 +247,15 @@ export class KeyedReports {
       { file, problem },
     );
   }
+}
+
+function recordedWith(replayed: readonly number[], conflicts: readonly KeyConflict[]): RecordResult {
+  if (replayed.length === 0 && conflicts.length === 0) return recorded;
+  return {
+    kind: 'recorded',
+    ...(replayed.length > 0 && { replayed }),
+    ...(conflicts.length > 0 && { conflicts }),
+  };
 }
 
 /** An event with a key that waits for the disk. */

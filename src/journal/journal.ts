@@ -8,7 +8,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Limits } from '../config/limits.ts';
 import type { Event } from '../event/event.ts';
-import { type RecordResult, recorded, refused } from '../event/record-result.ts';
+import { type ConflictHandling, type RecordResult, recorded, refused } from '../event/record-result.ts';
 import type { Notices } from '../telemetry/log.ts';
 import { type JournalFigures, Metrics } from '../telemetry/metrics.ts';
 import { rememberCleanStop } from './clean-stop.ts';
@@ -248,8 +248,9 @@ export class Journal implements JournalFigures {
    * @param events at least one
    * @param bodyBytes size of the body that they were in: substrings of it keep the whole body in memory
    * @param done called before `append` returns if the events can not be queued; it must not retain them
+   * @param onConflict whether the events are recorded if idempotency keys of others among them belong to other events
    */
-  append(events: readonly Event[], bodyBytes: number, done: Done): void {
+  append(events: readonly Event[], bodyBytes: number, done: Done, onConflict: ConflictHandling = 'refuse all'): void {
     const { limits } = this.#options;
     const lines: LineMembers[] = [];
     let hasKey = false;
@@ -282,7 +283,7 @@ export class Journal implements JournalFigures {
     }
     heldBytes += limits.queueEventBytes;
     if (!hasKey || this.#keyed === undefined) this.#enqueue({ lines, lineBytes, heldBytes, done, keys: undefined });
-    else this.#keyed.admit({ lines, keys: events.map(keyOf), heldBytes, done });
+    else this.#keyed.admit({ lines, keys: events.map(keyOf), heldBytes, onConflict, done });
   }
 
   #enqueue(entry: QueueEntry): void {

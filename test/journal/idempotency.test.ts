@@ -188,6 +188,32 @@ test('several events: each is new, known or a conflict, and a conflict records n
   await journal.close();
 });
 
+test('conflicts may be left out: the other events are recorded, and the key still belongs to its event', async () => {
+  const disk = new SimulatedDisk();
+  const { append, journal } = await open(disk);
+  assert.deepEqual(await append(event('a')), RECORDED);
+  const rest = (...events: Event[]) =>
+    new Promise<RecordResult>((resolve) => journal.append(events, 0, resolve, 'leave out'));
+  const left = (index: number, key: string, first?: number) => ({ index, key, member: 'description', first });
+  assert.deepEqual(await rest(event('a', '1'), event('b'), event('a', '1'), event('a'), event('b'), event(undefined)), {
+    kind: 'recorded',
+    replayed: [3, 4],
+    conflicts: [left(0, 'a'), left(2, 'a')],
+  });
+  assert.deepEqual(await rest(event('a'), event('a', '2')), {
+    kind: 'recorded',
+    replayed: [0],
+    conflicts: [left(1, 'a', 0)],
+  });
+  assert.deepEqual(await rest(event('a', '1'), event('b', '2')), {
+    kind: 'conflict',
+    conflicts: [left(0, 'a'), left(1, 'b')],
+  });
+  assert.deepEqual(await rest(event('c'), event('d')), RECORDED);
+  assert.deepEqual(recordedKeys(disk), ['a', 'b', undefined, 'c', 'd']);
+  await journal.close();
+});
+
 test('several events join several reports, and are answered after the last of them', async () => {
   const disk = new SimulatedDisk();
   const { append, journal } = await open(disk, { limits: { ...limits, batchBytesMax: 1 } });

@@ -110,10 +110,14 @@ test('--idempotency-keys 0 ignores the header, with a warning, and the OpenAPI d
 
 test('a batch: its key numbers the items, known ones are duplicates, and a key of another event is a wrong item', async (t) => {
   const service = await startService(t);
-  const send = (lines: readonly object[], key?: string) =>
+  const send = (lines: readonly object[], key?: string, prefer?: string) =>
     fetch(`${service.url}/report_asset_batch/`, {
       method: 'POST',
-      headers: { 'Content-Type': 'application/x-ndjson', ...(key !== undefined && { 'Idempotency-Key': key }) },
+      headers: {
+        'Content-Type': 'application/x-ndjson',
+        ...(key !== undefined && { 'Idempotency-Key': key }),
+        ...(prefer && { Prefer: prefer }),
+      },
       body: lines.map((line) => `${JSON.stringify(line)}\n`).join('\n'),
     });
   const item = (asset_key: string, idempotency_key?: string) => ({ type: 'observation', asset_key, idempotency_key });
@@ -136,6 +140,29 @@ test('a batch: its key numbers the items, known ones are duplicates, and a key o
   );
   assert.match(errors[1]?.error ?? '', /"new" is that of item 1 as well, for an event with another asset_key/);
   assert.equal(eventsIn(service.data).length, 2);
+
+  const lenient = await send(
+    [item('c', 'new'), item('other', 'own'), item('b', 'own'), {}],
+    undefined,
+    'handling=lenient',
+  );
+  assert.equal(lenient.status, 207);
+  const { errors: left, ...counts } = (await lenient.json()) as { errors: { item: number }[] };
+  assert.deepEqual(counts, { recorded: 2, duplicates: 1, failed: 2 });
+  assert.deepEqual(
+    left.map((one) => one.item),
+    [3, 7],
+  );
+  assert.deepEqual(
+    eventsIn(service.data).map((line) => line['idempotency_key']),
+    ['run/1', 'own', 'new'],
+  );
+  assert.match(
+    await (await fetch(`${service.url}/metrics`)).text(),
+    /^assetlog_events_total\{type="AssetObservation"\} 3$/m,
+  );
+  const none = await send([item('other', 'own'), {}], undefined, 'handling=lenient');
+  assert.deepEqual([none.status, ((await none.json()) as { errors: { item: number }[] }).errors[0]?.item], [400, 1]);
 });
 
 test('keys are per deployment, and are known when its journal was closed and opened again', async (t) => {

@@ -466,7 +466,7 @@ export const http: readonly Mutant[] = [
   {
     breaks: 'the items of a batch are not counted',
     file: 'http/app.ts',
-    from: 'if (route === batchPath) metrics.recordedBatch(types.length);',
+    from: 'if (route === batchPath) metrics.recordedBatch(types.length - (result.conflicts?.length ?? 0));',
     to: '',
     tests: ['program/batch: a batch is in events, in the metrics, and a refused one is one line without what was sent'],
   },
