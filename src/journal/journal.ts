@@ -11,6 +11,7 @@ import type { Event } from '../event/event.ts';
 import { type ConflictHandling, type RecordResult, recorded, refused } from '../event/record-result.ts';
 import type { Notices } from '../telemetry/log.ts';
 import { type JournalFigures, Metrics } from '../telemetry/metrics.ts';
+import { appendBatch, checkUntouched, NotEncoded, NotWritten, tryWrite } from './append.ts';
 import { rememberCleanStop } from './clean-stop.ts';
 import { Clock } from './clock.ts';
 import { type Disk, describe, isFull, SyncError } from './disk.ts';
@@ -19,9 +20,7 @@ import { JournalKeys } from './idempotency-keys.ts';
 import type { KeyMemory } from './idempotency-memory.ts';
 import type { HashKey } from './idempotency-table.ts';
 import {
-  type ChainPosition,
   type EncodeBuffer,
-  encodeBatch,
   encodeMembers,
   type LineMembers,
   lineBytesMax,
@@ -594,42 +593,7 @@ export function overload(bytes: number, waitingBytes: number, backlog: Backlog, 
   return 'the disk does not keep up: too many reports are waiting for it';
 }
 
-/** A write failed and left no bytes in the file: the only disk failure after which the journal continues. */
-class NotWritten extends Error {}
-
-/** A batch could not be encoded, since the memory for its bytes could not be allocated. */
-class NotEncoded extends Error {}
-
-/** The segment after a write, and the bytes that were written. */
-interface Appended {
-  readonly after: Segment;
-  readonly bytes: Buffer;
-}
-
-const NO_BYTES = Buffer.alloc(0);
 const LINE_FEED = 0x0a;
-
-/** The bytes of the test write. Zeros contain no newline, so after a crash they are only a torn end. */
-const PROBE = Buffer.alloc(4096);
-
-/**
- * Appends one batch to the segment, durably.
- * @throws NotEncoded, NotWritten, or another error after which the content of the disk is unknown
- */
-async function appendBatch(
-  segment: Segment,
-  lines: readonly LineMembers[],
-  now: Date,
-  scratch: EncodeBuffer,
-): Promise<Appended> {
-  const { bytes, chain } = encodeOrGiveUp(lines, segment.chain, now, scratch);
-  const after = { file: segment.file, bytes: segment.bytes + bytes.length, chain };
-  // Before the write, since it would hide that the file was truncated. After it, since no event may get 200 if its file is gone.
-  checkUntouched(segment);
-  await append(segment, bytes);
-  checkUntouched(after);
-  return { after, bytes };
-}
 
 /** Remembers the keys of the lines that are durable now. */
 function rememberKeys(
@@ -659,46 +623,4 @@ function keyOf({ idempotencyKey }: Event): string | undefined {
 async function closeAndThrow({ file }: Segment, error: Error): Promise<never> {
   await file.close();
   throw error;
-}
-
-/** @throws NotEncoded */
-function encodeOrGiveUp(members: readonly LineMembers[], chain: ChainPosition, now: Date, scratch: EncodeBuffer) {
-  try {
-    return encodeBatch(members, chain, now, scratch);
-  } catch (error) {
-    throw new NotEncoded((error as Error).message, { cause: error });
-  }
-}
-
-/** @throws if another program changed the file. What else it changed only the recovery of a restart can find out. */
-function checkUntouched({ file, bytes }: Segment): void {
-  const size = file.sizeInFolder();
-  if (size === bytes) return;
-  throw new Error(
-    size === undefined
-      ? `${file.name} was removed or replaced by another program`
-      : `${file.name} has ${size} bytes instead of ${bytes}: another program changed it`,
-  );
-}
-
-/** Makes a test write and removes it again, to find out whether the disk takes writes. @throws like `appendBatch` */
-async function tryWrite(segment: Segment): Promise<Appended> {
-  await append(segment, PROBE);
-  await segment.file.truncate(segment.bytes);
-  return { after: segment, bytes: NO_BYTES };
-}
-
-/** Appends all of the bytes, durably, or none: after a failed or short write the file is truncated to its previous length. */
-async function append({ file, bytes: end }: Segment, bytes: Buffer): Promise<void> {
-  let problem: string;
-  try {
-    const written = await file.append(bytes, end);
-    if (written === bytes.length) return;
-    problem = `only ${written} of ${bytes.length} bytes were written`;
-  } catch (error) {
-    if (error instanceof SyncError) throw error;
-    problem = describe(error as Error);
-  }
-  await file.truncate(end);
-  throw new NotWritten(problem);
 }

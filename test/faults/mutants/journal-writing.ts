@@ -5,7 +5,7 @@ import type { Mutant } from './mutant.ts';
 export const journalWriting: readonly Mutant[] = [
   {
     breaks: 'acknowledges before the sync',
-    file: 'journal/journal.ts',
+    file: 'journal/append.ts',
     from: 'await append(segment, bytes);\n  checkUntouched(after);',
     to: 'append(segment, bytes).catch(() => {});',
     tests: [
@@ -64,7 +64,7 @@ export const journalWriting: readonly Mutant[] = [
   },
   {
     breaks: 'retries a failed sync',
-    file: 'journal/journal.ts',
+    file: 'journal/append.ts',
     from: 'if (error instanceof SyncError) throw error;\n    problem',
     to: 'problem',
     tests: ['journal/journal: a failed sync is never believed again: everybody is refused and the journal has failed'],
@@ -116,7 +116,7 @@ export const journalWriting: readonly Mutant[] = [
   },
   {
     breaks: 'no cut-back after a short write',
-    file: 'journal/journal.ts',
+    file: 'journal/append.ts',
     from: 'await file.truncate(end);\n  throw',
     to: 'throw',
     tests: [
@@ -133,7 +133,7 @@ export const journalWriting: readonly Mutant[] = [
   },
   {
     breaks: 'a short write is taken for a whole one',
-    file: 'journal/journal.ts',
+    file: 'journal/append.ts',
     from: 'if (written === bytes.length) return;',
     to: 'return;',
     tests: ['journal/journal: a failed write is cut back and refused, and the next one is recorded without a gap'],
@@ -299,7 +299,7 @@ export const journalWriting: readonly Mutant[] = [
   },
   {
     breaks: 'no check for an unlinked file',
-    file: 'journal/journal.ts',
+    file: 'journal/append.ts',
     from: 'if (size === bytes) return;',
     to: 'return;',
     tests: [

@@ -1,0 +1,85 @@
+/**
+ * Appends a batch to the journal file: all of it durably, or none of it. The error says what a failure means: after NotEncoded and
+ * NotWritten the file is as before; after any other error, such as that of a failed sync, the content of the disk is unknown.
+ */
+
+import { describe, SyncError } from './disk.ts';
+import { type ChainPosition, type EncodeBuffer, encodeBatch, type LineMembers } from './record.ts';
+import type { Segment } from './recovery.ts';
+
+/** A write failed and left no bytes in the file: the only disk failure after which the journal continues. */
+export class NotWritten extends Error {}
+
+/** A batch could not be encoded, since the memory for its bytes could not be allocated. */
+export class NotEncoded extends Error {}
+
+/** The segment after a write, whose `chain` is that of the next line, and the bytes that were written. */
+export interface Appended {
+  readonly after: Segment;
+  readonly bytes: Buffer;
+}
+
+/**
+ * Appends one batch to the segment, durably.
+ * @throws NotEncoded, NotWritten, or another error after which the content of the disk is unknown
+ */
+export async function appendBatch(
+  segment: Segment,
+  lines: readonly LineMembers[],
+  now: Date,
+  scratch: EncodeBuffer,
+): Promise<Appended> {
+  const { bytes, chain } = encodeOrGiveUp(lines, segment.chain, now, scratch);
+  const after = { file: segment.file, bytes: segment.bytes + bytes.length, chain };
+  // Before the write, since it would hide that the file was truncated. After it, since no event may get 200 if its file is gone.
+  checkUntouched(segment);
+  await append(segment, bytes);
+  checkUntouched(after);
+  return { after, bytes };
+}
+
+/** Makes a test write and removes it again, to find out whether the disk takes writes. @throws like `appendBatch` */
+export async function tryWrite(segment: Segment): Promise<Appended> {
+  await append(segment, PROBE);
+  await segment.file.truncate(segment.bytes);
+  return { after: segment, bytes: NO_BYTES };
+}
+
+/** @throws if another program changed the file. What else it changed only the recovery of a restart can find out. */
+export function checkUntouched({ file, bytes }: Segment): void {
+  const size = file.sizeInFolder();
+  if (size === bytes) return;
+  throw new Error(
+    size === undefined
+      ? `${file.name} was removed or replaced by another program`
+      : `${file.name} has ${size} bytes instead of ${bytes}: another program changed it`,
+  );
+}
+
+/** @throws NotEncoded */
+function encodeOrGiveUp(members: readonly LineMembers[], chain: ChainPosition, now: Date, scratch: EncodeBuffer) {
+  try {
+    return encodeBatch(members, chain, now, scratch);
+  } catch (error) {
+    throw new NotEncoded((error as Error).message, { cause: error });
+  }
+}
+
+/** Appends all of the bytes, durably, or none: after a failed or short write the file is truncated to its previous length. */
+async function append({ file, bytes: end }: Segment, bytes: Buffer): Promise<void> {
+  let problem: string;
+  try {
+    const written = await file.append(bytes, end);
+    if (written === bytes.length) return;
+    problem = `only ${written} of ${bytes.length} bytes were written`;
+  } catch (error) {
+    if (error instanceof SyncError) throw error;
+    problem = describe(error as Error);
+  }
+  await file.truncate(end);
+  throw new NotWritten(problem);
+}
+
+const NO_BYTES = Buffer.alloc(0);
+/** The bytes of the test write. Zeros contain no newline, so after a crash they are only a torn end. */
+const PROBE = Buffer.alloc(4096);
