@@ -85,6 +85,10 @@ export class KeyedReports {
   /** Takes a report that the queue would take now. Its `done` is called once, with a conflict before anything is queued. */
   admit(report: KeyedReport): void {
     if (this.#early === undefined) {
+      if (this.#isNewByItself(report)) {
+        this.#queue(report, report.lines, report.keys, (result) => this.#options.answer(report.done, result));
+        return;
+      }
       const lookup = new Lookup(report);
       const unread = this.#decide(lookup);
       if (unread.length > 0) void this.#readAndDecide(lookup, unread);
@@ -109,6 +113,13 @@ export class KeyedReports {
   /** Resolves when no report waits for a line to be read, after `limits.diskAnswerMs` at most. */
   async settled(): Promise<void> {
     if (this.#lookups > 0) await new Promise<void>((resolve) => this.#onSettled.push(resolve));
+  }
+
+  /** True for most reports, which then need no lookup of several events. */
+  #isNewByItself({ keys }: KeyedReport): boolean {
+    const [key] = keys;
+    if (keys.length !== 1 || key === undefined || this.#pending.has(key)) return false;
+    return this.#options.keys.find(key).length === 0;
   }
 
   #takeEarly(): KeyedReport[] {
@@ -211,28 +222,33 @@ export class KeyedReports {
       answer(report.done, failure ?? recordedWith(replayed, conflicts));
     };
     for (const queued of joined) queued.waiting.push(finish);
-    if (fresh.length > 0) this.#queue(report, fresh, finish);
-    else finish(recorded);
+    if (fresh.length === 0) {
+      finish(recorded);
+      return;
+    }
+    const lines = fresh.map((index) => report.lines[index] as LineMembers);
+    const keys = fresh.map((index) => report.keys[index]);
+    this.#queue(report, lines, keys, finish);
   }
 
+  /** @param lines those of the report's events that are not recorded yet, with their keys */
   #queue(
-    { lines, keys, heldBytes, onConflict }: KeyedReport,
-    fresh: readonly number[],
+    { heldBytes, onConflict }: KeyedReport,
+    lines: readonly LineMembers[],
+    keys: readonly (string | undefined)[],
     finish: KeyedReport['done'],
   ): void {
     const queued: Queued = { waiting: [finish] };
-    const freshLines = fresh.map((index) => lines[index] as LineMembers);
-    const freshKeys = fresh.map((index) => keys[index]);
-    for (const [at, key] of freshKeys.entries()) {
-      if (key !== undefined) this.#pending.set(key, { members: freshLines[at] as LineMembers, queued });
+    for (const [at, key] of keys.entries()) {
+      if (key !== undefined) this.#pending.set(key, { members: lines[at] as LineMembers, queued });
     }
     this.#options.queue({
-      lines: freshLines,
-      keys: freshKeys,
+      lines,
+      keys,
       heldBytes,
       onConflict,
       done: (result) => {
-        for (const key of freshKeys) if (key !== undefined) this.#pending.delete(key);
+        for (const key of keys) if (key !== undefined) this.#pending.delete(key);
         for (const answer of queued.waiting) answer(result);
       },
     });

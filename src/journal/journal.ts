@@ -297,10 +297,11 @@ export class Journal implements JournalFigures {
     return new KeyedReports({
       ...{ disk, limits, notices, keys },
       queue: (report) => {
-        const { lines, done } = report;
+        const { lines, keys, heldBytes, done } = report;
         const refusal = this.#queueing ? undefined : this.trouble; // a lookup may have taken a while
         if (refusal !== undefined) return this.#safely(done, refused(refusal));
-        this.#enqueue({ ...report, lineBytes: lines.reduce((sum, members) => sum + lineBytesMax(members), 0) });
+        const lineBytes = lines.reduce((sum, members) => sum + lineBytesMax(members), 0);
+        this.#enqueue({ lines, lineBytes, heldBytes, done, keys }); // members in the order of entries without keys: one hidden class
       },
       hold: (bytes) => {
         this.#hold(bytes);
