@@ -52,7 +52,7 @@ export const KEY = 'key-000';
 export type Afterwards = 'kept' | 'closed' | 'open';
 
 export interface Outcome {
-  readonly replies: readonly { readonly status: number; readonly records?: string }[];
+  readonly replies: readonly { readonly status: number; readonly records?: string | readonly string[] }[];
   readonly afterwards: Afterwards;
 }
 
@@ -149,6 +149,7 @@ function formsOf({ prefix, headers, outside }: Style) {
     MATERIALIZATION,
     TARGET,
     CHECK: `${prefix}/report_asset_check/`,
+    BATCH: `${prefix}/report_asset_batch/`,
     NOWHERE: `${prefix}/nowhere`,
     GOOD_LINE: `POST ${TARGET} HTTP/1.1`,
     LIVE: head('GET /livez HTTP/1.1', HOST),
@@ -1646,6 +1647,159 @@ function headWithToken({ report }: Forms, bytes: number): string {
   return report(`${TOKEN_NAME}: ${'x'.repeat(bytes - report(`${TOKEN_NAME}: `).length)}`);
 }
 
+const itemOf = (name: string, more = '') => `{"type":"observation","asset_key":["${KEY}","${name}"]${more}}`;
+const FIRST_ITEM = itemOf('first');
+const SECOND_ITEM = itemOf('second');
+const WRONG_ITEM = `{"type":"check","asset_key":"${KEY}","check_name":"c"}`;
+const TWO_ITEMS = `${FIRST_ITEM}\n${SECOND_ITEM}`;
+const BYTE_ORDER_MARK = utf8('\ufeff');
+const LENIENT = 'Prefer: handling=lenient';
+
+/** Bodies of lines that are no batch. */
+const badBatches: readonly (readonly [what: string, body: string])[] = [
+  ['nothing but line ends', '\n\r\n\n'],
+  ['a JSON array', `[${FIRST_ITEM}]`],
+  ['two items on a line', `${FIRST_ITEM}${SECOND_ITEM}`],
+  ['two items with a comma between them', `${FIRST_ITEM},\n${SECOND_ITEM}`],
+  ['lines that end in CR alone', `${FIRST_ITEM}\r${SECOND_ITEM}`],
+  ['lines that end in U+2028', `${FIRST_ITEM}${utf8('\u2028')}${SECOND_ITEM}`],
+  ['an item over two lines', FIRST_ITEM.replace(',', ',\n')],
+  ['a wrong item at its end', `${TWO_ITEMS}\n${WRONG_ITEM}`],
+  ['a wrong item at its beginning', `${WRONG_ITEM}\n${TWO_ITEMS}`],
+  ['an item that is a number', `${FIRST_ITEM}\n5`],
+  ['an item that is null', `${FIRST_ITEM}\nnull`],
+  ['an item without a type', `${FIRST_ITEM}\n{"asset_key":"${KEY}"}`],
+  ['an item whose type is __proto__', FIRST_ITEM.replace('observation', '__proto__')],
+  ['an item whose type is a list', FIRST_ITEM.replace('"observation"', '["observation"]')],
+  ['an unknown member', itemOf('first', ',"uri":"x"')],
+  ['a member __proto__', itemOf('first', ',"__proto__":{"type":"check"}')],
+  ['a tag that is none', itemOf('first', ',"tags":{"owner":"x"}')],
+  ['an event time that is a number', itemOf('first', ',"event_time":1763650785')],
+  ['an idempotency key with a space', itemOf('first', ',"idempotency_key":"a b"')],
+  ['an idempotency key that is a number', itemOf('first', ',"idempotency_key":7')],
+  [
+    'one idempotency key for two events',
+    `${itemOf('first', `,"idempotency_key":"${KEY}"`)}\n${itemOf('second', `,"idempotency_key":"${KEY}"`)}`,
+  ],
+  ['half of a pair in a key', itemOf('\\ud800')],
+  ['a NUL after its items', `${TWO_ITEMS}\n\0`],
+  ['a byte order mark in its second line', `${FIRST_ITEM}\n${BYTE_ORDER_MARK}${SECOND_ITEM}`],
+  ['bytes that are not UTF-8', `${FIRST_ITEM}\n${itemOf('\xff')}`],
+  ['metadata deeper than 128 levels', itemOf('first', `,"metadata":{"a":${'['.repeat(127)}${']'.repeat(127)}}`)],
+  ['10,001 items', `${'{}\n'.repeat(10_001)}`],
+  ['10,000 wrong items', `${'{}\n'.repeat(10_000)}`],
+  [
+    'a request of its own',
+    `${FIRST_ITEM}\r\n\r\nPOST /report_asset_observation/${KEY} HTTP/1.1\r\nHost: localhost\r\n\r\n`,
+  ],
+];
+
+/** JSON that is no array of reports. */
+const badArrays: readonly (readonly [what: string, body: string])[] = [
+  ['empty', '[]'],
+  ['an object', FIRST_ITEM],
+  ['lines', TWO_ITEMS],
+  ['an array of arrays', `[[${FIRST_ITEM}]]`],
+  ['an array with a trailing comma', `[${FIRST_ITEM},]`],
+  ['an array that is never closed', `[${FIRST_ITEM}`],
+  ['an array and more', `[${FIRST_ITEM}]${FIRST_ITEM}`],
+  ['10,001 items', `[${'{},'.repeat(10_000)}{}]`],
+];
+
+const batches = ({ BATCH, TARGET, head, reportTo }: Forms): readonly Row[] => {
+  const send = (body: string, type = 'application/x-ndjson', target = BATCH, ...more: readonly string[]) =>
+    `${reportTo(target, `Content-Type: ${type}`, `Content-Length: ${body.length}`, ...more)}${body}`;
+  const array = (body: string) => send(body, 'application/json');
+  const keys = (...records: readonly string[]): Outcome => ({
+    replies: [{ status: 200, records }],
+    afterwards: 'kept',
+  });
+  const both = keys(FIRST_KEY, SECOND_KEY);
+  const lenient: Outcome = { replies: [{ status: 207, records: [FIRST_KEY] }], afterwards: 'kept' };
+  const chunk = `${TWO_ITEMS.length.toString(16)}\r\n${TWO_ITEMS}\r\n`;
+  const known = `,"idempotency_key":"${KEY}"`;
+  return [
+    row('A batch of two lines is recorded', send(TWO_ITEMS), both),
+    row('A batch that arrives byte by byte is recorded', send(TWO_ITEMS), both, { pieceBytes: 1 }),
+    row(
+      'A batch with a byte order mark and CR LF is recorded',
+      send(`${BYTE_ORDER_MARK}\r\n${TWO_ITEMS.replace('\n', '\r\n\r\n')}\r\n`),
+      both,
+    ),
+    row(
+      'A chunked batch is recorded',
+      `${reportTo(BATCH, 'Content-Type: application/jsonl', CHUNKED)}${chunk}${LAST_CHUNK}`,
+      both,
+    ),
+    row('A batch in an array is recorded', array(`[ ${FIRST_ITEM} ,\n${SECOND_ITEM} ]`), both),
+    row('A batch without its last slash is recorded', send(TWO_ITEMS, 'application/ndjson', BATCH.slice(0, -1)), both),
+    row(
+      'An item with a time in another zone is recorded',
+      send(itemOf('first', ',"event_time":"2026-11-20T15:19:45+01:00"')),
+      keys(FIRST_KEY),
+    ),
+    row(
+      'An item that is there twice with its idempotency key is recorded once',
+      send(`${itemOf('first', known)}\n${itemOf('first', known)}`),
+      keys(FIRST_KEY),
+    ),
+    row(
+      'Of a batch with lenient handling the good items are recorded',
+      send(`${FIRST_ITEM}\n${WRONG_ITEM}`, 'application/x-ndjson', BATCH, LENIENT),
+      lenient,
+    ),
+    row(
+      'A batch with lenient handling and no good item is refused',
+      send(WRONG_ITEM, 'application/x-ndjson', BATCH, LENIENT),
+      keeps(400),
+    ),
+    row(
+      'Of two handlings the first decides',
+      send(`${FIRST_ITEM}\n${WRONG_ITEM}`, 'application/x-ndjson', BATCH, 'Prefer: handling=strict', LENIENT),
+      keeps(400),
+    ),
+    ...badBatches.map(([what, body]) => row(`A batch with ${what} is refused whole`, send(body), keeps(400))),
+    ...badArrays.map(([what, body]) =>
+      row(`A batch as JSON that is ${what} is refused whole`, array(body), keeps(400)),
+    ),
+    row('A batch without a body is refused', reportTo(BATCH), keeps(400)),
+    row('A batch of another type is refused', send(TWO_ITEMS, 'text/plain'), ends(400)),
+    row(
+      'Lines to an endpoint of single reports are refused',
+      send(TWO_ITEMS, 'application/x-ndjson', TARGET),
+      ends(400),
+    ),
+    row(
+      'A key after the path of a batch is no path',
+      send(TWO_ITEMS, 'application/x-ndjson', `${BATCH}${KEY}`),
+      ends(404),
+    ),
+    row('A batch is not read with GET', head(`GET ${BATCH} HTTP/1.1`, HOST), keeps(405)),
+    row(
+      'A key in the query is none of its items',
+      send('{"type":"observation"}', 'application/x-ndjson', `${BATCH}?asset_key=${KEY}`),
+      keeps(400),
+    ),
+    row(
+      'A batch with a malformed Idempotency-Key is refused',
+      send(TWO_ITEMS, 'application/x-ndjson', BATCH, 'Idempotency-Key: "a'),
+      keeps(400),
+    ),
+    row(
+      'A batch of one byte over 1 MiB is refused before it is sent',
+      reportTo(BATCH, 'Content-Type: application/x-ndjson', 'Content-Length: 1048577'),
+      ends(413),
+    ),
+    row('A report after a batch on the connection is one of its own', `${send(TWO_ITEMS)}${reportTo(TARGET)}`, {
+      replies: [
+        { status: 200, records: [FIRST_KEY, SECOND_KEY] },
+        { status: 200, records: KEY },
+      ],
+      afterwards: 'kept',
+    }),
+  ];
+};
+
 /** The table, for one way to run the service. */
 export function groupsFor(style: Style): Readonly<Record<string, readonly Row[]>> {
   const forms = formsOf(style);
@@ -1657,6 +1811,7 @@ export function groupsFor(style: Style): Readonly<Record<string, readonly Row[]>
     encodings: encodings(forms),
     JSON: jsonBodies(forms, badReports(forms)),
     limits: limits(forms),
+    batches: batches(forms),
     access: access(forms, routes(forms)),
     pipelining: pipelining(forms, endings(forms), goings(forms)),
     slowness: slowness(forms),

@@ -108,11 +108,12 @@ export interface Failed {
 
 /** @returns undefined for a body without an error; throws for one that has not the one shape of every failure */
 export function readFailure(body: string): Failed | undefined {
-  const { error, request_id: requestId, ...more } = JSON.parse(body);
+  const { error, errors = [], request_id: requestId, ...more } = JSON.parse(body);
   if (error === undefined) return undefined;
   assert.match(error, /^.+$/, 'an error is one line');
   assert.match(requestId, /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/, body);
   assert.deepEqual(more, {}, body);
+  for (const { item, error: problem } of errors) assert.ok(item >= 1 && /^.+$/.test(problem), 'an item and its error'); // of a batch
   return { error, requestId };
 }
 
