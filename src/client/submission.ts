@@ -7,7 +7,7 @@ import type { Endpoint } from '../event/parameters.ts';
 
 type LineLimits = Pick<Limits, 'jsonDepthMax' | 'bodyMembersMax'>;
 
-/** One report to send: the endpoint, and the body of its request. */
+/** One report to send: the endpoint, and the body of its request, such as `{"asset_key":["warehouse","orders"]}`. */
 export interface Submission {
   readonly endpoint: Endpoint;
   /** JSON text, such as `{"asset_key":["warehouse","orders"],"partition":"2026-11-20"}`. */

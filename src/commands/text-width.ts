@@ -11,7 +11,7 @@ export function widthOf(text: string): number {
   return width;
 }
 
-/** Which part of a text that is too wide is shown. */
+/** Which part of a text that is too wide is shown: `beginning` gives `wareho…`, `end` gives `…orders`. */
 export type Kept = 'beginning' | 'end';
 
 /**

@@ -4,7 +4,7 @@ import type { Option } from '../config/options.ts';
 import { sortKeyOf } from '../event/event-time.ts';
 import type { Recorded } from '../journal/record.ts';
 
-/** Which time of an event counts: when it was recorded, or when it happened. */
+/** Which time of an event counts: when it was recorded (`time`), or when it happened (`event_time`). */
 export type By = 'time' | 'event_time';
 
 /** Bounds of time in UTC: `{ since: '2026-11-20T15:00:00.000Z', until: undefined }`. */

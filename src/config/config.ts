@@ -12,7 +12,7 @@ export const logLevels = ['error', 'warn', 'info', 'debug'] as const;
 /** A level of the log, such as `info`. */
 export type LogLevel = (typeof logLevels)[number];
 
-/** The settings of a service. */
+/** The settings of a service: `{ host: '127.0.0.1', port: 3000, data: './assetlog-data', … }`. */
 export interface Config {
   /** The address to listen on: an IP address or a host name of this machine. */
   readonly host: string;

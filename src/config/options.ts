@@ -21,7 +21,7 @@ export interface Option<Value> {
   readonly parse: (text: string, before: Value) => Value;
 }
 
-/** Options by the name of their value. */
+/** Options by the name of their value: `{ port: { argument: 'PORT', … } }`. */
 export type Options<Values> = { readonly [Name in keyof Values]: Option<Values[Name]> };
 
 /** The arguments that a command takes besides options. */

@@ -2,7 +2,7 @@
 
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 
-/** The content of a valid deployments file. */
+/** The content of a valid deployments file: `{ tokensOf: Map { 'prod' => [token] }, tokensMax: 1 }`. */
 export interface Deployments {
   /** The tokens of each deployment, by its name, such as `prod`. */
   readonly tokensOf: ReadonlyMap<string, readonly Token[]>;

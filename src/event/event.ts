@@ -28,7 +28,7 @@ export interface EventOrigin {
   readonly recorded: string;
 }
 
-/** A materialization or an observation, which have the same members. */
+/** A materialization or an observation, which have the same members: `{ type: 'AssetObservation', assetKey: ['orders'] }`. */
 export interface AssetEvent extends CommonEvent {
   readonly type: 'AssetMaterialization' | 'AssetObservation';
   /** For people: `nightly load`. */

@@ -9,7 +9,7 @@
 /** The six kinds of JSON values (RFC 8259 section 3, with true and false as one). */
 export type JsonKind = 'null' | 'boolean' | 'number' | 'string' | 'array' | 'object';
 
-/** One value: its kind, and its text as it was sent, without the white space between its tokens. */
+/** One value: its kind, and its text as sent, without the white space between tokens: `{ kind: 'number', text: '1.0' }`. */
 export interface Json {
   readonly kind: JsonKind;
   readonly text: string;
@@ -88,12 +88,12 @@ export function readObjects(
   return objects;
 }
 
-/** @returns the value of a JSON string: unquoted and unescaped */
+/** @returns the value of a JSON string, unquoted and unescaped: `a/b` for `"a\u002fb"` */
 export function stringOf(value: Json): string {
   return unquote(value.text);
 }
 
-/** @returns the strings of a JSON array, or undefined if an element is not a string */
+/** @returns the strings of a JSON array (`['a', 'b']` for `["a","b"]`), or undefined if an element is not a string */
 export function stringsOf({ text }: Json): string[] | undefined {
   if (text.includes('\\')) {
     const elements: unknown[] = JSON.parse(text);

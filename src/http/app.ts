@@ -75,7 +75,7 @@ export interface Recorder {
   refusal(bodyBytes: number): string | undefined;
 }
 
-/** The routes that take reports, below the prefix of a journal. */
+/** The routes that take reports, below the prefix of a journal, such as `/report_asset_check`. */
 export function reportRoutesOf(
   endpoints: readonly Endpoint[],
   limits: ParameterLimits & BatchLimits,

@@ -102,7 +102,7 @@ function shownProblems(problems: readonly Problem[], { batchErrorsMax }: BatchLi
   return problems.slice(0, batchErrorsMax).map(({ item, error }) => ({ item, error }));
 }
 
-/** What the items of a batch are. */
+/** The items of a batch, right and wrong: item 2 of 3 is wrong in `{ events, numbers: [1, 3], problems }`. */
 export interface BatchItems {
   /** The right items in order. */
   readonly events: readonly Event[];

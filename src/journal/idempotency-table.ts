@@ -30,7 +30,7 @@ export function hashKey(key: string): KeyHash {
   return { high: word(0), low: word(4) };
 }
 
-/** Where the line of a key is: its seq names the file, and the offset its first byte in that file. */
+/** Where the line of a key is: its seq names the file, and the offset its first byte in that file: `{ seq: 7, offset: 1210 }`. */
 export interface LineLocation {
   readonly seq: number;
   /** In bytes. Below 2^32: a journal file is closed at 1 GiB at most. */

@@ -586,7 +586,7 @@ function oversize(count: number, lineBytes: number, heldBytes: number, limits: L
   return undefined;
 }
 
-/** @returns why an event of so many bytes would exceed a limit of the queue; undefined if it fits */
+/** @returns why events of so many bytes would exceed a limit of the queue, as a clause for the client; undefined if they fit */
 export function overload(bytes: number, waitingBytes: number, backlog: Backlog, limits: Limits): string | undefined {
   const { queueBytesMax, backlogBytesMax, queueEventBytes } = limits;
   const more = bytes + queueEventBytes;

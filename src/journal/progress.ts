@@ -6,7 +6,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { askHolder, type Durable } from './lock.ts';
 
-/** The writer's progress, for one reader. */
+/** The writer's progress, for one reader: `pollProgress(folder, 200)`. */
 export interface Progress {
   /** Lines from the returned seq on are not yielded: after a failed write they are truncated, also during a read. */
   durable(): Promise<Durable>;

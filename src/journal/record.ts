@@ -173,7 +173,7 @@ export function findMisplaced(
   return AFTER_MISPLACED.test(after) ? 'its line is good, but something other than a newline follows it' : undefined;
 }
 
-/** The seq and crc that a line contains, not verified. */
+/** The seq and crc that a line contains, not verified: `{ seq: 7, crc: 0x9ae0daaf, start: 0, end: 304 }`. */
 export interface LineForm {
   readonly seq: number;
   readonly crc: number;

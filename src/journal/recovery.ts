@@ -155,7 +155,7 @@ export class NoSpaceError extends Error {
   }
 }
 
-/** The segment that the next batch is appended to. */
+/** The segment that the next batch is appended to: `{ file, bytes: 1210, chain: { seq: 7, crc: 0x9ae0daaf } }`. */
 export interface Segment {
   readonly file: LogFile;
   readonly bytes: number;

@@ -13,7 +13,7 @@ import { Flag, Pieces, TooManyPieces } from './pieces.ts';
 import { crcOf, findForms, type LineForm, linkOf, readForm, seedFor } from './record.ts';
 import type { SegmentName } from './segments.ts';
 
-/** Consecutive valid lines that are adjacent in a file. */
+/** Consecutive valid lines that are adjacent in a file: `{ file, start: 0, end: 910, firstSeq: 1, lastSeq: 3, … }`. */
 export interface Stretch {
   readonly file: string;
   /** The first byte of the first line, and the byte after the last line: its newline's, or where that should be. */

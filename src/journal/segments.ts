@@ -1,11 +1,11 @@
 /** The names of the files of a journal, and what they alone say about its content. */
 
-/** @returns the name of the file whose first line has this seq; the names sort in the order of their seqs */
+/** @returns the name of the file whose first line has this seq: `events-00000000000000000007.jsonl`; the names sort in the order of their seqs */
 export function segmentName(firstSeq: number): string {
   return `events-${String(firstSeq).padStart(20, '0')}.jsonl`;
 }
 
-/** @returns the seq in a segment's name, or undefined for a name of another kind */
+/** @returns the seq in a segment's name (7 for `events-00000000000000000007.jsonl`), or undefined for a name of another kind */
 export function segmentFirstSeq(name: string): number | undefined {
   const digits = SEGMENT_NAME.exec(name)?.[1];
   const seq = Number(digits);
@@ -16,13 +16,13 @@ const SEGMENT_NAME = /^events-([0-9]{20})\.jsonl$/;
 /** Why the journal no longer has events: `lost` by damage, `removed` by retention. */
 export type Gone = 'lost' | 'removed';
 
-/** Seqs, both inclusive, of events that the journal is known to no longer have. */
+/** Seqs, both inclusive, of events that the journal is known to no longer have: `{ first: 1, last: 53 }`. */
 export interface GoneRange {
   readonly first: number;
   readonly last: number;
 }
 
-/** @returns the name of the marker file for events that are gone; it sorts to the position of their file */
+/** @returns the name of the marker for events that are gone, `events-<first>-<last>.removed`; it sorts to where their file was */
 export function goneName({ first, last }: GoneRange, why: Gone): string {
   return `events-${String(first).padStart(20, '0')}-${String(last).padStart(20, '0')}.${why}`;
 }

@@ -40,7 +40,7 @@ export interface VerifiedSegment extends SegmentName {
   readonly firstTime: string | undefined;
 }
 
-/** A range of adjacent bad lines. */
+/** A range of adjacent bad lines: lines 2 to 4 are `{ file, line: 2, byte: 305, problem: 'its crc is …', lines: 3 }`. */
 export interface BadRange {
   readonly file: string;
   /** Of the first bad line: its number, from 1, and its first byte, from 0. */

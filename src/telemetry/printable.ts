@@ -13,7 +13,7 @@ export function printable(text: string): string {
 }
 
 const UNPRINTABLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu;
-/** @returns a path or a URL, quoted if needed so that it can be pasted into a shell */
+/** @returns a path or a URL, quoted if needed so that it can be pasted into a shell: `'/srv/my data'` */
 export function shellWord(path: string): string {
   return /^[\w./:-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`;
 }
