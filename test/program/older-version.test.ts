@@ -1,41 +1,15 @@
 /** The program of before the line had its optional members reads a journal with them, and this one reads a journal of that one. */
 
 import assert from 'node:assert/strict';
-import { execFileSync, spawnSync } from 'node:child_process';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { build } from 'esbuild';
 import type { Event } from '../../src/event/event.ts';
 import { encodeBatch, encodeMembers } from '../../src/journal/record.ts';
 import { segmentName } from '../../src/journal/segments.ts';
-import { journalText, newFolder, root, run, type Scope, startService } from '../support/program.ts';
+import { buildBefore, withoutHistory } from '../support/older-program.ts';
+import { journalText, newFolder, run, startService } from '../support/program.ts';
 import { ask, post } from '../support/wire.ts';
-
-/** The last commit whose lines end with the metadata. */
-const BEFORE = '9005697fa8ad8ea43d3e595cf8b736648350c503';
-const git = (...args: string[]) => spawnSync('git', ['-C', root, ...args], { maxBuffer: 64 * 1024 * 1024 });
-const withoutHistory =
-  git('cat-file', '-e', `${BEFORE}^{commit}`).status !== 0 && 'the history is missing, as in a shallow clone';
-
-/** Builds the program of that commit. @returns its path */
-async function buildBefore(t: Scope): Promise<string> {
-  const folder = newFolder(t);
-  execFileSync('tar', ['-x', '-C', folder], { input: git('archive', BEFORE, 'src', 'package.json').stdout });
-  const outfile = join(folder, 'server.cjs');
-  await build({
-    absWorkingDir: folder,
-    entryPoints: [join(folder, 'src/server.ts')],
-    outfile,
-    bundle: true,
-    platform: 'node',
-    target: 'node20.19',
-    format: 'iife',
-    banner: { js: 'var require=process.getBuiltinModule;' },
-    logLevel: 'error',
-  });
-  return outfile;
-}
 
 const common = { assetKey: ['warehouse', 'orders'], metadata: '{"rows":1.0,"note":",\\"event_time\\":\\"x\\""}' };
 const origin = { source: '0193e0c2-7f3a-7000-8000-000000000000', seq: 7, recorded: '2026-11-20T15:19:45.266Z' };
