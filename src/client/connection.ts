@@ -13,6 +13,8 @@ export interface HttpCall {
    * timeout, so a service that sends a byte now and then does not extend it.
    */
   readonly timeoutMs: number;
+  /** Bytes of the reply's body that are read; `limits.replyBytesMax` if it is absent. */
+  readonly replyBytesMax?: number;
 }
 
 /** A complete reply: `{ status: 503, headers: { 'retry-after': '1' }, body: '{"error":"…"}' }`. */
@@ -21,7 +23,7 @@ export interface HttpReply {
   readonly status: number;
   /** By name in lower case. */
   readonly headers: IncomingHttpHeaders;
-  /** The body as UTF-8, up to `limits.replyBytesMax` bytes of it. */
+  /** The body as UTF-8, up to the `replyBytesMax` of the call. */
   readonly body: string;
 }
 
@@ -56,7 +58,8 @@ export function openClient(protocol: string, limits: Pick<Limits, 'keptMs' | 're
   const agent = new Agent({ keepAlive: true, maxSockets: 1 });
   let lastMs = 0;
 
-  function call(url: URL, { method, headers = {}, body, timeoutMs }: HttpCall): Promise<HttpReply> {
+  function call(url: URL, { method, headers = {}, body, timeoutMs, ...more }: HttpCall): Promise<HttpReply> {
+    const { replyBytesMax } = { ...limits, ...more };
     // The service may be closing an idle connection, and then it is unknown whether a request on it was received.
     if (performance.now() - lastMs > limits.keptMs) agent.destroy();
     return new Promise<HttpReply>((resolve, reject) => {
@@ -81,7 +84,7 @@ export function openClient(protocol: string, limits: Pick<Limits, 'keptMs' | 're
         const done = () => {
           clearTimeout(timer);
           lastMs = performance.now();
-          const body = Buffer.concat(chunks).toString('utf8', 0, limits.replyBytesMax);
+          const body = Buffer.concat(chunks).toString('utf8', 0, replyBytesMax);
           resolve({ status: reply.statusCode ?? 0, headers: reply.headers, body });
         };
         httpRequest.off('close', closed); // from here on, the events of the reply give the more precise error
@@ -91,7 +94,7 @@ export function openClient(protocol: string, limits: Pick<Limits, 'keptMs' | 're
         reply.on('data', (chunk: Buffer) => {
           chunks.push(chunk);
           bytes += chunk.length;
-          if (bytes <= limits.replyBytesMax) return;
+          if (bytes <= replyBytesMax) return;
           done();
           reply.destroy();
         });

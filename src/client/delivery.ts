@@ -1,26 +1,41 @@
-/** Sends one report to a service, with retries, and returns the outcome. Retries only if that cannot record it twice. */
+/** Sends a request with reports to a service, with retries, and returns the outcome. Retries only if that records nothing twice. */
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Limits } from '../config/limits.ts';
 import { printable } from '../telemetry/printable.ts';
 import { type HttpReply, NoReply } from './connection.ts';
 
+/** What became of one report. */
+export type Delivery = { readonly kind: 'recorded' } | Failure;
+
 /**
- * What became of one report. `reason` is a clause about the service, such as `answers 400: passed is missing`, on one line and
- * without control characters.
+ * Why a request was not accepted. `reason` is a clause about the service, such as `answers 400: passed is missing`, on one line
+ * and without control characters.
  */
-export type Delivery =
-  | { readonly kind: 'recorded' }
-  /** The service refused this report; it may accept others. */
+export type Failure =
+  /** The service refused this request; it may accept others. */
   | { readonly kind: 'refused'; readonly reason: string }
   /** The service would refuse every report: the URL or the token is wrong. */
   | { readonly kind: 'misconfigured'; readonly reason: string }
-  /** It is unknown whether the report was recorded: a retry could record it twice. */
-  | { readonly kind: 'in doubt'; readonly reason: string }
+  | InDoubt
   /** Neither accepted nor refused within `retryForMs`. */
   | { readonly kind: 'unavailable'; readonly reason: string };
 
-/** When to send a report again, and how long to keep trying. */
+/** It is unknown whether the request was recorded: a retry could record it twice. */
+export interface InDoubt {
+  readonly kind: 'in doubt';
+  readonly reason: string;
+}
+
+/** The request may be sent again: the service recorded nothing of it, or never received it. */
+export interface Again {
+  readonly kind: 'again';
+  readonly reason: string;
+  /** The service's Retry-After in ms; 0 if it sent none. */
+  readonly afterMs: number;
+}
+
+/** When to send a request again, and how long to keep trying. */
 export interface RetryPolicy {
   /** Time from the first attempt to the last one; with 0 there is one attempt. */
   readonly retryForMs: number;
@@ -31,20 +46,65 @@ export interface RetryPolicy {
   readonly onWait: (reason: string, waitMs: number) => void;
 }
 
+/** Whether a request that may have been recorded may be sent again, since it would not be recorded twice. */
+export type Permission = { readonly kind: 'yes' } | { readonly kind: 'no' } | Again;
+
+/** One request with reports. */
+export interface Request<Accepted> {
+  /** Sends the request once; throws only NoReply. */
+  readonly attempt: () => Promise<HttpReply>;
+  /** @returns what a reply means, if that differs from other requests: what counts as success. Undefined otherwise. */
+  readonly accept: (reply: HttpReply) => Accepted | InDoubt | undefined;
+  /** Called when it is in doubt whether the request was recorded; `again` if that cannot be found out now. */
+  readonly mayRepeat: () => Promise<Permission>;
+}
+
 /**
- * Sends a report, and again while that cannot record it twice: with exponential backoff and jitter between attempts, at least
- * the Retry-After of the last reply (RFC 9110 section 10.2.3).
- * @param attempt sends the report once; throws only NoReply
+ * Sends a request, and again while that cannot record anything twice.
+ * @returns what `accept` returns, or the failure; `in doubt` if any attempt may have been recorded and no later one showed it
  */
-export async function deliver(attempt: () => Promise<HttpReply>, policy: RetryPolicy): Promise<Delivery> {
-  const { retryForMs, stopped, limits, onWait } = policy;
-  const untilMs = performance.now() + retryForMs;
+export async function deliver<Accepted extends { readonly kind: string }>(
+  { attempt, accept, mayRepeat }: Request<Accepted>,
+  policy: RetryPolicy,
+): Promise<Accepted | Failure> {
+  const untilMs = performance.now() + policy.retryForMs;
+  let doubt: InDoubt | undefined;
+  const permission = async (): Promise<Permission> => (performance.now() < untilMs ? mayRepeat() : { kind: 'no' });
+  const once = async (): Promise<Accepted | Failure | Again> => {
+    if (doubt !== undefined) {
+      const may = await permission();
+      if (may.kind === 'again') return may;
+      if (may.kind === 'no' || performance.now() > untilMs) return doubt;
+    }
+    const found = await attempt().then((reply) => accept(reply) ?? judge(reply), judgeNoReply);
+    if (found.kind !== 'in doubt') return found;
+    doubt = found as InDoubt;
+    const may = await permission();
+    if (may.kind === 'no') return doubt;
+    return { kind: 'again', reason: doubt.reason, afterMs: may.kind === 'again' ? may.afterMs : 0 };
+  };
+  const found = await retry(once, policy, untilMs);
+  const isOpen = found.kind === 'unavailable' || found.kind === 'misconfigured';
+  return isOpen && doubt !== undefined ? doubt : found;
+}
+
+/**
+ * Calls a function until its result is final: with exponential backoff and jitter between attempts, at least the Retry-After of
+ * the last reply (RFC 9110 section 10.2.3).
+ * @param untilMs when the last attempt begins, on the clock of `performance.now()`
+ * @returns the result of the last call, `unavailable` if that was `again`
+ */
+export async function retry<Found extends { readonly kind: string }>(
+  once: () => Promise<Found | Again>,
+  { retryForMs, stopped, limits, onWait }: RetryPolicy,
+  untilMs = performance.now() + retryForMs,
+): Promise<Found | Failure> {
   for (let pauseMs = limits.retryMs; ; pauseMs = Math.min(2 * pauseMs, limits.retryMsMax)) {
-    const found = await attempt().then(judge, judgeNoReply);
-    if (found.kind !== 'again') return found;
+    const found = await once();
+    if (!isAgain(found)) return found;
     const { reason, afterMs } = found;
     const leftMs = untilMs - performance.now();
-    const away: Delivery = { kind: 'unavailable', reason };
+    const away: Failure = { kind: 'unavailable', reason };
     if (leftMs <= 0 || stopped.aborted) return away;
     if (afterMs > leftMs) {
       return {
@@ -60,19 +120,18 @@ export async function deliver(attempt: () => Promise<HttpReply>, policy: RetryPo
   }
 }
 
-/** The report may be sent again: the service did not record it, or never received it. */
-interface Again {
-  readonly kind: 'again';
-  readonly reason: string;
-  /** The service's Retry-After in ms; 0 if it sent none. */
-  readonly afterMs: number;
+function isAgain(found: { readonly kind: string }): found is Again {
+  return found.kind === 'again';
 }
 
-function judge(answer: HttpReply): Delivery | Again {
-  const { status, headers, body } = answer;
-  const error = errorIn(body);
-  if (status === 200 && error === undefined) return { kind: 'recorded' };
-  const reason = `answers ${status}: ${error ?? 'no error'}`;
+/** What counts as success for one report: 200 and a JSON object without `error`, since the page of another server is no success. */
+export function acceptReport({ status, body }: HttpReply): { readonly kind: 'recorded' } | undefined {
+  return status === 200 && errorIn(body) === undefined ? { kind: 'recorded' } : undefined;
+}
+
+/** @returns what a reply means that is no success, whatever the request was */
+export function judge({ status, headers, body }: HttpReply): Failure | Again {
+  const reason = `answers ${status}: ${errorIn(body) ?? 'no error'}`;
   if (status === 429 && TOKEN_CHALLENGE.test(headers['www-authenticate'] ?? '')) {
     return {
       kind: 'misconfigured',
@@ -99,7 +158,8 @@ const TOKEN_CHALLENGE = /\brealm="assetlog"/;
 /** Statuses that do not depend on the report, but on the token, the host name or the path. */
 const FOR_ALL: ReadonlySet<number> = new Set([401, 403, 404, 405]);
 
-function judgeNoReply(error: unknown): Delivery | Again {
+/** @returns what it means that there was no complete reply. @throws what is not a NoReply */
+export function judgeNoReply(error: unknown): Failure | Again {
   if (!(error instanceof NoReply)) throw error;
   const { message, code = '', sent } = error;
   if (sent) return { kind: 'in doubt', reason: `sent no complete reply: ${message}` };
@@ -123,7 +183,8 @@ function errorIn(body: string): string | undefined {
   return onOneLine(body.slice(0, SHOWN_CHARACTERS)) || 'nothing';
 }
 
-function onOneLine(text: string): string {
+/** @returns text from a service on one line, without control characters */
+export function onOneLine(text: string): string {
   return printable(text.replaceAll(/\s+/g, ' ').trim());
 }
 

@@ -1,8 +1,9 @@
 /** Builds the request of one report, from the options of a command or from a line of JSON. The service validates the values. */
 
 import { type Limits, limits as standardLimits } from '../config/limits.ts';
-import { readItem, readItemText } from '../event/item.ts';
-import { JsonError, readJson } from '../event/json.ts';
+import { readEventTime } from '../event/event-time.ts';
+import { ItemError, readItem, readItemText } from '../event/item.ts';
+import { type Json, JsonError, readJson, stringOf } from '../event/json.ts';
 import type { Endpoint } from '../event/parameters.ts';
 
 type LineLimits = Pick<Limits, 'jsonDepthMax' | 'bodyMembersMax'>;
@@ -12,6 +13,8 @@ export interface Submission {
   readonly endpoint: Endpoint;
   /** JSON text, such as `{"asset_key":["warehouse","orders"],"partition":"2026-11-20"}`. */
   readonly body: string;
+  /** Identifies the report: sent again with the same key, it is recorded once. Visible ASCII, such as `load-17/1`. */
+  readonly idempotencyKey?: string | undefined;
 }
 
 /**
@@ -28,7 +31,8 @@ export function objectOf(members: ReadonlyMap<string, string>): string {
 }
 
 /**
- * Reads a line, an item as `event/item.ts` describes it. Values keep their text, so numbers keep every digit.
+ * Reads a line, an item as `event/item.ts` describes it. Values keep their text, so numbers keep every digit. The `time` of a line of
+ * a journal becomes its `event_time`, unless it has one or an idempotency key: with the key it must be the event as it was recorded.
  * @param line such as `{"type":"observation","asset_key":"orders"}`, without its line end
  * @throws ItemError whose message is a clause about the line: `it is not a JSON object`
  */
@@ -37,8 +41,16 @@ export function readSubmission(
   endpoints: readonly Endpoint[],
   limits: LineLimits = standardLimits,
 ): Submission {
-  const { endpoint, parameters } = readItem(readItemText(line, limits), endpoints, limits);
-  return submit(endpoint, new Map([...parameters].map(([name, { text }]) => [name, text])));
+  const members = readItemText(line, limits);
+  const { endpoint, parameters, idempotencyKey: key } = readItem(members, endpoints, limits);
+  const texts = new Map<string, string>();
+  for (const [name, { text }] of parameters) texts.set(name, text);
+  const idempotencyKey = key === undefined ? undefined : readKey(key);
+  const time = members.get('time');
+  if (key === undefined && time?.kind === 'string' && !texts.has('event_time') && isTime(time)) {
+    texts.set('event_time', time.text);
+  }
+  return { ...submit(endpoint, texts), idempotencyKey };
 }
 
 /**
@@ -60,6 +72,25 @@ export function readObject(text: string, limits: LineLimits = standardLimits): s
 export function readValue(text: string, limits: LineLimits = standardLimits): string {
   return orProblem('is', () => readJson(text, limits.jsonDepthMax)).text;
 }
+
+function readKey(key: Json): string {
+  const text = key.kind === 'string' ? stringOf(key) : '';
+  if (!/^[\x21-\x7e]+$/.test(text)) {
+    throw new ItemError(`its "idempotency_key" is ${shownStart(key.text)}; write a string of visible ASCII characters`);
+  }
+  return text;
+}
+
+function shownStart(text: string): string {
+  return text.length > SHOWN_CHARACTERS_MAX ? `${text.slice(0, SHOWN_CHARACTERS_MAX)}…` : text;
+}
+
+/** Other lines may have a member `time` of another form, which is ignored. */
+function isTime(value: Json): boolean {
+  return readEventTime(stringOf(value)).kind === 'time';
+}
+
+const SHOWN_CHARACTERS_MAX = 100;
 
 function orProblem<Value>(subject: string, read: () => Value): Value {
   try {

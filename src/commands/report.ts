@@ -1,8 +1,9 @@
 /** `assetlog report`: sends one report from options, or many from lines, to a local or remote service with this API. */
 
+import { randomUUID } from 'node:crypto';
 import { readBaseUrl } from '../client/base-url.ts';
-import { type HttpReply, openClient } from '../client/connection.ts';
-import { deliver, type RetryPolicy } from '../client/delivery.ts';
+import type { Failure } from '../client/delivery.ts';
+import { Reporter } from '../client/reporter.ts';
 import { objectOf, readObject, readSubmission, readValue, type Submission, submit } from '../client/submission.ts';
 import { options, version } from '../config/config.ts';
 import { type ExitCode, exitCodes } from '../config/exit-codes.ts';
@@ -11,8 +12,9 @@ import { limits } from '../config/limits.ts';
 import { didYouMean, duration, flagOf, integer, type Option } from '../config/options.ts';
 import { keyNotes, readKey } from '../event/asset-key.ts';
 import { allParameters, type ChoiceParameter, type Endpoint, type Parameter } from '../event/parameters.ts';
+import { shellWord } from '../telemetry/printable.ts';
 import { type Command, type Description, defineCommand, type Output } from './command.ts';
-import { reportLines } from './report-from.ts';
+import { type LineRun, reportLines } from './report-from.ts';
 
 interface OptionValues {
   readonly url: string;
@@ -24,6 +26,8 @@ interface OptionValues {
   readonly retryFor: number;
   readonly from: string | undefined;
   readonly fromLine: number;
+  readonly runId: string | undefined;
+  readonly idempotencyKey: string | undefined;
 }
 
 /** The parsed command line. */
@@ -102,6 +106,13 @@ const metadataJsonOption: Option<ParameterValue> = {
   parse: (text) => readObject(text),
 };
 
+/** @throws Error if the text is empty, too long, or has other characters than an idempotency key may have */
+function visible(text: string, charactersMax: number): string {
+  if (/^[\x21-\x7e]+$/.test(text) && text.length <= charactersMax) return text;
+  throw new Error(`is not 1 to ${charactersMax} visible ASCII characters`);
+}
+
+const LINE_SUFFIX_CHARACTERS = `/${Number.MAX_SAFE_INTEGER}`.length;
 const LOCAL = 'http://127.0.0.1:3000';
 
 /**
@@ -127,8 +138,9 @@ function describe(endpoints: readonly Endpoint[], parameterOptions: ParameterOpt
     summary: 'report a materialization, a check or an observation, or a file of them',
     about:
       'Sends a report and exits with 0 when it is recorded. Retries while the service cannot be reached or answers 408, 429 or\n' +
-      '503, with exponential backoff and jitter, honouring Retry-After. A report that may have been recorded is not sent again:\n' +
-      'after a broken connection, a missing reply, a 500 or a 502. It takes at most --retry-for and one --timeout.',
+      '503, with exponential backoff and jitter, honouring Retry-After. A report that may have been recorded (after a broken\n' +
+      'connection, a missing reply, a 500 or a 502) is sent again only if the service knows the Idempotency-Key that it gets.\n' +
+      'It takes at most --retry-for and one --timeout.',
     operands: { text: `${kinds.join('|')} KEY...`, max: 1_000, choices: kinds },
     options: {
       ...parameterOptions,
@@ -169,14 +181,26 @@ function describe(endpoints: readonly Endpoint[], parameterOptions: ParameterOpt
         flagOnly: true,
         parse: (text) => integer(text, 1, Number.MAX_SAFE_INTEGER),
       },
+      runId: {
+        ...text(
+          'TEXT',
+          'with --from: line 7 gets the idempotency key TEXT/7, so a rerun records no line twice [random]',
+        ),
+        parse: (text) => visible(text, limits.idempotencyKeyCharactersMax - LINE_SUFFIX_CHARACTERS),
+      },
+      idempotencyKey: {
+        ...text('TEXT', 'of a single report: sent again with the same key, it is recorded once [random]'),
+        parse: (text) => visible(text, limits.idempotencyKeyCharactersMax),
+      },
     },
     notes: [
       ...keyNotes,
       '',
       'Lines:',
       '  {"type": "check", "asset_key": ["warehouse", "orders"], "check_name": "no_nulls", "passed": true}',
-      '  The members are the parameters of the API; lines of a journal are accepted as they are. Lines are sent in order, one',
-      '  at a time. A line that is refused is reported on standard error, and the next one is sent.',
+      '  The members are the parameters of the API; lines of a journal are accepted as they are. Lines are sent in order, up',
+      '  to 500 in a request if the service takes batches. A line that is refused is reported on standard error, and the next',
+      '  one is sent.',
       '',
       'Examples:',
       '  assetlog report materialization warehouse/orders --partition 2026-11-20 --metadata rows:=10 --metadata by=cron',
@@ -193,49 +217,45 @@ function describe(endpoints: readonly Endpoint[], parameterOptions: ParameterOpt
 
 async function run(call: CommandLine, output: Output): Promise<ExitCode> {
   const stop = new AbortController();
-  let target: Target | undefined;
+  let reporter: Reporter | undefined;
   try {
     const submission = call.from === undefined ? readOperands(call) : checkAlone(call);
-    target = await openTarget(call, stop.signal, output);
-    if (submission !== undefined) return await reportOne(submission, target, output);
-    return await reportAll(call, target, stop, output);
+    const base = readBaseUrl(call.url, call.endpoints);
+    reporter = await openReporter(base, call, stop.signal, output);
+    if (submission !== undefined) return await reportOne(submission, base, call, reporter, output);
+    return await reportAll(call, base, reporter, stop, output);
   } catch (error) {
     output.progress('');
     output.complain((error as Error).message);
     return exitCodes.configuration;
   } finally {
-    target?.close();
+    reporter?.close();
   }
 }
 
-interface Target {
-  readonly url: string;
-  send(submission: Submission): ReturnType<typeof deliver>;
-  close(): void;
-}
-
-/** @throws Error for a URL that is not that of a service, and for a token that cannot be read or sent */
-async function openTarget(
-  { endpoints, url, tokenFile, tokenHeader, timeout, retryFor }: CommandLine,
+/** @throws Error for a token that cannot be read or sent */
+async function openReporter(
+  base: string,
+  { endpoints, tokenFile, tokenHeader, timeout, retryFor }: CommandLine,
   stopped: AbortSignal,
   output: Output,
-): Promise<Target> {
-  const base = readBaseUrl(url, endpoints);
-  const headers = {
-    'Content-Type': 'application/json',
-    'User-Agent': `assetlog/${version}`,
-    ...(tokenFile === '' ? {} : { [tokenHeader]: await readToken(tokenFile, output) }),
-  };
-  const client = openClient(new URL(base).protocol, limits);
-  const policy: RetryPolicy = {
-    retryForMs: retryFor,
-    stopped,
+): Promise<Reporter> {
+  return new Reporter({
+    base,
+    endpoints,
+    headers: {
+      'User-Agent': `assetlog/${version}`,
+      ...(tokenFile === '' ? {} : { [tokenHeader]: await readToken(tokenFile, output) }),
+    },
+    timeoutMs: timeout,
+    retry: {
+      retryForMs: retryFor,
+      stopped,
+      limits,
+      onWait: (reason, waitMs) => output.progress(`${base} ${reason}; again in ${(waitMs / 1000).toFixed(1)} s`),
+    },
     limits,
-    onWait: (reason, waitMs) => output.progress(`${base} ${reason}; again in ${(waitMs / 1000).toFixed(1)} s`),
-  };
-  const post = ({ endpoint, body }: Submission): Promise<HttpReply> =>
-    client.call(new URL(`${base}${endpoint.path}/`), { method: 'POST', headers, body, timeoutMs: timeout });
-  return { url: base, send: (submission) => deliver(() => post(submission), policy), close: client.close };
+  });
 }
 
 /** @throws Error if the file holds no valid token. Its message does not contain the token. */
@@ -249,24 +269,42 @@ async function readToken(path: string, { complain }: Output): Promise<string> {
   return token;
 }
 
-async function reportOne(submission: Submission, { url, send }: Target, output: Output): Promise<ExitCode> {
-  const found = await send(submission);
+async function reportOne(
+  submission: Submission,
+  base: string,
+  call: CommandLine,
+  reporter: Reporter,
+  output: Output,
+): Promise<ExitCode> {
+  const idempotencyKey = call.idempotencyKey ?? randomUUID();
+  if (call.idempotencyKey !== undefined) {
+    const search = await reporter.find();
+    if (search.kind === 'found' && !search.features.keys) output.complain(`${base} ${WITHOUT_KEYS}`);
+  }
+  const found = await reporter.send({ ...submission, idempotencyKey });
   output.progress('');
   if (found.kind === 'recorded') return exitCodes.done;
-  const outlook =
-    found.kind === 'in doubt' ? '; it may have been recorded, and sending it again may record it twice' : '';
-  output.complain(`${url} ${found.reason}${found.kind === 'unavailable' ? '; try again later' : outlook}`);
+  output.complain(`${base} ${found.reason}${outlookOf(found, reporter.knowsKeys, idempotencyKey)}`);
   return found.kind === 'in doubt' || found.kind === 'unavailable' ? exitCodes.tryLater : exitCodes.refused;
 }
 
+/** @returns what a failure means for the report: `; try again later` */
+function outlookOf({ kind }: Failure, knowsKeys: boolean, key: string): string {
+  if (kind === 'unavailable') return '; try again later';
+  if (kind !== 'in doubt') return '';
+  if (!knowsKeys) return '; it may have been recorded, and sending it again may record it twice';
+  return `; it may have been recorded; with --idempotency-key ${shellWord(key)} it can be sent again and is recorded once`;
+}
+
 async function reportAll(
-  { from = '-', fromLine, endpoints }: CommandLine,
-  { send }: Target,
+  { from = '-', fromLine, runId, endpoints }: CommandLine,
+  base: string,
+  reporter: Reporter,
   stop: AbortController,
   output: Output,
 ): Promise<ExitCode> {
   const { stream, bytes } = from === '-' ? { stream: process.stdin, bytes: undefined } : await openStream(from);
-  // A signal ends the run after the line that is being sent. The same signal again has its default action: it ends the process.
+  // A signal ends the run after the lines that are being sent. The same signal again has its default action: it ends the process.
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stop.abort());
   stop.signal.addEventListener('abort', () => stream.destroy());
   async function* chunks(): AsyncIterable<Buffer> {
@@ -276,13 +314,39 @@ async function reportAll(
       if (!stop.signal.aborted) throw new Error(`${from} cannot be read: ${(error as Error).message}`);
     }
   }
-  const read = (line: string) => readSubmission(line, endpoints);
-  const { lineBytesMax } = limits;
-  return reportLines({ chunks: chunks(), bytes, fromLine, lineBytesMax, read, send, stopped: stop.signal }, output);
+  const find: LineRun['find'] = async () => {
+    const search = await reporter.find();
+    const isWithout = runId !== undefined && search.kind === 'found' && !search.features.keys;
+    if (isWithout) output.complain(`${base} ${WITHOUT_KEYS}`);
+    return search;
+  };
+  const run: LineRun = {
+    chunks: chunks(),
+    bytes,
+    fromLine,
+    runId: runId ?? randomUUID(),
+    limits,
+    read: (line) => readSubmission(line, endpoints),
+    find,
+    send: (submissions) => reporter.sendAll(submissions),
+    stopped: stop.signal,
+  };
+  try {
+    return await reportLines(run, output);
+  } finally {
+    stream.destroy();
+  }
 }
 
+const WITHOUT_KEYS = 'does not know Idempotency-Key: what is sent to it again is recorded again';
+
 /** @throws Error for operands and parameter options, which cannot be combined with --from */
-function checkAlone({ given, operands }: CommandLine): undefined {
+function checkAlone({ given, operands, idempotencyKey }: CommandLine): undefined {
+  if (idempotencyKey !== undefined) {
+    throw new Error(
+      '--idempotency-key cannot be combined with --from; give --run-id, or put idempotency_key in the lines',
+    );
+  }
   const [name] = given.keys();
   if (operands.length === 0 && name === undefined) return;
   throw new Error(
@@ -291,7 +355,8 @@ function checkAlone({ given, operands }: CommandLine): undefined {
 }
 
 /** @throws Error if the operands and options do not make a valid report */
-function readOperands({ endpoints, given, operands: [kind = '', ...words] }: CommandLine): Submission {
+function readOperands({ endpoints, given, runId, operands: [kind = '', ...words] }: CommandLine): Submission {
+  if (runId !== undefined) throw new Error('--run-id needs --from; for a single report give --idempotency-key');
   const endpoint = endpoints.find(({ name }) => name === kind);
   if (endpoint === undefined || words.length === 0) {
     const kinds = endpoints.map(({ name }) => name);

@@ -188,6 +188,10 @@ export const limits = {
   keptMs: 1_000,
   /** Bytes of a reply that a command reads; it does not wait for the rest. */
   replyBytesMax: 64 * KIB,
+  /** As `replyBytesMax`, for an OpenAPI document and for the reply to a batch, which may describe `batchErrorsMax` wrong items. */
+  longReplyBytesMax: 1 * MIB,
+  /** Lines that `report --from` sends in one request, of at most `bodyBytesMax`, and that it reads ahead. */
+  groupLinesMax: 500,
   /** Pause between two attempts to send a report, doubled each time. */
   retryMs: 250,
   retryMsMax: 10_000,

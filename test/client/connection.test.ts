@@ -5,7 +5,7 @@ import { type AddressInfo, createServer as createNetServer, type Server as NetSe
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { NoReply, openClient } from '../../src/client/connection.ts';
-import { type Delivery, deliver } from '../../src/client/delivery.ts';
+import { acceptReport, type Delivery, deliver } from '../../src/client/delivery.ts';
 import { type Limits, limits } from '../../src/config/limits.ts';
 import { freePort } from '../support/program.ts';
 import { within } from '../support/tools.ts';
@@ -144,9 +144,14 @@ test('however a connection ends, the call settles, and the delivery is decided',
       const url = await listen(t, rawServer(t, pieces, last));
       const { call } = client(t);
       const attempt = () => call(url, { method: 'POST', body: '{}', timeoutMs: 500 });
+      const mayRepeat = async () => ({ kind: 'no' }) as const;
       const policy = { retryForMs: 0, stopped: new AbortController().signal, limits, onWait: () => {} };
       const late = sleep(10_000, { kind: 'it never settled' }, { ref: false });
-      assert.equal((await Promise.race([deliver(attempt, policy), late])).kind, expected, what);
+      assert.equal(
+        (await Promise.race([deliver({ attempt, accept: acceptReport, mayRepeat }, policy), late])).kind,
+        expected,
+        what,
+      );
     }),
   );
 });

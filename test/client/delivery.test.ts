@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type HttpReply, NoReply } from '../../src/client/connection.ts';
-import { type Delivery, deliver } from '../../src/client/delivery.ts';
+import { acceptReport, type Delivery, deliver, type Permission } from '../../src/client/delivery.ts';
 import { limits } from '../../src/config/limits.ts';
 
 const GOOD: HttpReply = { status: 200, headers: {}, body: '{}' };
@@ -26,17 +26,23 @@ interface Course {
  * @param replies of the attempts in their order; the last one is that of all further ones
  * @param waits how many waits are made; the next one is aborted
  */
-async function course(replies: readonly (HttpReply | NoReply)[], waits = 0, retryForMs = 60_000): Promise<Course> {
+async function course(
+  replies: readonly (HttpReply | NoReply)[],
+  waits = 0,
+  retryForMs = 60_000,
+  mayRepeat: () => Promise<Permission> = async () => ({ kind: 'no' }),
+): Promise<Course> {
   const stop = new AbortController();
   const waitsMs: number[] = [];
   let attempts = 0;
+  const attempt = async () => {
+    const reply = replies[Math.min(attempts, replies.length - 1)];
+    attempts += 1;
+    if (reply instanceof Error) throw reply;
+    return reply as HttpReply;
+  };
   const found = await deliver(
-    async () => {
-      const reply = replies[Math.min(attempts, replies.length - 1)];
-      attempts += 1;
-      if (reply instanceof Error) throw reply;
-      return reply as HttpReply;
-    },
+    { attempt, accept: acceptReport, mayRepeat },
     {
       retryForMs,
       stopped: stop.signal,
@@ -109,6 +115,38 @@ test('a report that may have been received is not sent again', async () => {
     const { found, attempts } = await course([silence(code, true), GOOD], 1);
     assert.deepEqual([found, attempts], [{ kind: 'in doubt', reason: 'sent no complete reply: what it was' }, 1]);
   }
+});
+
+test('a report that would not be recorded twice is sent again while it is in doubt', async () => {
+  const yes = async () => ({ kind: 'yes' }) as const;
+  for (const first of [silence('ECONNRESET', true), answer(500), answer(502)]) {
+    const { found, attempts } = await course([first, GOOD], 1, 60_000, yes);
+    assert.deepEqual([found, attempts], [{ kind: 'recorded' }, 2]);
+  }
+  // It stays in doubt whatever follows, unless that shows what became of it.
+  for (const later of [answer(503), silence('ECONNREFUSED', false), answer(401)]) {
+    const { found } = await course([answer(500, '{"error":"first"}'), later], 1, 60_000, yes);
+    assert.deepEqual(found, { kind: 'in doubt', reason: 'answers 500: first' });
+  }
+  assert.equal((await course([answer(500), answer(422)], 1, 60_000, yes)).found.kind, 'refused');
+  const over = await course([answer(500), GOOD], 9, 0, yes);
+  assert.deepEqual([over.found.kind, over.attempts], ['in doubt', 1]);
+});
+
+test('while it is unknown whether a report may be sent again, it is not', async () => {
+  const asked: Permission[] = [
+    { kind: 'again', reason: 'cannot be reached: x', afterMs: 0 },
+    { kind: 'again', reason: 'answers 503: x', afterMs: 0 },
+    { kind: 'yes' },
+  ];
+  let asks = 0;
+  const ask = async () => asked[asks++] ?? ({ kind: 'yes' } as const);
+  const { found, attempts, waitsMs } = await course([answer(502), GOOD], 9, 60_000, ask);
+  assert.deepEqual([found, attempts, waitsMs.length, asks], [{ kind: 'recorded' }, 2, 2, 3]);
+  asks = 0;
+  asked[2] = { kind: 'no' };
+  const never = await course([answer(502), GOOD], 9, 60_000, ask);
+  assert.deepEqual([never.found.kind, never.attempts, asks], ['in doubt', 1, 3]);
 });
 
 test('an unreachable service is retried; a certificate that is not trusted is final', async () => {
@@ -189,7 +227,10 @@ test('the limits of the backoff are handed in', async () => {
     if (waitsMs.length === 4) stop.abort();
   };
   const own = { retryMs: 4, retryMsMax: 8 };
-  await deliver(async () => answer(503), { retryForMs: 60_000, stopped: stop.signal, limits: own, onWait });
+  await deliver(
+    { attempt: async () => answer(503), accept: acceptReport, mayRepeat: async () => ({ kind: 'no' }) },
+    { retryForMs: 60_000, stopped: stop.signal, limits: own, onWait },
+  );
   for (const [index, most] of [4, 8, 8, 8].entries()) {
     const waitMs = waitsMs[index] ?? Number.NaN;
     assert.ok(waitMs >= most / 2 && waitMs <= most, `pause ${index} is ${waitMs}`);

@@ -3,7 +3,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Delivery } from '../../src/client/delivery.ts';
-import { readSubmission, type Submission } from '../../src/client/submission.ts';
+import { noFeatures } from '../../src/client/features.ts';
+import { readSubmission } from '../../src/client/submission.ts';
 import type { Output } from '../../src/commands/command.ts';
 import { type LineRun, reportLines } from '../../src/commands/report-from.ts';
 import { limits } from '../../src/config/limits.ts';
@@ -37,17 +38,20 @@ async function course(
     page: { columns: undefined, write: async () => true },
   };
   let busy = false;
-  const send = async ({ endpoint, body }: Submission) => {
-    assert.ok(!busy, 'two at a time');
-    busy = true;
-    await new Promise(setImmediate);
-    busy = false;
-    sent?.push(`${endpoint.name} ${body}`);
-    return answers[(sent?.length ?? 0) - 1] ?? ({ kind: 'recorded' } as const);
+  const send: LineRun['send'] = async function* (submissions) {
+    for (const { endpoint, body } of submissions) {
+      assert.ok(!busy, 'two at a time');
+      busy = true;
+      await new Promise(setImmediate);
+      busy = false;
+      sent?.push(`${endpoint.name} ${body}`);
+      yield [answers[(sent?.length ?? 0) - 1] ?? ({ kind: 'recorded' } as const)];
+    }
   };
   const stopped = new AbortController().signal;
   const read = (line: string) => readSubmission(line, endpoints);
-  const standard = { bytes: undefined, fromLine: 1, lineBytesMax: limits.lineBytesMax };
+  const find = async () => ({ kind: 'found', features: noFeatures }) as const;
+  const standard = { bytes: undefined, fromLine: 1, limits, runId: 'run', find };
   const code = await reportLines({ ...standard, chunks, read, send, stopped, ...more }, output);
   return { code, sent: sent ?? [], said: said ?? [], complaints: complaints ?? [], progress: progress ?? [] };
 }
@@ -111,7 +115,9 @@ test('a line that is too long is reported, and is not held in memory', async () 
 test('a line may be as long as the limit, wherever the chunks end', async () => {
   const lines = `${LINE}\n${LINE} \n${LINE}\n${LINE} `;
   for (const bytes of [1, 7, 100_000]) {
-    const { sent, complaints } = await course(chunksOf(lines, bytes), { lineBytesMax: LINE.length });
+    const { sent, complaints } = await course(chunksOf(lines, bytes), {
+      limits: { ...limits, lineBytesMax: LINE.length },
+    });
     assert.equal(sent.length, 2);
     assert.deepEqual(
       complaints,
@@ -149,13 +155,35 @@ test('it continues at a line, and a signal stops it after the line that is being
   const rest = await course(chunksOf(lines), { fromLine: 4 });
   assert.deepEqual(rest.sent, ['observation {"asset_key":"4"}', 'observation {"asset_key":"5"}']);
   const stop = new AbortController();
-  const send = async () => {
-    stop.abort();
-    return { kind: 'recorded' } as const;
+  const send: LineRun['send'] = async function* (submissions) {
+    for (const _ of submissions) {
+      stop.abort();
+      yield [{ kind: 'recorded' }];
+    }
   };
   const { code, said, complaints } = await course(chunksOf(lines), { send, stopped: stop.signal, fromLine: 2 });
   assert.deepEqual([code, said], [75, ['1 recorded, 0 refused']]);
   assert.deepEqual(complaints, ['stopped before line 3; continue with --from-line 3']);
+});
+
+test('the input is read ahead by one group at most', async () => {
+  let read = 0;
+  async function* chunks() {
+    for (; read < 10_000; read += 1) yield Buffer.from(`${LINE}\n`);
+  }
+  const lead: number[] = [];
+  let sent = 0;
+  const send: LineRun['send'] = async function* (submissions) {
+    for (const _ of submissions) {
+      await new Promise(setImmediate);
+      lead.push(read - sent);
+      sent += 1;
+      yield [{ kind: 'recorded' }];
+    }
+  };
+  const { code } = await course(chunks(), { send });
+  assert.deepEqual([code, sent], [0, 10_000]);
+  assert.ok(Math.max(...lead) <= 2 * limits.groupLinesMax + 2, `${Math.max(...lead)} lines ahead`);
 });
 
 test('progress is a bar if the size is known, and is removed before other output', async () => {

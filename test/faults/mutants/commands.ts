@@ -325,8 +325,8 @@ export const commands: readonly Mutant[] = [
   {
     breaks: 'a line that is refused ends the run',
     file: 'commands/report-from.ts',
-    from: 'if (stop !== undefined) break;',
-    to: 'if (counts.refused > 0) break;',
+    from: "if (found.kind === 'refused') this.#refused += 1;",
+    to: "if (found.kind === 'refused' && (this.#stop = exitCodes.refused)) this.#refused += 1;",
     tests: [
       'commands/report-from: a line that is no report is reported with its number and the reason, and the next one is sent',
     ],
@@ -347,7 +347,7 @@ export const commands: readonly Mutant[] = [
   },
   {
     breaks: 'an oversized line of a file of reports is sent',
-    file: 'commands/report-from.ts',
+    file: 'commands/input-lines.ts',
     from: 'const isTooLong = lineEnd - lineStart > lineBytesMax;',
     to: 'const isTooLong = lineEnd < 0;',
     tests: ['commands/report-from: a line that is too long is reported, and is not held in memory'],

@@ -1,0 +1,113 @@
+/** A batch of reports as a request: its body, and what a reply says about each item. Pure functions. */
+
+import type { Limits } from '../config/limits.ts';
+import type { HttpReply } from './connection.ts';
+import { type InDoubt, judge, onOneLine } from './delivery.ts';
+import type { Submission } from './submission.ts';
+
+/** What a reply says about the items of a batch. `reasons` has one for each refused item, by its index from 0. */
+export type BatchReply =
+  | { readonly kind: 'recorded' }
+  /**
+   * The items up to the last one in `reasons` that are not in it are recorded, and all later ones if `isComplete`; otherwise
+   * some of the later ones are, and the reply does not say which.
+   */
+  | { readonly kind: 'some recorded'; readonly reasons: ReadonlyMap<number, string>; readonly isComplete: boolean }
+  | { readonly kind: 'none recorded'; readonly reasons: ReadonlyMap<number, string> }
+  /** Nothing is at the path of a batch. */
+  | { readonly kind: 'no such path'; readonly reason: string };
+
+/** The headers of a batch: NDJSON, of which the right items are recorded if others are wrong (RFC 7240). */
+export const batchHeaders = { 'Content-Type': 'application/x-ndjson', Prefer: 'handling=lenient' } as const;
+
+/** @returns one line of a batch: `{"type":"check","asset_key":"orders",…,"idempotency_key":"load-17/1"}` */
+export function itemText({ endpoint, body, idempotencyKey }: Submission): string {
+  const parameters = body === '{}' ? '' : `,${body.slice(1, -1)}`;
+  const key = idempotencyKey === undefined ? '' : `,"idempotency_key":${JSON.stringify(idempotencyKey)}`;
+  return `{"type":"${endpoint.name}"${parameters}${key}}`;
+}
+
+/** An item and its line in a batch. */
+export interface BatchLine {
+  readonly submission: Submission;
+  readonly text: string;
+}
+
+/**
+ * Cuts reports into batches.
+ * @returns batches of at most `linesMax` items and `bodyBytesMax` bytes; an item that is larger is alone
+ */
+export function batchesOf(
+  submissions: readonly Submission[],
+  linesMax: number,
+  { bodyBytesMax }: Pick<Limits, 'bodyBytesMax'>,
+): BatchLine[][] {
+  const batches: BatchLine[][] = [];
+  let batch: BatchLine[] = [];
+  let bytes = 0;
+  for (const submission of submissions) {
+    const text = itemText(submission);
+    const lineBytes = Buffer.byteLength(text) + 1;
+    if (batch.length === linesMax || (batch.length > 0 && bytes + lineBytes > bodyBytesMax)) {
+      batches.push(batch);
+      batch = [];
+      bytes = 0;
+    }
+    batch.push({ submission, text });
+    bytes += lineBytes;
+  }
+  if (batch.length > 0) batches.push(batch);
+  return batches;
+}
+
+/**
+ * Reads what a reply to a batch of `count` items says about them. A 200 or 207 that does not account for each item is in doubt.
+ * @returns undefined for a reply that is not specific to batches, such as a 503, or the page of another server
+ */
+export function readBatchReply(reply: HttpReply, count: number): BatchReply | InDoubt | undefined {
+  const { status, body } = reply;
+  if (status === 404 || status === 405) return { kind: 'no such path', reason: judge(reply).reason };
+  if (status !== 200 && status !== 207 && status !== 400) return undefined;
+  const { recorded, failed, reasons } = readCounts(body, count);
+  if (status === 400) return reasons === undefined ? undefined : { kind: 'none recorded', reasons };
+  if (recorded === undefined) return undefined;
+  if (status === 200 && recorded === count && failed === 0) return { kind: 'recorded' };
+  const isSum = reasons !== undefined && reasons.size <= failed && recorded + failed === count;
+  if (status === 207 && isSum) return { kind: 'some recorded', reasons, isComplete: reasons.size === failed };
+  return { kind: 'in doubt', reason: `answers ${status}: ${recorded} recorded, ${failed} not, of ${count} items` };
+}
+
+interface Counts {
+  readonly recorded: number | undefined;
+  readonly failed: number;
+  /** Undefined if there is none, or if they do not describe items of the batch. */
+  readonly reasons: ReadonlyMap<number, string> | undefined;
+}
+
+function readCounts(body: string, count: number): Counts {
+  let reply: { recorded?: unknown; failed?: unknown; errors?: unknown } | null;
+  try {
+    reply = JSON.parse(body);
+  } catch {
+    reply = null; // the page of a proxy
+  }
+  const number = (value: unknown) => (Number.isSafeInteger(value) ? (value as number) : undefined);
+  return {
+    recorded: number(reply?.recorded),
+    failed: number(reply?.failed) ?? 0,
+    reasons: Array.isArray(reply?.errors) ? readReasons(reply.errors, count) : undefined,
+  };
+}
+
+function readReasons(errors: readonly unknown[], count: number): Map<number, string> | undefined {
+  const reasons = new Map<number, string>();
+  let last = 0;
+  for (const each of errors as readonly ({ item?: unknown; error?: unknown } | null)[]) {
+    const item = each?.item;
+    if (typeof item !== 'number' || !Number.isInteger(item) || item <= last || item > count) return undefined;
+    if (typeof each?.error !== 'string') return undefined;
+    reasons.set(item - 1, `answers 400: ${onOneLine(each.error)}`);
+    last = item;
+  }
+  return reasons.size === 0 ? undefined : reasons;
+}

@@ -1,0 +1,221 @@
+/** Sends reports to one service: one in a request, or many if the service takes batches. */
+
+import type { Limits } from '../config/limits.ts';
+import { batchPath } from '../event/item.ts';
+import type { Endpoint } from '../event/parameters.ts';
+import { type BatchLine, batchesOf, batchHeaders, readBatchReply } from './batch.ts';
+import { type HttpReply, openClient } from './connection.ts';
+import {
+  acceptReport,
+  type Delivery,
+  deliver,
+  type Failure,
+  type Permission,
+  type RetryPolicy,
+  retry,
+} from './delivery.ts';
+import { type Features, findFeatures, type Search } from './features.ts';
+import type { Submission } from './submission.ts';
+
+export interface ReporterOptions {
+  /** Such as `https://assets.example/prod`. */
+  readonly base: string;
+  readonly endpoints: readonly Endpoint[];
+  /** Sent with each request to the service: user agent and token. */
+  readonly headers: Readonly<Record<string, string>>;
+  /** How long one attempt may take. */
+  readonly timeoutMs: number;
+  readonly retry: RetryPolicy;
+  readonly limits: Pick<
+    Limits,
+    'keptMs' | 'replyBytesMax' | 'longReplyBytesMax' | 'bodyBytesMax' | 'groupLinesMax' | 'batchErrorsMax'
+  >;
+}
+
+export class Reporter {
+  readonly #options: ReporterOptions;
+  readonly #client: ReturnType<typeof openClient>;
+  #features: Features | undefined;
+  /** Whether a batch was answered by the batch endpoint. */
+  #hasBatched = false;
+
+  constructor(options: ReporterOptions) {
+    this.#options = options;
+    this.#client = openClient(new URL(options.base).protocol, options.limits);
+  }
+
+  /** Whether the service is known to record a report with an idempotency key once. */
+  get knowsKeys(): boolean {
+    return this.#features?.keys === true;
+  }
+
+  /** Finds the features of the service, with retries. */
+  find(): Promise<{ readonly kind: 'found'; readonly features: Features } | Failure> {
+    return retry(() => this.#search(), this.#options.retry);
+  }
+
+  /** Sends one report, with retries; again after a doubt only if it has a key and the service knows keys. */
+  send({ endpoint, body, idempotencyKey }: Submission): Promise<Delivery> {
+    const headers = {
+      'Content-Type': 'application/json',
+      ...(idempotencyKey !== undefined && { 'Idempotency-Key': quoted(idempotencyKey) }),
+    };
+    return deliver(
+      {
+        attempt: () => this.#post(`${endpoint.path}/`, headers, body),
+        accept: acceptReport,
+        mayRepeat: async () => (idempotencyKey === undefined ? { kind: 'no' } : this.#mayRepeat()),
+      },
+      this.#options.retry,
+    );
+  }
+
+  /**
+   * Sends reports in order, in batches if the service takes them: call `find` before. If it knows keys, all of them must have one.
+   * @returns the deliveries of the reports in order. What a batch has in common is one object. After a failure other than a
+   *   refusal the caller decides whether to continue.
+   */
+  async *sendAll(submissions: readonly Submission[]): AsyncGenerator<readonly Delivery[]> {
+    const { limits } = this.#options;
+    // Without keys no item can be sent again, so each wrong one must be named in the reply.
+    const linesMax = this.knowsKeys ? limits.groupLinesMax : Math.min(limits.groupLinesMax, limits.batchErrorsMax);
+    for (const batch of batchesOf(submissions, linesMax, limits)) {
+      if (this.#features?.batch === true) yield* this.#sendBatch(batch);
+      else yield* this.#sendEach(batch);
+    }
+  }
+
+  /** Closes the connection. */
+  close(): void {
+    this.#client.close();
+  }
+
+  async *#sendEach(batch: readonly BatchLine[]): AsyncGenerator<readonly Delivery[]> {
+    for (const { submission } of batch) yield [await this.send(submission)];
+  }
+
+  async *#sendBatch(batch: readonly BatchLine[]): AsyncGenerator<readonly Delivery[]> {
+    const [first] = batch;
+    if (first === undefined) return;
+    // A larger body would be refused, while the report alone, without its type and key, may be small enough.
+    if (batch.length === 1 && Buffer.byteLength(first.text) > this.#options.limits.bodyBytesMax) {
+      return yield* this.#sendEach(batch);
+    }
+    const found = await this.#deliverBatch(batch);
+    switch (found.kind) {
+      case 'no such path': {
+        const { reason } = found;
+        if (this.#hasBatched) return yield batch.map(() => ({ kind: 'misconfigured', reason }) as const);
+        this.#features = { keys: this.knowsKeys, batch: false };
+        return yield* this.#sendEach(batch);
+      }
+      case 'none recorded':
+        this.#hasBatched = true;
+        return yield* this.#withoutRefused(batch, found.reasons);
+      case 'some recorded': {
+        this.#hasBatched = true;
+        const { reasons, isComplete } = found;
+        const known = isComplete ? batch.length : Math.max(...reasons.keys()) + 1;
+        yield batch.slice(0, known).map((_, index) => refusedOr(reasons.get(index), recorded));
+        const rest = batch.slice(known);
+        if (this.knowsKeys) return yield* this.#sendBatch(rest);
+        const doubt: Delivery = { kind: 'in doubt', reason: 'answers 207 without naming each wrong item' };
+        return yield rest.map(() => doubt);
+      }
+      case 'refused': // such as 413: too many bytes in one request
+        if (batch.length === 1) return yield* this.#sendEach(batch);
+        yield* this.#sendBatch(batch.slice(0, batch.length / 2));
+        return yield* this.#sendBatch(batch.slice(batch.length / 2));
+      default:
+        if (found.kind === 'recorded') this.#hasBatched = true;
+        return yield batch.map(() => found);
+    }
+  }
+
+  /** Nothing of a batch was recorded: sends it again without the refused items. */
+  async *#withoutRefused(
+    batch: readonly BatchLine[],
+    reasons: ReadonlyMap<number, string>,
+  ): AsyncGenerator<readonly Delivery[]> {
+    let at = 0;
+    const nextRefused = (): Delivery[] => {
+      const refused: Delivery[] = [];
+      for (let reason = reasons.get(at); reason !== undefined; reason = reasons.get(at)) {
+        refused.push(refusedOr(reason, recorded));
+        at += 1;
+      }
+      return refused;
+    };
+    for await (const deliveries of this.#sendBatch(batch.filter((_, index) => !reasons.has(index)))) {
+      const merged: Delivery[] = [];
+      for (const delivery of deliveries) {
+        merged.push(...nextRefused(), delivery);
+        at += 1;
+      }
+      yield merged;
+    }
+    yield nextRefused();
+  }
+
+  #deliverBatch(batch: readonly BatchLine[]) {
+    const body = batch.map(({ text }) => text).join('\n');
+    return deliver(
+      {
+        attempt: () => this.#post(`${batchPath}/`, batchHeaders, body, this.#options.limits.longReplyBytesMax),
+        accept: (reply) => readBatchReply(reply, batch.length),
+        mayRepeat: () => this.#mayRepeat(),
+      },
+      this.#options.retry,
+    );
+  }
+
+  async #mayRepeat(): Promise<Permission> {
+    const found = await this.#search();
+    if (found.kind === 'again') return found;
+    return { kind: found.kind === 'found' && found.features.keys ? 'yes' : 'no' };
+  }
+
+  async #search(): Promise<Search> {
+    if (this.#features !== undefined) return { kind: 'found', features: this.#features };
+    const { base, endpoints, headers, timeoutMs, limits } = this.#options;
+    const untilMs = performance.now() + timeoutMs;
+    const found = await findFeatures(base, endpoints, ({ url, below }) =>
+      this.#client.call(url, {
+        method: 'GET',
+        headers: below === '' ? headers : {}, // what is above the base URL need not be the service, and gets no token
+        timeoutMs: Math.max(1, untilMs - performance.now()),
+        replyBytesMax: limits.longReplyBytesMax,
+      }),
+    );
+    if (found.kind === 'found') this.#features = found.features;
+    return found;
+  }
+
+  #post(
+    path: string,
+    headers: Readonly<Record<string, string>>,
+    body: string,
+    replyBytesMax = this.#options.limits.replyBytesMax,
+  ): Promise<HttpReply> {
+    const { base, timeoutMs } = this.#options;
+    const all = { ...this.#options.headers, ...headers };
+    return this.#client.call(new URL(`${base}${path}`), {
+      method: 'POST',
+      headers: all,
+      body,
+      timeoutMs,
+      replyBytesMax,
+    });
+  }
+}
+
+const recorded: Delivery = { kind: 'recorded' };
+
+function refusedOr(reason: string | undefined, otherwise: Delivery): Delivery {
+  return reason === undefined ? otherwise : { kind: 'refused', reason };
+}
+
+/** @returns a string of RFC 8941 section 3.3.3, the form that the header has in its draft */
+function quoted(key: string): string {
+  return `"${key.replaceAll(/["\\]/g, '\\$&')}"`;
+}

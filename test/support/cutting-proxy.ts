@@ -1,0 +1,57 @@
+/** A proxy for TCP that ends connections after a number of bytes, so that requests and replies are cut anywhere. */
+
+import { once } from 'node:events';
+import { type AddressInfo, createConnection, createServer, type Socket } from 'node:net';
+import type { Scope } from './program.ts';
+
+/** How many bytes of a connection are passed on before both of its ends are closed. */
+export interface Cut {
+  readonly requestBytes: number;
+  readonly replyBytes: number;
+}
+
+export const uncut: Cut = { requestBytes: Number.POSITIVE_INFINITY, replyBytes: Number.POSITIVE_INFINITY };
+
+export interface CuttingProxy {
+  readonly url: string;
+  /** The port that later connections are passed on to. */
+  port: number;
+  connections(): number;
+  /** The bytes that clients sent, of all connections. */
+  sent(): string;
+}
+
+/** @param cutOf the limits of the n-th connection, from 0 */
+export async function startCuttingProxy(t: Scope, port: number, cutOf: (index: number) => Cut): Promise<CuttingProxy> {
+  let connections = 0;
+  const sent: Buffer[] = [];
+  const server = createServer((client) => {
+    const cut = cutOf(connections);
+    connections += 1;
+    const service = createConnection(proxy.port, '127.0.0.1');
+    const end = () => {
+      client.destroy();
+      service.destroy();
+    };
+    t.after(end);
+    for (const socket of [client, service]) socket.on('error', end).on('close', end);
+    client.on('data', (bytes) => sent.push(bytes));
+    pass(client, service, cut.requestBytes, end);
+    pass(service, client, cut.replyBytes, end);
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.after(() => server.close());
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const proxy = { url, port, connections: () => connections, sent: () => Buffer.concat(sent).toString() };
+  return proxy;
+}
+
+function pass(from: Socket, to: Socket, bytesMax: number, end: () => void): void {
+  let left = bytesMax;
+  from.on('data', (bytes) => {
+    const part = bytes.subarray(0, Math.min(left, bytes.length));
+    left -= bytes.length;
+    if (left >= 0) to.write(part);
+    else to.end(part, end);
+  });
+}
