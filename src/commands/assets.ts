@@ -146,7 +146,7 @@ function formsBy(by: By): Forms<Asset> {
   return {
     columns: [
       { title: 'checks', whole: 8 },
-      { title: 'asset key', kept: 'end' }, // the last parts of keys tell them apart
+      { title: 'asset key', kept: 'end' }, // keys differ in their last parts
       { title: `materialized (${when})`, whole: 18 },
       { title: `observed (${when})`, whole: 14 },
       { title: 'failed checks' },

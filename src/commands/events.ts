@@ -298,7 +298,7 @@ function formsBy(by: By): Forms<Line> {
       { title: 'seq', whole: 3 },
       { title: by === 'time' ? 'time (UTC)' : 'event time (UTC)', whole: 19 },
       { title: 'event', whole: 15 },
-      { title: 'asset key', kept: 'end' }, // the last parts of keys tell them apart
+      { title: 'asset key', kept: 'end' }, // keys differ in their last parts
       { title: 'partition' },
       { title: 'what it says' },
     ],

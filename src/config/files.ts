@@ -39,13 +39,13 @@ export async function readSecret(path: string, bytesMax: number): Promise<{ text
 export async function otherWriters(path: string, ownGroup = process.getgid?.()): Promise<OtherWriters | undefined> {
   if (process.platform === 'win32') return undefined;
   const { mode, gid } = await stat(path);
-  if ((mode & WRITTEN_BY_OTHERS) !== 0) return { everybody: true };
+  if ((mode & WRITTEN_BY_OTHERS) !== 0) return { kind: 'every user' };
   const byGroup = (mode & WRITTEN_BY_GROUP) !== 0 && gid !== ROOT && gid !== ownGroup;
-  return byGroup ? { everybody: false, gid } : undefined;
+  return byGroup ? { kind: 'group', gid } : undefined;
 }
 
 /** All users of the machine, or the group with the id `gid`. */
-export type OtherWriters = { readonly everybody: true } | { readonly everybody: false; readonly gid: number };
+export type OtherWriters = { readonly kind: 'every user' } | { readonly kind: 'group'; readonly gid: number };
 
 /**
  * Opens a file or a pipe for reading from its beginning to its end.

@@ -124,7 +124,7 @@ export interface Endpoint<Name extends string = EndpointName> {
   readonly parameters: readonly Parameter[];
 }
 
-/** A row of the table of parameters, told apart by `kind`. */
+/** A row of the table of parameters, distinguished by `kind`. */
 export type Parameter<Member extends string = string> =
   | KeyParameter<Member>
   | TextParameter<Member>

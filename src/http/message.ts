@@ -40,7 +40,7 @@ export interface HeaderFields {
 }
 
 /**
- * A reply, told apart by its `kind`: `{ kind: 'body', status: 200, body: '{}' }` or
+ * A reply, distinguished by its `kind`: `{ kind: 'body', status: 200, body: '{}' }` or
  * `{ kind: 'error', status: 400, error: 'passed is missing: …' }`. `http/listener.ts` writes each kind.
  */
 export type Reply = BodyReply | ErrorReply;

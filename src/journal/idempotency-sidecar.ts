@@ -144,7 +144,7 @@ function decode(bytes: Buffer, firstSeq: number): (Sidecar & { readonly file: Cl
     size,
     at: (index) => {
       const row = HEAD_BYTES + index * ROW_BYTES;
-      const word = (place: number) => bytes.readUInt32LE(row + 4 * place);
+      const word = (index: number) => bytes.readUInt32LE(row + 4 * index);
       return { high: word(0), low: word(1), seq: firstSeq + word(2), offset: word(3), seconds: word(4) };
     },
   };

@@ -52,7 +52,7 @@ export interface JournalOptions {
   readonly onRecorded?: ((nextSeq: number) => void) | undefined;
   /** Shared by all journals of the service. */
   readonly metrics?: Metrics;
-  /** The idempotency keys of all journals of the service. If omitted, keys are recorded and not looked at. */
+  /** The idempotency keys of all journals of the service. If omitted, keys are recorded and not looked up. */
   readonly keyMemory?: KeyMemory | undefined;
   /** Only tests hand in another one than `hashKey`. */
   readonly hashKey?: HashKey | undefined;
@@ -92,7 +92,7 @@ interface QueueEntry {
   /** Approximate memory that it takes while it waits, in bytes. */
   readonly heldBytes: number;
   readonly done: Done;
-  /** For each line its idempotency key, undefined for a line without one; undefined if no line has one, or keys are not looked at. */
+  /** For each line its idempotency key, undefined for a line without one; undefined if no line has one, or keys are not looked up. */
   readonly keys: readonly (string | undefined)[] | undefined;
 }
 
@@ -121,7 +121,7 @@ export class Journal implements JournalFigures {
   readonly #checkHeld: () => void;
   readonly #retention: Retention;
   readonly #clock: Clock;
-  /** The idempotency keys, and the reports that have one; undefined if keys are not looked at. */
+  /** The idempotency keys, and the reports that have one; undefined if keys are not looked up. */
   readonly #keys: JournalKeys | undefined;
   readonly #keyed: KeyedReports | undefined;
   #queue: QueueEntry[] = [];

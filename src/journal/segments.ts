@@ -1,6 +1,6 @@
 /** The names of the files of a journal, and what they alone say about its content. */
 
-/** @returns the name of the file whose first line has this seq: `events-00000000000000000007.jsonl`; the names sort in the order of their seqs */
+/** @returns the name of the file whose first line has this seq: `events-00000000000000000007.jsonl`; names sort as seqs do */
 export function segmentName(firstSeq: number): string {
   return `events-${String(firstSeq).padStart(20, '0')}.jsonl`;
 }

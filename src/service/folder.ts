@@ -127,7 +127,7 @@ async function warnOfHazards(disk: Disk, lock: Lock, notices: Notices): Promise<
   const hazard = mount && hazardOf(mount);
   for (const sentence of [hazard, lock.hazard]) if (sentence !== undefined) notices.warn(sentence);
   const { folder } = disk;
-  if ((await otherWriters(folder))?.everybody !== true) return;
+  if ((await otherWriters(folder))?.kind !== 'every user') return;
   const problem =
     'every user of this machine may write to the data folder, and so change or remove events; chmod o-w it';
   notices.warn(problem, { folder });

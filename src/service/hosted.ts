@@ -88,9 +88,8 @@ function refuseAll(prefix: string, reason: string): Recorder {
 async function warnOfWriters(deployments: string, notices: Notices): Promise<void> {
   const writers = await otherWriters(deployments);
   if (writers === undefined) return;
-  const [users, mode] = writers.everybody
-    ? ['every user of this machine', 'go-w']
-    : [`the group ${writers.gid}`, 'g-w'];
+  const [users, mode] =
+    writers.kind === 'every user' ? ['every user of this machine', 'go-w'] : [`the group ${writers.gid}`, 'g-w'];
   notices.warn(`${users} may write to the deployments file, and so decide which clients may report; chmod ${mode} it`, {
     file: deployments,
   });
