@@ -13,12 +13,14 @@ import { rounds } from '../support/long.ts';
 import { type Finished, newFolder, run } from '../support/program.ts';
 import {
   diskWith,
+  eventWithLaterMembers,
   FIRST,
   type Files,
   filesOf,
   flip,
   makeLines,
   quiet,
+  START,
   segment,
   splitLines,
 } from '../support/segments.ts';
@@ -26,7 +28,18 @@ import { failingCall, type Remains, SimulatedDisk } from '../support/simulated-d
 
 const SIDE = 'damaged-now';
 const LINES = 12;
-const { lines, bytes: all } = makeLines(LINES);
+const plain = makeLines(LINES);
+const { lines, bytes: all } = plain;
+/** Lines that the property tests damage. */
+interface Sample {
+  readonly kind: string;
+  readonly lines: readonly Buffer[];
+  readonly bytes: Buffer;
+}
+const samples: readonly Sample[] = [
+  { kind: 'plain lines', ...plain },
+  { kind: 'lines with members after the metadata', ...makeLines(LINES, START, eventWithLaterMembers) },
+];
 const FOLLOWING = segmentName(LINES + 1);
 
 function needed({ findings }: Verdict): boolean {
@@ -56,12 +69,15 @@ function eventsOf(disk: SimulatedDisk): Map<number, string> {
   return events;
 }
 
-const wanted = new Map(
-  lines.map((line) => {
-    const { seq, crc: _, ...event } = JSON.parse(line.toString());
-    return [seq as number, JSON.stringify(event)] as const;
-  }),
-);
+/** As `eventsOf`, of lines. */
+function contentOf(lines: readonly Buffer[]): Map<number, string> {
+  return new Map(
+    lines.map((line) => {
+      const { seq, crc: _, ...event } = JSON.parse(line.toString());
+      return [seq as number, JSON.stringify(event)] as const;
+    }),
+  );
+}
 
 /** Every seq up to the end is there or said to be lost, and nothing is both. */
 function assertAccounted(disk: SimulatedDisk, next: number): void {
@@ -74,6 +90,11 @@ function assertAccounted(disk: SimulatedDisk, next: number): void {
 }
 
 test('a flipped bit anywhere costs the line that it is in, or nothing', async () => {
+  for (const sample of samples) await flipEachBit(sample);
+});
+
+async function flipEachBit({ kind, lines, bytes: all }: Sample): Promise<void> {
+  const wanted = contentOf(lines);
   const lineOf = (at: number) => lines.findIndex((_, index) => at < lines.slice(0, index + 1).join('').length);
   for (let at = 0; at < all.length; at += 1) {
     if (lineOf(at) >= 2) break;
@@ -82,13 +103,18 @@ test('a flipped bit anywhere costs the line that it is in, or nothing', async ()
     const events = eventsOf(disk);
     for (const [seq, event] of wanted) {
       if (seq === lineOf(at) + 1 && !events.has(seq)) continue;
-      assert.equal(events.get(seq), event, `byte ${at}, seq ${seq}`);
+      assert.equal(events.get(seq), event, `${kind}, byte ${at}, seq ${seq}`);
     }
     assertAccounted(disk, LINES + 1);
   }
-});
+}
 
 test('whatever is done to a file, every line that is still there stays, and the journal can be gone on with', async () => {
+  for (const sample of samples) await damageInEachWay(sample);
+});
+
+async function damageInEachWay({ kind, lines, bytes: all }: Sample): Promise<void> {
+  const wanted = contentOf(lines);
   const place = fc.nat(all.length - 1);
   const damage = fc.oneof(
     fc.record({ kind: fc.constant('flip' as const), at: place }),
@@ -121,7 +147,7 @@ test('whatever is done to a file, every line that is still there stays, and the 
       const events = eventsOf(disk);
       const unproved = new Set(changed.flatMap((file) => file.unproved));
       for (const [seq, event] of events) {
-        if (seq <= LINES && !unproved.has(seq)) assert.equal(event, wanted.get(seq), `seq ${seq}`);
+        if (seq <= LINES && !unproved.has(seq)) assert.equal(event, wanted.get(seq), `${kind}, seq ${seq}`);
       }
       // A line is good where it and the one before it are as they were written.
       const left = splitLines(bytes).map(String);
@@ -131,9 +157,9 @@ test('whatever is done to a file, every line that is still there stays, and the 
         if (left.includes(String(line)) && proved && !cut) assert.ok(events.has(index + 1), `seq ${index + 1}`);
       }
     }),
-    { numRuns: rounds({ long: 1_500, short: 300 }) },
+    { numRuns: rounds({ long: 750, short: 150 }) },
   );
-});
+}
 
 type Damage =
   | { kind: 'flip'; at: number }

@@ -12,21 +12,41 @@ export const quiet = createNotices('error', false, () => {});
 
 export type Files = Readonly<Record<string, Buffer>>;
 
-/** Lines with their newlines, the first of which has this place. */
+/** An event whose metadata looks like a line, which must not be taken for one. */
+export function plainEvent(seq: number): Event {
+  return {
+    type: 'AssetMaterialization',
+    assetKey: ['a', `${seq}`],
+    description: 'x'.repeat(50),
+    metadata: '{"seq":7,"id":"x","crc":"00000000"}',
+  };
+}
+
+/** As `plainEvent`, with members after the metadata, or instead of it: three lines of four have some. Their text looks like a line too. */
+export function eventWithLaterMembers(seq: number): Event {
+  const { metadata, ...plain } = plainEvent(seq);
+  const eventTime = '2026-11-20T15:19:45.250Z';
+  const idempotencyKey = `{"seq":7,"id":"x","crc":"00000000"}/${seq}`;
+  const origin = { source: '0193e0c2-7f3a-7000-8000-000000000000', seq, recorded: '2026-11-20T15:19:45.266Z' };
+  switch (seq % 4) {
+    case 0:
+      return { ...plain, metadata, eventTime };
+    case 1:
+      return { ...plain, idempotencyKey };
+    case 2:
+      return { ...plain, metadata, eventTime, idempotencyKey, origin };
+    default:
+      return { ...plain, metadata };
+  }
+}
+
+/** Lines with their newlines, the first of which has this position in the chain. */
 export function makeLines(
   count: number,
   chain: ChainPosition = START,
+  eventOf: (seq: number) => Event = plainEvent,
 ): { lines: Buffer[]; bytes: Buffer; chain: ChainPosition } {
-  const members = Array.from({ length: count }, (_, index) => {
-    const event: Event = {
-      type: 'AssetMaterialization',
-      assetKey: ['a', `${chain.seq + index}`],
-      description: 'x'.repeat(50),
-      // Text that looks like a line must not be taken for one.
-      metadata: '{"seq":7,"id":"x","crc":"00000000"}',
-    };
-    return encodeMembers(event);
-  });
+  const members = Array.from({ length: count }, (_, index) => encodeMembers(eventOf(chain.seq + index)));
   const batch = encodeBatch(members, chain, new Date());
   return { lines: splitLines(batch.bytes), ...batch };
 }
