@@ -182,6 +182,13 @@ export const journalRecovery: readonly Mutant[] = [
     tests: ['journal/repair: a flipped bit anywhere costs the line that it is in, or nothing'],
   },
   {
+    breaks: 'repair does without the lines that a damaged newline joined, if they have members after the metadata',
+    file: 'journal/record.ts',
+    from: 'const LINE_ENDING = /,"crc"',
+    to: 'const LINE_ENDING = /(?<=[}]),"crc"',
+    tests: ['journal/repair: a flipped bit anywhere costs the line that it is in, or nothing'],
+  },
+  {
     breaks: 'repair does without a line that a window of its search cuts',
     file: 'journal/salvage.ts',
     from: 'Math.min(to, at + 2 * lineBytesMax)',
