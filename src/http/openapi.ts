@@ -208,7 +208,7 @@ function batchItem(endpoints: readonly Endpoint[], limits: Limits): Schema {
   const ignored = Object.fromEntries(ignoredMembers.map((name) => [name, {}]));
   const items = endpoints.map(({ name, type, parameters }) => {
     const taken = parameters.map((one) => [one.name, one.required ? schemaOf(one) : orNull(schemaOf(one))]);
-    const tags = parameters.filter((one) => 'tag' in one).map((one) => [one.name, schemaOf(one)]);
+    const tags = parameters.filter((one) => 'tag' in one).map((one) => [one.name, orNull(schemaOf(one))]);
     const tagged = {
       type: 'object',
       properties: Object.fromEntries(tags),

@@ -405,6 +405,7 @@ test('a batch is taken exactly when the schema of its items allows it, and its r
     { ...good, tags: {} },
     { ...good, tags: { other: 'v' } },
     { ...good, tags: { data_version: 7 } },
+    { ...good, tags: { data_version: null } },
     { ...good, partition: null },
     { ...good, passed: true },
     { ...good, type: 'check' },
