@@ -170,7 +170,10 @@ async function showEvents(values: EventsOptions, output: Output): Promise<ExitCo
       output.complain(error.message);
       return exitCodes.configuration;
     }
-    if (outcome === 'none') output.complain(await eventsMatchingAlone(sources.all, filter, limits));
+    if (outcome === 'none') {
+      const happened = by === 'time' ? { since: undefined, until: undefined } : { since, until };
+      output.complain(await eventsMatchingAlone(sources.all, filter, happened, limits));
+    }
     return undefined;
   });
 }

@@ -2,23 +2,28 @@
 
 import type { Limits } from '../config/limits.ts';
 import { keyText } from '../event/asset-key.ts';
+import { sortKeyOf } from '../event/event-time.ts';
 import { endpoints, findEndpoint } from '../event/parameters.ts';
 import { type Filter, isWanted } from '../journal/filter.ts';
+import type { Recorded } from '../journal/record.ts';
 import { lastLine } from '../journal/scan.ts';
 import { contentsOf } from '../journal/segments.ts';
 import type { Source } from './reading.ts';
+import { happenedAt, rangeTest, type TimeRange } from './times.ts';
 
 /**
  * Counts the events that match each filter alone, among the newest `countedEventsMax`.
  * @param filter that no event matches
+ * @param happened bounds of the time at which the events happened, which are not in the filter
  * @returns such as `no events match (200 in the journal; keys that begin with a: 7, failed checks: 12)`
  */
 export async function eventsMatchingAlone(
   sources: readonly Source[],
   filter: Filter,
+  happened: TimeRange,
   { countedEventsMax }: Pick<Limits, 'countedEventsMax'>,
 ): Promise<string> {
-  const single = singleFilters(filter);
+  const single = new Map([...singleFilters(filter), ...singleBounds(happened)]);
   const alone = new Map([...single.keys()].map((words) => [words, 0]));
   const ofEachMax = Math.max(1, Math.floor(countedEventsMax / sources.length));
   let total = 0;
@@ -30,7 +35,7 @@ export async function eventsMatchingAlone(
       for await (const lines of source.readAgain({ afterSeq: Math.max(0, lastSeq - ofEachMax) })) {
         counted += lines.length;
         for (const { event } of lines) {
-          for (const [words, one] of single) if (isWanted(event, one)) alone.set(words, (alone.get(words) ?? 0) + 1);
+          for (const [words, matches] of single) if (matches(event)) alone.set(words, (alone.get(words) ?? 0) + 1);
         }
       }
     } catch {
@@ -72,7 +77,21 @@ async function sizeOf({ disk }: Source): Promise<{ events: number; lastSeq: numb
   return { events: 0, lastSeq: 0 };
 }
 
-/** @returns a filter for each member that was given, by its words */
+type Matches = (event: Recorded) => boolean;
+
+/** @returns a test for each bound that was given, by its words */
+function singleBounds({ since, until }: TimeRange): Map<string, Matches> {
+  const bounds = new Map<string, Matches>();
+  const add = (words: string, range: TimeRange) => {
+    const isInRange = rangeTest(range);
+    bounds.set(words, (event) => isInRange(sortKeyOf(happenedAt(event))));
+  };
+  if (since !== undefined) add(`event_time since ${since}`, { since, until: undefined });
+  if (until !== undefined) add(`event_time until ${until}`, { since: undefined, until });
+  return bounds;
+}
+
+/** @returns a test for each member of the filter that was given, by its words */
 function singleFilters({
   type,
   assetKey,
@@ -81,7 +100,7 @@ function singleFilters({
   checkName,
   passed,
   ...bounds
-}: Filter): Map<string, Filter> {
+}: Filter): Map<string, Matches> {
   const { afterSeq = 0, since, until } = bounds;
   const all: readonly (readonly [string, Filter] | undefined)[] = [
     type && [`type ${findEndpoint(endpoints, type)?.name ?? type}`, { type }],
@@ -94,7 +113,8 @@ function singleFilters({
     since === undefined ? undefined : [`since ${since}`, { since }],
     until === undefined ? undefined : [`until ${until}`, { until }],
   ];
-  return new Map(all.filter((entry) => entry !== undefined));
+  const given = all.filter((entry) => entry !== undefined);
+  return new Map(given.map(([words, filter]) => [words, (event) => isWanted(event, filter)]));
 }
 
 /** Filters that are named, those that match the fewest first. */

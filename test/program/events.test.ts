@@ -491,6 +491,11 @@ test('events are shown in the order in which they happened, on request', async (
   assert.deepEqual(await show('--limit', '2'), [5, 3]);
   assert.deepEqual(await show('--since', '2026-11-20T15:00:00', '--until', '2026-11-20T15:00:00.500'), [4, 2]);
   assert.deepEqual(await show('--after-seq', '3'), [5, 4]);
+  const none = await run(['events', '--data', data, '--by', 'event_time', '--since', '2026-11-21', '--key', 'a0']);
+  assert.equal(
+    none.stderr,
+    'assetlog: no events match (5 in the journal; event_time since 2026-11-21T00:00:00.000Z: 0, key a0: 1)\n',
+  );
   const both = await run(['events', '--data', data, '--by', 'event_time', '--follow']);
   assert.deepEqual([both.code, both.stderr.includes('leave out --by event_time')], [2, true]);
   const unknown = await run(['events', '--data', data, '--by', 'id']);

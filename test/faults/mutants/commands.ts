@@ -401,6 +401,13 @@ export const commands: readonly Mutant[] = [
     ],
   },
   {
+    breaks: 'an empty result by event_time does not name its bounds',
+    file: 'commands/no-match.ts',
+    from: ', ...singleBounds(happened)',
+    to: '',
+    tests: ['program/events: events are shown in the order in which they happened, on request'],
+  },
+  {
     breaks: 'deployments by event_time are each in an order of their own',
     file: 'commands/events.ts',
     from: 'inOrder(by, mergedLines(sources, filter, lastRecorded, signal), hostedLineParts, range)',
