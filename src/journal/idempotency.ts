@@ -28,6 +28,7 @@ import type { Notices } from '../telemetry/log.ts';
 import type { Disk } from './disk.ts';
 import type { JournalKeys } from './idempotency-keys.ts';
 import { type Comparison, differingMember } from './idempotency-lookup.ts';
+import { PendingKeys } from './idempotency-pending.ts';
 import { LineReads, type Unread } from './idempotency-reads.ts';
 import type { LineLocation } from './idempotency-table.ts';
 import type { LineMembers } from './record.ts';
@@ -64,7 +65,7 @@ export interface KeyedReportsOptions {
 export class KeyedReports {
   readonly #options: KeyedReportsOptions;
   /** By key: the events in the queue and in the batch that is being written. */
-  readonly #pending = new Map<string, Pending>();
+  readonly #pending = new PendingKeys<Pending>();
   readonly #reads: LineReads;
   /** Reports that came before the keys of the journal were known; undefined since they are. */
   #early: KeyedReport[] | undefined = [];
@@ -240,7 +241,7 @@ export class KeyedReports {
   ): void {
     const queued: Queued = { waiting: [finish] };
     for (const [at, key] of keys.entries()) {
-      if (key !== undefined) this.#pending.set(key, { members: lines[at] as LineMembers, queued });
+      if (key !== undefined) this.#pending.add(key, { members: lines[at] as LineMembers, queued });
     }
     this.#options.queue({
       lines,
