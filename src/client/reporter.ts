@@ -95,12 +95,7 @@ export class Reporter {
   }
 
   async *#sendBatch(batch: readonly BatchLine[]): AsyncGenerator<readonly Delivery[]> {
-    const [first] = batch;
-    if (first === undefined) return;
-    // A larger body would be refused, while the report alone, without its type and key, may be small enough.
-    if (batch.length === 1 && Buffer.byteLength(first.text) > this.#options.limits.bodyBytesMax) {
-      return yield* this.#sendEach(batch);
-    }
+    if (batch.length === 0) return;
     const found = await this.#deliverBatch(batch);
     switch (found.kind) {
       case 'no such path': {
@@ -122,7 +117,7 @@ export class Reporter {
         const doubt: Delivery = { kind: 'in doubt', reason: 'answers 207 without naming each wrong item' };
         return yield rest.map(() => doubt);
       }
-      case 'refused': // such as 413: too many bytes in one request
+      case 'refused': // such as 413: too many bytes in one request; a report alone, without its type and key, may be small enough
         if (batch.length === 1) return yield* this.#sendEach(batch);
         yield* this.#sendBatch(batch.slice(0, batch.length / 2));
         return yield* this.#sendBatch(batch.slice(batch.length / 2));
