@@ -128,7 +128,7 @@ export const options: Options<Config> = {
   },
   keepFree: {
     argument: 'SIZE',
-    help: 'remove the oldest closed files while the disk has less free space; more than --min-free-bytes',
+    help: 'remove the oldest closed files while the disk has less free; more than --min-free-bytes',
     initial: undefined,
     parse: (text) => size(text, LEAST_KEPT_BYTES, Number.MAX_SAFE_INTEGER),
   },
@@ -159,7 +159,7 @@ export const options: Options<Config> = {
   },
   idempotencyKeys: {
     argument: 'COUNT',
-    help: 'Idempotency-Key headers that are remembered, 32 bytes each; 0 ignores them [1000000, fewer in little memory]',
+    help: 'Idempotency-Keys that are remembered; 0 for none [1000000, fewer in little memory]',
     initial: undefined,
     parse: (text) => integer(text, 0, 16_777_216),
   },

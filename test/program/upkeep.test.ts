@@ -110,7 +110,7 @@ test('verify may run beside a service, and takes an end that is being written fo
   assert.equal(code, 0);
   assert.match(
     stdout,
-    /\n {2}end {5}events-0+1\.jsonl, line 1, byte 0: it ends without a newline: the next start cuts it off/,
+    /\n {2}end {5}events-0+1\.jsonl, line 1, byte 0: it ends without a newline: the next start truncates the file there/,
   );
 });
 

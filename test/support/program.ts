@@ -166,7 +166,8 @@ function* journalTexts(data: string): Generator<string> {
 
 export function newFolder(t: Scope): string {
   const folder = mkdtempSync(join(tmpdir(), 'assetlog-'));
-  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  // With retries: a program that was killed may still be about to create a file.
+  t.after(() => rmSync(folder, { recursive: true, force: true, maxRetries: 5 }));
   return folder;
 }
 
