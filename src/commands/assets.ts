@@ -54,7 +54,7 @@ export const assets = defineCommand<AssetsOptions>(
       keyPrefix: keyOption('only assets whose key begins with these parts'),
       failing: switchOption('only assets with a check that failed when it last ran'),
       ...rangeOptions,
-      by: byOption('time (recorded) or event_time (happened): which event is the latest, also for --since and --until'),
+      by: byOption('time (recorded) or event_time (happened): for the latest event, --since and --until'),
       ...formatOptions,
     },
     notes: [
