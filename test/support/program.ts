@@ -7,6 +7,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 
 export const root = fileURLToPath(new URL('../..', import.meta.url));
@@ -164,10 +165,23 @@ function* journalTexts(data: string): Generator<string> {
   for (const name of names.sort()) yield readFileSync(join(data, name), 'utf8');
 }
 
+/** Tries again for a while: a program of the test may still create files, since it is ended after its folder is removed. */
+async function removeFolder(folder: string): Promise<void> {
+  const endMs = performance.now() + 10_000;
+  for (;;) {
+    try {
+      rmSync(folder, { recursive: true, force: true });
+      return;
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ENOTEMPTY' || performance.now() > endMs) throw error;
+      await sleep(20);
+    }
+  }
+}
+
 export function newFolder(t: Scope): string {
   const folder = mkdtempSync(join(tmpdir(), 'assetlog-'));
-  // With retries: a program that was killed may still be about to create a file.
-  t.after(() => rmSync(folder, { recursive: true, force: true, maxRetries: 5 }));
+  t.after(() => removeFolder(folder));
   return folder;
 }
 
