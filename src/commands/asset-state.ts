@@ -5,11 +5,13 @@ import type { Recorded } from '../journal/record.ts';
 import { type By, happenedAt } from './times.ts';
 
 /**
- * The count of the events of one kind, or of one check, and the values of the latest one. Each event overwrites the object in
- * place: the garbage of ten million new objects would take more memory than a million assets.
+ * The count of the events of one kind, or of one check, and the values of the latest one. Each event overwrites the same object:
+ * the garbage of ten million new objects would take more memory than a million assets. For example
+ * `{ count: 3, seq: 41, timeMs: 1_795_187_985_266, partition: '2026-11-20', … }`.
  */
 export interface Latest {
   count: number;
+  /** Of the latest event. */
   seq: number;
   /** When it was recorded, in milliseconds since 1970. */
   timeMs: number;
@@ -21,21 +23,27 @@ export interface Latest {
   dataVersion: string | undefined;
 }
 
-/** The latest result of a check. */
+/** The latest result of a check: `{ count: 3, seq: 41, passed: false, severity: 'WARN', … }`. */
 export interface Check extends Latest {
   passed: boolean;
+  /** `WARN` or `ERROR`. */
   severity: string;
 }
 
-/** The state of an asset. It is small, because there may be a million assets. */
+/**
+ * The state of an asset: `{ materialization: { count: 3, … }, observation: undefined, checks: undefined }`. It is small, because
+ * there may be a million assets.
+ */
 export interface AssetState {
+  /** Undefined until the first materialization. */
   materialization: Latest | undefined;
+  /** Undefined until the first observation. */
   observation: Latest | undefined;
   /** Checks by name; undefined until the first result of a check. */
   checks: Map<string, Check> | undefined;
 }
 
-/** An asset with its state. */
+/** An asset with its state: `{ name: 'warehouse\0orders', materialization: { count: 3, … }, … }`. */
 export interface Asset extends AssetState {
   /** The parts of the asset's key, joined by NUL, which no key contains. In hosted mode the deployment follows two NUL. */
   readonly name: string;
@@ -44,7 +52,10 @@ export interface Asset extends AssetState {
 const BETWEEN_PARTS = '\0';
 const BEFORE_DEPLOYMENT = '\0\0';
 
-/** The states of all assets. Takes memory for each asset and check, not for each event. */
+/**
+ * The states of all assets, such as `warehouse/orders` with 3 materializations. Takes memory for each asset and check, not for
+ * each event.
+ */
 export class AssetStates {
   readonly #found = new Map<string, AssetState>();
   readonly #by: By;
@@ -54,7 +65,10 @@ export class AssetStates {
     this.#by = by;
   }
 
-  /** Takes an event; those of one journal in the order of their seqs. Of events of the same time the later seq is the latest. */
+  /**
+   * Takes an event; those of one journal in the order of their seqs. Of events of the same time the later seq is the latest.
+   * @param deployment such as `prod`; undefined for a journal without one
+   */
   take(event: Recorded, deployment: string | undefined): void {
     const asset = this.#assetOf(event, deployment);
     const happened = this.#by === 'time' ? '' : sortKeyOf(happenedAt(event));
@@ -78,7 +92,7 @@ export class AssetStates {
     }
   }
 
-  /** @returns the assets in the order of their keys, in arrays of at most 1,000 */
+  /** @returns the assets in the order of their keys, in arrays of at most 1,000, such as 1,000 and 200 for 1,200 assets */
   *pages(): Generator<readonly Asset[]> {
     const names = [...this.#found.keys()].sort();
     for (let at = 0; at < names.length; at += PAGE_ASSETS) {
@@ -131,18 +145,18 @@ export function recordedAt({ timeMs }: Latest): string {
   return new Date(timeMs).toISOString();
 }
 
-/** @returns the parts of its key: `['warehouse', 'orders']` */
+/** @returns the parts of the asset's key: `['warehouse', 'orders']` */
 export function keyOf({ name }: Asset): readonly string[] {
   const [key = ''] = name.split(BEFORE_DEPLOYMENT, 1);
   return key.split(BETWEEN_PARTS);
 }
 
-/** @returns the deployment that it belongs to, such as `prod`; empty for an asset of a journal without one */
+/** @returns the deployment that the asset belongs to: `'prod'`; empty for an asset of a journal without one */
 export function deploymentOf({ name }: Asset): string {
   return name.split(BEFORE_DEPLOYMENT)[1] ?? '';
 }
 
-/** @returns its checks with their names, in the order of the names: `[['no_nulls', { passed: true, … }]]` */
+/** @returns the asset's checks with their names, in the order of the names: `[['no_nulls', { passed: true, … }]]` */
 export function checksOf({ checks = new Map() }: Asset): [string, Check][] {
   return [...checks].sort(([a], [b]) => (a < b ? -1 : 1));
 }
@@ -154,12 +168,15 @@ export function failingOf(asset: Asset): string[] {
     .map(([name]) => name);
 }
 
-/** @returns whether the latest result of any check is a failure */
+/** @returns whether the latest result of any check is a failure: `true` if `failingOf` returns `['no_nulls']` */
 export function isFailing(asset: Asset): boolean {
   return failingOf(asset).length > 0;
 }
 
-/** @returns the latest result of any check, with the count of the results of all checks; undefined without checks */
+/**
+ * @returns the latest result of any check, with the count of the results of all checks: `{ count: 5, seq: 41, … }` for checks
+ *   with 3 and 2 results; undefined without checks
+ */
 export function latestCheck(asset: Asset): Latest | undefined {
   const checks = checksOf(asset).map(([, check]) => check);
   if (checks.length === 0) return undefined;

@@ -38,7 +38,7 @@ interface AssetsOptions extends FormatOptions, TimeRange {
   readonly by: By;
 }
 
-/** The command `assetlog assets`. */
+/** The command `assetlog assets`, as in `assetlog assets --failing`. */
 export const assets = defineCommand<AssetsOptions>(
   {
     summary: 'show the latest events and the state of the checks of each asset',

@@ -22,7 +22,7 @@ const to: Option<string | undefined> = {
   parse: (text) => options.data.parse(text, ''),
 };
 
-/** The command `assetlog backup`. */
+/** The command `assetlog backup`, as in `assetlog backup --data /var/lib/assetlog --to /mnt/backup/assetlog`. */
 export const backup = defineCommand<BackupValues>(
   {
     summary: 'copy a journal into another folder, beside a service; each run adds what is new',

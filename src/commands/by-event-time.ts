@@ -4,27 +4,39 @@ import { sortKeyOf } from '../event/event-time.ts';
 import { Line } from '../journal/reader.ts';
 import { happenedAt, rangeTest, type TimeRange } from './times.ts';
 
-/** Which events are wanted, and how many bytes of them may be in memory. The range is of the time at which they happened. */
+/**
+ * Which events are wanted, and how many bytes of them may be in memory. The range is of the time at which they happened. For
+ * example `{ since: undefined, until: undefined, last: 20, bytesMax: 268_435_456 }`.
+ */
 export interface EventTimeRange extends TimeRange {
-  /** Only the newest so many. */
+  /** Only the newest so many; undefined for all. */
   readonly last: number | undefined;
-  /** Such as 268,435,456. */
+  /** Approximate memory of the events that are kept, in bytes, such as 268,435,456. */
   readonly bytesMax: number;
 }
 
-/** How what is sorted is taken apart, and put together again from a copy: the original line keeps its chunk of the file in memory. */
+/**
+ * How what is sorted is taken apart, and put together again from a copy: the original line keeps its chunk of the file in memory.
+ * For lines alone: `{ lineOf: (line) => line, deploymentOf: () => '', make: (_, line) => line }`.
+ */
 export interface LineParts<Thing> {
+  /** @returns the line, which is sorted by its event */
   readonly lineOf: (thing: Thing) => Line;
   /** Such as `prod`; empty for a journal that belongs to no deployment. */
   readonly deploymentOf: (thing: Thing) => string;
+  /** Makes a thing of a copied line. */
   readonly make: (deployment: string, line: Line) => Thing;
 }
 
-/** Too many events for the memory. The message says what to do. */
+/**
+ * Too many events for the memory. The message says what to do:
+ * `to sort by event_time, the events have to fit into 256 MiB of memory, …`.
+ */
 export class TooManyToSort extends Error {}
 
 /**
- * Reads all pages before it yields the first event in order, since the last one of a journal may have happened first.
+ * Reads all pages before it yields the first event in order, since the last one of a journal may have happened first. For example
+ * an event of 2026-11-19 that is recorded after one of 2026-11-20 is yielded before it.
  * @param pages in the order of recording, which is kept for events of the same time
  * @returns arrays of at most 1,000 events
  * @throws TooManyToSort if the events in the range, or the last ones of them, do not fit into `bytesMax`

@@ -33,7 +33,7 @@ const commands: Readonly<Record<string, Command>> = Object.assign({}, ...Object.
 const versionWords: ReadonlySet<string> = new Set(['--version', '-v', '-V', 'version']);
 
 /**
- * Runs a command.
+ * Runs a command. For example `await main(['verify', '/var/lib/assetlog'], process.env)` is `0` if the journal is good.
  * @param args the arguments after the program's name
  * @returns the exit code of the process; for `serve` only after the service has ended
  */

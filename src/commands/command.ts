@@ -3,18 +3,21 @@
 import type { ExitCode } from '../config/exit-codes.ts';
 import { type Invalid, type Operands, type Options, readOptions } from '../config/options.ts';
 
-/** The output channels of a command. */
+/** The output channels of a command: `output.say('3 recorded, 0 refused')` prints a line. */
 export interface Output {
   /** Writes lines to standard output. */
   readonly say: (text: string) => void;
-  /** Writes one line to standard error. */
+  /** Writes one line to standard error, after `assetlog: `. */
   readonly complain: (problem: string) => void;
-  /** Replaces the progress line, on a terminal only. An empty text removes it at the end of the work. */
+  /**
+   * Replaces the progress line, on a terminal only, such as `40 %  81.2 MB of 203.0 MB, 310 MB/s`. An empty text removes it at
+   * the end of the work.
+   */
   readonly progress: (text: string) => void;
   readonly page: Page;
 }
 
-/** Standard output for large texts, with backpressure. */
+/** Standard output for large texts, with backpressure: `{ columns: 120, write }` on a terminal of that width. */
 export interface Page {
   /** Width of the terminal; undefined for a pipe or a file. */
   readonly columns: number | undefined;
@@ -29,10 +32,14 @@ export interface Page {
 /** Environment variables by name, such as `{ ASSETLOG_PORT: '4000' }`. */
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-/** What the help and the completion know of a command; `Values` are the values of its options by name. */
+/**
+ * What the help and the completion know of a command; `Values` are the values of its options by name. For example
+ * `{ summary: 'show what was recorded', about: '…', options: { data: folderOption }, notes: [] }`.
+ */
 export interface Description<Values> {
   /** One line for the list of all commands, without a period. */
   readonly summary: string;
+  /** Lines of the help between the usage and the options. */
   readonly about: string;
   readonly operands?: Operands;
   readonly options: Options<Values>;
@@ -46,7 +53,10 @@ export interface CommandEnd {
   readonly exitCode: ExitCode;
 }
 
-/** A command, whatever its options. */
+/**
+ * A command, whatever its options, such as `serve`. Its `run(['--port', 'x'], {}, output)` resolves to
+ * `{ kind: 'invalid', problems: ['--port "x" is not a whole number from 0 to 65535'] }`.
+ */
 export interface Command extends Description<Readonly<Record<string, unknown>>> {
   /**
    * @param args the arguments after the command's name
@@ -56,7 +66,8 @@ export interface Command extends Description<Readonly<Record<string, unknown>>> 
 }
 
 /**
- * Makes a command of its description.
+ * Makes a command of its description. For example `defineCommand(description, async (_, { say }) => { say('done'); return 0; })`
+ * prints a line and ends with exit code 0.
  * @param act runs the command with valid values; resolves to the exit code when the command has finished
  */
 export function defineCommand<Values extends object>(

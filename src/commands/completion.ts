@@ -10,7 +10,7 @@ const scripts: Readonly<Record<string, (commands: Commands) => string>> = { bash
 const shells = Object.keys(scripts);
 
 /**
- * The command `assetlog completion`.
+ * The command `assetlog completion`, as in `assetlog completion bash`.
  * @param commands returns all commands by name, including this one; called when the command runs
  */
 export function completionOf(commands: () => Commands): Command {

@@ -6,7 +6,7 @@
  * separators, as in many locales. A spreadsheet with such a separator treats quotes in the middle of a cell as text, and so
  * splits inside them, also at line ends.
  * @param cells undefined is an empty cell
- * @returns the record with CR LF at its end, such as `7,"a,b",,'=1+1\\r\\n`
+ * @returns the record with CR LF at its end, such as `7,"a,b",,'=1+1\r\n` for `[7, 'a,b', undefined, '=1+1']`
  */
 export function csvRecord(cells: readonly (string | number | boolean | undefined)[]): string {
   return `${cells.map(csvCell).join(',')}\r\n`;

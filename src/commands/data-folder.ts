@@ -14,7 +14,10 @@ export interface DeploymentFolder {
   readonly disk: Disk;
 }
 
-/** What a folder holds. A folder with a journal of its own counts as that journal, whatever its subfolders hold. */
+/**
+ * What a folder holds: `{ kind: 'journal', disk }`. A folder with a journal of its own counts as that journal, whatever its
+ * subfolders hold.
+ */
 export type FolderContent =
   | { readonly kind: 'journal'; readonly disk: Disk }
   /** At least one, in the order of their names. */
@@ -25,7 +28,7 @@ export type FolderContent =
 /** The folder as an argument, as in `assetlog events ./assetlog-data`: it sets the option `data`. */
 export const folderOperand: Operands = { text: '[FOLDER]', max: 1, option: 'data', paths: 'folders' };
 
-/** The option `--data` of the commands that read a journal. */
+/** The option `--data` of the commands that read a journal, as in `assetlog events --data ./assetlog-data`. */
 export const folderOption: Option<string> = {
   ...options.data,
   help: 'as FOLDER; in hosted mode all deployments, or FOLDER/NAME for one',
@@ -34,6 +37,7 @@ export const folderOption: Option<string> = {
 /**
  * Finds out what a folder holds, without reading a journal.
  * @param path such as `./assetlog-data`
+ * @returns such as `{ kind: 'hosted', folder: '/data', deployments: [{ name: 'prod', disk }] }`
  * @throws the error of a system call, but not of a missing folder
  */
 export async function surveyFolder(path: string): Promise<FolderContent> {
@@ -53,7 +57,10 @@ export async function surveyFolder(path: string): Promise<FolderContent> {
   return { kind: 'none', problem: `there is no journal in ${folder}; give its folder with --data` };
 }
 
-/** @returns a sentence for a command that needs one journal, with the names of the first few deployments */
+/**
+ * @returns a sentence for a command that needs one journal, with the names of the first few deployments:
+ *   `/data holds a journal for each deployment: prod, test; give one of them, such as --data /data/prod`
+ */
 export function askForOne(folder: string, deployments: readonly DeploymentFolder[]): string {
   const names = deployments.slice(0, NAMED_MAX).map(({ name }) => name);
   const more = deployments.length - names.length;

@@ -7,7 +7,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { type ExitCode, exitCodes } from '../config/exit-codes.ts';
 
 /**
- * Ends the process with an exit code, or by SIGKILL if a thread is still inside a system call after `waitMs`.
+ * Ends the process with an exit code, or by SIGKILL if a thread is still inside a system call after `waitMs`:
+ * `endWith(0, 1_000, complain)` ends it within about a second.
  * @param complain called before SIGKILL with a sentence for the operator, which has the lost exit code
  */
 export async function endWith(code: ExitCode, waitMs: number, complain: (problem: string) => void): Promise<never> {
@@ -24,7 +25,7 @@ export async function endWith(code: ExitCode, waitMs: number, complain: (problem
   process.exit(code);
 }
 
-/** Ends the process at once, by the default action of a signal. */
+/** Ends the process at once, by the default action of a signal: a shell reports 143 after `endBySignal('SIGTERM')`. */
 export function endBySignal(signal: NodeJS.Signals): never {
   process.removeAllListeners(signal);
   process.kill(process.pid, signal);

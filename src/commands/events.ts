@@ -65,7 +65,7 @@ const kinds = endpoints.map(({ name }) => name);
 /** The greatest value of `--last`, which keeps the seq of each of these events in memory while it searches. */
 const LAST_MAX = 1_000_000;
 
-/** The command `assetlog events`. */
+/** The command `assetlog events`, as in `assetlog events ./assetlog-data --last 20`. */
 export const events = defineCommand<EventsOptions>(
   {
     summary: 'show what was recorded',

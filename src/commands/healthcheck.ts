@@ -7,7 +7,7 @@ import { limits } from '../config/limits.ts';
 import { hostOf } from '../http/origin.ts';
 import { defineCommand } from './command.ts';
 
-/** Defines `assetlog healthcheck`. */
+/** The command `assetlog healthcheck`, as in `assetlog healthcheck --port 3000`. */
 export const healthcheck = defineCommand(
   {
     summary: 'check whether a running service accepts reports',

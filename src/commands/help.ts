@@ -3,13 +3,13 @@
 import { flagOf, hasVariable, variableOf } from '../config/options.ts';
 import type { Command } from './command.ts';
 
-/** Groups of commands, by heading. A group has its commands by their names. */
+/** Groups of commands, by heading: `{ 'Look at a journal': { events, assets } }`. A group has its commands by their names. */
 export type Groups = Readonly<Record<string, Readonly<Record<string, Command>>>>;
 
 /**
  * The help of one command, such as that of `assetlog events --help`.
  * @param name of the command, such as `events`
- * @returns the text without its last newline
+ * @returns the text without its last newline; its first line is `Usage: assetlog events [FOLDER] [options]`
  */
 export function commandHelp(name: string, { about, operands, options, notes }: Command): string {
   const entries = Object.entries(options).map(([name, option]) => {
@@ -31,7 +31,7 @@ export function commandHelp(name: string, { about, operands, options, notes }: C
 /**
  * The help of the program, as `assetlog --help` prints it.
  * @param notes the lines at the end of the help
- * @returns the text without its last newline
+ * @returns the text without its last newline; its first line is `Usage: assetlog [command] [options]`
  */
 export function generalHelp(groups: Groups, notes: readonly string[]): string {
   const rows = Object.entries(groups).flatMap(([heading, commands]) => [

@@ -2,7 +2,7 @@
 
 import { LineCutter } from '../journal/lines.ts';
 
-/** A line of the input. */
+/** A line of the input, of which `line` is a buffer: `{ line: '{"type":"check",…}', bytes: 74 }`. */
 export interface InputLine {
   /** The line without its line ending and surrounding spaces; undefined if it is too long. */
   readonly line: Buffer | undefined;
@@ -10,7 +10,11 @@ export interface InputLine {
   readonly bytes: number;
 }
 
-/** Splits chunks into lines, in the memory of one chunk and one line. @returns the lines that end in each chunk */
+/**
+ * Splits chunks into lines, in the memory of one chunk and one line.
+ * @param lineBytesMax a longer line is yielded as undefined
+ * @returns the lines that end in each chunk: `a` and then `bc` for the chunks `a\nb` and `c\n`
+ */
 export async function* splitLines(
   chunks: AsyncIterable<Buffer>,
   lineBytesMax: number,
@@ -41,12 +45,12 @@ function trim(line: Buffer): Buffer {
   return line.subarray(start, end);
 }
 
-/** One thing of a group, with the bytes that count against the limit of its group. */
+/** One thing of a group, with the bytes that count against the limit of its group: `{ sizeBytes: 74 }`. */
 export interface Sized {
   readonly sizeBytes: number;
 }
 
-/** Groups that are filled while earlier ones are being used. */
+/** Groups that are filled while earlier ones are being used: `await groups.take()` is an array such as `[entry, entry]`. */
 export interface Groups<Entry> {
   /** @returns what has arrived since the last call, after waiting for at least one entry; undefined at the end. @throws what the input throws */
   take(): Promise<readonly Entry[] | undefined>;
@@ -56,7 +60,7 @@ export interface Groups<Entry> {
  * Reads the input ahead, up to one group. An input that pauses, such as `tail -f`, does not hold back what arrived: a group is as
  * large as what arrived while the one before it was being sent.
  * @param read turns a line into an entry, in order; undefined to skip it
- * @param limits of one group; an entry that is larger is alone
+ * @param limits of one group, such as `{ entriesMax: 500, bytesMax: 1_048_576 }`; an entry that is larger is alone
  */
 export function groupLines<Entry extends Sized>(
   lines: AsyncIterable<readonly InputLine[]>,

@@ -16,7 +16,7 @@ export const keyOption = (help: string): Option<readonly string[] | undefined> =
   parse: (text) => readKey([text]),
 });
 
-/** An option without a value: `true` if it is given. */
+/** An option without a value, such as `--failing`: `true` if it is given, else `false`. */
 export const switchOption = (help: string): Option<boolean> => ({
   argument: '',
   help,
@@ -24,21 +24,21 @@ export const switchOption = (help: string): Option<boolean> => ({
   parse: () => true,
 });
 
-/** Which output format was asked for; at most one. */
+/** Which output format was asked for; at most one: `{ json: false, table: false, csv: true }`. */
 export interface FormatOptions {
   readonly json: boolean;
   readonly table: boolean;
   readonly csv: boolean;
 }
 
-/** The options that choose the output format. */
+/** The options that choose the output format: `--json`, `--table` and `--csv`. */
 export const formatOptions = {
   json: switchOption('JSON lines, which is the default into a pipe or a file'),
   table: switchOption('a table, which is the default on a terminal'),
   csv: switchOption('CSV with a header (RFC 4180)'),
 };
 
-/** Lines of the help that all listing commands have. */
+/** Lines of the help that all listing commands have, such as `Exit codes:` and the codes. */
 export const lookNotes: readonly string[] = [
   'On a terminal, control characters in reported text are shown as \\u001b, also in JSON. In CSV, text that begins like a',
   'formula (= + - @) gets an apostrophe before it, also after a semicolon, a tab or a line break inside.',
@@ -55,23 +55,36 @@ export const lookNotes: readonly string[] = [
   '  and the lines after the damage that verify are shown; 5 it cannot be read or printed',
 ];
 
-/** The columns and conversions of each output format for one kind of row, such as an event or an asset. */
+/**
+ * The columns and conversions of each output format for one kind of row, such as an event or an asset. For example
+ * `{ header: ['seq'], record: ({ seq }) => [seq], … }` for CSV with one column.
+ */
 export interface Forms<Thing> {
+  /** The columns of the table. */
   readonly columns: readonly Column[];
+  /** @returns the cells of the table, in the order of `columns` */
   readonly row: (thing: Thing) => readonly string[];
+  /** The names of the CSV columns, such as `asset_key`. */
   readonly header: readonly string[];
+  /** @returns the cells of a CSV record, in the order of `header` */
   readonly record: (thing: Thing) => readonly (string | number | boolean | undefined)[];
   /** @returns JSON lines, each with its newline */
   readonly json: (things: readonly Thing[]) => string | Buffer;
 }
 
-/** Prints rows, with the titles before the first ones. @returns false if the reading end of the pipe is closed */
+/**
+ * Prints rows, with the titles before the first ones.
+ * @returns false if the reading end of the pipe is closed: `await print([line])` is then `false`
+ */
 export type Print<Thing> = (things: readonly Thing[]) => Promise<boolean>;
 
 /** Width of a table that goes into a pipe, since the width of the final display is unknown. */
 const PIPE_COLUMNS = 120;
 
-/** @returns a function that prints in the chosen format, or undefined if more than one format is chosen */
+/**
+ * @returns a function that prints in the chosen format, or undefined if more than one format is chosen: for
+ *   `{ json: false, table: false, csv: true }` and the header `['seq']` it prints `seq\r\n7\r\n`
+ */
 export function printerOf<Thing>(
   { json, table, csv }: FormatOptions,
   { columns, write }: Page,

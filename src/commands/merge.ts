@@ -6,14 +6,15 @@ import type { Line } from '../journal/reader.ts';
 import { timeOf } from '../journal/record.ts';
 import type { Source } from './reading.ts';
 
-/** A line with the deployment that it belongs to. */
+/** A line with the deployment that it belongs to: `{ deployment: 'prod', line }`. */
 export interface DeploymentLine {
   readonly deployment: string;
   readonly line: Line;
 }
 
-/** What is merged. */
+/** What is merged: `{ sources, filterOf: () => ({}), follow: undefined, added: async () => [], followMs: 200 }`. */
 export interface Merge {
+  /** The journals that are merged from the beginning on. */
   readonly sources: readonly Source[];
   /** @returns which lines of a source are wanted */
   readonly filterOf: (source: Source) => Filter;
@@ -21,7 +22,7 @@ export interface Merge {
   readonly follow: AbortSignal | undefined;
   /** Called at each poll while following. @returns sources that are merged from now on */
   readonly added: () => Promise<readonly Source[]>;
-  /** Interval of the polls, such as 200. */
+  /** Interval of the polls in milliseconds, such as 200. */
   readonly followMs: number;
 }
 

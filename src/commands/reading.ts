@@ -11,7 +11,7 @@ import { oncePerName } from '../telemetry/log.ts';
 import type { Output } from './command.ts';
 import { type DeploymentFolder, type FolderContent, surveyFolder } from './data-folder.ts';
 
-/** A journal that a command reads. */
+/** A journal that a command reads: `{ deployment: 'prod', disk, … }`. */
 export interface Source {
   /** Its name in hosted mode, such as `prod`; undefined for a journal that belongs to no deployment. */
   readonly deployment: string | undefined;
@@ -22,24 +22,29 @@ export interface Source {
   readAgain(filter: Filter): AsyncGenerator<readonly Line[]>;
 }
 
-/** How a source is followed. */
+/** How a source is followed: `{ signal }` polls it until the signal aborts. */
 export interface Following {
+  /** Ends the reading when it aborts. */
   readonly signal: AbortSignal;
   /** Resolves when the source is to be read again. By default it is polled. */
   readonly more?: Progress['more'];
 }
 
-/** The journals of a folder. */
+/** The journals of a folder: `{ kind: 'hosted', all: [source, source], added }`. */
 export interface Sources {
+  /** `hosted` if the folder holds a journal for each deployment. */
   readonly kind: 'journal' | 'hosted';
+  /** The journals that were found first; one if `kind` is `journal`. */
   readonly all: readonly Source[];
   /** @returns the journals of deployments that have appeared since the last call */
   added(): Promise<readonly Source[]>;
 }
 
 /**
- * Opens the journals of a folder and runs `act`. Reports damage and other remarks of the reader on standard error, each once.
+ * Opens the journals of a folder, such as `./assetlog-data`, and runs `act`. Reports damage and other remarks of the reader on
+ * standard error, each once.
  * @param follow if given, a folder without a journal is no error: its first journal is awaited until the signal aborts
+ * @param act resolves to an exit code that is returned as it is, such as 2, or to undefined after it has read what it needs
  * @returns 0 if all was read, 2 if there is no journal, 3 if a journal is damaged, 5 if one cannot be read or printed
  */
 export async function lookAt(

@@ -21,7 +21,7 @@ import {
   withFolder,
 } from './verify.ts';
 
-/** The command `assetlog repair`. */
+/** The command `assetlog repair`, as in `assetlog repair /var/lib/assetlog --yes`. */
 export const repairCommand = defineCommand(
   {
     summary: 'make a damaged journal startable, without losing a good line',

@@ -10,7 +10,7 @@ import { shellWord } from '../telemetry/printable.ts';
 import type { Output } from './command.ts';
 import { groupLines, type InputLine, splitLines } from './input-lines.ts';
 
-/** A run over the lines of a file or of standard input. */
+/** A run over the lines of a file or of standard input: `{ bytes: 1_048_576, fromLine: 1, runId: 'load-17', … }`. */
 export interface LineRun {
   /** The bytes of the input, cut anywhere. */
   readonly chunks: AsyncIterable<Buffer>;

@@ -116,7 +116,7 @@ const LINE_SUFFIX_CHARACTERS = `/${Number.MAX_SAFE_INTEGER}`.length;
 const LOCAL = 'http://127.0.0.1:3000';
 
 /**
- * Defines `assetlog report`.
+ * The command `assetlog report`, as in `assetlog report materialization warehouse/orders`.
  * @param endpoints the kinds of reports: the first operand names one of them, and the options are their parameters
  */
 export function reportOf(endpoints: readonly Endpoint[]): Command {

@@ -12,7 +12,7 @@ import { printable, shellWord } from '../telemetry/printable.ts';
 import { defineCommand, type Output } from './command.ts';
 import { endBySignal, endWith } from './end.ts';
 
-/** Lines at the end of the help of `serve` and of the program. */
+/** Lines at the end of the help of `serve` and of the program, such as `Exit codes:` and the codes. */
 export const serveNotes: readonly string[] = [
   'Examples:',
   '  assetlog serve --port 3000 --data ./assetlog-data',
@@ -33,7 +33,7 @@ export const serveNotes: readonly string[] = [
   '  that signal. If a system call of the disk never returns, it ends by SIGKILL (137 in a shell) instead of an exit code.',
 ];
 
-/** `assetlog serve`, also the command that runs if none is named. */
+/** The command `assetlog serve`, as in `assetlog serve --port 3000`; also the command that runs if none is named. */
 export const serve = defineCommand(
   {
     summary: 'take reports and write them to the journal (the default)',

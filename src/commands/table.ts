@@ -3,7 +3,7 @@
 import { printable } from '../telemetry/printable.ts';
 import { cutTo, fitTo, type Kept, widthOf } from './text-width.ts';
 
-/** A column of a table. */
+/** A column of a table: `{ title: 'asset key', kept: 'end' }`. */
 export interface Column {
   readonly title: string;
   /** Minimum width in terminal columns. A column with this member is never cut; other columns get narrower instead. */
@@ -13,8 +13,9 @@ export interface Column {
 }
 
 /**
- * A table that is printed in pages, before the last row is known. A column becomes wider when a later page needs it, so that
- * the rows after that are aligned with each other. On a narrow terminal each value has a line of its own.
+ * A table that is printed in pages, before the last row is known. A column becomes wider when a later page needs it, so that the
+ * rows after that are aligned with each other. On a narrow terminal each value has a line of its own. For example
+ * `new Table([{ title: 'seq', whole: 3 }, { title: 'asset key' }], 120)`.
  */
 export class Table {
   readonly #columns: readonly Column[];
@@ -33,7 +34,8 @@ export class Table {
 
   /**
    * @param rows the cells of each row, in the order of the columns
-   * @returns the rows as lines with their newlines; the first call puts the titles before them
+   * @returns the rows as lines with their newlines; the first call puts the titles before them: `n    name\n1    orders\n` for
+   *   `[['1', 'orders']]`, if the columns are `n` with a minimum of 3, and `name`
    */
   print(rows: readonly (readonly string[])[]): string {
     if (rows.length === 0) return '';

@@ -3,7 +3,7 @@
  * text must be free of control characters: see `printable`.
  */
 
-/** @returns the number of terminal columns that the text takes: 3 for `abc`, 4 for `日本`, 2 for a flag */
+/** @returns the number of terminal columns that the text takes: `widthOf('日本')` is `4`, and a flag takes 2 */
 export function widthOf(text: string): number {
   if (PLAIN.test(text)) return text.length;
   let width = 0;
@@ -16,7 +16,7 @@ export type Kept = 'beginning' | 'end';
 
 /**
  * Cuts a text that takes more columns than `widthMax`, between two characters and never inside a wide one.
- * @returns the text itself if it fits, else the kept part with an ellipsis, such as `wareho…` or `…orders`
+ * @returns the text itself if it fits, else the kept part with an ellipsis: `cutTo('warehouse/orders', 7, 'end')` is `'…orders'`
  */
 export function cutTo(text: string, widthMax: number, kept: Kept = 'beginning'): string {
   if (widthOf(text) <= widthMax) return text;
@@ -31,7 +31,7 @@ export function cutTo(text: string, widthMax: number, kept: Kept = 'beginning'):
   return kept === 'end' ? `…${shown.reverse().join('')}` : `${shown.join('')}…`;
 }
 
-/** @returns the text, cut or padded with spaces to exactly this many columns, such as `日本  ` for 6 */
+/** @returns the text, cut or padded with spaces to exactly this many columns: `fitTo('日本', 6)` is `'日本  '` */
 export function fitTo(text: string, width: number, kept: Kept = 'beginning'): string {
   const cut = cutTo(text, width, kept);
   return cut + ' '.repeat(Math.max(0, width - widthOf(cut)));

@@ -15,7 +15,10 @@ export interface TimeRange {
   readonly until: string | undefined;
 }
 
-/** The option `--by`. @param help such as `time (recorded) or event_time (happened): the order` */
+/**
+ * The option `--by`: the value of `--by event_time` is `'event_time'`.
+ * @param help such as `time (recorded) or event_time (happened): the order`
+ */
 export const byOption = (help: string): Option<By> => ({
   argument: 'TIME',
   help,
@@ -25,27 +28,28 @@ export const byOption = (help: string): Option<By> => ({
   parse: readOrder,
 });
 
-/** The options `--since` and `--until`. */
+/** The options `--since` and `--until`: the value of `--since 2026-11-20T15:00` is `'2026-11-20T15:00:00.000Z'`. */
 export const rangeOptions = {
   since: timeOption('only events of this time or later: 2026-11-20, 2026-11-20T15:00, or 2h for the last two hours'),
   until: timeOption('only events before this time'),
 };
 
-/** The lines of the help about `--since` and `--until`. */
+/** The lines of the help about `--since` and `--until`, such as `Times without a zone are UTC, …`. */
 export const timeNotes: readonly string[] = [
   'Times without a zone are UTC, as in the journal; a duration (500ms, 30s, 15m, 2h, 7d) counts back from now.',
   'With --since and --until, a file that begins and ends outside of them is skipped, and not checked.',
   'With --by event_time an event without an event_time counts by its time, and no file is skipped.',
 ];
 
-/** @returns the `event_time` of an event, or the `time` of one without: `2026-11-20T14:19:45.250Z` */
+/** @returns the `event_time` of an event, or the `time` of one without: `'2026-11-20T14:19:45.250Z'` */
 export function happenedAt({ event_time, time }: Recorded): string {
   return event_time ?? time;
 }
 
 /**
  * @param range bounds with the form of a line's `time`
- * @returns whether a sort key such as `2026-11-20T14:19:45.25`, from `sortKeyOf`, is of a time in the range
+ * @returns whether a sort key from `sortKeyOf` is of a time in the range: `false` for `2026-11-20T14:19:45.25` if `since` is
+ *   `2026-11-20T15:00:00.000Z`
  */
 export function rangeTest({ since, until }: TimeRange): (sortKey: string) => boolean {
   const from = since === undefined ? '' : sortKeyOf(since);

@@ -4,7 +4,7 @@ import { exitCodes } from '../config/exit-codes.ts';
 import { NOT_AFTER, newToken, readNotAfter } from '../deployments/tokens.ts';
 import { defineCommand } from './command.ts';
 
-/** `assetlog token`. */
+/** The command `assetlog token`, as in `assetlog token --name cron --not-after 2027-01-31`. */
 export const token = defineCommand<{ name: string; notAfter: string | undefined }>(
   {
     summary: 'print a fresh token and its entry for the deployments file',

@@ -19,7 +19,7 @@ export const json: Option<boolean> = {
   parse: () => true,
 };
 
-/** The command `assetlog verify`. */
+/** The command `assetlog verify`, as in `assetlog verify /var/lib/assetlog`. */
 export const verifyCommand = defineCommand(
   {
     summary: 'read the whole journal and print what is in it and what is wrong',
@@ -44,6 +44,7 @@ export const verifyCommand = defineCommand(
 
 /** The values of the options, such as `{ data: '/var/lib/assetlog', json: false }`. */
 export interface VerifyOptions {
+  /** Path of the folder. */
   readonly data: string;
   readonly json: boolean;
 }
@@ -135,7 +136,10 @@ export function showingProgress(progress: Output['progress']): OnProgress {
   };
 }
 
-/** @returns the findings on which a start would refuse the journal. A torn end is not one of them: the start truncates it. */
+/**
+ * @returns the findings on which a start would refuse the journal: `[]` if it is good. A torn end is not one of them: the start
+ *   truncates it.
+ */
 export function damageOf({ findings }: Verdict): Finding[] {
   return findings.filter(({ decision }) => decision === 'refuse');
 }
@@ -207,12 +211,12 @@ export function findingAsText({
   return `${file}, line ${line}, byte ${byte}: ${problem}`;
 }
 
-/** @returns a range of seqs as text, such as `seq 4 to 7`, or `seq 4` for a single one */
+/** @returns a range of seqs as text: `'seq 4 to 7'`, or `'seq 4'` for a single one */
 export function rangeAsText({ first, last }: GoneRange): string {
   return first === last ? `seq ${first}` : `seq ${first} to ${last}`;
 }
 
-/** @returns such as `1.5 MB` for 1,500,000 bytes */
+/** @returns bytes in units of 1,000,000: `megabytes(1_500_000)` is `'1.5 MB'` */
 export function megabytes(bytes: number): string {
   return `${(bytes / 1e6).toFixed(1)} MB`;
 }
