@@ -5,7 +5,10 @@ import type { HttpReply } from './connection.ts';
 import { type InDoubt, judge, onOneLine } from './delivery.ts';
 import type { Submission } from './submission.ts';
 
-/** What a reply says about the items of a batch. `reasons` has one for each refused item, by its index from 0. */
+/**
+ * What a reply says about the items of a batch. `reasons` has one for each refused item, by its index from 0. For example
+ * `{ kind: 'some recorded', reasons: Map { 1 => 'answers 400: passed is missing' }, isComplete: true }`.
+ */
 export type BatchReply =
   | { readonly kind: 'recorded' }
   /**
@@ -17,7 +20,10 @@ export type BatchReply =
   /** Nothing is at the path of a batch. */
   | { readonly kind: 'no such path'; readonly reason: string };
 
-/** The headers of a batch: NDJSON, of which the right items are recorded if others are wrong (RFC 7240). */
+/**
+ * The headers of a batch: NDJSON, of which the right items are recorded if others are wrong: `Prefer: handling=lenient` (RFC 7240
+ * section 4.4).
+ */
 export const batchHeaders = { 'Content-Type': 'application/x-ndjson', Prefer: 'handling=lenient' } as const;
 
 /** @returns one line of a batch: `{"type":"check","asset_key":"orders",…,"idempotency_key":"load-17/1"}` */
@@ -27,15 +33,17 @@ export function itemText({ endpoint, body, idempotencyKey }: Submission): string
   return `{"type":"${endpoint.name}"${parameters}${key}}`;
 }
 
-/** An item and its line in a batch. */
+/** An item and its line in a batch: `{ submission, text: '{"type":"check",…}' }`. */
 export interface BatchLine {
   readonly submission: Submission;
+  /** The line as it is sent, without its newline. */
   readonly text: string;
 }
 
 /**
  * Cuts reports into batches.
- * @returns batches of at most `linesMax` items and `bodyBytesMax` bytes; an item that is larger is alone
+ * @returns batches of at most `linesMax` items and `bodyBytesMax` bytes: 500, 500 and 200 for 1,200 small items and a `linesMax`
+ *   of 500; an item that is larger is alone
  */
 export function batchesOf(
   submissions: readonly Submission[],
@@ -62,7 +70,8 @@ export function batchesOf(
 
 /**
  * Reads what a reply to a batch of `count` items says about them. A 200 or 207 that does not account for each item is in doubt.
- * @returns undefined for a reply that is not specific to batches, such as a 503, or the page of another server
+ * @returns `{ kind: 'recorded' }` for a 200 with `{"recorded":2,"failed":0}` to two items; undefined for a reply that is not
+ *   specific to batches, such as a 503, or the page of another server
  */
 export function readBatchReply(reply: HttpReply, count: number): BatchReply | InDoubt | undefined {
   const { status, body } = reply;

@@ -29,7 +29,10 @@ export interface HttpReply {
 
 /** No complete reply was received. The message is that of the system or of TLS, such as `connect ECONNREFUSED 127.0.0.1:3000`. */
 export class NoReply extends Error {
-  /** Whether a connection was established, so that the service may have received the request. */
+  /**
+   * Whether a connection was established, so that the service may have received the request. For example `false` after
+   * `ECONNREFUSED`.
+   */
   readonly sent: boolean;
   /** The code of the system or of TLS, such as `ECONNREFUSED`; undefined for a timeout. */
   readonly code: string | undefined;
@@ -43,7 +46,11 @@ export class NoReply extends Error {
   }
 }
 
-/** A client with one connection at a time, kept alive for the next call. */
+/**
+ * A client with one connection at a time, kept alive for the next call:
+ * `await client.call(new URL('http://127.0.0.1:3000/readyz'), { method: 'GET', timeoutMs: 3_000 })` has the `status` 200 of a
+ * service that is ready.
+ */
 export interface HttpClient {
   /** Sends a request and resolves with its reply. @throws NoReply */
   call(url: URL, call: HttpCall): Promise<HttpReply>;
@@ -51,7 +58,10 @@ export interface HttpClient {
   close(): void;
 }
 
-/** @returns a client that is not connected yet. @param protocol the protocol of every URL that is called: `http:` or `https:` */
+/**
+ * @returns a client that is not connected yet: `openClient('http:', limits)`.
+ * @param protocol the protocol of every URL that is called, `http:` or `https:`
+ */
 export function openClient(protocol: string, limits: Pick<Limits, 'keptMs' | 'replyBytesMax'>): HttpClient {
   // Loaded only if needed, since loading TLS takes time.
   const { Agent, request } = protocol === 'https:' ? process.getBuiltinModule('node:https') : http;

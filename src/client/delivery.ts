@@ -5,7 +5,7 @@ import type { Limits } from '../config/limits.ts';
 import { printable } from '../telemetry/printable.ts';
 import { type HttpReply, NoReply } from './connection.ts';
 
-/** What became of one report. */
+/** What became of one report: `{ kind: 'recorded' }`, or `{ kind: 'refused', reason: 'answers 400: passed is missing' }`. */
 export type Delivery = { readonly kind: 'recorded' } | Failure;
 
 /**
@@ -21,35 +21,47 @@ export type Failure =
   /** Neither accepted nor refused within `retryForMs`. */
   | { readonly kind: 'unavailable'; readonly reason: string };
 
-/** It is unknown whether the request was recorded: a retry could record it twice. */
+/**
+ * It is unknown whether the request was recorded: a retry could record it twice. For example
+ * `{ kind: 'in doubt', reason: 'sent no complete reply: socket hang up' }`.
+ */
 export interface InDoubt {
   readonly kind: 'in doubt';
+  /** A clause about the service, as in `Failure`. */
   readonly reason: string;
 }
 
-/** The request may be sent again: the service recorded nothing of it, or never received it. */
+/**
+ * The request may be sent again: the service recorded nothing of it, or never received it. For example
+ * `{ kind: 'again', reason: 'answers 503: the disk is full', afterMs: 1_000 }`.
+ */
 export interface Again {
   readonly kind: 'again';
+  /** A clause about the service, as in `Failure`. */
   readonly reason: string;
-  /** The service's Retry-After in ms; 0 if it sent none. */
+  /** The service's Retry-After (RFC 9110 section 10.2.3) in ms; 0 if it sent none. */
   readonly afterMs: number;
 }
 
-/** When to send a request again, and how long to keep trying. */
+/** When to send a request again, and how long to keep trying: `{ retryForMs: 60_000, stopped, limits, onWait }`. */
 export interface RetryPolicy {
-  /** Time from the first attempt to the last one; with 0 there is one attempt. */
+  /** Time in ms from the first attempt to the last one; with 0 there is one attempt. */
   readonly retryForMs: number;
   /** Ends the wait for the next attempt; the result is then `unavailable`. */
   readonly stopped: AbortSignal;
+  /** The first pause between two attempts and the longest one: 250 and 10,000 ms. */
   readonly limits: Pick<Limits, 'retryMs' | 'retryMsMax'>;
   /** Called before each wait, for progress: `answers 503: the disk is full`, 250. */
   readonly onWait: (reason: string, waitMs: number) => void;
 }
 
-/** Whether a request that may have been recorded may be sent again, since it would not be recorded twice. */
+/**
+ * Whether a request that may have been recorded may be sent again, since it would not be recorded twice: `{ kind: 'no' }` for a
+ * report without an idempotency key.
+ */
 export type Permission = { readonly kind: 'yes' } | { readonly kind: 'no' } | Again;
 
-/** One request with reports. */
+/** One request with reports: `{ attempt, accept: acceptReport, mayRepeat: async () => ({ kind: 'no' }) }`. */
 export interface Request<Accepted> {
   /** Sends the request once; throws only NoReply. */
   readonly attempt: () => Promise<HttpReply>;
@@ -61,7 +73,8 @@ export interface Request<Accepted> {
 
 /**
  * Sends a request, and again while that cannot record anything twice.
- * @returns what `accept` returns, or the failure; `in doubt` if any attempt may have been recorded and no later one showed it
+ * @returns what `accept` returns, such as `{ kind: 'recorded' }`, or the failure; `in doubt` if any attempt may have been
+ *   recorded and no later one showed it
  */
 export async function deliver<Accepted extends { readonly kind: string }>(
   { attempt, accept, mayRepeat }: Request<Accepted>,
@@ -92,7 +105,7 @@ export async function deliver<Accepted extends { readonly kind: string }>(
  * Calls a function until its result is final: with exponential backoff and jitter between attempts, at least the Retry-After of
  * the last reply (RFC 9110 section 10.2.3).
  * @param untilMs when the last attempt begins, on the clock of `performance.now()`
- * @returns the result of the last call, `unavailable` if that was `again`
+ * @returns the result of the last call; if that was `again`, `{ kind: 'unavailable', reason: 'answers 503: the disk is full' }`
  */
 export async function retry<Found extends { readonly kind: string }>(
   once: () => Promise<Found | Again>,
@@ -124,12 +137,18 @@ function isAgain(found: { readonly kind: string }): found is Again {
   return found.kind === 'again';
 }
 
-/** What counts as success for one report: 200 and a JSON object without `error`, since the page of another server is no success. */
+/**
+ * What counts as success for one report: 200 and a JSON object without `error`, since the page of another server is no success.
+ * @returns `{ kind: 'recorded' }` for a 200 with the body `{}`; undefined if it is no success
+ */
 export function acceptReport({ status, body }: HttpReply): { readonly kind: 'recorded' } | undefined {
   return status === 200 && errorIn(body) === undefined ? { kind: 'recorded' } : undefined;
 }
 
-/** @returns what a reply means that is no success, whatever the request was */
+/**
+ * @returns what a reply means that is no success, whatever the request was: for a 503 with `Retry-After: 1` it is
+ *   `{ kind: 'again', reason: 'answers 503: the disk is full', afterMs: 1_000 }`
+ */
 export function judge({ status, headers, body }: HttpReply): Failure | Again {
   const reason = `answers ${status}: ${errorIn(body) ?? 'no error'}`;
   if (status === 429 && TOKEN_CHALLENGE.test(headers['www-authenticate'] ?? '')) {
@@ -158,7 +177,11 @@ const TOKEN_CHALLENGE = /\brealm="assetlog"/;
 /** Statuses that do not depend on the report, but on the token, the host name or the path. */
 const FOR_ALL: ReadonlySet<number> = new Set([401, 403, 404, 405]);
 
-/** @returns what it means that there was no complete reply. @throws what is not a NoReply */
+/**
+ * @returns what it means that there was no complete reply:
+ *   `{ kind: 'again', reason: 'cannot be reached: connect ECONNREFUSED 127.0.0.1:3000', afterMs: 0 }`
+ * @throws what is not a NoReply
+ */
 export function judgeNoReply(error: unknown): Failure | Again {
   if (!(error instanceof NoReply)) throw error;
   const { message, code = '', sent } = error;
@@ -183,7 +206,7 @@ function errorIn(body: string): string | undefined {
   return onOneLine(body.slice(0, SHOWN_CHARACTERS)) || 'nothing';
 }
 
-/** @returns text from a service on one line, without control characters */
+/** @returns text from a service on one line, without control characters: `onOneLine(' a\n  b ')` is `'a b'` */
 export function onOneLine(text: string): string {
   return printable(text.replaceAll(/\s+/g, ' ').trim());
 }

@@ -13,9 +13,10 @@ export interface Features {
   readonly keys: boolean;
 }
 
-/** The features of a service without an OpenAPI document. */
+/** The features of a service without an OpenAPI document: `{ batch: false, keys: false }`. */
 export const noFeatures: Features = { batch: false, keys: false };
 
+/** The result of a search for the features of a service: `{ kind: 'found', features: { batch: true, keys: true } }`. */
 export type Search =
   | { readonly kind: 'found'; readonly features: Features }
   /** The service did not answer, or cannot now. */
@@ -30,10 +31,12 @@ interface DocumentUrl {
 }
 
 /**
- * Looks for the OpenAPI document below the base URL, in the parent folder (the URL of a deployment ends in its name), and at the root.
+ * Looks for the OpenAPI document below the base URL, in the parent folder (the URL of a deployment ends in its name), and at the
+ * root.
  * @param base such as `https://assets.example/prod`
  * @param get requests a document; `below` is empty for the one that belongs to the base URL itself. Throws only NoReply.
- * @returns no features if there is no document; `again` if the service did not answer
+ * @returns such as `{ kind: 'found', features: { batch: true, keys: true } }`; `noFeatures` if there is no document; `again` if
+ *   the service did not answer
  */
 export async function findFeatures(
   base: string,
@@ -75,8 +78,8 @@ function documentsOf(base: string): DocumentUrl[] {
 /**
  * Reads the features from a document. Only operations of this service count, since the root of a host may describe another one.
  * @param text of an OpenAPI document of version 3
- * @param below the path of the service below the document: empty, or `/prod`, which `/{deployment_name}` stands for
- * @returns undefined if the text is no JSON object with paths
+ * @param below the path of the service below the document: empty, or `/prod`, which matches the template `/{deployment_name}`
+ * @returns such as `{ batch: true, keys: false }`; undefined if the text is no JSON object with paths
  */
 export function readFeatures(text: string, below: string, endpoints: readonly Endpoint[]): Features | undefined {
   let document: unknown;

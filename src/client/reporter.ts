@@ -17,13 +17,17 @@ import {
 import { type Features, findFeatures, type Search } from './features.ts';
 import type { Submission } from './submission.ts';
 
+/**
+ * What a `Reporter` needs: `{ base: 'https://assets.example/prod', endpoints, headers: {}, timeoutMs: 10_000, retry, limits }`.
+ */
 export interface ReporterOptions {
   /** Such as `https://assets.example/prod`. */
   readonly base: string;
+  /** The endpoints by which the OpenAPI document of the service is recognized. */
   readonly endpoints: readonly Endpoint[];
   /** Sent with each request to the service: user agent and token. */
   readonly headers: Readonly<Record<string, string>>;
-  /** How long one attempt may take. */
+  /** How long one attempt may take, in ms: see `HttpCall`. */
   readonly timeoutMs: number;
   readonly retry: RetryPolicy;
   readonly limits: Pick<
@@ -32,6 +36,10 @@ export interface ReporterOptions {
   >;
 }
 
+/**
+ * Sends reports to one service, over one connection at a time: `await reporter.send(submission)` is
+ * `{ kind: 'recorded' }` if it was accepted.
+ */
 export class Reporter {
   readonly #options: ReporterOptions;
   readonly #client: ReturnType<typeof openClient>;
@@ -44,17 +52,23 @@ export class Reporter {
     this.#client = openClient(new URL(options.base).protocol, options.limits);
   }
 
-  /** Whether the service is known to record a report with an idempotency key once. */
+  /** Whether the service is known to record a report with an idempotency key once: `false` before its features were looked up. */
   get knowsKeys(): boolean {
     return this.#features?.keys === true;
   }
 
-  /** Finds the features of the service, with retries. */
+  /**
+   * Finds the features of the service, with retries.
+   * @returns such as `{ kind: 'found', features: { batch: true, keys: true } }`, or the failure
+   */
   find(): Promise<{ readonly kind: 'found'; readonly features: Features } | Failure> {
     return retry(() => this.#search(), this.#options.retry);
   }
 
-  /** Sends one report, with retries; again after a doubt only if it has a key and the service knows keys. */
+  /**
+   * Sends one report, with retries; again after a doubt only if it has a key and the service knows keys.
+   * @returns such as `{ kind: 'refused', reason: 'answers 400: passed is missing' }`
+   */
   send({ endpoint, body, idempotencyKey }: Submission): Promise<Delivery> {
     const headers = {
       'Content-Type': 'application/json',
@@ -71,7 +85,8 @@ export class Reporter {
   }
 
   /**
-   * Sends reports in order, in batches if the service takes them: call `find` before. If it knows keys, all of them must have one.
+   * Sends reports in order, in batches if the service takes them: call `find` before. If it knows keys, all of them must have
+   * one. For example three reports in one batch give `[{ kind: 'recorded' }, { kind: 'refused', … }, { kind: 'recorded' }]`.
    * @returns the deliveries of the reports in order. What a batch has in common is one object. After a failure other than a
    *   refusal the caller decides whether to continue.
    */
@@ -85,7 +100,7 @@ export class Reporter {
     }
   }
 
-  /** Closes the connection. */
+  /** Closes the connection, as `HttpClient.close`. */
   close(): void {
     this.#client.close();
   }

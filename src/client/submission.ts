@@ -20,20 +20,23 @@ export interface Submission {
 /**
  * Builds a submission from parameters.
  * @param parameters the JSON text of each value by the name of the parameter, such as `partition` → `"2026-11-20"`
+ * @returns a submission whose body is then `{"partition":"2026-11-20"}`
  */
 export function submit(endpoint: Endpoint, parameters: ReadonlyMap<string, string>): Submission {
   return { endpoint, body: objectOf(parameters) };
 }
 
-/** Writes an object. @param members `rows` → `10`: the JSON text of each value, by name. @returns JSON text: `{"rows":10}` */
+/** Writes a JSON object. @param members the JSON text of each value, by name: `rows` → `10`. @returns JSON text: `{"rows":10}` */
 export function objectOf(members: ReadonlyMap<string, string>): string {
   return `{${[...members].map(([name, text]) => `${JSON.stringify(name)}:${text}`).join(',')}}`;
 }
 
 /**
- * Reads a line, an item as `event/item.ts` describes it. Values keep their text, so numbers keep every digit. The `time` of a line of
- * a journal becomes its `event_time`, unless it has one or an idempotency key: with the key it must be the event as it was recorded.
+ * Reads a line, an item as `event/item.ts` describes it. Values keep their text, so numbers keep every digit. The `time` of a
+ * line of a journal becomes its `event_time`, unless it has one or an idempotency key: with the key it must be the event as it
+ * was recorded.
  * @param line such as `{"type":"observation","asset_key":"orders"}`, without its line end
+ * @returns a submission whose body is then `{"asset_key":"orders"}`
  * @throws ItemError whose message is a clause about the line: `it is not a JSON object`
  */
 export function readSubmission(
