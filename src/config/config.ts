@@ -4,12 +4,12 @@ import { type Network, readNetwork } from './client-address.ts';
 import { limits, MIB } from './limits.ts';
 import { type Invalid, integer, matching, type Options, readOptions, size } from './options.ts';
 
-/** The version of the program, as in `package.json`. */
+/** The version of the program, as in `package.json`: three numbers, such as `0.1.0`. */
 export const version = '0.1.0';
 
-/** The levels of `--log-level`, from the most to the least severe. */
+/** The levels of `--log-level`, from the most to the least severe: `logLevels[0]` is `'error'`. */
 export const logLevels = ['error', 'warn', 'info', 'debug'] as const;
-/** A level of the log, such as `info`. */
+/** A level of the log, such as `'info'`. */
 export type LogLevel = (typeof logLevels)[number];
 
 /** The settings of a service: `{ host: '127.0.0.1', port: 3000, data: './assetlog-data', … }`. */
@@ -36,9 +36,11 @@ export interface Config {
   readonly keepFree: number | undefined;
   /** The file with the deployments; empty for a service without deployments, which accepts reports without a token. */
   readonly deployments: string;
+  /** Name of the header with the token of hosted mode, besides `Dagster-Cloud-Api-Token`. */
   readonly tokenHeader: string;
   /** Proxies whose `X-Forwarded-For` is used to find the address of a client. */
   readonly trustedProxy: readonly Network[];
+  /** Open connections; beyond it the longest idle one is closed for a new one. */
   readonly maxConnections: number;
   /** Keys that are remembered, 0 to ignore `Idempotency-Key`; undefined for the default: `limits.idempotencyKeysMax`. */
   readonly idempotencyKeys: number | undefined;
@@ -50,7 +52,7 @@ export interface Config {
 /** With less, a quarter of it would be less than the smallest file. */
 const LEAST_KEPT_BYTES = (limits.leastSegmentBytes * 100) / limits.segmentPercent;
 
-/** The options of a service, in the order of the help. */
+/** The options of a service, in the order of the help: `options.port.initial` is `3000`. */
 export const options: Options<Config> = {
   host: {
     argument: 'ADDRESS',
@@ -183,8 +185,10 @@ export const options: Options<Config> = {
 };
 
 /**
+ * Reads the settings of a service.
  * @param args `--flag value` and `--flag=value`, nothing else
- * @returns the configuration, or every problem as a sentence that says what to do
+ * @param env such as `{ ASSETLOG_PORT: '4000' }`
+ * @returns the configuration, `{ kind: 'valid', config: { port: 4000, … } }`, or every problem as a sentence that says what to do
  */
 export function readConfig(
   args: readonly string[],
@@ -196,7 +200,10 @@ export function readConfig(
   return problems.length > 0 ? { kind: 'invalid', problems } : { kind: 'valid', config: read.values };
 }
 
-/** @returns what the sizes of a configuration contradict each other in, as sentences that say what to do; empty if nothing */
+/**
+ * @returns what the sizes of a configuration contradict each other in, as sentences that say what to do, such as
+ *   `--segment-bytes is 2000000, more than the 1000000 of --retain-bytes: …`; empty if nothing
+ */
 export function contradictionsIn({
   segmentBytes = 0,
   retainBytes = Number.POSITIVE_INFINITY,
@@ -219,8 +226,8 @@ export function contradictionsIn({
 }
 
 /**
- * @returns the size in bytes at which a journal file is closed: as given, else 64 MiB or a quarter of a smaller `retainBytes`
- *   or `keepFree` (250,000 for 1,000,000), so that there are closed files to remove
+ * @returns the size in bytes at which a journal file is closed: as given, else 64 MiB or a quarter of a smaller `retainBytes` or
+ *   `keepFree`, so that there are closed files to remove: `segmentBytesOf({ retainBytes: 1_000_000, … })` is `250_000`
  */
 export function segmentBytesOf({
   segmentBytes,
@@ -242,7 +249,8 @@ export type PassedSocket = { readonly kind: 'none' } | { readonly kind: 'passed'
  * Finds the socket that systemd passed to the service (socket activation, sd_listen_fds(3)). The variables are left in the
  * environment: the service starts no child process that could inherit them.
  * @param pid the id of this process: variables for another process are ignored
- * @returns the file descriptor of the socket, that there is `none`, or every problem of the variables
+ * @returns `{ kind: 'passed', fd: 3 }` if `LISTEN_PID` is `pid` and `LISTEN_FDS` is `1`, that there is `none`, or every problem
+ *   of the variables
  */
 export function readPassedSocket(
   env: Readonly<Record<string, string | undefined>>,
@@ -257,5 +265,5 @@ export function readPassedSocket(
 /** SD_LISTEN_FDS_START */
 const FIRST_PASSED_FD = 3;
 
-/** The names that a deployment may have, such as `prod`: safe as a folder and as a part of a path. */
+/** The names that a deployment may have, safe as a folder and as a part of a path: `deploymentName.test('prod')` is `true`. */
 export const deploymentName = /^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$/;

@@ -1,6 +1,6 @@
 /** The exit codes of the process. */
 
-/** Exit codes of the service and of its commands. */
+/** Exit codes of the service and of its commands: `exitCodes.damaged` is `3`, the code for a damaged journal. */
 export const exitCodes = {
   done: 0,
   unexpected: 1,
@@ -14,5 +14,5 @@ export const exitCodes = {
   tryLater: 75,
 } as const;
 
-/** One of the exit codes, such as 2. */
+/** One of the exit codes, such as `2`. */
 export type ExitCode = (typeof exitCodes)[keyof typeof exitCodes];

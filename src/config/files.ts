@@ -5,7 +5,8 @@ import { open, stat } from 'node:fs/promises';
 import type { Readable } from 'node:stream';
 
 /**
- * @returns the text of a file, decoded as UTF-8
+ * Reads a small file: `await readText('token.txt', 8_192)` is its text, such as `asl_…\n`.
+ * @returns the text, decoded as UTF-8
  * @throws Error if the file has more than `bytesMax` bytes, or the error of a system call
  */
 export async function readText(path: string, bytesMax: number): Promise<string> {
@@ -21,7 +22,8 @@ export async function readText(path: string, bytesMax: number): Promise<string> 
 }
 
 /**
- * @returns the text of a file, and whether every user of the machine may read it (mode bit `o+r`)
+ * @returns the text of a file, and whether every user of the machine may read it (mode bit `o+r`):
+ *   `{ text: 'asl_…\n', exposed: false }` for the mode 0600
  * @throws the same errors as `readText`
  */
 export async function readSecret(path: string, bytesMax: number): Promise<{ text: string; exposed: boolean }> {
@@ -33,7 +35,7 @@ export async function readSecret(path: string, bytesMax: number): Promise<{ text
 /**
  * Finds which users besides the owner and root may write to a file or a folder, by its mode. On Windows the mode does not say.
  * @param ownGroup the group of this process, which may write
- * @returns all users or a group, undefined if no other user may write or on Windows
+ * @returns `{ kind: 'every user' }` for the mode 0777, or a group; undefined if no other user may write or on Windows
  * @throws the error of a system call
  */
 export async function otherWriters(path: string, ownGroup = process.getgid?.()): Promise<OtherWriters | undefined> {
@@ -44,12 +46,12 @@ export async function otherWriters(path: string, ownGroup = process.getgid?.()):
   return byGroup ? { kind: 'group', gid } : undefined;
 }
 
-/** All users of the machine, or the group with the id `gid`. */
+/** All users of the machine, or the group with the id `gid`: `{ kind: 'group', gid: 1000 }`. */
 export type OtherWriters = { readonly kind: 'every user' } | { readonly kind: 'group'; readonly gid: number };
 
 /**
  * Opens a file or a pipe for reading from its beginning to its end.
- * @returns a stream, and the size of a regular file in bytes, undefined for anything else
+ * @returns a stream, and the size of a regular file in bytes, undefined for anything else: `{ stream, bytes: 1_048_576 }`
  * @throws the error of a system call
  */
 export async function openStream(path: string): Promise<{ stream: Readable; bytes: number | undefined }> {

@@ -1,11 +1,11 @@
 /** Every limit with its unit. Code receives its limits as an argument, so that a test can pass others. */
 
-/** Bytes of a kibibyte. */
+/** Bytes of a kibibyte: `64 * KIB` is 65,536. */
 export const KIB = 1024;
-/** Bytes of a mebibyte. */
+/** Bytes of a mebibyte: `4 * MIB` is 4,194,304. */
 export const MIB = 1024 * KIB;
 
-/** The limits of the service and of its commands. Names end in their unit. */
+/** The limits of the service and of its commands. Names end in their unit: `limits.idleMs` is `75_000`. */
 export const limits = {
   /** Body of one request. */
   bodyBytesMax: 1 * MIB,
@@ -200,25 +200,29 @@ export const limits = {
   collectBytes: 16 * MIB,
 } as const satisfies Record<string, number>;
 
-/** Limits of `embed.ts`: how long `waitFor` waits, and how many events and refusals its error shows, with how many characters. */
+/**
+ * Limits of `embed.ts`: how long `waitFor` waits (`waitMs` is 5,000), and how many events and refusals its error shows, with how
+ * many characters.
+ */
 export const waitLimits = {
   waitMs: 5_000,
   shownMax: 5,
   shownCharactersMax: 300,
 } as const satisfies Record<string, number>;
 
-/** Values for all limits: `limits`, what `limitsFor` returns, or what a test chooses. */
+/** Values for all limits: `limits`, what `limitsFor` returns, or what a test chooses, such as `{ ...limits, idleMs: 100 }`. */
 export type Limits = { readonly [Name in keyof typeof limits]: number };
 
 /** With at least this much memory, the caps of bodies and queues are not lowered. */
 const AMPLE_MEMORY_BYTES = 512 * MIB;
 
 /**
- * Scales the caps of bodies and queues in proportion to the memory. No cap is so low that a report of an allowed size could
- * never be accepted, so far below 64 MiB the caps no longer keep the process within its memory. A batch of many items may need
- * more than a lowered `queueBytesMax`; it gets 413.
+ * Scales the caps of bodies and queues in proportion to the memory. No cap is so low that a report of an allowed size could never
+ * be accepted, so far below 64 MiB the caps no longer keep the process within its memory. A batch of many items may need more
+ * than a lowered `queueBytesMax`; it gets 413.
  * @param memoryBytes the memory that the process may use: see `readMemoryBytesMax`
- * @returns `limits` itself if the memory is ample
+ * @returns lower limits, such as an `uploadBytesMax` of 8 MiB for 256 MiB of memory; `limits` itself if the memory is ample, from
+ *   512 MiB on
  */
 export function limitsFor(memoryBytes: number): Limits {
   if (memoryBytes >= AMPLE_MEMORY_BYTES) return limits;

@@ -3,6 +3,7 @@
 import { getHeapStatistics, setFlagsFromString } from 'node:v8';
 
 /**
+ * Finds how much memory the process may use: `readMemoryBytesMax(268_435_456, 4_000_000_000)` is `268_435_456`.
  * @param constrainedBytes the memory limit of the cgroup (v1 and v2); 0, undefined or more than any machine has if there is none
  * @param heapBytes V8's heap limit, as `--max-old-space-size` sets it; buffers are outside the heap
  * @returns bytes, the lower of the cgroup's limit and what the heap limit implies
@@ -20,7 +21,7 @@ const HEAP_SHARE = 0.5;
 /**
  * Makes V8 use little memory. By default V8 lets the young generation grow to 32 MiB and more, and collects buffers only after
  * 64 MiB of them, whatever the cgroup allows.
- * @returns a function that runs a full garbage collection, which takes about 5 ms
+ * @returns a function that runs a full garbage collection, which takes about 5 ms: `const collect = saveMemory()`
  */
 export function saveMemory(): () => void {
   setFlagsFromString('--semi-space-growth-factor=1'); // --max-semi-space-size has no effect after the start

@@ -7,7 +7,9 @@ import { nearest } from '../event/nearest.ts';
 export interface Option<Value> {
   /** Placeholder of the value in the help, such as `PORT`; empty for a switch, which takes no value and has no variable. */
   readonly argument: string;
+  /** One line of the help. */
   readonly help: string;
+  /** The value if the option is given neither as a flag nor in the environment. */
   readonly initial: Value;
   /** Text of the default in the help, if `initial` does not show it. */
   readonly standard?: string;
@@ -17,17 +19,22 @@ export interface Option<Value> {
   readonly repeated?: true;
   /** The option applies to one call of a command, so no environment variable sets it. */
   readonly flagOnly?: true;
-  /** @throws Error whose message completes "--flag "value" …" */
+  /**
+   * Reads a text of the option.
+   * @param before the value of the texts before it
+   * @throws Error whose message completes "--flag "value" …"
+   */
   readonly parse: (text: string, before: Value) => Value;
 }
 
 /** Options by the name of their value: `{ port: { argument: 'PORT', … } }`. */
 export type Options<Values> = { readonly [Name in keyof Values]: Option<Values[Name]> };
 
-/** The arguments that a command takes besides options. */
+/** The arguments that a command takes besides options: `{ text: '[FOLDER]', max: 1, option: 'data', paths: 'folders' }`. */
 export interface Operands {
   /** As the help shows them. */
   readonly text: string;
+  /** How many operands there may be. */
   readonly max: number;
   /** The allowed values of the first operand, for shell completion. */
   readonly choices?: readonly string[];
@@ -37,17 +44,17 @@ export interface Operands {
   readonly option?: string;
 }
 
-/** `pathPrefix` → `path-prefix` */
+/** @returns the flag of an option, without its dashes: `flagOf('pathPrefix')` is `'path-prefix'` */
 export function flagOf(name: string): string {
   return name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
 }
 
-/** `pathPrefix` → `ASSETLOG_PATH_PREFIX` */
+/** @returns the environment variable of an option: `variableOf('pathPrefix')` is `'ASSETLOG_PATH_PREFIX'` */
 export function variableOf(name: string): string {
   return `ASSETLOG_${flagOf(name).replaceAll('-', '_').toUpperCase()}`;
 }
 
-/** Whether an environment variable may set the option. */
+/** Whether an environment variable may set the option: `true` for `--port PORT`, `false` for a switch. */
 export function hasVariable({ argument, flagOnly }: Pick<Option<unknown>, 'argument' | 'flagOnly'>): boolean {
   return argument !== '' && flagOnly !== true;
 }
@@ -70,7 +77,8 @@ export interface ValidOptions<Values> {
  * Reads options. A flag takes precedence over the environment, and the environment over the default.
  * @param args `--flag value` and `--flag=value`, and operands if the command takes any; after `--` there are only operands
  * @param env an empty variable counts as absent
- * @returns the values, or every problem as a sentence that says what to do
+ * @returns the values: `{ kind: 'valid', values: { port: 4000 }, operands: [] }` for `['--port', '4000']`; or every problem as a
+ *   sentence that says what to do
  */
 export function readOptions<Values extends object>(
   args: readonly string[],
@@ -174,13 +182,20 @@ export function didYouMean(word: string, candidates: readonly string[]): string 
   return near === undefined ? '' : `; did you mean ${near}?`;
 }
 
-/** For `parse`. @returns the text. @throws Error with `problem` as message if the text does not match the pattern */
+/**
+ * For `parse`: `matching('/data', /^[^\0]+$/, 'is not a path')` is `'/data'`.
+ * @returns the text
+ * @throws Error with `problem` as message if the text does not match the pattern
+ */
 export function matching(text: string, pattern: RegExp, problem: string): string {
   if (!pattern.test(text)) throw new Error(problem);
   return text;
 }
 
-/** For `parse`. @throws Error if the text is no whole number from `min` to `max`, both included */
+/**
+ * For `parse`: `integer('3000', 0, 65_535)` is `3000`.
+ * @throws Error if the text is no whole number from `min` to `max`, both included
+ */
 export function integer(text: string, min: number, max: number): number {
   const value = /^[0-9]{1,15}$/.test(text) ? Number(text) : Number.NaN;
   if (!(value >= min && value <= max)) throw new Error(`is not a whole number from ${min} to ${max}`);
@@ -190,7 +205,7 @@ export function integer(text: string, min: number, max: number): number {
 /**
  * For `parse`: a size in bytes, such as `1000000`, `300MB` (300 * 1000^2) or `64MiB` (64 * 1024^2). Units are spelled exactly:
  * `300mb` could as well mean megabits, and `5G` either of two units.
- * @returns bytes
+ * @returns bytes: `300_000_000` for `300MB`
  * @throws Error if the text is no such size, or not from `min` to `max` bytes, both included
  */
 export function size(text: string, min: number, max: number): number {
@@ -210,7 +225,11 @@ const UNITS_BYTES: Readonly<Record<string, number>> = {
   ...{ KiB: 2 ** 10, MiB: 2 ** 20, GiB: 2 ** 30, TiB: 2 ** 40 },
 };
 
-/** For `parse`. @returns milliseconds. @throws Error if the text is no duration of at most a week, such as `60s` */
+/**
+ * For `parse`: a duration of at most a week with one of the units ms, s, m, h and d, or 0.
+ * @returns milliseconds: `duration('60s')` is `60_000`
+ * @throws Error for any other text, such as `60`
+ */
 export function duration(text: string): number {
   const [, count, unit = 'none'] = /^([0-9]{1,9})(ms|s|m|h|d)?$/.exec(text) ?? [];
   const ms = Number(count) * (UNITS_MS[unit] ?? Number.NaN);
