@@ -9,7 +9,7 @@ import { FailureLog, type FailureLogLimits } from './failure-log.ts';
 import { FailureRate, type RateLimits } from './rate-limit.ts';
 import { type Deployments, findToken } from './tokens.ts';
 
-/** What `createAuthenticator` needs. */
+/** What `createAuthenticator` needs: `{ pathPrefix: '', tokenHeader: 'Service-Cloud-Api-Token', nowMs: () => Date.now(), … }`. */
 export interface AuthenticatorParts {
   /** Prefix of the paths of all deployments; empty if there is none. */
   readonly pathPrefix: string;
@@ -21,8 +21,11 @@ export interface AuthenticatorParts {
   readonly tokenHeader: string;
   /** @returns the client's address, from the peer address of its connection and the raw headers (name, value, name, value …) */
   readonly clientAddress: (peer: string, headers: readonly string[]) => string;
+  /** The rate limit on failures and that of their log. */
   readonly limits: RateLimits & FailureLogLimits;
+  /** Counts the failures, as `authFailures`. */
   readonly metrics: Metrics;
+  /** Logs the reasons of failures: see `FailureLog`. */
   readonly notices: Notices;
   /** Milliseconds since 1970. */
   readonly nowMs: () => number;
@@ -31,8 +34,10 @@ export interface AuthenticatorParts {
 /**
  * Finds the deployment that a request may report to: the first component of its path, compared without decoding. An unknown
  * deployment, a missing token and a wrong token get the same 401, so a client can not find out which deployments exist. An
- * address with too many failures gets 429. A valid token is always accepted, because many clients may share an address.
- * @returns a check that returns the deployment's name, or throws Refusal 401 or 429
+ * address with too many failures gets 429 (RFC 6585 section 4). A valid token is always accepted, because many clients may share
+ * an address.
+ * @returns a check that returns the deployment's name, `'prod'` for `/prod/report_asset_check/` with a token of `prod`, or throws
+ *   Refusal 401 or 429
  */
 export function createAuthenticator({
   pathPrefix,

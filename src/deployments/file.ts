@@ -164,7 +164,7 @@ function linesOfValues(text: string): Map<string, number> {
   return lines;
 }
 
-/** A deployments file that is read again when it changes. */
+/** A deployments file that is read again when it changes: `file.current.tokensOf.get('prod')` has the tokens of `prod`. */
 export interface DeploymentsFile {
   /** The deployments of the last valid version of the file. */
   readonly current: Deployments;
@@ -179,8 +179,10 @@ export interface DeploymentsFile {
 
 /**
  * Reads the deployments file, and reads it again every `limits.deploymentsCheckMs` to find changes.
+ * @param path of the file, such as `/etc/deployments.json`
  * @param onChange called with the deployments of each valid new version, but not with the first ones
- * @throws Error if the first read fails; its message has one line for each problem of an invalid file
+ * @throws Error if the first read fails; its message has one line for each problem of an invalid file:
+ *   `/etc/deployments.json, line 1: deployments[0].name must be …`
  */
 export async function watchDeployments(
   path: string,

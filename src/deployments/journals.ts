@@ -15,7 +15,10 @@ import type { Retain } from '../journal/retention.ts';
 import type { Notices } from '../telemetry/log.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 
-/** What the journals of all deployments have in common. */
+/**
+ * What the journals of all deployments have in common:
+ * `{ pathPrefix: '', openDisk, segmentBytes: 67_108_864, retain: {}, limits, … }`.
+ */
 export interface DeploymentJournalsOptions {
   /** Prefix of the paths of all deployments, such as `/assets`; empty if there is none. */
   readonly pathPrefix: string;
@@ -23,6 +26,7 @@ export interface DeploymentJournalsOptions {
   readonly openDisk: (name: string) => Disk;
   /** Like `JournalOptions.onRecorded`, and also gets the folder of the journal. */
   readonly onRecorded?: ((folder: string, nextSeq: number) => void) | undefined;
+  /** Size in bytes at which a journal file is closed: see `segmentBytesOf`. */
   readonly segmentBytes: number;
   /** The retention of each journal. */
   readonly retain: Retain;
@@ -45,7 +49,10 @@ type LifeCycle =
   /** The next report after `againMs` (monotonic clock) opens the journal again, with the same recovery as after a restart. */
   | { readonly kind: 'failed'; readonly reason: string; readonly againMs: number };
 
-/** The journals of all deployments, by name. Each is opened by its first report. */
+/**
+ * The journals of all deployments, by name. Each is opened by its first report. For example
+ * `journals.journalOf('prod').append(events, bodyBytes, done)` records a report.
+ */
 export class DeploymentJournals {
   readonly #shared: Shared;
   readonly #deployments = new Map<string, DeploymentJournal>();
@@ -57,7 +64,10 @@ export class DeploymentJournals {
     this.#sweeping = setInterval(() => this.#closeIdle(), options.limits.idleJournalMs / 2).unref();
   }
 
-  /** @param name of an existing deployment. It names a folder, so it must not be a string that a client chose. */
+  /**
+   * @param name of an existing deployment, such as `prod`. It names a folder, so it must not be a string that a client chose.
+   * @returns the same object each time, until the deployment is removed
+   */
   journalOf(name: string): DeploymentJournal {
     let journal = this.#deployments.get(name);
     if (journal === undefined) {
@@ -67,14 +77,20 @@ export class DeploymentJournals {
     return journal;
   }
 
-  /** @returns the deployments that can not record now, each with the reason */
+  /**
+   * @returns the deployments that can not record now, each with the reason:
+   *   `Map { 'prod' => 'the journal of this deployment can not be written: the disk is full' }`
+   */
   troubles(): ReadonlyMap<string, string> {
     const troubles = new Map<string, string>();
     for (const [name, { trouble }] of this.#deployments) if (trouble !== undefined) troubles.set(name, trouble);
     return troubles;
   }
 
-  /** Closes the journals of deployments that were removed, after the reports they had accepted are durable. */
+  /**
+   * Closes the journals of deployments that were removed, after the reports they had accepted are durable.
+   * @param isThere whether a deployment such as `prod` still exists
+   */
   keepOnly(isThere: (name: string) => boolean): void {
     for (const [name, journal] of this.#deployments) {
       if (!isThere(name)) void journal.retire().then(() => this.#deployments.delete(name));
@@ -201,11 +217,15 @@ export class DeploymentJournal {
     return (journalIn(this.#state)?.queueBytes ?? 0) > 0;
   }
 
+  /** Whether the journal is being closed, for example because it was idle for `limits.idleJournalMs`. */
   get isClosing(): boolean {
     return this.#state.kind === 'closing';
   }
 
-  /** Why reports can not be recorded now; undefined if they can, and also before a report has opened the journal. */
+  /**
+   * Why reports can not be recorded now; undefined if they can, and also before a report has opened the journal. For example
+   * `the journal of this deployment can not be written: it is damaged`.
+   */
   get trouble(): string | undefined {
     const state = this.#state;
     return state.kind === 'failed' ? state.reason : journalIn(state)?.trouble;
@@ -228,7 +248,7 @@ export class DeploymentJournal {
     else (journal ?? this.#begin()).append(events, bodyBytes, done, onConflict);
   }
 
-  /** Number of journal files; 0 unless the journal is open. */
+  /** Number of journal files, such as 3; 0 unless the journal is open. */
   get files(): number {
     return this.#state.kind === 'open' ? this.#state.journal.files : 0;
   }
@@ -251,7 +271,10 @@ export class DeploymentJournal {
     this.#state = { kind: 'opening', journal, opened: this.#lockAndOpen(journal) };
   }
 
-  /** Never rejects. @param reason the refusal of the reports that wait for the journal to be opened */
+  /**
+   * Never rejects.
+   * @param reason the refusal of the reports that wait for the journal to be opened, such as `this deployment is being closed; …`
+   */
   async close(reason?: string): Promise<void> {
     const state = this.#state;
     if (state.kind === 'idle' || state.kind === 'failed') return;

@@ -2,10 +2,16 @@
 
 import type { Limits } from '../config/limits.ts';
 
-/** 20 failures (`failuresMax`) in 60,000 ms (`failuresMs`), for at most 10,000 addresses (`failedAddressesMax`). */
+/**
+ * How many failures an address may have in which time, and how many addresses are counted:
+ * `{ failuresMax: 20, failuresMs: 60_000, failedAddressesMax: 10_000 }`.
+ */
 export type RateLimits = Pick<Limits, 'failuresMax' | 'failuresMs' | 'failedAddressesMax'>;
 
-/** Counts by address, in fixed windows. At most `failedAddressesMax` addresses are kept; the oldest window is evicted first. */
+/**
+ * Counts by address, in fixed windows. At most `failedAddressesMax` addresses are kept; the oldest window is evicted first. For
+ * example `new FailureRate(limits).add('192.0.2.7', Date.now())` is `{ count: 1, waitMs: 0 }`.
+ */
 export class FailureRate {
   readonly #limits: RateLimits;
   readonly #windows = new Map<string, { count: number; readonly endMs: number }>();
@@ -18,8 +24,8 @@ export class FailureRate {
    * Counts one failure.
    * @param address such as `192.0.2.7`
    * @param nowMs milliseconds since 1970
-   * @returns the number of failures of the address in its window, from 1, and how many milliseconds are left of the window if that
-   *   is over the limit, else 0
+   * @returns the number of failures of the address in its window, from 1, and how many milliseconds are left of the window if
+   *   that is over the limit, else 0: `{ count: 21, waitMs: 59_000 }` for the 21st failure, one second after the first
    */
   add(address: string, nowMs: number): { readonly count: number; readonly waitMs: number } {
     const window = this.#windowOf(address, nowMs);

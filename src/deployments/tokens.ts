@@ -10,7 +10,10 @@ export interface Deployments {
   readonly tokensMax: number;
 }
 
-/** One token of a deployment. The token itself is stored nowhere. */
+/**
+ * One token of a deployment: `{ name: 'ci', sha256: Buffer of 32 bytes, notAfterMs: 1_801_440_000_000 }`. The token itself is
+ * stored nowhere.
+ */
 export interface Token {
   /** Names the client for operators, such as `ci`; need not be unique. */
   readonly name: string;
@@ -21,11 +24,11 @@ export interface Token {
 }
 
 /**
- * Finds a valid token of a deployment. Compares in constant time, against timing attacks: the time depends neither on
- * whether the deployment exists, nor on how many tokens it has, nor on the position of the first different byte.
+ * Finds a valid token of a deployment. Compares in constant time, against timing attacks: the time depends neither on whether the
+ * deployment exists, nor on how many tokens it has, nor on the position of the first different byte.
  * @param token as it was sent; undefined if none was
  * @param nowMs milliseconds since 1970
- * @returns undefined if the token is missing, wrong or expired, or the deployment is unknown
+ * @returns such as `{ name: 'ci', … }`; undefined if the token is missing, wrong or expired, or the deployment is unknown
  */
 export function findToken(
   { tokensOf, tokensMax }: Deployments,
@@ -45,21 +48,21 @@ export function findToken(
   return good;
 }
 
-/** @returns a new token of 256 random bits, such as `asl_…`, and its SHA-256 as 64 hexadecimal digits */
+/** @returns a new token of 256 random bits, and its SHA-256 as 64 hexadecimal digits: `{ token: 'asl_…', digest: '9f86…' }` */
 export function newToken(): { token: string; digest: string } {
   const token = `asl_${randomBytes(32).toString('base64url')}`;
   return { token, digest: sha256(token).toString('hex') };
 }
 
-/** What `readNotAfter` takes, to complete the sentence "must be …". */
+/** What `readNotAfter` takes, such as `2027-01-31`: completes the sentence "must be …". */
 export const NOT_AFTER =
   'a day that exists, such as 2027-01-31 (until its end in UTC), or a time such as 2027-01-31T12:00:00Z';
 
 /**
  * Reads when a token expires: a day, which counts to its end in UTC, or a time with seconds and zone (RFC 3339 section 5.6).
  * @param text such as `2027-01-31` or `2027-01-31T12:00:00+01:00`
- * @returns the first millisecond since 1970 at which the token is invalid; undefined if the text is not such a day or time, or
- *   not one that exists
+ * @returns the first millisecond since 1970 at which the token is invalid, `1_801_440_000_000` for `2027-01-31`; undefined if the
+ *   text is not such a day or time, or not one that exists
  */
 export function readNotAfter(text: string): number | undefined {
   const [, day, time] = DAY_OR_TIME.exec(text) ?? [];
@@ -77,7 +80,10 @@ const DAY_MS = 86_400_000;
 /** Compared if a deployment has no more tokens. No text is known to have this SHA-256. */
 const NO_TOKEN: Token = { name: '', sha256: Buffer.alloc(32), notAfterMs: 0 };
 
-/** @param text the value of a header as Node gives it (latin1): each character is one byte that was sent */
+/**
+ * @param text the value of a header as Node gives it (latin1): each character is one byte that was sent
+ * @returns the SHA-256 (32 bytes), which begins with `e3b0c442` for an empty text
+ */
 export function sha256(text: string): Buffer {
   return createHash('sha256').update(text, 'latin1').digest();
 }

@@ -19,8 +19,9 @@ type LockState =
 
 const NO_SPACE = 'the disk is full; the service waits for space to lock its data folder';
 
-/** A data folder and its lock. Nothing in the folder is read or written before it is locked. */
+/** A data folder, such as `/var/lib/assetlog`, and its lock. Nothing in the folder is read or written before it is locked. */
 export class DataFolder {
+  /** The file system access of the folder: `disk.folder` is its path. */
   readonly disk: Disk;
   readonly #limits: Limits;
   readonly #notices: Notices;
@@ -35,7 +36,8 @@ export class DataFolder {
   }
 
   /**
-   * Makes and locks the folder. If the disk is too full, the folder is returned unlocked and `whenLocked` tries again.
+   * Makes and locks the folder. If the disk is too full, the folder is returned unlocked and `whenLocked` tries again. For
+   * example `await DataFolder.lock(openDisk('./assetlog-data'), limits, notices)`.
    * @throws StartError, or the error of a system call, after which the folder is unlocked again
    */
   static async lock(disk: Disk, limits: Limits, notices: Notices): Promise<DataFolder> {
@@ -49,7 +51,7 @@ export class DataFolder {
     return folder;
   }
 
-  /** Why the folder is not locked, or undefined if it is locked. */
+  /** Why the folder is not locked, such as `the disk is full; …`, or undefined if it is locked. */
   get trouble(): string | undefined {
     return this.#state.kind === 'locked' ? undefined : NO_SPACE;
   }
@@ -86,7 +88,10 @@ export class DataFolder {
     this.#lastWrite = lastWrite;
   }
 
-  /** Unlocks the folder, or ends the attempts to lock it. After `keepUntil` it returns before the folder is unlocked. */
+  /**
+   * Unlocks the folder, or ends the attempts to lock it. After `keepUntil` it returns before the folder is unlocked. For example
+   * `await folder.release()` after a failed start.
+   */
   async release(): Promise<void> {
     const lock = this.#lock;
     if (lock === undefined) this.#state = { kind: 'given up' };

@@ -13,7 +13,8 @@ import type { Recording, RecordingOptions } from './recording.ts';
 import { StartError } from './start-error.ts';
 
 /**
- * Hosted mode: records into a journal for each deployment, in the subfolder of the data folder with the deployment's name.
+ * Hosted mode: records into a journal for each deployment, in the subfolder of the data folder with the deployment's name:
+ * `/var/lib/assetlog/prod`.
  * @param onLockLost called when the lock of the data folder is lost. The lock of each journal is separate.
  * @throws StartError if the deployments file can not be read or is invalid
  */

@@ -8,7 +8,7 @@ import type { Recording, RecordingOptions } from './recording.ts';
 import { StartError } from './start-error.ts';
 
 /**
- * Local mode: records into one journal, directly in the data folder.
+ * Local mode: records into one journal, directly in the data folder, such as `/var/lib/assetlog`.
  * @param onFailed as `JournalOptions.onFailed`: called once when the disk failed and only a restart can recover
  */
 export function recordLocally(

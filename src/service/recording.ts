@@ -10,7 +10,10 @@ import type { Notices } from '../telemetry/log.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { DataFolder } from './folder.ts';
 
-/** Records reports into the one journal of a local service, or into a journal for each deployment. */
+/**
+ * Records reports into the one journal of a local service, or into a journal for each deployment. In hosted mode its `deployment`
+ * is such as `'prod'`.
+ */
 export interface Recording extends Pick<AppParts, 'findRecorder' | 'tokenHeaders'> {
   /** In hosted mode the first deployment, or `NAME` if there is none yet; undefined in local mode. */
   readonly deployment: string | undefined;
@@ -21,7 +24,10 @@ export interface Recording extends Pick<AppParts, 'findRecorder' | 'tokenHeaders
   open(): Promise<void>;
   /** Why no report at all can be recorded, or undefined. */
   readonly trouble: string | undefined;
-  /** @returns the deployments that can not record now, each with the reason. Empty in local mode. */
+  /**
+   * @returns the deployments that can not record now, each with the reason: `Map { 'prod' => '…: the disk is full' }`. Empty in
+   *   local mode.
+   */
   troubles(): ReadonlyMap<string, string>;
   /** Removes the oldest closed files of open journals if the disk has less free space than `Config.keepFree`. Never rejects. */
   makeSpace(): Promise<void>;
@@ -33,16 +39,21 @@ export interface Recording extends Pick<AppParts, 'findRecorder' | 'tokenHeaders
   close(): Promise<void>;
 }
 
-/** What `recordLocally` and `recordForDeployments` need. `folder` is the data folder, locked or waiting for space. */
+/**
+ * What `recordLocally` and `recordForDeployments` need:
+ * `{ config, notices, folder, limits, endpoints, metrics, keyMemory, openDisk }`.
+ */
 export interface RecordingOptions {
   readonly config: Config;
   readonly notices: Notices;
+  /** The data folder, locked or waiting for space. */
   readonly folder: DataFolder;
   readonly limits: Limits;
   readonly endpoints: readonly Endpoint[];
   readonly metrics: Metrics;
   /** As `JournalOptions.keyMemory`: shared by all journals. */
   readonly keyMemory: KeyMemory | undefined;
+  /** @returns the file system access of a folder such as `/var/lib/assetlog/prod` */
   readonly openDisk: (folder: string) => Disk;
   /** As `ServiceParts.onRecorded`: the lines before `nextSeq` are in the folder. */
   readonly onRecorded?: ((folder: string, nextSeq: number) => void) | undefined;
