@@ -44,7 +44,7 @@ export interface Notice {
   readonly [field: string]: unknown;
 }
 
-/** A running service, as `startService` returns it. */
+/** A running service, as `startService` returns it: `service.url` is such as `http://127.0.0.1:3000`. */
 export interface RunningService {
   /** The base address for clients, with the path prefix and without a trailing slash, such as `http://127.0.0.1:3000`. */
   readonly url: string;
@@ -69,23 +69,27 @@ export interface RunningService {
   [Symbol.asyncDispose](): Promise<void>;
 }
 
-/** Options of `waitFor`. */
+/** Options of `waitFor`: `{ timeoutMs: 1_000 }`. */
 export interface WaitOptions {
   /** How long to wait, in milliseconds: from 0, for what is already recorded, to 2,147,483,647. The default is 5,000. */
   readonly timeoutMs?: number | undefined;
 }
 
-/** `AssetMaterialization`, `AssetCheckEvaluation` or `AssetObservation`. */
+/** The type of an event: `'AssetMaterialization'`, `'AssetCheckEvaluation'` or `'AssetObservation'`. */
 export type EventType = RecordedEvent['type'];
 /** The event of a type: `EventOf<'AssetCheckEvaluation'>` is `RecordedCheck`. */
 export type EventOf<Type extends EventType> = Extract<RecordedEvent, { readonly type: Type }>;
 
-/** The values that an event must have. A member that is left out or undefined matches any value. */
+/**
+ * The values that an event must have: `{ assetKey: 'warehouse/orders', passed: false }`. A member that is left out or undefined
+ * matches any value.
+ */
 export interface EventFilter<Type extends EventType = EventType> {
   readonly type?: Type | undefined;
   /** The whole key: a string with slashes between the parts, as in `'warehouse/orders'`, or an array of the parts. */
   readonly assetKey?: string | readonly string[] | undefined;
   readonly partition?: string | undefined;
+  /** The tag `data_version` of a materialization or an observation. */
   readonly dataVersion?: string | undefined;
   readonly description?: string | undefined;
   readonly checkName?: string | undefined;
@@ -101,20 +105,23 @@ export interface EventFilter<Type extends EventType = EventType> {
   readonly deployment?: string | undefined;
 }
 
-/** A line of the journal, with its members under the names that they have in the file. */
+/**
+ * A line of the journal, with its members under the names that they have in the file:
+ * `{ seq: 1, type: 'AssetObservation', asset_key: ['orders'], … }`.
+ */
 export type RecordedEvent = RecordedMaterialization | RecordedObservation | RecordedCheck;
 
-/** An event from `POST /report_asset_materialization/`. */
+/** An event from `POST /report_asset_materialization/`: `{ type: 'AssetMaterialization', … }`. */
 export interface RecordedMaterialization extends AssetMembers {
   readonly type: 'AssetMaterialization';
 }
 
-/** An event from `POST /report_asset_observation/`. */
+/** An event from `POST /report_asset_observation/`: `{ type: 'AssetObservation', … }`. */
 export interface RecordedObservation extends AssetMembers {
   readonly type: 'AssetObservation';
 }
 
-/** An event from `POST /report_asset_check/`. */
+/** An event from `POST /report_asset_check/`: `{ type: 'AssetCheckEvaluation', check_name: 'no_nulls', passed: true, … }`. */
 export interface RecordedCheck extends CommonMembers {
   readonly type: 'AssetCheckEvaluation';
   readonly check_name: string;
@@ -122,13 +129,13 @@ export interface RecordedCheck extends CommonMembers {
   readonly severity: 'WARN' | 'ERROR';
 }
 
-/** Members of materializations and observations. */
+/** Members of materializations and observations: `{ description: 'nightly load', tags: { data_version: '17' }, … }`. */
 export interface AssetMembers extends CommonMembers {
   readonly description?: string;
   readonly tags?: { readonly data_version: string };
 }
 
-/** Members of every event. */
+/** Members of every event: `{ seq: 1, time: '2026-11-20T15:04:05.678Z', asset_key: ['warehouse', 'orders'], … }`. */
 export interface CommonMembers {
   /** Sequence number in the journal, from 1. */
   readonly seq: number;
@@ -138,6 +145,7 @@ export interface CommonMembers {
   readonly time: string;
   /** The parts of the asset key: `['warehouse', 'orders']`. */
   readonly asset_key: readonly string[];
+  /** Name of the partition, such as `2026-11-20`. */
   readonly partition?: string;
   /** As `JSON.parse` reads it, which rounds numbers that a double cannot hold. `line` has the digits that were sent. */
   readonly metadata?: { readonly [name: string]: unknown };
@@ -157,7 +165,8 @@ export interface CommonMembers {
 
 /**
  * Starts a real service in this process, on 127.0.0.1. It does not touch what belongs to the process, such as its signal
- * handlers, and does not keep the process alive.
+ * handlers, and does not keep the process alive. For example `(await startService({ port: 0 })).url` is such as
+ * `http://127.0.0.1:40123`.
  * @param options `{}` for a free port and a temporary folder
  * @throws Error that says what is wrong and what to do; port, lock and temporary folder are then released
  */

@@ -41,11 +41,15 @@ export interface Service {
   reload(): Promise<void>;
 }
 
-/** Parts of a service that a test or an embedding program may replace. */
+/**
+ * Parts of a service that a test or an embedding program may replace: `{ limits: { ...limits, idleMs: 100 }, background: true }`.
+ */
 export interface ServiceParts {
+  /** The limits; those of `config/limits.ts` if they are absent. */
   readonly limits?: Limits;
   /** The endpoints that accept reports, one for each type of event. */
   readonly endpoints?: readonly Endpoint[];
+  /** @returns the file system access of a folder; a test hands in a function whose disks fail */
   readonly openDisk?: (folder: string) => Disk;
   /** Descriptor of a listening socket (socket activation). The configuration's host and port are then ignored. */
   readonly fd?: number | undefined;
@@ -62,8 +66,9 @@ export interface ServiceParts {
 }
 
 /**
- * Locks the folder, listens and recovers the journal. Resolves when reports are accepted. If the disk is too full for the
- * folder or the lock file, the service listens first, not ready, and locks the folder as soon as there is space.
+ * Locks the folder, listens and recovers the journal. Resolves when reports are accepted. If the disk is too full for the folder
+ * or the lock file, the service listens first, not ready, and locks the folder as soon as there is space. For example
+ * `(await startService(config, notices)).url` is `http://127.0.0.1:3000`.
  * @param config as `readConfig` returns it
  * @throws StartError, whose exit code is 2, 3, 4 or 5, after which the folder and the port are free again
  */

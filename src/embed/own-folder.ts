@@ -15,7 +15,7 @@ export function makeOwnFolder(): string {
   return folder;
 }
 
-/** Removes a folder of `makeOwnFolder` with all that is in it. Does nothing if it is gone. */
+/** Removes a folder of `makeOwnFolder`, such as `/tmp/assetlog-x3Fq9a`, with all that is in it. Does nothing if it is gone. */
 export function removeOwnFolder(folder: string): void {
   rmSync(folder, { recursive: true, force: true });
   ownFolders.delete(folder);

@@ -5,20 +5,31 @@ import type { App, Incoming, ReceiveBody, Reply } from '../http/message.ts';
 import { differences, type Filter } from '../journal/filter.ts';
 import type { Line } from '../journal/reader.ts';
 
-/** How many events and refused requests the error of a wait lists, and how many characters of each. */
+/**
+ * How many events and refused requests the error of a wait lists, and how many characters of each:
+ * `{ shownMax: 5, shownCharactersMax: 300 }`.
+ */
 export type WaitLimits = Pick<typeof waitLimits, 'shownMax' | 'shownCharactersMax'>;
 
-/** What `waitFor` waits for, and for how long. */
+/**
+ * What `waitFor` waits for, and for how long:
+ * `{ filter: { assetKey: ['orders'] }, shown: '{"assetKey":"orders"}', read, timeoutMs: 5_000 }`.
+ */
 export interface Wait {
+  /** The filter that the event must match. */
   readonly filter: Filter;
   /** The filter as the caller gave it, for the error message: `{"assetKey":"orders"}`. */
   readonly shown: string;
   /** Reads all lines of the journal, and then follows it until the signal aborts. */
   readonly read: (follow: AbortSignal) => AsyncIterable<readonly Line[]>;
+  /** Milliseconds, such as 5,000. */
   readonly timeoutMs: number;
 }
 
-/** All waits of one service, and its refused requests. */
+/**
+ * All waits of one service, and its refused requests, such as `400 for POST /report_asset_check/: …`, which the error of a wait
+ * lists.
+ */
 export class Waits {
   readonly #limits: WaitLimits;
   readonly #refused: RefusedRequests;
@@ -32,7 +43,10 @@ export class Waits {
     this.#refused = new RefusedRequests(limits);
   }
 
-  /** @returns the app, wrapped to remember the error replies of the service for the errors of waits */
+  /**
+   * @returns the app, wrapped to remember the error replies of the service for the errors of waits:
+   *   `aroundApp: (app) => waits.around(app)`
+   */
   around(app: App): App {
     return (incoming) => {
       const decision = app(incoming);
@@ -56,9 +70,9 @@ export class Waits {
   }
 
   /**
-   * Resolves with the first line that matches, recorded already or later.
+   * Resolves with the first line that matches, recorded already or later. For example `(await waits.waitFor(wait)).seq` is `1`.
    * @throws Error after `timeoutMs` or at the end of the service: the filter, the nearest events and the refused requests; or
-   * what `read` throws
+   *   what `read` throws
    */
   waitFor(wait: Wait): Promise<Line> {
     const found = this.#find(wait);
