@@ -1,6 +1,6 @@
 /** Asset keys on the command line. */
 
-/** Help text for commands that take keys. */
+/** Help text for commands that take keys, line by line; the first is `Keys:`. */
 export const keyNotes: readonly string[] = [
   'Keys:',
   '  Each word and each slash begins another part: warehouse/orders is the same as warehouse orders.',
@@ -11,7 +11,8 @@ export const keyNotes: readonly string[] = [
  * Parses an asset key.
  * @param words at least one: `['warehouse/orders']`, `['warehouse', 'orders']` or a JSON array
  * @returns the parts of the key: `['warehouse', 'orders']`
- * @throws Error whose message completes "KEY …" and says how to write a key
+ * @throws Error whose message completes "KEY …" and says how to write a key: for `['warehouse//orders']`,
+ *   `is not a key; write warehouse/orders, or …`
  */
 export function readKey(words: readonly string[]): string[] {
   // A shell splits an unquoted JSON array at its spaces.

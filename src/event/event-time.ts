@@ -9,7 +9,7 @@ export type EventTime =
   | { readonly kind: 'time'; readonly utc: string }
   | { readonly kind: 'wrong'; readonly problem: string };
 
-/** What to send, with an example: completes "send …". */
+/** What to send, with an example; completes `send …`, as in `its month is 13; send an RFC 3339 time with a zone, such as …`. */
 export const eventTimeForm =
   'an RFC 3339 time with a zone, such as 2026-11-20T15:19:45.25Z or 2026-11-20T16:19:45+01:00';
 
@@ -17,7 +17,7 @@ export const eventTimeForm =
  * Reads a time of RFC 3339 (section 5.6) between the years 0001 and 9999, with at most nine digits of fraction. `t` and `z` in
  * lower case are taken; second 60 is not.
  * @param text such as `2026-11-20T15:19:45.250+01:00`
- * @returns the time in UTC, or a clause such as `its month is 13`
+ * @returns the time in UTC (`{ kind: 'time', utc: '2026-11-20T14:19:45.250Z' }`), or what is wrong and what to send
  */
 export function readEventTime(text: string): EventTime {
   const found = FORM.exec(text);
@@ -57,7 +57,10 @@ export function sortKeyOf(utc: string): string {
   return utc.slice(0, utc[end - 1] === '.' ? end - 1 : end);
 }
 
-/** The form as a regular expression for a schema, which knows neither the length of a month nor the years of UTC. */
+/**
+ * The form of RFC 3339 section 5.6 as a regular expression for a schema, which knows neither the length of a month nor the years
+ * of UTC: it matches `2026-11-20T16:19:45+01:00`, and also `2026-02-31T16:19:45Z`, which `readEventTime` refuses.
+ */
 export const eventTimePattern =
   '^\\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\\d|3[01])[Tt]([01]\\d|2[0-3]):[0-5]\\d:[0-5]\\d(\\.\\d{1,9})?' +
   '([Zz]|[+-]([01]\\d|2[0-3]):[0-5]\\d)$';

@@ -40,13 +40,14 @@ export interface AssetEvent extends CommonEvent {
 /** The result of a check: `{ type: 'AssetCheckEvaluation', checkName: 'no_nulls', passed: false, severity: 'WARN', … }`. */
 export interface CheckEvent extends CommonEvent {
   readonly type: 'AssetCheckEvaluation';
-  /** Not empty. */
+  /** Name of the check, not empty: `no_nulls`. */
   readonly checkName: string;
   readonly passed: boolean;
+  /** Recorded for a check that passed as well: `ERROR` if the report has none. */
   readonly severity: Severity;
 }
 
-/** How bad it is that a check fails, least bad first. */
+/** How bad it is that a check fails, least bad first: `WARN`, then `ERROR`. */
 export const severities = ['WARN', 'ERROR'] as const;
 /** `WARN` or `ERROR`. */
 export type Severity = (typeof severities)[number];

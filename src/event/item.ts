@@ -7,10 +7,10 @@ import { type Json, JsonError, readMembers, stringOf } from './json.ts';
 import { nearest } from './nearest.ts';
 import { type Endpoint, findEndpoint, type Parameter } from './parameters.ts';
 
-/** The path of the batch endpoint, without its trailing slash. */
+/** The path of the batch endpoint, without its trailing slash: `/report_asset_batch`. */
 export const batchPath = '/report_asset_batch';
 
-/** Members of a journal line that an item may have and that are ignored: its position in the journal, its origin, its checksum. */
+/** Members of a journal line that an item may have and that are ignored, such as `seq` and `crc`: position, origin, checksum. */
 export const ignoredMembers = ['seq', 'id', 'time', 'from', 'recorded', 'crc'] as const;
 
 /** One item: `{ endpoint, parameters: Map { 'asset_key' => … }, idempotencyKey: undefined }`. */
@@ -36,8 +36,8 @@ export class ItemError extends Error {}
 
 /**
  * @param text of one item: `{"type":"check","asset_key":"orders","check_name":"no_nulls","passed":true}`
- * @returns its members
- * @throws ItemError if it is not a JSON object
+ * @returns its members: `Map { 'type' => { kind: 'string', text: '"check"' }, … }`
+ * @throws ItemError if it is not a JSON object; for `{"a":True}`, `it is not valid JSON at column 6: …`
  */
 export function readItemText(text: string, limits: ItemLimits): ReadonlyMap<string, Json> {
   let members: ReadonlyMap<string, Json> | undefined;
@@ -52,9 +52,11 @@ export function readItemText(text: string, limits: ItemLimits): ReadonlyMap<stri
 }
 
 /**
- * Finds the endpoint and the parameters of an item. The values of the parameters are not checked.
+ * Finds the endpoint and the parameters of an item. The values of the parameters are not checked. Of
+ * `{"type":"check","asset_key":"orders","seq":7}` the endpoint is `check`, and the only parameter is `asset_key`.
  * @param members the members of the item, by name
- * @throws ItemError if the type is missing or unknown, or if a member is neither a parameter nor part of a journal line
+ * @throws ItemError if the type is missing or unknown, or if a member is neither a parameter nor part of a journal line:
+ *   `a report of kind check has no "pased"; did you mean passed?`
  */
 export function readItem(members: ReadonlyMap<string, Json>, endpoints: readonly Endpoint[], limits: ItemLimits): Item {
   const endpoint = endpointOf(members.get('type'), endpoints);

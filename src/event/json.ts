@@ -6,7 +6,7 @@
  * Its errors have the line and column, and name common mistakes such as `True` for `true`.
  */
 
-/** The six kinds of JSON values (RFC 8259 section 3, with true and false as one). */
+/** The six kinds of JSON values (RFC 8259 section 3, with true and false as one): `true` is a `boolean`. */
 export type JsonKind = 'null' | 'boolean' | 'number' | 'string' | 'array' | 'object';
 
 /** One value: its kind, and its text as sent, without the white space between tokens: `{ kind: 'number', text: '1.0' }`. */
@@ -15,12 +15,17 @@ export interface Json {
   readonly text: string;
 }
 
-/** Thrown for a text that is not JSON, nests too deep or has too many members. `message` is a clause without the position. */
+/**
+ * Thrown for a text that is not JSON, nests too deep or has too many members. `message` is a clause without the position. For
+ * `{"a":True}`: line 1, column 6, `True is not a JSON value: JSON writes true in lower case`.
+ */
 export class JsonError extends Error {
-  /** Line and column count from 1; the column counts code points. */
+  /** The line of the mistake, from `1`. Lines end at a line feed. */
   readonly line: number;
+  /** The column of the mistake in its line, from `1`, in code points. */
   readonly column: number;
 
+  /** @param offset of the mistake in `text`, from 0, in UTF-16 code units: 5 for the `True` of `{"a":True}` */
   constructor(problem: string, text: string, offset: number) {
     super(problem);
     const { line, column } = positionAt(text, offset);
@@ -30,9 +35,9 @@ export class JsonError extends Error {
 }
 
 /**
- * Parses a text that is one JSON value.
+ * Parses a text that is one JSON value: `readJson(' { "a" : 1.0 } ', 128)` is `{ kind: 'object', text: '{"a":1.0}' }`.
  * @param depthMax how deep arrays and objects may nest; one that contains no other has depth 1
- * @throws JsonError
+ * @throws JsonError if the text is not JSON or nests deeper
  */
 export function readJson(text: string, depthMax: number): Json {
   const reader = new Reader(text, depthMax);
@@ -44,9 +49,10 @@ export function readJson(text: string, depthMax: number): Json {
 
 /**
  * Parses an object into its members. The last value of a repeated name is used (RFC 8259 section 4 leaves it open).
- * @param countMax how many members it may have
- * @returns undefined if the text is JSON but not an object
- * @throws JsonError
+ * @param depthMax how deep arrays and objects may nest; the object itself has depth 1
+ * @param countMax how many members it may have; each occurrence of a repeated name counts
+ * @returns `Map { 'rows' => { kind: 'number', text: '1.0' } }` for `{"rows": 1.0}`; undefined for other JSON, such as `[1]`
+ * @throws JsonError if the text is not JSON, nests deeper or has more members
  */
 export function readMembers(text: string, depthMax: number, countMax: number): Map<string, Json> | undefined {
   const reader = new Reader(text, depthMax, countMax);

@@ -20,7 +20,8 @@ export function nearest(word: string, candidates: readonly string[], distanceMax
 }
 
 /**
- * As `nearest` with one edit, for names that clients write: letter case does not count, nor whether words are joined by `-` or `_`.
+ * As `nearest` with one edit, for names that clients write: letter case does not count, nor whether words are joined by `-` or
+ * `_`.
  * @returns `'check_name'` for `'check-name'`, `'CheckName'` and `'chek_name'`, undefined for `'name'`
  */
 export function nearestName(word: string, candidates: readonly string[]): string | undefined {

@@ -23,7 +23,8 @@ const checks = ['check'] as const satisfies readonly EndpointName[];
 
 /**
  * Each parameter of the API. A request is checked row by row, so the order decides which of two mistakes is reported. For each
- * endpoint it is the order of its table in the specification (section 4), which is part of the contract.
+ * endpoint it is the order of its table in the specification (section 4), which is part of the contract. The endpoint `check`
+ * takes `asset_key`, `passed`, `check_name`, `metadata`, `severity`, `partition` and `event_time`, in this order.
  */
 export const parameters = [
   {
@@ -118,13 +119,13 @@ export interface Endpoint<Name extends string = EndpointName> {
   readonly name: Name;
   /** The path without a trailing slash: `/report_asset_check`. */
   readonly path: string;
-  /** The type of the event that it records. */
+  /** The type of the event that it records: `AssetCheckEvaluation`. */
   readonly type: Event['type'];
   /** The parameters in the order in which they are checked. */
   readonly parameters: readonly Parameter[];
 }
 
-/** A row of the table of parameters, distinguished by `kind`. */
+/** A row of the table of parameters, distinguished by `kind`: `{ name: 'passed', member: 'passed', kind: 'boolean', … }`. */
 export type Parameter<Member extends string = string> =
   | KeyParameter<Member>
   | TextParameter<Member>
@@ -138,11 +139,13 @@ interface Row<Member extends string> {
   readonly name: string;
   /** The member of the event, and the option of `assetlog report`: `dataVersion`. */
   readonly member: Member;
+  /** The endpoints that have it: `['check']`. */
   readonly takenBy: readonly EndpointName[];
+  /** A valid value for the OpenAPI document: `{ rows: 10 }`. */
   readonly example: unknown;
 }
 
-/** The asset key: a string, or an array of strings. The only parameter that may be in the path. */
+/** The asset key: a string, or an array of strings (`["warehouse","orders"]`). The only parameter that may be in the path. */
 export interface KeyParameter<Member extends string = string> extends Row<Member> {
   readonly kind: 'key';
   readonly required: true;
@@ -156,46 +159,46 @@ interface TextRow<Member extends string> extends Row<Member> {
   readonly argument: string;
 }
 
-/** A string, recorded as a member of the line or as a tag. */
+/** A string, recorded as a member of the line or as a tag: the row of `description`. */
 export interface TextParameter<Member extends string = string> extends TextRow<Member> {
   readonly kind: 'string' | 'non-empty string';
   readonly required: boolean;
-  /** Recorded as a tag of this name instead of as a member of the line. */
+  /** Recorded as a tag of this name instead of as a member of the line: true for `data_version`. */
   readonly tag?: true;
 }
 
-/** One of a few strings, such as `WARN` and `ERROR`. */
+/** One of a few strings, such as `WARN` and `ERROR`: the row of `severity`. */
 export interface ChoiceParameter<Member extends string = string> extends TextRow<Member> {
   readonly kind: 'one of';
   readonly choices: readonly string[];
-  /** The default value, which is recorded for a report without the parameter. */
+  /** The default value, which is recorded for a report without the parameter: `ERROR`. */
   readonly standard: string;
   readonly required: false;
 }
 
-/** True or false: in a query the words `true` and `false`. */
+/** True or false, in a query the words `true` and `false`: the row of `passed`. */
 export interface BooleanParameter<Member extends string = string> extends Row<Member> {
   readonly kind: 'boolean';
   readonly required: boolean;
-  /** The meaning of true, for the help. */
+  /** The meaning of true, for the help: `the check passed`. */
   readonly what: string;
-  /** The option that sets false. */
+  /** The option that sets false: `{ option: 'failed', what: 'it did not' }`. */
   readonly opposite: { readonly option: string; readonly what: string };
 }
 
-/** A time: RFC 3339 with a zone, recorded in UTC (see `readEventTime`). */
+/** A time, RFC 3339 with a zone, recorded in UTC (see `readEventTime`): the row of `event_time`. */
 export interface TimeParameter<Member extends string = string> extends TextRow<Member> {
   readonly kind: 'time';
   readonly required: boolean;
 }
 
-/** Metadata: a JSON object, recorded as it was sent. */
+/** Metadata: a JSON object such as `{"rows":10}`, recorded as it was sent. */
 export interface MetadataParameter<Member extends string = string> extends Row<Member> {
   readonly kind: 'metadata';
   readonly required: false;
 }
 
-/** @returns the endpoints with their parameters; a test may pass its own table */
+/** @returns the endpoints with their parameters: `check` has seven of `parameters`. A test may pass its own table */
 export function endpointsOf(rows: readonly Parameter[]): readonly Endpoint[] {
   return reports.map((report) => ({
     ...report,
@@ -203,22 +206,28 @@ export function endpointsOf(rows: readonly Parameter[]): readonly Endpoint[] {
   }));
 }
 
-/** The endpoints of the service with their parameters, in the order of the specification. */
+/** The endpoints of the service with their parameters, in this order: `materialization`, `check`, `observation`. */
 export const endpoints: readonly Endpoint[] = endpointsOf(parameters);
 
-/** @param type the name of an endpoint (`check`), or the type of its event in the journal (`AssetCheckEvaluation`) */
+/**
+ * @param type the name of an endpoint (`check`), or the type of its event in the journal (`AssetCheckEvaluation`)
+ * @returns the endpoint; undefined for any other text, such as `Check`
+ */
 export function findEndpoint(endpoints: readonly Endpoint[], type: string): Endpoint | undefined {
   return endpoints.find((endpoint) => endpoint.name === type || endpoint.type === type);
 }
 
-/** @returns the parameters of all endpoints without duplicates, those of the first endpoint first */
+/** @returns the parameters of all endpoints without duplicates, those of the first endpoint first: `asset_key`, `metadata`, … */
 export function allParameters(endpoints: readonly Endpoint[]): readonly Parameter[] {
   return [...new Set(endpoints.flatMap(({ parameters }) => parameters))];
 }
 
 type EventMember = Event extends infer One ? (One extends Event ? Exclude<keyof One, 'type'> : never) : never;
 
-/** The type of the event that results from the rows of an endpoint. If it is not an `Event`, the handlers do not compile. */
+/**
+ * The type of the event that results from the rows of an endpoint, such as
+ * `{ type: 'AssetCheckEvaluation', assetKey: ['orders'], passed: true, … }`. If it is no `Event`, the handlers do not compile.
+ */
 export type Reported = (typeof reports)[number] extends infer Report
   ? Report extends { name: infer Name; type: infer Type }
     ? { readonly type: Type } & { readonly [One in RowOf<Name> as One['member']]: Given<One> }

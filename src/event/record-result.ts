@@ -1,4 +1,7 @@
-/** What became of the events of a report, or of a batch of reports: all of them are recorded, or none. */
+/**
+ * What became of the events of a report, or of a batch of reports: all of them are recorded, or none, as in
+ * `{ kind: 'refused', reason: 'the service is stopping' }`.
+ */
 export type RecordResult =
   | RecordedResult
   /** None of them is acknowledged; `reason` says why and what to do, such as `the service is stopping`. */
@@ -8,7 +11,7 @@ export type RecordResult =
   /** They can never be recorded together, however long the client waits; `reason` says what to do: `…; send them in parts`. */
   | { readonly kind: 'too large'; readonly reason: string };
 
-/** They are on stable storage, but for those that are in `conflicts`. */
+/** The events are on stable storage, except those in `conflicts`: `{ kind: 'recorded', replayed: [0, 7] }`. */
 export interface RecordedResult {
   readonly kind: 'recorded';
   /** Events that were left out, as `ConflictHandling` asked for, in their order. Absent if none was. */
@@ -17,12 +20,12 @@ export interface RecordedResult {
   readonly replayed?: readonly number[];
 }
 
-/** What a conflict means for the other events of the report: none of them is recorded, or all of them. */
+/** What a conflict means for the other events of the report: none of them is recorded (`refuse all`), or all (`leave out`). */
 export type ConflictHandling = 'refuse all' | 'leave out';
 
-/** An event whose idempotency key belongs to another event. */
+/** An event whose idempotency key belongs to another event: `{ index: 0, key: 'order-17/1', member: 'metadata', … }`. */
 export interface KeyConflict {
-  /** Of the event among those of the report, from 0. */
+  /** Index of the event among those of the report, from 0. */
   readonly index: number;
   /** Its idempotency key: `order-17/1`. */
   readonly key: string;
@@ -32,10 +35,13 @@ export interface KeyConflict {
   readonly first: number | undefined;
 }
 
-/** One object for most results, so that a report allocates none. */
+/** The result `{ kind: 'recorded' }`: one object for most reports, so that a report allocates none. */
 export const recorded: RecordedResult = { kind: 'recorded' };
 
-/** @param reason what the client reads: `the disk refuses writes; send the report again later` */
+/**
+ * @param reason what the client reads: `the disk refuses writes; send the report again later`
+ * @returns `{ kind: 'refused', reason }`
+ */
 export function refused(reason: string): RecordResult {
   return { kind: 'refused', reason };
 }
