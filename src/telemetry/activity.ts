@@ -1,5 +1,5 @@
 /**
- * Lines about single requests, for the person who runs the service: each refusal, and on a terminal each recorded event. Both have
+ * Lines about single requests, for the operator of the service: each refusal, and on a terminal each recorded event. Both have
  * a rate limit, so that a flood of requests floods neither the log nor the terminal; what is beyond it is counted.
  */
 
@@ -26,6 +26,7 @@ export type ActivityLimits = Pick<
 
 /** The terminal that shows the log: `{ write: (line) => process.stderr.write(line), colours: true }`. */
 export interface Terminal {
+  /** Receives one line with its newline. */
   readonly write: (line: string) => void;
   /** Whether it shows colours: see `showsColours`. */
   readonly colours: boolean;
@@ -33,6 +34,7 @@ export interface Terminal {
 
 /** A refused request as it is logged: `{ method: 'POST', url: '/report_asset_check/a?x=1', status: 400, problem: '…' }`. */
 export interface RefusedRequest {
+  /** The `request_id` of the reply, a UUID. */
   readonly id: string;
   /** Undefined if the bytes were no request. */
   readonly method?: string | undefined;
@@ -43,12 +45,12 @@ export interface RefusedRequest {
   readonly problem: string;
 }
 
-/** Logs refused requests and shows recorded events. */
+/** Logs refused requests and shows recorded events: `15:19:45 recorded AssetObservation warehouse/orders`. */
 export class Activity {
   readonly #options: ActivityOptions;
   readonly #refusals: LineRate;
   readonly #recorded: LineRate;
-  /** Whether a terminal shows recorded events. If not, they cost nothing. */
+  /** Whether a terminal shows recorded events: false with `--quiet`, for example. If not, they cost nothing. */
   readonly showsRecorded: boolean;
 
   constructor(options: ActivityOptions) {
@@ -64,7 +66,10 @@ export class Activity {
     );
   }
 
-  /** Logs a refusal at level info, at most `limits.refusalLinesMax` in `limits.activityMs`. */
+  /**
+   * Logs a refusal at level info, at most `limits.refusalLinesMax` in `limits.activityMs` milliseconds. On a terminal:
+   * `15:19:45 400 refused POST /report_asset_check/a: passed is missing: …`.
+   */
   refused({ id, method, url, status, problem }: RefusedRequest): void {
     const { notices, terminal, limits } = this.#options;
     if (!notices.informing || !this.#refusals.take()) return;
@@ -77,7 +82,11 @@ export class Activity {
     this.#show(terminal, status < 500 ? YELLOW : RED, `${status} refused`, `${what}: ${problem}`);
   }
 
-  /** @returns what the terminal shows of an event; it does not retain the event. Called only if `showsRecorded` is true */
+  /**
+   * Called only if `showsRecorded` is true.
+   * @returns what the terminal shows of an event: `AssetCheckEvaluation warehouse/orders no_nulls failed (WARN) [2026-11-20]`. It
+   *   does not retain the event
+   */
   textOf(event: Event): string {
     const key = event.assetKey.join('/');
     const outcome =
@@ -90,13 +99,16 @@ export class Activity {
     return Buffer.from(text.slice(0, this.#options.limits.loggedPathCharactersMax)).toString();
   }
 
-  /** Shows a durable event, at most `limits.recordedLinesMax` in `limits.activityMs`. @param text as `textOf` returned it */
+  /**
+   * Shows a durable event, at most `limits.recordedLinesMax` in `limits.activityMs` milliseconds.
+   * @param text as `textOf` returned it: `AssetObservation warehouse/orders`
+   */
   recorded(text: string): void {
     const { terminal } = this.#options;
     if (terminal !== undefined && this.#recorded.take()) this.#show(terminal, GREEN, 'recorded', ` ${text}`);
   }
 
-  /** Reports what was counted and not logged. */
+  /** Reports at once what was counted and not logged: `further requests were refused`, with `count: 7`. */
   close(): void {
     this.#refusals.close();
     this.#recorded.close();
@@ -108,7 +120,10 @@ export class Activity {
   }
 }
 
-/** Whether to write colours to a terminal, from `NO_COLOR` (no-color.org) and `TERM` of the environment. */
+/**
+ * Whether to write colours to a terminal, from `NO_COLOR` (no-color.org) and `TERM` of the environment: true for
+ * `{ TERM: 'xterm' }`, false for `{ TERM: 'dumb' }`.
+ */
 export function showsColours(env: Readonly<Record<string, string | undefined>>): boolean {
   return !env['NO_COLOR'] && env['TERM'] !== 'dumb';
 }

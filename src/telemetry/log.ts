@@ -6,7 +6,11 @@ import { printable } from './printable.ts';
 /** Further members of a log entry, such as `{ file: "events-….jsonl", bytes: 512 }`. One that is undefined is left out. */
 export type Fields = Readonly<Record<string, string | number | boolean | readonly string[] | undefined>>;
 
-/** The log, with a method for each level. `message` is a constant text; values are in `fields`. No method throws. */
+/**
+ * The log, with a method for each level. `message` is a constant text; values are in `fields`. No method throws.
+ * `info('refused', { status: 400 })` writes
+ * `{"time":"2026-11-20T15:19:45.266Z","level":"info","message":"refused","status":400}`.
+ */
 export interface Notices {
   /** Whether the level is debug: the hot path checks it before it builds a debug entry. */
   readonly debugging: boolean;
@@ -16,11 +20,12 @@ export interface Notices {
   warn(message: string, fields?: Fields): void;
   info(message: string, fields?: Fields): void;
   debug(message: string, fields?: Fields): void;
-  /** Creates a child logger that adds the fields to every entry. */
+  /** Creates a child logger that adds the fields, such as `{ deployment: 'prod' }`, to every entry. */
   with(fields: Fields): Notices;
 }
 
 /**
+ * Creates the log of a process. An entry on a terminal: `15:19:45 info  refused  status=400`.
  * @param level the least severe level that is written
  * @param terminal true for a short, aligned format for people; false for one JSON object per line
  * @param write receives one line with its newline
@@ -51,7 +56,7 @@ export function createNotices(level: LogLevel, terminal: boolean, write: (line: 
 /**
  * Limits log entries to one for each name, so that a client can not fill the log by repeating a request.
  * @param max how many distinct names are remembered; further names do not count as new
- * @returns a function that says whether a name is new
+ * @returns a function that says whether a name is new: true for the first `'checkName'`, false for the second
  */
 export function oncePerName(max: number): (name: string) => boolean {
   const seen = new Set<string>();

@@ -6,18 +6,20 @@
 import { version } from '../config/config.ts';
 import type { Event } from '../event/event.ts';
 
-/** The `Content-Type` of `/metrics`. */
+/** The `Content-Type` of `/metrics`: `text/plain` with the version of the exposition format. */
 export const metricsType = 'text/plain; version=0.0.4; charset=utf-8';
 
-/** The metrics of one open journal. */
+/** The metrics of one open journal: `{ lastSeq: 17, files: 2, queueBytes: 4_096 }`. */
 export interface JournalFigures {
+  /** The seq of the newest event, 0 if there is none. */
   readonly lastSeq: number;
+  /** Number of files of the journal. */
   readonly files: number;
-  /** Approximate memory of the events that wait to be written. */
+  /** Approximate memory of the events that wait to be written, in bytes. */
   readonly queueBytes: number;
 }
 
-/** The metrics of the idempotency keys of all journals. */
+/** The metrics of the idempotency keys of all journals: `{ held: 3, oldestSeconds: 1_795_000_000 }`. */
 export interface KeyFigures {
   /** Number of keys. */
   readonly held: number;
@@ -32,7 +34,10 @@ const REQUEST_ITEMS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 100
 /** Histogram buckets: from a disk with a battery-backed cache to `limits.diskAnswerMs`, after which reports are refused. */
 const SYNC_SECONDS = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 
-/** The counters of a service. A report costs one or two additions; the histograms are updated once for each batch. */
+/**
+ * The counters of a service. A report costs one or two additions; the histograms are updated once for each batch. An example of
+ * a metric: `assetlog_events_total{type="AssetObservation"} 17`.
+ */
 export class Metrics {
   /** Number of replies, by path of the route table and then by status. */
   readonly #requests = new Map<string, number[]>();
@@ -41,24 +46,28 @@ export class Metrics {
   readonly #requestItems = new Histogram(REQUEST_ITEMS);
   #writtenBytes = 0;
   #replays = 0;
-  /** Number of durable events, by type. */
+  /** Number of durable events, by type: `events.AssetObservation` is 17. */
   readonly events: Record<Event['type'], number> = {
     AssetMaterialization: 0,
     AssetCheckEvaluation: 0,
     AssetObservation: 0,
   };
-  /** Number of requests without a valid token (hosted mode): 401s and 429s. */
+  /** Number of requests without a valid token since the start (hosted mode): those that got `401` or `429`. */
   authFailures = 0;
-  /** How many deployments can not record now; hosted mode sets it. */
+  /** Returns how many deployments can not record now, such as `1`; always `0` unless hosted mode replaces it. */
   deploymentsInTrouble: () => number = () => 0;
-  /** The open journals; the code that opens and closes a journal adds and removes it. */
+  /** The open journals, such as `{ lastSeq: 17, … }`; a journal adds and removes itself. */
   readonly journals = new Set<JournalFigures>();
-  /** The open connections; the listener sets it to its own collection. */
+  /** The open connections, such as `{ size: 3 }`; the listener sets it to its own collection. */
   connections: { readonly size: number } = new Set();
-  /** The idempotency keys that are remembered; undefined if they are not looked at. */
+  /** The idempotency keys that are remembered, such as `{ held: 3, … }`; undefined if `Idempotency-Key` is ignored. */
   keys: KeyFigures | undefined;
 
-  /** Counts a reply. @param path the path of the route that matched the request, or `/other` */
+  /**
+   * Counts a reply. After `answered('/report_asset_check', 200)`, `/metrics` has
+   * `assetlog_http_requests_total{endpoint="report_asset_check",status="200"} 1`.
+   * @param path the path of the route that matched the request, or `/other`
+   */
   answered(path: string, status: number): void {
     let counts = this.#requests.get(path);
     if (counts === undefined) {
@@ -68,17 +77,21 @@ export class Metrics {
     counts[status] = (counts[status] ?? 0) + 1;
   }
 
-  /** Counts a recorded request of the batch endpoint. @param items the events that it recorded, at least 1 */
+  /** Counts a recorded request of the batch endpoint: `recordedBatch(500)`. @param items its events that are on stable storage */
   recordedBatch(items: number): void {
     this.#requestItems.observe(items);
   }
 
-  /** Counts events that were not recorded, because an earlier report with their idempotency key was. */
+  /** Counts events that were not recorded, because an earlier report with their idempotency key was: `replayed(2)`. */
   replayed(count: number): void {
     this.#replays += count;
   }
 
-  /** Counts a durable batch. @param ms how long it took to be written and synced */
+  /**
+   * Counts a durable batch: `wrote(3, 512, 1.8)` for three events in 512 bytes.
+   * @param bytes of their lines
+   * @param ms how long it took to be written and synced
+   */
   wrote(events: number, bytes: number, ms: number): void {
     this.#batchEvents.observe(events);
     this.#syncSeconds.observe(ms / 1000);
@@ -86,8 +99,9 @@ export class Metrics {
   }
 
   /**
+   * @param ready whether `/readyz` answers 200
    * @param freeBytes free space of the disk, undefined if the system does not report it
-   * @returns the body of `/metrics`
+   * @returns the body of `/metrics`: `# HELP assetlog_http_requests_total Replies by path and status.` and further lines
    */
   render(ready: boolean, freeBytes: number | undefined): string {
     let text = '';

@@ -2,7 +2,7 @@
 
 /**
  * Escapes control characters, direction marks and line separators as `\uXXXX`. They could forge a line, hide a part of one or
- * send escape sequences to the terminal. Compact JSON stays valid JSON with the same value.
+ * send escape sequences to the terminal. Compact JSON stays valid JSON with the same value. A tab becomes `\u0009`.
  */
 export function printable(text: string): string {
   return text.replace(UNPRINTABLE, (character) =>
