@@ -27,7 +27,7 @@ import {
 import { checkBodyHeaders, checkExpect, type Head, readBody, readHead, readQuery } from './request.ts';
 import { type FoundRoute, findRoute, type Prefix, type Route, type RouteMatch } from './router.ts';
 
-/** What the steps of a request use; a test may replace each part. */
+/** What the steps of a request use: `{ takesKeys: true, pathPrefix: '/some/path', … }`. A test may replace each part. */
 export interface AppParts {
   /** The endpoints that take reports. */
   readonly endpoints: readonly Endpoint[];
@@ -56,12 +56,12 @@ export interface AppParts {
   readonly activity: Pick<Activity, 'showsRecorded' | 'textOf' | 'recorded'>;
 }
 
-/** A journal, and the prefix of the paths whose reports it records. */
+/** A journal, and the prefix of the paths whose reports it records: `{ prefix: '/some/path/prod', append, refusal }`. */
 export interface Recorder {
   /** `AppParts.pathPrefix`, in hosted mode followed by the deployment's name: `/some/path/prod`. */
   readonly prefix: string;
   /**
-   * Records the events of a body of so many bytes, all of them or none.
+   * Records the events of a body of so many bytes, all of them or none; `done` then gets `{ kind: 'recorded' }`, for example.
    * @param done called once, when they are durable or refused; it must not retain them, since substrings keep the body alive
    * @param onConflict whether events whose idempotency keys belong to other events are left out instead
    */
@@ -71,7 +71,7 @@ export interface Recorder {
     done: (result: RecordResult) => void,
     onConflict: ConflictHandling,
   ): void;
-  /** The reason why a report with a body of so many bytes could not be recorded now, or undefined. */
+  /** @returns why a report with a body of so many bytes can not be recorded now: `the journal is being opened`; else undefined */
   refusal(bodyBytes: number): string | undefined;
 }
 
@@ -99,7 +99,7 @@ export function reportRoutesOf(
   return [...reports, batch];
 }
 
-/** The read-only routes. They need no token and record nothing; `checkAccess` applies to them as well. */
+/** The read-only routes, such as `/livez`. They need no token and record nothing; `checkAccess` applies to them as well. */
 export function readRoutesOf({
   readiness,
   contract,
@@ -139,7 +139,10 @@ export function readRoutesOf({
   ];
 }
 
-/** @returns the function that the listener calls with the head of each request; it never throws, whatever the request contains */
+/**
+ * @returns the function that the listener calls with the head of each request; it never throws, whatever the request contains.
+ *   For a GET of `/livez` it returns `{ kind: 'receive', route: '/livez', receive }`
+ */
 export function createApp(parts: AppParts): App {
   const { takesKeys, pathPrefix, checkAccess, tokenHeaders, findRecorder, limits, metrics, notices, activity } = parts;
   const routes = [...readRoutesOf(parts), ...reportRoutesOf(parts.endpoints, parts.limits)];
@@ -258,9 +261,10 @@ const NO_LINES: readonly string[] = [];
 const OK: Reply = { kind: 'body', status: 200, body: '{"status":"ok"}' };
 
 /**
- * The reply of `/readyz`: 503 if nothing can be recorded, else 200.
- * @param problem why nothing can be recorded, or undefined
- * @param troubles problems by deployment; other deployments still record, so the service is ready but degraded
+ * The reply of `/readyz`: 503 if nothing can be recorded, else 200 with the body `{"status":"ok"}`.
+ * @param problem why nothing can be recorded, such as `the service is stopping`, or undefined
+ * @param troubles problems by deployment; other deployments still record, so the service is ready but degraded:
+ *   `{"status":"degraded","deployments":{"prod":"…"}}`
  */
 export function readinessOf(
   problem: string | undefined,

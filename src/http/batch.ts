@@ -1,6 +1,7 @@
 /**
  * The batch endpoint: many reports in one body, as NDJSON (one item a line) or as a JSON array. An item has the form that
- * `event/item.ts` describes. A batch is recorded whole or not at all, unless the request prefers lenient handling. Pure functions.
+ * `event/item.ts` describes. A batch is recorded whole or not at all, unless the request prefers lenient handling. The functions
+ * are pure.
  */
 
 import type { Limits } from '../config/limits.ts';
@@ -13,7 +14,7 @@ import { type ParameterLimits, type ReadReport, reportReader } from './handlers.
 import { type Handler, type ItemProblem, Refusal, type Reply, shown, WITHHELD } from './message.ts';
 import { isJson, orMalformedJson, readText } from './request.ts';
 
-/** The media types of a batch; all but the last are names for NDJSON. */
+/** The media types of a batch: names for NDJSON, such as `application/x-ndjson`, and as the last one that of a JSON array. */
 export const batchTypes: readonly string[] = [
   'application/x-ndjson',
   'application/ndjson',
@@ -25,7 +26,10 @@ export const batchTypes: readonly string[] = [
 export type BatchLimits = ParameterLimits &
   Pick<Limits, 'batchItemsMax' | 'batchErrorsMax' | 'bodyMembersMax' | 'idempotencyKeyCharactersMax'>;
 
-/** @returns the handler of the batch endpoint; it throws Refusal 400 if nothing is to be recorded */
+/**
+ * @returns the handler of the batch endpoint, whose reply to a batch of two items is `{"recorded":2}`. It throws Refusal 400 if
+ *   nothing is to be recorded
+ */
 export function reportBatch(endpoints: readonly Endpoint[], limits: BatchLimits): Handler {
   const reports = new Map(endpoints.map((endpoint) => [endpoint, reportReader(endpoint, limits)]));
   return ({ body, head, idempotencyKey }) => {
@@ -113,6 +117,8 @@ export interface BatchItems {
 }
 
 /**
+ * Reads the items of a batch. The lines `{"type":"observation","asset_key":"orders"}` and `[]` give one event with number 1,
+ * and the problem `{ item: 2, error: 'it is not a JSON object', … }`.
  * @param isArray whether the body is a JSON array; otherwise it is NDJSON, whose empty lines are skipped but counted
  * @param reports the reader of each endpoint's reports
  * @throws Refusal 400 if the body is not UTF-8 or not JSON, or has no items or too many; a wrong item is a problem instead
@@ -219,7 +225,8 @@ const ITEM_SUFFIX_CHARACTERS_MAX = '/1048576'.length;
 
 /**
  * @param prefer the header `Prefer`, several joined with a comma, such as `return=minimal, handling=lenient`
- * @returns whether it asks for lenient handling (RFC 7240 section 4.4); the first of repeated preferences counts (section 2)
+ * @returns whether it asks for lenient handling (RFC 7240 section 4.4), true for this example; the first of repeated preferences
+ *   counts (section 2)
  */
 export function prefersLenient(prefer: string | undefined): boolean {
   if (prefer === undefined) return false;

@@ -4,17 +4,20 @@ import type { Limits } from '../config/limits.ts';
 import { Refusal } from './message.ts';
 import { headTooLarge } from './request.ts';
 
-/** An error of Node's parser or of its checks of time, as the event `clientError` of `node:http` has it. */
+/**
+ * An error of Node's parser or of its checks of time, as the event `clientError` of `node:http` has it:
+ * `{ code: 'HPE_INVALID_METHOD', reason: 'Invalid method encountered', … }`.
+ */
 export interface ClientError extends Error {
   /** Such as `HPE_INVALID_METHOD` or `ERR_HTTP_REQUEST_TIMEOUT`. */
   readonly code?: string;
   /** The parser's own description, such as `Invalid method encountered`. */
   readonly reason?: string;
-  /** The bytes in which the parser found the error. */
+  /** The bytes in which the parser found the error; absent if a timeout ended the request. */
   readonly rawPacket?: Buffer;
 }
 
-/** A client that sent too little in the time it had. */
+/** The error of a client that sent too little in the time it had: `refusalOf` makes a 408 of it. */
 export const TOO_SLOW: ClientError = Object.assign(new Error('too slow'), { code: 'ERR_HTTP_REQUEST_TIMEOUT' });
 
 /** First byte of a TLS handshake record: detected so that the error can say that the port speaks plain HTTP. */
@@ -22,7 +25,9 @@ const TLS_HANDSHAKE = 0x16;
 
 /**
  * @param inBody whether the head of the request was complete
- * @returns the refusal, which closes the connection: 400, 408, 413 or 431
+ * @param limits of the head, in bytes, and of the number of headers
+ * @returns the refusal, which closes the connection: 400, 408, 413 or 431. For an invalid method it is a 400 with the error
+ *   `malformed HTTP request: Invalid method encountered`
  */
 export function refusalOf(
   error: ClientError,

@@ -6,14 +6,17 @@ import type { Fields, Notices } from '../telemetry/log.ts';
 import type { ReceiveBody, Reply } from './message.ts';
 import type { RawResponse, UnbufferedRequest } from './node-classes.ts';
 
-/** One request and its reply, from the parsed head until the kernel has accepted all bytes of the reply. */
+/**
+ * One request and its reply, from the parsed head until the kernel has accepted all bytes of the reply:
+ * `{ route: '/report_asset_check', received: true, final: false, reply: undefined, … }` while its event waits for the disk.
+ */
 export interface Exchange {
   readonly req: UnbufferedRequest;
   readonly res: RawResponse;
   readonly connection: Connection;
   /** `performance.now()` at the head of the request if each request is logged, else 0. */
   readonly startedMs: number;
-  /** The route label of the metrics: see `HeadDecision`. */
+  /** The route label of the metrics, such as `/report_asset_check`: see `HeadDecision`. */
   route: string;
   /** The whole request has arrived, so the next request on the connection can be parsed. */
   received: boolean;
@@ -29,7 +32,10 @@ export interface Exchange {
   next: Exchange | undefined;
 }
 
-/** An open connection, with the queue of its pipelined requests (RFC 9112 section 9.3.2). */
+/**
+ * An open connection, with the queue of its pipelined requests (RFC 9112 section 9.3.2). While the first of
+ * three replies is being sent and the others wait for the disk: `{ unanswered: 3, undecided: 2, sending: true, … }`.
+ */
 export interface Connection {
   readonly socket: Socket;
   /** The oldest request whose reply is not sent. Replies are sent in the order of the requests. */
@@ -50,8 +56,9 @@ export interface Connection {
   closing: boolean;
   /** Bytes received so far of the body that is being uploaded. */
   uploadBytes: number;
-  /** What `progressBytesOf` returned when the idle check last ran, and since when it has not changed. */
+  /** What `progressBytesOf` returned when the idle check last ran. */
   progressBytes: number;
+  /** When an idle check last found the connection busy, by `performance.now()`; at first, when it was opened. */
   idleSinceMs: number;
   /** Called when the kernel has accepted all written bytes. One closure for each connection, not one for each reply. */
   readonly onSent: () => void;
@@ -59,8 +66,9 @@ export interface Connection {
   uploadEnded: () => void;
 }
 
-/** What `Connections` needs of the listener; times in milliseconds. */
+/** What `Connections` needs of the listener, times in milliseconds: `{ maxConnections: 256, background: false, limits, … }`. */
 export interface ConnectionsOptions {
+  /** At this number, a new connection replaces the one that was idle longest, or is closed if none is idle. */
   readonly maxConnections: number;
   readonly limits: Pick<
     Limits,
@@ -71,12 +79,13 @@ export interface ConnectionsOptions {
   readonly notices: Notices;
   /** Called when the kernel has accepted all bytes that were written to the connection. */
   readonly onSent: (connection: Connection) => void;
+  /** Called when the socket of a connection has closed. */
   readonly onClosed: (connection: Connection) => void;
   /** Called if a connection has sent no byte within `limits.headersMs`. */
   readonly onNoRequest: (socket: Socket) => void;
 }
 
-/** The open connections, at most `maxConnections`. */
+/** The open connections, at most `maxConnections`: of 256, the one idle longest, if any, is closed for the 257th. */
 export class Connections {
   readonly #options: ConnectionsOptions;
   readonly #bySocket = new Map<Socket, Connection>();
@@ -89,17 +98,20 @@ export class Connections {
     this.#idleCheck = setInterval(() => this.#closeIdle(), options.limits.deadlineCheckMs).unref();
   }
 
-  /** Number of open connections, for the metrics. */
+  /** Number of open connections, for the metrics: `connections.size` is 3. */
   get size(): number {
     return this.#bySocket.size;
   }
 
-  /** @returns the connection of a socket, undefined if it is closed or was refused */
+  /** @returns the connection of a socket, as in `of(req.socket)`; undefined if it is closed or was refused */
   of(socket: Socket): Connection | undefined {
     return this.#bySocket.get(socket);
   }
 
-  /** Adds a new connection, or closes it if the cap is reached and none is idle. */
+  /**
+   * Adds a new connection, or closes it if `maxConnections` is reached and none is idle:
+   * `server.on('connection', (socket) => connections.add(socket))`.
+   */
   add(socket: Socket): void {
     if (!this.#fits(socket)) return;
     const { background, onSent, onClosed } = this.#options;
@@ -131,7 +143,10 @@ export class Connections {
     });
   }
 
-  /** @returns the connection without progress for the longest time, at least `idleMs`, of those for which `may` is true */
+  /**
+   * @returns the connection without progress for the longest time, at least `idleMs`, of those for which `may` is true:
+   *   `longestIdle(1_000, () => true)` of all. Undefined if there is none
+   */
   longestIdle(idleMs: number, may: (connection: Connection) => boolean): Connection | undefined {
     let longest: Connection | undefined;
     let sinceMs = performance.now() - idleMs;
@@ -144,7 +159,11 @@ export class Connections {
     return longest;
   }
 
-  /** Logs a connection or a body that was not accepted, at most once in `limits.notAcceptedNoticeMs` for each reason. */
+  /**
+   * Logs a connection or a body that was not accepted, at most once in `limits.notAcceptedNoticeMs` for each reason.
+   * @param why the message of the log entry, a constant: `a connection could not be accepted`
+   * @param fields values for the entry: `{ cap: 256 }`
+   */
   notAccepted(why: string, fields: Fields): void {
     const { limits, notices } = this.#options;
     const now = performance.now();
@@ -156,6 +175,7 @@ export class Connections {
   /**
    * Waits until all connections are closed, and closes those that outlast the limits of a shutdown: `limits.firstByteMs` without
    * a first byte, `limits.drainMs` for any.
+   * @param allClosed resolves when the server has closed: `once(server, 'close')`
    */
   async drain(allClosed: Promise<unknown>): Promise<void> {
     const { drainMs, firstByteMs } = this.#options.limits;
@@ -216,14 +236,17 @@ export class Connections {
 
 const ignore = () => {};
 
-/** Stops reading from the connection. Node's parser may still pass on what it has read: at most 64 KiB. */
+/** Stops reading from the connection and sets `paused`. Node's parser may still pass on what it has read: at most 64 KiB. */
 export function pause(connection: Connection): void {
   if (connection.paused) return;
   connection.paused = true;
   connection.socket.pause();
 }
 
-/** Resumes reading in the next tick: while Node parses, a `pause` and a `resume` could take effect in the wrong order. */
+/**
+ * Unsets `paused`, and resumes reading in the next tick: while Node parses, a `pause` and a `resume` could take effect in the
+ * wrong order.
+ */
 export function resume(connection: Connection): void {
   connection.paused = false;
   process.nextTick(() => {

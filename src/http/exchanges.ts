@@ -17,8 +17,9 @@ import type { RawResponse, UnbufferedRequest } from './node-classes.ts';
 import { ReplyTexts } from './replies.ts';
 import { NO_BODY, Uploads } from './uploads.ts';
 
-/** What the requests of a listener use. */
+/** What the requests of a listener use: `{ maxConnections: 256, background: false, limits, … }`. */
 export interface ExchangesOptions {
+  /** At this number, a new connection replaces the one that was idle longest, or is closed if none is idle. */
   readonly maxConnections: number;
   /** If true, the connections do not keep the process alive. */
   readonly background: boolean;
@@ -31,8 +32,12 @@ export interface ExchangesOptions {
   readonly collectGarbage?: (() => void) | undefined;
 }
 
-/** Hands each request to the app, and sends its reply. Its methods are the event handlers of a server of `node:http`. */
+/**
+ * Hands each request to the app, and sends its reply. Its methods are the event handlers of a server of `node:http`:
+ * `server.on('request', (req, res) => exchanges.onRequest(req, res, false))`.
+ */
 export class Exchanges {
+  /** The open connections: `connections.size` is 3. */
   readonly connections: Connections;
   readonly #options: ExchangesOptions;
   readonly #app: App;
@@ -55,12 +60,15 @@ export class Exchanges {
     this.#uploads = new Uploads({ limits, connections: this.connections, answer, collectGarbage });
   }
 
-  /** From now on, each reply closes its connection unless another request is waiting on it (graceful shutdown). */
+  /** From now on, a reply after which no request waits on its connection has `Connection: close` (graceful shutdown). */
   drain(): void {
     this.#draining = true;
   }
 
-  /** @param awaitsContinue the client sends its body only after `100 Continue` */
+  /**
+   * Answers a request, or receives its body first: a POST without a Host gets 400 before its body is received.
+   * @param awaitsContinue the client sends its body only after `100 Continue` (RFC 9110 section 10.1.1)
+   */
   onRequest(req: UnbufferedRequest, res: RawResponse, awaitsContinue: boolean): void {
     const connection = this.connections.of(req.socket);
     if (connection === undefined || connection.closing) return;
@@ -80,7 +88,7 @@ export class Exchanges {
     }
   }
 
-  /** Refuses the method CONNECT, for which Node has no response object. */
+  /** Refuses the method CONNECT, for which Node has no response object: `CONNECT localhost:80` gets 400. */
   onConnect(req: UnbufferedRequest, socket: Socket): void {
     const connection = this.connections.of(socket);
     if (connection === undefined || connection.closing) return;
@@ -90,7 +98,10 @@ export class Exchanges {
     else this.#refuseLast(connection, decision.reply, req.id);
   }
 
-  /** Answers bytes that are malformed, too slow or too many. Node emits `clientError` again for each chunk that follows. */
+  /**
+   * Answers bytes that are malformed, too slow or too many, as `refusalOf` has it: 431 for `HPE_HEADER_OVERFLOW`. Node emits
+   * `clientError` again for each chunk that follows.
+   */
   onClientError(error: ClientError, socket: Socket): void {
     const connection = this.connections.of(socket);
     if (connection === undefined || !socket.writable || error.code === 'ECONNRESET') {

@@ -23,10 +23,14 @@ import {
 } from './message.ts';
 import { orMalformedJson, percentDecode, readBody, readQuery } from './request.ts';
 
-/** The limits of parameters: bytes of a key, nesting depth of JSON. */
+/** The limits of parameters, bytes of a key and nesting depth of JSON: `{ keyBytesMax: 4_096, jsonDepthMax: 128 }`. */
 export type ParameterLimits = Pick<Limits, 'keyBytesMax' | 'jsonDepthMax'>;
 
-/** @returns the handler of an endpoint; it throws Refusal 400 for what is malformed first: the body, the query, a parameter */
+/**
+ * @returns the handler of an endpoint: for `check`, the path `orders` and the query `passed=true&check_name=no_nulls` it returns
+ *   `{ kind: 'record', events: [{ type: 'AssetCheckEvaluation', assetKey: ['orders'], passed: true, … }], … }`. It throws
+ *   Refusal 400 for what is malformed first: the body, the query, a parameter
+ */
 export function reportTo(
   endpoint: Endpoint,
   limits: ParameterLimits & Pick<Limits, 'bodyMembersMax'> = standardLimits,
@@ -52,10 +56,10 @@ function accept({ replayed }: RecordedResult): Reply {
   return replayed === undefined ? accepted : replayedReply;
 }
 
-/** What the parameters of one report say. */
+/** What the parameters of one report say: `{ event: { type: 'AssetObservation', … }, unknown: ['colour'], … }`. */
 export interface Report {
   readonly event: Event & { idempotencyKey?: string | undefined };
-  /** As in `RecordOutcome`. */
+  /** These three as in `RecordOutcome`. */
   readonly hiddenKey: RecordOutcome['hiddenKey'];
   readonly unknown: RecordOutcome['unknown'];
   readonly misspelt: RecordOutcome['misspelt'];
@@ -63,8 +67,9 @@ export interface Report {
 
 /**
  * Reads the parameters of one report, each from the first that has it: path, body, query.
- * @param keyPath as in `HandlerRequest`
- * @param body the members of the body, undefined without a body
+ * @param keyPath as in `HandlerRequest`: `warehouse/orders`
+ * @param body the members of the body, undefined without a body: `Map { 'passed' => { kind: 'boolean', text: 'true' } }`
+ * @param query the parameters of the query, decoded: `Map { 'partition' => '2026-11-20' }`
  * @throws Refusal 400 for the first parameter that is missing or malformed
  */
 export type ReadReport = (
@@ -73,7 +78,10 @@ export type ReadReport = (
   query: ReadonlyMap<string, string>,
 ) => Report;
 
-/** @returns the function that reads the reports of an endpoint; it throws Refusal 400, see `ReadReport` */
+/**
+ * @returns the function that reads the reports of an endpoint; it throws Refusal 400, see `ReadReport`. For `observation`,
+ *   `read('orders', undefined, new Map())` has the event `{ type: 'AssetObservation', assetKey: ['orders'], … }`
+ */
 export function reportReader({ type, parameters }: Endpoint, limits: ParameterLimits = standardLimits): ReadReport {
   const names = parameters.map(({ name }) => name);
   const known: ReadonlySet<string> = new Set(names);

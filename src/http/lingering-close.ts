@@ -9,14 +9,14 @@ import { shareFurtherRequests } from './node-classes.ts';
 
 type LingeringLimits = Pick<Limits, 'discardMs'>;
 
-/** Marks that the requests after the current one are ignored. */
+/** Marks that the requests after the current one are ignored: `connection.closing` is then true. */
 export function ignoreFurther(connection: Connection): void {
   if (connection.closing) return;
   connection.closing = true;
   shareFurtherRequests(connection.socket);
 }
 
-/** Calls `act` when the client has finished sending, or after `limits.discardMs`. */
+/** Calls `act` when the client has finished sending, or after `limits.discardMs` milliseconds, such as 5,000. */
 export function afterUpload(connection: Connection, { discardMs }: LingeringLimits, act: () => void): void {
   const { socket } = connection;
   const stop = () => {
@@ -31,7 +31,10 @@ export function afterUpload(connection: Connection, { discardMs }: LingeringLimi
   else socket.once('end', stop);
 }
 
-/** Closes a connection whose client still sends, without a TCP reset, so that the client can read the replies. */
+/**
+ * Closes a connection whose client still sends, without a TCP reset, so that the client can read the replies: as soon as it has
+ * finished, or after `limits.discardMs` milliseconds, such as 5,000.
+ */
 export function closeLingering(connection: Connection, limits: LingeringLimits): void {
   const { socket } = connection;
   socket.end();

@@ -8,7 +8,10 @@ import { Exchanges, type ExchangesOptions } from './exchanges.ts';
 import type { App } from './message.ts';
 import { createRawServer } from './node-classes.ts';
 
-/** An IP address and a port (0 for any free one), or the file descriptor of a listening socket that another process opened. */
+/**
+ * An IP address and a port (0 for any free one), or the file descriptor of a listening socket that another process opened:
+ * `{ kind: 'address', host: '127.0.0.1', port: 3000 }`, `{ kind: 'passed socket', fd: 3 }`.
+ */
 export type ListenAt =
   | { readonly kind: 'address'; readonly host: string; readonly port: number }
   | { readonly kind: 'passed socket'; readonly fd: number };
@@ -23,16 +26,22 @@ export interface ListenerOptions extends ExchangesOptions {
 
 /** A bound socket that serves requests: `{ address: '127.0.0.1', port: 3000, close }`. */
 export interface Listener {
+  /** The IP address that is bound. */
   readonly address: string;
+  /** The port that is bound, also if `ListenAt` has 0. */
   readonly port: number;
   /**
    * Stops accepting connections, answers the requests that are being received, and resolves when all connections are closed,
-   * at the latest after `limits.drainMs`.
+   * at the latest after `limits.drainMs` (10,000 ms).
    */
   close(): Promise<void>;
 }
 
-/** Binds the socket and serves requests. @throws the error of `listen`, with its `code`, such as `EADDRINUSE` */
+/**
+ * Binds the socket and serves requests.
+ * @returns the listener, once it accepts connections: `{ address: '127.0.0.1', port: 3000, close }`
+ * @throws the error of `listen`, with its `code`, such as `EADDRINUSE`
+ */
 export async function listen(options: ListenerOptions): Promise<Listener> {
   const server = createRawServer(options.limits);
   server.listen(options.at); // Node reads `host` and `port`, or `fd`

@@ -23,19 +23,22 @@ import { readFields } from './request.ts';
 /**
  * A request that passes the chunks of its body to `onBytes` as they are parsed, and null at its end. Reading it as a stream
  * would take two more turns of the event loop and a fifth of the time of a small request. It can not also be read as a stream.
+ * A body of `{}` that arrives in one chunk becomes the calls `onBytes(Buffer.from('{}'))` and `onBytes(null)`.
  */
 export class UnbufferedRequest extends IncomingMessage implements Incoming {
+  /** Receives each chunk of the body, and null at its end; it ignores them until it is set: `req.onBytes = (chunk) => …`. */
   onBytes: (chunk: Buffer | null) => void = ignore;
   declare tokenName?: string;
   #id: string | undefined;
   #fields: HeaderFields | undefined;
 
-  /** Generated on first use: most requests succeed and need no id. */
+  /** A UUID: `1b4e28ba-2fa1-4d1d-883f-0016d3cca427`. Generated on first use: most requests succeed and need no id. */
   get id(): string {
     this.#id ??= randomUUID(); // a counter would reveal to a client how often requests of others fail
     return this.#id;
   }
 
+  /** The headers that the service uses, parsed on first use: `fields.host` is `localhost:3000`. */
   get fields(): HeaderFields {
     this.#fields ??= readFields(this.rawHeaders);
     return this.#fields;
@@ -47,29 +50,34 @@ export class UnbufferedRequest extends IncomingMessage implements Incoming {
     return this.fields;
   }
 
+  /** Node's parser calls it with each chunk of the body: `push(Buffer.from('{}'))`, at the end `push(null)`. @returns true */
   override push(chunk: Buffer | null): boolean {
     this.onBytes(chunk);
     return true; // no backpressure to the parser: the `onBytes` callback bounds the bytes that it keeps
   }
 
-  /** Node calls this after the reply to drain an unread stream. This stream is always empty. */
+  /** Node calls `_dump` after the reply to drain an unread stream. This stream is always empty. */
   _dump(): void {}
 }
 
-/** A response that the listener writes itself, in one write: Node's own writing takes a third of the time of a small request. */
+/**
+ * A response that the listener writes itself, in one write: Node's own writing takes a third of the time of a small request.
+ * After `socket.write('HTTP/1.1 200 OK…')`, `finish()` ends it.
+ */
 export class RawResponse extends ServerResponse<UnbufferedRequest> {
-  /** Called when the reply has been sent: Node then assigns the connection to the next response. */
+  /** Called when the reply has been sent. Emits `finish`, so that Node assigns the connection to the next response. */
   finish(): void {
     this.finished = true;
     this.emit('finish');
   }
 }
 
-/** A server of `node:http` whose requests and responses are the classes of this file. */
+/** A server of `node:http` whose requests and responses are the classes of this file: `createRawServer(limits)`. */
 export type RawServer = Server<typeof UnbufferedRequest, typeof RawResponse>;
 
 /**
- * Creates a server that does not listen yet. Its checks of time are Node's; all other checks are left to the listener.
+ * Creates a server that does not listen yet. Its checks of time are Node's; all other checks are left to the listener:
+ * `createRawServer(limits).listen({ host: '127.0.0.1', port: 0 })`.
  * @param limits size of the head in bytes, and how long head and body may take in milliseconds
  */
 export function createRawServer(
@@ -94,7 +102,8 @@ export function createRawServer(
 
 /**
  * From now on, the requests that Node parses on the connection share one request and one response object. Node keeps these
- * objects until the connection ends, and its 64 KiB buffer may hold 2,400 requests of 3 KB each.
+ * objects until the connection ends, and its 64 KiB buffer may hold 2,400 requests of 3 KB each. Called once for each connection:
+ * `shareFurtherRequests(req.socket)`.
  */
 export function shareFurtherRequests(socket: Socket): void {
   const req = new UnbufferedRequest(socket);

@@ -15,11 +15,11 @@ import { idempotencyKeyPattern } from './idempotency.ts';
 
 /** What the document describes: `{ server: '/', lineSchema: eventSchema() }` for a local service. */
 export interface OpenApiOptions {
-  /** The base of every path: a URL, or only its path. */
+  /** The base of every path: a URL, or only its path, such as `/some/path`. */
   readonly server: string;
   /** The JSON Schema of a line of the journal. */
   readonly lineSchema: Schema;
-  /** Name of the token header in hosted mode; undefined otherwise. */
+  /** Name of the token header in hosted mode, such as `Service-Cloud-Api-Token`; undefined otherwise. */
   readonly tokenHeader?: string | undefined;
   /** The endpoints that take reports; by default those of this version. */
   readonly endpoints?: readonly Endpoint[];
@@ -29,7 +29,7 @@ export interface OpenApiOptions {
   readonly limits?: Limits;
 }
 
-/** @returns an OpenAPI 3.1 document of all routes, as an object to be written as JSON: `{ openapi: '3.1.1', info: …, paths: … }` */
+/** @returns an OpenAPI 3.1 document of all routes, an object to be written as JSON: `{ openapi: '3.1.1', info: …, paths: … }` */
 export function openApi({
   server,
   lineSchema,

@@ -16,7 +16,7 @@ export interface AccessOptions {
  * Refuses the requests that a page of another site could send: an Origin that is not this server, a Sec-Fetch-Site other than
  * same-origin and none, and a Host that is not this service (DNS rebinding). In a request without Origin, Host is checked only
  * if the names of the service are known: on loopback, or with --allowed-host.
- * @returns a check that throws Refusal 403
+ * @returns a check that throws Refusal 403: on `127.0.0.1`, for the Host `evil.example`, but not for `localhost:3000`
  */
 export function createAccess(options: AccessOptions): (head: Head) => void {
   const ownNames = new Set(['localhost', '127.0.0.1', '[::1]', hostOf(options.address), ...options.allowedHosts]);
@@ -50,7 +50,10 @@ export function createAccess(options: AccessOptions): (head: Head) => void {
   };
 }
 
-/** @param address as a socket reports it, or as it was configured, such as `127.0.0.1` or `::ffff:127.0.0.1` */
+/**
+ * @param address as a socket reports it, or as it was configured
+ * @returns whether only this machine reaches it: true for `127.0.0.1` and `::ffff:127.0.0.1`, false for `0.0.0.0`
+ */
 export function isLoopback(address: string): boolean {
   return /^(::ffff:)?127\.[0-9.]+$/i.test(address) || address === '::1' || address === 'localhost';
 }

@@ -4,13 +4,18 @@ import { STATUS_CODES } from 'node:http';
 import type { Limits } from '../config/limits.ts';
 import { accepted, bodyOf, type Reply } from './message.ts';
 
-/** The parts of a request that its reply depends on. */
+/** The parts of a request that its reply depends on: `{ id: '…', method: 'HEAD' }`. */
 export interface Replied {
+  /** The `request_id` of an error. */
   readonly id: string;
+  /** Undefined for bytes that are no request. */
   readonly method?: string | undefined;
 }
 
-/** Builds replies. The one to a recorded report is built once a second, for its Date header, and costs no allocation. */
+/**
+ * Builds replies, such as `HTTP/1.1 200 OK` with its headers and body. The one to a recorded report is built once a second, for
+ * its Date header, and costs no allocation.
+ */
 export class ReplyTexts {
   /** The headers of a reply on a connection that stays open. */
   readonly #keepAlive: readonly string[];
@@ -22,13 +27,16 @@ export class ReplyTexts {
     this.#keepAlive = ['Connection', 'keep-alive', 'Keep-Alive', `timeout=${Math.floor(idleMs / 1000)}`];
   }
 
-  /** @returns a reply, head and body; without a body to a HEAD. `final`: it is the last on its connection */
+  /**
+   * @param final whether the reply is the last on its connection: `Connection: close`
+   * @returns a reply, head and body; without a body to a HEAD
+   */
   textOf(reply: Reply, request: Replied, final: boolean): string {
     const connectionHeaders = final ? CLOSE : this.#keepAlive;
     return replyText(reply, bodyOf(reply, request), connectionHeaders, request.method !== 'HEAD');
   }
 
-  /** @returns the reply to a recorded report on a connection that stays open; all of it is ASCII */
+  /** @returns the reply to a recorded report on a connection that stays open, all ASCII: `HTTP/1.1 200 OK`, headers, `{}` */
   acceptedText(): string {
     const second = Math.floor(Date.now() / 1000);
     if (second !== this.#acceptedSecond) {

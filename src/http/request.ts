@@ -5,16 +5,17 @@ import { type Limits, limits as standardLimits } from '../config/limits.ts';
 import { type Json, JsonError, readMembers } from '../event/json.ts';
 import { type HeaderFields, type Incoming, Refusal, shown, shownJson, WITHHELD } from './message.ts';
 
-/** The head of a request. */
+/** The head of a request: `{ method: 'POST', path: '/report_asset_check/', query: 'passed=true', bodyBytes: 2, … }`. */
 export interface Head {
   readonly method: string;
-  /** As sent: neither percent-decoded nor normalised. */
+  /** As sent, neither percent-decoded nor normalised: `/report_asset_check/a%2Fb`. */
   readonly path: string;
   /** As sent, without the question mark; empty if there is no query. */
   readonly query: string;
   /** Host and port that the client addressed, such as `localhost:3000`. Undefined only for HTTP/1.0 without Host. */
   readonly authority: string | undefined;
   readonly origin: string | undefined;
+  /** The value of `Sec-Fetch-Site`: `same-origin`. */
   readonly fetchSite: string | undefined;
   /** The value of `Idempotency-Key`, as sent. */
   readonly idempotencyKey: string | undefined;
@@ -25,7 +26,7 @@ export interface Head {
   readonly expect: string | undefined;
   /** Value of the token header; undefined if there is none or the service uses no tokens. */
   readonly token: string | undefined;
-  /** Undefined for a chunked body, whose size is known only at its end. */
+  /** Size of the body, 0 without one. Undefined for a chunked body, whose size is known only at its end. */
   readonly bodyBytes: number | undefined;
 }
 
@@ -38,7 +39,8 @@ const NO_NAMES: ReadonlySet<string> = new Set();
 const NO_PARAMETERS: ReadonlyMap<string, string> = new Map();
 
 /**
- * Checks the syntax and framing of a request's head (RFC 9112).
+ * Checks the syntax and framing of a request's head (RFC 9112). The target `/report_asset_check?passed=true` becomes the path
+ * `/report_asset_check` and the query `passed=true`.
  * @param tokenHeaders names of the headers that may hold a token, in lower case; a request may have one of them, once
  * @throws Refusal 400 or 431, which closes the connection, because the start of the next request on it is not certain
  */
@@ -76,7 +78,7 @@ export function readHead(
   };
 }
 
-/** @throws Refusal 417 for any expectation but `100-continue` */
+/** Checks the header Expect (RFC 9110 section 10.1.1). @throws Refusal 417 for any but `100-continue`, such as `200-ok` */
 export function checkExpect(head: Head): void {
   if (head.expect !== undefined && head.expect.toLowerCase() !== '100-continue') {
     throw new Refusal(417, `Expect: ${shown(head.expect)} can not be met; send 100-continue or no Expect`);
@@ -84,10 +86,10 @@ export function checkExpect(head: Head): void {
 }
 
 /**
- * Checks the headers that describe a body, for a request that has one.
+ * Checks the headers that describe a body, for a request that has one: takes `application/json; charset=utf-8`.
  * @param bytes the size of the body, at least 1
  * @param types the media types that are taken, `application/json` among them
- * @throws Refusal 413, 415 or 400, checked in this order
+ * @throws Refusal 413, 415 or 400, checked in this order: `Content-Type is "text/plain"; a body needs application/json`
  */
 export function checkBodyHeaders(
   head: Head,
@@ -116,18 +118,18 @@ export function checkBodyHeaders(
   }
 }
 
-/** @returns whether a Content-Type that `checkBodyHeaders` took is JSON, with or without parameters */
+/** @returns whether a Content-Type that `checkBodyHeaders` took is JSON: true for `application/json; charset=utf-8` */
 export function isJson(contentType: string | undefined): boolean {
   return contentType !== undefined && /^application\/json[ \t]*(?:;|$)/i.test(contentType);
 }
 
-/** @returns a 431 that closes the connection; the limit is in bytes */
+/** @returns a 431 that closes the connection: `request line and headers are over 16384 bytes; …` */
 export function headTooLarge({ headBytesMax }: HeadLimits): Refusal {
   const problem = `request line and headers are over ${headBytesMax} bytes; move parameters into the body`;
   return new Refusal(431, problem, { close: true });
 }
 
-/** @returns a 413; the limit is in bytes */
+/** @returns a 413: `the body is larger than 1048576 bytes; …` */
 export function bodyTooLarge({ bodyBytesMax }: BodyLimits): Refusal {
   return new Refusal(413, `the body is larger than ${bodyBytesMax} bytes; send less metadata or split the report`);
 }
@@ -135,7 +137,7 @@ export function bodyTooLarge({ bodyBytesMax }: BodyLimits): Refusal {
 /**
  * Parses the JSON object in a body.
  * @param bytes the whole body
- * @returns its members, or undefined if the body is empty
+ * @returns its members, for `{"passed":true}` `Map { 'passed' => { kind: 'boolean', text: 'true' } }`; undefined if it is empty
  * @throws Refusal 400 if the body is not UTF-8 or not a JSON object
  */
 export function readBody(
@@ -152,7 +154,10 @@ export function readBody(
   return members;
 }
 
-/** @returns the text of a body, without its byte order mark. @throws Refusal 400 if it is not UTF-8 */
+/**
+ * @returns the text of a body, without its byte order mark: `{}` for the bytes `EF BB BF 7B 7D`
+ * @throws Refusal 400 if it is not UTF-8: `the body is not UTF-8: byte 2 begins no valid character`
+ */
 export function readText(bytes: Buffer): string {
   if (!isUtf8(bytes)) {
     throw new Refusal(400, `the body is not UTF-8: byte ${firstBadByte(bytes) + 1} begins no valid character`);
@@ -160,7 +165,11 @@ export function readText(bytes: Buffer): string {
   return bytes.toString('utf8', startsWithBom(bytes) ? 3 : 0);
 }
 
-/** Runs a parser of JSON text that a client sent. @throws Refusal 400 with line, column and problem */
+/**
+ * Runs a parser of JSON text that a client sent: `orMalformedJson('the body', () => readJson(text, 128))`.
+ * @returns what the parser returned
+ * @throws Refusal 400 with line, column and problem: `the body is not valid JSON at line 1, column 6: True is not …`
+ */
 export function orMalformedJson<Value>(what: string, read: () => Value): Value {
   try {
     return read();
@@ -173,6 +182,7 @@ export function orMalformedJson<Value>(what: string, read: () => Value): Value {
 
 /**
  * Parses a query as `application/x-www-form-urlencoded`: `+` is a space. The last value of a repeated name is used.
+ * @returns for `description=nightly+load`, `Map { 'description' => 'nightly load' }`
  * @throws Refusal 400 for a malformed percent-encoding
  */
 export function readQuery(query: string): ReadonlyMap<string, string> {
@@ -188,7 +198,7 @@ export function readQuery(query: string): ReadonlyMap<string, string> {
   return parameters;
 }
 
-/** @returns the text with its percent-encoding decoded once as UTF-8, or undefined if it is malformed */
+/** @returns the text with its percent-encoding decoded once as UTF-8: `a/b` for `a%2Fb`; undefined if malformed, as in `50%` */
 export function percentDecode(text: string): string | undefined {
   if (!text.includes('%')) return text;
   try {
@@ -218,7 +228,11 @@ const MEDIA_TYPE = new RegExp(
 );
 const PARAMETER = new RegExp(`;[ \\t]*(${TOKEN})=(?:"((?:[^"\\\\]|\\\\.)*)"|(${TOKEN}))`, 'g');
 
-/** Collects the headers that the service uses. @param raw name, value, name, value … */
+/**
+ * Collects the headers that the service uses.
+ * @param raw name, value, name, value …: `['Host', 'localhost']`
+ * @returns `{ raw, bytes: 17, host: 'localhost', hosts: 1, contentTypes: 0 }`
+ */
 export function readFields(raw: readonly string[]): HeaderFields {
   const fields: HeaderFields = { raw, bytes: 0, hosts: 0, contentTypes: 0 };
   for (let at = 0; at < raw.length; at += 2) {

@@ -1,10 +1,12 @@
 /** Finds the route of a request in the route table. Does not depend on `node:http`. */
 
-/** A row of the route table: `{ needs: 'nothing', methods: ['GET', 'HEAD'], path: '/livez', takesKey: false, handler }`. */
+/** A row of the route table: `{ needs: 'nothing', methods: ['GET', 'HEAD'], path: '/livez', followedBy: 'nothing', … }`. */
 export interface Route<Handler> {
   /** `journal` for a report: in hosted mode, the name of a deployment precedes the path of the route. */
   readonly needs: 'journal' | 'nothing';
+  /** The methods that it takes, in upper case: `['POST']`. */
   readonly methods: readonly string[];
+  /** Without a prefix and without a last slash: `/report_asset_check`. */
   readonly path: string;
   /** What may follow the path: `slash` for a last slash, `key` for that or a slash and an asset key. */
   readonly followedBy: 'nothing' | 'slash' | 'key';
@@ -19,7 +21,7 @@ export type RouteMatch<Handler> =
   | { readonly kind: 'wrong method'; readonly route: Route<Handler> }
   | { readonly kind: 'unknown path' };
 
-/** `{ kind: 'found', route, keyPath: 'warehouse/orders' }` */
+/** The route that matches a request: `{ kind: 'found', route, keyPath: 'warehouse/orders' }`. */
 export interface FoundRoute<Handler> {
   readonly kind: 'found';
   readonly route: Route<Handler>;
@@ -36,7 +38,8 @@ export interface Prefix {
 }
 
 /**
- * Finds the first route that matches; the order of the table is the precedence.
+ * Finds the first route that matches; the order of the table is the precedence. A POST of `/report_asset_check/warehouse/orders`
+ * gives `{ kind: 'found', route, keyPath: 'warehouse/orders' }`, a GET `{ kind: 'wrong method', route }`.
  * @param path raw: compared byte for byte, since `.`, `..` and `%2F` may be parts of a key
  * @returns the route, or why none matches; in hosted mode the name of the deployment is not checked
  */

@@ -6,7 +6,7 @@ import { ignoreFurther } from './lingering-close.ts';
 import { type ReceiveBody, Refusal, type Reply, unavailable } from './message.ts';
 import { bodyTooLarge } from './request.ts';
 
-/** What `Uploads` needs of the listener. */
+/** What `Uploads` needs of the listener: `{ limits, connections, answer, collectGarbage: undefined }`. */
 export interface UploadsOptions {
   readonly limits: Limits;
   readonly connections: Connections;
@@ -16,10 +16,10 @@ export interface UploadsOptions {
   readonly collectGarbage: (() => void) | undefined;
 }
 
-/** The body of a request without one. */
+/** The body of a request without one: `NO_BODY.length` is 0. */
 export const NO_BODY = Buffer.alloc(0);
 
-/** The bodies that are being received, on all connections together at most `limits.uploadBytesMax`. */
+/** The bodies that are being received, on all connections together at most `limits.uploadBytesMax`, such as 16 MiB. */
 export class Uploads {
   readonly #options: UploadsOptions;
   /** Sum of `uploadBytes` of all connections. */
@@ -33,7 +33,10 @@ export class Uploads {
     this.#options = options;
   }
 
-  /** Receives the body of a request and passes it to `receive`, or answers 413 or 503 if it is too large. */
+  /**
+   * Receives the body of a request and passes it to `receive`. Answers 413 if it is larger than `limits.bodyBytesMax` (1 MiB), or
+   * 503 if there is no memory for it.
+   */
   receive(exchange: Exchange, receive: ReceiveBody): void {
     const { limits, answer } = this.#options;
     const { bodyBytesMax, uploadBytesMax } = limits;
@@ -69,7 +72,10 @@ export class Uploads {
     };
   }
 
-  /** Discards the rest of an upload that was refused, at most `limits.discardBytesMax`, so that the client can read its reply. */
+  /**
+   * Discards the rest of an upload that was refused, at most `limits.discardBytesMax` (4 MiB), so that the client can read its
+   * reply.
+   */
   discard(exchange: Exchange): void {
     const { req, connection } = exchange;
     let bytes = 0;
@@ -83,7 +89,7 @@ export class Uploads {
     };
   }
 
-  /** Gives up the memory of the connection's upload: it is complete, was refused, or the connection is closed. */
+  /** Gives up the memory of an upload that is complete, refused or cut off: `connection.uploadBytes` is 0 then. */
   release(connection: Connection): void {
     this.#uploadBytes -= connection.uploadBytes;
     connection.uploadBytes = 0;
