@@ -7,20 +7,28 @@ import { describe, SyncError } from './disk.ts';
 import { type ChainPosition, type EncodeBuffer, encodeBatch, type LineMembers } from './record.ts';
 import type { Segment } from './recovery.ts';
 
-/** A write failed and left no bytes in the file: the only disk failure after which the journal continues. */
+/**
+ * A write failed and left no bytes in the file: the only disk failure after which the journal continues. Message:
+ * `only 100 of 304 bytes were written`.
+ */
 export class NotWritten extends Error {}
 
-/** A batch could not be encoded, since the memory for its bytes could not be allocated. */
+/**
+ * A batch could not be encoded, since the memory for its bytes could not be allocated. Its message and `cause` are those of the
+ * error, such as the RangeError `Array buffer allocation failed`.
+ */
 export class NotEncoded extends Error {}
 
-/** The segment after a write, whose `chain` is that of the next line, and the bytes that were written. */
+/** The segment after a write, and the bytes that were written: `{ after: { file, bytes: 1514, chain }, bytes }`. */
 export interface Appended {
+  /** Its `chain` is that of the next line. */
   readonly after: Segment;
+  /** The lines with their newlines; empty after a test write. */
   readonly bytes: Buffer;
 }
 
 /**
- * Appends one batch to the segment, durably.
+ * Appends one batch to the segment, durably. One line of 304 bytes makes a segment of `1210` bytes one of `1514`.
  * @throws NotEncoded, NotWritten, or another error after which the content of the disk is unknown
  */
 export async function appendBatch(
@@ -38,14 +46,22 @@ export async function appendBatch(
   return { after, bytes };
 }
 
-/** Makes a test write and removes it again, to find out whether the disk takes writes. @throws like `appendBatch` */
+/**
+ * Makes a test write of 4,096 bytes and removes it again, to find out whether the disk takes writes.
+ * @returns the unchanged segment and no bytes: `{ after: segment, bytes: Buffer.alloc(0) }`
+ * @throws NotWritten, or another error: see `appendBatch`
+ */
 export async function tryWrite(segment: Segment): Promise<Appended> {
   await append(segment, PROBE);
   await segment.file.truncate(segment.bytes);
   return { after: segment, bytes: NO_BYTES };
 }
 
-/** @throws if another program changed the file. What else it changed only the recovery of a restart can find out. */
+/**
+ * Checks that the file has the length that it had after the last write. Only the recovery of a restart can find out what else
+ * another program changed.
+ * @throws Error such as `events-00000000000000000001.jsonl has 0 bytes instead of 1210: another program changed it`
+ */
 export function checkUntouched({ file, bytes }: Segment): void {
   const size = file.sizeInFolder();
   if (size === bytes) return;

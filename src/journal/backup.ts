@@ -31,6 +31,7 @@ export type BackupLimits = Pick<Limits, 'lineBytesMax' | 'verifyListingsMax'>;
 
 /** The journal that is backed up, and the folder that it is copied to: `{ source, target, progress, limits }`. */
 export interface BackupOptions {
+  /** The journal that is backed up; only read. */
   readonly source: Disk;
   /** An existing folder, which no other process writes to. */
   readonly target: Disk;
@@ -54,13 +55,16 @@ export interface Backup {
   readonly isComplete: boolean;
 }
 
-/** The target can not be continued with this source. Nothing in it was changed by the file that the message names. */
+/**
+ * The target can not be continued with this source. Nothing in it was changed by the file that the message names. Message:
+ * `/backup holds a backup of another journal, or the journal was repaired or replaced since: …`.
+ */
 export class OtherJournalError extends Error {}
 
 /**
- * Brings a backup up to date.
- * @throws OtherJournalError, DamagedError for damage in the source, after what is before it was copied, or the error of a system
- *   call; after each the backup is a valid journal, and another run continues it
+ * Brings a backup up to date. A second run at once adds nothing: `{ events: 0, bytes: 0, seqs: { first: 1, last: 120 }, … }`.
+ * @throws OtherJournalError, DamagedError for damage in the source, after what is before it was copied, or the error of a
+ *   system call; after each the backup is a valid journal, and another run continues it
  */
 export function backUp(options: BackupOptions): Promise<Backup> {
   return new BackupRun(options).run();

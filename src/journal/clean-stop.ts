@@ -12,10 +12,13 @@ import { type Disk, isFull, unlessAbsent } from './disk.ts';
 import type { ChainPosition } from './record.ts';
 import { segmentFirstSeq } from './segments.ts';
 
-/** Name of the marker file. */
+/** Name of the marker file: `.stopped-cleanly`. */
 export const CLEAN_STOP = '.stopped-cleanly';
 
-/** How the journal ended at the stop. */
+/**
+ * How the journal ended at the stop:
+ * `{ file: 'events-00000000000000000001.jsonl', bytes: 1210, chain: { seq: 5, crc: 0x9ae0daaf } }`.
+ */
 export interface StopEnd {
   /** The last file and its length. */
   readonly file: string;
@@ -24,7 +27,11 @@ export interface StopEnd {
   readonly chain: ChainPosition;
 }
 
-/** Marks the stop as clean: everything in the folder is synced. The last step before the lock is released. */
+/**
+ * Marks the stop as clean: everything in the folder is synced. The last step before the lock is released. If the disk is full,
+ * the marker stays empty, and the next `readLastStop` returns `{ end: undefined }`.
+ * @throws the error of a system call, such as EEXIST if there is a marker
+ */
 export async function rememberCleanStop(disk: Disk, end: StopEnd): Promise<void> {
   const marker = await disk.create(CLEAN_STOP);
   try {
@@ -39,16 +46,27 @@ export async function rememberCleanStop(disk: Disk, end: StopEnd): Promise<void>
   }
 }
 
-/** Removes the marker, durably. A start does so after recovery, since the journal is about to change. */
+/**
+ * Removes the marker, durably. A start does so after recovery, since the journal is about to change. After it `readLastStop`
+ * returns `undefined`.
+ * @throws the error of a system call, such as ENOENT if there is no marker
+ */
 export async function forgetCleanStop(disk: Disk): Promise<void> {
   await disk.remove(CLEAN_STOP);
   await disk.syncFolder();
 }
 
-/** The last stop: undefined if it was not clean; `end` is undefined if it was clean but the end of the journal is unknown. */
+/**
+ * The last stop: undefined if it was not clean; `end` is undefined if it was clean but the end of the journal is unknown.
+ * Example: `{ end: { file: 'events-00000000000000000001.jsonl', bytes: 1210, chain: { seq: 5, crc: 0x9ae0daaf } } }`.
+ */
 export type LastStop = { readonly end: StopEnd | undefined } | undefined;
 
-/** @param names of all entries of the folder */
+/**
+ * Reads the marker, if the folder has one.
+ * @param names of all entries of the folder: without `.stopped-cleanly` the result is `undefined`
+ * @throws the error of a system call; a marker that is gone meanwhile is no error
+ */
 export async function readLastStop(disk: Disk, names: readonly string[]): Promise<LastStop> {
   if (!names.includes(CLEAN_STOP)) return undefined;
   const chunks: Buffer[] = [];

@@ -14,7 +14,7 @@ const INVERSE_OF_X = 0xdb710641;
 /**
  * @param crcOfBytes `crc32(bytes, 0)`
  * @param length of the bytes
- * @returns the only seed with `crc32(bytes, seed) === crc`
+ * @returns the only seed with `crc32(bytes, seed) === crc`: `seedOf(crc32('abc'), 3, crc32('abc', 7))` is `7`
  */
 export function seedOf(crcOfBytes: number, length: number, crc: number): number {
   let seed = crc ^ crcOfBytes;

@@ -22,16 +22,17 @@ import { basename, dirname, join, resolve, sep } from 'node:path';
 import { type Mount, mountOf } from './mount.ts';
 import { entryPath, giveToOwner, heirOf, unlessImpossible } from './owner.ts';
 
-/** The file system of one folder. `openDisk` returns the real one. */
+/** The file system of one folder: `openDisk('/data')` is the real one, and tests pass simulated ones. */
 export interface Disk {
+  /** Its absolute path: `/data`. */
   readonly folder: string;
   /** Creates the folder and its missing parents, durably. */
   prepare(): Promise<void>;
-  /** Names of all entries of the folder, in no particular order. */
+  /** Names of all entries of the folder, in no particular order: `['events-00000000000000000001.jsonl', '.stopped-cleanly']`. */
   list(): Promise<string[]>;
-  /** In bytes. */
+  /** Size of a file in bytes: `1210`. Rejects with ENOENT if there is none. */
   size(name: string): Promise<number>;
-  /** The bytes from `start` up to but not including `end`, in chunks. */
+  /** The bytes from `start` (0) up to but not including `end` (the end of the file), in chunks: `read(name, 0, 256)`. */
   read(name: string, start?: number, end?: number): AsyncIterable<Buffer>;
   /**
    * Creates a file, whose directory entry is durable when this resolves. Rejects with EEXIST if the file exists, and with
@@ -40,19 +41,23 @@ export interface Disk {
   create(name: string): Promise<NewFile>;
   /** Like `create`, for a file that is appended to. */
   createLog(name: string): Promise<LogFile>;
+  /** Opens a file to append to it. Rejects with ENOENT if there is none. */
   openLog(name: string): Promise<LogFile>;
   /** Creates a subfolder, durably. Names of its entries contain a slash. */
   createFolder(name: string): Promise<void>;
+  /** Replaces an existing file atomically. Durable only after `syncFolder`. */
   rename(from: string, to: string): Promise<void>;
+  /** Durable only after `syncFolder`. Rejects with ENOENT if there is no such file. */
   remove(name: string): Promise<void>;
   /** Makes renames and removals durable, with an fsync of the folder. */
   syncFolder(): Promise<void>;
+  /** Asks the file system at each call. */
   space(): Promise<Space>;
   /** The file system that the folder is on; undefined if the operating system does not report it. */
   mount(): Promise<Mount | undefined>;
 }
 
-/** Space of the file system that the folder is on. */
+/** Space of the file system that the folder is on, in bytes: `{ freeBytes: 9_000, usableBytes: 10_000, totalBytes: 200_000 }`. */
 export interface Space {
   /** For a user who is not root. */
   readonly freeBytes: number;
@@ -61,12 +66,18 @@ export interface Space {
   readonly totalBytes: number;
 }
 
-/** Whether free space would make a retry succeed: the disk is full, or the quota is used up. */
+/**
+ * Whether free space would make a retry succeed: the disk is full (ENOSPC), or the quota is used up (EDQUOT). Of an error with
+ * the code `EIO` it is `false`.
+ */
 export function isFull(error: NodeJS.ErrnoException): boolean {
   return error.code === 'ENOSPC' || isQuota(error);
 }
 
-/** Whether the error of a system call is that its path names nothing. ENOTDIR is that of a path through a file. */
+/**
+ * Whether the error of a system call is that its path names nothing. ENOTDIR is that of a path through a file. Of
+ * `{ code: 'ENOENT' }` it is `true`, of `{ code: 'EACCES' }` `false`.
+ */
 export function namesNothing({ code }: NodeJS.ErrnoException): boolean {
   return code === 'ENOENT' || code === 'ENOTDIR';
 }
@@ -82,7 +93,10 @@ export function unlessAbsent<Value>(value: Value): (error: NodeJS.ErrnoException
   };
 }
 
-/** @returns the message about a failed system call for operators */
+/**
+ * @returns the message about a failed system call for operators: its own, or for EDQUOT, which has no code in Node,
+ *   `EDQUOT: the disk quota is used up, write`
+ */
 export function describe(error: NodeJS.ErrnoException): string {
   return isQuota(error) ? `EDQUOT: the disk quota is used up, ${error.syscall}` : error.message;
 }
@@ -92,30 +106,38 @@ function isQuota({ errno }: NodeJS.ErrnoException): boolean {
   return errno === -osConstants.errno.EDQUOT;
 }
 
-/** The operation may have taken effect, but may be lost in a power cut. Never retry: a later sync may succeed without the data. */
+/**
+ * The operation may have taken effect, but may be lost in a power cut. Never retry: a later sync may succeed without the data.
+ * Its message is that of the system call, such as `EIO: i/o error, fdatasync`.
+ */
 export class SyncError extends Error {}
 
-/** A file that is written once, from its beginning to its end. */
+/** A file that is written once, from its beginning to its end. From `disk.create('.stopped-cleanly')`. */
 export interface NewFile {
+  /** Relative to the folder of the disk. */
   readonly name: string;
-  /** @returns how many bytes were written, which may be fewer than given */
+  /**
+   * Writes at a position, in bytes from the beginning of the file.
+   * @returns how many bytes were written, which may be fewer than given
+   */
   write(bytes: Buffer, position: number): Promise<number>;
   /** Bytes and length are on stable storage when this resolves. After a rejection that is unknown: never retry. */
   sync(): Promise<void>;
   close(): Promise<void>;
 }
 
-/** A file that is appended to. */
+/** A file that is appended to. From `disk.createLog('events-00000000000000000001.jsonl')`. */
 export interface LogFile {
+  /** Relative to the folder of the disk. */
   readonly name: string;
   /**
-   * Writes at the file's end; bytes and length are on stable storage when this resolves. Rejects with SyncError if the bytes
-   * were written but not synced, and with another error if nothing was written.
-   * @param end length of the file
+   * Writes at the file's end; bytes and length are on stable storage when this resolves. Rejects with SyncError if the bytes were
+   * written but not synced, and with another error if nothing was written.
+   * @param end length of the file in bytes
    * @returns how many bytes were written. If they are fewer than given, they need not be on stable storage
    */
   append(bytes: Buffer, end: number): Promise<number>;
-  /** Truncates the file, durably: after this resolves a power cut can not bring the removed bytes back. */
+  /** Truncates the file to a length in bytes, durably: after this resolves a power cut can not bring the removed bytes back. */
   truncate(bytes: number): Promise<void>;
   /**
    * Looks up the file by its name. Synchronous: it does not access the disk, and costs less than a call through the thread pool.
@@ -132,9 +154,10 @@ const READ_CHUNK_BYTES = 256 * 1024;
 const READ_BACK_BYTES = 64 * 1024;
 
 /**
+ * Opens nothing yet: `openDisk('data').folder` is the absolute path, such as `/srv/data`.
  * @param path of the folder, which need not exist yet: see `prepare`
- * @param syncingWrites whether an append is one `O_DSYNC` write instead of a write and `fdatasync`, which saves one call through
- *   the thread pool. Systems other than Linux have no `O_DSYNC`, or one that does not reach stable storage.
+ * @param syncingWrites whether an append is one `O_DSYNC` write instead of a write and `fdatasync`, which saves one call
+ *   through the thread pool. Systems other than Linux have no `O_DSYNC`, or one that does not reach stable storage.
  * @param readBytes size of the chunks of `read`: fewer for a program that reads many journals at a time
  */
 export function openDisk(
@@ -169,6 +192,7 @@ export function openDisk(
 
 /**
  * Finds out whether two paths name the same folder, or the second one a folder inside the first, also through symbolic links.
+ * Example: `await isWithin('/data', '/data/a')` is `true`, and `await isWithin('/data', '/data2')` is `false`.
  * @param path of a folder that need not exist yet
  * @throws the error of a system call, but not of a missing folder
  */
@@ -189,6 +213,7 @@ async function realFolder(path: string): Promise<string> {
 
 /**
  * Copies the bytes of a file from `start` up to `end` into a new one, durably. After a failure the partial copy is removed.
+ * Example: `copyFile(disk, 'events-00000000000000000001.jsonl', 'events-00000000000000000001.jsonl.torn', 612)`.
  * @throws the error of a system call
  */
 export async function copyFile(
@@ -201,19 +226,27 @@ export async function copyFile(
   await writeFile(disk, to, disk.read(from, start, end));
 }
 
-/** Reads parts of a file, mostly in sequence: it caches the last part that it read, and reads ahead. */
+/**
+ * Reads parts of a file, mostly in sequence: it caches the last part that it read, and reads ahead. Example:
+ * `new FileWindow(disk, 'events-00000000000000000001.jsonl')`.
+ */
 export class FileWindow {
   readonly #disk: Disk;
   readonly #name: string;
   #start = 0;
   #bytes: Buffer = Buffer.alloc(0);
 
+  /** @param name of the file, relative to the folder of the disk */
   constructor(disk: Disk, name: string) {
     this.#disk = disk;
     this.#name = name;
   }
 
-  /** @returns the bytes from `start` up to `end`, fewer at the end of the file; later reads do not overwrite them */
+  /**
+   * @returns the bytes from `start` up to `end`, fewer at the end of the file: `read(1000, 1400)` of a file of 1,210 bytes has
+   *   `210`. Later reads do not overwrite them
+   * @throws the error of a system call
+   */
   async read(start: number, end: number): Promise<Buffer> {
     if (start < this.#start || end > this.#start + this.#bytes.length) {
       this.#start = Math.max(0, start - READ_BACK_BYTES);
@@ -225,13 +258,16 @@ export class FileWindow {
     return this.#bytes.subarray(start - this.#start, end - this.#start);
   }
 
-  /** Like `read`, in chunks. */
+  /** Like `read`, in chunks of at most 256 KiB: `chunks(0, 600 * 1024)` yields `3`. */
   async *chunks(start: number, end: number): AsyncGenerator<Buffer> {
     for (let at = start; at < end; at += READ_CHUNK_BYTES) yield this.read(at, Math.min(end, at + READ_CHUNK_BYTES));
   }
 }
 
-/** Writes a new file, durably. After a failure the partial file is removed. @throws the error of a system call */
+/**
+ * Writes a new file, durably: `writeFile(disk, 'repair.json', [Buffer.from('{}')])`. After a failure the partial file is removed.
+ * @throws the error of a system call, such as EEXIST
+ */
 export async function writeFile(
   disk: Disk,
   name: string,

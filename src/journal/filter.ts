@@ -4,11 +4,15 @@ import type { Event, Severity } from '../event/event.ts';
 import { sortKeyOf } from '../event/event-time.ts';
 import { packMembers, quote, quoteAll, type Recorded } from './record.ts';
 
-/** What an event has to match. A member that is omitted or undefined matches anything. */
+/**
+ * What an event has to match. A member that is omitted or undefined matches anything. Example:
+ * `{ type: 'AssetObservation', afterSeq: 7 }`.
+ */
 export interface Filter extends Bounds {
   readonly type?: Event['type'] | undefined;
+  /** All parts of the key: `['warehouse', 'orders']`. */
   readonly assetKey?: readonly string[] | undefined;
-  /** The first parts of the key. */
+  /** The first parts of the key, whole: `['warehouse']` matches `['warehouse', 'orders']`. */
   readonly keyPrefix?: readonly string[] | undefined;
   readonly partition?: string | undefined;
   readonly dataVersion?: string | undefined;
@@ -21,7 +25,9 @@ export interface Filter extends Bounds {
   readonly idempotencyKey?: string | undefined;
 }
 
-/** Bounds of seq and time. Files outside of them need not be read. */
+/**
+ * Bounds of seq and time. Files outside of them need not be read. Example: `{ afterSeq: 7, until: '2026-11-21T00:00:00.000Z' }`.
+ */
 export interface Bounds {
   /** Only events with a larger seq. */
   readonly afterSeq?: number | undefined;
@@ -53,7 +59,10 @@ const rules: Rules = {
   until: ({ time }, value) => time < value,
 };
 
-/** @returns whether the event matches each member of the filter, such as `{ type: 'AssetObservation', partition: 'p' }` */
+/**
+ * @returns whether the event matches each member of the filter, such as `{ type: 'AssetObservation', partition: 'p' }`; `{}`
+ *   matches every event
+ */
 export function isWanted(event: Recorded, filter: Filter): boolean {
   for (const name in filter) if (!holds(event, filter, name as keyof Filter)) return false;
   return true;
@@ -66,8 +75,8 @@ export function differences(event: Recorded, filter: Filter): (keyof Filter)[] {
 }
 
 /**
- * @returns bytes that each matching line contains, and few others do; undefined if the filter has only bounds. Text in metadata
- * may contain them as well: see `isWanted`
+ * @returns bytes that each matching line contains, and few others do: of `{ assetKey: ['a', 'b'] }` those of
+ *   `"asset_key":["a","b"]`; undefined if the filter has only bounds. Text in metadata may contain them as well: see `isWanted`
  */
 export function traceOf(filter: Filter): Buffer | undefined {
   const { type, assetKey, keyPrefix, partition, dataVersion, description, checkName, passed, severity } = filter;

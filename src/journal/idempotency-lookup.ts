@@ -13,7 +13,7 @@ import {
   readMembers,
 } from './record.ts';
 
-/** What the line of an earlier report says about a report. */
+/** What the line of an earlier report says about a report. Example: `{ kind: 'other event', member: 'metadata' }`. */
 export type Comparison =
   /** The same key and the same event. */
   | { readonly kind: 'same' }
@@ -22,9 +22,13 @@ export type Comparison =
   /** Another key, whose hash is the same. */
   | { readonly kind: 'other key' };
 
-/** There is no good line where one was remembered, which means damage; `problem` says what is there instead. */
+/**
+ * There is no good line at a remembered position, which means damage:
+ * `{ kind: 'unreadable', problem: 'no line begins at byte 1210' }`.
+ */
 export interface Unreadable {
   readonly kind: 'unreadable';
+  /** What is there instead. */
   readonly problem: string;
 }
 
@@ -40,7 +44,10 @@ export function differingMember(a: LineMembers, b: LineMembers): string | undefi
   return [...left.keys(), ...right.keys()].find((name) => left.get(name) !== right.get(name));
 }
 
-/** Reads lines of one journal. Lines that are near each other are read at once, so a caller reads them in their order. */
+/**
+ * Reads lines of one journal. Lines that are near each other are read at once, so a caller reads them in their order. Example:
+ * `new LineReader(disk, limits, 1)`.
+ */
 export class LineReader {
   readonly #disk: Disk;
   readonly #lineBytesMax: number;
@@ -49,7 +56,7 @@ export class LineReader {
   #start = 0;
   #bytes: Buffer = Buffer.alloc(0);
 
-  /** @param lineCount how many lines will be read: more than one are read in larger parts */
+  /** @param lineCount how many lines will be read: for `1` parts of 4 KiB are read, for more parts of 256 KiB */
   constructor(disk: Disk, { lineBytesMax }: Pick<Limits, 'lineBytesMax'>, lineCount: number) {
     this.#disk = disk;
     this.#lineBytesMax = lineBytesMax;
@@ -57,8 +64,11 @@ export class LineReader {
   }
 
   /**
-   * @param file that has the line
+   * Reads the line of an earlier report, and verifies it with the crc of the line before it.
+   * @param file that has the line: `events-00000000000000000001.jsonl`
+   * @param key of the report: `run-7/12`
    * @param members of the report, from `encodeMembers`
+   * @returns such as `{ kind: 'same' }`
    * @throws the error of a system call
    */
   async compare(

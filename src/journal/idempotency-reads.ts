@@ -9,7 +9,10 @@ import { type Comparison, LineReader, type Unreadable } from './idempotency-look
 import type { LineLocation } from './idempotency-table.ts';
 import type { LineMembers } from './record.ts';
 
-/** A line to read, and the event to compare it with. */
+/**
+ * A line to read, and the event to compare it with. Example:
+ * `{ key: 'run-7/12', members, location: { seq: 7, offset: 1210 }, compared }`.
+ */
 export interface Unread {
   readonly key: string;
   /** The members of the event, from `encodeMembers`. */
@@ -19,7 +22,10 @@ export interface Unread {
   readonly compared: (comparison: Comparison) => void;
 }
 
-/** Why lines could not be read: a sentence for the client. */
+/**
+ * Why lines could not be read: a sentence for the client. Example:
+ * `the disk has not answered for 10 s; send the report again later`.
+ */
 export type ReadFailure = string;
 
 /** What the reads of one journal need: `{ disk, limits, fileOf, onUnreadable }`. */
@@ -32,7 +38,10 @@ export interface LineReadsOptions {
   readonly onUnreadable: (file: string, problem: string) => void;
 }
 
-/** Reads of lines of one journal, of at most `limits.keyReadsMax` reports at a time. */
+/**
+ * Reads of lines of one journal, of at most `limits.keyReadsMax` reports at a time. Example:
+ * `new LineReads({ disk, limits, fileOf, onUnreadable })`.
+ */
 export class LineReads {
   readonly #options: LineReadsOptions;
   /** Begin to read for one report each, in the order of their arrival. */
@@ -40,12 +49,14 @@ export class LineReads {
   /** Reports for which lines are being read. A read that never ends stays in it. */
   #reading = 0;
 
+  /** Reads nothing before `compareAll`. */
   constructor(options: LineReadsOptions) {
     this.#options = options;
   }
 
   /**
-   * Reads lines and compares them. Never rejects.
+   * Reads lines in the order of their seqs and compares them: `compareAll([{ key: 'run-7/12', … }])`. Resolves after
+   * `limits.diskAnswerMs` (10 s) at the latest. Never rejects.
    * @returns undefined if all were compared. Else nothing is known about the report
    */
   compareAll(unread: readonly Unread[]): Promise<ReadFailure | undefined> {

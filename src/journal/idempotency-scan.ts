@@ -7,20 +7,29 @@ import { LineCutter } from './lines.ts';
 import { type ChainPosition, checkLine, idempotencyKeyOf, readForm, timeOf } from './record.ts';
 import type { SegmentName } from './segments.ts';
 
-/** Collects the newest keys of the lines of one file, which it gets in order. */
+/** Collects the newest keys of the lines of one file, which it gets in order. Example: `new KeyCollector(hashKey, 1_000_000)`. */
 export class KeyCollector {
   readonly #hash: HashKey;
   readonly #keysMax: number;
+  /** The keys that were found, the oldest line first: `keys.at(0)` is `{ seq: 7, offset: 1210, … }`. */
   readonly keys = new KeyTable();
-  /** Number of lines with a key so far. `keys` has the last `keysMax` of them. */
+  /** Number of lines with a key so far: `120`. `keys` has the last `keysMax` of them. */
   count = 0;
 
+  /**
+   * @param hash such as `hashKey`
+   * @param keysMax the most keys that are collected; older ones are forgotten
+   */
   constructor(hash: HashKey, keysMax: number) {
     this.#hash = hash;
     this.#keysMax = keysMax;
   }
 
-  /** @param end of a line: the index of its newline @param offset of the line in its file */
+  /**
+   * Takes one verified line; if its member `idempotency_key` is `run-7/12`, adds the hash of that.
+   * @param end of a line: the index of its newline
+   * @param offset of the line in its file, in bytes; a line beyond `OFFSET_MAX` is passed over
+   */
   take(bytes: Buffer, start: number, end: number, seq: number, offset: number): void {
     const key = idempotencyKeyOf(bytes, start, end);
     if (key === undefined || offset > OFFSET_MAX) return;
@@ -30,8 +39,9 @@ export class KeyCollector {
   }
 }
 
-/** What was found in a closed file. */
+/** What was found in a closed file. Example: `{ found, isFromStart: true, bytes: 1210, firstSeq: 1, file }`. */
 export interface KeyScan {
+  /** The keys. */
   readonly found: KeyCollector;
   /** Whether the file was read from its beginning, and not only its last bytes. */
   readonly isFromStart: boolean;
@@ -44,7 +54,8 @@ export interface KeyScan {
 }
 
 /**
- * Reads the last bytes of a closed file. The lines after a bad one are read as well: `verify` reports the damage.
+ * Reads the last bytes of a closed file. The lines after a bad one are read as well: `verify` reports the damage. Example: with
+ * `bytesMax: 1000`, the last 1,000 bytes of a file of 1,210.
  * @param endSeq first seq of the next file
  * @param bytesMax the most bytes that are read
  * @throws the error of a system call

@@ -20,7 +20,7 @@ import type { ChainPosition } from './record.ts';
 import { lastLine } from './scan.ts';
 import { segmentName, sidecarName } from './segments.ts';
 
-/** A closed journal file as its sidecar describes it. */
+/** A closed journal file as its sidecar describes it: `{ firstSeq: 1, bytes: 1210, chain: { seq: 5, crc: 0x9ae0daaf } }`. */
 export interface ClosedFile {
   readonly firstSeq: number;
   readonly bytes: number;
@@ -28,15 +28,15 @@ export interface ClosedFile {
   readonly chain: ChainPosition;
 }
 
-/** The keys of a sidecar, in the order of their lines. */
+/** The keys of a sidecar, in the order of their lines. Example: `{ size: 3, at }`. */
 export interface KeyRows {
   /** Number of keys. */
   readonly size: number;
-  /** @param index from 0 to `size - 1` */
+  /** @param index from 0 to `size - 1`: `at(0)` is the key of the first line */
   at(index: number): Entry;
 }
 
-/** A sidecar that was read. */
+/** A sidecar that was read. Example: `{ isComplete: true, size: 3, at }`. */
 export interface Sidecar extends KeyRows {
   /** Whether it has all keys of the file. One that was written when fewer keys were remembered has the newest ones only. */
   readonly isComplete: boolean;
@@ -44,7 +44,8 @@ export interface Sidecar extends KeyRows {
 
 /**
  * Writes the sidecar of a file, durably, and replaces an older one. The keys are read from the table in parts, so that other work
- * is not delayed. Keys that the table forgets meanwhile are left out.
+ * is not delayed. Keys that the table forgets meanwhile are left out. Example: `keys-00000000000000000001.idx` for
+ * `{ firstSeq: 1, … }`.
  * @param keyCount number of lines with a key that the file has
  * @throws the error of a system call, after which an older sidecar may still be there
  */
@@ -58,7 +59,8 @@ export async function writeSidecar(disk: Disk, file: ClosedFile, keys: KeyTable,
 }
 
 /**
- * Reads the sidecar of a closed file and checks that it describes the file as it is now.
+ * Reads the sidecar of a closed file and checks that it describes the file as it is now. Example: `readSidecar(disk, 1)` reads
+ * `keys-00000000000000000001.idx`.
  * @returns undefined if there is none, if it is damaged, or if it describes another file
  * @throws the error of a system call
  */

@@ -9,16 +9,19 @@
 
 import { hash } from 'node:crypto';
 
-/** The first 64 bits of the SHA-256 of a key, as two unsigned 32-bit numbers. */
+/** The first 64 bits of the SHA-256 of a key, as two unsigned 32-bit numbers: `{ high: 1505020612, low: 2145905118 }`. */
 export interface KeyHash {
   readonly high: number;
   readonly low: number;
 }
 
-/** Computes the hash that a table stores. The tests hand in one that collides. */
+/** Computes the hash that a table stores: `hashKey`, or in tests one that collides, such as `() => ({ high: 0, low: 1 })`. */
 export type HashKey = (key: string) => KeyHash;
 
-/** @param key visible ASCII, such as `run-7/12` @returns the first 8 bytes of its SHA-256 */
+/**
+ * @param key visible ASCII
+ * @returns the first 8 bytes of its SHA-256: of `run-7/12` they are `{ high: 1505020612, low: 2145905118 }`
+ */
 export function hashKey(key: string): KeyHash {
   const digest = hash('sha256', key, 'binary'); // a string is made faster than a Buffer
   const word = (at: number) =>
@@ -37,18 +40,18 @@ export interface LineLocation {
   readonly offset: number;
 }
 
-/** A key that a table holds. */
+/** A key that a table holds: `{ high: 1505020612, low: 2145905118, seq: 7, offset: 1210, seconds: 1795362000 }`. */
 export interface Entry extends KeyHash, LineLocation {
-  /** When its line was recorded, in whole seconds since 1970, such as 1795362000. */
+  /** When its line was recorded, in whole seconds since 1970. */
   readonly seconds: number;
 }
 
-/** The largest offset of a line that a table can hold. */
+/** The largest offset of a line that a table can hold, in bytes: `4_294_967_295`. */
 export const OFFSET_MAX = 2 ** 32 - 1;
 
 /** The keys of one journal: `table.add(hashKey('run-7/12'), { seq: 7, offset: 0 }, 1795362000)`. */
 export class KeyTable {
-  /** Number of keys. */
+  /** Number of keys: `0` in a new table. */
   size = 0;
   /** Where the oldest key is in the ring. */
   #head = 0;
@@ -56,12 +59,15 @@ export class KeyTable {
   /** For each slot 0, or 1 more than the position in the ring of a key. */
   #slots = new Uint32Array(0);
 
-  /** Memory of the arrays, in bytes; 0 while there is no key. */
+  /** Memory of the arrays, in bytes: `2048` for up to 64 keys; 0 while there is no key. */
   get bytes(): number {
     return Object.values(this.#columns).reduce((sum, { byteLength }) => sum + byteLength, this.#slots.byteLength);
   }
 
-  /** Adds a key whose line comes after the lines of all other keys. @param seconds see `Entry` */
+  /**
+   * Adds a key whose line comes after the lines of all other keys: `add(hashKey('run-7/12'), { seq: 7, offset: 0 }, 1795362000)`.
+   * @param seconds see `Entry`
+   */
   add(hash: KeyHash, location: LineLocation, seconds: number): void {
     if (this.size === this.#capacity) this.#resize(Math.max(CAPACITY_MIN, 2 * this.#capacity));
     const position = this.#positionOf(this.size);
@@ -69,7 +75,10 @@ export class KeyTable {
     this.#put(position, hash, location, seconds);
   }
 
-  /** Adds a key whose line comes before the lines of all other keys. @param seconds see `Entry` */
+  /**
+   * Adds a key whose line comes before the lines of all other keys: at the seq 3 to a table that begins with `{ seq: 7, … }`.
+   * @param seconds see `Entry`
+   */
   addOldest(hash: KeyHash, location: LineLocation, seconds: number): void {
     if (this.size === this.#capacity) this.#resize(Math.max(CAPACITY_MIN, 2 * this.#capacity));
     this.#head = this.#positionOf(this.#capacity - 1);
@@ -77,7 +86,10 @@ export class KeyTable {
     this.#put(this.#head, hash, location, seconds);
   }
 
-  /** @returns where the lines of all keys with this hash are, the latest first: one line, unless hashes collide */
+  /**
+   * @returns where the lines of all keys with this hash are, the latest first: `[{ seq: 7, offset: 1210 }]`. It is one line,
+   *   unless hashes collide; `[]` for an unknown hash
+   */
   find({ high, low }: KeyHash): LineLocation[] {
     const found: LineLocation[] = [];
     if (this.size === 0) return found;
@@ -91,7 +103,10 @@ export class KeyTable {
     return found.length > 1 ? found.sort((a, b) => b.seq - a.seq) : found;
   }
 
-  /** @param index from 0, the oldest key, to `size - 1` */
+  /**
+   * @param index from 0, the oldest key, to `size - 1`
+   * @returns such as `{ high: 1505020612, low: 2145905118, seq: 7, offset: 1210, seconds: 1795362000 }`
+   */
   at(index: number): Entry {
     const { high, low, seq, offset, seconds } = this.#columns;
     const position = this.#positionOf(index);
@@ -104,12 +119,15 @@ export class KeyTable {
     };
   }
 
-  /** When the line of the oldest key was recorded, in seconds since 1970; infinite if there is no key. */
+  /** When the line of the oldest key was recorded, in seconds since 1970, such as `1795362000`; infinite if there is no key. */
   get oldestSeconds(): number {
     return this.size === 0 ? Number.POSITIVE_INFINITY : this.#columns.seconds[this.#head]!;
   }
 
-  /** @returns the number of keys whose lines have a lower seq: the index of the first key that does not */
+  /**
+   * @returns the number of keys whose lines have a lower seq, which is the index of the first key that does not: with keys at
+   *   the seqs 3, 5 and 9, `countBefore(5)` is `1`
+   */
   countBefore(seq: number): number {
     let [low, high] = [0, this.size];
     while (low < high) {
@@ -120,7 +138,10 @@ export class KeyTable {
     return low;
   }
 
-  /** Removes the oldest key. The memory is freed as the table becomes emptier. */
+  /**
+   * Removes the oldest key: of keys at the seqs 3, 5 and 9, `at(0)` is then that at 5. The memory is freed as the table becomes
+   * emptier. Does nothing to an empty table.
+   */
   removeOldest(): void {
     if (this.size === 0) return;
     this.#clearSlot(this.#head);

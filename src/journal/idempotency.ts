@@ -33,7 +33,10 @@ import { LineReads, type Unread } from './idempotency-reads.ts';
 import type { LineLocation } from './idempotency-table.ts';
 import type { LineMembers } from './record.ts';
 
-/** The events of a report of which at least one has an idempotency key. */
+/**
+ * The events of a report of which at least one has an idempotency key. Example:
+ * `{ lines: [members], keys: ['order-17/1'], heldBytes: 2_600, onConflict: 'refuse all', done }`.
+ */
 export interface KeyedReport {
   /** The members of each line, from `encodeMembers`. */
   readonly lines: readonly LineMembers[];
@@ -42,10 +45,11 @@ export interface KeyedReport {
   /** Approximate memory that it takes while it waits, in bytes. */
   readonly heldBytes: number;
   readonly onConflict: ConflictHandling;
+  /** Called once, with the result of all its events. */
   readonly done: (result: RecordResult) => void;
 }
 
-/** What the reports with keys need of their journal. */
+/** What the reports with keys need of their journal: `{ disk, limits, notices, keys, queue, hold, answer, onReplayed }`. */
 export interface KeyedReportsOptions {
   readonly disk: Disk;
   readonly limits: Pick<Limits, 'lineBytesMax' | 'diskAnswerMs' | 'keyReadsMax' | 'notAcceptedNoticeMs'>;
@@ -61,7 +65,10 @@ export interface KeyedReportsOptions {
   readonly onReplayed: (count: number) => void;
 }
 
-/** The reports with keys of one journal, each from `admit` until it has its result. */
+/**
+ * The reports with keys of one journal, each from `admit` until it has its result. A report whose key is in a durable line with
+ * the same event gets `{ kind: 'recorded', replayed: [0] }`.
+ */
 export class KeyedReports {
   readonly #options: KeyedReportsOptions;
   /** By key: the events in the queue and in the batch that is being written. */
@@ -76,6 +83,7 @@ export class KeyedReports {
   /** Time of the last log entry that a line could not be read. */
   #unreadableAtMs = Number.NEGATIVE_INFINITY;
 
+  /** Until `opened`, reports wait for the keys of the journal. */
   constructor(options: KeyedReportsOptions) {
     this.#options = options;
     const { disk, limits, keys } = options;
@@ -83,7 +91,11 @@ export class KeyedReports {
     this.#reads = new LineReads({ disk, limits, fileOf: (seq) => keys.fileOf(seq), onUnreadable });
   }
 
-  /** Takes a report that the queue would take now. Its `done` is called once, with a conflict before anything is queued. */
+  /**
+   * Takes a report that the queue would take now. Its `done` is called once. With `refuse all`, a conflict such as
+   * `{ kind: 'conflict', conflicts: [{ index: 0, key: 'order-17/1', member: 'metadata', first: undefined }] }` comes before
+   * anything is queued.
+   */
   admit(report: KeyedReport): void {
     if (this.#early === undefined) {
       if (this.#isNewByItself(report)) {
@@ -99,19 +111,24 @@ export class KeyedReports {
     this.#early.push(report);
   }
 
-  /** The keys of the journal are known now: admits the reports that came before. */
+  /** The keys of the journal are known now: admits the reports that came before. Example: `opened()` after `keys.load()`. */
   opened(): void {
     const early = this.#takeEarly();
     this.#early = undefined;
     for (const report of early) this.admit(report);
   }
 
-  /** Refuses the reports that came before the keys of the journal were known. */
+  /**
+   * Refuses the reports that came before the keys of the journal were known. Example: `refuseEarly('the service is stopping')`.
+   */
   refuseEarly(reason: string): void {
     for (const { done } of this.#takeEarly()) this.#options.answer(done, refused(reason));
   }
 
-  /** Resolves when no report waits for a line to be read, after `limits.diskAnswerMs` at most. */
+  /**
+   * Resolves when no report waits for a line to be read, after `limits.diskAnswerMs` (10 s) at most. `await keyed.settled()`
+   * precedes the last write of a close.
+   */
   async settled(): Promise<void> {
     if (this.#lookups > 0) await new Promise<void>((resolve) => this.#onSettled.push(resolve));
   }

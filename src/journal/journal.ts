@@ -32,13 +32,17 @@ import { NoSpaceError, recover, type Segment } from './recovery.ts';
 import { type Retain, Retention } from './retention.ts';
 import { segmentName } from './segments.ts';
 
-/** Called once for each call of `append`, with the result of all its events. */
+/**
+ * Called once for each call of `append`, with the result of all its events. Example:
+ * `(result) => { if (result.kind === 'refused') retry(); }`.
+ */
 export type Done = (result: RecordResult) => void;
 
 /** What a journal needs. Example: `{ disk: openDisk('/data'), notices, segmentBytes: 67_108_864, limits, onFailed }`. */
 export interface JournalOptions {
   readonly disk: Disk;
   readonly notices: Notices;
+  /** Size at which a file is closed and the next one begun. */
   readonly segmentBytes: number;
   readonly retain?: Retain;
   readonly limits: Limits;
@@ -46,7 +50,10 @@ export interface JournalOptions {
   readonly checkHeld?: (() => void) | undefined;
   /** Shared by the journals that have one common memory limit for waiting events. */
   readonly backlog?: Backlog;
-  /** How long from construction reports are queued before the journal is open. By default they are refused until it is. */
+  /**
+   * How long from construction, in milliseconds, reports are queued before the journal is open. By default they are refused until
+   * it is.
+   */
   readonly openWaitMs?: number;
   /** Called when the journal is open and when a batch is durable, with the next line's seq: all lines before it are durable. */
   readonly onRecorded?: ((nextSeq: number) => void) | undefined;
@@ -62,7 +69,7 @@ export interface JournalOptions {
   readonly onFailed: (error: Error) => void;
 }
 
-/** Approximate memory of the events that wait for a disk, in bytes. */
+/** Approximate memory of the events that wait for a disk, in bytes. A new one is `{ bytes: 0 }`. */
 export interface Backlog {
   bytes: number;
 }
@@ -110,7 +117,8 @@ interface Committing {
 
 /**
  * The writer of one journal. `open` recovers it, `append` queues events, `close` writes what is queued. Failures of the disk are
- * not thrown: they are results of `append`, and `onFailed`.
+ * not thrown: they are results of `append`, and `onFailed`. Example:
+ * `new Journal({ disk, notices, segmentBytes, limits, onFailed })`.
  */
 export class Journal implements JournalFigures {
   readonly #options: JournalOptions;
@@ -134,9 +142,10 @@ export class Journal implements JournalFigures {
   readonly #openTimeout: NodeJS.Timeout | undefined;
   /** Time of the last log entry that reports could not be encoded. */
   #notEncodedAtMs = Number.NEGATIVE_INFINITY;
-  /** Number of journal files, including the one that is appended to. */
+  /** Number of journal files, including the one that is appended to: `1` for a new journal; 0 before it is open. */
   files = 0;
 
+  /** Starts the time of `options.openWaitMs`; reads nothing before `open`. */
   constructor(options: JournalOptions) {
     this.#options = options;
     this.#backlog = options.backlog ?? { bytes: 0 };
@@ -154,7 +163,7 @@ export class Journal implements JournalFigures {
 
   /**
    * Recovers the journal in the folder, which the caller has locked. On a full disk it applies retention first, then waits for
-   * enough free space or for `close`.
+   * enough free space or for `close`. A new journal is in one file, and its `nextSeq` is `1`.
    * @throws DamagedError, or the error of a system call
    */
   async open(): Promise<void> {
@@ -199,26 +208,32 @@ export class Journal implements JournalFigures {
     }
   }
 
-  /** @param reason why the journal is not open yet; given to the reports that are refused until it is */
+  /**
+   * Says why the journal is not open yet; does nothing once it is open.
+   * @param reason given to the reports that are refused until it is: `the journal is being opened` by default
+   */
   explainDelay(reason = OPENING): void {
     if (this.#state.kind === 'starting') this.#state = { ...this.#state, reason };
   }
 
-  /** Why nothing can be recorded now; undefined if events can be recorded. */
+  /**
+   * Why nothing can be recorded now, such as `the disk refuses writes; send the report again later`; undefined if events can be
+   * recorded.
+   */
   get trouble(): string | undefined {
     const state = this.#state;
     if (state.kind === 'open') return state.trouble?.reason;
     return state.kind === 'starting' && state.queueing ? undefined : state.reason;
   }
 
-  /** Valid only while the journal is open. */
+  /** The seq of the last durable line: `7`; 0 in a new journal. Valid only while the journal is open. */
   get lastSeq(): number {
     return (this.#state as OpenState).segment.chain.seq - 1;
   }
 
   /**
-   * The seq of the next line. Lines before it are durable; later bytes of the file may still be truncated. Undefined until the
-   * journal is open.
+   * The seq of the next line: `8` after the line with 7. Lines before it are durable; later bytes of the file may still be
+   * truncated. Undefined until the journal is open.
    */
   get nextSeq(): number | undefined {
     const state = this.#state;
@@ -226,16 +241,23 @@ export class Journal implements JournalFigures {
     return state.kind === 'failed' ? state.nextSeq : undefined;
   }
 
+  /** Approximate memory of the events that wait to be recorded, in bytes: `0` if none does. */
   get queueBytes(): number {
     return this.#waitingBytes;
   }
 
-  /** Retention at once, for a disk with less free space than `Retain.keepFree`. Never rejects. */
+  /**
+   * Retention at once, for a disk with less free space than `Retain.keepFree`. Never rejects. Example:
+   * `watchSpace(disk, thresholds, limits, notices, () => void journal.makeSpace())`.
+   */
   async makeSpace(): Promise<void> {
     await this.#retention.makeSpace();
   }
 
-  /** Why an event of so many bytes can not be queued; undefined if it can. */
+  /**
+   * Why an event of so many bytes of memory can not be queued, such as
+   * `the disk does not keep up: too many reports are waiting for it`; undefined if it can.
+   */
   refusal(bytes: number): string | undefined {
     if (!this.#queueing) return this.trouble;
     return overload(bytes, this.#waitingBytes, this.#backlog, this.#options.limits);
@@ -243,7 +265,8 @@ export class Journal implements JournalFigures {
 
   /**
    * Queues events for the next batch, as one entry: they get consecutive seqs in one write, and all are recorded or none. An
-   * entry that is larger than `limits.batchBytesMax` is written alone.
+   * entry that is larger than `limits.batchBytesMax` is written alone. Example:
+   * `append([{ type: 'AssetObservation', assetKey: ['a'] }], 0, done)`.
    * @param events at least one
    * @param bodyBytes size of the body that they were in: substrings of it keep the whole body in memory
    * @param done called before `append` returns if the events can not be queued; it must not retain them
@@ -314,7 +337,7 @@ export class Journal implements JournalFigures {
 
   /**
    * Fails the journal because the folder is no longer locked. Does nothing while a batch is being written: the batch checks the
-   * lock itself. May be called more than once.
+   * lock itself. May be called more than once. Example: `lock.watch(limits.lockCheckMs, (error) => journal.abandon(error))`.
    */
   abandon(error: Error): void {
     if (this.#state.kind !== 'open' || this.#running !== undefined) return;
@@ -324,7 +347,8 @@ export class Journal implements JournalFigures {
 
   /**
    * Writes all queued events, closes the file and marks the stop as clean. `append` must not be called again.
-   * @param reason given to the reports that are refused: those that wait for the journal to open, and all later ones
+   * @param reason given to the reports that are refused, such as `the service is stopping`: those that wait for the journal to
+   *   open, and all later ones
    */
   async close(reason = 'the service is stopping'): Promise<void> {
     clearTimeout(this.#openTimeout);
@@ -586,7 +610,11 @@ function oversize(count: number, lineBytes: number, heldBytes: number, limits: L
   return undefined;
 }
 
-/** @returns why events of so many bytes would exceed a limit of the queue, as a clause for the client; undefined if they fit */
+/**
+ * @param waitingBytes memory of the events that wait for this journal
+ * @returns why events of so many bytes would exceed a limit of the queue, as a clause for the client; undefined if they fit:
+ *   `overload(100, 0, { bytes: 0 }, limits)` is `undefined`
+ */
 export function overload(bytes: number, waitingBytes: number, backlog: Backlog, limits: Limits): string | undefined {
   const { queueBytesMax, backlogBytesMax, queueEventBytes } = limits;
   const more = bytes + queueEventBytes;

@@ -4,7 +4,10 @@ import { type Event, severities } from '../event/event.ts';
 import { keyPartSchema, type Schema } from '../event/schema.ts';
 import { SEQ_MAX } from './record.ts';
 
-/** @returns the schema of one line, without the order of its members and the checksum chain, which no schema can express */
+/**
+ * @returns the JSON Schema of one line: `{ $schema: 'https://json-schema.org/draft/2020-12/schema', title: …, oneOf: […] }`.
+ *   The order of the members and the checksum chain are not in it, since no schema can express them
+ */
 export function eventSchema(): Schema {
   const text = { type: 'string' };
   const closed = (properties: Schema, required: readonly string[]) => ({

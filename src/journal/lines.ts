@@ -3,14 +3,17 @@
 import { limits as standardLimits } from '../config/limits.ts';
 
 /**
- * Takes one line.
+ * Takes one line. Example: `(bytes, start, end) => lines.push(bytes.toString('utf8', start, end))`.
  * @param end of the line in `bytes`: the index of its newline
- * @param lineEnd position of that newline in everything that was pushed. The middle of an oversized line is not in `bytes`,
- *   so `end - start` can be less than the line's length
+ * @param lineEnd position of that newline in everything that was pushed. The middle of an oversized line is not in `bytes`, so
+ *   `end - start` can be less than the line's length
  */
 export type TakeLine = (bytes: Buffer, start: number, end: number, lineEnd: number) => void;
 
-/** Passes each line as a range of its chunk, without a copy. Only a line that spans chunks is copied. */
+/**
+ * Passes each line as a range of its chunk, without a copy. Only a line that spans chunks is copied. Of the chunk `ab\ncd` it
+ * passes `ab`, and carries the other 2 bytes.
+ */
 export class LineCutter {
   readonly #take: TakeLine;
   readonly #lineBytesMax: number;
@@ -19,22 +22,28 @@ export class LineCutter {
   /** Position of the current chunk. */
   #position = 0;
 
-  /** @param lineBytesMax about so many bytes of a longer line are held in memory, regardless of its length */
+  /**
+   * @param take called with each line
+   * @param lineBytesMax about so many bytes of a longer line are held in memory, regardless of its length: 4 MiB by default
+   */
   constructor(take: TakeLine, lineBytesMax: number = standardLimits.lineBytesMax) {
     this.#take = take;
     this.#lineBytesMax = lineBytesMax;
   }
 
-  /** Number of bytes since the last newline. */
+  /** Number of bytes since the last newline: `2` after the chunk `ab\ncd`. */
   get carriedBytes(): number {
     return this.#carriedBytes;
   }
 
-  /** @returns the bytes since the last newline; only the beginning if they exceed the limit of a line */
+  /** @returns the bytes since the last newline, such as those of `cd`; only the beginning if they exceed the limit of a line */
   carried(): Buffer {
     return Buffer.concat(this.#carried);
   }
 
+  /**
+   * Takes the next chunk of the stream: after `push(Buffer.from('ab\ncd'))` and `push(Buffer.from('\n'))`, two lines were passed.
+   */
   push(chunk: Buffer): void {
     let from = 0;
     let end = chunk.indexOf(LINE_FEED);

@@ -37,16 +37,19 @@ import { namesNothing } from './disk.ts';
 import { giveSocketToOwner } from './owner.ts';
 
 type AskLimits = Pick<Limits, 'lockAnswerMs' | 'lockAnswerBytesMax'>;
-/** Times in milliseconds, and the bytes of an answer: `limits` has the values. */
+/** Times in milliseconds, and the bytes of an answer: `{ lockMs: 800, lockAnswerMs: 300, lockAnswerBytesMax: 256 }`. */
 export type LockLimits = AskLimits & Pick<Limits, 'lockMs'>;
 
-/** Another process writes to the folder. */
+/** Another process writes to the folder. Message: `/data is in use by process 4711; stop it, or use another --data`. */
 export class InUseError extends Error {}
 
-/** Another program removed the lock file, so a second process may have taken the folder. */
+/**
+ * Another program removed the lock file, so a second process may have taken the folder. Message:
+ * `the lock file /data/.lock-… was removed or replaced by another program, …`.
+ */
 export class LockLostError extends Error {}
 
-/** The lock of a folder, held until `release` or the end of the process. */
+/** The lock of a folder, held until `release` or the end of the process. Example: `await lockFolder('/data')`. */
 export interface Lock {
   /** Which processes the lock does not exclude, as a sentence for the operator. */
   readonly hazard?: string;
@@ -58,19 +61,20 @@ export interface Lock {
    */
   checkHeld(): void;
   /**
-   * Checks the lock file at an interval, which covers times in which nothing is written.
+   * Checks the lock file every `checkMs` milliseconds, which covers times in which nothing is written.
    * @param onLost called at each check after the lock is lost, with what `checkHeld` would throw
    */
   watch(checkMs: number, onLost: (error: Error) => void): void;
   /** Makes the lock answer how far the journal is durable: see `askHolder`. The getter is called for each connection. */
   shareDurable(nextSeq: () => number | undefined): void;
+  /** Removes the lock file, if there is one. Resolves when another process can take the folder. May be called more than once. */
   release(): Promise<void>;
 }
 
 /**
- * Takes the lock of a folder.
+ * Takes the lock of a folder: creates the socket file `.lock-<id>` in it, or returns a lock with a `hazard`.
  * @param folder must exist
- * @throws InUseError within a second; another error if the folder takes no socket files
+ * @throws InUseError within a second; the error of a system call if no lock can be created
  */
 export async function lockFolder(folder: string, limits: LockLimits = standardLimits): Promise<Lock> {
   const id = randomUUID();
@@ -153,6 +157,7 @@ export async function lockFolder(folder: string, limits: LockLimits = standardLi
 /**
  * What the process that writes a journal reports: the seq of the first line that is not durable yet · `unsaid` if there is no
  * such process, it has not opened the journal, or it is of an older version · `unanswered` if it is suspended or overloaded.
+ * Example: `{ kind: 'before', seq: 8 }`: the lines up to 7 are durable.
  */
 export type Durable =
   | { readonly kind: 'before'; readonly seq: number }
@@ -160,7 +165,8 @@ export type Durable =
   | { readonly kind: 'unanswered' };
 
 /**
- * Asks the holder of a folder's lock how far the journal is durable, with a timeout. Changes nothing in the folder.
+ * Asks the holder of a folder's lock how far the journal is durable, with a timeout of `limits.lockAnswerMs`. Changes nothing in
+ * the folder. Example: `await askHolder('/data')` is `{ kind: 'before', seq: 8 }`.
  * @throws the error of a system call; a missing folder is no error, but `unsaid`
  */
 export async function askHolder(folder: string, limits: AskLimits = standardLimits): Promise<Durable> {

@@ -10,8 +10,9 @@ export interface Mount {
 
 /**
  * @param mountinfo the text of /proc/self/mountinfo: proc_pid_mountinfo(5)
- * @param path of a folder, absolute and without symbolic links
- * @returns the mount that the folder is on
+ * @param path of a folder, absolute and without symbolic links: `/data`
+ * @returns the mount that the folder is on, such as `{ type: 'ext4', options: ['rw', 'relatime', 'rw'] }`; undefined if the
+ *   text has none
  */
 export function mountOf(mountinfo: string, path: string): Mount | undefined {
   let found: Mount | undefined;
@@ -30,7 +31,10 @@ export function mountOf(mountinfo: string, path: string): Mount | undefined {
   return found;
 }
 
-/** @returns which guarantee the file system breaks, as a sentence for the operator; undefined if none */
+/**
+ * @returns which guarantee the file system breaks, as a sentence for the operator: of `{ type: 'tmpfs', options: [] }` it
+ *   begins with `the data folder is in memory (tmpfs)`; undefined if none, as of `ext4`
+ */
 export function hazardOf({ type, options }: Mount): string | undefined {
   if (type === 'tmpfs' || type === 'ramfs') {
     return `the data folder is in memory (${type}): a restart of the machine loses every event; choose a folder on a disk with --data`;

@@ -13,14 +13,20 @@ export interface Owner {
   readonly gid: number;
 }
 
-/** @returns the owner to whom an entry that this process creates in a folder must be given; undefined if no change is necessary */
+/**
+ * @param owner of the folder: `{ uid: 1000, gid: 1000 }`
+ * @returns the owner to whom an entry that this process creates in the folder must be given: for root these ids; undefined if
+ *   no change is necessary, as for every other user and in a folder of root
+ */
 export function heirOf({ uid, gid }: Owner): Owner | undefined {
   return isRoot() && uid !== ROOT ? { uid, gid } : undefined;
 }
 
 /**
- * Gives a new file or folder to the owner of the folder that it is in.
+ * Gives a new file or folder to the owner of the folder that it is in. A file that root creates in a folder of the user 1000 is
+ * then owned by `1000`.
  * @param entries an open handle of that folder
+ * @throws the error of a system call, unless the owner can not be changed: see `unlessImpossible`
  */
 export async function giveToOwner(made: FileHandle, entries: FileHandle): Promise<void> {
   if (!isRoot()) return;
@@ -31,6 +37,7 @@ export async function giveToOwner(made: FileHandle, entries: FileHandle): Promis
 /**
  * Like `giveToOwner`, for a socket file, which can not be opened for reading.
  * @param directory a file descriptor of the folder
+ * @param name of the socket file in it: `.lock-0193e0c2`
  */
 export function giveSocketToOwner(folder: string, directory: number, name: string): void {
   const heir = heirOf(isRoot() ? fstatSync(directory) : { uid: ROOT, gid: ROOT });
@@ -52,7 +59,10 @@ export function giveSocketToOwner(folder: string, directory: number, name: strin
   }
 }
 
-/** @returns a path to an entry through the open folder's descriptor, so that a replaced folder has no effect (Linux) */
+/**
+ * @returns a path to an entry through the open folder's descriptor, so that a replaced folder has no effect:
+ *   `entryPath('/data', 21, 'a')` is `/proc/self/fd/21/a` on Linux, and `/data/a` elsewhere
+ */
 export function entryPath(folder: string, directory: number, name: string): string {
   return process.platform === 'linux' ? `/proc/self/fd/${directory}/${name}` : join(folder, name);
 }
@@ -66,8 +76,9 @@ function isRoot(): boolean {
 }
 
 /**
- * Ignores errors that mean that the owner can not be changed: root has no CAP_CHOWN, /proc is missing, or the file system has no
- * owners or none for root. The entry keeps root as its owner.
+ * Ignores errors that mean that the owner can not be changed, such as `EPERM`: root has no CAP_CHOWN, /proc is missing, or the
+ * file system has no owners or none for root. The entry keeps root as its owner.
+ * @throws any other error, such as EIO
  */
 export function unlessImpossible(error: NodeJS.ErrnoException): void {
   if (!IMPOSSIBLE.has(error.code ?? '')) throw error;

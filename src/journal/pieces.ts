@@ -5,7 +5,10 @@
 
 import { type Link, seedFor } from './record.ts';
 
-/** Lines of one file with consecutive seqs, the crc of each seeded with the stored crc of the previous one. */
+/**
+ * Lines of one file with consecutive seqs, the crc of each seeded with the stored crc of the previous one. Example:
+ * `{ start: 0, end: 910, firstSeq: 1, lines: 3, … }`.
+ */
 export interface Piece extends Link {
   /** The first byte of the first line, and the byte after the last line: its newline's, or where that should be. */
   readonly start: number;
@@ -16,10 +19,11 @@ export interface Piece extends Link {
   readonly lastCrc: number;
   /** Index of the previous piece in the file, -1 if there is none. */
   readonly before: number;
+  /** The sum of some values of `Flag`. */
   readonly flags: number;
 }
 
-/** Properties of a piece, as bits of its `flags`. */
+/** Properties of a piece, as bits of its `flags`: those of whole lines of JSON are `Flag.whole | Flag.json`, which is `5`. */
 export const Flag = {
   /** Its lines are delimited by newlines, instead of found inside bytes that are no line. */
   whole: 1,
@@ -33,10 +37,13 @@ export const Flag = {
   confirmed: 16,
 } as const;
 
-/** The file has more pieces than the limit of a salvage. */
+/**
+ * The file has more pieces than the limit of a salvage: `limits.salvagePiecesMax`, which is `500_000`. It has no message;
+ * `salvage` reports the file.
+ */
 export class TooManyPieces extends Error {}
 
-/** The pieces of one file, by index in the order in which they were added. */
+/** The pieces of one file, by index in the order in which they were added. Example: `new Pieces(limits.salvagePiecesMax)`. */
 export class Pieces {
   readonly #countMax: number;
   readonly #columns = {
@@ -53,13 +60,19 @@ export class Pieces {
     seed: new Uint32Array(INITIAL_COUNT),
   };
   #byEnd = new Uint32Array(0);
+  /** Number of pieces: `1` after the first `add`. */
   count = 0;
 
+  /** @param countMax the most pieces; the next `add` throws */
   constructor(countMax: number) {
     this.#countMax = countMax;
   }
 
-  /** @throws TooManyPieces */
+  /**
+   * Adds a piece of one line, and computes the crc that the line before it must have.
+   * @returns its index: `0` for the first piece
+   * @throws TooManyPieces
+   */
   add(piece: Piece): number {
     const index = this.count;
     if (index === this.#countMax) throw new TooManyPieces();
@@ -78,7 +91,11 @@ export class Pieces {
     return index;
   }
 
-  /** Adds a line to the end of a piece. */
+  /**
+   * Adds a line to the end of a piece: after `extend(0, 1213, crc)` the piece 0 ends at the byte 1213.
+   * @param end of the line: see `Piece`
+   * @param crc of the line, as stored
+   */
   extend(index: number, end: number, crc: number): void {
     const { lines, lastCrc, end: ends } = this.#columns;
     lines[index]! += 1;
@@ -86,6 +103,7 @@ export class Pieces {
     ends[index] = end;
   }
 
+  /** @returns the piece with an index below `count`, as a copy: `at(0)` is `{ start: 0, end: 910, … }` */
   at(index: number): Piece {
     const { start, end, firstSeq, lines, lastCrc, unseededCrc, lineBytes, before, flags } = this.#columns;
     return {
@@ -101,27 +119,32 @@ export class Pieces {
     };
   }
 
+  /** @returns the crc that the line before the piece must have: `seed(0)` is `0` for the first line of a file */
   seed(index: number): number {
     return this.#columns.seed[index]!;
   }
 
+  /** @returns the seq of its last line: `3` for 3 lines from the seq 1 */
   lastSeq(index: number): number {
     return this.#columns.firstSeq[index]! + this.#columns.lines[index]! - 1;
   }
 
+  /** @returns the crc of its last line, as stored: `0x9ae0daaf` */
   lastCrc(index: number): number {
     return this.#columns.lastCrc[index]!;
   }
 
+  /** Whether the piece has a flag: `is(0, Flag.good)`. */
   is(index: number, flag: number): boolean {
     return (this.#columns.flags[index]! & flag) !== 0;
   }
 
+  /** Gives a flag to the piece: `mark(0, Flag.good)`. */
   mark(index: number, flag: number): void {
     this.#columns.flags[index]! |= flag;
   }
 
-  /** Sorts all pieces by their end, for `endingWith`. */
+  /** Sorts all pieces by their last seq, for `endingWith`. Pieces that are added later are not found before the next call. */
   sortByEnd(): void {
     const { lastCrc } = this.#columns;
     this.#byEnd = Uint32Array.from({ length: this.count }, (_, index) => index).sort(
@@ -129,7 +152,10 @@ export class Pieces {
     );
   }
 
-  /** The pieces whose last line has this seq, and this crc if one is given. */
+  /**
+   * The pieces whose last line has this seq, and this crc if one is given: `endingWith(3)` yields the index of a piece of the
+   * lines 1 to 3.
+   */
   *endingWith(seq: number, crc?: number): Generator<number> {
     const isBefore = (index: number) =>
       this.lastSeq(index) - seq || (crc === undefined ? 0 : this.#columns.lastCrc[index]! - crc);

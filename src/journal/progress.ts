@@ -8,13 +8,20 @@ import { askHolder, type Durable } from './lock.ts';
 
 /** The writer's progress, for one reader: `pollProgress(folder, 200)`. */
 export interface Progress {
-  /** Lines from the returned seq on are not yielded: after a failed write they are truncated, also during a read. */
+  /**
+   * How far the journal is durable: `{ kind: 'before', seq: 8 }`. Lines from that seq on are not yielded: after a failed write
+   * they are truncated, also during a read.
+   */
   durable(): Promise<Durable>;
   /** Resolves when there may be more lines than the last `durable` reported, or when the signal aborts. Never rejects. */
   more(signal: AbortSignal): Promise<void>;
 }
 
-/** Asks the process that holds the folder's lock, and polls. Does not use fs.watch, which reports nothing on many file systems. */
+/**
+ * Asks the process that holds the folder's lock, and polls. Does not use fs.watch, which reports nothing on many file systems. If
+ * no process holds it, `durable` resolves to `{ kind: 'unsaid' }`.
+ * @param pollMs interval in milliseconds, such as `limits.followMs`
+ */
 export function pollProgress(folder: string, pollMs: number): Progress {
   return {
     durable: () => askHolder(folder),
@@ -36,18 +43,23 @@ export async function askDurable(progress: Progress): Promise<Durable> {
 
 const ASKED_MAX = 3;
 
-/** The progress of the journals of this process: pass the values of `JournalOptions.onRecorded` to `recorded`. */
+/**
+ * The progress of the journals of this process: pass the values of `JournalOptions.onRecorded` to `recorded`. After
+ * `recorded('/data', 8)`, `await of('/data').durable()` is `{ kind: 'before', seq: 8 }`.
+ */
 export class OwnProgress {
   /** By folder: the seq of the first line that is not durable yet. */
   readonly #nextSeqs = new Map<string, number>();
   /** Callbacks that wake the waiting readers of all folders. */
   readonly #wakers = new Set<() => void>();
 
+  /** The lines before `nextSeq` are durable now, such as `recorded('/data', 8)`: wakes the readers that wait for more. */
   recorded(folder: string, nextSeq: number): void {
     this.#nextSeqs.set(folder, nextSeq);
     for (const wake of this.#wakers) wake();
   }
 
+  /** @returns the progress for one reader of a folder: until the first `recorded`, `durable` resolves to `{ kind: 'unsaid' }` */
   of(folder: string): Progress {
     let seen: number | undefined;
     return {

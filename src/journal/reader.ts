@@ -40,22 +40,29 @@ export interface Reading {
   readonly limits: ReaderLimits;
 }
 
-/** A message about the journal besides its lines. */
+/**
+ * A message about the journal besides its lines. Example:
+ * `{ kind: 'damage', text: 'events-00000000000000000001.jsonl, line 3, byte 612: …' }`.
+ */
 export interface Remark {
   /** `damage` is what no crash explains: a service would refuse to start. A `note` is no damage. */
   readonly kind: 'damage' | 'note';
   readonly text: string;
 }
 
-/** A verified line. It keeps the whole chunk alive that it was read from. */
+/** A verified line. It keeps the whole chunk alive that it was read from. Example: `new Line(bytes, 0, 304, 7)`. */
 export class Line {
+  /** The chunk that it was read from. */
   readonly bytes: Buffer;
+  /** Index of its first byte in `bytes`. */
   readonly start: number;
   /** Index after its last byte: its newline is not included. */
   readonly end: number;
+  /** Its seq: `7`. */
   readonly seq: number;
   #event: Recorded | undefined;
 
+  /** @param end of the line: the index of its newline */
   constructor(bytes: Buffer, start: number, end: number, seq: number) {
     this.bytes = bytes;
     this.start = start;
@@ -63,26 +70,27 @@ export class Line {
     this.seq = seq;
   }
 
+  /** Its event without the metadata: `{ seq: 7, type: 'AssetObservation', asset_key: ['a'], … }`. Parsed at the first use. */
   get event(): Recorded {
     this.#event ??= readRecorded(this.bytes, this.start, this.end);
     return this.#event;
   }
 
-  /** Without its newline. */
+  /** JSON text without its newline: `{"seq":7,…,"crc":"9ae0daaf"}`. */
   get text(): string {
     return this.bytes.toString('utf8', this.start, this.end);
   }
 
-  /** JSON text, as it was sent. */
+  /** JSON text of the metadata, as it was sent: `{"rows":1.0}`; undefined if the report had none. */
   get metadata(): string | undefined {
     return metadataOf(this.bytes, this.start, this.end);
   }
 }
 
 /**
- * Reads the lines of a journal that match a filter.
+ * Reads the lines of a journal that match a filter: with `{ type: 'AssetObservation' }` those of observations.
  * @param onRemark called with each remark, in the order of the lines
- * @returns arrays of lines, in the order of their seqs
+ * @returns arrays of lines, in the order of their seqs; an array may be empty
  * @throws the error of a system call; without `follow` also if the folder does not exist
  */
 export function readJournal(

@@ -29,7 +29,10 @@ import { seedOf } from './crc.ts';
  */
 export type LineMembers = string | Buffer;
 
-/** The members of a line that come from the report. `encodeBatch` adds those that depend on its position in the journal. */
+/**
+ * The members of a line that come from the report. `encodeBatch` adds those that depend on its position in the journal.
+ * @returns such as `"type":"AssetObservation","asset_key":["a"]`
+ */
 export function encodeMembers(event: Event): string {
   let members = `"type":"${event.type}","asset_key":${quoteAll(event.assetKey)}`;
   if (event.partition !== undefined) members += `,"partition":${quote(event.partition)}`;
@@ -57,25 +60,37 @@ export interface ChainPosition {
   readonly crc: number;
 }
 
-/** @returns an upper bound of a line's bytes with these members; for packed members it is at most a few bytes too large */
+/**
+ * @returns an upper bound of a line's bytes with these members: `127` for a text of one character, 6 for each character and 121
+ *   for the rest. For packed members it is at most a few bytes too large
+ */
 export function lineBytesMax(members: LineMembers): number {
   const bytes = typeof members === 'string' ? members.length * RECORDED_BYTES_MAX : members.length;
   return bytes + FRAME_BYTES_MAX;
 }
 
-/** @returns the approximate memory of members while they wait, in bytes: a character of a text takes up to 2 */
+/**
+ * @returns the approximate memory of members while they wait, in bytes: a character of a text takes up to 2, so
+ *   `memoryBytesOf('abc')` is `6`
+ */
 export function memoryBytesOf(members: LineMembers): number {
   return typeof members === 'string' ? 2 * members.length : members.length;
 }
 
-/** Members as the bytes of a line. Unlike a substring, they do not keep the text alive that they were cut from. */
+/**
+ * Members as the bytes of a line, with U+0085, U+2028 and U+2029 escaped: `packMembers('"partition":"é"')` has `16`. Unlike a
+ * substring, they do not keep the text alive that they were cut from.
+ */
 export function packMembers(members: string): Buffer {
   const bytes = Buffer.from(members);
   // Only text outside ASCII can contain a separator, and a separator can only be inside a string.
   return bytes.length === members.length ? bytes : Buffer.from(members.replace(LINE_SEPARATORS, escapeSeparator));
 }
 
-/** Buffer that one writer reuses to encode its batches; it grows as necessary, up to a maximum. */
+/**
+ * Buffer that one writer reuses to encode its batches; it grows as necessary, up to 1 MiB. A new one is
+ * `{ bytes: Buffer.alloc(0) }`.
+ */
 export interface EncodeBuffer {
   bytes: Buffer;
 }
@@ -84,7 +99,8 @@ export interface EncodeBuffer {
  * Encodes a batch of lines that have the same time.
  * @param batch the members of each line, from `encodeMembers`, packed or not
  * @param scratch buffer that may hold the returned bytes: it must not be reused until they are written
- * @returns the bytes to append and the chain position after them
+ * @returns the bytes to append and the chain position after them: for one line at `{ seq: 7, crc }` the bytes begin with
+ *   `{"seq":7,"id":"`, and the position is `{ seq: 8, … }`
  */
 export function encodeBatch(
   batch: readonly LineMembers[],
@@ -137,6 +153,7 @@ export type LineCheck =
  * Checks one line against the chain position that it must have.
  * @param start index of the line in `bytes`
  * @param end of the line: the index of its newline
+ * @returns for the line with the seq 7 at its chain position `{ kind: 'good', chain: { seq: 8, crc: 0x9ae0daaf } }`
  */
 export function checkLine(bytes: Buffer, start: number, end: number, chain: ChainPosition): LineCheck {
   const form = readForm(bytes, start, end);
@@ -151,7 +168,9 @@ export function checkLine(bytes: Buffer, start: number, end: number, chain: Chai
  * Finds a valid line that does not begin at `start`, or that is not directly followed by a newline. A conversion of line ends
  * leaves such lines, a crash never does.
  * @param end of the bytes: the index of the next newline, or the end of the file
- * @returns what is wrong around the line; undefined if there is no such line
+ * @param bytesMax of a line
+ * @returns what is wrong around the line, such as `its line is good, but 2 bytes are before it`; undefined if there is no such
+ *   line
  */
 export function findMisplaced(
   bytes: Buffer,
@@ -182,7 +201,11 @@ export interface LineForm {
   readonly end: number;
 }
 
-/** @returns undefined if the bytes do not begin and end like a line */
+/**
+ * Reads the seq and the crc of a line, and verifies neither.
+ * @param end of the line: the index of its newline
+ * @returns such as `{ seq: 7, crc: 0x9ae0daaf, start: 0, end: 304 }`; undefined if the bytes do not begin and end like a line
+ */
 export function readForm(bytes: Buffer, start: number, end: number): LineForm | undefined {
   const bodyEnd = end - CRC_MEMBER_BYTES;
   if (bodyEnd < start + SEQ_PREFIX.length) return undefined;
@@ -210,6 +233,7 @@ export function readForm(bytes: Buffer, start: number, end: number): LineForm | 
  * @param beginEnd only lines that begin before it are found; the bytes after it are searched for line ends only
  * @param countMax how many beginnings, and how many ends for each, are tried
  * @param bytesMax of a line
+ * @returns such as `[{ seq: 7, crc: 0x9ae0daaf, start: 4, end: 308 }]` for a line after 4 other bytes
  */
 export function findForms(bytes: Buffer, beginEnd: number, countMax: number, bytesMax: number): LineForm[] {
   const forms: LineForm[] = [];
@@ -230,7 +254,9 @@ export function findForms(bytes: Buffer, beginEnd: number, countMax: number, byt
   return forms;
 }
 
-/** @returns the crc that a line must have after a line with the crc `seed` */
+/**
+ * @returns the crc that a line must have after a line with the crc `seed`, which is 0 for a file's first: such as `0x9ae0daaf`
+ */
 export function crcOf(bytes: Buffer, { start, end }: Pick<LineForm, 'start' | 'end'>, seed: number): number {
   return crc32(bytes.subarray(start, end - CRC_MEMBER_BYTES), seed);
 }
@@ -240,10 +266,14 @@ export function readTime(line: Buffer): string | undefined {
   return TIME_MEMBER.exec(line.toString('latin1', 0, 128))?.[1];
 }
 
-/** The event of a line, with the names of the line's members. Its metadata is read separately, as text: see `metadataOf`. */
+/**
+ * The event of a line, with the names of the line's members. Its metadata is read separately, as text: see `metadataOf`. Example:
+ * `{ seq: 7, id: '0193e0c2-…', time: '2026-11-20T15:19:45.266Z', type: 'AssetObservation', asset_key: ['a'] }`.
+ */
 export interface Recorded {
   readonly seq: number;
   readonly id: string;
+  /** When it was recorded, in UTC. */
   readonly time: string;
   readonly type: Event['type'];
   readonly asset_key: readonly string[];
@@ -253,14 +283,20 @@ export interface Recorded {
   readonly severity?: 'WARN' | 'ERROR';
   readonly description?: string;
   readonly tags?: { readonly data_version: string };
+  /** When it happened, as the client said, in UTC. */
   readonly event_time?: string;
   readonly idempotency_key?: string;
   /** The id of the journal that recorded the event first, and its seq there. */
   readonly from?: readonly [source: string, seq: number];
+  /** The `time` of its line in that journal. */
   readonly recorded?: string;
 }
 
-/** @param end of a verified line: the index of its newline. @throws SyntaxError only for a line that assetlog did not write */
+/**
+ * @param end of a verified line: the index of its newline
+ * @returns its event: `{ seq: 7, type: 'AssetObservation', asset_key: ['a'], … }`
+ * @throws SyntaxError only for a line that assetlog did not write
+ */
 export function readRecorded(bytes: Buffer, start: number, end: number): Recorded {
   return JSON.parse(`${withoutMetadata(bytes, start, end)}}`);
 }
@@ -291,13 +327,16 @@ export function idempotencyKeyOf(bytes: Buffer, start: number, end: number): str
 
 /**
  * @param end of a verified line: the index of its newline
- * @returns the bytes of the members that `encodeMembers` made of its event
+ * @returns the bytes of the members that `encodeMembers` made of its event: `"type":"AssetObservation","asset_key":["a"]`
  */
 export function membersOf(bytes: Buffer, start: number, end: number, seq: number): Buffer {
   return bytes.subarray(timeStart(start, seq) + TIME_BYTES + TIME_SUFFIX_BYTES, end - CRC_MEMBER_BYTES);
 }
 
-/** @param bytes from `membersOf` or `packMembers`. @returns each member with its value as JSON text, in their order */
+/**
+ * @param bytes from `membersOf` or `packMembers`
+ * @returns each member with its value as JSON text, in their order: `asset_key` with `["a"]`
+ */
 export function readMembers(bytes: Buffer): ReadonlyMap<string, string> {
   const metadata = bytes.indexOf(METADATA_MEMBER);
   const tail = metadata === -1 ? bytes.length : metadataEnd(bytes, bytes.length + CRC_MEMBER_BYTES);
@@ -322,14 +361,14 @@ function timeStart(start: number, seq: number): number {
   return start + SEQ_PREFIX.length + String(seq).length + ID_MEMBER_BYTES + TIME_PREFIX_BYTES;
 }
 
-/** The last bytes of a line with this crc, including its newline. */
+/** @returns the last bytes of a line with this crc, including its newline: of 7 they are `,"crc":"00000007"}` and LF */
 export function endingOf(crc: number): Buffer {
   return Buffer.from(`,"crc":"${hex(crc)}"}\n`);
 }
 
 /**
  * @param end of a line, at least whose last bytes are there: the index of its newline
- * @returns the crc that the line contains, not verified; undefined if the bytes do not end like a line
+ * @returns the crc that the line contains, not verified: `7` for `00000007`; undefined if the bytes do not end like a line
  */
 export function readEndingCrc(bytes: Buffer, end: number): number | undefined {
   const [, digits] = /^([0-9a-f]{8})"\}$/.exec(bytes.toString('latin1', end - CRC_TAIL_BYTES, end)) ?? [];
@@ -339,7 +378,7 @@ export function readEndingCrc(bytes: Buffer, end: number): number | undefined {
 /**
  * Overwrites a line's crc with the one that it must have after a line with the crc `seed`.
  * @param end of the line: the index of its newline
- * @returns that crc
+ * @returns that crc, such as `0x9ae0daaf`
  */
 export function rechain(bytes: Buffer, start: number, end: number, seed: number): number {
   const crc = crcOf(bytes, { start, end }, seed);
@@ -347,7 +386,10 @@ export function rechain(bytes: Buffer, start: number, end: number, seed: number)
   return crc;
 }
 
-/** What is sufficient to compute a line's crc from a seed, and the seed from the crc. */
+/**
+ * What is sufficient to compute a line's crc from a seed, and the seed from the crc:
+ * `{ unseededCrc: 2091792334, lineBytes: 34 }`.
+ */
 export interface Link {
   /** The line's crc with the seed 0. */
   readonly unseededCrc: number;
@@ -355,17 +397,25 @@ export interface Link {
   readonly lineBytes: number;
 }
 
-/** @returns the link of a line, for which `seedFor` computes the crc of the line before it */
+/**
+ * @returns the link of a line, for which `seedFor` computes the crc of the line before it:
+ *   `{ unseededCrc: 2091792334, lineBytes: 34 }`
+ */
 export function linkOf(bytes: Buffer, { start, end }: Pick<LineForm, 'start' | 'end'>): Link {
   return { unseededCrc: crcOf(bytes, { start, end }, 0), lineBytes: end - start };
 }
 
-/** @returns the crc of the previous line with which this line has the crc `crc` */
+/**
+ * @returns the crc of the previous line with which this line has the crc `crc`:
+ *   `seedFor(linkOf(bytes, form), crcOf(bytes, form, 42))` is `42`
+ */
 export function seedFor({ unseededCrc, lineBytes }: Link, crc: number): number {
   return seedOf(unseededCrc, lineBytes - CRC_MEMBER_BYTES, crc);
 }
 
-/** The largest seq of a journal (2^53 - 1): above it a JavaScript number can not represent every integer. */
+/**
+ * The largest seq of a journal, `9_007_199_254_740_991` (2^53 - 1): above it a JavaScript number can not represent every integer.
+ */
 export const SEQ_MAX = Number.MAX_SAFE_INTEGER;
 
 const NO_BYTES = Buffer.alloc(0);
@@ -474,7 +524,10 @@ function stringBegin(bytes: Buffer, end: number): number {
   }
 }
 
-/** JSON text of a string without lone surrogates. Most strings need no escape, and then this is faster than JSON.stringify. */
+/**
+ * JSON text of a string without lone surrogates: of `a"b` it is `"a\"b"`. Most strings need no escape, and then this is faster
+ * than JSON.stringify.
+ */
 export function quote(text: string): string {
   return NEEDS_ESCAPE.test(text) ? JSON.stringify(text) : `"${text}"`;
 }

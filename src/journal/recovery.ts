@@ -26,7 +26,7 @@ import {
  */
 export type Decision = 'use' | 'leave' | 'truncate' | 'refuse';
 
-/** What can be wrong with a journal: in one file, or between its files. */
+/** What can be wrong with a journal: in one file, or between its files. Example: `missing file`. */
 export type FindingKind =
   | Flaw
   | 'long bad end'
@@ -36,10 +36,16 @@ export type FindingKind =
   | 'other end than at the stop'
   | 'foreign file';
 
-/** Which file of the journal it is: the last one after a crash, the last one after a clean stop, or an earlier one. */
+/**
+ * Which file of the journal it is: the last one after a crash, the last one after a clean stop, or an earlier one. Example:
+ * `afterCrash`.
+ */
 export type SegmentPosition = 'afterCrash' | 'afterStop' | 'earlier';
 
-/** The decision for each kind in each position, and why. After a clean stop every line is synced, so a crash explains nothing. */
+/**
+ * The decision for each kind in each position, and why. After a clean stop every line is synced, so a crash explains nothing.
+ * Example: `decisions['torn end'].afterCrash` is `'truncate'`.
+ */
 export const decisions: Readonly<
   Record<FindingKind, Readonly<Record<SegmentPosition, Decision>> & { readonly why: string }>
 > = {
@@ -120,7 +126,10 @@ export const decisions: Readonly<
   'foreign file': { afterCrash: 'leave', afterStop: 'leave', earlier: 'leave', why: 'assetlog did not create it' },
 };
 
-/** One deviation from a valid journal in the folder. */
+/**
+ * One deviation from a valid journal in the folder:
+ * `{ kind: 'torn end', decision: 'truncate', file, line: 3, byte: 612, problem: 'it ends without a newline' }`.
+ */
 export interface Finding {
   readonly kind: FindingKind;
   readonly decision: Decision;
@@ -128,13 +137,19 @@ export interface Finding {
   /** Where the valid lines end: the number of the first line after them, from 1, and its first byte, from 0. */
   readonly line: number;
   readonly byte: number;
+  /** A clause for the operator. */
   readonly problem: string;
 }
 
-/** The journal has damage that no crash explains. The message says file, line, byte and what to do. */
+/**
+ * The journal has damage that no crash explains. The message says file, line, byte and what to do:
+ * `the journal is damaged: /data/events-00000000000000000001.jsonl, line 3, byte 612: …`.
+ */
 export class DamagedError extends Error {
+  /** The finding that the message is about. */
   readonly finding: Finding;
 
+  /** @param folder of the journal: `/data` */
   constructor(folder: string, finding: Finding) {
     const { file, line, byte, problem } = finding;
     super(
@@ -145,10 +160,18 @@ export class DamagedError extends Error {
   }
 }
 
-/** Too little free space to rewrite the last file, which is necessary before the journal is written to. Nothing was changed. */
+/**
+ * Too little free space to rewrite the last file, which is necessary before the journal is written to. Nothing was changed.
+ * Message: `no space to copy events-00000000000000000001.jsonl: that needs 131072 bytes, and 4096 are free`.
+ */
 export class NoSpaceError extends Error {
+  /** Free space that is necessary: `131_072`. */
   readonly neededBytes: number;
 
+  /**
+   * @param name of the last file
+   * @param usableBytes free space for this process
+   */
   constructor(name: string, neededBytes: number, usableBytes: number) {
     super(`no space to copy ${name}: that needs ${neededBytes} bytes, and ${usableBytes} are free`);
     this.neededBytes = neededBytes;
@@ -158,21 +181,27 @@ export class NoSpaceError extends Error {
 /** The segment that the next batch is appended to: `{ file, bytes: 1210, chain: { seq: 7, crc: 0x9ae0daaf } }`. */
 export interface Segment {
   readonly file: LogFile;
+  /** Length of the file. */
   readonly bytes: number;
+  /** The chain position of the next line. */
   readonly chain: ChainPosition;
 }
 
-/** The segment that a start found or created. */
+/** The segment that a start found or created: in an empty folder `{ file, bytes: 0, chain: { seq: 1, crc: 0 }, files: 1 }`. */
 export interface Recovered extends Segment {
   /** Number of journal files, including this one. */
   readonly files: number;
 }
 
-/** In bytes: the longest end that a start truncates, and the space that it leaves free. */
+/**
+ * In bytes: the longest end that a start truncates, and the space that it leaves free. Example:
+ * `{ tornBytesMax: 8_388_608, openReserveBytes: 65_536 }`.
+ */
 export type RecoveryLimits = Pick<Limits, 'tornBytesMax' | 'openReserveBytes'>;
 
 /**
- * Finds the end of the journal, makes its content durable, and opens the last file for appends. The caller holds the lock.
+ * Finds the end of the journal, makes its content durable, and opens the last file for appends. The caller holds the lock. In an
+ * empty folder it creates `events-00000000000000000001.jsonl`.
  * @param checkHeld throws if the folder is no longer locked
  * @param take called with each good line of the last file
  * @throws DamagedError, NoSpaceError, or the error of a system call, after which it may be called again
@@ -221,8 +250,8 @@ export async function recover(
 
 /**
  * @param scan of the last journal file
- * @returns its position. If the journal has lines after the end that the marker records, it was written to since then: the
- *   marker is stale, as in a copy of the folder that was updated without deleting files
+ * @returns its position: without a marker it is `afterCrash`. If the journal has lines after the end that the marker records,
+ *   it was written to since then: the marker is stale, as in a copy of the folder that was updated without deleting files
  */
 export function positionOfLast(lastStop: LastStop, scan: Scan): 'afterCrash' | 'afterStop' {
   if (lastStop === undefined) return 'afterCrash';
@@ -230,7 +259,10 @@ export function positionOfLast(lastStop: LastStop, scan: Scan): 'afterCrash' | '
   return isLeftOver ? 'afterCrash' : 'afterStop';
 }
 
-/** @returns how the end of the journal differs from that at the clean stop; nothing if the last file has a flaw of its own */
+/**
+ * @returns how the end of the journal differs from that at the clean stop, such as
+ *   `the events 9 to 12 are missing, which were there at the last clean stop, …`; nothing if the last file has a flaw of its own
+ */
 export function endFindings({ name }: SegmentName, scan: Scan, lastStop: LastStop): Finding[] {
   const { lines, bytes, chain, flaw } = scan;
   const end = lastStop?.end;
@@ -248,8 +280,9 @@ export function endFindings({ name }: SegmentName, scan: Scan, lastStop: LastSto
 }
 
 /**
- * @param tornBytesMax the most bytes that an interrupted write may leave
- * @returns the findings about a file that was read whole; empty if it is valid
+ * @param tornBytesMax the most bytes that an interrupted write may leave: 8 MiB by default
+ * @returns the findings about a file that was read whole, at most one: `[{ kind: 'empty file', decision: 'refuse', … }]` for an
+ *   earlier file without bytes; empty if the file is valid
  */
 export function findingsIn(
   { name }: SegmentName,
@@ -274,7 +307,9 @@ export function findingsIn(
 
 /**
  * Findings in a folder without journal files whose markers show that there were some. Retention never removes the newest file,
- * and a repair writes one, so neither leaves its marker without a journal file.
+ * and a repair writes one, so neither leaves its marker without a journal file. With only
+ * `events-00000000000000000001-00000000000000000053.removed` the problem is
+ * `all journal files are missing: the events from 54 on, if not more`.
  * @param end of the journal at the last clean stop, if known
  */
 export function findingsOfNone({ segments, lost, removedLast, gone }: Contents, end?: StopEnd): Finding[] {
@@ -295,6 +330,8 @@ export function findingsOfNone({ segments, lost, removedLast, gone }: Contents, 
 /**
  * Checks that a file continues where the previous one ends.
  * @param expected the seq after the last line of the previous file, 1 for the first file
+ * @returns at most one finding: if 5 is expected before `events-00000000000000000007.jsonl`, with the problem
+ *   `the events 5 to 6 before it are missing`
  */
 export function joinFindings({ name, firstSeq }: SegmentName, expected: number, gone: readonly GoneRange[]): Finding[] {
   const due = afterGone(expected, gone);

@@ -14,7 +14,10 @@ import { type SalvageLimits, type Stretch, salvage } from './salvage.ts';
 import { afterGone, type GoneRange, goneName, segmentName } from './segments.ts';
 import type { Verdict, VerifiedSegment } from './verify.ts';
 
-/** What a repair does. Without files, runs and lost events it does nothing. */
+/**
+ * What a repair does. Without files, runs and lost events it does nothing. Example:
+ * `{ files: [], runs: [], forgetsStop: false, lost: [] }`.
+ */
 export interface Plan {
   /** The damaged files, which are moved out of the journal. */
   readonly files: readonly DamagedFile[];
@@ -26,11 +29,15 @@ export interface Plan {
   readonly lost: readonly GoneRange[];
 }
 
-/** One file that a repair moves out of the journal, and what it keeps of it. Bytes count from 0. */
+/**
+ * One file that a repair moves out of the journal, and what it keeps of it. Bytes count from 0. Example:
+ * `{ name: 'events-00000000000000000001.jsonl', finding, bytes: 1210, kept: 3, removedBytes: 305, … }`.
+ */
 export interface DamagedFile {
   readonly name: string;
   /** The first finding in it. */
   readonly finding: Finding;
+  /** Size of the file. */
   readonly bytes: number;
   /** Number of valid lines that stay in the journal. */
   readonly kept: number;
@@ -48,12 +55,13 @@ export interface DamagedFile {
 /** Consecutive events that a repair writes as one file: `{ firstSeq: 7, lines: 2, stretches }`. */
 export interface SeqRun {
   readonly firstSeq: number;
+  /** Number of events. */
   readonly lines: number;
   /** In the order of their seqs. */
   readonly stretches: readonly Stretch[];
 }
 
-/** The limits of a salvage, and how many removed ranges and unproved lines are listed: 1,000. */
+/** The limits of a salvage, and how many removed ranges and unproved lines are listed: `{ …, repairListMax: 1_000 }`. */
 export type RepairLimits = SalvageLimits & Pick<Limits, 'repairListMax'>;
 
 const WRITE_BYTES = 1024 * 1024;
@@ -62,7 +70,7 @@ const UNFINISHED = '.repair';
 
 /**
  * Reads the damaged files and decides what to do. Changes nothing. Memory depends only on the number of damaged ranges, not on
- * the size of the files.
+ * the size of the files. Example: `planRepair(disk, await verify(disk), limits)`.
  * @param verdict of the journal, whose folder must have been locked before `verify` read it
  * @returns a plan, which is empty if a start would succeed
  * @throws Error for a file with too many damaged ranges, or the error of a system call
@@ -108,7 +116,10 @@ export async function planRepair(
   return withEnd({ files, runs, lost: [], forgetsStop: lastStop !== undefined }, pieces, known, end);
 }
 
-/** @returns an unused name for the folder of the damaged files, numbered if the clock repeats a time */
+/**
+ * @returns an unused name for the folder of the damaged files: `damaged-20261120T151945Z`, or `damaged-20261120T151945Z-2` if
+ *   the clock repeats a time
+ */
 export function sideName(names: readonly string[], now: Date): string {
   const name = `damaged-${now.toISOString().replaceAll(/[-:]|\.\d+/g, '')}`;
   let free = name;
@@ -117,7 +128,7 @@ export function sideName(names: readonly string[], now: Date): string {
 }
 
 /**
- * Carries out a plan.
+ * Carries out a plan. Example: `carryOut(disk, plan, 'damaged-20261120T151945Z', '{}')`.
  * @param side the name of the folder for the damaged files
  * @param report JSON text, written to `repair.json` in that folder
  * @throws the error of a system call; the repair can then be run again

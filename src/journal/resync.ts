@@ -2,7 +2,10 @@
 
 import { type ChainPosition, crcOf, type LineForm } from './record.ts';
 
-/** Where the checksum chain may continue after one bad line and those that follow it. */
+/**
+ * Where the checksum chain may continue after one bad line and those that follow it. Example:
+ * `new Resync({ seq: 7, crc: 0x9ae0daaf }, false)`.
+ */
 export class Resync {
   readonly #chain: ChainPosition;
   readonly #isStart: boolean;
@@ -19,7 +22,10 @@ export class Resync {
     this.#seeds = [chain.crc];
   }
 
-  /** Whether a line's crc is seeded with that of the last valid line or of a bad one. The seed of a file's first line is 0. */
+  /**
+   * Whether a line's crc is seeded with that of the last valid line or of a bad one. The seed of a file's first line is 0. If the
+   * first bad line should have the seq 7, the result for a line with the seq 6 is `false`, unless no valid line is before it.
+   */
   continuesWith(bytes: Buffer, form: LineForm): boolean {
     const isAhead = form.seq >= this.#chain.seq || this.#isStart;
     return isAhead && this.#seeds.some((seed) => crcOf(bytes, form, seed) === form.crc);
@@ -27,7 +33,7 @@ export class Resync {
 
   /**
    * Passes a bad line. The next line may be seeded with the crc that it has, or should have; if it has not the form of a line,
-   * also with the crc of an earlier line.
+   * also with the crc of an earlier line. Example: `pass(bytes, 0, 304, undefined)` for a line of 304 other bytes.
    */
   pass(bytes: Buffer, start: number, end: number, form: LineForm | undefined): void {
     const [, other = 0] = this.#seeds;

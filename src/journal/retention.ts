@@ -15,10 +15,13 @@ import { readTime } from './record.ts';
 import { lastLine } from './scan.ts';
 import { contentsOf, goneName, goneRange, type SegmentName, sidecarFirstSeq } from './segments.ts';
 
-/** The limits. A file that exceeds `retainBytes` or `retainDays`, or that `keepFree` needs, is removed; without limits none is. */
+/**
+ * The limits. A file that exceeds `retainBytes` or `retainDays`, or that `keepFree` needs, is removed; without limits none is.
+ * Example: `{ retainDays: 30 }`.
+ */
 export type Retain = Partial<Pick<Config, 'retainBytes' | 'retainDays' | 'keepFree'>>;
 
-/** What the retention of one journal needs. */
+/** What the retention of one journal needs: `{ disk, retain: { retainDays: 30 }, limits, notices }`. */
 export interface RetentionOptions {
   readonly disk: Disk;
   readonly retain?: Retain;
@@ -26,7 +29,10 @@ export interface RetentionOptions {
   readonly notices: Notices;
 }
 
-/** Retention of one journal, whose folder is locked. It runs concurrently with the batches, one system call at a time. */
+/**
+ * Retention of one journal, whose folder is locked. It runs concurrently with the batches, one system call at a time. Example:
+ * `new Retention({ disk, retain, limits, notices }, journal)`.
+ */
 export class Retention {
   readonly #options: RetentionOptions;
   readonly #journal: { files: number };
@@ -55,7 +61,10 @@ export class Retention {
     this.#journal = journal;
   }
 
-  /** Runs at once, and again every `limits.retainCheckMs`, since files may become too old without a rotation. */
+  /**
+   * Runs at once, and again every `limits.retainCheckMs` (1 hour), since files may become too old without a rotation. Does
+   * nothing without limits.
+   */
   start(): void {
     if (!this.#mayRemove()) return;
     this.#stopped = false;
@@ -65,7 +74,7 @@ export class Retention {
 
   /**
    * One run before the journal is open, for a disk without the space to open it. Never rejects.
-   * @returns whether a file was removed
+   * @returns whether a file was removed: `false` without limits
    */
   async makeSpaceToOpen(): Promise<boolean> {
     if (!this.#mayRemove()) return false;
@@ -75,7 +84,7 @@ export class Retention {
 
   /**
    * One run at once, between `start` and `stop`. Never rejects.
-   * @returns whether a file was removed
+   * @returns whether a file was removed: `false` if the newest is the only one
    */
   async makeSpace(): Promise<boolean> {
     const before = this.#removed;
@@ -85,21 +94,28 @@ export class Retention {
   }
 
   /**
-   * @param segmentBytes the size at which files are closed as a rule
-   * @returns the size at which the newest file is to be closed now; less if it is the only one and the disk has too little space
+   * @param segmentBytes the size at which files are closed as a rule: `67_108_864`
+   * @returns the size at which the newest file is to be closed now: the same, or at most `limits.earlyCloseBytes` (64 KiB) if
+   *   it is the only one and the disk has too little space
    */
   closeAtBytes(segmentBytes: number): number {
     return this.#closesEarly ? Math.min(segmentBytes, this.#options.limits.earlyCloseBytes) : segmentBytes;
   }
 
-  /** Schedules a run after the current one. Never throws: failures are logged. */
+  /**
+   * Schedules a run after the current one: of two calls `run()` before it begins, the second has no effect. Never throws:
+   * failures are logged.
+   */
   run(): void {
     if (this.#stopped || this.#due) return;
     this.#due = true;
     this.#running = this.#running.then(() => this.#removeOld()).catch((error: Error) => this.#logFailure(error));
   }
 
-  /** Stops after the current removal; the next start completes the run. Resolves when nothing more is removed. Never rejects. */
+  /**
+   * Stops after the current removal; the next start completes the run. After `await stop()` nothing more is removed. Never
+   * rejects.
+   */
   async stop(): Promise<void> {
     this.#stopped = true;
     clearInterval(this.#timer);

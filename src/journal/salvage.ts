@@ -29,7 +29,7 @@ export interface Stretch {
   readonly crcs: { readonly before: number; readonly last: number } | undefined;
 }
 
-/** What a salvage found in one file. */
+/** What a salvage found in one file. Example: `{ stretches: [], badAfter: 2 }` for a file of two bad lines. */
 export interface Salvaged {
   /** A line may be in several of them; the first is the one to take. */
   readonly stretches: readonly Stretch[];
@@ -37,11 +37,14 @@ export interface Salvaged {
   readonly badAfter: number;
 }
 
-/** Bytes of a line, pieces of a file, and lines that are tried between two newlines. */
+/**
+ * Bytes of a line, pieces of a file, and lines that are tried between two newlines:
+ * `{ lineBytesMax: 4_194_304, salvagePiecesMax: 500_000, hiddenLinesMax: 50 }`.
+ */
 export type SalvageLimits = Pick<Limits, 'lineBytesMax' | 'salvagePiecesMax' | 'hiddenLinesMax'>;
 
 /**
- * Finds the valid lines of one file.
+ * Finds the valid lines of one file. For a file of three valid lines it returns one stretch, and `badAfter` is `0`.
  * @param nextSeq the first seq of the next file, undefined for the last file
  * @throws Error for a file with too many damaged ranges, or the error of a system call
  */

@@ -5,7 +5,10 @@ import type { Disk } from './disk.ts';
 import { LineCutter } from './lines.ts';
 import { type ChainPosition, checkLine, findMisplaced, type LineForm, readForm } from './record.ts';
 
-/** What can be wrong in one file. The consequence depends on the file's position in the journal: see `recovery.ts`. */
+/**
+ * What can be wrong in one file. The consequence depends on the file's position in the journal: see `recovery.ts`. Example:
+ * `torn end`.
+ */
 export type Flaw =
   | 'torn end'
   | 'zeros at the end'
@@ -29,7 +32,8 @@ export interface Scan {
 }
 
 /**
- * Takes a good line, which begins at `start` of `bytes` and ends before the newline at `end`.
+ * Takes a good line, which begins at `start` of `bytes` and ends before the newline at `end`. Example:
+ * `(bytes, start, end, seq, offset) => found.take(bytes, start, end, seq, offset)`.
  * @param offset of the line in its file
  */
 export type TakeGoodLine = (bytes: Buffer, start: number, end: number, seq: number, offset: number) => void;
@@ -39,6 +43,8 @@ export type TakeGoodLine = (bytes: Buffer, start: number, end: number, seq: numb
  * @param chunks all bytes of the file, in order; at most one line is held in memory besides the current chunk
  * @param firstSeq the seq in the file's name
  * @param take called with each line before the first flaw
+ * @returns for an empty file `{ bytes: 0, lines: 0, chain: { seq: firstSeq, crc: 0 } }`
+ * @throws what `chunks` throws
  */
 export async function scanSegment(
   chunks: AsyncIterable<Buffer>,
@@ -58,7 +64,9 @@ export async function scanSegment(
 /**
  * Reads the last line that ends before `end`, without checking its crc.
  * @param end of a line: the byte after its newline
- * @returns undefined if no bytes before `end` have the form of a line
+ * @returns such as `{ seq: 7, crc: 0x9ae0daaf, line }`, without the newline; undefined if no bytes before `end` have the form
+ *   of a line
+ * @throws the error of a system call
  */
 export async function lastLine(
   disk: Disk,

@@ -5,7 +5,7 @@ export function segmentName(firstSeq: number): string {
   return `events-${String(firstSeq).padStart(20, '0')}.jsonl`;
 }
 
-/** @returns the seq in a segment's name (7 for `events-00000000000000000007.jsonl`), or undefined for a name of another kind */
+/** @returns the seq in a segment's name (`7` for `events-00000000000000000007.jsonl`), or undefined for a name of another kind */
 export function segmentFirstSeq(name: string): number | undefined {
   const digits = SEGMENT_NAME.exec(name)?.[1];
   const seq = Number(digits);
@@ -22,12 +22,18 @@ export interface GoneRange {
   readonly last: number;
 }
 
-/** @returns the name of the marker for events that are gone, `events-<first>-<last>.removed`; it sorts to where their file was */
+/**
+ * @returns the name of the marker for events that are gone; it sorts to where their file was.
+ *   `goneName({ first: 1, last: 53 }, 'removed')` is `events-00000000000000000001-00000000000000000053.removed`
+ */
 export function goneName({ first, last }: GoneRange, why: Gone): string {
   return `events-${String(first).padStart(20, '0')}-${String(last).padStart(20, '0')}.${why}`;
 }
 
-/** @returns the range in such a name, or undefined for a name of another kind */
+/**
+ * @returns the range in such a name, or undefined for a name of another kind: of
+ *   `events-00000000000000000001-00000000000000000053.removed` it is `{ first: 1, last: 53 }`
+ */
 export function goneRange(name: string, why: Gone): GoneRange | undefined {
   const [, from, to, suffix] = GONE_NAME.exec(name) ?? [];
   const [first, last] = [Number(from), Number(to)];
@@ -41,7 +47,10 @@ export interface SegmentName {
   readonly firstSeq: number;
 }
 
-/** The journal files of a folder, and the events known to be gone before and between them, each in order. */
+/**
+ * The journal files of a folder, and the events known to be gone before and between them, each in order. Example:
+ * `{ segments: [{ name, firstSeq: 7 }], lost: [], removedLast: 6, gone: [{ first: 1, last: 6 }] }`.
+ */
 export interface Contents {
   readonly segments: readonly SegmentName[];
   readonly lost: readonly GoneRange[];
@@ -51,7 +60,10 @@ export interface Contents {
   readonly gone: readonly GoneRange[];
 }
 
-/** @param names of all entries of the folder; other files than those of a journal are ignored */
+/**
+ * @param names of all entries of the folder; other files than those of a journal are ignored
+ * @returns for `['events-00000000000000000001.jsonl', 'notes.txt']` one segment, and `removedLast` is `0`
+ */
 export function contentsOf(names: readonly string[]): Contents {
   const firstSeqs = names.map(segmentFirstSeq).filter((seq) => seq !== undefined);
   const lost = rangesIn(names, 'lost');
@@ -69,19 +81,28 @@ function rangesIn(names: readonly string[], why: Gone): GoneRange[] {
   return ranges.sort((a, b) => a.first - b.first || a.last - b.last);
 }
 
-/** @returns the next expected seq: `seq` itself, or the one after the range if it is known to be gone */
+/**
+ * @returns the next expected seq: `seq` itself, or the one after the range if it is known to be gone:
+ *   `afterGone(5, [{ first: 5, last: 9 }])` is `10`
+ */
 export function afterGone(seq: number, gone: readonly GoneRange[]): number {
   let next = seq;
   for (const { first, last } of gone) if (first <= next && next <= last) next = last + 1;
   return next;
 }
 
-/** @returns the name of the file with the idempotency keys of the closed file whose first line has this seq */
+/**
+ * @returns the name of the file with the idempotency keys of the closed file whose first line has this seq:
+ *   `keys-00000000000000000007.idx`
+ */
 export function sidecarName(firstSeq: number): string {
   return `keys-${String(firstSeq).padStart(20, '0')}.idx`;
 }
 
-/** @returns the seq in a sidecar's name, also of one that was not written to its end; undefined for a name of another kind */
+/**
+ * @returns the seq in a sidecar's name, also of one that was not written to its end: `7` for
+ *   `keys-00000000000000000007.idx.new`; undefined for a name of another kind
+ */
 export function sidecarFirstSeq(name: string): number | undefined {
   const digits = SIDECAR_NAME.exec(name)?.[1];
   const seq = Number(digits);

@@ -11,7 +11,7 @@ import { Resync } from './resync.ts';
 import { lastLine, type Scan, scanSegment } from './scan.ts';
 import { type Contents, contentsOf, type SegmentName } from './segments.ts';
 
-/** What `verify` found in a journal. */
+/** What `verify` found in a journal: `{ segments, findings: [], bytes: 1210, events: 4, goodLines: 4, badLines: 0, … }`. */
 export interface Verdict extends Contents {
   readonly segments: readonly VerifiedSegment[];
   readonly lastStop: LastStop;
@@ -32,8 +32,9 @@ export interface Verdict extends Contents {
   readonly last: Moment | undefined;
 }
 
-/** One file that was read whole. */
+/** One file that was read whole. Example: `{ name, firstSeq: 1, bytes: 1210, scan, firstTime: '2026-11-20T15:19:45.266Z' }`. */
 export interface VerifiedSegment extends SegmentName {
+  /** Size of the file, valid or not. */
   readonly bytes: number;
   readonly scan: Scan;
   /** The time of its first line, as text of the line. */
@@ -52,20 +53,26 @@ export interface BadRange {
   readonly lines: number;
 }
 
-/** One event, and the time at which it was recorded, as text of its line. */
+/** One event, and the time at which it was recorded, as text of its line: `{ seq: 7, time: '2026-11-20T15:19:45.266Z' }`. */
 export interface Moment {
   readonly seq: number;
   readonly time: string | undefined;
 }
 
-/** How many listings of the folder are compared, and how many bad ranges are listed. */
+/**
+ * How many listings of the folder are compared, and how many bad ranges are listed:
+ * `{ verifyListingsMax: 20, damageReportsMax: 20 }`.
+ */
 export type VerifyLimits = Pick<Limits, 'verifyListingsMax' | 'damageReportsMax'>;
-/** @param read bytes that were read so far, of `total`; the total may grow while a service writes */
+/**
+ * @param read bytes that were read so far, of `total`; the total may grow while a service writes. Example:
+ *   `(read, total) => show(read / total)`.
+ */
 export type OnProgress = (read: number, total: number) => void;
 
 /**
  * Reads each file once, and a damaged one again from its first bad line on. The retention of a running service may remove files
- * meanwhile: these are not counted.
+ * meanwhile: these are not counted. In an empty folder, `findings` is `[]` and `events` is `0`.
  * @param onProgress called for each chunk with the number of bytes read so far, and the total
  * @throws the error of a system call
  */
