@@ -43,7 +43,9 @@ export interface Sidecar extends KeyRows {
 }
 
 /**
- * Writes the sidecar of a file, durably, and replaces an older one. The keys are read from the table in parts, so that other work
+ * Writes the sidecar of a file and replaces an older one. Its bytes are synced, its name is with the next file of the journal: a
+ * failed sync of the folder must only be seen where a new journal file needs it. A power cut may take the name of the last
+ * sidecar, and then the next start reads its file. The keys are read from the table in parts, so that other work
  * is not delayed. Keys that the table forgets meanwhile are left out. Example: `keys-00000000000000000001.idx` for
  * `{ firstSeq: 1, … }`.
  * @param keyCount number of lines with a key that the file has
@@ -55,7 +57,6 @@ export async function writeSidecar(disk: Disk, file: ClosedFile, keys: KeyTable,
   await disk.remove(unfinished).catch(unlessAbsent(undefined)); // left by an interrupted write
   await writeFile(disk, unfinished, encode(file, keys, keyCount));
   await disk.rename(unfinished, name);
-  await disk.syncFolder();
 }
 
 /**

@@ -13,16 +13,6 @@ export const idempotency: readonly Mutant[] = [
     ],
   },
   {
-    breaks: 'a sidecar of keys is not synced as an entry of its folder',
-    file: 'journal/idempotency-sidecar.ts',
-    within: 'writeSidecar',
-    from: '\n  await disk.syncFolder();',
-    to: '',
-    tests: [
-      'journal/idempotency-sidecar: the power goes at any call of a write: the sidecar is whole or not there, and the next one can be written',
-    ],
-  },
-  {
     breaks: 'a sidecar of keys is not bound to its journal',
     file: 'journal/idempotency-sidecar.ts',
     from: ' && last.crc === file.chain.crc',
