@@ -38,7 +38,7 @@ test('a time is the same in UTC as by another calendar, with its digits as they 
     fc.constantFrom('Z', 'z', '+00:00', '-00:00', '+23:59', '-23:59'),
     fc
       .tuple(fc.constantFrom('+', '-'), number(0, 23), number(0, 59))
-      .map(([sign, h, m]) => sign + two(h) + ':' + two(m)),
+      .map(([sign, h, m]) => `${sign}${two(h)}:${two(m)}`),
   );
   const clock = fc.tuple(fc.oneof(number(0, 23), fc.constantFrom(0, 23)), number(0, 59), number(0, 59));
   const text = fc.tuple(year, month, day, clock, fraction, fc.constantFrom('T', 't'), zone);
