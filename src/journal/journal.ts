@@ -275,13 +275,14 @@ export class Journal implements JournalFigures {
   append(events: readonly Event[], bodyBytes: number, done: Done, onConflict: ConflictHandling = 'refuse all'): void {
     const { limits } = this.#options;
     const lines: LineMembers[] = [];
+    const copied = bodyBytes > limits.heldBodyBytesMax;
     let hasKey = false;
     let heldBytes = (events.length - 1) * limits.queueLineBytes;
     let lineBytes = 0;
     try {
       for (const event of events) {
         const text = encodeMembers(event);
-        const members = bodyBytes <= limits.heldBodyBytesMax ? text : packMembers(text);
+        const members = copied ? packMembers(text) : text;
         lines.push(members);
         if (event.idempotencyKey !== undefined) hasKey = true;
         heldBytes += memoryBytesOf(members);
@@ -291,7 +292,7 @@ export class Journal implements JournalFigures {
       done(this.#notEncoded(error as Error));
       return;
     }
-    if (bodyBytes <= limits.heldBodyBytesMax) heldBytes += 2 * bodyBytes;
+    if (!copied) heldBytes += 2 * bodyBytes;
     // Before what may pass: a client that is asked to retry would retry forever.
     const excess = oversize(events.length, lineBytes, heldBytes, limits);
     if (excess !== undefined) {

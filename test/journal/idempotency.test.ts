@@ -457,3 +457,21 @@ test('a journal without keys reads nothing of its closed files but their ends, a
   assert.ok(reads.length <= 2 * disk.names().filter((name) => name.endsWith('.jsonl')).length + 1, reads.join());
   await second.journal.close();
 });
+
+test('a start removes sidecars that are not finished, or whose file is gone', async () => {
+  const disk = new SimulatedDisk();
+  const first = await open(disk, { segmentBytes: 300 });
+  for (const key of ['a', 'b', 'c']) assert.deepEqual(await first.append(event(key)), RECORDED);
+  await first.journal.close();
+  const before = disk.names().sort();
+  const sidecar = disk.bytes(sidecarName(1)) as Buffer;
+  disk.put(`${sidecarName(1)}.new`, sidecar.subarray(0, 9));
+  disk.put(sidecarName(999), sidecar);
+  const again = await open(disk, { segmentBytes: 300 });
+  assert.deepEqual(
+    disk.names().filter((name) => name.startsWith('keys-')),
+    before.filter((name) => name.startsWith('keys-')),
+  );
+  assert.deepEqual(await again.append(event('a')), REPLAYED);
+  await again.journal.close();
+});

@@ -218,7 +218,7 @@ export const idempotency: readonly Mutant[] = [
     file: 'journal/idempotency-keys.ts',
     from: 'await this.#removeStale(names);',
     to: '',
-    tests: ['journal/idempotency-power'],
+    tests: ['journal/idempotency: a start removes sidecars that are not finished, or whose file is gone'],
   },
   {
     breaks: 'reports with keys that come before the journal is open are looked up in nothing',

@@ -523,8 +523,8 @@ export const journalWriting: readonly Mutant[] = [
   {
     breaks: 'a body is held by the parts that are recorded',
     file: 'journal/journal.ts',
-    from: 'bodyBytes <= limits.heldBodyBytesMax ? text : packMembers(text)',
-    to: 'text',
+    from: 'bodyBytes > limits.heldBodyBytesMax',
+    to: 'false',
     tests: [
       'journal/journal: no write has more bytes than a batch may have, whatever the characters, unless it is one line',
     ],
