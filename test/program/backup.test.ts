@@ -9,6 +9,7 @@ import { newToken } from '../../src/deployments/tokens.ts';
 import { goneName, segmentName } from '../../src/journal/segments.ts';
 import { compare, startLoad } from '../faults/load.ts';
 import { mountNew } from '../faults/mounts.ts';
+import { rounds } from '../support/long.ts';
 import { eventsIn, type Finished, journalText, launch, newFolder, run, startService } from '../support/program.ts';
 import { FIRST, flip, segment } from '../support/segments.ts';
 import { eventually, withoutMounts } from '../support/tools.ts';
@@ -79,7 +80,7 @@ test('a backup killed at any moment is a journal, and the next one completes it'
     writeFileSync(join(data, segmentName(firstSeq)), segment(firstSeq, 300));
   }
   let killed = 0;
-  for (let round = 0; round < 10; round += 1) {
+  for (let round = 0; round < rounds({ long: 10, short: 4 }); round += 1) {
     const { child, finished } = launch(['backup', '--data', data, '--to', to]);
     const before = filesIn(to);
     // Once it writes, after a moment that differs from round to round.
