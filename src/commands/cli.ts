@@ -2,7 +2,7 @@
 
 import { version } from '../config/config.ts';
 import { type ExitCode, exitCodes } from '../config/exit-codes.ts';
-import { didYouMean } from '../config/options.ts';
+import { didYouMean } from '../event/nearest.ts';
 import { endpoints } from '../event/parameters.ts';
 import { printable } from '../telemetry/printable.ts';
 import { assets } from './assets.ts';

@@ -1,7 +1,8 @@
 /** `assetlog completion`: prints a shell completion script, which is generated from the table of commands. */
 
 import { exitCodes } from '../config/exit-codes.ts';
-import { didYouMean, flagOf, type Option } from '../config/options.ts';
+import { flagOf, type Option } from '../config/options.ts';
+import { didYouMean } from '../event/nearest.ts';
 import { type Command, defineCommand } from './command.ts';
 
 type Commands = Readonly<Record<string, Command>>;

@@ -1,7 +1,7 @@
 /** Options of commands: parses flags and environment variables into typed values, or returns every problem as a sentence. */
 
 import { resolve } from 'node:path';
-import { nearest } from '../event/nearest.ts';
+import { didYouMean } from '../event/nearest.ts';
 
 /** One option of a command, such as `--port 3000`, and how its value is read. */
 export interface Option<Value> {
@@ -171,15 +171,6 @@ function readFlags(
     problems.push(`unexpected argument ${JSON.stringify(word)}; options are written --name value`);
   }
   return { given, words, problems };
-}
-
-/**
- * @returns `; did you mean serve?` for the candidate nearest to the word, or an empty string if none is near: at most 2 edits,
- * or a third of the characters of a long word
- */
-export function didYouMean(word: string, candidates: readonly string[]): string {
-  const near = nearest(word, candidates, Math.max(2, word.length / 3));
-  return near === undefined ? '' : `; did you mean ${near}?`;
 }
 
 /**

@@ -4,7 +4,7 @@
  */
 
 import { type Json, JsonError, readMembers, stringOf } from './json.ts';
-import { nearest } from './nearest.ts';
+import { didYouMean } from './nearest.ts';
 import { type Endpoint, findEndpoint, type Parameter } from './parameters.ts';
 
 /** The path of the batch endpoint, without its trailing slash: `/report_asset_batch`. */
@@ -99,9 +99,7 @@ function readTags(value: Json, endpoint: Endpoint, parameters: Map<string, Json>
 
 function unknownMember({ name: kind, parameters }: Endpoint, name: string): string {
   const names = parameters.map((parameter) => parameter.name);
-  const near = nearest(name, names, Math.max(2, name.length / 3));
-  const hint = near === undefined ? '' : `; did you mean ${near}?`;
-  return `a report of kind ${kind} has no ${JSON.stringify(shownStart(name))}${hint}`;
+  return `a report of kind ${kind} has no ${JSON.stringify(shownStart(name))}${didYouMean(name, names)}`;
 }
 
 function shownStart(text: string): string {

@@ -29,6 +29,15 @@ export function nearestName(word: string, candidates: readonly string[]): string
   return nearest(word.toLowerCase().replaceAll('-', '_'), candidates, 1);
 }
 
+/**
+ * @returns `; did you mean serve?` for the candidate nearest to the word, or an empty string if none is near: at most 2 edits,
+ * or a third of the characters of a long word
+ */
+export function didYouMean(word: string, candidates: readonly string[]): string {
+  const near = nearest(word, candidates, Math.max(2, word.length / 3));
+  return near === undefined ? '' : `; did you mean ${near}?`;
+}
+
 function editDistance(from: string, to: string): number {
   let row = Array.from({ length: to.length + 1 }, (_, index) => index);
   for (let i = 1; i <= from.length; i += 1) {

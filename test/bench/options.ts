@@ -1,7 +1,7 @@
 /** What the benchmark can be asked for. */
 
 import { parseArgs } from 'node:util';
-import { didYouMean } from '../../src/config/options.ts';
+import { didYouMean } from '../../src/event/nearest.ts';
 import { type Subject, subjects } from './subjects.ts';
 
 export interface Options {

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { didYouMean, duration, flagOf, type Options, readOptions, variableOf } from '../../src/config/options.ts';
+import { duration, flagOf, type Options, readOptions, variableOf } from '../../src/config/options.ts';
+import { didYouMean } from '../../src/event/nearest.ts';
 
 interface Values {
   readonly folder: string;
