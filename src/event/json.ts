@@ -56,12 +56,7 @@ export function readJson(text: string, depthMax: number): Json {
  */
 export function readMembers(text: string, depthMax: number, countMax: number): Map<string, Json> | undefined {
   const reader = new Reader(text, depthMax, countMax);
-  reader.skipSpace();
-  if (!reader.at(OPEN_BRACE)) {
-    reader.takeValue();
-    reader.end();
-    return undefined;
-  }
+  if (!reader.beginsWith(OPEN_BRACE)) return undefined;
   const members = new Map<string, Json>();
   reader.object(members);
   reader.end();
@@ -83,12 +78,7 @@ export function readObjects(
   elementsMax: number,
 ): (Map<string, Json> | undefined)[] | undefined {
   const reader = new Reader(text, depthMax, membersMax);
-  reader.skipSpace();
-  if (!reader.at(OPEN_BRACKET)) {
-    reader.takeValue();
-    reader.end();
-    return undefined;
-  }
+  if (!reader.beginsWith(OPEN_BRACKET)) return undefined;
   const objects = reader.objects(elementsMax);
   reader.end();
   return objects;
@@ -182,6 +172,15 @@ class Reader {
 
   at(code: number): boolean {
     return this.#text.charCodeAt(this.#at) === code;
+  }
+
+  /** @returns whether the text begins with this character after white space; if not, reads it to its end. @throws JsonError */
+  beginsWith(code: number): boolean {
+    this.skipSpace();
+    if (this.at(code)) return true;
+    this.takeValue();
+    this.end();
+    return false;
   }
 
   /** Parses the value at the cursor. @returns it with its text */

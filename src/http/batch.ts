@@ -12,7 +12,7 @@ import type { Endpoint } from '../event/parameters.ts';
 import type { KeyConflict } from '../event/record-result.ts';
 import { type ParameterLimits, type ReadReport, reportReader } from './handlers.ts';
 import { type Handler, type ItemProblem, Refusal, type Reply, shown, WITHHELD } from './message.ts';
-import { isJson, orMalformedJson, readText } from './request.ts';
+import { isJson, orMalformedJson, readText, TOKEN, wordOf } from './request.ts';
 
 /** The media types of a batch: names for NDJSON, such as `application/x-ndjson`, and as the last one that of a JSON array. */
 export const batchTypes: readonly string[] = [
@@ -39,6 +39,8 @@ export function reportBatch(endpoints: readonly Endpoint[], limits: BatchLimits)
     const lenient = prefersLenient(head.prefer);
     if (events.length === 0 || (problems.length > 0 && !lenient)) throw wrongItems(problems, events.length, limits);
     const count = events.length;
+    const allProblems = (conflicts: readonly KeyConflict[]) =>
+      [...problems, ...conflicts.map((one) => conflictProblem(one, numbers))].sort((a, b) => a.item - b.item);
     return {
       kind: 'record',
       events,
@@ -46,19 +48,11 @@ export function reportBatch(endpoints: readonly Endpoint[], limits: BatchLimits)
       replyTo: ({ replayed, conflicts = [] }) => {
         const counts = { recorded: count - conflicts.length, duplicates: replayed?.length };
         if (!lenient) return recordedReply(counts);
-        const leftOut = conflicts.map((conflict) => conflictProblem(conflict, numbers));
-        return lenientReply(counts, inOrder([...problems, ...leftOut]), limits);
+        return lenientReply(counts, allProblems(conflicts), limits);
       },
-      conflictReply: (conflicts) => {
-        const leftOut = conflicts.map((conflict) => conflictProblem(conflict, numbers));
-        return wrongItems(inOrder([...problems, ...leftOut]), count - conflicts.length, limits).reply;
-      },
+      conflictReply: (conflicts) => wrongItems(allProblems(conflicts), count - conflicts.length, limits).reply,
     };
   };
-}
-
-function inOrder(problems: readonly Problem[]): Problem[] {
-  return [...problems].sort((a, b) => a.item - b.item);
 }
 
 /** How many items are recorded, and of how many of them that was known before; undefined for none. */
@@ -232,12 +226,11 @@ export function prefersLenient(prefer: string | undefined): boolean {
   if (prefer === undefined) return false;
   for (const [, name = '', quoted, token] of prefer.matchAll(PREFERENCE)) {
     if (name.toLowerCase() !== 'handling') continue;
-    return (quoted?.replace(/\\(.)/g, '$1') ?? token ?? '').toLowerCase() === 'lenient';
+    return wordOf(quoted, token).toLowerCase() === 'lenient';
   }
   return false;
 }
 
-const TOKEN = "[!#$%&'*+.^_`|~0-9A-Za-z-]+";
 /** A name, an optional value, and parameters that are skipped up to the next comma outside a quoted string. */
 const PREFERENCE = new RegExp(
   `[ \\t]*(${TOKEN})(?:[ \\t]*=[ \\t]*(?:"((?:[^"\\\\]|\\\\.)*)"|(${TOKEN})?))?(?:[^,"]|"(?:[^"\\\\]|\\\\.)*"?)*(?:,|$)`,

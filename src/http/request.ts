@@ -111,7 +111,7 @@ export function checkBodyHeaders(
     throw badContentType(`Content-Type is ${shown(type)}; a body needs ${wanted}`);
   }
   for (const [, name = '', quoted, token] of (parsed[2] ?? '').matchAll(PARAMETER)) {
-    const value = quoted?.replace(/\\(.)/g, '$1') ?? token ?? '';
+    const value = wordOf(quoted, token);
     if (name.toLowerCase() === 'charset' && !/^utf-?8$/i.test(value)) {
       throw badContentType(`charset ${shown(value)} is not read; send UTF-8`);
     }
@@ -121,6 +121,11 @@ export function checkBodyHeaders(
 /** @returns whether a Content-Type that `checkBodyHeaders` took is JSON: true for `application/json; charset=utf-8` */
 export function isJson(contentType: string | undefined): boolean {
   return contentType !== undefined && /^application\/json[ \t]*(?:;|$)/i.test(contentType);
+}
+
+/** @returns the value of a parameter that is a quoted string or a token (RFC 9110 section 5.6): `wordOf('a\\"b', undefined)` is `a"b` */
+export function wordOf(quoted: string | undefined, token: string | undefined): string {
+  return quoted?.replace(/\\(.)/g, '$1') ?? token ?? '';
 }
 
 /** @returns a 431 that closes the connection: `request line and headers are over 16384 bytes; …` */
@@ -222,7 +227,7 @@ const ABSOLUTE_TARGET = /^https?:\/\/([^/?]*)(.*)$/i;
  * RFC 9110 section 8.3.1: type, then parameters whose values are tokens or quoted strings. No white space can be matched in
  * two ways: such ambiguity causes catastrophic backtracking on a long header of semicolons and spaces.
  */
-const TOKEN = "[!#$%&'*+.^_`|~0-9A-Za-z-]+";
+export const TOKEN = "[!#$%&'*+.^_`|~0-9A-Za-z-]+";
 const MEDIA_TYPE = new RegExp(
   `^(${TOKEN}/${TOKEN})[ \\t]*((?:;[ \\t]*(?:${TOKEN}=(?:"(?:[^"\\\\]|\\\\.)*"|${TOKEN})[ \\t]*)?)*)$`,
 );

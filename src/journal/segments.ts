@@ -7,8 +7,12 @@ export function segmentName(firstSeq: number): string {
 
 /** @returns the seq in a segment's name (`7` for `events-00000000000000000007.jsonl`), or undefined for a name of another kind */
 export function segmentFirstSeq(name: string): number | undefined {
-  const digits = SEGMENT_NAME.exec(name)?.[1];
-  const seq = Number(digits);
+  return seqIn(name, SEGMENT_NAME);
+}
+
+/** @param pattern of such names, with the digits as its first group */
+function seqIn(name: string, pattern: RegExp): number | undefined {
+  const seq = Number(pattern.exec(name)?.[1]);
   return Number.isSafeInteger(seq) && seq >= 1 ? seq : undefined;
 }
 
@@ -104,9 +108,7 @@ export function sidecarName(firstSeq: number): string {
  *   `keys-00000000000000000007.idx.new`; undefined for a name of another kind
  */
 export function sidecarFirstSeq(name: string): number | undefined {
-  const digits = SIDECAR_NAME.exec(name)?.[1];
-  const seq = Number(digits);
-  return Number.isSafeInteger(seq) && seq >= 1 ? seq : undefined;
+  return seqIn(name, SIDECAR_NAME);
 }
 
 const SIDECAR_NAME = /^keys-([0-9]{20})\.idx(?:\.new)?$/;
