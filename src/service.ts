@@ -249,6 +249,8 @@ function createAppFor(
       namesDeployment: config.deployments !== '',
       tokenHeaders: recording.tokenHeaders,
       findRecorder: recording.findRecorder,
+      readings: [],
+      findReadable: recording.findReadable,
       readiness: () => readinessOf(problem(), recording.troubles(), limits),
       contract: () =>
         JSON.stringify(

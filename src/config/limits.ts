@@ -119,6 +119,8 @@ export const limits = {
   /** Free space below which a service is not ready, unless --min-free-bytes is set; on a smaller disk `minFreePercent` of it. At most half of --keep-free. */
   minFreeBytes: 64 * MIB,
   minFreePercent: 5,
+  /** A reply that is produced while it is sent is cut off if its client has read nothing for so long. */
+  streamStallMs: 30_000,
   /** `Retry-After` of a 503. */
   retryAfterSeconds: 1,
   /** Characters of a refused value that an error shows. */

@@ -41,6 +41,13 @@ export interface AppParts {
   readonly tokenHeaders: ReadonlySet<string>;
   /** Finds the journal that records a request's report. @throws Refusal for a request that may not report there: 401, 429 */
   readonly findRecorder: (head: Head, incoming: Incoming) => Recorder;
+  /** The routes that read journals: each `needs` the right `read`. */
+  readonly readings: readonly Route<Handler>[];
+  /**
+   * @returns in hosted mode the deployment whose journal a request may read, such as `prod`
+   * @throws Refusal for a request that may not read it: 401, 403, 429
+   */
+  readonly findReadable: (head: Head, incoming: Incoming) => string | undefined;
   /** See `Prefix`. */
   readonly namesDeployment: boolean;
   /** The reply of `/readyz`. */
@@ -81,7 +88,7 @@ export function reportRoutesOf(
   limits: ParameterLimits & BatchLimits,
 ): readonly Route<Handler>[] {
   const reports: Route<Handler>[] = endpoints.map((endpoint) => ({
-    needs: 'journal',
+    needs: 'report',
     methods: ['POST'],
     path: endpoint.path,
     followedBy: 'key',
@@ -89,7 +96,7 @@ export function reportRoutesOf(
     handler: reportTo(endpoint, limits),
   }));
   const batch: Route<Handler> = {
-    needs: 'journal',
+    needs: 'report',
     methods: ['POST'],
     path: batchPath,
     followedBy: 'slash',
@@ -144,8 +151,9 @@ export function readRoutesOf({
  *   For a GET of `/livez` it returns `{ kind: 'receive', route: '/livez', receive }`
  */
 export function createApp(parts: AppParts): App {
-  const { takesKeys, pathPrefix, checkAccess, tokenHeaders, findRecorder, limits, metrics, notices, activity } = parts;
-  const routes = [...readRoutesOf(parts), ...reportRoutesOf(parts.endpoints, parts.limits)];
+  const { takesKeys, pathPrefix, checkAccess, tokenHeaders, findRecorder, findReadable } = parts;
+  const { limits, metrics, notices, activity } = parts;
+  const routes = [...readRoutesOf(parts), ...reportRoutesOf(parts.endpoints, parts.limits), ...parts.readings];
   const prefix: Prefix = { path: pathPrefix, namesDeployment: parts.namesDeployment };
   const isNew = oncePerName(limits.oncePerNameMax);
 
@@ -155,7 +163,8 @@ export function createApp(parts: AppParts): App {
       const head = readHead(incoming, tokenHeaders, limits); // 400, 431: HTTP syntax and framing
       checkAccess(head); // 403: a foreign Origin or Host
       const match = findRoute(routes, prefix, head.method, head.path);
-      const recorder = needsJournal(match) ? findRecorder(head, incoming) : undefined; // 401, 429
+      const recorder = mayReport(match) ? findRecorder(head, incoming) : undefined; // 401, 403, 429
+      const deployment = mayRead(match) ? findReadable(head, incoming) : undefined; // 401, 403, 429
       if (match.kind !== 'unknown path') route = match.route.path;
       const {
         keyPath,
@@ -177,41 +186,54 @@ export function createApp(parts: AppParts): App {
             if (head.bodyBytes === undefined && bytes.length > 0)
               checkBodyHeaders(head, bytes.length, bodyTypes, limits);
             const idempotencyKey = takesKeys ? readIdempotencyKey(head.idempotencyKey) : undefined; // 400
-            outcome = handler({ keyPath, body: bytes, query: head.query, head, idempotencyKey }); // 400
+            outcome = handler({ keyPath, body: bytes, query: head.query, head, deployment, idempotencyKey }); // 400
           } catch (error) {
             respond(refuse(error, incoming));
             return;
           }
-          if (outcome.kind === 'answer') return respond(outcome.reply);
-          if (outcome.hiddenKey !== undefined || outcome.unknown !== undefined)
-            logIgnored(outcome, head.path, incoming);
-          const { events, replyTo, conflictReply, onConflict } = outcome;
-          // The callback must not retain an event: its substrings keep the whole body alive.
-          const types = events.map(({ type }) => type);
-          const lines = activity.showsRecorded ? events.map((event) => activity.textOf(event)) : NO_LINES;
-          // A route whose handler records needs a journal, so there is a recorder.
-          const done = (result: RecordResult) => {
-            if (result.kind === 'refused') return respond(unavailable(result.reason, limits));
-            if (result.kind === 'too large') return respond({ kind: 'error', status: 413, error: result.reason });
-            if (result.kind === 'conflict') return respond(conflictReply(result.conflicts));
-            if (result.replayed === undefined && result.conflicts === undefined) {
-              for (const type of types) metrics.events[type] += 1;
-              for (const line of lines) activity.recorded(line);
-            } else {
-              const old = notNew(result);
-              for (const [index, type] of types.entries()) if (!old.has(index)) metrics.events[type] += 1;
-              for (const [index, line] of lines.entries()) if (!old.has(index)) activity.recorded(line);
-            }
-            if (route === batchPath) metrics.recordedBatch(types.length - (result.conflicts?.length ?? 0));
-            respond(replyTo(result));
-          };
-          recorder!.append(events, bytes.length, done, onConflict);
+          if (outcome.kind === 'answer') {
+            respond(outcome.reply);
+          } else if (outcome.kind === 'later') {
+            outcome.reply(incoming.ending).then(respond, (error) => respond(refuse(error, incoming)));
+          } else {
+            if (outcome.hiddenKey !== undefined || outcome.unknown !== undefined)
+              logIgnored(outcome, head.path, incoming);
+            // A route whose handler records needs the right to report, so there is a recorder.
+            record(outcome, recorder!, bytes.length, route, respond);
+          }
         },
       };
     } catch (error) {
       return { kind: 'refuse', route, reply: refuse(error, incoming) };
     }
   };
+
+  function record(
+    { events, onConflict, replyTo, conflictReply }: RecordOutcome,
+    recorder: Recorder,
+    bodyBytes: number,
+    route: string,
+    respond: (reply: Reply) => void,
+  ): void {
+    // The callback must not retain an event: its substrings keep the whole body alive.
+    const types = events.map(({ type }) => type);
+    const lines = activity.showsRecorded ? events.map((event) => activity.textOf(event)) : NO_LINES;
+    const done = (result: RecordResult) => {
+      if (result.kind === 'refused') return respond(unavailable(result.reason, limits));
+      if (result.kind === 'too large') return respond({ kind: 'error', status: 413, error: result.reason });
+      if (result.kind === 'conflict') return respond(conflictReply(result.conflicts));
+      const old = result.replayed === undefined && result.conflicts === undefined ? NONE : notNew(result);
+      types.forEach((type, index) => {
+        if (!old.has(index)) metrics.events[type] += 1;
+      });
+      lines.forEach((line, index) => {
+        if (!old.has(index)) activity.recorded(line);
+      });
+      if (route === batchPath) metrics.recordedBatch(types.length - (result.conflicts?.length ?? 0));
+      respond(replyTo(result));
+    };
+    recorder.append(events, bodyBytes, done, onConflict);
+  }
 
   function refuse(error: unknown, { id }: Incoming): ErrorReply {
     if (!(error instanceof Refusal)) {
@@ -257,6 +279,7 @@ function notNew({ replayed = [], conflicts = [] }: RecordedResult): ReadonlySet<
 }
 
 const NO_LINES: readonly string[] = [];
+const NONE: ReadonlySet<number> = new Set();
 
 const OK: Reply = { kind: 'body', status: 200, body: '{"status":"ok"}' };
 
@@ -278,8 +301,12 @@ export function readinessOf(
 }
 
 /** True for an unknown path as well, so that in hosted mode a request without a token can not find out which paths exist. */
-function needsJournal(match: RouteMatch<Handler>): boolean {
-  return match.kind === 'unknown path' || match.route.needs === 'journal';
+function mayReport(match: RouteMatch<Handler>): boolean {
+  return match.kind === 'unknown path' || match.route.needs === 'report';
+}
+
+function mayRead(match: RouteMatch<Handler>): boolean {
+  return match.kind !== 'unknown path' && match.route.needs === 'read';
 }
 
 /** @throws Refusal 404 or 405 */
@@ -295,7 +322,7 @@ function found(
     throw new Refusal(405, `${method} is not allowed here; use ${allow}`, { headers: ['Allow', allow] });
   }
   const prefix = recorder?.prefix ?? '';
-  const reports = routes.filter(({ needs }) => needs === 'journal');
+  const reports = routes.filter(({ needs }) => needs === 'report');
   const paths = reports.map(({ path }) => `${prefix}${path}/`);
   const meant = nearestRoute(path, prefix, reports);
   const hint = meant === undefined ? '' : `did you mean ${prefix}${meant}/? `;

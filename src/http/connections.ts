@@ -48,6 +48,8 @@ export interface Connection {
   undecided: number;
   /** The reply of `first` was written, but the kernel has not accepted all of it, or the request is still being received. */
   sending: boolean;
+  /** The body of a reply is being produced while it is sent, so the connection is not idle even if nothing is sent. */
+  streaming: boolean;
   /** Reading is paused until fewer requests are unanswered. */
   paused: boolean;
   /** The reply to bytes that are not a valid request, head and body; sent after all other replies. */
@@ -72,13 +74,22 @@ export interface ConnectionsOptions {
   readonly maxConnections: number;
   readonly limits: Pick<
     Limits,
-    'deadlineCheckMs' | 'drainMs' | 'evictableMs' | 'headersMs' | 'idleMs' | 'notAcceptedNoticeMs' | 'firstByteMs'
+    | 'deadlineCheckMs'
+    | 'drainMs'
+    | 'evictableMs'
+    | 'headersMs'
+    | 'idleMs'
+    | 'notAcceptedNoticeMs'
+    | 'firstByteMs'
+    | 'streamStallMs'
   >;
   /** If true, the connections do not keep the process alive. */
   readonly background: boolean;
   readonly notices: Notices;
   /** Called when the kernel has accepted all bytes that were written to the connection. */
   readonly onSent: (connection: Connection) => void;
+  /** Called when the client has closed its side: it may still read, but often it has gone. */
+  readonly onEnded: (connection: Connection) => void;
   /** Called when the socket of a connection has closed. */
   readonly onClosed: (connection: Connection) => void;
   /** Called if a connection has sent no byte within `limits.headersMs`. */
@@ -103,6 +114,11 @@ export class Connections {
     return this.#bySocket.size;
   }
 
+  /** @returns the open connections; one that closes during the iteration is skipped */
+  all(): Iterable<Connection> {
+    return this.#bySocket.values();
+  }
+
   /** @returns the connection of a socket, as in `of(req.socket)`; undefined if it is closed or was refused */
   of(socket: Socket): Connection | undefined {
     return this.#bySocket.get(socket);
@@ -114,7 +130,7 @@ export class Connections {
    */
   add(socket: Socket): void {
     if (!this.#fits(socket)) return;
-    const { background, onSent, onClosed } = this.#options;
+    const { background, onSent, onEnded, onClosed } = this.#options;
     const connection: Connection = {
       socket,
       first: undefined,
@@ -122,6 +138,7 @@ export class Connections {
       unanswered: 0,
       undecided: 0,
       sending: false,
+      streaming: false,
       paused: false,
       lastReply: undefined,
       closing: false,
@@ -137,6 +154,7 @@ export class Connections {
       if (connection.paused) socket.pause();
     });
     if (background) socket.unref();
+    socket.once('end', () => onEnded(connection));
     socket.once('close', () => {
       onClosed(connection);
       this.#bySocket.delete(socket);
@@ -199,19 +217,21 @@ export class Connections {
 
   #closeIdle(): void {
     const { limits, onNoRequest } = this.#options;
-    const { idleMs, headersMs } = limits;
+    const { headersMs, streamStallMs } = limits;
     const now = performance.now();
     for (const connection of this.#bySocket.values()) {
       const { socket, undecided, last } = connection;
       const progressBytes = progressBytesOf(connection);
       const waitsForDisk = undecided > 0 && last?.received === true;
-      if (waitsForDisk || progressBytes !== connection.progressBytes) {
+      const waitsForEvents = connection.streaming && socket.writableLength === 0;
+      if (waitsForDisk || waitsForEvents || progressBytes !== connection.progressBytes) {
         connection.progressBytes = progressBytes;
         connection.idleSinceMs = now;
         continue;
       }
       if (undecided > 0) continue; // an upload: Node's `requestTimeout` applies
       const idleForMs = now - connection.idleSinceMs;
+      const idleMs = connection.streaming ? streamStallMs : limits.idleMs;
       if (idleForMs >= idleMs) socket.destroy();
       else if (socket.bytesRead === 0 && idleForMs >= headersMs) onNoRequest(socket); // Node ≥ 24 has no timeout for it
     }
@@ -221,7 +241,7 @@ export class Connections {
   #fits(socket: Socket): boolean {
     const { maxConnections: cap, limits } = this.#options;
     if (this.size < cap) return true;
-    const idlest = this.longestIdle(limits.evictableMs, ({ undecided }) => undecided === 0);
+    const idlest = this.longestIdle(limits.evictableMs, ({ undecided, streaming }) => undecided === 0 && !streaming);
     if (idlest === undefined) {
       this.notAccepted('connections over the cap are closed at once; see --max-connections', { cap });
       socket.destroy();

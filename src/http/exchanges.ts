@@ -12,9 +12,10 @@ import type { Metrics } from '../telemetry/metrics.ts';
 import { type ClientError, refusalOf, TOO_SLOW } from './client-error.ts';
 import { type Connection, Connections, type Exchange, pause, resume } from './connections.ts';
 import { afterUpload, closeLingering, ignoreFurther } from './lingering-close.ts';
-import { type App, accepted, type ErrorReply, OTHER_ROUTE, type Reply } from './message.ts';
+import { type App, accepted, type ErrorReply, OTHER_ROUTE, type Reply, type StreamReply } from './message.ts';
 import type { RawResponse, UnbufferedRequest } from './node-classes.ts';
 import { ReplyTexts } from './replies.ts';
+import { sendPieces } from './streams.ts';
 import { NO_BODY, Uploads } from './uploads.ts';
 
 /** What the requests of a listener use: `{ maxConnections: 256, background: false, limits, … }`. */
@@ -53,16 +54,24 @@ export class Exchanges {
     this.connections = new Connections({
       ...options,
       onSent: (connection) => this.#allSent(connection),
-      onClosed: (connection) => this.#uploads.release(connection),
+      onEnded: endReplies,
+      onClosed: (connection) => {
+        this.#uploads.release(connection);
+        endReplies(connection);
+      },
       onNoRequest: (socket) => this.onClientError(TOO_SLOW, socket),
     });
     const answer = (exchange: Exchange, reply: Reply) => this.#answer(exchange, reply);
     this.#uploads = new Uploads({ limits, connections: this.connections, answer, collectGarbage });
   }
 
-  /** From now on, a reply after which no request waits on its connection has `Connection: close` (graceful shutdown). */
+  /**
+   * From now on, a reply after which no request waits on its connection has `Connection: close` (graceful shutdown), and replies
+   * that would take long end soon.
+   */
   drain(): void {
     this.#draining = true;
+    for (const connection of this.connections.all()) endReplies(connection);
   }
 
   /**
@@ -73,6 +82,7 @@ export class Exchanges {
     const connection = this.connections.of(req.socket);
     if (connection === undefined || connection.closing) return;
     const exchange = this.#enqueue(connection, req, res);
+    if (this.#draining) req.endReply();
     const decision = this.#app(req);
     exchange.route = decision.route;
     if (decision.kind === 'refuse') {
@@ -179,10 +189,36 @@ export class Exchanges {
     if (this.#draining && exchange.next === undefined) exchange.final = true;
     if (!res.shouldKeepAlive) exchange.final = true; // HTTP/1.0 closes unless the client sent `Connection: keep-alive`
     if (exchange.final) ignoreFurther(connection);
+    if (reply.kind === 'stream') {
+      void this.#stream(exchange, reply);
+      return;
+    }
     if (reply === accepted && !exchange.final) socket.write(this.#replies.acceptedText(), 'latin1');
     else socket.write(this.#replies.textOf(reply, req, exchange.final));
     if (socket.writableLength === 0) this.#sent(exchange);
     else socket.write('', connection.onSent);
+  }
+
+  /** Never rejects. */
+  async #stream(exchange: Exchange, reply: StreamReply): Promise<void> {
+    const { req, connection } = exchange;
+    const { socket } = connection;
+    const chunked = req.httpVersion !== '1.0';
+    if (!chunked) exchange.final = true;
+    socket.write(this.#replies.streamHead(reply, chunked, exchange.final));
+    if (req.method !== 'HEAD') {
+      connection.streaming = true;
+      try {
+        if (!(await sendPieces(socket, reply.pieces(req.ending), chunked))) return;
+      } catch (error) {
+        const problem = String((error as Error)?.stack ?? error);
+        this.#options.notices.error('a reply could not be completed', { request_id: req.id, problem });
+        socket.destroy(); // without its end, so that the client does not take the reply for complete
+        return;
+      }
+      connection.streaming = false;
+    }
+    socket.write('', connection.onSent);
   }
 
   #allSent(connection: Connection): void {
@@ -243,6 +279,11 @@ type LoggedRequest = Pick<UnbufferedRequest, 'id'> & Partial<Pick<UnbufferedRequ
 
 /** An orchestrator asks it again and again while the service is not ready, so its 503 is no refusal. */
 const READINESS_ROUTE = '/readyz';
+
+/** Ends the replies of a connection that would take long. The requests of a connection are a list: see `Exchange.next`. */
+function endReplies({ first }: Connection): void {
+  for (let exchange = first; exchange !== undefined; exchange = exchange.next) exchange.req.endReply();
+}
 
 function hasBody({ fields }: UnbufferedRequest): boolean {
   return fields.transferEncoding !== undefined || Number(fields.contentLength ?? 0) > 0;

@@ -22,6 +22,8 @@ export interface Incoming {
   readonly id: string;
   /** Hosted mode with `--log-level debug`: the name of the valid token in the deployments file, such as `ci`. */
   tokenName?: string;
+  /** Aborts when the reply should end early: the client has closed its side of the connection, or the service is stopping. */
+  readonly ending: AbortSignal;
 }
 
 /**
@@ -57,12 +59,29 @@ export interface HeaderFields {
  * A reply, distinguished by its `kind`: `{ kind: 'body', status: 200, body: '{}' }` or
  * `{ kind: 'error', status: 400, error: 'passed is missing: …' }`. `ReplyTexts` writes each kind.
  */
-export type Reply = BodyReply | ErrorReply;
+export type Reply = WholeReply | StreamReply;
+
+/** A reply that is written at once: `{ kind: 'body', status: 200, body: '{}' }`. */
+export type WholeReply = BodyReply | ErrorReply;
 
 /** A reply whose whole body is known: `{ kind: 'body', status: 200, body: '{}' }`. */
 export interface BodyReply extends ReplyHead {
   readonly kind: 'body';
   readonly body: string;
+}
+
+/**
+ * A reply whose body is produced while it is sent: `{ kind: 'stream', status: 200, contentType: 'text/event-stream', pieces }`.
+ * `http/streams.ts` sends it.
+ */
+export interface StreamReply extends ReplyHead {
+  readonly kind: 'stream';
+  /**
+   * Called once, when the reply can be sent. The next piece is requested when the kernel has accepted the one before it
+   * (backpressure). If it throws, the connection is closed and the client sees an incomplete reply.
+   * @param ending as `Incoming.ending`: the body should then end soon, complete
+   */
+  readonly pieces: (ending: AbortSignal) => AsyncIterable<Buffer>;
 }
 
 /**
@@ -106,6 +125,8 @@ export interface HandlerRequest {
   /** The query as sent, without the question mark: `partition=2026-11-20`. */
   readonly query: string;
   readonly head: RequestHead;
+  /** In hosted mode, for a route that needs `read`: the deployment whose events may be read, such as `prod`. */
+  readonly deployment?: string | undefined;
   /** The header `Idempotency-Key`, without quotes: `order-17/1`. Undefined without one, or if keys are not looked at. */
   readonly idempotencyKey?: string | undefined;
 }
@@ -118,13 +139,27 @@ export interface RequestHead {
   readonly prefer: string | undefined;
 }
 
-/** What a handler returns: a reply (`{ kind: 'answer', reply }`), or the events that must be durable before the reply is sent. */
-export type Outcome = AnswerOutcome | RecordOutcome;
+/**
+ * What a handler returns: a reply (`{ kind: 'answer', reply }`), how to find it out (`{ kind: 'later', reply }`), or the events
+ * that must be durable before the reply is sent.
+ */
+export type Outcome = AnswerOutcome | LaterOutcome | RecordOutcome;
 
 /** Nothing is recorded: `{ kind: 'answer', reply: { kind: 'body', status: 200, body: '{"status":"ok"}' } }`. */
 export interface AnswerOutcome {
   readonly kind: 'answer';
   readonly reply: Reply;
+}
+
+/** The reply takes a while, for example because the journal is read first: `{ kind: 'later', reply: async () => … }`. */
+export interface LaterOutcome {
+  readonly kind: 'later';
+  /**
+   * Called once.
+   * @param ending as `Incoming.ending`: a reply that waits for something should then come at once
+   * @throws Refusal
+   */
+  readonly reply: (ending: AbortSignal) => Promise<Reply>;
 }
 
 /** The events are recorded together, or none of them: `{ kind: 'record', events: [event], onConflict: 'refuse all', … }`. */
@@ -193,7 +228,7 @@ export class Refusal extends Error {
 }
 
 /** @returns the text of the reply's body: `{}`, or for a failure `{"error":"passed is missing: …","request_id":"…"}` */
-export function bodyOf(reply: Reply, request: { readonly id: string }): string {
+export function bodyOf(reply: WholeReply, request: { readonly id: string }): string {
   switch (reply.kind) {
     case 'body':
       return reply.body;

@@ -31,11 +31,26 @@ export class UnbufferedRequest extends IncomingMessage implements Incoming {
   declare tokenName?: string;
   #id: string | undefined;
   #fields: HeaderFields | undefined;
+  #ending: AbortController | undefined;
+  #isEnding = false;
 
   /** A UUID: `1b4e28ba-2fa1-4d1d-883f-0016d3cca427`. Generated on first use: most requests succeed and need no id. */
   get id(): string {
     this.#id ??= randomUUID(); // a counter would reveal to a client how often requests of others fail
     return this.#id;
+  }
+
+  /** As `Incoming.ending`. Made at first use: most replies are sent at once and need none. */
+  get ending(): AbortSignal {
+    this.#ending ??= new AbortController();
+    if (this.#isEnding) this.#ending.abort();
+    return this.#ending.signal;
+  }
+
+  /** Aborts `ending`. May be called again. */
+  endReply(): void {
+    this.#isEnding = true;
+    this.#ending?.abort();
   }
 
   /** The headers that the service uses, parsed on first use: `fields.host` is `localhost:3000`. */

@@ -2,7 +2,7 @@
 
 import { STATUS_CODES } from 'node:http';
 import type { Limits } from '../config/limits.ts';
-import { accepted, bodyOf, type Reply } from './message.ts';
+import { accepted, bodyOf, type Reply, type StreamReply, type WholeReply } from './message.ts';
 
 /** The parts of a request that its reply depends on: `{ id: '…', method: 'HEAD' }`. */
 export interface Replied {
@@ -31,9 +31,19 @@ export class ReplyTexts {
    * @param final whether the reply is the last on its connection: `Connection: close`
    * @returns a reply, head and body; without a body to a HEAD
    */
-  textOf(reply: Reply, request: Replied, final: boolean): string {
-    const connectionHeaders = final ? CLOSE : this.#keepAlive;
-    return replyText(reply, bodyOf(reply, request), connectionHeaders, request.method !== 'HEAD');
+  textOf(reply: WholeReply, request: Replied, final: boolean): string {
+    const body = bodyOf(reply, request);
+    const length = ['Content-Length', String(Buffer.byteLength(body))];
+    return headText(reply, length, this.#connectionHeaders(final)) + (request.method === 'HEAD' ? '' : body);
+  }
+
+  /**
+   * @param chunked whether the body is sent in chunks; if not, the end of the connection is the end of the body (RFC 9112 section 6.3)
+   * @returns the head of a reply whose body follows piece by piece
+   */
+  streamHead(reply: StreamReply, chunked: boolean, final: boolean): string {
+    const framing = chunked ? ['Transfer-Encoding', 'chunked'] : [];
+    return headText(reply, framing, this.#connectionHeaders(final));
   }
 
   /** @returns the reply to a recorded report on a connection that stays open, all ASCII: `HTTP/1.1 200 OK`, headers, `{}` */
@@ -41,13 +51,19 @@ export class ReplyTexts {
     const second = Math.floor(Date.now() / 1000);
     if (second !== this.#acceptedSecond) {
       this.#acceptedSecond = second;
-      this.#accepted = replyText(accepted, accepted.body, this.#keepAlive, true);
+      this.#accepted = this.textOf(accepted, NO_REQUEST, false);
     }
     return this.#accepted;
+  }
+
+  #connectionHeaders(final: boolean): readonly string[] {
+    return final ? CLOSE : this.#keepAlive;
   }
 }
 
 const CLOSE = ['Connection', 'close'];
+/** The reply to a recorded report has no id. */
+const NO_REQUEST: Replied = { id: '' };
 
 /** Security headers of every reply: no content sniffing, no caching, and no use by pages of other origins. */
 const SECURITY_HEADERS = [
@@ -56,15 +72,12 @@ const SECURITY_HEADERS = [
   ...['Cross-Origin-Resource-Policy', 'same-origin'],
 ];
 
-/** @param withBody false for the reply to a HEAD: Content-Length without the body */
-function replyText(reply: Reply, body: string, connectionHeaders: readonly string[], withBody: boolean): string {
-  const headers = [...headersOf(reply, body), 'Date', new Date().toUTCString(), ...connectionHeaders];
-  let head = `HTTP/1.1 ${reply.status} ${STATUS_CODES[reply.status]}\r\n`;
-  for (let at = 0; at < headers.length; at += 2) head += `${headers[at]}: ${headers[at + 1]}\r\n`;
-  return `${head}\r\n${withBody ? body : ''}`;
-}
-
-function headersOf({ contentType = 'application/json', headers = [] }: Reply, body: string): string[] {
-  const length = String(Buffer.byteLength(body));
-  return ['Content-Type', contentType, 'Content-Length', length, ...SECURITY_HEADERS, ...headers];
+/** @param framing the headers that say where the body ends (RFC 9112 section 6) */
+function headText(reply: Reply, framing: readonly string[], connectionHeaders: readonly string[]): string {
+  const { status, contentType = 'application/json', headers = [] } = reply;
+  const all = ['Content-Type', contentType, ...framing, ...SECURITY_HEADERS, ...headers];
+  all.push('Date', new Date().toUTCString(), ...connectionHeaders);
+  let head = `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n`;
+  for (let at = 0; at < all.length; at += 2) head += `${all[at]}: ${all[at + 1]}\r\n`;
+  return `${head}\r\n`;
 }

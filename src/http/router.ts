@@ -1,9 +1,12 @@
 /** Finds the route of a request in the route table. Does not depend on `node:http`. */
 
+/** What a client may do with the journal of a deployment, such as `report`. */
+export type Right = 'report' | 'read';
+
 /** A row of the route table: `{ needs: 'nothing', methods: ['GET', 'HEAD'], path: '/livez', followedBy: 'nothing', … }`. */
 export interface Route<Handler> {
-  /** `journal` for a report: in hosted mode, the name of a deployment precedes the path of the route. */
-  readonly needs: 'journal' | 'nothing';
+  /** The right that it needs. In hosted mode, the name of a deployment precedes the path of a route that needs one. */
+  readonly needs: Right | 'nothing';
   /** The methods that it takes, in upper case: `['POST']`. */
   readonly methods: readonly string[];
   /** Without a prefix and without a last slash: `/report_asset_check`. */
@@ -33,7 +36,7 @@ export interface FoundRoute<Handler> {
 export interface Prefix {
   /** Prefix of every path: empty, or begins with a slash and does not end with one, such as `/some/path`. */
   readonly path: string;
-  /** Hosted mode: whether one more component, the name of a deployment, precedes the routes that need a journal. */
+  /** Hosted mode: whether one more component, the name of a deployment, precedes the routes that need a right. */
   readonly namesDeployment: boolean;
 }
 
@@ -53,7 +56,7 @@ export function findRoute<Handler>(
   const begin = prefix.path.length;
   const journalBegin = prefix.namesDeployment ? endOfComponent(path, begin) : begin;
   for (const route of routes) {
-    const from = route.needs === 'journal' ? journalBegin : begin;
+    const from = route.needs === 'nothing' ? begin : journalBegin;
     if (!path.startsWith(route.path, from)) continue;
     const end = from + route.path.length;
     const bare = path.length === end;

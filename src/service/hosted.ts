@@ -51,6 +51,7 @@ export async function recordForDeployments(
       const { trouble } = folder;
       return trouble === undefined ? journal : refuseAll(journal.prefix, trouble);
     },
+    findReadable: authenticate,
     open: async () => {}, // the first report for a deployment opens its journal
     trouble: undefined,
     troubles: () => hosted.troubles(),

@@ -31,6 +31,7 @@ export function recordLocally(
     deployment: undefined,
     tokenHeaders: new Set(),
     findRecorder: () => recorder,
+    findReadable: () => undefined,
     open: () => {
       folder.shareDurable(() => journal.nextSeq);
       opened = checkNotHosted(disk, openDisk).then(() => journal.open());

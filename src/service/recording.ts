@@ -14,7 +14,7 @@ import type { DataFolder } from './folder.ts';
  * Records reports into the one journal of a local service, or into a journal for each deployment. In hosted mode its `deployment`
  * is such as `'prod'`.
  */
-export interface Recording extends Pick<AppParts, 'findRecorder' | 'tokenHeaders'> {
+export interface Recording extends Pick<AppParts, 'findRecorder' | 'findReadable' | 'tokenHeaders'> {
   /** In hosted mode the first deployment, or `NAME` if there is none yet; undefined in local mode. */
   readonly deployment: string | undefined;
   /**

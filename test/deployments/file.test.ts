@@ -168,7 +168,8 @@ test('authentication finds the deployment by its path, refuses alike, and slows 
   });
   const ask = (path: string, token: string | undefined, remoteAddress = '10.0.0.1') => {
     try {
-      const incoming = { id: '1', httpVersion: '1.1', fields: readFields([]), socket: { remoteAddress } };
+      const ending = AbortSignal.abort();
+      const incoming = { id: '1', httpVersion: '1.1', fields: readFields([]), socket: { remoteAddress }, ending };
       return authenticate({ path, token } as Head, incoming);
     } catch (error) {
       assert.ok(error instanceof Refusal);

@@ -15,7 +15,8 @@ import {
 
 function incoming(part: Partial<Incoming> & { headers?: readonly string[] } = {}): Incoming {
   const { headers = ['Host', 'localhost'], ...rest } = part;
-  return { id: '1', method: 'POST', url: '/report', httpVersion: '1.1', fields: readFields(headers), ...rest };
+  const more = { fields: readFields(headers), ending: AbortSignal.abort() };
+  return { id: '1', method: 'POST', url: '/report', httpVersion: '1.1', ...more, ...rest };
 }
 
 /** The status and error of a refusal, or what was returned. */

@@ -3,9 +3,9 @@ import { test } from 'node:test';
 import { findRoute, type Prefix, type Route } from '../../src/http/router.ts';
 
 const routes: readonly Route<string>[] = [
-  { needs: 'journal', methods: ['POST'], path: '/report', followedBy: 'key', bodyTypes: [], handler: 'report' },
+  { needs: 'report', methods: ['POST'], path: '/report', followedBy: 'key', bodyTypes: [], handler: 'report' },
   { needs: 'nothing', methods: ['GET', 'HEAD'], path: '/livez', followedBy: 'nothing', bodyTypes: [], handler: 'live' },
-  { needs: 'journal', methods: ['POST'], path: '/batch', followedBy: 'slash', bodyTypes: [], handler: 'batch' },
+  { needs: 'report', methods: ['POST'], path: '/batch', followedBy: 'slash', bodyTypes: [], handler: 'batch' },
 ];
 const [report, live, batch] = routes as [Route<string>, Route<string>, Route<string>];
 const none: Prefix = { path: '', namesDeployment: false };

@@ -675,6 +675,8 @@ test('a defect of ours is a 503 for the client and a full account for the operat
     namesDeployment: false,
     tokenHeaders: new Set(),
     findRecorder: () => ({ prefix: '', append: () => {}, refusal: () => undefined }),
+    readings: [],
+    findReadable: () => undefined,
     contract: () => '{}',
     readiness: () => ({ kind: 'body', status: 200, body: '{}' }),
     limits: standardLimits,
@@ -684,7 +686,8 @@ test('a defect of ours is a 503 for the client and a full account for the operat
     activity: { showsRecorded: false, textOf: () => '', recorded: () => {} },
   });
   const fields = readFields(['Host', 'localhost']);
-  const decision = app({ id: 'f00d-7', method: 'POST', url: TARGET, httpVersion: '1.1', fields });
+  const ending = AbortSignal.abort();
+  const decision = app({ id: 'f00d-7', method: 'POST', url: TARGET, httpVersion: '1.1', fields, ending });
   assert.ok(decision.kind === 'refuse');
   assert.equal(decision.reply.status, 503);
   assert.match(notices[0] ?? '', /"request_id":"f00d-7",.*TypeError: defect/);

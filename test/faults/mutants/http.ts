@@ -77,7 +77,7 @@ export const http: readonly Mutant[] = [
   {
     breaks: 'at the cap no idle connection makes way',
     file: 'http/connections.ts',
-    from: 'undecided ===',
+    from: 'undecided === 0',
     to: 'undecided <',
     tests: [
       'program/service: at the cap the connection that was idle longest ends for a new one, and none that waits for its reply',
@@ -86,7 +86,7 @@ export const http: readonly Mutant[] = [
   {
     breaks: 'at the cap a connection that waits for its reply is closed',
     file: 'http/connections.ts',
-    from: 'this.longestIdle(limits.evictableMs, ({ undecided }) => undecided === 0);',
+    from: 'this.longestIdle(limits.evictableMs, ({ undecided, streaming }) => undecided === 0 && !streaming);',
     to: 'this.#bySocket.values().next().value;',
     tests: [
       'program/service: at the cap the connection that was idle longest ends for a new one, and none that waits for its reply',
@@ -134,15 +134,15 @@ export const http: readonly Mutant[] = [
   {
     breaks: 'health paths need a token',
     file: 'http/app.ts',
-    from: 'const recorder = needsJournal(match) ?',
-    to: 'const recorder = tokenHeaders.size > 0 || needsJournal(match) ?',
+    from: 'const recorder = mayReport(match) ?',
+    to: 'const recorder = tokenHeaders.size > 0 || mayReport(match) ?',
     tests: ['program/hostile: hostile inputs in hosted mode'],
   },
   {
     breaks: 'a body is read before the token is looked at',
     file: 'http/app.ts',
-    from: 'const recorder = needsJournal(match) ? findRecorder(head, incoming) : undefined; // 401, 429',
-    to: "let recorder: Recorder | undefined;\n      try {\n        recorder = needsJournal(match) ? findRecorder(head, incoming) : undefined;\n      } catch (error) {\n        return { kind: 'receive', route, receive: (_bytes, respond) => respond(refuse(error, incoming)) };\n      }",
+    from: 'const recorder = mayReport(match) ? findRecorder(head, incoming) : undefined; // 401, 403, 429',
+    to: "let recorder: Recorder | undefined;\n      try {\n        recorder = mayReport(match) ? findRecorder(head, incoming) : undefined;\n      } catch (error) {\n        return { kind: 'receive', route, receive: (_bytes, respond) => respond(refuse(error, incoming)) };\n      }",
     tests: ['program/hostile: hostile inputs in hosted mode'],
   },
   {
@@ -315,7 +315,7 @@ export const http: readonly Mutant[] = [
   {
     breaks: 'in hosted mode a request without a token learns which paths there are',
     file: 'http/app.ts',
-    from: "match.kind === 'unknown path' || match.route.needs === 'journal'",
+    from: "match.kind === 'unknown path' || match.route.needs === 'report'",
     to: "match.kind !== 'unknown path' && match.route.needs === 'journal'",
     tests: ['program/hostile: hostile inputs in hosted mode'],
   },
@@ -459,8 +459,8 @@ export const http: readonly Mutant[] = [
   {
     breaks: 'of the events of a batch only the first is counted',
     file: 'http/app.ts',
-    from: 'for (const type of types) metrics.events[type] += 1;',
-    to: 'for (const type of types.slice(0, 1)) metrics.events[type] += 1;',
+    from: 'if (!old.has(index)) metrics.events[type] += 1;',
+    to: 'if (index === 0) metrics.events[type] += 1;',
     tests: ['program/batch: a batch is in events, in the metrics, and a refused one is one line without what was sent'],
   },
   {
