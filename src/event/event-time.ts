@@ -58,12 +58,13 @@ export function sortKeyOf(utc: string): string {
 }
 
 /**
- * The form of RFC 3339 section 5.6 as a regular expression for a schema, which knows neither the length of a month nor the years
- * of UTC: it matches `2026-11-20T16:19:45+01:00`, and also `2026-02-31T16:19:45Z`, which `readEventTime` refuses.
+ * The form of RFC 3339 section 5.6 as a regular expression for a schema, without lookahead, which Go and Rust do not have. It
+ * looks at each field alone: it matches `2026-11-20T16:19:45+01:00`, and also `2026-02-31T16:19:45Z`, which `readEventTime`
+ * refuses.
  */
 export const eventTimePattern =
-  '^\\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\\d|3[01])[Tt]([01]\\d|2[0-3]):[0-5]\\d:[0-5]\\d(\\.\\d{1,9})?' +
-  '([Zz]|[+-]([01]\\d|2[0-3]):[0-5]\\d)$';
+  '^(000[1-9]|00[1-9]\\d|0[1-9]\\d\\d|[1-9]\\d{3})-(0[1-9]|1[0-2])-(0[1-9]|[12]\\d|3[01])' +
+  '[Tt]([01]\\d|2[0-3]):[0-5]\\d:[0-5]\\d(\\.\\d{1,9})?([Zz]|[+-]([01]\\d|2[0-3]):[0-5]\\d)$';
 
 const FORM = /^(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(\.\d{1,9})?(?:[Zz]|([+-])(\d\d):(\d\d))$/;
 const DATE_AND_TIME = '\\d{4}-\\d\\d-\\d\\d[Tt]\\d\\d:\\d\\d:\\d\\d';

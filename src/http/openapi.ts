@@ -39,7 +39,7 @@ export function openApi({
   limits = standardLimits,
 }: OpenApiOptions): Schema {
   const hosted = tokenHeader !== undefined;
-  const refused = { ...refusals(hosted), ...(takesKeys && KEY_REFUSAL) };
+  const refused = { ...refusals(hosted, limits), ...(takesKeys && KEY_REFUSAL) };
   return {
     openapi: '3.1.1',
     info: {
@@ -51,8 +51,8 @@ export function openApi({
     servers: [{ url: server }],
     paths: {
       ...reportPaths(endpoints, { hosted, takesKeys, limits }, responsesOf(refused)),
-      ...batchPaths({ hosted, takesKeys }, responsesOf(refusals(hosted))),
-      ...servicePaths(),
+      ...batchPaths({ hosted, takesKeys, limits }, responsesOf(refusals(hosted, limits))),
+      ...servicePaths(limits),
     },
     components: {
       schemas: { ...schemas(lineSchema, limits), BatchItem: batchItem(endpoints, limits) },
@@ -99,7 +99,12 @@ function schemaOf(parameter: Parameter): Schema {
     case 'non-empty string':
       return { ...text, minLength: 1 };
     case 'time':
-      return { ...text, format: 'date-time', pattern: eventTimePattern };
+      return {
+        ...text,
+        format: 'date-time',
+        pattern: eventTimePattern,
+        description: 'In the years 0001 to 9999 of UTC.',
+      };
     case 'string':
       return text;
   }
@@ -160,14 +165,15 @@ function reportPaths(
   return paths;
 }
 
-function batchPaths({ hosted, takesKeys }: Omit<ReportPathOptions, 'limits'>, refused: Schema): Schema {
+function batchPaths({ hosted, takesKeys, limits }: ReportPathOptions, refused: Schema): Schema {
   const item = ref('schemas', 'BatchItem');
   const example = [
     { type: 'materialization', asset_key: ['warehouse', 'orders'], metadata: { rows: 10 } },
     { type: 'check', asset_key: ['warehouse', 'orders'], check_name: 'no_nulls', passed: true },
   ];
+  const itemsMax = limits.batchItemsMax;
   const lines = {
-    schema: { type: 'string', description: 'One item a line; empty lines are skipped.' },
+    schema: { type: 'string', description: `One item a line, at most ${itemsMax}; empty lines are skipped.` },
     example: example.map((one) => `${JSON.stringify(one)}\n`).join(''),
   };
   const errors = { type: 'array', items: ref('schemas', 'ItemProblem') };
@@ -188,7 +194,7 @@ function batchPaths({ hosted, takesKeys }: Omit<ReportPathOptions, 'limits'>, re
         requestBody: {
           required: true,
           content: {
-            ...json({ type: 'array', items: item, minItems: 1 }, example),
+            ...json({ type: 'array', items: item, minItems: 1, maxItems: itemsMax }, example),
             ...Object.fromEntries(batchTypes.filter((type) => type !== JSON_TYPE).map((type) => [type, lines])),
           },
         },
@@ -235,7 +241,7 @@ function orNull(schema: Schema): Schema {
   return { anyOf: [schema, { type: 'null' }] };
 }
 
-function servicePaths(): Schema {
+function servicePaths(limits: Limits): Schema {
   const health = {
     type: 'object',
     properties: {
@@ -255,7 +261,7 @@ function servicePaths(): Schema {
     const operation = (method: string) => ({
       operationId: `${method}_${name.replace('.', '_')}`,
       summary,
-      responses: { 200: { description: 'The current state.', content }, ...responsesOf(refusals(false)) },
+      responses: { 200: { description: 'The current state.', content }, ...responsesOf(refusals(false, limits)) },
     });
     paths[`/${name}`] = { get: operation('get'), head: operation('head') };
   }
@@ -344,7 +350,7 @@ const KEY_REFUSAL: Refusals = { 422: ['The Idempotency-Key was used before, for 
 /** Refusals by status: when the reply has it, and the header that every such reply has. */
 type Refusals = Readonly<Record<string, readonly [when: string, header?: string]>>;
 
-function refusals(hosted: boolean): Refusals {
+function refusals(hosted: boolean, { bodyBytesMax }: Limits): Refusals {
   return {
     400: ['The request is invalid; the error names its first mistake.'],
     ...(hosted && { 401: ['No valid token, or no such deployment.', 'WWW-Authenticate'] }),
@@ -352,7 +358,7 @@ function refusals(hosted: boolean): Refusals {
     404: ['No such path.'],
     405: ['Method not in Allow.', 'Allow'],
     408: ['The request arrived too slowly.'],
-    413: ['The body is too large.'],
+    413: [`The body has more than ${bodyBytesMax} bytes, or the events of a batch take too much memory together.`],
     415: ['The body has a Content-Encoding.'],
     417: ['Expect other than 100-continue.'],
     ...(hosted && { 429: ['Too many requests without a valid token.', 'Retry-After'] }),

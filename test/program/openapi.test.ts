@@ -56,6 +56,7 @@ interface Parameter {
 }
 
 interface Response {
+  readonly description: string;
   readonly content: Content;
   readonly headers?: Readonly<Record<string, { readonly required: boolean; readonly schema: object }>>;
 }
@@ -63,6 +64,7 @@ interface Response {
 type Content = Readonly<Record<'application/json', { readonly schema: Body; readonly example?: unknown }>>;
 
 interface Body {
+  readonly description?: string;
   readonly maxProperties: number;
   readonly properties: Readonly<Record<string, object>>;
 }
@@ -266,6 +268,15 @@ for (const mode of modes) {
       '2026-11-20t15:19:45z',
       '2026-11-20T15:19:45',
       '2026-11-20T15:19:60Z',
+      '0000-11-20T15:19:45Z',
+      '0001-01-01T00:00:00Z',
+      '0010-01-01T00:00:00+00:00',
+      '0100-01-01T00:00:00+00:00',
+      '9999-12-31T23:59:59.999999999-00:00',
+      '2026-00-20T15:19:45Z',
+      '2026-11-20T24:00:00Z',
+      '2026-11-20T15:19:45+24:00',
+      '2026-11-20T15:19:45.1234567890Z',
       [],
       ['a', 'b/c'],
       ['a', ''],
@@ -437,6 +448,14 @@ test('a batch is taken exactly when the schema of its items allows it, and its r
     );
     documented(reply);
   }
+  for (const [count, status] of [
+    [limits.batchItemsMax, 200],
+    [limits.batchItemsMax + 1, 400],
+  ] as const) {
+    const many = Array(count).fill({ type: 'observation', asset_key: 'many' });
+    assert.equal(violationOf(batch.schema, many) === undefined, status === 200, `${count} items`);
+    assert.equal((await send(JSON.stringify(many), 'application/json')).status, status, `${count} items`);
+  }
   const mixed = await send(JSON.stringify([good, 7]), 'application/json', 'Prefer: handling=lenient');
   assert.equal(mixed.status, 207);
   documented(mixed);
@@ -456,7 +475,7 @@ test('no status of the source is missing from the document', () => {
 });
 
 test('the document names the limits', () => {
-  const { info, components } = documentOf(modes[0]);
+  const { info, components, paths } = documentOf(modes[0]);
   for (const name of [
     'bodyBytesMax',
     'bodyMembersMax',
@@ -467,6 +486,14 @@ test('the document names the limits', () => {
   ] as const)
     assert.match(info.description, new RegExp(`\\b${limits[name]} `), name);
   assert.equal(components.schemas['KeyPart']?.['maxLength'], limits.keyBytesMax);
+  assert.match(components.responses['413']?.description ?? '', new RegExp(`\\b${limits.bodyBytesMax} bytes`));
+  const content: Readonly<Record<string, { schema: Body }>> | undefined =
+    paths[`${batchPath}/`]?.post?.requestBody?.content;
+  assert.ok(content !== undefined);
+  for (const [type, { schema }] of Object.entries(content)) {
+    if (type === 'application/json') continue;
+    assert.match(schema.description ?? '', new RegExp(`\\b${limits.batchItemsMax}\\b`), type);
+  }
 });
 
 test('GET /openapi.json needs no token, HEAD is its head, other sites are kept out, and what is shipped is the same', async (t) => {

@@ -251,6 +251,29 @@ export const http: readonly Mutant[] = [
     tests: ['program/openapi: local: every route and method is in the document, and nothing else'],
   },
   {
+    breaks: 'the document allows an event_time in the year 0000',
+    file: 'event/event-time.ts',
+    from: '000[1-9]',
+    to: '000\\\\d',
+    tests: ['program/openapi: local: a body is taken exactly when its schema allows it'],
+  },
+  {
+    breaks: 'the document allows a batch of any length',
+    file: 'http/openapi.ts',
+    from: ', maxItems: itemsMax',
+    to: '',
+    tests: [
+      'program/openapi: a batch is taken exactly when the schema of its items allows it, and its replies are as documented',
+    ],
+  },
+  {
+    breaks: 'the document does not say how large a body may be',
+    file: 'http/openapi.ts',
+    from: 'more than ${bodyBytesMax} bytes',
+    to: 'too many bytes',
+    tests: ['program/openapi: the document names the limits'],
+  },
+  {
     breaks: 'a service in a test keeps its process alive',
     file: 'http/connections.ts',
     from: 'if (background) socket.unref();',
