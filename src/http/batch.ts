@@ -219,8 +219,8 @@ const ITEM_SUFFIX_CHARACTERS_MAX = '/1048576'.length;
 
 /**
  * @param prefer the header `Prefer`, several joined with a comma, such as `return=minimal, handling=lenient`
- * @returns whether it asks for lenient handling (RFC 7240 section 4.4), true for this example; the first of repeated preferences
- *   counts (section 2)
+ * @returns whether it asks for lenient handling (RFC 7240 section 4.4), true for this example. The first of repeated preferences
+ *   counts (section 2). A malformed preference and what follows it are ignored
  */
 export function prefersLenient(prefer: string | undefined): boolean {
   if (prefer === undefined) return false;
@@ -231,8 +231,12 @@ export function prefersLenient(prefer: string | undefined): boolean {
   return false;
 }
 
-/** A name, an optional value, and parameters that are skipped up to the next comma outside a quoted string. */
+/**
+ * A preference or nothing, up to the next comma or the end; its parameters are skipped. Sticky, so that what is malformed ends the
+ * list: looking for a preference at each later character would take quadratic time. For the same reason no white space can be
+ * matched in two ways.
+ */
 const PREFERENCE = new RegExp(
-  `[ \\t]*(${TOKEN})(?:[ \\t]*=[ \\t]*(?:"((?:[^"\\\\]|\\\\.)*)"|(${TOKEN})?))?(?:[^,"]|"(?:[^"\\\\]|\\\\.)*"?)*(?:,|$)`,
-  'g',
+  `[ \\t]*(?:(${TOKEN})(?:[ \\t]*=(?:[ \\t]*(?:"((?:[^"\\\\]|\\\\.)*)"|(${TOKEN})))?)?[ \\t]*(?:;(?:[^,"]|"(?:[^"\\\\]|\\\\.)*")*)?)?(?:,|$)`,
+  'gy',
 );

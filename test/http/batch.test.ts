@@ -161,8 +161,30 @@ test('Prefer is read as RFC 7240 has it', () => {
     'xhandling=lenient',
     'foo="a, handling=lenient"',
     'foo=bar; handling=lenient',
+    ';handling=lenient',
+    'é, handling=lenient',
+    '"handling"=lenient',
+    'handling="lenient',
+    'handling=lenient x',
+    'handling=lenient=x',
+    'handling==lenient',
+    'foo="a, handling=lenient',
+    'foo="a"b, handling=lenient',
   ])
     assert.equal(prefersLenient(prefer), false, prefer);
+});
+
+test('a Prefer header is read in linear time', () => {
+  const parts = [' ', '"', ';', 'a', '\\', 'x,', 'x ,', ',', 'x=" ', 'x;y="', '="', '"a"', ' = '];
+  const from = performance.now();
+  for (const part of parts) {
+    for (const start of ['', ',', 'x', 'x=', 'x="', 'x;', 'x="a"'])
+      for (const end of ['', ',', '"', 'é', '\\']) {
+        prefersLenient(`${start}${part.repeat(64_000 / part.length)}${end}`);
+      }
+  }
+  const ms = performance.now() - from;
+  assert.ok(ms < 4_000, `${ms} ms for 455 headers of 64 KB`);
 });
 
 test('whatever the bytes are, a batch is recorded, or refused with 400 and a reason', () => {

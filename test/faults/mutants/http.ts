@@ -430,6 +430,21 @@ export const http: readonly Mutant[] = [
     tests: ['program/refusals'],
   },
   {
+    breaks: 'a Prefer header of spaces takes quadratic time',
+    file: 'http/batch.ts',
+    from: "'gy'",
+    to: "'g'",
+    tests: ['http/batch: a Prefer header is read in linear time'],
+  },
+  {
+    breaks: 'white space in a Prefer header is matched in two ways',
+    file: 'http/batch.ts',
+    within: 'const PREFERENCE',
+    from: '=(?:[ \\\\t]*(?:"',
+    to: '=[ \\\\t]*(?:(?:"',
+    tests: ['http/batch: a Prefer header is read in linear time'],
+  },
+  {
     breaks: 'a batch with a wrong item is recorded in part without being asked to',
     file: 'http/batch.ts',
     from: '(problems.length > 0 && !lenient)',
