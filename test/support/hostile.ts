@@ -52,7 +52,12 @@ export const KEY = 'key-000';
 export type Afterwards = 'kept' | 'closed' | 'open';
 
 export interface Outcome {
-  readonly replies: readonly { readonly status: number; readonly records?: string | readonly string[] }[];
+  readonly replies: readonly {
+    readonly status: number;
+    readonly records?: string | readonly string[];
+    /** It has `Idempotent-Replayed: true`; no other reply does. */
+    readonly replayed?: true;
+  }[];
   readonly afterwards: Afterwards;
 }
 
@@ -85,6 +90,8 @@ function row(name: string, bytes: string, outcome: Outcome | readonly Outcome[],
 
 const taken = recorded(KEY);
 const answered: Outcome = { replies: [{ status: 200 }], afterwards: 'kept' };
+/** The report was recorded before, with the same idempotency key. */
+const replayed: Outcome = { replies: [{ status: 200, replayed: true }], afterwards: 'kept' };
 const silence: Outcome = { replies: [], afterwards: 'open' };
 
 function recorded(...keys: readonly string[]): Outcome {
@@ -129,6 +136,7 @@ function utf8(text: string): string {
 function formsOf({ prefix, headers, outside }: Style) {
   const MATERIALIZATION = `${prefix}/report_asset_materialization/`;
   const TARGET = `${MATERIALIZATION}${KEY}`;
+  const BATCH = `${prefix}/report_asset_batch/`;
   /** A head: lines with their ends, and the empty one. */
   const head = (...lines: readonly string[]) => `${[...lines, ...headers].join('\r\n')}\r\n\r\n`;
   const reportTo = (target: string, ...more: readonly string[]) => head(`POST ${target} HTTP/1.1`, HOST, ...more);
@@ -149,7 +157,7 @@ function formsOf({ prefix, headers, outside }: Style) {
     MATERIALIZATION,
     TARGET,
     CHECK: `${prefix}/report_asset_check/`,
-    BATCH: `${prefix}/report_asset_batch/`,
+    BATCH,
     NOWHERE: `${prefix}/nowhere`,
     GOOD_LINE: `POST ${TARGET} HTTP/1.1`,
     LIVE: head('GET /livez HTTP/1.1', HOST),
@@ -162,6 +170,8 @@ function formsOf({ prefix, headers, outside }: Style) {
     framed,
     chunked,
     json,
+    batch: (body: string, type = 'application/x-ndjson', target = BATCH, ...more: readonly string[]) =>
+      `${reportTo(target, `Content-Type: ${type}`, `Content-Length: ${body.length}`, ...more)}${body}`,
     typed: (...more: readonly string[]) => `${reportTo(TARGET, 'Content-Length: 2', ...more)}{}`,
     offer: report(...OFFER),
     offerTo: (line: string) => head(`${line} HTTP/1.1`, HOST, 'Connection: Upgrade', 'Upgrade: websocket'),
@@ -1447,6 +1457,7 @@ const badRests: readonly string[] = [
 /** What is refused for another reason as well: who has no token is not told. */
 const alsoWrong = ({
   CHECK,
+  BATCH,
   NOWHERE,
   TARGET,
   head,
@@ -1454,11 +1465,17 @@ const alsoWrong = ({
   report,
   framed,
   json,
+  batch,
 }: Forms): readonly (readonly [what: string, bytes: string])[] => [
   ['an unknown path', reportTo(NOWHERE)],
   ['a method that is wrong', head(`GET ${TARGET} HTTP/1.1`, HOST)],
   ['OPTIONS', head(`OPTIONS ${TARGET} HTTP/1.1`, HOST)],
   ['TRACE', head(`TRACE ${TARGET} HTTP/1.1`, HOST)],
+  ['an idempotency key that is none', report('Idempotency-Key: "')],
+  ['a batch', batch(FIRST_ITEM)],
+  ['a batch that is no JSON', batch('[', 'application/json')],
+  ['a batch of another type', batch(FIRST_ITEM, 'text/plain')],
+  ['GET on the path of a batch', head(`GET ${BATCH} HTTP/1.1`, HOST)],
   ['an Expect', report('Expect: dance')],
   ['an Expect before a body', framed([SIZED, 'Expect: dance'])],
   ['a body that is announced too large', framed(['Content-Length: 9000000'], '')],
@@ -1491,6 +1508,8 @@ const beforeTokens = ({ TARGET, LIVE, head, reportTo, report, framed }: Forms): 
   ['two tokens on a path that needs none', LIVE.replace(HOST, `${HOST}\r\n${GOOD_TOKEN}\r\n${GOOD_TOKEN}`), 400],
 ];
 
+const NAMED = `Idempotency-Key: ${KEY}`;
+const JSON_LINES = 'application/x-ndjson';
 const NO_TOKENS_MAX = 20;
 const unknown = (count: number): Outcome => ({ replies: Array(count).fill({ status: 401 }), afterwards: 'kept' });
 
@@ -1564,6 +1583,22 @@ const tokens = (forms: Forms): readonly Row[] => {
     row('An absolute target without a token is refused', reportTo(`http://localhost${TARGET}`), keeps(401)),
     row('An authority is no deployment', good(`http://prod${TARGET.slice('/prod'.length)}`), keeps(403)),
     row('A report for another deployment lands there', OTHER, recorded(`${KEY} in test`)),
+    row(
+      'An idempotency key is for one deployment',
+      `${good(TARGET, NAMED)}${reportTo(TARGET.replace('prod', 'test'), `${TOKEN_NAME}: ${OTHER_TOKEN}`, NAMED)}${good(TARGET, NAMED)}`,
+      both(recorded(KEY, `${KEY} in test`), replayed),
+    ),
+    row(
+      'A batch lands in the deployment of its path',
+      forms.batch(FIRST_ITEM, JSON_LINES, forms.BATCH.replace('prod', 'test'), `${TOKEN_NAME}: ${OTHER_TOKEN}`),
+      recorded(`${FIRST_KEY} in test`),
+    ),
+    row(
+      'A batch with the token of another deployment is refused',
+      forms.batch(FIRST_ITEM, JSON_LINES, forms.BATCH, `${TOKEN_NAME}: ${OTHER_TOKEN}`),
+      ends(401),
+    ),
+    row('A batch under no deployment is refused', good('/report_asset_batch/'), keeps(401)),
     row(
       'A name of 63 characters is a deployment',
       reportTo(TARGET.replace('prod', LONGEST_NAME), `${TOKEN_NAME}: ${OTHER_TOKEN}`),
@@ -1668,6 +1703,26 @@ const badBatches: readonly (readonly [what: string, body: string])[] = [
   ['a wrong item at its beginning', `${WRONG_ITEM}\n${TWO_ITEMS}`],
   ['an item that is a number', `${FIRST_ITEM}\n5`],
   ['an item that is null', `${FIRST_ITEM}\nnull`],
+  ['an item that is an array', `${FIRST_ITEM}\n[]`],
+  ['an item that is a string', `${FIRST_ITEM}\n"observation"`],
+  ['an item without members', `${FIRST_ITEM}\n{}`],
+  ['an item whose type is a number', FIRST_ITEM.replace('"observation"', '1')],
+  ['an item whose type is empty', FIRST_ITEM.replace('observation', '')],
+  ['an item whose type is in capitals', FIRST_ITEM.replace('observation', 'OBSERVATION')],
+  ['an item whose type is constructor', FIRST_ITEM.replace('observation', 'constructor')],
+  ['an item whose type is that of a batch', FIRST_ITEM.replace('observation', 'batch')],
+  ['two types in an item, the last one unknown', itemOf('first', ',"type":"x"')],
+  ['two keys in an item, the last one null', itemOf('first', ',"asset_key":null')],
+  ['a member constructor', itemOf('first', ',"constructor":{}')],
+  ['a member of another kind of report', itemOf('first', ',"passed":true')],
+  ['tags that are null', itemOf('first', ',"tags":null')],
+  ['tags that are empty', itemOf('first', ',"tags":{}')],
+  ['tags with a member __proto__', itemOf('first', ',"tags":{"__proto__":"v"}')],
+  ['1,001 members in an item', itemOf('first', ',"seq":1'.repeat(1_001))],
+  ['an event time without a zone', itemOf('first', ',"event_time":"2026-11-20T15:19:45"')],
+  ['an event time in the year 0', itemOf('first', ',"event_time":"0000-12-31T23:59:59Z"')],
+  ['an event time after the year 9999', itemOf('first', ',"event_time":"9999-12-31T23:59:59-00:01"')],
+  ['an event time in a leap second', itemOf('first', ',"event_time":"2016-12-31T23:59:60Z"')],
   ['an item without a type', `${FIRST_ITEM}\n{"asset_key":"${KEY}"}`],
   ['an item whose type is __proto__', FIRST_ITEM.replace('observation', '__proto__')],
   ['an item whose type is a list', FIRST_ITEM.replace('"observation"', '["observation"]')],
@@ -1677,15 +1732,24 @@ const badBatches: readonly (readonly [what: string, body: string])[] = [
   ['an event time that is a number', itemOf('first', ',"event_time":1763650785')],
   ['an idempotency key with a space', itemOf('first', ',"idempotency_key":"a b"')],
   ['an idempotency key that is a number', itemOf('first', ',"idempotency_key":7')],
+  ['an idempotency key that is empty', itemOf('first', ',"idempotency_key":""')],
+  ['an idempotency key outside ASCII', itemOf('first', ',"idempotency_key":"\\u00e9"')],
+  ['an idempotency key of 264 characters', itemOf('first', `,"idempotency_key":"${'k'.repeat(264)}"`)],
   [
     'one idempotency key for two events',
     `${itemOf('first', `,"idempotency_key":"${KEY}"`)}\n${itemOf('second', `,"idempotency_key":"${KEY}"`)}`,
   ],
   ['half of a pair in a key', itemOf('\\ud800')],
   ['a NUL after its items', `${TWO_ITEMS}\n\0`],
+  ['a NUL in an item', `${FIRST_ITEM}\0\n${SECOND_ITEM}`],
+  ['a form feed between its items', `${FIRST_ITEM}\n\f\n${SECOND_ITEM}`],
+  ['UTF-16 with its mark', Buffer.from(`\ufeff${TWO_ITEMS}`, 'utf16le').toString('latin1')],
+  ['UTF-16 without its mark', Buffer.from(TWO_ITEMS, 'utf16le').toString('latin1')],
+  ['a record separator before each item (RFC 7464)', `\x1e${FIRST_ITEM}\n\x1e${SECOND_ITEM}`],
   ['a byte order mark in its second line', `${FIRST_ITEM}\n${BYTE_ORDER_MARK}${SECOND_ITEM}`],
   ['bytes that are not UTF-8', `${FIRST_ITEM}\n${itemOf('\xff')}`],
   ['metadata deeper than 128 levels', itemOf('first', `,"metadata":{"a":${'['.repeat(127)}${']'.repeat(127)}}`)],
+  ['an item of 100,000 levels', `${FIRST_ITEM}\n${'['.repeat(100_000)}`],
   ['10,001 items', `${'{}\n'.repeat(10_001)}`],
   ['10,000 wrong items', `${'{}\n'.repeat(10_000)}`],
   [
@@ -1704,11 +1768,252 @@ const badArrays: readonly (readonly [what: string, body: string])[] = [
   ['an array that is never closed', `[${FIRST_ITEM}`],
   ['an array and more', `[${FIRST_ITEM}]${FIRST_ITEM}`],
   ['10,001 items', `[${'{},'.repeat(10_000)}{}]`],
+  ['an array that holds null', `[${FIRST_ITEM},null]`],
+  ['an array with a hole', `[${FIRST_ITEM},,${SECOND_ITEM}]`],
+  ['an array of 100,000 levels', '['.repeat(100_000)],
+  ['an item of over 128 levels', `[${itemOf('first', `,"metadata":{"a":${'['.repeat(127)}${']'.repeat(127)}}`)}]`],
+  ['null', 'null'],
+  ['UTF-16', Buffer.from(`[${FIRST_ITEM}]`, 'utf16le').toString('latin1')],
 ];
 
-const batches = ({ BATCH, TARGET, head, reportTo }: Forms): readonly Row[] => {
-  const send = (body: string, type = 'application/x-ndjson', target = BATCH, ...more: readonly string[]) =>
-    `${reportTo(target, `Content-Type: ${type}`, `Content-Length: ${body.length}`, ...more)}${body}`;
+/** Each of these as the value of Prefer asks for lenient handling. */
+const lenientPreferences: readonly string[] = [
+  'HANDLING=Lenient',
+  'handling="lenient"',
+  'handling="len\\ient"',
+  'handling\t= lenient',
+  'handling=lenient;x="y,z"',
+  'return=minimal, handling=lenient, handling=strict',
+  ',, x="a, handling=strict", handling=lenient',
+];
+
+/** Each of these does not, for one reason or another, and is no mistake either. */
+const otherPreferences: readonly (readonly [what: string, value: string])[] = [
+  ['that is empty', ''],
+  ['without a value', 'handling'],
+  ['with an empty value', 'handling='],
+  ['that is strict', 'handling=strict, handling=lenient'],
+  ['that is a longer word', 'handling=lenients'],
+  ['that is only the value', 'lenient'],
+  ['with a colon', 'handling:lenient'],
+  ['in single quotes', "handling='lenient'"],
+  ['whose name is in quotes', '"handling"=lenient'],
+  ['whose quotes are not closed', 'handling="lenient'],
+  ['with another word behind it', 'handling=lenient please'],
+  ['that is in the quotes of another', 'x="handling=lenient"'],
+  ['that is a parameter of another', 'x;handling=lenient'],
+  ['behind quotes that are not closed', 'x=", handling=lenient'],
+  ['outside ASCII', 'handling=l\xe9nient'],
+  ['behind bytes outside ASCII', '\xff, handling=lenient'],
+  ['of 15,000 spaces', `x=${' '.repeat(15_000)}\xff, handling=lenient`],
+  ['of 15,000 commas and a mistake', `${','.repeat(15_000)}=`],
+  ['of 15,000 quotes', '"'.repeat(15_000)],
+];
+
+/** Each of these as the value of Idempotency-Key, twice: the second report is the same one. */
+const goodKeys: readonly (readonly [what: string, value: string])[] = [
+  ['of one character', '~'],
+  ['of 255 characters', `${KEY}${'k'.repeat(255 - KEY.length)}`],
+  ['of 255 characters in quotes', `"${KEY}${'k'.repeat(255 - KEY.length)}"`],
+  ['of 255 characters, most of them escaped', `"${KEY}${'\\"'.repeat(255 - KEY.length)}"`],
+  ['with all that may be bare', `${KEY}!#$%&'()*+-./:;<=>?@[\\]^_\`{|}~`],
+  ['with a comma, a semicolon and escapes in quotes', `"${KEY},;\\\\\\""`],
+  ['with white space around it', `\t ${KEY} \t`],
+  ['that looks like a parameter', `${KEY};a=1`],
+  ['that looks like a byte sequence (RFC 8941)', `:${KEY}:`],
+  ['that looks like a number', KEY.replace('key-', '-1.')],
+  ['that is __proto__ and more', `__proto__${KEY}`],
+];
+
+/** Each of these is no key. */
+const badKeys: readonly (readonly [what: string, value: string])[] = [
+  ['that is empty', ''],
+  ['of white space', ' \t'],
+  ['of 256 characters', `${KEY}${'k'.repeat(256 - KEY.length)}`],
+  ['of 256 characters in quotes', `"${KEY}${'k'.repeat(256 - KEY.length)}"`],
+  ['of 256 escaped characters', `"${'\\"'.repeat(256)}"`],
+  ['of 15,000 characters', 'k'.repeat(15_000)],
+  ['of 15,000 backslashes', `"${'\\'.repeat(15_000)}`],
+  ['that is empty in quotes', '""'],
+  ['that is one quote', '"'],
+  ['whose quotes are not closed', `"${KEY}`],
+  ['whose quotes are not opened', `${KEY}"`],
+  ['whose closing quote is escaped', `"${KEY}\\"`],
+  ['with an escape of another character', `"${KEY}\\a"`],
+  ['with a quote inside of it', `${KEY}"a`],
+  ['with something behind its quotes', `"${KEY}"a`],
+  ['with a parameter', `"${KEY}";a=1`],
+  ['with a parameter behind a space', `${KEY}; a=1`],
+  ['that is a list', `${KEY},a`],
+  ['that is a list of quoted ones', `"${KEY}", "a"`],
+  ['with a comma behind it', `${KEY},`],
+  ['with a space', `${KEY} a`],
+  ['with a space in quotes', `"${KEY} a"`],
+  ['with a tab', `${KEY}\ta`],
+  ['with a tab in quotes', `"${KEY}\ta"`],
+  ['with a byte outside ASCII', `${KEY}\xe9`],
+  ['with a byte outside ASCII in quotes', `"${KEY}\xff"`],
+  ['in UTF-8', utf8(`${KEY}é`)],
+  ['with a no-break space behind it', `${KEY}\xa0`],
+];
+
+/** What is another event with the same key: its members, where the first has `"metadata":{"a":1.0,"b":2}`. */
+const otherEvents: readonly (readonly [what: string, members: string])[] = [
+  ['without metadata', ''],
+  ['with null for metadata', '"metadata":null'],
+  ['with its metadata in another order', '"metadata":{"b":2,"a":1.0}'],
+  ['with another spelling of a number', '"metadata":{"a":1.00,"b":2}'],
+  ['with another escape', '"metadata":{"\\u0061":1.0,"b":2}'],
+  ['with a partition', '"metadata":{"a":1.0,"b":2},"partition":""'],
+  ['with a data version', '"metadata":{"a":1.0,"b":2},"data_version":"v"'],
+  ['with a time', '"metadata":{"a":1.0,"b":2},"event_time":"2026-11-20T15:19:45Z"'],
+];
+
+/** Reports with an idempotency key; the key of a row is part of each, so that no row meets the report of another. */
+const idempotency = ({
+  MATERIALIZATION,
+  TARGET,
+  BATCH,
+  GOOD_LINE,
+  head,
+  reportTo,
+  report,
+  framed,
+  json,
+  batch: send,
+}: Forms): readonly Row[] => {
+  const named = (value: string) => `Idempotency-Key: ${value}`;
+  const keyed = (value: string) => report(named(value));
+  const good = keyed(KEY);
+  const event = (members: string, ...more: readonly string[]) => json(`{${members}}`, TARGET, ...more);
+  const first = event('"metadata":{"a":1.0,"b":2}', named(KEY));
+  const batch = (body: string, ...more: readonly string[]) => send(body, 'application/x-ndjson', BATCH, ...more);
+  const item = (key: string) => `{"type":"materialization","asset_key":"${KEY}","idempotency_key":"${key}"}`;
+  const twoRecorded: Outcome = { replies: [{ status: 200, records: [FIRST_KEY, SECOND_KEY] }], afterwards: 'kept' };
+  const conflict = keeps(422);
+  return [
+    ...goodKeys.map(([what, value]) =>
+      row(`An idempotency key ${what} is one`, `${keyed(value)}${keyed(value)}`, both(taken, replayed)),
+    ),
+    ...badKeys.map(([what, value]) =>
+      row(`An idempotency key ${what} is refused`, `${keyed(value)}${report()}`, both(keeps(400), taken)),
+    ),
+    ...[...['\0', '\x01', '\x0b', '\x7f'].map((byte) => `${KEY}${byte}`), `${KEY}\r\n a`, `${KEY}\n a`].map((value) =>
+      row(
+        `A request with ${JSON.stringify(value.slice(KEY.length))} in an idempotency key is refused`,
+        keyed(value),
+        ends(400),
+      ),
+    ),
+    ...otherEvents.map(([what, members]) =>
+      row(
+        `A report ${what} is another one than that with its idempotency key`,
+        `${first}${event(members, named(KEY))}${first}`,
+        both(both(taken, conflict), replayed),
+      ),
+    ),
+    row('Two equal idempotency keys are refused', report(named(KEY), named(KEY)), keeps(400)),
+    row('Two idempotency keys are refused', report(named(`"${KEY}"`), named('"a"')), keeps(400)),
+    row('Two halves of a quoted idempotency key are refused', report(named(`"${KEY}`), named('a"')), keeps(400)),
+    row('An empty idempotency key beside a good one is refused', report(named(''), named(KEY)), keeps(400)),
+    row(
+      'A key is the same in quotes and bare, and its name in any case',
+      `${good}${report(`IDEMPOTENCY-KEY: "${KEY}"`)}${report(`idempotency-key:${KEY}`)}`,
+      both(both(taken, replayed), replayed),
+    ),
+    row(
+      'An escaped backslash in quotes is one that is bare',
+      `${keyed(`${KEY}\\a`)}${keyed(`"${KEY}\\\\a"`)}`,
+      both(taken, replayed),
+    ),
+    row('Idempotency_Key is another header', `${good}${report(`Idempotency_Key: ${KEY}`)}`, recorded(KEY, KEY)),
+    row(
+      'An idempotency key in a trailer is none',
+      twice(framed([CHUNKED], `${CHUNK}0\r\n${named(KEY)}\r\n\r\n`)),
+      recorded(KEY, KEY),
+    ),
+    row(
+      'An idempotency key in the query or in the body of a report is none',
+      `${twice(reportTo(`${TARGET}?idempotency_key=${KEY}&Idempotency-Key=${KEY}`))}${twice(event(`"idempotency_key":"${KEY}"`))}`,
+      recorded(KEY, KEY, KEY, KEY),
+    ),
+    row('White space before the colon of Idempotency-Key is refused', report(`Idempotency-Key : ${KEY}`), ends(400)),
+    row(
+      'A report with an idempotency key and HTTP/1.0 is replayed as well',
+      `${good}${head(GOOD_LINE.replace('1.1', '1.0'), named(KEY))}`,
+      both(taken, announced(replayed)),
+    ),
+    row(
+      'A report that is sent again while it is on its way is recorded once',
+      good.repeat(12),
+      both(taken, repeated(11, replayed)),
+      { pieceBytes: 65_536 },
+    ),
+    row(
+      'A report that is refused leaves its idempotency key free',
+      `${event('"partition":5', named(KEY))}${good}${good}`,
+      both(both(keeps(400), taken), replayed),
+    ),
+    row(
+      'The place of the asset key makes no other event',
+      `${good}${framed([SIZED, named(KEY)])}${reportTo(`${MATERIALIZATION}?asset_key=${KEY}`, named(KEY))}`,
+      both(both(taken, replayed), replayed),
+    ),
+    row(
+      'A time in another zone makes no other event, and another fraction does',
+      ['15:19:45Z', '16:19:45%2B01:00', '15:19:45.0Z']
+        .map((time) => reportTo(`${TARGET}?event_time=2026-11-20T${time}`, named(KEY)))
+        .join(''),
+      both(both(taken, replayed), conflict),
+    ),
+    row(
+      'Another kind of report is another event',
+      `${good}${reportTo(TARGET.replace('materialization', 'observation'), named(KEY))}`,
+      both(taken, conflict),
+    ),
+    row(
+      'A batch that is sent again with its key is all duplicates',
+      twice(batch(TWO_ITEMS, named(KEY))),
+      both(twoRecorded, answered),
+    ),
+    row(
+      'The key of a batch gives each item a key of its own, by its line',
+      `${batch(`\n${TWO_ITEMS}`, named(`"${KEY}"`))}${reportTo(TARGET.replace('materialization', 'observation'), named(`${KEY}/2`))}`,
+      both(twoRecorded, conflict),
+    ),
+    row(
+      'An item with a key and a report with that key are one event',
+      `${batch(item(KEY), named('other'))}${good}`,
+      both(taken, replayed),
+    ),
+    row(
+      'An item with the key of a report is a duplicate',
+      `${good}${batch(`${item(KEY)}\n${item(KEY)}`)}`,
+      both(taken, answered),
+    ),
+    row(
+      'A batch in which a key belongs to another event is refused whole',
+      `${first}${batch(`${TWO_ITEMS}\n${item(KEY)}`)}`,
+      both(taken, keeps(400)),
+    ),
+    row(
+      'Of a lenient batch such an item is left out',
+      `${first}${batch(`${TWO_ITEMS}\n${item(KEY)}`, LENIENT)}`,
+      both(taken, { ...twoRecorded, replies: [{ ...twoRecorded.replies[0], status: 207 }] }),
+    ),
+    row(
+      'A batch with two idempotency keys in its head is refused',
+      batch(TWO_ITEMS, named(KEY), named(KEY)),
+      keeps(400),
+    ),
+  ];
+};
+
+function twice(bytes: string): string {
+  return `${bytes}${bytes}`;
+}
+
+const batches = ({ BATCH, TARGET, head, reportTo, batch: send }: Forms): readonly Row[] => {
   const array = (body: string) => send(body, 'application/json');
   const keys = (...records: readonly string[]): Outcome => ({
     replies: [{ status: 200, records }],
@@ -1758,12 +2063,94 @@ const batches = ({ BATCH, TARGET, head, reportTo }: Forms): readonly Row[] => {
       send(`${FIRST_ITEM}\n${WRONG_ITEM}`, 'application/x-ndjson', BATCH, 'Prefer: handling=strict', LENIENT),
       keeps(400),
     ),
+    ...lenientPreferences.map((value) =>
+      row(
+        `Prefer: ${value} is lenient handling`,
+        send(`${FIRST_ITEM}\n${WRONG_ITEM}`, 'application/x-ndjson', BATCH, `Prefer: ${value}`),
+        lenient,
+      ),
+    ),
+    row(
+      'A preference may be in the second of two Prefer headers',
+      send(`${FIRST_ITEM}\n${WRONG_ITEM}`, 'application/x-ndjson', BATCH, 'Prefer: return=minimal', LENIENT),
+      lenient,
+    ),
+    ...otherPreferences.map(([what, value]) =>
+      row(
+        `A preference ${what} is ignored`,
+        `${send(`${FIRST_ITEM}\n${WRONG_ITEM}`, 'application/x-ndjson', BATCH, `Prefer: ${value}`)}${reportTo(TARGET, `Prefer: ${value}`)}`,
+        { replies: [{ status: 400 }, { status: 200, records: KEY }], afterwards: 'kept' },
+      ),
+    ),
     ...badBatches.map(([what, body]) => row(`A batch with ${what} is refused whole`, send(body), keeps(400))),
     ...badArrays.map(([what, body]) =>
       row(`A batch as JSON that is ${what} is refused whole`, array(body), keeps(400)),
     ),
     row('A batch without a body is refused', reportTo(BATCH), keeps(400)),
-    row('A batch of another type is refused', send(TWO_ITEMS, 'text/plain'), ends(400)),
+    ...['text/plain', 'application/x-ndjson+json', 'application/json-seq', 'application/x-ndjson; charset=utf-16'].map(
+      (type) => row(`A batch of type ${type} is refused`, send(TWO_ITEMS, type), ends(400)),
+    ),
+    ...['application/x-ndjson;charset=UTF-8', 'APPLICATION/JSONL; charset="utf-8"; x=y', 'application/ndjson;'].map(
+      (type) => row(`A batch of type ${type} is recorded`, send(TWO_ITEMS, type), both),
+    ),
+    row('A batch without a type is refused', `${reportTo(BATCH, 'Content-Length: 2')}{}`, ends(400)),
+    row('A chunked batch without a type is refused', `${reportTo(BATCH, CHUNKED)}${chunk}${LAST_CHUNK}`, keeps(400)),
+    row(
+      'A batch with Content-Encoding gzip is refused',
+      send('\x1f\x8b\x08', 'application/x-ndjson', BATCH, 'Content-Encoding: gzip'),
+      ends(415),
+    ),
+    row('A batch that is gzip and does not say so is refused', send('\x1f\x8b\x08\0'), keeps(400)),
+    row('A batch that says application/json and is lines is refused', array(`${TWO_ITEMS}\n`), keeps(400)),
+    row(
+      'Of members that are there twice in an item the last counts',
+      send(itemOf('other', `,"asset_key":["${KEY}","first"],"type":"check","type":"AssetObservation"`)),
+      keys(FIRST_KEY),
+    ),
+    row(
+      'A line of the journal is an item, and what it says of its position is not looked at',
+      send(
+        itemOf(
+          'first',
+          ',"seq":"x","id":[],"time":{},"crc":null,"from":0,"recorded":false,"tags":{"data_version":"v"}',
+        ),
+      ),
+      keys(FIRST_KEY),
+    ),
+    row(
+      'An item of 128 levels is recorded',
+      send(itemOf('first', `,"metadata":{"a":${'['.repeat(126)}${']'.repeat(126)}}`)),
+      keys(FIRST_KEY),
+    ),
+    row(
+      'An array may be one level deeper than its items',
+      array(`[${itemOf('first', `,"metadata":{"a":${'['.repeat(126)}${']'.repeat(126)}}`)}]`),
+      keys(FIRST_KEY),
+    ),
+    row(
+      'An idempotency key of 263 characters is that of an item',
+      send(itemOf('first', `,"idempotency_key":"${KEY}${'k'.repeat(263 - KEY.length)}"`)),
+      keys(FIRST_KEY),
+    ),
+    row(
+      'An idempotency key of an item that is null is none',
+      send(`${itemOf('first', ',"idempotency_key":null')}\n${itemOf('second', ',"idempotency_key":null')}`),
+      both,
+    ),
+    row('A batch of exactly 1 MiB is recorded', send(`${TWO_ITEMS}\n`.padEnd(1_048_576, ' ')), both),
+    row(
+      'A batch of 10,000 empty lines and an item is recorded',
+      send(`${'\n'.repeat(10_000)}${FIRST_ITEM}`),
+      keys(FIRST_KEY),
+    ),
+    row(
+      'A chunked batch of one byte over 1 MiB is refused',
+      `${reportTo(BATCH, 'Content-Type: application/jsonl', CHUNKED)}100001\r\n${TWO_ITEMS.padEnd(1_048_577, '\n')}\r\n${LAST_CHUNK}`,
+      ends(413),
+    ),
+    row('A batch that its client leaves in the middle is not recorded', send(TWO_ITEMS).slice(0, -1), ends(400), {
+      half: true,
+    }),
     row(
       'Lines to an endpoint of single reports are refused',
       send(TWO_ITEMS, 'application/x-ndjson', TARGET),
@@ -1774,7 +2161,22 @@ const batches = ({ BATCH, TARGET, head, reportTo }: Forms): readonly Row[] => {
       send(TWO_ITEMS, 'application/x-ndjson', `${BATCH}${KEY}`),
       ends(404),
     ),
-    row('A batch is not read with GET', head(`GET ${BATCH} HTTP/1.1`, HOST), keeps(405)),
+    ...['GET', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE'].flatMap((method) =>
+      [BATCH, BATCH.slice(0, -1)].map((path) =>
+        row(
+          `${method} on ${path.endsWith('/') ? 'the path of a batch' : 'the same without its slash'} is refused`,
+          head(`${method} ${path} HTTP/1.1`, HOST),
+          keeps(405),
+        ),
+      ),
+    ),
+    ...[
+      `${BATCH}/`,
+      `${BATCH}.`,
+      BATCH.replace('batch', 'BATCH'),
+      BATCH.replace('_batch', '%5Fbatch'),
+      BATCH.replace('batch', 'batches'),
+    ].map((path) => row(`Nothing is at ${path.replace(/^\/prod/, '')}`, reportTo(path), keeps(404))),
     row(
       'A key in the query is none of its items',
       send('{"type":"observation"}', 'application/x-ndjson', `${BATCH}?asset_key=${KEY}`),
@@ -1812,6 +2214,7 @@ export function groupsFor(style: Style): Readonly<Record<string, readonly Row[]>
     JSON: jsonBodies(forms, badReports(forms)),
     limits: limits(forms),
     batches: batches(forms),
+    idempotency: idempotency(forms),
     access: access(forms, routes(forms)),
     pipelining: pipelining(forms, endings(forms), goings(forms)),
     slowness: slowness(forms),
