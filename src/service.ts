@@ -14,7 +14,10 @@ import { type Disk, openDisk } from './journal/disk.ts';
 import { type SpaceWatch, watchSpace } from './journal/free-space.ts';
 import { KeyMemory } from './journal/idempotency-memory.ts';
 import { eventSchema } from './journal/line-schema.ts';
+import { OwnProgress } from './journal/progress.ts';
 import { DamagedError } from './journal/recovery.ts';
+import { ReadableJournals } from './reading/journals.ts';
+import { readingRoutes } from './reading/routes.ts';
 import { DataFolder } from './service/folder.ts';
 import { recordForDeployments } from './service/hosted.ts';
 import { recordLocally } from './service/local.ts';
@@ -82,7 +85,13 @@ export async function startService(config: Config, notices: Notices, parts: Serv
   const keyMemory = openKeyMemory(config.idempotencyKeys ?? limits.idempotencyKeysMax, notices);
   metrics.keys = keyMemory;
   const around = (app: App) => app;
-  const setup = { ...standard, aroundApp: around, ...parts, config, notices, metrics, keyMemory, activity, shutdown };
+  const progress = new OwnProgress();
+  const onRecorded = (folder: string, nextSeq: number) => {
+    progress.recorded(folder, nextSeq);
+    parts.onRecorded?.(folder, nextSeq);
+  };
+  const own = { config, notices, metrics, keyMemory, activity, progress, onRecorded, shutdown };
+  const setup = { ...standard, aroundApp: around, ...parts, ...own };
   try {
     return await start(setup);
   } catch (error) {
@@ -110,6 +119,8 @@ interface Setup extends ServiceParts {
   readonly metrics: Metrics;
   readonly activity: Activity;
   readonly keyMemory: KeyMemory | undefined;
+  /** How far each journal is durable, for the routes that read. */
+  readonly progress: OwnProgress;
   /** Each step of the start that acquires a resource adds the function that releases it. */
   readonly shutdown: Shutdown;
 }
@@ -226,16 +237,12 @@ async function listenAt(
   return listener;
 }
 
-function createAppFor(
-  address: string,
-  { config, notices, activity, endpoints, limits, metrics, keyMemory, shutdown, aroundApp }: Setup,
-  folder: DataFolder,
-  recording: Recording,
-  space: SpaceWatch,
-): App {
+function createAppFor(address: string, setup: Setup, folder: DataFolder, recording: Recording, space: SpaceWatch): App {
+  const { config, notices, activity, endpoints, limits, metrics, keyMemory, shutdown, aroundApp } = setup;
   const { pathPrefix, allowedHost: allowedHosts } = config;
   const tokenHeader = config.deployments === '' ? undefined : config.tokenHeader;
   const takesKeys = keyMemory !== undefined;
+  const journals = new ReadableJournals({ ...setup, data: folder.disk.folder });
   const problem = () => {
     if (shutdown.hasBegun) return 'the service is stopping';
     return folder.trouble ?? recording.trouble ?? space.trouble;
@@ -249,7 +256,7 @@ function createAppFor(
       namesDeployment: config.deployments !== '',
       tokenHeaders: recording.tokenHeaders,
       findRecorder: recording.findRecorder,
-      readings: [],
+      readings: readingRoutes({ journals, limits }),
       findReadable: recording.findReadable,
       readiness: () => readinessOf(problem(), recording.troubles(), limits),
       contract: () =>

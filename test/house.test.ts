@@ -15,6 +15,7 @@ const order: readonly (readonly string[])[] = [
   ['telemetry'],
   ['journal', 'http', 'client'],
   ['deployments'],
+  ['reading'],
   ['service'],
   ['service.ts'],
   ['commands', 'embed'],

@@ -7,7 +7,7 @@ import { keyText } from '../event/asset-key.ts';
 import type { Event } from '../event/event.ts';
 import { endpoints, findEndpoint } from '../event/parameters.ts';
 import type { Filter } from '../journal/filter.ts';
-import type { Line } from '../journal/reader.ts';
+import { bytesOf, type Line } from '../journal/reader.ts';
 import { type Recorded, timeOf } from '../journal/record.ts';
 import { contentsOf } from '../journal/segments.ts';
 import { type EventTimeRange, type LineParts, sortedByEventTime, TooManyToSort } from './by-event-time.ts';
@@ -349,7 +349,7 @@ const forms: Omit<Forms<Line>, 'columns' | 'row'> = {
     event.event_time,
     event.idempotency_key,
   ],
-  json: asRecorded,
+  json: bytesOf,
 };
 
 /** The position of the deployment in a table: after the columns that are never cut. */
@@ -381,18 +381,6 @@ function outcomeOf({ type, passed, severity }: Recorded): string {
 function whatItSays({ check_name, tags, description }: Recorded, metadata: string | undefined): string {
   const version = tags && `version ${tags.data_version}`;
   return [check_name, version, description, metadata].filter((word) => word !== undefined).join('  ');
-}
-
-/** @returns the lines byte for byte as in the journal. Lines that are adjacent in memory are taken as one slice. */
-function asRecorded(lines: readonly Line[]): Buffer {
-  const pieces: Buffer[] = [];
-  for (let at = 0; at < lines.length; ) {
-    const { bytes, start } = lines[at]!;
-    let { end } = lines[at]!;
-    for (at += 1; lines[at]?.bytes === bytes && lines[at]?.start === end + 1; at += 1) end = lines[at]!.end;
-    pieces.push(bytes.subarray(start, end), NEWLINE);
-  }
-  return Buffer.concat(pieces);
 }
 
 const NEWLINE = Buffer.from('\n');

@@ -47,6 +47,8 @@ export interface HeaderFields {
   contentTypes: number;
   contentEncoding?: string;
   prefer?: string;
+  accept?: string;
+  lastEventId?: string;
   expect?: string;
   upgrade?: string;
   origin?: string;
@@ -137,6 +139,10 @@ export interface RequestHead {
   readonly contentType: string | undefined;
   /** All `Prefer` headers, joined with a comma: `handling=lenient`. */
   readonly prefer: string | undefined;
+  /** All `Accept` headers, joined with a comma: `text/event-stream`. */
+  readonly accept?: string | undefined;
+  /** `Last-Event-ID`, as an EventSource sends it when it connects again: `17`. */
+  readonly lastEventId?: string | undefined;
 }
 
 /**

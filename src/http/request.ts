@@ -23,6 +23,9 @@ export interface Head {
   readonly contentEncoding: string | undefined;
   /** All `Prefer` headers, joined with a comma. */
   readonly prefer: string | undefined;
+  /** All `Accept` headers, joined with a comma. */
+  readonly accept: string | undefined;
+  readonly lastEventId: string | undefined;
   readonly expect: string | undefined;
   /** Value of the token header; undefined if there is none or the service uses no tokens. */
   readonly token: string | undefined;
@@ -71,6 +74,8 @@ export function readHead(
     contentType: fields.contentType,
     contentEncoding: fields.contentEncoding,
     prefer: fields.prefer,
+    accept: fields.accept,
+    lastEventId: fields.lastEventId,
     // An expectation in an HTTP/1.0 request is ignored (RFC 9110 section 10.1.1).
     expect: httpVersion === '1.0' ? undefined : fields.expect,
     token,
@@ -264,6 +269,12 @@ export function readFields(raw: readonly string[]): HeaderFields {
         break;
       case 'prefer':
         fields.prefer = join(fields.prefer, value);
+        break;
+      case 'accept':
+        fields.accept = join(fields.accept, value);
+        break;
+      case 'last-event-id':
+        fields.lastEventId = join(fields.lastEventId, value);
         break;
       case 'expect':
         fields.expect = join(fields.expect, value);

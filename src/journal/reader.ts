@@ -101,6 +101,23 @@ export function readJournal(
   return new JournalReader(disk, reading, onRemark).lines();
 }
 
+/**
+ * @param lines such as a page of `readJournal`; adjacent ones are copied as one slice
+ * @returns the lines byte for byte as in the journal, each with its newline
+ */
+export function bytesOf(lines: readonly Line[]): Buffer {
+  const pieces: Buffer[] = [];
+  for (let at = 0; at < lines.length; ) {
+    const { bytes, start } = lines[at]!;
+    let { end } = lines[at]!;
+    for (at += 1; lines[at]?.bytes === bytes && lines[at]?.start === end + 1; at += 1) end = lines[at]!.end;
+    pieces.push(bytes.subarray(start, end), NEWLINE);
+  }
+  return Buffer.concat(pieces);
+}
+
+const NEWLINE = Buffer.from('\n');
+
 class JournalReader {
   readonly #disk: Disk;
   readonly #reading: Reading;

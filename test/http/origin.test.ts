@@ -12,6 +12,8 @@ function head(part: Partial<Head>): Head {
     contentType: undefined,
     contentEncoding: undefined,
     prefer: undefined,
+    accept: undefined,
+    lastEventId: undefined,
     expect: undefined,
     token: undefined,
   };

@@ -46,6 +46,8 @@ test('a plain request becomes a head', () => {
     contentType: 'application/json',
     contentEncoding: undefined,
     prefer: undefined,
+    accept: undefined,
+    lastEventId: undefined,
     expect: undefined,
     token: undefined,
     bodyBytes: 12,
