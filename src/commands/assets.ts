@@ -2,10 +2,11 @@
 
 import { type ExitCode, exitCodes } from '../config/exit-codes.ts';
 import { keyText } from '../event/asset-key.ts';
-import { sortKeyOf } from '../event/event-time.ts';
+import { type By, happenedAt, sortKeyOf } from '../event/event-time.ts';
 import {
   type Asset,
   AssetStates,
+  assetJson,
   checksOf,
   deploymentOf,
   failingOf,
@@ -14,7 +15,7 @@ import {
   type Latest,
   latestCheck,
   recordedAt,
-} from './asset-state.ts';
+} from '../journal/asset-state.ts';
 import { defineCommand, type Output } from './command.ts';
 import { folderOperand, folderOption } from './data-folder.ts';
 import {
@@ -28,7 +29,7 @@ import {
 } from './listing.ts';
 import { noMatch } from './no-match.ts';
 import { lookAt, type Source } from './reading.ts';
-import { type By, byOption, happenedAt, rangeOptions, rangeTest, type TimeRange, timeNotes } from './times.ts';
+import { byOption, rangeOptions, rangeTest, type TimeRange, timeNotes } from './times.ts';
 
 interface AssetsOptions extends FormatOptions, TimeRange {
   readonly data: string;
@@ -179,7 +180,7 @@ function formsBy(by: By): Forms<Asset> {
         failing.length === 0 ? undefined : JSON.stringify(failing),
       ];
     },
-    json: (assets) => assets.map((asset) => `${JSON.stringify(asJson(asset, by))}\n`).join(''),
+    json: (assets) => assets.map((asset) => `${JSON.stringify(assetJson(asset, by))}\n`).join(''),
   };
 }
 
@@ -190,7 +191,9 @@ function hosted(own: Forms<Asset>, by: By): Forms<Asset> {
     header: ['deployment', ...own.header],
     record: (asset) => [deploymentOf(asset), ...own.record(asset)],
     json: (assets) =>
-      assets.map((asset) => `${JSON.stringify({ deployment: deploymentOf(asset), ...asJson(asset, by) })}\n`).join(''),
+      assets
+        .map((asset) => `${JSON.stringify({ deployment: deploymentOf(asset), ...assetJson(asset, by) })}\n`)
+        .join(''),
   };
 }
 
@@ -223,26 +226,4 @@ function columnsOf(kind: string, by: By): string[] {
 function cellsOf(kind: Latest | undefined, by: By): (string | number | undefined)[] {
   const times = [kind && recordedAt(kind), ...(by === 'time' ? [] : [kind?.eventTime])];
   return [kind?.count ?? 0, kind?.seq, ...times, kind?.partition, kind?.dataVersion];
-}
-
-function asJson(asset: Asset, by: By): object {
-  return {
-    asset_key: keyOf(asset),
-    materialization: latestAsJson(asset.materialization, by),
-    observation: latestAsJson(asset.observation, by),
-    check: latestAsJson(latestCheck(asset), by),
-    checks: checksOf(asset).map(([check_name, check]) => ({
-      check_name,
-      passed: check.passed,
-      severity: check.severity,
-      ...latestAsJson(check, by),
-    })),
-  };
-}
-
-function latestAsJson(kind: Latest | undefined, by: By): object | undefined {
-  if (kind === undefined) return undefined;
-  const { count, seq, eventTime, partition, dataVersion } = kind;
-  const times = { time: recordedAt(kind), ...(by === 'event_time' && { event_time: eventTime }) };
-  return { count, seq, ...times, partition, data_version: dataVersion };
 }

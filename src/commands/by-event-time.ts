@@ -1,8 +1,8 @@
 /** Sorts events by the time at which they happened: `event_time`, or for an event without one the time of its recording. */
 
-import { sortKeyOf } from '../event/event-time.ts';
+import { happenedAt, sortKeyOf } from '../event/event-time.ts';
 import { Line } from '../journal/reader.ts';
-import { happenedAt, rangeTest, type TimeRange } from './times.ts';
+import { rangeTest, type TimeRange } from './times.ts';
 
 /**
  * Which events are wanted, and how many bytes of them may be in memory. The range is of the time at which they happened. For

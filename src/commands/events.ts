@@ -5,6 +5,7 @@ import { limits } from '../config/limits.ts';
 import { integer, type Option } from '../config/options.ts';
 import { keyText } from '../event/asset-key.ts';
 import type { Event } from '../event/event.ts';
+import { type By, happenedAt } from '../event/event-time.ts';
 import { endpoints, findEndpoint } from '../event/parameters.ts';
 import type { Filter } from '../journal/filter.ts';
 import { bytesOf, type Line } from '../journal/reader.ts';
@@ -26,7 +27,7 @@ import {
 import { type DeploymentLine, mergeByTime } from './merge.ts';
 import { eventsMatchingAlone } from './no-match.ts';
 import { lookAt, type Source, type Sources } from './reading.ts';
-import { type By, byOption, happenedAt, rangeOptions, type TimeRange, timeNotes } from './times.ts';
+import { byOption, rangeOptions, type TimeRange, timeNotes } from './times.ts';
 
 interface EventsOptions extends FormatOptions, TimeRange {
   readonly data: string;

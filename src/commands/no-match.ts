@@ -2,14 +2,14 @@
 
 import type { Limits } from '../config/limits.ts';
 import { keyText } from '../event/asset-key.ts';
-import { sortKeyOf } from '../event/event-time.ts';
+import { happenedAt, sortKeyOf } from '../event/event-time.ts';
 import { endpoints, findEndpoint } from '../event/parameters.ts';
 import { type Filter, isWanted } from '../journal/filter.ts';
 import type { Recorded } from '../journal/record.ts';
 import { lastLine } from '../journal/scan.ts';
 import { contentsOf } from '../journal/segments.ts';
 import type { Source } from './reading.ts';
-import { happenedAt, rangeTest, type TimeRange } from './times.ts';
+import { rangeTest, type TimeRange } from './times.ts';
 
 /**
  * Counts the events that match each filter alone, among the newest `countedEventsMax`.

@@ -1,11 +1,7 @@
 /** The options about time that `events` and `assets` share: which time of an event counts, and the range of those that are wanted. */
 
 import type { Option } from '../config/options.ts';
-import { sortKeyOf } from '../event/event-time.ts';
-import type { Recorded } from '../journal/record.ts';
-
-/** Which time of an event counts: when it was recorded (`time`), or when it happened (`event_time`). */
-export type By = 'time' | 'event_time';
+import { type By, sortKeyOf } from '../event/event-time.ts';
 
 /** Bounds of time in UTC: `{ since: '2026-11-20T15:00:00.000Z', until: undefined }`. */
 export interface TimeRange {
@@ -40,11 +36,6 @@ export const timeNotes: readonly string[] = [
   'With --since and --until, a file that begins and ends outside of them is skipped, and not checked.',
   'With --by event_time an event without an event_time counts by its time, and no file is skipped.',
 ];
-
-/** @returns the `event_time` of an event, or the `time` of one without: `'2026-11-20T14:19:45.250Z'` */
-export function happenedAt({ event_time, time }: Recorded): string {
-  return event_time ?? time;
-}
 
 /**
  * @param range bounds with the form of a line's `time`

@@ -66,6 +66,23 @@ export const eventTimePattern =
   '^(000[1-9]|00[1-9]\\d|0[1-9]\\d\\d|[1-9]\\d{3})-(0[1-9]|1[0-2])-(0[1-9]|[12]\\d|3[01])' +
   '[Tt]([01]\\d|2[0-3]):[0-5]\\d:[0-5]\\d(\\.\\d{1,9})?([Zz]|[+-]([01]\\d|2[0-3]):[0-5]\\d)$';
 
+/** Which time of an event counts: when it was recorded (`time`), or when it happened (`event_time`). */
+export type By = 'time' | 'event_time';
+
+/**
+ * @param event as it is recorded: `{ event_time: '2026-11-20T14:19:45.250Z', time: '2026-11-20T15:19:45.266Z' }`
+ * @returns its `event_time`, or its `time` if it has none: `'2026-11-20T14:19:45.250Z'`
+ */
+export function happenedAt({
+  event_time,
+  time,
+}: {
+  readonly event_time?: string | undefined;
+  readonly time: string;
+}): string {
+  return event_time ?? time;
+}
+
 const FORM = /^(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(\.\d{1,9})?(?:[Zz]|([+-])(\d\d):(\d\d))$/;
 const DATE_AND_TIME = '\\d{4}-\\d\\d-\\d\\d[Tt]\\d\\d:\\d\\d:\\d\\d';
 const EPOCH = /^[+-]?\d+(\.\d*)?$/;

@@ -361,7 +361,7 @@ export const commands: readonly Mutant[] = [
   },
   {
     breaks: 'an event without an event time is left out of the order by it',
-    file: 'commands/times.ts',
+    file: 'event/event-time.ts',
     from: 'return event_time ?? time;',
     to: "return event_time ?? '9999-12-31T23:59:59Z';",
     tests: ['program/events: events are shown in the order in which they happened, on request'],
@@ -427,21 +427,21 @@ export const commands: readonly Mutant[] = [
   },
   {
     breaks: 'by event_time an event that is recorded late is the state of its asset',
-    file: 'commands/asset-state.ts',
+    file: 'journal/asset-state.ts',
     from: 'if (happened < latest.happened) return false;',
     to: '',
     tests: ['program/assets: by event_time the state of an asset is that of the events that happened last'],
   },
   {
     breaks: 'by event_time a result of a check that is recorded late is its state',
-    file: 'commands/asset-state.ts',
+    file: 'journal/asset-state.ts',
     from: 'if (!count(check, event, happened)) return;',
     to: 'count(check, event, happened);',
     tests: ['program/assets: by event_time the state of an asset is that of the events that happened last'],
   },
   {
     breaks: 'the state of assets is by event_time without the request for it',
-    file: 'commands/asset-state.ts',
+    file: 'journal/asset-state.ts',
     from: "this.#by === 'time' ? '' :",
     to: '',
     tests: ['program/assets: by event_time the state of an asset is that of the events that happened last'],
@@ -455,7 +455,7 @@ export const commands: readonly Mutant[] = [
   },
   {
     breaks: 'assets by event_time do not show when their events happened',
-    file: 'commands/assets.ts',
+    file: 'journal/asset-state.ts',
     from: "...(by === 'event_time' && { event_time: eventTime })",
     to: '',
     tests: ['program/assets: by event_time the state of an asset is that of the events that happened last'],

@@ -1,8 +1,7 @@
 /** The state of each asset of a journal, collected event by event: counts, the latest event of each kind, and its checks. */
 
-import { sortKeyOf } from '../event/event-time.ts';
-import type { Recorded } from '../journal/record.ts';
-import { type By, happenedAt } from './times.ts';
+import { type By, happenedAt, sortKeyOf } from '../event/event-time.ts';
+import type { Recorded } from './record.ts';
 
 /**
  * The count of the events of one kind, or of one check, and the values of the latest one. Each event overwrites the same object:
@@ -186,4 +185,31 @@ export function latestCheck(asset: Asset): Latest | undefined {
 
 function isLater(check: Check, other: Check): boolean {
   return check.happened === other.happened ? check.seq > other.seq : check.happened > other.happened;
+}
+
+/**
+ * @param by whether the latest events are shown with their `event_time`
+ * @returns the asset as its JSON line has it:
+ *   `{ asset_key: ['warehouse', 'orders'], materialization: { count: 3, seq: 41, time: '…' }, …, checks: [] }`
+ */
+export function assetJson(asset: Asset, by: By): object {
+  return {
+    asset_key: keyOf(asset),
+    materialization: latestAsJson(asset.materialization, by),
+    observation: latestAsJson(asset.observation, by),
+    check: latestAsJson(latestCheck(asset), by),
+    checks: checksOf(asset).map(([check_name, check]) => ({
+      check_name,
+      passed: check.passed,
+      severity: check.severity,
+      ...latestAsJson(check, by),
+    })),
+  };
+}
+
+function latestAsJson(kind: Latest | undefined, by: By): object | undefined {
+  if (kind === undefined) return undefined;
+  const { count, seq, eventTime, partition, dataVersion } = kind;
+  const times = { time: recordedAt(kind), ...(by === 'event_time' && { event_time: eventTime }) };
+  return { count, seq, ...times, partition, data_version: dataVersion };
 }
