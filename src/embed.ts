@@ -9,9 +9,10 @@ import { type Config, readConfig } from './config/config.ts';
 import { exitCodes } from './config/exit-codes.ts';
 import { limits, waitLimits } from './config/limits.ts';
 import { flagOf } from './config/options.ts';
+import { differencesOf, readWanted } from './embed/filter.ts';
+import { makeOwnDeployments, removeOwnDeployments } from './embed/own-deployments.ts';
 import { makeOwnFolder, removeOwnFolder } from './embed/own-folder.ts';
 import { Waits } from './embed/waits.ts';
-import { eventTimeForm, readEventTime, sortKeyOf } from './event/event-time.ts';
 import { type Disk, openDisk } from './journal/disk.ts';
 import type { Filter } from './journal/filter.ts';
 import { OwnProgress } from './journal/progress.ts';
@@ -20,19 +21,28 @@ import { type Service, startService as startWith } from './service.ts';
 import { createNotices } from './telemetry/log.ts';
 
 /** Options of `startService`: `{ port: 3000, logLevel: 'warn' }`. They are those of `assetlog serve` with the same names. */
-export interface StartOptions {
+export interface StartOptions<Deployment extends string = string> {
   /** TCP port on 127.0.0.1, such as 3000. 0, the default, chooses a free port. */
   readonly port?: number | undefined;
   /** The journal's folder, which is kept. By default a temporary folder is made, and removed when the service stops. */
   readonly data?: string | undefined;
   /** Prefix of every path of the service, such as `/some/path`. */
   readonly pathPrefix?: string | undefined;
-  /** Turns on hosted mode: path of the file with the deployments and the SHA-256 of their tokens. */
-  readonly deployments?: string | undefined;
+  /**
+   * Turns on hosted mode: names of deployments, as in `['prod', 'staging']`, whose tokens are then in `service.tokens`. Or the path
+   * of a file with deployments and the SHA-256 of their tokens.
+   */
+  readonly deployments?: string | readonly (Deployment | DeploymentOptions<Deployment>)[] | undefined;
   /** The least severe level of notices that is reported. The default is `error`. */
   readonly logLevel?: 'error' | 'warn' | 'info' | 'debug' | undefined;
   /** Called with each notice. By default notices are written to standard error. */
   readonly onNotice?: ((notice: Notice) => void) | undefined;
+}
+
+/** A deployment of `StartOptions`: `{ name: 'prod' }`. */
+export interface DeploymentOptions<Deployment extends string = string> {
+  /** Up to 63 letters, digits, `_` and `-`. */
+  readonly name: Deployment;
 }
 
 /** A log entry: `{ time: '2026-11-20T15:04:05.678Z', level: 'warn', message: 'little free space', … }`. */
@@ -45,11 +55,16 @@ export interface Notice {
 }
 
 /** A running service, as `startService` returns it: `service.url` is such as `http://127.0.0.1:3000`. */
-export interface RunningService {
+export interface RunningService<Deployment extends string = string> {
   /** The base address for clients, with the path prefix and without a trailing slash, such as `http://127.0.0.1:3000`. */
   readonly url: string;
   /** The journal's folder. In hosted mode it holds a folder for each deployment. */
   readonly data: string;
+  /**
+   * A token for each deployment that was given by name: `tokens.prod` is such as `asl_Zc6b…`. A client sends it in the header
+   * `Service-Cloud-Api-Token`, with requests to `${service.url}/prod`.
+   */
+  readonly tokens: { readonly [Name in Deployment]: string };
   /** Resolves when the service has ended, because it was stopped or because its disk failed. */
   readonly ended: Promise<'stopped' | 'disk failed'>;
   /**
@@ -58,10 +73,11 @@ export interface RunningService {
    */
   events<Type extends EventType>(filter?: EventFilter<Type>): Promise<EventOf<Type>[]>;
   /**
-   * Waits for the first event that matches: one that is already recorded, or one that is recorded within `timeoutMs` (default
-   * 5,000). Rejects with an Error that has the filter, the recorded events that are nearest to it and the refused requests. Also
-   * rejects if the journal is damaged.
+   * Waits for the first event that matches, or for the first `count`: those that are already recorded, and those that are recorded
+   * within `timeoutMs` (default 5,000). Rejects with an Error that has the filter, how many came, the other events that are nearest
+   * to it and the refused requests. Also rejects if the journal is damaged.
    */
+  waitFor<Type extends EventType>(filter: EventFilter<Type>, options: CountOptions): Promise<EventOf<Type>[]>;
   waitFor<Type extends EventType>(filter: EventFilter<Type>, options?: WaitOptions): Promise<EventOf<Type>>;
   /** Finishes the requests that were read, ends, and removes the folder if it is temporary. May be called again. */
   stop(): Promise<void>;
@@ -73,6 +89,12 @@ export interface RunningService {
 export interface WaitOptions {
   /** How long to wait, in milliseconds: from 0, for what is already recorded, to 2,147,483,647. The default is 5,000. */
   readonly timeoutMs?: number | undefined;
+}
+
+/** Options of `waitFor` for several events: `{ count: 3 }`. The first three that match, in the order of their `seq`. */
+export interface CountOptions extends WaitOptions {
+  /** How many events to wait for: a whole number from 1. */
+  readonly count: number;
 }
 
 /** The type of an event: `'AssetMaterialization'`, `'AssetCheckEvaluation'` or `'AssetObservation'`. */
@@ -101,9 +123,30 @@ export interface EventFilter<Type extends EventType = EventType> {
   readonly idempotencyKey?: string | undefined;
   /** Matches only events with a greater `seq`. */
   readonly afterSeq?: number | undefined;
+  /**
+   * Members that the metadata has, among others: `{ rows: 10, source: { table: 'orders' } }`. Objects inside are compared in the
+   * same way; an array matches one of the same length whose elements match in order. A number matches by value (`1` matches `1.0`);
+   * a bigint matches an integer with exactly its digits, which a number may round: `12345678901234567890n`.
+   */
+  readonly metadata?: MetadataFilter | undefined;
   /** The deployment whose events are read. Required in hosted mode, else not allowed. */
   readonly deployment?: string | undefined;
 }
+
+/** Members that an object in metadata has to have: `{ rows: 10, note: undefined }`. Undefined matches any value, and none. */
+export interface MetadataFilter {
+  readonly [name: string]: MetadataValue;
+}
+/** A value that metadata may have to have: `10`, `null`, `['a', { b: true }]`. */
+export type MetadataValue =
+  | string
+  | number
+  | bigint
+  | boolean
+  | null
+  | undefined
+  | readonly MetadataValue[]
+  | MetadataFilter;
 
 /**
  * A line of the journal, with its members under the names that they have in the file:
@@ -170,12 +213,19 @@ export interface CommonMembers {
  * @param options `{}` for a free port and a temporary folder
  * @throws Error that says what is wrong and what to do; port, lock and temporary folder are then released
  */
-export async function startService(options: StartOptions = {}): Promise<RunningService> {
-  const { onNotice, logLevel = 'error', ...given } = options;
+export async function startService<const Deployment extends string = never>(
+  options: StartOptions<Deployment> = {},
+): Promise<RunningService<Deployment>> {
+  const { onNotice, logLevel = 'error', deployments, ...given } = options;
+  const hosted = Array.isArray(deployments) ? makeOwnDeployments(deployments) : undefined;
   const own = given.data === undefined;
   const data = given.data ?? makeOwnFolder();
+  const release = () => {
+    if (own) removeOwnFolder(data);
+    if (hosted !== undefined) removeOwnDeployments(hosted);
+  };
   try {
-    const config = configOf({ port: 0, ...given, data, logLevel });
+    const config = configOf({ port: 0, ...given, data, logLevel, deployments: hosted?.path ?? deployments });
     const notices = createNotices(
       logLevel,
       false,
@@ -188,9 +238,19 @@ export async function startService(options: StartOptions = {}): Promise<RunningS
       aroundApp: (app) => waits.around(app),
       onRecorded: (folder, nextSeq) => progress.recorded(folder, nextSeq),
     });
-    return embed(service, { data: openDisk(data).folder, own, hosted: config.deployments !== '', waits, progress });
+    const tokens = hosted?.tokens ?? {};
+    const parts = {
+      data: openDisk(data).folder,
+      own,
+      release,
+      hosted: config.deployments !== '',
+      tokens,
+      waits,
+      progress,
+    };
+    return embed(service, parts) as RunningService<Deployment>;
   } catch (error) {
-    if (own) removeOwnFolder(data);
+    release();
     throw error;
   }
 }
@@ -200,12 +260,16 @@ interface EmbeddedParts {
   readonly data: string;
   /** Whether the folder is temporary, and removed when the service stops. */
   readonly own: boolean;
+  /** Removes what is temporary. */
+  readonly release: () => void;
   readonly hosted: boolean;
+  readonly tokens: Readonly<Record<string, string>>;
   readonly waits: Waits;
   readonly progress: OwnProgress;
 }
 
-function embed(service: Service, { data, own, hosted, waits, progress }: EmbeddedParts): RunningService {
+function embed(service: Service, parts: EmbeddedParts): RunningService {
+  const { data, own, hosted, waits, progress } = parts;
   const ended = service.ended.then((code) => {
     const how = code === exitCodes.done ? 'stopped' : 'disk failed';
     waits.end(`the service has ended (${how})`);
@@ -216,7 +280,7 @@ function embed(service: Service, { data, own, hosted, waits, progress }: Embedde
     stopped ??= service.stop().then(async () => {
       await ended;
       await waits.allEnded();
-      if (own) removeOwnFolder(data);
+      parts.release();
     });
     return stopped;
   };
@@ -232,26 +296,29 @@ function embed(service: Service, { data, own, hosted, waits, progress }: Embedde
   return {
     url: service.url,
     data,
+    tokens: parts.tokens,
     ended,
     events: async <Type extends EventType>(given: EventFilter<Type> = {}) => {
       if (own && stopped !== undefined)
         throw new Error('the service was stopped and its folder was removed; read the events before that');
-      const filter = readFilter(given);
+      const wanted = readWanted({ ...given }, limits);
       const events: EventOf<Type>[] = [];
       const once = AbortSignal.abort(); // aborted: reads once, and takes a missing folder (no reports yet) for empty
-      for await (const lines of read(diskOf(given.deployment), once, filter)) {
-        events.push(...lines.map((line) => eventOf(line) as EventOf<Type>));
+      for await (const lines of read(diskOf(given.deployment), once, wanted.filter)) {
+        const found = lines.filter((line) => differencesOf(line, wanted).length === 0);
+        events.push(...found.map((line) => eventOf(line) as EventOf<Type>));
       }
       return events;
     },
-    waitFor: async <Type extends EventType>(given: EventFilter<Type>, { timeoutMs = waitLimits.waitMs } = {}) => {
-      const filter = readFilter(given);
-      checkMs(timeoutMs);
+    waitFor: (async (given: EventFilter, { timeoutMs = waitLimits.waitMs, count }: Partial<CountOptions> = {}) => {
+      const wanted = readWanted({ ...given }, limits);
+      checkWait(timeoutMs, count);
       const disk = diskOf(given.deployment);
       const readAll = (follow: AbortSignal) => read(disk, follow);
-      const line = await waits.waitFor({ filter, shown: JSON.stringify(given), read: readAll, timeoutMs });
-      return eventOf(line) as EventOf<Type>;
-    },
+      const lines = await waits.waitFor({ wanted, shown: showFilter(given), read: readAll, timeoutMs, count });
+      const events = lines.map(eventOf);
+      return count === undefined ? events[0] : events;
+    }) as RunningService['waitFor'],
     stop,
     [Symbol.asyncDispose]: stop,
   };
@@ -277,54 +344,6 @@ function eventOf({ text }: Line): RecordedEvent {
   return { ...JSON.parse(text), line: text };
 }
 
-/** The members of `EventFilter`, without the deployment. */
-const filterNames: readonly string[] = [
-  'type',
-  'assetKey',
-  'partition',
-  'dataVersion',
-  'description',
-  'checkName',
-  'passed',
-  'severity',
-  'eventTime',
-  'idempotencyKey',
-  'afterSeq',
-] satisfies (keyof Filter & keyof EventFilter)[];
-
-/** @throws TypeError for an unknown member: if a misspelt one were ignored, the filter would match too much */
-function readFilter({ deployment: _, ...rest }: EventFilter): Filter {
-  const given = Object.entries(rest).filter(([, value]) => value !== undefined);
-  for (const [name] of given) {
-    if (!filterNames.includes(name)) {
-      throw new TypeError(`a filter has no ${name}; it may have ${filterNames.join(', ')}`);
-    }
-  }
-  return Object.fromEntries(given.map(([name, value]) => [name, readMember(name, value)]));
-}
-
-function readMember(name: string, value: unknown): unknown {
-  if (name === 'assetKey') return keyOf(value);
-  if (name === 'eventTime') return momentOf(value);
-  if (name !== 'afterSeq') return value;
-  const seq = Math.floor(Number(value));
-  if (Number.isNaN(seq)) throw new TypeError(`afterSeq is ${value}; give the seq of an event`);
-  return Math.max(0, seq);
-}
-
-/** @returns the parts of a key such as `'warehouse/orders'`; for a value that is no key an empty array, which matches no event */
-function keyOf(value: unknown): readonly string[] {
-  if (typeof value === 'string') return value.split('/');
-  return Array.isArray(value) ? value : [];
-}
-
-/** @returns the sort key of a time, such as `2026-11-20T15:04:05.25` @throws TypeError for what no report could have sent */
-function momentOf(value: unknown): string {
-  const read = typeof value === 'string' ? readEventTime(value) : undefined;
-  if (read?.kind === 'time') return sortKeyOf(read.utc);
-  throw new TypeError(`eventTime is ${JSON.stringify(value)}; ${read?.problem ?? `give ${eventTimeForm}`}`);
-}
-
 /** @throws Error with the messages that the program has for its flags, also for an unknown option */
 function configOf(options: Readonly<Record<string, unknown>>): Config {
   const given = Object.entries(options).filter(([, value]) => value !== undefined);
@@ -334,9 +353,17 @@ function configOf(options: Readonly<Record<string, unknown>>): Config {
   return read.config;
 }
 
-function checkMs(timeoutMs: number): void {
-  if (timeoutMs >= 0 && timeoutMs < 2 ** 31) return;
-  throw new TypeError(`timeoutMs is ${timeoutMs}; give milliseconds from 0 to ${2 ** 31 - 1}`);
+/** @throws TypeError */
+function checkWait(timeoutMs: number, count: number | undefined): void {
+  if (!(timeoutMs >= 0 && timeoutMs < 2 ** 31))
+    throw new TypeError(`timeoutMs is ${timeoutMs}; give milliseconds from 0 to ${2 ** 31 - 1}`);
+  if (count !== undefined && !(Number.isSafeInteger(count) && count > 0))
+    throw new TypeError(`count is ${count}; give a whole number from 1`);
+}
+
+/** @returns the filter as JSON, such as `{"assetKey":"orders"}`, with the digits of a bigint as a string */
+function showFilter(filter: EventFilter): string {
+  return JSON.stringify(filter, (_name, value) => (typeof value === 'bigint' ? String(value) : value));
 }
 
 /** Calls `onNotice` in a microtask, so that an exception of the callback cannot abort a batch of the journal. */

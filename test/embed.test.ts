@@ -7,23 +7,34 @@ import { appendFileSync, existsSync, readdirSync, readFileSync, writeFileSync } 
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
+import { inspect } from 'node:util';
 import { waitLimits } from '../src/config/limits.ts';
 import { newToken } from '../src/deployments/tokens.ts';
-import { type EventFilter, type Notice, type RunningService, type StartOptions, startService } from '../src/embed.ts';
+import {
+  type EventFilter,
+  type MetadataFilter,
+  type Notice,
+  type RunningService,
+  type StartOptions,
+  startService,
+} from '../src/embed.ts';
 import { segmentName } from '../src/journal/segments.ts';
 import { freePort, newFolder, root } from './support/program.ts';
 import { FIRST, flip, makeLines, segment } from './support/segments.ts';
 import { within } from './support/tools.ts';
 
-async function start(t: TestContext, options: StartOptions = {}): Promise<RunningService> {
+async function start<const Deployment extends string = never>(
+  t: TestContext,
+  options: StartOptions<Deployment> = {},
+): Promise<RunningService<Deployment>> {
   const service = await startService(options);
   t.after(() => service.stop());
   return service;
 }
 
 /** @returns the status of the reply */
-async function report({ url }: RunningService, path: string, headers: Record<string, string> = {}): Promise<number> {
-  const reply = await fetch(`${url}/report_asset_${path}`, { method: 'POST', headers });
+async function report({ url }: RunningService, path: string, headers = {}, under = ''): Promise<number> {
+  const reply = await fetch(`${url}${under}/report_asset_${path}`, { method: 'POST', headers });
   await reply.text();
   return reply.status;
 }
@@ -194,6 +205,120 @@ test('a wait that times out fails with the filter, the nearest events and the re
   });
 });
 
+test('a wait for several events resolves with the first of them, and says how many came', async (t) => {
+  const service = await start(t);
+  const early = service.waitFor({ assetKey: 'a' }, { count: 3, timeoutMs: 30_000 });
+  for (const name of ['a', 'b', 'a', 'a', 'a']) assert.equal(await report(service, `materialization/${name}`), 200);
+  const seqs = (events: readonly { readonly seq: number }[]) => events.map(({ seq }) => seq);
+  assert.deepEqual(seqs(await early), [1, 3, 4]);
+  assert.deepEqual(seqs(await service.waitFor({ assetKey: 'a' }, { count: 4, timeoutMs: 0 })), [1, 3, 4, 5]);
+  assert.deepEqual(seqs(await service.waitFor({ assetKey: 'b' }, { count: 1 })), [2]);
+  const failure = (filter: EventFilter, count: number) =>
+    service.waitFor(filter, { count, timeoutMs: 0 }).then(
+      () => assert.fail('they came'),
+      ({ message }) => message.split('\n'),
+    );
+  const [first, second] = await failure({ assetKey: 'a' }, 5);
+  assert.equal(
+    first,
+    '4 (seq 1, 3, 4, 5) of 5 events were {"assetKey":"a"} within 0 ms; 1 others were recorded, the nearest first:',
+  );
+  assert.match(second, /^ {2}another assetKey: seq 2, /);
+  assert.deepEqual(await failure({ assetKey: 'c', afterSeq: 4 }, 2), [
+    '0 of 2 events were {"assetKey":"c","afterSeq":4} within 0 ms; 5 others were recorded, the nearest first:',
+    ...(await failure({ assetKey: 'c', afterSeq: 4 }, 2)).slice(1),
+  ]);
+  assert.equal(await report(service, 'materialization/a'), 200);
+  assert.match(
+    (await failure({}, 7))[0],
+    /^6 \(seq 1, 2, 3, 4, 5, …\) of 7 events were \{\} .*; no other was recorded$/,
+  );
+  for (const count of [0, 1.5, Number.NaN, -1]) {
+    await assert.rejects(service.waitFor({}, { count }), {
+      name: 'TypeError',
+      message: `count is ${count}; give a whole number from 1`,
+    });
+  }
+});
+
+test('a filter finds events by members of their metadata, however deep, and numbers by value or by their digits', async (t) => {
+  const service = await start(t);
+  const send = async (metadata: string | undefined) => {
+    const reply = await fetch(`${service.url}/report_asset_observation/a`, {
+      method: 'POST',
+      headers: { 'Content-Type': 'application/json' },
+      body: `{${metadata === undefined ? '' : `"metadata":${metadata}`}}`,
+    });
+    assert.equal(reply.status, 200, await reply.text());
+  };
+  await send('{"rows":10,"source":{"table":"orders","columns":["id","at"],"owner":null},"ok":true}');
+  await send('{"rows":1e1,"source":{"table":"orders","columns":["id"]},"ok":"true"}');
+  await send(
+    '{"rows":12345678901234567890,"rows ü":"1\\u0030","__proto__":{"constructor":1},"list":[{"a":1,"b":2},-0.50]}',
+  );
+  await send('{"rows":"10"}');
+  await send('{}');
+  await send(undefined);
+  const table: readonly (readonly [MetadataFilter, readonly number[]])[] = [
+    [{}, [1, 2, 3, 4, 5]],
+    [{ rows: 10 }, [1, 2]],
+    [{ rows: '10' }, [4]],
+    [{ rows: 10, ok: true }, [1]],
+    [{ rows: undefined, ok: 'true' }, [2]],
+    [{ source: { table: 'orders' } }, [1, 2]],
+    [{ source: { table: 'orders', owner: null } }, [1]],
+    [{ source: { columns: ['id'] } }, [2]],
+    [{ source: { columns: ['at', 'id'] } }, []],
+    [{ source: { columns: { 0: 'id' } } }, []],
+    [{ source: 'orders' }, []],
+    [{ owner: null }, []],
+    [{ rows: Number('12345678901234567890') }, [3]],
+    [{ rows: 12345678901234567890n }, [3]],
+    [{ rows: 12345678901234567891n }, []],
+    [{ rows: 10n }, [1]],
+    [{ list: [{ b: 2 }, -0.5] }, [3]],
+    [{ list: [{ b: 2 }] }, []],
+    [{ list: [undefined, -0.5] }, [3]],
+    [{ 'rows ü': '10' }, [3]],
+    [{ ['__proto__']: { constructor: 1 } }, [3]],
+    [{ constructor: {} }, []],
+    [{ toString: undefined }, [1, 2, 3, 4, 5]],
+  ];
+  for (const [metadata, seqs] of table) {
+    const found = await service.events({ assetKey: 'a', metadata });
+    assert.deepEqual(
+      found.map(({ seq }) => seq),
+      seqs,
+      inspect(metadata),
+    );
+    if (seqs.length > 0) assert.equal((await service.waitFor({ metadata })).seq, seqs[0]);
+  }
+  const wanted = { rows: 10n, source: { table: 'order', columns: [] } };
+  await assert.rejects(service.waitFor({ metadata: wanted }, { timeoutMs: 0 }), ({ message }) => {
+    assert.match(
+      message,
+      /^no event was \{"metadata":\{"rows":"10","source":\{"table":"order",.* within 0 ms; 6 others/,
+    );
+    assert.match(message, /first:\n {2}another metadata\.source\.table, metadata\.source\.columns: seq 1, /);
+    assert.match(message, /\n {2}another metadata\.rows, metadata\.source\.table, metadata\.source\.columns: seq 6, /);
+    return true;
+  });
+  const cyclic: { own?: object } = {};
+  cyclic.own = cyclic;
+  for (const [metadata, problem] of [
+    [null, /^TypeError: metadata is null; give an object with the members to look for$/],
+    [['a'], /^TypeError: metadata is a Array; /],
+    [{ at: [new Date(0)] }, /^TypeError: metadata\.at\[0\] is a Date; give JSON values, or a bigint for /],
+    [{ check: () => true }, /^TypeError: metadata\.check is a function; /],
+    [{ rows: Number.NaN }, /^TypeError: metadata\.rows is NaN, which no number in JSON is$/],
+    [cyclic, /^TypeError: metadata(\.own)+ is nested deeper than metadata may be$/],
+  ] as const) {
+    const filter = { metadata } as unknown as EventFilter;
+    await assert.rejects(service.events(filter), problem);
+    await assert.rejects(service.waitFor(filter), problem);
+  }
+});
+
 test('a stop ends every wait', async (t) => {
   const service = await start(t);
   const waits = ['a', 'b'].map((assetKey) => service.waitFor({ assetKey }, { timeoutMs: 30_000 }));
@@ -337,6 +462,41 @@ test('in hosted mode it gives the events of one deployment', async (t) => {
     assert.ok(!message.includes(token));
     return true;
   });
+});
+
+test('deployments given by name get a token each, and nothing of them is left', async (t) => {
+  const before = ownFolders();
+  const service = await start(t, { deployments: ['prod', { name: 'staging' }] });
+  const { prod, staging } = service.tokens;
+  assert.match(prod, /^asl_[\w-]{43}$/);
+  assert.notEqual(prod, staging);
+  const send = (name: string, token: string) =>
+    report(service, 'observation/a', { 'Service-Cloud-Api-Token': token }, `/${name}`);
+  assert.equal(await send('prod', prod), 200);
+  assert.equal(await send('staging', staging), 200);
+  assert.equal(await send('prod', staging), 401);
+  assert.equal((await service.events({ deployment: 'prod' })).length, 1);
+  assert.equal((await service.waitFor({ deployment: 'staging' })).seq, 1);
+  await service.stop();
+  assert.deepEqual(
+    ownFolders().filter((name) => !before.includes(name)),
+    [],
+  );
+  const refused = (deployments: unknown, problem: RegExp) =>
+    assert.rejects(startService({ deployments } as StartOptions), problem);
+  await refused([], /^TypeError: deployments must be an array with at least one of the deployments$/);
+  await refused(['prod', 'prod'], /^TypeError: deployments\[1\]\.name is prod, as in an earlier entry; /);
+  await refused(
+    ['a b', { name: 5 }],
+    /^TypeError: deployments\[0\]\.name must be up to .*; deployments\[1\]\.name must be/,
+  );
+  await refused([{ name: 'prod', token: 'x' }], /^TypeError: deployments\[0\] has no token; it may have name$/);
+  await refused([undefined], /^TypeError: deployments\[0\]\.name must be /);
+  await assert.rejects(startService({ deployments: ['prod'], port: 65_536 }), /--port "65536"/);
+  assert.deepEqual(
+    ownFolders().filter((name) => !before.includes(name)),
+    [],
+  );
 });
 
 test('two services in one process are independent, and a folder is used by one', async (t) => {

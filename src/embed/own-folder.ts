@@ -1,6 +1,6 @@
 /** Temporary folders for journals. Each is removed when its service stops, or at the latest when the process exits. */
 
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
@@ -13,6 +13,11 @@ export function makeOwnFolder(): string {
   if (ownFolders.size === 0) process.on('exit', removeOwnFolders);
   ownFolders.add(folder);
   return folder;
+}
+
+/** Writes a file into a folder of `makeOwnFolder`, such as `/tmp/assetlog-x3Fq9a/deployments.json`, for this user alone. */
+export function writeOwnFile(path: string, text: string): void {
+  writeFileSync(path, text, { mode: 0o600 });
 }
 
 /** Removes a folder of `makeOwnFolder`, such as `/tmp/assetlog-x3Fq9a`, with all that is in it. Does nothing if it is gone. */

@@ -2,8 +2,8 @@
 
 import type { waitLimits } from '../config/limits.ts';
 import type { App, Incoming, ReceiveBody, Reply } from '../http/message.ts';
-import { differences, type Filter } from '../journal/filter.ts';
 import type { Line } from '../journal/reader.ts';
+import { differencesOf, type Wanted } from './filter.ts';
 
 /**
  * How many events and refused requests the error of a wait lists, and how many characters of each:
@@ -13,17 +13,18 @@ export type WaitLimits = Pick<typeof waitLimits, 'shownMax' | 'shownCharactersMa
 
 /**
  * What `waitFor` waits for, and for how long:
- * `{ filter: { assetKey: ['orders'] }, shown: '{"assetKey":"orders"}', read, timeoutMs: 5_000 }`.
+ * `{ wanted: { filter: { assetKey: ['orders'] } }, shown: '{"assetKey":"orders"}', read, timeoutMs: 5_000, count: 3 }`.
  */
 export interface Wait {
-  /** The filter that the event must match. */
-  readonly filter: Filter;
+  readonly wanted: Wanted;
   /** The filter as the caller gave it, for the error message: `{"assetKey":"orders"}`. */
   readonly shown: string;
   /** Reads all lines of the journal, and then follows it until the signal aborts. */
   readonly read: (follow: AbortSignal) => AsyncIterable<readonly Line[]>;
   /** Milliseconds, such as 5,000. */
   readonly timeoutMs: number;
+  /** How many events to wait for; undefined for one, which the error then calls `no event` if there is none. */
+  readonly count: number | undefined;
 }
 
 /**
@@ -33,7 +34,7 @@ export interface Wait {
 export class Waits {
   readonly #limits: WaitLimits;
   readonly #refused: RefusedRequests;
-  readonly #open = new Set<Promise<Line>>();
+  readonly #open = new Set<Promise<readonly Line[]>>();
   /** An abort controller for each open wait. */
   readonly #endings = new Set<AbortController>();
   #ended: string | undefined;
@@ -70,11 +71,12 @@ export class Waits {
   }
 
   /**
-   * Resolves with the first line that matches, recorded already or later. For example `(await waits.waitFor(wait)).seq` is `1`.
-   * @throws Error after `timeoutMs` or at the end of the service: the filter, the nearest events and the refused requests; or
-   *   what `read` throws
+   * Resolves with the first lines that match, `wait.count` of them, recorded already or later. For example
+   * `(await waits.waitFor(wait))[0].seq` is `1`.
+   * @throws Error after `timeoutMs` or at the end of the service: the filter, how many matched, the nearest other events and the
+   *   refused requests; or what `read` throws
    */
-  waitFor(wait: Wait): Promise<Line> {
+  waitFor(wait: Wait): Promise<readonly Line[]> {
     const found = this.#find(wait);
     this.#open.add(found);
     return found.finally(() => this.#open.delete(found));
@@ -85,7 +87,15 @@ export class Waits {
     await Promise.allSettled(this.#open);
   }
 
-  async #find({ filter, shown, read, timeoutMs }: Wait): Promise<Line> {
+  /** @returns such as `2 (seq 1, 4)` */
+  #came(found: readonly Line[]): string {
+    const { shownMax } = this.#limits;
+    const seqs = found.slice(0, shownMax).map(({ seq }) => seq);
+    return `${found.length}${found.length > 0 ? ` (seq ${seqs.join(', ')}${found.length > shownMax ? ', …' : ''})` : ''}`;
+  }
+
+  async #find({ wanted, shown, read, timeoutMs, count }: Wait): Promise<readonly Line[]> {
+    const found: Line[] = [];
     const nearMisses = new NearMisses(this.#limits);
     const ending = new AbortController();
     const timer = setTimeout(() => ending.abort(`within ${timeoutMs} ms`), timeoutMs);
@@ -94,16 +104,17 @@ export class Waits {
     try {
       for await (const lines of read(ending.signal)) {
         for (const line of lines) {
-          const wrong = differences(line.event, filter);
-          if (wrong.length === 0) return line;
-          nearMisses.add(line, wrong);
+          const wrong = differencesOf(line, wanted);
+          if (wrong.length > 0) nearMisses.add(line, wrong);
+          else if (found.push(line) === (count ?? 1)) return found;
         }
       }
     } finally {
       this.#endings.delete(ending);
       clearTimeout(timer);
     }
-    throw new Error(`no event was ${shown} ${ending.signal.reason}${nearMisses}${this.#refused}`);
+    const came = count === undefined ? 'no event was' : `${this.#came(found)} of ${count} events were`;
+    throw new Error(`${came} ${shown} ${ending.signal.reason}${nearMisses.text(found)}${this.#refused}`);
   }
 }
 
@@ -148,8 +159,9 @@ class NearMisses {
     this.#nearest.length = Math.min(this.#nearest.length, this.#limits.shownMax);
   }
 
-  toString(): string {
-    if (this.#count === 0) return '; no event was recorded';
+  /** @param found the events that match */
+  text(found: readonly Line[]): string {
+    if (this.#count === 0) return found.length === 0 ? '; no event was recorded' : '; no other was recorded';
     const lines = this.#nearest.map(({ wrong, text }) => `\n  another ${wrong.join(', ')}: ${text}`);
     return `; ${this.#count} others were recorded, the nearest first:${lines.join('')}`;
   }

@@ -174,18 +174,28 @@ const projectFiles: Readonly<Record<string, string>> = {
   'jest/jest.config.json': '{"testEnvironment": "node"}',
   'vitest/using.test.ts': `import { test, vi } from 'vitest'; import { startService } from 'assetlog'; test('using', ${WITH_USING});
     test('fake clock', async () => { vi.useFakeTimers({ toFake: ['Date'] }); await (${WITH_AFTER})(); });`,
-  'types/consumer.test.mts': `import { type EventFilter, type RecordedEvent, type StartOptions, startService } from 'assetlog';
+  'types/consumer.test.mts': `import { type EventFilter, type RecordedEvent, type RunningService, type StartOptions, startService } from 'assetlog';
     const options: StartOptions = { logLevel: 'warn', onNotice: ({ message }) => { messages.push(message); } };
     const messages: string[] = [];
     await using service = await startService(options);
-    const filter: EventFilter = { assetKey: ['a', 'b'] };
+    const filter: EventFilter = { assetKey: ['a', 'b'], metadata: { rows: 10n, source: { columns: ['id', null] } } };
     const all: RecordedEvent[] = await service.events(filter);
+    const several: Promise<RecordedEvent[]> = service.waitFor(filter, { count: 2, timeoutMs: 0 });
+    several.catch(() => {});
+    const hosted = await startService({ deployments: ['prod', { name: 'staging' }] });
+    const tokens: readonly [string, string] = [hosted.tokens.prod, hosted.tokens.staging];
+    // @ts-expect-error: there is no such deployment
+    hosted.tokens.production;
+    const stoppable: RunningService[] = [service, hosted];
+    await stoppable[1]?.stop();
     const wait = service.waitFor({ type: 'AssetCheckEvaluation', passed: true }, { timeoutMs: 0 });
     const passed: boolean = await wait.then((check) => check.passed, () => false);
     const how: 'stopped' | 'disk failed' | undefined = passed ? await service.ended : undefined;
     for (const event of all) if (event.type !== 'AssetCheckEvaluation') { const version: string | undefined = event.tags?.data_version; version; }
     // @ts-expect-error: there is no such type of event
     await service.events({ type: 'Nothing' });
+    // @ts-expect-error: no metadata holds a Date
+    await service.events({ metadata: { at: new Date() } }).catch(() => tokens);
     // @ts-expect-error: members of a filter are not those of a line
     await service.events({ asset_key: 'a' }).catch(() => how);
   `,

@@ -5,6 +5,7 @@ import { client } from './client.ts';
 import { commands } from './commands.ts';
 import { config } from './config.ts';
 import { deployments } from './deployments.ts';
+import { embed } from './embed.ts';
 import { event } from './event.ts';
 import { http } from './http.ts';
 import { idempotency } from './idempotency.ts';
@@ -22,6 +23,7 @@ export const mutants: readonly Mutant[] = [
   ...commands,
   ...config,
   ...deployments,
+  ...embed,
   ...event,
   ...http,
   ...idempotency,

@@ -220,7 +220,7 @@ export const journalReading: readonly Mutant[] = [
   },
   {
     breaks: 'a filter of startService ignores an event time that no report could have',
-    file: 'embed.ts',
+    file: 'embed/filter.ts',
     from: "if (read?.kind === 'time') return sortKeyOf(read.utc);",
     to: "if (read?.kind === 'time') return sortKeyOf(read.utc);\n  if (read !== undefined) return '';",
     tests: ['embed: an event is found by when it happened, in any zone, and by its idempotency key'],
