@@ -2,7 +2,7 @@
 
 import { type ExitCode, exitCodes } from '../config/exit-codes.ts';
 import { limits } from '../config/limits.ts';
-import { integer, type Option } from '../config/options.ts';
+import { integer, text } from '../config/options.ts';
 import { keyText } from '../event/asset-key.ts';
 import type { Event } from '../event/event.ts';
 import { type By, happenedAt } from '../event/event-time.ts';
@@ -44,14 +44,6 @@ interface EventsOptions extends FormatOptions, TimeRange {
   readonly last: number | undefined;
   readonly follow: boolean;
 }
-
-const text = (argument: string, help: string): Option<string | undefined> => ({
-  argument,
-  help,
-  initial: undefined,
-  flagOnly: true,
-  parse: (value) => value,
-});
 
 const count = <Initial>(argument: string, help: string, initial: Initial, min: number, max: number) => ({
   argument,

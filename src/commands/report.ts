@@ -9,7 +9,7 @@ import { options, version } from '../config/config.ts';
 import { type ExitCode, exitCodes } from '../config/exit-codes.ts';
 import { openStream, readSecret } from '../config/files.ts';
 import { limits } from '../config/limits.ts';
-import { duration, flagOf, integer, type Option } from '../config/options.ts';
+import { duration, flagOf, integer, type Option, text } from '../config/options.ts';
 import { keyNotes, readKey } from '../event/asset-key.ts';
 import { didYouMean } from '../event/nearest.ts';
 import { allParameters, type ChoiceParameter, type Endpoint, type Parameter } from '../event/parameters.ts';
@@ -44,10 +44,6 @@ type ParameterValue = string | ReadonlyMap<string, string> | undefined;
 /** By the name of the option, such as `checkName`. */
 type ParameterValues = Readonly<Record<string, ParameterValue>>;
 type ParameterOptions = Readonly<Record<string, Option<ParameterValue>>>;
-
-function text(argument: string, help: string): Option<string | undefined> {
-  return { argument, help, initial: undefined, flagOnly: true, parse: (text) => text };
-}
 
 /** @param check returns the string to send, or throws Error. @returns an option whose value is the JSON text of a string */
 function jsonString(argument: string, help: string, check = (text: string) => text): Option<ParameterValue> {

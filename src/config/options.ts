@@ -173,6 +173,11 @@ function readFlags(
   return { given, words, problems };
 }
 
+/** @returns an option of one call of a command whose value is any text: `text('NAME', 'only events of this partition')` */
+export function text(argument: string, help: string): Option<string | undefined> {
+  return { argument, help, initial: undefined, flagOnly: true, parse: (given) => given };
+}
+
 /**
  * For `parse`: `matching('/data', /^[^\0]+$/, 'is not a path')` is `'/data'`.
  * @returns the text

@@ -244,8 +244,6 @@ export function createApp(parts: AppParts): App {
       });
       return unavailable('the service could not handle this request', limits);
     }
-    if (error.reply.status === 403 && isNew(error.message))
-      notices.warn('a request was refused', { request_id: id, problem: error.message });
     return error.reply;
   }
 

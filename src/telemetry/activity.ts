@@ -5,7 +5,7 @@
 
 import type { Limits } from '../config/limits.ts';
 import type { Event } from '../event/event.ts';
-import type { Notices } from './log.ts';
+import { type Notices, oncePerName } from './log.ts';
 import { printable } from './printable.ts';
 
 /** Where requests are logged: `{ notices, terminal: undefined, quiet: false, limits }`. */
@@ -21,7 +21,7 @@ export interface ActivityOptions {
 /** How many lines in how many milliseconds, and how much of a path: `{ activityMs: 1000, refusalLinesMax: 10, … }`. */
 export type ActivityLimits = Pick<
   Limits,
-  'activityMs' | 'refusalLinesMax' | 'recordedLinesMax' | 'loggedPathCharactersMax'
+  'activityMs' | 'refusalLinesMax' | 'recordedLinesMax' | 'loggedPathCharactersMax' | 'oncePerNameMax'
 >;
 
 /** The terminal that shows the log: `{ write: (line) => process.stderr.write(line), colours: true }`. */
@@ -50,6 +50,7 @@ export class Activity {
   readonly #options: ActivityOptions;
   readonly #refusals: LineRate;
   readonly #recorded: LineRate;
+  readonly #isNew: (problem: string) => boolean;
   /** Whether a terminal shows recorded events: false with `--quiet`, for example. If not, they cost nothing. */
   readonly showsRecorded: boolean;
 
@@ -57,6 +58,7 @@ export class Activity {
     const { notices, terminal, quiet, limits } = options;
     const { activityMs, refusalLinesMax, recordedLinesMax } = limits;
     this.#options = options;
+    this.#isNew = oncePerName(limits.oncePerNameMax);
     this.showsRecorded = terminal !== undefined && !quiet && notices.informing;
     this.#refusals = new LineRate(refusalLinesMax, activityMs, (count) =>
       notices.info('further requests were refused', { count }),
@@ -67,15 +69,18 @@ export class Activity {
   }
 
   /**
-   * Logs a refusal at level info, at most `limits.refusalLinesMax` in `limits.activityMs` milliseconds. On a terminal:
+   * Logs a refusal at level info, at most `limits.refusalLinesMax` in `limits.activityMs` milliseconds. The first 403 with a
+   * problem is a warning, beyond any rate. On a terminal:
    * `15:19:45 400 refused POST /report_asset_check/a: passed is missing: …`.
    */
   refused({ id, method, url, status, problem }: RefusedRequest): void {
     const { notices, terminal, limits } = this.#options;
-    if (!notices.informing || !this.#refusals.take()) return;
+    // A foreign page, host or token may be an attack, and is no mistake of an ordinary client.
+    const warns = status === 403 && this.#isNew(problem);
+    if (!warns && (!notices.informing || !this.#refusals.take())) return;
     const path = url === undefined ? undefined : pathOf(url, limits.loggedPathCharactersMax);
     if (terminal === undefined) {
-      notices.info('refused', { request_id: id, method, path, status, problem });
+      notices[warns ? 'warn' : 'info']('refused', { request_id: id, method, path, status, problem });
       return;
     }
     const what = path === undefined ? '' : ` ${method} ${path}`;

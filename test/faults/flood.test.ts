@@ -2,10 +2,10 @@
 
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
-import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
+import { memoryMib } from '../support/memory.ts';
 import { root, startService } from '../support/program.ts';
 import type { FloodOptions } from './flood.ts';
 import { compare, startLoad } from './load.ts';
@@ -40,10 +40,10 @@ test(`${UNREAD_CLIENTS} clients that never read take less than ${UNREAD_MIB_MAX}
   skip: withoutProc,
 }, async (t) => {
   const service = await startService(t);
-  const before = peakMib(service.pid);
+  const before = memoryMib(service.pid);
   for (const target of ['/openapi.json', '/metrics', '/report_asset_materialization/unread'])
     await flood({ port: service.port, clients: UNREAD_CLIENTS, seconds: FLOOD_SECONDS, target, reads: false });
-  const grown = peakMib(service.pid) - before;
+  const grown = memoryMib(service.pid) - before;
   t.diagnostic(`${grown} MiB`);
   assert.ok(grown < UNREAD_MIB_MAX, `they took ${grown} MiB`);
 });
@@ -55,9 +55,4 @@ async function flood(options: FloodOptions): Promise<number> {
     { timeout: PATIENCE_MS },
   );
   return Number(stdout);
-}
-
-function peakMib(pid: number): number {
-  const kib = /^VmHWM:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1];
-  return Math.round(Number(kib) / 1024);
 }

@@ -132,7 +132,7 @@ async function startProxy(t: TestContext, portNow: () => number): Promise<Proxy>
     const upstream = connect(portNow(), '127.0.0.1');
     for (const socket of [client, upstream]) {
       sockets.add(socket);
-      socket.on('error', () => {}); // the other end is told by the close
+      socket.on('error', () => {}); // the connection of the other side is closed in the next handler
       socket.on('close', () => {
         sockets.delete(socket);
         client.destroy();

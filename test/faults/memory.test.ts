@@ -2,10 +2,10 @@
 
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
-import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
+import { memoryMib } from '../support/memory.ts';
 import { root, startService } from '../support/program.ts';
 import { createMemoryGroup, withoutMemoryGroups, withoutStrace } from '../support/tools.ts';
 import type { CrowdOptions, Kind, Told } from './crowd.ts';
@@ -42,7 +42,7 @@ for (const [name, bodies] of Object.entries(crowds)) {
     const told = await crowd({ port: service.port, clients: CLIENTS, seconds: SECONDS, bodies }).finally(() =>
       clearInterval(sampling),
     );
-    const peak = memoryMib(service.pid, 'VmHWM');
+    const peak = memoryMib(service.pid);
     const median = samples.sort((a, b) => a - b)[samples.length >> 1];
     t.diagnostic(`peak ${peak} MiB, median ${median} MiB, replies ${JSON.stringify(told.statuses)}`);
 
@@ -71,7 +71,7 @@ for (const mib of [64, 96]) {
     const bodies: Kind[] = [...(crowds['of every kind'] ?? []), 'one chunk'];
     const { port } = service;
     const told = await crowd({ port, clients: SMALL_CLIENTS, seconds: SECONDS, bodies });
-    t.diagnostic(`peak ${memoryMib(service.pid, 'VmHWM')} MiB, replies ${JSON.stringify(told.statuses)}`);
+    t.diagnostic(`peak ${memoryMib(service.pid)} MiB, replies ${JSON.stringify(told.statuses)}`);
 
     const { 200: accepted = 0, 400: keyless = 0, 503: refused = 0, ...others } = told.statuses;
     assert.deepEqual(others, {}, 'replies that nobody expects');
@@ -93,9 +93,4 @@ async function crowd(options: CrowdOptions): Promise<Told> {
     { timeout: PATIENCE_MS, maxBuffer: 64 * 1024 * 1024 },
   );
   return JSON.parse(stdout);
-}
-
-function memoryMib(pid: number, name: 'VmRSS' | 'VmHWM'): number {
-  const kib = new RegExp(`^${name}:\\s+(\\d+) kB$`, 'm').exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1];
-  return Math.round(Number(kib) / 1024);
 }

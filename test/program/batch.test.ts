@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { readFileSync, statSync, writeFileSync } from 'node:fs';
+import { statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { readConfig } from '../../src/config/config.ts';
@@ -10,6 +10,7 @@ import { type Limits, limits } from '../../src/config/limits.ts';
 import { newToken } from '../../src/deployments/tokens.ts';
 import { batchTypes } from '../../src/http/batch.ts';
 import { startService as serve } from '../../src/service.ts';
+import { memoryMib } from '../support/memory.ts';
 import { eventsIn, newFolder, type Running, run, type Scope, startService } from '../support/program.ts';
 import { FIRST, quiet } from '../support/segments.ts';
 import { SimulatedDisk } from '../support/simulated-disk.ts';
@@ -429,8 +430,8 @@ test('16 batches of 10,000 items at a time, again and again, take a bounded amou
     }
   }
   for (const wire of wires) wire.close();
-  const peakMib = Number(/^VmHWM:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${service.pid}/status`, 'utf8'))?.[1]) / 1024;
-  t.diagnostic(`peak ${Math.round(peakMib)} MiB, ${recorded} recorded, ${refused} refused`);
+  const peakMib = memoryMib(service.pid);
+  t.diagnostic(`peak ${peakMib} MiB, ${recorded} recorded, ${refused} refused`);
   assert.ok(recorded > 0);
   const metrics = await metricsOf(service);
   assert.match(metrics, new RegExp(`^assetlog_last_seq ${recorded * limits.batchItemsMax}$`, 'm'));

@@ -2,7 +2,6 @@
 
 import assert from 'node:assert/strict';
 import { execFile, spawn, spawnSync } from 'node:child_process';
-import { once } from 'node:events';
 import { closeSync, linkSync, mkdirSync, openSync, readFileSync, writeFileSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
@@ -12,6 +11,7 @@ import type { Event } from '../../src/event/event.ts';
 import { encodeBatch, encodeMembers } from '../../src/journal/record.ts';
 import { segmentName } from '../../src/journal/segments.ts';
 import { rounds } from '../support/long.ts';
+import { endWithPeak, memoryMib } from '../support/memory.ts';
 import { journalText, launch, newFolder, program, root, run, startService } from '../support/program.ts';
 import { FIRST, flip, START } from '../support/segments.ts';
 import { noTerminal, onTerminal } from '../support/terminal.ts';
@@ -383,21 +383,16 @@ test('memory does not grow with the journal, nor behind a reader that is slow', 
       stdio: ['ignore', 'pipe', 'inherit'],
     });
     t.after(() => child.kill('SIGKILL'));
-    const closed = once(child, 'close');
-    let mostMb = 0;
-    const watched = setInterval(() => {
-      mostMb = Math.max(mostMb, peakMb(child.pid ?? 0));
-    }, 10);
+    const ended = endWithPeak(child);
     // Nothing is read at first: what does not wait for its reader fills memory now.
     await standstill(child.pid ?? 0);
     child.stdout.once('data', () => {
       if (args.includes('--follow')) child.kill('SIGTERM');
     });
     child.stdout.resume();
-    const [code] = await closed;
-    clearInterval(watched);
+    const { code, peakMib } = await ended;
     assert.equal(code, 0, String(args));
-    assert.ok(mostMb > 30 && mostMb < 250, `${args}: ${mostMb} MB`);
+    assert.ok(peakMib > 30 && peakMib < 250, `${args}: ${peakMib} MiB`);
   }
 });
 
@@ -408,7 +403,7 @@ async function standstill(pid: number): Promise<void> {
   await eventually('it computes nothing', async () => {
     await sleep(50);
     const now = cpuTicks(pid);
-    looks = now === before && peakMb(pid) !== 0 ? looks + 1 : 0;
+    looks = now === before && memoryMib(pid) !== 0 ? looks + 1 : 0;
     before = now;
     return looks >= 6 || now === undefined;
   });
@@ -441,15 +436,9 @@ test('the events of 256 deployments are merged in little memory, and those of mo
     stdio: 'ignore',
   });
   t.after(() => child.kill('SIGKILL'));
-  const closed = once(child, 'close');
-  let mostMb = 0;
-  const watched = setInterval(() => {
-    mostMb = Math.max(mostMb, peakMb(child.pid ?? 0));
-  }, 10);
-  const [code] = await closed;
-  clearInterval(watched);
+  const { code, peakMib } = await endWithPeak(child);
   assert.equal(code, 0);
-  assert.ok(mostMb > 30 && mostMb < 200, `${mostMb} MB`);
+  assert.ok(peakMib > 30 && peakMib < 200, `${peakMib} MiB`);
   mkdirSync(join(data, 'more'));
   writeFileSync(join(data, 'more', FIRST), bytes);
   const refused = await run(['events', data]);
@@ -459,15 +448,6 @@ test('the events of 256 deployments are merged in little memory, and those of mo
     /^assetlog: at most 256 deployments can be merged; \S+ holds .* and 252 more; give one /,
   );
 });
-
-/** The most memory that a process has had; 0 where it has ended. */
-function peakMb(pid: number): number {
-  try {
-    return Number(/VmHWM:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1] ?? 0) / 1024;
-  } catch {
-    return 0;
-  }
-}
 
 test('events are shown in the order in which they happened, on request', async (t) => {
   const times = [

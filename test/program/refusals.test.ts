@@ -41,7 +41,7 @@ test('each refusal is a line with path, status and the error of the client, also
     const reply = await ask(service.port, bytes);
     await eventually('the refusal is logged', () => linesOf(service, 'refused').length > index);
     const line = linesOf(service, 'refused')[index] ?? {};
-    assert.equal(line['level'], 'info');
+    assert.equal(line['level'], reply.status === 403 ? 'warn' : 'info');
     assert.deepEqual([line['status'], line['path'], line['problem']], [reply.status, path, errorOf(reply)]);
   }
   assert.equal((await ask(service.port, post(`${MATERIALIZATION}a`))).status, 200);

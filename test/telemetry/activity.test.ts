@@ -41,6 +41,27 @@ test('a refusal is a line with its path, its status and its reason', () => {
   assert.deepEqual(warnings.lines, []);
 });
 
+test('a 403 is one line, the first of each kind a warning that no flood of others hides', () => {
+  const foreign = { ...refusal, status: 403, problem: 'the page is foreign' };
+  const { lines, activity } = open({ limits: { refusalLinesMax: 1 } });
+  for (const one of [refusal, refusal, foreign, foreign, { ...foreign, problem: 'the host is foreign' }])
+    activity.refused(one);
+  activity.close();
+  const shown = lines.map((line) => JSON.parse(line)).map(({ level, status, count }) => [level, status ?? count]);
+  assert.deepEqual(shown, [
+    ['info', 400],
+    ['warn', 403],
+    ['warn', 403],
+    ['info', 2],
+  ]);
+  const warnings = open({ level: 'warn' });
+  for (const one of [refusal, foreign, foreign]) warnings.activity.refused(one);
+  assert.equal(warnings.lines.length, 1);
+  const shownToPerson = open({ onTerminal: true, level: 'warn' });
+  for (const one of [refusal, foreign, foreign]) shownToPerson.activity.refused(one);
+  assert.match(shownToPerson.lines.join(''), /^\S+ 403 refused POST \/report_asset_check\/a: the page is foreign\n$/);
+});
+
 test('of a target only the path is logged, cut and on one line', () => {
   const long = 'x'.repeat(limits.loggedPathCharactersMax);
   for (const [url, path] of [

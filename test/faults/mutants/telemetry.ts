@@ -73,4 +73,11 @@ export const telemetry: readonly Mutant[] = [
     to: '',
     tests: ['telemetry/activity', 'program/refusals'],
   },
+  {
+    breaks: 'a flood of refusals hides that a foreign page was refused',
+    file: 'telemetry/activity.ts',
+    from: 'const warns = status === 403 && this.#isNew(problem);',
+    to: 'const warns = status === 403 && this.#refusals.take() && this.#isNew(problem);',
+    tests: ['telemetry/activity: a 403 is one line, the first of each kind a warning that no flood of others hides'],
+  },
 ];
