@@ -1,6 +1,7 @@
 /** Wires the parts of a service, and starts and stops them in order: lock, record, listen, open. */
 
 import { lookup } from 'node:dns/promises';
+import { createClientAddress } from './config/client-address.ts';
 import type { Config } from './config/config.ts';
 import { type ExitCode, exitCodes } from './config/exit-codes.ts';
 import { type Limits, limits as standardLimits } from './config/limits.ts';
@@ -27,6 +28,7 @@ import { StartError } from './service/start-error.ts';
 import { Activity, type Terminal } from './telemetry/activity.ts';
 import type { Notices } from './telemetry/log.ts';
 import { Metrics } from './telemetry/metrics.ts';
+import { Refusals } from './telemetry/refusals.ts';
 
 export { StartError };
 
@@ -80,7 +82,9 @@ export async function startService(config: Config, notices: Notices, parts: Serv
   const shutdown = new Shutdown();
   const metrics = new Metrics();
   const { terminal, limits = standardLimits } = parts;
-  const activity = new Activity({ notices, terminal, quiet: config.quiet, limits });
+  const addressOf = createClientAddress(config.trustedProxy);
+  const refusals = new Refusals({ addressOf, nowMs: () => Date.now(), limits });
+  const activity = new Activity({ notices, terminal, quiet: config.quiet, refusals, limits });
   shutdown.add(() => activity.close());
   const keyMemory = openKeyMemory(config.idempotencyKeys ?? limits.idempotencyKeysMax, notices);
   metrics.keys = keyMemory;
@@ -90,7 +94,7 @@ export async function startService(config: Config, notices: Notices, parts: Serv
     progress.recorded(folder, nextSeq);
     parts.onRecorded?.(folder, nextSeq);
   };
-  const own = { config, notices, metrics, keyMemory, activity, progress, onRecorded, shutdown };
+  const own = { config, notices, metrics, keyMemory, activity, refusals, progress, onRecorded, shutdown };
   const setup = { ...standard, aroundApp: around, ...parts, ...own };
   try {
     return await start(setup);
@@ -118,6 +122,7 @@ interface Setup extends ServiceParts {
   readonly aroundApp: (app: App) => App;
   readonly metrics: Metrics;
   readonly activity: Activity;
+  readonly refusals: Refusals;
   readonly keyMemory: KeyMemory | undefined;
   /** How far each journal is durable, for the routes that read. */
   readonly progress: OwnProgress;
@@ -162,6 +167,7 @@ async function record(setup: Setup, folder: DataFolder): Promise<Recording> {
   const options = { ...setup, folder };
   const recording =
     config.deployments === '' ? recordLocally(options, onFailed) : await recordForDeployments(options, onLockLost);
+  setup.refusals.deploymentIn = recording.deploymentIn;
   shutdown.add(async () => {
     const closed = recording.close();
     if (await resolvesWithin(closed, limits.lastSyncMs)) return;
@@ -238,7 +244,7 @@ async function listenAt(
 }
 
 function createAppFor(address: string, setup: Setup, folder: DataFolder, recording: Recording, space: SpaceWatch): App {
-  const { config, notices, activity, endpoints, limits, metrics, keyMemory, shutdown, aroundApp } = setup;
+  const { config, notices, activity, refusals, endpoints, limits, metrics, keyMemory, shutdown, aroundApp } = setup;
   const { pathPrefix, allowedHost: allowedHosts } = config;
   const tokenHeader = config.deployments === '' ? undefined : config.tokenHeader;
   const takesKeys = keyMemory !== undefined;
@@ -256,7 +262,7 @@ function createAppFor(address: string, setup: Setup, folder: DataFolder, recordi
       namesDeployment: config.deployments !== '',
       tokenHeaders: recording.tokenHeaders,
       findRecorder: recording.findRecorder,
-      readings: readingRoutes({ journals, limits }),
+      readings: readingRoutes({ journals, refusals, limits }),
       findReadable: recording.findReadable,
       readiness: () => readinessOf(problem(), recording.troubles(), limits),
       contract: () =>

@@ -131,6 +131,10 @@ export const limits = {
   refusalLinesMax: 10,
   recordedLinesMax: 100,
   activityMs: 1_000,
+  /** Refused requests that are kept for `GET /refusals`: of each deployment, and of all together. Each takes up to 4 KB. */
+  refusalsKeptMax: 100,
+  refusalsOfAllMax: 5_000,
+  refusalErrorCharactersMax: 1_000,
   /** Characters of a request's path, or of an event, in such a line. */
   loggedPathCharactersMax: 200,
   /** Distinct names that are logged, each once; further names are not logged. */

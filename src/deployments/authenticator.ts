@@ -9,6 +9,16 @@ import { FailureLog, type FailureLogLimits } from './failure-log.ts';
 import { FailureRate, type RateLimits } from './rate-limit.ts';
 import { type Deployments, findToken } from './tokens.ts';
 
+/**
+ * @param pathPrefix prefix of the paths of all deployments; empty if there is none
+ * @returns the first component of the path, which may be the name of a deployment: `prod` for `/prod/report_asset_check/`; empty
+ *   for a path without the prefix
+ */
+export function deploymentIn(path: string, pathPrefix: string): string {
+  const under = path.startsWith(`${pathPrefix}/`) ? path.slice(pathPrefix.length + 1) : '';
+  return under.split('/', 1)[0] ?? '';
+}
+
 /** What `createAuthenticator` needs: `{ pathPrefix: '', tokenHeader: 'Service-Cloud-Api-Token', nowMs: () => Date.now(), … }`. */
 export interface AuthenticatorParts {
   /** Prefix of the paths of all deployments; empty if there is none. */
@@ -60,12 +70,11 @@ export function createAuthenticator({
   return ({ path, token }: Head, incoming: Incoming): string => {
     const { socket, fields } = incoming;
     const now = nowMs();
-    const under = path.startsWith(`${pathPrefix}/`) ? path.slice(pathPrefix.length + 1) : '';
-    const [name = ''] = under.split('/', 1);
+    const name = deploymentIn(path, pathPrefix);
     const known = deployments();
     const valid = findToken(known, name, token, now);
     if (valid !== undefined) {
-      if (notices.debugging) incoming.tokenName = valid.name;
+      incoming.tokenName = valid.name;
       return name;
     }
 

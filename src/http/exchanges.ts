@@ -251,13 +251,15 @@ export class Exchanges {
   /** Answers bytes that are not a valid request, after the replies that are still pending on the connection. */
   #refuseLast(connection: Connection, reply: ErrorReply, id: string): void {
     this.#options.metrics.answered(OTHER_ROUTE, reply.status);
-    this.#logRefusal(reply, { id });
+    this.#logRefusal(reply, { id, socket: connection.socket });
     connection.lastReply = this.#replies.textOf(reply, { id }, true);
     this.#sendDecided(connection);
   }
 
-  #logRefusal({ status, error, logged = error }: ErrorReply, { id, method, url }: LoggedRequest): void {
-    this.#options.activity.refused({ id, method, url, status, problem: logged });
+  #logRefusal({ status, error, logged = error }: ErrorReply, request: LoggedRequest): void {
+    const { id, method, url, socket, rawHeaders: headers, tokenName } = request;
+    const peer = socket.remoteAddress;
+    this.#options.activity.refused({ id, method, url, status, problem: logged, peer, headers, tokenName });
   }
 
   #log({ req, startedMs }: Exchange, reply: Reply): void {
@@ -274,8 +276,9 @@ export class Exchanges {
   }
 }
 
-/** What is logged of a request; only the id of bytes that are none. */
-type LoggedRequest = Pick<UnbufferedRequest, 'id'> & Partial<Pick<UnbufferedRequest, 'method' | 'url'>>;
+/** What is logged of a request; only the id and the connection of bytes that are none. */
+type LoggedRequest = Pick<UnbufferedRequest, 'id' | 'socket'> &
+  Partial<Pick<UnbufferedRequest, 'method' | 'url' | 'rawHeaders' | 'tokenName'>>;
 
 /** An orchestrator asks it again and again while the service is not ready, so its 503 is no refusal. */
 const READINESS_ROUTE = '/readyz';

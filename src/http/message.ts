@@ -20,7 +20,7 @@ export interface Incoming {
   readonly socket?: { readonly remoteAddress?: string | undefined };
   /** A UUID that the service generated, not the client. It is in the reply to a failed request and in log lines about it. */
   readonly id: string;
-  /** Hosted mode with `--log-level debug`: the name of the valid token in the deployments file, such as `ci`. */
+  /** Hosted mode: the name of the valid token in the deployments file, such as `ci`. */
   tokenName?: string;
   /** Aborts when the reply should end early: the client has closed its side of the connection, or the service is stopping. */
   readonly ending: AbortSignal;

@@ -5,6 +5,7 @@ import type { Limits } from '../config/limits.ts';
 import { Refusal, unavailable } from '../http/message.ts';
 import type { Disk } from '../journal/disk.ts';
 import type { OwnProgress, Progress } from '../journal/progress.ts';
+import type { Refusals } from '../telemetry/refusals.ts';
 
 /** A journal that may be read: `{ disk, progress }`. */
 export interface ReadableJournal {
@@ -13,9 +14,10 @@ export interface ReadableJournal {
   progress(): Progress;
 }
 
-/** What the routes of this folder read, and their limits: `{ journals, limits }`. */
+/** What the routes of this folder read, and their limits: `{ journals, refusals, limits }`. */
 export interface ReadingParts {
   readonly journals: ReadableJournals;
+  readonly refusals: Refusals;
   readonly limits: Limits;
 }
 

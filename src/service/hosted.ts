@@ -3,7 +3,7 @@ import { createClientAddress } from '../config/client-address.ts';
 import { segmentBytesOf } from '../config/config.ts';
 import { exitCodes } from '../config/exit-codes.ts';
 import { otherWriters } from '../config/files.ts';
-import { createAuthenticator } from '../deployments/authenticator.ts';
+import { createAuthenticator, deploymentIn } from '../deployments/authenticator.ts';
 import { watchDeployments } from '../deployments/file.ts';
 import { DeploymentJournals } from '../deployments/journals.ts';
 import { refused } from '../event/record-result.ts';
@@ -52,6 +52,10 @@ export async function recordForDeployments(
       return trouble === undefined ? journal : refuseAll(journal.prefix, trouble);
     },
     findReadable: authenticate,
+    deploymentIn: (path) => {
+      const name = deploymentIn(path, pathPrefix);
+      return file.current.tokensOf.has(name) ? name : undefined;
+    },
     open: async () => {}, // the first report for a deployment opens its journal
     trouble: undefined,
     troubles: () => hosted.troubles(),

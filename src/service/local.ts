@@ -30,6 +30,7 @@ export function recordLocally(
   return {
     deployment: undefined,
     tokenHeaders: new Set(),
+    deploymentIn: undefined,
     findRecorder: () => recorder,
     findReadable: () => undefined,
     open: () => {

@@ -8,6 +8,7 @@ import type { Disk } from '../journal/disk.ts';
 import type { KeyMemory } from '../journal/idempotency-memory.ts';
 import type { Notices } from '../telemetry/log.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
+import type { Refusals } from '../telemetry/refusals.ts';
 import type { DataFolder } from './folder.ts';
 
 /**
@@ -17,6 +18,8 @@ import type { DataFolder } from './folder.ts';
 export interface Recording extends Pick<AppParts, 'findRecorder' | 'findReadable' | 'tokenHeaders'> {
   /** In hosted mode the first deployment, or `NAME` if there is none yet; undefined in local mode. */
   readonly deployment: string | undefined;
+  /** In hosted mode as `Refusals.deploymentIn`. */
+  readonly deploymentIn: Refusals['deploymentIn'];
   /**
    * Called once, when the folder is locked. Resolves when reports are accepted.
    * @throws DamagedError, or the error of a system call

@@ -7,6 +7,7 @@ import type { Limits } from '../config/limits.ts';
 import type { Event } from '../event/event.ts';
 import { type Notices, oncePerName } from './log.ts';
 import { printable } from './printable.ts';
+import { type Refusals, type RefusedRequest, targetPath } from './refusals.ts';
 
 /** Where requests are logged: `{ notices, terminal: undefined, quiet: false, limits }`. */
 export interface ActivityOptions {
@@ -15,6 +16,8 @@ export interface ActivityOptions {
   readonly terminal: Terminal | undefined;
   /** If true, the terminal shows no recorded events. */
   readonly quiet: boolean;
+  /** Keeps the last refused requests. */
+  readonly refusals: Pick<Refusals, 'add'>;
   readonly limits: ActivityLimits;
 }
 
@@ -30,19 +33,6 @@ export interface Terminal {
   readonly write: (line: string) => void;
   /** Whether it shows colours: see `showsColours`. */
   readonly colours: boolean;
-}
-
-/** A refused request as it is logged: `{ method: 'POST', url: '/report_asset_check/a?x=1', status: 400, problem: '…' }`. */
-export interface RefusedRequest {
-  /** The `request_id` of the reply, a UUID. */
-  readonly id: string;
-  /** Undefined if the bytes were no request. */
-  readonly method?: string | undefined;
-  /** The target as it was sent, of which only the path is logged. Undefined if the bytes were no request. */
-  readonly url?: string | undefined;
-  readonly status: number;
-  /** The error that the client got, without what may not be logged. */
-  readonly problem: string;
 }
 
 /** Logs refused requests and shows recorded events: `15:19:45 recorded AssetObservation warehouse/orders`. */
@@ -69,12 +59,14 @@ export class Activity {
   }
 
   /**
-   * Logs a refusal at level info, at most `limits.refusalLinesMax` in `limits.activityMs` milliseconds. The first 403 with a
-   * problem is a warning, beyond any rate. On a terminal:
+   * Keeps a refusal for `GET /refusals`. Logs it at level info, at most `limits.refusalLinesMax` in `limits.activityMs`
+   * milliseconds. The first 403 with a problem is a warning, beyond any rate. On a terminal:
    * `15:19:45 400 refused POST /report_asset_check/a: passed is missing: …`.
    */
-  refused({ id, method, url, status, problem }: RefusedRequest): void {
-    const { notices, terminal, limits } = this.#options;
+  refused(request: RefusedRequest): void {
+    const { notices, terminal, refusals, limits } = this.#options;
+    const { id, method, url, status, problem } = request;
+    refusals.add(request);
     // A foreign page, host or token may be an attack, and is no mistake of an ordinary client.
     const warns = status === 403 && this.#isNew(problem);
     if (!warns && (!notices.informing || !this.#refusals.take())) return;
@@ -139,9 +131,8 @@ const GREEN = '\u001b[32m';
 const YELLOW = '\u001b[33m';
 const NO_COLOUR = '\u001b[0m';
 
-/** @returns the path of a request's target, without authority, query and fragment, cut */
 function pathOf(url: string, charactersMax: number): string {
-  const path = url.replace(/^[a-z]+:\/\/[^/?#]*/i, '').replace(/[?#].*$/s, '');
+  const path = targetPath(url);
   return path.length > charactersMax ? `${path.slice(0, charactersMax)}…` : path;
 }
 

@@ -31,7 +31,7 @@ async function serve(t: TestContext, pieces: StreamReply['pieces'], limits: Part
     limits: all,
     metrics: new Metrics(),
     notices,
-    activity: new Activity({ notices, terminal: undefined, quiet: false, limits: all }),
+    activity: new Activity({ notices, terminal: undefined, quiet: false, refusals: { add: () => {} }, limits: all }),
   });
   t.after(() => listener.close());
   return listener;

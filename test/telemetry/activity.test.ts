@@ -18,7 +18,10 @@ function open({ onTerminal = false, colours = false, quiet = false, level = 'inf
   const write = (line: string) => void lines.push(line);
   const notices = createNotices(level, onTerminal, write);
   const terminal = onTerminal ? { write, colours } : undefined;
-  return { lines, activity: new Activity({ notices, terminal, quiet, limits: { ...limits, ...other } }) };
+  return {
+    lines,
+    activity: new Activity({ notices, terminal, quiet, refusals: { add: () => {} }, limits: { ...limits, ...other } }),
+  };
 }
 
 const refusal = { id: 'f00d', method: 'POST', url: '/report_asset_check/a', status: 400, problem: 'passed is missing' };

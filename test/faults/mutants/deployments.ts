@@ -78,8 +78,8 @@ export const deployments: readonly Mutant[] = [
   {
     breaks: 'an escaped name is a deployment',
     file: 'deployments/authenticator.ts',
-    from: "const [name = ''] = under.split('/', 1);",
-    to: "const name = unescape(under.split('/', 1)[0] ?? '');",
+    from: "return under.split('/', 1)[0] ?? '';",
+    to: "return unescape(under.split('/', 1)[0] ?? '');",
     tests: ['program/hostile: hostile inputs in hosted mode'],
   },
   {

@@ -410,15 +410,15 @@ export const http: readonly Mutant[] = [
   {
     breaks: 'what the parser refuses is not logged',
     file: 'http/exchanges.ts',
-    from: 'this.#logRefusal(reply, { id });',
+    from: 'this.#logRefusal(reply, { id, socket: connection.socket });',
     to: '',
     tests: ['program/refusals'],
   },
   {
     breaks: 'the log quotes what the error of a client quotes',
     file: 'http/exchanges.ts',
-    from: 'problem: logged }',
-    to: 'problem: logged && error }',
+    from: 'problem: logged,',
+    to: 'problem: logged && error,',
     tests: ['program/refusals'],
   },
   {

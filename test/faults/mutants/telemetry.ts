@@ -33,7 +33,7 @@ export const telemetry: readonly Mutant[] = [
   },
   {
     breaks: 'the query of a refused request is logged',
-    file: 'telemetry/activity.ts',
+    file: 'telemetry/refusals.ts',
     from: ".replace(/[?#].*$/s, '')",
     to: '',
     tests: ['telemetry/activity', 'program/refusals'],

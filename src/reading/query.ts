@@ -1,0 +1,96 @@
+/** Reads the query of a reading: each parameter by a table, and no other ones, since a filter that is ignored shows everything. */
+
+import type { Limits } from '../config/limits.ts';
+import { readKey } from '../event/asset-key.ts';
+import { nearestName } from '../event/nearest.ts';
+import { type HandlerRequest, Refusal, shown, WITHHELD } from '../http/message.ts';
+import { readBody, readQuery } from '../http/request.ts';
+
+/** A parameter of a reading: `{ initial: 100, parse }` for `limit`. */
+export interface QueryParameter<Value> {
+  /** The value if it is not given. */
+  readonly initial: Value;
+  /** Parses its value, decoded. @throws Error whose message completes `limit is "x"; …`, such as `send a number from 1 to 1000` */
+  readonly parse: (text: string) => Value;
+}
+
+/** The parameters of a reading by their names: `{ key: keyParameter, limit: numberParameter(100, 1, 1_000) }`. */
+export type QueryTable<Values> = { readonly [Name in keyof Values]: QueryParameter<Values[Name]> };
+
+/**
+ * Reads the query of a reading. A body has no meaning, but must be well-formed, as for the other read-only routes.
+ * @returns a value for each parameter of the table: `{ key: undefined, limit: 20 }` for the query `limit=20`
+ * @throws Refusal 400 for a parameter that is unknown or has a wrong value; the log gets none of the query
+ */
+export function readParameters<Values extends object>(
+  { body, query }: Pick<HandlerRequest, 'body' | 'query'>,
+  table: QueryTable<Values>,
+  limits: Pick<Limits, 'jsonDepthMax' | 'bodyMembersMax'>,
+): Values {
+  readBody(body, limits);
+  const names = Object.keys(table) as (keyof Values & string)[];
+  const values = Object.fromEntries(names.map((name) => [name, table[name].initial])) as Values;
+  for (const [sent, text] of readQuery(query)) {
+    const name = names.find((known) => known === sent);
+    if (name === undefined) throw unknown(sent, names);
+    try {
+      values[name] = table[name].parse(text);
+    } catch (error) {
+      throw withheld((value) => `${name} is ${value}; ${(error as Error).message}`, text);
+    }
+  }
+  return values;
+}
+
+/** A whole number: `numberParameter(100, 1, 1_000)` parses `20` as 20. */
+export function numberParameter<Initial extends number | undefined>(
+  initial: Initial,
+  min: number,
+  max: number,
+): QueryParameter<number | Initial> {
+  return {
+    initial,
+    parse: (text) => {
+      const value = /^[0-9]{1,16}$/.test(text) ? Number(text) : Number.NaN;
+      if (value >= min && value <= max) return value;
+      throw new Error(`send a number from ${min} to ${max}`);
+    },
+  };
+}
+
+/** An asset key as commands take it: `warehouse/orders`, or a JSON array of the parts. Its parts: `['warehouse', 'orders']`. */
+export const keyParameter: QueryParameter<readonly string[] | undefined> = {
+  initial: undefined,
+  parse: (text) => {
+    try {
+      return readKey([text]);
+    } catch {
+      throw new Error('send warehouse/orders, or ["warehouse","orders/2026"] for a part with a slash');
+    }
+  },
+};
+
+/** `true` or `false`: `booleanParameter(false)` parses `true` as true. */
+export function booleanParameter<Initial extends boolean | undefined>(
+  initial: Initial,
+): QueryParameter<boolean | Initial> {
+  return {
+    initial,
+    parse: (text) => {
+      if (text === 'true' || text === 'false') return text === 'true';
+      throw new Error('send true or false');
+    },
+  };
+}
+
+function unknown(sent: string, names: readonly string[]): Refusal {
+  const meant = nearestName(sent, names);
+  const hint = meant === undefined ? '' : `did you mean ${meant}? `;
+  const known = names.length === 0 ? 'it takes none' : `it takes ${names.join(', ')}`;
+  return withheld((name) => `there is no parameter ${name} here; ${hint}${known}`, sent);
+}
+
+/** @param problem the error, from the text as it is shown */
+function withheld(problem: (shown: string) => string, text: string): Refusal {
+  return new Refusal(400, problem(shown(text)), { logged: problem(WITHHELD) });
+}

@@ -1,0 +1,136 @@
+/** The last refused requests of each journal, in memory: what `GET /refusals` shows. */
+
+import type { Limits } from '../config/limits.ts';
+
+/** A refused request as it is logged: `{ method: 'POST', url: '/report_asset_check/a?x=1', status: 400, problem: '…' }`. */
+export interface RefusedRequest {
+  /** The `request_id` of the reply, a UUID. */
+  readonly id: string;
+  /** Undefined if the bytes were no request. */
+  readonly method?: string | undefined;
+  /** The target as it was sent, of which only the path is logged. Undefined if the bytes were no request. */
+  readonly url?: string | undefined;
+  readonly status: number;
+  /** The error that the client got, without what may not be logged. */
+  readonly problem: string;
+  /** The IP address of the peer, a client or its proxy: `127.0.0.1`. */
+  readonly peer?: string | undefined;
+  /** All headers: name, value, name, value … */
+  readonly headers?: readonly string[] | undefined;
+  /** In hosted mode the name of the valid token, such as `ci`. */
+  readonly tokenName?: string | undefined;
+}
+
+/** A refused request as `GET /refusals` shows it: `{ time: '2026-11-20T15:19:45.266Z', method: 'POST', status: 400, … }`. */
+export interface Refused {
+  /** When it was refused, in the form of a line's `time`. */
+  readonly time: string;
+  readonly request_id: string;
+  /** Undefined if the bytes were no request. */
+  readonly method: string | undefined;
+  /** Without query, cut: `/report_asset_check/a`. Undefined if the bytes were no request. */
+  readonly path: string | undefined;
+  readonly status: number;
+  /** As in the log: without query, metadata or token. */
+  readonly error: string;
+  /** Of the client, if trusted proxies passed it on. */
+  readonly address: string;
+  /** In hosted mode the name of the valid token: `ci`. */
+  readonly token_name: string | undefined;
+}
+
+/** What `Refusals` needs: `{ addressOf: createClientAddress([]), nowMs: () => Date.now(), limits }`. */
+export interface RefusalsOptions {
+  /** @returns the client's address, from the peer address of its connection and the raw headers (name, value, name, value …) */
+  readonly addressOf: (peer: string, headers: readonly string[]) => string;
+  /** Milliseconds since 1970. */
+  readonly nowMs: () => number;
+  readonly limits: Pick<
+    Limits,
+    'refusalsKeptMax' | 'refusalsOfAllMax' | 'loggedPathCharactersMax' | 'refusalErrorCharactersMax'
+  >;
+}
+
+/**
+ * Keeps the last `limits.refusalsKeptMax` refused requests of each journal. In hosted mode a request belongs to the deployment
+ * that its path names, so that a reader of one deployment learns nothing of another; one that names none is not kept. For example
+ * `refusals.of(undefined)` is `[{ time: '…', method: 'POST', path: '/report_asset_check/a', status: 400, … }]`.
+ */
+export class Refusals {
+  /**
+   * @returns whose reader may see a refusal: the existing deployment that a path such as `/prod/report_asset_check/a` names, else
+   *   undefined. In local mode there is no such function, and one journal
+   */
+  deploymentIn: ((path: string) => string | undefined) | undefined;
+  readonly #options: RefusalsOptions;
+  /** By deployment, oldest first; the deployment that was refused last is the last one. */
+  readonly #kept = new Map<string | undefined, Refused[]>();
+  #count = 0;
+
+  constructor(options: RefusalsOptions) {
+    this.#options = options;
+  }
+
+  /** Keeps a refused request such as `{ id, method: 'POST', url: '/report_asset_check/a?x=1', status: 400, problem: '…' }`. */
+  add({ id, method, url, status, problem, peer = '', headers = [], tokenName }: RefusedRequest): void {
+    const { addressOf, nowMs, limits } = this.#options;
+    const path = url === undefined ? undefined : targetPath(url);
+    const deployment = this.deploymentIn?.(path ?? '');
+    if (deployment === undefined && this.deploymentIn !== undefined) return;
+    const kept = this.#kept.get(deployment) ?? [];
+    this.#kept.delete(deployment);
+    this.#kept.set(deployment, kept);
+    kept.push({
+      time: new Date(nowMs()).toISOString(),
+      request_id: id,
+      method,
+      path: path === undefined ? undefined : cutCopy(path, limits.loggedPathCharactersMax),
+      status,
+      error: cutCopy(problem, limits.refusalErrorCharactersMax),
+      address: addressOf(peer, headers),
+      token_name: tokenName,
+    });
+    this.#count += 1;
+    if (kept.length > limits.refusalsKeptMax) this.#dropOne(kept);
+    while (this.#count > limits.refusalsOfAllMax) this.#dropOldestDeployment();
+  }
+
+  /**
+   * @param deployment such as `prod`; undefined in local mode
+   * @returns its refused requests, the newest first
+   */
+  of(deployment: string | undefined): readonly Refused[] {
+    return (this.#kept.get(deployment) ?? []).toReversed();
+  }
+
+  /** Forgets all of them. */
+  clear(): void {
+    this.#kept.clear();
+    this.#count = 0;
+  }
+
+  /** Clients without a valid token push out at most half of what is kept of a deployment: the rest is of its own clients. */
+  #dropOne(kept: Refused[]): void {
+    const strangers = this.deploymentIn === undefined ? [] : kept.filter(({ token_name }) => token_name === undefined);
+    const oldest = strangers.length > this.#options.limits.refusalsKeptMax / 2 ? kept.indexOf(strangers[0]!) : 0;
+    kept.splice(oldest, 1);
+    this.#count -= 1;
+  }
+
+  #dropOldestDeployment(): void {
+    const [[deployment, kept] = []] = this.#kept;
+    this.#kept.delete(deployment);
+    this.#count -= kept?.length ?? 0;
+  }
+}
+
+/** @returns the path of a request's target, without authority, query and fragment: `/a` for `http://localhost/a?x=1` */
+export function targetPath(url: string): string {
+  return url.replace(/^[a-z]+:\/\/[^/?#]*/i, '').replace(/[?#].*$/s, '');
+}
+
+/** A substring would keep the whole text in memory, which may be a request's target of 16 KB. */
+function cutCopy(text: string, charactersMax: number): string {
+  const cut = text.length > charactersMax ? `${text.slice(0, charactersMax)}…` : text;
+  return Buffer.from(cut).toString();
+}
