@@ -12,7 +12,7 @@ import type { Endpoint } from '../event/parameters.ts';
 import type { KeyConflict } from '../event/record-result.ts';
 import { type ParameterLimits, type ReadReport, reportReader } from './handlers.ts';
 import { type Handler, type ItemProblem, Refusal, type Reply, shown, WITHHELD } from './message.ts';
-import { isJson, orMalformedJson, readText, TOKEN, wordOf } from './request.ts';
+import { isJson, orMalformedJson, readQuery, readText, TOKEN, wordOf } from './request.ts';
 
 /** The media types of a batch: names for NDJSON, such as `application/x-ndjson`, and as the last one that of a JSON array. */
 export const batchTypes: readonly string[] = [
@@ -32,7 +32,8 @@ export type BatchLimits = ParameterLimits &
  */
 export function reportBatch(endpoints: readonly Endpoint[], limits: BatchLimits): Handler {
   const reports = new Map(endpoints.map((endpoint) => [endpoint, reportReader(endpoint, limits)]));
-  return ({ body, head, idempotencyKey }) => {
+  return ({ body, head, idempotencyKey, query }) => {
+    readQuery(query); // nothing in it is used, but a malformed query is refused, as in a report
     const { events, numbers, problems } = readBatch(body, isJson(head.contentType), reports, limits, idempotencyKey);
     const lenient = prefersLenient(head.prefer);
     if (events.length === 0 || (problems.length > 0 && !lenient)) throw wrongItems(problems, events.length, limits);

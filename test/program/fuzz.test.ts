@@ -1,7 +1,7 @@
 /**
  * Requests by the hundred thousand, made by a grammar and then spoiled, against a service in a process of its own. A second
- * reader (`strict.ts`) says which of them are reports: nothing else may be recorded, and nothing may be answered 200 but
- * what is recorded.
+ * reader (`strict.ts`) says which of them are reports and batches, and what the reply to each has to be: nothing else may be
+ * recorded, and nothing may be answered 200 but what is recorded.
  *
  * ASSETLOG_TEST_SEED is the seed: 1, so that a failure is always one that somebody just made; any other number goes elsewhere.
  * ASSETLOG_TEST_FUZZ says how many requests are sent.
@@ -16,7 +16,24 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { rounds } from '../support/long.ts';
 import { journalText, newFolder, type Running, startService } from '../support/program.ts';
-import { eventText, readStream, type TokensOf } from '../support/strict.ts';
+import {
+  batchFlaws,
+  EXPIRED_TOKEN,
+  type Flaw,
+  flaws,
+  hasKeys,
+  hostedFlaws,
+  type Plan,
+  planAgain,
+  planGood,
+  Random,
+  render,
+  spoils,
+  TOKENS_OF,
+} from '../support/requests.ts';
+import { readStream, type TokensOf, type Verdict } from '../support/strict.ts';
+import { textOfLine } from '../support/strict-event.ts';
+import { type Candidate, KnownKeys, lineOf, type Prediction } from '../support/strict-keys.ts';
 
 const SEED = Number(process.env['ASSETLOG_TEST_SEED'] ?? 1);
 const REQUESTS = Number(process.env['ASSETLOG_TEST_FUZZ'] ?? rounds({ long: 120_000, short: 24_000 }));
@@ -26,33 +43,11 @@ const CLIENTS = 8;
 const BURST = 60;
 /** Of worse requests: some short ones, so that what is told of a failure is short. */
 const SPOILED_BURST_MAX = 30;
+const EARLIER_MAX = 40;
 /** From the last byte of a connection to its end. */
 const END_MS = 8_000;
-
-/** Mulberry32: small, and the same on every machine. */
-class Random {
-  #state: number;
-
-  constructor(seed: number) {
-    this.#state = seed | 0;
-  }
-
-  /** @returns a whole number from 0 to one less than `below` */
-  below(below: number): number {
-    this.#state = (this.#state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(this.#state ^ (this.#state >>> 15), 1 | this.#state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return Math.floor((((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32) * below);
-  }
-
-  pick<Value>(values: readonly Value[]): Value {
-    return values[this.below(values.length)] as Value;
-  }
-
-  chance(percent: number): boolean {
-    return this.below(100) < percent;
-  }
-}
+const UPGRADE_END_MS = 1_500;
+const OFFERS_UPGRADE = /upgrade:/i;
 
 /** What is sent to: one journal for everybody, or one for each deployment. */
 interface Site {
@@ -65,284 +60,11 @@ interface Site {
   readonly recorded: (service: Running) => string[];
 }
 
-interface Plan {
-  method: string;
-  path: string;
-  query: string[];
-  version: string;
-  headers: string[];
-  members: string[];
-  framing: 'none' | 'sized' | 'chunked';
-}
-
-const METADATA = [
-  '{}',
-  '{"rows":10}',
-  '{"a":[1,2.5,null,{"b":"\\u00e9"}]}',
-  '{"big":12345678901234567890}',
-  '{"t":"\xc3\xa9"}',
-];
-const HARMLESS = [
-  'X-Trace: abc',
-  'Accept: */*',
-  'User-Agent: fuzz',
-  'TE: trailers',
-  'Content_Length: 3',
-  'X:',
-  'Cookie: a=b; c=d',
-];
-
-/** A report that every rule allows. */
-function planGood(random: Random, key: string, tokensOf: TokensOf | undefined): Plan {
-  const kind = random.pick(['materialization', 'check', 'observation']);
-  const plan: Plan = {
-    method: 'POST',
-    path: `/report_asset_${kind}`,
-    query: [],
-    version: 'HTTP/1.1',
-    headers: [random.pick(['Host: localhost', 'host: 127.0.0.1:3000', 'Host: [::1]'])],
-    members: [],
-    framing: random.pick(['none', 'sized', 'chunked']),
-  };
-  const give = (name: string, json: string, text: string) => {
-    if (plan.framing !== 'none' && random.chance(60)) plan.members.push(`"${name}":${json}`);
-    else plan.query.push(`${name}=${encodeURIComponent(text)}`);
-  };
-  if (random.chance(50)) plan.path += `/${random.pick(['', 'a%2Fb/', './', '%C3%A9/'])}${key}`;
-  else give('asset_key', random.pick([`"${key}"`, `["x","${key}"]`]), random.pick([key, `["y","${key}"]`]));
-  if (kind === 'check') {
-    give('passed', 'true', 'false');
-    give('check_name', '"no_nulls"', 'fresh +1');
-    if (random.chance(30)) give('severity', '"WARN"', 'ERROR');
-  } else {
-    if (random.chance(30)) give('data_version', '"v1"', 'v 2');
-    if (random.chance(30)) give('description', '"line\\nbreak \\ud83d\\ude00"', 'é');
-  }
-  if (random.chance(30)) give('partition', 'null', '2026-11-20');
-  if (random.chance(40)) give('metadata', random.pick(METADATA), '{"q":1}');
-  if (random.chance(40)) plan.headers.push(random.pick(HARMLESS));
-  if (plan.framing !== 'none')
-    plan.headers.push(random.pick(['Content-Type: application/json', 'content-type: Application/JSON; charset=utf-8']));
-  if (tokensOf === undefined) return plan;
-  const [deployment, tokens] = random.pick([...tokensOf]);
-  plan.path = `/${deployment}${plan.path}`;
-  plan.headers.push(`${random.pick(TOKEN_NAMES)}: ${random.pick(tokens)}`);
-  return plan;
-}
-
-/** What turns a good plan into one that may be refused, or that may end the connection. */
-type Flaw = (plan: Plan, random: Random) => void;
-
-const flaws: readonly Flaw[] = [
-  (plan, random) => {
-    plan.method = random.pick(['GET', 'PUT', 'HEAD', 'DELETE', 'TRACE', 'post', 'POSTS', 'CONNECT']);
-  },
-  (plan, random) => {
-    plan.version = random.pick(['HTTP/1.0', 'HTTP/2.0', 'HTTP/1.2', 'http/1.1']);
-  },
-  (plan) => {
-    plan.headers = plan.headers.filter((header) => !/^host/i.test(header));
-  },
-  (plan) => {
-    plan.headers = plan.headers.filter((header) => !/^content-type/i.test(header));
-  },
-  (plan, random) => {
-    plan.path = random.pick([
-      '/livez',
-      '/readyz',
-      '/nowhere',
-      '/report_asset_check/',
-      `${plan.path}/`,
-      `${plan.path}//x`,
-      `${plan.path}%zz`,
-      `http://localhost${plan.path}`,
-      `http://evil.example${plan.path}`,
-    ]);
-  },
-  (plan, random) => {
-    plan.headers.push(
-      random.pick([
-        'Host: localhost',
-        'Host: evil.example',
-        'Origin: http://evil.example',
-        'Origin: http://localhost',
-        'Sec-Fetch-Site: cross-site',
-        'Sec-Fetch-Site: none',
-        'Expect: 100-continue',
-        'Expect: dance',
-        'Content-Encoding: gzip',
-        'Content-Encoding: identity',
-        'Content-Type: text/plain',
-        'Connection: close',
-        'Connection: keep-alive',
-        'Upgrade: h2c\r\nConnection: Upgrade',
-        'Transfer-Encoding: chunked',
-        'Transfer-Encoding: gzip, chunked',
-        'Content-Length: 0',
-        'Content-Length: 5',
-        'X : y',
-        'X: a\r\n b',
-      ]),
-    );
-  },
-  (plan, random) => {
-    plan.members.push(
-      random.pick([
-        '"asset_key":null',
-        '"asset_key":[]',
-        '"a":1,',
-        '"passed":1',
-        '"partition":3',
-        '"metadata":[]',
-        '"severity":"warn"',
-        '"__proto__":{}',
-        '"description":"\\ud800"',
-        '"a":NaN',
-        '"a":"\n"',
-        '"a":"\xff"',
-      ]),
-    );
-  },
-  (plan, random) => {
-    plan.query.push(
-      random.pick([
-        'asset_key=%FF',
-        'x=%zz',
-        'metadata=[]',
-        'passed=1',
-        'asset_key=',
-        'partition=a&partition=b',
-        '%00=%00',
-        'asset_key=[1]',
-      ]),
-    );
-  },
-];
-
-const TOKEN_NAMES = ['Service-Cloud-Api-Token', 'service-cloud-api-token', 'Dagster-Cloud-Api-Token'];
-const EXPIRED_TOKEN = 'expired-token';
-const TOKENS_OF: TokensOf = new Map([
-  ['prod', ['prod-token-1', 'prod-token-2']],
-  ['test', ['test-token-1']],
-  ['prod-2', ['prod-token-2']],
-]);
-const isToken = (header: string) => /^(service|dagster)-cloud-api-token:/i.test(header);
-
-/** The same, where reports need a token of their deployment. */
-const hostedFlaws: readonly Flaw[] = [
-  (plan) => {
-    plan.headers = plan.headers.filter((header) => !isToken(header));
-  },
-  (plan, random) => {
-    const token = random.pick(['', 'x', 'prod-token-', 'prod-token-1', 'prod-token-2', 'test-token-1', EXPIRED_TOKEN]);
-    const end = random.pick(['', ' ', '\t', '0', ', prod-token-1', '\xe9']);
-    plan.headers = plan.headers.map((header) => (isToken(header) ? `${header.split(':')[0]}: ${token}${end}` : header));
-  },
-  (plan, random) => {
-    plan.headers.push(`${random.pick(TOKEN_NAMES)}: ${random.pick(['', 'prod-token-1', 'test-token-1'])}`);
-  },
-  (plan) => {
-    plan.headers = plan.headers.map((header) => (isToken(header) ? header.replace(/-Api/i, '_Api') : header));
-  },
-  (plan, random) => {
-    const names = [
-      '',
-      'prod',
-      'test',
-      'prod-2',
-      'Prod',
-      '%70rod',
-      '..',
-      '.',
-      '__proto__',
-      'prod%2F..',
-      'prod-20',
-      'livez',
-    ];
-    plan.path = plan.path.replace(/^\/[^/]*/, () => `/${random.pick(names)}`);
-  },
-  (plan, random) => {
-    plan.path = `${random.pick(['/', '/prod', '/test', '/..', '/test/..'])}${plan.path}`;
-  },
-  (plan) => {
-    plan.path = plan.path.replace(/^\/[^/]*/, '');
-  },
-];
-
-function render(plan: Plan, random: Random): string {
-  const target = plan.query.length > 0 ? `${plan.path}?${plan.query.join('&')}` : plan.path;
-  const body = `{${plan.members.join(random.pick([',', ' , ']))}}`;
-  const lines = [`${plan.method} ${target} ${plan.version}`, ...plan.headers];
-  if (plan.framing === 'sized') lines.push(`Content-Length: ${body.length}`);
-  if (plan.framing === 'chunked') lines.push('Transfer-Encoding: chunked');
-  const head = `${lines.join('\r\n')}\r\n\r\n`;
-  if (plan.framing === 'none') return head;
-  if (plan.framing === 'sized') return `${head}${body}`;
-  const cut = random.below(body.length - 1) + 1;
-  const chunks = [body.slice(0, cut), body.slice(cut)].map((chunk) => `${chunk.length.toString(16)}\r\n${chunk}\r\n`);
-  return `${head}${chunks.join('')}0\r\n${random.chance(20) ? 'X-Trailer: y\r\n' : ''}\r\n`;
-}
-
-/** What changes the meaning of bytes most, for its length. */
-const WORDS: readonly string[] = [
-  '\r\n',
-  '\n',
-  '\r',
-  ' ',
-  '\t',
-  '\0',
-  ':',
-  ';',
-  ',',
-  '/',
-  '%00',
-  '%',
-  '"',
-  '{',
-  '}',
-  '\\',
-  '0',
-  '1',
-  'F',
-  '\xff',
-  '\r\n\r\n',
-  '0\r\n\r\n',
-  '#',
-  '?',
-  'Transfer-Encoding: chunked\r\n',
-  'Content-Length: 0\r\n',
-  'Content-Length: 30\r\n',
-  'Host: localhost\r\n',
-  'Service-Cloud-Api-Token: prod-token-1\r\n',
-  'Expect: 100-continue\r\n',
-  'Connection: close\r\n',
-  'Connection: Upgrade\r\nUpgrade: h2c\r\n',
-  ' HTTP/1.0\r\n',
-  'GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n',
-];
-
-type Spoil = (bytes: string, at: number, random: Random) => string;
-
-const spoils: readonly Spoil[] = [
-  (bytes, at, random) => replaceAt(bytes, at, 1, String.fromCharCode(bytes.charCodeAt(at) ^ (1 << random.below(8)))),
-  (bytes, at, random) => replaceAt(bytes, at, 1, random.pick(WORDS)),
-  (bytes, at, random) => replaceAt(bytes, at, 1 + random.below(8), ''),
-  (bytes, at, random) => replaceAt(bytes, at, 0, random.pick(WORDS)),
-  (bytes, at, random) => replaceAt(bytes, at, 0, bytes.slice(at, at + 1 + random.below(40))),
-  (bytes, at, random) => replaceAt(bytes, at, 0, bytes.slice(random.below(bytes.length)).slice(0, random.below(60))),
-  (bytes, at) => replaceAt(bytes, Math.max(0, bytes.indexOf('\r\n', at)), 2, '\n'),
-  (bytes, at) => replaceAt(bytes, Math.max(0, bytes.indexOf('\r\n', at)), 2, '\r'),
-  (bytes, at, random) => replaceAt(bytes, Math.max(0, bytes.indexOf('\r\n', at)) + 2, 0, random.pick(WORDS)),
-  (bytes, at) => bytes.slice(0, at),
-];
-
-function replaceAt(bytes: string, at: number, length: number, by: string): string {
-  return `${bytes.slice(0, at)}${by}${bytes.slice(at + length)}`;
-}
-
 interface Reply {
   readonly status: number;
   readonly body: string;
+  /** It has `Idempotent-Replayed: true`. */
+  readonly replayed: boolean;
 }
 
 /** @returns the whole replies in a text, without 100 Continue, and what is left of it */
@@ -359,28 +81,49 @@ function splitReplies(text: string): { replies: Reply[]; rest: string } {
     const hasBody = text[headEnd + 4] === '{';
     const end = headEnd + 4 + (hasBody ? length : 0);
     if (end > text.length) break;
-    if (status !== 100) replies.push({ status, body: text.slice(headEnd + 4, end) });
+    const replayed = head.includes('\r\nIdempotent-Replayed: true');
+    if (status !== 100) replies.push({ status, body: text.slice(headEnd + 4, end), replayed });
     at = end;
   }
   return { replies, rest: text.slice(at) };
 }
 
-const STATUSES = [200, 400, 403, 404, 405, 413, 415, 417, 431, 503];
+const STATUSES = [200, 207, 400, 403, 404, 405, 413, 415, 417, 422, 431, 503];
+const HEALTHY = '{"status":"ok"}';
 
 /** What is wrong with a reply by itself. */
-function faultOf({ status, body }: Reply, statuses: ReadonlySet<number>): string | undefined {
+function faultOf({ status, body, replayed }: Reply, statuses: ReadonlySet<number>): string | undefined {
   if (!statuses.has(status)) return `status ${status}`;
-  if (body === '' || (status === 200 && (body === '{}' || body === '{"status":"ok"}'))) return undefined;
-  const error = /^\{"error":(".*"),"request_id":"[0-9a-f-]{36}"\}$/.exec(body)?.[1];
-  if (status === 200 || error === undefined) return `status ${status} with ${body}`;
-  return /[\n\r]/.test(JSON.parse(error)) ? `an error of several lines: ${body}` : undefined;
+  if (replayed && (status !== 200 || body !== '{}')) return `a replay with status ${status} and ${body}`;
+  if (body === '' || (status === 200 && (body === '{}' || body === HEALTHY))) return undefined;
+  const { error, errors, request_id, ...more } = JSON.parse(body);
+  if (status === 200 || status === 207) return 'recorded' in more ? undefined : `status ${status} with ${body}`;
+  const isError = typeof error === 'string' && /^[0-9a-f-]{36}$/.test(request_id) && Object.keys(more).length === 0;
+  if (!isError || (errors !== undefined && !Array.isArray(errors))) return `status ${status} with ${body}`;
+  return /[\n\r]/.test(error) ? `an error of several lines: ${body}` : undefined;
+}
+
+/** What a reply to a report or to a batch says became of it, in the form of `summaryOf`. */
+function summaryOfReply({ status, body, replayed }: Reply): string {
+  const { recorded = 0, duplicates = 0, failed = 0, errors = [] } = JSON.parse(body);
+  const numbers = errors.map(({ item }: { item: number }) => item);
+  return JSON.stringify([status, replayed ? 1 : 0, recorded, duplicates, failed, numbers]);
+}
+
+const ERRORS_MAX = 100;
+
+function summaryOf({ status, recorded, duplicates, wrong }: Prediction, { kind }: Candidate): string {
+  if (kind === 'report') return JSON.stringify([status, duplicates, 0, 0, 0, []]);
+  const failed = status === 207 ? wrong.length : 0;
+  return JSON.stringify([status, 0, recorded.length + duplicates, duplicates, failed, wrong.slice(0, ERRORS_MAX)]);
 }
 
 /** Every event that there should be, how many times, and what was found wrong so far. */
 class Ledger {
   readonly #site: Site;
+  readonly #keys = new KnownKeys();
   readonly #due = new Map<string, number>();
-  /** Of connections that broke: these may be there. */
+  /** Of connections that broke, and of batches with keys that may be known: these may be there. */
   readonly #possible = new Map<string, number>();
   readonly #sent: string[] = [];
   #worst: { fault: string; bytes: string } | undefined;
@@ -388,6 +131,7 @@ class Ledger {
   replies = 0;
   recorded = 0;
   refusedThoughGood = 0;
+  readonly outcomes = new Map<string, number>();
 
   constructor(site: Site) {
     this.#site = site;
@@ -397,25 +141,80 @@ class Ledger {
     return this.#faults;
   }
 
-  /** Compares the replies to a connection with the second opinion on its bytes. */
-  account(bytes: string, replies: readonly Reply[], broken: boolean): void {
+  /**
+   * Compares the replies to a connection with the second opinion on its bytes.
+   * @param owner begins the idempotency keys of this client; nobody knows which client was first to use any other
+   * @param mayRefuse whether it may be stricter than the second reader
+   */
+  account(bytes: string, replies: readonly Reply[], broken: boolean, owner: string, mayRefuse = true): void {
     this.#sent.push(bytes);
     this.replies += replies.length;
     const verdicts = readStream(bytes, this.#site.tokensOf);
+    this.#doubtKeys(verdicts, owner);
     for (const [index, reply] of replies.entries()) {
-      const fault = faultOf(reply, this.#site.statuses);
-      if (fault !== undefined) this.blame(fault, bytes);
-      const event = verdicts[index]?.event;
-      if (reply.status === 200 && reply.body === '{}') {
-        if (event === undefined) this.blame(`reply ${index + 1} is 200 to what is no report`, bytes);
-        else add(this.#due, event);
-      } else if (event !== undefined) this.refusedThoughGood += 1;
+      const fault =
+        faultOf(reply, this.#site.statuses) ?? this.#faultAgainst(reply, verdicts[index]?.candidate, mayRefuse);
+      if (fault !== undefined) this.blame(`reply ${index + 1}: ${fault}`, bytes);
     }
     // Behind the last good request there is at most one reply, to what could not be read.
     if (replies.length > verdicts.length + 1)
       this.blame(`${replies.length} replies to ${verdicts.length} requests`, bytes);
     if (!broken) return;
-    for (const { event } of verdicts.slice(replies.length)) if (event !== undefined) add(this.#possible, event);
+    for (const { candidate } of verdicts.slice(replies.length)) {
+      if (candidate === undefined) continue;
+      for (const item of candidate.items) add(this.#possible, lineOf(item));
+      this.#keys.doubt(candidate);
+    }
+  }
+
+  /** Keys that another client may have used, and those of a batch that others on the same connection use while it is looked up. */
+  #doubtKeys(verdicts: readonly Verdict[], owner: string): void {
+    const candidates = verdicts.flatMap(({ candidate }) => (candidate === undefined ? [] : [candidate]));
+    const users = new Map<string, Set<Candidate>>();
+    for (const candidate of candidates) {
+      for (const { key } of candidate.items)
+        if (key !== undefined) users.set(key, (users.get(key) ?? new Set()).add(candidate));
+    }
+    const isShared = (key: string) => {
+      const [...all] = users.get(key) ?? [];
+      return all.length > 1 && all.some(({ kind }) => kind === 'batch');
+    };
+    for (const candidate of candidates) this.#keys.doubt(candidate, (key) => !key.startsWith(owner) || isShared(key));
+  }
+
+  #faultAgainst(reply: Reply, candidate: Candidate | undefined, mayRefuse: boolean): string | undefined {
+    const { status, body } = reply;
+    const records = status === 207 || (status === 200 && body !== HEALTHY && body !== '');
+    if (candidate === undefined) return records || status === 422 ? `${status} to what is no report` : undefined;
+    if (this.#keys.isUncertain(candidate)) {
+      add(this.outcomes, 'with a key in doubt');
+      if (records) this.#accept(reply, candidate);
+      return undefined;
+    }
+    const prediction = this.#keys.predict(candidate);
+    const actual = body === '' ? `${status}` : summaryOfReply(reply);
+    const predicted = summaryOf(prediction, candidate);
+    if (actual === predicted) {
+      add(this.outcomes, `${candidate.kind} ${status}${prediction.duplicates > 0 ? ' with duplicates' : ''}`);
+      if (records) this.#record(candidate, prediction.recorded);
+      return undefined;
+    }
+    if (records || status === 422 || !mayRefuse) return `${actual}, not ${predicted}: ${body}`;
+    this.refusedThoughGood += 1;
+    return undefined;
+  }
+
+  /** The reply is all that says which of these were new. */
+  #accept({ body, replayed }: Reply, candidate: Candidate): void {
+    const { recorded = 1, duplicates = 0 } = JSON.parse(body);
+    if (replayed) return;
+    if (recorded - duplicates === candidate.items.length) this.#record(candidate, candidate.items);
+    else for (const item of candidate.items) add(this.#possible, lineOf(item));
+  }
+
+  #record(candidate: Candidate, items: Prediction['recorded']): void {
+    for (const item of items) add(this.#due, lineOf(item));
+    this.#keys.remember(candidate, items);
   }
 
   blame(fault: string, bytes: string): void {
@@ -478,10 +277,12 @@ async function exchange(port: number, bytes: string): Promise<{ text: string; br
   socket.on('error', () => {
     broken = true;
   });
+  // Node tells no parse error of a request that offers an upgrade, so only the service's deadline would end it.
+  const endMs = OFFERS_UPGRADE.test(bytes) ? UPGRADE_END_MS : END_MS;
   const late = setTimeout(() => {
     hangs = true;
-    socket.destroy();
-  }, END_MS);
+    socket.resetAndDestroy(); // else the service waits for the rest when it stops
+  }, endMs);
   const closed = new Promise((resolve) => socket.once('close', resolve));
   socket.end(Buffer.from(bytes, 'latin1'));
   await closed;
@@ -497,6 +298,8 @@ class Client {
   readonly #ledger: Ledger;
   readonly #name: string;
   readonly #kept: Socket;
+  /** What has idempotency keys, to be sent again. */
+  readonly #earlier: Plan[] = [];
   #keptText = '';
   #count = 0;
 
@@ -537,13 +340,23 @@ class Client {
 
   /** Reports of which so many in a hundred have a flaw. */
   #make(count: number, flawedPercent: number): string {
+    const random = this.#random;
+    const batches: Plan[] = [];
     let bytes = '';
     for (let index = 0; index < count; index += 1) {
       this.#count += 1;
-      const plan = planGood(this.#random, `${this.#name}-${this.#count}z`, this.#site.tokensOf);
-      if (this.#random.chance(flawedPercent)) this.#random.pick(this.#site.flaws)(plan, this.#random);
-      bytes += render(plan, this.#random);
+      const key = `${this.#name}-${this.#count}z`;
+      const again = this.#earlier.length > 0 && random.chance(15);
+      const plan = again
+        ? planAgain(random.pick(this.#earlier), random, key)
+        : planGood(random, key, this.#site.tokensOf);
+      if (hasKeys(plan)) (plan.items.length > 0 ? batches : this.#earlier).push(structuredClone(plan));
+      if (random.chance(flawedPercent)) random.pick(this.#site.flaws)(plan, random);
+      bytes += render(plan, random);
     }
+    // What a batch is sent again beside is not decided in their order: its keys are looked up meanwhile.
+    this.#earlier.push(...batches);
+    this.#earlier.splice(0, this.#earlier.length - EARLIER_MAX);
     return bytes;
   }
 
@@ -569,20 +382,16 @@ class Client {
       replies = splitReplies(this.#keptText).replies;
     }
     this.#keptText = '';
-    if (replies.some(({ status }) => status !== 200) || replies.length !== BURST) {
-      const statuses = replies.map(({ status }) => status).join();
-      this.#ledger.blame(`good reports on a kept connection are answered ${statuses}`, bytes);
-    }
-    this.#ledger.account(bytes, replies, false);
+    if (replies.length !== BURST) this.#ledger.blame(`${replies.length} replies on a kept connection`, bytes);
+    this.#ledger.account(bytes, replies, false, this.#name, false);
   }
 
   async #sendWorse(bytes: string): Promise<void> {
     const { text, broken, hangs } = await exchange(this.#port, bytes);
     const { replies, rest } = splitReplies(text);
-    // Node tells no parse error of a request that offers an upgrade, so only the service's deadline would end it.
-    if (hangs && !/upgrade:/i.test(bytes)) this.#ledger.blame('the connection does not end', bytes);
+    if (hangs && !OFFERS_UPGRADE.test(bytes)) this.#ledger.blame('the connection does not end', bytes);
     if (rest !== '' && !broken && !hangs) this.#ledger.blame(`half a reply: ${rest}`, bytes);
-    this.#ledger.account(bytes, replies, broken || hangs);
+    this.#ledger.account(bytes, replies, broken || hangs, this.#name);
   }
 }
 
@@ -591,7 +400,7 @@ async function fuzz(t: TestContext, service: Running, site: Site, requests: numb
   const ledger = new Ledger(site);
   const clients = await Promise.all(
     Array.from({ length: CLIENTS }, (_, index) =>
-      Client.open(`fuzz${index}`, SEED * CLIENTS + index, site, service.port, ledger),
+      Client.open(nameOf(index), SEED * CLIENTS + index, site, service.port, ledger),
     ),
   );
   await Promise.all(clients.map((client) => client.run(requests / CLIENTS)));
@@ -599,22 +408,33 @@ async function fuzz(t: TestContext, service: Running, site: Site, requests: numb
   ledger.compare(site.recorded(service));
   const sent = clients.reduce((sum, { count }) => sum + count, 0);
   t.diagnostic(`${sent} requests, ${ledger.replies} replies, ${ledger.recorded} events`);
+  t.diagnostic(
+    [...ledger.outcomes]
+      .map(([outcome, count]) => `${outcome}: ${count}`)
+      .sort()
+      .join(', '),
+  );
   t.diagnostic(`${ledger.refusedThoughGood} were refused although the second reader takes them`);
   ledger.check();
   const end = await service.kill();
   assert.deepEqual([end.code, end.signal], [0, null], 'the service does not end in peace');
 }
 
+/** So far from each other that no few changes make one of another. */
+function nameOf(index: number): string {
+  return 'abcdefgh'.charAt(index).repeat(6);
+}
+
 function eventsOf(folder: string, deployment: string): string[] {
   const lines = journalText(folder).split('\n').slice(0, -1);
-  return lines.map((line) => eventText(JSON.parse(line), deployment));
+  return lines.map((line) => textOfLine(line, deployment));
 }
 
 test('whatever is sent, only reports are recorded, and exactly those that were answered 200', async (t) => {
   const service = await startService(t, { args: ['--log-level', 'error'] });
   const site: Site = {
     tokensOf: undefined,
-    flaws,
+    flaws: [...flaws, ...batchFlaws],
     statuses: new Set(STATUSES),
     recorded: ({ data }) => eventsOf(data, ''),
   };
@@ -632,7 +452,7 @@ test('in hosted mode each is recorded for the deployment whose token it has, and
   const service = await startService(t, { args: ['--log-level', 'error', '--deployments', file] });
   const site: Site = {
     tokensOf: TOKENS_OF,
-    flaws: [...flaws, ...hostedFlaws, ...hostedFlaws],
+    flaws: [...flaws, ...batchFlaws, ...hostedFlaws, ...hostedFlaws],
     statuses: new Set([...STATUSES, 401, 429]),
     recorded: ({ data }) =>
       readdirSync(data).flatMap((name) => (name.startsWith('.lock') ? [] : eventsOf(join(data, name), name))),

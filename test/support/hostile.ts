@@ -2183,6 +2183,11 @@ const batches = ({ BATCH, TARGET, head, reportTo, batch: send }: Forms): readonl
       keeps(400),
     ),
     row(
+      'A batch with a malformed query is refused',
+      send(TWO_ITEMS, 'application/x-ndjson', `${BATCH}?x=%zz`),
+      keeps(400),
+    ),
+    row(
       'A batch with a malformed Idempotency-Key is refused',
       send(TWO_ITEMS, 'application/x-ndjson', BATCH, 'Idempotency-Key: "a'),
       keeps(400),

@@ -3,33 +3,17 @@
  * without node:http and without any file of the service. It stops where one request ends and the next begins is in doubt.
  */
 
-/** A well-framed request, and what it should leave in the journal: one event as text, or none. */
+import { isLenient, readBatch } from './strict-batch.ts';
+import { type Given, NO_MEMBERS, readEvent, readMembers, require, TYPES, Unfit } from './strict-event.ts';
+import { type Candidate, readHeaderKey } from './strict-keys.ts';
+
+/** A well-framed request, and what it reports: nothing where any rule refuses all of it. */
 export interface Verdict {
-  readonly event: string | undefined;
+  readonly candidate: Candidate | undefined;
 }
 
 /** Of a hosted service: the tokens that are good now, by the deployment. Without it reports need none. */
 export type TokensOf = ReadonlyMap<string, readonly string[]>;
-
-/**
- * An event of the journal or of a request, in one form: what the service adds by itself is left out.
- * @param deployment in whose journal it is
- */
-export function eventText(event: Readonly<Record<string, unknown>>, deployment = ''): string {
-  const tags = event['tags'] as { data_version?: string } | undefined;
-  return JSON.stringify([
-    event['type'],
-    event['asset_key'],
-    event['partition'],
-    event['description'],
-    tags?.data_version ?? event['data_version'],
-    event['metadata'],
-    event['check_name'],
-    event['passed'],
-    event['severity'],
-    deployment,
-  ]);
-}
 
 /** @param bytes as latin1 */
 export function readStream(bytes: string, tokensOf?: TokensOf): Verdict[] {
@@ -39,7 +23,7 @@ export function readStream(bytes: string, tokensOf?: TokensOf): Verdict[] {
     rest = rest.replace(/^[\r\n]+/, '');
     const taken = takeRequest(rest, tokensOf);
     if (taken === undefined) return verdicts;
-    verdicts.push({ event: taken.event });
+    verdicts.push({ candidate: taken.candidate });
     if (taken.last) return verdicts;
     rest = taken.rest;
   }
@@ -48,7 +32,7 @@ export function readStream(bytes: string, tokensOf?: TokensOf): Verdict[] {
 type Headers = ReadonlyMap<string, readonly string[]>;
 
 interface Taken {
-  readonly event: string | undefined;
+  readonly candidate: Candidate | undefined;
   /** It ends the connection, whatever stands behind it. */
   readonly last: boolean;
   readonly rest: string;
@@ -73,8 +57,8 @@ function takeRequest(bytes: string, tokensOf: TokensOf | undefined): Taken | und
     .split(/[, \t]+/);
   const last =
     options.includes('close') || (minor === '0' && !options.includes('keep-alive')) || headers.has('upgrade');
-  const event = method === 'POST' ? readEvent(target, headers, minor === '0', body.text, tokensOf) : undefined;
-  return { event, last, rest: body.rest };
+  const candidate = method === 'POST' ? readPost(target, headers, minor === '0', body.text, tokensOf) : undefined;
+  return { candidate, last, rest: body.rest };
 }
 
 function readHeaders(lines: readonly string[]): Headers | undefined {
@@ -124,51 +108,44 @@ function takeChunks(bytes: string): { text: string; rest: string } | undefined {
   return { text, rest: rest.slice(end + 2) };
 }
 
-const TYPES: Readonly<Record<string, string>> = {
-  materialization: 'AssetMaterialization',
-  check: 'AssetCheckEvaluation',
-  observation: 'AssetObservation',
-};
-
-/** @returns what the journal should hold of a POST, or nothing where any rule of the README refuses it */
-function readEvent(
+/** @returns nothing where any rule of the README refuses the whole request */
+function readPost(
   target: string,
   headers: Headers,
   isOld: boolean,
   body: string,
   tokensOf: TokensOf | undefined,
-): string | undefined {
+): Candidate | undefined {
   const [, authority, whole = '', query = ''] =
     /^(?:https?:\/\/([^/?]+)(?=\/))?(\/[^?]*)(?:\?(.*))?$/i.exec(target) ?? [];
   if (!mayReport(headers, isOld, authority)) return undefined;
   const { deployment, path } = tokensOf === undefined ? { deployment: '', path: whole } : split(whole);
   if (tokensOf !== undefined && !hasToken(headers, tokensOf.get(deployment) ?? [])) return undefined;
-  const [, kind = '', keyPath = ''] =
-    /^\/report_asset_(materialization|check|observation)(?:\/(.*))?$/.exec(path) ?? [];
-  const type = TYPES[kind];
-  if (type === undefined) return undefined;
+  const keys = headers.get('idempotency-key') ?? [];
+  const key = keys.length === 1 ? readHeaderKey(keys[0] ?? '') : undefined;
+  if (keys.length > 0 && key === undefined) return undefined;
+  const lenient = isLenient(headers.get('prefer') ?? []);
   try {
-    const members = readMembers(headers, body);
     // Also what no parameter is named by has to be decodable, so all of it is read.
-    const parameters = new Map(
-      query
-        .split('&')
-        .filter((pair) => pair !== '')
-        .map(readPair),
-    );
-    const find = (name: string) => (Object.hasOwn(members, name) ? members[name] : parameters.get(name));
-    const event: Record<string, unknown> = { type, asset_key: readKey(keyPath, members, parameters.get('asset_key')) };
-    const names =
-      kind === 'check' ? ['check_name', 'severity', 'partition'] : ['data_version', 'description', 'partition'];
-    for (const name of names) event[name] = text(find(name));
-    event['metadata'] = readMetadata(members, parameters.get('metadata'));
-    if (kind === 'check') readCheck(event, members, parameters.get('passed'));
-    return eventText(event, deployment);
+    const parameters = readQuery(query);
+    if (/^\/report_asset_batch\/?$/.test(path)) {
+      const { text, isJson } = readBody(headers, body, BATCH_TYPES);
+      return { kind: 'batch', deployment, lenient, ...readBatch(text, isJson, key, deployment) };
+    }
+    const [, kind = '', keyPath = ''] =
+      /^\/report_asset_(materialization|check|observation)(?:\/(.*))?$/.exec(path) ?? [];
+    if (TYPES[kind] === undefined) return undefined;
+    const members = body === '' ? NO_MEMBERS : readMembers(readBody(headers, body, ['application/json']).text);
+    const given: Given = { keyPath, members, query: parameters };
+    const items = [{ number: 1, event: readEvent(kind, given, deployment), key }];
+    return { kind: 'report', deployment, lenient, items, wrong: [] };
   } catch (error) {
     if (error instanceof Unfit || error instanceof SyntaxError || error instanceof URIError) return undefined;
     throw error;
   }
 }
+
+const BATCH_TYPES = ['application/x-ndjson', 'application/ndjson', 'application/jsonl', 'application/json'];
 
 /** @returns the first component of a path, and what is behind it */
 function split(path: string): { deployment: string; path: string } {
@@ -180,13 +157,6 @@ function split(path: string): { deployment: string; path: string } {
 function hasToken(headers: Headers, good: readonly string[]): boolean {
   const sent = ['service-cloud-api-token', 'dagster-cloud-api-token'].flatMap((name) => headers.get(name) ?? []);
   return sent.length === 1 && good.some((token) => token === sent[0]);
-}
-
-/** Thrown where a request is well framed and no report. */
-class Unfit extends Error {}
-
-function require(fit: boolean): asserts fit {
-  if (!fit) throw new Unfit();
 }
 
 function mayReport(headers: Headers, isOld: boolean, authority: string | undefined): boolean {
@@ -205,74 +175,30 @@ function mayReport(headers: Headers, isOld: boolean, authority: string | undefin
   return expect === undefined || isOld || expect.join().toLowerCase() === '100-continue';
 }
 
-function readMembers(headers: Headers, body: string): Record<string, unknown> {
-  if (body === '') return {};
+/** @returns the text of a body that is not empty, without a byte order mark */
+function readBody(headers: Headers, body: string, types: readonly string[]): { text: string; isJson: boolean } {
+  require(body !== '');
   const coding = (headers.get('content-encoding') ?? ['identity']).join().toLowerCase();
   require(coding === 'identity');
   const type = (headers.get('content-type') ?? []).join();
-  require(
-    /^application\/json[ \t]*(;[ \t]*([!#$%&'*+.^_`|~0-9a-z-]+=([!#$%&'*+.^_`|~0-9a-z-]+|"utf-8"))?[ \t]*)*$/i.test(
-      type,
-    ),
-  );
+  const [, essence = '', parameters = ''] = /^([^; \t]+)[ \t]*(.*)$/.exec(type) ?? [];
+  require(types.includes(essence.toLowerCase()));
+  require(/^(;[ \t]*([!#$%&'*+.^_`|~0-9a-z-]+=([!#$%&'*+.^_`|~0-9a-z-]+|"utf-8"))?[ \t]*)*$/i.test(parameters));
   for (const [, charset = ''] of type.matchAll(/;[ \t]*charset="?([^"; \t]*)/gi)) require(/^utf-?8$/i.test(charset));
-  let decoded: string;
   try {
-    decoded = new TextDecoder('utf-8', { fatal: true }).decode(Buffer.from(body, 'latin1'));
+    const text = new TextDecoder('utf-8', { fatal: true }).decode(Buffer.from(body, 'latin1'));
+    return { text, isJson: essence.toLowerCase() === 'application/json' };
   } catch {
     throw new Unfit();
   }
-  const value: unknown = JSON.parse(decoded);
-  require(typeof value === 'object' && value !== null && !Array.isArray(value));
-  return value as Record<string, unknown>;
+}
+
+function readQuery(query: string): ReadonlyMap<string, string> {
+  const pairs = query.split('&').filter((pair) => pair !== '');
+  return new Map(pairs.map(readPair));
 }
 
 function readPair(pair: string): [name: string, value: string] {
   const [name = '', ...value] = pair.split('=').map((part) => part.replaceAll('+', ' '));
   return [decodeURIComponent(name), decodeURIComponent(value.join('='))];
-}
-
-function readKey(path: string, members: Record<string, unknown>, inQuery: string | undefined): readonly string[] {
-  let key: unknown;
-  if (path !== '') key = path.split('/').map(decodeURIComponent);
-  else if (Object.hasOwn(members, 'asset_key')) key = members['asset_key'];
-  else key = inQuery?.startsWith('[') ? JSON.parse(inQuery) : inQuery;
-  const parts: unknown[] = Array.isArray(key) ? key : [key];
-  require(parts.length > 0);
-  for (const part of parts)
-    require(typeof part === 'string' && /^[^\x00-\x1f\x7f]+$/.test(part) && part.isWellFormed());
-  require(Buffer.byteLength(parts.join('/')) <= 4_096);
-  return parts as string[];
-}
-
-function text(value: unknown): string | undefined {
-  if (value === undefined || value === null) return undefined;
-  require(typeof value === 'string' && value.isWellFormed());
-  return value;
-}
-
-function readMetadata(members: Record<string, unknown>, inQuery: string | undefined): unknown {
-  const value: unknown = Object.hasOwn(members, 'metadata')
-    ? members['metadata']
-    : inQuery === undefined
-      ? undefined
-      : JSON.parse(inQuery);
-  if (value === undefined || value === null) return undefined;
-  require(typeof value === 'object' && !Array.isArray(value));
-  return value;
-}
-
-function readCheck(
-  event: Record<string, unknown>,
-  members: Record<string, unknown>,
-  inQuery: string | undefined,
-): void {
-  const passed = Object.hasOwn(members, 'passed')
-    ? members['passed']
-    : ({ true: true, false: false } as Record<string, boolean>)[inQuery ?? ''];
-  require(typeof passed === 'boolean');
-  require(event['check_name'] !== undefined && event['check_name'] !== '');
-  event['severity'] ??= 'ERROR';
-  require(event['severity'] === 'WARN' || event['severity'] === 'ERROR');
-  event['passed'] = passed;
 }

@@ -430,6 +430,13 @@ export const http: readonly Mutant[] = [
     tests: ['program/refusals'],
   },
   {
+    breaks: 'a malformed query of a batch is ignored',
+    file: 'http/batch.ts',
+    from: '    readQuery(query);',
+    to: '    query;',
+    tests: ['program/hostile: hostile inputs'],
+  },
+  {
     breaks: 'a Prefer header of spaces takes quadratic time',
     file: 'http/batch.ts',
     from: "'gy'",

@@ -284,6 +284,13 @@ export const idempotency: readonly Mutant[] = [
     tests: ['program/idempotency'],
   },
   {
+    breaks: 'the key of a batch wins over those of its items',
+    file: 'http/batch.ts',
+    from: 'if (idempotencyKey !== undefined) event.idempotencyKey',
+    to: 'if (idempotencyKey !== undefined && !requestKey) event.idempotencyKey',
+    tests: ['program/fuzz: whatever is sent, only reports are recorded, and exactly those that were answered 200'],
+  },
+  {
     breaks: 'the items of a batch have the key of the request without their numbers',
     file: 'http/batch.ts',
     from: '`${requestKey}/${number}`',
