@@ -22,6 +22,7 @@ import { readingRoutes } from './reading/routes.ts';
 import { DataFolder } from './service/folder.ts';
 import { recordForDeployments } from './service/hosted.ts';
 import { recordLocally } from './service/local.ts';
+import { createFindReadable, isReadingOn } from './service/readable.ts';
 import type { Recording } from './service/recording.ts';
 import { resolvesWithin, Shutdown } from './service/shutdown.ts';
 import { StartError } from './service/start-error.ts';
@@ -236,7 +237,8 @@ async function listenAt(
   });
   const { address } = listener;
   if (config.deployments === '' && !isLoopback(address)) {
-    notices.warn('any client that can reach this address may report; see --deployments, or use --host 127.0.0.1', {
+    const rights = isReadingOn(config, address) ? 'report and read' : 'report';
+    notices.warn(`any client that can reach this address may ${rights}; see --deployments, or use --host 127.0.0.1`, {
       address,
     });
   }
@@ -263,7 +265,7 @@ function createAppFor(address: string, setup: Setup, folder: DataFolder, recordi
       tokenHeaders: recording.tokenHeaders,
       findRecorder: recording.findRecorder,
       readings: readingRoutes({ journals, refusals, limits }),
-      findReadable: recording.findReadable,
+      findReadable: createFindReadable(config, address, recording.findReadable),
       readiness: () => readinessOf(problem(), recording.troubles(), limits),
       contract: () =>
         JSON.stringify(

@@ -2,16 +2,18 @@
 
 import { exitCodes } from '../config/exit-codes.ts';
 import { NOT_AFTER, newToken, readNotAfter } from '../deployments/tokens.ts';
+import { type Right, rights } from '../http/router.ts';
 import { defineCommand } from './command.ts';
 
 /** The command `assetlog token`, as in `assetlog token --name cron --not-after 2027-01-31`. */
-export const token = defineCommand<{ name: string; notAfter: string | undefined }>(
+export const token = defineCommand<{ name: string; notAfter: string | undefined; may: readonly Right[] | undefined }>(
   {
     summary: 'print a fresh token and its entry for the deployments file',
     about:
       'Prints two lines: the token, which is for the client and is stored nowhere, and its entry for the tokens\n' +
       'of a deployment. A deployment may have any number of tokens, so you can issue a new one before you revoke the old one;\n' +
-      'its member "notAfter" makes a token expire: at the end of a day in UTC, or at a time.',
+      'its member "notAfter" makes a token expire: at the end of a day in UTC, or at a time. "may" says what its clients may\n' +
+      'do: report, read, or both. Without "may" they may only report.',
     options: {
       name: {
         argument: 'TEXT',
@@ -29,22 +31,37 @@ export const token = defineCommand<{ name: string; notAfter: string | undefined 
           return text;
         },
       },
+      may: {
+        argument: 'RIGHTS',
+        help: 'what its clients may do: report, read, or report,read [report]',
+        initial: undefined,
+        flagOnly: true,
+        choices: [...rights, rights.join(',')],
+        parse: (text) => {
+          const words = text.split(',');
+          const may = rights.filter((right) => words.includes(right));
+          if (may.length < words.length)
+            throw new Error(`is not a list of rights; use ${rights.join(', ')} or ${rights}`);
+          return may;
+        },
+      },
     },
     notes: [
       'Examples:',
       '  assetlog token --name cron --not-after 2027-01-31',
+      '  assetlog token --name dashboard --may read',
       '',
       'A deployments file:',
-      '  {"deployments": [{"name": "prod", "tokens": [{"name": "ci", "sha256": "…", "notAfter": "2027-01-31"}]}]}',
+      '  {"deployments": [{"name": "prod", "tokens": [{"name": "ci", "sha256": "…", "may": ["report", "read"]}]}]}',
       '',
       'Exit codes:',
       '  0 printed, 2 flags',
     ],
   },
-  async ({ name, notAfter }, { say }) => {
+  async ({ name, notAfter, may }, { say }) => {
     const { token: secret, digest } = newToken();
     say(secret);
-    say(JSON.stringify({ name, sha256: digest, notAfter }));
+    say(JSON.stringify({ name, sha256: digest, notAfter, may }));
     return exitCodes.done;
   },
 );

@@ -2,7 +2,7 @@
 
 import { type Network, readNetwork } from './client-address.ts';
 import { limits, MIB } from './limits.ts';
-import { type Invalid, integer, matching, type Options, readOptions, size } from './options.ts';
+import { type Invalid, integer, matching, type Options, readOptions, size, trueOrFalse } from './options.ts';
 
 /** The version of the program, as in `package.json`: three numbers, such as `0.1.0`. */
 export const version = '0.1.0';
@@ -44,6 +44,10 @@ export interface Config {
   readonly maxConnections: number;
   /** Keys that are remembered, 0 to ignore `Idempotency-Key`; undefined for the default: `limits.idempotencyKeysMax`. */
   readonly idempotencyKeys: number | undefined;
+  /** Reading over HTTP is on, also if other machines reach the address. Without either of them it is on on loopback. */
+  readonly read: boolean;
+  /** Reading over HTTP is off. */
+  readonly noRead: boolean;
   readonly logLevel: LogLevel;
   /** If true, a terminal shows no line for each recorded event. */
   readonly quiet: boolean;
@@ -165,6 +169,20 @@ export const options: Options<Config> = {
     initial: undefined,
     parse: (text) => integer(text, 0, 16_777_216),
   },
+  read: {
+    argument: '',
+    variable: true,
+    help: 'let clients read events over HTTP [on loopback]; in hosted mode the tokens decide',
+    initial: false,
+    parse: trueOrFalse,
+  },
+  noRead: {
+    argument: '',
+    variable: true,
+    help: 'let no client read events over HTTP, such as other users of this machine',
+    initial: false,
+    parse: trueOrFalse,
+  },
   logLevel: {
     argument: 'LEVEL',
     choices: logLevels,
@@ -201,7 +219,7 @@ export function readConfig(
 }
 
 /**
- * @returns what the sizes of a configuration contradict each other in, as sentences that say what to do, such as
+ * @returns what the values of a configuration contradict each other in, as sentences that say what to do, such as
  *   `--segment-bytes is 2000000, more than the 1000000 of --retain-bytes: …`; empty if nothing
  */
 export function contradictionsIn({
@@ -209,8 +227,11 @@ export function contradictionsIn({
   retainBytes = Number.POSITIVE_INFINITY,
   keepFree = Number.POSITIVE_INFINITY,
   minFreeBytes = 0,
-}: Pick<Config, 'segmentBytes' | 'retainBytes' | 'keepFree' | 'minFreeBytes'>): string[] {
+  read,
+  noRead,
+}: Pick<Config, 'segmentBytes' | 'retainBytes' | 'keepFree' | 'minFreeBytes' | 'read' | 'noRead'>): string[] {
   const problems: string[] = [];
+  if (read && noRead) problems.push('--read and --no-read contradict each other; leave one of them out');
   if (segmentBytes > retainBytes) {
     const most = shareOf(retainBytes);
     problems.push(

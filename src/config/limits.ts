@@ -152,6 +152,8 @@ export const limits = {
   reopenMs: 5_000,
   /** Interval of checks whether the deployments file changed. */
   deploymentsCheckMs: 5_000,
+  /** Interval of checks whether the token of a reply that is still being sent has expired. */
+  rightsCheckMs: 1_000,
   deploymentsBytesMax: 16 * MIB,
   /** Requests without a valid token that get 401, for each address in `failuresMs`; further requests get 429. */
   failuresMax: 20,

@@ -5,8 +5,10 @@ import { didYouMean } from '../event/nearest.ts';
 
 /** One option of a command, such as `--port 3000`, and how its value is read. */
 export interface Option<Value> {
-  /** Placeholder of the value in the help, such as `PORT`; empty for a switch, which takes no value and has no variable. */
+  /** Placeholder of the value in the help, such as `PORT`; empty for a switch, which takes no value. */
   readonly argument: string;
+  /** The switch has an environment variable, whose value is `true` or `false`. */
+  readonly variable?: true;
   /** One line of the help. */
   readonly help: string;
   /** The value if the option is given neither as a flag nor in the environment. */
@@ -54,9 +56,13 @@ export function variableOf(name: string): string {
   return `ASSETLOG_${flagOf(name).replaceAll('-', '_').toUpperCase()}`;
 }
 
-/** Whether an environment variable may set the option: `true` for `--port PORT`, `false` for a switch. */
-export function hasVariable({ argument, flagOnly }: Pick<Option<unknown>, 'argument' | 'flagOnly'>): boolean {
-  return argument !== '' && flagOnly !== true;
+/** Whether an environment variable may set the option: `true` for `--port PORT`, `false` for most switches. */
+export function hasVariable({
+  argument,
+  variable,
+  flagOnly,
+}: Pick<Option<unknown>, 'argument' | 'variable' | 'flagOnly'>): boolean {
+  return (argument !== '' || variable === true) && flagOnly !== true;
 }
 
 /** Arguments, a configuration or a file that can not be used: `{ kind: 'invalid', problems: ['unknown option --prot'] }`. */
@@ -186,6 +192,14 @@ export function text(argument: string, help: string): Option<string | undefined>
 export function matching(text: string, pattern: RegExp, problem: string): string {
   if (!pattern.test(text)) throw new Error(problem);
   return text;
+}
+
+/**
+ * For `parse` of a switch with a variable: `trueOrFalse('true')`, which is also what its flag gives, is `true`.
+ * @throws Error for any other text than `true` and `false`
+ */
+export function trueOrFalse(text: string): boolean {
+  return matching(text, /^(true|false)$/, 'is not true or false') === 'true';
 }
 
 /**

@@ -3,6 +3,7 @@
 import type { Endpoint } from '../event/parameters.ts';
 import { type Incoming, Refusal } from '../http/message.ts';
 import type { Head } from '../http/request.ts';
+import type { Right } from '../http/router.ts';
 import type { Notices } from '../telemetry/log.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import { FailureLog, type FailureLogLimits } from './failure-log.ts';
@@ -42,12 +43,12 @@ export interface AuthenticatorParts {
 }
 
 /**
- * Finds the deployment that a request may report to: the first component of its path, compared without decoding. An unknown
- * deployment, a missing token and a wrong token get the same 401, so a client can not find out which deployments exist. An
- * address with too many failures gets 429 (RFC 6585 section 4). A valid token is always accepted, because many clients may share
- * an address.
+ * Finds the deployment that a request may report to, or read: the first component of its path, compared without decoding. An
+ * unknown deployment, a missing token and a wrong token get the same 401, so a client can not find out which deployments exist.
+ * An address with too many failures gets 429 (RFC 6585 section 4). A valid token is always accepted, because many clients may
+ * share an address; if it lacks the right that the request needs, the reply is a 403 that depends on nothing but this right.
  * @returns a check that returns the deployment's name, `'prod'` for `/prod/report_asset_check/` with a token of `prod`, or throws
- *   Refusal 401 or 429
+ *   Refusal 401, 403 or 429.
  */
 export function createAuthenticator({
   pathPrefix,
@@ -67,15 +68,19 @@ export function createAuthenticator({
   // In a 429 too: it says that another token helps, and waiting does not (RFC 9110 section 11.6.1).
   const challenge = ['WWW-Authenticate', `${tokenHeader} realm="assetlog"`];
 
-  return ({ path, token }: Head, incoming: Incoming): string => {
+  return ({ path, token }: Head, incoming: Incoming, needs: Right | 'any right'): string => {
     const { socket, fields } = incoming;
     const now = nowMs();
     const name = deploymentIn(path, pathPrefix);
     const known = deployments();
-    const valid = findToken(known, name, token, now);
+    const valid = findToken(known, name, token, now, needs);
     if (valid !== undefined) {
       incoming.tokenName = valid.name;
-      return name;
+      if (needs === 'any right' || valid.may.includes(needs)) return name;
+      throw new Refusal(
+        403,
+        `this token may not ${needs}; its entry in the deployments file needs "${needs}" in "may"`,
+      );
     }
 
     const address = clientAddress(socket?.remoteAddress ?? '', fields.raw);

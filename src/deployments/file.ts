@@ -4,6 +4,7 @@ import { deploymentName } from '../config/config.ts';
 import { readText } from '../config/files.ts';
 import type { Invalid } from '../config/options.ts';
 import { JsonError, readJson } from '../event/json.ts';
+import { type Right, rights } from '../http/router.ts';
 import type { DeploymentJournalsOptions } from './journals.ts';
 import { type Deployments, NOT_AFTER, readNotAfter, sha256, type Token } from './tokens.ts';
 
@@ -16,8 +17,10 @@ interface ValidDeployments {
 /**
  * Reads a deployments file:
  *
- *     {"deployments": [{"name": "prod", "tokens": [{"name": "ci", "sha256": "<64 hex digits>", "notAfter": "2027-01-31"}]}]}
+ *     {"deployments": [{"name": "prod", "tokens": [
+ *       {"name": "ci", "sha256": "<64 hex digits>", "notAfter": "2027-01-31", "may": ["report", "read"]}]}]}
  *
+ * Without `may`, a token may report and not read.
  * @returns the deployments, or every problem as a clause that names line and member, such as
  *   `line 1: deployments[0].name must be …`
  */
@@ -42,6 +45,8 @@ const TAKEN: ReadonlySet<string> = new Set(['livez', 'readyz', 'metrics']);
 const DIGEST = /^[0-9a-fA-F]{64}$/;
 /** The digest that an operator gets by hashing an environment variable that is not set. */
 const NOTHING = sha256('').toString('hex');
+/** What a token without `may` may do. */
+const REPORT_ONLY: readonly Right[] = ['report'];
 type Members = Readonly<Record<string, unknown>>;
 
 /** Checks the values of a deployments file, and collects the problems. */
@@ -75,8 +80,13 @@ class Checker {
 
   #tokens(deployment: Members, path: string): Token[] {
     return this.#entries(deployment, path, 'tokens').map(([at, entry]) => {
-      this.#known(entry, at, ['name', 'sha256', 'notAfter']);
-      const { name, sha256: digest, notAfter } = entry as { name?: unknown; sha256?: unknown; notAfter?: unknown };
+      this.#known(entry, at, ['name', 'sha256', 'notAfter', 'may']);
+      const {
+        name,
+        sha256: digest,
+        notAfter,
+        may,
+      } = entry as { [Name in 'name' | 'sha256' | 'notAfter' | 'may']?: unknown };
       if (typeof name !== 'string' || name === '')
         this.#refuse(`${at}.name`, 'must be a text that names the client of the token');
       if (typeof digest !== 'string' || !DIGEST.test(digest)) {
@@ -94,10 +104,16 @@ class Checker {
       if (notAfter !== undefined && notAfterMs === undefined) {
         this.#refuse(`${at}.notAfter`, `must be ${NOT_AFTER}`);
       }
+      if (may !== undefined && !areRights(may))
+        this.#refuse(
+          `${at}.may`,
+          `must be an array with at least one of ${rights.map((right) => `"${right}"`).join(', ')}`,
+        );
       return {
         name: String(name),
         sha256: Buffer.from(String(digest), 'hex'),
         notAfterMs,
+        may: areRights(may) ? may : REPORT_ONLY,
       };
     });
   }
@@ -131,6 +147,10 @@ class Checker {
     while (known !== '' && !this.#lines.has(known)) known = known.replace(/(\.[^.[\]]*|\[\d+\])$|^[^.[\]]+$/, '');
     this.problems.push(`line ${this.#lines.get(known) ?? 1}: ${path} ${problem}`);
   }
+}
+
+function areRights(value: unknown): value is Right[] {
+  return Array.isArray(value) && value.length > 0 && value.every((word) => rights.includes(word));
 }
 
 function isObject(value: unknown): value is Members {

@@ -1,6 +1,7 @@
 /** Hosted mode: the tokens of a deployment, when they expire, and how one is found in constant time. */
 
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
+import type { Right } from '../http/router.ts';
 
 /** The content of a valid deployments file: `{ tokensOf: Map { 'prod' => [token] }, tokensMax: 1 }`. */
 export interface Deployments {
@@ -11,8 +12,8 @@ export interface Deployments {
 }
 
 /**
- * One token of a deployment: `{ name: 'ci', sha256: Buffer of 32 bytes, notAfterMs: 1_801_440_000_000 }`. The token itself is
- * stored nowhere.
+ * One token of a deployment: `{ name: 'ci', sha256: Buffer of 32 bytes, notAfterMs: 1_801_440_000_000, may: ['report'] }`. The
+ * token itself is stored nowhere.
  */
 export interface Token {
   /** Names the client for operators, such as `ci`; need not be unique. */
@@ -21,6 +22,8 @@ export interface Token {
   readonly sha256: Buffer;
   /** The token is invalid from this time on, in milliseconds since 1970; undefined if it does not expire. */
   readonly notAfterMs: number | undefined;
+  /** What its clients may do; at least one right. */
+  readonly may: readonly Right[];
 }
 
 /**
@@ -28,24 +31,50 @@ export interface Token {
  * deployment exists, nor on how many tokens it has, nor on the position of the first different byte.
  * @param token as it was sent; undefined if none was
  * @param nowMs milliseconds since 1970
- * @returns such as `{ name: 'ci', … }`; undefined if the token is missing, wrong or expired, or the deployment is unknown
+ * @param needs which of several entries with the same token is preferred: one that has this right
+ * @returns such as `{ name: 'ci', … }`, with the right or without it; undefined if the token is missing, wrong or expired, or the
+ *   deployment is unknown
  */
 export function findToken(
   { tokensOf, tokensMax }: Deployments,
   name: string,
   token: string | undefined,
   nowMs: number,
+  needs: Right | 'any right',
 ): Token | undefined {
   const digest = sha256(token ?? '');
   const tokens = tokensOf.get(name) ?? [];
   let good: Token | undefined;
   for (let index = 0; index < tokensMax; index += 1) {
     const candidate = tokens[index] ?? NO_TOKEN;
-    const { sha256: known, notAfterMs } = candidate;
-    const same = timingSafeEqual(known, digest);
-    if (same && token !== undefined && nowMs < (notAfterMs ?? Number.POSITIVE_INFINITY)) good = candidate;
+    const same = timingSafeEqual(candidate.sha256, digest);
+    if (same && token !== undefined && isValid(candidate, nowMs) && (good === undefined || has(candidate, needs)))
+      good = candidate;
   }
   return good;
+}
+
+/**
+ * @param digest the SHA-256 of a token that `findToken` found before
+ * @returns whether the token may still do that: false once it has expired, or its entry has lost the right or is gone
+ */
+export function stillMay(
+  { tokensOf }: Deployments,
+  name: string,
+  digest: Buffer,
+  right: Right,
+  nowMs: number,
+): boolean {
+  const mayStill = (token: Token) => token.sha256.equals(digest) && has(token, right) && isValid(token, nowMs);
+  return tokensOf.get(name)?.some(mayStill) === true;
+}
+
+function isValid({ notAfterMs = Number.POSITIVE_INFINITY }: Token, nowMs: number): boolean {
+  return nowMs < notAfterMs;
+}
+
+function has({ may }: Token, needs: Right | 'any right'): boolean {
+  return needs === 'any right' || may.includes(needs);
 }
 
 /** @returns a new token of 256 random bits, and its SHA-256 as 64 hexadecimal digits: `{ token: 'asl_…', digest: '9f86…' }` */
@@ -78,7 +107,7 @@ const DAY_OR_TIME = /^(\d{4}-\d{2}-\d{2})(?:(T\d{2}:\d{2}:\d{2})(?:\.\d+)?(?:Z|[
 const DAY_MS = 86_400_000;
 
 /** Compared if a deployment has no more tokens. No text is known to have this SHA-256. */
-const NO_TOKEN: Token = { name: '', sha256: Buffer.alloc(32), notAfterMs: 0 };
+const NO_TOKEN: Token = { name: '', sha256: Buffer.alloc(32), notAfterMs: 0, may: [] };
 
 /**
  * @param text the value of a header as Node gives it (latin1): each character is one byte that was sent

@@ -17,15 +17,17 @@ import {
   type ErrorReply,
   type Handler,
   type Incoming,
+  type LaterOutcome,
   OTHER_ROUTE,
   type Outcome,
   type RecordOutcome,
   Refusal,
   type Reply,
+  type StreamReply,
   unavailable,
 } from './message.ts';
 import { checkBodyHeaders, checkExpect, type Head, readBody, readHead, readQuery } from './request.ts';
-import { type FoundRoute, findRoute, type Prefix, type Route, type RouteMatch } from './router.ts';
+import { type FoundRoute, findRoute, type Prefix, type Right, type Route, type RouteMatch } from './router.ts';
 
 /** What the steps of a request use: `{ takesKeys: true, pathPrefix: '/some/path', … }`. A test may replace each part. */
 export interface AppParts {
@@ -39,15 +41,16 @@ export interface AppParts {
   readonly checkAccess: (head: Head) => void;
   /** The headers that may hold a token, in lower case. */
   readonly tokenHeaders: ReadonlySet<string>;
-  /** Finds the journal that records a request's report. @throws Refusal for a request that may not report there: 401, 429 */
-  readonly findRecorder: (head: Head, incoming: Incoming) => Recorder;
+  /**
+   * Finds the journal that records a request's report.
+   * @param needs the right that the request needs
+   * @throws Refusal for a request that may not report there: 401, 403, 429
+   */
+  readonly findRecorder: (head: Head, incoming: Incoming, needs: 'report' | 'any right') => Recorder;
   /** The routes that read journals: each `needs` the right `read`. */
   readonly readings: readonly Route<Handler>[];
-  /**
-   * @returns in hosted mode the deployment whose journal a request may read, such as `prod`
-   * @throws Refusal for a request that may not read it: 401, 403, 429
-   */
-  readonly findReadable: (head: Head, incoming: Incoming) => string | undefined;
+  /** Finds the journal that a request may read. @throws Refusal for a request that may read none: 401, 403, 429 */
+  readonly findReadable: (head: Head, incoming: Incoming) => Readable;
   /** See `Prefix`. */
   readonly namesDeployment: boolean;
   /** The reply of `/readyz`. */
@@ -80,6 +83,18 @@ export interface Recorder {
   ): void;
   /** @returns why a report with a body of so many bytes can not be recorded now: `the journal is being opened`; else undefined */
   refusal(bodyBytes: number): string | undefined;
+}
+
+/** A journal that a request may read: `{ deployment: 'prod', whileAllowed }`. */
+export interface Readable {
+  /** Undefined in local mode. */
+  readonly deployment: string | undefined;
+  /**
+   * Begins to watch whether the journal may still be read, for a reply that takes long.
+   * @param end called at most once, when it may not, perhaps at once: its token has expired, or lost the right
+   * @returns the function that ends the watch
+   */
+  whileAllowed(end: () => void): () => void;
 }
 
 /** The routes that take reports, below the prefix of a journal, such as `/report_asset_check`. */
@@ -163,8 +178,9 @@ export function createApp(parts: AppParts): App {
       const head = readHead(incoming, tokenHeaders, limits); // 400, 431: HTTP syntax and framing
       checkAccess(head); // 403: a foreign Origin or Host
       const match = findRoute(routes, prefix, head.method, head.path);
-      const recorder = mayReport(match) ? findRecorder(head, incoming) : undefined; // 401, 403, 429
-      const deployment = mayRead(match) ? findReadable(head, incoming) : undefined; // 401, 403, 429
+      const needs = neededFor(match);
+      const recorder = needs === 'report' || needs === 'any right' ? findRecorder(head, incoming, needs) : undefined; // 401, 403, 429
+      const readable = needs === 'read' ? findReadable(head, incoming) : undefined; // 401, 403, 429
       if (match.kind !== 'unknown path') route = match.route.path;
       const {
         keyPath,
@@ -186,6 +202,7 @@ export function createApp(parts: AppParts): App {
             if (head.bodyBytes === undefined && bytes.length > 0)
               checkBodyHeaders(head, bytes.length, bodyTypes, limits);
             const idempotencyKey = takesKeys ? readIdempotencyKey(head.idempotencyKey) : undefined; // 400
+            const { deployment } = readable ?? NO_DEPLOYMENT;
             outcome = handler({ keyPath, body: bytes, query: head.query, head, deployment, idempotencyKey }); // 400
           } catch (error) {
             respond(refuse(error, incoming));
@@ -194,7 +211,7 @@ export function createApp(parts: AppParts): App {
           if (outcome.kind === 'answer') {
             respond(outcome.reply);
           } else if (outcome.kind === 'later') {
-            outcome.reply(incoming.ending).then(respond, (error) => respond(refuse(error, incoming)));
+            answerLater(outcome, head, incoming, readable).then(respond, (error) => respond(refuse(error, incoming)));
           } else {
             if (outcome.hiddenKey !== undefined || outcome.unknown !== undefined)
               logIgnored(outcome, head.path, incoming);
@@ -207,6 +224,24 @@ export function createApp(parts: AppParts): App {
       return { kind: 'refuse', route, reply: refuse(error, incoming) };
     }
   };
+
+  /** @param readable the journal that the request may read; its reply ends when it may not any more */
+  async function answerLater(
+    { reply }: LaterOutcome,
+    head: Head,
+    incoming: Incoming,
+    readable: Readable | undefined,
+  ): Promise<Reply> {
+    if (readable === undefined) return reply(incoming.ending);
+    let isAllowed = true;
+    const release = readable.whileAllowed(() => {
+      isAllowed = false;
+      incoming.endReply();
+    });
+    const found = await reply(incoming.ending).finally(release);
+    if (!isAllowed) findReadable(head, incoming); // 401, 403: what was read meanwhile is not for this client
+    return found.kind === 'stream' ? whileAllowed(readable, found, incoming) : found;
+  }
 
   function record(
     { events, onConflict, replyTo, conflictReply }: RecordOutcome,
@@ -276,6 +311,20 @@ function notNew({ replayed = [], conflicts = [] }: RecordedResult): ReadonlySet<
   return new Set([...replayed, ...conflicts.map(({ index }) => index)]);
 }
 
+/** @returns the reply, whose pieces end when the client may no longer read the journal */
+function whileAllowed(readable: Readable, reply: StreamReply, incoming: Incoming): StreamReply {
+  const pieces = async function* (ending: AbortSignal) {
+    const release = readable.whileAllowed(() => incoming.endReply());
+    try {
+      yield* reply.pieces(ending);
+    } finally {
+      release();
+    }
+  };
+  return { ...reply, pieces };
+}
+
+const NO_DEPLOYMENT = { deployment: undefined };
 const NO_LINES: readonly string[] = [];
 const NONE: ReadonlySet<number> = new Set();
 
@@ -298,13 +347,9 @@ export function readinessOf(
   return { kind: 'body', status: 200, body };
 }
 
-/** True for an unknown path as well, so that in hosted mode a request without a token can not find out which paths exist. */
-function mayReport(match: RouteMatch<Handler>): boolean {
-  return match.kind === 'unknown path' || match.route.needs === 'report';
-}
-
-function mayRead(match: RouteMatch<Handler>): boolean {
-  return match.kind !== 'unknown path' && match.route.needs === 'read';
+/** An unknown path needs a right as well: in hosted mode a request without a token can not find out which paths exist. */
+function neededFor(match: RouteMatch<Handler>): Right | 'any right' | 'nothing' {
+  return match.kind === 'unknown path' ? 'any right' : match.route.needs;
 }
 
 /** @throws Refusal 404 or 405 */

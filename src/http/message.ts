@@ -22,8 +22,13 @@ export interface Incoming {
   readonly id: string;
   /** Hosted mode: the name of the valid token in the deployments file, such as `ci`. */
   tokenName?: string;
-  /** Aborts when the reply should end early: the client has closed its side of the connection, or the service is stopping. */
+  /**
+   * Aborts when the reply should end early: the client has closed its side of the connection, the service is stopping, or the
+   * client may no longer read.
+   */
   readonly ending: AbortSignal;
+  /** Aborts `ending`. May be called again. */
+  endReply(): void;
 }
 
 /**

@@ -10,6 +10,8 @@ export interface AccessOptions {
   readonly address: string;
   /** Further host names of this service, in lower case and without a port. */
   readonly allowedHosts: readonly string[];
+  /** Whether other Hosts are refused also if `allowedHosts` is empty and other machines reach the address; IP addresses are not. */
+  readonly onlyKnownHosts?: boolean;
 }
 
 /**
@@ -22,7 +24,7 @@ export function createAccess(options: AccessOptions): (head: Head) => void {
   const ownNames = new Set(['localhost', '127.0.0.1', '[::1]', hostOf(options.address), ...options.allowedHosts]);
   const onlyThisMachine = isLoopback(options.address);
   // On other addresses the service does not know its names, such as that of a Kubernetes Service, without --allowed-host.
-  const namesAreKnown = onlyThisMachine || options.allowedHosts.length > 0;
+  const namesAreKnown = onlyThisMachine || options.allowedHosts.length > 0 || options.onlyKnownHosts === true;
   const isOwn = (authority: string) => ownNames.has(nameOf(authority));
   let lastGood: string | undefined; // most requests have the same Host, so it is checked once
 

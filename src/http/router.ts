@@ -1,7 +1,9 @@
 /** Finds the route of a request in the route table. Does not depend on `node:http`. */
 
-/** What a client may do with the journal of a deployment, such as `report`. */
-export type Right = 'report' | 'read';
+/** What a client may do with the journal of a deployment: `rights[0]` is `'report'`. */
+export const rights = ['report', 'read'] as const;
+/** A right, such as `'read'`. */
+export type Right = (typeof rights)[number];
 
 /** A row of the route table: `{ needs: 'nothing', methods: ['GET', 'HEAD'], path: '/livez', followedBy: 'nothing', … }`. */
 export interface Route<Handler> {

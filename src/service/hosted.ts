@@ -6,6 +6,8 @@ import { otherWriters } from '../config/files.ts';
 import { createAuthenticator, deploymentIn } from '../deployments/authenticator.ts';
 import { watchDeployments } from '../deployments/file.ts';
 import { DeploymentJournals } from '../deployments/journals.ts';
+import { OpenReadings } from '../deployments/open-readings.ts';
+import { sha256 } from '../deployments/tokens.ts';
 import { refused } from '../event/record-result.ts';
 import type { Recorder } from '../http/app.ts';
 import type { Notices } from '../telemetry/log.ts';
@@ -24,14 +26,17 @@ export async function recordForDeployments(
 ): Promise<Recording> {
   const { config, notices, folder, limits, endpoints, metrics } = options;
   const { pathPrefix, tokenHeader } = config;
-  const file = await watchDeployments(config.deployments, { limits, notices }, ({ tokensOf }) =>
-    hosted.keepOnly((name) => tokensOf.has(name)),
-  ).catch((error: Error) => {
+  const file = await watchDeployments(config.deployments, { limits, notices }, ({ tokensOf }) => {
+    readings.checkAll();
+    hosted.keepOnly((name) => tokensOf.has(name));
+  }).catch((error: Error) => {
     throw new StartError(exitCodes.configuration, error.message);
   });
+  const readings = new OpenReadings(() => file.current, limits);
   const hosted = openJournals(options);
   metrics.deploymentsInTrouble = () => hosted.troubles().size;
   await warnOfWriters(config.deployments, notices);
+  if (config.read) notices.warn('--read has no effect with --deployments, whose file says which tokens may read');
   const authenticate = createAuthenticator({
     pathPrefix,
     endpoints,
@@ -46,12 +51,16 @@ export async function recordForDeployments(
   return {
     deployment: file.current.tokensOf.keys().next().value ?? 'NAME',
     tokenHeaders: new Set([tokenHeader.toLowerCase(), 'dagster-cloud-api-token']),
-    findRecorder: (head, incoming) => {
-      const journal = hosted.journalOf(authenticate(head, incoming));
+    findRecorder: (head, incoming, needs) => {
+      const journal = hosted.journalOf(authenticate(head, incoming, needs));
       const { trouble } = folder;
       return trouble === undefined ? journal : refuseAll(journal.prefix, trouble);
     },
-    findReadable: authenticate,
+    findReadable: (head, incoming) => {
+      const deployment = authenticate(head, incoming, 'read');
+      const digest = sha256(head.token ?? '');
+      return { deployment, whileAllowed: (end) => readings.add({ deployment, digest, end }) };
+    },
     deploymentIn: (path) => {
       const name = deploymentIn(path, pathPrefix);
       return file.current.tokensOf.has(name) ? name : undefined;

@@ -26,13 +26,14 @@ export function recordLocally(
     append: journal.append.bind(journal),
     refusal: journal.refusal.bind(journal),
   };
+  const readable = { deployment: undefined, whileAllowed: () => () => {} };
   let opened: Promise<void> | undefined;
   return {
     deployment: undefined,
     tokenHeaders: new Set(),
     deploymentIn: undefined,
     findRecorder: () => recorder,
-    findReadable: () => undefined,
+    findReadable: () => readable,
     open: () => {
       folder.shareDurable(() => journal.nextSeq);
       opened = checkNotHosted(disk, openDisk).then(() => journal.open());

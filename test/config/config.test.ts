@@ -38,9 +38,20 @@ test('without flags and environment there are defaults', () => {
     trustedProxy: [],
     maxConnections: 256,
     idempotencyKeys: undefined,
+    read: false,
+    noRead: false,
     logLevel: 'info',
     quiet: false,
   });
+});
+
+test('--read and --no-read contradict each other, wherever they are given', () => {
+  assert.deepEqual([config(['--read']).read, config([], { ASSETLOG_NO_READ: 'true' }).noRead], [true, true]);
+  for (const [args, env] of [
+    [['--read', '--no-read'], {}],
+    [['--no-read'], { ASSETLOG_READ: 'true' }],
+  ] as const)
+    assert.deepEqual(problems(args, env), ['--read and --no-read contradict each other; leave one of them out']);
 });
 
 test('flags go over environment, and environment over defaults', () => {

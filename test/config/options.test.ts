@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { duration, flagOf, type Options, readOptions, variableOf } from '../../src/config/options.ts';
+import { duration, flagOf, type Options, readOptions, trueOrFalse, variableOf } from '../../src/config/options.ts';
 import { didYouMean } from '../../src/event/nearest.ts';
 
 interface Values {
@@ -40,6 +40,26 @@ test('flags go over the environment; a switch and what is for one call only have
     kind: 'invalid',
     problems: ['--yes takes no value; leave out "=no"'],
   });
+});
+
+test('a switch may have a variable, which is true or false', () => {
+  const read = { read: { argument: '', variable: true, help: '', initial: false, parse: trueOrFalse } } as const;
+  const resultOf = (args: string[], text?: string) =>
+    readOptions(args, text === undefined ? {} : { ASSETLOG_READ: text }, read);
+  for (const [args, text, value] of [
+    [[], undefined, false],
+    [[], '', false],
+    [[], 'true', true],
+    [[], 'false', false],
+    [['--read'], undefined, true],
+    [['--read'], 'false', true],
+  ] as const)
+    assert.deepEqual(resultOf([...args], text), { kind: 'valid', values: { read: value }, operands: [] });
+  for (const text of ['1', 'yes', 'True', 'true,true'])
+    assert.deepEqual(resultOf([], text), {
+      kind: 'invalid',
+      problems: [`ASSETLOG_READ ${JSON.stringify(text)} is not true or false`],
+    });
 });
 
 test('operands may be anywhere, and after -- whatever they look like', () => {

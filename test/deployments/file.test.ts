@@ -4,14 +4,16 @@ import { test } from 'node:test';
 import { limits as standardLimits } from '../../src/config/limits.ts';
 import { createAuthenticator } from '../../src/deployments/authenticator.ts';
 import { readDeployments } from '../../src/deployments/file.ts';
-import { type Deployments, findToken, newToken } from '../../src/deployments/tokens.ts';
+import { type Deployments, findToken, newToken, sha256, stillMay } from '../../src/deployments/tokens.ts';
 import { endpoints } from '../../src/event/parameters.ts';
 import { Refusal } from '../../src/http/message.ts';
 import { type Head, readFields } from '../../src/http/request.ts';
+import { type Right, rights } from '../../src/http/router.ts';
 import { Metrics } from '../../src/telemetry/metrics.ts';
 import { quiet } from '../support/segments.ts';
 
-const has = (...given: Parameters<typeof findToken>) => findToken(...given) !== undefined;
+const has = (deployments: Deployments, name: string, token: string, now: number) =>
+  findToken(deployments, name, token, now, 'report') !== undefined;
 const [first, second, expired] = [newToken(), newToken(), newToken()];
 const FILE = JSON.stringify({
   deployments: [
@@ -42,7 +44,7 @@ test('each deployment takes each of its own tokens, until the day that one ends,
   const deployments = good(FILE);
   const before = Date.parse('2026-01-30');
   const may = (name: string, token: string | undefined, now = before) =>
-    findToken(deployments, name, token, now) !== undefined;
+    findToken(deployments, name, token, now, 'report') !== undefined;
   assert.deepEqual(
     [may('prod', first.token), may('prod', second.token), may('test_2', expired.token)],
     [true, true, true],
@@ -57,6 +59,51 @@ test('each deployment takes each of its own tokens, until the day that one ends,
     assert.equal(may('prod', wrong), false, wrong);
   }
   for (const name of ['', 'Prod', 'prod ', '__proto__', '../prod']) assert.equal(may(name, first.token), false, name);
+});
+
+test('a token may only report unless its entry says otherwise; of two entries of one token any may have the right', () => {
+  const tokens = (...entries: object[]) => JSON.stringify({ deployments: [{ name: 'prod', tokens: entries }] });
+  const entryWith = (more: object) => ({ name: 'ci', sha256: first.digest, ...more });
+  const mayOf = (...entries: object[]) =>
+    good(tokens(...entries))
+      .tokensOf.get('prod')
+      ?.map(({ may }) => may);
+  assert.deepEqual(mayOf(entryWith({})), [['report']]);
+  assert.deepEqual(mayOf(entryWith({ may: ['read'] }), entryWith({ may: ['read', 'report'] })), [
+    ['read'],
+    ['read', 'report'],
+  ]);
+  for (const may of [[], ['write'], ['read', 'Report'], ['read', 1], 'read', { read: true }, null, true, [['read']]]) {
+    assert.deepEqual(
+      problems(tokens(entryWith({ may }))),
+      ['line 1: deployments[0].tokens[0].may must be an array with at least one of "report", "read"'],
+      JSON.stringify(may),
+    );
+  }
+  for (const order of [
+    [entryWith({}), entryWith({ may: ['read'] })],
+    [entryWith({ may: ['read'] }), entryWith({})],
+  ]) {
+    const deployments = good(tokens(...order));
+    for (const right of rights) assert.deepEqual(findToken(deployments, 'prod', first.token, 0, right)?.may, [right]);
+  }
+});
+
+test('a token that may read stops to when it expires, or when its entry loses the right or is gone', () => {
+  const digest = sha256(first.token);
+  const until = (tokens: object[], name = 'prod') =>
+    good(JSON.stringify({ deployments: [{ name, tokens: [{ name: 'x', sha256: second.digest }, ...tokens] }] }));
+  const entryWith = (more: object) => ({ name: 'ci', sha256: first.digest, ...more });
+  const both = { may: ['report', 'read'] };
+  const still = (deployments: Deployments, now = 0) => stillMay(deployments, 'prod', digest, 'read', now);
+  assert.equal(still(until([entryWith(both)])), true);
+  assert.equal(still(until([entryWith({})])), false);
+  assert.equal(still(until([])), false);
+  assert.equal(still(until([entryWith(both)], 'test')), false);
+  assert.equal(still(until([{ ...entryWith(both), sha256: expired.digest }])), false);
+  const ends = until([entryWith({ ...both, notAfter: '2026-01-31T12:00:00Z' })]);
+  assert.equal(still(ends, Date.parse('2026-01-31T11:59:59.999Z')), true);
+  assert.equal(still(ends, Date.parse('2026-01-31T12:00:00Z')), false);
 });
 
 test('a token is compared by the bytes that were sent', () => {
@@ -104,7 +151,7 @@ test('what is wrong with a file is told with line and member, all of it', () => 
     /^line 5: deployments\[1\]\.tokens\[0\]\.sha256 must be the SHA-256 .*assetlog token prints one$/m,
     /^line 6: deployments\[1\]\.tokens\[1\]\.name must be a text/m,
     /^line 6: deployments\[1\]\.tokens\[1\]\.notAfter must be a day that exists, such as 2027-01-31 /m,
-    /^line 7: deployments\[1\]\.tokens\[2\]\.notafter is not known here; there are name, sha256, notAfter$/m,
+    /^line 7: deployments\[1\]\.tokens\[2\]\.notafter is not known here; there are name, sha256, notAfter, may$/m,
     /^line 8: deployments\[1\]\.tokens\[3\]\.name must be a text/m,
     /^line 9: deployments\[1\]\.tokens\[4\]\.sha256 is the SHA-256 of an empty text/m,
   ]) {
@@ -166,11 +213,21 @@ test('authentication finds the deployment by its path, refuses alike, and slows 
     notices: quiet,
     nowMs: () => now,
   });
-  const ask = (path: string, token: string | undefined, remoteAddress = '10.0.0.1') => {
+  const ask = (
+    path: string,
+    token: string | undefined,
+    remoteAddress = '10.0.0.1',
+    needs: Right | 'any right' = 'report',
+  ) => {
     try {
       const ending = AbortSignal.abort();
-      const incoming = { id: '1', httpVersion: '1.1', fields: readFields([]), socket: { remoteAddress }, ending };
-      return authenticate({ path, token } as Head, incoming);
+      const endReply = () => {};
+      const more = { socket: { remoteAddress }, ending, endReply };
+      return authenticate(
+        { path, token } as Head,
+        { id: '1', httpVersion: '1.1', fields: readFields([]), ...more },
+        needs,
+      );
     } catch (error) {
       assert.ok(error instanceof Refusal);
       return error.reply;
@@ -192,6 +249,44 @@ test('authentication finds the deployment by its path, refuses alike, and slows 
   assert.match(JSON.stringify(ask('/p/prod/x', 'wrong')), /"status":429/);
   now = 1_001;
   assert.match(JSON.stringify(ask('/p/prod/x', 'wrong')), /"status":401/);
+});
+
+test('a token without the right that a request needs gets a 403, which slows no client', () => {
+  const reader = newToken();
+  const tokens = [
+    { name: 'ci', sha256: first.digest },
+    { name: 'dashboard', sha256: reader.digest, may: ['read'] },
+  ];
+  const deployments = good(JSON.stringify({ deployments: [{ name: 'prod', tokens }] }));
+  const authenticate = createAuthenticator({
+    pathPrefix: '',
+    endpoints,
+    deployments: () => deployments,
+    tokenHeader: 'T',
+    clientAddress: (peer) => peer,
+    limits: { ...standardLimits, failuresMax: 1 },
+    metrics: new Metrics(),
+    notices: quiet,
+    nowMs: () => 0,
+  });
+  const more = { ending: AbortSignal.abort(), endReply: () => {} };
+  const incoming = { id: '1', httpVersion: '1.1', fields: readFields([]), ...more };
+  const ask = (token: string, needs: Right | 'any right', path = '/prod/x') => {
+    try {
+      return authenticate({ path, token } as Head, incoming, needs);
+    } catch (error) {
+      assert.ok(error instanceof Refusal);
+      return `${error.reply.status} ${error.message}`;
+    }
+  };
+  for (let count = 0; count < 3; count += 1) {
+    const needs = 'its entry in the deployments file needs';
+    assert.equal(ask(first.token, 'read'), `403 this token may not read; ${needs} "read" in "may"`);
+    assert.equal(ask(reader.token, 'report'), `403 this token may not report; ${needs} "report" in "may"`);
+  }
+  for (const token of [first.token, reader.token]) assert.equal(ask(token, 'any right'), 'prod');
+  assert.deepEqual([ask(first.token, 'report'), ask(reader.token, 'read')], ['prod', 'prod']);
+  assert.match(ask(reader.token, 'read', '/test/x'), /^401 /);
 });
 
 test('a path of the service itself is no name', () => {

@@ -15,7 +15,7 @@ import {
 
 function incoming(part: Partial<Incoming> & { headers?: readonly string[] } = {}): Incoming {
   const { headers = ['Host', 'localhost'], ...rest } = part;
-  const more = { fields: readFields(headers), ending: AbortSignal.abort() };
+  const more = { fields: readFields(headers), ending: AbortSignal.abort(), endReply: () => {} };
   return { id: '1', method: 'POST', url: '/report', httpVersion: '1.1', ...more, ...rest };
 }
 

@@ -826,6 +826,47 @@ test('as a process: a bad file ends the start with 2, SIGHUP reads it again, and
   assert.doesNotMatch(stderr, new RegExp(fresh));
 });
 
+test('a token that may only read reports nowhere, and learns no more than any token which paths there are', async (t) => {
+  const reader = { name: 'dashboard', sha256: digest, may: ['read'] };
+  const { data, report, service } = await host(t, {}, { name: 'prod', tokens: [reader] }, entry('test', other.digest));
+  const port = Number(new URL(service.url).port);
+  const header = `Service-Cloud-Api-Token: ${token}`;
+  const send = (path: string, body?: string) => ask(port, post(path, body, [header]));
+  const refusals = [
+    await report('prod'),
+    await send('/prod/report_asset_check/a?passed=maybe'),
+    await send('/prod/report_asset_observation//'),
+    await send('/prod/report_asset_batch/', '[{]'),
+    await ask(port, `GET /prod/${REPORT} HTTP/1.1\r\nHost: localhost\r\n${header}\r\n\r\n`),
+  ];
+  const seen = new Set(refusals.map(withoutChance));
+  assert.equal(seen.size, 1, [...seen].join('\n'));
+  assert.match(errorOf(refusals[0] as WireReply), /^this token may not report; /);
+  assert.equal(refusals[0]?.status, 403);
+  assert.equal((await send('/prod/nothing')).status, 404);
+  assert.equal((await report('test')).status, 401);
+  assert.deepEqual(
+    readdirSync(data).filter((name) => !name.startsWith('.')),
+    [],
+  );
+});
+
+test('as a process: a token is printed with what it may do', async () => {
+  const mayOf = async (...args: string[]) => {
+    const { code, stdout, stderr } = await run(['token', ...args]);
+    return code === 0 ? JSON.parse(stdout.split('\n')[1] ?? '').may : [code, stderr];
+  };
+  assert.equal(await mayOf(), undefined);
+  assert.deepEqual(await mayOf('--may', 'read'), ['read']);
+  assert.deepEqual(await mayOf('--may', 'read,report'), ['report', 'read']);
+  for (const words of ['write', 'report read', 'read,', 'read,read']) {
+    assert.deepEqual(await mayOf('--may', words), [
+      2,
+      `assetlog: --may ${JSON.stringify(words)} is not a list of rights; use report, read or report,read\n`,
+    ]);
+  }
+});
+
 test('as a process: a token can be printed with its end, which has to exist', async () => {
   for (const date of ['2026-12-31', '2026-12-31T12:00:00.5+01:00']) {
     const printed = await run(['token', '--name', 'ci', '--not-after', date]);

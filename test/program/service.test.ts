@@ -676,7 +676,7 @@ test('a defect of ours is a 503 for the client and a full account for the operat
     tokenHeaders: new Set(),
     findRecorder: () => ({ prefix: '', append: () => {}, refusal: () => undefined }),
     readings: [],
-    findReadable: () => undefined,
+    findReadable: () => ({ deployment: undefined, whileAllowed: () => () => {} }),
     contract: () => '{}',
     readiness: () => ({ kind: 'body', status: 200, body: '{}' }),
     limits: standardLimits,
@@ -687,7 +687,15 @@ test('a defect of ours is a 503 for the client and a full account for the operat
   });
   const fields = readFields(['Host', 'localhost']);
   const ending = AbortSignal.abort();
-  const decision = app({ id: 'f00d-7', method: 'POST', url: TARGET, httpVersion: '1.1', fields, ending });
+  const decision = app({
+    id: 'f00d-7',
+    method: 'POST',
+    url: TARGET,
+    httpVersion: '1.1',
+    fields,
+    ending,
+    endReply: () => {},
+  });
   assert.ok(decision.kind === 'refuse');
   assert.equal(decision.reply.status, 503);
   assert.match(notices[0] ?? '', /"request_id":"f00d-7",.*TypeError: defect/);

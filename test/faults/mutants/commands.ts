@@ -460,4 +460,11 @@ export const commands: readonly Mutant[] = [
     to: '',
     tests: ['program/assets: by event_time the state of an asset is that of the events that happened last'],
   },
+  {
+    breaks: 'a printed token may do what was not asked for',
+    file: 'commands/token.ts',
+    from: 'rights.filter((right) => words.includes(right))',
+    to: 'rights.filter(() => words.length > 0)',
+    tests: ['program/hosted: as a process: a token is printed with what it may do'],
+  },
 ];

@@ -139,4 +139,18 @@ export const config: readonly Mutant[] = [
     to: 'if (bytes < min)',
     tests: ['config/config: sizes are bytes or whole numbers with an exact unit'],
   },
+  {
+    breaks: '--read and --no-read go together',
+    file: 'config/config.ts',
+    from: 'if (read && noRead)',
+    to: 'if (read && noRead && segmentBytes > 0)',
+    tests: ['config/config: --read and --no-read contradict each other, wherever they are given'],
+  },
+  {
+    breaks: 'a variable of a switch turns it on whatever it says',
+    file: 'config/options.ts',
+    from: "is not true or false') === 'true'",
+    to: "is not true or false') !== ''",
+    tests: ['config/options: a switch may have a variable, which is true or false'],
+  },
 ];

@@ -43,15 +43,15 @@ export const deployments: readonly Mutant[] = [
   {
     breaks: 'of the SHA-256 of a token only the beginning is compared',
     file: 'deployments/tokens.ts',
-    from: 'const same = timingSafeEqual(known, digest);',
-    to: 'const same = known.readUInt16BE() === digest.readUInt16BE();',
+    from: 'const same = timingSafeEqual(candidate.sha256, digest);',
+    to: 'const same = candidate.sha256.readUInt16BE() === digest.readUInt16BE();',
     tests: ['program/hostile: hostile inputs in hosted mode'],
   },
   {
     breaks: 'an expired token is good',
     file: 'deployments/tokens.ts',
-    from: 'nowMs < (notAfterMs ?? Number.POSITIVE_INFINITY)',
-    to: 'nowMs < Number.POSITIVE_INFINITY',
+    from: 'return nowMs < notAfterMs;',
+    to: 'return nowMs < (notAfterMs, Number.POSITIVE_INFINITY);',
     tests: ['program/hostile: hostile inputs in hosted mode'],
   },
   {
@@ -349,6 +349,77 @@ export const deployments: readonly Mutant[] = [
     to: 'void valid',
     tests: [
       'program/hosted: the first failure of each address is logged with its reason, at most 20, and never with the token',
+    ],
+  },
+  {
+    breaks: 'a token may read unless its entry says otherwise',
+    file: 'deployments/file.ts',
+    from: "const REPORT_ONLY: readonly Right[] = ['report'];",
+    to: "const REPORT_ONLY: readonly Right[] = ['report', 'read'];",
+    tests: [
+      'deployments/file: a token may only report unless its entry says otherwise; of two entries of one token any may have the right',
+    ],
+  },
+  {
+    breaks: 'an unknown right is taken',
+    file: 'deployments/file.ts',
+    from: 'value.every((word) => rights.includes(word))',
+    to: 'value.some((word) => rights.includes(word))',
+    tests: [
+      'deployments/file: a token may only report unless its entry says otherwise; of two entries of one token any may have the right',
+    ],
+  },
+  {
+    breaks: 'a token without rights is taken',
+    file: 'deployments/file.ts',
+    from: 'Array.isArray(value) && value.length > 0',
+    to: 'Array.isArray(value)',
+    tests: [
+      'deployments/file: a token may only report unless its entry says otherwise; of two entries of one token any may have the right',
+    ],
+  },
+  {
+    breaks: 'of two entries of one token the last one alone decides',
+    file: 'deployments/tokens.ts',
+    from: '(good === undefined || has(candidate, needs))',
+    to: 'true',
+    tests: [
+      'deployments/file: a token may only report unless its entry says otherwise; of two entries of one token any may have the right',
+    ],
+  },
+  {
+    breaks: 'a good token has every right',
+    file: 'deployments/authenticator.ts',
+    from: "if (needs === 'any right' || valid.may.includes(needs)) return name;",
+    to: 'if (valid.may.length > 0) return name;',
+    tests: [
+      'deployments/file: a token without the right that a request needs gets a 403, which slows no client',
+      'program/hosted: a token that may only read reports nowhere, and learns no more than any token which paths there are',
+    ],
+  },
+  {
+    breaks: 'a token without the right counts as a failure',
+    file: 'deployments/authenticator.ts',
+    from: 'if (valid !== undefined) {',
+    to: 'if (valid !== undefined) {\n      if (failures.add(name, now).waitMs > 0) throw new Refusal(429, name);',
+    tests: ['deployments/file: a token without the right that a request needs gets a 403, which slows no client'],
+  },
+  {
+    breaks: 'a token whose entry lost the right may still read',
+    file: 'deployments/tokens.ts',
+    from: 'token.sha256.equals(digest) && has(token, right)',
+    to: 'token.sha256.equals(digest)',
+    tests: [
+      'deployments/file: a token that may read stops to when it expires, or when its entry loses the right or is gone',
+    ],
+  },
+  {
+    breaks: 'a token that has expired may still read',
+    file: 'deployments/tokens.ts',
+    from: 'has(token, right) && isValid(token, nowMs)',
+    to: 'has(token, right)',
+    tests: [
+      'deployments/file: a token that may read stops to when it expires, or when its entry loses the right or is gone',
     ],
   },
 ];

@@ -134,15 +134,15 @@ export const http: readonly Mutant[] = [
   {
     breaks: 'health paths need a token',
     file: 'http/app.ts',
-    from: 'const recorder = mayReport(match) ?',
-    to: 'const recorder = tokenHeaders.size > 0 || mayReport(match) ?',
+    from: "needs === 'report' || needs === 'any right' ? findRecorder(head, incoming, needs)",
+    to: "tokenHeaders.size > 0 && needs !== 'read' ? findRecorder(head, incoming, 'any right')",
     tests: ['program/hostile: hostile inputs in hosted mode'],
   },
   {
     breaks: 'a body is read before the token is looked at',
     file: 'http/app.ts',
-    from: 'const recorder = mayReport(match) ? findRecorder(head, incoming) : undefined; // 401, 403, 429',
-    to: "let recorder: Recorder | undefined;\n      try {\n        recorder = mayReport(match) ? findRecorder(head, incoming) : undefined;\n      } catch (error) {\n        return { kind: 'receive', route, receive: (_bytes, respond) => respond(refuse(error, incoming)) };\n      }",
+    from: "const recorder = needs === 'report' || needs === 'any right' ? findRecorder(head, incoming, needs) : undefined; // 401, 403, 429",
+    to: "let recorder: Recorder | undefined;\n      try {\n        if (needs === 'report' || needs === 'any right') recorder = findRecorder(head, incoming, needs);\n      } catch (error) {\n        return { kind: 'receive', route, receive: (_bytes, respond) => respond(refuse(error, incoming)) };\n      }",
     tests: ['program/hostile: hostile inputs in hosted mode'],
   },
   {
@@ -338,8 +338,8 @@ export const http: readonly Mutant[] = [
   {
     breaks: 'in hosted mode a request without a token learns which paths there are',
     file: 'http/app.ts',
-    from: "match.kind === 'unknown path' || match.route.needs === 'report'",
-    to: "match.kind !== 'unknown path' && match.route.needs === 'journal'",
+    from: "match.kind === 'unknown path' ? 'any right'",
+    to: "match.kind === 'unknown path' ? 'nothing'",
     tests: ['program/hostile: hostile inputs in hosted mode'],
   },
   {
@@ -514,5 +514,33 @@ export const http: readonly Mutant[] = [
     from: 'if (route === batchPath) metrics.recordedBatch(types.length - (result.conflicts?.length ?? 0));',
     to: '',
     tests: ['program/batch: a batch is in events, in the metrics, and a refused one is one line without what was sent'],
+  },
+  {
+    breaks: 'a wait gets what was recorded after its right was lost',
+    file: 'http/app.ts',
+    from: 'if (!isAllowed) findReadable(head, incoming);',
+    to: 'if (!isAllowed) incoming.endReply();',
+    tests: ['http/app: a wait ends when its right is lost, with a refusal and not with what was found'],
+  },
+  {
+    breaks: 'a wait whose right is lost waits on',
+    file: 'http/app.ts',
+    from: 'isAllowed = false;\n      incoming.endReply();',
+    to: 'isAllowed = false;',
+    tests: ['http/app: a wait ends when its right is lost, with a refusal and not with what was found'],
+  },
+  {
+    breaks: 'a stream whose right is lost goes on',
+    file: 'http/app.ts',
+    from: "return found.kind === 'stream' ? whileAllowed(readable, found, incoming) : found;",
+    to: 'return found;',
+    tests: ['http/app: a stream ends when its right is lost, also between its head and its first piece'],
+  },
+  {
+    breaks: 'a reply that is sent is watched for ever',
+    file: 'http/app.ts',
+    from: 'reply(incoming.ending).finally(release)',
+    to: 'reply(incoming.ending)',
+    tests: ['http/app: a reply that has been found out, or has failed, is no longer watched'],
   },
 ];

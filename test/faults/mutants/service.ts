@@ -78,8 +78,8 @@ export const service: readonly Mutant[] = [
   {
     breaks: 'the trouble of one deployment refuses the reports of all',
     file: 'service/hosted.ts',
-    from: 'const journal = hosted.journalOf(authenticate(head, incoming));',
-    to: 'const recorder = hosted.journalOf(authenticate(head, incoming));\n      const journal = recorder;\n      const [reason] = hosted.troubles().values();\n      if (reason !== undefined) return { prefix: recorder.prefix, refusal: () => reason, append: (_event, _bytes, done) => done(reason) };',
+    from: 'const journal = hosted.journalOf(authenticate(head, incoming, needs));',
+    to: 'const recorder = hosted.journalOf(authenticate(head, incoming, needs));\n      const journal = recorder;\n      const [reason] = hosted.troubles().values();\n      if (reason !== undefined) return { prefix: recorder.prefix, refusal: () => reason, append: (_event, _bytes, done) => done(reason) };',
     tests: [
       'program/hosted: a damaged journal, a locked one and a failing disk stop only their own deployment, which comes back by itself',
     ],
@@ -232,5 +232,42 @@ export const service: readonly Mutant[] = [
     from: 'metrics.deploymentsInTrouble = () => hosted.troubles().size;',
     to: '',
     tests: ['program/hosted: a deployment that is taken out is in trouble no more, and may come back'],
+  },
+  {
+    breaks: 'reading is on where other machines reach the service',
+    file: 'service/readable.ts',
+    from: '|| isLoopback(address)',
+    to: "|| address !== ''",
+    tests: ['service/readable: reading is on on loopback, with --read and in hosted mode, and --no-read turns it off'],
+  },
+  {
+    breaks: '--no-read does not turn reading off',
+    file: 'service/readable.ts',
+    from: '!noRead && (',
+    to: '(',
+    tests: ['service/readable: reading is on on loopback, with --read and in hosted mode, and --no-read turns it off'],
+  },
+  {
+    breaks: 'off is not off',
+    file: 'service/readable.ts',
+    from: 'if (!isOn) throw',
+    to: "if (!isOn && options.deployments !== '') throw",
+    tests: ['service/readable: reading is on on loopback, with --read and in hosted mode, and --no-read turns it off'],
+  },
+  {
+    breaks: 'a request without a token learns whether reading is off',
+    file: 'service/readable.ts',
+    from: '    const readable = findReadable(head, incoming);\n    if (!isOn) throw new Refusal(403, READING_IS_OFF);',
+    to: '    if (!isOn) throw new Refusal(403, READING_IS_OFF);\n    const readable = findReadable(head, incoming);',
+    tests: ['service/readable: without a token nothing is learnt, not even whether reading is off'],
+  },
+  {
+    breaks: 'a page on a name that was pointed at the service can read with --read',
+    file: 'service/readable.ts',
+    from: 'onlyKnownHosts: true',
+    to: 'onlyKnownHosts: false',
+    tests: [
+      'service/readable: without tokens the Host of a reading is known to be this service, also if other machines reach it',
+    ],
   },
 ];

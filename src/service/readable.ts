@@ -1,0 +1,44 @@
+/** Which clients may read over HTTP: those with the right in hosted mode; else all of them, if reading is on. */
+
+import type { Config } from '../config/config.ts';
+import type { AppParts } from '../http/app.ts';
+import { Refusal } from '../http/message.ts';
+import { createAccess, isLoopback } from '../http/origin.ts';
+
+/** The options that say which clients may read: `{ deployments: '', read: false, noRead: false, allowedHost: [] }`. */
+export type ReadOptions = Pick<Config, 'deployments' | 'read' | 'noRead' | 'allowedHost'>;
+
+/**
+ * @param address of the listener: `127.0.0.1`
+ * @returns whether reading is on: with `--read`, in hosted mode (where the tokens decide) and on loopback, unless `--no-read`
+ */
+export function isReadingOn({ deployments, read, noRead }: ReadOptions, address: string): boolean {
+  return !noRead && (read || deployments !== '' || isLoopback(address));
+}
+
+/**
+ * Adds the rules of the whole service to those of its journals.
+ * @param address of the listener: `127.0.0.1`
+ * @param findReadable as `Recording.findReadable`; its refusals come first, so that without a token nothing is learnt
+ * @returns a check that throws Refusal 403 if reading is off. In local mode it also refuses a Host that is not known to be this
+ *   service, on every address: a page on a name that was pointed at it (DNS rebinding) could read all events, and its GET has
+ *   no Origin.
+ */
+export function createFindReadable(
+  options: ReadOptions,
+  address: string,
+  findReadable: AppParts['findReadable'],
+): AppParts['findReadable'] {
+  const isOn = isReadingOn(options, address);
+  if (isOn && options.deployments !== '') return findReadable;
+  const checkHost = createAccess({ address, allowedHosts: options.allowedHost, onlyKnownHosts: true });
+  return (head, incoming) => {
+    const readable = findReadable(head, incoming);
+    if (!isOn) throw new Refusal(403, READING_IS_OFF);
+    checkHost(head);
+    return readable;
+  };
+}
+
+const READING_IS_OFF =
+  'reading is off: it needs --read if other machines reach the address of the service, and no --no-read';

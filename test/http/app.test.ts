@@ -1,0 +1,112 @@
+/** What becomes of a reply that takes long when its client may no longer read; a `Readable` that a test ends. */
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { limits } from '../../src/config/limits.ts';
+import { endpoints } from '../../src/event/parameters.ts';
+import { createApp } from '../../src/http/app.ts';
+import { type Handler, type LaterOutcome, Refusal, type Reply } from '../../src/http/message.ts';
+import { readFields } from '../../src/http/request.ts';
+import { createNotices } from '../../src/telemetry/log.ts';
+import { Metrics } from '../../src/telemetry/metrics.ts';
+
+/** A right to read that is lost when `lose` is called. `watches` are the replies that watch it. */
+class Right {
+  isLost = false;
+  readonly watches = new Set<() => void>();
+
+  find() {
+    if (this.isLost) throw new Refusal(401, 'the token has expired');
+    const whileAllowed = (end: () => void) => {
+      this.watches.add(end);
+      if (this.isLost) this.lose();
+      return () => this.watches.delete(end);
+    };
+    return { deployment: 'prod', whileAllowed };
+  }
+
+  lose(): void {
+    this.isLost = true;
+    for (const end of [...this.watches]) end();
+  }
+}
+
+/** Asks a service whose one read route gives this outcome. */
+function ask(right: Right, reply: LaterOutcome['reply'], controller = new AbortController()): Promise<Reply> {
+  const handler: Handler = ({ deployment }) => {
+    assert.equal(deployment, 'prod');
+    return { kind: 'later', reply };
+  };
+  const app = createApp({
+    endpoints,
+    takesKeys: true,
+    pathPrefix: '',
+    checkAccess: () => {},
+    namesDeployment: true,
+    tokenHeaders: new Set(),
+    findRecorder: () => assert.fail('nothing is recorded'),
+    readings: [{ needs: 'read', methods: ['GET'], path: '/slow', followedBy: 'nothing', bodyTypes: [], handler }],
+    findReadable: () => right.find(),
+    contract: () => '{}',
+    readiness: () => ({ kind: 'body', status: 200, body: '{}' }),
+    limits,
+    metrics: new Metrics(),
+    freeBytes: () => undefined,
+    notices: createNotices('error', false, () => {}),
+    activity: { showsRecorded: false, textOf: () => '', recorded: () => {} },
+  });
+  const more = { fields: readFields(['Host', 'localhost']), ending: controller.signal };
+  const incoming = { id: '1', method: 'GET', url: '/prod/slow', httpVersion: '1.1', ...more };
+  const decision = app({ ...incoming, endReply: () => controller.abort() });
+  assert.ok(decision.kind === 'receive');
+  return new Promise((respond) => decision.receive(Buffer.alloc(0), respond));
+}
+
+const ends = (ending: AbortSignal) =>
+  new Promise<void>((resolve) => {
+    if (ending.aborted) resolve();
+    else ending.addEventListener('abort', () => resolve());
+  });
+
+test('a wait ends when its right is lost, with a refusal and not with what was found', async () => {
+  const right = new Right();
+  const waiting = ask(right, async (ending) => {
+    await ends(ending);
+    return { kind: 'body', status: 200, body: 'secret' };
+  });
+  right.lose();
+  const reply = await waiting;
+  assert.deepEqual([reply.kind, reply.status], ['error', 401]);
+  assert.equal(right.watches.size, 0);
+});
+
+test('a reply that has been found out, or has failed, is no longer watched', async () => {
+  const right = new Right();
+  const found = await ask(right, async () => ({ kind: 'body', status: 200, body: '{}' }));
+  const failed = await ask(right, () => Promise.reject(new Refusal(410, 'gone')));
+  assert.deepEqual([found.status, failed.status, right.watches.size], [200, 410, 0]);
+});
+
+test('a stream ends when its right is lost, also between its head and its first piece', async () => {
+  for (const early of [true, false]) {
+    const right = new Right();
+    const controller = new AbortController();
+    const pieces = async function* (ending: AbortSignal) {
+      if (!ending.aborted) yield Buffer.from('first ');
+      await ends(ending);
+      yield Buffer.from('end');
+    };
+    const reply = await ask(right, async () => ({ kind: 'stream', status: 200, pieces }), controller);
+    assert.ok(reply.kind === 'stream');
+    assert.equal(right.watches.size, 0, 'a stream that is never sent is not watched');
+    if (early) right.lose();
+    const sent: string[] = [];
+    for await (const piece of reply.pieces(controller.signal)) {
+      sent.push(String(piece));
+      assert.equal(right.watches.size, 1);
+      right.lose();
+    }
+    assert.equal(sent.join(''), early ? 'end' : 'first end');
+    assert.equal(right.watches.size, 0);
+  }
+});
