@@ -29,7 +29,7 @@ import { StartError } from './service/start-error.ts';
 import { Activity, type Terminal } from './telemetry/activity.ts';
 import type { Notices } from './telemetry/log.ts';
 import { Metrics } from './telemetry/metrics.ts';
-import { Refusals } from './telemetry/refusals.ts';
+import { Refusals, type RefusedRequest } from './telemetry/refusals.ts';
 
 export { StartError };
 
@@ -65,8 +65,8 @@ export interface ServiceParts {
   readonly collectGarbage?: () => void;
   /** The terminal that shows the log: it gets colours, and a line for each recorded event. */
   readonly terminal?: Terminal | undefined;
-  /** Wraps the handler of requests, as middleware does. */
-  readonly aroundApp?: (app: App) => App;
+  /** Called with each refused request, also with bytes that are none. */
+  readonly onRefused?: (request: RefusedRequest) => void;
   /** Called when a journal is open and after each durable batch. The lines before `nextSeq` are then in the folder. */
   readonly onRecorded?: (folder: string, nextSeq: number) => void;
 }
@@ -85,18 +85,21 @@ export async function startService(config: Config, notices: Notices, parts: Serv
   const { terminal, limits = standardLimits } = parts;
   const addressOf = createClientAddress(config.trustedProxy);
   const refusals = new Refusals({ addressOf, nowMs: () => Date.now(), limits });
-  const activity = new Activity({ notices, terminal, quiet: config.quiet, refusals, limits });
+  const add = (request: RefusedRequest) => {
+    refusals.add(request);
+    parts.onRefused?.(request);
+  };
+  const activity = new Activity({ notices, terminal, quiet: config.quiet, refusals: { add }, limits });
   shutdown.add(() => activity.close());
   const keyMemory = openKeyMemory(config.idempotencyKeys ?? limits.idempotencyKeysMax, notices);
   metrics.keys = keyMemory;
-  const around = (app: App) => app;
   const progress = new OwnProgress();
   const onRecorded = (folder: string, nextSeq: number) => {
     progress.recorded(folder, nextSeq);
     parts.onRecorded?.(folder, nextSeq);
   };
   const own = { config, notices, metrics, keyMemory, activity, refusals, progress, onRecorded, shutdown };
-  const setup = { ...standard, aroundApp: around, ...parts, ...own };
+  const setup = { ...standard, ...parts, ...own };
   try {
     return await start(setup);
   } catch (error) {
@@ -120,7 +123,6 @@ interface Setup extends ServiceParts {
   readonly endpoints: readonly Endpoint[];
   readonly openDisk: (folder: string) => Disk;
   readonly background: boolean;
-  readonly aroundApp: (app: App) => App;
   readonly metrics: Metrics;
   readonly activity: Activity;
   readonly refusals: Refusals;
@@ -246,7 +248,7 @@ async function listenAt(
 }
 
 function createAppFor(address: string, setup: Setup, folder: DataFolder, recording: Recording, space: SpaceWatch): App {
-  const { config, notices, activity, refusals, endpoints, limits, metrics, keyMemory, shutdown, aroundApp } = setup;
+  const { config, notices, activity, refusals, endpoints, limits, metrics, keyMemory, shutdown } = setup;
   const { pathPrefix, allowedHost: allowedHosts } = config;
   const tokenHeader = config.deployments === '' ? undefined : config.tokenHeader;
   const takesKeys = keyMemory !== undefined;
@@ -255,29 +257,27 @@ function createAppFor(address: string, setup: Setup, folder: DataFolder, recordi
     if (shutdown.hasBegun) return 'the service is stopping';
     return folder.trouble ?? recording.trouble ?? space.trouble;
   };
-  return aroundApp(
-    createApp({
-      endpoints,
-      takesKeys,
-      pathPrefix,
-      checkAccess: createAccess({ address, allowedHosts }),
-      namesDeployment: config.deployments !== '',
-      tokenHeaders: recording.tokenHeaders,
-      findRecorder: recording.findRecorder,
-      readings: readingRoutes({ journals, refusals, limits }),
-      findReadable: createFindReadable(config, address, recording.findReadable),
-      readiness: () => readinessOf(problem(), recording.troubles(), limits),
-      contract: () =>
-        JSON.stringify(
-          openApi({ server: pathPrefix || '/', lineSchema: eventSchema(), tokenHeader, endpoints, limits, takesKeys }),
-        ),
-      limits,
-      metrics,
-      freeBytes: () => space.freeBytes,
-      notices,
-      activity,
-    }),
-  );
+  return createApp({
+    endpoints,
+    takesKeys,
+    pathPrefix,
+    checkAccess: createAccess({ address, allowedHosts }),
+    namesDeployment: config.deployments !== '',
+    tokenHeaders: recording.tokenHeaders,
+    findRecorder: recording.findRecorder,
+    readings: readingRoutes({ journals, refusals, limits }),
+    findReadable: createFindReadable(config, address, recording.findReadable),
+    readiness: () => readinessOf(problem(), recording.troubles(), limits),
+    contract: () =>
+      JSON.stringify(
+        openApi({ server: pathPrefix || '/', lineSchema: eventSchema(), tokenHeader, endpoints, limits, takesKeys }),
+      ),
+    limits,
+    metrics,
+    freeBytes: () => space.freeBytes,
+    notices,
+    activity,
+  });
 }
 
 /** @throws StartError */

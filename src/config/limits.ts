@@ -209,11 +209,12 @@ export const limits = {
 } as const satisfies Record<string, number>;
 
 /**
- * Limits of `embed.ts`: how long `waitFor` waits (`waitMs` is 5,000), and how many events and refusals its error shows, with how
- * many characters.
+ * Limits of `embed.ts`: how long `waitFor` waits (`waitMs` is 5,000), how many events and refusals its error shows, with how many
+ * characters, and how many refused requests are kept.
  */
 export const waitLimits = {
   waitMs: 5_000,
+  refusedMax: 1_000,
   shownMax: 5,
   shownCharactersMax: 300,
 } as const satisfies Record<string, number>;

@@ -259,7 +259,7 @@ export class Exchanges {
   #logRefusal({ status, error, logged = error }: ErrorReply, request: LoggedRequest): void {
     const { id, method, url, socket, rawHeaders: headers, tokenName } = request;
     const peer = socket.remoteAddress;
-    this.#options.activity.refused({ id, method, url, status, problem: logged, peer, headers, tokenName });
+    this.#options.activity.refused({ id, method, url, status, error, problem: logged, peer, headers, tokenName });
   }
 
   #log({ req, startedMs }: Exchange, reply: Reply): void {

@@ -64,4 +64,19 @@ export const embed: readonly Mutant[] = [
     to: '',
     tests: [DEPLOYMENTS],
   },
+  {
+    breaks: 'bytes that are no request are not among the refused ones',
+    file: 'http/exchanges.ts',
+    within: 'Exchanges.#refuseLast',
+    from: 'this.#logRefusal(reply,',
+    to: 'void (reply,',
+    tests: ['embed: refused requests are listed as their clients saw them, also bytes that are no request'],
+  },
+  {
+    breaks: 'a test sees refusals with what a log leaves out',
+    file: 'embed/refused.ts',
+    from: 'add({ id, method, url, status, error }:',
+    to: 'add({ id, method, url, status, problem: error }:',
+    tests: ['embed: refused requests are listed as their clients saw them, also bytes that are no request'],
+  },
 ];
