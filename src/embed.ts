@@ -40,10 +40,12 @@ export interface StartOptions<Deployment extends string = string> {
   readonly onNotice?: ((notice: Notice) => void) | undefined;
 }
 
-/** A deployment of `StartOptions`: `{ name: 'prod' }`. */
+/** A deployment of `StartOptions`: `{ name: 'prod', may: ['report'] }`. */
 export interface DeploymentOptions<Deployment extends string = string> {
   /** Up to 63 letters, digits, `_` and `-`. */
   readonly name: Deployment;
+  /** What its token may do: send reports, read what was recorded. The default is both. */
+  readonly may?: readonly ('report' | 'read')[] | undefined;
 }
 
 /** A log entry: `{ time: '2026-11-20T15:04:05.678Z', level: 'warn', message: 'little free space', … }`. */

@@ -497,8 +497,8 @@ test('in hosted mode it gives the events of one deployment', async (t) => {
 
 test('deployments given by name get a token each, and nothing of them is left', async (t) => {
   const before = ownFolders();
-  const service = await start(t, { deployments: ['prod', { name: 'staging' }] });
-  const { prod, staging } = service.tokens;
+  const service = await start(t, { deployments: ['prod', { name: 'staging' }, { name: 'outside', may: ['report'] }] });
+  const { prod, staging, outside } = service.tokens;
   assert.match(prod, /^asl_[\w-]{43}$/);
   assert.notEqual(prod, staging);
   const send = (name: string, token: string) =>
@@ -506,6 +506,15 @@ test('deployments given by name get a token each, and nothing of them is left', 
   assert.equal(await send('prod', prod), 200);
   assert.equal(await send('staging', staging), 200);
   assert.equal(await send('prod', staging), 401);
+  assert.equal(await send('outside', outside), 200);
+  const readWith = async (name: string, token: string) => {
+    const reply = await fetch(`${service.url}/${name}/events`, { headers: { 'Service-Cloud-Api-Token': token } });
+    await reply.text();
+    return reply.status;
+  };
+  assert.equal(await readWith('prod', prod), 200);
+  assert.equal(await readWith('prod', staging), 401);
+  assert.equal(await readWith('outside', outside), 403);
   assert.equal((await service.events({ deployment: 'prod' })).length, 1);
   assert.equal((await service.waitFor({ deployment: 'staging' })).seq, 1);
   await service.stop();
@@ -521,7 +530,8 @@ test('deployments given by name get a token each, and nothing of them is left', 
     ['a b', { name: 5 }],
     /^TypeError: deployments\[0\]\.name must be up to .*; deployments\[1\]\.name must be/,
   );
-  await refused([{ name: 'prod', token: 'x' }], /^TypeError: deployments\[0\] has no token; it may have name$/);
+  await refused([{ name: 'prod', token: 'x' }], /^TypeError: deployments\[0\] has no token; it may have name and may$/);
+  await refused([{ name: 'prod', may: ['write'] }], /^TypeError: deployments\[0\]\.may must be .*"report".*"read"/);
   await refused([undefined], /^TypeError: deployments\[0\]\.name must be /);
   await assert.rejects(startService({ deployments: ['prod'], port: 65_536 }), /--port "65536"/);
   assert.deepEqual(

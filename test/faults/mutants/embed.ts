@@ -58,6 +58,20 @@ export const embed: readonly Mutant[] = [
     tests: [DEPLOYMENTS],
   },
   {
+    breaks: 'the token of a deployment that is given by name may not read',
+    file: 'embed/own-deployments.ts',
+    from: 'may = rights',
+    to: "may = ['report']",
+    tests: [DEPLOYMENTS],
+  },
+  {
+    breaks: 'the token of a deployment that is given by name may more than was asked for',
+    file: 'embed/own-deployments.ts',
+    from: 'sha256: digest, may }',
+    to: 'sha256: digest, may: rights }',
+    tests: [DEPLOYMENTS],
+  },
+  {
     breaks: 'the file with the deployments that are given by name stays',
     file: 'embed.ts',
     from: 'if (hosted !== undefined) removeOwnDeployments(hosted);',
