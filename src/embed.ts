@@ -11,7 +11,6 @@ import { limits, waitLimits } from './config/limits.ts';
 import { flagOf } from './config/options.ts';
 import { differencesOf, readWanted } from './embed/filter.ts';
 import { makeOwnDeployments, removeOwnDeployments } from './embed/own-deployments.ts';
-import { makeOwnFolder, removeOwnFolder } from './embed/own-folder.ts';
 import { RefusedRequests } from './embed/refused.ts';
 import { Waits } from './embed/waits.ts';
 import { type Disk, openDisk } from './journal/disk.ts';
@@ -20,6 +19,7 @@ import { OwnProgress } from './journal/progress.ts';
 import { type Line, type Reading, type Remark, readJournal } from './journal/reader.ts';
 import { type Service, startService as startWith } from './service.ts';
 import { createNotices } from './telemetry/log.ts';
+import { makeOwnFolder, removeOwnFolder } from './test-mode/own-folder.ts';
 
 /** Options of `startService`: `{ port: 3000, logLevel: 'warn' }`. They are those of `assetlog serve` with the same names. */
 export interface StartOptions<Deployment extends string = string> {

@@ -30,6 +30,7 @@ import { Activity, type Terminal } from './telemetry/activity.ts';
 import type { Notices } from './telemetry/log.ts';
 import { Metrics } from './telemetry/metrics.ts';
 import { Refusals, type RefusedRequest } from './telemetry/refusals.ts';
+import { TestMode } from './test-mode/test-mode.ts';
 
 export { StartError };
 
@@ -45,6 +46,8 @@ export interface Service {
   stop(): Promise<void>;
   /** In hosted mode, reads the deployments file again. Else does nothing. */
   reload(): Promise<void>;
+  /** Faults, and a journal that can begin anew; undefined without `Config.test`. */
+  readonly testMode: TestMode | undefined;
 }
 
 /**
@@ -98,7 +101,8 @@ export async function startService(config: Config, notices: Notices, parts: Serv
     progress.recorded(folder, nextSeq);
     parts.onRecorded?.(folder, nextSeq);
   };
-  const own = { config, notices, metrics, keyMemory, activity, refusals, progress, onRecorded, shutdown };
+  const onBegunAnew = () => refusals.clear();
+  const own = { config, notices, metrics, keyMemory, activity, refusals, progress, onRecorded, onBegunAnew, shutdown };
   const setup = { ...standard, ...parts, ...own };
   try {
     return await start(setup);
@@ -126,6 +130,8 @@ interface Setup extends ServiceParts {
   readonly metrics: Metrics;
   readonly activity: Activity;
   readonly refusals: Refusals;
+  /** As in `RecordingOptions`: forgets what was derived from the journal. */
+  readonly onBegunAnew: () => void;
   readonly keyMemory: KeyMemory | undefined;
   /** How far each journal is durable, for the routes that read. */
   readonly progress: OwnProgress;
@@ -147,7 +153,8 @@ async function start(setup: Setup): Promise<Service> {
   // Clients of a passed socket wait in its accept queue while the journal is opened; after openWaitMs they get 503.
   if (fd !== undefined) await resolvesWithin(open(), limits.openWaitMs);
   // Else the listener comes first: during a long recovery /livez answers 200 and /readyz 503.
-  const { address, port } = await listenAt(at, setup, folder, recording, space);
+  const testMode = config.test ? new TestMode({ ...setup, beginAnew: () => recording.beginAnew() }) : undefined;
+  const { address, port } = await listenAt(at, setup, folder, recording, space, testMode);
   await open();
   folder.watch((error) => recording.abandon(error));
   return {
@@ -156,6 +163,7 @@ async function start(setup: Setup): Promise<Service> {
     ended: shutdown.ended,
     stop: () => shutdown.run('stop requested'),
     reload: () => recording.reload(),
+    testMode,
   };
 }
 
@@ -222,11 +230,12 @@ async function listenAt(
   folder: DataFolder,
   recording: Recording,
   space: SpaceWatch,
+  testMode: TestMode | undefined,
 ): Promise<Listener> {
   const { config, notices, limits, shutdown } = setup;
   const { maxConnections } = config;
   const { background, metrics, activity, collectGarbage } = setup;
-  const createAppAt = (address: string) => createAppFor(address, setup, folder, recording, space);
+  const createAppAt = (address: string) => createAppFor(address, setup, folder, recording, space, testMode);
   const shared = { background, maxConnections, limits, metrics, notices, activity, collectGarbage };
   const options = { ...shared, at, createApp: createAppAt };
   const listener = await listen(options).catch((error: NodeJS.ErrnoException) => {
@@ -247,7 +256,14 @@ async function listenAt(
   return listener;
 }
 
-function createAppFor(address: string, setup: Setup, folder: DataFolder, recording: Recording, space: SpaceWatch): App {
+function createAppFor(
+  address: string,
+  setup: Setup,
+  folder: DataFolder,
+  recording: Recording,
+  space: SpaceWatch,
+  testMode: TestMode | undefined,
+): App {
   const { config, notices, activity, refusals, endpoints, limits, metrics, keyMemory, shutdown } = setup;
   const { pathPrefix, allowedHost: allowedHosts } = config;
   const tokenHeader = config.deployments === '' ? undefined : config.tokenHeader;
@@ -257,7 +273,8 @@ function createAppFor(address: string, setup: Setup, folder: DataFolder, recordi
     if (shutdown.hasBegun) return 'the service is stopping';
     return folder.trouble ?? recording.trouble ?? space.trouble;
   };
-  return createApp({
+  const readiness = () => readinessOf(problem(), recording.troubles(), limits);
+  const app = createApp({
     endpoints,
     takesKeys,
     pathPrefix,
@@ -267,7 +284,9 @@ function createAppFor(address: string, setup: Setup, folder: DataFolder, recordi
     findRecorder: recording.findRecorder,
     readings: readingRoutes({ journals, refusals, limits }),
     findReadable: createFindReadable(config, address, recording.findReadable),
-    readiness: () => readinessOf(problem(), recording.troubles(), limits),
+    readiness: testMode === undefined ? readiness : () => testMode.named(readiness()),
+    strict: config.strict || config.test,
+    tests: testMode,
     contract: () =>
       JSON.stringify(
         openApi({ server: pathPrefix || '/', lineSchema: eventSchema(), tokenHeader, endpoints, limits, takesKeys }),
@@ -278,6 +297,7 @@ function createAppFor(address: string, setup: Setup, folder: DataFolder, recordi
     notices,
     activity,
   });
+  return testMode?.aroundApp(app) ?? app;
 }
 
 /** @throws StartError */

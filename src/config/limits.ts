@@ -204,6 +204,12 @@ export const limits = {
   retryMs: 250,
   retryMsMax: 10_000,
   tokenBytesMax: 8 * KIB,
+  /** Faults of a service for tests, how long one may hold a reply back, and how many replies wait at a time. */
+  faultsMax: 100,
+  faultDelayMsMax: 300_000,
+  delayedRepliesMax: 1_000,
+  /** Checks with a partition that such a service remembers to answer as the reference does. */
+  referenceChecksMax: 100_000,
   /** Bytes of bodies that may arrive between two garbage collections if memory is scarce. */
   collectBytes: 16 * MIB,
 } as const satisfies Record<string, number>;

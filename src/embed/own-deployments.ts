@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path';
 import { readDeployments } from '../deployments/file.ts';
 import { newToken } from '../deployments/tokens.ts';
 import { rights } from '../http/router.ts';
-import { makeOwnFolder, removeOwnFolder, writeOwnFile } from './own-folder.ts';
+import { makeOwnFolder, removeOwnFolder, writeOwnFile } from '../test-mode/own-folder.ts';
 
 /** A deployments file and the tokens whose digests are in it: `{ path: '/tmp/…/deployments.json', tokens: { prod: 'asl_…' } }`. */
 export interface OwnDeployments {
