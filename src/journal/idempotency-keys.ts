@@ -5,12 +5,13 @@
  */
 
 import type { Limits } from '../config/limits.ts';
+import type { Event } from '../event/event.ts';
 import type { Notices } from '../telemetry/log.ts';
 import type { Disk } from './disk.ts';
 import type { KeyMemory } from './idempotency-memory.ts';
 import { KeyCollector, type KeyScan, scanKeys } from './idempotency-scan.ts';
 import { type ClosedFile, type KeyRows, readSidecar, writeSidecar } from './idempotency-sidecar.ts';
-import { type HashKey, hashKey, type KeyTable, type LineLocation } from './idempotency-table.ts';
+import { type HashedKey, type HashKey, hashKey, type KeyTable, type LineLocation } from './idempotency-table.ts';
 import type { TakeGoodLine } from './scan.ts';
 import { contentsOf, type SegmentName, segmentName, sidecarFirstSeq, sidecarName } from './segments.ts';
 
@@ -99,21 +100,26 @@ export class JournalKeys {
     }
   }
 
+  /** @returns the key of each event with its hash: `[{ text: 'run-7/12', high: 1505020612, low: 2145905118 }]` */
+  hashAll(events: readonly Event[]): (HashedKey | undefined)[] {
+    return events.map(({ idempotencyKey: key }) => (key === undefined ? undefined : this.#hash(key)));
+  }
+
   /**
    * @returns where the lines of the keys with the same hash are, the latest first: `[{ seq: 7, offset: 1210 }]`; empty for an
    *   unknown key
    */
-  find(key: string): LineLocation[] {
-    return this.#table.size === 0 ? [] : this.#table.find(this.#hash(key));
+  find(key: HashedKey): readonly LineLocation[] {
+    return this.#table.find(key);
   }
 
   /**
-   * Remembers the key of a line that is durable now: `add('run-7/12', { seq: 7, offset: 1210 }, Date.now())`.
+   * Remembers the key of a line that is durable now: `add(hashKey('run-7/12'), { seq: 7, offset: 1210 }, Date.now())`.
    * @param nowMs milliseconds since 1970
    */
-  add(key: string, location: LineLocation, nowMs: number): void {
+  add(key: HashedKey, location: LineLocation, nowMs: number): void {
     this.#lastFileKeys += 1;
-    this.#options.memory.add(this.#table, this.#hash(key), location, Math.floor(nowMs / 1000));
+    this.#options.memory.add(this.#table, key, location, Math.floor(nowMs / 1000));
   }
 
   /**

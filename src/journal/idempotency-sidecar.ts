@@ -123,8 +123,8 @@ function encodeHead({ firstSeq, bytes, chain }: ClosedFile): Buffer {
 }
 
 function putRow(rows: Buffer, at: number, { high, low, seq, offset, seconds }: Entry, firstSeq: number): void {
-  rows.writeUInt32LE(high, at);
-  rows.writeUInt32LE(low, at + 4);
+  rows.writeInt32LE(high, at);
+  rows.writeInt32LE(low, at + 4);
   rows.writeUInt32LE(seq - firstSeq, at + 8);
   rows.writeUInt32LE(offset, at + 12);
   rows.writeUInt32LE(seconds, at + 16);
@@ -148,7 +148,8 @@ function decode(bytes: Buffer, firstSeq: number): (Sidecar & { readonly file: Cl
     at: (index) => {
       const row = HEAD_BYTES + index * ROW_BYTES;
       const word = (index: number) => bytes.readUInt32LE(row + 4 * index);
-      return { high: word(0), low: word(1), seq: firstSeq + word(2), offset: word(3), seconds: word(4) };
+      const [high, low] = [bytes.readInt32LE(row), bytes.readInt32LE(row + 4)];
+      return { high, low, seq: firstSeq + word(2), offset: word(3), seconds: word(4) };
     },
   };
 }

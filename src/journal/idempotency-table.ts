@@ -7,30 +7,37 @@
  * are filled by moving later ones back, so a table that always loses its oldest key never fills up with tombstones.
  */
 
-import { hash } from 'node:crypto';
+import { hash, randomInt } from 'node:crypto';
 
-/** The first 64 bits of the SHA-256 of a key, as two unsigned 32-bit numbers: `{ high: 1505020612, low: 2145905118 }`. */
+/**
+ * The first 64 bits of the SHA-256 of a key, as two signed 32-bit numbers, for which V8 allocates no memory:
+ * `{ high: 1505020612, low: 2145905118 }`.
+ */
 export interface KeyHash {
   readonly high: number;
   readonly low: number;
 }
 
-/** Computes the hash that a table stores: `hashKey`, or in tests one that collides, such as `() => ({ high: 0, low: 1 })`. */
-export type HashKey = (key: string) => KeyHash;
+/** A key and its hash, which is computed once: `{ text: 'run-7/12', high: 1505020612, low: 2145905118 }`. */
+export interface HashedKey extends KeyHash {
+  readonly text: string;
+}
+
+/** Computes the hash that a table stores: `hashKey`, or in tests one that collides, such as `(text) => ({ text, high: 0, low: 1 })`. */
+export type HashKey = (text: string) => HashedKey;
 
 /**
- * @param key visible ASCII
- * @returns the first 8 bytes of its SHA-256: of `run-7/12` they are `{ high: 1505020612, low: 2145905118 }`
+ * @param text of a key, visible ASCII
+ * @returns it with the first 8 bytes of its SHA-256: `{ text: 'run-7/12', high: 1505020612, low: 2145905118 }`
  */
-export function hashKey(key: string): KeyHash {
-  const digest = hash('sha256', key, 'binary'); // a string is made faster than a Buffer
+export function hashKey(text: string): HashedKey {
+  const digest = hash('sha256', text, 'binary'); // a string is made faster than a Buffer
   const word = (at: number) =>
-    ((digest.charCodeAt(at) << 24) |
-      (digest.charCodeAt(at + 1) << 16) |
-      (digest.charCodeAt(at + 2) << 8) |
-      digest.charCodeAt(at + 3)) >>>
-    0;
-  return { high: word(0), low: word(4) };
+    (digest.charCodeAt(at) << 24) |
+    (digest.charCodeAt(at + 1) << 16) |
+    (digest.charCodeAt(at + 2) << 8) |
+    digest.charCodeAt(at + 3);
+  return { text, high: word(0), low: word(4) };
 }
 
 /** Where the line of a key is: its seq names the file, and the offset its first byte in that file: `{ seq: 7, offset: 1210 }`. */
@@ -58,6 +65,9 @@ export class KeyTable {
   #columns = columnsFor(0);
   /** For each slot 0, or 1 more than the position in the ring of a key. */
   #slots = new Uint32Array(0);
+  /** Secret odd factors: a client can compute keys whose hashes have equal bits, but not keys that share a slot (hash flooding). */
+  readonly #highFactor = randomInt(2 ** 32) | 1;
+  readonly #lowFactor = randomInt(2 ** 32) | 1;
 
   /** Memory of the arrays, in bytes: `2048` for up to 64 keys; 0 while there is no key. */
   get bytes(): number {
@@ -90,17 +100,18 @@ export class KeyTable {
    * @returns where the lines of all keys with this hash are, the latest first: `[{ seq: 7, offset: 1210 }]`. It is one line,
    *   unless hashes collide; `[]` for an unknown hash
    */
-  find({ high, low }: KeyHash): LineLocation[] {
-    const found: LineLocation[] = [];
-    if (this.size === 0) return found;
+  find({ high, low }: KeyHash): readonly LineLocation[] {
+    if (this.size === 0) return NOWHERE;
     const { high: highs, low: lows, seq, offset } = this.#columns;
     const mask = this.#slots.length - 1;
-    for (let slot = low & mask; this.#slots[slot] !== 0; slot = (slot + 1) & mask) {
+    let found: LineLocation[] | undefined; // most keys are new
+    for (let slot = this.#homeOf(high, low); this.#slots[slot] !== 0; slot = (slot + 1) & mask) {
       const position = this.#slots[slot]! - 1;
       if (lows[position] !== low || highs[position] !== high) continue;
+      found ??= [];
       found.push({ seq: seq[position]!, offset: offset[position]! });
     }
-    return found.length > 1 ? found.sort((a, b) => b.seq - a.seq) : found;
+    return found?.sort((a, b) => b.seq - a.seq) ?? NOWHERE;
   }
 
   /**
@@ -170,9 +181,19 @@ export class KeyTable {
     this.#fillSlot(position);
   }
 
+  /** The slot at which the search for a hash begins: the highest bits of a product, which depend on all bits of the hash. */
+  #homeOf(high: number, low: number): number {
+    const product = Math.imul(high, this.#highFactor) + Math.imul(low, this.#lowFactor);
+    return product >>> (Math.clz32(this.#slots.length) + 1);
+  }
+
+  #homeAt(position: number): number {
+    return this.#homeOf(this.#columns.high[position]!, this.#columns.low[position]!);
+  }
+
   #fillSlot(position: number): void {
     const mask = this.#slots.length - 1;
-    let slot = this.#columns.low[position]! & mask;
+    let slot = this.#homeAt(position);
     while (this.#slots[slot] !== 0) slot = (slot + 1) & mask;
     this.#slots[slot] = position + 1;
   }
@@ -180,12 +201,11 @@ export class KeyTable {
   /** Empties the slot of a key, and moves back each later one that a search would not find beyond the empty slot. */
   #clearSlot(position: number): void {
     const slots = this.#slots;
-    const { low } = this.#columns;
     const mask = slots.length - 1;
-    let empty = low[position]! & mask;
+    let empty = this.#homeAt(position);
     while (slots[empty] !== position + 1) empty = (empty + 1) & mask;
     for (let slot = (empty + 1) & mask; slots[slot] !== 0; slot = (slot + 1) & mask) {
-      const home = low[slots[slot]! - 1]! & mask;
+      const home = this.#homeAt(slots[slot]! - 1);
       if (((slot - home) & mask) < ((slot - empty) & mask)) continue;
       slots[empty] = slots[slot]!;
       empty = slot;
@@ -210,19 +230,20 @@ export class KeyTable {
 }
 
 interface Columns {
-  readonly high: Uint32Array;
-  readonly low: Uint32Array;
+  readonly high: Int32Array;
+  readonly low: Int32Array;
   readonly seq: Float64Array;
   readonly offset: Uint32Array;
   readonly seconds: Uint32Array;
 }
 
 const CAPACITY_MIN = 64;
+const NOWHERE: readonly LineLocation[] = [];
 
 function columnsFor(capacity: number): Columns {
   return {
-    high: new Uint32Array(capacity),
-    low: new Uint32Array(capacity),
+    high: new Int32Array(capacity),
+    low: new Int32Array(capacity),
     seq: new Float64Array(capacity),
     offset: new Uint32Array(capacity),
     seconds: new Uint32Array(capacity),

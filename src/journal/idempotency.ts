@@ -30,24 +30,9 @@ import type { JournalKeys } from './idempotency-keys.ts';
 import { type Comparison, differingMember } from './idempotency-lookup.ts';
 import { PendingKeys } from './idempotency-pending.ts';
 import { LineReads, type Unread } from './idempotency-reads.ts';
-import type { LineLocation } from './idempotency-table.ts';
-import type { LineMembers } from './record.ts';
-
-/**
- * The events of a report of which at least one has an idempotency key. Example:
- * `{ lines: [members], keys: ['order-17/1'], heldBytes: 2_600, onConflict: 'refuse all', done }`.
- */
-export interface KeyedReport {
-  /** The members of each line, from `encodeMembers`. */
-  readonly lines: readonly LineMembers[];
-  /** For each line its key, such as `order-17/1`; undefined for an event without one. */
-  readonly keys: readonly (string | undefined)[];
-  /** Approximate memory that it takes while it waits, in bytes. */
-  readonly heldBytes: number;
-  readonly onConflict: ConflictHandling;
-  /** Called once, with the result of all its events. */
-  readonly done: (result: RecordResult) => void;
-}
+import type { HashedKey, LineLocation } from './idempotency-table.ts';
+import type { Done, KeyedEntry, QueueEntry } from './queue-entry.ts';
+import { type LineMembers, lineBytesMax } from './record.ts';
 
 /** What the reports with keys need of their journal: `{ disk, limits, notices, keys, queue, hold, answer, onReplayed }`. */
 export interface KeyedReportsOptions {
@@ -55,12 +40,12 @@ export interface KeyedReportsOptions {
   readonly limits: Pick<Limits, 'lineBytesMax' | 'diskAnswerMs' | 'keyReadsMax' | 'notAcceptedNoticeMs'>;
   readonly notices: Notices;
   readonly keys: JournalKeys;
-  /** Queues the lines for the next batch, or calls `done` with a refusal. */
-  readonly queue: (report: KeyedReport) => void;
+  /** Queues an entry for the next batch, or refuses it; `release` follows in both cases. */
+  readonly queue: (entry: KeyedEntry) => void;
   /** Counts memory of reports that wait and are not in the queue; a negative number when they no longer do. */
   readonly hold: (bytes: number) => void;
   /** Calls `done` with the result, whatever it throws. */
-  readonly answer: (done: KeyedReport['done'], result: RecordResult) => void;
+  readonly answer: (done: Done, result: RecordResult) => void;
   /** Called with the number of events that were recorded before. */
   readonly onReplayed: (count: number) => void;
 }
@@ -72,10 +57,10 @@ export interface KeyedReportsOptions {
 export class KeyedReports {
   readonly #options: KeyedReportsOptions;
   /** By key: the events in the queue and in the batch that is being written. */
-  readonly #pending = new PendingKeys<Pending>();
+  readonly #pending = new PendingKeys();
   readonly #reads: LineReads;
   /** Reports that came before the keys of the journal were known; undefined since they are. */
-  #early: KeyedReport[] | undefined = [];
+  #early: Early[] | undefined = [];
   /** Reports that wait for lines to be read. */
   #lookups = 0;
   /** Called when no report does. */
@@ -92,37 +77,42 @@ export class KeyedReports {
   }
 
   /**
-   * Takes a report that the queue would take now. Its `done` is called once. With `refuse all`, a conflict such as
+   * Takes the events of a report that the queue would take now. Its `done` is called once. With `refuse all`, a conflict such as
    * `{ kind: 'conflict', conflicts: [{ index: 0, key: 'order-17/1', member: 'metadata', first: undefined }] }` comes before
    * anything is queued.
    */
-  admit(report: KeyedReport): void {
-    if (this.#early === undefined) {
-      if (this.#isNewByItself(report)) {
-        this.#queue(report, report.lines, report.keys, (result) => this.#options.answer(report.done, result));
-        return;
-      }
-      const lookup = new Lookup(report);
-      const unread = this.#decide(lookup);
-      if (unread.length > 0) void this.#readAndDecide(lookup, unread);
+  admit(entry: KeyedEntry, onConflict: ConflictHandling): void {
+    if (this.#early !== undefined) {
+      this.#options.hold(entry.heldBytes);
+      this.#early.push({ entry, onConflict });
       return;
     }
-    this.#options.hold(report.heldBytes);
-    this.#early.push(report);
+    if (this.#isNewByItself(entry)) {
+      this.#queue(entry);
+      return;
+    }
+    const lookup = new Lookup(entry, onConflict);
+    const unread = this.#decide(lookup);
+    if (unread.length > 0) void this.#readAndDecide(lookup, unread);
+  }
+
+  /** An entry has its result, so its keys no longer wait for the disk: `release([{ text: 'order-17/1', high, low }])`. */
+  release(keys: KeyedEntry['keys']): void {
+    for (const key of keys) if (key !== undefined) this.#pending.delete(key.text);
   }
 
   /** The keys of the journal are known now: admits the reports that came before. Example: `opened()` after `keys.load()`. */
   opened(): void {
     const early = this.#takeEarly();
     this.#early = undefined;
-    for (const report of early) this.admit(report);
+    for (const { entry, onConflict } of early) this.admit(entry, onConflict);
   }
 
   /**
    * Refuses the reports that came before the keys of the journal were known. Example: `refuseEarly('the service is stopping')`.
    */
   refuseEarly(reason: string): void {
-    for (const { done } of this.#takeEarly()) this.#options.answer(done, refused(reason));
+    for (const { entry } of this.#takeEarly()) this.#options.answer(entry.done, refused(reason));
   }
 
   /**
@@ -134,22 +124,22 @@ export class KeyedReports {
   }
 
   /** True for most reports, which then need no lookup of several events. */
-  #isNewByItself({ keys }: KeyedReport): boolean {
+  #isNewByItself({ keys }: KeyedEntry): boolean {
     const [key] = keys;
-    if (keys.length !== 1 || key === undefined || this.#pending.has(key)) return false;
+    if (keys.length !== 1 || key === undefined || this.#pending.has(key.text)) return false;
     return this.#options.keys.find(key).length === 0;
   }
 
-  #takeEarly(): KeyedReport[] {
+  #takeEarly(): Early[] {
     const early = this.#early?.splice(0) ?? [];
-    for (const { heldBytes } of early) this.#options.hold(-heldBytes);
+    for (const { entry } of early) this.#options.hold(-entry.heldBytes);
     return early;
   }
 
   /** Never rejects. */
   async #readAndDecide(lookup: Lookup, unread: readonly Unread[]): Promise<void> {
     const { hold, answer } = this.#options;
-    const { heldBytes, done } = lookup.report;
+    const { heldBytes, done } = lookup.entry;
     this.#lookups += 1;
     hold(heldBytes);
     for (let next = unread; next.length > 0; ) {
@@ -170,28 +160,28 @@ export class KeyedReports {
    * @returns the lines that have to be read first
    */
   #decide(lookup: Lookup): Unread[] {
-    const { lines, keys } = lookup.report;
+    const { lines, keys } = lookup.entry;
     const found: Found = { fresh: [], replayed: [], joined: new Set(), conflicts: [], unread: [] };
     const firstOf = new Map<string, number>();
     for (const [index, key] of keys.entries()) {
       const members = lines[index] as LineMembers;
-      const first = key === undefined ? undefined : firstOf.get(key);
-      const pending = key === undefined ? undefined : this.#pending.get(key);
+      const first = key === undefined ? undefined : firstOf.get(key.text);
+      const pending = key === undefined ? undefined : this.#pending.get(key.text);
       if (key === undefined) {
         found.fresh.push(index);
       } else if (first !== undefined) {
-        this.#sort(found, { index, key, first }, differingMember(lines[first] as LineMembers, members));
+        this.#sort(found, { index, key: key.text, first }, differingMember(lines[first] as LineMembers, members));
       } else if (pending !== undefined) {
-        found.joined.add(pending.queued);
-        this.#sort(found, { index, key, first }, differingMember(pending.members, members));
+        found.joined.add(pending.entry);
+        this.#sort(found, { index, key: key.text, first }, differingMember(pending.members, members));
       } else {
         this.#decideByLines(found, lookup, index, key);
       }
       // An event with a conflict is not recorded, so its key still belongs to the other event.
       const conflicts = found.conflicts.at(-1)?.index === index;
-      if (key !== undefined && first === undefined && !conflicts) firstOf.set(key, index);
+      if (key !== undefined && first === undefined && !conflicts) firstOf.set(key.text, index);
     }
-    if (found.unread.length === 0) this.#conclude(lookup.report, found);
+    if (found.unread.length === 0) this.#conclude(lookup, found);
     return found.unread;
   }
 
@@ -202,17 +192,18 @@ export class KeyedReports {
   }
 
   /** Compares an event with the durable lines whose keys have the same hash, the latest first. */
-  #decideByLines(found: Found, lookup: Lookup, index: number, key: string): void {
-    const members = lookup.report.lines[index] as LineMembers;
+  #decideByLines(found: Found, lookup: Lookup, index: number, key: HashedKey): void {
+    const members = lookup.entry.lines[index] as LineMembers;
     for (const location of this.#options.keys.find(key)) {
       const comparison = lookup.comparison(index, location);
       if (comparison === undefined) {
         const compared = (result: Comparison) => lookup.compared(index, location, result);
-        found.unread.push({ key, members, location, compared });
+        found.unread.push({ key: key.text, members, location, compared });
         return;
       }
       if (comparison.kind !== 'other key') {
-        this.#sort(found, { index, key, first: undefined }, comparison.kind === 'same' ? undefined : comparison.member);
+        const member = comparison.kind === 'same' ? undefined : comparison.member;
+        this.#sort(found, { index, key: key.text, first: undefined }, member);
         return;
       }
     }
@@ -220,14 +211,14 @@ export class KeyedReports {
   }
 
   /** Queues or answers a report whose events are all looked up. */
-  #conclude(report: KeyedReport, { fresh, replayed, joined, conflicts }: Found): void {
+  #conclude({ entry, onConflict }: Lookup, { fresh, replayed, joined, conflicts }: Found): void {
     const { hold, answer, onReplayed } = this.#options;
-    if (conflicts.length > 0 && (report.onConflict === 'refuse all' || fresh.length + replayed.length === 0)) {
-      answer(report.done, { kind: 'conflict', conflicts });
+    if (conflicts.length > 0 && (onConflict === 'refuse all' || fresh.length + replayed.length === 0)) {
+      answer(entry.done, { kind: 'conflict', conflicts });
       return;
     }
     // The queue counts the memory of what it holds. A report that only waits for others is counted here.
-    const heldBytes = fresh.length > 0 ? 0 : report.heldBytes;
+    const heldBytes = fresh.length > 0 ? 0 : entry.heldBytes;
     hold(heldBytes);
     let left = joined.size + 1;
     let failure: RecordResult | undefined;
@@ -237,39 +228,30 @@ export class KeyedReports {
       if (left > 0) return;
       hold(-heldBytes);
       if (failure === undefined && replayed.length > 0) onReplayed(replayed.length);
-      answer(report.done, failure ?? recordedWith(replayed, conflicts));
+      answer(entry.done, failure ?? recordedWith(replayed, conflicts));
     };
-    for (const queued of joined) queued.waiting.push(finish);
+    for (const queued of joined) {
+      queued.joined ??= [];
+      queued.joined.push(finish);
+    }
     if (fresh.length === 0) {
       finish(recorded);
       return;
     }
-    const lines = fresh.map((index) => report.lines[index] as LineMembers);
-    const keys = fresh.map((index) => report.keys[index]);
-    this.#queue(report, lines, keys, finish);
+    const lines = fresh.map((index) => entry.lines[index] as LineMembers);
+    const keys = fresh.map((index) => entry.keys[index]);
+    const lineBytes = lines.reduce((sum, members) => sum + lineBytesMax(members), 0);
+    this.#queue({ lines, lineBytes, heldBytes: entry.heldBytes, done: finish, keys, joined: undefined });
   }
 
-  /** @param lines those of the report's events that are not recorded yet, with their keys */
-  #queue(
-    { heldBytes, onConflict }: KeyedReport,
-    lines: readonly LineMembers[],
-    keys: readonly (string | undefined)[],
-    finish: KeyedReport['done'],
-  ): void {
-    const queued: Queued = { waiting: [finish] };
-    for (const [at, key] of keys.entries()) {
-      if (key !== undefined) this.#pending.add(key, { members: lines[at] as LineMembers, queued });
+  /** Queues an entry with events of which none is recorded yet. */
+  #queue(entry: KeyedEntry): void {
+    const { lines, keys } = entry;
+    for (let index = 0; index < keys.length; index += 1) {
+      const key = keys[index];
+      if (key !== undefined) this.#pending.add(key.text, lines[index]!, entry);
     }
-    this.#options.queue({
-      lines,
-      keys,
-      heldBytes,
-      onConflict,
-      done: (result) => {
-        for (const key of keys) if (key !== undefined) this.#pending.delete(key);
-        for (const answer of queued.waiting) answer(result);
-      },
-    });
+    this.#options.queue(entry);
   }
 
   #reportUnreadable(file: string, problem: string): void {
@@ -292,16 +274,10 @@ function recordedWith(replayed: readonly number[], conflicts: readonly KeyConfli
   };
 }
 
-/** An event with a key that waits for the disk. */
-interface Pending {
-  readonly members: LineMembers;
-  readonly queued: Queued;
-}
-
-/** A report in the queue, and the reports that get its result. */
-interface Queued {
-  /** Called with the result in their order; the first is the report itself. */
-  readonly waiting: ((result: RecordResult) => void)[];
+/** A report that came before the keys of the journal were known. */
+interface Early {
+  readonly entry: KeyedEntry;
+  readonly onConflict: ConflictHandling;
 }
 
 /** What the lookup of all events of a report found; events are given by their indexes. */
@@ -310,7 +286,7 @@ interface Found {
   readonly fresh: number[];
   /** Events that are recorded, or will be when the reports in `joined` are. */
   readonly replayed: number[];
-  readonly joined: Set<Queued>;
+  readonly joined: Set<QueueEntry>;
   readonly conflicts: KeyConflict[];
   /** Lines that have to be read before the report can be decided. */
   readonly unread: Unread[];
@@ -318,12 +294,14 @@ interface Found {
 
 /** A report that is being looked up, and what the lines that were read for it say. */
 class Lookup {
-  readonly report: KeyedReport;
+  readonly entry: KeyedEntry;
+  readonly onConflict: ConflictHandling;
   /** By event and by seq of the line. */
   readonly #comparisons = new Map<string, Comparison>();
 
-  constructor(report: KeyedReport) {
-    this.report = report;
+  constructor(entry: KeyedEntry, onConflict: ConflictHandling) {
+    this.entry = entry;
+    this.onConflict = onConflict;
   }
 
   comparison(index: number, { seq }: LineLocation): Comparison | undefined {

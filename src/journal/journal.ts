@@ -19,6 +19,7 @@ import { KeyedReports } from './idempotency.ts';
 import { JournalKeys } from './idempotency-keys.ts';
 import type { KeyMemory } from './idempotency-memory.ts';
 import type { HashKey } from './idempotency-table.ts';
+import type { Done, QueueEntry } from './queue-entry.ts';
 import {
   type EncodeBuffer,
   encodeMembers,
@@ -31,12 +32,6 @@ import {
 import { NoSpaceError, recover, type Segment } from './recovery.ts';
 import { type Retain, Retention } from './retention.ts';
 import { segmentName } from './segments.ts';
-
-/**
- * Called once for each call of `append`, with the result of all its events. Example:
- * `(result) => { if (result.kind === 'refused') retry(); }`.
- */
-export type Done = (result: RecordResult) => void;
 
 /** What a journal needs. Example: `{ disk: openDisk('/data'), notices, segmentBytes: 67_108_864, limits, onFailed }`. */
 export interface JournalOptions {
@@ -88,19 +83,6 @@ interface Trouble {
    */
   readonly kind: 'refusing' | 'stalled' | 'used up';
   readonly reason: string;
-}
-
-/** The events of one call of `append`. They are written together, and recorded or refused together. */
-interface QueueEntry {
-  /** The members of each line. */
-  readonly lines: readonly LineMembers[];
-  /** Upper bound of the bytes of its lines. */
-  readonly lineBytes: number;
-  /** Approximate memory that it takes while it waits, in bytes. */
-  readonly heldBytes: number;
-  readonly done: Done;
-  /** For each line its idempotency key, undefined for a line without one; undefined if no line has one, or keys are not looked up. */
-  readonly keys: readonly (string | undefined)[] | undefined;
 }
 
 /** What one write takes: whole entries. */
@@ -305,8 +287,9 @@ export class Journal implements JournalFigures {
       return;
     }
     heldBytes += limits.queueEventBytes;
-    if (!hasKey || this.#keyed === undefined) this.#enqueue({ lines, lineBytes, heldBytes, done, keys: undefined });
-    else this.#keyed.admit({ lines, keys: events.map(keyOf), heldBytes, onConflict, done });
+    const keys = hasKey ? this.#keys?.hashAll(events) : undefined;
+    if (keys === undefined) this.#enqueue({ lines, lineBytes, heldBytes, done, keys, joined: undefined });
+    else this.#keyed?.admit({ lines, lineBytes, heldBytes, done, keys, joined: undefined }, onConflict);
   }
 
   #enqueue(entry: QueueEntry): void {
@@ -320,12 +303,10 @@ export class Journal implements JournalFigures {
     const { disk, limits, notices } = this.#options;
     return new KeyedReports({
       ...{ disk, limits, notices, keys },
-      queue: (report) => {
-        const { lines, keys, heldBytes, done } = report;
+      queue: (entry) => {
         const refusal = this.#queueing ? undefined : this.trouble; // a lookup may have taken a while
-        if (refusal !== undefined) return this.#safely(done, refused(refusal));
-        const lineBytes = lines.reduce((sum, members) => sum + lineBytesMax(members), 0);
-        this.#enqueue({ lines, lineBytes, heldBytes, done, keys }); // members in the order of entries without keys: one hidden class
+        if (refusal === undefined) this.#enqueue(entry);
+        else this.#finish(entry, refused(refusal));
       },
       hold: (bytes) => {
         this.#hold(bytes);
@@ -400,9 +381,9 @@ export class Journal implements JournalFigures {
 
   /** Refuses all queued events of a journal that is not open, so no batch is being written. */
   #refuseQueue(reason: string): void {
-    for (const { done, heldBytes } of this.#queue.splice(0)) {
-      this.#hold(-heldBytes);
-      this.#safely(done, refused(reason));
+    for (const entry of this.#queue.splice(0)) {
+      this.#hold(-entry.heldBytes);
+      this.#finish(entry, refused(reason));
     }
     this.#keyed?.refuseEarly(reason);
     this.#safely(this.#options.onIdle);
@@ -422,9 +403,9 @@ export class Journal implements JournalFigures {
       const { batch, committed }: Committing = next;
       const result = await committed;
       next = this.#beginNext(); // the next write overlaps with sending the replies
-      for (const { done, heldBytes } of batch.entries) {
-        this.#hold(-heldBytes);
-        this.#safely(done, result);
+      for (const entry of batch.entries) {
+        this.#hold(-entry.heldBytes);
+        this.#finish(entry, result);
       }
       next ??= this.#beginNext();
     }
@@ -432,6 +413,13 @@ export class Journal implements JournalFigures {
     const state = this.#state;
     if (state.kind === 'failed') this.#safely(this.#options.onFailed, state.error);
     else this.#safely(this.#options.onIdle);
+  }
+
+  /** Gives an entry its result, and the reports that joined it. From then on its keys are remembered, or free. */
+  #finish({ keys, done, joined }: QueueEntry, result: RecordResult): void {
+    if (keys !== undefined) this.#keyed?.release(keys);
+    this.#safely(done, result);
+    if (joined !== undefined) for (const one of joined) this.#safely(one, result);
   }
 
   #beginNext(): Committing | undefined {
@@ -644,10 +632,6 @@ function rememberKeys(
       seq += 1;
     }
   }
-}
-
-function keyOf({ idempotencyKey }: Event): string | undefined {
-  return idempotencyKey;
 }
 
 async function closeAndThrow({ file }: Segment, error: Error): Promise<never> {

@@ -237,7 +237,7 @@ test('several events join several reports, and are answered after the last of th
 
 test('hashes that collide swallow nothing, and no race of lookups doubles a key', async () => {
   const disk = new SimulatedDisk();
-  const { append, journal } = await open(disk, { hashKey: () => ({ high: 1, low: 1 }), segmentBytes: 700 });
+  const { append, journal } = await open(disk, { hashKey: (text) => ({ text, high: 1, low: 1 }), segmentBytes: 700 });
   const keys = Array.from({ length: 12 }, (_, index) => `k${index % 6}`);
   for (let round = 0; round < 3; round += 1) {
     const results = await Promise.all(keys.map((key) => append(event(key))));
@@ -299,7 +299,7 @@ test('few lines are read at a time, what waits counts, and a disk that does not 
 
 test('a stop finishes the lookups that it meets, and what they queue', async () => {
   const disk = new SimulatedDisk();
-  const { append, journal } = await open(disk, { hashKey: () => ({ high: 1, low: 1 }) });
+  const { append, journal } = await open(disk, { hashKey: (text) => ({ text, high: 1, low: 1 }) });
   await append(event('a'));
   const fresh = append(event('b'));
   const known = append(event('a'));

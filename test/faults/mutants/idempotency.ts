@@ -50,6 +50,22 @@ export const idempotency: readonly Mutant[] = [
     ],
   },
   {
+    breaks: 'a client can choose keys that share a slot of the table',
+    file: 'journal/idempotency-table.ts',
+    from: 'return product >>> (Math.clz32(this.#slots.length) + 1);',
+    to: 'return product === 0 ? 0 : low & (this.#slots.length - 1);',
+    tests: [
+      'journal/idempotency-table: keys that a client chose for the bits of their hashes do not make a table slow',
+    ],
+  },
+  {
+    breaks: 'a key is not free after its report was refused',
+    file: 'journal/journal.ts',
+    from: 'if (keys !== undefined) this.#keyed?.release(keys);',
+    to: '',
+    tests: ['journal/idempotency'],
+  },
+  {
     breaks: 'more idempotency keys are remembered than may be',
     file: 'journal/idempotency-memory.ts',
     within: 'KeyMemory.add',
@@ -86,8 +102,8 @@ export const idempotency: readonly Mutant[] = [
   {
     breaks: 'a report that joined another one is answered before the sync',
     file: 'journal/idempotency.ts',
-    from: 'for (const queued of joined) queued.waiting.push(finish);',
-    to: 'for (const _ of joined) left -= 1;',
+    from: 'queued.joined.push(finish);',
+    to: 'left -= 1;',
     tests: ['journal/idempotency'],
   },
   {
@@ -115,7 +131,7 @@ export const idempotency: readonly Mutant[] = [
     breaks: 'a report does not see the one with its key that is on its way to the disk',
     file: 'journal/idempotency.ts',
     within: 'KeyedReports.#decide',
-    from: ': this.#pending.get(key);',
+    from: ': this.#pending.get(key.text);',
     to: ': undefined;',
     tests: ['journal/idempotency'],
   },
@@ -144,14 +160,14 @@ export const idempotency: readonly Mutant[] = [
     breaks: 'some events of a report are recorded though another has a conflict',
     file: 'journal/idempotency.ts',
     within: 'KeyedReports.#conclude',
-    from: "report.onConflict === 'refuse all' || ",
+    from: "onConflict === 'refuse all' || ",
     to: '',
     tests: ['journal/idempotency'],
   },
   {
     breaks: 'the same idempotency key twice in one report is recorded twice',
     file: 'journal/idempotency.ts',
-    from: 'if (key !== undefined && first === undefined && !conflicts) firstOf.set(key, index);',
+    from: 'if (key !== undefined && first === undefined && !conflicts) firstOf.set(key.text, index);',
     to: '',
     tests: ['journal/idempotency'],
   },
@@ -223,8 +239,8 @@ export const idempotency: readonly Mutant[] = [
   {
     breaks: 'reports with keys that come before the journal is open are looked up in nothing',
     file: 'journal/idempotency.ts',
-    from: '#early: KeyedReport[] | undefined = [];',
-    to: '#early: KeyedReport[] | undefined;',
+    from: '#early: Early[] | undefined = [];',
+    to: '#early: Early[] | undefined;',
     tests: ['journal/idempotency'],
   },
   {
