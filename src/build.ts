@@ -11,12 +11,14 @@ import { fileURLToPath } from 'node:url';
 import { type BuildOptions, build } from 'esbuild';
 import { exitCodes } from './config/exit-codes.ts';
 import { openApi } from './http/openapi.ts';
+import { pageDefinition } from './http/page/build.ts';
 import { eventSchema } from './journal/line-schema.ts';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const dist = join(root, 'dist');
 
 const common: BuildOptions = {
+  define: await pageDefinition(),
   absWorkingDir: root,
   bundle: true,
   platform: 'node',

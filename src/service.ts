@@ -2,7 +2,7 @@
 
 import { lookup } from 'node:dns/promises';
 import { createClientAddress } from './config/client-address.ts';
-import type { Config } from './config/config.ts';
+import { type Config, version } from './config/config.ts';
 import { type ExitCode, exitCodes } from './config/exit-codes.ts';
 import { type Limits, limits as standardLimits } from './config/limits.ts';
 import { type Endpoint, endpoints as standardEndpoints } from './event/parameters.ts';
@@ -11,6 +11,7 @@ import { type ListenAt, type Listener, listen } from './http/listener.ts';
 import type { App } from './http/message.ts';
 import { openApi } from './http/openapi.ts';
 import { createAccess, hostOf, isLoopback } from './http/origin.ts';
+import { pageRoutes } from './http/page/page.ts';
 import { type Disk, openDisk } from './journal/disk.ts';
 import { type SpaceWatch, watchSpace } from './journal/free-space.ts';
 import { KeyMemory } from './journal/idempotency-memory.ts';
@@ -29,8 +30,7 @@ import { StartError } from './service/start-error.ts';
 import { Activity, type Terminal } from './telemetry/activity.ts';
 import type { Notices } from './telemetry/log.ts';
 import { Metrics } from './telemetry/metrics.ts';
-import { Refusals, type RefusedRequest } from './telemetry/refusals.ts';
-import { TestMode } from './test-mode/test-mode.ts';
+import { Refusals } from './telemetry/refusals.ts';
 
 export { StartError };
 
@@ -46,8 +46,6 @@ export interface Service {
   stop(): Promise<void>;
   /** In hosted mode, reads the deployments file again. Else does nothing. */
   reload(): Promise<void>;
-  /** Faults, and a journal that can begin anew; undefined without `Config.test`. */
-  readonly testMode: TestMode | undefined;
 }
 
 /**
@@ -68,8 +66,8 @@ export interface ServiceParts {
   readonly collectGarbage?: () => void;
   /** The terminal that shows the log: it gets colours, and a line for each recorded event. */
   readonly terminal?: Terminal | undefined;
-  /** Called with each refused request, also with bytes that are none. */
-  readonly onRefused?: (request: RefusedRequest) => void;
+  /** Wraps the handler of requests, as middleware does. */
+  readonly aroundApp?: (app: App) => App;
   /** Called when a journal is open and after each durable batch. The lines before `nextSeq` are then in the folder. */
   readonly onRecorded?: (folder: string, nextSeq: number) => void;
 }
@@ -88,22 +86,18 @@ export async function startService(config: Config, notices: Notices, parts: Serv
   const { terminal, limits = standardLimits } = parts;
   const addressOf = createClientAddress(config.trustedProxy);
   const refusals = new Refusals({ addressOf, nowMs: () => Date.now(), limits });
-  const add = (request: RefusedRequest) => {
-    refusals.add(request);
-    parts.onRefused?.(request);
-  };
-  const activity = new Activity({ notices, terminal, quiet: config.quiet, refusals: { add }, limits });
+  const activity = new Activity({ notices, terminal, quiet: config.quiet, refusals, limits });
   shutdown.add(() => activity.close());
   const keyMemory = openKeyMemory(config.idempotencyKeys ?? limits.idempotencyKeysMax, notices);
   metrics.keys = keyMemory;
+  const around = (app: App) => app;
   const progress = new OwnProgress();
   const onRecorded = (folder: string, nextSeq: number) => {
     progress.recorded(folder, nextSeq);
     parts.onRecorded?.(folder, nextSeq);
   };
-  const onBegunAnew = () => refusals.clear();
-  const own = { config, notices, metrics, keyMemory, activity, refusals, progress, onRecorded, onBegunAnew, shutdown };
-  const setup = { ...standard, ...parts, ...own };
+  const own = { config, notices, metrics, keyMemory, activity, refusals, progress, onRecorded, shutdown };
+  const setup = { ...standard, aroundApp: around, ...parts, ...own };
   try {
     return await start(setup);
   } catch (error) {
@@ -127,11 +121,10 @@ interface Setup extends ServiceParts {
   readonly endpoints: readonly Endpoint[];
   readonly openDisk: (folder: string) => Disk;
   readonly background: boolean;
+  readonly aroundApp: (app: App) => App;
   readonly metrics: Metrics;
   readonly activity: Activity;
   readonly refusals: Refusals;
-  /** As in `RecordingOptions`: forgets what was derived from the journal. */
-  readonly onBegunAnew: () => void;
   readonly keyMemory: KeyMemory | undefined;
   /** How far each journal is durable, for the routes that read. */
   readonly progress: OwnProgress;
@@ -153,8 +146,7 @@ async function start(setup: Setup): Promise<Service> {
   // Clients of a passed socket wait in its accept queue while the journal is opened; after openWaitMs they get 503.
   if (fd !== undefined) await resolvesWithin(open(), limits.openWaitMs);
   // Else the listener comes first: during a long recovery /livez answers 200 and /readyz 503.
-  const testMode = config.test ? new TestMode({ ...setup, beginAnew: () => recording.beginAnew() }) : undefined;
-  const { address, port } = await listenAt(at, setup, folder, recording, space, testMode);
+  const { address, port } = await listenAt(at, setup, folder, recording, space);
   await open();
   folder.watch((error) => recording.abandon(error));
   return {
@@ -163,7 +155,6 @@ async function start(setup: Setup): Promise<Service> {
     ended: shutdown.ended,
     stop: () => shutdown.run('stop requested'),
     reload: () => recording.reload(),
-    testMode,
   };
 }
 
@@ -230,12 +221,11 @@ async function listenAt(
   folder: DataFolder,
   recording: Recording,
   space: SpaceWatch,
-  testMode: TestMode | undefined,
 ): Promise<Listener> {
   const { config, notices, limits, shutdown } = setup;
   const { maxConnections } = config;
   const { background, metrics, activity, collectGarbage } = setup;
-  const createAppAt = (address: string) => createAppFor(address, setup, folder, recording, space, testMode);
+  const createAppAt = (address: string) => createAppFor(address, setup, folder, recording, space);
   const shared = { background, maxConnections, limits, metrics, notices, activity, collectGarbage };
   const options = { ...shared, at, createApp: createAppAt };
   const listener = await listen(options).catch((error: NodeJS.ErrnoException) => {
@@ -256,15 +246,8 @@ async function listenAt(
   return listener;
 }
 
-function createAppFor(
-  address: string,
-  setup: Setup,
-  folder: DataFolder,
-  recording: Recording,
-  space: SpaceWatch,
-  testMode: TestMode | undefined,
-): App {
-  const { config, notices, activity, refusals, endpoints, limits, metrics, keyMemory, shutdown } = setup;
+function createAppFor(address: string, setup: Setup, folder: DataFolder, recording: Recording, space: SpaceWatch): App {
+  const { config, notices, activity, refusals, endpoints, limits, metrics, keyMemory, shutdown, aroundApp } = setup;
   const { pathPrefix, allowedHost: allowedHosts } = config;
   const tokenHeader = config.deployments === '' ? undefined : config.tokenHeader;
   const takesKeys = keyMemory !== undefined;
@@ -273,31 +256,32 @@ function createAppFor(
     if (shutdown.hasBegun) return 'the service is stopping';
     return folder.trouble ?? recording.trouble ?? space.trouble;
   };
-  const readiness = () => readinessOf(problem(), recording.troubles(), limits);
-  const app = createApp({
-    endpoints,
-    takesKeys,
-    pathPrefix,
-    checkAccess: createAccess({ address, allowedHosts }),
-    namesDeployment: config.deployments !== '',
-    tokenHeaders: recording.tokenHeaders,
-    findRecorder: recording.findRecorder,
-    readings: readingRoutes({ journals, refusals, limits }),
-    findReadable: createFindReadable(config, address, recording.findReadable),
-    readiness: testMode === undefined ? readiness : () => testMode.named(readiness()),
-    strict: config.strict || config.test,
-    tests: testMode,
-    contract: () =>
-      JSON.stringify(
-        openApi({ server: pathPrefix || '/', lineSchema: eventSchema(), tokenHeader, endpoints, limits, takesKeys }),
-      ),
-    limits,
-    metrics,
-    freeBytes: () => space.freeBytes,
-    notices,
-    activity,
-  });
-  return testMode?.aroundApp(app) ?? app;
+  return aroundApp(
+    createApp({
+      endpoints,
+      takesKeys,
+      pathPrefix,
+      checkAccess: createAccess({ address, allowedHosts }),
+      namesDeployment: config.deployments !== '',
+      tokenHeaders: recording.tokenHeaders,
+      findRecorder: recording.findRecorder,
+      readings: [
+        ...readingRoutes({ journals, refusals, limits }),
+        ...pageRoutes({ version, pathPrefix, tokenHeader, endpoints }),
+      ],
+      findReadable: createFindReadable(config, address, recording.findReadable),
+      readiness: () => readinessOf(problem(), recording.troubles(), limits),
+      contract: () =>
+        JSON.stringify(
+          openApi({ server: pathPrefix || '/', lineSchema: eventSchema(), tokenHeader, endpoints, limits, takesKeys }),
+        ),
+      limits,
+      metrics,
+      freeBytes: () => space.freeBytes,
+      notices,
+      activity,
+    }),
+  );
 }
 
 /** @throws StartError */

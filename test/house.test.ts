@@ -6,7 +6,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join, posix } from 'node:path';
 import { test } from 'node:test';
 import { root } from './support/program.ts';
-import { sources as allSources } from './support/sources.ts';
+import { sources as allSources, isForBrowsers, isProgram } from './support/sources.ts';
 
 /** From left to right: a folder, or a file of `src/` itself, imports only what is to its left, or files of its own folder. */
 const order: readonly (readonly string[])[] = [
@@ -15,7 +15,7 @@ const order: readonly (readonly string[])[] = [
   ['telemetry'],
   ['journal', 'http', 'client'],
   ['deployments'],
-  ['reading', 'test-mode'],
+  ['reading'],
   ['service'],
   ['service.ts'],
   ['commands', 'embed'],
@@ -24,7 +24,7 @@ const order: readonly (readonly string[])[] = [
 ];
 
 /** Of the program. What builds it is no part of it, and needs more than Node. */
-const sources = new Map([...allSources].filter(([path]) => path !== 'build.ts'));
+const sources = new Map([...allSources].filter(([path]) => isProgram(path)));
 
 function folderOf(path: string): string {
   return path.split('/', 1)[0] ?? '';
@@ -54,6 +54,22 @@ test('a folder imports only folders to its left', () => {
   assert.deepEqual(wrong, []);
 });
 
+test('what runs in a browser imports no Node, and sets text only as text', () => {
+  const files = [...allSources].filter(([path]) => isForBrowsers(path));
+  assert.ok(files.length > 5);
+  for (const [path, text] of files) {
+    for (const [, imported = ''] of text.matchAll(/from '([^']+)'/g)) {
+      const folder = folderOf(posix.join(posix.dirname(path), imported));
+      assert.ok(
+        imported.startsWith('.') && ['http', 'event', 'config'].includes(folder),
+        `${path} imports ${imported}`,
+      );
+      if (folder === 'http') assert.match(imported, /^\.\/[a-z-]+\.ts$/, `${path} imports ${imported}`);
+    }
+    assert.doesNotMatch(text, /innerHTML|outerHTML|insertAdjacentHTML|document\.write|DOMParser|\beval\b/, path);
+  }
+});
+
 test('no file imports itself, however many files lie between', () => {
   const done = new Set<string>();
   const visit = (path: string, before: readonly string[]) => {
@@ -74,7 +90,7 @@ test('nothing but Node is needed at run time', () => {
 test('the file system, sockets and the clock are reached by few files', () => {
   const allowed: Readonly<Record<string, readonly string[]>> = {
     'node:child_process': [], // no process inherits a socket or a variable
-    'node:fs': ['config/files.ts', 'journal/disk.ts', 'journal/lock.ts', 'journal/owner.ts', 'test-mode/own-folder.ts'],
+    'node:fs': ['config/files.ts', 'embed/own-folder.ts', 'journal/disk.ts', 'journal/lock.ts', 'journal/owner.ts'],
     'node:fs/promises': ['config/files.ts', 'journal/disk.ts', 'journal/lock.ts', 'journal/owner.ts'],
     'node:http': ['client/connection.ts', 'http/node-classes.ts', 'http/replies.ts'],
     'node:net': [
@@ -105,7 +121,7 @@ test('importing a file has no effect, but for the entry', () => {
     for (const line of statements) {
       assert.match(
         line,
-        /^(import|export|const|function\*?|async function\*?|class|interface|type) /,
+        /^(import|export|const|function\*?|async function\*?|class|interface|type|declare const) /,
         `${path}: ${line}`,
       );
     }

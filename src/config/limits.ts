@@ -204,25 +204,35 @@ export const limits = {
   retryMs: 250,
   retryMsMax: 10_000,
   tokenBytesMax: 8 * KIB,
-  /** Faults of a service for tests, how long one may hold a reply back, and how many replies wait at a time. */
-  faultsMax: 100,
-  faultDelayMsMax: 300_000,
-  delayedRepliesMax: 1_000,
-  /** Checks with a partition that such a service remembers to answer as the reference does. */
-  referenceChecksMax: 100_000,
   /** Bytes of bodies that may arrive between two garbage collections if memory is scarce. */
   collectBytes: 16 * MIB,
 } as const satisfies Record<string, number>;
 
 /**
- * Limits of `embed.ts`: how long `waitFor` waits (`waitMs` is 5,000), how many events and refusals its error shows, with how many
- * characters, and how many refused requests are kept.
+ * Limits of `embed.ts`: how long `waitFor` waits (`waitMs` is 5,000), and how many events and refusals its error shows, with how
+ * many characters.
  */
 export const waitLimits = {
   waitMs: 5_000,
-  refusedMax: 1_000,
   shownMax: 5,
   shownCharactersMax: 300,
+} as const satisfies Record<string, number>;
+
+/** Limits of the page for browsers, `http/page/browser/`. */
+export const pageLimits = {
+  /** Events that the page holds, and the characters of their lines; beyond them it drops the oldest. */
+  linesMax: 10_000,
+  charactersMax: 32 * MIB,
+  /** Events that it asks for at a time. */
+  readLimit: 1_000,
+  /** Tokens of nested metadata, and members, that it shows of one event; the line itself is always whole. */
+  tokensMax: 5_000,
+  /** A longer line has no preview of its metadata in the list. */
+  previewedCharactersMax: 4 * KIB,
+  /** Without a byte for so long, a connection counts as lost. A stream has a comment every 15 s. */
+  quietMsMax: 40_000,
+  /** Interval at which assets and refusals are read again. */
+  pollMs: 3_000,
 } as const satisfies Record<string, number>;
 
 /** Values for all limits: `limits`, what `limitsFor` returns, or what a test chooses, such as `{ ...limits, idleMs: 100 }`. */

@@ -10,7 +10,7 @@ import type { Activity } from '../telemetry/activity.ts';
 import { type Notices, oncePerName } from '../telemetry/log.ts';
 import { type Metrics, metricsType } from '../telemetry/metrics.ts';
 import { type BatchLimits, batchTypes, reportBatch } from './batch.ts';
-import { type ParameterLimits, reportStrictlyTo, reportTo } from './handlers.ts';
+import { type ParameterLimits, reportTo } from './handlers.ts';
 import { readIdempotencyKey } from './idempotency.ts';
 import {
   type App,
@@ -37,8 +37,8 @@ export interface AppParts {
   readonly takesKeys: boolean;
   /** Empty, or begins with a slash and does not end with one: `/some/path`. */
   readonly pathPrefix: string;
-  /** @throws Refusal for a request that may not report */
-  readonly checkAccess: (head: Head) => void;
+  /** @param isPage whether it asks for the page. @throws Refusal for a request that may not report */
+  readonly checkAccess: (head: Head, isPage: boolean) => void;
   /** The headers that may hold a token, in lower case. */
   readonly tokenHeaders: ReadonlySet<string>;
   /**
@@ -62,33 +62,9 @@ export interface AppParts {
   /** Free space of the disk in bytes, undefined if the system does not report it. */
   readonly freeBytes: () => number | undefined;
   readonly notices: Notices;
-  /** Whether an unknown parameter is refused with 400. If not, it is ignored. */
-  readonly strict?: boolean;
-  /** What a service for tests adds. */
-  readonly tests?: TestParts | undefined;
   /** Shows each recorded event on a terminal. */
   readonly activity: Pick<Activity, 'showsRecorded' | 'textOf' | 'recorded'>;
 }
-
-/** What a service for tests adds to the steps of a request: `{ routes, aroundRecord }`. */
-export interface TestParts {
-  readonly routes: readonly Route<Handler>[];
-  /** @returns the function that records the events of reports, wrapped */
-  readonly aroundRecord: (record: RecordReport) => RecordReport;
-}
-
-/**
- * Records the events of a report whose body has so many bytes, and calls `respond` once with the reply:
- * `record(outcome, recorder, 2, '/report_asset_check', respond, incoming)`.
- */
-export type RecordReport = (
-  outcome: RecordOutcome,
-  recorder: Recorder,
-  bodyBytes: number,
-  route: string,
-  respond: (reply: Reply) => void,
-  incoming: Incoming,
-) => void;
 
 /** A journal, and the prefix of the paths whose reports it records: `{ prefix: '/some/path/prod', append, refusal }`. */
 export interface Recorder {
@@ -125,16 +101,14 @@ export interface Readable {
 export function reportRoutesOf(
   endpoints: readonly Endpoint[],
   limits: ParameterLimits & BatchLimits,
-  strict = false,
 ): readonly Route<Handler>[] {
-  const handlerOf = strict ? reportStrictlyTo : reportTo;
   const reports: Route<Handler>[] = endpoints.map((endpoint) => ({
     needs: 'report',
     methods: ['POST'],
     path: endpoint.path,
     followedBy: 'key',
     bodyTypes: ['application/json'],
-    handler: handlerOf(endpoint, limits),
+    handler: reportTo(endpoint, limits),
   }));
   const batch: Route<Handler> = {
     needs: 'report',
@@ -194,18 +168,16 @@ export function readRoutesOf({
 export function createApp(parts: AppParts): App {
   const { takesKeys, pathPrefix, checkAccess, tokenHeaders, findRecorder, findReadable } = parts;
   const { limits, metrics, notices, activity } = parts;
-  const reports = reportRoutesOf(parts.endpoints, parts.limits, parts.strict);
-  const routes = [...readRoutesOf(parts), ...reports, ...parts.readings, ...(parts.tests?.routes ?? [])];
+  const routes = [...readRoutesOf(parts), ...reportRoutesOf(parts.endpoints, parts.limits), ...parts.readings];
   const prefix: Prefix = { path: pathPrefix, namesDeployment: parts.namesDeployment };
   const isNew = oncePerName(limits.oncePerNameMax);
-  const recordReport = parts.tests?.aroundRecord(record) ?? record;
 
   return (incoming) => {
     let route = OTHER_ROUTE;
     try {
       const head = readHead(incoming, tokenHeaders, limits); // 400, 431: HTTP syntax and framing
-      checkAccess(head); // 403: a foreign Origin or Host
       const match = findRoute(routes, prefix, head.method, head.path);
+      checkAccess(head, match.kind === 'found' && match.route.page !== undefined); // 403: a foreign Origin or Host
       const needs = neededFor(match);
       const recorder = needs === 'report' || needs === 'any right' ? findRecorder(head, incoming, needs) : undefined; // 401, 403, 429
       const readable = needs === 'read' ? findReadable(head, incoming) : undefined; // 401, 403, 429
@@ -244,7 +216,7 @@ export function createApp(parts: AppParts): App {
             if (outcome.hiddenKey !== undefined || outcome.unknown !== undefined)
               logIgnored(outcome, head.path, incoming);
             // A route whose handler records needs the right to report, so there is a recorder.
-            recordReport(outcome, recorder!, bytes.length, route, respond, incoming);
+            record(outcome, recorder!, bytes.length, route, respond);
           }
         },
       };

@@ -18,9 +18,9 @@ export interface AccessOptions {
  * Refuses the requests that a page of another site could send: an Origin that is not this server, a Sec-Fetch-Site other than
  * same-origin and none, and a Host that is not this service (DNS rebinding). In a request without Origin, Host is checked only
  * if the names of the service are known: on loopback, or with --allowed-host.
- * @returns a check that throws Refusal 403: on `127.0.0.1`, for the Host `evil.example`, but not for `localhost:3000`
+ * @returns a check that gets a head, and whether it asks for the page; it throws Refusal 403: on `127.0.0.1`, for the Host `evil.example`, but not for `localhost:3000`
  */
-export function createAccess(options: AccessOptions): (head: Head) => void {
+export function createAccess(options: AccessOptions): (head: Head, isPage: boolean) => void {
   const ownNames = new Set(['localhost', '127.0.0.1', '[::1]', hostOf(options.address), ...options.allowedHosts]);
   const onlyThisMachine = isLoopback(options.address);
   // On other addresses the service does not know its names, such as that of a Kubernetes Service, without --allowed-host.
@@ -28,7 +28,7 @@ export function createAccess(options: AccessOptions): (head: Head) => void {
   const isOwn = (authority: string) => ownNames.has(nameOf(authority));
   let lastGood: string | undefined; // most requests have the same Host, so it is checked once
 
-  return ({ authority, origin, fetchSite }) => {
+  return ({ authority, origin, fetchSite, fetchDest }, isPage) => {
     if (namesAreKnown && authority !== undefined && authority !== lastGood) {
       if (!isOwn(authority) && (onlyThisMachine || !isAddress(authority))) {
         throw new Refusal(
@@ -46,6 +46,7 @@ export function createAccess(options: AccessOptions): (head: Head) => void {
     if (origin !== undefined && authority !== undefined && !isOwn(authority) && !isAddress(authority)) {
       throw new Refusal(403, `Host ${shown(authority)} is not this service; let its pages report with --allowed-host`);
     }
+    if (isPage && fetchDest === 'document') return; // a link from another site leads to the page, which holds no data
     if (fetchSite !== undefined && fetchSite !== 'none' && fetchSite !== 'same-origin') {
       throw new Refusal(403, `Sec-Fetch-Site ${shown(fetchSite)} may not report: web pages of other sites are refused`);
     }

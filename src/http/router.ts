@@ -1,5 +1,7 @@
 /** Finds the route of a request in the route table. Does not depend on `node:http`. */
 
+import { deploymentName } from '../config/config.ts';
+
 /** What a client may do with the journal of a deployment: `rights[0]` is `'report'`. */
 export const rights = ['report', 'read'] as const;
 /** A right, such as `'read'`. */
@@ -17,6 +19,11 @@ export interface Route<Handler> {
   readonly followedBy: 'nothing' | 'slash' | 'key';
   /** The media types of the bodies that it takes, in lower case: `['application/json']`. */
   readonly bodyTypes: readonly string[];
+  /**
+   * Set for the page for browsers. `below any name` is the page below the name of a deployment, whether there is one or not. With
+   * another method there is no route, so that a report without its endpoint gets the 404 that names the endpoints.
+   */
+  readonly page?: 'at the root' | 'below any name';
   readonly handler: Handler;
 }
 
@@ -58,12 +65,16 @@ export function findRoute<Handler>(
   const begin = prefix.path.length;
   const journalBegin = prefix.namesDeployment ? endOfComponent(path, begin) : begin;
   for (const route of routes) {
-    const from = route.needs === 'nothing' ? begin : journalBegin;
+    const from = route.needs === 'nothing' && route.page !== 'below any name' ? begin : journalBegin;
     if (!path.startsWith(route.path, from)) continue;
     const end = from + route.path.length;
     const bare = path.length === end;
     if (!bare && !mayFollow(route, path, end)) continue;
-    if (!route.methods.includes(method)) return { kind: 'wrong method', route };
+    if (!route.methods.includes(method)) {
+      if (route.page !== undefined) continue;
+      return { kind: 'wrong method', route };
+    }
+    if (route.page === 'below any name' && !deploymentName.test(path.slice(begin + 1, from))) continue;
     const keyPath = path.length > end + 1 ? path.slice(end + 1) : undefined;
     return { kind: 'found', route, keyPath };
   }

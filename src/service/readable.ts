@@ -5,15 +5,15 @@ import type { AppParts } from '../http/app.ts';
 import { Refusal } from '../http/message.ts';
 import { createAccess, isLoopback } from '../http/origin.ts';
 
-/** The options that say which clients may read: `{ deployments: '', read: false, noRead: false, test: false, allowedHost: [] }`. */
-export type ReadOptions = Pick<Config, 'deployments' | 'read' | 'noRead' | 'test' | 'allowedHost'>;
+/** The options that say which clients may read: `{ deployments: '', read: false, noRead: false, allowedHost: [] }`. */
+export type ReadOptions = Pick<Config, 'deployments' | 'read' | 'noRead' | 'allowedHost'>;
 
 /**
  * @param address of the listener: `127.0.0.1`
- * @returns whether reading is on: with `--read` or `--test`, in hosted mode (where the tokens decide) and on loopback, unless `--no-read`
+ * @returns whether reading is on: with `--read`, in hosted mode (where the tokens decide) and on loopback, unless `--no-read`
  */
-export function isReadingOn({ deployments, read, noRead, test }: ReadOptions, address: string): boolean {
-  return !noRead && (read || test || deployments !== '' || isLoopback(address));
+export function isReadingOn({ deployments, read, noRead }: ReadOptions, address: string): boolean {
+  return !noRead && (read || deployments !== '' || isLoopback(address));
 }
 
 /**
@@ -35,7 +35,7 @@ export function createFindReadable(
   return (head, incoming) => {
     const readable = findReadable(head, incoming);
     if (!isOn) throw new Refusal(403, READING_IS_OFF);
-    checkHost(head);
+    checkHost(head, true); // pages of other sites were refused before
     return readable;
   };
 }

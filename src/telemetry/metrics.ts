@@ -116,7 +116,9 @@ export class Metrics {
     const sumOf = (figure: keyof JournalFigures) => [...this.journals].reduce((sum, one) => sum + one[figure], 0);
 
     const requests = [...this.#requests].flatMap(([path, counts]) =>
-      Object.entries(counts).map(([status, count]) => `{endpoint="${path.slice(1)}",status="${status}"} ${count}`),
+      Object.entries(counts).map(
+        ([status, count]) => `{endpoint="${path.slice(1) || 'page'}",status="${status}"} ${count}`,
+      ),
     );
     const events = Object.entries(this.events).map(([type, count]) => `{type="${type}"} ${count}`);
     add('http_requests_total', 'counter', 'Replies by path and status.', requests);

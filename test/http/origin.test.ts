@@ -8,6 +8,7 @@ function head(part: Partial<Head>): Head {
   const nothing = {
     origin: undefined,
     fetchSite: undefined,
+    fetchDest: undefined,
     idempotencyKey: undefined,
     contentType: undefined,
     contentEncoding: undefined,
@@ -20,9 +21,9 @@ function head(part: Partial<Head>): Head {
   return { method: 'POST', path: '/', query: '', authority: 'localhost:3000', bodyBytes: 0, ...nothing, ...part };
 }
 
-function verdict(check: (head: Head) => void, part: Partial<Head>): string {
+function verdict(check: (head: Head, isPage: boolean) => void, part: Partial<Head>, isPage = false): string {
   try {
-    check(head(part));
+    check(head(part), isPage);
     return 'may';
   } catch (error) {
     if (error instanceof Refusal && error.reply.status === 403) return error.message;
@@ -119,4 +120,15 @@ test('loopback addresses are told from others', () => {
     assert.equal(isLoopback(address), false);
   assert.equal(hostOf('::1'), '[::1]');
   assert.equal(hostOf('127.0.0.1'), '127.0.0.1');
+});
+
+test('a link from another site leads to the page, and to nothing else', () => {
+  const link = { method: 'GET', fetchSite: 'cross-site', fetchDest: 'document' };
+  assert.equal(verdict(local, link, true), 'may');
+  assert.match(verdict(local, link, false), /^Sec-Fetch-Site/);
+  for (const fetchDest of ['iframe', 'empty', 'script', 'document, document', undefined]) {
+    assert.match(verdict(local, { ...link, fetchDest }, true), /^Sec-Fetch-Site/, fetchDest);
+  }
+  assert.match(verdict(local, { ...link, authority: 'evil.example' }, true), /^Host/);
+  assert.match(verdict(local, { ...link, origin: 'http://evil.example' }, true), /^Origin/);
 });

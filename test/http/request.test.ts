@@ -42,6 +42,7 @@ test('a plain request becomes a head', () => {
     authority: 'localhost:3000',
     origin: undefined,
     fetchSite: undefined,
+    fetchDest: undefined,
     idempotencyKey: undefined,
     contentType: 'application/json',
     contentEncoding: undefined,

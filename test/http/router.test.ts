@@ -79,3 +79,22 @@ test('where deployments have names, one precedes the paths that need a journal, 
       assert.equal(keyOf('POST', target), 'unknown path', target);
   }
 });
+
+test('the page is at the root and below each name that a deployment may have, for its methods only', () => {
+  const row = { methods: ['GET'], path: '/', followedBy: 'nothing', bodyTypes: [] } as const;
+  const root: Route<string> = { ...row, needs: 'nothing', page: 'at the root', handler: 'root' };
+  const named: Route<string> = { ...row, needs: 'nothing', page: 'below any name', handler: 'named' };
+  const table = [...routes, root, named];
+  const hosted: Prefix = { path: '/some/path', namesDeployment: true };
+  const find = (method: string, path: string, prefix = hosted) => {
+    const match = findRoute(table, prefix, method, path);
+    return match.kind === 'found' ? match.route.handler : match.kind;
+  };
+  assert.equal(find('GET', '/', none), 'root');
+  assert.equal(find('GET', '/some/path/'), 'root');
+  assert.equal(find('GET', '/some/path/prod/'), 'named');
+  assert.equal(find('GET', '/some/path/livez/'), 'named');
+  for (const path of ['/some/path', '/some/path/prod', '/some/path//', '/some/path/../', '/some/path/pr%6fd/', '/'])
+    assert.equal(find('GET', path), 'unknown path', path);
+  for (const path of ['/some/path/', '/some/path/prod/']) assert.equal(find('POST', path), 'unknown path', path);
+});

@@ -81,7 +81,8 @@ test('whoever has the address wrong is told the three endpoints', async (t) => {
   const get = (path: string) => post(path).replace('POST', 'GET');
   for (const sent of [
     get('/'),
-    get('/a/'),
+    get('/a'),
+    post('/a/'),
     post('/report_asset_check/x'),
     post('/a/reports'),
     post('/a/report_asset_checks/x'),

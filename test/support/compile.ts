@@ -7,17 +7,18 @@
 import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { build } from 'esbuild';
+import { pageDefinition } from '../../src/http/page/build.ts';
 import { root } from './program.ts';
+import { isProgram } from './sources.ts';
 
 const outdir = join(root, 'coverage/program');
 
 const names = readdirSync(join(root, 'src'), { recursive: true, encoding: 'utf8' });
 const { outputFiles } = await build({
   absWorkingDir: root,
-  entryPoints: names
-    .filter((name) => name.endsWith('.ts') && name !== 'build.ts')
-    .map((name) => join(root, 'src', name)),
+  entryPoints: names.filter((name) => name.endsWith('.ts') && isProgram(name)).map((name) => join(root, 'src', name)),
   outdir,
+  define: await pageDefinition(),
   write: false,
   format: 'esm',
   target: `node${process.versions.node}`,

@@ -1547,9 +1547,17 @@ const tokens = (forms: Forms): readonly Row[] => {
     ...['/livez', '/readyz', '/livez?x', 'http://localhost/livez'].map((path) =>
       row(`GET ${path} needs no token`, head(`GET ${path} HTTP/1.1`, HOST), answered),
     ),
-    ...['/prod/livez', '/prod/readyz', '/livez/', '/livez/x', '/LIVEZ', '/livezz', '//livez', '/nobody/livez', '/'].map(
-      (path) => row(`GET ${path} needs a token`, head(`GET ${path} HTTP/1.1`, HOST), keeps(401)),
-    ),
+    ...[
+      '/prod/livez',
+      '/prod/readyz',
+      '/livez/x',
+      '/LIVEZ',
+      '/livezz',
+      '//livez',
+      '/nobody/livez',
+      '//',
+      '/nobody',
+    ].map((path) => row(`GET ${path} needs a token`, head(`GET ${path} HTTP/1.1`, HOST), keeps(401))),
     row('POST on /livez is refused without a token as with one', reportTo('/livez'), keeps(405)),
     row('HEAD without a token gets no body', head(`HEAD ${TARGET} HTTP/1.1`, HOST), keeps(401), { bodiless: true }),
     row('HEAD with a token gets no body', head(`HEAD ${TARGET} HTTP/1.1`, HOST, GOOD_TOKEN), keeps(405), {

@@ -13,3 +13,13 @@ export const sources: ReadonlyMap<string, string> = new Map(
     .sort()
     .map((path) => [path, readFileSync(join(folder, path), 'utf8')]),
 );
+
+/** @returns whether a file below `src/` is part of the program. The files that build it, and those for browsers, are not. */
+export function isProgram(path: string): boolean {
+  return path !== 'build.ts' && path !== 'http/page/build.ts' && !isForBrowsers(path);
+}
+
+/** @returns whether a file below `src/` is a part of the page that runs in a browser */
+export function isForBrowsers(path: string): boolean {
+  return path.startsWith('http/page/browser/');
+}

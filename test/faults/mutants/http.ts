@@ -120,15 +120,15 @@ export const http: readonly Mutant[] = [
   {
     breaks: 'the rules for web pages hold on one path only',
     file: 'http/app.ts',
-    from: 'checkAccess(head); // 403',
-    to: "if (head.path.includes('/report_asset_materialization')) checkAccess(head); // 403",
+    from: 'checkAccess(head, match',
+    to: "if (head.path.includes('/report_asset_materialization')) checkAccess(head, match",
     tests: ['program/hostile: hostile inputs'],
   },
   {
     breaks: 'the rules for web pages leave the health paths out',
     file: 'http/app.ts',
-    from: 'checkAccess(head); // 403',
-    to: "if (!head.path.endsWith('z')) checkAccess(head); // 403",
+    from: 'checkAccess(head, match',
+    to: "if (!head.path.endsWith('z')) checkAccess(head, match",
     tests: ['program/hostile: hostile inputs'],
   },
   {

@@ -1,0 +1,44 @@
+/** What the page shows, kept in the hash of its address, so that a link leads to it: `#events?type=check&failed=1&open=17`. */
+
+/** The views of the page. */
+export const views = ['events', 'assets', 'refusals'] as const;
+export type ViewName = (typeof views)[number];
+
+/** `{ view: 'events', text: '', key_prefix: '', type: 'check', partition: '', failed: '1', open: '17' }`. */
+export interface Address {
+  readonly view: ViewName;
+  readonly text: string;
+  readonly key_prefix: string;
+  readonly type: string;
+  readonly partition: string;
+  readonly failed: string;
+  /** The id of the item that is shown whole; empty for none. */
+  readonly open: string;
+}
+
+/** The members of an address besides its view. */
+const names = ['text', 'key_prefix', 'type', 'partition', 'failed', 'open'] as const;
+
+/** @returns what a hash says; a view that does not exist is `events` */
+export function readAddress(hash: string): Address {
+  const [view = '', query = ''] = hash.replace(/^#/, '').split(/\?(.*)/s);
+  const values = new URLSearchParams(query);
+  const value = (name: string) => values.get(name) ?? '';
+  return {
+    view: views.find((one) => one === view) ?? 'events',
+    ...(Object.fromEntries(names.map((name) => [name, value(name)])) as Omit<Address, 'view'>),
+  };
+}
+
+/** @returns the hash of an address: `#events?type=check` */
+export function hashOf(address: Address): string {
+  const values = new URLSearchParams();
+  for (const name of names) if (address[name] !== '') values.set(name, address[name]);
+  const query = values.toString();
+  return `#${address.view}${query === '' ? '' : `?${query}`}`;
+}
+
+/** @returns the address with another view or other filters, and nothing open */
+export function addressOf(view: ViewName, filters: Partial<Address> = {}): Address {
+  return { view, text: '', key_prefix: '', type: '', partition: '', failed: '', open: '', ...filters };
+}

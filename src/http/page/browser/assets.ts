@@ -1,0 +1,112 @@
+/** The view of the assets: when each was materialized, and the state of its checks. */
+
+import { keyText } from '../../../event/asset-key.ts';
+import { addressOf, hashOf } from './address.ts';
+import { type Content, element } from './dom.ts';
+import { type PolledOptions, PolledView } from './polled.ts';
+import { badge, cell, counted, type DetailParts, keyShown, longTime, shortTime, table } from './view.ts';
+
+/** The latest event of a kind. */
+interface Latest {
+  readonly count: number;
+  readonly seq: number;
+  readonly time: string;
+  readonly partition?: string;
+  readonly data_version?: string;
+}
+
+interface Check extends Latest {
+  readonly check_name: string;
+  readonly passed: boolean;
+  readonly severity: string;
+}
+
+/** An asset in the reply of `/assets`. */
+interface Asset {
+  readonly asset_key: readonly string[];
+  readonly materialization?: Latest;
+  readonly observation?: Latest;
+  readonly checks: readonly Check[];
+}
+
+type Shared = Pick<PolledOptions<Asset>, 'service' | 'onChange' | 'open'>;
+
+/** @returns the view of the assets */
+export function assetsView(shared: Shared): PolledView<Asset> {
+  return new PolledView<Asset>({
+    ...shared,
+    columns: ['checks', 'asset key', 'materialized (UTC)', 'partition', 'failed checks'],
+    label: 'Assets',
+    noun: 'asset',
+    pathFor: ({ key_prefix, failed }) => {
+      const query = new URLSearchParams({ limit: '1000' });
+      if (key_prefix !== '') query.set('key_prefix', key_prefix);
+      if (failed !== '') query.set('failing', 'true');
+      return `assets?${query}`;
+    },
+    itemsIn: ({ assets = [] }) => assets,
+    idOf: ({ asset_key }) => JSON.stringify(asset_key),
+    cells,
+    detail,
+  });
+}
+
+function cells({ asset_key, materialization, checks }: Asset): Node[] {
+  const failed = checks.filter(({ passed }) => !passed);
+  return [
+    cell('what', state(checks)),
+    cell('key', keyShown(asset_key)),
+    cell('time', materialization === undefined ? 'never' : shortTime(materialization.time)),
+    cell('partition', materialization?.partition ?? ''),
+    cell('says', failed.map(({ check_name }) => check_name).join(', ')),
+  ];
+}
+
+/** @returns how many checks failed when they last ran */
+function state(checks: readonly Check[]): Content {
+  const failed = checks.filter(({ passed }) => !passed);
+  if (checks.length === 0) return element('span', { class: 'none' }, 'no checks');
+  if (failed.length === 0) return badge('good', `${checks.length} passed`);
+  const isError = failed.some(({ severity }) => severity !== 'WARN');
+  return badge(isError ? 'bad' : 'warn', `${failed.length} of ${checks.length} failed`);
+}
+
+function detail({ asset_key, materialization, observation, checks }: Asset): DetailParts {
+  const events = hashOf(addressOf('events', { key_prefix: keyText(asset_key) }));
+  return {
+    title: keyShown(asset_key),
+    content: [
+      element('p', {}, element('a', { href: events }, 'Events of this asset')),
+      ...latest('Last materialization', materialization),
+      ...latest('Last observation', observation),
+      element('h3', {}, checks.length === 0 ? 'No checks' : 'Checks'),
+      table(checks.map((check) => [check.check_name, result(check)])),
+    ],
+  };
+}
+
+function latest(title: string, event: Latest | undefined): Content[] {
+  if (event === undefined) return [];
+  const { count, time, seq, partition, data_version } = event;
+  return [
+    element('h3', {}, title),
+    table([
+      ['time', longTime(time)],
+      ['event', eventLink(seq)],
+      ['partition', partition],
+      ['data_version', data_version],
+      ['of this kind', counted(count, 'event')],
+    ]),
+  ];
+}
+
+function result({ passed, severity, time, seq, count }: Check): HTMLElement {
+  const shown = passed
+    ? badge('good', 'passed')
+    : badge(severity === 'WARN' ? 'warn' : 'bad', `failed (${severity.toLowerCase()})`);
+  return element('span', {}, shown, ` ${longTime(time)}, `, eventLink(seq), `, ${counted(count, 'result')}`);
+}
+
+function eventLink(seq: number): HTMLElement {
+  return element('a', { href: hashOf(addressOf('events', { open: String(seq) })) }, `seq ${seq}`);
+}

@@ -1,0 +1,65 @@
+/** Elements of the page. Text from outside is only ever set as text, never parsed as HTML. */
+
+/** What an element can contain: `'warehouse/orders'` becomes a text node. */
+export type Content = Node | string;
+
+/** @returns a new element: `element('p', { class: 'badge' }, 'passed')` */
+export function element<Name extends keyof HTMLElementTagNameMap>(
+  name: Name,
+  attributes: Readonly<Record<string, string>> = {},
+  ...content: readonly Content[]
+): HTMLElementTagNameMap[Name] {
+  const made = document.createElement(name);
+  for (const [attribute, value] of Object.entries(attributes)) made.setAttribute(attribute, value);
+  made.append(...content);
+  return made;
+}
+
+/** @returns a button that calls `act`: `button('Copy', copy)` */
+export function button(text: string, act: () => void, attributes: Readonly<Record<string, string>> = {}): HTMLElement {
+  const made = element('button', { type: 'button', ...attributes }, text);
+  made.addEventListener('click', act);
+  return made;
+}
+
+/** @returns the element of `index.html` with this id, such as `list`. @throws if there is none */
+export function byId<Kind extends HTMLElement = HTMLElement>(id: string): Kind {
+  const found = document.getElementById(id);
+  if (found === null) throw new Error(`no element has the id ${id}`);
+  return found as Kind;
+}
+
+/**
+ * @returns the text with characters that are invisible, or that reorder their neighbours, as escapes: a right-to-left override
+ *   as `\u202e`. A tab and a line feed stay
+ */
+export function visible(text: string): string {
+  return text.replace(
+    /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]/gu,
+    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  );
+}
+
+/** Copies a text, or if the page may not (it is not from localhost and without TLS), selects the element that shows it. */
+export async function copy(text: string, shownIn: HTMLElement): Promise<boolean> {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    getSelection()?.selectAllChildren(shownIn); // so that the user can copy it
+    return false;
+  }
+}
+
+/** @returns a button that copies a text and says whether it did */
+export function copyButton(text: string, shownIn: HTMLElement): HTMLElement {
+  const made = button('Copy', () => {
+    void copy(text, shownIn).then((copied) => {
+      made.textContent = copied ? 'Copied' : 'Selected';
+      setTimeout(() => {
+        made.textContent = 'Copy';
+      }, 2_000);
+    });
+  });
+  return made;
+}

@@ -1,0 +1,207 @@
+/** A list of any length of which only the rows in sight are elements. */
+
+import { byId, element } from './dom.ts';
+
+/** What the list shows: `{ count: 3, at: (index) => items[index], … }`. */
+export interface Rows<Item> {
+  readonly count: number;
+  at(index: number): Item;
+  /** What stays the same when rows are added before it: `17`. */
+  idOf(item: Item): string;
+  /** @returns the cells of a row */
+  cells(item: Item): Node[];
+  /** Called when a row is opened with a click or a key. */
+  open(item: Item, how: 'click' | 'key'): void;
+}
+
+const EXTRA_ROWS = 6;
+
+/** The list of the page. One row is active: `aria-activedescendant` names it, and keys move it. */
+export class List {
+  readonly #list = byId('list');
+  readonly #rows = byId('rows');
+  readonly #narrow = matchMedia('(max-width: 700px)');
+  readonly #onBottom: () => void;
+  #source: Rows<unknown> = { count: 0, at: () => undefined, idOf: () => '', cells: () => [], open: () => {} };
+  /** The elements in sight, each with the item that it shows. */
+  #shown: { readonly item: unknown; readonly id: string; readonly row: HTMLElement }[] = [];
+  #first = 0;
+  #activeId = '';
+  #openId = '';
+  #frame = 0;
+
+  /** @param onBottom called when the last rows come into sight */
+  constructor(onBottom: () => void) {
+    this.#onBottom = onBottom;
+    const later = () => this.#later();
+    this.#list.addEventListener('scroll', later, { passive: true });
+    this.#list.addEventListener('keydown', (event) => this.#onKey(event));
+    this.#list.addEventListener('focus', () => this.#focus());
+    this.#rows.addEventListener('click', ({ target }) => {
+      const row = (target as Element).closest('.row');
+      const index = this.#shown.findIndex((one) => one.row === row);
+      if (index !== -1) this.#open(this.#first + index, 'click');
+    });
+    this.#narrow.addEventListener('change', () => this.#reset());
+    new ResizeObserver(later).observe(this.#list);
+    this.#reset();
+  }
+
+  get isAtTop(): boolean {
+    return this.#list.scrollTop < this.#rowPx;
+  }
+
+  /** @param addedBefore how many rows are new before those that were there, so that what is in sight does not move */
+  show(source: Rows<unknown>, addedBefore = 0): void {
+    this.#source = source;
+    this.#rows.style.height = `${source.count * this.#rowPx}px`;
+    if (addedBefore > 0 && !this.isAtTop) this.#list.scrollTop += addedBefore * this.#rowPx;
+    this.#later();
+  }
+
+  /** Builds all rows again: another list, or another height. */
+  reset(): void {
+    this.#reset();
+    this.#list.scrollTop = 0;
+  }
+
+  /** Marks the row whose item is open beside the list; empty for none. */
+  mark(id: string): void {
+    this.#openId = id;
+    if (id !== '') this.#activeId = id;
+    for (const one of this.#shown) this.#dress(one);
+  }
+
+  /** Makes the next row active, or the one before. */
+  step(by: number): void {
+    this.#activate(this.#activeIndex() + by);
+  }
+
+  focus(): void {
+    this.#list.focus();
+  }
+
+  toTop(): void {
+    this.#list.scrollTop = 0;
+  }
+
+  /** Opens the active row. */
+  openActive(how: 'click' | 'key'): void {
+    const index = this.#activeIndex();
+    if (index !== -1) this.#open(index, how);
+  }
+
+  get #rowPx(): number {
+    return this.#narrow.matches ? 60 : 36;
+  }
+
+  #reset(): void {
+    this.#list.style.setProperty('--row', `${this.#rowPx}px`);
+    this.#rows.style.height = `${this.#source.count * this.#rowPx}px`;
+    this.#rows.replaceChildren();
+    this.#shown = [];
+    this.#later();
+  }
+
+  #later(): void {
+    this.#frame ||= requestAnimationFrame(() => {
+      this.#frame = 0;
+      this.#draw();
+    });
+  }
+
+  #draw(): void {
+    const { count } = this.#source;
+    const rowPx = this.#rowPx;
+    const { scrollTop, clientHeight } = this.#list;
+    const first = Math.max(0, Math.floor(scrollTop / rowPx) - EXTRA_ROWS);
+    const end = Math.min(count, Math.ceil((scrollTop + clientHeight) / rowPx) + EXTRA_ROWS);
+    const before = new Map(this.#shown.map((one) => [one.item, one]));
+    this.#first = first;
+    this.#shown = [];
+    for (let index = first; index < end; index += 1) {
+      const item = this.#source.at(index);
+      let one = before.get(item);
+      before.delete(item);
+      if (one === undefined) {
+        const id = this.#source.idOf(item);
+        const row = element('div', { class: 'row', role: 'option' }, ...this.#source.cells(item));
+        one = { item, id, row };
+      }
+      one.row.style.transform = `translateY(${index * rowPx}px)`;
+      one.row.setAttribute('aria-posinset', String(index + 1));
+      one.row.setAttribute('aria-setsize', String(count));
+      this.#shown.push(one);
+      this.#dress(one);
+    }
+    for (const { row } of before.values()) row.remove();
+    for (const [index, { row }] of this.#shown.entries()) {
+      row.id = `row-${index}`;
+      if (this.#rows.children[index] !== row) this.#rows.insertBefore(row, this.#rows.children[index] ?? null);
+    }
+    const active = this.#shown.find(({ id }) => id === this.#activeId);
+    if (active === undefined) this.#list.removeAttribute('aria-activedescendant');
+    else this.#list.setAttribute('aria-activedescendant', active.row.id);
+    if (count > 0 && end === count) this.#onBottom();
+  }
+
+  #dress({ id, row }: { readonly id: string; readonly row: HTMLElement }): void {
+    row.setAttribute('aria-selected', String(id === this.#openId));
+    row.classList.toggle('active', id === this.#activeId);
+  }
+
+  #focus(): void {
+    if (this.#activeIndex() === -1 && this.#source.count > 0)
+      this.#activate(this.#first === 0 ? 0 : this.#first + EXTRA_ROWS);
+  }
+
+  #onKey(event: KeyboardEvent): void {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const page = Math.max(1, Math.floor(this.#list.clientHeight / this.#rowPx) - 1);
+    const active = this.#activeIndex();
+    const to: Readonly<Record<string, number>> = {
+      ArrowDown: active + 1,
+      ArrowUp: active - 1,
+      PageDown: active + page,
+      PageUp: active - page,
+      Home: 0,
+      End: this.#source.count - 1,
+    };
+    const index = to[event.key];
+    if (index !== undefined) this.#activate(index);
+    else if (event.key === 'Enter' || event.key === ' ') this.openActive('key');
+    else return;
+    event.preventDefault();
+  }
+
+  /** The index of the active item, or -1. Looks near the rows in sight first. */
+  #activeIndex(): number {
+    if (this.#activeId === '') return -1;
+    const near = this.#shown.findIndex(({ id }) => id === this.#activeId);
+    if (near !== -1) return this.#first + near;
+    for (let index = 0; index < this.#source.count; index += 1) {
+      if (this.#source.idOf(this.#source.at(index)) === this.#activeId) return index;
+    }
+    return -1;
+  }
+
+  #activate(wanted: number): void {
+    const { count } = this.#source;
+    if (count === 0) return;
+    const index = Math.min(Math.max(wanted, 0), count - 1);
+    this.#activeId = this.#source.idOf(this.#source.at(index));
+    const top = index * this.#rowPx;
+    const { scrollTop, clientHeight } = this.#list;
+    if (top < scrollTop) this.#list.scrollTop = top;
+    else if (top + this.#rowPx > scrollTop + clientHeight) this.#list.scrollTop = top + this.#rowPx - clientHeight;
+    this.#draw();
+    if (this.#openId !== '') this.openActive('click');
+  }
+
+  #open(index: number, how: 'click' | 'key'): void {
+    const item = this.#source.at(index);
+    this.#activeId = this.#source.idOf(item);
+    this.#source.open(item, how);
+    this.#later();
+  }
+}

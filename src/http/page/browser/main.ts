@@ -1,0 +1,311 @@
+/** The page: connects the views, the address, the keys and the state of the connection. */
+
+import { type Address, addressOf, hashOf, readAddress, type ViewName, views } from './address.ts';
+import { assetsView } from './assets.ts';
+import { Connection, type ConnectionState } from './connection.ts';
+import { button, byId, element } from './dom.ts';
+import { EventsView } from './events.ts';
+import { List } from './list.ts';
+import { firstReport } from './nothing.ts';
+import { refusalsView } from './refusals.ts';
+import { Service } from './service.ts';
+import type { View } from './view.ts';
+
+/** The keys of the page, as its dialog lists them. */
+const keys: readonly (readonly [key: string, does: string])[] = [
+  ['1 2 3', 'events, assets, refusals'],
+  ['/', 'search'],
+  ['↓ ↑ or j k', 'next and previous row'],
+  ['Enter', 'show the row as a whole'],
+  ['Esc', 'close it'],
+  ['Home End PgUp PgDn', 'far in the list'],
+  ['?', 'these keys'],
+];
+
+const FILTERS = ['text', 'key_prefix', 'type', 'partition', 'failed'] as const;
+
+const service = new Service();
+const connection = new Connection(showState);
+const list = new List(() => view().more());
+const open = (item: unknown, how: 'click' | 'key') => {
+  const id = view().rows.idOf(item);
+  go({ ...address, open: id }, address.open !== '');
+  if (how === 'key') byId('detail').focus();
+};
+const shared = { service, open, onChange: () => changed('other', 0) };
+const all = {
+  events: new EventsView({
+    ...{ service, open },
+    onChange: (addedBefore) => changed('events', addedBefore),
+    onDetail: showDetail,
+    onNotice: notify,
+    onRetry: (ms) => {
+      connection.retryMs = ms;
+    },
+  }),
+  assets: assetsView(shared),
+  refusals: refusalsView(shared),
+};
+let address = readAddress(location.hash);
+let isFound = false; // how the service is addressed
+let newRows = 0;
+
+function view(): View {
+  return all[address.view];
+}
+
+/** Shows another address. @param instead whether the history keeps no way back to the one before */
+function go(to: Address, instead: boolean): void {
+  const hash = hashOf(to);
+  if (instead) history.replaceState(null, '', hash);
+  else history.pushState(null, '', hash);
+  show(to);
+}
+
+/** Shows what the address says. */
+function show(to: Address, anew = false): void {
+  const isOtherView = anew || to.view !== address.view;
+  address = to;
+  const isOtherQuery = view().filter(to);
+  if (isOtherView || isOtherQuery) notify('');
+  if (isOtherView) {
+    document.body.dataset['view'] = to.view;
+    for (const link of document.querySelectorAll('nav a')) {
+      if (link.getAttribute('href') === `#${to.view}`) link.setAttribute('aria-current', 'page');
+      else link.removeAttribute('aria-current');
+    }
+    byId('columns').replaceChildren(...view().columns.map((title) => element('span', {}, title)));
+    byId('list').setAttribute('aria-label', view().label);
+    list.reset();
+  }
+  fillFilters();
+  list.show(view().rows);
+  showRest();
+  if (isOtherView || isOtherQuery) connect();
+}
+
+function connect(): void {
+  if (document.hidden) return;
+  const { attempt } = view();
+  connection.start(async (signal, live) => {
+    if (!isFound) {
+      await service.findOut(signal);
+      isFound = true;
+      showAccess('');
+    }
+    if (!service.hasAccess) return new Promise((resolve) => signal.addEventListener('abort', () => resolve()));
+    await attempt(signal, live);
+  });
+}
+
+function changed(of: ViewName | 'other', addedBefore: number): void {
+  if ((of === 'events') !== (address.view === 'events')) return;
+  if (!list.isAtTop) newRows += addedBefore;
+  list.show(view().rows, addedBefore);
+  showRest();
+}
+
+/** All but the rows. */
+function showRest(): void {
+  if (list.isAtTop) newRows = 0;
+  byId('count').firstElementChild?.replaceChildren(view().summary());
+  const newer = byId('newer');
+  newer.hidden = newRows === 0;
+  newer.textContent = `${newRows} new ↑`;
+  const { isEmpty } = view();
+  byId('listing').hidden = isEmpty;
+  const nothing = byId('nothing');
+  nothing.hidden = !isEmpty;
+  if (isEmpty) nothing.replaceChildren(...whyNothing());
+  showDetail();
+}
+
+function whyNothing(): Node[] {
+  const { key_prefix, type, partition, failed } = address;
+  if (address.view === 'refusals') return [element('h2', {}, 'No request was refused')];
+  if (key_prefix + type + partition + failed === '') return firstReport(service);
+  const clear = () => go(addressOf(address.view), false);
+  return [
+    element('h2', {}, `No ${address.view === 'events' ? 'event' : 'asset'} matches`),
+    button('Clear the filters', clear),
+  ];
+}
+
+let shownId = '';
+
+function showDetail(): void {
+  const detail = byId('detail');
+  list.mark(address.open);
+  detail.hidden = address.open === '';
+  document.body.classList.toggle('whole', address.open !== '');
+  const id = `${address.view} ${address.open}`;
+  if (address.open === '' || (id === shownId && address.view === 'events')) return;
+  const found = view().detail(address.open);
+  const parts =
+    typeof found === 'object'
+      ? found
+      : { title: found === undefined ? 'There is no such item' : 'Loading…', content: [] };
+  shownId = typeof found === 'object' ? id : '';
+  const close = button('×', closeDetail, { class: 'close', 'aria-label': 'Close' });
+  detail.replaceChildren(element('header', {}, element('h2', {}, parts.title), close), ...parts.content);
+  detail.scrollTop = 0;
+}
+
+function closeDetail(): void {
+  shownId = '';
+  go({ ...address, open: '' }, true);
+  list.focus();
+}
+
+function fillFilters(): void {
+  for (const name of FILTERS) {
+    const input = field(name);
+    if (input.type === 'checkbox') (input as HTMLInputElement).checked = address[name] !== '';
+    else if (input !== document.activeElement) input.value = address[name];
+  }
+  const { key_prefix, type, partition, failed } = address;
+  if (key_prefix + type + partition + failed !== '') showFilters(true);
+}
+
+function showFilters(shown: boolean): void {
+  byId('more').setAttribute('aria-expanded', String(shown));
+}
+
+function field(name: (typeof FILTERS)[number]): HTMLInputElement | HTMLSelectElement {
+  return byId<HTMLFormElement>('filters').elements.namedItem(name) as HTMLInputElement | HTMLSelectElement;
+}
+
+function onFilter(): void {
+  const values = FILTERS.map((name) => {
+    const input = field(name);
+    return [name, input.type === 'checkbox' ? ((input as HTMLInputElement).checked ? '1' : '') : input.value.trim()];
+  });
+  go({ ...address, ...Object.fromEntries(values), open: '' }, true);
+}
+
+const STATES = { connecting: 'Connecting…', live: 'Live', paused: 'Paused' };
+
+function showState(state: ConnectionState): void {
+  const shown = byId('state');
+  shown.className = state.kind;
+  if (state.kind === 'waiting') shown.textContent = `${state.reason}. Next try in ${state.seconds} s`;
+  else if (state.kind === 'refused') shown.textContent = state.status === 401 ? 'Token not accepted' : 'Refused';
+  else shown.textContent = STATES[state.kind];
+  if (state.kind === 'live') {
+    notify('');
+    byId('access').hidden = true;
+  }
+  if (state.kind !== 'refused') return;
+  if (service.isHosted && (state.status === 401 || state.status === 403)) showAccess(state.error);
+  else notify(state.error, true);
+}
+
+/** Shows the form for the token if the service needs one. */
+function showAccess(problem: string): void {
+  const form = byId<HTMLFormElement>('access');
+  const isNeeded = service.isHosted && (problem !== '' || !service.hasAccess);
+  form.hidden = !isNeeded;
+  byId('leave').hidden = !service.hasAccess || !service.isHosted;
+  byId('turned-away').textContent = problem;
+  document.title = service.deployment === '' ? 'assetlog' : `${service.deployment} · assetlog`;
+  document
+    .querySelector('h1')
+    ?.replaceChildren('assetlog', ...(service.deployment === '' ? [] : [element('span', {}, service.deployment)]));
+  const input = form.elements.namedItem('deployment') as HTMLInputElement;
+  if (input.value === '') input.value = service.deployment;
+  if (!isNeeded) return;
+  byId('state').className = 'refused';
+  byId('state').textContent = problem === '' ? 'Token needed' : (byId('state').textContent ?? '');
+}
+
+function signIn(): void {
+  const form = byId<HTMLFormElement>('access');
+  const value = (name: string) => (form.elements.namedItem(name) as HTMLInputElement).value.trim();
+  const problem = service.signIn(value('deployment'), value('token'));
+  if (problem !== undefined) {
+    byId('turned-away').textContent = problem;
+    return;
+  }
+  form.reset();
+  for (const one of Object.values(all)) one.clear();
+  showAccess('');
+  show(address, true);
+}
+
+function signOut(): void {
+  service.signOut();
+  connection.stop();
+  for (const one of Object.values(all)) one.clear();
+  showAccess('');
+  show({ ...address, open: '' }, true);
+}
+
+/** @param again whether to offer another try */
+function notify(text: string, again = false): void {
+  const notice = byId('notice');
+  notice.hidden = text === '';
+  notice.replaceChildren(text, ...(again ? [' ', button('Try again', connect)] : []));
+}
+
+function onKey(event: KeyboardEvent): void {
+  if (event.ctrlKey || event.metaKey || event.altKey || byId<HTMLDialogElement>('keys').open) return;
+  const { target } = event;
+  if (event.key === 'Escape') {
+    if (address.open !== '') closeDetail();
+    else if (target instanceof HTMLElement) target.blur();
+    return;
+  }
+  if (target instanceof HTMLInputElement || target instanceof HTMLSelectElement) return;
+  const viewName = views[Number(event.key) - 1];
+  if (viewName !== undefined) go(addressOf(viewName), false);
+  else if (event.key === '/') field('text').focus();
+  else if (event.key === 'j') list.step(1);
+  else if (event.key === 'k') list.step(-1);
+  else if (event.key === '?') byId<HTMLDialogElement>('keys').showModal();
+  else return;
+  event.preventDefault();
+}
+
+function listen(): void {
+  byId('filters').addEventListener('change', onFilter);
+  byId('filters').addEventListener('submit', (event) => {
+    event.preventDefault();
+    onFilter();
+  });
+  let timer = 0;
+  field('text').addEventListener('input', () => {
+    clearTimeout(timer);
+    timer = setTimeout(onFilter, 150);
+  });
+  byId('access').addEventListener('submit', (event) => {
+    event.preventDefault();
+    signIn();
+  });
+  byId('leave').addEventListener('click', signOut);
+  byId('more').addEventListener('click', ({ currentTarget }) =>
+    showFilters((currentTarget as Element).getAttribute('aria-expanded') !== 'true'),
+  );
+  byId('newer').addEventListener('click', () => {
+    list.toTop();
+    list.focus();
+  });
+  byId('list').addEventListener('scroll', () => {
+    if (newRows > 0 && list.isAtTop) showRest();
+  });
+  const dialog = byId<HTMLDialogElement>('keys');
+  dialog.append(
+    element('h2', {}, 'Keys'),
+    element('dl', {}, ...keys.flatMap(([key, does]) => [element('dt', {}, key), element('dd', {}, does)])),
+    button('Close', () => dialog.close()),
+  );
+  byId('help').addEventListener('click', () => dialog.showModal());
+  document.addEventListener('keydown', onKey);
+  addEventListener('hashchange', () => show(readAddress(location.hash)));
+  document.addEventListener('visibilitychange', () => {
+    if (document.hidden) connection.stop();
+    else connect();
+  });
+}
+
+listen();
+show(address, true);

@@ -1,0 +1,113 @@
+/** A view of a document that is read again and again while it is shown: the assets, and the refusals. */
+
+import { pageLimits } from '../../../config/limits.ts';
+import type { Address } from './address.ts';
+import { sleep } from './connection.ts';
+import { searchOf } from './event-store.ts';
+import type { Rows } from './list.ts';
+import type { Service } from './service.ts';
+import { counted, type DetailParts, type View } from './view.ts';
+
+/** What differs between such views. */
+export interface PolledOptions<Item> {
+  readonly service: Service;
+  readonly columns: readonly string[];
+  readonly label: string;
+  /** What an item is called: `asset`. */
+  readonly noun: string;
+  /** @returns the path with its query, such as `assets?limit=1000` */
+  readonly pathFor: (address: Address) => string;
+  /** @returns the items in the JSON of a reply */
+  readonly itemsIn: (reply: Readonly<Record<string, readonly Item[]>>) => readonly Item[];
+  readonly idOf: (item: Item) => string;
+  readonly cells: (item: Item) => Node[];
+  readonly detail: (item: Item) => DetailParts;
+  readonly onChange: () => void;
+  readonly open: Rows<unknown>['open'];
+}
+
+export class PolledView<Item> implements View {
+  readonly columns: readonly string[];
+  readonly label: string;
+  readonly rows: Rows<Item>;
+  readonly #options: PolledOptions<Item>;
+  #items: readonly Item[] = [];
+  #matching: readonly Item[] = [];
+  #search: RegExp | undefined;
+  #path = '';
+  #text = '';
+  #isLoaded = false;
+
+  constructor(options: PolledOptions<Item>) {
+    const { columns, label, idOf, cells, open } = options;
+    this.#options = options;
+    this.columns = columns;
+    this.label = label;
+    const count = () => this.#matching.length;
+    this.rows = {
+      get count() {
+        return count();
+      },
+      at: (index) => this.#matching[index] as Item,
+      ...{ idOf, cells, open },
+    };
+  }
+
+  get isEmpty(): boolean {
+    return this.#isLoaded && this.#items.length === 0;
+  }
+
+  filter(address: Address): boolean {
+    const path = this.#options.pathFor(address);
+    const isOther = path !== this.#path;
+    if (isOther) this.clear();
+    this.#path = path;
+    this.#search = searchOf(address.text);
+    this.#choose();
+    return isOther;
+  }
+
+  clear(): void {
+    this.#items = [];
+    this.#text = '';
+    this.#isLoaded = false;
+    this.#choose();
+  }
+
+  readonly attempt = async (signal: AbortSignal, live: () => void): Promise<void> => {
+    const { service, itemsIn, onChange } = this.#options;
+    while (!signal.aborted) {
+      const reply = await service.ask(this.#path, { Accept: 'application/json' }, signal);
+      const text = await reply.text();
+      live();
+      if (text !== this.#text || !this.#isLoaded) {
+        this.#text = text;
+        this.#items = itemsIn(JSON.parse(text));
+        this.#isLoaded = true;
+        this.#choose();
+        onChange();
+      }
+      await sleep(pageLimits.pollMs, signal);
+    }
+  };
+
+  more(): void {}
+
+  summary(): string {
+    if (!this.#isLoaded) return '';
+    const all = counted(this.#items.length, this.#options.noun);
+    return this.#items.length === this.#matching.length ? all : `${this.#matching.length} of ${all}`;
+  }
+
+  detail(id: string): DetailParts | undefined | 'loading' {
+    if (!this.#isLoaded) return 'loading';
+    const found = this.#items.find((item) => this.#options.idOf(item) === id);
+    return found === undefined ? undefined : this.#options.detail(found);
+  }
+
+  #choose(): void {
+    const search = this.#search;
+    this.#matching =
+      search === undefined ? this.#items : this.#items.filter((item) => search.test(JSON.stringify(item)));
+  }
+}

@@ -1,0 +1,112 @@
+/** The requests of the page to its service. */
+
+/** The service refused a request: `new Refused(401, 'this needs a token …')`. */
+export class Refused extends Error {
+  readonly status: number;
+  /** When to try again, in milliseconds; undefined if the service did not say. */
+  readonly retryAfterMs: number | undefined;
+
+  constructor(status: number, error: string, retryAfterMs: number | undefined) {
+    super(error);
+    this.status = status;
+    this.retryAfterMs = retryAfterMs;
+  }
+}
+
+/** What the page uses of the JSON at `/`. */
+interface Links {
+  readonly token_header?: string;
+  readonly below_deployment?: boolean;
+}
+
+/** Where the token is until the tab is closed. */
+const STORED = 'assetlog';
+
+/** The service that the page is from. In hosted mode its user names the deployment and gives a token. */
+export class Service {
+  /** Hosted mode: the header with the token, such as `Service-Cloud-Api-Token`. Empty in local mode. */
+  tokenHeader = '';
+  /** Hosted mode: such as `prod`. */
+  deployment = '';
+  #token = '';
+  #isBelowName = false;
+
+  get isHosted(): boolean {
+    return this.tokenHeader !== '';
+  }
+
+  /** Whether there is all that a request needs. */
+  get hasAccess(): boolean {
+    return !this.isHosted || this.#token !== '';
+  }
+
+  /** Asks the service how it is addressed. @throws Refused, or TypeError if it does not answer */
+  async findOut(signal: AbortSignal): Promise<void> {
+    const reply = await checked(await fetch('./', { headers: { Accept: 'application/json' }, signal }));
+    const links: Links = await reply.json();
+    this.tokenHeader = links.token_header ?? '';
+    this.#isBelowName = links.below_deployment === true;
+    if (!this.isHosted || this.deployment !== '') return;
+    const [name, token] = JSON.parse(sessionStorage.getItem(STORED) ?? '["",""]') as [string, string];
+    this.deployment = this.#isBelowName ? ownName() : name;
+    if (this.deployment === name) this.#token = token;
+  }
+
+  /** @returns what is wrong with the token, or undefined */
+  signIn(deployment: string, token: string): string | undefined {
+    if (!/^[A-Za-z0-9][\w-]*$/.test(deployment)) return 'A deployment is named with letters, digits, - and _.';
+    if (!/^[\x21-\x7e]+$/.test(token)) return 'A token has no spaces and only ASCII characters.';
+    this.deployment = deployment;
+    this.#token = token;
+    sessionStorage.setItem(STORED, JSON.stringify([deployment, token]));
+    return undefined;
+  }
+
+  signOut(): void {
+    this.#token = '';
+    sessionStorage.removeItem(STORED);
+  }
+
+  /** @param path below the deployment: `events?last=1`. @throws Refused, or TypeError if the service does not answer */
+  async ask(path: string, headers: Readonly<Record<string, string>>, signal: AbortSignal): Promise<Response> {
+    const token = this.isHosted ? { [this.tokenHeader]: this.#token } : {};
+    return checked(await fetch(this.#base() + path, { headers: { ...headers, ...token }, signal, cache: 'no-store' }));
+  }
+
+  /** @returns the URL that reports go below: `http://127.0.0.1:3000/prod` */
+  reportUrl(): string {
+    return new URL(this.#base(), location.href).href.replace(/\/$/, '');
+  }
+
+  #base(): string {
+    if (!this.isHosted || (this.#isBelowName && this.deployment === ownName())) return './';
+    return `./${this.#isBelowName ? '../' : ''}${this.deployment}/`;
+  }
+}
+
+/** @returns the last component of the page's path: `prod` at `/some/path/prod/` */
+function ownName(): string {
+  return location.pathname.split('/').at(-2) ?? '';
+}
+
+/** @throws Refused */
+async function checked(reply: Response): Promise<Response> {
+  if (reply.ok) return reply;
+  const text = await reply.text();
+  const retryAfter = Number(reply.headers.get('Retry-After') ?? Number.NaN);
+  throw new Refused(
+    reply.status,
+    errorIn(text) ?? `status ${reply.status}`,
+    retryAfter >= 0 ? retryAfter * 1_000 : undefined,
+  );
+}
+
+/** A proxy may answer with something else than the service's JSON. */
+function errorIn(text: string): string | undefined {
+  try {
+    const { error } = JSON.parse(text);
+    return typeof error === 'string' ? error : undefined;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,87 @@
+/** What a view of the page is, and the parts that views share. */
+
+import type { Address } from './address.ts';
+import type { Attempt } from './connection.ts';
+import { type Content, element, visible } from './dom.ts';
+import type { Rows } from './list.ts';
+
+/** A view: what its list shows, and how it stays up to date. */
+export interface View {
+  /** The titles of the columns. */
+  readonly columns: readonly string[];
+  /** How the list is named to a screen reader: `Events, newest first`. */
+  readonly label: string;
+  readonly rows: Rows<unknown>;
+  /** Keeps the view up to date, until the signal aborts. */
+  readonly attempt: Attempt;
+  /** Takes the filters. @returns whether the attempt has to begin again */
+  filter(address: Address): boolean;
+  /** Whether it is known that there is nothing to list, apart from a search. */
+  readonly isEmpty: boolean;
+  /** Called when the last rows are in sight. */
+  more(): void;
+  /** Forgets all data: another deployment. */
+  clear(): void;
+  /** What the line below the list says: `1,000 events`. */
+  summary(): string;
+  /** @returns what is shown of the item with this id, or undefined if there is none; `loading` if it is on its way */
+  detail(id: string): DetailParts | undefined | 'loading';
+}
+
+/** An item as a whole. */
+export interface DetailParts {
+  readonly title: Content;
+  readonly content: readonly Content[];
+}
+
+/** @returns a cell of a row: `cell('key', 'warehouse/orders')` */
+export function cell(kind: string, ...content: readonly Content[]): HTMLElement {
+  return element(
+    'span',
+    { class: kind },
+    ...content.map((one) => (typeof one === 'string' ? visible(one.slice(0, 500)) : one)),
+  );
+}
+
+/** @returns a coloured word: `badge('bad', 'failed')` */
+export function badge(kind: string, text: string): HTMLElement {
+  return element('b', { class: `badge ${kind}` }, text);
+}
+
+/** @returns names and values, without those that are undefined: `[['partition', '2026-11-20']]` */
+export function table(members: readonly (readonly [name: string, value: Content | undefined])[]): HTMLElement {
+  const list = element('dl');
+  for (const [name, value] of members) {
+    if (value === undefined) continue;
+    list.append(
+      element('dt', {}, visible(name)),
+      element('dd', {}, typeof value === 'string' ? visible(value) : value),
+    );
+  }
+  return list;
+}
+
+/** @returns the parts of a key with slashes between them, each as it is */
+export function keyShown(parts: readonly string[]): HTMLElement {
+  const shown = element('bdi', { class: 'key' });
+  for (const [index, part] of parts.entries()) {
+    if (index > 0) shown.append(element('i', {}, '/'));
+    shown.append(visible(part));
+  }
+  return shown;
+}
+
+/** @returns a time for a list: `11-20 15:19:45` of `2026-11-20T15:19:45.266Z` */
+export function shortTime(time: string): string {
+  return time.slice(5, 19).replace('T', ' ');
+}
+
+/** @returns a time with its date: `2026-11-20 15:19:45.266 UTC` */
+export function longTime(time: string): string {
+  return time.replace('T', ' ').replace('Z', ' UTC');
+}
+
+/** @returns a number and what it counts: `1,000 events`, `1 event` */
+export function counted(count: number, noun: string): string {
+  return `${count.toLocaleString('en')} ${noun}${count === 1 ? '' : 's'}`;
+}

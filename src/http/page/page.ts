@@ -1,0 +1,113 @@
+/**
+ * `GET /`: a page for browsers that shows what a service recorded. The page holds no data: it asks the routes that read, with the
+ * token that its user types in. A client that does not accept HTML gets the paths of the service as JSON.
+ */
+
+import { brotliDecompressSync } from 'node:zlib';
+import { batchPath } from '../../event/item.ts';
+import type { Endpoint } from '../../event/parameters.ts';
+import type { BodyReply, Handler } from '../message.ts';
+import { readBody, readQuery } from '../request.ts';
+import type { Route } from '../router.ts';
+
+/** The page: `{ html: '<!doctype html>…', script: "'sha256-…'", style: "'sha256-…'" }`. */
+export interface Page {
+  readonly html: string;
+  /** The hash of its inline script, as a source of the Content-Security-Policy. */
+  readonly script: string;
+  /** The hash of its inline style. */
+  readonly style: string;
+}
+
+/** What the page and its JSON say about the service: `{ pathPrefix: '', tokenHeader: undefined, endpoints, … }`. */
+export interface PageOptions {
+  readonly version: string;
+  /** As `AppParts.pathPrefix`. */
+  readonly pathPrefix: string;
+  /** Hosted mode: the header with the token, such as `Service-Cloud-Api-Token`. Undefined in local mode. */
+  readonly tokenHeader: string | undefined;
+  readonly endpoints: readonly Endpoint[];
+}
+
+/**
+ * @returns the routes of the page. In local mode it needs the right to read, so that a service on which reading is off says so. In
+ *   hosted mode it needs no token, and is below each name of a deployment as well, whether there is such a deployment or not
+ */
+export function pageRoutes(options: PageOptions): readonly Route<Handler>[] {
+  const hosted = options.tokenHeader !== undefined;
+  let page: Promise<BodyReply> | undefined; // unpacked when it is first asked for
+  const readPage = () => {
+    page ??= loadPage().then(replyWith);
+    return page;
+  };
+  const row = (where: 'at the root' | 'below any name'): Route<Handler> => ({
+    needs: hosted ? 'nothing' : 'read',
+    methods: ['GET', 'HEAD'],
+    path: '/',
+    followedBy: 'nothing',
+    bodyTypes: ['application/json'],
+    page: where,
+    handler: ({ body, query, head: { accept } }) => {
+      readBody(body); // not used, but well-formed, as in each request
+      readQuery(query);
+      if (acceptsHtml(accept)) return { kind: 'later', reply: readPage };
+      const links = JSON.stringify(linksOf(options, where === 'below any name'));
+      return { kind: 'answer', reply: { kind: 'body', status: 200, body: links, headers: VARY } };
+    },
+  });
+  return hosted ? [row('at the root'), row('below any name')] : [row('at the root')];
+}
+
+/** The reply to a client that does not accept HTML, from which the page also learns how the service is addressed. */
+function linksOf({ version, pathPrefix, tokenHeader, endpoints }: PageOptions, isBelowName: boolean): object {
+  const below = tokenHeader === undefined ? pathPrefix : `${pathPrefix}/{deployment_name}`;
+  return {
+    service: 'assetlog',
+    version,
+    token_header: tokenHeader,
+    below_deployment: isBelowName || undefined,
+    links: {
+      report: [...endpoints.map(({ path }) => `${below}${path}/`), `${below}${batchPath}/`],
+      events: `${below}/events`,
+      assets: `${below}/assets`,
+      refusals: `${below}/refusals`,
+      openapi: `${pathPrefix}/openapi.json`,
+      metrics: `${pathPrefix}/metrics`,
+      livez: `${pathPrefix}/livez`,
+      readyz: `${pathPrefix}/readyz`,
+    },
+  };
+}
+
+/** Whether HTML is named, as browsers do; a client that accepts anything, such as curl with its default, gets JSON. */
+function acceptsHtml(accept = ''): boolean {
+  return accept.split(',').some((range) => /^\s*text\/html\s*(?:;(?!.*\bq=0(?:\.0*)?\s*$)|$)/i.test(range));
+}
+
+const VARY = ['Vary', 'Accept'];
+
+function replyWith({ html, script, style }: Page): BodyReply {
+  const policy = [
+    ...["default-src 'none'", `script-src ${script}`, `style-src ${style}`, 'img-src data:', "connect-src 'self'"],
+    ...["base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'"],
+  ].join('; ');
+  return {
+    kind: 'body',
+    status: 200,
+    contentType: 'text/html; charset=utf-8',
+    headers: [...['Content-Security-Policy', policy, 'Referrer-Policy', 'no-referrer', ...VARY]],
+    body: html,
+  };
+}
+
+/** Put here by `build.ts`: the page as JSON, compressed and in Base64. */
+declare const ASSETLOG_PAGE: string;
+
+async function loadPage(): Promise<Page> {
+  if (typeof ASSETLOG_PAGE === 'string') {
+    return JSON.parse(brotliDecompressSync(Buffer.from(ASSETLOG_PAGE, 'base64')).toString());
+  } else {
+    const { buildPage } = await import('./build.ts'); // from the source
+    return buildPage();
+  }
+}
