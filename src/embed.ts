@@ -11,7 +11,7 @@ import { limits, waitLimits } from './config/limits.ts';
 import { flagOf } from './config/options.ts';
 import { differencesOf, readWanted } from './embed/filter.ts';
 import { makeOwnDeployments, removeOwnDeployments } from './embed/own-deployments.ts';
-import { makeOwnFolder, removeOwnFolder } from './embed/own-folder.ts';
+import { RefusedRequests } from './embed/refused.ts';
 import { Waits } from './embed/waits.ts';
 import { type Disk, openDisk } from './journal/disk.ts';
 import type { Filter } from './journal/filter.ts';
@@ -19,6 +19,7 @@ import { OwnProgress } from './journal/progress.ts';
 import { type Line, type Reading, type Remark, readJournal } from './journal/reader.ts';
 import { type Service, startService as startWith } from './service.ts';
 import { createNotices } from './telemetry/log.ts';
+import { makeOwnFolder, removeOwnFolder } from './test-mode/own-folder.ts';
 
 /** Options of `startService`: `{ port: 3000, logLevel: 'warn' }`. They are those of `assetlog serve` with the same names. */
 export interface StartOptions<Deployment extends string = string> {
@@ -39,10 +40,12 @@ export interface StartOptions<Deployment extends string = string> {
   readonly onNotice?: ((notice: Notice) => void) | undefined;
 }
 
-/** A deployment of `StartOptions`: `{ name: 'prod' }`. */
+/** A deployment of `StartOptions`: `{ name: 'prod', may: ['report'] }`. */
 export interface DeploymentOptions<Deployment extends string = string> {
   /** Up to 63 letters, digits, `_` and `-`. */
   readonly name: Deployment;
+  /** What its token may do: send reports, read what was recorded. The default is both. */
+  readonly may?: readonly ('report' | 'read')[] | undefined;
 }
 
 /** A log entry: `{ time: '2026-11-20T15:04:05.678Z', level: 'warn', message: 'little free space', … }`. */
@@ -79,10 +82,33 @@ export interface RunningService<Deployment extends string = string> {
    */
   waitFor<Type extends EventType>(filter: EventFilter<Type>, options: CountOptions): Promise<EventOf<Type>[]>;
   waitFor<Type extends EventType>(filter: EventFilter<Type>, options?: WaitOptions): Promise<EventOf<Type>>;
+  /**
+   * @returns the refused requests in the order in which they came, the last 1,000: with status, error and what was asked for, also
+   *   bytes that are no request. Requests for `/readyz` are not among them.
+   */
+  refused(): RefusedRequest[];
   /** Finishes the requests that were read, ends, and removes the folder if it is temporary. May be called again. */
   stop(): Promise<void>;
   /** The same as `stop`, for `await using` (Node 24, or a compiler). */
   [Symbol.asyncDispose](): Promise<void>;
+}
+
+/** A request that got an error: `{ method: 'POST', path: '/report_asset_check/a', status: 400, error: 'passed is missing: …' … }`. */
+export interface RefusedRequest {
+  /** When: ISO 8601, UTC, such as `2026-11-20T15:04:05.678Z`. */
+  readonly time: string;
+  /** As in the reply: a UUID. */
+  readonly request_id: string;
+  /** As it was sent; absent if the bytes were no request, as are `path` and `query`. */
+  readonly method?: string;
+  /** As it was sent, still escaped: `/report_asset_check/a%20b`. */
+  readonly path?: string;
+  /** As it was sent, without the question mark: `passed=1`. */
+  readonly query?: string;
+  /** Such as 400. */
+  readonly status: number;
+  /** As in the reply: `passed is missing: …`. */
+  readonly error: string;
 }
 
 /** Options of `waitFor`: `{ timeoutMs: 1_000 }`. */
@@ -231,11 +257,12 @@ export async function startService<const Deployment extends string = never>(
       false,
       onNotice === undefined ? writeToStderr : (line) => notify(onNotice, line),
     );
-    const waits = new Waits(waitLimits);
+    const refused = new RefusedRequests(waitLimits);
+    const waits = new Waits(waitLimits, refused);
     const progress = new OwnProgress();
     const service = await startWith(config, notices, {
       background: true,
-      aroundApp: (app) => waits.around(app),
+      onRefused: (request) => refused.add(request),
       onRecorded: (folder, nextSeq) => progress.recorded(folder, nextSeq),
     });
     const tokens = hosted?.tokens ?? {};
@@ -246,6 +273,7 @@ export async function startService<const Deployment extends string = never>(
       hosted: config.deployments !== '',
       tokens,
       waits,
+      refused,
       progress,
     };
     return embed(service, parts) as RunningService<Deployment>;
@@ -265,6 +293,7 @@ interface EmbeddedParts {
   readonly hosted: boolean;
   readonly tokens: Readonly<Record<string, string>>;
   readonly waits: Waits;
+  readonly refused: RefusedRequests;
   readonly progress: OwnProgress;
 }
 
@@ -319,6 +348,7 @@ function embed(service: Service, parts: EmbeddedParts): RunningService {
       const events = lines.map(eventOf);
       return count === undefined ? events[0] : events;
     }) as RunningService['waitFor'],
+    refused: () => parts.refused.all(),
     stop,
     [Symbol.asyncDispose]: stop,
   };

@@ -30,7 +30,8 @@ import { StartError } from './service/start-error.ts';
 import { Activity, type Terminal } from './telemetry/activity.ts';
 import type { Notices } from './telemetry/log.ts';
 import { Metrics } from './telemetry/metrics.ts';
-import { Refusals } from './telemetry/refusals.ts';
+import { Refusals, type RefusedRequest } from './telemetry/refusals.ts';
+import { TestMode } from './test-mode/test-mode.ts';
 
 export { StartError };
 
@@ -46,6 +47,8 @@ export interface Service {
   stop(): Promise<void>;
   /** In hosted mode, reads the deployments file again. Else does nothing. */
   reload(): Promise<void>;
+  /** Faults, and a journal that can begin anew; undefined without `Config.test`. */
+  readonly testMode: TestMode | undefined;
 }
 
 /**
@@ -66,8 +69,8 @@ export interface ServiceParts {
   readonly collectGarbage?: () => void;
   /** The terminal that shows the log: it gets colours, and a line for each recorded event. */
   readonly terminal?: Terminal | undefined;
-  /** Wraps the handler of requests, as middleware does. */
-  readonly aroundApp?: (app: App) => App;
+  /** Called with each refused request, also with bytes that are none. */
+  readonly onRefused?: (request: RefusedRequest) => void;
   /** Called when a journal is open and after each durable batch. The lines before `nextSeq` are then in the folder. */
   readonly onRecorded?: (folder: string, nextSeq: number) => void;
 }
@@ -86,18 +89,22 @@ export async function startService(config: Config, notices: Notices, parts: Serv
   const { terminal, limits = standardLimits } = parts;
   const addressOf = createClientAddress(config.trustedProxy);
   const refusals = new Refusals({ addressOf, nowMs: () => Date.now(), limits });
-  const activity = new Activity({ notices, terminal, quiet: config.quiet, refusals, limits });
+  const add = (request: RefusedRequest) => {
+    refusals.add(request);
+    parts.onRefused?.(request);
+  };
+  const activity = new Activity({ notices, terminal, quiet: config.quiet, refusals: { add }, limits });
   shutdown.add(() => activity.close());
   const keyMemory = openKeyMemory(config.idempotencyKeys ?? limits.idempotencyKeysMax, notices);
   metrics.keys = keyMemory;
-  const around = (app: App) => app;
   const progress = new OwnProgress();
   const onRecorded = (folder: string, nextSeq: number) => {
     progress.recorded(folder, nextSeq);
     parts.onRecorded?.(folder, nextSeq);
   };
-  const own = { config, notices, metrics, keyMemory, activity, refusals, progress, onRecorded, shutdown };
-  const setup = { ...standard, aroundApp: around, ...parts, ...own };
+  const onBegunAnew = () => refusals.clear();
+  const own = { config, notices, metrics, keyMemory, activity, refusals, progress, onRecorded, onBegunAnew, shutdown };
+  const setup = { ...standard, ...parts, ...own };
   try {
     return await start(setup);
   } catch (error) {
@@ -121,10 +128,11 @@ interface Setup extends ServiceParts {
   readonly endpoints: readonly Endpoint[];
   readonly openDisk: (folder: string) => Disk;
   readonly background: boolean;
-  readonly aroundApp: (app: App) => App;
   readonly metrics: Metrics;
   readonly activity: Activity;
   readonly refusals: Refusals;
+  /** As in `RecordingOptions`: forgets what was derived from the journal. */
+  readonly onBegunAnew: () => void;
   readonly keyMemory: KeyMemory | undefined;
   /** How far each journal is durable, for the routes that read. */
   readonly progress: OwnProgress;
@@ -146,7 +154,8 @@ async function start(setup: Setup): Promise<Service> {
   // Clients of a passed socket wait in its accept queue while the journal is opened; after openWaitMs they get 503.
   if (fd !== undefined) await resolvesWithin(open(), limits.openWaitMs);
   // Else the listener comes first: during a long recovery /livez answers 200 and /readyz 503.
-  const { address, port } = await listenAt(at, setup, folder, recording, space);
+  const testMode = config.test ? new TestMode({ ...setup, beginAnew: () => recording.beginAnew() }) : undefined;
+  const { address, port } = await listenAt(at, setup, folder, recording, space, testMode);
   await open();
   folder.watch((error) => recording.abandon(error));
   return {
@@ -155,6 +164,7 @@ async function start(setup: Setup): Promise<Service> {
     ended: shutdown.ended,
     stop: () => shutdown.run('stop requested'),
     reload: () => recording.reload(),
+    testMode,
   };
 }
 
@@ -221,11 +231,12 @@ async function listenAt(
   folder: DataFolder,
   recording: Recording,
   space: SpaceWatch,
+  testMode: TestMode | undefined,
 ): Promise<Listener> {
   const { config, notices, limits, shutdown } = setup;
   const { maxConnections } = config;
   const { background, metrics, activity, collectGarbage } = setup;
-  const createAppAt = (address: string) => createAppFor(address, setup, folder, recording, space);
+  const createAppAt = (address: string) => createAppFor(address, setup, folder, recording, space, testMode);
   const shared = { background, maxConnections, limits, metrics, notices, activity, collectGarbage };
   const options = { ...shared, at, createApp: createAppAt };
   const listener = await listen(options).catch((error: NodeJS.ErrnoException) => {
@@ -246,8 +257,15 @@ async function listenAt(
   return listener;
 }
 
-function createAppFor(address: string, setup: Setup, folder: DataFolder, recording: Recording, space: SpaceWatch): App {
-  const { config, notices, activity, refusals, endpoints, limits, metrics, keyMemory, shutdown, aroundApp } = setup;
+function createAppFor(
+  address: string,
+  setup: Setup,
+  folder: DataFolder,
+  recording: Recording,
+  space: SpaceWatch,
+  testMode: TestMode | undefined,
+): App {
+  const { config, notices, activity, refusals, endpoints, limits, metrics, keyMemory, shutdown } = setup;
   const { pathPrefix, allowedHost: allowedHosts } = config;
   const tokenHeader = config.deployments === '' ? undefined : config.tokenHeader;
   const takesKeys = keyMemory !== undefined;
@@ -256,32 +274,34 @@ function createAppFor(address: string, setup: Setup, folder: DataFolder, recordi
     if (shutdown.hasBegun) return 'the service is stopping';
     return folder.trouble ?? recording.trouble ?? space.trouble;
   };
-  return aroundApp(
-    createApp({
-      endpoints,
-      takesKeys,
-      pathPrefix,
-      checkAccess: createAccess({ address, allowedHosts }),
-      namesDeployment: config.deployments !== '',
-      tokenHeaders: recording.tokenHeaders,
-      findRecorder: recording.findRecorder,
-      readings: [
-        ...readingRoutes({ journals, refusals, limits }),
-        ...pageRoutes({ version, pathPrefix, tokenHeader, endpoints }),
-      ],
-      findReadable: createFindReadable(config, address, recording.findReadable),
-      readiness: () => readinessOf(problem(), recording.troubles(), limits),
-      contract: () =>
-        JSON.stringify(
-          openApi({ server: pathPrefix || '/', lineSchema: eventSchema(), tokenHeader, endpoints, limits, takesKeys }),
-        ),
-      limits,
-      metrics,
-      freeBytes: () => space.freeBytes,
-      notices,
-      activity,
-    }),
-  );
+  const readiness = () => readinessOf(problem(), recording.troubles(), limits);
+  const app = createApp({
+    endpoints,
+    takesKeys,
+    pathPrefix,
+    checkAccess: createAccess({ address, allowedHosts }),
+    namesDeployment: config.deployments !== '',
+    tokenHeaders: recording.tokenHeaders,
+    findRecorder: recording.findRecorder,
+    readings: [
+      ...readingRoutes({ journals, refusals, limits }),
+      ...pageRoutes({ version, pathPrefix, tokenHeader, endpoints }),
+    ],
+    findReadable: createFindReadable(config, address, recording.findReadable),
+    readiness: testMode === undefined ? readiness : () => testMode.named(readiness()),
+    strict: config.strict || config.test,
+    tests: testMode,
+    contract: () =>
+      JSON.stringify(
+        openApi({ server: pathPrefix || '/', lineSchema: eventSchema(), tokenHeader, endpoints, limits, takesKeys }),
+      ),
+    limits,
+    metrics,
+    freeBytes: () => space.freeBytes,
+    notices,
+    activity,
+  });
+  return testMode?.aroundApp(app) ?? app;
 }
 
 /** @throws StartError */

@@ -22,6 +22,7 @@ import { segmentName } from '../src/journal/segments.ts';
 import { freePort, newFolder, root } from './support/program.ts';
 import { FIRST, flip, makeLines, segment } from './support/segments.ts';
 import { within } from './support/tools.ts';
+import { ask, errorOf } from './support/wire.ts';
 
 async function start<const Deployment extends string = never>(
   t: TestContext,
@@ -319,6 +320,35 @@ test('a filter finds events by members of their metadata, however deep, and numb
   }
 });
 
+test('refused requests are listed as their clients saw them, also bytes that are no request', async (t) => {
+  const service = await start(t);
+  assert.deepEqual(service.refused(), []);
+  const reply = await fetch(`${service.url}/report_asset_check/a%20b?check_name=n&passed=secret#x`, { method: 'POST' });
+  const { request_id } = (await reply.json()) as { request_id: string };
+  await report(service, 'observation/a');
+  const port = Number(new URL(service.url).port);
+  const malformed = await ask(port, 'nonsense\r\n\r\n');
+  const slow = await ask(port, 'GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n');
+  assert.deepEqual([malformed.status, slow.status], [400, 200]);
+  await fetch(`${service.url}/nowhere`);
+  const [first, second, third, ...more] = service.refused();
+  const { time = '', ...members } = first ?? {};
+  assert.ok(Math.abs(Date.parse(time) - Date.now()) < 60_000);
+  assert.deepEqual(members, {
+    request_id,
+    method: 'POST',
+    path: '/report_asset_check/a%20b',
+    query: 'check_name=n&passed=secret',
+    status: 400,
+    error: 'passed in the query is "secret"; send true or false',
+  });
+  assert.deepEqual([second?.status, second?.error], [400, errorOf(malformed)]);
+  assert.deepEqual(Object.keys(second ?? {}), ['time', 'request_id', 'status', 'error']);
+  assert.deepEqual([third?.status, third?.method, third?.path, third?.query], [404, 'GET', '/nowhere', undefined]);
+  assert.deepEqual(more, []);
+  await assert.rejects(service.waitFor({ assetKey: 'b' }, { timeoutMs: 0 }), /\n {2}400: malformed HTTP request/);
+});
+
 test('a stop ends every wait', async (t) => {
   const service = await start(t);
   const waits = ['a', 'b'].map((assetKey) => service.waitFor({ assetKey }, { timeoutMs: 30_000 }));
@@ -389,12 +419,13 @@ test('a flipped bit is an error with file, line and byte; events before it are f
 test('an invalid key matches nothing, and an invalid seq is refused', async (t) => {
   const service = await start(t);
   await reportAll(service);
-  const ask = (filter: unknown) => service.events(filter as EventFilter);
-  for (const assetKey of [null, 5, [], [1]]) assert.deepEqual(await ask({ assetKey }), []);
-  for (const name of ['type', 'partition', 'severity', 'passed']) assert.deepEqual(await ask({ [name]: null }), []);
-  assert.equal((await ask({ afterSeq: -1 })).length, 4);
-  assert.deepEqual((await ask({ afterSeq: 2.5 })).length, 2);
-  await assert.rejects(ask({ afterSeq: 'x' }), /^TypeError: afterSeq is x; give the seq of an event$/);
+  const eventsOf = (filter: unknown) => service.events(filter as EventFilter);
+  for (const assetKey of [null, 5, [], [1]]) assert.deepEqual(await eventsOf({ assetKey }), []);
+  for (const name of ['type', 'partition', 'severity', 'passed'])
+    assert.deepEqual(await eventsOf({ [name]: null }), []);
+  assert.equal((await eventsOf({ afterSeq: -1 })).length, 4);
+  assert.deepEqual((await eventsOf({ afterSeq: 2.5 })).length, 2);
+  await assert.rejects(eventsOf({ afterSeq: 'x' }), /^TypeError: afterSeq is x; give the seq of an event$/);
 });
 
 test('an event is found by when it happened, in any zone, and by its idempotency key', async (t) => {
@@ -466,8 +497,8 @@ test('in hosted mode it gives the events of one deployment', async (t) => {
 
 test('deployments given by name get a token each, and nothing of them is left', async (t) => {
   const before = ownFolders();
-  const service = await start(t, { deployments: ['prod', { name: 'staging' }] });
-  const { prod, staging } = service.tokens;
+  const service = await start(t, { deployments: ['prod', { name: 'staging' }, { name: 'outside', may: ['report'] }] });
+  const { prod, staging, outside } = service.tokens;
   assert.match(prod, /^asl_[\w-]{43}$/);
   assert.notEqual(prod, staging);
   const send = (name: string, token: string) =>
@@ -475,6 +506,15 @@ test('deployments given by name get a token each, and nothing of them is left', 
   assert.equal(await send('prod', prod), 200);
   assert.equal(await send('staging', staging), 200);
   assert.equal(await send('prod', staging), 401);
+  assert.equal(await send('outside', outside), 200);
+  const readWith = async (name: string, token: string) => {
+    const reply = await fetch(`${service.url}/${name}/events`, { headers: { 'Service-Cloud-Api-Token': token } });
+    await reply.text();
+    return reply.status;
+  };
+  assert.equal(await readWith('prod', prod), 200);
+  assert.equal(await readWith('prod', staging), 401);
+  assert.equal(await readWith('outside', outside), 403);
   assert.equal((await service.events({ deployment: 'prod' })).length, 1);
   assert.equal((await service.waitFor({ deployment: 'staging' })).seq, 1);
   await service.stop();
@@ -490,7 +530,8 @@ test('deployments given by name get a token each, and nothing of them is left', 
     ['a b', { name: 5 }],
     /^TypeError: deployments\[0\]\.name must be up to .*; deployments\[1\]\.name must be/,
   );
-  await refused([{ name: 'prod', token: 'x' }], /^TypeError: deployments\[0\] has no token; it may have name$/);
+  await refused([{ name: 'prod', token: 'x' }], /^TypeError: deployments\[0\] has no token; it may have name and may$/);
+  await refused([{ name: 'prod', may: ['write'] }], /^TypeError: deployments\[0\]\.may must be .*"report".*"read"/);
   await refused([undefined], /^TypeError: deployments\[0\]\.name must be /);
   await assert.rejects(startService({ deployments: ['prod'], port: 65_536 }), /--port "65536"/);
   assert.deepEqual(

@@ -15,7 +15,7 @@ const order: readonly (readonly string[])[] = [
   ['telemetry'],
   ['journal', 'http', 'client'],
   ['deployments'],
-  ['reading'],
+  ['reading', 'test-mode'],
   ['service'],
   ['service.ts'],
   ['commands', 'embed'],
@@ -90,7 +90,7 @@ test('nothing but Node is needed at run time', () => {
 test('the file system, sockets and the clock are reached by few files', () => {
   const allowed: Readonly<Record<string, readonly string[]>> = {
     'node:child_process': [], // no process inherits a socket or a variable
-    'node:fs': ['config/files.ts', 'embed/own-folder.ts', 'journal/disk.ts', 'journal/lock.ts', 'journal/owner.ts'],
+    'node:fs': ['config/files.ts', 'journal/disk.ts', 'journal/lock.ts', 'journal/owner.ts', 'test-mode/own-folder.ts'],
     'node:fs/promises': ['config/files.ts', 'journal/disk.ts', 'journal/lock.ts', 'journal/owner.ts'],
     'node:http': ['client/connection.ts', 'http/node-classes.ts', 'http/replies.ts'],
     'node:net': [

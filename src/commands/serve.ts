@@ -9,6 +9,7 @@ import { type Service, type ServiceParts, StartError, startService } from '../se
 import { showsColours } from '../telemetry/activity.ts';
 import { createNotices, type Notices } from '../telemetry/log.ts';
 import { printable, shellWord } from '../telemetry/printable.ts';
+import { makeOwnFolder } from '../test-mode/own-folder.ts';
 import { defineCommand, type Output } from './command.ts';
 import { endBySignal, endWith } from './end.ts';
 
@@ -40,10 +41,15 @@ export const serve = defineCommand(
     about:
       'Takes reports over HTTP and appends each to the journal as one JSON line. A reply of 200 means that the line\n' +
       'is on the disk. Prints one line on standard output when it is ready; logs go to standard error.',
-    options,
+    // Empty if it is not given, so that a service for tests does not keep its events in the folder of another one.
+    options: { ...options, data: { ...options.data, initial: '', standard: options.data.initial } },
     notes: serveNotes,
   },
-  runService,
+  async (given, output) => {
+    if (given.data !== '') return runService(given, output);
+    if (!given.test || given.deployments !== '') return runService({ ...given, data: options.data.initial }, output);
+    return runService({ ...given, data: makeOwnFolder() }, output); // the exit of the process removes it
+  },
 );
 
 async function runService(config: Config, { say, complain, page }: Output): Promise<ExitCode> {
@@ -72,6 +78,15 @@ async function runService(config: Config, { say, complain, page }: Output): Prom
   process.on('SIGTERM', onSignal);
   process.on('SIGINT', onSignal);
   process.on('SIGHUP', config.deployments === '' ? onSignal : () => reload());
+  if (config.exitWithStdin) {
+    const onClosed = () => {
+      if (stopping) return;
+      stopping = true;
+      notices.info('stopping', { cause: 'standard input is closed' });
+      stop();
+    };
+    process.stdin.on('end', onClosed).on('error', onClosed).resume();
+  }
 
   try {
     const service = await startService(config, notices, {
@@ -82,7 +97,7 @@ async function runService(config: Config, { say, complain, page }: Output): Prom
     stop = () => void service.stop();
     reload = () => void service.reload();
     notices.info('started', { version, pid: process.pid, node: process.version, data: config.data, url: service.url });
-    say(`assetlog listening on ${service.url}`);
+    say(`assetlog listening on ${service.url}${config.test ? ' (test mode)' : ''}`);
     if (page.columns !== undefined) say(firstSteps(config, service));
     const code = await service.ended;
     notices.info('stopped', { exit_code: code });

@@ -51,6 +51,12 @@ export interface Config {
   readonly logLevel: LogLevel;
   /** If true, a terminal shows no line for each recorded event. */
   readonly quiet: boolean;
+  /** Whether the service is a stand-in for tests, whose journal can begin anew and which answers with faults when asked to. */
+  readonly test: boolean;
+  /** Whether a report with an unknown parameter is refused; always so with `test`. */
+  readonly strict: boolean;
+  /** Whether the process ends when its standard input is closed. */
+  readonly exitWithStdin: boolean;
 }
 
 /** With less, a quarter of it would be less than the smallest file. */
@@ -200,6 +206,24 @@ export const options: Options<Config> = {
     initial: false,
     parse: () => true,
   },
+  test: {
+    argument: '',
+    help: 'for tests: a temporary folder unless --data is given, faults, a reset, and --strict',
+    initial: false,
+    parse: () => true,
+  },
+  strict: {
+    argument: '',
+    help: 'refuse a report with an unknown parameter, which is else ignored',
+    initial: false,
+    parse: () => true,
+  },
+  exitWithStdin: {
+    argument: '',
+    help: 'stop when standard input is closed, as it is when the program that started it ends',
+    initial: false,
+    parse: () => true,
+  },
 };
 
 /**
@@ -218,6 +242,11 @@ export function readConfig(
   return problems.length > 0 ? { kind: 'invalid', problems } : { kind: 'valid', config: read.values };
 }
 
+type ContradictingValues = Pick<
+  Config,
+  'segmentBytes' | 'retainBytes' | 'keepFree' | 'minFreeBytes' | 'read' | 'noRead' | 'test' | 'deployments'
+>;
+
 /**
  * @returns what the values of a configuration contradict each other in, as sentences that say what to do, such as
  *   `--segment-bytes is 2000000, more than the 1000000 of --retain-bytes: …`; empty if nothing
@@ -229,9 +258,12 @@ export function contradictionsIn({
   minFreeBytes = 0,
   read,
   noRead,
-}: Pick<Config, 'segmentBytes' | 'retainBytes' | 'keepFree' | 'minFreeBytes' | 'read' | 'noRead'>): string[] {
+  test,
+  deployments,
+}: ContradictingValues): string[] {
   const problems: string[] = [];
   if (read && noRead) problems.push('--read and --no-read contradict each other; leave one of them out');
+  if (test && deployments !== '') problems.push('--test has no --deployments; leave one of them out');
   if (segmentBytes > retainBytes) {
     const most = shareOf(retainBytes);
     problems.push(

@@ -204,16 +204,23 @@ export const limits = {
   retryMs: 250,
   retryMsMax: 10_000,
   tokenBytesMax: 8 * KIB,
+  /** Faults of a service for tests, how long one may hold a reply back, and how many replies wait at a time. */
+  faultsMax: 100,
+  faultDelayMsMax: 300_000,
+  delayedRepliesMax: 1_000,
+  /** Checks with a partition that such a service remembers to answer as the reference does. */
+  referenceChecksMax: 100_000,
   /** Bytes of bodies that may arrive between two garbage collections if memory is scarce. */
   collectBytes: 16 * MIB,
 } as const satisfies Record<string, number>;
 
 /**
- * Limits of `embed.ts`: how long `waitFor` waits (`waitMs` is 5,000), and how many events and refusals its error shows, with how
- * many characters.
+ * Limits of `embed.ts`: how long `waitFor` waits (`waitMs` is 5,000), how many events and refusals its error shows, with how many
+ * characters, and how many refused requests are kept.
  */
 export const waitLimits = {
   waitMs: 5_000,
+  refusedMax: 1_000,
   shownMax: 5,
   shownCharactersMax: 300,
 } as const satisfies Record<string, number>;

@@ -3,7 +3,8 @@
 import { dirname, join } from 'node:path';
 import { readDeployments } from '../deployments/file.ts';
 import { newToken } from '../deployments/tokens.ts';
-import { makeOwnFolder, removeOwnFolder, writeOwnFile } from './own-folder.ts';
+import { rights } from '../http/router.ts';
+import { makeOwnFolder, removeOwnFolder, writeOwnFile } from '../test-mode/own-folder.ts';
 
 /** A deployments file and the tokens whose digests are in it: `{ path: '/tmp/…/deployments.json', tokens: { prod: 'asl_…' } }`. */
 export interface OwnDeployments {
@@ -14,23 +15,22 @@ export interface OwnDeployments {
 
 /**
  * Makes a token for each deployment and a file with them, in a temporary folder of its own: see `removeOwnDeployments`.
- * @param given names, or objects with a name: `['prod', { name: 'staging' }]`
+ * @param given names, or objects with a name and what its token may do: `['prod', { name: 'staging', may: ['report'] }]`
  * @throws TypeError that says which entry is wrong: `deployments[0].name must be up to 63 letters, …`
  */
 export function makeOwnDeployments(given: readonly unknown[]): OwnDeployments {
   const tokens: Record<string, string> = {};
   const deployments = given.map((entry, index) => {
-    const { name, ...more } = typeof entry === 'object' && entry !== null ? (entry as Entry) : { name: entry };
+    const { name, may = rights, ...more } = isObject(entry) ? (entry as Entry) : { name: entry };
     const [unknown] = Object.keys(more);
-    if (unknown !== undefined) throw new TypeError(`deployments[${index}] has no ${unknown}; it may have name`);
+    if (unknown !== undefined) throw new TypeError(`deployments[${index}] has no ${unknown}; it may have name and may`);
     const { token, digest } = newToken();
     tokens[String(name)] = token;
-    return { name, tokens: [{ name: 'test', sha256: digest }] };
+    return { name, tokens: [{ name: 'test', sha256: digest, may }] };
   });
   const text = JSON.stringify({ deployments });
   const read = readDeployments(text);
-  if (read.kind === 'invalid')
-    throw new TypeError(read.problems.map((problem) => problem.replace(LINE, '')).join('; '));
+  if (read.kind === 'invalid') throw new TypeError(read.problems.map((problem) => withoutLine(problem)).join('; '));
   const path = join(makeOwnFolder(), 'deployments.json');
   writeOwnFile(path, text);
   return { path, tokens };
@@ -41,6 +41,13 @@ export function removeOwnDeployments({ path }: OwnDeployments): void {
   removeOwnFolder(dirname(path));
 }
 
-type Entry = { readonly name?: unknown };
-/** The text has one line, and the caller has not seen it. */
-const LINE = /^line 1: /;
+type Entry = { readonly name?: unknown; readonly may?: unknown };
+
+function isObject(value: unknown): value is object {
+  return typeof value === 'object' && value !== null;
+}
+
+/** The caller has seen neither the lines of the file nor its tokens. */
+function withoutLine(problem: string): string {
+  return problem.replace(/^line 1: /, '').replace('.tokens[0].', '.');
+}

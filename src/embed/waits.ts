@@ -1,14 +1,11 @@
 /** Waits for events with a timeout. Its error lists the events that were recorded instead, and the refused requests. */
 
 import type { waitLimits } from '../config/limits.ts';
-import type { App, Incoming, ReceiveBody, Reply } from '../http/message.ts';
 import type { Line } from '../journal/reader.ts';
 import { differencesOf, type Wanted } from './filter.ts';
+import { cut, type RefusedRequests } from './refused.ts';
 
-/**
- * How many events and refused requests the error of a wait lists, and how many characters of each:
- * `{ shownMax: 5, shownCharactersMax: 300 }`.
- */
+/** How many events the error of a wait lists, and how many characters of each: `{ shownMax: 5, shownCharactersMax: 300 }`. */
 export type WaitLimits = Pick<typeof waitLimits, 'shownMax' | 'shownCharactersMax'>;
 
 /**
@@ -27,10 +24,7 @@ export interface Wait {
   readonly count: number | undefined;
 }
 
-/**
- * All waits of one service, and its refused requests, such as `400 for POST /report_asset_check/: …`, which the error of a wait
- * lists.
- */
+/** All waits of one service: `new Waits(waitLimits, refused)`. */
 export class Waits {
   readonly #limits: WaitLimits;
   readonly #refused: RefusedRequests;
@@ -39,29 +33,10 @@ export class Waits {
   readonly #endings = new Set<AbortController>();
   #ended: string | undefined;
 
-  constructor(limits: WaitLimits) {
+  /** @param refused its refused requests, which the error of a wait lists */
+  constructor(limits: WaitLimits, refused: RefusedRequests) {
     this.#limits = limits;
-    this.#refused = new RefusedRequests(limits);
-  }
-
-  /**
-   * @returns the app, wrapped to remember the error replies of the service for the errors of waits:
-   *   `aroundApp: (app) => waits.around(app)`
-   */
-  around(app: App): App {
-    return (incoming) => {
-      const decision = app(incoming);
-      if (decision.kind === 'refuse') {
-        this.#refused.replied(incoming, decision.reply);
-        return decision;
-      }
-      const receive: ReceiveBody = (body, respond) =>
-        decision.receive(body, (reply) => {
-          this.#refused.replied(incoming, reply);
-          respond(reply);
-        });
-      return { ...decision, receive };
-    };
+    this.#refused = refused;
   }
 
   /** Ends every open wait after a last read of the journal. @param how such as `the service has ended (stopped)` */
@@ -118,29 +93,6 @@ export class Waits {
   }
 }
 
-/** The last few (`limits.shownMax`) error replies, and the count of all. */
-class RefusedRequests {
-  readonly #limits: WaitLimits;
-  readonly #last: string[] = [];
-  #count = 0;
-
-  constructor(limits: WaitLimits) {
-    this.#limits = limits;
-  }
-
-  replied({ method, url }: Incoming, reply: Reply): void {
-    if (reply.kind !== 'error') return;
-    this.#count += 1;
-    this.#last.push(cut(`${reply.status} for ${method} ${url}: ${reply.error}`, this.#limits));
-    if (this.#last.length > this.#limits.shownMax) this.#last.shift();
-  }
-
-  toString(): string {
-    if (this.#count === 0) return '';
-    return `\nrefused requests: ${this.#count}, the last:\n${this.#last.map((line) => `  ${line}\n`).join('')}`;
-  }
-}
-
 /** Events that do not match: those with the fewest differences come first, and among equals the newest. */
 class NearMisses {
   readonly #limits: WaitLimits;
@@ -154,7 +106,7 @@ class NearMisses {
   add({ seq, text }: Line, wrong: readonly string[]): void {
     this.#count += 1;
     const after = this.#nearest.findIndex((other) => other.wrong.length >= wrong.length);
-    const shown = `seq ${seq}, ${cut(text.slice(text.indexOf('"type"')), this.#limits)}`;
+    const shown = `seq ${seq}, ${cut(text.slice(text.indexOf('"type"')), this.#limits.shownCharactersMax)}`;
     this.#nearest.splice(after === -1 ? this.#nearest.length : after, 0, { wrong, text: shown });
     this.#nearest.length = Math.min(this.#nearest.length, this.#limits.shownMax);
   }
@@ -165,8 +117,4 @@ class NearMisses {
     const lines = this.#nearest.map(({ wrong, text }) => `\n  another ${wrong.join(', ')}: ${text}`);
     return `; ${this.#count} others were recorded, the nearest first:${lines.join('')}`;
   }
-}
-
-function cut(text: string, { shownCharactersMax }: WaitLimits): string {
-  return text.length > shownCharactersMax ? `${text.slice(0, shownCharactersMax)}…` : text;
 }

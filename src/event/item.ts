@@ -97,7 +97,8 @@ function readTags(value: Json, endpoint: Endpoint, parameters: Map<string, Json>
   for (const [name, tag] of tags) parameters.set(name, tag);
 }
 
-function unknownMember({ name: kind, parameters }: Endpoint, name: string): string {
+/** @returns why a report can not have a member: `a report of kind check has no "pased"; did you mean passed?` */
+export function unknownMember({ name: kind, parameters }: Endpoint, name: string): string {
   const names = parameters.map((parameter) => parameter.name);
   return `a report of kind ${kind} has no ${JSON.stringify(shownStart(name))}${didYouMean(name, names)}`;
 }

@@ -10,7 +10,7 @@ import type { Activity } from '../telemetry/activity.ts';
 import { type Notices, oncePerName } from '../telemetry/log.ts';
 import { type Metrics, metricsType } from '../telemetry/metrics.ts';
 import { type BatchLimits, batchTypes, reportBatch } from './batch.ts';
-import { type ParameterLimits, reportTo } from './handlers.ts';
+import { type ParameterLimits, reportStrictlyTo, reportTo } from './handlers.ts';
 import { readIdempotencyKey } from './idempotency.ts';
 import {
   type App,
@@ -62,9 +62,33 @@ export interface AppParts {
   /** Free space of the disk in bytes, undefined if the system does not report it. */
   readonly freeBytes: () => number | undefined;
   readonly notices: Notices;
+  /** Whether an unknown parameter is refused with 400. If not, it is ignored. */
+  readonly strict?: boolean;
+  /** What a service for tests adds. */
+  readonly tests?: TestParts | undefined;
   /** Shows each recorded event on a terminal. */
   readonly activity: Pick<Activity, 'showsRecorded' | 'textOf' | 'recorded'>;
 }
+
+/** What a service for tests adds to the steps of a request: `{ routes, aroundRecord }`. */
+export interface TestParts {
+  readonly routes: readonly Route<Handler>[];
+  /** @returns the function that records the events of reports, wrapped */
+  readonly aroundRecord: (record: RecordReport) => RecordReport;
+}
+
+/**
+ * Records the events of a report whose body has so many bytes, and calls `respond` once with the reply:
+ * `record(outcome, recorder, 2, '/report_asset_check', respond, incoming)`.
+ */
+export type RecordReport = (
+  outcome: RecordOutcome,
+  recorder: Recorder,
+  bodyBytes: number,
+  route: string,
+  respond: (reply: Reply) => void,
+  incoming: Incoming,
+) => void;
 
 /** A journal, and the prefix of the paths whose reports it records: `{ prefix: '/some/path/prod', append, refusal }`. */
 export interface Recorder {
@@ -101,14 +125,16 @@ export interface Readable {
 export function reportRoutesOf(
   endpoints: readonly Endpoint[],
   limits: ParameterLimits & BatchLimits,
+  strict = false,
 ): readonly Route<Handler>[] {
+  const handlerOf = strict ? reportStrictlyTo : reportTo;
   const reports: Route<Handler>[] = endpoints.map((endpoint) => ({
     needs: 'report',
     methods: ['POST'],
     path: endpoint.path,
     followedBy: 'key',
     bodyTypes: ['application/json'],
-    handler: reportTo(endpoint, limits),
+    handler: handlerOf(endpoint, limits),
   }));
   const batch: Route<Handler> = {
     needs: 'report',
@@ -168,9 +194,11 @@ export function readRoutesOf({
 export function createApp(parts: AppParts): App {
   const { takesKeys, pathPrefix, checkAccess, tokenHeaders, findRecorder, findReadable } = parts;
   const { limits, metrics, notices, activity } = parts;
-  const routes = [...readRoutesOf(parts), ...reportRoutesOf(parts.endpoints, parts.limits), ...parts.readings];
+  const reports = reportRoutesOf(parts.endpoints, parts.limits, parts.strict);
+  const routes = [...readRoutesOf(parts), ...reports, ...parts.readings, ...(parts.tests?.routes ?? [])];
   const prefix: Prefix = { path: pathPrefix, namesDeployment: parts.namesDeployment };
   const isNew = oncePerName(limits.oncePerNameMax);
+  const recordReport = parts.tests?.aroundRecord(record) ?? record;
 
   return (incoming) => {
     let route = OTHER_ROUTE;
@@ -216,7 +244,7 @@ export function createApp(parts: AppParts): App {
             if (outcome.hiddenKey !== undefined || outcome.unknown !== undefined)
               logIgnored(outcome, head.path, incoming);
             // A route whose handler records needs the right to report, so there is a recorder.
-            record(outcome, recorder!, bytes.length, route, respond);
+            recordReport(outcome, recorder!, bytes.length, route, respond, incoming);
           }
         },
       };

@@ -11,7 +11,7 @@ import { type Json, readObjects, stringOf } from '../event/json.ts';
 import type { Endpoint } from '../event/parameters.ts';
 import type { KeyConflict } from '../event/record-result.ts';
 import { type ParameterLimits, type ReadReport, reportReader } from './handlers.ts';
-import { type Handler, type ItemProblem, Refusal, type Reply, shown, WITHHELD } from './message.ts';
+import { type BodyReply, type Handler, type ItemProblem, Refusal, type Reply, shown, WITHHELD } from './message.ts';
 import { isJson, orMalformedJson, readQuery, readText, TOKEN, wordOf } from './request.ts';
 
 /** The media types of a batch: names for NDJSON, such as `application/x-ndjson`, and as the last one that of a JSON array. */
@@ -66,7 +66,7 @@ function conflictProblem({ index, key, member, first }: KeyConflict, numbers: re
   return { item: numbers[index]!, error, logged: error };
 }
 
-function recordedReply(counts: Counts): Reply {
+function recordedReply(counts: Counts): BodyReply {
   return { kind: 'body', status: 200, body: JSON.stringify(counts) };
 }
 

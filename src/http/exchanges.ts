@@ -12,7 +12,15 @@ import type { Metrics } from '../telemetry/metrics.ts';
 import { type ClientError, refusalOf, TOO_SLOW } from './client-error.ts';
 import { type Connection, Connections, type Exchange, pause, resume } from './connections.ts';
 import { afterUpload, closeLingering, ignoreFurther } from './lingering-close.ts';
-import { type App, accepted, type ErrorReply, OTHER_ROUTE, type Reply, type StreamReply } from './message.ts';
+import {
+  type App,
+  accepted,
+  type CutReply,
+  type ErrorReply,
+  OTHER_ROUTE,
+  type Reply,
+  type StreamReply,
+} from './message.ts';
 import type { RawResponse, UnbufferedRequest } from './node-classes.ts';
 import { ReplyTexts } from './replies.ts';
 import { sendPieces } from './streams.ts';
@@ -104,7 +112,7 @@ export class Exchanges {
     if (connection === undefined || connection.closing) return;
     ignoreFurther(connection);
     const decision = this.#app(req);
-    if (decision.kind === 'receive') socket.destroy();
+    if (decision.kind === 'receive' || decision.reply.kind === 'cut') socket.destroy();
     else this.#refuseLast(connection, decision.reply, req.id);
   }
 
@@ -153,7 +161,7 @@ export class Exchanges {
     exchange.reply = reply;
     if (reply.close === true || !received) exchange.final = true;
     if (exchange.final) ignoreFurther(connection);
-    this.#options.metrics.answered(exchange.route, reply.status);
+    if (reply.kind !== 'cut' || reply.sent === 'all') this.#options.metrics.answered(exchange.route, reply.status);
     if (this.#options.notices.debugging) this.#log(exchange, reply);
     if (reply.kind === 'error' && exchange.route !== READINESS_ROUTE) this.#logRefusal(reply, exchange.req);
     if (!received) this.#uploads.discard(exchange);
@@ -193,10 +201,26 @@ export class Exchanges {
       void this.#stream(exchange, reply);
       return;
     }
+    if (reply.kind === 'cut') {
+      this.#cut(exchange, reply);
+      return;
+    }
     if (reply === accepted && !exchange.final) socket.write(this.#replies.acceptedText(), 'latin1');
     else socket.write(this.#replies.textOf(reply, req, exchange.final));
     if (socket.writableLength === 0) this.#sent(exchange);
     else socket.write('', connection.onSent);
+  }
+
+  /** Closes the connection without announcing it. */
+  #cut({ req, connection }: Exchange, { reply, sent }: CutReply): void {
+    const { socket } = connection;
+    ignoreFurther(connection);
+    if (sent === 'reset') {
+      socket.resetAndDestroy();
+      return;
+    }
+    if (sent !== 'nothing') socket.write(this.#replies.cutText(reply, req, sent === 'half'));
+    socket.destroySoon();
   }
 
   /** Never rejects. */
@@ -259,7 +283,7 @@ export class Exchanges {
   #logRefusal({ status, error, logged = error }: ErrorReply, request: LoggedRequest): void {
     const { id, method, url, socket, rawHeaders: headers, tokenName } = request;
     const peer = socket.remoteAddress;
-    this.#options.activity.refused({ id, method, url, status, problem: logged, peer, headers, tokenName });
+    this.#options.activity.refused({ id, method, url, status, error, problem: logged, peer, headers, tokenName });
   }
 
   #log({ req, startedMs }: Exchange, reply: Reply): void {

@@ -6,8 +6,9 @@
 import { type Limits, limits as standardLimits } from '../config/limits.ts';
 import type { Event } from '../event/event.ts';
 import { eventTimeForm, readEventTime } from '../event/event-time.ts';
+import { unknownMember } from '../event/item.ts';
 import { type Json, readJson, stringOf, stringsOf } from '../event/json.ts';
-import { nearestName } from '../event/nearest.ts';
+import { didYouMean, nearestName } from '../event/nearest.ts';
 import type { Endpoint, KeyParameter, Parameter, Reported } from '../event/parameters.ts';
 import type { RecordedResult } from '../event/record-result.ts';
 import { keyConflict, replayedReply } from './idempotency.ts';
@@ -49,6 +50,22 @@ export function reportTo(
       unknown,
       misspelt,
     };
+  };
+}
+
+/** As `reportTo`; the handler throws Refusal 400 for a parameter that the endpoint does not know. */
+export function reportStrictlyTo(
+  endpoint: Endpoint,
+  limits: Parameters<typeof reportTo>[1],
+): ReturnType<typeof reportTo> {
+  const report = reportTo(endpoint, limits);
+  const names = endpoint.parameters.map((parameter) => parameter.name);
+  return (request) => {
+    const outcome = report(request);
+    const { unknown = [] } = outcome;
+    const name = unknown.find((one) => didYouMean(one, names) !== '') ?? unknown[0];
+    if (name !== undefined) throw new Refusal(400, unknownMember(endpoint, name));
+    return outcome;
   };
 }
 

@@ -68,7 +68,7 @@ export interface HeaderFields {
  * A reply, distinguished by its `kind`: `{ kind: 'body', status: 200, body: '{}' }` or
  * `{ kind: 'error', status: 400, error: 'passed is missing: …' }`. `ReplyTexts` writes each kind.
  */
-export type Reply = WholeReply | StreamReply;
+export type Reply = WholeReply | StreamReply | CutReply;
 
 /** A reply that is written at once: `{ kind: 'body', status: 200, body: '{}' }`. */
 export type WholeReply = BodyReply | ErrorReply;
@@ -91,6 +91,17 @@ export interface StreamReply extends ReplyHead {
    * @param ending as `Incoming.ending`: the body should then end soon, complete
    */
   readonly pieces: (ending: AbortSignal) => AsyncIterable<Buffer>;
+}
+
+/**
+ * A reply after which the connection is closed without a word, for tests: `{ kind: 'cut', status: 200, reply: accepted, sent:
+ * 'half' }`. `Exchanges` sends it.
+ */
+export interface CutReply extends Pick<ReplyHead, 'status' | 'close'> {
+  readonly kind: 'cut';
+  readonly reply: WholeReply;
+  /** How much of the reply is sent: `half` is its head and half of its body; after `reset` the client sees a reset (RST). */
+  readonly sent: 'reset' | 'nothing' | 'half' | 'all';
 }
 
 /**
@@ -144,6 +155,8 @@ export interface HandlerRequest {
 export interface RequestHead {
   /** Checked against `Route.bodyTypes` if there is a body: `application/json; charset=utf-8`. */
   readonly contentType: string | undefined;
+  /** `POST`. */
+  readonly method?: string;
   /** All `Prefer` headers, joined with a comma: `handling=lenient`. */
   readonly prefer: string | undefined;
   /** All `Accept` headers, joined with a comma: `text/event-stream`. */
@@ -214,7 +227,7 @@ export type App = (incoming: Incoming) => HeadDecision;
  * the metrics: the path of the route that matched the request, or `OTHER_ROUTE`.
  */
 export type HeadDecision =
-  | { readonly kind: 'refuse'; readonly route: string; readonly reply: ErrorReply }
+  | { readonly kind: 'refuse'; readonly route: string; readonly reply: ErrorReply | CutReply }
   | { readonly kind: 'receive'; readonly route: string; readonly receive: ReceiveBody };
 /**
  * Takes the whole body of a request, empty if it has none, and calls `respond` once, now or when its event is durable; for

@@ -2,7 +2,7 @@
 
 import { STATUS_CODES } from 'node:http';
 import type { Limits } from '../config/limits.ts';
-import { accepted, bodyOf, type Reply, type StreamReply, type WholeReply } from './message.ts';
+import { accepted, bodyOf, type StreamReply, type WholeReply } from './message.ts';
 
 /** The parts of a request that its reply depends on: `{ id: '…', method: 'HEAD' }`. */
 export interface Replied {
@@ -35,6 +35,12 @@ export class ReplyTexts {
     const body = bodyOf(reply, request);
     const length = ['Content-Length', String(Buffer.byteLength(body))];
     return headText(reply, length, this.#connectionHeaders(final)) + (request.method === 'HEAD' ? '' : body);
+  }
+
+  /** @returns a reply that announces a connection that stays open, whole, or without the second half of its body */
+  cutText(reply: WholeReply, request: Replied, half: boolean): string {
+    const text = this.textOf(reply, request, false);
+    return half ? text.slice(0, text.length - Math.ceil(bodyOf(reply, request).length / 2)) : text;
   }
 
   /**
@@ -73,11 +79,15 @@ const SECURITY_HEADERS = [
 ];
 
 /** @param framing the headers that say where the body ends (RFC 9112 section 6) */
-function headText(reply: Reply, framing: readonly string[], connectionHeaders: readonly string[]): string {
+function headText(
+  reply: WholeReply | StreamReply,
+  framing: readonly string[],
+  connectionHeaders: readonly string[],
+): string {
   const { status, contentType = 'application/json', headers = [] } = reply;
   const all = ['Content-Type', contentType, ...framing, ...SECURITY_HEADERS, ...headers];
   all.push('Date', new Date().toUTCString(), ...connectionHeaders);
-  let head = `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n`;
+  let head = `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\n`;
   for (let at = 0; at < all.length; at += 2) head += `${all[at]}: ${all[at + 1]}\r\n`;
   return `${head}\r\n`;
 }

@@ -70,6 +70,7 @@ export async function recordForDeployments(
     troubles: () => hosted.troubles(),
     makeSpace: () => hosted.makeSpace(),
     reload: () => file.reload(),
+    beginAnew: () => Promise.reject(new Error('only a service without deployments can begin anew')),
     abandon: onLockLost,
     close: () => {
       file.stop();

@@ -1,9 +1,10 @@
 import { join } from 'node:path';
 import { deploymentName, segmentBytesOf } from '../config/config.ts';
 import { exitCodes } from '../config/exit-codes.ts';
-import { type Disk, namesNothing } from '../journal/disk.ts';
-import { Journal } from '../journal/journal.ts';
+import { type Disk, namesNothing, writeFile } from '../journal/disk.ts';
+import { Journal, type JournalOptions } from '../journal/journal.ts';
 import { contentsOf } from '../journal/segments.ts';
+import { LocalJournal } from './local-journal.ts';
 import type { Recording, RecordingOptions } from './recording.ts';
 import { StartError } from './start-error.ts';
 
@@ -12,7 +13,7 @@ import { StartError } from './start-error.ts';
  * @param onFailed as `JournalOptions.onFailed`: called once when the disk failed and only a restart can recover
  */
 export function recordLocally(
-  { config, notices, folder, limits, metrics, keyMemory, openDisk, onRecorded }: RecordingOptions,
+  { config, notices, folder, limits, metrics, keyMemory, openDisk, onRecorded, onBegunAnew }: RecordingOptions,
   onFailed: (error: Error) => void,
 ): Recording {
   const { pathPrefix } = config;
@@ -20,14 +21,12 @@ export function recordLocally(
   const { disk } = folder;
   const recorded = onRecorded?.bind(undefined, disk.folder);
   const shared = { disk, notices, segmentBytes, retain: config, limits, metrics, keyMemory };
-  const journal = new Journal({ ...shared, onFailed, onRecorded: recorded, checkHeld: () => folder.checkHeld() });
-  const recorder = {
-    prefix: pathPrefix,
-    append: journal.append.bind(journal),
-    refusal: journal.refusal.bind(journal),
-  };
+  const options = { ...shared, onFailed, onRecorded: recorded, checkHeld: () => folder.checkHeld() };
+  const { openWaitMs } = limits;
+  const create = (waiting: Pick<JournalOptions, 'openWaitMs'>) => new Journal({ ...options, ...waiting });
+  const local = new LocalJournal({ disk, create, openWaitMs, onFailed, onBegunAnew });
+  const recorder = local.recorder(pathPrefix, config.test);
   const readable = { deployment: undefined, whileAllowed: () => () => {} };
-  let opened: Promise<void> | undefined;
   return {
     deployment: undefined,
     tokenHeaders: new Set(),
@@ -35,21 +34,19 @@ export function recordLocally(
     findRecorder: () => recorder,
     findReadable: () => readable,
     open: () => {
-      folder.shareDurable(() => journal.nextSeq);
-      opened = checkNotHosted(disk, openDisk).then(() => journal.open());
-      return opened;
+      folder.shareDurable(() => local.current.nextSeq);
+      const checked = checkNotHosted(disk, openDisk).then(() => (config.test ? checkForTests(disk) : undefined));
+      return local.open(checked);
     },
     get trouble() {
-      return journal.trouble;
+      return local.current.trouble;
     },
     troubles: () => new Map(),
-    makeSpace: () => journal.makeSpace(),
+    makeSpace: () => local.current.makeSpace(),
     reload: async () => {},
-    abandon: (error) => journal.abandon(error),
-    close: async () => {
-      await journal.close();
-      await opened?.catch(() => {}); // a recovery may still write; its error goes to the caller of `open`
-    },
+    beginAnew: () => local.beginAnew(),
+    abandon: (error) => local.current.abandon(error),
+    close: () => local.close(),
   };
 }
 
@@ -71,6 +68,25 @@ async function checkNotHosted(disk: Disk, openDisk: (folder: string) => Disk): P
       `the data folder ${disk.folder} holds journals of deployments, such as ${name}, and without --deployments any client may report; give --deployments FILE, or --data ${folder} for that journal alone`,
     );
   }
+}
+
+/** Name of a file in a folder whose journal a service for tests may empty. */
+const FOR_TESTS = '.made-for-tests';
+
+/**
+ * Checks that no journal of value is in the folder of a service for tests, which a reset empties. Marks an empty folder.
+ * @throws StartError if there is a journal that another service began
+ */
+async function checkForTests(disk: Disk): Promise<void> {
+  const names = await disk.list();
+  if (names.includes(FOR_TESTS)) return;
+  if (contentsOf(names).segments.length > 0) {
+    throw new StartError(
+      exitCodes.configuration,
+      `the data folder ${disk.folder} holds a journal that was not made with --test, and POST /test/reset would empty it; choose another with --data`,
+    );
+  }
+  await writeFile(disk, FOR_TESTS, []);
 }
 
 /** @returns the names in a folder; none for a file, or for a folder that does not exist yet because the disk is full */

@@ -5,15 +5,15 @@ import type { AppParts } from '../http/app.ts';
 import { Refusal } from '../http/message.ts';
 import { createAccess, isLoopback } from '../http/origin.ts';
 
-/** The options that say which clients may read: `{ deployments: '', read: false, noRead: false, allowedHost: [] }`. */
-export type ReadOptions = Pick<Config, 'deployments' | 'read' | 'noRead' | 'allowedHost'>;
+/** The options that say which clients may read: `{ deployments: '', read: false, noRead: false, test: false, allowedHost: [] }`. */
+export type ReadOptions = Pick<Config, 'deployments' | 'read' | 'noRead' | 'test' | 'allowedHost'>;
 
 /**
  * @param address of the listener: `127.0.0.1`
- * @returns whether reading is on: with `--read`, in hosted mode (where the tokens decide) and on loopback, unless `--no-read`
+ * @returns whether reading is on: with `--read` or `--test`, in hosted mode (where the tokens decide) and on loopback, unless `--no-read`
  */
-export function isReadingOn({ deployments, read, noRead }: ReadOptions, address: string): boolean {
-  return !noRead && (read || deployments !== '' || isLoopback(address));
+export function isReadingOn({ deployments, read, noRead, test }: ReadOptions, address: string): boolean {
+  return !noRead && (read || test || deployments !== '' || isLoopback(address));
 }
 
 /**

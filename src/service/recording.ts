@@ -36,6 +36,11 @@ export interface Recording extends Pick<AppParts, 'findRecorder' | 'findReadable
   makeSpace(): Promise<void>;
   /** In hosted mode, reads the deployments file again. Else does nothing. */
   reload(): Promise<void>;
+  /**
+   * Empties a local journal; its next event has seq 1, and the reports that wait meanwhile are in it. Calls run one after the other.
+   * @throws Error if it could not be emptied, or the service is stopping
+   */
+  beginAnew(): Promise<void>;
   /** Stops recording because the lock of the data folder is lost. May be called again. */
   abandon(error: Error): void;
   /** Resolves after the last write to the folder. Never rejects. */
@@ -60,4 +65,6 @@ export interface RecordingOptions {
   readonly openDisk: (folder: string) => Disk;
   /** As `ServiceParts.onRecorded`: the lines before `nextSeq` are in the folder. */
   readonly onRecorded?: ((folder: string, nextSeq: number) => void) | undefined;
+  /** Called when a local journal has begun anew, before `beginAnew` resolves. */
+  readonly onBegunAnew?: (() => void) | undefined;
 }

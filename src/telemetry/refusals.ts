@@ -2,7 +2,7 @@
 
 import type { Limits } from '../config/limits.ts';
 
-/** A refused request as it is logged: `{ method: 'POST', url: '/report_asset_check/a?x=1', status: 400, problem: '…' }`. */
+/** A refused request as it is logged: `{ method: 'POST', url: '/report_asset_check/a?x=1', status: 400, … }`. */
 export interface RefusedRequest {
   /** The `request_id` of the reply, a UUID. */
   readonly id: string;
@@ -11,7 +11,9 @@ export interface RefusedRequest {
   /** The target as it was sent, of which only the path is logged. Undefined if the bytes were no request. */
   readonly url?: string | undefined;
   readonly status: number;
-  /** The error that the client got, without what may not be logged. */
+  /** The error that the client got. It may quote a query, metadata or JSON, so it is neither logged nor shown to others. */
+  readonly error: string;
+  /** The same error, without what may not be logged. */
   readonly problem: string;
   /** The IP address of the peer, a client or its proxy: `127.0.0.1`. */
   readonly peer?: string | undefined;

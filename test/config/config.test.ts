@@ -42,6 +42,9 @@ test('without flags and environment there are defaults', () => {
     noRead: false,
     logLevel: 'info',
     quiet: false,
+    test: false,
+    strict: false,
+    exitWithStdin: false,
   });
 });
 

@@ -182,7 +182,7 @@ const projectFiles: Readonly<Record<string, string>> = {
     const all: RecordedEvent[] = await service.events(filter);
     const several: Promise<RecordedEvent[]> = service.waitFor(filter, { count: 2, timeoutMs: 0 });
     several.catch(() => {});
-    const hosted = await startService({ deployments: ['prod', { name: 'staging' }] });
+    const hosted = await startService({ deployments: ['prod', { name: 'staging', may: ['report'] }] });
     const tokens: readonly [string, string] = [hosted.tokens.prod, hosted.tokens.staging];
     // @ts-expect-error: there is no such deployment
     hosted.tokens.production;

@@ -15,7 +15,7 @@ function verdict(
     ...options
   }: Partial<ReadOptions & { authority: string; isRefused: boolean }>,
 ): string {
-  const standard = { deployments: '', read: false, noRead: false, allowedHost: [] };
+  const standard = { deployments: '', read: false, noRead: false, test: false, allowedHost: [] };
   const find = createFindReadable({ ...standard, ...options }, address, () => {
     if (isRefused) throw new Refusal(401, 'no token');
     return READABLE;
@@ -29,7 +29,7 @@ function verdict(
   }
 }
 
-test('reading is on on loopback, with --read and in hosted mode, and --no-read turns it off', () => {
+test('reading is on on loopback, with --read or --test and in hosted mode, and --no-read turns it off', () => {
   const off = /^403 reading is off: it needs --read .* no --no-read$/;
   for (const address of ['127.0.0.1', '::1', '127.0.0.9']) {
     assert.equal(verdict(address, {}), 'may');
@@ -39,6 +39,7 @@ test('reading is on on loopback, with --read and in hosted mode, and --no-read t
   for (const address of ['0.0.0.0', '::', '192.0.2.7']) {
     assert.match(verdict(address, {}), off);
     assert.equal(verdict(address, { read: true }), 'may');
+    assert.equal(verdict(address, { test: true }), 'may');
     assert.match(verdict(address, { noRead: true }), off);
     assert.equal(verdict(address, { deployments: 'file' }), 'may');
     assert.match(verdict(address, { deployments: 'file', noRead: true }), off);

@@ -121,7 +121,7 @@ export async function startService(
     let stdout = '';
     child.stdout?.on('data', (text) => {
       stdout += text;
-      const ready = /^assetlog listening on (\S+)\n/.exec(stdout);
+      const ready = /^assetlog listening on (\S+)( \(test mode\))?\n/.exec(stdout);
       if (ready?.[1] === undefined) return;
       clearTimeout(tooLate);
       resolve(ready[1]);

@@ -32,8 +32,8 @@ export const service: readonly Mutant[] = [
   {
     breaks: 'a service does not look at its lock',
     file: 'service/local.ts',
-    from: ', checkHeld: () => folder.checkHeld() })',
-    to: ' })',
+    from: ', checkHeld: () => folder.checkHeld() }',
+    to: ' }',
     tests: ['program/service: a lock file that is removed ends the service with 5, at the next report or without one'],
   },
   {
@@ -94,7 +94,7 @@ export const service: readonly Mutant[] = [
   {
     breaks: 'a service does not say how far its journal is durable',
     file: 'service/local.ts',
-    from: 'folder.shareDurable(() => journal.nextSeq);',
+    from: 'folder.shareDurable(() => local.current.nextSeq);',
     to: '',
     tests: [
       'faults/injected: a follower shows no line of a report that got 503, and none twice, however slow a failed write is cut off',
@@ -125,7 +125,7 @@ export const service: readonly Mutant[] = [
   },
   {
     breaks: 'the folder of a service that nobody stopped stays',
-    file: 'embed/own-folder.ts',
+    file: 'test-mode/own-folder.ts',
     from: "process.on('exit', removeOwnFolders)",
     to: 'void removeOwnFolders',
     tests: ['embed: one that is never stopped lets its process end, and its folder goes with it'],
@@ -160,9 +160,9 @@ export const service: readonly Mutant[] = [
   },
   {
     breaks: 'a start that fails leaves the folder to others while it may still recover the journal',
-    file: 'service/local.ts',
-    from: 'await opened?.catch(() => {});',
-    to: '',
+    file: 'service/local-journal.ts',
+    from: 'await this.#opened?.catch(() => {}); // a recovery',
+    to: '// a recovery',
     tests: [
       'program/service: a start that fails keeps its folder locked while the journal that it opened may still be written',
     ],
@@ -202,8 +202,8 @@ export const service: readonly Mutant[] = [
   {
     breaks: 'a folder of deployments is opened to every client',
     file: 'service/local.ts',
-    from: 'opened = checkNotHosted(disk, openDisk).then(',
-    to: 'opened = Promise.resolve().then(',
+    from: 'const checked = checkNotHosted(disk, openDisk).then(',
+    to: 'const checked = Promise.resolve().then(',
     tests: [
       'program/hosted: without --deployments the folder of hosted mode is refused with 2, and that of one deployment is a journal',
     ],
@@ -238,21 +238,27 @@ export const service: readonly Mutant[] = [
     file: 'service/readable.ts',
     from: '|| isLoopback(address)',
     to: "|| address !== ''",
-    tests: ['service/readable: reading is on on loopback, with --read and in hosted mode, and --no-read turns it off'],
+    tests: [
+      'service/readable: reading is on on loopback, with --read or --test and in hosted mode, and --no-read turns it off',
+    ],
   },
   {
     breaks: '--no-read does not turn reading off',
     file: 'service/readable.ts',
     from: '!noRead && (',
     to: '(',
-    tests: ['service/readable: reading is on on loopback, with --read and in hosted mode, and --no-read turns it off'],
+    tests: [
+      'service/readable: reading is on on loopback, with --read or --test and in hosted mode, and --no-read turns it off',
+    ],
   },
   {
     breaks: 'off is not off',
     file: 'service/readable.ts',
     from: 'if (!isOn) throw',
     to: "if (!isOn && options.deployments !== '') throw",
-    tests: ['service/readable: reading is on on loopback, with --read and in hosted mode, and --no-read turns it off'],
+    tests: [
+      'service/readable: reading is on on loopback, with --read or --test and in hosted mode, and --no-read turns it off',
+    ],
   },
   {
     breaks: 'a request without a token learns whether reading is off',

@@ -1,0 +1,84 @@
+/** The journal of a local service, which begins anew when a service for tests is reset. */
+
+import type { Recorder } from '../http/app.ts';
+import { emptyJournal } from '../journal/empty.ts';
+import type { Journal, JournalOptions } from '../journal/journal.ts';
+
+/** What `LocalJournal` needs: `{ disk, create, openWaitMs: 5_000, onFailed, onBegunAnew: undefined }`. */
+export interface LocalJournalOptions extends Pick<JournalOptions, 'disk' | 'onFailed'> {
+  /** @param waiting how long its reports are queued before it is open, as `JournalOptions.openWaitMs` */
+  readonly create: (waiting: Pick<JournalOptions, 'openWaitMs'>) => Journal;
+  /** How long reports wait for a journal that begins anew, in milliseconds. */
+  readonly openWaitMs: number;
+  /** As `RecordingOptions.onBegunAnew`. */
+  readonly onBegunAnew: (() => void) | undefined;
+}
+
+/** One journal after the other in the same folder: `local.current` is the one that records now. */
+export class LocalJournal {
+  /** Records now: `current.nextSeq` is 8. */
+  current: Journal;
+  readonly #options: LocalJournalOptions;
+  #opened: Promise<void> | undefined;
+  #begun: Promise<void> = Promise.resolve();
+  #closing = false;
+
+  constructor(options: LocalJournalOptions) {
+    this.#options = options;
+    this.current = options.create({});
+  }
+
+  /** Opens the first journal, after `prepare`. @throws what either throws */
+  open(prepare: Promise<void>): Promise<void> {
+    this.#opened = prepare.then(() => this.current.open());
+    return this.#opened;
+  }
+
+  /**
+   * @param changes whether the journal may begin anew. A request that has its recorder by then is recorded in the new journal
+   * @returns a recorder with the prefix `/some/path`
+   */
+  recorder(prefix: string, changes: boolean): Recorder {
+    const { current } = this;
+    if (!changes) return { prefix, append: current.append.bind(current), refusal: current.refusal.bind(current) };
+    return {
+      prefix,
+      append: (...report) => this.current.append(...report),
+      refusal: (bodyBytes) => this.current.refusal(bodyBytes),
+    };
+  }
+
+  /** As `Recording.beginAnew`. @throws Error */
+  beginAnew(): Promise<void> {
+    this.#begun = this.#begun.catch(() => {}).then(() => this.#beginAnew()); // one after the other
+    return this.#begun;
+  }
+
+  /** Writes what is queued and closes the journal, after the last `beginAnew`. Never rejects. */
+  async close(): Promise<void> {
+    this.#closing = true;
+    await this.#begun.catch(() => {}); // its error goes to the caller of `beginAnew`
+    await this.current.close();
+    await this.#opened?.catch(() => {}); // a recovery may still write; its error goes to the caller of `open`
+  }
+
+  /** Reports that arrive meanwhile wait in the queue of the new journal, whose file is made after the old ones are gone. */
+  async #beginAnew(): Promise<void> {
+    const { disk, create, openWaitMs, onFailed, onBegunAnew } = this.#options;
+    await this.#opened?.catch(() => {});
+    const { nextSeq, trouble } = this.current;
+    if (this.#closing || nextSeq === undefined) throw new Error(trouble ?? 'the service is stopping');
+    const old = this.current;
+    this.current = create({ openWaitMs });
+    await old.close();
+    try {
+      await emptyJournal(disk);
+    } finally {
+      await this.current.open().catch((error: Error) => {
+        onFailed(error);
+        throw error;
+      });
+    }
+    onBegunAnew?.();
+  }
+}

@@ -1,0 +1,243 @@
+/**
+ * A fault: what the service does to some reports on purpose, so that a test sees how its client copes. This file reads faults
+ * from a JSON value, and refuses what is misspelt or contradicts itself.
+ */
+
+import { didYouMean } from '../event/nearest.ts';
+import { endpoints, findEndpoint } from '../event/parameters.ts';
+import { shown } from '../http/message.ts';
+
+/** Thrown for faults that can not be used: `faults[0].then.stauts is unknown; did you mean status?`. */
+export class FaultsError extends Error {}
+
+/** Which reports a fault meets: `{ type: 'AssetCheckEvaluation', asset_key: ['orders'] }`; `{}` for all. */
+export type Match = Readonly<Partial<Compared>>;
+
+/** The members of a report that a fault may compare, under their names in a line; null if the report has none. */
+export interface Compared {
+  readonly type: string;
+  readonly asset_key: readonly string[];
+  readonly partition: string | null;
+  readonly check_name: string | null;
+}
+
+/** What happens to a report: `{ status: 503, retry_after: 1, recorded: false, … }`. */
+export interface Effect {
+  readonly status?: number;
+  /** Body of a reply with `status`: text, or an object that is sent as JSON. */
+  readonly body?: unknown;
+  /** Seconds, for the header `Retry-After`. */
+  readonly retry_after?: number;
+  /** Whether the body is HTML, as that of a proxy: without `body` a page like nginx's. */
+  readonly html?: boolean;
+  /** How long the reply is held back: the least and the most milliseconds. */
+  readonly delay_ms?: readonly [number, number];
+  /** Closes the connection: before the request is handled, instead of the reply, or in the middle of its body. */
+  readonly drop?: 'request' | 'reply' | 'half';
+  /** Whether the report is recorded all the same. */
+  readonly recorded: boolean;
+  readonly as?: 'reference';
+}
+
+/** A fault as it was read: `{ given, match: {}, times: 2, probability: 1, after: 0, effect }`. */
+export interface Fault {
+  /** The JSON value that it was read from. */
+  readonly given: object;
+  readonly match: Match;
+  /** How many reports it meets at most. */
+  readonly times: number;
+  /** From 0 to 1. */
+  readonly probability: number;
+  /** How many matching reports pass before the first that it may meet. */
+  readonly after: number;
+  readonly effect: Effect;
+}
+
+/** The body of `PUT /test/faults` as it was read: `{ seed: 7, faults: [fault] }`; without a seed it is chosen by chance. */
+export interface FaultList {
+  readonly seed: number | undefined;
+  readonly faults: readonly Fault[];
+}
+
+/** The limits of faults: `{ faultsMax: 100, faultDelayMsMax: 300_000 }`. */
+export interface FaultLimits {
+  readonly faultsMax: number;
+  readonly faultDelayMsMax: number;
+}
+
+/**
+ * @param value such as `{ seed: 7, faults: [{ match: { type: 'check' }, times: 2, then: { status: 503 } }] }`
+ * @throws FaultsError with the path of the first member that is wrong
+ */
+export function readFaults(value: unknown, limits: FaultLimits): FaultList {
+  const list = (faults: unknown, path: string) => {
+    if (!Array.isArray(faults)) throw wrong(path, faults, 'an array of faults');
+    if (faults.length > limits.faultsMax) throw wrong(path, faults.length, `at most ${limits.faultsMax} faults`);
+    return faults.map((fault, index) => readFault(fault, `${path}[${index}]`, limits));
+  };
+  const { seed, faults } = readMembers(value, '', { seed: integer(0, SEED_MAX), faults: list });
+  if (faults === undefined)
+    throw new FaultsError('faults is missing; send {"faults":[{"match":{},"then":{"status":503}}]}');
+  return { seed, faults };
+}
+
+/** The largest seed. */
+export const SEED_MAX = 2 ** 32 - 1;
+
+/** @param path of the fault, for errors: `faults[0]`. @throws FaultsError */
+export function readFault(value: unknown, path: string, limits: FaultLimits): Fault {
+  const read = readMembers(value, path, {
+    match: readMatch,
+    times: integer(1, Number.MAX_SAFE_INTEGER),
+    probability: (given, at) => inRange(given, at, 0, 1, 'a number from 0 to 1'),
+    after: integer(0, Number.MAX_SAFE_INTEGER),
+    // biome-ignore lint/suspicious/noThenProperty: the name in the JSON; its value is no function that could be called
+    then: (given: unknown, at: string) => readEffect(given, at, limits),
+  });
+  const { match = {}, times = Number.POSITIVE_INFINITY, probability = 1, after = 0, then: effect } = read;
+  if (effect === undefined) throw new FaultsError(`${path}.then is missing; send what happens, such as {"status":503}`);
+  const isCheck = match.type === undefined || match.type === 'AssetCheckEvaluation';
+  if (!isCheck && match.check_name !== undefined)
+    throw contradicts(`${path}.match.check_name`, 'the type: only a check has one');
+  if (!isCheck && effect.as !== undefined) throw contradicts(`${path}.then.as`, 'match.type: it is about checks');
+  return { given: JSON.parse(JSON.stringify(value)), match, times, probability, after, effect };
+}
+
+function readMatch(value: unknown, path: string): Match {
+  const { method: _, ...match } = readMembers(value, path, {
+    type: (given, at) => {
+      const found = typeof given === 'string' ? findEndpoint(endpoints, given) : undefined;
+      if (found === undefined) throw wrong(at, given, endpoints.map(({ name }) => name).join(', '));
+      return found.type;
+    },
+    asset_key: (given, at) => {
+      const parts: unknown[] = typeof given === 'string' ? [given] : Array.isArray(given) ? given : [];
+      if (parts.length > 0 && parts.every((part) => typeof part === 'string')) return parts as readonly string[];
+      throw wrong(at, given, 'a string for a key of one part, or an array of strings');
+    },
+    partition: (given, at) => (given === null ? null : text(given, at)),
+    check_name: text,
+    method: oneOf('POST'),
+  });
+  return match;
+}
+
+function readEffect(value: unknown, path: string, { faultDelayMsMax }: FaultLimits): Effect {
+  const delay = (given: unknown, at: string): readonly [number, number] => {
+    const [least, most, ...more]: unknown[] = Array.isArray(given) ? given : [given, given];
+    const wanted = `milliseconds up to ${faultDelayMsMax}, or the least and the most as [500, 3000]`;
+    if (more.length > 0 || !isInteger(least, 0, faultDelayMsMax) || !isInteger(most, least, faultDelayMsMax))
+      throw wrong(at, given, wanted);
+    return [least, most];
+  };
+  const { recorded, ...effect } = readMembers(value, path, {
+    status: integer(400, 599),
+    body: (given, at) => {
+      if (typeof given === 'string' || (typeof given === 'object' && given !== null)) return given;
+      throw wrong(at, given, 'text or an object');
+    },
+    retry_after: integer(0, 86_400),
+    html: truth,
+    delay_ms: delay,
+    drop: oneOf('request', 'reply', 'half'),
+    recorded: truth,
+    as: oneOf('reference'),
+  });
+  checkEffect(effect, recorded, path);
+  const records = effect.status === undefined && effect.drop !== 'request';
+  return { ...effect, recorded: recorded ?? records };
+}
+
+/** @throws FaultsError for members that contradict each other, or that change nothing */
+function checkEffect(effect: Omit<Effect, 'recorded'>, recorded: boolean | undefined, path: string): void {
+  const { status, body, html, drop, as, ...more } = effect;
+  if (as !== undefined) {
+    const others = Object.keys({ ...effect, ...(recorded !== undefined && { recorded }) }).filter(
+      (name) => name !== 'as',
+    );
+    if (others.length > 0) throw contradicts(`${path}.${others[0]}`, '"as", which decides the whole reply');
+    return;
+  }
+  if (status === undefined) {
+    const name = body !== undefined ? 'body' : html !== undefined ? 'html' : 'retry_after';
+    if (effect[name] !== undefined) throw new FaultsError(`${path}.${name} needs a status as well`);
+  }
+  if (html === true && typeof body === 'object') throw contradicts(`${path}.html`, 'a body that is JSON');
+  if (status !== undefined && (drop === 'request' || drop === 'reply'))
+    throw contradicts(`${path}.status`, `drop: no reply is sent; leave one of them out`);
+  if (drop === 'request' && recorded === true) throw contradicts(`${path}.recorded`, 'drop: the request is not read');
+  if (status !== undefined || drop !== undefined) return;
+  if (recorded === false)
+    throw new FaultsError(`${path}.recorded is false, but the reply would be a 200; add status or drop`);
+  if (more.delay_ms === undefined) throw new FaultsError(`${path} changes nothing; add status, delay_ms, drop or as`);
+}
+
+type Check<Value> = (value: unknown, path: string) => Value;
+
+/** @returns the members that the object has, each as its check returns it. @throws FaultsError for an unknown member */
+function readMembers<Values extends object>(
+  value: unknown,
+  path: string,
+  checks: { readonly [Name in keyof Values]: Check<Values[Name]> },
+): { -readonly [Name in keyof Values]?: Values[Name] } {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw wrong(path, value, 'an object');
+  const read: { -readonly [Name in keyof Values]?: Values[Name] } = {};
+  for (const [name, member] of Object.entries(value)) {
+    const at = path === '' ? name : `${path}.${name}`;
+    if (!Object.hasOwn(checks, name)) {
+      const names = Object.keys(checks);
+      throw new FaultsError(`${at} is unknown${didYouMean(name, names) || `; it may be ${names.join(', ')}`}`);
+    }
+    if (member !== undefined) read[name as keyof Values] = checks[name as keyof Values](member, at);
+  }
+  return read;
+}
+
+function integer(min: number, max: number): Check<number> {
+  const wanted =
+    max === Number.MAX_SAFE_INTEGER ? `a whole number from ${min}` : `a whole number from ${min} to ${max}`;
+  return (value, path) => {
+    if (!isInteger(value, min, max)) throw wrong(path, value, wanted);
+    return value;
+  };
+}
+
+function isInteger(value: unknown, min: unknown, max: number): value is number {
+  return Number.isInteger(value) && (value as number) >= (min as number) && (value as number) <= max;
+}
+
+function inRange(value: unknown, path: string, min: number, max: number, wanted: string): number {
+  if (typeof value === 'number' && value >= min && value <= max) return value;
+  throw wrong(path, value, wanted);
+}
+
+function text(value: unknown, path: string): string {
+  if (typeof value === 'string') return value;
+  throw wrong(path, value, 'a string');
+}
+
+function truth(value: unknown, path: string): boolean {
+  if (typeof value === 'boolean') return value;
+  throw wrong(path, value, 'true or false');
+}
+
+function oneOf<Word extends string>(...words: readonly Word[]): Check<Word> {
+  return (value, path) => {
+    const found = words.find((word) => word === value);
+    if (found === undefined) throw wrong(path, value, words.map((word) => JSON.stringify(word)).join(' or '));
+    return found;
+  };
+}
+
+function wrong(path: string, value: unknown, wanted: string): FaultsError {
+  const sent = typeof value === 'string' ? shown(value) : shownValue(value);
+  return new FaultsError(`${path || 'the body'} is ${sent}; send ${wanted}`);
+}
+
+function shownValue(value: unknown): string {
+  return Array.isArray(value) ? 'an array' : typeof value === 'object' && value !== null ? 'an object' : String(value);
+}
+
+function contradicts(path: string, what: string): FaultsError {
+  return new FaultsError(`${path} contradicts ${what}`);
+}

@@ -1,0 +1,268 @@
+/** The faults of a service for tests: which report meets which fault, and how often that was. */
+
+import { randomInt } from 'node:crypto';
+import type { Event } from '../event/event.ts';
+import {
+  type Compared,
+  type Effect,
+  type Fault,
+  type FaultLimits,
+  FaultsError,
+  readFault,
+  readFaults,
+  SEED_MAX,
+} from './fault.ts';
+
+/** A report as a fault sees it, whose body was read: `{ path: '/report_asset_check/orders', events: [event], isBatch: false }`. */
+export interface MetReport {
+  /** Of the request, for the near misses. */
+  readonly path: string;
+  readonly events: readonly Event[];
+  readonly isBatch: boolean;
+}
+
+/** A fault that a report met: `{ index: 0, effect: { status: 503, recorded: false }, delayMs: 0 }`. */
+export interface Met {
+  /** Its index in the list. */
+  readonly index: number;
+  readonly effect: Effect;
+  /** What `delay_ms` came to. */
+  readonly delayMs: number;
+}
+
+/** What `GET /test/faults` shows: `{ seed: 7, reports: 12, faults: [{ match: {}, then: { status: 503 }, matched: 3, met: 2 }] }`. */
+export interface FaultsShown {
+  readonly seed: number;
+  /** Number of right reports since the faults were set. */
+  readonly reports: number;
+  readonly faults: readonly FaultShown[];
+}
+
+/** A fault as it was given, and what became of it. */
+export interface FaultShown {
+  /** Number of reports that matched, of which `after`, `times`, chance or an earlier fault may have spared some. */
+  readonly matched: number;
+  /** Number of reports that it met. */
+  readonly met: number;
+  /** Of the reports that did not match, the nearest and latest: which of its members differ, `{ asset_key: ['order'] }`. */
+  readonly nearest?: { readonly path: string; readonly differs: Partial<Compared> };
+}
+
+/** The limits of `Faults`: `{ faultsMax: 100, faultDelayMsMax: 300_000, referenceChecksMax: 100_000 }`. */
+export interface FaultsLimits extends FaultLimits {
+  /** Checks with a partition that are remembered for `"as": "reference"`. */
+  readonly referenceChecksMax: number;
+}
+
+interface LiveFault {
+  readonly fault: Fault;
+  /** @returns the next number of its own generator, from 0 up to 1 */
+  readonly draw: () => number;
+  matched: number;
+  /** Number of reports that matched and that no earlier fault met. */
+  turns: number;
+  met: number;
+  nearest: FaultShown['nearest'] | undefined;
+}
+
+/**
+ * The faults of one service. After `set({ faults: [{ match: {}, times: 1, then: { status: 503 } }] })` the first report meets
+ * the fault, and the second does not.
+ */
+export class Faults {
+  readonly #limits: FaultsLimits;
+  #seed = 0;
+  #reports = 0;
+  #faults: LiveFault[] = [];
+  /** The checks with a partition that were recorded while a fault is `"as": "reference"`. */
+  readonly #checks = new Set<string>();
+
+  constructor(limits: FaultsLimits) {
+    this.#limits = limits;
+  }
+
+  /**
+   * Replaces all faults.
+   * @param value as the body of `PUT /test/faults`: `{ seed: 7, faults: [{ match: {}, then: { status: 503 } }] }`
+   * @throws FaultsError, after which the old faults stay
+   */
+  set(value: unknown): void {
+    const { seed = randomInt(SEED_MAX), faults } = readFaults(value, this.#limits);
+    this.clear();
+    this.#seed = seed;
+    for (const fault of faults) this.#append(fault);
+  }
+
+  /**
+   * Adds a fault after the others: `add({ match: { type: 'check' }, then: { status: 503 } })`.
+   * @throws FaultsError, also if there are `limits.faultsMax` already
+   */
+  add(value: unknown): void {
+    const { faultsMax } = this.#limits;
+    if (this.#faults.length >= faultsMax)
+      throw new FaultsError(`there are ${faultsMax} faults already; clear them first`);
+    const fault = readFault(value, 'fault', this.#limits);
+    if (this.#faults.length === 0) this.#seed = randomInt(SEED_MAX);
+    this.#append(fault);
+  }
+
+  /** Removes all faults. */
+  clear(): void {
+    this.#faults = [];
+    this.#reports = 0;
+    this.#checks.clear();
+  }
+
+  /** The faults, each with what became of it: `show().faults[0].met` is 2. */
+  show(): FaultsShown {
+    const faults = this.#faults.map(({ fault, matched, met, nearest }) => ({
+      ...fault.given,
+      ...{ matched, met },
+      ...(nearest && { nearest }),
+    }));
+    return { seed: this.#seed, reports: this.#reports, faults };
+  }
+
+  /**
+   * Decides the faults that drop a request before its body is read, from its head alone. A fault that may match, and that only
+   * the body decides, ends the search: it has precedence over those after it.
+   * @param type of the event that the endpoint records, such as `AssetObservation`; undefined for a batch
+   * @returns the fault, or how many faults are decided
+   */
+  meetHead(type: string | undefined): Met | number {
+    for (const [index, one] of this.#faults.entries()) {
+      const { fault } = one;
+      const isOther = type !== undefined && fault.match.type !== undefined && fault.match.type !== type;
+      if (isOther || one.met >= fault.times) continue;
+      if (!isDecidedByHead(fault, type)) return index;
+      if (this.#takes(one)) return { index, effect: fault.effect, delayMs: 0 };
+    }
+    return this.#faults.length;
+  }
+
+  /**
+   * Finds the first fault that a report meets.
+   * @param decided as `meetHead` returned it
+   * @returns undefined if it meets none
+   */
+  meet(report: MetReport, decided = 0): Met | undefined {
+    this.#reports += 1;
+    let met: Met | undefined;
+    for (const [index, one] of this.#faults.entries()) {
+      const { fault } = one;
+      const differs = this.#differences(fault, report);
+      if (differs !== undefined) {
+        remember(one, report.path, differs);
+      } else if (met !== undefined) {
+        one.matched += 1; // an earlier fault has precedence
+      } else if (index >= decided || !isDecidedByHead(fault, typeOf(report))) {
+        if (this.#takes(one)) met = { index, effect: fault.effect, delayMs: delayOf(one) };
+      }
+    }
+    return met;
+  }
+
+  /**
+   * @returns the checks of a report that `recorded` is to remember: `['[["orders"],"no_nulls","p1"]']`; undefined if no fault
+   *   needs them
+   */
+  checksIn({ events, isBatch }: MetReport): readonly string[] | undefined {
+    if (isBatch || !this.#faults.some(({ fault }) => fault.effect.as !== undefined)) return undefined;
+    return events.map(checkOf).filter((check) => check !== undefined);
+  }
+
+  /** Remembers checks that are recorded, the latest `limits.referenceChecksMax`. @param checks as `checksIn` returned them */
+  recorded(checks: readonly string[]): void {
+    for (const check of checks) this.#checks.add(check);
+    for (const oldest of this.#checks) {
+      if (this.#checks.size <= this.#limits.referenceChecksMax) break;
+      this.#checks.delete(oldest);
+    }
+  }
+
+  #append(fault: Fault): void {
+    const draw = mulberry32(this.#seed + Math.imul(this.#faults.length, GOLDEN));
+    this.#faults.push({ fault, draw, matched: 0, turns: 0, met: 0, nearest: undefined });
+  }
+
+  /** Counts a report that matches. @returns whether the fault meets it */
+  #takes(one: LiveFault): boolean {
+    const { times, after, probability } = one.fault;
+    one.matched += 1;
+    one.turns += 1;
+    if (one.turns <= after || one.met >= times) return false;
+    if (probability < 1 && one.draw() >= probability) return false;
+    one.met += 1;
+    return true;
+  }
+
+  /** @returns the members of the nearest event of a report that differ from what a fault meets; undefined if it matches */
+  #differences({ match, effect }: Fault, { events, isBatch }: MetReport): Partial<Compared> | undefined {
+    if (effect.as !== undefined && (isBatch || !this.#checks.has(checkOf(events[0]) ?? ''))) return {};
+    const wanted = Object.entries(match);
+    if (wanted.length === 0) return undefined;
+    let nearest: [string, unknown][] | undefined;
+    for (const event of events) {
+      const compared = comparedOf(event);
+      const differs = wanted
+        .filter(([name, value]) => JSON.stringify(value) !== JSON.stringify(compared[name as keyof Compared]))
+        .map(([name]): [string, unknown] => [name, compared[name as keyof Compared]]);
+      if (differs.length === 0) return undefined;
+      if (nearest === undefined || differs.length < nearest.length) nearest = differs;
+    }
+    return Object.fromEntries(nearest ?? []);
+  }
+}
+
+/** Whether the head of a request says all that the fault asks for: it drops the request, and at most compares its type. */
+function isDecidedByHead({ match, effect }: Fault, type: string | undefined): boolean {
+  if (effect.drop !== 'request' || effect.delay_ms !== undefined) return false;
+  return Object.keys(match).every((name) => name === 'type' && type !== undefined);
+}
+
+/** The type that the endpoint of a report has; a batch has none. */
+function typeOf({ isBatch, events }: MetReport): string | undefined {
+  return isBatch ? undefined : events[0]?.type;
+}
+
+function comparedOf(event: Event): Compared {
+  const { type, assetKey, partition = null } = event;
+  return {
+    type,
+    asset_key: assetKey,
+    partition,
+    check_name: event.type === 'AssetCheckEvaluation' ? event.checkName : null,
+  };
+}
+
+/** @returns what the reference's database has to be unique: key, name and partition of a check; undefined for other events */
+function checkOf(event: Event | undefined): string | undefined {
+  if (event?.type !== 'AssetCheckEvaluation' || event.partition === undefined) return undefined;
+  return JSON.stringify([event.assetKey, event.checkName, event.partition]);
+}
+
+/** Keeps the nearest of the reports that did not match, of several the latest. The copy does not keep the body in memory. */
+function remember(one: LiveFault, path: string, differs: Partial<Compared>): void {
+  const count = Object.keys(differs).length;
+  if (count === 0 || count > Object.keys(one.nearest?.differs ?? differs).length) return;
+  one.nearest = JSON.parse(JSON.stringify({ path, differs }));
+}
+
+function delayOf({ fault, draw }: LiveFault): number {
+  const [least, most] = fault.effect.delay_ms ?? [0, 0];
+  return least === most ? least : least + Math.floor(draw() * (most - least + 1));
+}
+
+/** 2^32 divided by the golden ratio: spreads the seeds of the faults. */
+const GOLDEN = 0x9e3779b9;
+
+/** The generator mulberry32 (Tommy Ettinger). @returns a function that returns the next number, from 0 up to 1 */
+function mulberry32(seed: number): () => number {
+  let state = seed >>> 0;
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61)) ^ mixed;
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  };
+}

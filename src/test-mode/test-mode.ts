@@ -1,0 +1,193 @@
+/** What `serve --test` adds to a service: a journal that can begin anew, faults, and the routes of both. */
+
+import type { Limits } from '../config/limits.ts';
+import { batchPath } from '../event/item.ts';
+import type { Endpoint } from '../event/parameters.ts';
+import type { RecordReport, TestParts } from '../http/app.ts';
+import {
+  type App,
+  type BodyReply,
+  type CutReply,
+  type Handler,
+  type Incoming,
+  Refusal,
+  type Reply,
+  type WholeReply,
+} from '../http/message.ts';
+import { readBody, readQuery } from '../http/request.ts';
+import type { Route } from '../http/router.ts';
+import type { Notices } from '../telemetry/log.ts';
+import { Delays } from './delays.ts';
+import { FaultsError } from './fault.ts';
+import { Faults, type Met, type MetReport } from './faults.ts';
+
+/** What the test mode of a service needs: `{ endpoints, limits, notices, beginAnew }`. */
+export interface TestModeOptions {
+  readonly endpoints: readonly Endpoint[];
+  readonly limits: Limits;
+  readonly notices: Notices;
+  /** Empties the journal and all that was derived from it; its next event has seq 1. @throws Error */
+  readonly beginAnew: () => Promise<void>;
+}
+
+/** The test mode of a service: `testMode.faults.set(…)`, `await testMode.reset()`. */
+export class TestMode implements TestParts {
+  readonly faults: Faults;
+  readonly routes: readonly Route<Handler>[];
+  readonly #options: TestModeOptions;
+  readonly #delays: Delays;
+  /** How many faults the head of a request has decided, see `Faults.meetHead`. */
+  readonly #decided = new WeakMap<Incoming, number>();
+
+  constructor(options: TestModeOptions) {
+    const { limits } = options;
+    this.#options = options;
+    this.faults = new Faults(limits);
+    this.#delays = new Delays(limits.delayedRepliesMax);
+    this.routes = [
+      this.#route('/test/reset', ['POST'], () => this.reset()),
+      this.#route('/test/faults', ['GET', 'HEAD', 'PUT', 'DELETE'], async (method, value) => {
+        if (method === 'PUT') this.faults.set(value ?? {});
+        if (method === 'DELETE') this.faults.clear();
+      }),
+    ];
+  }
+
+  /**
+   * Removes all faults, sends the replies that they hold back, and begins the journal anew: a report that is acknowledged later
+   * is in the new one, whose first seq is 1.
+   * @throws Error if the journal could not be emptied
+   */
+  async reset(): Promise<void> {
+    this.faults.clear();
+    this.#delays.end();
+    await this.#options.beginAnew();
+  }
+
+  /** @returns the reply of `/readyz`, which names the mode if it is 200: `{"status":"ok","mode":"test"}` */
+  named(reply: Reply): Reply {
+    return reply.kind === 'body'
+      ? { ...reply, body: JSON.stringify({ ...JSON.parse(reply.body), mode: 'test' }) }
+      : reply;
+  }
+
+  /** @returns the app, wrapped to drop requests before their bodies are received */
+  aroundApp(app: App): App {
+    const { endpoints } = this.#options;
+    const types = new Map<string, string | undefined>(endpoints.map(({ path, type }) => [path, type]));
+    types.set(batchPath, undefined);
+    return (incoming) => {
+      const decision = app(incoming);
+      if (decision.kind !== 'receive' || !types.has(decision.route)) return decision;
+      const met = this.faults.meetHead(types.get(decision.route));
+      if (typeof met === 'number') {
+        if (met > 0) this.#decided.set(incoming, met);
+        return decision;
+      }
+      this.#log(met, incoming);
+      return { kind: 'refuse', route: decision.route, reply: dropped };
+    };
+  }
+
+  /** @returns the function that records reports, wrapped to answer those that meet a fault */
+  aroundRecord(record: RecordReport): RecordReport {
+    return (outcome, recorder, bodyBytes, route, respond, incoming) => {
+      const path = incoming.url?.split('?', 1)[0] ?? '';
+      const report: MetReport = { path, events: outcome.events, isBatch: route === batchPath };
+      const met = this.faults.meet(report, this.#decided.get(incoming));
+      const answer = met === undefined ? respond : this.#answerWith(met, respond, incoming);
+      if (met?.effect.recorded === false) return answer(OK);
+      const checks = this.faults.checksIn(report);
+      const done = (reply: Reply) => {
+        if (checks !== undefined && reply.status === 200) this.faults.recorded(checks);
+        answer(reply);
+      };
+      record(outcome, recorder, bodyBytes, route, done, incoming);
+    };
+  }
+
+  /** @returns the function that answers a report that met a fault, given the reply that it would get without one */
+  #answerWith(met: Met, respond: (reply: Reply) => void, incoming: Incoming): (reply: Reply) => void {
+    this.#log(met, incoming);
+    return (reply) => {
+      const changed = changedReply(met, reply, incoming);
+      if (met.delayMs === 0) return respond(changed);
+      if (this.#delays.wait(met.delayMs, incoming.ending, () => respond(changed))) return;
+      const { delayedRepliesMax } = this.#options.limits;
+      this.#options.notices.warn('too many replies are held back; this one is not', { delayedRepliesMax });
+    };
+  }
+
+  #log({ index, effect, delayMs }: Met, { id, method, url }: Incoming): void {
+    this.#options.notices.info('a report met a fault', {
+      request_id: id,
+      fault: index,
+      method,
+      path: url?.split('?', 1)[0],
+      status: effect.status,
+      delay_ms: delayMs || undefined,
+      drop: effect.drop,
+      as: effect.as,
+      recorded: effect.recorded,
+    });
+  }
+
+  #route(
+    path: string,
+    methods: readonly string[],
+    act: (method: string, value: unknown) => Promise<void>,
+  ): Route<Handler> {
+    const { limits } = this.#options;
+    const handler: Handler = ({ body, query, head }) => {
+      const members = readBody(body, limits);
+      readQuery(query);
+      const value = members && Object.fromEntries([...members].map(([name, json]) => [name, JSON.parse(json.text)]));
+      const reply = async () => {
+        await act(head.method ?? '', value).catch(refuse);
+        return path === '/test/faults' ? { ...OK, body: JSON.stringify(this.faults.show()) } : OK;
+      };
+      return { kind: 'later', reply };
+    };
+    return { needs: 'nothing', methods, path, followedBy: 'slash', bodyTypes: ['application/json'], handler };
+  }
+}
+
+/** @throws Refusal 400 for faults that can not be used, 503 for a journal that could not be emptied */
+function refuse(error: Error): never {
+  throw new Refusal(error instanceof FaultsError ? 400 : 503, error.message);
+}
+
+const OK: BodyReply = { kind: 'body', status: 200, body: '{}' };
+const dropped: CutReply = { kind: 'cut', status: 200, reply: OK, sent: 'reset' };
+
+/** What the reference answers to the second report of a check with a partition; it closes the connection without a word. */
+const REFERENCE: BodyReply = {
+  kind: 'body',
+  status: 500,
+  body: 'Internal Server Error',
+  contentType: 'text/plain; charset=utf-8',
+};
+
+/** @param reply the reply without the fault */
+function changedReply({ effect }: Met, reply: Reply, incoming: Incoming): Reply {
+  if (reply.kind === 'stream' || reply.kind === 'cut') return reply; // no report gets one
+  const { status, drop } = effect;
+  if (drop === 'request') return dropped;
+  if (drop === 'reply') return { kind: 'cut', status: reply.status, reply, sent: 'nothing' };
+  const isLost = effect.recorded && reply.kind === 'error'; // it could not be recorded, so it gets the reason
+  if (effect.as !== undefined && !isLost) return { kind: 'cut', status: 500, reply: REFERENCE, sent: 'all' };
+  const sent = status === undefined || isLost ? reply : replyOf(effect, status, incoming);
+  return drop === 'half' ? { kind: 'cut', status: sent.status, reply: sent, sent: 'half' } : sent;
+}
+
+function replyOf({ body, html, retry_after: seconds }: Met['effect'], status: number, { id }: Incoming): WholeReply {
+  const headers = seconds === undefined ? [] : ['Retry-After', String(seconds)];
+  if (html === true) {
+    const page = `<html>\r\n<head><title>${status}</title></head>\r\n<body>\r\n<center><h1>${status}</h1></center>\r\n</body>\r\n</html>\r\n`;
+    return { kind: 'body', status, body: typeof body === 'string' ? body : page, contentType: 'text/html', headers };
+  }
+  if (typeof body === 'string')
+    return { kind: 'body', status, body, contentType: 'text/plain; charset=utf-8', headers };
+  const error = { error: `the service was set to answer ${status} here, by /test/faults`, request_id: id };
+  return { kind: 'body', status, body: JSON.stringify(body ?? error), headers };
+}
