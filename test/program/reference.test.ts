@@ -36,8 +36,8 @@ interface Row {
   /** Instead of one `localhost`. */
   readonly hosts?: readonly string[];
   readonly chunked?: true;
-  /** The request is sent twice, and both accept the first. */
-  readonly twice?: true;
+  /** The target of a second request, else the same, that is sent after it; both accept the first. */
+  readonly next?: string;
 }
 
 interface Expectation {
@@ -47,6 +47,8 @@ interface Expectation {
   readonly members?: readonly Member[];
   /** How many events the reference records of the row; as a rule one for each 200. */
   readonly referenceEvents?: number;
+  /** The same of assetlog. */
+  readonly assetlogEvents?: number;
   /** JSON text of members that the reference's event has, where they are worth a word in the README. */
   readonly records?: string;
 }
@@ -68,6 +70,7 @@ const AFTER_MS = 100;
 const MATERIALIZATION = '/report_asset_materialization';
 const CHECK = '/report_asset_check';
 const OBSERVATION = '/report_asset_observation';
+const BATCH = '/report_asset_batch';
 
 const JSON_TYPE = 'Content-Type: application/json';
 
@@ -316,10 +319,14 @@ const agreeing: readonly Row[] = [
   {
     says: 'the same report sent twice is two events',
     target: `${MATERIALIZATION}/ROW`,
+    next: `${MATERIALIZATION}/ROW`,
     body: '{"partition":"p"}',
-    twice: true,
   },
-  { says: 'the same check sent twice is two events', target: `${CHECK}/ROW?check_name=c&passed=true`, twice: true },
+  {
+    says: 'the same check sent twice is two events',
+    target: `${CHECK}/ROW?check_name=c&passed=true`,
+    next: `${CHECK}/ROW?check_name=c&passed=true`,
+  },
 ];
 
 /** Both answer 400 and record nothing. */
@@ -663,7 +670,13 @@ const differences: readonly Difference[] = [
     what: 'the same check reported twice with a `partition`',
     statuses: [500, 200],
     referenceEvents: 2,
-    rows: [{ says: 'the second of them', target: `${CHECK}/ROW?check_name=c&passed=true&partition=p`, twice: true }],
+    rows: [
+      {
+        says: 'the second of them',
+        target: `${CHECK}/ROW?check_name=c&passed=true&partition=p`,
+        next: `${CHECK}/ROW?check_name=c&passed=true&partition=p`,
+      },
+    ],
   },
   {
     what: 'an `Upgrade: h2c` offer beside a JSON body',
@@ -784,6 +797,91 @@ const differences: readonly Difference[] = [
       },
     ],
   },
+  {
+    what: '`event_time`',
+    statuses: [200, 200],
+    members: ['event_time'],
+    records: '{"event_time":null}',
+    rows: [
+      {
+        says: 'a time in the body',
+        target: `${MATERIALIZATION}/ROW`,
+        body: '{"event_time":"2026-11-20T16:19:45.250+01:00","description":"d"}',
+      },
+      { says: 'a time in the query', target: `${OBSERVATION}/ROW?event_time=2026-11-20T15:19:45Z` },
+      {
+        says: 'a time of a check',
+        target: `${CHECK}/ROW?check_name=c&passed=true&event_time=2026-11-20T16:19:45%2B01:00`,
+      },
+    ],
+  },
+  {
+    what: 'an `event_time` without a zone, or a number',
+    statuses: [200, 400],
+    rows: [
+      { says: 'a time without a zone', target: `${OBSERVATION}/ROW?event_time=2026-11-20T15:19:45` },
+      { says: 'a plus that is a space', target: `${OBSERVATION}/ROW?event_time=2026-11-20T15:19:45+01:00` },
+      { says: 'seconds or milliseconds', target: `${MATERIALIZATION}/ROW`, body: '{"event_time":1763650785}' },
+    ],
+  },
+  {
+    what: 'the same report twice with one `Idempotency-Key`',
+    statuses: [200, 200],
+    assetlogEvents: 1,
+    rows: [
+      {
+        says: 'a materialization',
+        target: `${MATERIALIZATION}/ROW?description=d`,
+        next: `${MATERIALIZATION}/ROW?description=d`,
+        headers: ['Idempotency-Key: "ROW"'],
+      },
+      {
+        says: 'a check',
+        target: `${CHECK}/ROW`,
+        next: `${CHECK}/ROW`,
+        body: '{"check_name":"c","passed":true}',
+        headers: [JSON_TYPE, 'Idempotency-Key: ROW'],
+      },
+    ],
+  },
+  {
+    what: 'another report with an `Idempotency-Key` that was used before',
+    statuses: [200, 422],
+    rows: [
+      {
+        says: 'a description that was not there',
+        target: `${OBSERVATION}/ROW`,
+        next: `${OBSERVATION}/ROW?description=d`,
+        headers: ['Idempotency-Key: ROW'],
+      },
+    ],
+  },
+  {
+    what: 'two `Idempotency-Key`, or one with a space in it',
+    statuses: [200, 400],
+    rows: [
+      {
+        says: 'two of them',
+        target: `${MATERIALIZATION}/ROW`,
+        headers: ['Idempotency-Key: ROW', 'Idempotency-Key: ROW'],
+      },
+      { says: 'one with a space', target: `${MATERIALIZATION}/ROW`, headers: ['Idempotency-Key: "ROW x"'] },
+    ],
+  },
+  {
+    what: '`POST /report_asset_batch/`',
+    statuses: [405, 200],
+    rows: [
+      {
+        says: 'a batch of lines',
+        target: `${BATCH}/`,
+        body: '{"type":"materialization","asset_key":"ROW"}\n{"type":"observation","asset_key":["ROW","b"]}\n',
+        headers: ['Content-Type: application/x-ndjson'],
+        assetlogEvents: 2,
+      },
+      { says: 'a batch in an array', target: BATCH, body: '[{"type":"materialization","asset_key":"ROW"}]' },
+    ],
+  },
 ];
 
 /** What is different after a request, which takes two of them to see. */
@@ -800,9 +898,9 @@ test('assetlog records what the reference records, but for the differences that 
   const [reference, service] = await Promise.all([startReference(t, executable), startService(t)]);
   const outcomes: Record<Side, WireReply[]>[] = [];
   for (const [index, each] of cases.entries()) {
-    const bytes = bytesOf(each, markerOf(index));
     const outcome: Record<Side, WireReply[]> = { reference: [], assetlog: [] };
-    for (let left = each.twice ? 2 : 1; left > 0; left -= 1) {
+    for (const target of each.next === undefined ? [each.target] : [each.target, each.next]) {
+      const bytes = bytesOf({ ...each, target }, markerOf(index));
       outcome.reference.push(await ask(reference.port, bytes));
       outcome.assetlog.push(await ask(service.port, bytes));
     }
@@ -863,7 +961,7 @@ function eventsOf(events: readonly Recorded[], side: Side, marker: string): Memb
 }
 
 function compare(each: Case, marker: string, { reference, assetlog }: Readonly<Record<Side, Outcome>>): void {
-  const { difference, statuses, members = [], referenceEvents, records = '{}' } = each;
+  const { difference, statuses, members = [], referenceEvents, assetlogEvents, records = '{}' } = each;
   const [referenceStatus, status] = statuses;
   const last = reference.replies.length - 1;
   const expected = (final: number) => reference.replies.map((_, index) => (index === last ? final : 200));
@@ -875,9 +973,9 @@ function compare(each: Case, marker: string, { reference, assetlog }: Readonly<R
     assetlog.replies.filter((reply) => !hasItsForm(reply)).map(({ body }) => body),
     [],
   );
-  assert.equal(assetlog.events.length, expected(status).filter((each) => each === 200).length, 'events of assetlog');
-  const accepted = expected(referenceStatus).filter((each) => each === 200).length;
-  assert.equal(reference.events.length, referenceEvents ?? accepted, 'events of the reference');
+  const accepted = (final: number) => expected(final).filter((each) => each === 200).length;
+  assert.equal(assetlog.events.length, assetlogEvents ?? accepted(status), 'events of assetlog');
+  assert.equal(reference.events.length, referenceEvents ?? accepted(referenceStatus), 'events of the reference');
 
   if (difference === undefined) {
     assert.deepEqual(assetlog.events, reference.events);
@@ -905,10 +1003,10 @@ function statusOf({ status }: WireReply): number {
   return status;
 }
 
-/** `{}` for a report that was accepted, else an object with an error (specification, section 7). */
+/** `{}` for a report that was accepted, else an object with an error (specification, section 7); a batch has its count. */
 function hasItsForm({ status, headers, body }: WireReply): boolean {
   if (headers.get('content-type') !== 'application/json') return false;
-  return status === 200 ? body === '{}' : typeof JSON.parse(body).error === 'string';
+  return status === 200 ? /^\{("recorded":\d+)?\}$/.test(body) : typeof JSON.parse(body).error === 'string';
 }
 
 function markerOf(index: number): string {

@@ -31,7 +31,8 @@ export type Member =
   | 'check_name'
   | 'passed'
   | 'severity'
-  | 'metadata';
+  | 'metadata'
+  | 'event_time';
 
 /** The JSON text of each, in which numbers that are equal are written alike. */
 export type Members = Readonly<Record<Member, string>>;
@@ -154,6 +155,8 @@ def members_of_reference(event, metadata):
         'passed': getattr(report, 'passed', None),
         'severity': severity and severity.value,
         'metadata': {name: value.value for name, value in report.metadata.items()} if metadata is None else metadata,
+        # It has no such thing: what is sent under the name is an unknown parameter to it.
+        'event_time': None,
     }
 
 def read_reference(raw):
@@ -177,6 +180,7 @@ def read_line(line):
     members.update({name: event.get(name) for name in ('check_name', 'passed', 'severity')})
     # The reference does not tell metadata that was not given from metadata without members.
     members['metadata'] = event.get('metadata', {})
+    members['event_time'] = event.get('event_time')
     return members
 
 with DagsterInstance.get() as instance, instance.event_log_storage.index_connection() as connection:
