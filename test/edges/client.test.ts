@@ -33,8 +33,43 @@ const sent = [
   await api.POST('/report_asset_check/', { body: { asset_key: 'client', check_name: 'no_nulls' } }),
 ];
 const error: string | undefined = sent[3]?.error?.error;
+
+const keyed = (passed: boolean) =>
+  api.POST('/report_asset_check/', {
+    params: { header: { 'Idempotency-Key': '"order-17/1"' } },
+    body: { asset_key: 'keyed', check_name: 'c', passed, event_time: '2026-11-20T16:19:45.250+01:00' },
+  });
+const first = await keyed(true);
+const again = await keyed(true);
+const other = await keyed(false);
+const conflict: string | undefined = other.error?.error;
+const timed = await api.POST('/report_asset_observation/{asset_key}', {
+  params: { path: { asset_key: 'timed' }, query: { event_time: '2026-11-20T16:19:45+01:00' } },
+});
+
+type Item = components['schemas']['BatchItem'];
+const items: Item[] = [
+  { type: 'materialization', asset_key: 'batch', event_time: '2026-11-20T15:19:45Z', idempotency_key: 'own' },
+  { type: 'AssetCheckEvaluation', asset_key: ['batch', 'a'], check_name: 'c', passed: true, seq: 7, crc: 'x' },
+];
+const sendAll = (Prefer: string, all: Item[]) =>
+  api.POST('/report_asset_batch/', { params: { header: { Prefer, 'Idempotency-Key': 'batch-1' } }, body: all });
+const whole = await sendAll('handling=strict', items);
+const repeated = await sendAll('handling=strict', items);
+const bad: Item = { type: 'observation', asset_key: 'batch', event_time: 'noon' };
+const refused = await sendAll('handling=strict', [...items, bad]);
+const inPart = await sendAll('handling=lenient', [...items, bad]);
+const left: number | undefined = inPart.data && 'failed' in inPart.data ? inPart.data.errors?.[0]?.item : undefined;
+const later = {
+  statuses: [first, again, other, timed, whole, repeated, refused, inPart].map(({ response }) => response.status),
+  replayed: [first, again].map(({ response }) => response.headers.get('Idempotent-Replayed')),
+  conflict,
+  counts: [whole, repeated, inPart].map(({ data }) => [data?.recorded, data?.duplicates]),
+  wrong: [refused.error?.errors?.[0]?.item, left],
+};
+
 const status: 'ok' | 'degraded' | undefined = (await api.GET('/readyz')).data?.status;
-console.log(JSON.stringify({ statuses: sent.map(({ response }) => response.status), error, status }));
+console.log(JSON.stringify({ statuses: sent.map(({ response }) => response.status), error, status, later }));
 
 type Line = components['schemas']['Event'];
 export const nameOf = (line: Line) => (line.type === 'AssetCheckEvaluation' ? line.check_name : line.tags?.data_version);
@@ -48,9 +83,19 @@ const WRONG: readonly string[] = [
   `await api.POST('/report_asset_observation/{asset_key}', {});`,
   `await api.GET('/report_asset_observation/');`,
   `await api.POST('/report_asset/', {});`,
+  `await api.POST('/report_asset_observation/', { body: { asset_key: 'a', event_time: 1763650785 } });`,
+  `await api.POST('/report_asset_check/', { params: { header: { 'Idempotency-Key': 7 } } });`,
+  `await api.POST('/report_asset_batch/', { body: { type: 'observation', asset_key: 'a' } });`,
+  `await api.POST('/report_asset_batch/', { body: [{ type: 'observed', asset_key: 'a' }] });`,
+  `await api.POST('/report_asset_batch/', { body: [{ type: 'observation' }] });`,
+  `await api.POST('/report_asset_batch/', { body: [{ type: 'check', asset_key: 'a', check_name: 'c', passed: 1 }] });`,
+  `await api.POST('/report_asset_batch/', { body: [{ type: 'observation', asset_key: 'a', uri: 'x' }] });`,
+  `await api.POST('/report_asset_batch/', {});`,
+  `await api.GET('/report_asset_batch/');`,
+  `other.data?.recorded;`,
 ];
 
-test('a generated client reports all three kinds, and its compiler refuses what is wrong', async (t) => {
+test('a generated client reports all three kinds, in batches and with keys too, and its compiler refuses what is wrong', async (t) => {
   const service = await startService(t);
   const folder = newFolder(t);
   const run = (command: string, ...args: readonly string[]) =>
@@ -68,11 +113,23 @@ test('a generated client reports all three kinds, and its compiler refuses what 
   await run('npx', ...compile, 'client.ts', 'wrong.ts');
 
   const { stdout } = await run(process.execPath, 'client.js', service.url);
-  assert.deepEqual(JSON.parse(stdout), {
+  const { later, ...reported } = JSON.parse(stdout);
+  assert.deepEqual(reported, {
     statuses: [200, 200, 200, 400],
     error: 'passed is missing: send true or false as a JSON boolean in the body, or passed=true in the query',
     status: 'ok',
   });
+  assert.match(later.conflict, /^the Idempotency-Key "order-17\/1" was used before, for an event with another passed;/);
+  assert.deepEqual(
+    { ...later, conflict: undefined },
+    {
+      statuses: [200, 200, 422, 200, 200, 200, 400, 207],
+      replayed: [null, 'true'],
+      conflict: undefined,
+      counts: [[2], [2, 2], [2, 2]].map(([recorded, duplicates = null]) => [recorded, duplicates]),
+      wrong: [3, 3],
+    },
+  );
   const events = service.events().map(({ seq: _, id: __, time: ___, crc: ____, ...event }) => event);
   assert.deepEqual(events, [
     {
@@ -83,6 +140,30 @@ test('a generated client reports all three kinds, and its compiler refuses what 
     },
     { type: 'AssetCheckEvaluation', asset_key: ['client'], check_name: 'no_nulls', passed: false, severity: 'WARN' },
     { type: 'AssetObservation', asset_key: ['client'], tags: { data_version: 'v2' } },
+    {
+      type: 'AssetCheckEvaluation',
+      asset_key: ['keyed'],
+      check_name: 'c',
+      passed: true,
+      severity: 'ERROR',
+      event_time: '2026-11-20T15:19:45.250Z',
+      idempotency_key: 'order-17/1',
+    },
+    { type: 'AssetObservation', asset_key: ['timed'], event_time: '2026-11-20T15:19:45Z' },
+    {
+      type: 'AssetMaterialization',
+      asset_key: ['batch'],
+      event_time: '2026-11-20T15:19:45Z',
+      idempotency_key: 'own',
+    },
+    {
+      type: 'AssetCheckEvaluation',
+      asset_key: ['batch', 'a'],
+      check_name: 'c',
+      passed: true,
+      severity: 'ERROR',
+      idempotency_key: 'batch-1/2',
+    },
   ]);
 });
 
