@@ -37,8 +37,8 @@ export interface AppParts {
   readonly takesKeys: boolean;
   /** Empty, or begins with a slash and does not end with one: `/some/path`. */
   readonly pathPrefix: string;
-  /** @param isPage whether it asks for the page. @throws Refusal for a request that may not report */
-  readonly checkAccess: (head: Head, isPage: boolean) => void;
+  /** @throws Refusal for a request that a page of another site may have sent, unless it only opens the page of the service */
+  readonly checkAccess: (head: Head, opensPage: boolean) => void;
   /** The headers that may hold a token, in lower case. */
   readonly tokenHeaders: ReadonlySet<string>;
   /**
@@ -393,17 +393,29 @@ function found(
     throw new Refusal(405, `${method} is not allowed here; use ${allow}`, { headers: ['Allow', allow] });
   }
   const prefix = recorder?.prefix ?? '';
-  const reports = routes.filter(({ needs }) => needs === 'report');
-  const paths = reports.map(({ path }) => `${prefix}${path}/`);
-  const meant = nearestRoute(path, prefix, reports);
-  const hint = meant === undefined ? '' : `did you mean ${prefix}${meant}/? `;
-  throw new Refusal(404, `nothing is at this path; ${hint}POST a report to ${paths.join(', ')}`);
+  const pathsOf = (right: Right) =>
+    routes.filter(({ needs, page }) => needs === right && page === undefined).map((route) => pathOf(route));
+  const [reports, readings] = [pathsOf('report'), pathsOf('read')];
+  const meant = nearestPath(path, prefix, [...reports, ...readings]);
+  const hint = meant === undefined ? '' : `did you mean ${prefix}${meant}? `;
+  const listed = (paths: readonly string[]) => paths.map((one) => `${prefix}${one}`).join(', ');
+  const orRead = readings.length === 0 ? '' : `, or GET ${listed(readings)}`;
+  throw new Refusal(404, `nothing is at this path; ${hint}POST a report to ${listed(reports)}${orRead}`);
 }
 
-/** @returns the path of the route that the first component of a request's path is one edit away from: `/report_asset_check` */
-function nearestRoute(path: string, prefix: string, routes: readonly Route<Handler>[]): string | undefined {
+/** @returns the path of a route as clients write it: `/report_asset_check/`, but `/events` */
+function pathOf({ path, followedBy }: Route<Handler>): string {
+  return followedBy === 'nothing' ? path : `${path}/`;
+}
+
+/** @returns which of the paths the first component of a request's path is one edit away from: `/report_asset_check/` */
+function nearestPath(path: string, prefix: string, paths: readonly string[]): string | undefined {
   const under = path.startsWith(`${prefix}/`) ? path.slice(prefix.length) : path;
   const end = under.indexOf('/', 1);
-  const names = routes.map((route) => route.path);
-  return nearestName(end === -1 ? under : under.slice(0, end), names);
+  const name = nearestName(end === -1 ? under : under.slice(0, end), paths.map(withoutSlash));
+  return paths.find((known) => withoutSlash(known) === name);
+}
+
+function withoutSlash(path: string): string {
+  return path.replace(/\/$/, '');
 }

@@ -59,6 +59,8 @@ export interface HeaderFields {
   origin?: string;
   /** `Sec-Fetch-Site`: `same-origin`. */
   fetchSite?: string;
+  /** `Sec-Fetch-Mode`: `navigate`. */
+  fetchMode?: string;
   /** `Sec-Fetch-Dest`: `document`. */
   fetchDest?: string;
   idempotencyKey?: string;

@@ -1,4 +1,4 @@
-/** Protects against cross-site requests: a web page of another site must not be able to report through the operator's browser. */
+/** Protects against cross-site requests: a web page of another site must not report, nor read, through the operator's browser. */
 
 import { isIP } from 'node:net';
 import { Refusal, shown } from './message.ts';
@@ -18,9 +18,12 @@ export interface AccessOptions {
  * Refuses the requests that a page of another site could send: an Origin that is not this server, a Sec-Fetch-Site other than
  * same-origin and none, and a Host that is not this service (DNS rebinding). In a request without Origin, Host is checked only
  * if the names of the service are known: on loopback, or with --allowed-host.
- * @returns a check that gets a head, and whether it asks for the page; it throws Refusal 403: on `127.0.0.1`, for the Host `evil.example`, but not for `localhost:3000`
+ *
+ * One request of another site is not refused: a link to the page of the service (`opensPage`), which holds no data and shows
+ * none in a frame. The site that has the link gets nothing of it.
+ * @returns a check that throws Refusal 403: on `127.0.0.1`, for the Host `evil.example`, but not for `localhost:3000`
  */
-export function createAccess(options: AccessOptions): (head: Head, isPage: boolean) => void {
+export function createAccess(options: AccessOptions): (head: Head, opensPage: boolean) => void {
   const ownNames = new Set(['localhost', '127.0.0.1', '[::1]', hostOf(options.address), ...options.allowedHosts]);
   const onlyThisMachine = isLoopback(options.address);
   // On other addresses the service does not know its names, such as that of a Kubernetes Service, without --allowed-host.
@@ -28,7 +31,7 @@ export function createAccess(options: AccessOptions): (head: Head, isPage: boole
   const isOwn = (authority: string) => ownNames.has(nameOf(authority));
   let lastGood: string | undefined; // most requests have the same Host, so it is checked once
 
-  return ({ authority, origin, fetchSite, fetchDest }, isPage) => {
+  return ({ method, authority, origin, fetchSite, navigates }, opensPage) => {
     if (namesAreKnown && authority !== undefined && authority !== lastGood) {
       if (!isOwn(authority) && (onlyThisMachine || !isAddress(authority))) {
         throw new Refusal(
@@ -39,16 +42,16 @@ export function createAccess(options: AccessOptions): (head: Head, isPage: boole
       lastGood = authority;
     }
     if (origin !== undefined && !isSameServer(origin, authority)) {
-      throw new Refusal(403, `Origin ${shown(origin)} may not report: web pages of other sites are refused`);
+      throw new Refusal(403, `Origin ${shown(origin)} is not this service: web pages of other sites are refused`);
     }
     // DNS rebinding: a page is of the same origin if the owner of its name lets the name resolve to this service. An IP address
     // can not be rebound.
     if (origin !== undefined && authority !== undefined && !isOwn(authority) && !isAddress(authority)) {
-      throw new Refusal(403, `Host ${shown(authority)} is not this service; let its pages report with --allowed-host`);
+      throw new Refusal(403, `Host ${shown(authority)} is not this service; let its pages use it with --allowed-host`);
     }
-    if (isPage && fetchDest === 'document') return; // a link from another site leads to the page, which holds no data
-    if (fetchSite !== undefined && fetchSite !== 'none' && fetchSite !== 'same-origin') {
-      throw new Refusal(403, `Sec-Fetch-Site ${shown(fetchSite)} may not report: web pages of other sites are refused`);
+    const isForeign = fetchSite !== undefined && fetchSite !== 'none' && fetchSite !== 'same-origin';
+    if (isForeign && !(opensPage && navigates && method === 'GET')) {
+      throw new Refusal(403, `Sec-Fetch-Site is ${shown(fetchSite)}: web pages of other sites are refused`);
     }
   };
 }

@@ -17,8 +17,8 @@ export interface Head {
   readonly origin: string | undefined;
   /** The value of `Sec-Fetch-Site`: `same-origin`. */
   readonly fetchSite: string | undefined;
-  /** The value of `Sec-Fetch-Dest`: `document` for a page that is opened. */
-  readonly fetchDest: string | undefined;
+  /** Whether a browser opens what is requested in a tab or a window, as it says in `Sec-Fetch-Mode` and `Sec-Fetch-Dest`. */
+  readonly navigates: boolean;
   /** The value of `Idempotency-Key`, as sent. */
   readonly idempotencyKey: string | undefined;
   readonly contentType: string | undefined;
@@ -72,7 +72,7 @@ export function readHead(
     authority: target.authority ?? fields.host,
     origin: fields.origin,
     fetchSite: fields.fetchSite,
-    fetchDest: fields.fetchDest,
+    navigates: fields.fetchMode === 'navigate' && fields.fetchDest === 'document',
     idempotencyKey: fields.idempotencyKey,
     contentType: fields.contentType,
     contentEncoding: fields.contentEncoding,
@@ -290,6 +290,9 @@ export function readFields(raw: readonly string[]): HeaderFields {
         break;
       case 'sec-fetch-site':
         fields.fetchSite = join(fields.fetchSite, value);
+        break;
+      case 'sec-fetch-mode':
+        fields.fetchMode = join(fields.fetchMode, value);
         break;
       case 'sec-fetch-dest':
         fields.fetchDest = join(fields.fetchDest, value);

@@ -148,13 +148,13 @@ const passages: readonly {
     name: 'a page of another site is refused by the service',
     asked: { path: `${ENDPOINT}page`, headers: { Origin: 'https://evil.example' } },
     status: 403,
-    body: /^{"error":"Origin \\"https:\/\/evil.example\\" may not report/,
+    body: /^{"error":"Origin \\"https:\/\/evil.example\\" is not this service/,
   },
   {
     name: 'a page of the same name on another port is refused by the service',
     asked: { path: `${ENDPOINT}port`, headers: { Origin: `https://${PUBLIC_NAME}` } },
     status: 403,
-    body: /^{"error":"Origin \\"https:\/\/assets.example\\" may not report/,
+    body: /^{"error":"Origin \\"https:\/\/assets.example\\" is not this service/,
   },
   {
     name: 'the readiness is that of the service',

@@ -8,7 +8,7 @@ function head(part: Partial<Head>): Head {
   const nothing = {
     origin: undefined,
     fetchSite: undefined,
-    fetchDest: undefined,
+    navigates: false,
     idempotencyKey: undefined,
     contentType: undefined,
     contentEncoding: undefined,
@@ -21,9 +21,9 @@ function head(part: Partial<Head>): Head {
   return { method: 'POST', path: '/', query: '', authority: 'localhost:3000', bodyBytes: 0, ...nothing, ...part };
 }
 
-function verdict(check: (head: Head, isPage: boolean) => void, part: Partial<Head>, isPage = false): string {
+function verdict(check: ReturnType<typeof createAccess>, part: Partial<Head>, opensPage = false): string {
   try {
-    check(head(part), isPage);
+    check(head(part), opensPage);
     return 'may';
   } catch (error) {
     if (error instanceof Refusal && error.reply.status === 403) return error.message;
@@ -113,6 +113,22 @@ test('a browser that calls the request foreign is believed', () => {
   }
 });
 
+test('a page of another site may open the page of the service in a tab, and nothing else', () => {
+  const opens = { method: 'GET', fetchSite: 'cross-site', navigates: true };
+  for (const check of [local, open]) {
+    for (const fetchSite of ['cross-site', 'same-site'])
+      assert.equal(verdict(check, { ...opens, fetchSite }, true), 'may');
+    assert.match(
+      verdict(check, opens, false),
+      /^Sec-Fetch-Site is "cross-site": web pages of other sites are refused$/,
+    );
+    for (const part of [{ navigates: false }, { method: 'HEAD' }, { method: 'POST' }])
+      assert.match(verdict(check, { ...opens, ...part }, true), /^Sec-Fetch-Site/, JSON.stringify(part));
+    assert.match(verdict(check, { ...opens, origin: 'http://evil.example' }, true), /^Origin/);
+  }
+  assert.match(verdict(local, { ...opens, authority: 'evil.example' }, true), /^Host/);
+});
+
 test('loopback addresses are told from others', () => {
   for (const address of ['127.0.0.1', '127.255.0.3', '::1', '::ffff:127.0.0.1', 'localhost'])
     assert.equal(isLoopback(address), true);
@@ -120,15 +136,4 @@ test('loopback addresses are told from others', () => {
     assert.equal(isLoopback(address), false);
   assert.equal(hostOf('::1'), '[::1]');
   assert.equal(hostOf('127.0.0.1'), '127.0.0.1');
-});
-
-test('a link from another site leads to the page, and to nothing else', () => {
-  const link = { method: 'GET', fetchSite: 'cross-site', fetchDest: 'document' };
-  assert.equal(verdict(local, link, true), 'may');
-  assert.match(verdict(local, link, false), /^Sec-Fetch-Site/);
-  for (const fetchDest of ['iframe', 'empty', 'script', 'document, document', undefined]) {
-    assert.match(verdict(local, { ...link, fetchDest }, true), /^Sec-Fetch-Site/, fetchDest);
-  }
-  assert.match(verdict(local, { ...link, authority: 'evil.example' }, true), /^Host/);
-  assert.match(verdict(local, { ...link, origin: 'http://evil.example' }, true), /^Origin/);
 });

@@ -42,7 +42,7 @@ test('a plain request becomes a head', () => {
     authority: 'localhost:3000',
     origin: undefined,
     fetchSite: undefined,
-    fetchDest: undefined,
+    navigates: false,
     idempotencyKey: undefined,
     contentType: 'application/json',
     contentEncoding: undefined,
@@ -111,6 +111,22 @@ test('request line and headers have a size and a count, to the byte', () => {
     );
   assert.equal(typeof many(100), 'object');
   assert.equal(many(101), '431 close 101 headers; at most 100 are read');
+});
+
+test('a browser opens a document only if both of its headers say so', () => {
+  const [mode, dest] = ['Sec-Fetch-Mode', 'Sec-Fetch-Dest'];
+  const navigates = (...headers: readonly string[]) =>
+    readHead(incoming({ headers: ['Host', 'localhost', ...headers] })).navigates;
+  assert.equal(navigates(mode, 'navigate', dest, 'document'), true);
+  for (const headers of [
+    [mode, 'navigate'],
+    [dest, 'document'],
+    [mode, 'navigate', dest, 'iframe'],
+    [mode, 'cors', dest, 'document'],
+    [mode, 'navigate', dest, 'document', dest, 'iframe'],
+    [mode, 'navigate', mode, 'navigate', dest, 'document'],
+  ])
+    assert.equal(navigates(...headers), false, headers.join());
 });
 
 test('two Content-Types are refused', () => {

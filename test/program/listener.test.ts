@@ -92,6 +92,8 @@ test('refusals have the status of their rule, an error in JSON, and nothing is r
     ],
     [404, head('POST /REPORT_ASSET_CHECK/ HTTP/1.1', host), /; did you mean \/report_asset_check\/\? POST/],
     [404, head('POST /report-asset-check HTTP/1.1', host), /; did you mean \/report_asset_check\/\? POST/],
+    [404, head('GET /event?limit=1 HTTP/1.1', host), /^nothing is at this path; did you mean \/events\? POST a report/],
+    [404, head('GET /events/ HTTP/1.1', host), /^nothing is at this path; did you mean \/events\? POST a report/],
     [404, head('POST /report_asset/a HTTP/1.1', host), /^nothing is at this path; POST a report to/],
     [404, head(`POST /${'a'.repeat(16_000)} HTTP/1.1`, host), /^nothing is at this path; POST a report to/],
     [400, post(CHECK, '{"asset_key":"a","passed":"true"}'), /^passed is "true" \(a string\); send the JSON boolean/],

@@ -232,8 +232,8 @@ export const http: readonly Mutant[] = [
   {
     breaks: 'a 404 names paths that are not in the table of endpoints',
     file: 'http/app.ts',
-    from: 'reports.map(({ path }) =>',
-    to: 'reports.map((_, path) =>',
+    from: 'const listed = (paths: readonly string[]) => paths.map((one) =>',
+    to: 'const listed = (paths: readonly string[]) => paths.map((_, one) =>',
     tests: ['event/parameters: the paths in a 401 and a 404 are those of the table'],
   },
   {
@@ -352,7 +352,7 @@ export const http: readonly Mutant[] = [
   {
     breaks: 'a path that is nearly an endpoint gets no hint',
     file: 'http/app.ts',
-    from: 'const meant = nearestRoute(path, prefix, reports);',
+    from: 'const meant = nearestPath(path, prefix, [...reports, ...readings]);',
     to: 'const meant = undefined;',
     tests: ['program/listener: refusals have the status of their rule, an error in JSON, and nothing is recorded'],
   },
@@ -542,5 +542,47 @@ export const http: readonly Mutant[] = [
     from: 'reply(incoming.ending).finally(release)',
     to: 'reply(incoming.ending)',
     tests: ['http/app: a reply that has been found out, or has failed, is no longer watched'],
+  },
+  {
+    breaks: 'a page of another site may open every path of the service',
+    file: 'http/origin.ts',
+    from: '!(opensPage && navigates &&',
+    to: '!(navigates &&',
+    tests: ['http/origin: a page of another site may open the page of the service in a tab, and nothing else'],
+  },
+  {
+    breaks: 'a page of another site may show the page of the service inside of itself',
+    file: 'http/origin.ts',
+    from: 'opensPage && navigates &&',
+    to: 'opensPage &&',
+    tests: ['http/origin: a page of another site may open the page of the service in a tab, and nothing else'],
+  },
+  {
+    breaks: 'a form of another site may be sent to the page of the service',
+    file: 'http/origin.ts',
+    from: " && method === 'GET'",
+    to: '',
+    tests: ['http/origin: a page of another site may open the page of the service in a tab, and nothing else'],
+  },
+  {
+    breaks: 'a link of another site does not open the page of the service',
+    file: 'http/origin.ts',
+    from: 'isForeign && !(opensPage',
+    to: 'isForeign && !(!opensPage',
+    tests: ['http/origin: a page of another site may open the page of the service in a tab, and nothing else'],
+  },
+  {
+    breaks: 'a frame counts as a tab',
+    file: 'http/request.ts',
+    from: " && fields.fetchDest === 'document'",
+    to: '',
+    tests: ['http/request: a browser opens a document only if both of its headers say so'],
+  },
+  {
+    breaks: 'a path that is nearly one for reading gets no hint',
+    file: 'http/app.ts',
+    from: '[...reports, ...readings]',
+    to: 'reports',
+    tests: ['program/listener'],
   },
 ];
