@@ -18,6 +18,7 @@ import { KeyMemory } from './journal/idempotency-memory.ts';
 import { eventSchema } from './journal/line-schema.ts';
 import { OwnProgress } from './journal/progress.ts';
 import { DamagedError } from './journal/recovery.ts';
+import { AssetMemory } from './reading/assets.ts';
 import { ReadableJournals } from './reading/journals.ts';
 import { readingRoutes } from './reading/routes.ts';
 import { DataFolder } from './service/folder.ts';
@@ -270,6 +271,8 @@ function createAppFor(
   const tokenHeader = config.deployments === '' ? undefined : config.tokenHeader;
   const takesKeys = keyMemory !== undefined;
   const journals = new ReadableJournals({ ...setup, data: folder.disk.folder });
+  const assets = new AssetMemory({ journals, limits });
+  shutdown.add(() => assets.close());
   const problem = () => {
     if (shutdown.hasBegun) return 'the service is stopping';
     return folder.trouble ?? recording.trouble ?? space.trouble;
@@ -284,7 +287,7 @@ function createAppFor(
     tokenHeaders: recording.tokenHeaders,
     findRecorder: recording.findRecorder,
     readings: [
-      ...readingRoutes({ journals, refusals, limits }),
+      ...readingRoutes({ journals, assets, refusals, limits }),
       ...pageRoutes({ version, pathPrefix, tokenHeader, endpoints }),
     ],
     findReadable: createFindReadable(config, address, recording.findReadable),

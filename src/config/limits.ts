@@ -121,6 +121,14 @@ export const limits = {
   minFreePercent: 5,
   /** A reply that is produced while it is sent is cut off if its client has read nothing for so long. */
   streamStallMs: 30_000,
+  /** Assets in one reply of `GET /assets`. */
+  readAssetsMax: 1_000,
+  /** Memory for the state of assets, on all journals together, in bytes: about 200,000 assets with two checks each. */
+  assetBytesMax: 192 * MIB,
+  /** How long a request waits while the state of the assets is being built; after that it gets 503 and may ask again. */
+  assetsWaitMs: 5_000,
+  /** After how long it is tried again to build a state that took more memory. */
+  assetsAgainMs: 3_600_000,
   /** `Retry-After` of a 503. */
   retryAfterSeconds: 1,
   /** Characters of a refused value that an error shows. */
@@ -269,5 +277,6 @@ export function limitsFor(memoryBytes: number): Limits {
     batchBytesMax: share(limits.batchBytesMax, limits.bodyBytesMax),
     collectBytes: share(limits.collectBytes, limits.bodyBytesMax),
     idempotencyKeysMax: share(limits.idempotencyKeysMax, 1_000),
+    assetBytesMax: share(limits.assetBytesMax, 4 * MIB),
   };
 }

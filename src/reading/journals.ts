@@ -3,6 +3,7 @@
 import { join } from 'node:path';
 import type { Limits } from '../config/limits.ts';
 import { Refusal, unavailable } from '../http/message.ts';
+import type { AssetStates } from '../journal/asset-state.ts';
 import type { Disk } from '../journal/disk.ts';
 import type { OwnProgress, Progress } from '../journal/progress.ts';
 import type { Refusals } from '../telemetry/refusals.ts';
@@ -14,9 +15,13 @@ export interface ReadableJournal {
   progress(): Progress;
 }
 
-/** What the routes of this folder read, and their limits: `{ journals, refusals, limits }`. */
+/** What the routes of this folder read, and their limits: `{ journals, assets, refusals, limits }`. */
 export interface ReadingParts {
   readonly journals: ReadableJournals;
+  readonly assets: {
+    /** As `AssetMemory.upToDate`. */
+    upToDate(deployment: string | undefined, ending: AbortSignal): Promise<AssetStates>;
+  };
   readonly refusals: Refusals;
   readonly limits: Limits;
 }

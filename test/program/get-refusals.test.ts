@@ -88,7 +88,7 @@ test('a reader sees the refusals of its own deployment only, and clients without
   const tokens = { prod: newToken(), other: newToken() };
   const deployments = Object.entries(tokens).map(([name, { digest }]) => ({
     name,
-    tokens: [{ name: `ci of ${name}`, sha256: digest }],
+    tokens: [{ name: `ci of ${name}`, sha256: digest, may: ['report', 'read'] }],
   }));
   writeFileSync(file, JSON.stringify({ deployments }));
   const { port } = await startService(t, { args: ['--deployments', file, '--trusted-proxy', '127.0.0.1'] });

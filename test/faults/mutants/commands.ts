@@ -435,8 +435,8 @@ export const commands: readonly Mutant[] = [
   {
     breaks: 'by event_time a result of a check that is recorded late is its state',
     file: 'journal/asset-state.ts',
-    from: 'if (!count(check, event, happened)) return;',
-    to: 'count(check, event, happened);',
+    from: 'if (!count(latest, event, happened)) return;',
+    to: 'count(latest, event, happened);',
     tests: ['program/assets: by event_time the state of an asset is that of the events that happened last'],
   },
   {

@@ -6,6 +6,11 @@ const OWN =
   'program/get-refusals: a reader sees the refusals of its own deployment only, and clients without a token push out half of them at most';
 const SHOWN = 'program/get-refusals: refused requests of every kind are shown, the newest first, without their query';
 
+const EXACT =
+  'program/get-assets: each answer has all that was recorded before it, also after a crash, as the command shows it';
+const RETAINED = 'program/get-assets: what retention removes is gone from the state of the assets';
+const CHOSEN = 'program/get-assets: assets are chosen by prefix and failing checks, in pages by key';
+
 export const readingState: readonly Mutant[] = [
   {
     breaks: 'a reader sees the refusals of another deployment',
@@ -56,5 +61,76 @@ export const readingState: readonly Mutant[] = [
     from: 'if (name === undefined) throw unknown(sent, names);',
     to: 'if (name === undefined) continue;',
     tests: [SHOWN],
+  },
+  {
+    breaks: 'the state of the assets is as of the first request',
+    file: 'reading/live-assets.ts',
+    from: 'await building.caughtUp();',
+    to: 'if (building.lastSeq === 0) await building.caughtUp();',
+    tests: [EXACT],
+  },
+  {
+    breaks: 'an answer about assets has what was read before its request',
+    file: 'reading/live-assets.ts',
+    within: 'caughtUp',
+    from: 'this.#begin();',
+    to: 'this.#begin(); resolve();',
+    tests: [EXACT],
+  },
+  {
+    breaks: 'events that retention removed are counted in the state of their assets',
+    file: 'reading/live-assets.ts',
+    from: 'this.states.forgetOldest();',
+    to: '',
+    tests: [RETAINED],
+  },
+  {
+    breaks: 'of the file that is removed next no event is counted',
+    file: 'reading/live-assets.ts',
+    from: 'for (const { event } of lines) this.states.countOldest(event);',
+    to: '',
+    tests: [RETAINED],
+  },
+  {
+    breaks: 'a first reading counts no event of the oldest file',
+    file: 'reading/live-assets.ts',
+    from: 'if (event.seq < this.#countedEndSeq) this.states.countOldest(event);',
+    to: '',
+    tests: [RETAINED],
+  },
+  {
+    breaks: 'the state of the assets is not built again if several files were removed',
+    file: 'reading/live-assets.ts',
+    from: 'if (!isKnown) throw new Outdated();',
+    to: '',
+    tests: [RETAINED],
+  },
+  {
+    breaks: 'an asset without events is still shown',
+    file: 'journal/asset-state.ts',
+    from: 'this.#found.delete(name);',
+    to: '',
+    tests: [RETAINED],
+  },
+  {
+    breaks: 'a page of assets begins with the last one of the page before',
+    file: 'journal/asset-state.ts',
+    from: 'name > afterName)',
+    to: 'name >= afterName)',
+    tests: [CHOSEN],
+  },
+  {
+    breaks: 'a prefix of keys matches a part of a part',
+    file: 'journal/asset-state.ts',
+    from: '!name.startsWith(`${first}${BETWEEN_PARTS}`)',
+    to: '!name.startsWith(first)',
+    tests: [CHOSEN],
+  },
+  {
+    breaks: 'assets without failing checks are failing',
+    file: 'reading/assets.ts',
+    from: 'if (wanted.failing && !isFailing(asset)) continue;',
+    to: '',
+    tests: [CHOSEN],
   },
 ];

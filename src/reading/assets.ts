@@ -1,0 +1,169 @@
+/** `GET /assets`: the state of each asset, as `assetlog assets --json` shows it. */
+
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Limits } from '../config/limits.ts';
+import { type Handler, Refusal, type Reply, unavailable } from '../http/message.ts';
+import { type Asset, type AssetStates, assetJson, isFailing } from '../journal/asset-state.ts';
+import { acceptedType, linesType } from './accept.ts';
+import type { ReadableJournals, ReadingParts } from './journals.ts';
+import { LiveAssets } from './live-assets.ts';
+import { booleanParameter, keyParameter, numberParameter, type QueryTable, readParameters } from './query.ts';
+
+/** Which assets are wanted: `{ key_prefix: ['warehouse'], failing: false, after_key: undefined, limit: 1_000 }`. */
+interface Wanted {
+  readonly key_prefix: readonly string[] | undefined;
+  readonly failing: boolean;
+  readonly after_key: readonly string[] | undefined;
+  readonly limit: number;
+}
+
+/** @returns the handler of `GET /assets`; it throws Refusal 400 for a wrong query */
+export function readAssets({ assets, limits }: ReadingParts): Handler {
+  const table: QueryTable<Wanted> = {
+    key_prefix: keyParameter,
+    failing: booleanParameter(false),
+    after_key: keyParameter,
+    limit: numberParameter(limits.readAssetsMax, 1, limits.readAssetsMax),
+  };
+  return (request) => {
+    const wanted = readParameters(request, table, limits);
+    const type = acceptedType(request.head.accept, ['application/json', linesType]);
+    return {
+      kind: 'later',
+      reply: async (ending): Promise<Reply> => {
+        const states = await assets.upToDate(request.deployment, ending);
+        const pieces = () => (type === linesType ? linesOf(states, wanted) : documentOf(states, wanted));
+        return { kind: 'stream', status: 200, contentType: type, pieces };
+      },
+    };
+  };
+}
+
+async function* linesOf(states: AssetStates, wanted: Wanted): AsyncGenerator<Buffer> {
+  for await (const page of pagesOf(states, wanted)) {
+    yield Buffer.from(page.map((asset) => `${JSON.stringify(assetJson(asset, 'time'))}\n`).join(''));
+  }
+}
+
+async function* documentOf(states: AssetStates, wanted: Wanted): AsyncGenerator<Buffer> {
+  let before = '{"assets":[';
+  for await (const page of pagesOf(states, wanted)) {
+    const text = page.map((asset) => JSON.stringify(assetJson(asset, 'time'))).join(',');
+    if (text === '') continue;
+    yield Buffer.from(`${before}${text}`);
+    before = ',';
+  }
+  yield Buffer.from(`${before === ',' ? '' : before}]}`);
+}
+
+/** Yields few assets at a time, so that a reply holds little memory, and reports are not kept waiting. */
+async function* pagesOf(states: AssetStates, wanted: Wanted): AsyncGenerator<readonly Asset[]> {
+  let left = wanted.limit;
+  let looked = 0;
+  let page: Asset[] = [];
+  for (const asset of states.inOrder(wanted.after_key, wanted.key_prefix)) {
+    looked += 1;
+    if (looked % LOOKED_ASSETS === 0) await turn();
+    if (wanted.failing && !isFailing(asset)) continue;
+    page.push(asset);
+    left -= 1;
+    if (left === 0) break;
+    if (page.length < PIECE_ASSETS) continue;
+    yield page;
+    page = [];
+    await turn();
+  }
+  yield page;
+}
+
+function turn(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
+}
+
+const PIECE_ASSETS = 50;
+const LOOKED_ASSETS = 1_000;
+
+/** What `AssetMemory` needs: `{ journals, limits }`. */
+export interface AssetMemoryOptions {
+  readonly journals: ReadableJournals;
+  readonly limits: Limits;
+}
+
+/**
+ * The states of the assets of all journals that were asked for, in bounded memory. For example
+ * `(await memory.upToDate('prod', ending)).size` is 2.
+ */
+export class AssetMemory {
+  readonly #options: AssetMemoryOptions;
+  /** By deployment; the one that was asked for last is the last one. */
+  readonly #live = new Map<string | undefined, LiveAssets>();
+  /** The deployments whose states do not fit into the memory, and until when they are not tried again. */
+  readonly #tooLarge = new Map<string | undefined, number>();
+
+  constructor(options: AssetMemoryOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Resolves to the states of the assets of a journal, with all that was durable when it was called.
+   * @param deployment such as `prod`; undefined in local mode
+   * @throws Refusal 503 if they are being built for longer than `limits.assetsWaitMs`, or take more than `limits.assetBytesMax`
+   */
+  async upToDate(deployment: string | undefined, ending: AbortSignal): Promise<AssetStates> {
+    const { journals, limits } = this.#options;
+    const journal = await journals.whenReadable(deployment, ending);
+    if ((this.#tooLarge.get(deployment) ?? 0) > performance.now()) throw tooLarge(limits);
+    const live =
+      this.#live.get(deployment) ?? new LiveAssets({ journal, onGrowth: () => this.#makeSpace(deployment), limits });
+    this.#live.delete(deployment);
+    this.#live.set(deployment, live);
+    const late = new AbortController();
+    const built = live.upToDate();
+    const waited = sleep(limits.assetsWaitMs, undefined, { signal: AbortSignal.any([ending, late.signal]) }).catch(
+      () => {}, // the request or the service ends, or the states are there
+    );
+    try {
+      const states = await Promise.race([built, waited]);
+      if (states !== undefined) return states;
+    } finally {
+      late.abort();
+      built.catch(() => {}); // of a reading that fails after the reply; the next request reads again
+    }
+    const said = await journal.progress().durable();
+    const share = said.kind === 'before' ? ` (${Math.floor((100 * live.lastSeq) / said.seq)} % so far)` : '';
+    throw refusal(`the journal is being read to find the state of its assets${share}; ask again`, limits);
+  }
+
+  /** Ends what is being read. */
+  close(): void {
+    for (const live of this.#live.values()) live.drop(refusal('the service is stopping', this.#options.limits));
+    this.#live.clear();
+  }
+
+  /** Forgets the states of the journals that were not asked for longest, and at last those of the one that grows. */
+  #makeSpace(growing: string | undefined): void {
+    const { limits } = this.#options;
+    const bytes = () => [...this.#live.values()].reduce((sum, live) => sum + live.bytes, 0);
+    for (const [deployment, live] of this.#live) {
+      if (bytes() <= limits.assetBytesMax) return;
+      if (deployment === growing) continue;
+      live.drop(refusal('the state of the assets of other deployments needed the memory; ask again', limits));
+      this.#live.delete(deployment);
+    }
+    if (bytes() <= limits.assetBytesMax) return;
+    this.#live.get(growing)?.drop(tooLarge(limits));
+    this.#live.delete(growing);
+    this.#tooLarge.set(growing, performance.now() + limits.assetsAgainMs);
+  }
+}
+
+function refusal(reason: string, limits: Limits): Refusal {
+  const { status, error, ...more } = unavailable(reason, limits);
+  return new Refusal(status, error, more);
+}
+
+function tooLarge({ assetBytesMax, assetsAgainMs }: Limits): Refusal {
+  const memory = `${Math.floor(assetBytesMax / 1024 / 1024)} MiB`;
+  const error = `the state of the assets takes more than ${memory} of memory; use assetlog assets in the folder of the journal`;
+  return new Refusal(503, error, { headers: ['Retry-After', String(assetsAgainMs / 1000)] });
+}
