@@ -9,9 +9,10 @@ import { type Config, readConfig } from './config/config.ts';
 import { exitCodes } from './config/exit-codes.ts';
 import { limits, waitLimits } from './config/limits.ts';
 import { flagOf } from './config/options.ts';
-import { differencesOf, readWanted } from './embed/filter.ts';
+import { differencesOf, readWanted, type Wanted } from './embed/filter.ts';
 import { makeOwnDeployments, removeOwnDeployments } from './embed/own-deployments.ts';
 import { RefusedRequests } from './embed/refused.ts';
+import { Resets } from './embed/resets.ts';
 import { Waits } from './embed/waits.ts';
 import { type Disk, openDisk } from './journal/disk.ts';
 import type { Filter } from './journal/filter.ts';
@@ -19,7 +20,9 @@ import { OwnProgress } from './journal/progress.ts';
 import { type Line, type Reading, type Remark, readJournal } from './journal/reader.ts';
 import { type Service, startService as startWith } from './service.ts';
 import { createNotices } from './telemetry/log.ts';
+import type { FaultCounts } from './test-mode/faults.ts';
 import { makeOwnFolder, removeOwnFolder } from './test-mode/own-folder.ts';
+import type { TestMode } from './test-mode/test-mode.ts';
 
 /** Options of `startService`: `{ port: 3000, logLevel: 'warn' }`. They are those of `assetlog serve` with the same names. */
 export interface StartOptions<Deployment extends string = string> {
@@ -34,6 +37,8 @@ export interface StartOptions<Deployment extends string = string> {
    * of a file with deployments and the SHA-256 of their tokens.
    */
   readonly deployments?: string | readonly (Deployment | DeploymentOptions<Deployment>)[] | undefined;
+  /** Makes it a stand-in that fails on purpose: see `fail` and `reset`. An unknown parameter of a report is then refused. */
+  readonly test?: boolean | undefined;
   /** The least severe level of notices that is reported. The default is `error`. */
   readonly logLevel?: 'error' | 'warn' | 'info' | 'debug' | undefined;
   /** Called with each notice. By default notices are written to standard error. */
@@ -87,6 +92,18 @@ export interface RunningService<Deployment extends string = string> {
    *   bytes that are no request. Requests for `/readyz` are not among them.
    */
   refused(): RefusedRequest[];
+  /**
+   * With `test: true`: adds a fault after those that there are. A report meets the first that matches: after
+   * `service.fail({ times: 2, then: { status: 503, retry_after: 1 } })` the next two reports get a 503.
+   * @returns how often that was: `fault.met` is 2 then
+   * @throws Error at once for a fault that can not be: `fault.then.stauts is unknown; did you mean status?`
+   */
+  fail(fault: Fault): FaultResult;
+  /**
+   * With `test: true`: empties the journal, whose next event has `seq` 1, and forgets faults, refused requests and idempotency keys.
+   * Ends open waits. Resolves when a later report is recorded in the new journal.
+   */
+  reset(): Promise<void>;
   /** Finishes the requests that were read, ends, and removes the folder if it is temporary. May be called again. */
   stop(): Promise<void>;
   /** The same as `stop`, for `await using` (Node 24, or a compiler). */
@@ -121,6 +138,63 @@ export interface WaitOptions {
 export interface CountOptions extends WaitOptions {
   /** How many events to wait for: a whole number from 1. */
   readonly count: number;
+}
+
+/** What happens to some reports: `{ match: { type: 'check' }, times: 2, then: { status: 503 } }`. */
+export interface Fault {
+  /** Which reports; all without it. */
+  readonly match?: FaultMatch | undefined;
+  /** How many reports it meets at most: a whole number from 1. */
+  readonly times?: number | undefined;
+  /** Chance that it meets a report: from 0 to 1, which is the default. */
+  readonly probability?: number | undefined;
+  /** How many matching reports pass before the first that it may meet. */
+  readonly after?: number | undefined;
+  readonly then: FaultEffect;
+}
+
+/** The values that a report must have: `{ type: 'check', asset_key: ['warehouse', 'orders'] }`. */
+export interface FaultMatch {
+  readonly type?: 'materialization' | 'check' | 'observation' | EventType | undefined;
+  /** A string for a key of one part, or all parts: `['warehouse', 'orders']`. */
+  readonly asset_key?: string | readonly string[] | undefined;
+  /** Null for a report without one. */
+  readonly partition?: string | null | undefined;
+  readonly check_name?: string | undefined;
+  readonly method?: 'POST' | undefined;
+}
+
+/** What happens to a report: `{ status: 503, retry_after: 1 }`, `{ drop: 'reply' }`, `{ delay_ms: [500, 3000] }`. */
+export interface FaultEffect {
+  /** The status of the reply, from 400 to 599. The report is not recorded. */
+  readonly status?: number | undefined;
+  /** With `status`: the body of the reply, as text or as JSON. */
+  readonly body?: string | object | undefined;
+  /** With `status`: seconds, for the header `Retry-After`. */
+  readonly retry_after?: number | undefined;
+  /** With `status`: the body is a page, as from a proxy. */
+  readonly html?: boolean | undefined;
+  /** Holds the reply back: milliseconds, or the least and the most. */
+  readonly delay_ms?: number | readonly [least: number, most: number] | undefined;
+  /**
+   * Closes the connection: before the report is recorded, instead of the reply, or in the middle of the reply. With `'reply'` and
+   * `'half'` the report is recorded.
+   */
+  readonly drop?: 'request' | 'reply' | 'half' | undefined;
+  /** Whether the report is recorded, if not as above: shows whether a client loses reports, or doubles them. */
+  readonly recorded?: boolean | undefined;
+  /** Alone: a check with a partition that was reported before gets what Dagster's web server answers, a 500, and is recorded. */
+  readonly as?: 'reference' | undefined;
+}
+
+/** What became of a fault so far: `{ met: 2, matched: 3, nearest: undefined }`. */
+export interface FaultResult {
+  /** How many reports it met. */
+  readonly met: number;
+  /** How many reports matched. Some may be spared: by `after`, `times`, chance or an earlier fault. */
+  readonly matched: number;
+  /** Of the reports that did not match, the nearest: its path, and its values that differ, as `{ asset_key: ['order'] }`. */
+  readonly nearest: { readonly path: string; readonly differs: { readonly [name: string]: unknown } } | undefined;
 }
 
 /** The type of an event: `'AssetMaterialization'`, `'AssetCheckEvaluation'` or `'AssetObservation'`. */
@@ -259,10 +333,12 @@ export async function startService<const Deployment extends string = never>(
     );
     const refused = new RefusedRequests(waitLimits);
     const waits = new Waits(waitLimits, refused);
+    const resets = new Resets(waits, refused);
     const progress = new OwnProgress();
     const service = await startWith(config, notices, {
       background: true,
       onRefused: (request) => refused.add(request),
+      aroundReset: (reset) => resets.around(reset),
       onRecorded: (folder, nextSeq) => progress.recorded(folder, nextSeq),
     });
     const tokens = hosted?.tokens ?? {};
@@ -274,6 +350,7 @@ export async function startService<const Deployment extends string = never>(
       tokens,
       waits,
       refused,
+      resets,
       progress,
     };
     return embed(service, parts) as RunningService<Deployment>;
@@ -294,6 +371,7 @@ interface EmbeddedParts {
   readonly tokens: Readonly<Record<string, string>>;
   readonly waits: Waits;
   readonly refused: RefusedRequests;
+  readonly resets: Resets;
   readonly progress: OwnProgress;
 }
 
@@ -322,6 +400,14 @@ function embed(service: Service, parts: EmbeddedParts): RunningService {
   };
   const read = (disk: Disk, follow: AbortSignal, filter: Filter = {}) =>
     readUndamaged(disk, { filter, follow, progress: progress.of(disk.folder), limits });
+  const readOnce = async (disk: Disk, wanted: Wanted) => {
+    const events: RecordedEvent[] = [];
+    const once = AbortSignal.abort(); // aborted: reads once, and takes a missing folder (no reports yet) for empty
+    for await (const lines of read(disk, once, wanted.filter)) {
+      for (const line of lines) if (differencesOf(line, wanted).length === 0) events.push(eventOf(line));
+    }
+    return events;
+  };
   return {
     url: service.url,
     data,
@@ -331,17 +417,13 @@ function embed(service: Service, parts: EmbeddedParts): RunningService {
       if (own && stopped !== undefined)
         throw new Error('the service was stopped and its folder was removed; read the events before that');
       const wanted = readWanted({ ...given }, limits);
-      const events: EventOf<Type>[] = [];
-      const once = AbortSignal.abort(); // aborted: reads once, and takes a missing folder (no reports yet) for empty
-      for await (const lines of read(diskOf(given.deployment), once, wanted.filter)) {
-        const found = lines.filter((line) => differencesOf(line, wanted).length === 0);
-        events.push(...found.map((line) => eventOf(line) as EventOf<Type>));
-      }
-      return events;
+      while (parts.resets.running !== undefined) await parts.resets.running;
+      return (await waits.during(readOnce(diskOf(given.deployment), wanted))) as EventOf<Type>[];
     },
     waitFor: (async (given: EventFilter, { timeoutMs = waitLimits.waitMs, count }: Partial<CountOptions> = {}) => {
       const wanted = readWanted({ ...given }, limits);
       checkWait(timeoutMs, count);
+      while (parts.resets.running !== undefined) await parts.resets.running;
       const disk = diskOf(given.deployment);
       const readAll = (follow: AbortSignal) => read(disk, follow);
       const lines = await waits.waitFor({ wanted, shown: showFilter(given), read: readAll, timeoutMs, count });
@@ -349,8 +431,29 @@ function embed(service: Service, parts: EmbeddedParts): RunningService {
       return count === undefined ? events[0] : events;
     }) as RunningService['waitFor'],
     refused: () => parts.refused.all(),
+    fail: (fault) => resultOf(testModeOf(service, 'fail').faults.add(fault)),
+    reset: async () => testModeOf(service, 'reset').reset(),
     stop,
     [Symbol.asyncDispose]: stop,
+  };
+}
+
+function testModeOf({ testMode }: Service, method: string): TestMode {
+  if (testMode !== undefined) return testMode;
+  throw new Error(`${method} needs startService({ test: true })`);
+}
+
+function resultOf(counts: FaultCounts): FaultResult {
+  return {
+    get met() {
+      return counts.met;
+    },
+    get matched() {
+      return counts.matched;
+    },
+    get nearest() {
+      return counts.nearest;
+    },
   };
 }
 
@@ -377,7 +480,8 @@ function eventOf({ text }: Line): RecordedEvent {
 /** @throws Error with the messages that the program has for its flags, also for an unknown option */
 function configOf(options: Readonly<Record<string, unknown>>): Config {
   const given = Object.entries(options).filter(([, value]) => value !== undefined);
-  const flags = given.map(([name, value]) => `--${flagOf(name)}=${value}`);
+  const on = given.filter(([, value]) => value !== false);
+  const flags = on.map(([name, value]) => `--${flagOf(name)}${value === true ? '' : `=${value}`}`);
   const read = readConfig(flags, {});
   if (read.kind === 'invalid') throw new Error(read.problems.join('; '));
   return read.config;

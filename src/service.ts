@@ -72,6 +72,8 @@ export interface ServiceParts {
   readonly terminal?: Terminal | undefined;
   /** Called with each refused request, also with bytes that are none. */
   readonly onRefused?: (request: RefusedRequest) => void;
+  /** Wraps each reset of a service for tests: until `reset` is called and after it resolves, the journal can be read. */
+  readonly aroundReset?: (reset: () => Promise<void>) => Promise<void>;
   /** Called when a journal is open and after each durable batch. The lines before `nextSeq` are then in the folder. */
   readonly onRecorded?: (folder: string, nextSeq: number) => void;
 }
@@ -155,7 +157,9 @@ async function start(setup: Setup): Promise<Service> {
   // Clients of a passed socket wait in its accept queue while the journal is opened; after openWaitMs they get 503.
   if (fd !== undefined) await resolvesWithin(open(), limits.openWaitMs);
   // Else the listener comes first: during a long recovery /livez answers 200 and /readyz 503.
-  const testMode = config.test ? new TestMode({ ...setup, beginAnew: () => recording.beginAnew() }) : undefined;
+  const { aroundReset = (reset) => reset() } = setup;
+  const beginAnew = () => aroundReset(() => recording.beginAnew());
+  const testMode = config.test ? new TestMode({ ...setup, beginAnew }) : undefined;
   const { address, port } = await listenAt(at, setup, folder, recording, space, testMode);
   await open();
   folder.watch((error) => recording.abandon(error));

@@ -12,6 +12,8 @@ import { waitLimits } from '../src/config/limits.ts';
 import { newToken } from '../src/deployments/tokens.ts';
 import {
   type EventFilter,
+  type Fault,
+  type FaultEffect,
   type MetadataFilter,
   type Notice,
   type RunningService,
@@ -538,6 +540,68 @@ test('deployments given by name get a token each, and nothing of them is left', 
     ownFolders().filter((name) => !before.includes(name)),
     [],
   );
+});
+
+function fault(effect: FaultEffect, more: Omit<Fault, 'then'> = {}): Fault {
+  // biome-ignore lint/suspicious/noThenProperty: the name in the JSON; its value is no function that could be called
+  return { ...more, then: effect };
+}
+
+test('a service for tests fails as it is told, says how often, and begins anew', async (t) => {
+  const service = await start(t, { test: true });
+  const refusedTwice = service.fail(fault({ status: 503, retry_after: 1 }, { match: { type: 'check' }, times: 2 }));
+  const lost = service.fail(fault({ drop: 'reply' }, { match: { asset_key: ['a', 'b'], partition: null }, after: 1 }));
+  const check = 'check/a?check_name=n&passed=true';
+  assert.deepEqual(
+    [await report(service, check), await report(service, check), await report(service, check)],
+    [503, 503, 200],
+  );
+  assert.equal(await report(service, 'observation/a/b'), 200);
+  await assert.rejects(report(service, 'observation/a/b'), TypeError);
+  assert.equal(await report(service, 'observation/a/c'), 200);
+  assert.deepEqual([refusedTwice.met, refusedTwice.matched, lost.met, lost.matched], [2, 3, 1, 2]);
+  assert.deepEqual(lost.nearest, { path: '/report_asset_observation/a/c', differs: { asset_key: ['a', 'c'] } });
+  assert.equal((await service.events()).length, 4, 'the report whose reply was lost is recorded');
+  assert.equal(await report(service, 'observation/a?descripton=x'), 400);
+  assert.equal(service.refused().length, 1);
+
+  const wait = assert.rejects(
+    service.waitFor({ assetKey: 'z' }, { timeoutMs: 30_000 }),
+    /\} before the service was reset; 4 others/,
+  );
+  const seen = service.events();
+  await Promise.all([service.reset(), wait]);
+  assert.equal((await seen).length, 4);
+  assert.deepEqual([await service.events(), service.refused(), refusedTwice.met], [[], [], 2]);
+  assert.equal(await report(service, check), 200);
+  assert.equal((await service.waitFor({})).seq, 1);
+  const during = [service.reset(), service.waitFor({ assetKey: 'later' }), service.events(), service.reset()] as const;
+  assert.deepEqual(await during[2], []);
+  await during[3];
+  assert.equal(await report(service, 'observation/later'), 200);
+  assert.equal((await during[1]).seq, 1);
+  await fetch(`${service.url}/test/reset`, { method: 'POST' }); // by a client, in another language
+  assert.deepEqual(await service.events(), []);
+});
+
+test('a fault that can not be is refused at once, and so is a service that can not fail', async (t) => {
+  const service = await start(t, { test: true });
+  const refused = (text: string, problem: RegExp) =>
+    assert.throws(() => service.fail(JSON.parse(text) as Fault), problem);
+  refused('{"then": {"stauts": 503}}', /^Error: fault\.then\.stauts is unknown; did you mean status\?$/);
+  refused(
+    '{"match": {"assetKey": "a"}, "then": {"status": 503}}',
+    /^Error: fault\.match\.assetKey is unknown; did you mean asset_key\?$/,
+  );
+  refused('{"times": 0, "then": {"status": 503}}', /fault\.times is 0; send a whole number from 1$/);
+  refused('{}', /fault\.then is missing; /);
+  refused('null', /^Error: fault is null; send an object$/);
+  assert.equal(await report(service, 'observation/a'), 200);
+  const ordinary = await start(t, { test: false });
+  assert.throws(() => ordinary.fail(fault({ status: 503 })), /^Error: fail needs startService\(\{ test: true \}\)$/);
+  await assert.rejects(ordinary.reset(), /^Error: reset needs startService\(\{ test: true \}\)$/);
+  assert.equal(await report(ordinary, 'observation/a?descripton=x'), 200);
+  await assert.rejects(startService({ test: true, deployments: ['prod'] }), /^Error: --test has no --deployments; /);
 });
 
 test('two services in one process are independent, and a folder is used by one', async (t) => {

@@ -28,7 +28,7 @@ export interface Wait {
 export class Waits {
   readonly #limits: WaitLimits;
   readonly #refused: RefusedRequests;
-  readonly #open = new Set<Promise<readonly Line[]>>();
+  readonly #open = new Set<Promise<unknown>>();
   /** An abort controller for each open wait. */
   readonly #endings = new Set<AbortController>();
   #ended: string | undefined;
@@ -39,9 +39,14 @@ export class Waits {
     this.#refused = refused;
   }
 
-  /** Ends every open wait after a last read of the journal. @param how such as `the service has ended (stopped)` */
+  /** Ends every wait, open or later, after a last read of the journal. @param how such as `the service has ended (stopped)` */
   end(how: string): void {
     this.#ended = how;
+    this.endOpen(how);
+  }
+
+  /** Ends every open wait after a last read of the journal. @param how such as `the service was reset` */
+  endOpen(how: string): void {
     for (const ending of this.#endings) ending.abort(`before ${how}`);
   }
 
@@ -52,12 +57,16 @@ export class Waits {
    *   refused requests; or what `read` throws
    */
   waitFor(wait: Wait): Promise<readonly Line[]> {
-    const found = this.#find(wait);
-    this.#open.add(found);
-    return found.finally(() => this.#open.delete(found));
+    return this.during(this.#find(wait));
   }
 
-  /** Resolves when no wait is open. Called after `end`, which ends each wait. */
+  /** @returns the promise of a read of the journal, for which `allEnded` waits: `during(readAll())` */
+  during<Value>(read: Promise<Value>): Promise<Value> {
+    this.#open.add(read);
+    return read.finally(() => this.#open.delete(read));
+  }
+
+  /** Resolves when no wait or other read is open. Called after `end` or `endOpen`, which end each wait. */
   async allEnded(): Promise<void> {
     await Promise.allSettled(this.#open);
   }

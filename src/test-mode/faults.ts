@@ -54,6 +54,9 @@ export interface FaultsLimits extends FaultLimits {
   readonly referenceChecksMax: number;
 }
 
+/** What became of a fault so far: `{ matched: 3, met: 2, nearest: undefined }`. */
+export type FaultCounts = Readonly<Pick<LiveFault, 'matched' | 'met' | 'nearest'>>;
+
 interface LiveFault {
   readonly fault: Fault;
   /** @returns the next number of its own generator, from 0 up to 1 */
@@ -95,15 +98,16 @@ export class Faults {
 
   /**
    * Adds a fault after the others: `add({ match: { type: 'check' }, then: { status: 503 } })`.
+   * @returns what becomes of it from now on: later its `met` may be 2
    * @throws FaultsError, also if there are `limits.faultsMax` already
    */
-  add(value: unknown): void {
+  add(value: unknown): FaultCounts {
     const { faultsMax } = this.#limits;
     if (this.#faults.length >= faultsMax)
       throw new FaultsError(`there are ${faultsMax} faults already; clear them first`);
     const fault = readFault(value, 'fault', this.#limits);
     if (this.#faults.length === 0) this.#seed = randomInt(SEED_MAX);
-    this.#append(fault);
+    return this.#append(fault);
   }
 
   /** Removes all faults. */
@@ -180,9 +184,11 @@ export class Faults {
     }
   }
 
-  #append(fault: Fault): void {
+  #append(fault: Fault): FaultCounts {
     const draw = mulberry32(this.#seed + Math.imul(this.#faults.length, GOLDEN));
-    this.#faults.push({ fault, draw, matched: 0, turns: 0, met: 0, nearest: undefined });
+    const added: LiveFault = { fault, draw, matched: 0, turns: 0, met: 0, nearest: undefined };
+    this.#faults.push(added);
+    return added;
   }
 
   /** Counts a report that matches. @returns whether the fault meets it */

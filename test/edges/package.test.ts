@@ -186,6 +186,11 @@ const projectFiles: Readonly<Record<string, string>> = {
     const tokens: readonly [string, string] = [hosted.tokens.prod, hosted.tokens.staging];
     // @ts-expect-error: there is no such deployment
     hosted.tokens.production;
+    await using failing = await startService({ test: true });
+    const fault = failing.fail({ match: { type: 'check', asset_key: ['a'] }, times: 1, then: { status: 503, delay_ms: [1, 2] } });
+    const counts: readonly [number, number, string | undefined] = [fault.met, fault.matched, fault.nearest?.path];
+    // @ts-expect-error: a reply is dropped as a whole, in its middle, or with the request
+    try { failing.fail({ then: { drop: 'all' } }); } catch { await failing.reset(); }
     const stoppable: RunningService[] = [service, hosted];
     await stoppable[1]?.stop();
     const wait = service.waitFor({ type: 'AssetCheckEvaluation', passed: true }, { timeoutMs: 0 });
@@ -195,7 +200,7 @@ const projectFiles: Readonly<Record<string, string>> = {
     // @ts-expect-error: there is no such type of event
     await service.events({ type: 'Nothing' });
     // @ts-expect-error: no metadata holds a Date
-    await service.events({ metadata: { at: new Date() } }).catch(() => tokens);
+    await service.events({ metadata: { at: new Date() } }).catch(() => [tokens, counts]);
     // @ts-expect-error: members of a filter are not those of a line
     await service.events({ asset_key: 'a' }).catch(() => how);
   `,

@@ -6,6 +6,7 @@ const WAITS = 'embed: a wait for several events resolves with the first of them,
 const METADATA =
   'embed: a filter finds events by members of their metadata, however deep, and numbers by value or by their digits';
 const DEPLOYMENTS = 'embed: deployments given by name get a token each, and nothing of them is left';
+const TEST_MODE = 'embed: a service for tests fails as it is told, says how often, and begins anew';
 
 export const embed: readonly Mutant[] = [
   {
@@ -92,5 +93,26 @@ export const embed: readonly Mutant[] = [
     from: 'add({ id, method, url, status, error }:',
     to: 'add({ id, method, url, status, problem: error }:',
     tests: ['embed: refused requests are listed as their clients saw them, also bytes that are no request'],
+  },
+  {
+    breaks: 'a reset waits for the waits of the test before it',
+    file: 'embed/resets.ts',
+    from: "this.#waits.endOpen('the service was reset');",
+    to: '',
+    tests: [TEST_MODE],
+  },
+  {
+    breaks: 'a reset keeps the refused requests of the test before it',
+    file: 'embed/resets.ts',
+    from: 'this.#refused.clear();',
+    to: '',
+    tests: [TEST_MODE],
+  },
+  {
+    breaks: 'what became of a fault is what it was when the fault was added',
+    file: 'embed.ts',
+    from: 'get met() {\n      return counts.met;\n    },',
+    to: 'met: counts.met,',
+    tests: [TEST_MODE],
   },
 ];
