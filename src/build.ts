@@ -27,7 +27,7 @@ const common: BuildOptions = {
   // Node 14 to 18 have to parse the file to run the check of their version. Static blocks are not lowered, since esbuild would
   // make WeakMaps of the private members beside them, which cost a fifth of the time of a report.
   supported: { 'logical-assignment': false },
-  lineLimit: 120, // so that a stack trace or a diff points at a short line, not at one of 140,000 characters
+  lineLimit: 1_000, // so that a stack trace or a diff points at a line that can be shown, not at one of 300,000 characters
   logLevel: 'warning',
 };
 
