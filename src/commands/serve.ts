@@ -17,6 +17,7 @@ import { endBySignal, endWith } from './end.ts';
 export const serveNotes: readonly string[] = [
   'Examples:',
   '  assetlog serve --port 3000 --data ./assetlog-data',
+  '  assetlog serve --test --port 0 --exit-with-stdin                                 for a test suite',
   '  curl -X POST http://127.0.0.1:3000/report_asset_materialization/warehouse/orders',
   '',
   'Limits:',

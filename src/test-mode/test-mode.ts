@@ -47,7 +47,7 @@ export class TestMode implements TestParts {
     this.routes = [
       this.#route('/test/reset', ['POST'], () => this.reset()),
       this.#route('/test/faults', ['GET', 'HEAD', 'PUT', 'DELETE'], async (method, value) => {
-        if (method === 'PUT') this.faults.set(value ?? {});
+        if (method === 'PUT') this.#set(value ?? {});
         if (method === 'DELETE') this.faults.clear();
       }),
     ];
@@ -116,6 +116,12 @@ export class TestMode implements TestParts {
       const { delayedRepliesMax } = this.#options.limits;
       this.#options.notices.warn('too many replies are held back; this one is not', { delayedRepliesMax });
     };
+  }
+
+  #set(value: unknown): void {
+    this.faults.set(value);
+    const { seed, faults } = this.faults.show();
+    this.#options.notices.info('faults were set', { seed, faults: faults.length });
   }
 
   #log({ index, effect, delayMs }: Met, { id, method, url }: Incoming): void {

@@ -1,6 +1,7 @@
 /** `serve --test`: faults, resets, a folder of its own. What the client saw and what the journal has are compared. */
 
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, readdirSync } from 'node:fs';
 import { connect } from 'node:net';
@@ -9,7 +10,12 @@ import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fault } from '../support/faults.ts';
 import { eventsIn, launch, newFolder, type Running, type Scope, startService } from '../support/program.ts';
+import { referenceExecutable as executable, withoutReference as skip, startReference } from '../support/reference.ts';
+import { missing } from '../support/tools.ts';
 import { errorOf, post, Wire, type WireReply } from '../support/wire.ts';
+
+const noRequests = missing('python3 or its package requests is missing', 'python3', ['-c', 'import requests']);
+const NO_PROXY = { encoding: 'utf8', env: { ...process.env, no_proxy: '*' } } as const;
 
 const JSON_HEAD = { 'Content-Type': 'application/json' };
 
@@ -368,6 +374,77 @@ test('as the reference: the second report of a check with a partition is 500, re
   assert.ok(await wire.ends());
   assert.deepEqual([await statusOf(service, check), await statusOf(service, check)], [200, 200]);
   assert.equal(service.events().length, 4);
+});
+
+test('the reference answers a second report of a check as the fault does', { skip }, async (t) => {
+  const service = await standIn(t);
+  await service.faults(fault({}, { as: 'reference' }));
+  const reference = await startReference(t, executable as string);
+  const seen = await Promise.all(
+    [reference.port, service.port].map(async (port) => {
+      const wire = await Wire.open(port);
+      const seen: unknown[] = [];
+      for (const partition of ['p', 'q', 'p']) {
+        wire.send(post(`/report_asset_check/a?check_name=fresh&passed=true&partition=${partition}`));
+        const reply = await wire.reply();
+        seen.push([reply?.status, reply?.headers.get('content-type'), reply?.body]);
+      }
+      seen.push(await wire.ends());
+      return seen;
+    }),
+  );
+  assert.deepEqual(seen[0], seen[1]);
+  assert.deepEqual(seen[1]?.slice(2), [[500, 'text/plain; charset=utf-8', 'Internal Server Error'], true]);
+});
+
+test('assetlog report loses and doubles nothing, whatever fault its requests meet', async (t) => {
+  const service = await standIn(t);
+  const once = (effect: object) => fault({}, effect, { times: 1 });
+  await service.faults(once({ drop: 'reply' }), once({ status: 502, recorded: true }), once({ drop: 'request' }));
+  const single = await launch(['report', 'observation', 'single', '--url', service.url]).finished;
+  assert.equal(single.code, 0, single.stderr);
+  assert.deepEqual([await service.met(), service.keys()], [[1, 1, 1], [['single']]]);
+  await service.faults(once({ drop: 'half' }), once({ status: 503, html: true }), once({ drop: 'reply' }));
+  const lines = Array.from({ length: 60 }, (_, n) => JSON.stringify({ type: 'observation', asset_key: `k${n}` }));
+  const many = await launch(['report', '--from', '-', '--url', service.url], { input: `${lines.join('\n')}\n` })
+    .finished;
+  assert.equal(many.code, 0, many.stderr);
+  assert.deepEqual(await service.met(), [1, 1, 1]);
+  assert.deepEqual(
+    service.keys().slice(1),
+    lines.map((_, n) => [`k${n}`]),
+  );
+});
+
+test('the retries of urllib3 double a report whose reply is lost, unless it has a key', {
+  skip: noRequests,
+}, async (t) => {
+  const service = await standIn(t);
+  const script = `
+import sys, requests, urllib3
+session = requests.Session()
+retry = urllib3.util.Retry(total=4, status_forcelist=[503], allowed_methods=None, backoff_factor=0.01)
+session.mount('http://', requests.adapters.HTTPAdapter(max_retries=retry))
+headers = {'Idempotency-Key': sys.argv[3]} if len(sys.argv) > 3 else {}
+print(session.post(sys.argv[1] + '/report_asset_observation/' + sys.argv[2], headers=headers).status_code)
+`;
+  const python = (...args: readonly string[]) =>
+    execFileSync('python3', ['-c', script, service.url, ...args], NO_PROXY);
+  const faults = [fault({}, { status: 503, retry_after: 1 }, { times: 1 }), fault({}, { drop: 'reply' }, { times: 1 })];
+  await service.faults(...faults);
+  const startedMs = performance.now();
+  assert.equal(python('plain'), '200\n');
+  assert.ok(performance.now() - startedMs >= 1000, 'it waits as Retry-After says');
+  assert.deepEqual(
+    [await service.met(), service.keys()],
+    [
+      [1, 1],
+      [['plain'], ['plain']],
+    ],
+  );
+  await service.faults(...faults);
+  assert.equal(python('keyed', 'run/1'), '200\n');
+  assert.deepEqual([await service.met(), service.keys().slice(2)], [[1, 1], [['keyed']]]);
 });
 
 test('wrong faults are refused with the path of the member, and the old ones stay', async (t) => {

@@ -6,7 +6,8 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Finished, launch, type RunOptions } from './program.ts';
 
-function missing(reason: string, command: string, args: readonly string[]): string | false {
+/** @returns `reason` if the command fails, else false: why a test is skipped */
+export function missing(reason: string, command: string, args: readonly string[]): string | false {
   return spawnSync(command, args, { stdio: 'ignore', timeout: 10_000 }).status !== 0 && reason;
 }
 

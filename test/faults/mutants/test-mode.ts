@@ -176,6 +176,15 @@ export const testMode: readonly Mutant[] = [
     tests: ['test-mode/faults: as the reference: only a check with a partition that was recorded before'],
   },
   {
+    breaks: 'a service for tests keeps the connection that the reference closes',
+    file: 'test-mode/test-mode.ts',
+    from: "return { kind: 'cut', status: 500, reply: REFERENCE, sent: 'all' };",
+    to: 'return REFERENCE;',
+    tests: [
+      'program/test-mode: as the reference: the second report of a check with a partition is 500, recorded, and its connection is closed',
+    ],
+  },
+  {
     breaks: 'a service for tests remembers checks without end',
     file: 'test-mode/faults.ts',
     from: 'this.#checks.delete(oldest);',
