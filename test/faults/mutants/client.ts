@@ -260,6 +260,14 @@ export const client: readonly Mutant[] = [
     ],
   },
   {
+    breaks: 'a line that can not be sent is reported after the batch around it',
+    file: 'commands/report-from.ts',
+    within: 'sendGroup',
+    from: '      settleUnsent();\n      lines.settle(group[next] as Entry',
+    to: "      while (group[next]?.content.kind !== 'report') next += 1;\n      lines.settle(group[next] as Entry",
+    tests: ['program/report-batches: messages, counts and where to continue are those of the program before batches'],
+  },
+  {
     breaks: 'the idempotency key of a line is the same in each run of the file',
     file: 'commands/report-from.ts',
     from: '`${this.#run.runId}/${number}`',
