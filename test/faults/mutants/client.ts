@@ -265,7 +265,9 @@ export const client: readonly Mutant[] = [
     within: 'sendGroup',
     from: '      settleUnsent();\n      lines.settle(group[next] as Entry',
     to: "      while (group[next]?.content.kind !== 'report') next += 1;\n      lines.settle(group[next] as Entry",
-    tests: ['program/report-batches: messages, counts and where to continue are those of the program before batches'],
+    tests: [
+      'program/report-batches: wrong lines are reported in order and skipped, also more than a reply lists, and whatever is wrong with them',
+    ],
   },
   {
     breaks: 'the idempotency key of a line is the same in each run of the file',
