@@ -291,7 +291,7 @@ function createAppFor(
     tokenHeaders: recording.tokenHeaders,
     findRecorder: recording.findRecorder,
     readings: [
-      ...readingRoutes({ journals, assets, refusals, limits }),
+      ...readingRoutes({ journals, assets, refusals, limits, metrics }),
       ...pageRoutes({ version, pathPrefix, tokenHeader, endpoints }),
     ],
     findReadable: createFindReadable(config, address, recording.findReadable),

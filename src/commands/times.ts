@@ -2,6 +2,7 @@
 
 import type { Option } from '../config/options.ts';
 import { type By, sortKeyOf } from '../event/event-time.ts';
+import { readMoment, timeAt } from '../event/moment.ts';
 
 /** Bounds of time in UTC: `{ since: '2026-11-20T15:00:00.000Z', until: undefined }`. */
 export interface TimeRange {
@@ -57,30 +58,11 @@ function readOrder(word: string): By {
 }
 
 function timeOption(help: string): Option<string | undefined> {
-  return { argument: 'TIME', help, initial: undefined, flagOnly: true, parse: readMoment };
+  return {
+    argument: 'TIME',
+    help,
+    initial: undefined,
+    flagOnly: true,
+    parse: (word) => timeAt(readMoment(word), Date.now()),
+  };
 }
-
-/**
- * @param word a time such as `2026-11-20T15:00`, or a duration such as `2h`, which counts back from now
- * @returns the time as a journal line has it, such as `2026-11-20T15:00:00.000Z`
- * @throws Error for any other text
- */
-function readMoment(word: string): string {
-  const [, amount, unit = ''] = /^([0-9]{1,9})(ms|s|m|h|d)$/.exec(word) ?? [];
-  const ms = amount === undefined ? momentMs(word) : Date.now() - Number(amount) * (UNITS_MS[unit] ?? Number.NaN);
-  if (!(ms >= 0 && ms < YEAR_10000_MS)) {
-    throw new Error('is not a time such as 2026-11-20, 2026-11-20T15:04:05Z, or 2h for two hours ago');
-  }
-  return new Date(ms).toISOString();
-}
-
-function momentMs(word: string): number {
-  const [, date, clock = 'T00:00', zone = 'Z'] =
-    /^(\d{4}-\d\d-\d\d)([T ]\d\d:\d\d(?::\d\d(?:\.\d{1,3})?)?)?(Z|[+-]\d\d:\d\d)?$/.exec(word) ?? [];
-  // Date.parse turns February 30 into March 2.
-  const real = date !== undefined && new Date(`${date}T00:00Z`).getUTCDate() === Number(date.slice(8));
-  return real ? Date.parse(`${date}${clock.replace(' ', 'T')}${zone}`) : Number.NaN;
-}
-
-const UNITS_MS: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
-const YEAR_10000_MS = 253_402_300_800_000;

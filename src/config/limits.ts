@@ -129,6 +129,25 @@ export const limits = {
   assetsWaitMs: 5_000,
   /** After how long it is tried again to build a state that took more memory. */
   assetsAgainMs: 3_600_000,
+  /** Events in one reply of `GET /events`, unless it is a stream. */
+  readEventsMax: 1_000,
+  /** Streams of events that are open at a time, on all journals together and besides `maxConnections`. */
+  streamsMax: 32,
+  /** A stream on which no event was sent for so long gets a comment, so that a proxy does not take it for dead. */
+  streamCommentMs: 15_000,
+  /** After how long the client of a stream that ended connects again: a time by chance from `streamRetryMs` to `streamRetryMsMax`. */
+  streamRetryMs: 2_000,
+  streamRetryMsMax: 5_000,
+  /** Interval at which the streams of a journal look for new lines while reports arrive. */
+  streamWakeMs: 25,
+  /** Bytes of a journal that a reading takes at a time, while reports and other readings wait. */
+  readTurnBytes: 64 * KIB,
+  /** The newest lines of a journal that its streams share; a stream that is behind them reads the file by itself. */
+  sharedLinesBytesMax: 1 * MIB,
+  /** While reports arrive, readings use at most so much of the time of the event loop. */
+  readTimePercent: 10,
+  /** How long after the last recorded report readings may use all of the time again. */
+  readIdleMs: 100,
   /** `Retry-After` of a 503. */
   retryAfterSeconds: 1,
   /** Characters of a refused value that an error shows. */

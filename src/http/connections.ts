@@ -50,6 +50,8 @@ export interface Connection {
   sending: boolean;
   /** The body of a reply is being produced while it is sent, so the connection is not idle even if nothing is sent. */
   streaming: boolean;
+  /** It does not count against the cap. */
+  besideCap: boolean;
   /** Reading is paused until fewer requests are unanswered. */
   paused: boolean;
   /** The reply to bytes that are not a valid request, head and body; sent after all other replies. */
@@ -100,6 +102,8 @@ export interface ConnectionsOptions {
 export class Connections {
   readonly #options: ConnectionsOptions;
   readonly #bySocket = new Map<Socket, Connection>();
+  /** How many of them do not count against the cap. */
+  #besideCap = 0;
   readonly #idleCheck: NodeJS.Timeout;
   /** When each warning about connections was last logged, by `performance.now()`. */
   readonly #warnedAtMs = new Map<string, number>();
@@ -112,6 +116,13 @@ export class Connections {
   /** Number of open connections, for the metrics: `connections.size` is 3. */
   get size(): number {
     return this.#bySocket.size;
+  }
+
+  /** Sets whether an open connection counts against the cap: not with `setBesideCap(connection, true)`. */
+  setBesideCap(connection: Connection, is: boolean): void {
+    if (connection.besideCap === is) return;
+    connection.besideCap = is;
+    this.#besideCap += is ? 1 : -1;
   }
 
   /** @returns the open connections; one that closes during the iteration is skipped */
@@ -139,6 +150,7 @@ export class Connections {
       undecided: 0,
       sending: false,
       streaming: false,
+      besideCap: false,
       paused: false,
       lastReply: undefined,
       closing: false,
@@ -157,6 +169,7 @@ export class Connections {
     socket.once('end', () => onEnded(connection));
     socket.once('close', () => {
       onClosed(connection);
+      this.setBesideCap(connection, false);
       this.#bySocket.delete(socket);
     });
   }
@@ -240,7 +253,7 @@ export class Connections {
   /** At `maxConnections`, closes the connection that was idle longest; if none is idle, closes the new one and returns false. */
   #fits(socket: Socket): boolean {
     const { maxConnections: cap, limits } = this.#options;
-    if (this.size < cap) return true;
+    if (this.size - this.#besideCap < cap) return true;
     const idlest = this.longestIdle(limits.evictableMs, ({ undecided, streaming }) => undecided === 0 && !streaming);
     if (idlest === undefined) {
       this.notAccepted('connections over the cap are closed at once; see --max-connections', { cap });

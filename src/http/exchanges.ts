@@ -232,6 +232,7 @@ export class Exchanges {
     socket.write(this.#replies.streamHead(reply, chunked, exchange.final));
     if (req.method !== 'HEAD') {
       connection.streaming = true;
+      this.connections.setBesideCap(connection, reply.besideCap === true);
       try {
         if (!(await sendPieces(socket, reply.pieces(req.ending), chunked))) return;
       } catch (error) {
@@ -241,6 +242,8 @@ export class Exchanges {
         return;
       }
       connection.streaming = false;
+      this.connections.setBesideCap(connection, false);
+      if (this.#draining && exchange.next === undefined) exchange.final = true; // its head was sent before
     }
     socket.write('', connection.onSent);
   }

@@ -93,6 +93,8 @@ export interface StreamReply extends ReplyHead {
    * @param ending as `Incoming.ending`: the body should then end soon, complete
    */
   readonly pieces: (ending: AbortSignal) => AsyncIterable<Buffer>;
+  /** While it is sent, its connection does not count against `--max-connections`: what sends it has a limit of its own. */
+  readonly besideCap?: boolean;
 }
 
 /**
@@ -116,6 +118,8 @@ export interface ErrorReply extends ReplyHead {
   readonly error: string;
   /** What is wrong with items of a batch: `[{ item: 17, error: 'passed is missing: …' }]`. */
   readonly errors?: readonly ItemProblem[];
+  /** Of a 410: the seq of the first event that is there. */
+  readonly firstSeq?: number;
   /** The error as it may be logged, if it quotes a query, metadata or JSON: `passed in the query is …; send true or false`. */
   readonly logged?: string;
 }
@@ -249,7 +253,11 @@ export class Refusal extends Error {
   readonly reply: ErrorReply;
 
   /** @param error as in `ErrorReply`: `passed is missing: …`. @param more further members of the reply: `{ close: true }` */
-  constructor(status: number, error: string, more: Pick<ErrorReply, 'headers' | 'close' | 'errors' | 'logged'> = {}) {
+  constructor(
+    status: number,
+    error: string,
+    more: Pick<ErrorReply, 'headers' | 'close' | 'errors' | 'firstSeq' | 'logged'> = {},
+  ) {
     super(error);
     this.reply = { kind: 'error', status, error, ...more };
   }
@@ -260,8 +268,10 @@ export function bodyOf(reply: WholeReply, request: { readonly id: string }): str
   switch (reply.kind) {
     case 'body':
       return reply.body;
-    case 'error':
-      return JSON.stringify({ error: reply.error, errors: reply.errors, request_id: request.id });
+    case 'error': {
+      const { error, errors, firstSeq: first_seq } = reply;
+      return JSON.stringify({ error, errors, first_seq, request_id: request.id });
+    }
   }
 }
 

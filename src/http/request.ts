@@ -194,11 +194,12 @@ export function orMalformedJson<Value>(what: string, read: () => Value): Value {
 }
 
 /**
- * Parses a query as `application/x-www-form-urlencoded`: `+` is a space. The last value of a repeated name is used.
+ * Parses a query as `application/x-www-form-urlencoded`: `+` is a space.
+ * @param repeated whether the last value of a repeated name is used, as in a report, or the query is refused
  * @returns for `description=nightly+load`, `Map { 'description' => 'nightly load' }`
  * @throws Refusal 400 for a malformed percent-encoding
  */
-export function readQuery(query: string): ReadonlyMap<string, string> {
+export function readQuery(query: string, repeated: 'last' | 'refused' = 'last'): ReadonlyMap<string, string> {
   if (query === '') return NO_PARAMETERS;
   const parameters = new Map<string, string>();
   for (const pair of query.split('&')) {
@@ -206,7 +207,12 @@ export function readQuery(query: string): ReadonlyMap<string, string> {
     const equals = pair.indexOf('=');
     const name = equals === -1 ? pair : pair.slice(0, equals);
     const value = equals === -1 ? '' : pair.slice(equals + 1);
-    parameters.set(formDecode(name), formDecode(value));
+    const decoded = formDecode(name);
+    if (repeated === 'refused' && parameters.has(decoded)) {
+      const problem = (name: string) => `the query has ${name} twice; send it once`;
+      throw new Refusal(400, problem(shown(decoded)), { logged: problem(WITHHELD) });
+    }
+    parameters.set(decoded, formDecode(value));
   }
   return parameters;
 }

@@ -8,7 +8,7 @@
  */
 
 import { crc32 } from 'node:zlib';
-import { type Disk, isFull, unlessAbsent } from './disk.ts';
+import { type Disk, isFull, type ReadableDisk, unlessAbsent } from './disk.ts';
 import type { ChainPosition } from './record.ts';
 import { segmentFirstSeq } from './segments.ts';
 
@@ -67,7 +67,7 @@ export type LastStop = { readonly end: StopEnd | undefined } | undefined;
  * @param names of all entries of the folder: without `.stopped-cleanly` the result is `undefined`
  * @throws the error of a system call; a marker that is gone meanwhile is no error
  */
-export async function readLastStop(disk: Disk, names: readonly string[]): Promise<LastStop> {
+export async function readLastStop(disk: ReadableDisk, names: readonly string[]): Promise<LastStop> {
   if (!names.includes(CLEAN_STOP)) return undefined;
   const chunks: Buffer[] = [];
   try {

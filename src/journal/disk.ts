@@ -57,6 +57,9 @@ export interface Disk {
   mount(): Promise<Mount | undefined>;
 }
 
+/** What a reader needs of a `Disk`. */
+export type ReadableDisk = Pick<Disk, 'folder' | 'list' | 'size' | 'read'>;
+
 /** Space of the file system that the folder is on, in bytes: `{ freeBytes: 9_000, usableBytes: 10_000, totalBytes: 200_000 }`. */
 export interface Space {
   /** For a user who is not root. */

@@ -52,11 +52,23 @@ export class OwnProgress {
   readonly #nextSeqs = new Map<string, number>();
   /** Callbacks that wake the waiting readers of all folders. */
   readonly #wakers = new Set<() => void>();
+  #onRecorded: (() => void) | undefined;
 
   /** The lines before `nextSeq` are durable now, such as `recorded('/data', 8)`: wakes the readers that wait for more. */
   recorded(folder: string, nextSeq: number): void {
     this.#nextSeqs.set(folder, nextSeq);
+    this.#onRecorded?.();
     for (const wake of this.#wakers) wake();
+  }
+
+  /** @param callback called at each `recorded`, before the readers are woken: one at most */
+  onRecorded(callback: () => void): void {
+    this.#onRecorded = callback;
+  }
+
+  /** Forgets how far a journal is durable, such as `forget('/data')`, because another one takes its place. */
+  forget(folder: string): void {
+    this.#nextSeqs.delete(folder);
   }
 
   /** @returns the progress for one reader of a folder: until the first `recorded`, `durable` resolves to `{ kind: 'unsaid' }` */

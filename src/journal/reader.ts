@@ -7,7 +7,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Limits } from '../config/limits.ts';
 import { readLastStop } from './clean-stop.ts';
-import { type Disk, unlessAbsent } from './disk.ts';
+import { type ReadableDisk, unlessAbsent } from './disk.ts';
 import { type Bounds, type Filter, isWanted, traceOf } from './filter.ts';
 import { LineCutter } from './lines.ts';
 import { askDurable, type Progress } from './progress.ts';
@@ -25,7 +25,8 @@ import {
 import { findingsOfNone, joinFindings } from './recovery.ts';
 import { Resync } from './resync.ts';
 import { lastLine } from './scan.ts';
-import { type Contents, contentsOf, type SegmentName } from './segments.ts';
+import { seekLine } from './seek.ts';
+import { type Contents, contentsOf, type GoneRange, type SegmentName } from './segments.ts';
 
 /** Interval of the polls in milliseconds, and bytes of a line: `{ followMs: 200, lineBytesMax: 4_194_304 }`. */
 export type ReaderLimits = Pick<Limits, 'followMs' | 'lineBytesMax'>;
@@ -34,6 +35,11 @@ export type ReaderLimits = Pick<Limits, 'followMs' | 'lineBytesMax'>;
 export interface Reading {
   /** Which lines are yielded; all by default. Files outside of its bounds are not read. */
   readonly filter?: Filter;
+  /**
+   * Finds the first line after `filter.afterSeq` inside its file instead of reading the file up to it, so that the lines before it
+   * are not verified.
+   */
+  readonly seek?: boolean;
   /** If set, waits for later lines until it is aborted, and then reads a last time. The folder need not exist yet. */
   readonly follow?: AbortSignal | undefined;
   readonly progress: Progress;
@@ -48,6 +54,8 @@ export interface Remark {
   /** `damage` is what no crash explains: a service would refuse to start. A `note` is no damage. */
   readonly kind: 'damage' | 'note';
   readonly text: string;
+  /** The lines that are not yielded because of it; the next line is after them. Undefined if that is not known. */
+  readonly gone?: GoneRange | undefined;
 }
 
 /** A verified line. It keeps the whole chunk alive that it was read from. Example: `new Line(bytes, 0, 304, 7)`. */
@@ -94,7 +102,7 @@ export class Line {
  * @throws the error of a system call; without `follow` also if the folder does not exist
  */
 export function readJournal(
-  disk: Disk,
+  disk: ReadableDisk,
   reading: Reading,
   onRemark: (remark: Remark) => void,
 ): AsyncGenerator<readonly Line[]> {
@@ -119,7 +127,7 @@ export function bytesOf(lines: readonly Line[]): Buffer {
 const NEWLINE = Buffer.from('\n');
 
 class JournalReader {
-  readonly #disk: Disk;
+  readonly #disk: ReadableDisk;
   readonly #reading: Reading;
   readonly #onRemark: (remark: Remark) => void;
   readonly #bounds: Bounds;
@@ -131,7 +139,7 @@ class JournalReader {
   /** The expected seq of the next line; undefined if unknown. */
   #due: number | undefined;
 
-  constructor(disk: Disk, reading: Reading, onRemark: (remark: Remark) => void) {
+  constructor(disk: ReadableDisk, reading: Reading, onRemark: (remark: Remark) => void) {
     this.#disk = disk;
     this.#reading = reading;
     this.#onRemark = onRemark;
@@ -209,12 +217,15 @@ class JournalReader {
     this.#begun = true;
     if (this.#due === undefined) return;
     const findings = joinFindings(segment, this.#due, gone);
-    for (const { file, problem } of findings) this.#onRemark({ kind: 'damage', text: `${file}: ${problem}` });
-    if (findings.length > 0 || segment.firstSeq === this.#due) return;
     const last = segment.firstSeq - 1;
+    const range = { first: this.#due, last };
+    const missing = this.#due <= last ? { gone: range } : {};
+    for (const { file, problem } of findings)
+      this.#onRemark({ kind: 'damage', text: `${file}: ${problem}`, ...missing });
+    if (findings.length > 0 || segment.firstSeq === this.#due) return;
     const why = last <= removedLast ? 'retention removed them' : 'an earlier repair could not find all of them';
     const text = `the events ${this.#due} to ${last} are not there any more: ${why}`;
-    this.#onRemark({ kind: 'note', text });
+    this.#onRemark({ kind: 'note', text, ...missing });
   }
 
   /** Skips a file whose first and last line are both before the filter's times, or both after them. @returns whether it did */
@@ -241,6 +252,7 @@ class JournalReader {
 
   async *#file(segment: SegmentName, hasNext: boolean): AsyncGenerator<readonly Line[], FileEnd> {
     const file = new FileReader(this.#disk, segment, this.#lineFilter, this.#reading, this.#onRemark);
+    if (this.#reading.seek === true) await file.seek();
     let isClosed = hasNext;
     let lookedTwice = false;
     for (;;) {
@@ -291,7 +303,7 @@ type FileEnd = 'on' | 'end' | 'again' | 'gone';
 
 /** The state of reading one file: how far its lines are valid, and what is wrong after them. */
 class FileReader {
-  readonly #disk: Disk;
+  readonly #disk: ReadableDisk;
   readonly #name: string;
   readonly #firstSeq: number;
   readonly #lineFilter: LineFilter;
@@ -315,7 +327,7 @@ class FileReader {
   #isHeldBack = false;
 
   constructor(
-    disk: Disk,
+    disk: ReadableDisk,
     { name, firstSeq }: SegmentName,
     lineFilter: LineFilter,
     reading: Reading,
@@ -333,6 +345,18 @@ class FileReader {
   /** Whether there are bytes after the valid lines. */
   get isIncomplete(): boolean {
     return this.#isTorn || this.#badLines !== undefined;
+  }
+
+  /** Continues after the last line that the filter skips, if it is found; the lines before it are not verified. */
+  async seek(): Promise<void> {
+    const { passedSeq } = this.#lineFilter;
+    if (passedSeq < this.#firstSeq) return;
+    const size = await this.#disk.size(this.#name);
+    const found = await seekLine(this.#disk, this.#name, size, passedSeq, this.#reading.limits);
+    if (found === undefined) return;
+    this.#goodBytes = found.bytes;
+    this.#goodLines = found.chain.seq - this.#firstSeq;
+    this.#chain = found.chain;
   }
 
   /**
@@ -444,7 +468,9 @@ class FileReader {
     if (form !== undefined) {
       if (!isFirst) this.#badLines.formsAfter += 1;
       if (form.seq < this.#durableSeq && this.#badLines.resync.continuesWith(bytes, form)) {
-        this.#remark('damage', this.#badLines, skipped(this.#badLines.linesSkipped, form.seq));
+        const gone = { first: this.#chain.seq, last: form.seq - 1 };
+        const more = gone.first <= gone.last ? { gone } : {};
+        this.#remark('damage', this.#badLines, skipped(this.#badLines.linesSkipped, form.seq), more);
         this.#badLines = undefined;
         this.#accept(bytes, start, end, { seq: form.seq + 1, crc: form.crc });
         return;
@@ -489,8 +515,9 @@ class FileReader {
     return { line: this.#line, byte: this.#byte, problem, resync, linesSkipped: 0, formsAfter: 0 };
   }
 
-  #remark(kind: Remark['kind'], { line, byte, problem }: BadLines, more: string): void {
-    this.#onRemark({ kind, text: `${this.#name}, line ${line}, byte ${byte}: ${problem}${more}` });
+  #remark(kind: Remark['kind'], at: BadLines, more: string, gone: Pick<Remark, 'gone'> = {}): void {
+    const { line, byte, problem } = at;
+    this.#onRemark({ kind, text: `${this.#name}, line ${line}, byte ${byte}: ${problem}${more}`, ...gone });
   }
 }
 

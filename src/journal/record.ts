@@ -227,6 +227,13 @@ export function readForm(bytes: Buffer, start: number, end: number): LineForm | 
   return sound ? { seq, crc, start, end } : undefined;
 }
 
+/** @returns the seq of a line of which at least the beginning is there, not verified: `7`; undefined if it does not begin like a line */
+export function readSeq(bytes: Buffer, start: number): number | undefined {
+  const [, digits] = LINE_SEQ.exec(bytes.toString('latin1', start, start + 32)) ?? [];
+  const seq = Number(digits);
+  return Number.isSafeInteger(seq) ? seq : undefined;
+}
+
 /**
  * Finds all that has the form of a line anywhere in the bytes, for lines whose newline is damaged or that follow other bytes.
  * Metadata may contain such text as well: only the crc distinguishes it.
@@ -357,6 +364,12 @@ export function timeOf(bytes: Buffer, start: number, seq: number): string {
   return bytes.toString('latin1', at, at + TIME_BYTES);
 }
 
+/** @returns the type of the event of a verified line: `AssetObservation` */
+export function typeOf(bytes: Buffer, start: number, seq: number): string {
+  const at = timeStart(start, seq) + TIME_BYTES + TIME_SUFFIX_BYTES + TYPE_PREFIX_BYTES;
+  return bytes.toString('latin1', at, bytes.indexOf(QUOTE, at));
+}
+
 function timeStart(start: number, seq: number): number {
   return start + SEQ_PREFIX.length + String(seq).length + ID_MEMBER_BYTES + TIME_PREFIX_BYTES;
 }
@@ -443,6 +456,7 @@ const ID_MEMBER_BYTES = ',"id":"01a1fb95-ce62-7e59-9364-610bf5613940"'.length;
 const TIME_PREFIX_BYTES = ',"time":"'.length;
 const TIME_BYTES = '2026-11-20T15:19:45.266Z'.length;
 const TIME_SUFFIX_BYTES = '",'.length;
+const TYPE_PREFIX_BYTES = '"type":"'.length;
 /** What `encodeBatch` adds to the members of a line. */
 const FRAME_BYTES_MAX =
   SEQ_PREFIX.length +
@@ -463,6 +477,7 @@ const MEMBERS_AFTER_METADATA = [
   { prefix: Buffer.from(',"event_time":"'), isList: false },
 ];
 const SHORT_LINE_BYTES = 1024;
+const LINE_SEQ = /^\{"seq":([0-9]{1,16}),/;
 const LINE_BEGINNING = /\{"seq":[0-9]{1,16},"id":"/g;
 const LINE_ENDING = /,"crc":"[0-9a-f]{8}"\}/g;
 /** How many beginnings and ends are tried to find a misplaced line. */

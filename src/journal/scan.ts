@@ -1,7 +1,7 @@
 /** Reads journal files and finds where their valid lines end, and the first flaw after them. */
 
 import { type Limits, limits as standardLimits } from '../config/limits.ts';
-import type { Disk } from './disk.ts';
+import type { ReadableDisk } from './disk.ts';
 import { LineCutter } from './lines.ts';
 import { type ChainPosition, checkLine, findMisplaced, type LineForm, readForm } from './record.ts';
 
@@ -69,7 +69,7 @@ export async function scanSegment(
  * @throws the error of a system call
  */
 export async function lastLine(
-  disk: Disk,
+  disk: ReadableDisk,
   name: string,
   end: number,
   { lineBytesMax }: Pick<Limits, 'lineBytesMax'> = standardLimits,

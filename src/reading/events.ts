@@ -1,56 +1,115 @@
-/** `GET /events`: the recorded events of a journal, in the order of their seqs. */
+/** `GET /events`: the recorded events of a journal, in the order of their seqs, as lines, as JSON or as a stream. */
 
-import { type Handler, Refusal, type Reply, shown, WITHHELD } from '../http/message.ts';
-import { readBody, readQuery } from '../http/request.ts';
-import { bytesOf, readJournal } from '../journal/reader.ts';
+import type { Limits } from '../config/limits.ts';
+import { type Handler, Refusal, type Reply } from '../http/message.ts';
+import type { Filter } from '../journal/filter.ts';
+import { bytesOf, type Line } from '../journal/reader.ts';
+import { linesType } from './accept.ts';
+import { type EventsQuestion, readEventsQuestion } from './events-query.ts';
+import { Streams } from './events-stream.ts';
 import type { ReadableJournal, ReadingParts } from './journals.ts';
+import { startOfLast } from './last.ts';
+import { follow, recorded } from './tail.ts';
 
 /** @returns the handler of `GET /events`; it throws Refusal 400 for a wrong query */
-export function readEvents({ journals, limits }: ReadingParts): Handler {
-  return ({ body, query, deployment }) => {
-    readBody(body, limits);
-    const parameters = readQuery(query);
-    const afterSeq = integerIn(parameters, 'after_seq', 0, 0, Number.MAX_SAFE_INTEGER);
-    const limit = integerIn(parameters, 'limit', 100, 1, 1_000);
-    return {
-      kind: 'later',
-      reply: async (ending): Promise<Reply> => {
-        const journal = await journals.whenReadable(deployment, ending);
-        const pieces = () => lines(journal, afterSeq, limit, limits);
-        return { kind: 'stream', status: 200, contentType: 'application/x-ndjson', pieces };
-      },
+export function readEvents({ journals, limits, metrics }: ReadingParts): Handler {
+  const streams = new Streams(limits, metrics);
+  return (request) => {
+    const question = readEventsQuestion(request, limits);
+    const reply = async (ending: AbortSignal): Promise<Reply> => {
+      const filter = question.filter(Date.now());
+      const journal = await journals.whenReadable(request.deployment, ending);
+      metrics.read(question.form);
+      if (question.form === 'stream') return streams.reply(journal, question, filter, ending);
+      const afterSeq = await startOf(journal, question, filter, ending, limits);
+      const page: Page = { journal, question, filter, afterSeq, limits, onSent: (count) => metrics.sentEvents(count) };
+      return question.form === 'json'
+        ? { kind: 'stream', status: 200, pieces: (signal) => json(page, signal) }
+        : { kind: 'stream', status: 200, contentType: linesType, pieces: (signal) => lines(page, signal) };
     };
+    return { kind: 'later', reply };
   };
 }
 
-async function* lines(
-  { disk, progress }: ReadableJournal,
-  afterSeq: number,
-  limit: number,
-  limits: ReadingParts['limits'],
-): AsyncGenerator<Buffer> {
-  const once = AbortSignal.abort(); // reads once, and takes a missing folder for an empty journal
-  const reading = { filter: { afterSeq }, follow: once, progress: progress(), limits };
-  let left = limit;
-  for await (const page of readJournal(disk, reading, () => {})) {
-    const chosen = page.slice(0, left);
+/** A part of a journal that is to be sent. */
+interface Page {
+  readonly journal: ReadableJournal;
+  readonly question: EventsQuestion;
+  readonly filter: Filter;
+  readonly afterSeq: number;
+  readonly limits: Limits;
+  readonly onSent: (count: number) => void;
+}
+
+/** @throws Refusal 410 if the events after `after_seq` were removed */
+async function startOf(
+  journal: ReadableJournal,
+  { afterSeq = 0, last }: EventsQuestion,
+  filter: Filter,
+  signal: AbortSignal,
+  limits: Limits,
+): Promise<number> {
+  const { first } = await journal.range();
+  if (afterSeq > 0 && afterSeq + 1 < first) {
+    throw new Refusal(
+      410,
+      `the events up to seq ${first - 1} were removed; the first that is there is ${first}: continue with after_seq=${first - 1}`,
+      { firstSeq: first },
+    );
+  }
+  return last === undefined ? afterSeq : startOfLast(journal, last, afterSeq, filter, signal, limits);
+}
+
+/**
+ * Yields the lines of a page as they are read, each once.
+ * @param looked gets the last seq that was looked at
+ */
+async function* linesOf(page: Page, ending: AbortSignal, looked: { seq: number }): AsyncGenerator<readonly Line[]> {
+  const { journal, question, filter, afterSeq, limits } = page;
+  const { last } = await journal.range();
+  let left = question.limit;
+  looked.seq = last;
+  const signal = AbortSignal.any([ending, journal.replaced]);
+  for await (const { lines } of recorded(journal, afterSeq, { filter, signal, limits })) {
+    const chosen = lines.slice(0, left);
     left -= chosen.length;
-    yield bytesOf(chosen);
-    if (left === 0) return;
+    page.onSent(chosen.length);
+    if (chosen.length > 0) yield chosen;
+    if (left === 0) {
+      looked.seq = chosen.at(-1)!.seq;
+      return;
+    }
+    looked.seq = Math.max(looked.seq, lines.at(-1)?.seq ?? 0);
+  }
+  if (left < question.limit || question.waitMs === 0 || afterSeq > last) return;
+  const late = AbortSignal.any([ending, AbortSignal.timeout(question.waitMs)]);
+  const following = { afterSeq: looked.seq, filter, signal: late, idleMs: question.waitMs, limits };
+  for await (const found of follow(journal, following)) {
+    if (found.kind === 'another journal') return;
+    looked.seq = Math.max(looked.seq, found.lines.at(-1)?.seq ?? 0);
+    if (found.lines.length === 0) continue;
+    const chosen = found.lines.slice(0, left);
+    looked.seq = chosen.at(-1)!.seq;
+    page.onSent(chosen.length);
+    yield chosen;
+    return;
   }
 }
 
-function integerIn(
-  parameters: ReadonlyMap<string, string>,
-  name: string,
-  standard: number,
-  min: number,
-  max: number,
-): number {
-  const text = parameters.get(name);
-  if (text === undefined) return standard;
-  const value = /^[0-9]{1,16}$/.test(text) ? Number(text) : Number.NaN;
-  if (value >= min && value <= max) return value;
-  const problem = (sent: string) => `${name} is ${sent}; send a number from ${min} to ${max}`;
-  throw new Refusal(400, problem(shown(text)), { logged: problem(WITHHELD) });
+async function* lines(page: Page, ending: AbortSignal): AsyncGenerator<Buffer> {
+  for await (const chosen of linesOf(page, ending, { seq: 0 })) yield bytesOf(chosen);
+}
+
+async function* json(page: Page, ending: AbortSignal): AsyncGenerator<Buffer> {
+  const looked = { seq: 0 };
+  let before = '{"events":[';
+  for await (const chosen of linesOf(page, ending, looked)) {
+    const pieces: Buffer[] = [];
+    for (const { bytes, start, end } of chosen) {
+      pieces.push(Buffer.from(before), bytes.subarray(start, end));
+      before = ',';
+    }
+    yield Buffer.concat(pieces);
+  }
+  yield Buffer.from(`${before === ',' ? '' : before}],"next_after_seq":${looked.seq}}`);
 }

@@ -2,7 +2,11 @@
 
 import type { Limits } from '../config/limits.ts';
 import { readKey } from '../event/asset-key.ts';
+import type { Event } from '../event/event.ts';
+import { type Moment, readMoment } from '../event/moment.ts';
 import { nearestName } from '../event/nearest.ts';
+import { endpoints, findEndpoint } from '../event/parameters.ts';
+import type { Schema } from '../event/schema.ts';
 import { type HandlerRequest, Refusal, shown, WITHHELD } from '../http/message.ts';
 import { readBody, readQuery } from '../http/request.ts';
 
@@ -10,6 +14,10 @@ import { readBody, readQuery } from '../http/request.ts';
 export interface QueryParameter<Value> {
   /** The value if it is not given. */
   readonly initial: Value;
+  /** The JSON Schema of its value: `{ type: 'integer', minimum: 1, maximum: 1_000, default: 100 }`. */
+  readonly schema: Schema;
+  /** A description for the OpenAPI document: `only events of this asset`. */
+  readonly what?: string;
   /** Parses its value, decoded. @throws Error whose message completes `limit is "x"; …`, such as `send a number from 1 to 1000` */
   readonly parse: (text: string) => Value;
 }
@@ -30,10 +38,11 @@ export function readParameters<Values extends object>(
   readBody(body, limits);
   const names = Object.keys(table) as (keyof Values & string)[];
   const values = Object.fromEntries(names.map((name) => [name, table[name].initial])) as Values;
-  for (const [sent, text] of readQuery(query)) {
+  for (const [sent, text] of readQuery(query, 'refused')) {
     const name = names.find((known) => known === sent);
     if (name === undefined) throw unknown(sent, names);
     try {
+      if (text === '') throw new Error('leave it out, or give a value');
       values[name] = table[name].parse(text);
     } catch (error) {
       throw withheld((value) => `${name} is ${value}; ${(error as Error).message}`, text);
@@ -50,6 +59,7 @@ export function numberParameter<Initial extends number | undefined>(
 ): QueryParameter<number | Initial> {
   return {
     initial,
+    schema: { type: 'integer', minimum: min, maximum: max, default: initial },
     parse: (text) => {
       const value = /^[0-9]{1,16}$/.test(text) ? Number(text) : Number.NaN;
       if (value >= min && value <= max) return value;
@@ -61,6 +71,7 @@ export function numberParameter<Initial extends number | undefined>(
 /** An asset key as commands take it: `warehouse/orders`, or a JSON array of the parts. Its parts: `['warehouse', 'orders']`. */
 export const keyParameter: QueryParameter<readonly string[] | undefined> = {
   initial: undefined,
+  schema: { type: 'string', minLength: 1 },
   parse: (text) => {
     try {
       return readKey([text]);
@@ -76,11 +87,49 @@ export function booleanParameter<Initial extends boolean | undefined>(
 ): QueryParameter<boolean | Initial> {
   return {
     initial,
+    schema: { type: 'boolean', default: initial },
     parse: (text) => {
       if (text === 'true' || text === 'false') return text === 'true';
       throw new Error('send true or false');
     },
   };
+}
+
+/** A text, which `partition` is: `2026-11-20`. */
+export const textParameter: QueryParameter<string | undefined> = {
+  initial: undefined,
+  schema: { type: 'string', minLength: 1 },
+  parse: (text) => text,
+};
+
+/** The type of an event, in the short or the long form: parses `check` as `AssetCheckEvaluation`. */
+export const typeParameter: QueryParameter<Event['type'] | undefined> = {
+  initial: undefined,
+  schema: { type: 'string', enum: endpoints.flatMap(({ name, type }) => [name, type]) },
+  parse: (text) => {
+    const endpoint = findEndpoint(endpoints, text);
+    if (endpoint !== undefined) return endpoint.type;
+    throw new Error(`send ${endpoints.map(({ name }) => name).join(', ')}`);
+  },
+};
+
+/** A time as commands take it: parses `7d` as `{ kind: 'ago', ms: 604_800_000 }`. */
+export const timeParameter: QueryParameter<Moment | undefined> = {
+  initial: undefined,
+  schema: { type: 'string', minLength: 1 },
+  parse: (text) => {
+    if (/:\d\d(\.\d+)? \d\d:\d\d$/.test(text)) throw new Error('write + as %2B');
+    try {
+      return readMoment(text);
+    } catch {
+      throw new Error('send a time such as 2026-11-20 or 2026-11-20T15:04:05Z, or 2h for two hours ago');
+    }
+  },
+};
+
+/** @returns the parameter with its description: `described('only events of this asset', keyParameter)` */
+export function described<Value>(what: string, parameter: QueryParameter<Value>): QueryParameter<Value> {
+  return { ...parameter, what };
 }
 
 function unknown(sent: string, names: readonly string[]): Refusal {

@@ -46,6 +46,9 @@ export class Metrics {
   readonly #requestItems = new Histogram(REQUEST_ITEMS);
   #writtenBytes = 0;
   #replays = 0;
+  /** Number of readings, by kind, and the events that were sent to them. */
+  readonly #reads = new Map<string, number>();
+  #sentEvents = 0;
   /** Number of durable events, by type: `events.AssetObservation` is 17. */
   readonly events: Record<Event['type'], number> = {
     AssetMaterialization: 0,
@@ -60,6 +63,8 @@ export class Metrics {
   readonly journals = new Set<JournalFigures>();
   /** The open connections, such as `{ size: 3 }`; the listener sets it to its own collection. */
   connections: { readonly size: number } = new Set();
+  /** Returns how many streams of events are open, such as `3`. */
+  openStreams: () => number = () => 0;
   /** The idempotency keys that are remembered, such as `{ held: 3, … }`; undefined if `Idempotency-Key` is ignored. */
   keys: KeyFigures | undefined;
 
@@ -85,6 +90,16 @@ export class Metrics {
   /** Counts events that were not recorded, because an earlier report with their idempotency key was: `replayed(2)`. */
   replayed(count: number): void {
     this.#replays += count;
+  }
+
+  /** Counts a reading that was begun: `read('stream')`. @param kind its form or what it reads, never what a client sent */
+  read(kind: string): void {
+    this.#reads.set(kind, (this.#reads.get(kind) ?? 0) + 1);
+  }
+
+  /** Counts events that were sent to a reading: `sentEvents(100)`. */
+  sentEvents(count: number): void {
+    this.#sentEvents += count;
   }
 
   /**
@@ -136,6 +151,10 @@ export class Metrics {
       gauge('idempotency_keys', 'Idempotency keys that are remembered.', held);
       gauge('idempotency_window_seconds', 'Age of the oldest of them.', seconds);
     }
+    const reads = [...this.#reads].map(([kind, count]) => `{kind="${kind}"} ${count}`);
+    add('reads_total', 'counter', 'Readings by kind.', reads);
+    add('read_events_total', 'counter', 'Events sent to them.', [` ${this.#sentEvents}`]);
+    gauge('streams', 'Open streams of events.', this.openStreams());
     gauge('queue_bytes', 'Memory of the events that wait for the disk.', sumOf('queueBytes'));
     gauge('last_seq', 'Newest event; a sum over open journals.', sumOf('lastSeq'));
     gauge('journal_files', 'Files of open journals.', sumOf('files'));

@@ -292,7 +292,11 @@ test('an end that a crash or a writer explains is noted, and so are events that 
   const seen = await read(gone);
   assert.deepEqual(seen.seqs, [5, 6]);
   assert.deepEqual(seen.remarks, [
-    { kind: 'note', text: 'the events 1 to 4 are not there any more: an earlier repair could not find all of them' },
+    {
+      kind: 'note',
+      text: 'the events 1 to 4 are not there any more: an earlier repair could not find all of them',
+      gone: { first: 1, last: 4 },
+    },
   ]);
   assert.deepEqual((await read(gone, { afterSeq: 4 })).remarks, []);
 });
@@ -350,12 +354,13 @@ test('files that vanish while a reader is on its way are told, and it goes on wi
       return Object.assign(new Error('ENOENT'), { code: 'ENOENT' });
     };
     const { seqs, remarks } = await read(disk);
+    const missing = { first: 4, last: 9 };
     assert.deepEqual(seqs, [1, 2, 3, 10]);
     assert.deepEqual(
       remarks,
       marked
-        ? [{ kind: 'note', text: 'the events 4 to 9 are not there any more: retention removed them' }]
-        : [{ kind: 'damage', text: `${segmentName(10)}: the events 4 to 9 before it are missing` }],
+        ? [{ kind: 'note', text: 'the events 4 to 9 are not there any more: retention removed them', gone: missing }]
+        : [{ kind: 'damage', text: `${segmentName(10)}: the events 4 to 9 before it are missing`, gone: missing }],
     );
   }
   const failing = diskWith({ [FIRST]: segment(1, 3) });

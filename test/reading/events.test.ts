@@ -1,42 +1,125 @@
 /** `GET /events` of a real service. */
 
 import assert from 'node:assert/strict';
-import { type TestContext, test } from 'node:test';
-import { readConfig } from '../../src/config/config.ts';
-import { type ServiceParts, startService } from '../../src/service.ts';
-import { createNotices } from '../../src/telemetry/log.ts';
-import { journalText, newFolder } from '../support/program.ts';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { limits } from '../../src/config/limits.ts';
+import { journalText } from '../support/program.ts';
+import { type ReadService, StreamClient, serveReads } from '../support/reading.ts';
+import { eventually } from '../support/tools.ts';
 
-async function serve(t: TestContext, parts: ServiceParts = {}, args: readonly string[] = []) {
-  const data = newFolder(t);
-  const read = readConfig(['--port', '0', '--data', data, ...args], {});
-  assert.equal(read.kind, 'valid');
-  if (read.kind !== 'valid') throw new Error('unreachable');
-  const service = await startService(
-    read.config,
-    createNotices('error', false, () => {}),
-    parts,
-  );
-  t.after(() => service.stop());
-  return {
-    ...service,
-    data,
-    report: async (key: string) => {
-      const reply = await fetch(`${service.url}/report_asset_observation/${key}`, { method: 'POST' });
-      assert.equal(reply.status, 200);
-    },
+const SMALL_FILES = ['--segment-bytes', '4096'];
+
+async function json(service: ReadService, query: string): Promise<{ seqs: number[]; next: number }> {
+  const reply = await service.get(`/events${query}`, { accept: 'application/json' });
+  assert.equal(reply.status, 200);
+  const { events, next_after_seq: next } = (await reply.json()) as {
+    events: { seq: number }[];
+    next_after_seq: number;
   };
+  return { seqs: events.map(({ seq }) => seq), next };
 }
 
 test('the lines are those of the journal, byte for byte', async (t) => {
-  const { url, data, report } = await serve(t);
-  for (const key of ['a', 'b', 'c', 'd']) await report(key);
+  const { url, data, report, get } = await serveReads(t);
+  await report('a', 'b', 'c', 'd');
   const lines = journalText(data).split('\n');
-  const reply = await fetch(`${url}/events`);
+  const reply = await get('/events');
   assert.equal(reply.headers.get('content-type'), 'application/x-ndjson');
   assert.equal(await reply.text(), journalText(data));
-  const part = await fetch(`${url}/events?after_seq=1&limit=2`);
-  assert.equal(await part.text(), `${lines[1]}\n${lines[2]}\n`);
-  assert.equal(await (await fetch(`${url}/events?after_seq=4`)).text(), '');
-  assert.equal((await fetch(`${url}/events?limit=0`)).status, 400);
+  assert.equal(await (await get('/events?after_seq=1&limit=2')).text(), `${lines[1]}\n${lines[2]}\n`);
+  assert.equal(await (await get('/events?after_seq=4')).text(), '');
+  const inJson = await get('/events?after_seq=2', { accept: 'application/json' });
+  assert.equal(inJson.headers.get('content-type'), 'application/json');
+  assert.equal(await inJson.text(), `{"events":[${lines[2]},${lines[3]}],"next_after_seq":4}`);
+  const head = await fetch(`${url}/events`, { method: 'HEAD' });
+  assert.deepEqual([head.status, await head.text()], [200, '']);
+});
+
+test('pages follow one another over files, also where a filter matches few', async (t) => {
+  const service = await serveReads(t, { args: SMALL_FILES });
+  const keys = Array.from({ length: 60 }, (_, index) => (index % 20 === 0 ? 'rare' : 'often'));
+  await service.report(...keys);
+  const seen: number[] = [];
+  for (let after = 0; ; ) {
+    const { seqs, next } = await json(service, `?after_seq=${after}&limit=7`);
+    if (seqs.length === 0) break;
+    assert.equal(next, seqs.at(-1));
+    seen.push(...seqs);
+    after = next;
+  }
+  assert.deepEqual(
+    seen,
+    Array.from({ length: 60 }, (_, index) => index + 1),
+  );
+  assert.deepEqual(await json(service, '?key=rare'), { seqs: [1, 21, 41], next: 60 });
+  assert.deepEqual(await json(service, '?key=rare&limit=2'), { seqs: [1, 21], next: 21 });
+  assert.deepEqual(await json(service, '?last=3'), { seqs: [58, 59, 60], next: 60 });
+  assert.deepEqual(await json(service, '?key=rare&last=2'), { seqs: [21, 41], next: 41 });
+  assert.deepEqual(await json(service, '?key=rare&last=5'), { seqs: [1, 21, 41], next: 60 });
+  assert.deepEqual(await json(service, '?after_seq=900'), { seqs: [], next: 60 });
+});
+
+test('what retention removed is 410 with the first seq that is there, but the beginning is not', async (t) => {
+  const service = await serveReads(t, { args: [...SMALL_FILES, '--retain-bytes', '16384'] });
+  await service.report(...Array.from({ length: 150 }, () => 'a'));
+  let first = 1;
+  await eventually('retention', async () => {
+    first = (await json(service, '?limit=1')).seqs[0] ?? 1;
+    return first > 1;
+  });
+  const reply = await service.get('/events?after_seq=1');
+  assert.equal(reply.status, 410);
+  const { error, first_seq } = (await reply.json()) as { error: string; first_seq: number };
+  assert.equal(first_seq, first);
+  assert.match(error, new RegExp(`the first that is there is ${first}: continue with after_seq=${first - 1}$`));
+  assert.equal((await json(service, `?after_seq=${first - 1}&limit=1`)).seqs[0], first);
+  const stream = await StreamClient.open(`${service.url}/events?after_seq=1`);
+  t.after(() => stream.close());
+  await stream.until('the newest', () => stream.seqs.at(-1) === 150);
+  assert.deepEqual(stream.events[0], { id: undefined, event: 'gap', data: `{"first":2,"last":${first - 1}}` });
+  assert.deepEqual(
+    stream.seqs,
+    Array.from({ length: 151 - first }, (_, index) => first + index),
+  );
+});
+
+test('a long poll gets the event that comes, and an empty reply at its end or at a stop', async (t) => {
+  const service = await serveReads(t);
+  await service.report('a');
+  const waiting = json(service, '?after_seq=1&wait=30&key=c');
+  await service.report('b', 'c', 'd');
+  assert.deepEqual(await waiting, { seqs: [3], next: 3 });
+  assert.deepEqual(await json(service, '?after_seq=2&wait=30'), { seqs: [3, 4], next: 4 });
+  const startedMs = performance.now();
+  assert.deepEqual(await json(service, '?after_seq=4&wait=1'), { seqs: [], next: 4 });
+  assert.ok(performance.now() - startedMs > 900);
+  const stopped = service.get('/events?after_seq=4&wait=60').then((reply) => reply.text());
+  await eventually('the poll', async () => /kind="lines"} 1\n/.test(await (await service.get('/metrics')).text()));
+  await service.stop();
+  assert.equal(await stopped, '');
+});
+
+test('a stream has the events from now on, in the form of the standard, and those before it on request', async (t) => {
+  const service = await serveReads(t);
+  await service.report('a', 'b');
+  const reply = await service.get('/events', { accept: 'text/event-stream' });
+  assert.equal(reply.headers.get('content-type'), 'text/event-stream');
+  assert.equal(reply.headers.get('x-accel-buffering'), 'no');
+  await reply.body?.cancel();
+  const stream = await StreamClient.open(`${service.url}/events`);
+  const all = await StreamClient.open(`${service.url}/events?after_seq=0`);
+  const some = await StreamClient.open(`${service.url}/events?key=c&last=1`);
+  const again = await StreamClient.open(`${service.url}/events?after_seq=0`, { 'last-event-id': '1' });
+  t.after(() => [stream, all, some, again].map((one) => one.close()));
+  await all.until('what was there', () => all.seqs.length === 2);
+  await service.report('c', 'd');
+  await stream.until('what came', () => stream.seqs.length === 2);
+  const line = readFileSync(join(service.data, 'events-00000000000000000001.jsonl'), 'utf8').split('\n')[2];
+  assert.deepEqual(stream.events[0], { id: '3', event: 'AssetObservation', data: line });
+  assert.ok(stream.retryMs >= limits.streamRetryMs && stream.retryMs <= limits.streamRetryMsMax, `${stream.retryMs}`);
+  await all.until('all', () => all.seqs.length === 4);
+  await again.until('the rest', () => again.seqs.length === 3);
+  assert.deepEqual([all.seqs, some.seqs, again.seqs], [[1, 2, 3, 4], [3], [2, 3, 4]]);
 });

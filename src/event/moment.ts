@@ -1,0 +1,42 @@
+/** A moment as a person writes it for a search: a date, a time, or a duration that counts back from now. */
+
+/** A moment that was read: `{ kind: 'at', ms: 1_795_000_000_000 }` since 1970, or `{ kind: 'ago', ms: 7_200_000 }` for two hours ago. */
+export interface Moment {
+  readonly kind: 'at' | 'ago';
+  readonly ms: number;
+}
+
+/**
+ * @param word such as `2026-11-20`, `2026-11-20T15:00`, `2026-11-20T15:04:05+01:00` or `2h`; without a zone it is UTC
+ * @throws Error for any other text, with a message that completes "WORD …": `is not a time such as …`
+ */
+export function readMoment(word: string): Moment {
+  const [, amount, unit = ''] = /^([0-9]{1,9})(ms|s|m|h|d)$/.exec(word) ?? [];
+  if (amount !== undefined) return { kind: 'ago', ms: Number(amount) * (UNITS_MS[unit] ?? Number.NaN) };
+  const ms = calendarMs(word);
+  if (!(ms >= 0 && ms < YEAR_10000_MS)) throw new Error(NO_MOMENT);
+  return { kind: 'at', ms };
+}
+
+/**
+ * @param nowMs the clock, in milliseconds since 1970
+ * @returns the moment as a journal line has it: `2026-11-20T15:00:00.000Z`
+ * @throws Error for a duration that leads to before 1970
+ */
+export function timeAt({ kind, ms }: Moment, nowMs: number): string {
+  const at = kind === 'at' ? ms : nowMs - ms;
+  if (at < 0) throw new Error(NO_MOMENT);
+  return new Date(at).toISOString();
+}
+
+function calendarMs(word: string): number {
+  const [, date, clock = 'T00:00', zone = 'Z'] =
+    /^(\d{4}-\d\d-\d\d)([T ]\d\d:\d\d(?::\d\d(?:\.\d{1,3})?)?)?(Z|[+-]\d\d:\d\d)?$/.exec(word) ?? [];
+  // Date.parse turns February 30 into March 2.
+  const real = date !== undefined && new Date(`${date}T00:00Z`).getUTCDate() === Number(date.slice(8));
+  return real ? Date.parse(`${date}${clock.replace(' ', 'T')}${zone}`) : Number.NaN;
+}
+
+const NO_MOMENT = 'is not a time such as 2026-11-20, 2026-11-20T15:04:05Z, or 2h for two hours ago';
+const UNITS_MS: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
+const YEAR_10000_MS = 253_402_300_800_000;

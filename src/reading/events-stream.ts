@@ -1,0 +1,131 @@
+/** `GET /events` as a stream of events (HTML standard, section 9.2: server-sent events), which begins again where it ended. */
+
+import type { Limits } from '../config/limits.ts';
+import { type Reply, unavailable } from '../http/message.ts';
+import type { Filter } from '../journal/filter.ts';
+import type { Line } from '../journal/reader.ts';
+import { typeOf } from '../journal/record.ts';
+import type { GoneRange } from '../journal/segments.ts';
+import type { Metrics } from '../telemetry/metrics.ts';
+import type { EventsQuestion } from './events-query.ts';
+import type { ReadableJournal } from './journals.ts';
+import { startOfLast } from './last.ts';
+import { type Followed, follow } from './tail.ts';
+
+/** The streams that are open, on all journals together: `await streams.reply(journal, question, filter, ending)`. */
+export class Streams {
+  readonly #limits: Limits;
+  readonly #metrics: Metrics;
+  #open = 0;
+
+  constructor(limits: Limits, metrics: Metrics) {
+    this.#limits = limits;
+    this.#metrics = metrics;
+    metrics.openStreams = () => this.#open;
+  }
+
+  /**
+   * Resolves to a stream of the events that match, or to a 503 if `limits.streamsMax` streams are open.
+   * @param question `afterSeq` or `last` say where it begins; else it begins with what is recorded from now on
+   * @param filter without `afterSeq`
+   * @throws the error of a system call
+   */
+  async reply(
+    journal: ReadableJournal,
+    { afterSeq, last }: EventsQuestion,
+    filter: Filter,
+    ending: AbortSignal,
+  ): Promise<Reply> {
+    const limits = this.#limits;
+    if (this.#open >= limits.streamsMax) {
+      return unavailable(`${limits.streamsMax} streams are open, which is the limit; close one or use wait`, limits);
+    }
+    const range = await journal.range();
+    const start = last === undefined ? (afterSeq ?? range.last) : (afterSeq ?? 0);
+    const isAnother = start > range.last;
+    const afterStart = last === undefined ? start : await startOfLast(journal, last, start, filter, ending, limits);
+    return {
+      kind: 'stream',
+      status: 200,
+      contentType: 'text/event-stream',
+      headers: ['X-Accel-Buffering', 'no'], // nginx would hold the events back
+      besideCap: true,
+      pieces: (signal) => this.#pieces(journal, isAnother ? undefined : afterStart, filter, signal),
+    };
+  }
+
+  /** @param afterSeq undefined if the client has seen another journal, with larger seqs */
+  async *#pieces(
+    journal: ReadableJournal,
+    afterSeq: number | undefined,
+    filter: Filter,
+    signal: AbortSignal,
+  ): AsyncGenerator<Buffer> {
+    const limits = this.#limits;
+    const { streamRetryMs, streamRetryMsMax, streamCommentMs } = limits;
+    if (this.#open >= limits.streamsMax) return; // others began after the reply was decided; the client connects again
+    this.#open += 1;
+    try {
+      yield Buffer.from(`retry: ${Math.floor(streamRetryMs + Math.random() * (streamRetryMsMax - streamRetryMs))}\n\n`);
+      if (afterSeq === undefined) yield ANOTHER_JOURNAL;
+      let sentMs = performance.now();
+      const following = { afterSeq: afterSeq ?? 0, filter, signal, idleMs: streamCommentMs, limits };
+      for await (const found of follow(journal, following)) {
+        let text = this.#textOf(found);
+        if (text.length === 0 && performance.now() - sentMs < streamCommentMs) continue;
+        if (text.length === 0) text = COMMENT;
+        yield text;
+        sentMs = performance.now();
+      }
+    } finally {
+      this.#open -= 1;
+    }
+  }
+
+  #textOf(found: Followed): Buffer {
+    if (found.kind === 'another journal') return ANOTHER_JOURNAL;
+    const { lines, gone, page } = found;
+    this.#metrics.sentEvents(lines.length);
+    if (page === undefined) return textOf(lines, gone);
+    page.form ??= textOf(lines, gone);
+    return page.form;
+  }
+}
+
+const COMMENT = Buffer.from(':\n\n');
+/** The id makes a client that connects again begin with the first event of the other journal. */
+const ANOTHER_JOURNAL = Buffer.from('id: 0\nevent: reset\ndata: {}\n\n');
+const LINE_FEED = 0x0a;
+
+/** @returns the events of the lines, and an event for each range that is gone, before the line after it */
+function textOf(lines: readonly Line[], gone: readonly GoneRange[]): Buffer {
+  const pieces: Buffer[] = [];
+  let at = 0;
+  for (const { first, last } of gone) {
+    const next = lines.findIndex(({ seq }) => seq > last);
+    const end = next === -1 ? lines.length : next;
+    pieces.push(
+      linesText(lines.slice(at, end)),
+      Buffer.from(`event: gap\ndata: {"first":${first},"last":${last}}\n\n`),
+    );
+    at = end;
+  }
+  const rest = linesText(at === 0 ? lines : lines.slice(at));
+  return pieces.length === 0 ? rest : Buffer.concat([...pieces, rest]);
+}
+
+function linesText(lines: readonly Line[]): Buffer {
+  const heads = lines.map(({ bytes, start, seq }) => `id: ${seq}\nevent: ${typeOf(bytes, start, seq)}\ndata: `);
+  let size = 0;
+  for (const [index, { start, end }] of lines.entries()) size += heads[index]!.length + end - start + 2;
+  const text = Buffer.allocUnsafe(size);
+  let at = 0;
+  for (const [index, { bytes, start, end }] of lines.entries()) {
+    at += text.write(heads[index]!, at, 'latin1');
+    at += bytes.copy(text, at, start, end);
+    text[at] = LINE_FEED;
+    text[at + 1] = LINE_FEED;
+    at += 2;
+  }
+  return text;
+}

@@ -1,0 +1,233 @@
+/**
+ * Follows a journal. All followers that keep up share the newest lines: one reader takes them from the file, checks them and keeps
+ * the last few. A follower that is behind them reads the file by itself, from its own position. Nothing is queued for a follower.
+ */
+
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Limits } from '../config/limits.ts';
+import { type Filter, isWanted } from '../journal/filter.ts';
+import type { Progress } from '../journal/progress.ts';
+import { type Line, type Remark, readJournal } from '../journal/reader.ts';
+import type { GoneRange } from '../journal/segments.ts';
+import type { NewestLines, Page, ReadableJournal } from './journals.ts';
+
+/** What a follower gets next, each event once and in order: `{ kind: 'lines', lines, gone: [], afterSeq: 7, page: undefined }`. */
+export type Followed = FollowedLines | { readonly kind: 'another journal' };
+
+/** Lines that match, and the seqs between them that the journal does not have any more: `gone` is `[{ first: 1, last: 53 }]`. */
+export interface FollowedLines {
+  readonly kind: 'lines';
+  readonly lines: readonly Line[];
+  readonly gone: readonly GoneRange[];
+  /** If these are all lines of a page, for a form of the page that followers can share. */
+  readonly page?: Page;
+}
+
+/** What a follower asks for: `{ afterSeq: 7, filter: { type: 'AssetObservation' }, signal, idleMs: 15_000, limits }`. */
+export interface Following {
+  readonly afterSeq: number;
+  /** Without `afterSeq`. */
+  readonly filter: Filter;
+  /** Ends it. */
+  readonly signal: AbortSignal;
+  /** After so long without an event, lines without any are yielded. */
+  readonly idleMs: number;
+  readonly limits: Limits;
+}
+
+/**
+ * Yields the events after a seq that match, and those that come, until the signal aborts. Each piece that it yields has its turn,
+ * see `Turns`, until the caller waits for something.
+ * @throws the error of a system call
+ */
+export async function* follow(journal: ReadableJournal, following: Following): AsyncGenerator<Followed> {
+  const { signal } = following;
+  let { afterSeq } = following;
+  for (;;) {
+    const { replaced } = journal;
+    yield* followOne(journal, { ...following, afterSeq, signal: AbortSignal.any([signal, replaced]) });
+    if (signal.aborted) return;
+    await journal.whole();
+    afterSeq = 0;
+    yield { kind: 'another journal' };
+  }
+}
+
+async function* followOne(journal: ReadableJournal, following: Following): AsyncGenerator<FollowedLines> {
+  const { filter, signal } = following;
+  const isPlain = Object.values(filter).every((value) => value === undefined);
+  let seq = following.afterSeq;
+  let tail: NewestLines | undefined;
+  try {
+    while (!signal.aborted) {
+      tail ??= journal.tail?.joined();
+      if (tail === undefined || seq < tail.oldestSeq) {
+        const { last } = await journal.range();
+        if (seq < last) {
+          for await (const found of recorded(journal, seq, following)) {
+            yield found;
+            seq = Math.max(seq, found.lines.at(-1)?.seq ?? 0); // it may also have lines after `last`
+          }
+          seq = Math.max(seq, last);
+        } else {
+          journal.tail ??= new Tail(journal, seq, following.limits);
+        }
+        continue;
+      }
+      const page = await tail.after(seq, signal, following.idleMs);
+      if (signal.aborted) return;
+      if (page === undefined) {
+        yield { kind: 'lines', lines: [], gone: [] };
+        continue;
+      }
+      await journal.turns.take();
+      if (isPlain && page.afterSeq === seq) {
+        yield { kind: 'lines', lines: page.lines, gone: page.gone, page };
+      } else {
+        const after = seq;
+        const lines = page.lines.filter((line) => line.seq > after && (isPlain || isWanted(line.event, filter)));
+        yield { kind: 'lines', lines, gone: page.gone.filter(({ last }) => last > after) };
+      }
+      seq = page.lastSeq;
+    }
+  } finally {
+    tail?.left();
+  }
+}
+
+/**
+ * Yields the lines that are recorded now, after a seq, and match; nothing of a piece without any. Ends early if the signal aborts.
+ * @throws the error of a system call
+ */
+export async function* recorded(
+  journal: ReadableJournal,
+  afterSeq: number,
+  { filter, signal, limits }: Pick<Following, 'filter' | 'signal' | 'limits'>,
+): AsyncGenerator<FollowedLines> {
+  const gone: GoneRange[] = [];
+  const onRemark = (remark: Remark) => {
+    journal.remark(remark);
+    if (remark.gone !== undefined) gone.push(remark.gone);
+  };
+  const once = AbortSignal.abort(); // reads once, and takes a missing folder for an empty journal
+  const reading = { filter: { ...filter, afterSeq }, seek: true, follow: once, progress: journal.progress(), limits };
+  for await (const lines of readJournal(journal.disk, reading, onRemark)) {
+    if (signal.aborted) return;
+    yield { kind: 'lines', lines, gone: gone.splice(0) };
+  }
+}
+
+/** The newest lines of a journal, for all its followers. Lines are read when a follower asks for them: `await tail.after(7, signal, 15_000)`. */
+class Tail implements NewestLines {
+  readonly #journal: ReadableJournal;
+  readonly #limits: Limits;
+  readonly #end = new AbortController();
+  readonly #lines: AsyncGenerator<readonly Line[]>;
+  readonly #gone: GoneRange[] = [];
+  readonly #waiting = new Set<() => void>();
+  #pages: Page[] = [];
+  #lastSeq: number;
+  #followers = 0;
+  #isReading = false;
+  #failed: Error | undefined;
+
+  /** @param afterSeq the last seq that is durable now */
+  constructor(journal: ReadableJournal, afterSeq: number, limits: Limits) {
+    this.#journal = journal;
+    this.#limits = limits;
+    this.#lastSeq = afterSeq;
+    const follow = AbortSignal.any([this.#end.signal, journal.replaced]);
+    const progress = inGroups(journal.progress(), limits.streamWakeMs);
+    const reading = { filter: { afterSeq }, seek: true, follow, progress, limits };
+    this.#lines = readJournal(journal.disk, reading, (remark) => {
+      journal.remark(remark);
+      if (remark.gone !== undefined) this.#gone.push(remark.gone);
+    });
+  }
+
+  get oldestSeq(): number {
+    return this.#pages[0]?.afterSeq ?? this.#lastSeq;
+  }
+
+  joined(): this {
+    this.#followers += 1;
+    return this;
+  }
+
+  left(): void {
+    this.#followers -= 1;
+    if (this.#followers > 0) return;
+    this.#end.abort();
+    if (this.#journal.tail === this) this.#journal.tail = undefined;
+  }
+
+  async after(seq: number, signal: AbortSignal, idleMs: number): Promise<Page | undefined> {
+    const lateMs = performance.now() + idleMs;
+    for (;;) {
+      const page = this.#pages.find(({ lastSeq }) => lastSeq > seq);
+      if (page !== undefined) return page;
+      if (this.#failed !== undefined) throw this.#failed;
+      const leftMs = lateMs - performance.now();
+      if (signal.aborted || leftMs <= 0) return undefined;
+      if (!this.#isReading) void this.#readOn();
+      await this.#nextPage(signal, leftMs);
+    }
+  }
+
+  #nextPage(signal: AbortSignal, lateMs: number): Promise<void> {
+    return new Promise((resolve) => {
+      const wake = () => {
+        clearTimeout(late);
+        this.#waiting.delete(wake);
+        signal.removeEventListener('abort', wake);
+        resolve();
+      };
+      const late = setTimeout(wake, lateMs).unref();
+      this.#waiting.add(wake);
+      signal.addEventListener('abort', wake);
+    });
+  }
+
+  /** Reads until there is another page. Never rejects. */
+  async #readOn(): Promise<void> {
+    this.#isReading = true;
+    try {
+      for (;;) {
+        const { value: lines = [], done } = await this.#lines.next();
+        if (done === true) break;
+        if (lines.length + this.#gone.length === 0) continue;
+        this.#add(lines);
+        break;
+      }
+    } catch (error) {
+      this.#failed = error as Error;
+      if (this.#journal.tail === this) this.#journal.tail = undefined;
+    }
+    this.#isReading = false;
+    for (const wake of this.#waiting) wake();
+  }
+
+  #add(lines: readonly Line[]): void {
+    const gone = this.#gone.splice(0);
+    const afterSeq = this.#lastSeq;
+    this.#lastSeq = Math.max(lines.at(-1)?.seq ?? 0, gone.at(-1)?.last ?? 0);
+    const bytes = lines.reduce((sum, { start, end }) => sum + end - start, 0);
+    this.#pages.push({ afterSeq, lastSeq: this.#lastSeq, lines, gone, bytes });
+    let kept = this.#pages.reduce((sum, page) => sum + page.bytes, 0);
+    while (kept > this.#limits.sharedLinesBytesMax && this.#pages.length > 1) kept -= this.#pages.shift()!.bytes;
+  }
+}
+
+/** @returns the progress, whose `more` resolves at once after a pause, and at most every `intervalMs` while lines arrive */
+function inGroups(progress: Progress, intervalMs: number): Progress {
+  let wokenMs = Number.NEGATIVE_INFINITY;
+  return {
+    durable: () => progress.durable(),
+    more: async (signal) => {
+      await progress.more(signal);
+      const waitMs = wokenMs + intervalMs - performance.now();
+      if (waitMs > 0) await sleep(waitMs, undefined, { signal, ref: false }).catch(() => {}); // it rejects only when it is aborted
+      wokenMs = performance.now();
+    },
+  };
+}

@@ -1,0 +1,115 @@
+/** Services whose journals are read over HTTP, and the client of a stream of events. */
+
+import { strict as assert } from 'node:assert';
+import { type IncomingMessage, request } from 'node:http';
+import { readConfig } from '../../src/config/config.ts';
+import { type Service, type ServiceParts, startService } from '../../src/service.ts';
+import { createNotices } from '../../src/telemetry/log.ts';
+import { newFolder, type Scope } from './program.ts';
+import { eventually } from './tools.ts';
+
+export interface ReadService extends Service {
+  readonly data: string;
+  /** Reports observations, one after the other; each is acknowledged. */
+  report(...keys: readonly string[]): Promise<void>;
+  get(target: string, headers?: Record<string, string>): Promise<Response>;
+}
+
+/** Starts a service in this process, which ends with the test. */
+export async function serveReads(
+  t: Scope,
+  {
+    parts = {},
+    args = [],
+    data = newFolder(t),
+  }: { parts?: ServiceParts; args?: readonly string[]; data?: string } = {},
+): Promise<ReadService> {
+  const read = readConfig(['--port', '0', '--data', data, ...args], {});
+  if (read.kind !== 'valid') throw new Error(read.problems.join());
+  const notices = createNotices('error', false, () => {});
+  const service = await startService(read.config, notices, { background: true, ...parts });
+  t.after(() => service.stop());
+  return {
+    ...service,
+    data,
+    report: async (...keys) => {
+      for (const key of keys) {
+        const reply = await fetch(`${service.url}/report_asset_observation/${key}`, { method: 'POST' });
+        assert.equal(reply.status, 200, await reply.text());
+      }
+    },
+    get: (target, headers = {}) => fetch(`${service.url}${target}`, { headers }),
+  };
+}
+
+/** An event of a stream: `{ id: '7', event: 'AssetObservation', data: '{"seq":7,…}' }`. */
+export interface StreamEvent {
+  readonly id: string | undefined;
+  readonly event: string;
+  readonly data: string;
+}
+
+/** The client of one stream, which reads it as an EventSource does. */
+export class StreamClient {
+  readonly status: number;
+  readonly events: StreamEvent[] = [];
+  /** The last `id`, which is sent when it connects again. */
+  lastId: string | undefined;
+  retryMs = 0;
+  comments = 0;
+  isEnded = false;
+  readonly reply: IncomingMessage;
+  #text = '';
+
+  private constructor(reply: IncomingMessage) {
+    this.reply = reply;
+    this.status = reply.statusCode ?? 0;
+    reply.setEncoding('utf8');
+    reply.on('data', (text: string) => this.#take(text));
+    reply.on('error', () => {});
+    reply.on('close', () => {
+      this.isEnded = true;
+    });
+  }
+
+  static async open(url: string, headers: Record<string, string> = {}): Promise<StreamClient> {
+    const all = { accept: 'text/event-stream', ...headers };
+    const reply = await new Promise<IncomingMessage>((resolve, reject) => {
+      request(url, { headers: all, agent: false }, resolve).on('error', reject).end();
+    });
+    return new StreamClient(reply);
+  }
+
+  /** The seqs of the events of the journal. */
+  get seqs(): number[] {
+    return this.events.filter(({ event }) => event.startsWith('Asset')).map(({ data }) => JSON.parse(data).seq);
+  }
+
+  async until(what: string, isSo: () => boolean): Promise<void> {
+    await eventually(`${what}; so far ${JSON.stringify(this.events.slice(-3))}`, isSo);
+  }
+
+  close(): void {
+    this.reply.destroy();
+  }
+
+  #take(more: string): void {
+    this.#text += more;
+    const blocks = this.#text.split('\n\n');
+    this.#text = blocks.pop() ?? '';
+    for (const block of blocks) this.#block(block);
+  }
+
+  #block(block: string): void {
+    let [event, id, data]: [string, string | undefined, string | undefined] = ['message', undefined, undefined];
+    for (const line of block.split('\n')) {
+      const [, field = '', value = ''] = /^([^:]*):? ?(.*)$/.exec(line) ?? [];
+      if (line.startsWith(':')) this.comments += 1;
+      else if (field === 'retry') this.retryMs = Number(value);
+      else if (field === 'event') event = value;
+      else if (field === 'id') this.lastId = id = value;
+      else if (field === 'data') data = data === undefined ? value : `${data}\n${value}`;
+    }
+    if (data !== undefined) this.events.push({ id, event, data });
+  }
+}
