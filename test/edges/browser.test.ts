@@ -2,42 +2,21 @@
 
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
-import { createRequire } from 'node:module';
 import type { AddressInfo } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { build, type Plugin } from 'esbuild';
+import { type Browser, noBrowser, type Page, startBrowser } from '../support/chromium.ts';
 import { newFolder, type Running, root, startService } from '../support/program.ts';
-
-const CHROMIUM = '/usr/bin/chromium';
-const skip = !existsSync(CHROMIUM) && `${CHROMIUM} is not installed`;
 
 /** As a site of the attacker, with a name whose address the attacker chooses. */
 const EVIL = 'evil.example';
+const RESOLVE = [`--host-resolver-rules=MAP ${EVIL} 127.0.0.1`];
 const ENDPOINT = '/report_asset_materialization/';
 const ARRIVED_MS = 10_000;
-
-/** What playwright-core is used for here. Its own types need those of a browser's page, which this program has not. */
-interface Page {
-  goto(url: string): Promise<unknown>;
-  evaluate<Result>(expression: string): Promise<Result>;
-}
-interface Browser {
-  newPage(): Promise<Page>;
-  close(): Promise<void>;
-}
-interface Playwright {
-  chromium: {
-    launchPersistentContext(
-      folder: string,
-      options: { executablePath: string; chromiumSandbox: boolean; args: readonly string[] },
-    ): Promise<Browser>;
-  };
-}
 
 /**
  * The attempts of `hostile-page.js`: the request that reaches a service on another origin, and whether a report would be
@@ -91,8 +70,8 @@ const originRules: readonly Replacement[] = [
 ];
 const hostRule: readonly Replacement[] = [['ownNames.has(nameOf(authority))', 'true']];
 
-test('no page of another origin can report or read a reply', { skip }, async (t) => {
-  const browser = await startBrowser(t);
+test('no page of another origin can report or read a reply', { skip: noBrowser }, async (t) => {
+  const browser = await startBrowser(t, RESOLVE);
   const service = await startService(t, { args: ['--log-level', 'debug'] });
   for (const pageHost of pageHosts) {
     const page = await openPage(t, browser, pageHost);
@@ -113,7 +92,7 @@ test('no page of another origin can report or read a reply', { skip }, async (t)
   });
 });
 
-test('a page on a name that was pointed at the service afterwards can not report', { skip }, async (t) => {
+test('a page on a name that was pointed at the service afterwards can not report', { skip: noBrowser }, async (t) => {
   const { page, service } = await rebind(t);
   const learned = await attack(page, service, EVIL, EVIL);
   // The browser takes the service for the page's own server, so the page may read the refusal, and does.
@@ -124,7 +103,7 @@ test('a page on a name that was pointed at the service afterwards can not report
   assert.deepEqual(keysIn(service), ['from-here']);
 });
 
-test('nor can it where the service listens on every interface', { skip }, async (t) => {
+test('nor can it where the service listens on every interface', { skip: noBrowser }, async (t) => {
   const { page, service } = await rebind(t, { host: '0.0.0.0' });
   const learned = await attack(page, service, EVIL, EVIL);
   assert.match(learned['fetch-json'] ?? '', /^403 {"error":"Host \\"evil\.example:\d+\\" is not this service/);
@@ -133,8 +112,10 @@ test('nor can it where the service listens on every interface', { skip }, async 
   assert.deepEqual(keysIn(service), ['from-here']);
 });
 
-test('without the rule for Origin and Sec-Fetch-Site a page of another origin does report', { skip }, async (t) => {
-  const browser = await startBrowser(t);
+test('without the rule for Origin and Sec-Fetch-Site a page of another origin does report', {
+  skip: noBrowser,
+}, async (t) => {
+  const browser = await startBrowser(t, RESOLVE);
   const service = await startService(t, { program: await brokenBuild(t, originRules), args: ['--log-level', 'debug'] });
   const page = await openPage(t, browser, EVIL);
   await attack(page, service, EVIL, '127.0.0.1');
@@ -143,7 +124,9 @@ test('without the rule for Origin and Sec-Fetch-Site a page of another origin do
   assert.deepEqual(keysIn(service), reports);
 });
 
-test('without the rule for Host a page on a name pointed at the service does report', { skip }, async (t) => {
+test('without the rule for Host a page on a name pointed at the service does report', {
+  skip: noBrowser,
+}, async (t) => {
   const { page, service } = await rebind(t, { program: await brokenBuild(t, hostRule) });
   const learned = await attack(page, service, EVIL, EVIL);
   assert.equal(learned['fetch-json'], '200 {}');
@@ -201,27 +184,6 @@ async function reportFromHere({ url }: Running): Promise<number> {
   return reply.status;
 }
 
-async function startBrowser(t: TestContext): Promise<Browser> {
-  const playwright: Playwright = createRequire(import.meta.url)('playwright-core');
-  const profile = mkdtempSync(join(tmpdir(), 'assetlog-'));
-  let browser: Browser | undefined;
-  // In this order: a browser that ends writes its profile once more.
-  t.after(async () => {
-    await browser?.close();
-    rmSync(profile, { recursive: true, force: true });
-  });
-  browser = await playwright.chromium.launchPersistentContext(profile, {
-    executablePath: CHROMIUM,
-    chromiumSandbox: process.getuid?.() !== 0, // root has no sandbox
-    args: [
-      ...['--disable-gpu', '--disable-quic', '--no-first-run', '--disable-sync'],
-      ...['--disable-background-networking', '--disable-component-update'],
-      `--host-resolver-rules=MAP ${EVIL} 127.0.0.1`,
-    ],
-  });
-  return browser;
-}
-
 /** A page of a server of its own. */
 async function openPage(t: TestContext, browser: Browser, host: string): Promise<Page> {
   const server = await startPageServer();
@@ -239,7 +201,7 @@ async function rebind(
   t: TestContext,
   { program, host = '127.0.0.1' }: { program?: readonly string[]; host?: string } = {},
 ): Promise<{ page: Page; service: Running }> {
-  const browser = await startBrowser(t);
+  const browser = await startBrowser(t, RESOLVE);
   const server = await startPageServer();
   const port = portOf(server);
   const page = await browser.newPage();

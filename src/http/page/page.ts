@@ -3,21 +3,13 @@
  * token that its user types in. A client that does not accept HTML gets the paths of the service as JSON.
  */
 
+import { createHash } from 'node:crypto';
 import { brotliDecompressSync } from 'node:zlib';
 import { batchPath } from '../../event/item.ts';
 import type { Endpoint } from '../../event/parameters.ts';
 import type { BodyReply, Handler } from '../message.ts';
 import { readBody, readQuery } from '../request.ts';
 import type { Route } from '../router.ts';
-
-/** The page: `{ html: '<!doctype html>…', script: "'sha256-…'", style: "'sha256-…'" }`. */
-export interface Page {
-  readonly html: string;
-  /** The hash of its inline script, as a source of the Content-Security-Policy. */
-  readonly script: string;
-  /** The hash of its inline style. */
-  readonly style: string;
-}
 
 /** What the page and its JSON say about the service: `{ pathPrefix: '', tokenHeader: undefined, endpoints, … }`. */
 export interface PageOptions {
@@ -86,26 +78,38 @@ function acceptsHtml(accept = ''): boolean {
 
 const VARY = ['Vary', 'Accept'];
 
-function replyWith({ html, script, style }: Page): BodyReply {
+function replyWith(html: string): BodyReply {
   const policy = [
-    ...["default-src 'none'", `script-src ${script}`, `style-src ${style}`, 'img-src data:', "connect-src 'self'"],
+    ...[
+      "default-src 'none'",
+      `script-src ${hashOf('script', html)}`,
+      `style-src ${hashOf('style', html)}`,
+      'img-src data:',
+      "connect-src 'self'",
+    ],
     ...["base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'"],
   ].join('; ');
   return {
     kind: 'body',
     status: 200,
     contentType: 'text/html; charset=utf-8',
-    headers: [...['Content-Security-Policy', policy, 'Referrer-Policy', 'no-referrer', ...VARY]],
+    headers: ['Content-Security-Policy', policy, 'Referrer-Policy', 'no-referrer', ...VARY],
     body: html,
   };
 }
 
-/** Put here by `build.ts`: the page as JSON, compressed and in Base64. */
+/** @returns the source of the Content-Security-Policy (CSP Level 3, section 2.3.1) that allows an inline element of the page */
+function hashOf(name: string, html: string): string {
+  const text = html.slice(html.indexOf(`<${name}>`) + name.length + 2, html.indexOf(`</${name}>`));
+  return `'sha256-${createHash('sha256').update(text).digest('base64')}'`;
+}
+
+/** Put here by `build.ts`: the page, compressed and in Base64. */
 declare const ASSETLOG_PAGE: string;
 
-async function loadPage(): Promise<Page> {
+async function loadPage(): Promise<string> {
   if (typeof ASSETLOG_PAGE === 'string') {
-    return JSON.parse(brotliDecompressSync(Buffer.from(ASSETLOG_PAGE, 'base64')).toString());
+    return brotliDecompressSync(Buffer.from(ASSETLOG_PAGE, 'base64')).toString();
   } else {
     const { buildPage } = await import('./build.ts'); // from the source
     return buildPage();

@@ -14,6 +14,7 @@ import { journalReading } from './journal-reading.ts';
 import { journalRecovery } from './journal-recovery.ts';
 import { journalWriting } from './journal-writing.ts';
 import type { Mutant } from './mutant.ts';
+import { page } from './page.ts';
 import { readingState } from './reading-state.ts';
 import { service } from './service.ts';
 import { telemetry } from './telemetry.ts';
@@ -33,6 +34,7 @@ export const mutants: readonly Mutant[] = [
   ...journalReading,
   ...journalRecovery,
   ...journalWriting,
+  ...page,
   ...readingState,
   ...service,
   ...telemetry,

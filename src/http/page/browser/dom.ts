@@ -22,21 +22,20 @@ export function button(text: string, act: () => void, attributes: Readonly<Recor
   return made;
 }
 
-/** @returns the element of `index.html` with this id, such as `list`. @throws if there is none */
+/** @returns the element of `index.html` with this id, such as `list` */
 export function byId<Kind extends HTMLElement = HTMLElement>(id: string): Kind {
-  const found = document.getElementById(id);
-  if (found === null) throw new Error(`no element has the id ${id}`);
-  return found as Kind;
+  return document.getElementById(id) as Kind;
 }
 
 /**
  * @returns the text with characters that are invisible, or that reorder their neighbours, as escapes: a right-to-left override
- *   as `\u202e`. A tab and a line feed stay
+ *   as `\u202e`. A tab, a line feed and
+ *   the joiners of scripts and emoji stay
  */
 export function visible(text: string): string {
   return text.replace(
-    /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]/gu,
-    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
+    /(?![\t\n\u200c\u200d])[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu,
+    (character) => `\\u${character.codePointAt(0)?.toString(16).padStart(4, '0')}`,
   );
 }
 

@@ -4,7 +4,6 @@ import { pageLimits } from '../../../config/limits.ts';
 
 /** The members of a line that the list shows. Metadata is read from the line itself. */
 export interface Shown {
-  readonly id: string;
   readonly time: string;
   readonly type: string;
   readonly asset_key: readonly string[];
@@ -29,12 +28,7 @@ export class EventLine {
 
   /** Parsed when the line is first in sight. */
   get shown(): Shown {
-    if (this.#shown === undefined) {
-      const { id, time, type, asset_key, partition, check_name, passed, severity, description, tags } = JSON.parse(
-        this.line,
-      );
-      this.#shown = { id, time, type, asset_key, partition, check_name, passed, severity, description, tags };
-    }
+    this.#shown ??= { ...JSON.parse(this.line), metadata: undefined } as Shown;
     return this.#shown;
   }
 }

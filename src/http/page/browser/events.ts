@@ -108,7 +108,8 @@ export class EventsView implements View {
   };
 
   more(): void {
-    if (this.#isLoadingOlder || this.#store.lines.length === 0) return;
+    // A stream begins with as many events as there are, at most `readLimit`.
+    if (this.#isLoadingOlder || this.#store.lines.length < pageLimits.readLimit) return;
     this.#isLoadingOlder = true;
     void this.#loadOlder()
       .catch(() => {}) // the connection says what is wrong, and scrolling tries again
@@ -134,6 +135,7 @@ export class EventsView implements View {
   detail(id: string): DetailParts | undefined | 'loading' {
     const held = this.#store.lines.find(({ seq }) => String(seq) === id);
     if (held !== undefined) return eventDetail(held);
+    if (!this.#isLoaded) return 'loading';
     if (this.#linked.id !== id) void this.#loadLinked(id);
     const { event } = this.#linked;
     return event instanceof EventLine ? eventDetail(event) : event;

@@ -81,8 +81,11 @@ export class List {
     this.#list.focus();
   }
 
+  /** Scrolls to the first row, makes it active and puts the focus on the list. */
   toTop(): void {
     this.#list.scrollTop = 0;
+    this.#activeId = '';
+    this.focus();
   }
 
   /** Opens the active row. */
@@ -151,8 +154,7 @@ export class List {
   }
 
   #focus(): void {
-    if (this.#activeIndex() === -1 && this.#source.count > 0)
-      this.#activate(this.#first === 0 ? 0 : this.#first + EXTRA_ROWS);
+    if (this.#activeIndex() === -1) this.#activate(Math.ceil(this.#list.scrollTop / this.#rowPx));
   }
 
   #onKey(event: KeyboardEvent): void {

@@ -91,8 +91,8 @@ function connect(): void {
     if (!isFound) {
       await service.findOut(signal);
       isFound = true;
-      showAccess('');
     }
+    showAccess('');
     if (!service.hasAccess) return new Promise((resolve) => signal.addEventListener('abort', () => resolve()));
     await attempt(signal, live);
   });
@@ -161,7 +161,7 @@ function fillFilters(): void {
   for (const name of FILTERS) {
     const input = field(name);
     if (input.type === 'checkbox') (input as HTMLInputElement).checked = address[name] !== '';
-    else if (input !== document.activeElement) input.value = address[name];
+    else if (input.value.trim() !== address[name]) input.value = address[name]; // a space that is being typed stays
   }
   const { key_prefix, type, partition, failed } = address;
   if (key_prefix + type + partition + failed !== '') showFilters(true);
@@ -176,20 +176,23 @@ function field(name: (typeof FILTERS)[number]): HTMLInputElement | HTMLSelectEle
 }
 
 function onFilter(): void {
-  const values = FILTERS.map((name) => {
+  const values = FILTERS.map((name): [typeof name, string] => {
     const input = field(name);
     return [name, input.type === 'checkbox' ? ((input as HTMLInputElement).checked ? '1' : '') : input.value.trim()];
   });
-  go({ ...address, ...Object.fromEntries(values), open: '' }, true);
+  if (values.some(([name, value]) => address[name] !== value)) {
+    go({ ...address, ...Object.fromEntries(values), open: '' }, true);
+  }
 }
 
+const REFUSED: Readonly<Record<number, string>> = { 401: 'Token not accepted', 403: 'May not read' };
 const STATES = { connecting: 'Connecting…', live: 'Live', paused: 'Paused' };
 
 function showState(state: ConnectionState): void {
   const shown = byId('state');
   shown.className = state.kind;
   if (state.kind === 'waiting') shown.textContent = `${state.reason}. Next try in ${state.seconds} s`;
-  else if (state.kind === 'refused') shown.textContent = state.status === 401 ? 'Token not accepted' : 'Refused';
+  else if (state.kind === 'refused') shown.textContent = REFUSED[state.status] ?? 'Refused';
   else shown.textContent = STATES[state.kind];
   if (state.kind === 'live') {
     notify('');
@@ -213,9 +216,9 @@ function showAccess(problem: string): void {
     ?.replaceChildren('assetlog', ...(service.deployment === '' ? [] : [element('span', {}, service.deployment)]));
   const input = form.elements.namedItem('deployment') as HTMLInputElement;
   if (input.value === '') input.value = service.deployment;
-  if (!isNeeded) return;
+  if (!isNeeded || problem !== '') return;
   byId('state').className = 'refused';
-  byId('state').textContent = problem === '' ? 'Token needed' : (byId('state').textContent ?? '');
+  byId('state').textContent = 'Token needed';
 }
 
 function signIn(): void {
@@ -228,15 +231,12 @@ function signIn(): void {
   }
   form.reset();
   for (const one of Object.values(all)) one.clear();
-  showAccess('');
   show(address, true);
 }
 
 function signOut(): void {
   service.signOut();
-  connection.stop();
   for (const one of Object.values(all)) one.clear();
-  showAccess('');
   show({ ...address, open: '' }, true);
 }
 
@@ -285,10 +285,7 @@ function listen(): void {
   byId('more').addEventListener('click', ({ currentTarget }) =>
     showFilters((currentTarget as Element).getAttribute('aria-expanded') !== 'true'),
   );
-  byId('newer').addEventListener('click', () => {
-    list.toTop();
-    list.focus();
-  });
+  byId('newer').addEventListener('click', () => list.toTop());
   byId('list').addEventListener('scroll', () => {
     if (newRows > 0 && list.isAtTop) showRest();
   });

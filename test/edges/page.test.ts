@@ -1,0 +1,501 @@
+/** The page for browsers, in a real browser, against the real service. */
+
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+import { after, afterEach, before, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { promisify } from 'node:util';
+import { newToken } from '../../src/deployments/tokens.ts';
+import { type Browser, noBrowser, type Page, startBrowser } from '../support/chromium.ts';
+import { freePort, newFolder, type Running, startService } from '../support/program.ts';
+
+const SEEN_MS = 20_000;
+const options = { skip: noBrowser };
+const axe = createRequire(import.meta.url).resolve('axe-core/axe.min.js');
+
+let browser: Browser;
+/** What went wrong in the pages of a test. */
+let problems: string[] = [];
+const releases: (() => unknown)[] = [];
+const scope = { after: (release: () => unknown) => void releases.push(release) };
+
+before(async () => {
+  if (noBrowser === false) browser = await startBrowser(scope);
+});
+after(async () => {
+  for (const release of releases) await release();
+});
+afterEach(() => {
+  const found = problems;
+  problems = [];
+  assert.deepEqual(found, [], 'no error, and nothing that the policy of the page forbids');
+});
+
+/** Opens a page; what it logs as an error, and each report of its Content-Security-Policy, fails the test. */
+async function open(url: string, { width = 1280, height = 720 } = {}): Promise<Page> {
+  const page = await browser.newPage();
+  releases.unshift(() => page.close());
+  await page.addInitScript({
+    content: `addEventListener('securitypolicyviolation', ({ violatedDirective, blockedURI }) =>
+      console.error('forbidden: ' + violatedDirective + ' ' + blockedURI));`,
+  });
+  page.on('pageerror', ({ message }) => problems.push(message));
+  page.on('console', (message) => {
+    const isExpected = /Failed to load resource/.test(message.text()); // of replies that are no 2xx
+    if (message.type() === 'error' && !isExpected) problems.push(message.text());
+  });
+  await page.setViewportSize({ width, height });
+  await page.goto(url);
+  return page;
+}
+
+/** Resolves when an expression is true in the page. (Playwright's own waiting needs eval, which the policy forbids.) */
+async function sees(page: Page, expression: string): Promise<void> {
+  for (const late = performance.now() + SEEN_MS; !(await page.evaluate<boolean>(expression)); await sleep(30)) {
+    if (performance.now() > late)
+      assert.fail(`not so within ${SEEN_MS} ms: ${expression}\nthe page has: ${await textOf(page, 'body')}`);
+  }
+}
+
+const textOf = (page: Page, selector: string) =>
+  page.evaluate<string>(`document.querySelector(${JSON.stringify(selector)})?.innerText ?? ''`);
+const has = (selector: string, text: string) =>
+  `(document.querySelector(${JSON.stringify(selector)})?.innerText ?? '').includes(${JSON.stringify(text)})`;
+const count = (selector: string) => `document.querySelectorAll(${JSON.stringify(selector)}).length`;
+/** The texts of a column of the list, from the top. */
+const COLUMN = `((kind) => [...document.querySelectorAll('.row')]
+  .sort((a, b) => a.ariaPosInSet - b.ariaPosInSet)
+  .map((row) => row.querySelector('.' + kind).innerText))`;
+const column = (page: Page, kind: string) => page.evaluate<string[]>(`${COLUMN}('${kind}')`);
+const isLive = has('#state', 'Live');
+
+async function report(
+  { url }: Pick<Running, 'url'>,
+  items: readonly object[],
+  headers: Record<string, string> = {},
+): Promise<void> {
+  for (let at = 0; at < items.length; at += 1_000) {
+    const body = JSON.stringify(items.slice(at, at + 1_000));
+    const reply = await fetch(`${url}/report_asset_batch/`, {
+      method: 'POST',
+      headers: { 'Content-Type': 'application/json', ...headers },
+      body,
+    });
+    assert.equal(reply.status, 200, await reply.text());
+  }
+}
+
+const materialization = (...asset_key: readonly string[]) => ({ type: 'materialization', asset_key });
+const check = (passed: boolean, check_name = 'no_nulls') => ({
+  ...{ type: 'check', asset_key: ['warehouse', 'orders'], check_name, passed },
+});
+
+test('while there is nothing, a command to copy reports the first event, which appears at once', options, async (t) => {
+  const service = await startService(t);
+  const page = await open(service.url);
+  await sees(page, has('#nothing', 'No events yet'));
+  const command = await textOf(page, '#nothing pre');
+  assert.match(command, new RegExp(`^curl '${service.url}/report_asset_materialization/'`));
+  const { stdout } = await promisify(execFile)('sh', ['-c', `${command} --silent`]);
+  assert.equal(stdout, '{}');
+  await sees(page, has('.row', 'warehouse/orders'));
+});
+
+test('an event is shown live and whole, its metadata as it was sent', options, async (t) => {
+  const service = await startService(t);
+  const page = await open(service.url);
+  await sees(page, isLive);
+  const metadata =
+    '{"rows":12345678901234567890,"ratio":1.0,"big":1e400,"ok":true,"none":null,"note":"a\\u00e9\\n\\"b\\"","list":["a",2.50,{"x":[]}],"rows":-0.10}';
+  const sent = await fetch(`${service.url}/report_asset_materialization/warehouse/orders`, {
+    method: 'POST',
+    headers: { 'Content-Type': 'application/json' },
+    body: `{"partition":"2026-11-20","data_version":"v1","description":"nightly load","metadata":${metadata}}`,
+  });
+  assert.equal(sent.status, 200);
+  await sees(page, has('.row', 'materialized'));
+  await page.click('.row');
+  await sees(page, has('#detail', 'Metadata'));
+  const shown = await page.evaluate<string[][]>(
+    `[...document.querySelectorAll('#detail dt')].map((name) => [name.innerText, name.nextSibling.innerText])`,
+  );
+  const own = shown.filter(([name]) => name !== 'id' && name !== 'time');
+  assert.deepEqual(own, [
+    ...[
+      ['seq', '1'],
+      ['partition', '2026-11-20'],
+      ['description', 'nightly load'],
+      ['data_version', 'v1'],
+    ],
+    ['rows', '12345678901234567890'],
+    ...[
+      ['ratio', '1.0'],
+      ['big', '1e400'],
+      ['ok', 'true'],
+      ['none', 'null'],
+      ['note', 'aé\n"b"'],
+    ],
+    ['list', '[\n  "a",\n  2.50,\n  {\n    "x": []\n  }\n]'],
+    ['rows', '-0.10'],
+  ]);
+  await page.click('#detail summary');
+  const line = readFileSync(join(service.data, 'events-00000000000000000001.jsonl'), 'utf8').trimEnd();
+  assert.ok(line.includes(`"metadata":${metadata}`));
+  await sees(page, has('#detail details pre', line));
+});
+
+test('filters and a search narrow the events, and a link keeps them', options, async (t) => {
+  const service = await startService(t);
+  await report(service, [
+    { ...materialization('warehouse', 'orders'), partition: 'p1', description: 'first load' },
+    check(true),
+    check(false),
+    { ...materialization('warehouse', 'customers'), partition: 'p2' },
+    { type: 'observation', asset_key: ['sensors', 'roof'], metadata: { note: 'Wind.*' } },
+  ]);
+  const page = await open(service.url);
+  const seqs = (...expected: readonly string[]) =>
+    sees(page, `${COLUMN}('seq').join() === ${JSON.stringify(expected.join())}`);
+  await seqs('5', '4', '3', '2', '1');
+  await page.fill('[name=key_prefix]', 'warehouse/orders');
+  await page.keyboard.press('Enter');
+  await seqs('3', '2', '1');
+  await page.click('[name=failed]');
+  await seqs('3');
+  await page.reload();
+  await seqs('3');
+  assert.equal(await page.evaluate(`location.hash`), '#events?key_prefix=warehouse%2Forders&failed=1');
+  await page.goto(`${service.url}#events`);
+  await page.selectOption('[name=type]', 'observation');
+  await seqs('5');
+  await page.goto(`${service.url}#events?partition=p2`);
+  await seqs('4');
+  await page.goto(`${service.url}#events`);
+  for (const [text, ...found] of [
+    ['HOUSE/ORD', '3', '2', '1'],
+    ['wind.*', '5'],
+    ['first load', '1'],
+  ]) {
+    await page.fill('[name=text]', text ?? '');
+    await seqs(...found);
+  }
+  await page.fill('[name=text]', 'nowhere');
+  await seqs();
+  await report(service, [materialization('nowhere')]);
+  await seqs('6');
+  await page.goto(`${service.url}#events?key_prefix=else`);
+  await sees(page, has('#nothing', 'No event matches'));
+  await page.click('#nothing button');
+  await seqs('6', '5', '4', '3', '2', '1');
+});
+
+test('a link leads to one event, also if the list does not have it', options, async (t) => {
+  const service = await startService(t);
+  await report(service, [materialization('old'), materialization('new')]);
+  const page = await open(`${service.url}#events?key_prefix=new&open=1`);
+  await sees(page, has('#detail h2', 'old'));
+  await page.goto(`${service.url}#events?open=3`);
+  await sees(page, has('#detail h2', 'There is no such item'));
+  await page.goto(`${service.url}#events?open=2`);
+  await sees(page, has('#detail h2', 'new'));
+  await page.click('#detail .close');
+  assert.equal(await page.evaluate(`location.hash`), '#events');
+});
+
+test('assets show their last materialization and failed checks, refusals why', options, async (t) => {
+  const service = await startService(t);
+  await report(service, [
+    { ...materialization('warehouse', 'orders'), partition: 'p1' },
+    check(true, 'fresh'),
+    check(false),
+    materialization('sensors', 'roof'),
+  ]);
+  const refused = await fetch(`${service.url}/report_asset_check/a?passed=1`, { method: 'POST' });
+  assert.equal(refused.status, 400);
+  const page = await open(`${service.url}#assets`);
+  await sees(page, `${count('.row')} === 2`);
+  assert.deepEqual(await column(page, 'key'), ['sensors/roof', 'warehouse/orders']);
+  assert.deepEqual(await column(page, 'what'), ['no checks', '1 of 2 failed']);
+  await page.click('[name=failed]');
+  await sees(page, `${count('.row')} === 1`);
+  await page.click('.row');
+  await sees(page, has('#detail', 'failed (error)'));
+  assert.match(await textOf(page, '#detail'), /p1[\s\S]*fresh[\s\S]*passed[\s\S]*no_nulls/);
+  await report(service, [check(true)]);
+  await sees(page, has('#nothing', 'No asset matches'));
+  await page.click('nav a:nth-child(3)');
+  await sees(page, has('.row', 'POST /report_asset_check/a'));
+  await sees(page, has('.row', 'passed in the query is'));
+  await page.click('.row');
+  await sees(page, has('#detail', '127.0.0.1'));
+});
+
+test('10,000 events are a few elements; older ones are read, and the oldest dropped', options, async (t) => {
+  const service = await startService(t);
+  const items = (from: number, to: number) =>
+    Array.from({ length: to - from }, (_, index) => ({
+      ...materialization('warehouse', `table-${from + index}`),
+      metadata: { rows: index },
+    }));
+  await report(service, items(0, 11_000));
+  const page = await open(service.url);
+  await sees(page, has('#count', '1,000 events'));
+  await report(service, items(11_000, 11_001));
+  await sees(page, has('.row', 'table-11000'));
+  assert.ok((await page.evaluate<number>(count('.row'))) < 40);
+  await page.evaluate(`document.querySelector('#list').focus()`);
+  for (let older = 2; older <= 10; older += 1) {
+    await page.keyboard.press('End');
+    await sees(page, has('#count', older < 10 ? `${older},001 events` : 'the newest 10,001 events'));
+  }
+  await page.keyboard.press('End');
+  await sees(page, `[...document.querySelectorAll('.row')].some((row) => row.ariaPosInSet === '10001')`);
+  const gapsMs = await page.evaluate<number[]>(`new Promise((resolve) => {
+    const list = document.querySelector('#list'), gaps = [];
+    let last = performance.now(), step = 0;
+    const frame = (now) => {
+      gaps.push(now - last);
+      last = now;
+      list.scrollTop = list.scrollHeight * (step / 120);
+      if ((step += 1) <= 120) requestAnimationFrame(frame);
+      else resolve(gaps);
+    };
+    requestAnimationFrame(frame);
+  })`);
+  t.diagnostic(`120 frames of scrolling through all: the longest took ${Math.round(Math.max(...gapsMs))} ms`);
+  assert.ok((await page.evaluate<number>(count('.row'))) < 60);
+  await report(service, items(11_001, 12_000)); // beyond the limit, so that the oldest are dropped
+  await sees(page, has('#newer', '999 new'));
+  await page.click('#newer');
+  await sees(page, has('.row', 'table-11999'));
+  assert.match(await textOf(page, '#count'), /the newest 10,[0-5]\d\d events/);
+});
+
+test('names from outside are text, and do not reorder what is beside them', options, async (t) => {
+  const service = await startService(t);
+  const tag = '<img src=x onerror=alert(1)><script>alert(2)</script>';
+  const override = 'safe\u202egnp.exe';
+  const long = 'x'.repeat(4_000);
+  await report(service, [
+    {
+      ...materialization(tag, override),
+      partition: tag,
+      description: tag,
+      metadata: { [tag]: tag, [override]: [tag] },
+    },
+    { ...check(false, tag), asset_key: [long] },
+  ]);
+  const page = await open(service.url);
+  await sees(page, `${count('.row')} === 2`);
+  assert.deepEqual(await column(page, 'partition'), ['', tag]);
+  const key = `${tag}/safe\\u202egnp.exe`;
+  for (const [hash, shown] of [
+    ['events?open=1', key],
+    ['events?open=2', long],
+    [`assets?open=${encodeURIComponent(JSON.stringify([tag, override]))}`, key],
+    [`assets?open=${encodeURIComponent(JSON.stringify([long]))}`, tag],
+    ['refusals', 'No request was refused'],
+  ] as const) {
+    await page.goto(`${service.url}#${hash}`);
+    await sees(page, has('main', shown));
+    assert.equal(await page.evaluate(count('main :is(img, script)')), 0, hash);
+    assert.equal(await page.evaluate(`document.documentElement.scrollWidth`), 1_280, hash);
+  }
+});
+
+test('all of it works with the keyboard alone', options, async (t) => {
+  const service = await startService(t);
+  await report(service, [
+    ...Array.from({ length: 100 }, (_, index) => materialization(`asset-${index + 1}`)),
+    ...[check(false)],
+  ]);
+  const page = await open(service.url);
+  const active = () => page.evaluate<string>(`document.querySelector('.row.active .seq')?.innerText ?? ''`);
+  const press = async (...keys: readonly string[]) => {
+    for (const key of keys) await page.keyboard.press(key);
+  };
+  await sees(page, `${count('.row')} > 5`);
+  await press('j', 'j', 'k', 'j');
+  assert.equal(await active(), '100');
+  await page.evaluate(`document.querySelector('#list').focus()`);
+  await press('ArrowDown', 'ArrowDown');
+  assert.equal(await active(), '98');
+  await press('End');
+  assert.equal(await active(), '1');
+  const named = `document.getElementById(document.querySelector('#list').getAttribute('aria-activedescendant'))?.innerText`;
+  assert.match(await page.evaluate<string>(named), /asset-1\b/);
+  await press('Enter');
+  await sees(page, has('#detail h2', 'asset-1'));
+  assert.equal(await page.evaluate(`document.activeElement.id`), 'detail');
+  await press('k');
+  await sees(page, has('#detail h2', 'asset-2'));
+  await press('Escape');
+  assert.deepEqual([await page.evaluate(`document.activeElement.id`), await active()], ['list', '2']);
+  await press('/');
+  await page.keyboard.type('no_nulls');
+  await sees(page, `${count('.row')} === 1`);
+  await press('Escape', '2');
+  await sees(page, has('nav [aria-current]', 'Assets'));
+  await press('?');
+  await sees(page, `document.querySelector('#keys').open`);
+  await press('Escape', '3');
+  await sees(page, has('nav [aria-current]', 'Refusals'));
+  for (let tabs = 0; tabs < 20; tabs += 1) {
+    await press('Tab');
+    const outline = `getComputedStyle(document.activeElement).outlineStyle`;
+    if (await page.evaluate(`document.activeElement !== document.body`))
+      assert.notEqual(await page.evaluate(outline), 'none', 'the focus is visible');
+  }
+});
+
+test('axe-core finds nothing, in light and dark, wide and at 360 px', options, async (t) => {
+  const service = await startService(t);
+  const page = await open(service.url);
+  await sees(page, has('#nothing', 'No events yet'));
+  const script = readFileSync(axe, 'utf8');
+  const examine = async (what: string) => {
+    for (const colorScheme of ['light', 'dark'] as const) {
+      await page.emulateMedia({ colorScheme });
+      const found = await page.evaluate<string[]>(`(async () => {
+        ${'if (!window.axe) (0, () => {'}${script}${'})();'}
+        const { violations } = await axe.run();
+        return violations.map(({ id, nodes }) => id + ': ' + nodes.map(({ html }) => html).join(' '));
+      })()`);
+      assert.deepEqual(found, [], `${what}, ${colorScheme}`);
+    }
+    assert.ok(await page.evaluate(`document.documentElement.scrollWidth <= innerWidth`), `${what} fits`);
+  };
+  await examine('nothing');
+  await report(service, [
+    { ...materialization('warehouse', 'orders'), partition: 'p', metadata: { a: 1, b: { c: [true, 'd'] } } },
+    ...[check(true), check(false), { ...check(false, 'fresh'), severity: 'WARN' }],
+    { type: 'observation', asset_key: ['x'.repeat(300)], description: 'y'.repeat(300) },
+  ]);
+  await fetch(`${service.url}/report_asset_check/a?passed=1`, { method: 'POST' });
+  for (const size of [
+    { width: 1280, height: 720 },
+    { width: 360, height: 640 },
+  ]) {
+    await page.setViewportSize(size);
+    for (const hash of ['events', 'events?open=1', 'events?type=check&failed=1', 'assets', 'refusals']) {
+      await page.goto(`${service.url}#${hash}`);
+      await sees(page, hash.includes('open') ? has('#detail', 'Metadata') : `${count('.row')} > 0`);
+      await examine(`${hash} at ${size.width} px`);
+    }
+    await page.goto(`${service.url}#assets?open=${encodeURIComponent('["warehouse","orders"]')}`);
+    await sees(page, has('#detail', 'Last materialization'));
+    await examine(`an asset at ${size.width} px`);
+    await page.keyboard.press('?');
+    await examine(`the keys at ${size.width} px`);
+    await page.keyboard.press('Escape');
+  }
+});
+
+test('hosted, the page shows a deployment to whoever has its token', options, async (t) => {
+  const file = join(newFolder(t), 'deployments.json');
+  const [reader, reporter] = [newToken(), newToken()];
+  const tokens = [
+    { name: 'reader', sha256: reader.digest, may: ['read', 'report'] },
+    { name: 'reporter', sha256: reporter.digest },
+  ];
+  writeFileSync(file, JSON.stringify({ deployments: [{ name: 'prod', tokens }] }));
+  const service = await startService(t, { args: ['--deployments', file, '--path-prefix', '/a'] });
+  const url = `${service.url}/prod`;
+  await report({ url }, [materialization('secret')], { 'Service-Cloud-Api-Token': reader.token });
+  const signIn = async (page: Page, deployment: string, token: string) => {
+    await sees(page, `!document.querySelector('#access').hidden`);
+    await page.fill('[name=deployment]', deployment);
+    await page.fill('[name=token]', token);
+    await page.keyboard.press('Enter');
+  };
+  const page = await open(`${service.url}/`);
+  await sees(page, has('#state', 'Token needed'));
+  await signIn(page, 'prod', 'wrong');
+  await sees(page, has('#state', 'Token not accepted'));
+  await sees(page, has('#turned-away', 'needs a token of the deployment'));
+  await signIn(page, 'prod', reporter.token);
+  await sees(page, has('#state', 'May not read'));
+  await signIn(page, 'prod', reader.token);
+  await sees(page, has('.row', 'secret'));
+  assert.ok(await page.evaluate(`document.querySelector('#access').hidden`));
+  await page.reload();
+  await sees(page, has('.row', 'secret'));
+  await page.click('#leave');
+  await sees(page, has('#state', 'Token needed'));
+  assert.equal(await page.evaluate(count('.row')), 0);
+  await page.reload();
+  await sees(page, has('#state', 'Token needed'));
+
+  const named = await open(`${url}/`);
+  await sees(named, `document.querySelector('[name=deployment]').value === 'prod'`);
+  await signIn(named, 'prod', reader.token);
+  await sees(named, has('.row', 'secret'));
+  await named.goto(`${url}/#events?key_prefix=none`);
+  await sees(named, has('#nothing', 'No event matches'));
+});
+
+test('hosted, the first command names the deployment and the header of the token', options, async (t) => {
+  const file = join(newFolder(t), 'deployments.json');
+  const { token, digest } = newToken();
+  const tokens = [{ name: 'a', sha256: digest, may: ['read'] }];
+  writeFileSync(file, JSON.stringify({ deployments: [{ name: 'prod', tokens }] }));
+  const service = await startService(t, { args: ['--deployments', file, '--token-header', "X-Someone's"] });
+  const page = await open(`${service.url}/prod/`);
+  await sees(page, `!document.querySelector('#access').hidden`);
+  await page.fill('[name=token]', token);
+  await page.keyboard.press('Enter');
+  await sees(
+    page,
+    has('#nothing pre', `curl '${service.url}/prod/report_asset_materialization/' \\\n  -H 'X-Someone'\\''s: TOKEN'`),
+  );
+});
+
+test('the page resumes after a restart, and begins anew with another journal', options, async (t) => {
+  const args = ['--port', String(await freePort(t))];
+  const data = newFolder(t);
+  const first = await startService(t, { args, data });
+  await report(first, [materialization('before')]);
+  const page = await open(first.url);
+  await sees(page, has('.row', 'before'));
+  await first.kill();
+  await sees(page, has('#state', 'Next try in'));
+  const second = await startService(t, { args, data });
+  await report(second, [materialization('after')]);
+  await sees(page, isLive);
+  await sees(page, `${count('.row')} === 2`);
+  await second.kill();
+  rmSync(data, { recursive: true });
+  const third = await startService(t, { args, data: newFolder(t) });
+  await report(third, [materialization('another journal')]);
+  await sees(page, `${count('.row')} === 1 && ${has('.row', 'another journal')}`);
+  await third.kill();
+  await startService(t, { args: [...args, '--no-read'], data: third.data });
+  await sees(page, has('#notice', '--read'));
+});
+
+test('a hidden page closes its stream, and resumes when it is seen again', options, async (t) => {
+  const service = await startService(t);
+  await report(service, [materialization('before')]);
+  const page = await open(service.url);
+  await sees(page, has('.row', 'before'));
+  const openStreams = async () => {
+    const text = await (await fetch(`${service.url}/metrics`)).text();
+    return /^assetlog_streams (\d+)$/m.exec(text)?.[1] ?? assert.fail(text);
+  };
+  assert.equal(await openStreams(), '1');
+  const become = (hidden: boolean) =>
+    page.evaluate(`Object.defineProperty(document, 'hidden', { configurable: true, get: () => ${hidden} });
+      document.dispatchEvent(new Event('visibilitychange'));`);
+  await become(true);
+  await sees(page, has('#state', 'Paused'));
+  for (const late = performance.now() + SEEN_MS; (await openStreams()) !== '0'; )
+    assert.ok(performance.now() < late, 'the stream is open');
+  await report(service, [materialization('meanwhile')]);
+  await become(false);
+  await sees(page, has('.row', 'meanwhile'));
+  assert.equal(await page.evaluate(count('.row')), 2);
+  assert.equal(await openStreams(), '1');
+});

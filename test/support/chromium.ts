@@ -1,0 +1,65 @@
+/** A real browser, for tests of what runs in one. */
+
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Scope } from './program.ts';
+
+const CHROMIUM = '/usr/bin/chromium';
+/** Why tests with a browser are skipped, or false. */
+export const noBrowser = !existsSync(CHROMIUM) && `${CHROMIUM} is not installed`;
+
+/** What playwright-core is used for here. Its own types need those of a browser's page, which this program has not. */
+export interface Page {
+  goto(url: string): Promise<unknown>;
+  reload(): Promise<unknown>;
+  evaluate<Result>(expression: string): Promise<Result>;
+  addInitScript(script: { content: string }): Promise<void>;
+  click(selector: string): Promise<void>;
+  fill(selector: string, text: string): Promise<void>;
+  selectOption(selector: string, value: string): Promise<unknown>;
+  setViewportSize(size: { width: number; height: number }): Promise<void>;
+  emulateMedia(media: { colorScheme: 'light' | 'dark' }): Promise<void>;
+  screenshot(options: { path: string }): Promise<unknown>;
+  readonly keyboard: { press(key: string): Promise<void>; type(text: string): Promise<void> };
+  on(event: 'pageerror', listener: (error: Error) => void): void;
+  on(event: 'console', listener: (message: { type(): string; text(): string }) => void): void;
+  on(event: 'request' | 'requestfinished' | 'requestfailed', listener: (request: { url(): string }) => void): void;
+  close(): Promise<void>;
+}
+
+export interface Browser {
+  newPage(): Promise<Page>;
+  close(): Promise<void>;
+}
+
+interface Playwright {
+  chromium: {
+    launchPersistentContext(
+      folder: string,
+      options: { executablePath: string; chromiumSandbox: boolean; args: readonly string[] },
+    ): Promise<Browser>;
+  };
+}
+
+/** Starts a browser with a profile of its own; both end with the test. */
+export async function startBrowser(t: Scope, args: readonly string[] = []): Promise<Browser> {
+  const playwright: Playwright = createRequire(import.meta.url)('playwright-core');
+  const profile = mkdtempSync(join(tmpdir(), 'assetlog-'));
+  let browser: Browser | undefined;
+  // In this order: a browser that ends writes its profile once more.
+  t.after(async () => {
+    await browser?.close();
+    rmSync(profile, { recursive: true, force: true });
+  });
+  browser = await playwright.chromium.launchPersistentContext(profile, {
+    executablePath: CHROMIUM,
+    chromiumSandbox: process.getuid?.() !== 0, // root has no sandbox
+    args: [
+      ...['--disable-gpu', '--disable-quic', '--no-first-run', '--disable-sync'],
+      ...['--disable-background-networking', '--disable-component-update', ...args],
+    ],
+  });
+  return browser;
+}
