@@ -105,8 +105,7 @@ export async function startService(config: Config, notices: Notices, parts: Serv
     progress.recorded(folder, nextSeq);
     parts.onRecorded?.(folder, nextSeq);
   };
-  const onBegunAnew = () => refusals.clear();
-  const own = { config, notices, metrics, keyMemory, activity, refusals, progress, onRecorded, onBegunAnew, shutdown };
+  const own = { config, notices, metrics, keyMemory, activity, refusals, progress, onRecorded, shutdown };
   const setup = { ...standard, ...parts, ...own };
   try {
     return await start(setup);
@@ -134,8 +133,6 @@ interface Setup extends ServiceParts {
   readonly metrics: Metrics;
   readonly activity: Activity;
   readonly refusals: Refusals;
-  /** As in `RecordingOptions`: forgets what was derived from the journal. */
-  readonly onBegunAnew: () => void;
   readonly keyMemory: KeyMemory | undefined;
   /** How far each journal is durable, for the routes that read. */
   readonly progress: OwnProgress;
@@ -157,10 +154,11 @@ async function start(setup: Setup): Promise<Service> {
   // Clients of a passed socket wait in its accept queue while the journal is opened; after openWaitMs they get 503.
   if (fd !== undefined) await resolvesWithin(open(), limits.openWaitMs);
   // Else the listener comes first: during a long recovery /livez answers 200 and /readyz 503.
-  const { aroundReset = (reset) => reset() } = setup;
-  const beginAnew = () => aroundReset(() => recording.beginAnew());
-  const testMode = config.test ? new TestMode({ ...setup, beginAnew }) : undefined;
-  const { address, port } = await listenAt(at, setup, folder, recording, space, testMode);
+  const journals = new ReadableJournals({ ...setup, data: folder.disk.folder });
+  const assets = new AssetMemory({ journals, limits });
+  shutdown.add(() => assets.close());
+  const testMode = config.test ? createTestMode(setup, recording, assets) : undefined;
+  const { address, port } = await listenAt(at, setup, { folder, recording, space, journals, assets, testMode });
   await open();
   folder.watch((error) => recording.abandon(error));
   return {
@@ -171,6 +169,33 @@ async function start(setup: Setup): Promise<Service> {
     reload: () => recording.reload(),
     testMode,
   };
+}
+
+/** What handles the requests of a service. */
+interface Parts {
+  readonly folder: DataFolder;
+  readonly recording: Recording;
+  readonly space: SpaceWatch;
+  readonly journals: ReadableJournals;
+  readonly assets: AssetMemory;
+  readonly testMode: TestMode | undefined;
+}
+
+/** The test mode, whose reset also forgets what was derived from the journal. */
+function createTestMode(setup: Setup, recording: Recording, assets: AssetMemory): TestMode {
+  const { refusals, aroundReset = (reset) => reset() } = setup;
+  const begin = async () => {
+    await recording.beginAnew();
+    assets.beginAnew();
+    refusals.clear();
+  };
+  let last: Promise<void> = Promise.resolve();
+  const beginAnew = () =>
+    aroundReset(() => {
+      last = last.catch(() => {}).then(begin); // one after the other
+      return last;
+    });
+  return new TestMode({ ...setup, beginAnew });
 }
 
 async function lock({ config, notices, limits, openDisk, shutdown }: Setup): Promise<DataFolder> {
@@ -230,18 +255,11 @@ async function watchFreeSpace(
 }
 
 /** @throws StartError */
-async function listenAt(
-  at: ListenAt,
-  setup: Setup,
-  folder: DataFolder,
-  recording: Recording,
-  space: SpaceWatch,
-  testMode: TestMode | undefined,
-): Promise<Listener> {
+async function listenAt(at: ListenAt, setup: Setup, parts: Parts): Promise<Listener> {
   const { config, notices, limits, shutdown } = setup;
   const { maxConnections } = config;
   const { background, metrics, activity, collectGarbage } = setup;
-  const createAppAt = (address: string) => createAppFor(address, setup, folder, recording, space, testMode);
+  const createAppAt = (address: string) => createAppFor(address, setup, parts);
   const shared = { background, maxConnections, limits, metrics, notices, activity, collectGarbage };
   const options = { ...shared, at, createApp: createAppAt };
   const listener = await listen(options).catch((error: NodeJS.ErrnoException) => {
@@ -262,21 +280,12 @@ async function listenAt(
   return listener;
 }
 
-function createAppFor(
-  address: string,
-  setup: Setup,
-  folder: DataFolder,
-  recording: Recording,
-  space: SpaceWatch,
-  testMode: TestMode | undefined,
-): App {
+function createAppFor(address: string, setup: Setup, parts: Parts): App {
+  const { folder, recording, space, journals, assets, testMode } = parts;
   const { config, notices, activity, refusals, endpoints, limits, metrics, keyMemory, shutdown } = setup;
   const { pathPrefix, allowedHost: allowedHosts } = config;
   const tokenHeader = config.deployments === '' ? undefined : config.tokenHeader;
   const takesKeys = keyMemory !== undefined;
-  const journals = new ReadableJournals({ ...setup, data: folder.disk.folder });
-  const assets = new AssetMemory({ journals, limits });
-  shutdown.add(() => assets.close());
   const problem = () => {
     if (shutdown.hasBegun) return 'the service is stopping';
     return folder.trouble ?? recording.trouble ?? space.trouble;

@@ -140,6 +140,12 @@ export class AssetMemory {
     this.#live.clear();
   }
 
+  /** Begins anew with the first lines of other journals that have taken the place of those that were read. */
+  beginAnew(): void {
+    for (const live of this.#live.values()) live.beginAnew();
+    this.#tooLarge.clear();
+  }
+
   /** Forgets the states of the journals that were not asked for longest, and at last those of the one that grows. */
   #makeSpace(growing: string | undefined): void {
     const { limits } = this.#options;

@@ -60,6 +60,11 @@ export class LiveAssets {
     }
   }
 
+  /** Another journal has taken the place of this one. Calls of `upToDate` that wait get its states. */
+  beginAnew(): void {
+    this.drop(new Outdated());
+  }
+
   /** Frees the memory. Calls of `upToDate` that wait throw the reason. */
   drop(reason: Error): void {
     this.#building?.end(reason);

@@ -4,14 +4,12 @@ import type { Recorder } from '../http/app.ts';
 import { emptyJournal } from '../journal/empty.ts';
 import type { Journal, JournalOptions } from '../journal/journal.ts';
 
-/** What `LocalJournal` needs: `{ disk, create, openWaitMs: 5_000, onFailed, onBegunAnew: undefined }`. */
+/** What `LocalJournal` needs: `{ disk, create, openWaitMs: 5_000, onFailed }`. */
 export interface LocalJournalOptions extends Pick<JournalOptions, 'disk' | 'onFailed'> {
   /** @param waiting how long its reports are queued before it is open, as `JournalOptions.openWaitMs` */
   readonly create: (waiting: Pick<JournalOptions, 'openWaitMs'>) => Journal;
   /** How long reports wait for a journal that begins anew, in milliseconds. */
   readonly openWaitMs: number;
-  /** As `RecordingOptions.onBegunAnew`. */
-  readonly onBegunAnew: (() => void) | undefined;
 }
 
 /** One journal after the other in the same folder: `local.current` is the one that records now. */
@@ -50,7 +48,7 @@ export class LocalJournal {
 
   /** As `Recording.beginAnew`. @throws Error */
   beginAnew(): Promise<void> {
-    this.#begun = this.#begun.catch(() => {}).then(() => this.#beginAnew()); // one after the other
+    this.#begun = this.#beginAnew();
     return this.#begun;
   }
 
@@ -64,7 +62,7 @@ export class LocalJournal {
 
   /** Reports that arrive meanwhile wait in the queue of the new journal, whose file is made after the old ones are gone. */
   async #beginAnew(): Promise<void> {
-    const { disk, create, openWaitMs, onFailed, onBegunAnew } = this.#options;
+    const { disk, create, openWaitMs, onFailed } = this.#options;
     await this.#opened?.catch(() => {});
     const { nextSeq, trouble } = this.current;
     if (this.#closing || nextSeq === undefined) throw new Error(trouble ?? 'the service is stopping');
@@ -79,6 +77,5 @@ export class LocalJournal {
         throw error;
       });
     }
-    onBegunAnew?.();
   }
 }

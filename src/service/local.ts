@@ -13,7 +13,7 @@ import { StartError } from './start-error.ts';
  * @param onFailed as `JournalOptions.onFailed`: called once when the disk failed and only a restart can recover
  */
 export function recordLocally(
-  { config, notices, folder, limits, metrics, keyMemory, openDisk, onRecorded, onBegunAnew }: RecordingOptions,
+  { config, notices, folder, limits, metrics, keyMemory, openDisk, onRecorded }: RecordingOptions,
   onFailed: (error: Error) => void,
 ): Recording {
   const { pathPrefix } = config;
@@ -24,7 +24,7 @@ export function recordLocally(
   const options = { ...shared, onFailed, onRecorded: recorded, checkHeld: () => folder.checkHeld() };
   const { openWaitMs } = limits;
   const create = (waiting: Pick<JournalOptions, 'openWaitMs'>) => new Journal({ ...options, ...waiting });
-  const local = new LocalJournal({ disk, create, openWaitMs, onFailed, onBegunAnew });
+  const local = new LocalJournal({ disk, create, openWaitMs, onFailed });
   const recorder = local.recorder(pathPrefix, config.test);
   const readable = { deployment: undefined, whileAllowed: () => () => {} };
   return {

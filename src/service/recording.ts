@@ -37,7 +37,8 @@ export interface Recording extends Pick<AppParts, 'findRecorder' | 'findReadable
   /** In hosted mode, reads the deployments file again. Else does nothing. */
   reload(): Promise<void>;
   /**
-   * Empties a local journal; its next event has seq 1, and the reports that wait meanwhile are in it. Calls run one after the other.
+   * Empties a local journal; its next event has seq 1, and the reports that wait meanwhile are in it. Not called again
+   * before it has ended.
    * @throws Error if it could not be emptied, or the service is stopping
    */
   beginAnew(): Promise<void>;
@@ -65,6 +66,4 @@ export interface RecordingOptions {
   readonly openDisk: (folder: string) => Disk;
   /** As `ServiceParts.onRecorded`: the lines before `nextSeq` are in the folder. */
   readonly onRecorded?: ((folder: string, nextSeq: number) => void) | undefined;
-  /** Called when a local journal has begun anew, before `beginAnew` resolves. */
-  readonly onBegunAnew?: (() => void) | undefined;
 }

@@ -26,7 +26,7 @@ export interface TestModeOptions {
   readonly endpoints: readonly Endpoint[];
   readonly limits: Limits;
   readonly notices: Notices;
-  /** Empties the journal and all that was derived from it; its next event has seq 1. @throws Error */
+  /** Empties the journal and all that was derived from it; its next event has seq 1. Calls run one after the other. @throws Error */
   readonly beginAnew: () => Promise<void>;
 }
 

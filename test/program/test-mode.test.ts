@@ -31,8 +31,9 @@ interface StandIn extends Running {
 async function standIn(t: Scope, args: readonly string[] = ['--test'], data = newFolder(t)): Promise<StandIn> {
   const service = await startService(t, { args, data });
   const call = async (method: string, path: string, body?: unknown) => {
-    const sent = body === undefined ? {} : { headers: JSON_HEAD, body: JSON.stringify(body) };
-    const reply = await fetch(`${service.url}${path}`, { method, ...sent });
+    const sent = body === undefined ? {} : { body: JSON.stringify(body) };
+    const headers = { Accept: 'application/json', ...(body !== undefined && JSON_HEAD) };
+    const reply = await fetch(`${service.url}${path}`, { method, headers, ...sent });
     return { status: reply.status, json: (await reply.json()) as Record<string, unknown> };
   };
   return {
@@ -137,6 +138,21 @@ test('a reset begins the journal anew, without faults and without what was known
   await service.kill();
   const verified = await launch(['verify', service.data]).finished;
   assert.equal(verified.code, 0, verified.stderr);
+});
+
+test('what is read after a reset is only what was recorded after it', async (t) => {
+  const service = await standIn(t);
+  const assets = async () => {
+    const { assets } = (await service.call('GET', '/assets')).json as { assets: { asset_key: string[] }[] };
+    return assets.map(({ asset_key }) => asset_key.join('/'));
+  };
+  const events = async () => (await (await fetch(`${service.url}/events`)).text()).split('\n').length - 1;
+  for (const keys of [['a', 'b', 'c'], ['d'], [], ['e', 'f', 'g', 'h']]) {
+    for (const key of keys) await service.call('POST', `/report_asset_observation/${key}`);
+    assert.deepEqual([await assets(), await events()], [keys, keys.length]);
+    await service.call('POST', '/test/reset');
+    assert.deepEqual([await assets(), await events()], [[], 0]);
+  }
 });
 
 test('reports that arrive during resets are all answered 200, and those after the last reset are recorded', async (t) => {

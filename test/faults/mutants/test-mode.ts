@@ -47,9 +47,16 @@ export const testMode: readonly Mutant[] = [
   {
     breaks: 'a service for tests keeps refusals after a reset',
     file: 'service.ts',
-    from: '() => refusals.clear()',
-    to: '() => {}',
+    from: 'refusals.clear();',
+    to: '',
     tests: [RESET],
+  },
+  {
+    breaks: 'a service for tests keeps the state of assets after a reset',
+    file: 'service.ts',
+    from: 'assets.beginAnew();',
+    to: '',
+    tests: ['program/test-mode: what is read after a reset is only what was recorded after it'],
   },
   {
     breaks: 'a service for tests keeps replies back after a reset',
