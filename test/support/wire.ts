@@ -134,8 +134,28 @@ function takeReply(text: string, bodiless: boolean): { reply: WireReply; rest: s
     ),
   );
   const status = Number(statusLine.split(' ')[1]);
+  if (headers.has('transfer-encoding') && !bodiless) {
+    const taken = takeChunks(text, headEnd + 4);
+    return taken && { reply: { status, headers, body: taken.body }, rest: text.slice(taken.end) };
+  }
   const bodyEnd = headEnd + 4 + (bodiless ? 0 : Number(headers.get('content-length') ?? 0));
   if (text.length < bodyEnd) return undefined;
   const body = Buffer.from(text.slice(headEnd + 4, bodyEnd), 'latin1').toString();
   return { reply: { status, headers, body }, rest: text.slice(bodyEnd) };
+}
+
+/** Reads chunks from an offset; undefined while some are missing. */
+function takeChunks(text: string, start: number): { body: string; end: number } | undefined {
+  let body = '';
+  for (let at = start; ; ) {
+    const lineEnd = text.indexOf('\r\n', at);
+    if (lineEnd === -1) return undefined;
+    const length = Number.parseInt(text.slice(at, lineEnd), 16);
+    const end = lineEnd + 2 + length + 2;
+    if (text.length < end) return undefined;
+    assert.equal(text.slice(end - 2, end), '\r\n');
+    if (length === 0) return { body: Buffer.from(body, 'latin1').toString(), end };
+    body += text.slice(lineEnd + 2, end - 2);
+    at = end;
+  }
 }

@@ -422,4 +422,41 @@ export const deployments: readonly Mutant[] = [
       'deployments/file: a token that may read stops to when it expires, or when its entry loses the right or is gone',
     ],
   },
+  {
+    breaks: 'a stream goes on when its token loses the right',
+    file: 'service/hosted.ts',
+    from: '    readings.checkAll();\n',
+    to: '',
+    tests: ['program/who-may-read: a stream ends at the reload at which its token loses the right, and so does a wait'],
+  },
+  {
+    breaks: 'a stream goes on when its token expires',
+    file: 'deployments/open-readings.ts',
+    from: 'setInterval(() => this.checkAll(), this.#checkMs)',
+    to: 'setInterval(() => {}, this.#checkMs)',
+    tests: ['program/who-may-read: a stream and a wait end when their token expires'],
+  },
+  {
+    breaks: 'every stream ends at a reload',
+    file: 'deployments/open-readings.ts',
+    from: "if (stillMay(this.#deployments(), deployment, digest, 'read', Date.now())) return;",
+    to: 'if (digest.length === 32 && this.#checking === undefined) return;',
+    tests: [
+      'program/who-may-read: a stream goes on over a reload that leaves its token the right, and over a file that is refused',
+    ],
+  },
+  {
+    breaks: 'a token may read the journal of another deployment',
+    file: 'deployments/authenticator.ts',
+    from: 'findToken(known, name, token, now, needs)',
+    to: "findToken(known, needs === 'read' ? 'prod' : name, token, now, needs)",
+    tests: ['program/who-may-read: without the right every reading gets the same 403, whatever there is'],
+  },
+  {
+    breaks: 'a token that may only report may read',
+    file: 'service/hosted.ts',
+    from: "authenticate(head, incoming, 'read')",
+    to: "authenticate(head, incoming, 'any right')",
+    tests: ['program/who-may-read: without the right every reading gets the same 403, whatever there is'],
+  },
 ];

@@ -276,4 +276,27 @@ export const service: readonly Mutant[] = [
       'service/readable: without tokens the Host of a reading is known to be this service, also if other machines reach it',
     ],
   },
+  {
+    breaks: 'one reading needs no right',
+    file: 'reading/routes.ts',
+    from: "    needs: 'read',",
+    to: "    needs: path === '/refusals' ? 'nothing' : 'read',",
+    tests: ['program/who-may-read: without the right every reading gets the same 403, whatever there is'],
+  },
+  {
+    breaks: '--read is ignored in hosted mode without a word',
+    file: 'service/hosted.ts',
+    from: 'if (config.read) notices.warn',
+    to: 'if (config.read) notices.debug',
+    tests: [
+      'program/who-may-read: --no-read turns reading off for good tokens too, and --read has no effect in hosted mode and says so',
+    ],
+  },
+  {
+    breaks: 'the start does not say that any client may read',
+    file: 'service.ts',
+    from: "isReadingOn(config, address) ? 'report and read' : 'report'",
+    to: "'report'",
+    tests: ['program/who-may-read: a local service lets clients read on loopback, and elsewhere with --read only'],
+  },
 ];
