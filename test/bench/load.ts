@@ -72,7 +72,7 @@ end`;
 }
 
 /** wrk's own summary rounds; this does not. */
-const DONE = `done = function(summary, latency)
+export const DONE = `done = function(summary, latency)
   local e = summary.errors
   io.write(string.format("RESULT requests %d microseconds %d errors %d p99 %d\\n", summary.requests, summary.duration,
     e.connect + e.read + e.write + e.status + e.timeout, latency:percentile(99)))
