@@ -110,7 +110,7 @@ export function encodeBatch(
 ): { bytes: Buffer; chain: ChainPosition } {
   const time = now.toISOString();
   const nextId = uuids(now);
-  const parts: Buffer[] = [];
+  const parts: LineMembers[] = [];
   let { seq, crc } = chain;
   let text = '';
   for (const members of batch) {
@@ -118,13 +118,14 @@ export function encodeBatch(
     if (typeof members === 'string') {
       text += members;
     } else {
-      parts.push(packMembers(text), members);
+      parts.push(text, members);
       text = '';
     }
     text += CRC_TEMPLATE;
     seq += 1;
   }
-  const bytes = parts.length === 0 ? packInto(scratch, text) : Buffer.concat([...parts, packMembers(text)]);
+  parts.push(text);
+  const bytes = packInto(scratch, parts);
   // A crc is computed over bytes, so it replaces the zeros of the template after the text is encoded.
   for (let start = 0, end = 0; start < bytes.length; start = end + 1) {
     end = bytes.indexOf(LINE_FEED, start);
@@ -134,14 +135,28 @@ export function encodeBatch(
   return { bytes, chain: { seq, crc } };
 }
 
-/** Like `packMembers`, but reuses the buffer if the text fits: allocating memory for each batch costs more than the encoding. */
-function packInto(scratch: EncodeBuffer, text: string): Buffer {
-  const bytesMax = text.length * UTF8_BYTES_MAX;
-  if (bytesMax > ENCODE_BUFFER_BYTES_MAX) return packMembers(text);
+/**
+ * Like `packMembers`, of texts and packed members in turn, but reuses the buffer if they fit: allocating memory for each batch
+ * costs more than the encoding.
+ */
+function packInto(scratch: EncodeBuffer, parts: readonly LineMembers[]): Buffer {
+  let bytesMax = 0;
+  for (const part of parts) bytesMax += typeof part === 'string' ? part.length * UTF8_BYTES_MAX : part.length;
+  if (bytesMax > ENCODE_BUFFER_BYTES_MAX) return packApart(parts);
   if (bytesMax > scratch.bytes.length)
     scratch.bytes = Buffer.allocUnsafeSlow(Math.min(2 * bytesMax, ENCODE_BUFFER_BYTES_MAX));
-  const written = scratch.bytes.write(text);
-  return written === text.length ? scratch.bytes.subarray(0, written) : packMembers(text);
+  const { bytes } = scratch;
+  let end = 0;
+  for (const part of parts) {
+    if (typeof part !== 'string') bytes.set(part, end);
+    else if (bytes.write(part, end) !== part.length) return packApart(parts);
+    end += part.length;
+  }
+  return bytes.subarray(0, end);
+}
+
+function packApart(parts: readonly LineMembers[]): Buffer {
+  return Buffer.concat(parts.map((part) => (typeof part === 'string' ? packMembers(part) : part)));
 }
 
 /** Whether a line continues the chain: the chain position after it, or what is wrong, such as `its seq is 7, expected 6`. */

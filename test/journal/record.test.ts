@@ -270,11 +270,17 @@ test('every event parses back to what it was, whatever its text', () => {
       metadata,
     }),
   );
+  const scratch = { bytes: Buffer.alloc(0) };
   fc.assert(
-    fc.property(fc.array(event, { minLength: 1, maxLength: 3 }), (events) => {
-      const { bytes } = encodeBatch(events.map(encodeMembers), START, NOW);
+    fc.property(fc.array(event, { minLength: 1, maxLength: 3 }), fc.nat(7), (events, packed) => {
+      const members = events.map(encodeMembers).map((one, at) => ((packed >> at) % 2 === 1 ? packMembers(one) : one));
+      const { bytes, chain } = encodeBatch(members, START, NOW, scratch);
       const lines = linesOf(bytes);
       assert.equal(lines.length, events.length);
+      assert.deepEqual(
+        lines.reduce((before, line) => chainAfter(line, before), START),
+        chain,
+      );
       for (const [index, sent] of events.entries()) {
         const { id, crc, ...line } = JSON.parse(lines[index]!.toString());
         const common = { seq: index + 1, time: NOW.toISOString(), type: sent.type, asset_key: sent.assetKey };

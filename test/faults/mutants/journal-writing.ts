@@ -665,4 +665,11 @@ export const journalWriting: readonly Mutant[] = [
     to: 'new Date(), this.#encodeBuffer)',
     tests: ['journal/clock'],
   },
+  {
+    breaks: 'text outside ASCII between packed members is taken for ASCII',
+    file: 'journal/record.ts',
+    from: 'else if (bytes.write(part, end) !== part.length) return packApart(parts);',
+    to: 'else bytes.write(part, end);',
+    tests: ['journal/record'],
+  },
 ];
