@@ -45,11 +45,11 @@ export function readSubmission(
   limits: LineLimits = standardLimits,
 ): Submission {
   const members = readItemText(line, limits);
+  const time = members.get('time');
   const { endpoint, parameters, idempotencyKey: key } = readItem(members, endpoints, limits);
   const texts = new Map<string, string>();
   for (const [name, { text }] of parameters) texts.set(name, text);
   const idempotencyKey = key === undefined ? undefined : readKey(key);
-  const time = members.get('time');
   if (key === undefined && time?.kind === 'string' && !texts.has('event_time') && isTime(time)) {
     texts.set('event_time', time.text);
   }

@@ -39,8 +39,8 @@ export class ItemError extends Error {}
  * @returns its members: `Map { 'type' => { kind: 'string', text: '"check"' }, … }`
  * @throws ItemError if it is not a JSON object; for `{"a":True}`, `it is not valid JSON at column 6: …`
  */
-export function readItemText(text: string, limits: ItemLimits): ReadonlyMap<string, Json> {
-  let members: ReadonlyMap<string, Json> | undefined;
+export function readItemText(text: string, limits: ItemLimits): Map<string, Json> {
+  let members: Map<string, Json> | undefined;
   try {
     members = readMembers(text, limits.jsonDepthMax, limits.bodyMembersMax);
   } catch (error) {
@@ -54,21 +54,25 @@ export function readItemText(text: string, limits: ItemLimits): ReadonlyMap<stri
 /**
  * Finds the endpoint and the parameters of an item. The values of the parameters are not checked. Of
  * `{"type":"check","asset_key":"orders","seq":7}` the endpoint is `check`, and the only parameter is `asset_key`.
- * @param members the members of the item, by name
- * @throws ItemError if the type is missing or unknown, or if a member is neither a parameter nor part of a journal line:
- *   `a report of kind check has no "pased"; did you mean passed?`
+ * @param members the members of the item, by name; they become the parameters, since a copy costs a tenth of reading an item
+ * @throws ItemError if the type is missing or unknown, if a member is neither a parameter nor part of a journal line
+ *   (`a report of kind check has no "pased"; did you mean passed?`), or if a parameter differs from the tag of its name
  */
-export function readItem(members: ReadonlyMap<string, Json>, endpoints: readonly Endpoint[], limits: ItemLimits): Item {
+export function readItem(members: Map<string, Json>, endpoints: readonly Endpoint[], limits: ItemLimits): Item {
   const endpoint = endpointOf(members.get('type'), endpoints);
-  const parameters = new Map<string, Json>();
-  for (const [name, value] of members) {
-    if (NO_PARAMETERS.has(name)) continue;
-    if (isParameter(endpoint, name)) parameters.set(name, value);
-    else if (name === 'tags' && endpoint.parameters.some(isTag)) readTags(value, endpoint, parameters, limits);
-    else throw new ItemError(unknownMember(endpoint, name));
-  }
   const idempotencyKey = members.get('idempotency_key');
-  return { endpoint, parameters, idempotencyKey: idempotencyKey?.kind === 'null' ? undefined : idempotencyKey };
+  for (const [name, value] of members) {
+    if (isParameter(endpoint, name)) continue;
+    if (name === 'tags' && endpoint.parameters.some(isTag)) readTags(value, endpoint, members, limits);
+    else if (!NO_PARAMETERS.has(name)) throw new ItemError(unknownMember(endpoint, name));
+    members.delete(name);
+  }
+  return { endpoint, parameters: members, idempotencyKey: isAbsent(idempotencyKey) ? undefined : idempotencyKey };
+}
+
+/** @returns whether a parameter is not given: true for a missing member, and for `null` */
+export function isAbsent(value: Json | undefined): boolean {
+  return value === undefined || value.kind === 'null';
 }
 
 function endpointOf(type: Json | undefined, endpoints: readonly Endpoint[]): Endpoint {
@@ -87,14 +91,22 @@ function isTag(parameter: Parameter): boolean {
   return 'tag' in parameter;
 }
 
-/** Adds the members of `tags` to the parameters. @throws ItemError for no tag or an unknown one */
+/** Adds the members of `tags` to the parameters. @throws ItemError for no tag, an unknown one, or one that differs */
 function readTags(value: Json, endpoint: Endpoint, parameters: Map<string, Json>, limits: ItemLimits): void {
   const known = endpoint.parameters.filter(isTag).map(({ name }) => name);
   const tags = readMembers(value.text, limits.jsonDepthMax, limits.bodyMembersMax) ?? new Map<string, Json>();
   if (tags.size === 0 || [...tags.keys()].some((name) => !known.includes(name))) {
     throw new ItemError(`its "tags" may only have a ${known.map((name) => JSON.stringify(name)).join(' or a ')}`);
   }
-  for (const [name, tag] of tags) parameters.set(name, tag);
+  for (const [name, tag] of tags) {
+    const own = parameters.get(name);
+    if (own === undefined || own.kind === 'null') parameters.set(name, tag);
+    else if (tag.kind !== 'null' && (own.kind !== tag.kind || stringOf(own) !== stringOf(tag))) {
+      throw new ItemError(
+        `its ${name} is ${shownStart(own.text)} and its tags.${name} ${shownStart(tag.text)}; send one`,
+      );
+    }
+  }
 }
 
 /** @returns why a report can not have a member: `a report of kind check has no "pased"; did you mean passed?` */

@@ -185,7 +185,7 @@ class Reader {
 
   /** Parses the value at the cursor. @returns it with its text */
   takeValue(): Json {
-    this.#pieces = [];
+    if (this.#pieces.length > 0) this.#pieces = [];
     this.#from = this.#at;
     const kind = this.#value();
     const tail = this.#text.slice(this.#from, this.#at);

@@ -6,7 +6,7 @@
 
 import type { Limits } from '../config/limits.ts';
 import type { Event } from '../event/event.ts';
-import { ItemError, readItem, readItemText } from '../event/item.ts';
+import { ItemError, isAbsent, readItem, readItemText } from '../event/item.ts';
 import { type Json, readObjects, stringOf } from '../event/json.ts';
 import type { Endpoint } from '../event/parameters.ts';
 import type { KeyConflict } from '../event/record-result.ts';
@@ -150,7 +150,7 @@ interface Problem extends ItemProblem {
 interface UnreadItem {
   readonly number: number;
   /** @throws ItemError */
-  readonly read: () => ReadonlyMap<string, Json>;
+  readonly read: () => Map<string, Json>;
 }
 
 function linesOf(text: string, limits: BatchLimits): UnreadItem[] {
@@ -195,10 +195,6 @@ function readKey(value: Json, { idempotencyKeyCharactersMax }: BatchLimits): str
     throw new ItemError(`idempotency_key is ${shown(key)}; ${wanted}`);
   }
   return key;
-}
-
-function isAbsent(value: Json | undefined): boolean {
-  return value === undefined || value.kind === 'null';
 }
 
 function tooManyItems({ batchItemsMax }: BatchLimits): Refusal {

@@ -217,6 +217,7 @@ function batchItem(endpoints: readonly Endpoint[], limits: Limits): Schema {
     const tags = parameters.filter((one) => 'tag' in one).map((one) => [one.name, orNull(schemaOf(one))]);
     const tagged = {
       type: 'object',
+      description: 'As in a line of the journal. The same as the parameter of that name if both are given.',
       properties: Object.fromEntries(tags),
       additionalProperties: false,
       minProperties: 1,

@@ -129,6 +129,29 @@ test('a line of the journal is an item: what its position decides is ignored', (
   assert.deepEqual(send(line).lines, [{ type: 'AssetObservation', asset_key: ['a'], tags: { data_version: 'v1' } }]);
 });
 
+test('a tag may repeat the parameter of its name, and must not differ from it', () => {
+  const item = (version: string, tag: string) =>
+    `{"type":"observation","asset_key":"a","data_version":${version},"tags":{"data_version":${tag}}}`;
+  const other = (version: string, tag: string) =>
+    `{"type":"observation","asset_key":"a","tags":{"data_version":${tag}},"data_version":${version}}`;
+  for (const write of [item, other]) {
+    for (const [version, tag] of [
+      ['"v1"', '"v1"'],
+      ['"v1"', '"\\u00761"'],
+      ['"v1"', 'null'],
+      ['null', '"v1"'],
+    ] as const) {
+      assert.deepEqual(send(write(version, tag)).lines[0]?.tags, { data_version: 'v1' }, write(version, tag));
+    }
+    assert.equal(send(write('null', 'null')).lines[0]?.tags, undefined);
+    assert.match(
+      refusalOf(write('"v1"', '"v2"')).error,
+      /its data_version is "v1" and its tags.data_version "v2"; send one/,
+    );
+    assert.match(refusalOf(write('7', '"v2"')).error, /its data_version is 7 and its tags.data_version "v2"; send one/);
+  }
+});
+
 test('an unknown member is wrong, and the one that was meant is named', () => {
   const { error } = refusalOf('{"type":"check","asset_key":"c","chek_name":"n","passed":true}');
   assert.match(error, /item 1: a report of kind check has no "chek_name"; did you mean check_name\?$/);

@@ -338,15 +338,15 @@ test('memory that can not be allocated is not a failed disk: the batch is refuse
   const outOfMemory = () => {
     throw new RangeError('Array buffer allocation failed');
   };
-  for (const method of ['concat', 'from'] as const) {
-    // `concat` puts a batch together, `from` packs a large report before it waits.
+  for (const method of ['allocUnsafeSlow', 'from'] as const) {
+    // `allocUnsafeSlow` makes the buffer of a batch, `from` packs a large report before it waits.
     const mocked = t.mock.method(Buffer, method, outOfMemory);
     assert.equal(await append(method, large), 'the service is short of memory; send the report again later');
     mocked.mock.restore();
     assert.deepEqual([journal.trouble, journal.queueBytes, failures], [undefined, 0, []]);
     assert.equal(await append(`after ${method}`, large), undefined);
   }
-  assert.deepEqual(await recorded(disk), ['after concat', 'after from']);
+  assert.deepEqual(await recorded(disk), ['after allocUnsafeSlow', 'after from']);
   assert.equal(notices.filter((line) => line.includes('Array buffer allocation failed')).length, 1);
   await journal.close();
 });

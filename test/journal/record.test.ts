@@ -52,6 +52,7 @@ function linesOf(bytes: Buffer): Buffer[] {
   const lines: Buffer[] = [];
   for (let start = 0; start < bytes.length; ) {
     const end = bytes.indexOf(10, start);
+    assert.notEqual(end, -1);
     lines.push(bytes.subarray(start, end));
     start = end + 1;
   }

@@ -84,10 +84,13 @@ function readItem({ values, written }: Members, deployment: string): EventText {
     if (name === 'tags' && kind !== 'check') {
       require(typeof value === 'object' && value !== null && !Array.isArray(value));
       require(Object.keys(value).join() === 'data_version');
-      parameters['data_version'] = (value as Record<string, unknown>)['data_version'];
+      const tag = (value as Record<string, unknown>)['data_version'];
+      const own = values['data_version'] ?? null;
+      require(tag === null || own === null || tag === own);
+      parameters['data_version'] = tag ?? own;
     } else {
       require((PARAMETERS[kind] ?? []).includes(name));
-      parameters[name] = value;
+      parameters[name] ??= value;
     }
   }
   return readEvent(kind, { ...NO_QUERY, members: { values: parameters, written } }, deployment);

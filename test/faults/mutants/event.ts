@@ -74,6 +74,13 @@ export const event: readonly Mutant[] = [
     tests: ['event/event-time'],
   },
   {
+    breaks: 'a tag wins over another data version in the same item',
+    file: 'event/item.ts',
+    from: "tag.kind !== 'null' && (own.kind !== tag.kind || stringOf(own) !== stringOf(tag))",
+    to: 'parameters.set(name, tag).size === 0',
+    tests: ['http/batch: a tag may repeat the parameter of its name, and must not differ from it'],
+  },
+  {
     breaks: 'an event time in the body is recorded as it was sent, not in UTC',
     file: 'http/handlers.ts',
     from: "if (time.kind === 'time') return time.utc;",
