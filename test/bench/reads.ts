@@ -1,0 +1,143 @@
+/**
+ * What readings cost reports: durable reports a second, and the time that 99 of 100 of them take at most, with streams of all
+ * events and a search through the whole journal, beside the same service without any reading:
+ * `node --import tsx test/bench/reads.ts [--rounds 5] [--seconds 5] [--connections 64] [--events 4000000] [--streams 32]
+ * [--scratch FOLDER] [--node PATH]`. A round is a run without readings, one with them, and the same in the other order.
+ *
+ * Linear paging: reads the journal in pages of 1,000 lines as well, and a tenth of it, to compare the time of a line.
+ */
+
+import { once } from 'node:events';
+import { get } from 'node:http';
+import { parseArgs } from 'node:util';
+import { countText, medianOf, millisecondsText, ratioText, spreadOf, spreadText, table } from './figures.ts';
+import { writeJournal } from './growth.ts';
+import { load, reportOf, type Told, writeScript } from './load.ts';
+import { Scratch } from './scratch.ts';
+import { ASSETLOG, ROOT } from './subjects.ts';
+
+const SEGMENT_EVENTS = 250_000;
+const WARM_UP_SECONDS = 2;
+const PAGE_EVENTS = 1_000;
+
+const { values } = parseArgs({
+  options: {
+    rounds: { type: 'string', default: '5' },
+    seconds: { type: 'string', default: '5' },
+    connections: { type: 'string', default: '64' },
+    events: { type: 'string', default: '4000000' },
+    streams: { type: 'string', default: '32' },
+    scratch: { type: 'string', default: ROOT },
+    node: { type: 'string', default: process.execPath },
+    /** The process of the clients that read: the URL of the service. */
+    read: { type: 'string', default: '' },
+  },
+});
+
+/** Reads without end: so many streams of all events, and one search at a time that finds nothing. Says how much it got. */
+function readAll(url: string, streams: number): void {
+  let [bytes, searches] = [0, 0];
+  for (let at = 0; at < streams; at += 1) {
+    get(`${url}/events`, { headers: { accept: 'text/event-stream' }, agent: false }, (reply) => {
+      reply.on('data', (chunk: Buffer) => {
+        bytes += chunk.length;
+      });
+    });
+  }
+  const search = () => {
+    get(`${url}/events?key=none`, (reply) => {
+      reply.resume().on('end', () => {
+        searches += 1;
+        search();
+      });
+    });
+  };
+  search();
+  process.on('SIGTERM', () => {
+    process.stdout.write(`${JSON.stringify({ bytes, searches })}\n`, () => process.exit(0));
+  });
+}
+
+interface Run extends Told {
+  readonly bytes: number;
+  readonly searches: number;
+}
+
+async function measure(scratch: Scratch, url: string, isRead: boolean): Promise<Run> {
+  const script = writeScript(scratch, reportOf(200));
+  const connections = Number(values.connections);
+  const seconds = Number(values.seconds);
+  if (!isRead) return { ...(await load(scratch, url, script, connections, seconds)), bytes: 0, searches: 0 };
+  const program = [values.node, '--import', 'tsx', import.meta.filename];
+  const clients = scratch.spawn([...program, '--read', url, '--streams', values.streams], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+    cwd: ROOT,
+  });
+  await load(scratch, url, script, connections, 1); // until the readings are under way
+  const told = await load(scratch, url, script, connections, seconds);
+  const said = once(clients.stdout!, 'data') as Promise<[Buffer]>;
+  clients.kill('SIGTERM');
+  const [text] = await said;
+  return { ...told, ...JSON.parse(text.toString()) };
+}
+
+/** @returns microseconds for a line */
+async function readPages(url: string, events: number): Promise<number> {
+  const startedMs = performance.now();
+  for (let after = 0; after < events; after += PAGE_EVENTS) {
+    const text = await (await fetch(`${url}/events?limit=${PAGE_EVENTS}&after_seq=${after}`)).text();
+    if (!text.startsWith(`{"seq":${after + 1},`))
+      throw new Error(`the page after ${after} begins with ${text.slice(0, 100)}`);
+  }
+  return ((performance.now() - startedMs) * 1000) / events;
+}
+
+async function main(): Promise<void> {
+  const scratch = new Scratch(values.scratch);
+  try {
+    const events = Number(values.events);
+    const data = scratch.newFolder('data');
+    writeJournal(data, events, SEGMENT_EVENTS);
+    const serve = ['--port', '0', '--data', data, '--log-level', 'error'];
+    const service = scratch.spawn([values.node, ASSETLOG, ...serve], { stdio: ['ignore', 'pipe', 'inherit'] });
+    const [ready] = (await once(service.stdout!, 'data')) as [Buffer];
+    const url = /http:\S+/.exec(ready.toString())?.[0] ?? '';
+    const few = await readPages(url, events / 10);
+    const all = await readPages(url, events);
+    console.log(
+      `pages of ${PAGE_EVENTS}: ${few.toFixed(2)} µs a line in a tenth of the journal, ${all.toFixed(2)} in all of it`,
+    );
+    await load(scratch, url, writeScript(scratch, reportOf(200)), Number(values.connections), WARM_UP_SECONDS);
+    const rates: number[] = [];
+    const times: number[] = [];
+    const rows: string[][] = [];
+    for (let round = 0; round < 2 * Number(values.rounds); round += 1) {
+      const first = await measure(scratch, url, round % 2 === 1);
+      const second = await measure(scratch, url, round % 2 === 0);
+      const [alone, read] = round % 2 === 0 ? [first, second] : [second, first];
+      const rateOf = (run: Run) => run.requests / run.seconds;
+      if (alone.errors + read.errors > 0) throw new Error(`${alone.errors} and ${read.errors} errors`);
+      rates.push(rateOf(read) / rateOf(alone));
+      times.push(read.p99Ms / alone.p99Ms);
+      rows.push([
+        countText(Math.round(rateOf(alone))),
+        countText(Math.round(rateOf(read))),
+        ratioText(rateOf(read) / rateOf(alone)),
+        millisecondsText(alone.p99Ms),
+        millisecondsText(read.p99Ms),
+        `${(read.bytes / 1e6).toFixed(0)} MB, ${read.searches}`,
+      ]);
+      console.error(rows.at(-1)?.join(' | '));
+    }
+    const head = ['reports/s', 'with readings', 'ratio', 'p99', 'with readings', 'streamed, searches'];
+    console.log(table(head, rows));
+    console.log(
+      `rate ${spreadText(spreadOf(rates))}, p99 ${ratioText(medianOf(times))} (medians of ${rates.length} pairs)`,
+    );
+  } finally {
+    scratch.end();
+  }
+}
+
+if (values.read === '') await main();
+else readAll(values.read, Number(values.streams));

@@ -1,0 +1,106 @@
+/** What `GET /events` takes for a question, and what it refuses. */
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { limits } from '../../src/config/limits.ts';
+import type { ErrorReply } from '../../src/http/message.ts';
+import { Refusal } from '../../src/http/message.ts';
+import { readEventsQuestion } from '../../src/reading/events-query.ts';
+
+const NOW_MS = Date.parse('2026-11-22T12:00:00Z');
+const NO_BODY = Buffer.alloc(0);
+
+function ask(query: string, headers: { accept?: string; lastEventId?: string } = {}) {
+  const head = { contentType: undefined, prefer: undefined, ...headers };
+  return readEventsQuestion({ body: NO_BODY, query, head }, limits);
+}
+
+function refusal(act: () => unknown): ErrorReply {
+  try {
+    act();
+  } catch (error) {
+    if (error instanceof Refusal) return error.reply;
+    throw error;
+  }
+  return assert.fail('it was not refused');
+}
+
+test('the filters are those of the command', () => {
+  const filterOf = (query: string) => {
+    const filter = Object.entries(ask(query).filter(NOW_MS)).filter(([, value]) => value !== undefined);
+    return Object.fromEntries(filter);
+  };
+  const cases: [string, object][] = [
+    ['', {}],
+    ['key=warehouse/orders', { assetKey: ['warehouse', 'orders'] }],
+    ['key=%5B%22a%2Fb%22%5D', { assetKey: ['a/b'] }],
+    ['key_prefix=warehouse', { keyPrefix: ['warehouse'] }],
+    ['type=check', { type: 'AssetCheckEvaluation' }],
+    ['type=AssetObservation', { type: 'AssetObservation' }],
+    ['check=no+nulls&passed=false', { checkName: 'no nulls', passed: false }],
+    ['partition=2026-11-20', { partition: '2026-11-20' }],
+    ['since=2h', { since: '2026-11-22T10:00:00.000Z' }],
+    ['since=7d&until=2026-11-20T15:00', { since: '2026-11-15T12:00:00.000Z', until: '2026-11-20T15:00:00.000Z' }],
+    ['until=2026-11-20T16:00:00%2B01:00', { until: '2026-11-20T15:00:00.000Z' }],
+  ];
+  for (const [query, expected] of cases) assert.deepEqual(filterOf(query), expected, query);
+});
+
+test('how much is sent, from which event on and in which form', () => {
+  const stream = { accept: 'text/event-stream' };
+  const partOf = (...given: Parameters<typeof ask>) => {
+    const { form, afterSeq, last, limit, waitMs } = ask(...given);
+    return [form, afterSeq, last, limit, waitMs];
+  };
+  assert.deepEqual(partOf(''), ['lines', undefined, undefined, 100, 0]);
+  assert.deepEqual(partOf('after_seq=17&limit=1000&wait=60'), ['lines', 17, undefined, 1000, 60_000]);
+  assert.deepEqual(partOf('last=20', { accept: 'application/json' }), ['json', undefined, 20, 20, 0]);
+  assert.deepEqual(partOf('', { accept: 'application/json;q=0.5, application/x-ndjson' })[0], 'lines');
+  assert.deepEqual(partOf('', { accept: '*/*' })[0], 'lines');
+  assert.deepEqual(partOf('last=5&after_seq=3', stream).slice(0, 3), ['stream', 3, 5]);
+  assert.deepEqual(partOf('last=5&after_seq=3', { ...stream, lastEventId: '9' }).slice(0, 3), ['stream', 9, undefined]);
+  assert.deepEqual(partOf('after_seq=3', { ...stream, lastEventId: '' }).slice(0, 3), ['stream', 3, undefined]);
+  assert.equal(ask('after_seq=3', { lastEventId: 'x' }).afterSeq, 3, 'only a stream is resumed');
+});
+
+test('what can not be meant is refused with a sentence, and the log has none of the query', () => {
+  const stream = { accept: 'text/event-stream' };
+  const cases: [string, RegExp, { accept?: string; lastEventId?: string }?][] = [
+    ['keys=a', /^there is no parameter "keys" here; did you mean key\? it takes key, key_prefix, type/],
+    ['afterSeq=1', /did you mean after_seq\?/],
+    ['colour=red', /"colour" here; it takes key/],
+    ['limit=1&limit=2', /^the query has "limit" twice; send it once$/],
+    ['check=', /^check is ""; leave it out, or give a value$/],
+    ['key=a//b', /^key is "a\/\/b"; send warehouse\/orders, or/],
+    ['type=Check', /^type is "Check"; send materialization, check, observation$/],
+    ['passed=1', /^passed is "1"; send true or false$/],
+    ['limit=0', /^limit is "0"; send a number from 1 to 1000$/],
+    ['limit=1001', /from 1 to 1000$/],
+    ['last=1001', /from 1 to 1000$/],
+    ['wait=61&after_seq=1', /^wait is "61"; send a number from 0 to 60$/],
+    ['after_seq=-1', /from 0 to 9007199254740991$/],
+    ['after_seq=1e3', /^after_seq is "1e3"/],
+    ['since=yesterday', /^since is "yesterday"; send a time such as/],
+    ['since=2026-02-30', /send a time such as/],
+    ['since=2026-11-20T16:00:00+01:00', /^since is "2026-11-20T16:00:00 01:00"; write \+ as %2B$/],
+    ['last=1&limit=1', /^use one of last and limit$/],
+    ['wait=1', /^wait needs after_seq/],
+    ['wait=1&after_seq=1&last=1', /^use one of last and wait$/],
+    ['type=observation&passed=true', /^only checks have check and passed/],
+    ['limit=1', /^a stream has no end/, stream],
+    ['after_seq=1&wait=0', /^a stream has no end/, stream],
+    ['', /^Last-Event-ID is "x"; send the seq of an event/, { ...stream, lastEventId: 'x' }],
+    ['', /^Last-Event-ID is "-1"/, { ...stream, lastEventId: '-1' }],
+  ];
+  for (const [query, expected, headers] of cases) {
+    const { status, error, logged = error } = refusal(() => ask(query, headers));
+    assert.equal(status, 400, query);
+    assert.match(error, expected, query);
+    const value = /=([^&]+)/.exec(query)?.[1] ?? '\0';
+    if (value.length > 3) assert.ok(!logged.includes(value), `${query}: ${logged}`);
+  }
+  const swapped = refusal(() => ask('since=1h&until=2h').filter(NOW_MS));
+  assert.match(swapped.error, /^since is 2026-11-22T11:00:00.000Z and until 2026-11-22T10:00:00.000Z: no event/);
+  const early = refusal(() => ask('since=999999999d').filter(NOW_MS));
+  assert.match(early.error, /^since: it is not a time such as/);
+});

@@ -1,0 +1,151 @@
+/** Streams of events of a real service: what they show and when, how they begin again, and their limits. */
+
+import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { limits as standardLimits } from '../../src/config/limits.ts';
+import { newToken } from '../../src/deployments/tokens.ts';
+import { type LogFile, openDisk } from '../../src/journal/disk.ts';
+import { newFolder } from '../support/program.ts';
+import { StreamClient, serveReads } from '../support/reading.ts';
+import { eventually } from '../support/tools.ts';
+import { Wire } from '../support/wire.ts';
+
+const upTo = (last: number, first = 1) => Array.from({ length: last - first + 1 }, (_, at) => first + at);
+const keys = (count: number) => Array.from({ length: count }, () => 'a');
+
+test('events come in order and once, over files, a restart and a connection that breaks', async (t) => {
+  const args = ['--segment-bytes', '4096'];
+  const data = newFolder(t);
+  const first = await serveReads(t, { args, data });
+  const one = await StreamClient.open(`${first.url}/events?after_seq=0`);
+  const broken = await StreamClient.open(`${first.url}/events?after_seq=0&key=a`);
+  await first.report(...keys(40));
+  await one.until('40 events', () => one.seqs.length === 40);
+  broken.close();
+  await first.stop();
+  await one.until('the end', () => one.isEnded);
+  assert.ok(one.reply.complete, 'the reply is whole');
+
+  const second = await serveReads(t, { args, data });
+  await second.report(...keys(40));
+  const again = await StreamClient.open(`${second.url}/events?after_seq=0`, { 'last-event-id': one.lastId ?? '' });
+  const resumed = await StreamClient.open(`${second.url}/events?key=a`, { 'last-event-id': broken.lastId ?? '' });
+  t.after(() => [again, resumed].map((stream) => stream.close()));
+  await second.report(...keys(20));
+  await again.until('100 events', () => again.seqs.at(-1) === 100);
+  await resumed.until('100 events', () => resumed.seqs.at(-1) === 100);
+  assert.deepEqual([...one.seqs, ...again.seqs], upTo(100));
+  assert.deepEqual([...broken.seqs, ...resumed.seqs], upTo(100));
+});
+
+test('an event is shown only when its line is on stable storage', async (t) => {
+  let release: (() => void) | undefined;
+  const openSlow = (folder: string) => {
+    const disk = openDisk(folder);
+    const slow = (file: LogFile): LogFile => ({
+      ...file,
+      append: async (bytes, end) => {
+        const written = await file.append(bytes, end);
+        await new Promise<void>((resolve) => {
+          release = resolve;
+        });
+        return written;
+      },
+    });
+    return {
+      ...disk,
+      createLog: async (name: string) => slow(await disk.createLog(name)),
+      openLog: async (name: string) => slow(await disk.openLog(name)),
+    };
+  };
+  const service = await serveReads(t, { parts: { openDisk: openSlow } });
+  const stream = await StreamClient.open(`${service.url}/events?after_seq=0`);
+  t.after(() => stream.close());
+  const reported = service.report('a');
+  await eventually('the write', () => release !== undefined);
+  const lines = await (await service.get('/events')).text();
+  await sleep(100); // nothing tells that something will not come
+  assert.deepEqual([stream.seqs, lines], [[], '']);
+  release?.();
+  await reported;
+  await stream.until('the event', () => stream.seqs.length === 1);
+});
+
+test('32 streams are open at most, besides the connections that count, and one that ends makes space', async (t) => {
+  const service = await serveReads(t, {
+    args: ['--max-connections', '8'],
+    parts: { limits: { ...standardLimits, streamCommentMs: 50 } },
+  });
+  const streams: StreamClient[] = [];
+  t.after(() => streams.map((stream) => stream.close()));
+  for (let at = 0; at < 32; at += 1) streams.push(await StreamClient.open(`${service.url}/events`));
+  await service.report('a');
+  for (const stream of streams) await stream.until('the event', () => stream.seqs.length === 1);
+  const refused = await StreamClient.open(`${service.url}/events`);
+  assert.deepEqual([refused.status, refused.reply.headers['retry-after']], [503, '1']);
+  assert.match(await (await service.get('/metrics')).text(), /^assetlog_streams 32$/m);
+  const head = await fetch(`${service.url}/events`, { method: 'HEAD', headers: { accept: 'text/event-stream' } });
+  assert.equal(head.status, 503);
+  await streams[0]!.until('comments', () => streams[0]!.comments > 1);
+  streams.pop()?.close();
+  await eventually('space', async () => {
+    const next = await StreamClient.open(`${service.url}/events`);
+    streams.push(next);
+    return next.status === 200;
+  });
+});
+
+test('a client that does not read holds nothing up, and is cut off', async (t) => {
+  const limits = { ...standardLimits, streamStallMs: 500, deadlineCheckMs: 50 };
+  const service = await serveReads(t, { parts: { limits } });
+  const good = await StreamClient.open(`${service.url}/events`);
+  const { port } = new URL(service.url);
+  const stalled = await Wire.open(Number(port));
+  stalled.socket.pause();
+  stalled.send('GET /events HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n');
+  await eventually('both', async () => /^assetlog_streams 2$/m.test(await (await service.get('/metrics')).text()));
+  const body = JSON.stringify({ metadata: { long: 'x'.repeat(500_000) } });
+  const headers = { 'content-type': 'application/json' };
+  for (let at = 0; at < 40; at += 1) {
+    const reply = await fetch(`${service.url}/report_asset_observation/a`, { method: 'POST', headers, body });
+    assert.equal(reply.status, 200);
+  }
+  await good.until('all events', () => good.seqs.length === 40);
+  await eventually('the end of the other', async () =>
+    /^assetlog_streams 1$/m.test(await (await service.get('/metrics')).text()),
+  );
+  good.close();
+  stalled.close();
+});
+
+test('in hosted mode a stream has the events of its deployment, from its first report on', async (t) => {
+  const file = join(newFolder(t), 'deployments.json');
+  const [a, b] = [newToken(), newToken()];
+  const entry = (name: string, { digest }: ReturnType<typeof newToken>) => ({
+    name,
+    tokens: [{ name: 'all', sha256: digest, may: ['report', 'read'] }],
+  });
+  writeFileSync(file, JSON.stringify({ deployments: [entry('prod', a), entry('test', b)] }), { mode: 0o600 });
+  const service = await serveReads(t, { args: ['--deployments', file] });
+  const tokenOf = ({ token }: ReturnType<typeof newToken>) => ({ 'service-cloud-api-token': token });
+  const stream = await StreamClient.open(`${service.url}/prod/events`, tokenOf(a));
+  t.after(() => stream.close());
+  assert.equal(stream.status, 200);
+  assert.equal((await StreamClient.open(`${service.url}/prod/events`, tokenOf(b))).status, 401);
+  for (const [name, token] of [
+    ['prod', a],
+    ['test', b],
+    ['prod', a],
+  ] as const) {
+    const target = `${service.url}/${name}/report_asset_observation/${name}`;
+    assert.equal((await fetch(target, { method: 'POST', headers: tokenOf(token) })).status, 200);
+  }
+  await stream.until('two events', () => stream.seqs.length === 2);
+  assert.deepEqual(
+    stream.events.map(({ data }) => JSON.parse(data).asset_key),
+    [['prod'], ['prod']],
+  );
+});
