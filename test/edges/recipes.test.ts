@@ -1,5 +1,5 @@
 /**
- * The recipes of the front page and of the handbook, word for word, with the real programs: pytest, the step of a CI service,
+ * The recipes of the front page and of the handbook, word for word, with the real programs: pytest, Go, the step of a CI service,
  * DuckDB, PostgreSQL, the client of S3 (against a local server) and the alert rules of Prometheus.
  */
 
@@ -16,6 +16,7 @@ import {
   readFileSync,
   writeFileSync,
 } from 'node:fs';
+import { type IncomingMessage, request } from 'node:http';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -47,7 +48,7 @@ function withoutModule(name: string): string | false {
 
 /** The coverage and the test runner around us are not their business. */
 function environment(more: Readonly<Record<string, string>> = {}): NodeJS.ProcessEnv {
-  const own = { NODE_TEST_CONTEXT: undefined, NODE_V8_COVERAGE: undefined, NODE_OPTIONS: undefined };
+  const own = { no_proxy: '*', NODE_TEST_CONTEXT: undefined, NODE_V8_COVERAGE: undefined, NODE_OPTIONS: undefined };
   return { ...process.env, ...own, ...more };
 }
 
@@ -82,41 +83,157 @@ async function startWithEvents(t: TestContext, folder: string): Promise<Running>
   return service;
 }
 
-test('the pytest fixture gives each test a service of its own', { skip: withoutModule('pytest') }, (t) => {
-  const folder = newFolder(t);
-  const [fixture = ''] = blocksOf(front, 'python');
-  assert.equal(fixture.split('"dist/server.js"').length, 2);
-  const conftest = (server: string) => fixture.replace('"dist/server.js"', JSON.stringify(server));
-  const tests = `
-import urllib.request
+/** The code under test: it tries again after a 503, as clients do. */
+const LOAD_ORDERS = `
+import time, urllib.error, urllib.request
 
-def report(url, path):
-    request = urllib.request.Request(url + "/report_asset_" + path, method="POST")
-    assert urllib.request.urlopen(request).read() == b"{}"
-
-def test_sees_what_it_reported(assetlog):
-    report(assetlog.url, "materialization/warehouse/orders?partition=2026-11-20")
-    report(assetlog.url, "check/warehouse/orders?check_name=fresh&passed=true")
-    assert [event["seq"] for event in assetlog.events()] == [1, 2]
-    assert assetlog.events()[0]["partition"] == "2026-11-20"
-
-def test_sees_nothing_of_others(assetlog):
-    assert assetlog.events() == []
+def load_orders(url):
+    request = urllib.request.Request(url + "/report_asset_materialization/warehouse/orders", method="POST")
+    for attempt in range(5):
+        try:
+            return urllib.request.urlopen(request).read()
+        except urllib.error.HTTPError as error:
+            time.sleep(float(error.headers["Retry-After"]))
 `;
-  writeFileSync(join(folder, 'test_load.py'), tests);
-  const pytest = () =>
-    spawnSync(python, ['-m', 'pytest', '-q', '-p', 'no:cacheprovider', folder], {
+const MORE_TESTS = `
+import pytest, requests
+
+def report(url, path, **more):
+    return requests.post(url + "/report_asset_" + path, timeout=10, **more)
+
+@pytest.mark.parametrize("number", range(8))
+def test_sees_what_it_reported_and_nothing_of_others(assetlog, number):
+    assert assetlog.events() == []
+    assert report(assetlog.url, f"materialization/orders/{number}?partition=2026-11-20").json() == {}
+    assert report(assetlog.url, "check/orders?check_name=fresh&passed=false").status_code == 200
+    assert [event["seq"] for event in assetlog.events()] == [1, 2]
+    assert [event["asset_key"][1] for event in assetlog.events(type="materialization")] == [str(number)]
+    assert assetlog.wait_for(check="fresh", passed="false")[0]["seq"] == 2
+    assert len(assetlog.wait_for(count=2, timeout=1)) == 2
+
+def test_a_client_that_doubles(assetlog):
+    session = requests.Session()
+    retry = requests.adapters.Retry(3, allowed_methods=None)
+    session.mount("http://", requests.adapters.HTTPAdapter(max_retries=retry))
+    assetlog.fail({"times": 1, "then": {"drop": "reply"}}, {"match": {"type": "check"}, "then": {"status": 500}})
+    session.post(assetlog.url + "/report_asset_observation/a")
+    assert len(assetlog.wait_for(count=2)) == 2
+    assert report(assetlog.url, "check/a?check_name=fresh&passed=true").status_code == 500
+    assert assetlog.met() == [1, 1]
+
+def test_says_what_is_wrong(assetlog):
+    with pytest.raises(AssertionError, match=r"faults\\[0\\].then.stauts is unknown; did you mean status"):
+        assetlog.fail({"then": {"stauts": 503}})
+    with pytest.raises(AssertionError, match="did you mean key"):
+        assetlog.events(keys="a")
+    report(assetlog.url, "observation/a")
+    with pytest.raises(AssertionError, match=r"0 of 1 events were {'key': 'b'}; recorded: .*'asset_key': \\['a'\\]"):
+        assetlog.wait_for(key="b", timeout=0.5)
+`;
+
+test('with conftest.py of the handbook each test has an empty service, also with several workers', {
+  skip: ['pytest', 'xdist', 'requests'].map(withoutModule).find(Boolean) ?? false,
+}, (t) => {
+  const folder = newFolder(t);
+  const [conftest = ''] = blocksOf(handbook, 'python');
+  const [example = ''] = blocksOf(front, 'python');
+  assert.ok(conftest.split('\n').length < 55);
+  const write = (name: string, text: string, server = SERVER) =>
+    writeFileSync(join(folder, name), text.replace('"dist/server.js"', JSON.stringify(server)));
+  write('load_orders.py', LOAD_ORDERS);
+  write('test_load.py', `from load_orders import load_orders\n\n${example}`);
+  write('test_more.py', MORE_TESTS);
+  write('conftest.py', conftest);
+  const pytest = (...args: string[]) =>
+    spawnSync(python, ['-m', 'pytest', '-q', '-p', 'no:cacheprovider', ...args, folder], {
       cwd: folder,
       env: environment(),
       encoding: 'utf8',
       timeout: RUN_MS,
     });
-  writeFileSync(join(folder, 'conftest.py'), conftest(SERVER));
-  const passed = pytest();
-  assert.match(passed.stdout, /^2 passed/m, passed.stdout + passed.stderr);
-  writeFileSync(join(folder, 'conftest.py'), conftest('missing.js'));
-  assert.match(pytest().stdout, /assetlog did not start: exit code 1/);
+  for (const args of [[], ['-n', '4']]) {
+    const passed = pytest(...args);
+    assert.match(passed.stdout, /^11 passed/m, passed.stdout + passed.stderr);
+  }
+  write('load_orders.py', LOAD_ORDERS.replace('range(5)', 'range(2)'));
+  assert.match(pytest('-k', 'tries_again').stdout, /assert 0 == 1/);
+  write('conftest.py', conftest, 'missing.js');
+  assert.match(pytest('-k', 'tries_again').stdout, /assetlog did not start: exit code 1/);
 });
+
+const withoutGo = fails('go', ['version']) && 'Go is not installed';
+
+test('the test in Go starts a service, and counts the attempts of a client', { skip: withoutGo }, (t) => {
+  const folder = newFolder(t);
+  const [example = ''] = blocksOf(handbook, 'go');
+  const client = (attempts: number) => `package orders
+
+import (
+	"errors"
+	"net/http"
+)
+
+func LoadOrders(url string) error {
+	for attempt := 0; attempt < ${attempts}; attempt++ {
+		reply, err := http.Post(url+"/report_asset_materialization/warehouse/orders", "", nil)
+		if err != nil {
+			return err
+		}
+		reply.Body.Close()
+		if reply.StatusCode == 200 {
+			return nil
+		}
+	}
+	return errors.New("given up")
+}
+`;
+  writeFileSync(join(folder, 'go.mod'), 'module orders\n\ngo 1.19\n');
+  writeFileSync(join(folder, 'orders_test.go'), example.replace('"dist/server.js"', JSON.stringify(SERVER)));
+  const goTest = (attempts: number) => {
+    writeFileSync(join(folder, 'orders.go'), client(attempts));
+    return spawnSync('go', ['test', '-vet=all', '-count=1', './...'], {
+      cwd: folder,
+      env: environment({ GOFLAGS: '-mod=mod', GOTOOLCHAIN: 'local' }),
+      encoding: 'utf8',
+      timeout: RUN_MS,
+    });
+  };
+  assert.equal(run('gofmt', ['-l', '.'], folder), '');
+  const passed = goTest(3);
+  assert.match(passed.stdout, /^ok\s+orders/m, passed.stdout + passed.stderr);
+  assert.match(goTest(2).stdout, /given up/);
+});
+
+test('the service container takes reports under its name and shows events, and its workflow is YAML', {
+  skip: withoutModule('yaml'),
+}, async (t) => {
+  const [, yaml = ''] = blocksOf(handbook, 'yaml').filter((text) => /^(groups|jobs):/.test(text));
+  const script = 'import json, sys, yaml; print(json.dumps(yaml.safe_load(sys.stdin)))';
+  const parsed = JSON.parse(spawnSync(python, ['-c', script], { input: yaml, encoding: 'utf8' }).stdout);
+  const { services, steps } = parsed.jobs.test;
+  assert.deepEqual([services.assetlog.ports, steps.length], [['3000:3000'], 2]);
+  const [dockerfile = ''] = blocksOf(handbook, 'dockerfile').filter((text) => text.startsWith('FROM assetlog'));
+  const args: string[] = JSON.parse(/^CMD (.*)$/m.exec(dockerfile)?.[1] ?? '');
+  const [command, ...flags] = args;
+  assert.equal(command, 'serve');
+  const env = { ASSETLOG_HOST: '0.0.0.0', ...services.assetlog.env };
+  const service = await startService(t, { args: flags, env });
+  for (const host of ['localhost:3000', 'assetlog:3000', '172.18.0.2:3000']) {
+    assert.equal((await askAs(host, service.port, 'POST', '/test/reset')).status, 200);
+    assert.equal((await askAs(host, service.port, 'POST', '/report_asset_observation/a')).status, 200);
+    const { status, body } = await askAs(host, service.port, 'GET', '/events');
+    assert.deepEqual([status, JSON.parse(body).seq], [200, 1], host);
+  }
+  assert.equal((await askAs('evil.example', service.port, 'GET', '/events')).status, 403);
+});
+
+async function askAs(host: string, port: number, method: string, path: string) {
+  const sent = request({ host: '127.0.0.1', port, method, path, headers: { Host: host }, agent: false }).end();
+  const [reply]: IncomingMessage[] = await once(sent, 'response');
+  let body = '';
+  for await (const text of reply!.setEncoding('utf8')) body += text;
+  return { status: reply!.statusCode, body };
+}
 
 test('the step of the CI service leaves a service and its address', {
   skip: fails('bash', ['--version']) && 'there is no bash',
