@@ -9,6 +9,7 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createReadStream, createWriteStream, readdirSync, rmSync } from 'node:fs';
+import { loadavg } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { Readable } from 'node:stream';
@@ -17,10 +18,10 @@ import { parseArgs } from 'node:util';
 import { buildBefore, withoutHistory } from '../support/older-program.ts';
 import { countText, ratioText, table } from './figures.ts';
 import { Scratch } from './scratch.ts';
-import { ASSETLOG, ROOT } from './subjects.ts';
+import { ASSETLOG, processorSecondsOf, ROOT } from './subjects.ts';
 
 const WRONG_EVERY = 10_000;
-/** Files of the journals go as they are checked, so that the disk holds one journal at a time. */
+const SAMPLE_MS = 50;
 const FILE_NAME = /^events-\d{20}\.jsonl$/;
 
 const { values } = parseArgs({
@@ -53,6 +54,8 @@ function* textOf(first: number, last: number): Generator<string> {
 
 interface Run {
   readonly linesPerSecond: number;
+  /** Of all processors, in the program that reports and in the service together. */
+  readonly processorUs: number;
   /** What it said of lines that were not recorded. */
   readonly messages: string;
 }
@@ -74,7 +77,13 @@ async function reportWith(program: string, file: string, first: number, last: nu
   client.stderr?.setEncoding('utf8').on('data', (text) => {
     messages += text;
   });
+  let used = Number.NaN;
+  const sampling = setInterval(() => {
+    const sum = processorSecondsOf(service) + processorSecondsOf(client);
+    if (!Number.isNaN(sum)) used = sum;
+  }, SAMPLE_MS);
   await once(client, 'close');
+  clearInterval(sampling);
   const seconds = (performance.now() - start) / 1000;
   service.kill('SIGTERM');
   await once(service, 'exit');
@@ -83,7 +92,7 @@ async function reportWith(program: string, file: string, first: number, last: nu
   assert.equal(said, `${count - wrong} recorded, ${wrong} refused\n`, messages);
   await checkOrder(data, first, last);
   rmSync(data, { recursive: true });
-  return { linesPerSecond: count / seconds, messages };
+  return { linesPerSecond: count / seconds, processorUs: (used * 1e6) / count, messages };
 }
 
 /** Each good line is there once, in the order of the file. */
@@ -126,19 +135,24 @@ async function main(): Promise<void> {
 
     const said = firstHalf.messages + renumbered(secondHalf.messages, half);
     assert.ok(now.messages.startsWith(said), `${said} is not how this begins: ${now.messages.slice(0, said.length)}`);
-    const rates = [firstHalf.linesPerSecond, secondHalf.linesPerSecond];
-    const olderRate = 2 / (1 / rates[0]! + 1 / rates[1]!);
+    const halves = [firstHalf, secondHalf];
+    const meanOf = (figures: readonly number[]) => figures.reduce((sum, figure) => sum + figure, 0) / figures.length;
+    const olderRate = 1 / meanOf(halves.map(({ linesPerSecond }) => 1 / linesPerSecond));
+    const olderUs = meanOf(halves.map(({ processorUs }) => processorUs));
+    const rates = halves.map(({ linesPerSecond }) => countText(linesPerSecond)).join(' and ');
     const rows = [
+      ['before batches', countText(2 * half), `${countText(olderRate)} (${rates})`, '', `${olderUs.toFixed(0)} µs`, ''],
       [
-        'before batches',
-        countText(2 * half),
-        countText(olderRate),
-        '',
-        rates.map((rate) => countText(rate)).join(' and '),
+        'now',
+        countText(lines),
+        countText(now.linesPerSecond),
+        ratioText(now.linesPerSecond / olderRate),
+        `${now.processorUs.toFixed(0)} µs`,
+        ratioText(olderUs / now.processorUs),
       ],
-      ['now', countText(lines), countText(now.linesPerSecond), ratioText(now.linesPerSecond / olderRate), ''],
     ];
-    console.log(table(['`report --from`', 'lines', 'lines/s', 'ratio', 'halves'], rows));
+    console.log(`load average ${loadavg()[0]?.toFixed(1)} at the end\n`);
+    console.log(table(['`report --from`', 'lines', 'lines/s', '÷ before', 'processor a line', 'before ÷'], rows));
   } finally {
     for (const end of ends) end();
     scratch.end();

@@ -234,7 +234,7 @@ function serverOf(child: ChildProcess, url: string): Server {
   return {
     url,
     memoryBytes: () => ofTree(child.pid ?? 0, residentBytes),
-    processorSeconds: () => ofTree(child.pid ?? 0, processorSeconds),
+    processorSeconds: () => processorSecondsOf(child),
     stop: async () => {
       if (!hasNotEnded(child)) throw new Error(`it ended under the load with ${child.exitCode ?? child.signalCode}`);
       const ended = once(child, 'exit');
@@ -259,6 +259,11 @@ function ofTree(pid: number, figure: (folder: string) => number): number {
   } catch {
     return Number.NaN;
   }
+}
+
+/** @returns what a process and its children have used of the processors, in user and in system mode; NaN if it has ended */
+export function processorSecondsOf({ pid = 0 }: ChildProcess): number {
+  return ofTree(pid, processorSeconds);
 }
 
 function residentBytes(folder: string): number {
