@@ -78,7 +78,7 @@ function splitReplies(text: string): { replies: Reply[]; rest: string } {
     const status = Number(/^HTTP\/1\.1 ([0-9]{3}) /.exec(head)?.[1]);
     const length = Number(/\r\nContent-Length: ([0-9]+)/.exec(head)?.[1] ?? 0);
     // The reply to a HEAD tells the length of a body that it has not got.
-    const hasBody = text[headEnd + 4] === '{';
+    const hasBody = /[{<]/.test(text.charAt(headEnd + 4));
     const end = headEnd + 4 + (hasBody ? length : 0);
     if (end > text.length) break;
     const replayed = head.includes('\r\nIdempotent-Replayed: true');
@@ -95,7 +95,7 @@ const HEALTHY = '{"status":"ok"}';
 function faultOf({ status, body, replayed }: Reply, statuses: ReadonlySet<number>): string | undefined {
   if (!statuses.has(status)) return `status ${status}`;
   if (replayed && (status !== 200 || body !== '{}')) return `a replay with status ${status} and ${body}`;
-  if (body === '' || (status === 200 && (body === '{}' || body === HEALTHY))) return undefined;
+  if (body === '' || (status === 200 && (body === '{}' || body === HEALTHY || body.startsWith('<')))) return undefined;
   const { error, errors, request_id, ...more } = JSON.parse(body);
   if (status === 200 || status === 207) return 'recorded' in more ? undefined : `status ${status} with ${body}`;
   const isError = typeof error === 'string' && /^[0-9a-f-]{36}$/.test(request_id) && Object.keys(more).length === 0;
@@ -184,7 +184,7 @@ class Ledger {
 
   #faultAgainst(reply: Reply, candidate: Candidate | undefined, mayRefuse: boolean): string | undefined {
     const { status, body } = reply;
-    const records = status === 207 || (status === 200 && body !== HEALTHY && body !== '');
+    const records = status === 207 || (status === 200 && (body === '{}' || body.startsWith('{"recorded"')));
     if (candidate === undefined) return records || status === 422 ? `${status} to what is no report` : undefined;
     if (this.#keys.isUncertain(candidate)) {
       add(this.outcomes, 'with a key in doubt');
