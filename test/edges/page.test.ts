@@ -469,8 +469,8 @@ test('the page resumes after a restart, and begins anew with another journal', o
   await second.kill();
   rmSync(data, { recursive: true });
   const third = await startService(t, { args, data: newFolder(t) });
-  await report(third, [materialization('another journal')]);
-  await sees(page, `${count('.row')} === 1 && ${has('.row', 'another journal')}`);
+  await report(third, [materialization('another'), materialization('journal'), materialization('begins')]);
+  await sees(page, `${COLUMN}('key').join() === 'begins,journal,another'`);
   await third.kill();
   await startService(t, { args: [...args, '--no-read'], data: third.data });
   await sees(page, has('#notice', '--read'));

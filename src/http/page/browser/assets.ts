@@ -35,7 +35,13 @@ type Shared = Pick<PolledOptions<Asset>, 'service' | 'onChange' | 'open'>;
 export function assetsView(shared: Shared): PolledView<Asset> {
   return new PolledView<Asset>({
     ...shared,
-    columns: ['checks', 'asset key', 'materialized (UTC)', 'partition', 'failed checks'],
+    columns: {
+      what: 'checks',
+      key: 'asset key',
+      time: 'materialized (UTC)',
+      partition: 'partition',
+      says: 'failed checks',
+    },
     label: 'Assets',
     noun: 'asset',
     pathFor: ({ key_prefix, failed }) => {

@@ -28,7 +28,14 @@ const NDJSON = { Accept: 'application/x-ndjson' };
 
 /** The newest event is the first row. */
 export class EventsView implements View {
-  readonly columns = ['seq', 'time (UTC)', 'event', 'asset key', 'partition', 'what it says'];
+  readonly columns = {
+    seq: 'seq',
+    time: 'time (UTC)',
+    what: 'event',
+    key: 'asset key',
+    partition: 'partition',
+    says: 'what it says',
+  };
   readonly label = 'Events, newest first';
   readonly rows: Rows<EventLine>;
   readonly #options: EventsOptions;

@@ -74,7 +74,9 @@ function show(to: Address, anew = false): void {
       if (link.getAttribute('href') === `#${to.view}`) link.setAttribute('aria-current', 'page');
       else link.removeAttribute('aria-current');
     }
-    byId('columns').replaceChildren(...view().columns.map((title) => element('span', {}, title)));
+    byId('columns').replaceChildren(
+      ...Object.entries(view().columns).map(([kind, title]) => element('span', { class: kind }, title)),
+    );
     byId('list').setAttribute('aria-label', view().label);
     list.reset();
   }

@@ -11,7 +11,7 @@ import { counted, type DetailParts, type View } from './view.ts';
 /** What differs between such views. */
 export interface PolledOptions<Item> {
   readonly service: Service;
-  readonly columns: readonly string[];
+  readonly columns: View['columns'];
   readonly label: string;
   /** What an item is called: `asset`. */
   readonly noun: string;
@@ -27,7 +27,7 @@ export interface PolledOptions<Item> {
 }
 
 export class PolledView<Item> implements View {
-  readonly columns: readonly string[];
+  readonly columns: View['columns'];
   readonly label: string;
   readonly rows: Rows<Item>;
   readonly #options: PolledOptions<Item>;

@@ -19,7 +19,7 @@ type Shared = Pick<PolledOptions<Refusal>, 'service' | 'onChange' | 'open'>;
 export function refusalsView(shared: Shared): PolledView<Refusal> {
   return new PolledView<Refusal>({
     ...shared,
-    columns: ['time (UTC)', 'status', 'request', 'why'],
+    columns: { time: 'time (UTC)', what: 'status', key: 'request', says: 'why' },
     label: 'Refused requests, newest first',
     noun: 'refused request',
     pathFor: () => 'refusals',

@@ -7,8 +7,8 @@ import type { Rows } from './list.ts';
 
 /** A view: what its list shows, and how it stays up to date. */
 export interface View {
-  /** The titles of the columns. */
-  readonly columns: readonly string[];
+  /** The titles of the columns: `{ seq: 'seq', key: 'asset key' }`, by the kinds of their cells. */
+  readonly columns: Readonly<Record<string, string>>;
   /** How the list is named to a screen reader: `Events, newest first`. */
   readonly label: string;
   readonly rows: Rows<unknown>;
