@@ -173,6 +173,7 @@ export class EventsView implements View {
     for (const { event, data } of messages) {
       if (event === 'reset') {
         this.#startOver();
+        this.#loaded(signal);
       } else if (event === 'gap') {
         const [first, last] = membersOf(data).map(({ value }) => value);
         this.#options.onNotice(`Retention removed the events ${first} to ${last}.`);
