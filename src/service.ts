@@ -157,7 +157,7 @@ async function start(setup: Setup): Promise<Service> {
   const journals = new ReadableJournals({ ...setup, data: folder.disk.folder });
   const assets = new AssetMemory({ journals, limits });
   shutdown.add(() => assets.close());
-  const testMode = config.test ? createTestMode(setup, recording, assets) : undefined;
+  const testMode = config.test ? createTestMode(setup, recording, journals, assets) : undefined;
   const { address, port } = await listenAt(at, setup, { folder, recording, space, journals, assets, testMode });
   await open();
   folder.watch((error) => recording.abandon(error));
@@ -182,10 +182,10 @@ interface Parts {
 }
 
 /** The test mode, whose reset also forgets what was derived from the journal. */
-function createTestMode(setup: Setup, recording: Recording, assets: AssetMemory): TestMode {
+function createTestMode(setup: Setup, recording: Recording, journals: ReadableJournals, assets: AssetMemory): TestMode {
   const { refusals, aroundReset = (reset) => reset() } = setup;
   const begin = async () => {
-    await recording.beginAnew();
+    await journals.of(undefined).beginAnew(() => recording.beginAnew());
     assets.beginAnew();
     refusals.clear();
   };

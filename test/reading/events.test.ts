@@ -97,8 +97,10 @@ test('a long poll gets the event that comes, and an empty reply at its end or at
   assert.ok(performance.now() - startedMs > 900);
   const stopped = service.get('/events?after_seq=4&wait=60').then((reply) => reply.text());
   await eventually('the poll', async () => /kind="lines"} 1\n/.test(await (await service.get('/metrics')).text()));
+  const stopMs = performance.now();
   await service.stop();
   assert.equal(await stopped, '');
+  assert.ok(performance.now() - stopMs < 5_000, 'its connection is closed');
 });
 
 test('a stream has the events from now on, in the form of the standard, and those before it on request', async (t) => {

@@ -121,6 +121,33 @@ test('a client that does not read holds nothing up, and is cut off', async (t) =
   stalled.close();
 });
 
+test('streams follow a journal that begins anew, from its first event on, and so does a client that saw the old one', async (t) => {
+  const service = await serveReads(t, { args: ['--test'] });
+  const plain = await StreamClient.open(`${service.url}/events`);
+  const some = await StreamClient.open(`${service.url}/events?key=b`);
+  t.after(() => [plain, some].map((stream) => stream.close()));
+  const before = ['a', 'b', 'a', 'b', 'a'];
+  await service.report(...before);
+  await plain.until('5 events', () => plain.seqs.length === 5);
+  await some.until('2 events', () => some.seqs.length === 2);
+  for (let round = 1; round <= 3; round += 1) {
+    assert.equal((await fetch(`${service.url}/test/reset`, { method: 'POST' })).status, 200);
+    await service.report('a', 'b');
+    await plain.until('the new events', () => plain.seqs.length === 5 + 2 * round);
+    await some.until('the new event', () => some.seqs.length === 2 + round);
+  }
+  const shown = ({ event, data }: { event: string; data: string }) => (event === 'reset' ? data : JSON.parse(data).seq);
+  assert.deepEqual(plain.events.map(shown), [...upTo(5), '{}', 1, 2, '{}', 1, 2, '{}', 1, 2]);
+  assert.deepEqual(some.events.map(shown), [2, 4, '{}', 2, '{}', 2, '{}', 2]);
+  const late = await StreamClient.open(`${service.url}/events`, { 'last-event-id': '5' });
+  t.after(() => late.close());
+  await late.until('the events', () => late.seqs.length === 2);
+  assert.deepEqual(late.events.map(shown), ['{}', 1, 2]);
+  assert.equal(late.lastId, '2');
+  const next = await service.get('/events?after_seq=5', { accept: 'application/json' });
+  assert.deepEqual(await next.json(), { events: [], next_after_seq: 2 });
+});
+
 test('in hosted mode a stream has the events of its deployment, from its first report on', async (t) => {
   const file = join(newFolder(t), 'deployments.json');
   const [a, b] = [newToken(), newToken()];

@@ -15,6 +15,7 @@ import { journalRecovery } from './journal-recovery.ts';
 import { journalWriting } from './journal-writing.ts';
 import type { Mutant } from './mutant.ts';
 import { page } from './page.ts';
+import { readingEvents } from './reading-events.ts';
 import { readingState } from './reading-state.ts';
 import { service } from './service.ts';
 import { telemetry } from './telemetry.ts';
@@ -35,6 +36,7 @@ export const mutants: readonly Mutant[] = [
   ...journalRecovery,
   ...journalWriting,
   ...page,
+  ...readingEvents,
   ...readingState,
   ...service,
   ...telemetry,

@@ -1,0 +1,161 @@
+/** Mutants of reading events over HTTP. */
+
+import type { Mutant } from './mutant.ts';
+
+const IN_ORDER = 'reading/streams: events come in order and once, over files, a restart and a connection that breaks';
+const AT_MOST =
+  'reading/streams: 32 streams are open at most, besides the connections that count, and one that ends makes space';
+const RESET =
+  'reading/streams: streams follow a journal that begins anew, from its first event on, and so does a client that saw the old one';
+const REMOVED =
+  'reading/events: what retention removed is 410 with the first seq that is there, but the beginning is not';
+const POLL = 'reading/events: a long poll gets the event that comes, and an empty reply at its end or at a stop';
+export const readingEvents: readonly Mutant[] = [
+  {
+    breaks: 'events are shown before their lines are durable',
+    file: 'reading/journals.ts',
+    from: 'return this.#options.progress.of(this.disk.folder);',
+    to: "const own = this.#options.progress.of(this.disk.folder);\n    return { more: (signal) => own.more(signal), durable: async () => ({ kind: 'unsaid' }) };",
+    tests: ['reading/streams: an event is shown only when its line is on stable storage'],
+  },
+  {
+    breaks: 'a stream that begins again leaves out one event',
+    file: 'reading/events-query.ts',
+    from: 'afterSeq: resumed ??',
+    to: 'afterSeq: (resumed === undefined ? undefined : resumed + 1) ??',
+    tests: [IN_ORDER],
+  },
+  {
+    breaks: 'a stream that begins again shows the last event twice',
+    file: 'reading/events-query.ts',
+    from: 'afterSeq: resumed ??',
+    to: 'afterSeq: (resumed === undefined ? undefined : resumed - 1) ??',
+    tests: [IN_ORDER],
+  },
+  {
+    breaks: 'any number of streams may be open',
+    file: 'reading/events-stream.ts',
+    from: 'if (this.#open >= limits.streamsMax) {',
+    to: 'if (limits.streamsMax < 0) {',
+    tests: [AT_MOST],
+  },
+  {
+    breaks: 'a stream that ended counts for ever',
+    file: 'reading/events-stream.ts',
+    from: 'this.#open -= 1;',
+    to: '',
+    tests: [AT_MOST],
+  },
+  {
+    breaks: 'streams count against the cap of connections',
+    file: 'http/connections.ts',
+    from: 'this.size - this.#besideCap < cap',
+    to: 'this.size < cap',
+    tests: [AT_MOST],
+  },
+  {
+    breaks: 'a stream without events gets no comment',
+    file: 'reading/events-stream.ts',
+    from: 'if (text.length === 0) text = COMMENT;',
+    to: 'if (text.length === 0) continue;',
+    tests: [AT_MOST],
+  },
+  {
+    breaks: 'a stream whose client reads nothing is kept for ever',
+    file: 'http/connections.ts',
+    from: 'connection.streaming ? streamStallMs : limits.idleMs',
+    to: 'connection.streaming ? Number.POSITIVE_INFINITY : limits.idleMs',
+    tests: ['reading/streams: a client that does not read holds nothing up, and is cut off'],
+  },
+  {
+    breaks: 'pieces are produced for a client that does not read',
+    file: 'http/streams.ts',
+    from: 'if (socket.writableLength > 0) await allAccepted(socket);',
+    to: 'await new Promise((resolve) => setImmediate(resolve));',
+    tests: ['http/streams: nothing more is produced for a client that does not read, and it is cut off'],
+  },
+  {
+    breaks: 'a stream does not say which events retention removed',
+    file: 'reading/events-stream.ts',
+    within: 'textOf',
+    from: 'of gone',
+    to: 'of gone.slice(gone.length)',
+    tests: [REMOVED],
+  },
+  {
+    breaks: 'events that retention removed are left out of a page without a word',
+    file: 'reading/events.ts',
+    from: 'if (afterSeq > 0 && afterSeq + 1 < first) {',
+    to: 'if (afterSeq > first) {',
+    tests: [REMOVED],
+  },
+  {
+    breaks: 'a long poll ends without the event that came',
+    file: 'reading/events.ts',
+    from: 'left < question.limit || question.waitMs === 0',
+    to: 'left < question.limit || question.waitMs < 10_000_000',
+    tests: [POLL],
+  },
+  {
+    breaks: 'a stop waits for the connection of a long reply until it is cut off',
+    file: 'http/exchanges.ts',
+    from: 'if (this.#draining && exchange.next === undefined) exchange.final = true; // its head',
+    to: '// its head',
+    tests: [POLL],
+  },
+  {
+    breaks: 'a stream does not say that another journal began',
+    file: 'reading/tail.ts',
+    from: "yield { kind: 'another journal' };",
+    to: '',
+    tests: [RESET],
+  },
+  {
+    breaks: 'a client that saw another journal waits for its next seq',
+    file: 'reading/events-stream.ts',
+    from: 'const isAnother = start > range.last;',
+    to: 'const isAnother = start < 0;',
+    tests: [RESET],
+  },
+  {
+    breaks: 'a filter is not applied to events that come',
+    file: 'reading/tail.ts',
+    from: '(isPlain || isWanted(line.event, filter))',
+    to: '(isPlain || line.seq > 0)',
+    tests: [RESET],
+  },
+  {
+    breaks: 'a page reads its file from the beginning',
+    file: 'journal/reader.ts',
+    from: 'if (this.#reading.seek === true) await file.seek();',
+    to: '',
+    tests: ['journal/seek: a reader that seeks yields the same lines, and reads little of what is before them'],
+  },
+  {
+    breaks: 'readings use all of the time while reports arrive',
+    file: 'reading/turns.ts',
+    from: 'else if (this.#creditMs >= 0) this.#schedule();',
+    to: 'else if (this.#creditMs > -1e9) this.#schedule();',
+    tests: [
+      'reading/turns: while reports are recorded, readings share a tenth of the time, each as much as the others',
+    ],
+  },
+  {
+    breaks: 'an empty parameter is ignored',
+    file: 'reading/query.ts',
+    from: "if (text === '') throw",
+    to: "if (text === '\\0') throw",
+    tests: [
+      'reading/events-query: what can not be meant is refused with a sentence, and the log has none of the query',
+    ],
+  },
+  {
+    breaks: 'a repeated parameter of a reading is taken',
+    file: 'reading/query.ts',
+    from: "readQuery(query, 'refused')",
+    to: "readQuery(query, 'last')",
+    tests: [
+      'reading/events-query: what can not be meant is refused with a sentence, and the log has none of the query',
+    ],
+  },
+];
