@@ -322,6 +322,20 @@ test('a request that a fault drops is reset while its body is uploaded', async (
   assert.equal(await statusOf(service, '/report_asset_materialization/a'), 200);
 });
 
+test('a reply that is cut off comes after the replies to earlier requests of its connection, and ends it', async (t) => {
+  const service = await standIn(t);
+  await service.faults(
+    fault({ asset_key: 'early' }, { delay_ms: 100 }),
+    fault({ asset_key: 'cut' }, { drop: 'reply' }),
+  );
+  const wire = await Wire.open(service.port);
+  wire.send(['early', 'cut', 'later'].map((key) => post(`/report_asset_observation/${key}`)).join(''));
+  assert.equal((await wire.reply())?.status, 200);
+  assert.ok(await wire.ends());
+  assert.deepEqual(service.keys().slice(0, 2), [['early'], ['cut']]);
+  assert.equal(await statusOf(service, '/report_asset_observation/other'), 200);
+});
+
 test('a delayed report is recorded before its reply, which a reset or the end of its client sends at once', async (t) => {
   const service = await standIn(t);
   await service.faults(fault({ asset_key: 'late' }, { delay_ms: 250_000 }), fault({}, { delay_ms: [200, 200] }));

@@ -1,0 +1,86 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { limits } from '../../src/config/limits.ts';
+import { type Disk, openDisk } from '../../src/journal/disk.ts';
+import { Journal } from '../../src/journal/journal.ts';
+import { LocalJournal } from '../../src/service/local-journal.ts';
+import { createNotices } from '../../src/telemetry/log.ts';
+import { newFolder, type Scope } from '../support/program.ts';
+
+const notices = createNotices('error', false, () => {});
+
+/** A journal whose disk fails to remove files while `removes` is false. */
+async function openLocal(t: Scope, onFailed = (error: Error) => assert.ifError(error)) {
+  const state = { removes: true };
+  const real = openDisk(newFolder(t));
+  const disk: Disk = {
+    ...real,
+    remove: async (name) => {
+      if (!state.removes && name.endsWith('.jsonl')) throw new Error('EIO: i/o error, unlink');
+      await real.remove(name);
+    },
+  };
+  await disk.prepare();
+  const shared = { disk, notices, segmentBytes: 1_000, limits, onFailed };
+  const create = (waiting: { openWaitMs?: number }) => new Journal({ ...shared, ...waiting });
+  const local = new LocalJournal({ disk, create, openWaitMs: 5_000, onFailed });
+  await local.open(Promise.resolve());
+  t.after(() => local.close());
+  const recorder = local.recorder('', true);
+  const record = () =>
+    new Promise<string>((resolve) => {
+      const event = { type: 'AssetObservation', assetKey: ['a'] } as const;
+      recorder.append(
+        [event],
+        0,
+        (result) => resolve(result.kind === 'refused' ? result.reason : result.kind),
+        'refuse all',
+      );
+    });
+  return { local, record, state };
+}
+
+/** @returns when the new journal takes reports; `done` resolves when the old one is gone */
+async function begun(local: LocalJournal): Promise<{ done: Promise<void> }> {
+  const old = local.current;
+  const done = local.beginAnew();
+  while (local.current === old) await null;
+  return { done };
+}
+
+test('a journal that can not be emptied continues, and its events stay', async (t) => {
+  const { local, record, state } = await openLocal(t);
+  for (let n = 0; n < 10; n += 1) assert.equal(await record(), 'recorded');
+  state.removes = false;
+  const { done } = await begun(local);
+  const meanwhile = record();
+  await assert.rejects(done, /EIO/);
+  assert.equal(await meanwhile, 'recorded');
+  assert.equal(local.current.lastSeq, 11);
+  state.removes = true;
+  await local.beginAnew();
+  assert.equal(local.current.lastSeq, 0);
+});
+
+test('a report that is being written when the journal begins anew is answered, and one that arrives then is in the new one', async (t) => {
+  const { local, record } = await openLocal(t);
+  const before = [record(), record(), record()];
+  const { done } = await begun(local);
+  const after = [record(), record()];
+  assert.deepEqual(await Promise.all(before), ['recorded', 'recorded', 'recorded']);
+  await done;
+  assert.deepEqual(await Promise.all(after), ['recorded', 'recorded']);
+  assert.equal(local.current.lastSeq, 2);
+});
+
+test('a close waits until the journal has begun anew, which it does not do after a close', async (t) => {
+  const { local, record } = await openLocal(t);
+  await record();
+  const { done } = await begun(local);
+  const waiting = record();
+  await local.close();
+  await done;
+  assert.equal(await waiting, 'recorded');
+  await assert.rejects(local.beginAnew(), /the service is stopping/);
+  assert.equal(await record(), 'the service is stopping');
+});
