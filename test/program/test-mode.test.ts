@@ -11,7 +11,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fault } from '../support/faults.ts';
 import { eventsIn, launch, newFolder, type Running, type Scope, startService } from '../support/program.ts';
 import { referenceExecutable as executable, withoutReference as skip, startReference } from '../support/reference.ts';
-import { missing } from '../support/tools.ts';
+import { eventually, missing } from '../support/tools.ts';
 import { errorOf, post, Wire, type WireReply } from '../support/wire.ts';
 
 const noRequests = missing('python3 or its package requests is missing', 'python3', ['-c', 'import requests']);
@@ -153,6 +153,27 @@ test('what is read after a reset is only what was recorded after it', async (t) 
     await service.call('POST', '/test/reset');
     assert.deepEqual([await assets(), await events()], [[], 0]);
   }
+});
+
+test('a stream of events gets a reset, and continues with the first event after it', async (t) => {
+  const service = await standIn(t);
+  await service.call('POST', '/report_asset_observation/before');
+  const ending = new AbortController();
+  t.after(() => ending.abort());
+  const headers = { Accept: 'text/event-stream' };
+  const reply = await fetch(`${service.url}/events?after_seq=0`, { headers, signal: ending.signal });
+  assert.ok(reply.body !== null);
+  let text = '';
+  const reading = (async () => {
+    for await (const piece of reply.body as ReadableStream<Uint8Array>) text += Buffer.from(piece).toString();
+  })().catch(() => {});
+  await eventually('the first event', () => text.includes('"before"'));
+  await service.call('POST', '/test/reset');
+  await service.call('POST', '/report_asset_observation/after');
+  await eventually('the event after the reset', () => text.includes('"after"'));
+  assert.match(text, /id: 1\nevent: .*"before".*event: reset\n.*id: 1\nevent: .*"after"/s);
+  ending.abort();
+  await reading;
 });
 
 test('reports that arrive during resets are all answered 200, and those after the last reset are recorded', async (t) => {

@@ -52,6 +52,22 @@ export const testMode: readonly Mutant[] = [
     tests: [RESET],
   },
   {
+    breaks: 'a service for tests does not tell streams that the journal begins anew',
+    file: 'service.ts',
+    from: 'await journals.of(undefined).beginAnew(() => recording.beginAnew());',
+    to: 'await recording.beginAnew();',
+    tests: ['program/test-mode: a stream of events gets a reset, and continues with the first event after it'],
+  },
+  {
+    breaks: 'a service for tests stops while its journal begins anew',
+    file: 'service/local-journal.ts',
+    from: 'await this.#begun.catch(() => {});',
+    to: '',
+    tests: [
+      'service/local-journal: a close waits until the journal has begun anew, which it does not do after a close',
+    ],
+  },
+  {
     breaks: 'a service for tests keeps the state of assets after a reset',
     file: 'service.ts',
     from: 'assets.beginAnew();',
