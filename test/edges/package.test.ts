@@ -153,9 +153,16 @@ const BODY = `
   if ((await service.events()).length !== 1) throw new Error('it has events of others');
   const wrong = await service.waitFor({ checkName: 'stale' }, { timeoutMs: 20 }).catch((error) => error.message);
   if (!wrong.includes('another checkName: seq 1')) throw new Error(wrong);
+  await service.reset();
+  const fault = service.fail({ times: 1, then: { status: 503, body: { error: 'busy' }, retry_after: 1 } });
+  const busy = await fetch(service.url + '/report_asset_observation/a?metadata={"n":{"m":[1]}}', { method: 'POST' });
+  if (busy.status !== 503 || (await busy.json()).error !== 'busy' || fault.met !== 1) throw new Error('it did not fail');
+  await fetch(busy.url, { method: 'POST' });
+  const [first] = await service.waitFor({ metadata: { n: { m: [1n] } } }, { count: 1 });
+  if (first.seq !== 1 || service.refused().length !== 0) throw new Error(first.line);
 `;
-const WITH_AFTER = `async () => { const service = await startService(); try { ${BODY} } finally { await service.stop(); } }`;
-const WITH_USING = `async () => { await using service = await startService(); ${BODY} }`;
+const WITH_AFTER = `async () => { const service = await startService({ test: true }); try { ${BODY} } finally { await service.stop(); } }`;
+const WITH_USING = `async () => { await using service = await startService({ test: true }); ${BODY} }`;
 
 /** The first example in JavaScript of the front page. */
 const example = /^```js\n(.*?)^```$/ms.exec(readme)?.[1] ?? '';
@@ -168,7 +175,7 @@ const projectFiles: Readonly<Record<string, string>> = {
   'node/esm.test.mjs': `import { test } from 'node:test'; import { startService } from 'assetlog'; test('esm', ${WITH_AFTER});`,
   'node/cjs.test.cjs': `const { test } = require('node:test'); const { startService } = require('assetlog'); test('cjs', ${WITH_AFTER});`,
   'node/forgotten.test.mjs': `import { test } from 'node:test'; import { startService } from 'assetlog';
-    test('forgotten', async () => { const service = await startService(); console.log('folder ' + service.data); ${BODY} });`,
+    test('forgotten', async () => { const service = await startService({ test: true }); console.log('folder ' + service.data); ${BODY} });`,
   'jest/cjs.test.cjs': `const { startService } = require('assetlog'); test('cjs', ${WITH_AFTER});`,
   'jest/esm.test.mjs': `import { startService } from 'assetlog'; test('esm', ${WITH_AFTER});`,
   'jest/jest.config.json': '{"testEnvironment": "node"}',
