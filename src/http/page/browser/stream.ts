@@ -59,7 +59,7 @@ export async function readStream(
   quietMsMax: number,
 ): Promise<void> {
   const reader = body.pipeThrough(new TextDecoderStream() as TransformStream<Uint8Array, string>).getReader();
-  let timer = 0;
+  let timer: ReturnType<typeof setTimeout> | undefined;
   const watch = () => {
     clearTimeout(timer);
     timer = setTimeout(() => void reader.cancel(), quietMsMax);
