@@ -476,6 +476,17 @@ test('the page resumes after a restart, and begins anew with another journal', o
   await sees(page, has('#notice', '--read'));
 });
 
+test('with serve --test, a reset empties the page, which then shows the new journal', options, async (t) => {
+  const service = await startService(t, { args: ['--test'] });
+  await report(service, [materialization('first'), materialization('second')]);
+  const page = await open(service.url);
+  await sees(page, `${count('.row')} === 2`);
+  assert.equal((await fetch(`${service.url}/test/reset`, { method: 'POST' })).status, 200);
+  await sees(page, has('#nothing', 'No events yet'));
+  await report(service, [materialization('third')]);
+  await sees(page, `${COLUMN}('key').join() === 'third'`);
+});
+
 test('a hidden page closes its stream, and resumes when it is seen again', options, async (t) => {
   const service = await startService(t);
   await report(service, [materialization('before')]);

@@ -1,0 +1,100 @@
+/** The parts of the page for browsers that need no browser. */
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import { pageLimits } from '../../src/config/limits.ts';
+import { addressOf, hashOf, readAddress, views } from '../../src/http/page/browser/address.ts';
+import { EventStore } from '../../src/http/page/browser/event-store.ts';
+import { indented, membersOf } from '../../src/http/page/browser/json.ts';
+import { MessageParser } from '../../src/http/page/browser/stream.ts';
+
+const line = (seq: number, more = '') => `{"seq":${seq},"asset_key":["warehouse","orders"],"description":"${more}"}`;
+const seqsOf = (lines: readonly { readonly seq: number }[]) => lines.map(({ seq }) => seq);
+
+test('the members of an object are its JSON texts, in order and with repeated ones', () => {
+  const members = membersOf('{"a":1.0,"b\\"c":{"d":[1e400,"}"],"a":null},"a":"x\\\\","e":-0,"f":[]}');
+  assert.deepEqual(
+    members.map(({ name, value }) => [name, value]),
+    [
+      ['a', '1.0'],
+      ['b"c', '{"d":[1e400,"}"],"a":null}'],
+      ['a', '"x\\\\"'],
+      ['e', '-0'],
+      ['f', '[]'],
+    ],
+  );
+  assert.deepEqual(membersOf('{}'), []);
+});
+
+test('any JSON is indented as JSON.stringify does it, from its own tokens', () => {
+  fc.assert(
+    fc.property(fc.json({ maxDepth: 6 }), (text) => {
+      const value = JSON.parse(text);
+      const packed = JSON.stringify(value);
+      const tokens = [...indented(packed)];
+      assert.equal(tokens.map((token) => token.text).join(''), JSON.stringify(value, undefined, 2));
+      for (const { kind, text: own } of tokens) if (kind !== 'mark') assert.ok(packed.includes(own));
+      if (value === null || typeof value !== 'object' || Array.isArray(value)) return;
+      const again = membersOf(packed).map((member) => `${JSON.stringify(member.name)}:${member.value}`);
+      assert.equal(`{${again.join()}}`, packed);
+    }),
+  );
+});
+
+test('a stream is the same messages wherever it is cut', () => {
+  const text = `retry: 4550\n\nid: 1\nevent: AssetObservation\ndata: ${line(1)}\n\n: still here\n\nevent: gap\ndata: {"first":1,\ndata: "last":3}\n\ndata: open`;
+  const expected = [
+    { event: 'AssetObservation', data: line(1) },
+    { event: 'gap', data: '{"first":1,\n"last":3}' },
+  ];
+  for (let cut = 0; cut <= text.length; cut += 1) {
+    const parser = new MessageParser();
+    const found = [...parser.take(text.slice(0, cut)), ...parser.take(text.slice(cut))];
+    assert.deepEqual([found, parser.retryMs], [expected, 4_550], `cut at ${cut}`);
+  }
+});
+
+test('the events that the page holds are bounded by their number and by their size', () => {
+  const store = new EventStore();
+  for (let seq = 1; seq <= 3 * pageLimits.linesMax; seq += 500) {
+    store.add(Array.from({ length: 500 }, (_, index) => line(seq + index)));
+    assert.ok(store.lines.length <= pageLimits.linesMax * 1.05, `${store.lines.length} lines`);
+    assert.equal(store.lines.at(-1)?.seq, seq + 499);
+  }
+  assert.ok(store.isFull);
+  store.clear();
+  const megabyte = 'x'.repeat(2 ** 20);
+  for (let seq = 1; seq <= 100; seq += 1) store.add([line(seq, megabyte)]);
+  const characters = store.lines.reduce((sum, { line }) => sum + line.length, 0);
+  assert.ok(characters <= pageLimits.charactersMax && store.lines.length > 25, `${store.lines.length} large lines`);
+  assert.deepEqual([store.lines.at(-1)?.seq, store.matching.at(-1)?.seq], [100, 100]);
+  assert.equal(store.lines.length, store.matching.length);
+});
+
+test('each event is held once and in order, and a search looks at the whole line', () => {
+  const store = new EventStore();
+  store.search('HOUSE/orders');
+  assert.equal(store.add([line(5), line(6, 'a.b')]), 2);
+  assert.equal(store.add([line(6, 'a.b'), line(7)]), 1);
+  store.addOlder([line(3), line(4, 'A.B'), line(5)]);
+  assert.deepEqual(seqsOf(store.lines), [3, 4, 5, 6, 7]);
+  store.search('a.b');
+  assert.deepEqual(seqsOf(store.matching), [4, 6]);
+  assert.equal(store.add([line(8, 'axb'), line(9, 'xa.bx')]), 1);
+  assert.deepEqual(seqsOf(store.matching), [4, 6, 9]);
+  store.search('');
+  assert.deepEqual(store.matching, store.lines);
+});
+
+test('an address is read back from its hash, and an unknown view is that of the events', () => {
+  const text = fc.string({ unit: 'binary' }).map((one) => one.toWellFormed());
+  const filters = fc.record({ text, key_prefix: text, partition: text, open: text });
+  fc.assert(
+    fc.property(fc.constantFrom(...views), filters, (view, chosen) => {
+      const address = addressOf(view, chosen);
+      assert.deepEqual(readAddress(hashOf(address)), address);
+    }),
+  );
+  for (const hash of ['', '#', '#nothing', '#__proto__?x']) assert.deepEqual(readAddress(hash), addressOf('events'));
+});
