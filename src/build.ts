@@ -11,9 +11,11 @@ import { fileURLToPath } from 'node:url';
 import { minify } from '@swc/core';
 import { type BuildOptions, build } from 'esbuild';
 import { exitCodes } from './config/exit-codes.ts';
+import { limits } from './config/limits.ts';
 import { openApi } from './http/openapi.ts';
 import { pageDefinition } from './http/page/build.ts';
 import { eventSchema } from './journal/line-schema.ts';
+import { describedReadings } from './reading/described.ts';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const dist = join(root, 'dist');
@@ -117,7 +119,10 @@ function writeTypes(): void {
 function writeDocuments(): void {
   const write = (name: string, value: object) =>
     writeFileSync(join(dist, name), `${JSON.stringify(value, undefined, 2)}\n`);
-  write('openapi.json', openApi({ server: 'http://127.0.0.1:3000', lineSchema: eventSchema() }));
+  write(
+    'openapi.json',
+    openApi({ server: 'http://127.0.0.1:3000', lineSchema: eventSchema(), routes: describedReadings(limits) }),
+  );
   write('event.schema.json', eventSchema());
 }
 

@@ -19,6 +19,7 @@ import { eventSchema } from './journal/line-schema.ts';
 import { OwnProgress } from './journal/progress.ts';
 import { DamagedError } from './journal/recovery.ts';
 import { AssetMemory } from './reading/assets.ts';
+import { describedReadings } from './reading/described.ts';
 import { ReadableJournals } from './reading/journals.ts';
 import { readingRoutes } from './reading/routes.ts';
 import { DataFolder } from './service/folder.ts';
@@ -32,6 +33,7 @@ import { Activity, type Terminal } from './telemetry/activity.ts';
 import type { Notices } from './telemetry/log.ts';
 import { Metrics } from './telemetry/metrics.ts';
 import { Refusals, type RefusedRequest } from './telemetry/refusals.ts';
+import { describedTests } from './test-mode/described.ts';
 import { TestMode } from './test-mode/test-mode.ts';
 
 export { StartError };
@@ -309,7 +311,15 @@ function createAppFor(address: string, setup: Setup, parts: Parts): App {
     tests: testMode,
     contract: () =>
       JSON.stringify(
-        openApi({ server: pathPrefix || '/', lineSchema: eventSchema(), tokenHeader, endpoints, limits, takesKeys }),
+        openApi({
+          server: pathPrefix || '/',
+          lineSchema: eventSchema(),
+          tokenHeader,
+          endpoints,
+          takesKeys,
+          routes: [...describedReadings(limits), ...(testMode === undefined ? [] : describedTests)],
+          limits,
+        }),
       ),
     limits,
     metrics,

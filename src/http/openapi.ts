@@ -12,6 +12,10 @@ import { allParameters, type Endpoint, type Parameter, endpoints as standardEndp
 import { keyPartSchema, type Schema } from '../event/schema.ts';
 import { batchTypes } from './batch.ts';
 import { idempotencyKeyPattern } from './idempotency.ts';
+import type { Route } from './router.ts';
+
+const JSON_TYPE = 'application/json';
+const TEXT = { type: 'string' };
 
 /** What the document describes: `{ server: '/', lineSchema: eventSchema() }` for a local service. */
 export interface OpenApiOptions {
@@ -25,8 +29,26 @@ export interface OpenApiOptions {
   readonly endpoints?: readonly Endpoint[];
   /** Whether `Idempotency-Key` is looked at; true by default. */
   readonly takesKeys?: boolean;
+  /** The routes besides those of reports and of the service itself: `[{ needs: 'read', path: '/events', … }]`. */
+  readonly routes?: readonly DescribedRoute[];
   /** The limits that the document states. */
   readonly limits?: Limits;
+}
+
+/** A route as the document describes it: `{ needs: 'read', path: '/events', methods: ['get', 'head'], summary: 'Read events', … }`. */
+export interface DescribedRoute extends Pick<Route<unknown>, 'needs' | 'path'> {
+  /** In lower case. */
+  readonly methods: readonly string[];
+  readonly summary: string;
+  readonly description?: string;
+  /** The parameters of its query, by their names. */
+  readonly query?: Readonly<Record<string, { readonly schema: Schema; readonly what?: string }>>;
+  /** The schema of its JSON body, with an example, if it takes one. */
+  readonly body?: { readonly schema: Schema; readonly example: unknown };
+  /** The schemas of its reply by media type, the standard one first. */
+  readonly content: Readonly<Record<string, Schema>>;
+  /** The statuses that it has besides those of every route. */
+  readonly also?: readonly 410[];
 }
 
 /** @returns an OpenAPI 3.1 document of all routes, an object to be written as JSON: `{ openapi: '3.1.1', info: …, paths: … }` */
@@ -36,10 +58,12 @@ export function openApi({
   tokenHeader,
   endpoints = standardEndpoints,
   takesKeys = true,
+  routes = [],
   limits = standardLimits,
 }: OpenApiOptions): Schema {
   const hosted = tokenHeader !== undefined;
   const refused = { ...refusals(hosted, limits), ...(takesKeys && KEY_REFUSAL) };
+  const described = { ...refused, ...(routes.some(({ also }) => also !== undefined) && GONE) };
   return {
     openapi: '3.1.1',
     info: {
@@ -52,13 +76,13 @@ export function openApi({
     paths: {
       ...reportPaths(endpoints, { hosted, takesKeys, limits }, responsesOf(refused)),
       ...batchPaths({ hosted, takesKeys, limits }, responsesOf(refusals(hosted, limits))),
-      ...servicePaths(limits),
+      ...describedPaths([...serviceRoutes, ...routes], hosted, limits),
     },
     components: {
       schemas: { ...schemas(lineSchema, limits), BatchItem: batchItem(endpoints, limits) },
       parameters: { ...requestParameters(endpoints), ...(takesKeys && { [KEY_HEADER]: keyHeader }) },
       responses: Object.fromEntries(
-        Object.entries(refused).map(([status, [when, header]]) => {
+        Object.entries(described).map(([status, [when, header]]) => {
           const headers = header && {
             [header]: { required: true, schema: { type: header === 'Retry-After' ? 'integer' : 'string' } },
           };
@@ -86,7 +110,7 @@ function introduction(limits: Limits, takesKeys: boolean): string {
 
 /** Schema of a parameter's value, except that an optional parameter may also be null. */
 function schemaOf(parameter: Parameter): Schema {
-  const text = { type: 'string' };
+  const text = TEXT;
   switch (parameter.kind) {
     case 'key':
       return ref('schemas', 'AssetKey');
@@ -150,7 +174,7 @@ function reportPaths(
             },
             ...refused,
           },
-          ...(hosted && { security: [{ token: [] }] }),
+          ...(hosted && { security: [{ token: ['report'] }] }),
         },
       };
     };
@@ -203,7 +227,7 @@ function batchPaths({ hosted, takesKeys, limits }: ReportPathOptions, refused: S
           207: response('Some are on the disk; only with Prefer: handling=lenient.', some),
           ...refused,
         },
-        ...(hosted && { security: [{ token: [] }] }),
+        ...(hosted && { security: [{ token: ['report'] }] }),
       },
     },
   };
@@ -242,29 +266,53 @@ function orNull(schema: Schema): Schema {
   return { anyOf: [schema, { type: 'null' }] };
 }
 
-function servicePaths(limits: Limits): Schema {
-  const health = {
-    type: 'object',
-    properties: {
-      status: { enum: ['ok', 'degraded'] },
-      deployments: { type: 'object', additionalProperties: { type: 'string' } },
-    },
-    required: ['status'],
-  };
-  const questions: readonly (readonly [name: string, summary: string, content: Schema])[] = [
-    ['livez', 'Liveness: whether the process responds', json(health)],
-    ['readyz', 'Readiness: whether reports are accepted', json(health)],
-    ['openapi.json', 'This document', json({})],
-    ['metrics', 'Metrics in the Prometheus text format', { 'text/plain': { schema: { type: 'string' } } }],
-  ];
+const health = {
+  type: 'object',
+  properties: {
+    status: { enum: ['ok', 'degraded'] },
+    deployments: { type: 'object', additionalProperties: { type: 'string' } },
+    mode: { const: 'test' },
+  },
+  required: ['status'],
+};
+
+const serviceRoutes: readonly DescribedRoute[] = (
+  [
+    ['/livez', 'Liveness: whether the process responds', { [JSON_TYPE]: health }],
+    ['/readyz', 'Readiness: whether reports are accepted', { [JSON_TYPE]: health }],
+    ['/openapi.json', 'This document', { [JSON_TYPE]: {} }],
+    ['/metrics', 'Metrics in the Prometheus text format', { 'text/plain': TEXT }],
+    ['/', 'The page for browsers, or the paths of the service', { [JSON_TYPE]: { type: 'object' }, 'text/html': TEXT }],
+  ] as const
+).map(([path, summary, content]) => ({ needs: 'nothing', methods: ['get', 'head'], path, summary, content }));
+
+function describedPaths(routes: readonly DescribedRoute[], hosted: boolean, limits: Limits): Schema {
   const paths: Record<string, Schema> = {};
-  for (const [name, summary, content] of questions) {
+  for (const { needs, path, methods, summary, description, query = {}, body, content, also } of routes) {
+    const isBelow = hosted && needs !== 'nothing';
+    const parameters = Object.entries(query).map(([name, { schema, what }]) => ({
+      name,
+      in: 'query',
+      description: what,
+      schema,
+    }));
+    const media = Object.fromEntries(Object.entries(content).map(([type, schema]) => [type, { schema }]));
     const operation = (method: string) => ({
-      operationId: `${method}_${name.replace('.', '_')}`,
+      operationId: `${method}_${path.slice(1).replace(/\W/g, '_') || 'page'}`,
       summary,
-      responses: { 200: { description: 'The current state.', content }, ...responsesOf(refusals(false, limits)) },
+      description,
+      parameters,
+      ...(body && method === 'put' && { requestBody: { required: true, content: json(body.schema, body.example) } }),
+      responses: {
+        200: { description: 'Done.', content: media },
+        ...responsesOf({ ...refusals(isBelow, limits), ...(also && GONE) }),
+      },
+      ...(isBelow && { security: [{ token: [needs] }] }),
     });
-    paths[`/${name}`] = { get: operation('get'), head: operation('head') };
+    paths[`${isBelow ? '/{deployment_name}' : ''}${path}`] = {
+      ...(isBelow && { parameters: [ref('parameters', 'deployment_name')] }),
+      ...Object.fromEntries(methods.map((method) => [method, operation(method)])),
+    };
   }
   return paths;
 }
@@ -283,7 +331,16 @@ function schemas(lineSchema: Schema, limits: Limits): Schema {
     Event: lineSchema,
     Error: {
       type: 'object',
-      properties: { error, request_id, errors: { type: 'array', items: ref('schemas', 'ItemProblem') } },
+      properties: {
+        error,
+        request_id,
+        errors: { type: 'array', items: ref('schemas', 'ItemProblem') },
+        first_seq: {
+          type: 'integer',
+          minimum: 1,
+          description: 'With a 410: the seq of the first event that is there.',
+        },
+      },
       required: ['error', 'request_id'],
     },
     ItemProblem: {
@@ -348,6 +405,8 @@ const keyHeader = {
 };
 const KEY_REFUSAL: Refusals = { 422: ['The Idempotency-Key was used before, for another event.'] };
 
+const GONE: Refusals = { 410: ['The events after after_seq were removed; first_seq is the first that is there.'] };
+
 /** Refusals by status: when the reply has it, and the header that every such reply has. */
 type Refusals = Readonly<Record<string, readonly [when: string, header?: string]>>;
 
@@ -355,7 +414,7 @@ function refusals(hosted: boolean, { bodyBytesMax }: Limits): Refusals {
   return {
     400: ['The request is invalid; the error names its first mistake.'],
     ...(hosted && { 401: ['No valid token, or no such deployment.', 'WWW-Authenticate'] }),
-    403: ['A web page of another site, or a foreign Host.'],
+    403: [`A web page of another site, a foreign Host, or ${hosted ? 'a token without the right' : 'reading is off'}.`],
     404: ['No such path.'],
     405: ['Method not in Allow.', 'Allow'],
     408: ['The request arrived too slowly.'],
@@ -375,8 +434,6 @@ function responsesOf(refused: Refusals): Schema {
 function response(description: string, schema: Schema, example?: unknown): Schema {
   return { description, content: json(schema, example) };
 }
-
-const JSON_TYPE = 'application/json';
 
 function json(schema: Schema, example?: unknown): Schema {
   return { [JSON_TYPE]: { schema, example } };

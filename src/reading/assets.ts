@@ -7,7 +7,14 @@ import { type Asset, type AssetStates, assetJson, isFailing } from '../journal/a
 import { acceptedType, linesType } from './accept.ts';
 import type { ReadableJournals, ReadingParts } from './journals.ts';
 import { LiveAssets } from './live-assets.ts';
-import { booleanParameter, keyParameter, numberParameter, type QueryTable, readParameters } from './query.ts';
+import {
+  booleanParameter,
+  described,
+  keyParameter,
+  numberParameter,
+  type QueryTable,
+  readParameters,
+} from './query.ts';
 
 /** Which assets are wanted: `{ key_prefix: ['warehouse'], failing: false, after_key: undefined, limit: 1_000 }`. */
 interface Wanted {
@@ -17,14 +24,19 @@ interface Wanted {
   readonly limit: number;
 }
 
+/** @returns the parameters of the query: `assetsParameters(limits).limit.initial` is 1000 */
+export function assetsParameters({ readAssetsMax }: Pick<Limits, 'readAssetsMax'>): QueryTable<Wanted> {
+  return {
+    key_prefix: described('only assets whose key begins with these parts', keyParameter),
+    failing: described('only assets with a check whose latest result is that it failed', booleanParameter(false)),
+    after_key: described('only assets after this one', keyParameter),
+    limit: described('at most so many', numberParameter(readAssetsMax, 1, readAssetsMax)),
+  };
+}
+
 /** @returns the handler of `GET /assets`; it throws Refusal 400 for a wrong query */
 export function readAssets({ assets, limits }: ReadingParts): Handler {
-  const table: QueryTable<Wanted> = {
-    key_prefix: keyParameter,
-    failing: booleanParameter(false),
-    after_key: keyParameter,
-    limit: numberParameter(limits.readAssetsMax, 1, limits.readAssetsMax),
-  };
+  const table = assetsParameters(limits);
   return (request) => {
     const wanted = readParameters(request, table, limits);
     const type = acceptedType(request.head.accept, ['application/json', linesType]);

@@ -71,7 +71,10 @@ export function numberParameter<Initial extends number | undefined>(
 /** An asset key as commands take it: `warehouse/orders`, or a JSON array of the parts. Its parts: `['warehouse', 'orders']`. */
 export const keyParameter: QueryParameter<readonly string[] | undefined> = {
   initial: undefined,
-  schema: { type: 'string', minLength: 1 },
+  schema: {
+    type: 'string',
+    anyOf: [{ pattern: '^[^[/][^/]*(/[^/]+)*$' }, { pattern: '^\\[', contentMediaType: 'application/json' }],
+  },
   parse: (text) => {
     try {
       return readKey([text]);
@@ -113,10 +116,16 @@ export const typeParameter: QueryParameter<Event['type'] | undefined> = {
   },
 };
 
+/** The times of `readMoment`, but for the last days of a month, 24:00, and years before 1980 or from 9000 on. */
+const TIME_PATTERN = [
+  '^(\\d{1,9}m?s|\\d{1,7}m|\\d{1,5}h|\\d{1,4}d|(19[89]|[2-8]\\d\\d)\\d-(0[1-9]|1[0-2])-(0[1-9]|1\\d|2[0-8])',
+  '([T ]([01]\\d|2[0-3]):[0-5]\\d(:[0-5]\\d(\\.\\d{1,3})?)?)?(Z|[+-]([01]\\d|2[0-3]):[0-5]\\d)?)$',
+].join('');
+
 /** A time as commands take it: parses `7d` as `{ kind: 'ago', ms: 604_800_000 }`. */
 export const timeParameter: QueryParameter<Moment | undefined> = {
   initial: undefined,
-  schema: { type: 'string', minLength: 1 },
+  schema: { type: 'string', pattern: TIME_PATTERN },
   parse: (text) => {
     if (/:\d\d(\.\d+)? \d\d:\d\d$/.test(text)) throw new Error('write + as %2B');
     try {

@@ -1,0 +1,75 @@
+/** The routes that read journals, for the OpenAPI document. */
+
+import type { Limits } from '../config/limits.ts';
+import type { Schema } from '../event/schema.ts';
+import type { DescribedRoute } from '../http/openapi.ts';
+import { linesType } from './accept.ts';
+import { assetsParameters } from './assets.ts';
+import { eventsParameters } from './events-query.ts';
+
+/** @returns their descriptions, in the order of `readingRoutes`: `[{ needs: 'read', path: '/events', summary: 'Read events', … }, …]` */
+export function describedReadings(limits: Pick<Limits, 'readAssetsMax' | 'streamsMax'>): readonly DescribedRoute[] {
+  const shared = { needs: 'read', methods: ['get', 'head'] } as const;
+  return [
+    {
+      ...shared,
+      path: '/events',
+      summary: 'Read events',
+      description:
+        'With after_seq and wait the reply waits for the next event. As text/event-stream it has no end, and takes ' +
+        `Last-Event-ID; ${limits.streamsMax} streams may be open. These exclude each other: limit or wait and last, limit or ` +
+        'wait and a stream, check or passed and another type than check.',
+      query: eventsParameters,
+      content: {
+        [linesType]: text,
+        'application/json': object({ events: list(ref('Event')), next_after_seq: { ...count, minimum: 0 } }),
+        'text/event-stream': text,
+      },
+      also: [410],
+    },
+    {
+      ...shared,
+      path: '/assets',
+      summary: 'Read the state of each asset',
+      query: assetsParameters(limits),
+      content: { 'application/json': object({ assets: list(asset) }), [linesType]: text },
+    },
+    {
+      ...shared,
+      path: '/refusals',
+      summary: 'Read the last refused requests',
+      content: { 'application/json': object({ refusals: list(refused) }), [linesType]: text },
+    },
+  ];
+}
+
+const text: Schema = { type: 'string' };
+const count: Schema = { type: 'integer', minimum: 1 };
+const truth: Schema = { type: 'boolean' };
+
+const latest = { count, seq: count, time: text };
+const latestMore = { partition: text, data_version: text };
+const asset = object(
+  {
+    asset_key: ref('KeyParts'),
+    checks: list(object({ check_name: text, passed: truth, severity: text, ...latest }, latestMore)),
+  },
+  Object.fromEntries(['materialization', 'observation', 'check'].map((kind) => [kind, object(latest, latestMore)])),
+);
+const refused = object(
+  { time: text, request_id: text, status: { type: 'integer' }, error: text, address: text },
+  { method: text, path: text, token_name: text },
+);
+
+/** @param required the schemas of the members that are always there, by their names. @param others of those that may be absent */
+function object(required: Readonly<Record<string, Schema>>, others: Readonly<Record<string, Schema>> = {}): Schema {
+  return { type: 'object', properties: { ...required, ...others }, required: Object.keys(required) };
+}
+
+function list(items: Schema): Schema {
+  return { type: 'array', items };
+}
+
+function ref(name: string): Schema {
+  return { $ref: `#/components/schemas/${name}` };
+}
