@@ -547,7 +547,7 @@ function fault(effect: FaultEffect, more: Omit<Fault, 'then'> = {}): Fault {
   return { ...more, then: effect };
 }
 
-test('a service for tests fails as it is told, says how often, and begins anew', async (t) => {
+test('a service for tests fails as its faults say, counts that, and begins anew', async (t) => {
   const service = await start(t, { test: true });
   const refusedTwice = service.fail(fault({ status: 503, retry_after: 1 }, { match: { type: 'check' }, times: 2 }));
   const lost = service.fail(fault({ drop: 'reply' }, { match: { asset_key: ['a', 'b'], partition: null }, after: 1 }));

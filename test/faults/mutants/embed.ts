@@ -6,7 +6,7 @@ const WAITS = 'embed: a wait for several events resolves with the first of them,
 const METADATA =
   'embed: a filter finds events by members of their metadata, however deep, and numbers by value or by their digits';
 const DEPLOYMENTS = 'embed: deployments given by name get a token each, and nothing of them is left';
-const TEST_MODE = 'embed: a service for tests fails as it is told, says how often, and begins anew';
+const TEST_MODE = 'embed: a service for tests fails as its faults say, counts that, and begins anew';
 
 export const embed: readonly Mutant[] = [
   {
