@@ -1,6 +1,6 @@
 /** An HTTP client for commands that call a service. It sends each request once; retries are left to the caller. */
 
-import http, { type IncomingHttpHeaders } from 'node:http';
+import http, { type IncomingHttpHeaders, type IncomingMessage } from 'node:http';
 import type { Limits } from '../config/limits.ts';
 
 /** One request, without its URL: `{ method: 'POST', headers: { 'Content-Type': 'application/json' }, body: '{}', timeoutMs: 10_000 }`. */
@@ -126,4 +126,38 @@ export function openClient(protocol: string, limits: Pick<Limits, 'keptMs' | 're
   }
 
   return { call, close: () => agent.destroy() };
+}
+
+/** A GET request whose reply may be long: `{ url, headers: { Accept: 'text/event-stream' }, idleMs: 10_000, signal }`. */
+export interface OpenCall {
+  readonly url: URL;
+  readonly headers: Readonly<Record<string, string>>;
+  /** How long to wait for the connection, for the head of the reply, and for each further piece of its body, in ms. */
+  readonly idleMs: number;
+  /** Ends the request and its reply. */
+  readonly signal: AbortSignal | undefined;
+}
+
+/**
+ * Sends a GET request on a connection of its own.
+ * @returns the reply, whose body is to be read with `for await`: it throws if the connection breaks
+ * @throws NoReply
+ */
+export function openReply({ url, headers, idleMs, signal }: OpenCall): Promise<IncomingMessage> {
+  // Loaded only if needed, since loading TLS takes time.
+  const { request } = url.protocol === 'https:' ? process.getBuiltinModule('node:https') : http;
+  return new Promise((resolve, reject) => {
+    let isConnected = false;
+    const httpRequest = request(url, { headers, signal, timeout: idleMs, agent: false }, resolve);
+    const failed = (error: Error) => reject(new NoReply(error, isConnected));
+    httpRequest.on('socket', (socket) =>
+      socket.once(url.protocol === 'https:' ? 'secureConnect' : 'connect', () => {
+        isConnected = true;
+      }),
+    );
+    httpRequest.on('timeout', () => httpRequest.destroy(new Error(`nothing came within ${idleMs / 1000} s`)));
+    httpRequest.on('error', failed);
+    httpRequest.on('close', () => failed(new Error('the connection was closed before the reply')));
+    httpRequest.end();
+  });
 }

@@ -28,10 +28,12 @@ import {
   switchOption,
 } from './listing.ts';
 import { noMatch } from './no-match.ts';
-import { lookAt, type Source } from './reading.ts';
+import { lookAt, type Source, type Sources } from './reading.ts';
+import { lookAtService } from './remote.ts';
+import { FOLDER_AND_URL, readingOptions, type ServiceOptions } from './service-options.ts';
 import { byOption, rangeOptions, rangeTest, type TimeRange, timeNotes } from './times.ts';
 
-interface AssetsOptions extends FormatOptions, TimeRange {
+interface AssetsOptions extends FormatOptions, TimeRange, ServiceOptions {
   readonly data: string;
   readonly key: readonly string[] | undefined;
   readonly keyPrefix: readonly string[] | undefined;
@@ -57,6 +59,7 @@ export const assets = defineCommand<AssetsOptions>(
       ...rangeOptions,
       by: byOption('time (recorded) or event_time (happened): for the latest event, --since and --until'),
       ...formatOptions,
+      ...readingOptions,
     },
     notes: [
       'Examples:',
@@ -71,7 +74,7 @@ export const assets = defineCommand<AssetsOptions>(
   showAssets,
 );
 
-async function showAssets(values: AssetsOptions, output: Output): Promise<ExitCode> {
+async function showAssets(values: AssetsOptions, output: Output, [folder]: readonly string[]): Promise<ExitCode> {
   const { by, since, until } = values;
   const forms = formsBy(by);
   const print = printerOf(values, output.page, forms);
@@ -80,28 +83,65 @@ async function showAssets(values: AssetsOptions, output: Output): Promise<ExitCo
     output.complain('use one of --json, --table and --csv');
     return exitCodes.configuration;
   }
+  if (values.url !== '' && folder !== undefined) {
+    output.complain(FOLDER_AND_URL);
+    return exitCodes.configuration;
+  }
   const filter = { assetKey: values.key, keyPrefix: values.keyPrefix, ...(by === 'time' && { since, until }) };
   const isInRange = rangeTest(values);
-  return lookAt(values.data, output, undefined, async ({ kind, all }) => {
+  const act = async ({ kind, all }: Sources) => {
     const printPage = kind === 'hosted' ? printHosted : print;
+    const known = knownAssets(all, values);
     const states = new AssetStates(by);
-    for (const source of all) {
-      for await (const lines of source.read(filter)) {
-        for (const { event } of lines) {
-          if (by === 'time' || isInRange(sortKeyOf(happenedAt(event)))) states.take(event, source.deployment);
+    if (known === undefined) {
+      for (const source of all) {
+        for await (const lines of source.read(filter)) {
+          for (const { event } of lines) {
+            if (by === 'time' || isInRange(sortKeyOf(happenedAt(event)))) states.take(event, source.deployment);
+          }
         }
       }
     }
     let count = 0;
     if (!(await printPage([]))) return undefined;
-    for (const assets of states.pages()) {
+    for await (const assets of known ?? states.pages()) {
       const page = assets.filter((asset) => !values.failing || isFailing(asset));
       count += page.length;
       if (!(await printPage(page))) return undefined;
     }
     if (count === 0) output.complain(await assetsMatchingAlone(all, values));
     return undefined;
-  });
+  };
+  return values.url === ''
+    ? lookAt(values.data, output, undefined, act)
+    : lookAtService(values, output, undefined, act);
+}
+
+/** @returns the assets that match as a service knows them, without reading its events; undefined if they depend on times */
+function knownAssets(
+  [source]: readonly Source[],
+  { by, since, until, key, keyPrefix, failing }: AssetsOptions,
+): AsyncGenerator<readonly Asset[]> | undefined {
+  if (by !== 'time' || since !== undefined || until !== undefined || source?.assets === undefined) return undefined;
+  return key === undefined
+    ? source.assets({ keyPrefix, failing })
+    : onlyKey(source.assets({ keyPrefix: key }), key, keyPrefix);
+}
+
+/** Of the assets whose keys begin with a key, that one is the first. */
+async function* onlyKey(
+  pages: AsyncGenerator<readonly Asset[]>,
+  key: readonly string[],
+  keyPrefix: readonly string[] = [],
+): AsyncGenerator<readonly Asset[]> {
+  for await (const [first] of pages) {
+    if (first !== undefined && keyOf(first).length === key.length && begins(first, keyPrefix)) yield [first];
+    return;
+  }
+}
+
+function begins(asset: Asset, parts: readonly string[]): boolean {
+  return parts.every((part, at) => keyOf(asset)[at] === part);
 }
 
 /** @returns the sentence for a result without assets: how many there are, and how many match each filter alone */
@@ -110,7 +150,8 @@ async function assetsMatchingAlone(sources: readonly Source[], values: AssetsOpt
   const states = new AssetStates(by);
   const inRange = new AssetStates(by);
   const isInRange = rangeTest(values);
-  for (const source of sources) {
+  const known = knownAssets(sources, { ...values, key: undefined, keyPrefix: undefined, failing: false });
+  for (const source of known === undefined ? sources : []) {
     for await (const lines of source.readAgain({})) {
       for (const { event } of lines) {
         states.take(event, source.deployment);
@@ -119,8 +160,8 @@ async function assetsMatchingAlone(sources: readonly Source[], values: AssetsOpt
       }
     }
   }
-  const assets = [...states.pages()].flat();
-  const begins = (asset: Asset, parts: readonly string[]) => parts.every((part, at) => keyOf(asset)[at] === part);
+  const assets: Asset[] = [];
+  for await (const page of known ?? states.pages()) assets.push(...page);
   const countOf = (matches: (asset: Asset) => boolean) => assets.filter(matches).length;
   const alone = new Map<string, number>();
   if (key !== undefined) {

@@ -61,7 +61,7 @@ export async function surveyFolder(path: string): Promise<FolderContent> {
  * @returns a sentence for a command that needs one journal, with the names of the first few deployments:
  *   `/data holds a journal for each deployment: prod, test; give one of them, such as --data /data/prod`
  */
-export function askForOne(folder: string, deployments: readonly DeploymentFolder[]): string {
+export function askForOne(folder: string, deployments: readonly Pick<DeploymentFolder, 'name'>[]): string {
   const names = deployments.slice(0, NAMED_MAX).map(({ name }) => name);
   const more = deployments.length - names.length;
   const all = `${names.join(', ')}${more > 0 ? ` and ${more} more` : ''}`;

@@ -9,8 +9,7 @@ import { type By, happenedAt } from '../event/event-time.ts';
 import { endpoints, findEndpoint } from '../event/parameters.ts';
 import type { Filter } from '../journal/filter.ts';
 import { bytesOf, type Line } from '../journal/reader.ts';
-import { type Recorded, timeOf } from '../journal/record.ts';
-import { contentsOf } from '../journal/segments.ts';
+import type { Recorded } from '../journal/record.ts';
 import { type EventTimeRange, type LineParts, sortedByEventTime, TooManyToSort } from './by-event-time.ts';
 import { defineCommand, type Output } from './command.ts';
 import { askForOne, folderOperand, folderOption } from './data-folder.ts';
@@ -26,10 +25,12 @@ import {
 } from './listing.ts';
 import { type DeploymentLine, mergeByTime } from './merge.ts';
 import { eventsMatchingAlone } from './no-match.ts';
-import { lookAt, type Source, type Sources } from './reading.ts';
+import { lookAt, type Position, type Source, type Sources } from './reading.ts';
+import { lookAtService } from './remote.ts';
+import { FOLDER_AND_URL, readingOptions, type ServiceOptions } from './service-options.ts';
 import { byOption, rangeOptions, type TimeRange, timeNotes } from './times.ts';
 
-interface EventsOptions extends FormatOptions, TimeRange {
+interface EventsOptions extends FormatOptions, TimeRange, ServiceOptions {
   readonly data: string;
   readonly key: readonly string[] | undefined;
   readonly keyPrefix: readonly string[] | undefined;
@@ -57,6 +58,8 @@ const kinds = endpoints.map(({ name }) => name);
 
 /** The greatest value of `--last`, which keeps the seq of each of these events in memory while it searches. */
 const LAST_MAX = 1_000_000;
+/** The same for a service. */
+const LAST_OF_SERVICE_MAX = 1_000;
 
 /** The command `assetlog events`, as in `assetlog events ./assetlog-data --last 20`. */
 export const events = defineCommand<EventsOptions>(
@@ -90,10 +93,12 @@ export const events = defineCommand<EventsOptions>(
         'then show events as they are recorded, until it is interrupted; the folder need not exist yet',
       ),
       ...formatOptions,
+      ...readingOptions,
     },
     notes: [
       'Examples:',
       '  assetlog events ./assetlog-data --last 20',
+      '  assetlog events --url https://assets.example/prod --token-file token.txt --follow',
       '  assetlog events --key warehouse/orders --type check --failed --since 7d',
       '  assetlog events --follow --since 0s | jq -c .metadata',
       '',
@@ -104,7 +109,7 @@ export const events = defineCommand<EventsOptions>(
   showEvents,
 );
 
-async function showEvents(values: EventsOptions, output: Output): Promise<ExitCode> {
+async function showEvents(values: EventsOptions, output: Output, operands: readonly string[]): Promise<ExitCode> {
   const { data, passed, failed, follow, since, until, afterSeq, by, last } = values;
   const print = printerOf(values, output.page, formsBy(by));
   const printHosted = printerOf(values, output.page, hosted(formsBy(by)));
@@ -126,16 +131,21 @@ async function showEvents(values: EventsOptions, output: Output): Promise<ExitCo
     output.complain('--follow shows events as they are recorded; leave out --by event_time');
     return exitCodes.configuration;
   }
+  const problem = problemWithUrl(values, operands);
+  if (problem !== undefined) {
+    output.complain(problem);
+    return exitCodes.configuration;
+  }
   const interrupted = new AbortController();
   if (follow) for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => interrupted.abort());
   const signal = follow ? interrupted.signal : undefined;
 
-  return lookAt(data, output, signal, async (sources) => {
+  const act = async (sources: Sources) => {
     if (sources.kind === 'hosted' && sources.all.length > limits.mergedJournalsMax) {
       output.complain(
         `at most ${limits.mergedJournalsMax} deployments can be merged; ${askForOne(
           data,
-          sources.all.map(({ deployment = '', disk }) => ({ name: deployment, disk })),
+          sources.all.map(({ deployment = '' }) => ({ name: deployment })),
         )}`,
       );
       return exitCodes.configuration;
@@ -168,7 +178,17 @@ async function showEvents(values: EventsOptions, output: Output): Promise<ExitCo
       output.complain(await eventsMatchingAlone(sources.all, filter, happened, limits));
     }
     return undefined;
-  });
+  };
+  return values.url === '' ? lookAt(data, output, signal, act) : lookAtService(values, output, signal, act);
+}
+
+/** @returns what cannot be combined with `--url` */
+function problemWithUrl({ url, last = 0 }: EventsOptions, [folder]: readonly string[]): string | undefined {
+  if (url === '') return undefined;
+  if (folder !== undefined) return FOLDER_AND_URL;
+  if (last > LAST_OF_SERVICE_MAX)
+    return `with --url, --last is at most ${LAST_OF_SERVICE_MAX}; use --after-seq or --since`;
+  return undefined;
 }
 
 const lineParts: LineParts<Line> = {
@@ -240,11 +260,8 @@ async function* mergedLines(
 }
 
 /** A line that may be one of the last ones. */
-interface Candidate {
+interface Candidate extends Position {
   readonly source: Source;
-  readonly seq: number;
-  /** Its time, or an earlier one of a later line if the clock was set back, so that times of a journal are in order. */
-  time: string;
 }
 
 /** @returns for each source the seq before the first of the last `count` events of all sources that match */
@@ -256,34 +273,12 @@ async function startsOfLast(
   const starts = new Map<Source, number>();
   let newest: Candidate[] = [];
   for (const source of sources) {
-    const own = await lastOf(source, count, filter);
+    const own = (await source.newest(count, filter)).map((position) => ({ ...position, source }));
     starts.set(source, own.at(-1)?.seq ?? filter.afterSeq ?? 0);
     newest = [...newest, ...own].sort((a, b) => (a.time < b.time ? -1 : a.time === b.time ? 0 : 1)).slice(-count);
   }
   for (const { source, seq } of newest.toReversed()) starts.set(source, seq - 1);
   return starts;
-}
-
-/** Reads the segments from the newest to the oldest until enough events match. In a large journal that is often the newest alone. */
-async function lastOf(source: Source, count: number, filter: Filter): Promise<readonly Candidate[]> {
-  const { afterSeq = 0 } = filter;
-  const names = await source.disk.list().catch(() => []); // the next read reports the error, or waits for the folder
-  let found: Candidate[] = [];
-  let untilSeq = Number.POSITIVE_INFINITY;
-  for (const { firstSeq } of contentsOf(names).segments.toReversed()) {
-    if (found.length >= count || untilSeq <= afterSeq) break;
-    let here: Candidate[] = [];
-    for await (const lines of source.read({ ...filter, afterSeq: Math.max(afterSeq, firstSeq - 1), untilSeq })) {
-      for (const { bytes, start, seq } of lines) here.push({ source, seq, time: timeOf(bytes, start, seq) });
-      if (here.length > 2 * count) here = here.slice(-count);
-    }
-    found = [...here, ...found].slice(-count);
-    untilSeq = firstSeq - 1;
-  }
-  for (let at = found.length - 2; at >= 0; at -= 1) {
-    if (found[at]!.time > found[at + 1]!.time) found[at]!.time = found[at + 1]!.time;
-  }
-  return found;
 }
 
 /** @returns the forms of events; the table shows the time that their order is by */

@@ -6,8 +6,6 @@ import { happenedAt, sortKeyOf } from '../event/event-time.ts';
 import { endpoints, findEndpoint } from '../event/parameters.ts';
 import { type Filter, isWanted } from '../journal/filter.ts';
 import type { Recorded } from '../journal/record.ts';
-import { lastLine } from '../journal/scan.ts';
-import { contentsOf } from '../journal/segments.ts';
 import type { Source } from './reading.ts';
 import { rangeTest, type TimeRange } from './times.ts';
 
@@ -30,7 +28,7 @@ export async function eventsMatchingAlone(
   let counted = 0;
   for (const source of sources) {
     try {
-      const { events, lastSeq } = await sizeOf(source);
+      const { events, lastSeq } = await source.size();
       total += events;
       for await (const lines of source.readAgain({ afterSeq: Math.max(0, lastSeq - ofEachMax) })) {
         counted += lines.length;
@@ -63,18 +61,6 @@ export function noMatch(
   const counts = fewest.map(([words, count]) => `${words}: ${count}`).join(', ');
   const among = counted === undefined ? '' : `of the newest ${counted}, `;
   return `no ${what} match (${total} in the journal${counts === '' ? '' : `; ${among}${counts}`})`;
-}
-
-/** Reads the names of the files and the last line only. */
-async function sizeOf({ disk }: Source): Promise<{ events: number; lastSeq: number }> {
-  const { segments, gone } = contentsOf(await disk.list());
-  for (const { name, firstSeq } of segments.toReversed()) {
-    const last = await lastLine(disk, name, await disk.size(name));
-    if (last === undefined || last.seq < firstSeq) continue;
-    const missing = gone.reduce((sum, { first, last }) => sum + last - first + 1, 0);
-    return { events: Math.max(0, last.seq - missing), lastSeq: last.seq };
-  }
-  return { events: 0, lastSeq: 0 };
 }
 
 type Matches = (event: Recorded) => boolean;

@@ -3,23 +3,42 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type ExitCode, exitCodes } from '../config/exit-codes.ts';
 import { limits } from '../config/limits.ts';
+import type { Asset } from '../journal/asset-state.ts';
 import { type Disk, openDisk } from '../journal/disk.ts';
 import type { Filter } from '../journal/filter.ts';
 import { type Progress, pollProgress } from '../journal/progress.ts';
 import { type Line, type Remark, readJournal } from '../journal/reader.ts';
+import { timeOf } from '../journal/record.ts';
+import { lastLine } from '../journal/scan.ts';
+import { contentsOf } from '../journal/segments.ts';
 import { oncePerName } from '../telemetry/log.ts';
 import type { Output } from './command.ts';
 import { type DeploymentFolder, type FolderContent, surveyFolder } from './data-folder.ts';
 
-/** A journal that a command reads: `{ deployment: 'prod', disk, … }`. */
+/** A line of a journal: `{ seq: 7, time: '2026-11-20T15:19:45.266Z' }`. */
+export interface Position {
+  readonly seq: number;
+  /** Its time, or an earlier one of a later line if the clock was set back, so that times of a journal are in order. */
+  readonly time: string;
+}
+
+/** A journal that a command reads: `{ deployment: 'prod', read, … }`. */
 export interface Source {
   /** Its name in hosted mode, such as `prod`; undefined for a journal that belongs to no deployment. */
   readonly deployment: string | undefined;
-  readonly disk: Disk;
   /** Yields the lines that match, in the order of their seqs. An error is reported, and ends the lines. */
   read(filter: Filter, following?: Following): AsyncGenerator<readonly Line[]>;
   /** Like `read`, but reports nothing: what is wrong was reported by the first read. Rejects with the error of a system call. */
   readAgain(filter: Filter): AsyncGenerator<readonly Line[]>;
+  /** @returns the last so many lines that match, or all, in the order of their seqs */
+  newest(count: number, filter: Filter): Promise<readonly Position[]>;
+  /** @returns how many events there are, and the last seq, without reading all of them. Rejects with the error of a system call */
+  size(): Promise<{ readonly events: number; readonly lastSeq: number }>;
+  /** Only of a service, which knows them: the assets that match, in the order of their keys. */
+  assets?(wanted: {
+    readonly keyPrefix?: readonly string[] | undefined;
+    readonly failing?: boolean;
+  }): AsyncGenerator<readonly Asset[]>;
 }
 
 /** How a source is followed: `{ signal }` polls it until the signal aborts. */
@@ -116,9 +135,8 @@ function sourceOf(disk: Disk, deployment: string | undefined, reports: Reports):
     const progress = { durable: polled.durable, more: following?.more ?? polled.more };
     return readJournal(disk, { filter, follow: following?.signal, progress, limits }, report);
   };
-  return {
+  const source: Source = {
     deployment,
-    disk,
     async *read(filter, following) {
       try {
         yield* linesOf(filter, following, reports.take);
@@ -127,7 +145,44 @@ function sourceOf(disk: Disk, deployment: string | undefined, reports: Reports):
       }
     },
     readAgain: (filter) => linesOf(filter, undefined, () => {}),
+    newest: (count, filter) => newestOf(disk, source, count, filter),
+    size: () => sizeOf(disk),
   };
+  return source;
+}
+
+/** Reads the segments from the newest to the oldest until enough events match. In a large journal that is often the newest alone. */
+async function newestOf(disk: Disk, source: Source, count: number, filter: Filter): Promise<readonly Position[]> {
+  const { afterSeq = 0 } = filter;
+  const names = await disk.list().catch(() => []); // the next read reports the error, or waits for the folder
+  let found: { readonly seq: number; time: string }[] = [];
+  let untilSeq = Number.POSITIVE_INFINITY;
+  for (const { firstSeq } of contentsOf(names).segments.toReversed()) {
+    if (found.length >= count || untilSeq <= afterSeq) break;
+    let here: typeof found = [];
+    for await (const lines of source.read({ ...filter, afterSeq: Math.max(afterSeq, firstSeq - 1), untilSeq })) {
+      for (const { bytes, start, seq } of lines) here.push({ seq, time: timeOf(bytes, start, seq) });
+      if (here.length > 2 * count) here = here.slice(-count);
+    }
+    found = [...here, ...found].slice(-count);
+    untilSeq = firstSeq - 1;
+  }
+  for (let at = found.length - 2; at >= 0; at -= 1) {
+    if (found[at]!.time > found[at + 1]!.time) found[at]!.time = found[at + 1]!.time;
+  }
+  return found;
+}
+
+/** Reads the names of the files and the last line only. */
+async function sizeOf(disk: Disk): Promise<{ events: number; lastSeq: number }> {
+  const { segments, gone } = contentsOf(await disk.list());
+  for (const { name, firstSeq } of segments.toReversed()) {
+    const last = await lastLine(disk, name, await disk.size(name));
+    if (last === undefined || last.seq < firstSeq) continue;
+    const missing = gone.reduce((sum, { first, last }) => sum + last - first + 1, 0);
+    return { events: Math.max(0, last.seq - missing), lastSeq: last.seq };
+  }
+  return { events: 0, lastSeq: 0 };
 }
 
 /** What is wrong with one journal. The number of reports is limited, so that one journal does not hide another. */

@@ -5,26 +5,19 @@ import { readBaseUrl } from '../client/base-url.ts';
 import type { Failure } from '../client/delivery.ts';
 import { Reporter } from '../client/reporter.ts';
 import { objectOf, readObject, readSubmission, readValue, type Submission, submit } from '../client/submission.ts';
-import { options, version } from '../config/config.ts';
 import { type ExitCode, exitCodes } from '../config/exit-codes.ts';
-import { openStream, readSecret } from '../config/files.ts';
+import { openStream } from '../config/files.ts';
 import { limits } from '../config/limits.ts';
-import { duration, flagOf, integer, type Option, text } from '../config/options.ts';
+import { flagOf, integer, type Option, text } from '../config/options.ts';
 import { keyNotes, readKey } from '../event/asset-key.ts';
 import { didYouMean } from '../event/nearest.ts';
 import { allParameters, type ChoiceParameter, type Endpoint, type Parameter } from '../event/parameters.ts';
 import { shellWord } from '../telemetry/printable.ts';
 import { type Command, type Description, defineCommand, type Output } from './command.ts';
 import { type LineRun, reportLines } from './report-from.ts';
+import { type ServiceOptions, serviceHeaders, serviceOptions } from './service-options.ts';
 
-interface OptionValues {
-  readonly url: string;
-  readonly tokenFile: string;
-  readonly tokenHeader: string;
-  /** In ms. */
-  readonly timeout: number;
-  /** In ms. */
-  readonly retryFor: number;
+interface OptionValues extends ServiceOptions {
   readonly from: string | undefined;
   readonly fromLine: number;
   readonly runId: string | undefined;
@@ -110,7 +103,6 @@ function visible(text: string, charactersMax: number): string {
 }
 
 const LINE_SUFFIX_CHARACTERS = `/${Number.MAX_SAFE_INTEGER}`.length;
-const LOCAL = 'http://127.0.0.1:3000';
 
 /**
  * The command `assetlog report`, as in `assetlog report materialization warehouse/orders`.
@@ -141,35 +133,7 @@ function describe(endpoints: readonly Endpoint[], parameterOptions: ParameterOpt
     operands: { text: `${kinds.join('|')} KEY...`, max: 1_000, choices: kinds },
     options: {
       ...parameterOptions,
-      url: {
-        argument: 'URL',
-        help: 'base URL, with the path prefix and the deployment if there are any',
-        initial: LOCAL,
-        parse: (text) => {
-          if (/^https?:\/\//.test(text) && URL.canParse(text)) return text;
-          throw new Error(`is not a URL such as ${LOCAL} or https://assets.example/prod`);
-        },
-      },
-      tokenFile: { ...options.deployments, help: 'hosted service: file that contains the token and nothing else' },
-      tokenHeader: { ...options.tokenHeader, help: 'hosted service: name of the header with the token' },
-      timeout: {
-        argument: 'TIME',
-        help: 'how long one attempt may take: connecting, sending and the whole reply',
-        initial: limits.attemptMs,
-        standard: `${limits.attemptMs / 1000}s`,
-        parse: (text) => {
-          const ms = duration(text);
-          if (ms === 0) throw new Error('leaves no time for an attempt; write a duration such as 500ms or 10s');
-          return ms;
-        },
-      },
-      retryFor: {
-        argument: 'TIME',
-        help: 'how long to retry while the service is unavailable, for each report; 0 for one attempt',
-        initial: 60_000,
-        standard: '60s',
-        parse: duration,
-      },
+      ...serviceOptions,
       from: text('FILE|-', 'report each line of a file, or of standard input'),
       fromLine: {
         argument: 'NUMBER',
@@ -231,39 +195,20 @@ async function run(call: CommandLine, output: Output): Promise<ExitCode> {
 }
 
 /** @throws Error for a token that cannot be read or sent */
-async function openReporter(
-  base: string,
-  { endpoints, tokenFile, tokenHeader, timeout, retryFor }: CommandLine,
-  stopped: AbortSignal,
-  output: Output,
-): Promise<Reporter> {
+async function openReporter(base: string, call: CommandLine, stopped: AbortSignal, output: Output): Promise<Reporter> {
   return new Reporter({
     base,
-    endpoints,
-    headers: {
-      'User-Agent': `assetlog/${version}`,
-      ...(tokenFile === '' ? {} : { [tokenHeader]: await readToken(tokenFile, output) }),
-    },
-    timeoutMs: timeout,
+    endpoints: call.endpoints,
+    headers: await serviceHeaders(call, output),
+    timeoutMs: call.timeout,
     retry: {
-      retryForMs: retryFor,
+      retryForMs: call.retryFor,
       stopped,
       limits,
       onWait: (reason, waitMs) => output.progress(`${base} ${reason}; again in ${(waitMs / 1000).toFixed(1)} s`),
     },
     limits,
   });
-}
-
-/** @throws Error if the file holds no valid token. Its message does not contain the token. */
-async function readToken(path: string, { complain }: Output): Promise<string> {
-  const { text, exposed } = await readSecret(path, limits.tokenBytesMax);
-  const token = text.trim();
-  if (!/^[\x21-\x7e][\x20-\x7e]*$/.test(token)) {
-    throw new Error(`${path} does not contain one token; write the token alone, on one line of ASCII`);
-  }
-  if (exposed) complain(`every user of this machine can read the token in ${path}; chmod 600 it`);
-  return token;
 }
 
 async function reportOne(

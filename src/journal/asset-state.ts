@@ -347,3 +347,34 @@ function latestAsJson(kind: Latest | undefined, by: By): object | undefined {
   const times = { time: recordedAt(kind), ...(by === 'event_time' && { event_time: eventTime }) };
   return { count, seq, ...times, partition, data_version: dataVersion };
 }
+
+/** @returns the asset that `assetJson` made the object of, by `time`: `{ name: 'warehouse\0orders', … }` */
+export function assetOf(json: {
+  readonly asset_key: readonly string[];
+  readonly materialization?: LatestJson;
+  readonly observation?: LatestJson;
+  readonly checks: readonly (LatestJson & Pick<Check, 'passed' | 'severity'> & { readonly check_name: string })[];
+}): Asset {
+  const checks = json.checks.map((check): [string, Check] => [
+    check.check_name,
+    { ...latestOf(check), passed: check.passed, severity: check.severity },
+  ]);
+  return {
+    name: json.asset_key.join(BETWEEN_PARTS),
+    materialization: json.materialization && latestOf(json.materialization),
+    observation: json.observation && latestOf(json.observation),
+    checks: checks.length === 0 ? undefined : new Map(checks),
+  };
+}
+
+interface LatestJson {
+  readonly count: number;
+  readonly seq: number;
+  readonly time: string;
+  readonly partition?: string;
+  readonly data_version?: string;
+}
+
+function latestOf({ count, seq, time, partition, data_version }: LatestJson): Latest {
+  return { ...NONE, count, seq, timeMs: Date.parse(time), partition, dataVersion: data_version };
+}

@@ -115,8 +115,8 @@ export const client: readonly Mutant[] = [
   {
     breaks: '--timeout is ignored',
     file: 'commands/report.ts',
-    from: 'timeoutMs: timeout,',
-    to: 'timeoutMs: Math.max(timeout, 5_000),',
+    from: 'timeoutMs: call.timeout,',
+    to: 'timeoutMs: Math.max(call.timeout, 5_000),',
     tests: [
       'program/report: an attempt takes no longer than --timeout, and the command no longer than --retry-for and one attempt',
     ],

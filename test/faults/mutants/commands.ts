@@ -248,7 +248,7 @@ export const commands: readonly Mutant[] = [
   },
   {
     breaks: '--last shows too much after a clock was set back',
-    file: 'commands/events.ts',
+    file: 'commands/reading.ts',
     from: 'if (found[at]!.time > found[at + 1]!.time)',
     to: 'if (found[at]!.seq < 0)',
     tests: ['program/deployments: a clock that was set back does not change the order of the events of a deployment'],
@@ -340,8 +340,8 @@ export const commands: readonly Mutant[] = [
   },
   {
     breaks: 'what is no token is shown',
-    file: 'commands/report.ts',
-    from: 'path} does not contain',
+    file: 'commands/service-options.ts',
+    from: 'tokenFile} does not contain',
     to: 'text} does not contain',
     tests: ['program/report: a hosted service gets the token from a file, and it is never shown'],
   },

@@ -11,6 +11,10 @@ const EXACT =
 const RETAINED = 'program/get-assets: what retention removes is gone from the state of the assets';
 const CHOSEN = 'program/get-assets: assets are chosen by prefix and failing checks, in pages by key';
 
+const CUT = 'program/remote: a reply that is cut anywhere loses no line and doubles none';
+const FOLLOWED =
+  'program/remote: --follow continues after a kill and a restart of the service, without losing or doubling a line';
+
 export const readingState: readonly Mutant[] = [
   {
     breaks: 'a reader sees the refusals of another deployment',
@@ -132,5 +136,48 @@ export const readingState: readonly Mutant[] = [
     from: 'if (wanted.failing && !isFailing(asset)) continue;',
     to: '',
     tests: [CHOSEN],
+  },
+  {
+    breaks: '--url loses a line where one request continues the one before',
+    file: 'commands/remote.ts',
+    from: 'after_seq: before,',
+    to: 'after_seq: before === 0 ? 0 : before + 1,',
+    tests: [CUT, FOLLOWED],
+  },
+  {
+    breaks: '--url shows a line twice where one request continues the one before',
+    file: 'commands/remote.ts',
+    from: 'position.seq = seq;',
+    to: 'position.seq = seq - 1;',
+    tests: [CUT],
+  },
+  {
+    breaks: '--url takes a reply that was cut for the whole',
+    file: 'commands/remote.ts',
+    within: 'RemoteJournal.read',
+    from: 'if (error instanceof ServiceFailure) throw error;',
+    to: 'return;',
+    tests: [CUT],
+  },
+  {
+    breaks: '--url --follow gives up while the service restarts',
+    file: 'commands/remote.ts',
+    from: 'signal === undefined ? retryFor : Number.POSITIVE_INFINITY',
+    to: 'retryFor',
+    tests: [FOLLOWED],
+  },
+  {
+    breaks: '--url shows the page of another server',
+    file: 'commands/remote.ts',
+    from: "headers['content-type']?.startsWith(accept)",
+    to: 'accept',
+    tests: ['program/remote: what a service refuses, and an address without one, is a sentence and an exit code'],
+  },
+  {
+    breaks: '--url ignores a filter',
+    file: 'commands/remote.ts',
+    from: 'check: checkName,',
+    to: '',
+    tests: ['program/remote: for filters by chance a service and its folder show the same lines'],
   },
 ];
