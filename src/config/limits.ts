@@ -145,7 +145,7 @@ export const limits = {
   /** The newest lines of a journal that its streams share; a stream that is behind them reads the file by itself. */
   sharedLinesBytesMax: 1 * MIB,
   /** While reports arrive, readings use at most so much of the time of the event loop. */
-  readTimePercent: 10,
+  readTimePercent: 5,
   /** How long after the last recorded report readings may use all of the time again. */
   readIdleMs: 100,
   /** `Retry-After` of a 503. */

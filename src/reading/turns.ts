@@ -72,5 +72,5 @@ export class Turns {
 }
 
 /** Readings may save up so much time while they have nothing to do, and use so much at a time. */
-const SAVED_MS = 1;
+const SAVED_MS = 0.5;
 const LEAST_TURN_MS = 0.01;

@@ -8,6 +8,7 @@
  */
 
 import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
 import { get } from 'node:http';
 import { parseArgs } from 'node:util';
 import { countText, medianOf, millisecondsText, ratioText, spreadOf, spreadText, table } from './figures.ts';
@@ -59,22 +60,35 @@ function readAll(url: string, streams: number): void {
 }
 
 interface Run extends Told {
+  /** Microseconds of the processors for each report, in all threads of the service. */
+  readonly processorUs: number;
   readonly bytes: number;
   readonly searches: number;
 }
 
-async function measure(scratch: Scratch, url: string, isRead: boolean): Promise<Run> {
+/** Ticks of 10 ms that a process has used, from fields 14 and 15 of its `stat` (proc(5)). */
+function processorMs(pid: number): number {
+  const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]?.split(' ') ?? [];
+  return 10 * (Number(fields[11]) + Number(fields[12]));
+}
+
+async function loadService(scratch: Scratch, url: string, pid: number): Promise<Told & { processorUs: number }> {
   const script = writeScript(scratch, reportOf(200));
-  const connections = Number(values.connections);
-  const seconds = Number(values.seconds);
-  if (!isRead) return { ...(await load(scratch, url, script, connections, seconds)), bytes: 0, searches: 0 };
+  const beforeMs = processorMs(pid);
+  const told = await load(scratch, url, script, Number(values.connections), Number(values.seconds));
+  return { ...told, processorUs: (1000 * (processorMs(pid) - beforeMs)) / told.requests };
+}
+
+async function measure(scratch: Scratch, url: string, pid: number, isRead: boolean): Promise<Run> {
+  const script = writeScript(scratch, reportOf(200));
+  if (!isRead) return { ...(await loadService(scratch, url, pid)), bytes: 0, searches: 0 };
   const program = [values.node, '--import', 'tsx', import.meta.filename];
   const clients = scratch.spawn([...program, '--read', url, '--streams', values.streams], {
     stdio: ['ignore', 'pipe', 'inherit'],
     cwd: ROOT,
   });
-  await load(scratch, url, script, connections, 1); // until the readings are under way
-  const told = await load(scratch, url, script, connections, seconds);
+  await load(scratch, url, script, Number(values.connections), 1); // until the readings are under way
+  const told = await loadService(scratch, url, pid);
   const said = once(clients.stdout!, 'data') as Promise<[Buffer]>;
   clients.kill('SIGTERM');
   const [text] = await said;
@@ -110,29 +124,43 @@ async function main(): Promise<void> {
     await load(scratch, url, writeScript(scratch, reportOf(200)), Number(values.connections), WARM_UP_SECONDS);
     const rates: number[] = [];
     const times: number[] = [];
+    const costs: number[] = [];
+    const pid = service.pid ?? 0;
     const rows: string[][] = [];
     for (let round = 0; round < 2 * Number(values.rounds); round += 1) {
-      const first = await measure(scratch, url, round % 2 === 1);
-      const second = await measure(scratch, url, round % 2 === 0);
+      const first = await measure(scratch, url, pid, round % 2 === 1);
+      const second = await measure(scratch, url, pid, round % 2 === 0);
       const [alone, read] = round % 2 === 0 ? [first, second] : [second, first];
       const rateOf = (run: Run) => run.requests / run.seconds;
       if (alone.errors + read.errors > 0) throw new Error(`${alone.errors} and ${read.errors} errors`);
       rates.push(rateOf(read) / rateOf(alone));
       times.push(read.p99Ms / alone.p99Ms);
+      costs.push(read.processorUs / alone.processorUs);
       rows.push([
         countText(Math.round(rateOf(alone))),
         countText(Math.round(rateOf(read))),
         ratioText(rateOf(read) / rateOf(alone)),
         millisecondsText(alone.p99Ms),
         millisecondsText(read.p99Ms),
+        `${alone.processorUs.toFixed(0)} µs`,
+        `${read.processorUs.toFixed(0)} µs`,
         `${(read.bytes / 1e6).toFixed(0)} MB, ${read.searches}`,
       ]);
       console.error(rows.at(-1)?.join(' | '));
     }
-    const head = ['reports/s', 'with readings', 'ratio', 'p99', 'with readings', 'streamed, searches'];
+    const head = [
+      'reports/s',
+      'with readings',
+      'ratio',
+      'p99',
+      'with readings',
+      'processor',
+      'with readings',
+      'streamed, searches',
+    ];
     console.log(table(head, rows));
     console.log(
-      `rate ${spreadText(spreadOf(rates))}, p99 ${ratioText(medianOf(times))} (medians of ${rates.length} pairs)`,
+      `rate ${spreadText(spreadOf(rates))}, p99 ${ratioText(medianOf(times))}, processor ${ratioText(medianOf(costs))} (medians of ${rates.length} pairs)`,
     );
   } finally {
     scratch.end();

@@ -4,10 +4,12 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { limits } from '../../src/config/limits.ts';
-import { journalText } from '../support/program.ts';
+import { journalText, startService } from '../support/program.ts';
 import { type ReadService, StreamClient, serveReads } from '../support/reading.ts';
 import { eventually } from '../support/tools.ts';
+import { ask, post, Wire } from '../support/wire.ts';
 
 const SMALL_FILES = ['--segment-bytes', '4096'];
 
@@ -124,4 +126,28 @@ test('a stream has the events from now on, in the form of the standard, and thos
   await all.until('all', () => all.seqs.length === 4);
   await again.until('the rest', () => again.seqs.length === 3);
   assert.deepEqual([all.seqs, some.seqs, again.seqs], [[1, 2, 3, 4], [3], [2, 3, 4]]);
+});
+
+test('a page of long lines for a client that does not read is not held in memory', async (t) => {
+  const { port } = await startService(t, { args: ['--log-level', 'error'] });
+  const body = JSON.stringify({ metadata: { long: 'x'.repeat(800_000) } });
+  for (let at = 0; at < 150; at += 1)
+    assert.equal((await ask(port, post('/report_asset_observation/a', body))).status, 200);
+  const residentBytes = async () => {
+    const text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
+    return Number(/^process_resident_memory_bytes (\d+)$/m.exec(text)?.[1]);
+  };
+  const before = await residentBytes();
+  const wires = await Promise.all(Array.from({ length: 4 }, () => Wire.open(port)));
+  t.after(() => wires.map((wire) => wire.close()));
+  for (const wire of wires) {
+    wire.socket.pause();
+    wire.send('GET /events?limit=1000 HTTP/1.1\r\nHost: localhost\r\n\r\n');
+  }
+  await eventually('the pages', async () =>
+    /kind="lines"} 4\n/.test(await (await fetch(`http://127.0.0.1:${port}/metrics`)).text()),
+  );
+  await sleep(1_000); // 120 MB are read from the disk in less
+  const more = (await residentBytes()) - before;
+  assert.ok(more < 60e6, `${more} bytes for 4 pages of 120 MB`);
 });
