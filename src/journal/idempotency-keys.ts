@@ -100,9 +100,14 @@ export class JournalKeys {
     }
   }
 
-  /** @returns the key of each event with its hash: `[{ text: 'run-7/12', high: 1505020612, low: 2145905118 }]` */
-  hashAll(events: readonly Event[]): (HashedKey | undefined)[] {
-    return events.map(({ idempotencyKey: key }) => (key === undefined ? undefined : this.#hash(key)));
+  /**
+   * @param copied whether the keys are copied: substrings of a large body would keep the whole body in memory
+   * @returns the key of each event with its hash: `[{ text: 'run-7/12', high: 1505020612, low: 2145905118 }]`
+   */
+  hashAll(events: readonly Event[], copied: boolean): (HashedKey | undefined)[] {
+    return events.map(({ idempotencyKey: key }) =>
+      key === undefined ? undefined : this.#hash(copied ? Buffer.from(key).toString('latin1') : key),
+    );
   }
 
   /**

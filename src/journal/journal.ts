@@ -287,7 +287,7 @@ export class Journal implements JournalFigures {
       return;
     }
     heldBytes += limits.queueEventBytes;
-    const keys = hasKey ? this.#keys?.hashAll(events) : undefined;
+    const keys = hasKey ? this.#keys?.hashAll(events, copied) : undefined;
     if (keys === undefined) this.#enqueue({ lines, lineBytes, heldBytes, done, keys, joined: undefined });
     else this.#keyed?.admit({ lines, lineBytes, heldBytes, done, keys, joined: undefined }, onConflict);
   }

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { limits as standardLimits } from '../../src/config/limits.ts';
 import type { Event } from '../../src/event/event.ts';
 import type { RecordResult } from '../../src/event/record-result.ts';
@@ -270,6 +272,30 @@ test('a report without a key is queued at once and in order, while lines are rea
   assert.deepEqual(await again, { kind: 'recorded', replayed: [1] });
   const descriptions = splitLines(disk.bytes(FIRST) as Buffer).map((line) => JSON.parse(line.toString()).description);
   assert.deepEqual(descriptions, ['first', '1', '2', '3']);
+  await journal.close();
+});
+
+test('a key that was cut from a large body does not keep the body in memory while its report waits', async () => {
+  setFlagsFromString('--expose-gc');
+  const collect = runInNewContext('gc') as () => void;
+  const disk = new SimulatedDisk();
+  const { journal } = await open(disk);
+  const { opened, open: release } = gate();
+  disk.fault = (call) => (call === 'write' ? opened : undefined);
+  const bodyBytes = 512 * 1024;
+  const results: RecordResult[] = [];
+  collect();
+  const before = process.memoryUsage().heapUsed;
+  for (let number = 0; number < 20; number += 1) {
+    const body = Buffer.alloc(bodyBytes, `the key of report ${number},`).toString('latin1');
+    journal.append([event(body.slice(0, 20))], bodyBytes, (result) => results.push(result));
+    await turn();
+  }
+  collect();
+  const grown = process.memoryUsage().heapUsed - before;
+  assert.ok(grown < 4 * bodyBytes, `${grown} bytes for 20 events`);
+  release();
+  await eventually('all events have a result', () => results.length === 20);
   await journal.close();
 });
 

@@ -66,6 +66,15 @@ export const idempotency: readonly Mutant[] = [
     tests: ['journal/idempotency'],
   },
   {
+    breaks: 'a body is held by the key of its report',
+    file: 'journal/idempotency-keys.ts',
+    from: 'copied ? ',
+    to: 'copied && key === "" ? ',
+    tests: [
+      'journal/idempotency: a key that was cut from a large body does not keep the body in memory while its report waits',
+    ],
+  },
+  {
     breaks: 'more idempotency keys are remembered than may be',
     file: 'journal/idempotency-memory.ts',
     within: 'KeyMemory.add',
