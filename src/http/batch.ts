@@ -93,7 +93,7 @@ function shownProblems(problems: readonly Problem[], { batchErrorsMax }: BatchLi
 }
 
 /** The items of a batch, right and wrong: item 2 of 3 is wrong in `{ events, numbers: [1, 3], problems }`. */
-export interface BatchItems {
+interface BatchItems {
   /** The right items in order. */
   readonly events: readonly Event[];
   /** The number of each of these items: its line, or its position in the array, counted from 1. */
@@ -110,21 +110,22 @@ export interface BatchItems {
  * @param requestKey gives each item that has no key of its own one: `order-17/12` for `order-17` and item 12
  * @throws Refusal 400 if the body is not UTF-8 or not JSON, or has no items or too many; a wrong item is a problem instead
  */
-export function readBatch(
+function readBatch(
   body: Buffer,
   isArray: boolean,
   reports: ReadonlyMap<Endpoint, ReadReport>,
   limits: BatchLimits,
-  requestKey?: string,
+  requestKey: string | undefined,
 ): BatchItems {
   const endpoints = [...reports.keys()];
   const events: Event[] = [];
   const numbers: number[] = [];
   const problems: Problem[] = [];
-  const text = readText(body);
-  const items = isArray ? elementsOf(text, limits) : linesOf(text, limits);
-  if (items.length === 0) throw new Refusal(400, 'the batch is empty; send at least one item');
-  for (const { number, read } of items) {
+  const count = () => events.length + problems.length;
+  const take: TakeItem = (number, read) => {
+    if (count() === limits.batchItemsMax) {
+      throw new Refusal(400, `the batch has more than ${limits.batchItemsMax} items; send it in parts`);
+    }
     try {
       const { endpoint, parameters, idempotencyKey } = readItem(read(), endpoints, limits);
       if (isAbsent(parameters.get('asset_key'))) throw new ItemError(NO_ASSET_KEY);
@@ -138,7 +139,11 @@ export function readBatch(
       const logged = error instanceof Refusal ? (error.reply.logged ?? error.message) : WITHHELD;
       problems.push({ item: number, error: error.message, logged });
     }
-  }
+  };
+  const text = readText(body);
+  if (isArray) takeElements(text, limits, take);
+  else takeLines(text, limits, take);
+  if (count() === 0) throw new Refusal(400, 'the batch is empty; send at least one item');
   return { events, numbers, problems };
 }
 
@@ -147,25 +152,16 @@ interface Problem extends ItemProblem {
   readonly logged: string;
 }
 
-interface UnreadItem {
-  readonly number: number;
-  /** @throws ItemError */
-  readonly read: () => Map<string, Json>;
-}
+/** @param read throws ItemError if the item is malformed */
+type TakeItem = (number: number, read: () => Map<string, Json>) => void;
 
-function linesOf(text: string, limits: BatchLimits): UnreadItem[] {
-  const items: UnreadItem[] = [];
-  let number = 0;
-  for (const line of text.split('\n')) {
-    number += 1;
-    if (BLANK.test(line)) continue;
-    if (items.length === limits.batchItemsMax) throw tooManyItems(limits);
-    items.push({ number, read: () => readItemText(line, limits) });
+function takeLines(text: string, limits: BatchLimits, take: TakeItem): void {
+  for (const [index, line] of text.split('\n').entries()) {
+    if (!BLANK.test(line)) take(index + 1, () => readItemText(line, limits));
   }
-  return items;
 }
 
-function elementsOf(text: string, limits: BatchLimits): UnreadItem[] {
+function takeElements(text: string, limits: BatchLimits, take: TakeItem): void {
   const { batchItemsMax, jsonDepthMax, bodyMembersMax } = limits;
   const elements = orMalformedJson('the body', () =>
     readObjects(text, jsonDepthMax + 1, bodyMembersMax, batchItemsMax + 1),
@@ -175,14 +171,12 @@ function elementsOf(text: string, limits: BatchLimits): UnreadItem[] {
     const problem = `the body must be a JSON array of reports, ${lines}; got `;
     throw new Refusal(400, `${problem}${shown(text.trim())}`, { logged: `${problem}${WITHHELD}` });
   }
-  if (elements.length > batchItemsMax) throw tooManyItems(limits);
-  return elements.map((members, index) => ({
-    number: index + 1,
-    read: () => {
+  for (const [index, members] of elements.entries()) {
+    take(index + 1, () => {
       if (members === undefined) throw new ItemError('it is not a JSON object');
       return members;
-    },
-  }));
+    });
+  }
 }
 
 /** @returns the idempotency key of an item. @throws ItemError for another type, an empty key, or one that no header could have */
@@ -195,10 +189,6 @@ function readKey(value: Json, { idempotencyKeyCharactersMax }: BatchLimits): str
     throw new ItemError(`idempotency_key is ${shown(key)}; ${wanted}`);
   }
   return key;
-}
-
-function tooManyItems({ batchItemsMax }: BatchLimits): Refusal {
-  return new Refusal(400, `the batch has more than ${batchItemsMax} items; send it in parts`);
 }
 
 const NO_QUERY: ReadonlyMap<string, string> = new Map();

@@ -69,17 +69,12 @@ export class KeyTable {
   readonly #highFactor = randomInt(2 ** 32) | 1;
   readonly #lowFactor = randomInt(2 ** 32) | 1;
 
-  /** Memory of the arrays, in bytes: `2048` for up to 64 keys; 0 while there is no key. */
-  get bytes(): number {
-    return Object.values(this.#columns).reduce((sum, { byteLength }) => sum + byteLength, this.#slots.byteLength);
-  }
-
   /**
    * Adds a key whose line comes after the lines of all other keys: `add(hashKey('run-7/12'), { seq: 7, offset: 0 }, 1795362000)`.
    * @param seconds see `Entry`
    */
   add(hash: KeyHash, location: LineLocation, seconds: number): void {
-    if (this.size === this.#capacity) this.#resize(Math.max(CAPACITY_MIN, 2 * this.#capacity));
+    this.#makeRoom();
     const position = this.#positionOf(this.size);
     this.size += 1;
     this.#put(position, hash, location, seconds);
@@ -90,7 +85,7 @@ export class KeyTable {
    * @param seconds see `Entry`
    */
   addOldest(hash: KeyHash, location: LineLocation, seconds: number): void {
-    if (this.size === this.#capacity) this.#resize(Math.max(CAPACITY_MIN, 2 * this.#capacity));
+    this.#makeRoom();
     this.#head = this.#positionOf(this.#capacity - 1);
     this.size += 1;
     this.#put(this.#head, hash, location, seconds);
@@ -160,6 +155,10 @@ export class KeyTable {
     this.size -= 1;
     if (this.size === 0) this.#resize(0);
     else if (this.#capacity > CAPACITY_MIN && this.size <= this.#capacity / 8) this.#resize(this.#capacity / 4);
+  }
+
+  #makeRoom(): void {
+    if (this.size === this.#capacity) this.#resize(Math.max(CAPACITY_MIN, 2 * this.#capacity));
   }
 
   get #capacity(): number {
