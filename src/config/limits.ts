@@ -267,6 +267,9 @@ export const pageLimits = {
   quietMsMax: 40_000,
   /** Interval at which assets and refusals are read again. */
   pollMs: 3_000,
+  /** First pause before it connects again, doubled each time. */
+  retryMs: 500,
+  retryMsMax: 15_000,
 } as const satisfies Record<string, number>;
 
 /** Values for all limits: `limits`, what `limitsFor` returns, or what a test chooses, such as `{ ...limits, idleMs: 100 }`. */

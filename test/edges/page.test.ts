@@ -224,7 +224,11 @@ test('assets show their last materialization and failed checks, refusals why', o
   await page.click('.row');
   await sees(page, has('#detail', 'failed (error)'));
   assert.match(await textOf(page, '#detail'), /p1[\s\S]*fresh[\s\S]*passed[\s\S]*no_nulls/);
-  await report(service, [check(true)]);
+  await page.evaluate(`document.querySelector('#detail a').focus()`);
+  await report(service, [{ ...check(false), asset_key: ['sensors', 'roof'] }]);
+  await sees(page, `${count('.row')} === 2`);
+  assert.equal(await page.evaluate(`document.activeElement.innerText`), 'Events of this asset');
+  await report(service, [check(true), { ...check(true), asset_key: ['sensors', 'roof'] }]);
   await sees(page, has('#nothing', 'No asset matches'));
   await page.click('nav a:nth-child(3)');
   await sees(page, has('.row', 'POST /report_asset_check/a'));

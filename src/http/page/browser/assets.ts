@@ -1,5 +1,6 @@
 /** The view of the assets: when each was materialized, and the state of its checks. */
 
+import { pageLimits } from '../../../config/limits.ts';
 import { keyText } from '../../../event/asset-key.ts';
 import { addressOf, hashOf } from './address.ts';
 import { type Content, element } from './dom.ts';
@@ -45,7 +46,7 @@ export function assetsView(shared: Shared): PolledView<Asset> {
     label: 'Assets',
     noun: 'asset',
     pathFor: ({ key_prefix, failed }) => {
-      const query = new URLSearchParams({ limit: '1000' });
+      const query = new URLSearchParams({ limit: String(pageLimits.readLimit) });
       if (key_prefix !== '') query.set('key_prefix', key_prefix);
       if (failed !== '') query.set('failing', 'true');
       return `assets?${query}`;

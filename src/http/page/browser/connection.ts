@@ -1,5 +1,6 @@
 /** Keeps the page connected to its service: tries again with exponential backoff and jitter, and says how it stands. */
 
+import { pageLimits } from '../../../config/limits.ts';
 import { Refused } from './service.ts';
 
 /** How the page is connected, distinguished by `kind`: `{ kind: 'live' }`. */
@@ -16,14 +17,12 @@ export type ConnectionState =
 /** One attempt, which lasts as long as the connection does. It calls `live` once the service has answered. */
 export type Attempt = (signal: AbortSignal, live: () => void) => Promise<void>;
 
-const RETRY_MS_MAX = 15_000;
-
 /** Runs an attempt again and again: `new Connection(onState).start(attempt)`. */
 export class Connection {
   readonly #onState: (state: ConnectionState) => void;
   #abort: AbortController | undefined;
   /** The wait that the service asked for when a stream ended (`retry:` of Server-Sent Events). */
-  retryMs = 500;
+  retryMs: number = pageLimits.retryMs;
 
   constructor(onState: (state: ConnectionState) => void) {
     this.#onState = onState;
@@ -66,7 +65,7 @@ export class Connection {
         }
       }
       if (signal.aborted) return;
-      const backoffMs = Math.min(this.retryMs * 2 ** failures, RETRY_MS_MAX) * (0.5 + Math.random() / 2);
+      const backoffMs = Math.min(this.retryMs * 2 ** failures, pageLimits.retryMsMax) * (0.5 + Math.random() / 2);
       const waitMs = Math.max(backoffMs, retryAfterMs);
       this.#onState({ kind: 'waiting', seconds: Math.ceil(waitMs / 1_000), reason });
       await sleep(waitMs, signal);

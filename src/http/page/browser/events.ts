@@ -9,7 +9,7 @@ import { kindOf, membersOf, unquote } from './json.ts';
 import type { Rows } from './list.ts';
 import { Refused, type Service } from './service.ts';
 import { type Message, MessageParser, readStream } from './stream.ts';
-import { cell, counted, type DetailParts, keyShown, shortTime, type View } from './view.ts';
+import { cell, counted, type DetailParts, keyShown, onceFor, shortTime, type View } from './view.ts';
 
 /** What the view tells the page. */
 export interface EventsOptions {
@@ -40,6 +40,7 @@ export class EventsView implements View {
   readonly rows: Rows<EventLine>;
   readonly #options: EventsOptions;
   readonly #store = new EventStore();
+  readonly #detail = onceFor(eventDetail, (event) => event.line);
   #query = '';
   /** The store holds all that match from this seq on; undefined before older ones were asked for. */
   #lowestSeq: number | undefined;
@@ -141,11 +142,11 @@ export class EventsView implements View {
 
   detail(id: string): DetailParts | undefined | 'loading' {
     const held = this.#store.lines.find(({ seq }) => String(seq) === id);
-    if (held !== undefined) return eventDetail(held);
+    if (held !== undefined) return this.#detail(held);
     if (!this.#isLoaded) return 'loading';
     if (this.#linked.id !== id) void this.#loadLinked(id);
     const { event } = this.#linked;
-    return event instanceof EventLine ? eventDetail(event) : event;
+    return event instanceof EventLine ? this.#detail(event) : event;
   }
 
   #path(more: Readonly<Record<string, string>>): string {

@@ -9,7 +9,7 @@ import { List } from './list.ts';
 import { firstReport } from './nothing.ts';
 import { refusalsView } from './refusals.ts';
 import { Service } from './service.ts';
-import type { View } from './view.ts';
+import type { DetailParts, View } from './view.ts';
 
 /** The keys of the page, as its dialog lists them. */
 const keys: readonly (readonly [key: string, does: string])[] = [
@@ -133,28 +133,25 @@ function whyNothing(): Node[] {
   ];
 }
 
-let shownId = '';
+/** What the page shows whole. */
+let whole: DetailParts | undefined;
 
 function showDetail(): void {
   const detail = byId('detail');
   list.mark(address.open);
   detail.hidden = address.open === '';
   document.body.classList.toggle('whole', address.open !== '');
-  const id = `${address.view} ${address.open}`;
-  if (address.open === '' || (id === shownId && address.view === 'events')) return;
+  if (address.open === '') return;
   const found = view().detail(address.open);
-  const parts =
-    typeof found === 'object'
-      ? found
-      : { title: found === undefined ? 'There is no such item' : 'Loading…', content: [] };
-  shownId = typeof found === 'object' ? id : '';
+  if (typeof found === 'object' && found === whole) return;
+  whole = typeof found === 'object' ? found : undefined;
+  const title = whole?.title ?? (found === undefined ? 'There is no such item' : 'Loading…');
   const close = button('×', closeDetail, { class: 'close', 'aria-label': 'Close' });
-  detail.replaceChildren(element('header', {}, element('h2', {}, parts.title), close), ...parts.content);
+  detail.replaceChildren(element('header', {}, element('h2', {}, title), close), ...(whole?.content ?? []));
   detail.scrollTop = 0;
 }
 
 function closeDetail(): void {
-  shownId = '';
   go({ ...address, open: '' }, true);
   list.focus();
 }

@@ -6,7 +6,7 @@ import { sleep } from './connection.ts';
 import { searchOf } from './event-store.ts';
 import type { Rows } from './list.ts';
 import type { Service } from './service.ts';
-import { counted, type DetailParts, type View } from './view.ts';
+import { counted, type DetailParts, onceFor, type View } from './view.ts';
 
 /** What differs between such views. */
 export interface PolledOptions<Item> {
@@ -37,10 +37,12 @@ export class PolledView<Item> implements View {
   #path = '';
   #text = '';
   #isLoaded = false;
+  readonly #detail: (item: Item) => DetailParts;
 
   constructor(options: PolledOptions<Item>) {
     const { columns, label, idOf, cells, open } = options;
     this.#options = options;
+    this.#detail = onceFor(options.detail, (item) => JSON.stringify(item));
     this.columns = columns;
     this.label = label;
     const count = () => this.#matching.length;
@@ -95,14 +97,15 @@ export class PolledView<Item> implements View {
 
   summary(): string {
     if (!this.#isLoaded) return '';
-    const all = counted(this.#items.length, this.#options.noun);
-    return this.#items.length === this.#matching.length ? all : `${this.#matching.length} of ${all}`;
+    const { length } = this.#items;
+    const all = `${length === pageLimits.readLimit ? 'the first ' : ''}${counted(length, this.#options.noun)}`;
+    return length === this.#matching.length ? all : `${this.#matching.length} of ${all}`;
   }
 
   detail(id: string): DetailParts | undefined | 'loading' {
     if (!this.#isLoaded) return 'loading';
     const found = this.#items.find((item) => this.#options.idOf(item) === id);
-    return found === undefined ? undefined : this.#options.detail(found);
+    return found === undefined ? undefined : this.#detail(found);
   }
 
   #choose(): void {

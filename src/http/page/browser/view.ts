@@ -34,6 +34,22 @@ export interface DetailParts {
   readonly content: readonly Content[];
 }
 
+/**
+ * @param keyOf what stays the same as long as an item is shown alike
+ * @returns a function that makes the parts of an item once, so that what its user has selected or scrolled to stays
+ */
+export function onceFor<Item>(
+  make: (item: Item) => DetailParts,
+  keyOf: (item: Item) => unknown,
+): (item: Item) => DetailParts {
+  let last: { readonly key: unknown; readonly parts: DetailParts } | undefined;
+  return (item) => {
+    const key = keyOf(item);
+    if (last === undefined || last.key !== key) last = { key, parts: make(item) };
+    return last.parts;
+  };
+}
+
 /** @returns a cell of a row: `cell('key', 'warehouse/orders')` */
 export function cell(kind: string, ...content: readonly Content[]): HTMLElement {
   return element(
