@@ -208,8 +208,12 @@ class Ledger {
   #accept({ body, replayed }: Reply, candidate: Candidate): void {
     const { recorded = 1, duplicates = 0 } = JSON.parse(body);
     if (replayed) return;
-    if (recorded - duplicates === candidate.items.length) this.#record(candidate, candidate.items);
-    else for (const item of candidate.items) add(this.#possible, lineOf(item));
+    if (recorded - duplicates === candidate.items.length) {
+      this.#record(candidate, candidate.items);
+      return;
+    }
+    for (const item of candidate.items) add(this.#possible, lineOf(item));
+    this.#keys.doubt(candidate);
   }
 
   #record(candidate: Candidate, items: Prediction['recorded']): void {

@@ -169,7 +169,7 @@ function goodItem(random: Random, key: string, index: number): string {
     members.push('"passed":false', '"check_name":"c\\t"');
     if (random.chance(30)) members.push('"severity":"WARN"');
   } else {
-    if (random.chance(20)) members.push(random.pick(['"data_version":"v1"', '"tags":{"data_version":"v2"}']));
+    if (random.chance(25)) members.push(...random.pick(DATA_VERSIONS));
     if (random.chance(20)) members.push('"description":"d"');
   }
   if (random.chance(20)) members.push('"seq":7', '"crc":"x"');
@@ -224,6 +224,13 @@ const BAD_TIMES = [
   '1763650785',
   '',
 ];
+const DATA_VERSIONS = [
+  ['"data_version":"v1"'],
+  ['"tags":{"data_version":"v2"}'],
+  ['"data_version":"v1"', '"tags":{"data_version":"\\u00761"}'],
+  ['"data_version":null', '"tags":{"data_version":"v2"}'],
+  ['"data_version":"v1"', '"tags":{"data_version":null}'],
+];
 /** Some of them are not wrong to every reader. */
 const BAD_ITEMS = [
   '5',
@@ -241,6 +248,8 @@ const BAD_ITEMS = [
   '{"type":"observation","asset_key":"a","__proto__":{}}',
   '{"type":"observation","asset_key":"a","tags":{}}',
   '{"type":"observation","asset_key":"a","tags":{"owner":"x"}}',
+  '{"type":"observation","asset_key":"a","data_version":"v1","tags":{"data_version":"v2"}}',
+  '{"type":"observation","asset_key":"a","tags":{"data_version":7},"data_version":"7"}',
   '{"type":"check","asset_key":"a","check_name":"c","passed":true,"tags":{"data_version":"v"}}',
   '{"type":"observation","asset_key":"a","idempotency_key":"a b"}',
   '{"type":"observation","asset_key":"a","idempotency_key":7}',
