@@ -1,6 +1,5 @@
 /** Hosted mode: authentication of clients by the tokens of a deployment, with a rate limit on failures and a log of them. */
 
-import type { Endpoint } from '../event/parameters.ts';
 import { type Incoming, Refusal } from '../http/message.ts';
 import type { Head } from '../http/request.ts';
 import type { Right } from '../http/router.ts';
@@ -24,8 +23,8 @@ export function deploymentIn(path: string, pathPrefix: string): string {
 export interface AuthenticatorParts {
   /** Prefix of the paths of all deployments; empty if there is none. */
   readonly pathPrefix: string;
-  /** The text of a 401 lists their paths. */
-  readonly endpoints: readonly Endpoint[];
+  /** What follows the name of a deployment in a path, for the text of a 401: `['/report_asset_check/', '/events']`. */
+  readonly paths: readonly string[];
   /** @returns the current deployments. Called for each request, since the file may have been reloaded. */
   readonly deployments: () => Deployments;
   /** Name of the header that carries the token, for the text of a 401 and for `WWW-Authenticate`. */
@@ -52,7 +51,7 @@ export interface AuthenticatorParts {
  */
 export function createAuthenticator({
   pathPrefix,
-  endpoints,
+  paths,
   deployments,
   tokenHeader,
   clientAddress,
@@ -63,8 +62,8 @@ export function createAuthenticator({
 }: AuthenticatorParts) {
   const failures = new FailureRate(limits);
   const log = new FailureLog(limits, notices);
-  const paths = endpoints.map(({ path }) => `${pathPrefix}/NAME${path}/`);
-  const error = `this needs a token of the deployment NAME in the header ${tokenHeader}, and a path that begins with ${paths.join(', ')}`;
+  const listed = paths.map((path) => `${pathPrefix}/NAME${path}`);
+  const error = `this needs a token of the deployment NAME in the header ${tokenHeader}, and a path that begins with ${listed.join(', ')}`;
   // In a 429 too: it says that another token helps, and waiting does not (RFC 9110 section 11.6.1).
   const challenge = ['WWW-Authenticate', `${tokenHeader} realm="assetlog"`];
 

@@ -7,13 +7,14 @@ import { readEvents } from './events.ts';
 import type { ReadingParts } from './journals.ts';
 import { readRefusals } from './refusals.ts';
 
+const handlers = { '/events': readEvents, '/assets': readAssets, '/refusals': readRefusals };
+
+/** Their paths below the prefix of a journal: `readingPaths[0]` is `/events`. */
+export const readingPaths: readonly string[] = Object.keys(handlers);
+
 /** @returns the routes, such as that of `GET /events`, for `AppParts.readings` */
 export function readingRoutes(parts: ReadingParts): readonly Route<Handler>[] {
-  return [
-    readingRoute('/events', readEvents(parts)),
-    readingRoute('/assets', readAssets(parts)),
-    readingRoute('/refusals', readRefusals(parts)),
-  ];
+  return Object.entries(handlers).map(([path, handlerFor]) => readingRoute(path, handlerFor(parts)));
 }
 
 function readingRoute(path: string, handler: Handler): Route<Handler> {

@@ -10,6 +10,7 @@ import { OpenReadings } from '../deployments/open-readings.ts';
 import { sha256 } from '../deployments/tokens.ts';
 import { refused } from '../event/record-result.ts';
 import type { Recorder } from '../http/app.ts';
+import { readingPaths } from '../reading/routes.ts';
 import type { Notices } from '../telemetry/log.ts';
 import type { Recording, RecordingOptions } from './recording.ts';
 import { StartError } from './start-error.ts';
@@ -39,7 +40,7 @@ export async function recordForDeployments(
   if (config.read) notices.warn('--read has no effect with --deployments, whose file says which tokens may read');
   const authenticate = createAuthenticator({
     pathPrefix,
-    endpoints,
+    paths: [...endpoints.map(({ path }) => `${path}/`), ...readingPaths],
     deployments: () => file.current,
     tokenHeader,
     clientAddress: createClientAddress(config.trustedProxy),

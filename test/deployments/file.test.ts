@@ -5,7 +5,6 @@ import { limits as standardLimits } from '../../src/config/limits.ts';
 import { createAuthenticator } from '../../src/deployments/authenticator.ts';
 import { readDeployments } from '../../src/deployments/file.ts';
 import { type Deployments, findToken, newToken, sha256, stillMay } from '../../src/deployments/tokens.ts';
-import { endpoints } from '../../src/event/parameters.ts';
 import { Refusal } from '../../src/http/message.ts';
 import { type Head, readFields } from '../../src/http/request.ts';
 import { type Right, rights } from '../../src/http/router.ts';
@@ -204,7 +203,7 @@ test('authentication finds the deployment by its path, refuses alike, and slows 
   const deployments = good(FILE);
   const authenticate = createAuthenticator({
     pathPrefix: '/p',
-    endpoints,
+    paths: ['/report_asset_check/', '/events'],
     deployments: () => deployments,
     tokenHeader: 'T',
     clientAddress: (peer) => peer,
@@ -260,7 +259,7 @@ test('a token without the right that a request needs gets a 403, which slows no 
   const deployments = good(JSON.stringify({ deployments: [{ name: 'prod', tokens }] }));
   const authenticate = createAuthenticator({
     pathPrefix: '',
-    endpoints,
+    paths: ['/report_asset_check/', '/events'],
     deployments: () => deployments,
     tokenHeader: 'T',
     clientAddress: (peer) => peer,

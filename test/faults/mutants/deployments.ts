@@ -259,8 +259,8 @@ export const deployments: readonly Mutant[] = [
   {
     breaks: 'a 401 names paths that are not in the table of endpoints',
     file: 'deployments/authenticator.ts',
-    from: 'endpoints.map(({ path }) =>',
-    to: 'endpoints.map((_, path) =>',
+    from: 'paths.map((path) =>',
+    to: 'paths.map((_, path) =>',
     tests: ['event/parameters: the paths in a 401 and a 404 are those of the table'],
   },
   {
