@@ -180,4 +180,22 @@ export const readingState: readonly Mutant[] = [
     to: '',
     tests: ['program/remote: for filters by chance a service and its folder show the same lines'],
   },
+  {
+    breaks: 'the states of assets that were asked for long ago are kept, and the newest are refused',
+    file: 'reading/assets.ts',
+    from: 'if (deployment === growing) continue;',
+    to: 'continue;',
+    tests: [
+      'reading/assets: states that were not asked for longest are forgotten, and built again when they are asked for',
+    ],
+  },
+  {
+    breaks: 'states of assets that are too large are read again for each request',
+    file: 'reading/assets.ts',
+    from: 'this.#tooLarge.set(growing, performance.now() + limits.assetsAgainMs);',
+    to: '',
+    tests: [
+      'reading/assets: states that do not fit into the memory are refused, without reading the journal each time',
+    ],
+  },
 ];
