@@ -11,11 +11,9 @@ import { fileURLToPath } from 'node:url';
 import { minify } from '@swc/core';
 import { type BuildOptions, build } from 'esbuild';
 import { exitCodes } from './config/exit-codes.ts';
-import { limits } from './config/limits.ts';
-import { openApi } from './http/openapi.ts';
-import { pageDefinition } from './http/page/build.ts';
+import { packed, packedPage } from './http/page/build.ts';
 import { eventSchema } from './journal/line-schema.ts';
-import { describedReadings } from './reading/described.ts';
+import { allContracts, makeContract } from './service/contract.ts';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const dist = join(root, 'dist');
@@ -24,7 +22,8 @@ const dist = join(root, 'dist');
 const LINE_CHARACTERS = 1_000;
 
 const common: BuildOptions = {
-  define: await pageDefinition(),
+  // What is served as it is; the code that makes it is left out.
+  define: { ASSETLOG_PAGE: await packedPage(), ASSETLOG_CONTRACTS: packed(JSON.stringify(allContracts())) },
   absWorkingDir: root,
   bundle: true,
   platform: 'node',
@@ -131,10 +130,8 @@ function writeTypes(): void {
 function writeDocuments(): void {
   const write = (name: string, value: object) =>
     writeFileSync(join(dist, name), `${JSON.stringify(value, undefined, 2)}\n`);
-  write(
-    'openapi.json',
-    openApi({ server: 'http://127.0.0.1:3000', lineSchema: eventSchema(), routes: describedReadings(limits) }),
-  );
+  const local = { server: 'http://127.0.0.1:3000', tokenHeader: undefined, takesKeys: true, test: false };
+  write('openapi.json', makeContract(local));
   write('event.schema.json', eventSchema());
 }
 

@@ -9,19 +9,17 @@ import { type Endpoint, endpoints as standardEndpoints } from './event/parameter
 import { createApp, readinessOf } from './http/app.ts';
 import { type ListenAt, type Listener, listen } from './http/listener.ts';
 import type { App } from './http/message.ts';
-import { openApi } from './http/openapi.ts';
 import { createAccess, hostOf, isLoopback } from './http/origin.ts';
 import { pageRoutes } from './http/page/page.ts';
 import { type Disk, openDisk } from './journal/disk.ts';
 import { type SpaceWatch, watchSpace } from './journal/free-space.ts';
 import { KeyMemory } from './journal/idempotency-memory.ts';
-import { eventSchema } from './journal/line-schema.ts';
 import { OwnProgress } from './journal/progress.ts';
 import { DamagedError } from './journal/recovery.ts';
 import { AssetMemory } from './reading/assets.ts';
-import { describedReadings } from './reading/described.ts';
 import { ReadableJournals } from './reading/journals.ts';
 import { readingRoutes } from './reading/routes.ts';
+import { contractOf } from './service/contract.ts';
 import { DataFolder } from './service/folder.ts';
 import { recordForDeployments } from './service/hosted.ts';
 import { recordLocally } from './service/local.ts';
@@ -33,7 +31,6 @@ import { Activity, type Terminal } from './telemetry/activity.ts';
 import type { Notices } from './telemetry/log.ts';
 import { Metrics } from './telemetry/metrics.ts';
 import { Refusals, type RefusedRequest } from './telemetry/refusals.ts';
-import { describedTests } from './test-mode/described.ts';
 import { TestMode } from './test-mode/test-mode.ts';
 
 export { StartError };
@@ -310,17 +307,14 @@ function createAppFor(address: string, setup: Setup, parts: Parts): App {
     strict: config.strict || config.test,
     tests: testMode,
     contract: () =>
-      JSON.stringify(
-        openApi({
-          server: pathPrefix || '/',
-          lineSchema: eventSchema(),
-          tokenHeader,
-          endpoints,
-          takesKeys,
-          routes: [...describedReadings(limits), ...(testMode === undefined ? [] : describedTests)],
-          limits,
-        }),
-      ),
+      contractOf({
+        server: pathPrefix || '/',
+        tokenHeader,
+        takesKeys,
+        test: testMode !== undefined,
+        endpoints,
+        limits,
+      }),
     limits,
     metrics,
     freeBytes: () => space.freeBytes,

@@ -16,6 +16,7 @@ import { accepted } from '../../src/http/message.ts';
 import { openApi } from '../../src/http/openapi.ts';
 import { eventSchema } from '../../src/journal/line-schema.ts';
 import { describedReadings } from '../../src/reading/described.ts';
+import { type ContractOptions, makeContract } from '../../src/service/contract.ts';
 import { startService } from '../../src/service.ts';
 import { createNotices } from '../../src/telemetry/log.ts';
 import { Metrics } from '../../src/telemetry/metrics.ts';
@@ -618,6 +619,29 @@ test('what is shipped is what is served', { skip: notBuilt }, () => {
   assert.deepEqual(read('openapi.json'), { ...documentOf(modes[0]), servers: [{ url: 'http://127.0.0.1:3000' }] });
   assert.deepEqual(read('event.schema.json'), JSON.parse(JSON.stringify(eventSchema())));
   assert.deepEqual(documentOf(modes[0]).components.schemas['Event'], read('event.schema.json'));
+});
+
+test('each kind of service serves its own document', async (t) => {
+  const file = join(newFolder(t), 'deployments.json');
+  const tokens = [{ name: 'ci', sha256: createHash('sha256').update(TOKEN).digest('hex') }];
+  writeFileSync(file, JSON.stringify({ deployments: [{ name: 'prod', tokens }] }));
+  const kinds: readonly (readonly [args: readonly string[], kind: Partial<ContractOptions>])[] = [
+    [[], {}],
+    [['--idempotency-keys', '0'], { takesKeys: false }],
+    [['--test'], { test: true }],
+    [['--test', '--idempotency-keys', '0'], { test: true, takesKeys: false }],
+    [['--deployments', file, '--token-header', 'X-Token'], { tokenHeader: 'X-Token' }],
+    [['--deployments', file, '--idempotency-keys', '0'], { tokenHeader: TOKEN_HEADER, takesKeys: false }],
+  ];
+  const served = new Set<string>();
+  for (const [args, kind] of kinds) {
+    const { port } = await startProcess(t, { args });
+    const { body } = await ask(port, 'GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n');
+    const options = { server: '/', tokenHeader: undefined, takesKeys: true, test: false, ...kind };
+    assert.deepEqual(JSON.parse(body), JSON.parse(JSON.stringify(makeContract(options))), args.join(' '));
+    served.add(body);
+  }
+  assert.equal(served.size, kinds.length);
 });
 
 const isLine = new Ajv2020({ strict: true }).compile(eventSchema());

@@ -7,7 +7,7 @@
 import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { build } from 'esbuild';
-import { pageDefinition } from '../../src/http/page/build.ts';
+import { packedPage } from '../../src/http/page/build.ts';
 import { root } from './program.ts';
 import { isProgram } from './sources.ts';
 
@@ -18,7 +18,7 @@ const { outputFiles } = await build({
   absWorkingDir: root,
   entryPoints: names.filter((name) => name.endsWith('.ts') && isProgram(name)).map((name) => join(root, 'src', name)),
   outdir,
-  define: await pageDefinition(),
+  define: { ASSETLOG_PAGE: await packedPage() },
   write: false,
   format: 'esm',
   target: `node${process.versions.node}`,

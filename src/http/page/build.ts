@@ -33,24 +33,12 @@ export async function buildPage(): Promise<string> {
   return html.replace('/*style*/', () => style).replace('/*script*/', () => script);
 }
 
-/** @returns the definition, for esbuild, that puts the page into the program: compressed and in Base85 */
-export async function pageDefinition(): Promise<{ readonly ASSETLOG_PAGE: string }> {
-  const packed = brotliCompressSync(await buildPage());
-  return { ASSETLOG_PAGE: JSON.stringify(encodeBase85(packed)) };
+/** @returns the page for esbuild, as the value of `ASSETLOG_PAGE`: see `packed` */
+export async function packedPage(): Promise<string> {
+  return packed(await buildPage());
 }
 
-/** As `decodeBase85` of `page.ts` reads it. Ends with zeros that fill up the last four bytes; the compressed data ends before. */
-function encodeBase85(bytes: Buffer): string {
-  const filled = Buffer.concat([bytes, Buffer.alloc(3)]);
-  let text = '';
-  for (let at = 0; at < bytes.length; at += 4) {
-    let value = filled.readUInt32BE(at);
-    let group = '';
-    for (let digit = 0; digit < 5; digit += 1) {
-      group = String.fromCharCode(35 + (value % 85)) + group;
-      value = Math.floor(value / 85);
-    }
-    text += group.replaceAll('\\', '!');
-  }
-  return text;
+/** @returns a text as an expression of JavaScript, a string literal: compressed by Brotli (RFC 7932), in Base64 */
+export function packed(text: string): string {
+  return JSON.stringify(brotliCompressSync(text).toString('base64'));
 }

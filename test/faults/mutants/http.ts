@@ -585,4 +585,11 @@ export const http: readonly Mutant[] = [
     to: 'reports',
     tests: ['program/listener'],
   },
+  {
+    breaks: 'every service has the document of a local one',
+    file: 'service/contract.ts',
+    from: 'unpack(ASSETLOG_CONTRACTS, options)',
+    to: 'unpack(ASSETLOG_CONTRACTS, { ...options, tokenHeader: undefined })',
+    tests: ['program/openapi: each kind of service serves its own document'],
+  },
 ];

@@ -103,8 +103,8 @@ export const service: readonly Mutant[] = [
   {
     breaks: 'the document is made from another table of parameters than the handlers',
     file: 'service.ts',
-    from: '          endpoints,\n          takesKeys,',
-    to: '          takesKeys,',
+    from: '        endpoints,\n        limits,\n      }),',
+    to: '        limits,\n      }),',
     tests: ['event/parameters: a service takes a parameter for its row, and its document lists it'],
   },
   {
