@@ -160,8 +160,11 @@ class Building {
     await this.#countOldest();
     if (this.#next.length === 0 && !signal.aborted) {
       await new Promise<void>((resolve) => {
-        this.#begin = resolve;
-        signal.addEventListener('abort', () => resolve(), { once: true });
+        this.#begin = () => {
+          signal.removeEventListener('abort', this.#begin);
+          resolve();
+        };
+        signal.addEventListener('abort', this.#begin);
       });
       this.#begin = () => {};
     }

@@ -125,3 +125,13 @@ test('in hosted mode a reader gets the assets of its deployment', async (t) => {
   assert.equal((await fetch(`${url}/test/assets`, { headers: headers('prod') })).status, 401);
   assert.equal((await fetch(`${url}/assets`, { headers: headers('prod') })).status, 401);
 });
+
+test('answers one after the other leave nothing behind that Node would warn of', async (t) => {
+  const service = await startService(t);
+  for (let n = 0; n < 15; n += 1) {
+    await report(service, `observation/a${n}`);
+    assert.equal(keysIn(await linesAt(service)).length, n + 2); // and the end of the last line
+  }
+  const { stderr } = await service.kill();
+  assert.doesNotMatch(stderr, /Warning/);
+});

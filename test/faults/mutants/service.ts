@@ -299,4 +299,11 @@ export const service: readonly Mutant[] = [
     to: "'report'",
     tests: ['program/who-may-read: a local service lets clients read on loopback, and elsewhere with --read only'],
   },
+  {
+    breaks: 'each answer with the state of assets leaves a listener behind',
+    file: 'reading/live-assets.ts',
+    from: "signal.removeEventListener('abort', this.#begin);",
+    to: '',
+    tests: ['program/get-assets: answers one after the other leave nothing behind that Node would warn of'],
+  },
 ];
