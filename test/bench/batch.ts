@@ -1,20 +1,21 @@
 /**
  * Events a second at 1, 10, 100 and 1,000 items a request, over one connection:
- * `node --import tsx test/bench/batch.ts [--rounds 5] [--seconds 2] [--scratch FOLDER] [--node PATH] [--profile FOLDER]`.
+ * `node --import tsx test/bench/batch.ts [--rounds 5] [--seconds 2] [--scratch FOLDER] [--node PATH]`.
  *
  * Beside them, in turn in each round: single reports over one connection, and a loop in plain Node that parses the same lines,
- * computes a crc for each, and writes and syncs the same bytes, without a server.
+ * computes a crc for each, and writes and syncs the same bytes, without a server. On a machine that has other work, compare the
+ * processor time of an item with that of the loop.
  */
 
 import { once } from 'node:events';
-import { closeSync, fdatasyncSync, openSync, readdirSync, readFileSync, writeSync } from 'node:fs';
+import { closeSync, fdatasyncSync, openSync, readdirSync, readFileSync, statSync, writeSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { crc32 } from 'node:zlib';
 import { countText, medianOf, ratioText, table } from './figures.ts';
 import { Scratch } from './scratch.ts';
-import { ASSETLOG, ROOT } from './subjects.ts';
+import { ROOT, startAssetlog } from './subjects.ts';
 
 const ITEMS = [1, 10, 100, 1_000];
 
@@ -24,7 +25,6 @@ const { values } = parseArgs({
     seconds: { type: 'string', default: '2' },
     scratch: { type: 'string', default: ROOT },
     node: { type: 'string', default: process.execPath },
-    profile: { type: 'string' },
   },
 });
 const endMs = Number(values.seconds) * 1000;
@@ -45,9 +45,20 @@ function requestOf(path: string, type: string, body: string): Buffer {
   return Buffer.from(`${head.join('\r\n')}\r\n\r\n${body}`);
 }
 
-/** One after the other over one connection. @returns requests a second */
-async function load(socket: Socket, request: Buffer): Promise<number> {
+interface Figure {
+  /** Requests, or turns of the loop. */
+  readonly perSecond: number;
+  /** Processor time of each, in microseconds. */
+  readonly costUs: number;
+}
+
+/**
+ * One after the other over one connection.
+ * @param usedSeconds processor time of the service so far
+ */
+async function load(socket: Socket, request: Buffer, usedSeconds: () => number): Promise<Figure> {
   const start = performance.now();
+  const usedBefore = usedSeconds();
   let count = 0;
   while (performance.now() - start < endMs) {
     socket.write(request);
@@ -55,14 +66,17 @@ async function load(socket: Socket, request: Buffer): Promise<number> {
     if (!reply.toString('latin1', 0, 12).endsWith(' 200')) throw new Error(`it answers ${reply}`);
     count += 1;
   }
-  return (count * 1000) / (performance.now() - start);
+  const perSecond = (count * 1000) / (performance.now() - start);
+  return { perSecond, costUs: ((usedSeconds() - usedBefore) * 1e6) / count };
 }
 
-/** @param lines what the journal holds of one batch. @returns batches a second of a loop without a server */
-function loop(file: string, body: string, lines: readonly string[]): number {
+/** A loop without a server. @param lines what the journal holds of one batch */
+function loop(file: string, body: string, lines: readonly string[]): Figure {
   const bytes = Buffer.from(body);
   const descriptor = openSync(file, 'a');
+  const sizeBefore = statSync(file).size;
   const start = performance.now();
+  const usedBefore = process.cpuUsage();
   let [count, crc] = [0, 0];
   while (performance.now() - start < endMs) {
     const texts: string[] = [];
@@ -76,32 +90,21 @@ function loop(file: string, body: string, lines: readonly string[]): number {
     fdatasyncSync(descriptor);
     count += 1;
   }
+  const perSecond = (count * 1000) / (performance.now() - start);
+  const { user, system } = process.cpuUsage(usedBefore);
   closeSync(descriptor);
-  return (count * 1000) / (performance.now() - start);
-}
-
-/** The service on a folder of its own. */
-async function startService(scratch: Scratch, data: string): Promise<{ port: number; stop(): Promise<unknown> }> {
-  const profiling = values.profile === undefined ? [] : ['--cpu-prof', '--cpu-prof-dir', values.profile];
-  const args = ['--port', '0', '--data', data, '--log-level', 'warn'];
-  const child = scratch.spawn([values.node, ...profiling, ASSETLOG, ...args], { stdio: ['ignore', 'pipe', 'inherit'] });
-  const [ready] = (await once(child.stdout!, 'data')) as [Buffer];
-  const port = Number(/:(\d+)\n/.exec(ready.toString())?.[1]);
-  return {
-    port,
-    stop: () => {
-      child.kill('SIGTERM');
-      return once(child, 'exit');
-    },
-  };
+  const expected = count * Buffer.byteLength(`${lines.slice(0, body.split('\n').length).join('\n')}\n`);
+  const written = statSync(file).size - sizeBefore;
+  if (written !== expected) throw new Error(`the loop wrote ${written} bytes, the journal would have ${expected}`);
+  return { perSecond, costUs: (user + system) / count };
 }
 
 async function main(): Promise<void> {
   const scratch = new Scratch(values.scratch);
   try {
     const data = scratch.newFolder('data');
-    const service = await startService(scratch, data);
-    const socket = connect({ port: service.port, host: '127.0.0.1', noDelay: true });
+    const service = await startAssetlog({ scratch, node: values.node, data });
+    const socket = connect({ port: Number(new URL(service.url).port), host: '127.0.0.1', noDelay: true });
     await once(socket, 'connect');
     const single = requestOf('/report_asset_materialization/', 'application/json', itemOf(0));
     const batches = ITEMS.map((items) => {
@@ -114,25 +117,40 @@ async function main(): Promise<void> {
     const [name = ''] = readdirSync(data).filter((one) => one.endsWith('.jsonl'));
     const lines = readFileSync(join(data, name), 'utf8').split('\n').slice(0, largest.items);
 
+    const usedSeconds = () => service.processorSeconds();
     const singles: number[] = [];
-    const rates = batches.map(() => [] as number[]);
-    const loops = batches.map(() => [] as number[]);
+    const figures = batches.map(() => [] as { own: Figure; loop: Figure }[]);
     for (let round = 0; round < Number(values.rounds); round += 1) {
-      singles.push(await load(socket, single));
-      for (const [at, { items, body, request }] of batches.entries()) {
-        rates[at]!.push(items * (await load(socket, request)));
-        loops[at]!.push(items * loop(join(scratch.folder, 'loop.jsonl'), body, lines));
+      singles.push((await load(socket, single, usedSeconds)).perSecond);
+      for (const [at, { body, request }] of batches.entries()) {
+        const own = await load(socket, request, usedSeconds);
+        figures[at]!.push({ own, loop: loop(join(scratch.folder, 'loop.jsonl'), body, lines) });
       }
     }
     socket.destroy();
     await service.stop();
     const rows = batches.map(({ items }, at) => {
-      const ratios = (others: readonly number[]) =>
-        ratioText(medianOf(rates[at]!.map((rate, round) => rate / others[round]!)));
-      return [countText(items), countText(medianOf(rates[at]!)), ratios(loops[at]!), ratios(singles)];
+      const median = (figure: (both: { own: Figure; loop: Figure }, round: number) => number) =>
+        medianOf(figures[at]!.map(figure));
+      return [
+        countText(items),
+        countText(items * median(({ own }) => own.perSecond)),
+        ratioText(median(({ own, loop }) => own.perSecond / loop.perSecond)),
+        ratioText(median(({ own }, round) => (items * own.perSecond) / singles[round]!)),
+        (median(({ own }) => own.costUs) / items).toFixed(1),
+        ratioText(median(({ own, loop }) => own.costUs / loop.costUs)),
+      ];
     });
     console.log(`single reports: ${countText(medianOf(singles))} events/s\n`);
-    console.log(table(['items a request', 'events/s', '÷ the loop', '÷ single reports'], rows));
+    const head = [
+      'items a request',
+      'events/s',
+      '÷ the loop',
+      '÷ single reports',
+      'µs of processor an item',
+      '÷ the loop',
+    ];
+    console.log(table(head, rows));
   } finally {
     scratch.end();
   }
