@@ -134,7 +134,7 @@ class Building {
     this.#now = this.#next.splice(0);
     const progress = { durable: journal.progress().durable, more: (signal: AbortSignal) => this.#cycled(signal) };
     const reading = { follow: this.#end.signal, progress, limits };
-    for await (const lines of readJournal(journal.disk, reading, () => {})) {
+    for await (const lines of readJournal(journal.disk, reading, journal.remark)) {
       if (this.#ended !== undefined) return;
       this.#take(lines);
       if (this.lastSeq < this.#checkedSeq + CHECKED_LINES) continue;
