@@ -101,7 +101,7 @@ function introduction(limits: Limits, takesKeys: boolean): string {
       `After a 503, a 408 or a broken connection it may have been; sending it again may record it twice${takesKeys ? ', unless it has an Idempotency-Key' : ''}.`,
     'A parameter is taken from the first place that has it: the path (the key only), the JSON body, the query. ' +
       'Null in the body means "not given" and hides the query. A required parameter may be in any of them, which JSON ' +
-      'Schema can not express. Unknown parameters are ignored.',
+      'Schema can not express. Unknown parameters are ignored; with --strict or --test they are refused.',
     `At most: a body ${bodyBytesMax} bytes of UTF-8, ${bodyMembersMax} members, ${jsonDepthMax} levels; ` +
       `request line and headers ${headBytesMax} bytes, ${headersMax} headers; ` +
       `a key ${keyBytesMax} bytes of UTF-8, with one between its parts.`,
