@@ -73,8 +73,15 @@ export class Refusals {
     this.#options = options;
   }
 
-  /** Keeps a refused request such as `{ id, method: 'POST', url: '/report_asset_check/a?x=1', status: 400, problem: '…' }`. */
-  add({ id, method, url, status, problem, peer = '', headers = [], tokenName }: RefusedRequest): void {
+  /**
+   * Keeps a refused request such as `{ id, method: 'POST', url: '/report_asset_check/a?x=1', status: 400, problem: '…' }`. It begins
+   * after this returns: the time of a 401 must not reveal whether there is a deployment for which it is kept.
+   */
+  add(request: RefusedRequest): void {
+    setImmediate(() => this.#keep(request));
+  }
+
+  #keep({ id, method, url, status, problem, peer = '', headers = [], tokenName }: RefusedRequest): void {
     const { addressOf, nowMs, limits } = this.#options;
     const path = url === undefined ? undefined : targetPath(url);
     const deployment = this.deploymentIn?.(path ?? '');
