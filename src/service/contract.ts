@@ -3,11 +3,11 @@
  * smaller than the code that makes them.
  */
 
-import { brotliDecompressSync } from 'node:zlib';
 import { type Limits, limits as standardLimits } from '../config/limits.ts';
 import { type Endpoint, endpoints as standardEndpoints } from '../event/parameters.ts';
 import type { Schema } from '../event/schema.ts';
 import { openApi } from '../http/openapi.ts';
+import { unpack } from '../http/packed.ts';
 import { eventSchema } from '../journal/line-schema.ts';
 import { describedReadings } from '../reading/described.ts';
 import { describedTests } from '../test-mode/described.ts';
@@ -30,7 +30,10 @@ export interface ContractOptions {
 /** @returns the document as JSON text, for `GET /openapi.json`: `{"openapi":"3.1.1",…}` */
 export function contractOf(options: ContractOptions): string {
   const { server, tokenHeader: name } = options;
-  const document = typeof ASSETLOG_CONTRACTS === 'string' ? unpack(ASSETLOG_CONTRACTS, options) : makeContract(options);
+  const document =
+    typeof ASSETLOG_CONTRACTS === 'string'
+      ? JSON.parse(unpack(ASSETLOG_CONTRACTS))[nameOf(options)]
+      : makeContract(options);
   const components = name === undefined ? {} : { securitySchemes: { token: { type: 'apiKey', in: 'header', name } } };
   return JSON.stringify({
     ...document,
@@ -59,9 +62,5 @@ function nameOf({ tokenHeader, takesKeys, test }: ContractOptions): string {
   return `${tokenHeader === undefined ? 'local' : 'hosted'}${takesKeys ? ',keys' : ''}${test ? ',test' : ''}`;
 }
 
-/** Put here by `build.ts`: the documents of `allContracts` as JSON, compressed and in Base64. */
+/** Put here by `build.ts`: the documents of `allContracts` as JSON, see `packed`. */
 declare const ASSETLOG_CONTRACTS: string;
-
-function unpack(packed: string, options: ContractOptions): Schema {
-  return JSON.parse(brotliDecompressSync(Buffer.from(packed, 'base64')).toString())[nameOf(options)];
-}

@@ -38,7 +38,22 @@ export async function packedPage(): Promise<string> {
   return packed(await buildPage());
 }
 
-/** @returns a text as an expression of JavaScript, a string literal: compressed by Brotli (RFC 7932), in Base64 */
+/**
+ * @returns a text as an expression of JavaScript, a string literal that `unpack` of `http/packed.ts` reads: compressed, and in
+ *   Base85. It ends with zeros that fill up the last four bytes; the compressed data ends before
+ */
 export function packed(text: string): string {
-  return JSON.stringify(brotliCompressSync(text).toString('base64'));
+  const bytes = brotliCompressSync(text);
+  const filled = Buffer.concat([bytes, Buffer.alloc(3)]);
+  let digits = '';
+  for (let at = 0; at < bytes.length; at += 4) {
+    let value = filled.readUInt32BE(at);
+    let group = '';
+    for (let digit = 0; digit < 5; digit += 1) {
+      group = String.fromCharCode(35 + (value % 85)) + group;
+      value = Math.floor(value / 85);
+    }
+    digits += group.replaceAll('\\', '!');
+  }
+  return JSON.stringify(digits);
 }

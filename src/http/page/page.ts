@@ -4,10 +4,10 @@
  */
 
 import { createHash } from 'node:crypto';
-import { brotliDecompressSync } from 'node:zlib';
 import { batchPath } from '../../event/item.ts';
 import type { Endpoint } from '../../event/parameters.ts';
 import type { BodyReply, Handler } from '../message.ts';
+import { unpack } from '../packed.ts';
 import { readBody, readQuery } from '../request.ts';
 import type { Route } from '../router.ts';
 
@@ -104,27 +104,14 @@ function hashOf(name: string, html: string): string {
   return `'sha256-${createHash('sha256').update(text).digest('base64')}'`;
 }
 
-/** Put here by `build.ts`: the page, compressed and in Base85, which is a sixteenth shorter than Base64. */
+/** Put here by `build.ts`: the page, see `packed`. */
 declare const ASSETLOG_PAGE: string;
 
 async function loadPage(): Promise<string> {
   if (typeof ASSETLOG_PAGE === 'string') {
-    return brotliDecompressSync(decodeBase85(ASSETLOG_PAGE)).toString();
+    return unpack(ASSETLOG_PAGE);
   } else {
     const { buildPage } = await import('./build.ts'); // from the source
     return buildPage();
   }
-}
-
-/** @returns the bytes: each five characters are the digits of four bytes, from `#` on, with `!` in place of the backslash */
-function decodeBase85(text: string): Buffer {
-  const bytes = Buffer.alloc((text.length / 5) * 4);
-  let value = 0;
-  for (let at = 0; at < text.length; at += 1) {
-    value = value * 85 + (text[at] === '!' ? 57 : text.charCodeAt(at) - 35);
-    if (at % 5 < 4) continue;
-    bytes.writeUInt32BE(value, ((at - 4) / 5) * 4);
-    value = 0;
-  }
-  return bytes;
 }

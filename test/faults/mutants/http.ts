@@ -588,8 +588,8 @@ export const http: readonly Mutant[] = [
   {
     breaks: 'every service has the document of a local one',
     file: 'service/contract.ts',
-    from: 'unpack(ASSETLOG_CONTRACTS, options)',
-    to: 'unpack(ASSETLOG_CONTRACTS, { ...options, tokenHeader: undefined })',
+    from: '[nameOf(options)]',
+    to: '[nameOf({ ...options, tokenHeader: undefined })]',
     tests: ['program/openapi: each kind of service serves its own document'],
   },
 ];
