@@ -125,6 +125,20 @@ export const readingEvents: readonly Mutant[] = [
     tests: [RESET],
   },
   {
+    breaks: 'a stream that was behind shows events again',
+    file: 'reading/tail.ts',
+    from: 'seq = Math.max(seq, found.lines.at(-1)?.seq ?? 0); // it',
+    to: '// it',
+    tests: ['reading/tail: each line is yielded once, whenever it becomes durable'],
+  },
+  {
+    breaks: 'a stream that falls behind leaves events out',
+    file: 'reading/tail.ts',
+    from: 'if (tail === undefined || seq < tail.oldestSeq) {',
+    to: 'if (tail === undefined) {',
+    tests: ['faults/streams: each follower has each acknowledged event once and in order, over kills of the service'],
+  },
+  {
     breaks: 'a page reads its file from the beginning',
     file: 'journal/reader.ts',
     from: 'if (this.#reading.seek === true) await file.seek();',
