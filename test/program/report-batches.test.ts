@@ -149,10 +149,11 @@ test('each line is recorded once and in order while connections are cut at any b
     state = (state * 1_103_515_245 + 12_345) % 2 ** 31;
     return Math.floor((state / 2 ** 31) * below);
   };
-  // The document has 50 KB, a batch 40 KB; every third connection loses the reply to the first batch that it carries.
+  // The document has 52 KB, which the fourth connection passes on; a batch has 40 KB. Every third connection loses the reply to the
+  // first batch that it carries.
   const proxy = await startCuttingProxy(t, service.port, (index) => {
     if (index % 3 === 2) return { ...uncut, replyBytes: random(200) };
-    return { requestBytes: random(150_000), replyBytes: index < 2 ? random(50_000) : random(2_000) };
+    return { requestBytes: random(150_000), replyBytes: index < 4 ? 30_000 * index : random(2_000) };
   });
   const { code, stdout, stderr } = await report(proxy.url, ['--from', '-', '--run-id', 'r'], {
     input: textOf(count),

@@ -49,7 +49,7 @@ export class Wire {
    */
   async reply(bodiless = false): Promise<WireReply | undefined> {
     for (const late = performance.now() + REPLY_MS; performance.now() < late; await sleep(2)) {
-      const found = takeReply(this.#text, bodiless);
+      const found = takeReply(this.#text, bodiless, this.#ended);
       if (found !== undefined) {
         this.#text = found.rest;
         return found.reply;
@@ -124,7 +124,7 @@ export function withoutChance({ status, headers, body }: WireReply): string {
   return JSON.stringify([status, told, errorOf({ body })]);
 }
 
-function takeReply(text: string, bodiless: boolean): { reply: WireReply; rest: string } | undefined {
+function takeReply(text: string, bodiless: boolean, ended: boolean): { reply: WireReply; rest: string } | undefined {
   const headEnd = text.indexOf('\r\n\r\n');
   if (headEnd === -1) return undefined;
   const [statusLine = '', ...lines] = text.slice(0, headEnd).split('\r\n');
@@ -138,7 +138,9 @@ function takeReply(text: string, bodiless: boolean): { reply: WireReply; rest: s
     const taken = takeChunks(text, headEnd + 4);
     return taken && { reply: { status, headers, body: taken.body }, rest: text.slice(taken.end) };
   }
-  const bodyEnd = headEnd + 4 + (bodiless ? 0 : Number(headers.get('content-length') ?? 0));
+  const length = bodiless || status < 200 ? '0' : headers.get('content-length');
+  if (length === undefined && !ended) return undefined; // the end of the connection is the end of the body
+  const bodyEnd = length === undefined ? text.length : headEnd + 4 + Number(length);
   if (text.length < bodyEnd) return undefined;
   const body = Buffer.from(text.slice(headEnd + 4, bodyEnd), 'latin1').toString();
   return { reply: { status, headers, body }, rest: text.slice(bodyEnd) };
