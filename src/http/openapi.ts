@@ -354,8 +354,14 @@ function schemas(lineSchema: Schema, limits: Limits): Schema {
 
 /** The components of request parameters: query parameters under their own names, path parameters under other names. */
 function requestParameters(endpoints: readonly Endpoint[]): Schema {
+  // Each with its type: a generated client would take any value for a schema without one.
   const plainKey = { allOf: [ref('schemas', 'KeyPart'), { pattern: '^[^[]' }] };
-  const listedKey = { pattern: '^\\[', contentMediaType: JSON_TYPE, contentSchema: ref('schemas', 'KeyParts') };
+  const listedKey = {
+    type: 'string',
+    pattern: '^\\[',
+    contentMediaType: JSON_TYPE,
+    contentSchema: ref('schemas', 'KeyParts'),
+  };
   const inQuery = allParameters(endpoints).map((parameter) => {
     const { name, kind, example } = parameter;
     const schema = schemaOf(parameter);
@@ -377,7 +383,7 @@ function requestParameters(endpoints: readonly Endpoint[]): Schema {
       name: 'asset_key',
       in: 'query',
       description: 'One part as it is, or all parts as a JSON array.',
-      schema: { type: 'string', anyOf: [plainKey, listedKey] },
+      schema: { anyOf: [plainKey, listedKey] },
       example: '["warehouse","orders"]',
     },
     asset_key_in_path: inPath('asset_key', ref('schemas', 'KeyPart'), 'orders'),

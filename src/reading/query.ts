@@ -72,8 +72,11 @@ export function numberParameter<Initial extends number | undefined>(
 export const keyParameter: QueryParameter<readonly string[] | undefined> = {
   initial: undefined,
   schema: {
-    type: 'string',
-    anyOf: [{ pattern: '^[^[/][^/]*(/[^/]+)*$' }, { pattern: '^\\[', contentMediaType: 'application/json' }],
+    // Each with its type: a client generated from a member without one would take any value.
+    anyOf: [
+      { type: 'string', pattern: '^[^[/][^/]*(/[^/]+)*$' },
+      { type: 'string', pattern: '^\\[', contentMediaType: 'application/json' },
+    ],
   },
   parse: (text) => {
     try {

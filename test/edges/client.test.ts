@@ -69,7 +69,46 @@ const later = {
 };
 
 const status: 'ok' | 'degraded' | undefined = (await api.GET('/readyz')).data?.status;
-console.log(JSON.stringify({ statuses: sent.map(({ response }) => response.status), error, status, later }));
+
+const reader = createClient<paths, 'application/json'>({
+  baseUrl: process.argv[2] ?? '',
+  headers: { Accept: 'application/json' },
+});
+const page = await reader.GET('/events', { params: { query: { type: 'check', passed: true, after_seq: 1, limit: 1 } } });
+const next = await reader.GET('/events', { params: { query: { key: '["batch","a"]', since: '1h', last: 5 } } });
+const lines = await reader.GET('/events', {
+  params: { query: { key_prefix: 'client', limit: 2 } },
+  headers: { Accept: 'application/x-ndjson' },
+  parseAs: 'text',
+});
+const assets = await reader.GET('/assets', { params: { query: { failing: true } } });
+const afterKey = await reader.GET('/assets', { params: { query: { after_key: '["client","a/b"]', limit: 1 } } });
+const refusals = await reader.GET('/refusals');
+const beyond = await reader.GET('/events', { params: { query: { limit: 1_000_000_000 } } });
+const found = page.data?.events.map((line) =>
+  line.type === 'AssetCheckEvaluation' ? [line.check_name, line.passed] : [],
+);
+const nextSeq: number | undefined = page.data?.next_after_seq;
+const text: string | undefined = lines.data;
+const failing = assets.data?.assets.map(({ asset_key, checks }) => [
+  asset_key,
+  checks.map(({ check_name, count }) => [check_name, count]),
+]);
+const latest = afterKey.data?.assets.map(({ asset_key, check, checks }) => [asset_key, check?.count, checks[0]?.passed]);
+type Refused = [status: number, method: string | undefined];
+const refusedBefore = refusals.data?.refusals.map(({ status, method }): Refused => [status, method]);
+const read = {
+  statuses: [page, next, lines, assets, afterKey, refusals, beyond].map(({ response }) => response.status),
+  found,
+  next: next.data?.events.map(({ asset_key, seq }) => [asset_key, seq]),
+  hasMore: nextSeq === page.data?.events[0]?.seq,
+  lines: text?.split('\\n').length,
+  failing,
+  latest,
+  refusedBefore,
+  beyond: beyond.error?.error,
+};
+console.log(JSON.stringify({ statuses: sent.map(({ response }) => response.status), error, status, later, read }));
 
 type Line = components['schemas']['Event'];
 export const nameOf = (line: Line) => (line.type === 'AssetCheckEvaluation' ? line.check_name : line.tags?.data_version);
@@ -93,9 +132,25 @@ const WRONG: readonly string[] = [
   `await api.POST('/report_asset_batch/', {});`,
   `await api.GET('/report_asset_batch/');`,
   `other.data?.recorded;`,
+  `await api.POST('/report_asset_observation/', { params: { query: { asset_key: 5 } } });`,
+  `await api.POST('/events', {});`,
+  `await api.GET('/event');`,
+  `await reader.GET('/events', { params: { query: { type: 'checks' } } });`,
+  `await reader.GET('/events', { params: { query: { limit: '10' } } });`,
+  `await reader.GET('/events', { params: { query: { passed: 'true' } } });`,
+  `await reader.GET('/events', { params: { query: { key: ['batch', 'a'] } } });`,
+  `await reader.GET('/events', { params: { query: { afterSeq: 1 } } });`,
+  `await reader.GET('/assets', { params: { query: { failing: 1 } } });`,
+  `await reader.GET('/assets', { params: { query: { key_prefix: 5 } } });`,
+  `await reader.GET('/refusals', { params: { query: { limit: 1 } } });`,
+  `page.data?.events[0]?.passed;`,
+  `page.data?.next;`,
+  `assets.data?.assets[0]?.materialization.seq;`,
+  `assets.data?.assets[0]?.checks[0]?.status;`,
+  `refusals.data?.refusals[0]?.method.length;`,
 ];
 
-test('a generated client reports all three kinds, in batches and with keys too, and its compiler refuses what is wrong', async (t) => {
+test('a generated client reports all three kinds, in batches and with keys too, reads them, and its compiler refuses what is wrong', async (t) => {
   const service = await startService(t);
   const folder = newFolder(t);
   const run = (command: string, ...args: readonly string[]) =>
@@ -110,14 +165,26 @@ test('a generated client reports all three kinds, in batches and with keys too, 
   const expected = WRONG.map((statement) => `// @ts-expect-error\n${statement}\n`);
   writeFileSync(join(folder, 'client.ts'), CLIENT);
   writeFileSync(join(folder, 'wrong.ts'), `${CLIENT}\n${expected.join('')}`);
-  await run('npx', ...compile, 'client.ts', 'wrong.ts');
+  // The compiler prints what is wrong on its standard output, which an error of execFile does not show.
+  await run('npx', ...compile, 'client.ts', 'wrong.ts').catch((error) => assert.fail(error.stdout || error));
 
   const { stdout } = await run(process.execPath, 'client.js', service.url);
-  const { later, ...reported } = JSON.parse(stdout);
+  const { later, read, ...reported } = JSON.parse(stdout);
   assert.deepEqual(reported, {
     statuses: [200, 200, 200, 400],
     error: 'passed is missing: send true or false as a JSON boolean in the body, or passed=true in the query',
     status: 'ok',
+  });
+  assert.deepEqual(read, {
+    statuses: [200, 200, 200, 200, 200, 200, 400],
+    found: [['c', true]],
+    next: [[['batch', 'a'], 7]],
+    hasMore: true,
+    lines: 3,
+    failing: [[['client'], [['no_nulls', 1]]]],
+    latest: [[['keyed'], 1, true]],
+    refusedBefore: [400, 422, 400].map((status) => [status, 'POST']),
+    beyond: 'limit is "1000000000"; send a number from 1 to 1000',
   });
   assert.match(later.conflict, /^the Idempotency-Key "order-17\/1" was used before, for an event with another passed;/);
   assert.deepEqual(

@@ -172,4 +172,13 @@ export const readingEvents: readonly Mutant[] = [
       'reading/events-query: what can not be meant is refused with a sentence, and the log has none of the query',
     ],
   },
+  {
+    breaks: 'a generated client may read the events of the key 5',
+    file: 'reading/query.ts',
+    from: "{ type: 'string', pattern: '^\\\\[', ",
+    to: "{ pattern: '^\\\\[', ",
+    tests: [
+      'edges/client: a generated client reports all three kinds, in batches and with keys too, reads them, and its compiler refuses what is wrong',
+    ],
+  },
 ];
