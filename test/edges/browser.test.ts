@@ -1,20 +1,12 @@
 /** A real browser on a hostile page: whatever the page makes it send, nothing is recorded and no reply can be read. */
 
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
-import { readFileSync } from 'node:fs';
-import { createServer, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { join } from 'node:path';
-import { type TestContext, test } from 'node:test';
+import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { build, type Plugin } from 'esbuild';
-import { type Browser, noBrowser, type Page, startBrowser } from '../support/chromium.ts';
-import { newFolder, type Running, root, startService } from '../support/program.ts';
+import { noBrowser, type Page, startBrowser } from '../support/chromium.ts';
+import { brokenBuild, EVIL, openPage, RESOLVE, type Replacement, rebind } from '../support/hostile-site.ts';
+import { type Running, startService } from '../support/program.ts';
 
-/** As a site of the attacker, with a name whose address the attacker chooses. */
-const EVIL = 'evil.example';
-const RESOLVE = [`--host-resolver-rules=MAP ${EVIL} 127.0.0.1`];
 const ENDPOINT = '/report_asset_materialization/';
 const ARRIVED_MS = 10_000;
 
@@ -93,7 +85,7 @@ test('no page of another origin can report or read a reply', { skip: noBrowser }
 });
 
 test('a page on a name that was pointed at the service afterwards can not report', { skip: noBrowser }, async (t) => {
-  const { page, service } = await rebind(t);
+  const { page, service } = await rebind(t, await startBrowser(t, RESOLVE));
   const learned = await attack(page, service, EVIL, EVIL);
   // The browser takes the service for the page's own server, so the page may read the refusal, and does.
   assert.match(learned['fetch-json'] ?? '', /^403 {"error":"Host \\"evil\.example:\d+\\" is not this service/);
@@ -104,7 +96,7 @@ test('a page on a name that was pointed at the service afterwards can not report
 });
 
 test('nor can it where the service listens on every interface', { skip: noBrowser }, async (t) => {
-  const { page, service } = await rebind(t, { host: '0.0.0.0' });
+  const { page, service } = await rebind(t, await startBrowser(t, RESOLVE), { args: ['--host', '0.0.0.0'] });
   const learned = await attack(page, service, EVIL, EVIL);
   assert.match(learned['fetch-json'] ?? '', /^403 {"error":"Host \\"evil\.example:\d+\\" is not this service/);
   assert.deepEqual(service.events(), []);
@@ -127,7 +119,9 @@ test('without the rule for Origin and Sec-Fetch-Site a page of another origin do
 test('without the rule for Host a page on a name pointed at the service does report', {
   skip: noBrowser,
 }, async (t) => {
-  const { page, service } = await rebind(t, { program: await brokenBuild(t, hostRule) });
+  const { page, service } = await rebind(t, await startBrowser(t, RESOLVE), {
+    program: await brokenBuild(t, hostRule),
+  });
   const learned = await attack(page, service, EVIL, EVIL);
   assert.equal(learned['fetch-json'], '200 {}');
   assert.ok(keysIn(service).includes('fetch-json'), keysIn(service).join());
@@ -182,80 +176,4 @@ async function reportFromHere({ url }: Running): Promise<number> {
   const reply = await fetch(`${url}${ENDPOINT}from-here`, { method: 'POST' });
   await reply.arrayBuffer();
   return reply.status;
-}
-
-/** A page of a server of its own. */
-async function openPage(t: TestContext, browser: Browser, host: string): Promise<Page> {
-  const server = await startPageServer();
-  t.after(() => closePageServer(server));
-  const page = await browser.newPage();
-  await page.goto(`http://${host}:${portOf(server)}/`);
-  return page;
-}
-
-/**
- * DNS rebinding: the page is from the attacker's server, then its name leads to the service. The name has one address
- * here, so it is the server behind the port that changes.
- */
-async function rebind(
-  t: TestContext,
-  { program, host = '127.0.0.1' }: { program?: readonly string[]; host?: string } = {},
-): Promise<{ page: Page; service: Running }> {
-  const browser = await startBrowser(t, RESOLVE);
-  const server = await startPageServer();
-  const port = portOf(server);
-  const page = await browser.newPage();
-  await page.goto(`http://${EVIL}:${port}/`);
-  await closePageServer(server);
-  const service = await startService(t, {
-    args: ['--port', String(port), '--host', host],
-    ...(program && { program }),
-  });
-  return { page, service };
-}
-
-async function startPageServer(): Promise<Server> {
-  const script = readFileSync(join(root, 'test/edges/hostile-page.js'), 'utf8');
-  const server = createServer((req, res) => {
-    const { pathname, searchParams } = new URL(req.url ?? '', 'http://page');
-    if (pathname === '/redirect') res.writeHead(307, { Location: searchParams.get('to') ?? '' }).end();
-    else if (pathname === '/script') res.setHeader('Content-Type', 'text/javascript').end(script);
-    else res.setHeader('Content-Type', 'text/html').end('<!doctype html><body><script src="/script"></script>');
-  });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  return server;
-}
-
-async function closePageServer(server: Server): Promise<void> {
-  const closed = once(server, 'close');
-  server.close();
-  server.closeAllConnections();
-  await closed;
-}
-
-function portOf(server: Server): number {
-  return (server.address() as AddressInfo).port;
-}
-
-type Replacement = readonly [from: string, to: string];
-
-/** A build of the program in which each text of `http/origin.ts`, which is in it once, is replaced. @returns what runs it */
-async function brokenBuild(t: TestContext, replacements: readonly Replacement[]): Promise<readonly string[]> {
-  const file = join(newFolder(t), 'server.cjs');
-  const breaks: Plugin = {
-    name: 'breaks',
-    setup: ({ onLoad }) =>
-      onLoad({ filter: /\/http\/origin\.ts$/ }, ({ path }) => {
-        let contents = readFileSync(path, 'utf8');
-        for (const [from, to] of replacements) {
-          assert.equal(contents.split(from).length, 2, `in origin.ts once: ${from}`);
-          contents = contents.replace(from, () => to);
-        }
-        return { contents, loader: 'ts' };
-      }),
-  };
-  const entryPoints = [join(root, 'src/server.ts')];
-  await build({ entryPoints, bundle: true, platform: 'node', format: 'cjs', outfile: file, plugins: [breaks] });
-  return [process.execPath, file];
 }

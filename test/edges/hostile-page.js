@@ -26,7 +26,7 @@ const attempts = {
   'beacon-empty': (url) => beacon(url),
   'beacon-text': (url) => beacon(url, json),
   'beacon-json': (url) => beacon(url, new Blob([json], { type: 'application/json' })),
-  'ping-link': (url) => pingLink(url),
+  'ping-link': (url) => link({ href: '#pinged', ping: url }),
   'form-empty': (url) => form(url, 'POST'),
   'form-fields': (url) => form(url, 'POST', { fields: { check_name: 'fresh', passed: 'true' } }),
   'form-multipart': (url) => form(url, 'POST', { enctype: 'multipart/form-data', fields: { passed: 'true' } }),
@@ -46,16 +46,73 @@ const attempts = {
   'event-source': (url) => socket(new EventSource(url)),
 };
 
+/** Every way in which a page can ask for something with GET, whatever it then gets of the reply. */
+const readings = {
+  cors: (url) => send(url, get),
+  'no-cors': (url) => send(url, { ...get, mode: 'no-cors' }),
+  credentials: (url) => send(url, { ...get, credentials: 'include' }),
+  'no-cors-credentials': (url) => send(url, { ...get, mode: 'no-cors', credentials: 'include' }),
+  'no-referrer': (url) => send(url, { ...get, mode: 'no-cors', referrerPolicy: 'no-referrer' }),
+  head: (url) => send(url, { method: 'HEAD' }),
+  stream: (url) => send(url, { ...get, headers: { Accept: 'text/event-stream' } }),
+  token: (url) => send(url, { ...get, headers: { 'Service-Cloud-Api-Token': token } }),
+  'no-cors-token': (url) => send(url, { ...get, mode: 'no-cors', headers: { 'Service-Cloud-Api-Token': token } }),
+  redirected: (url) => send(redirectTo(url), get),
+  worker: (url) => inWorker(url, get),
+  'service-worker': (url) => inServiceWorker(url),
+  xhr: (url) => withXhr(url, 'GET'),
+  'xhr-credentials': (url) => withXhr(url, 'GET', true),
+  'event-source': (url) => socket(new EventSource(url)),
+  'event-source-credentials': (url) => socket(new EventSource(url, { withCredentials: true })),
+  'web-socket': (url) => socket(new WebSocket(url.replace(/^http/, 'ws'))),
+  script: (url) => element('script', { src: url }),
+  'script-module': (url) => element('script', { type: 'module', src: url }),
+  image: (url) => element('img', { src: url }),
+  style: (url) => element('link', { rel: 'stylesheet', href: url }),
+  video: (url) => element('video', { src: url }),
+  object: (url) => element('object', { data: url }),
+  font: async (url) => `loaded ${(await new FontFace('stolen', `url(${url})`).load()).status}`,
+  frame: (url) => frame((inner) => inner.setAttribute('src', url)),
+  'form-frame': (url) => form(url, 'GET'),
+  'form-new-window': (url) => form(url, 'GET', { target: '_blank' }),
+  link: (url) => link({ href: url, target: '_blank' }),
+  'window-open': async (url) => readWindow(window.open(url)),
+};
+const get = { method: 'GET' };
+/** Of no deployment: that the page has it does not matter. */
+const token = 'a'.repeat(43);
+
 /** @returns what each attempt got to read, by its name */
 async function attack(base) {
-  const results = Object.entries(attempts).map(async ([name, attempt]) => {
-    const late = new Promise((resolve) => setTimeout(resolve, LATE_MS, nothing));
-    return [name, await Promise.race([attempt(base + name), late]).catch(() => nothing)];
-  });
+  const results = Object.entries(attempts).map(([name, attempt]) => tried(name, () => attempt(base + name)));
   return Object.fromEntries(await Promise.all(results));
 }
-// The test calls it by this name.
-window.attack = attack;
+
+/** @returns what each reading of each address got to read, by its name and the path of the address: `cors /events` */
+async function read(urls) {
+  const results = urls.flatMap((url) =>
+    Object.entries(readings).map(([name, reading]) => tried(`${name} ${new URL(url).pathname}`, () => reading(url))),
+  );
+  return Object.fromEntries(await Promise.all(results));
+}
+
+/** @returns what the errors and the timings of the page show of replies of other servers: sizes, statuses and texts */
+function leaks() {
+  const timings = performance.getEntriesByType('resource').filter(({ name }) => new URL(name).origin !== origin);
+  const shown = timings.filter((one) => one.encodedBodySize > 0 || one.transferSize > 0 || one.responseStatus > 0);
+  return [...shown.map(({ name }) => name), ...errors];
+}
+const errors = [];
+addEventListener('error', ({ message }) => {
+  if (message !== undefined && message !== 'Script error.') errors.push(message);
+});
+
+async function tried(name, attempt) {
+  const late = new Promise((resolve) => setTimeout(resolve, LATE_MS, nothing));
+  return [name, await Promise.race([(async () => attempt())(), late]).catch(() => nothing)];
+}
+// The tests call them by these names.
+Object.assign(window, { attack, read, leaks });
 
 async function send(url, options) {
   const reply = await fetch(url, { method: 'POST', ...options });
@@ -67,15 +124,30 @@ function redirectTo(url) {
   return `/redirect?to=${encodeURIComponent(url)}`;
 }
 
-function inWorker(url) {
-  const source = `fetch(${JSON.stringify(url)}, { method: 'POST', mode: 'no-cors' }).finally(() => postMessage(0))`;
+function inWorker(url, options = { method: 'POST', mode: 'no-cors' }) {
+  const source = `fetch(${JSON.stringify(url)}, ${JSON.stringify(options)})
+    .then(async (reply) => postMessage(reply.type === 'opaque' ? '' : reply.status + ' ' + (await reply.text())))
+    .catch(() => postMessage(''))`;
   const worker = new Worker(URL.createObjectURL(new Blob([source])));
-  return new Promise((resolve) => worker.addEventListener('message', () => resolve(nothing)));
+  return new Promise((resolve) => worker.addEventListener('message', ({ data }) => resolve(data || nothing)));
 }
 
-function withXhr(url) {
+/** A page that is not from this machine by its name has no service workers, since it came without TLS. */
+async function inServiceWorker(url) {
+  await navigator.serviceWorker.register('/worker');
+  const { active } = await navigator.serviceWorker.ready;
+  const { port1, port2 } = new MessageChannel();
+  const answered = new Promise((resolve) => {
+    port1.onmessage = ({ data }) => resolve(data);
+  });
+  active.postMessage(url, [port2]);
+  return answered;
+}
+
+function withXhr(url, method = 'POST', withCredentials = false) {
   const request = new XMLHttpRequest();
-  request.open('POST', url);
+  request.open(method, url);
+  request.withCredentials = withCredentials;
   request.send();
   return new Promise((resolve) =>
     request.addEventListener('loadend', () =>
@@ -89,12 +161,11 @@ async function beacon(url, body) {
   return nothing;
 }
 
-async function pingLink(url) {
-  const link = document.createElement('a');
-  link.href = '#pinged';
-  link.ping = url;
-  document.body.append(link);
-  link.click();
+async function link(attributes) {
+  const made = document.createElement('a');
+  Object.assign(made, attributes);
+  document.body.append(made);
+  made.click();
   return nothing;
 }
 

@@ -118,6 +118,13 @@ export const http: readonly Mutant[] = [
     tests: ['http/origin: on every interface any Host may ask, until --allowed-host says which names are its own'],
   },
   {
+    breaks: 'a page of another site may ask for what it can not report',
+    file: 'http/app.ts',
+    from: 'checkAccess(head, match',
+    to: "checkAccess(match.kind === 'found' && match.route.needs === 'read' ? { ...head, fetchSite: undefined } : head, match",
+    tests: ['edges/browser-reading: no page of another origin can read events, assets or refusals'],
+  },
+  {
     breaks: 'the rules for web pages hold on one path only',
     file: 'http/app.ts',
     from: 'checkAccess(head, match',

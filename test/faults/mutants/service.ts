@@ -268,6 +268,13 @@ export const service: readonly Mutant[] = [
     tests: ['service/readable: without a token nothing is learnt, not even whether reading is off'],
   },
   {
+    breaks: 'the Host of a reading is not checked',
+    file: 'service/readable.ts',
+    from: '    checkHost(head, true);',
+    to: '   ',
+    tests: ['edges/browser-reading: nor can it where the service listens on every interface and may be read'],
+  },
+  {
     breaks: 'a page on a name that was pointed at the service can read with --read',
     file: 'service/readable.ts',
     from: 'onlyKnownHosts: true',

@@ -1,0 +1,193 @@
+/** A real browser on a hostile page: whatever the page asks for, it learns nothing of what a service has recorded. */
+
+import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { newToken } from '../../src/deployments/tokens.ts';
+import { noBrowser, type Page, startBrowser } from '../support/chromium.ts';
+import { brokenBuild, EVIL, openPage, RESOLVE, rebind } from '../support/hostile-site.ts';
+import { newFolder, type Running, type Scope, startService } from '../support/program.ts';
+import { eventually } from '../support/tools.ts';
+
+const PATHS = ['/events', '/assets', '/refusals'];
+/** Part of everything that is recorded or refused here. */
+const SECRET = 'secret';
+/** Another port is another origin, and another name another site as well. To EVIL the browser sends no Sec-Fetch-Site. */
+const hosts = ['127.0.0.1', 'localhost', EVIL];
+/** The `readings` of `hostile-page.js`. */
+const READINGS = 29;
+/** Those that open a document in a window of its own. The page of the service then asks for itself as JSON, as its own origin. */
+const WINDOWS = 3;
+const FOREIGN_HOST = /^403 {"error":"Host \\"evil\.example:\d+\\" is not this service/;
+const debugging = ['--log-level', 'debug'];
+
+test('no page of another origin can read events, assets or refusals', { skip: noBrowser }, async (t) => {
+  const browser = await startBrowser(t, RESOLVE);
+  for (const pageHost of hosts) {
+    const page = await openPage(t, browser, pageHost);
+    for (const serviceHost of hosts) {
+      await t.test(`from ${pageHost} at ${serviceHost}`, async (t) => {
+        const service = await startService(t, { args: debugging });
+        await report(service);
+        await learnsNothing(page, service, serviceHost, PATHS);
+        for (const path of PATHS) {
+          const arrived = await arrivals(service, path, readingsOf(pageHost));
+          assert.deepEqual(new Set(arrived), new Set([403]), path);
+        }
+        // The operator can see that a page has tried.
+        const { refusals } = (await (await fetch(`${service.url}/refusals`)).json()) as {
+          refusals: { error: string }[];
+        };
+        assert.ok(refusals.some(({ error }) => /^(Host|Origin|Sec-Fetch-Site) /.test(error)));
+      });
+    }
+  }
+});
+
+test('of the page of the service another site gets a window that it can not read', { skip: noBrowser }, async (t) => {
+  const browser = await startBrowser(t, RESOLVE);
+  const page = await openPage(t, browser, EVIL);
+  for (const serviceHost of ['127.0.0.1', EVIL]) {
+    await t.test(`at ${serviceHost}`, async (t) => {
+      const service = await startService(t, { args: debugging });
+      await report(service);
+      await learnsNothing(page, service, serviceHost, ['/']);
+      const arrived = await arrivals(service, '/', readingsOf(EVIL));
+      const opened = serviceHost === EVIL ? 0 : WINDOWS;
+      assert.equal(arrived.filter((status) => status === 403).length, readingsOf(EVIL) - opened);
+      assert.equal(arrived.includes(200), opened > 0);
+    });
+  }
+});
+
+test('a page on a name that was pointed at the service afterwards can not read', { skip: noBrowser }, async (t) => {
+  await readsOnlyRefusals(t, []);
+});
+
+test('nor can it where the service listens on every interface and may be read', { skip: noBrowser }, async (t) => {
+  await readsOnlyRefusals(t, ['--host', '0.0.0.0', '--read']);
+});
+
+test('without the rule for Host a page on a name pointed at the service does read', { skip: noBrowser }, async (t) => {
+  const program = await brokenBuild(t, [['ownNames.has(nameOf(authority))', 'true']]);
+  const { page, service } = await rebind(t, await startBrowser(t, RESOLVE), { program });
+  await report(service);
+  const learned = await readAll(page, service, EVIL, PATHS);
+  for (const path of PATHS) assert.match(learned[`cors ${path}`] ?? '', new RegExp(`^200 .*${SECRET}`), path);
+  assert.equal(learned['event-source /events'], 'opened');
+});
+
+test('in hosted mode no page learns which deployments there are, nor what they recorded', {
+  skip: noBrowser,
+}, async (t) => {
+  const browser = await startBrowser(t, RESOLVE);
+  const page = await openPage(t, browser, EVIL);
+  const paths = PATHS.flatMap((path) => [`/prod${path}`, `/other${path}`]);
+  for (const serviceHost of ['127.0.0.1', EVIL]) {
+    await t.test(`from another origin at ${serviceHost}`, async (t) => {
+      const { args, token } = hosted(t);
+      const service = await startService(t, { args: [...args, ...debugging] });
+      await report(service, '/prod', token);
+      await learnsNothing(page, service, serviceHost, paths);
+      for (const path of paths) {
+        // Among them OPTIONS: the browser asks whether it may send a token, and does not send it.
+        const arrived = await arrivals(service, path, readingsOf(EVIL));
+        assert.deepEqual(new Set(arrived), new Set([403]), path);
+      }
+    });
+  }
+  for (const address of ['127.0.0.1', '0.0.0.0']) {
+    await t.test(`from a name that was pointed at ${address} afterwards`, async (t) => {
+      const { args, token } = hosted(t);
+      const { page, service } = await rebind(t, browser, { args: [...args, '--host', address] });
+      await report(service, '/prod', token);
+      const learned = await readAll(page, service, EVIL, paths);
+      for (const [name, read] of Object.entries(learned)) {
+        assert.ok(!read.includes(SECRET) && !read.startsWith('200'), `${name}: ${read}`);
+      }
+      // On every interface the token decides, since the names of the service are not known there.
+      const refused = address === '127.0.0.1' ? /^403 $/ : /^(401|429) $/;
+      for (const path of paths) assert.match(learned[`head ${path}`] ?? '', refused, path);
+    });
+  }
+});
+
+/** Reads in every way, as a page on a name that leads to the service by now, and finds that each is refused. */
+async function readsOnlyRefusals(t: Scope, args: readonly string[]): Promise<void> {
+  const { page, service } = await rebind(t, await startBrowser(t, RESOLVE), { args: [...args, ...debugging] });
+  await report(service);
+  const learned = await readAll(page, service, EVIL, PATHS);
+  for (const [name, read] of Object.entries(learned)) {
+    assert.ok(!read.includes(SECRET), `${name}: ${read}`);
+    // The browser takes the service for the page's own server, so the page may read the refusal, and does.
+    if (!name.startsWith('redirected')) assert.match(read, /^nothing$|^403 $|^(403 )?{"error":"Host /, name);
+  }
+  for (const path of PATHS) {
+    assert.match(learned[`cors ${path}`] ?? '', FOREIGN_HOST);
+    assert.match(learned[`xhr ${path}`] ?? '', FOREIGN_HOST);
+    // Without the redirection, which the page's own server would have made.
+    assert.deepEqual(new Set(await arrivals(service, path, readingsOf(EVIL) - 1)), new Set([403]), path);
+  }
+}
+
+/** Reads in every way, as a page of another origin, and finds that nothing could be read. */
+async function learnsNothing(page: Page, service: Running, host: string, paths: readonly string[]): Promise<void> {
+  const learned = await readAll(page, service, host, paths);
+  assert.deepEqual(learned, Object.fromEntries(Object.keys(learned).map((name) => [name, 'nothing'])));
+  assert.equal(Object.keys(learned).length, READINGS * paths.length);
+  assert.deepEqual(await page.evaluate('leaks()'), []);
+}
+
+/** @returns what the page got to read, by the name of the reading and the path: `cors /events` */
+function readAll(
+  page: Page,
+  { port }: Running,
+  host: string,
+  paths: readonly string[],
+): Promise<Readonly<Record<string, string>>> {
+  return page.evaluate(`read(${JSON.stringify(paths.map((path) => `http://${host}:${port}${path}`))})`);
+}
+
+/** Only a page with TLS or from this machine has service workers. */
+function readingsOf(pageHost: string): number {
+  return pageHost === EVIL ? READINGS - 1 : READINGS;
+}
+
+/** @returns the statuses of the requests of a path by the log of the service, when there are as many as expected */
+async function arrivals(service: Running, path: string, count: number): Promise<number[]> {
+  let statuses: number[] = [];
+  await eventually(
+    `${count} requests of ${path}`,
+    () => {
+      const entries = service
+        .stderr()
+        .split('\n')
+        .slice(0, -1)
+        .map((line) => JSON.parse(line));
+      statuses = entries
+        .filter((entry) => entry.message === 'request' && entry.path === path)
+        .map(({ status }) => status);
+      return statuses.length >= count;
+    },
+    10_000,
+  ).catch((error) => assert.fail(`${error.message}; there were ${statuses.length}`));
+  return statuses;
+}
+
+/** Leaves an event, and a refused report. */
+async function report({ url }: Running, prefix = '', token = ''): Promise<void> {
+  const headers = { 'Service-Cloud-Api-Token': token };
+  const send = async (path: string) => (await fetch(`${url}${prefix}${path}`, { method: 'POST', headers })).status;
+  assert.equal(await send(`/report_asset_materialization/${SECRET}`), 200);
+  assert.equal(await send(`/report_asset_check/${SECRET}`), 400);
+}
+
+/** @returns the options of a service with the deployment `prod`, and its token */
+function hosted(t: Scope): { args: string[]; token: string } {
+  const file = join(newFolder(t), 'deployments.json');
+  const { token, digest } = newToken();
+  const entry = { name: 'client', sha256: digest, may: ['report', 'read'] };
+  writeFileSync(file, JSON.stringify({ deployments: [{ name: 'prod', tokens: [entry] }] }));
+  return { args: ['--deployments', file], token };
+}
