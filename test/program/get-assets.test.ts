@@ -5,6 +5,7 @@ import { readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { newToken } from '../../src/deployments/tokens.ts';
+import { rounds } from '../support/long.ts';
 import { newFolder, type Running, run, startService } from '../support/program.ts';
 import { eventually } from '../support/tools.ts';
 import { errorOf } from '../support/wire.ts';
@@ -32,7 +33,7 @@ test('each answer has all that was recorded before it, also after a crash, as th
   let service = await startService(t);
   assert.equal(await linesAt(service), '');
   assert.deepEqual(await (await fetch(`${service.url}/assets`)).json(), { assets: [] });
-  for (let n = 0; n < 30; n += 1) {
+  for (let n = 0; n < rounds({ long: 30, short: 8 }); n += 1) {
     await report(service, `materialization/a/${n % 7}?partition=p${n}&data_version=v${n}`);
     await report(service, `check/a/${n % 5}`, { check_name: `c${n % 3}`, passed: n % 4 > 0, severity: 'WARN' });
     if (n % 2 === 0) await report(service, `observation/b?description=${n}`);

@@ -21,6 +21,7 @@ import {
   type Row,
   type Style,
 } from '../support/hostile.ts';
+import { rounds } from '../support/long.ts';
 import { journalText, newFolder, type Running, startService } from '../support/program.ts';
 import { ask, post, readFailure, Wire, type WireReply, withoutChance } from '../support/wire.ts';
 
@@ -67,7 +68,7 @@ test('hostile inputs in hosted mode', { concurrency: ROWS_AT_A_TIME, skip: witho
   const ledger = new Ledger(() => recordedByAll(data));
   // An address that fails too often gets 429, so each row comes from its own.
   const addressOf = (count: number) => `127.1.${count >> 8}.${count & 255}`;
-  await runTable(t, hostedGroups(), { service, style: hosted, ledger, addressOf });
+  await runTable(t, chosenRows(hostedGroups()), { service, style: hosted, ledger, addressOf });
 
   assert.equal(ledger.unknown.size, 1, [...ledger.unknown].join('\n'));
   const reported = ledger.expected().map((recorded) => recorded.split(' in ')[1] ?? HOSTED_NAME);
@@ -149,6 +150,15 @@ interface Trial {
   readonly ledger: Ledger;
   /** From which the row of a number connects. */
   readonly addressOf: (count: number) => string | undefined;
+}
+
+/** By hand, a hosted service meets all rows about its tokens and every third of those that a local one meets as well. */
+function chosenRows(groups: Groups): Groups {
+  const step = rounds({ long: 1, short: 3 });
+  const chosen = Object.entries(groups).map(
+    ([group, rows]) => [group, group === 'tokens' ? rows : rows.filter((_, index) => index % step === 0)] as const,
+  );
+  return Object.fromEntries(chosen);
 }
 
 async function runTable(t: TestContext, groups: Groups, trial: Trial): Promise<void> {

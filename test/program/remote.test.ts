@@ -12,6 +12,7 @@ import type { Event } from '../../src/event/event.ts';
 import { encodeBatch, encodeMembers } from '../../src/journal/record.ts';
 import { segmentName } from '../../src/journal/segments.ts';
 import { startCuttingProxy, uncut } from '../support/cutting-proxy.ts';
+import { rounds } from '../support/long.ts';
 import { journalText, launch, newFolder, type Running, run, startService } from '../support/program.ts';
 import { START } from '../support/segments.ts';
 import { each, eventually } from '../support/tools.ts';
@@ -99,7 +100,7 @@ test('for filters by chance a service and its folder show the same lines', async
       fc.constantFrom(['--json'], ['--csv']),
     )
     .map((parts) => parts.flat());
-  await each(fc.sample(filters, { numRuns: 20, seed: 7 }), 3, async (args) => {
+  await each(fc.sample(filters, { numRuns: rounds({ long: 20, short: 6 }), seed: 7 }), 3, async (args) => {
     const [folder, url] = await both(service, ['events', ...args]);
     assert.deepEqual(url, folder, args.join(' '));
   });
