@@ -35,7 +35,7 @@ export function assetsParameters({ readAssetsMax }: Pick<Limits, 'readAssetsMax'
 }
 
 /** @returns the handler of `GET /assets`; it throws Refusal 400 for a wrong query */
-export function readAssets({ assets, limits }: ReadingParts): Handler {
+export function readAssets({ assets, limits, metrics }: ReadingParts): Handler {
   const table = assetsParameters(limits);
   return (request) => {
     const wanted = readParameters(request, table, limits);
@@ -43,6 +43,7 @@ export function readAssets({ assets, limits }: ReadingParts): Handler {
     return {
       kind: 'later',
       reply: async (ending): Promise<Reply> => {
+        metrics.read('assets');
         const states = await assets.upToDate(request.deployment, ending);
         const pieces = () => (type === linesType ? linesOf(states, wanted) : documentOf(states, wanted));
         return { kind: 'stream', status: 200, contentType: type, pieces };

@@ -6,9 +6,10 @@ import type { ReadingParts } from './journals.ts';
 import { readParameters } from './query.ts';
 
 /** @returns the handler of `GET /refusals`; it throws Refusal 400 for a query with parameters */
-export function readRefusals({ refusals, limits }: ReadingParts): Handler {
+export function readRefusals({ refusals, limits, metrics }: ReadingParts): Handler {
   return (request) => {
     readParameters(request, {}, limits);
+    metrics.read('refusals');
     const found = refusals.of(request.deployment);
     const type = acceptedType(request.head.accept, ['application/json', linesType]);
     const body =

@@ -33,6 +33,7 @@ test('each answer has all that was recorded before it, also after a crash, as th
   let service = await startService(t);
   assert.equal(await linesAt(service), '');
   assert.deepEqual(await (await fetch(`${service.url}/assets`)).json(), { assets: [] });
+  assert.match(await (await fetch(`${service.url}/metrics`)).text(), /^assetlog_reads_total\{kind="assets"\} 2$/m);
   for (let n = 0; n < rounds({ long: 30, short: 8 }); n += 1) {
     await report(service, `materialization/a/${n % 7}?partition=p${n}&data_version=v${n}`);
     await report(service, `check/a/${n % 5}`, { check_name: `c${n % 3}`, passed: n % 4 > 0, severity: 'WARN' });

@@ -599,4 +599,13 @@ export const http: readonly Mutant[] = [
     to: '[nameOf({ ...options, tokenHeader: undefined })]',
     tests: ['program/openapi: each kind of service serves its own document'],
   },
+  {
+    breaks: 'readings of assets are not counted',
+    file: 'reading/assets.ts',
+    from: "metrics.read('assets');",
+    to: '',
+    tests: [
+      'program/get-assets: each answer has all that was recorded before it, also after a crash, as the command shows it',
+    ],
+  },
 ];
