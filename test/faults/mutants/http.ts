@@ -78,7 +78,7 @@ export const http: readonly Mutant[] = [
     breaks: 'at the cap no idle connection makes way',
     file: 'http/connections.ts',
     from: 'undecided === 0',
-    to: 'undecided <',
+    to: 'undecided < 0',
     tests: [
       'program/service: at the cap the connection that was idle longest ends for a new one, and none that waits for its reply',
     ],
