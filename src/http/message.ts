@@ -286,6 +286,12 @@ export function unavailable(
   return { kind: 'error', status: 503, error: reason, headers: ['Retry-After', String(retryAfterSeconds)] };
 }
 
+/** @returns the reply of `unavailable` as an exception, to be thrown where a reply is found out later: its `reply.status` is 503 */
+export function unavailableRefusal(reason: string, limits?: Pick<Limits, 'retryAfterSeconds'>): Refusal {
+  const { status, error, ...more } = unavailable(reason, limits);
+  return new Refusal(status, error, more);
+}
+
 /**
  * @returns a client's text for an error message, as a JSON string without control characters, cut at `charactersMax` (100):
  *   `shown('nightly', 3)` is `"nig"…`

@@ -2,7 +2,7 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Limits } from '../config/limits.ts';
-import { type Handler, Refusal, type Reply, unavailable } from '../http/message.ts';
+import { type Handler, Refusal, type Reply, unavailableRefusal } from '../http/message.ts';
 import { type Asset, type AssetStates, assetJson, isFailing } from '../journal/asset-state.ts';
 import { acceptedType, linesType } from './accept.ts';
 import type { ReadableJournals, ReadingParts } from './journals.ts';
@@ -144,12 +144,13 @@ export class AssetMemory {
     }
     const said = await journal.progress().durable();
     const share = said.kind === 'before' ? ` (${Math.floor((100 * live.lastSeq) / said.seq)} % so far)` : '';
-    throw refusal(`the journal is being read to find the state of its assets${share}; ask again`, limits);
+    throw unavailableRefusal(`the journal is being read to find the state of its assets${share}; ask again`, limits);
   }
 
   /** Ends what is being read. */
   close(): void {
-    for (const live of this.#live.values()) live.drop(refusal('the service is stopping', this.#options.limits));
+    for (const live of this.#live.values())
+      live.drop(unavailableRefusal('the service is stopping', this.#options.limits));
     this.#live.clear();
   }
 
@@ -166,7 +167,9 @@ export class AssetMemory {
     for (const [deployment, live] of this.#live) {
       if (bytes() <= limits.assetBytesMax) return;
       if (deployment === growing) continue;
-      live.drop(refusal('the state of the assets of other deployments needed the memory; ask again', limits));
+      live.drop(
+        unavailableRefusal('the state of the assets of other deployments needed the memory; ask again', limits),
+      );
       this.#live.delete(deployment);
     }
     if (bytes() <= limits.assetBytesMax) return;
@@ -174,11 +177,6 @@ export class AssetMemory {
     this.#live.delete(growing);
     this.#tooLarge.set(growing, performance.now() + limits.assetsAgainMs);
   }
-}
-
-function refusal(reason: string, limits: Limits): Refusal {
-  const { status, error, ...more } = unavailable(reason, limits);
-  return new Refusal(status, error, more);
 }
 
 function tooLarge({ assetBytesMax, assetsAgainMs }: Limits): Refusal {

@@ -2,7 +2,7 @@
 
 import { join } from 'node:path';
 import type { Limits } from '../config/limits.ts';
-import { Refusal, unavailable } from '../http/message.ts';
+import { unavailableRefusal } from '../http/message.ts';
 import type { AssetStates } from '../journal/asset-state.ts';
 import type { Disk, ReadableDisk } from '../journal/disk.ts';
 import type { OwnProgress, Progress } from '../journal/progress.ts';
@@ -81,8 +81,7 @@ export class ReadableJournals {
     if (await isOpen()) return journal;
     await progress.more(AbortSignal.any([ending, AbortSignal.timeout(limits.openWaitMs)]));
     if (await isOpen()) return journal;
-    const { status, error, ...more } = unavailable('the journal is being opened', limits);
-    throw new Refusal(status, error, more);
+    throw unavailableRefusal('the journal is being opened', limits);
   }
 }
 

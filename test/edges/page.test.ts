@@ -398,7 +398,7 @@ test('axe-core finds nothing, in light and dark, wide and at 360 px', options, a
   }
 });
 
-test('hosted, the page shows a deployment to whoever has its token', options, async (t) => {
+test('hosted, the page shows a deployment to a client with its token', options, async (t) => {
   const file = join(newFolder(t), 'deployments.json');
   const [reader, reporter] = [newToken(), newToken()];
   const tokens = [

@@ -109,7 +109,7 @@ for (const [how, tokens, status] of LOSSES) {
   });
 }
 
-test('a stream goes on over a reload that leaves its token the right, and over a file that is refused', async (t) => {
+test('a stream continues over a reload that leaves its token the right, and over a file that is refused', async (t) => {
   const { service, file, open, write, report } = await host(t);
   const stream = await open('/prod/events', reader);
   t.after(() => stream.close());

@@ -423,14 +423,14 @@ export const deployments: readonly Mutant[] = [
     ],
   },
   {
-    breaks: 'a stream goes on when its token loses the right',
+    breaks: 'a stream continues when its token loses the right',
     file: 'service/hosted.ts',
     from: '    readings.checkAll();\n',
     to: '',
     tests: ['program/who-may-read: a stream ends at the reload at which its token loses the right, and so does a wait'],
   },
   {
-    breaks: 'a stream goes on when its token expires',
+    breaks: 'a stream continues when its token expires',
     file: 'deployments/open-readings.ts',
     from: 'setInterval(() => this.checkAll(), this.#checkMs)',
     to: 'setInterval(() => {}, this.#checkMs)',
@@ -442,7 +442,7 @@ export const deployments: readonly Mutant[] = [
     from: "if (stillMay(this.#deployments(), deployment, digest, 'read', Date.now())) return;",
     to: 'if (digest.length === 32 && this.#checking === undefined) return;',
     tests: [
-      'program/who-may-read: a stream goes on over a reload that leaves its token the right, and over a file that is refused',
+      'program/who-may-read: a stream continues over a reload that leaves its token the right, and over a file that is refused',
     ],
   },
   {

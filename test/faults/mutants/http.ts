@@ -537,7 +537,7 @@ export const http: readonly Mutant[] = [
     tests: ['http/app: a wait ends when its right is lost, with a refusal and not with what was found'],
   },
   {
-    breaks: 'a stream whose right is lost goes on',
+    breaks: 'a stream whose right is lost continues',
     file: 'http/app.ts',
     from: "return found.kind === 'stream' ? whileAllowed(readable, found, incoming) : found;",
     to: 'return found;',

@@ -156,7 +156,7 @@ export const page: readonly Mutant[] = [
     within: 'Service.signOut',
     from: 'sessionStorage.removeItem(STORED);',
     to: '',
-    tests: ['edges/page: hosted, the page shows a deployment to whoever has its token'],
+    tests: ['edges/page: hosted, the page shows a deployment to a client with its token'],
   },
   {
     breaks: 'a link to the page loses its filters',

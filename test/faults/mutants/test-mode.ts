@@ -163,7 +163,7 @@ export const testMode: readonly Mutant[] = [
     tests: ['program/test-mode: no reading meets a fault, nor does a report that is wrong'],
   },
   {
-    breaks: 'a service for tests goes on with a used-up fault',
+    breaks: 'a service for tests continues with a used-up fault',
     file: 'test-mode/faults.ts',
     within: 'Faults.#takes',
     from: ' || one.met >= times',
