@@ -79,6 +79,11 @@ async function runExamples(t: TestContext, examples: readonly string[]): Promise
   }
 }
 
+test('the command that CI runs as the tests stands on a line of its own on the front page', () => {
+  const command = /^test_command='(.*)'$/m.exec(readFileSync(join(root, '.ci/run'), 'utf8'))?.[1];
+  assert.ok(command !== undefined && textOf(FRONT).split('\n').includes(command), `${command}`);
+});
+
 test('the picture of a terminal is what a terminal shows', async (t) => {
   const service = await startService(t);
   const paths = [
