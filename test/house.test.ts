@@ -15,7 +15,7 @@ const order: readonly (readonly string[])[] = [
   ['telemetry'],
   ['journal', 'http', 'client'],
   ['deployments'],
-  ['reading', 'test-mode'],
+  ['reading', 'test-mode', 'forward'],
   ['service'],
   ['service.ts'],
   ['commands', 'embed'],

@@ -52,6 +52,28 @@ export const limits = {
   /** How much of an upload is read and discarded after its refusal, and for how long, so that the client can read the reply. */
   discardBytesMax: 4 * MIB,
   discardMs: 5_000,
+  /** Forwarding: lines of one request to a hub, and most bytes of a body that a hub takes, so that any line fits. */
+  forwardBatchBytes: 1 * MIB,
+  forwardBodyBytesMax: 4 * MIB,
+  /** Journals that a hub takes events of, for each of its own journals. */
+  forwardSourcesMax: 10_000,
+  /** Destinations of all journals together that are at work. */
+  forwardersMax: 64,
+  /** Timeout of one request to a destination, and how long a stop waits for the one in flight. */
+  forwardRequestMs: 30_000,
+  forwardStopMs: 5_000,
+  /** Exponential backoff with full jitter while a destination does not answer or asks to wait, and most that it may ask for. */
+  forwardRetryMs: 500,
+  forwardRetryMsMax: 60_000,
+  forwardRetryAfterMsMax: 3_600_000,
+  /** How often a stopped forwarder tries again. */
+  forwardStoppedMs: 60_000,
+  /** Requests for an event in doubt before the next event is tried, and refusals in a row at which a forwarder stops. */
+  forwardTriesMax: 3,
+  forwardRefusalsMax: 20,
+  /** After an outage of this length, the first event waits up to `forwardSpreadMsMax` by chance, and the rate begins at 1 a second. */
+  forwardOutageMs: 60_000,
+  forwardSpreadMsMax: 30_000,
   /** How long a shutdown keeps a connection that has sent no byte yet: its first request may be in transit. */
   firstByteMs: 100,
   /** How long a shutdown waits for requests that are still being received. */

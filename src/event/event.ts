@@ -18,13 +18,17 @@ interface CommonEvent {
   readonly origin?: EventOrigin | undefined;
 }
 
-/** Where a forwarded event was recorded first: `{ source: '0193e0c2-…', seq: 7, recorded: '2026-11-20T15:19:45.266Z' }`. */
+/**
+ * Where a forwarded event comes from: `{ id: '01a1fb95-…', source: '0193e0c2-…', seq: 7, recorded: '2026-11-20T15:19:45.266Z' }`.
+ */
 export interface EventOrigin {
-  /** The id of that journal. */
+  /** The id of its line, which every journal that it is forwarded to keeps. */
+  readonly id: string;
+  /** The id of the journal that sent it. */
   readonly source: string;
   /** Its seq there, from 1. */
   readonly seq: number;
-  /** The `time` of its line there. */
+  /** The `time` of its line in the journal that recorded it first. */
   readonly recorded: string;
 }
 

@@ -393,7 +393,12 @@ test('the members after the metadata are found, whatever the metadata and they c
     eventTime: optional(fc.constantFrom('2026-11-20T15:19:45Z', '0001-01-01T00:00:00.123456789Z')),
     idempotencyKey: optional(text),
     origin: optional(
-      fc.record({ source: text, seq: fc.integer({ min: 1 }), recorded: fc.constant(NOW.toISOString()) }),
+      fc.record({
+        id: fc.constant('01a1fb95'),
+        source: text,
+        seq: fc.integer({ min: 1 }),
+        recorded: fc.constant(NOW.toISOString()),
+      }),
     ),
   });
   fc.assert(
@@ -427,7 +432,7 @@ test('the members after the metadata are found, whatever the metadata and they c
 test('the optional members have their order in the line, and one without them is as it was before they existed', () => {
   const event: Event = { type: 'AssetObservation', assetKey: ['a'], metadata: '{}' };
   assert.equal(encodeMembers(event), '"type":"AssetObservation","asset_key":["a"],"metadata":{}');
-  const origin = { source: '0193e0c2', seq: 7, recorded: '2026-11-20T15:19:45.266Z' };
+  const origin = { id: '01a1fb95', source: '0193e0c2', seq: 7, recorded: '2026-11-20T15:19:45.266Z' };
   assert.equal(
     encodeMembers({ ...event, eventTime: '2026-11-20T15:19:45.25Z', idempotencyKey: 'order-17/1', origin }),
     '"type":"AssetObservation","asset_key":["a"],"metadata":{},"event_time":"2026-11-20T15:19:45.25Z",' +

@@ -12,7 +12,12 @@ import { journalText, newFolder, run, startService } from '../support/program.ts
 import { ask, post } from '../support/wire.ts';
 
 const common = { assetKey: ['warehouse', 'orders'], metadata: '{"rows":1.0,"note":",\\"event_time\\":\\"x\\""}' };
-const origin = { source: '0193e0c2-7f3a-7000-8000-000000000000', seq: 7, recorded: '2026-11-20T15:19:45.266Z' };
+const origin = {
+  id: '01a1fb95-ce62-7e59-9364-610bf5613940',
+  source: '0193e0c2-7f3a-7000-8000-000000000000',
+  seq: 7,
+  recorded: '2026-11-20T15:19:45.266Z',
+};
 const eventTime = '0001-01-01T00:00:00.123456789Z';
 const events: readonly Event[] = [
   { ...common, type: 'AssetMaterialization', eventTime },

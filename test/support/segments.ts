@@ -27,7 +27,12 @@ export function eventWithLaterMembers(seq: number): Event {
   const { metadata, ...plain } = plainEvent(seq);
   const eventTime = '2026-11-20T15:19:45.250Z';
   const idempotencyKey = `{"seq":7,"id":"x","crc":"00000000"}/${seq}`;
-  const origin = { source: '0193e0c2-7f3a-7000-8000-000000000000', seq, recorded: '2026-11-20T15:19:45.266Z' };
+  const origin = {
+    id: '01a1fb95-ce62-7e59-9364-610bf5613940',
+    source: '0193e0c2-7f3a-7000-8000-000000000000',
+    seq,
+    recorded: '2026-11-20T15:19:45.266Z',
+  };
   switch (seq % 4) {
     case 0:
       return { ...plain, metadata, eventTime };

@@ -1,0 +1,30 @@
+/** Where events are forwarded to, as an operator describes it. */
+
+/**
+ * One destination: `{ name: 'hub', to: 'https://hub.example/{deployment}', tokenFile: '/run/secrets/hub', … }`. For each deployment
+ * that it applies to there is one forwarder.
+ */
+export interface Destination {
+  /** Names its files and metrics: lower-case letters, digits and hyphens. `upstream` for `--forward-to`. */
+  readonly name: string;
+  /** Base URL; `{deployment}` stands for the name of the deployment. */
+  readonly to: string;
+  /** The deployments that are forwarded; all if it is absent. */
+  readonly deployments?: readonly string[] | undefined;
+  /** File with the token. Without it no token is sent. */
+  readonly tokenFile?: string | undefined;
+  /** Header that the token is sent in, such as `Service-Cloud-Api-Token`. */
+  readonly tokenHeader: string;
+  /** File with the certificates (PEM) of the authorities that are trusted instead of those of Node. */
+  readonly caFile?: string | undefined;
+  /** Most events (at a hub: requests) a second; no limit if it is absent. */
+  readonly ratePerSecond?: number | undefined;
+  /** Whether `assetlog/id`, `assetlog/recorded` and `assetlog/event_time` are added to the metadata at a plain upstream. */
+  readonly stamp: boolean;
+  /** What happens to an event that a plain upstream may have recorded: it is sent again, or given up. */
+  readonly inDoubt: 'again' | 'once';
+  /** Whether a new destination gets the first event there is, or the next one. */
+  readonly begin: 'first' | 'now';
+  /** Whether retention waits for this destination. */
+  readonly hold: boolean;
+}

@@ -1,0 +1,82 @@
+/** What a forwarder needs of a destination: to ask how far it is, and to send. Each kind of destination implements it. */
+
+import type { Line } from '../journal/reader.ts';
+import type { GoneRange } from '../journal/segments.ts';
+
+/** The kinds of destinations: another assetlog that takes journal lines, or a server with the three report endpoints. */
+export type TargetKind = 'hub' | 'api';
+
+/** Lines of one journal to send: `{ lines, lost: undefined }`. */
+export interface Outgoing {
+  /** At least one, with consecutive seqs. A target may send only the first ones: see `Sent`. */
+  readonly lines: readonly Line[];
+  /** The events directly before the first line that the journal does not have any more. */
+  readonly lost: GoneRange | undefined;
+}
+
+/** Why nothing can be sent until an operator has done something. */
+export type StopKind =
+  | 'turned away'
+  | 'fork'
+  | 'loop'
+  | 'gap'
+  | 'damage'
+  | 'not understood'
+  | 'cursor lost'
+  | 'refusals';
+
+/** The destination can not be used: `{ kind: 'stopped', why: 'turned away', reason: '401 …; check the token file' }`. */
+export interface Stopped {
+  readonly kind: 'stopped';
+  readonly why: StopKind;
+  /** One sentence: what is wrong, and what to do. */
+  readonly reason: string;
+}
+
+/** Nothing was recorded, or what was is found out by asking: `{ kind: 'again', reason: 'connect ECONNREFUSED …' }`. */
+export interface Again {
+  readonly kind: 'again';
+  readonly reason: string;
+  /** What the destination asked for with `Retry-After`, in milliseconds. */
+  readonly afterMs?: number | undefined;
+}
+
+/** What a destination says it has of this journal. */
+export type Asked =
+  /** It has all up to this seq, whose line has this id; 0 and null if it never heard of the journal. */
+  | { readonly kind: 'at'; readonly seq: number; readonly id: string | null }
+  /** It can not be asked: it is no hub. */
+  | { readonly kind: 'no hub' }
+  | Again
+  | Stopped;
+
+/** What became of the lines that were sent. */
+export type Sent =
+  /** The destination has all lines up to this one. */
+  | { readonly kind: 'recorded'; readonly seq: number; readonly id: string }
+  /** The first line was refused and will be refused again: `{ kind: 'refused', status: 400, reason: 'asset_key is missing …' }`. */
+  | { readonly kind: 'refused'; readonly status: number; readonly reason: string }
+  /**
+   * The first line may have been recorded. With `final` it is not to be sent again, whatever the destination's `inDoubt` says, since
+   * it was recorded as far as is known.
+   */
+  | {
+      readonly kind: 'in doubt';
+      readonly status?: number | undefined;
+      readonly reason: string;
+      readonly final: boolean;
+    }
+  /** The destination is at another seq than the sender thought: ask, and continue there. */
+  | { readonly kind: 'elsewhere'; readonly reason: string }
+  | Again
+  | Stopped;
+
+/** A destination of one journal, with one connection: `await target.ask(signal)`. Neither method throws. */
+export interface Target {
+  readonly kind: TargetKind;
+  /** @param signal ends the request; the result is then an `again` */
+  ask(signal: AbortSignal): Promise<Asked>;
+  send(outgoing: Outgoing, signal: AbortSignal): Promise<Sent>;
+  /** Closes the connection. */
+  close(): void;
+}
