@@ -10,6 +10,7 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { minify } from '@swc/core';
 import { type BuildOptions, build } from 'esbuild';
+import { makeTexts } from './commands/cli.ts';
 import { exitCodes } from './config/exit-codes.ts';
 import { packed, packedPage } from './http/page/build.ts';
 import { eventSchema } from './journal/line-schema.ts';
@@ -22,8 +23,12 @@ const dist = join(root, 'dist');
 const LINE_CHARACTERS = 1_000;
 
 const common: BuildOptions = {
-  // What is served as it is; the code that makes it is left out.
-  define: { ASSETLOG_PAGE: await packedPage(), ASSETLOG_CONTRACTS: packed(JSON.stringify(allContracts())) },
+  // What is served and printed as it is; the code that makes it is left out.
+  define: {
+    ASSETLOG_PAGE: await packedPage(),
+    ASSETLOG_CONTRACTS: packed(JSON.stringify(allContracts())),
+    ASSETLOG_TEXTS: packed(JSON.stringify(makeTexts())),
+  },
   absWorkingDir: root,
   bundle: true,
   platform: 'node',

@@ -4,11 +4,13 @@ import { version } from '../config/config.ts';
 import { type ExitCode, exitCodes } from '../config/exit-codes.ts';
 import { didYouMean } from '../event/nearest.ts';
 import { endpoints } from '../event/parameters.ts';
+import { unpack } from '../http/packed.ts';
 import { printable } from '../telemetry/printable.ts';
 import { assets } from './assets.ts';
 import { backup } from './backup.ts';
 import type { Command, Environment, Output } from './command.ts';
 import { completionOf } from './completion.ts';
+import { completionScripts } from './completion-scripts.ts';
 import { events } from './events.ts';
 import { healthcheck } from './healthcheck.ts';
 import { commandHelp, type Groups, generalHelp } from './help.ts';
@@ -24,7 +26,7 @@ const groups: Groups = {
   'Report to one': { report: reportOf(endpoints) },
   'Look at a journal': { events, assets },
   'Look after a journal': { backup, verify: verifyCommand, repair: repairCommand },
-  'Set up a shell': { completion: completionOf(() => commands) },
+  'Set up a shell': { completion: completionOf((shell) => texts()[`completion ${shell}`] ?? '') },
 };
 
 const commands: Readonly<Record<string, Command>> = Object.assign({}, ...Object.values(groups));
@@ -86,7 +88,31 @@ function complain(problems: readonly string[]): ExitCode {
   return exitCodes.configuration;
 }
 
-function helpFor(name = ''): string {
-  const command = Object.hasOwn(commands, name) ? commands[name] : undefined;
-  return command === undefined ? generalHelp(groups, serveNotes) : commandHelp(name, command);
+/** @returns the help of a command, or of the program if there is no such command */
+function helpFor(name: string | undefined): string {
+  const { help = '', [`help ${name}`]: found = help } = texts();
+  return found;
 }
+
+/** The help of the program and of its commands, and the completion scripts: `{ help: 'Usage: …', 'help events': 'Usage: …', … }`. */
+type Texts = Readonly<Record<string, string>>;
+
+/** Unpacked only to print one of them, so that a service starts without them. */
+function texts(): Texts {
+  return typeof ASSETLOG_TEXTS === 'string' ? JSON.parse(unpack(ASSETLOG_TEXTS)) : makeTexts();
+}
+
+/** @returns all texts that depend on nothing at run time, for the build */
+export function makeTexts(): Texts {
+  const named = (kind: string, texts: Texts) =>
+    Object.fromEntries(Object.entries(texts).map(([name, text]) => [`${kind} ${name}`, text]));
+  const helps = Object.entries(commands).map(([name, command]) => [name, commandHelp(name, command)]);
+  return {
+    help: generalHelp(groups, serveNotes),
+    ...named('help', Object.fromEntries(helps)),
+    ...named('completion', completionScripts(commands)),
+  };
+}
+
+/** Put here by `build.ts`: the texts of `makeTexts` as JSON, see `packed`. */
+declare const ASSETLOG_TEXTS: string;

@@ -43,8 +43,8 @@ export interface Description<Values> {
   readonly about: string;
   readonly operands?: Operands;
   readonly options: Options<Values>;
-  /** Lines of the help below the options: examples, limits, exit codes. */
-  readonly notes: readonly string[];
+  /** Lines of the help below the options: examples, limits, exit codes; an array in it has lines that commands share. */
+  readonly notes: readonly (string | readonly string[])[];
 }
 
 /** How a command that ran has ended: `{ kind: 'ended', exitCode: 0 }`. */

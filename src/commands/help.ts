@@ -1,4 +1,7 @@
-/** The text of `--help`. No line is longer than 120 columns. */
+/**
+ * The text of `--help`. No line is longer than 120 columns. This file is no part of the built program, which has the finished
+ * texts.
+ */
 
 import { flagOf, hasVariable, variableOf } from '../config/options.ts';
 import type { Command } from './command.ts';
@@ -25,7 +28,7 @@ export function commandHelp(name: string, { about, operands, options, notes }: C
   });
   const usage = ['Usage: assetlog', name, operands?.text, lines.length > 0 ? '[options]' : undefined];
   const head = [usage.filter((word) => word !== undefined).join(' '), '', about, ''];
-  return [...head, ...(lines.length > 0 ? ['Options:', ...lines, ''] : []), ...notes].join('\n');
+  return [...head, ...(lines.length > 0 ? ['Options:', ...lines, ''] : []), ...notes.flat()].join('\n');
 }
 
 /**

@@ -5,6 +5,7 @@ import { type Config, contradictionsIn, options, readPassedSocket, version } fro
 import { type ExitCode, exitCodes } from '../config/exit-codes.ts';
 import { limits, limitsFor } from '../config/limits.ts';
 import { readMemoryBytesMax, saveMemory } from '../config/memory.ts';
+import { forHelp } from '../config/options.ts';
 import { type Service, type ServiceParts, StartError, startService } from '../service.ts';
 import { showsColours } from '../telemetry/activity.ts';
 import { createNotices, type Notices } from '../telemetry/log.ts';
@@ -14,7 +15,7 @@ import { defineCommand, type Output } from './command.ts';
 import { endBySignal, endWith } from './end.ts';
 
 /** Lines at the end of the help of `serve` and of the program, such as `Exit codes:` and the codes. */
-export const serveNotes: readonly string[] = [
+export const serveNotes: readonly string[] = forHelp([
   'Examples:',
   '  assetlog serve --port 3000 --data ./assetlog-data',
   '  assetlog serve --test --port 0 --exit-with-stdin                                 for a test suite',
@@ -33,18 +34,20 @@ export const serveNotes: readonly string[] = [
   'Signals:',
   '  SIGTERM, SIGINT and, without --deployments, SIGHUP stop it cleanly; a second SIGTERM or SIGINT ends it at once and by',
   '  that signal. If a system call of the disk never returns, it ends by SIGKILL (137 in a shell) instead of an exit code.',
-];
+]);
 
 /** The command `assetlog serve`, as in `assetlog serve --port 3000`; also the command that runs if none is named. */
 export const serve = defineCommand(
   {
-    summary: 'take reports and write them to the journal (the default)',
-    about:
-      'Takes reports over HTTP and appends each to the journal as one JSON line. A reply of 200 means that the line\n' +
-      'is on the disk. Prints one line on standard output when it is ready; logs go to standard error.',
+    ...forHelp({
+      summary: 'take reports and write them to the journal (the default)',
+      about:
+        'Takes reports over HTTP and appends each to the journal as one JSON line. A reply of 200 means that the line\n' +
+        'is on the disk. Prints one line on standard output when it is ready; logs go to standard error.',
+      notes: serveNotes,
+    }),
     // Empty if it is not given, so that a service for tests does not keep its events in the folder of another one.
-    options: { ...options, data: { ...options.data, initial: '', standard: options.data.initial } },
-    notes: serveNotes,
+    options: { ...options, data: { ...options.data, initial: '', ...forHelp({ standard: options.data.initial }) } },
   },
   async (given, output) => {
     if (given.data !== '') return runService(given, output);

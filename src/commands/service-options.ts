@@ -3,7 +3,7 @@
 import { options, version } from '../config/config.ts';
 import { readSecret } from '../config/files.ts';
 import { limits } from '../config/limits.ts';
-import { duration, type Option } from '../config/options.ts';
+import { duration, forHelp, type Option } from '../config/options.ts';
 import type { Output } from './command.ts';
 
 /** Where a service is, and how it is called: `{ url: 'https://assets.example/prod', tokenFile: 'token.txt', … }`. */
@@ -24,20 +24,25 @@ const LOCAL = 'http://127.0.0.1:3000';
 export const serviceOptions = {
   url: {
     argument: 'URL',
-    help: 'base URL, with the path prefix and the deployment if there are any',
+    ...forHelp({ help: 'base URL, with the path prefix and the deployment if there are any' }),
     initial: LOCAL,
     parse: (text) => {
       if (/^https?:\/\//.test(text) && URL.canParse(text)) return text;
       throw new Error(`is not a URL such as ${LOCAL} or https://assets.example/prod`);
     },
   } satisfies Option<string> as Option<string>,
-  tokenFile: { ...options.deployments, help: 'hosted service: file that contains the token and nothing else' },
-  tokenHeader: { ...options.tokenHeader, help: 'hosted service: name of the header with the token' },
+  tokenFile: {
+    ...options.deployments,
+    ...forHelp({ help: 'hosted service: file that contains the token and nothing else' }),
+  },
+  tokenHeader: { ...options.tokenHeader, ...forHelp({ help: 'hosted service: name of the header with the token' }) },
   timeout: {
     argument: 'TIME',
-    help: 'how long one attempt may take: connecting, sending and the whole reply',
+    ...forHelp({
+      help: 'how long one attempt may take: connecting, sending and the whole reply',
+      standard: `${limits.attemptMs / 1000}s`,
+    }),
     initial: limits.attemptMs,
-    standard: `${limits.attemptMs / 1000}s`,
     parse: (text) => {
       const ms = duration(text);
       if (ms === 0) throw new Error('leaves no time for an attempt; write a duration such as 500ms or 10s');
@@ -46,9 +51,11 @@ export const serviceOptions = {
   } satisfies Option<number> as Option<number>,
   retryFor: {
     argument: 'TIME',
-    help: 'how long to retry while the service is unavailable, for each report; 0 for one attempt',
+    ...forHelp({
+      help: 'how long to retry while the service is unavailable, for each report; 0 for one attempt',
+      standard: '60s',
+    }),
     initial: 60_000,
-    standard: '60s',
     parse: duration,
   } satisfies Option<number> as Option<number>,
 };
@@ -59,14 +66,17 @@ export const readingOptions = {
   // No variable: one that is set for reports must not make a command read a service instead of a folder.
   url: {
     ...serviceOptions.url,
-    help: 'read a service instead of a folder: its base URL, as report has it',
+    ...forHelp({ help: 'read a service instead of a folder: its base URL, as report has it' }),
     initial: '',
     flagOnly: true as const,
   },
-  timeout: { ...serviceOptions.timeout, help: 'with --url: how long to wait for a connection, a reply or more of it' },
+  timeout: {
+    ...serviceOptions.timeout,
+    ...forHelp({ help: 'with --url: how long to wait for a connection, a reply or more of it' }),
+  },
   retryFor: {
     ...serviceOptions.retryFor,
-    help: 'with --url: how long to retry while the service is unavailable; --follow always does',
+    ...forHelp({ help: 'with --url: how long to retry while the service is unavailable; --follow always does' }),
   },
 };
 

@@ -2,7 +2,7 @@
 
 import { type Network, readNetwork } from './client-address.ts';
 import { limits, MIB } from './limits.ts';
-import { type Invalid, integer, matching, type Options, readOptions, size, trueOrFalse } from './options.ts';
+import { forHelp, type Invalid, integer, matching, type Options, readOptions, size, trueOrFalse } from './options.ts';
 
 /** The version of the program, as in `package.json`: three numbers, such as `0.1.0`. */
 export const version = '0.1.0';
@@ -66,13 +66,13 @@ const LEAST_KEPT_BYTES = (limits.leastSegmentBytes * 100) / limits.segmentPercen
 export const options: Options<Config> = {
   host: {
     argument: 'ADDRESS',
-    help: 'address to listen on; 0.0.0.0 or :: for every interface',
+    ...forHelp({ help: 'address to listen on; 0.0.0.0 or :: for every interface' }),
     initial: '127.0.0.1',
     parse: (text) => matching(text, /^[A-Za-z0-9._:%-]+$/, 'is not an IP address or a host name'),
   },
   port: {
     argument: 'PORT',
-    help: 'port to listen on; 0 for any free one',
+    ...forHelp({ help: 'port to listen on; 0 for any free one' }),
     initial: 3000,
     parse: (text) => {
       if (/^tcp:/.test(text)) {
@@ -85,13 +85,13 @@ export const options: Options<Config> = {
   },
   data: {
     argument: 'FOLDER',
-    help: 'folder of the journal; serve makes it when it is missing',
+    ...forHelp({ help: 'folder of the journal; serve makes it when it is missing' }),
     initial: './assetlog-data',
     parse: (text) => matching(text, /^[^\0]+$/, 'is not a path; give the folder that holds the journal'),
   },
   pathPrefix: {
     argument: '/PATH',
-    help: 'put every path under this one, as behind a reverse proxy',
+    ...forHelp({ help: 'put every path under this one, as behind a reverse proxy' }),
     initial: '',
     parse: (text) =>
       matching(
@@ -102,7 +102,7 @@ export const options: Options<Config> = {
   },
   allowedHost: {
     argument: 'NAME',
-    help: 'a name that clients may use for this service besides localhost; may be repeated',
+    ...forHelp({ help: 'a name that clients may use for this service besides localhost; may be repeated' }),
     initial: [],
     repeated: true,
     parse: (text, before) => [
@@ -116,83 +116,82 @@ export const options: Options<Config> = {
   },
   segmentBytes: {
     argument: 'SIZE',
-    help: 'size of a closed file [64 MiB, or a quarter of a smaller --retain-bytes or --keep-free]',
+    ...forHelp({ help: 'size of a closed file [64 MiB, or a quarter of a smaller --retain-bytes or --keep-free]' }),
     initial: undefined,
     parse: (text) => size(text, limits.leastSegmentBytes, 1024 * MIB),
   },
   minFreeBytes: {
     argument: 'SIZE',
-    help: 'free disk space below which it is not ready; 0 for never [64 MiB, or 5 % of a smaller disk]',
+    ...forHelp({ help: 'free disk space below which it is not ready; 0 for never [64 MiB, or 5 % of a smaller disk]' }),
     initial: undefined,
     parse: (text) => size(text, 0, Number.MAX_SAFE_INTEGER),
   },
   retainBytes: {
     argument: 'SIZE',
-    help: 'remove the oldest closed files of a journal beyond this size (300MB); per deployment',
+    ...forHelp({ help: 'remove the oldest closed files of a journal beyond this size (300MB); per deployment' }),
     initial: undefined,
     parse: (text) => size(text, LEAST_KEPT_BYTES, Number.MAX_SAFE_INTEGER),
   },
   retainDays: {
     argument: 'DAYS',
-    help: 'remove closed files whose last event is older; of a deployment while its journal is open',
+    ...forHelp({ help: 'remove closed files whose last event is older; of a deployment while its journal is open' }),
     initial: undefined,
     parse: (text) => integer(text, 1, 36_500),
   },
   keepFree: {
     argument: 'SIZE',
-    help: 'remove the oldest closed files while the disk has less free; more than --min-free-bytes',
+    ...forHelp({ help: 'remove the oldest closed files while the disk has less free; more than --min-free-bytes' }),
     initial: undefined,
     parse: (text) => size(text, LEAST_KEPT_BYTES, Number.MAX_SAFE_INTEGER),
   },
   deployments: {
     argument: 'FILE',
-    help: 'hosted mode: the deployments and their tokens; reports go to /NAME/… and need a token',
+    ...forHelp({ help: 'hosted mode: the deployments and their tokens; reports go to /NAME/… and need a token' }),
     initial: '',
     parse: (text) => matching(text, /^[^\0]+$/, 'is not a path; give the file with the deployments'),
   },
   tokenHeader: {
     argument: 'NAME',
-    help: 'hosted mode: header of the token, besides Dagster-Cloud-Api-Token',
+    ...forHelp({ help: 'hosted mode: header of the token, besides Dagster-Cloud-Api-Token' }),
     initial: 'Service-Cloud-Api-Token',
     parse: (text) => matching(text, /^[A-Za-z0-9!#$%&'*+.^_`|~-]+$/, 'is not the name of a header'),
   },
   trustedProxy: {
     argument: 'NETWORK',
-    help: 'hosted mode: ADDRESS[/BITS] of proxies whose X-Forwarded-For is used; may be repeated',
+    ...forHelp({ help: 'hosted mode: ADDRESS[/BITS] of proxies whose X-Forwarded-For is used; may be repeated' }),
     initial: [],
     repeated: true,
     parse: (text, before) => [...before, readNetwork(text)],
   },
   maxConnections: {
     argument: 'COUNT',
-    help: 'open connections; beyond it the longest idle one is closed for a new one',
+    ...forHelp({ help: 'open connections; beyond it the longest idle one is closed for a new one' }),
     initial: 256,
     parse: (text) => integer(text, 1, 65_536),
   },
   idempotencyKeys: {
     argument: 'COUNT',
-    help: 'Idempotency-Keys that are remembered; 0 for none [1000000, fewer in little memory]',
+    ...forHelp({ help: 'Idempotency-Keys that are remembered; 0 for none [1000000, fewer in little memory]' }),
     initial: undefined,
     parse: (text) => integer(text, 0, 16_777_216),
   },
   read: {
     argument: '',
     variable: true,
-    help: 'let clients read events over HTTP [on loopback]; in hosted mode the tokens decide',
+    ...forHelp({ help: 'let clients read events over HTTP [on loopback]; in hosted mode the tokens decide' }),
     initial: false,
     parse: trueOrFalse,
   },
   noRead: {
     argument: '',
     variable: true,
-    help: 'let no client read events over HTTP, such as other users of this machine',
+    ...forHelp({ help: 'let no client read events over HTTP, such as other users of this machine' }),
     initial: false,
     parse: trueOrFalse,
   },
   logLevel: {
     argument: 'LEVEL',
-    choices: logLevels,
-    help: `${logLevels.join(', ')}; debug logs a line for each request`,
+    ...forHelp({ help: `${logLevels.join(', ')}; debug logs a line for each request`, choices: logLevels }),
     initial: 'info',
     parse: (text) => {
       const level = logLevels.find((known) => known === text);
@@ -202,25 +201,25 @@ export const options: Options<Config> = {
   },
   quiet: {
     argument: '',
-    help: 'on a terminal, show no line for each recorded event; elsewhere there is none',
+    ...forHelp({ help: 'on a terminal, show no line for each recorded event; elsewhere there is none' }),
     initial: false,
     parse: () => true,
   },
   test: {
     argument: '',
-    help: 'for tests: a temporary folder unless --data is given, faults, a reset, and --strict',
+    ...forHelp({ help: 'for tests: a temporary folder unless --data is given, faults, a reset, and --strict' }),
     initial: false,
     parse: () => true,
   },
   strict: {
     argument: '',
-    help: 'refuse a report with an unknown parameter, which is else ignored',
+    ...forHelp({ help: 'refuse a report with an unknown parameter, which is else ignored' }),
     initial: false,
     parse: () => true,
   },
   exitWithStdin: {
     argument: '',
-    help: 'stop when standard input is closed, as it is when the program that started it ends',
+    ...forHelp({ help: 'stop when standard input is closed, as it is when the program that started it ends' }),
     initial: false,
     parse: () => true,
   },

@@ -46,6 +46,20 @@ export interface Operands {
   readonly option?: string;
 }
 
+/**
+ * Marks what only the help and the completion show of an option or a command, such as `...forHelp({ help: 'port to listen on' })`
+ * in the description of `--port`. The built program has the finished texts, compressed, so its descriptions lack these members,
+ * and arrays such as `lookNotes`: nothing else may read or spread them.
+ * @returns the members, or the array; undefined in the built program
+ */
+export function forHelp<Members extends object>(members: Members): Members;
+export function forHelp(members: object): object | undefined {
+  return typeof ASSETLOG_TEXTS === 'string' ? undefined : members;
+}
+
+/** Put here by `build.ts`: the texts of `makeTexts` of `commands/cli.ts` as JSON, see `packed`. */
+declare const ASSETLOG_TEXTS: string;
+
 /** @returns the flag of an option, without its dashes: `flagOf('pathPrefix')` is `'path-prefix'` */
 export function flagOf(name: string): string {
   return name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
@@ -129,7 +143,7 @@ export function readOptions<Values extends object>(
   return { kind: 'valid', values: values as Values, operands: words };
 }
 
-const NO_OPERANDS: Operands = { text: '', max: 0 };
+const NO_OPERANDS: Operands = { max: 0, ...forHelp({ text: '' }) };
 
 /** @returns the texts given for each option: all of them for a repeated option, else the last one */
 function readFlags(
@@ -181,7 +195,7 @@ function readFlags(
 
 /** @returns an option of one call of a command whose value is any text: `text('NAME', 'only events of this partition')` */
 export function text(argument: string, help: string): Option<string | undefined> {
-  return { argument, help, initial: undefined, flagOnly: true, parse: (given) => given };
+  return { argument, ...forHelp({ help }), initial: undefined, flagOnly: true, parse: (given) => given };
 }
 
 /**

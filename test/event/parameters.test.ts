@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { readSubmission } from '../../src/client/submission.ts';
 import type { Output } from '../../src/commands/command.ts';
-import { completionOf } from '../../src/commands/completion.ts';
+import { completionScripts } from '../../src/commands/completion-scripts.ts';
 import { commandHelp } from '../../src/commands/help.ts';
 import { reportOf } from '../../src/commands/report.ts';
 import { readConfig } from '../../src/config/config.ts';
@@ -158,11 +158,7 @@ test('report has an option for its row, which goes with its endpoints only', asy
     '--run-label does not go with observation; leave it out',
   ]);
   assert.match(commandHelp('report', report), /\n {2}--run-label TEXT +label of the run \(materialization, check\)\n/);
-
-  const { output, said } = listen();
-  const commands = { report, serve: report };
-  await completionOf(() => commands).run(['bash'], {}, output);
-  assert.match(said.join(''), /report\/-\) _assetlog_words .*--run-label /);
+  assert.match(completionScripts({ report, serve: report }).bash, /report\/-\) _assetlog_words .*--run-label /);
 });
 
 test('a line may have a parameter for its row', () => {

@@ -1,7 +1,10 @@
 import assert from 'node:assert/strict';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
 import { test } from 'node:test';
+import { makeTexts } from '../../src/commands/cli.ts';
 import { commandHelp, generalHelp } from '../../src/commands/help.ts';
-import { run } from '../support/program.ts';
+import { root, run } from '../support/program.ts';
 
 const COLUMNS = 120;
 
@@ -53,4 +56,24 @@ test('an option is told with its default and its variable, where it has one', ()
     generalHelp({ One: { x: { ...command, options: {} } }, Two: {} }, ['end']),
     /\n\nOne:\n {2}x {12}do it\n\nTwo:\n\n(.*\n)+end$/,
   );
+});
+
+const builtFile = join(root, 'dist/server.js');
+test('the built file prints the texts that the source makes', {
+  skip: !existsSync(builtFile) && 'nothing is built here',
+}, async () => {
+  const texts = Object.entries(makeTexts());
+  const printed = await Promise.all(
+    texts.map(async ([name]) => {
+      const { code, stdout, stderr } = await run(name.split(' '), { program: [process.execPath, builtFile] });
+      return [name, code, stderr, stdout];
+    }),
+  );
+  assert.deepEqual(
+    printed,
+    texts.map(([name, text]) => [name, 0, '', `${text}\n`]),
+  );
+  assert.ok(texts.length > 12, 'each command, both scripts and the program itself');
+  assert.equal((await run(['help', 'nonsense'])).stdout, `${makeTexts()['help']}\n`);
+  assert.equal((await run(['report', '--help'])).stdout, `${makeTexts()['help report']}\n`);
 });

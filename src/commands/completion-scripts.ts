@@ -1,0 +1,105 @@
+/** The completion scripts, made from the table of commands; no part of the built program, which has its result. */
+
+import { flagOf, type Option } from '../config/options.ts';
+import type { Command } from './command.ts';
+
+/** All commands by name: `{ serve, events, … }`. */
+export type Commands = Readonly<Record<string, Command>>;
+
+/** A shell that has a completion script, such as `'bash'`. */
+export type Shell = 'bash' | 'zsh';
+
+/** @returns the completion scripts without their last newlines: `{ bash: '# bash completion for assetlog…', zsh: '#compdef…' }` */
+export function completionScripts(commands: Commands): Readonly<Record<Shell, string>> {
+  return { bash: bashScript(commands), zsh: zshScript(commands) };
+}
+
+/** @returns the possible values of an option: a list of words, or the paths of files or of folders */
+function valuesOf({ argument, choices = [] }: Option<unknown>): readonly string[] | 'files' | 'folders' {
+  if (argument.startsWith('FILE')) return 'files';
+  return argument === 'FOLDER' ? 'folders' : choices;
+}
+
+function flagsOf({ options }: Command): string {
+  return [...Object.keys(options).map(flagOf), 'help'].map((flag) => `--${flag}`).join(' ');
+}
+
+/** The script works in bash 3.2 and later, without the package bash-completion. */
+function bashScript(commands: Commands): string {
+  const names = Object.keys(commands).join(' ');
+  const values: string[] = [];
+  const rest: string[] = [];
+  for (const [name, command] of Object.entries(commands)) {
+    for (const [option, known] of Object.entries(command.options)) {
+      const found = valuesOf(known);
+      const act = found === 'files' ? 'paths -f' : found === 'folders' ? 'paths -d' : `words ${found.join(' ')}`;
+      if (found.length > 0) values.push(`    ${name}/--${flagOf(option)}) _assetlog_${act} ;;`);
+      // The value of another option is not an operand.
+      else if (known.argument !== '') values.push(`    ${name}/--${flagOf(option)}) ;;`);
+    }
+    const { choices = [], paths } = command.operands ?? {};
+    rest.push(`      ${name}/-) _assetlog_words ${flagsOf(command)} ;;`);
+    if (choices.length > 0) rest.push(`      ${name}/2) _assetlog_words ${choices.join(' ')} ;;`);
+    if (paths !== undefined) rest.push(`      ${name}/*) _assetlog_paths ${paths === 'files' ? '-f' : '-d'} ;;`);
+  }
+  return `# bash completion for assetlog
+_assetlog_words() { COMPREPLY=($(compgen -W "$*" -- "$word")); }
+_assetlog_paths() { local IFS=$'\\n'; compopt -o filenames 2>/dev/null; COMPREPLY=($(compgen "$1" -- "$word")); }
+_assetlog() {
+  local IFS=$' \\t\\n' command=\${COMP_WORDS[1]} word=\${COMP_WORDS[COMP_CWORD]} before=\${COMP_WORDS[COMP_CWORD-1]}
+  COMPREPLY=()
+  # bash takes --flag=value for three words
+  if [[ $word == = ]]; then word=; elif [[ $before == = ]]; then before=\${COMP_WORDS[COMP_CWORD-2]}; fi
+  if ((COMP_CWORD == 1)); then command=none; elif [[ $command == -* ]]; then command=serve; fi
+  case $command/$before in
+${values.join('\n')}
+    *) case $command/$([[ $word == -* ]] && echo - || echo "$COMP_CWORD") in
+      none/-) _assetlog_words --version ${flagsOf(commands['serve'] as Command)} ;;
+      none/1|help/2) _assetlog_words help ${names} ;;
+${rest.join('\n')}
+    esac ;;
+  esac
+}\ncomplete -F _assetlog assetlog`;
+}
+
+function zshScript(commands: Commands): string {
+  const names = Object.entries(commands).map(([name, { summary }]) => quote(`${name}:${summary}`));
+  const cases = Object.entries(commands).map(([name, { options, operands }]) => {
+    const specs = Object.entries(options).map(([option, known]) => {
+      const { argument, help, repeated } = known;
+      const found = valuesOf(known);
+      const action =
+        found === 'files'
+          ? '_files'
+          : found === 'folders'
+            ? '_files -/'
+            : found.length > 0
+              ? `(${found.join(' ')})`
+              : ' ';
+      const [equals, value] = argument === '' ? ['', ''] : ['=', `:${argument.replaceAll(':', '\\:')}:${action}`];
+      const text = help.replaceAll(/[[\]\\]/g, '\\$&');
+      return quote(`${repeated ? '*' : ''}--${flagOf(option)}${equals}[${text}]${value}`);
+    });
+    if (operands?.choices !== undefined) specs.push(`'1:what:(${operands.choices.join(' ')})'`);
+    if (operands?.paths !== undefined) specs.push(`'1:folder:_files${operands.paths === 'folders' ? ' -/' : ''}'`);
+    return `    ${name}) _arguments ${specs.join(' ')} '--help[how it is used]' ;;`;
+  });
+  return `#compdef assetlog
+_assetlog() {
+  local -a commands=(${names.join(' ')} 'help:how a command is used')
+  if [[ $CURRENT == 2 && $words[2] != -* || $words[2] == help ]]; then
+    _describe command commands
+    return
+  fi
+  local command=serve
+  [[ $words[2] == -* ]] || { command=$words[2]; shift words; ((CURRENT--)) }
+  case $command in
+${cases.join('\n')}
+  esac
+}
+# In a folder of functions this file is the function; read by a shell it says whose completion it is.\nif [[ $funcstack[1] == _assetlog ]]; then _assetlog "$@"; else compdef _assetlog assetlog; fi`;
+}
+
+function quote(text: string): string {
+  return `'${text.replaceAll("'", "'\\''")}'`;
+}
