@@ -6,11 +6,17 @@
  * and only then renamed. So after an interruption at any step the folder holds whole lines, and the next run continues.
  *
  * A file is known to continue its copy by the last line of the copy: its crc depends on all lines before it.
+ *
+ * With the journal it copies its id, the marks of the destinations that it is forwarded to, and their dead letters, but not the
+ * cursors. A copy that is put in the place of its journal therefore knows that it was forwarded, and not how far: a hub is asked,
+ * and a plain destination stops. With a cursor of yesterday it would send again what was sent today, and without the marks
+ * everything.
  */
 
+import { crc32 } from 'node:zlib';
 import type { Limits } from '../config/limits.ts';
 import { readLastStop } from './clean-stop.ts';
-import { type Disk, unlessAbsent, writeFile } from './disk.ts';
+import { type Disk, type ReadableDisk, unlessAbsent, writeFile } from './disk.ts';
 import { askDurable, type Progress } from './progress.ts';
 import {
   DamagedError,
@@ -101,6 +107,8 @@ class BackupRun {
   #events = 0;
   #bytes = 0;
   readonly #remarks = new Set<string>();
+  /** Files beside the journal that are copied, but do not have their names yet. */
+  readonly #beside: string[] = [];
 
   constructor({ source, target, progress, limits, onProgress = () => {} }: BackupOptions) {
     this.#source = source;
@@ -114,6 +122,10 @@ class BackupRun {
     const names = await this.#target.list();
     for (const name of names.filter((name) => name.endsWith(PARTIAL))) await this.#target.remove(name);
     this.#held = contentsOf(names).segments;
+    for (const name of (await this.#source.list()).filter((name) => FORWARDED.test(name)).sort()) {
+      if (await this.#copyBeside(name)) this.#beside.push(name);
+    }
+    const hasWatermarks = await this.#copyBeside(WATERMARKS);
     const last = await this.#look();
     await this.#checkTarget();
     const { segments } = this.#contents;
@@ -126,9 +138,30 @@ class BackupRun {
       isComplete = await this.#segment(segment, extent, (bytes) => this.#onProgress(doneBytes + bytes, total));
       doneBytes += sizes[index] ?? 0;
     }
+    await this.#completeBeside();
+    // Only after all events that they count: else a hub would say that it has events which it lacks.
+    if (hasWatermarks && isComplete) await this.#complete(WATERMARKS);
     const first = contentsOf(await this.#target.list()).segments[0]?.firstSeq ?? this.#nextSeq;
     const seqs = first < this.#nextSeq ? { first, last: this.#nextSeq - 1 } : undefined;
     return { events: this.#events, bytes: this.#bytes, seqs, remarks: [...this.#remarks], isComplete };
+  }
+
+  /** Copies a small file under another name, durably, if it differs from its copy. @returns whether it does */
+  async #copyBeside(name: string): Promise<boolean> {
+    const there = await fingerprint(this.#source, name);
+    if (there === undefined || there === (await fingerprint(this.#target, name))) return false;
+    await writeFile(this.#target, `${name}${PARTIAL}`, this.#source.read(name));
+    return true;
+  }
+
+  /** Before the first event: events without these files would be forwarded from the beginning. */
+  async #completeBeside(): Promise<void> {
+    for (const name of this.#beside.splice(0)) await this.#complete(name);
+  }
+
+  async #complete(name: string): Promise<void> {
+    await this.#target.rename(`${name}${PARTIAL}`, name);
+    await this.#target.syncFolder();
   }
 
   /** Lists the source. @returns how far its last file may be copied */
@@ -247,9 +280,9 @@ class BackupRun {
     if (bytes < held.bytes || (bytes === 0 && damage !== undefined)) {
       await this.#target.remove(`${name}${PARTIAL}`);
     } else {
+      await this.#completeBeside();
       for (const marker of markers) await this.#mark(marker);
-      await this.#target.rename(`${name}${PARTIAL}`, name);
-      await this.#target.syncFolder();
+      await this.#complete(name);
       this.#events += chain.seq - held.nextSeq;
       this.#bytes += bytes - held.bytes;
       this.#nextSeq = chain.seq;
@@ -351,6 +384,10 @@ class BackupRun {
 
 /** End of the name of a file while it is copied. A start, `verify` and `events` ignore it. */
 const PARTIAL = '.partial';
+/** That it is forwarded, to which destinations, and its id: in the order of their names the id is after the destinations. */
+const FORWARDED = /^(\.forwarded-.*|\.journal-id|dead-.*\.jsonl)$/;
+/** How far a hub has the journals that are forwarded to it, as of one of its own seqs. */
+const WATERMARKS = 'forward-sources.json';
 const NEWLINE = Buffer.from('\n');
 
 async function* counted(chunks: AsyncIterable<Buffer>, onRead: (bytes: number) => void): AsyncGenerator<Buffer> {
@@ -360,4 +397,18 @@ async function* counted(chunks: AsyncIterable<Buffer>, onRead: (bytes: number) =
     bytes += chunk.length;
     onRead(bytes);
   }
+}
+
+/** @returns undefined if there is no such file */
+async function fingerprint(disk: ReadableDisk, name: string): Promise<string | undefined> {
+  let [crc, bytes] = [0, 0];
+  try {
+    for await (const chunk of disk.read(name)) {
+      crc = crc32(chunk, crc);
+      bytes += chunk.length;
+    }
+  } catch (error) {
+    return unlessAbsent(undefined)(error as NodeJS.ErrnoException);
+  }
+  return `${bytes} ${crc}`;
 }

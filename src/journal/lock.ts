@@ -170,22 +170,36 @@ export type Durable =
  * @throws the error of a system call; a missing folder is no error, but `unsaid`
  */
 export async function askHolder(folder: string, limits: AskLimits = standardLimits): Promise<Durable> {
+  const answers = await answersIn(folder, limits);
+  const held = answers.find((answer) => answer?.startsWith('held '));
+  if (held === undefined) return { kind: answers.some((answer) => UNANSWERED.has(answer)) ? 'unanswered' : 'unsaid' };
+  const seq = Number(held.split(' ')[2]);
+  return Number.isSafeInteger(seq) && seq > 0 ? { kind: 'before', seq } : { kind: 'unsaid' };
+}
+
+/**
+ * Finds out whether a process that is alive has the folder, or is about to take it. Changes nothing in the folder. Example:
+ * `await isHeld('/data')` is `true` beside a service, and `false` after it was killed.
+ * @throws the error of a system call; a missing folder is no error, but `false`
+ */
+export async function isHeld(folder: string, limits: AskLimits = standardLimits): Promise<boolean> {
+  return (await answersIn(folder, limits)).some((answer) => answer !== undefined);
+}
+
+/** @returns what each lock of the folder answers; undefined for one whose process has ended, or that can not be asked */
+async function answersIn(folder: string, limits: AskLimits): Promise<(string | undefined)[]> {
   let directory: number;
   try {
     directory = openSync(folder, constants.O_RDONLY | constants.O_DIRECTORY);
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return { kind: 'unsaid' };
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return [];
     throw error;
   }
   try {
     const names = readdirSync(folder).filter((name) => name.startsWith(LOCK));
     const paths = names.map((name) => socketPath(folder, directory, name));
     if (process.platform === 'linux') paths.push(abstractPath(directory));
-    const answers = await Promise.all(paths.map((path) => ask(path, limits).catch(() => undefined))); // another user's lock may refuse
-    const held = answers.find((answer) => answer?.startsWith('held '));
-    if (held === undefined) return { kind: answers.some((answer) => UNANSWERED.has(answer)) ? 'unanswered' : 'unsaid' };
-    const seq = Number(held.split(' ')[2]);
-    return Number.isSafeInteger(seq) && seq > 0 ? { kind: 'before', seq } : { kind: 'unsaid' };
+    return await Promise.all(paths.map((path) => ask(path, limits).catch(() => undefined))); // another user's lock may refuse
   } finally {
     closeSync(directory);
   }

@@ -304,3 +304,63 @@ test('a line that is longer than the limit is not held in memory', async () => {
   assert.equal(copy.problem, 'it has more than 1000 bytes');
   assert.equal(read, 3);
 });
+
+/** As a journal that is forwarded to a hub, and is a hub itself, has them beside its events. */
+const forwarded = {
+  '.journal-id': Buffer.from('0193e0c2-7f3a-7000-8000-000000000000\n'),
+  '.forwarded-hub': Buffer.alloc(0),
+  'dead-hub.jsonl': Buffer.from(
+    '{"time":"2026-11-20T15:19:45.266Z","outcome":"refused","reason":"no","line":{"seq":1}}\n',
+  ),
+  'forward-sources.json': Buffer.from('{"seq":8}'),
+  'forward-hub.cursor': Buffer.from('{"seq":8}'),
+  'forward-hub.state': Buffer.from('{}'),
+};
+const { 'forward-hub.cursor': _cursor, 'forward-hub.state': _state, ...carried } = forwarded;
+
+test('with a journal that is forwarded it copies its id, the marks and the dead letters, and no cursor', async () => {
+  const [source, target] = [diskWith({ ...files, ...forwarded }), new SimulatedDisk()];
+  await run(source, target);
+  const all = { ...files, ...carried };
+  assert.deepEqual(copied(target), texts(...Object.entries(all)));
+  assert.deepEqual((await verify(target)).findings, [], 'none of them is foreign');
+  target.calls.length = 0;
+  await run(source, target);
+  assert.deepEqual([target.count('write'), target.count('create')], [0, 0], 'nothing is written again');
+
+  const otherId = Buffer.from('0193e0c2-7f3a-7000-8000-000000000001\n');
+  source.put('.journal-id', otherId);
+  await run(source, target);
+  assert.deepEqual(copied(target), texts(...Object.entries({ ...all, '.journal-id': otherId })));
+});
+
+test('after a power cut at any call no backup forwards events from the beginning, or counts events that it lacks', async () => {
+  const source = diskWith({ ...files, ...forwarded });
+  for (let failing = 1, struck = true; struck; failing += 1) {
+    const target = new SimulatedDisk();
+    const power = failingCall(failing, 'power');
+    target.fault = power.fault;
+    await Promise.race([run(source, target), untilStruck(power.struck)]);
+    struck = power.struck() > 0;
+    for (const left of struck
+      ? [target.afterCrash(), ...REMAINS.map((remains) => target.afterPowerCut(remains))]
+      : []) {
+      left.fault = () => undefined;
+      const names = left.names();
+      const when = `call ${failing}: ${target.calls.at(-1)}: ${names}`;
+      if (names.some((name) => name.startsWith('events-') && name.endsWith('.jsonl'))) {
+        assert.ok(names.includes('.forwarded-hub') && names.includes('.journal-id'), when);
+      }
+      if (names.includes('.journal-id')) assert.ok(names.includes('.forwarded-hub'), when);
+      if (names.includes('forward-sources.json')) assert.equal((await verify(left)).last?.seq, 8, when);
+      await run(source, left);
+      assert.deepEqual(copied(left), texts(...Object.entries({ ...files, ...carried })), when);
+    }
+  }
+});
+
+test('the backup of another journal keeps its id', async () => {
+  const target = diskWith({ [FIRST]: segment(1, 3), '.journal-id': Buffer.from('its own\n') });
+  await assert.rejects(run(diskWith({ ...files, ...forwarded }), target), OtherJournalError);
+  assert.equal(target.text('.journal-id'), 'its own\n');
+});

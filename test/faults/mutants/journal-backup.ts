@@ -28,7 +28,7 @@ export const journalBackup: readonly Mutant[] = [
   {
     breaks: 'a backup that has ended may be lost in a power cut',
     file: 'journal/backup.ts',
-    within: 'BackupRun.#copy',
+    within: 'BackupRun.#complete',
     from: 'await this.#target.syncFolder();',
     to: '',
     tests: ['journal/backup: it copies all of a journal, then only what is new'],
@@ -115,5 +115,58 @@ export const journalBackup: readonly Mutant[] = [
     from: '...endFindings(segment, scan, lastStop)',
     to: '...[]',
     tests: ['journal/backup: lines that a stopped journal has lost since its last clean stop are damage'],
+  },
+  {
+    breaks: 'a restored backup forwards all events again, since it does not know that they were forwarded',
+    file: 'journal/backup.ts',
+    from: '/^(\\.forwarded-.*|\\.journal-id|dead-.*\\.jsonl)$/',
+    to: '/^(dead-.*\\.jsonl)$/',
+    tests: [
+      'journal/backup: with a journal that is forwarded it copies its id, the marks and the dead letters, and no cursor',
+    ],
+  },
+  {
+    breaks: 'a restored backup sends again what was sent since, from the cursor that it copied',
+    file: 'journal/backup.ts',
+    from: '/^(\\.forwarded-.*|',
+    to: '/^(forward-.*cursor|\\.forwarded-.*|',
+    tests: [
+      'journal/backup: with a journal that is forwarded it copies its id, the marks and the dead letters, and no cursor',
+    ],
+  },
+  {
+    breaks: 'the backup of a hub counts events of sources that it lacks',
+    file: 'journal/backup.ts',
+    from: 'if (hasWatermarks && isComplete) await this.#complete(WATERMARKS);',
+    to: '',
+    tests: [
+      'journal/backup: with a journal that is forwarded it copies its id, the marks and the dead letters, and no cursor',
+    ],
+  },
+  {
+    breaks: 'the watermarks of a hub are in its backup before the events that they count',
+    file: 'journal/backup.ts',
+    from: 'const hasWatermarks = await this.#copyBeside(WATERMARKS);',
+    to: 'const hasWatermarks = await this.#copyBeside(WATERMARKS);\n    if (hasWatermarks) await this.#complete(WATERMARKS);',
+    tests: [
+      'journal/backup: after a power cut at any call no backup forwards events from the beginning, or counts events that it lacks',
+    ],
+  },
+  {
+    breaks: 'a backup has events before the files that say that they were forwarded',
+    file: 'journal/backup.ts',
+    within: 'BackupRun.#copy',
+    from: 'await this.#completeBeside();',
+    to: '',
+    tests: [
+      'journal/backup: after a power cut at any call no backup forwards events from the beginning, or counts events that it lacks',
+    ],
+  },
+  {
+    breaks: 'the backup of another journal gets the id of this one',
+    file: 'journal/backup.ts',
+    from: 'if (await this.#copyBeside(name)) this.#beside.push(name);',
+    to: 'if (await this.#copyBeside(name)) await this.#complete(name);',
+    tests: ['journal/backup: the backup of another journal keeps its id'],
   },
 ];
