@@ -41,7 +41,7 @@ export async function appendBatch(
   const after = { file: segment.file, bytes: segment.bytes + bytes.length, chain };
   // Before the write, since it would hide that the file was truncated. After it, since no event may get 200 if its file is gone.
   checkUntouched(segment);
-  await append(segment, bytes);
+  await appendWhole(segment, bytes);
   checkUntouched(after);
   return { after, bytes };
 }
@@ -52,7 +52,7 @@ export async function appendBatch(
  * @throws NotWritten, or another error: see `appendBatch`
  */
 export async function tryWrite(segment: Segment): Promise<Appended> {
-  await append(segment, PROBE);
+  await appendWhole(segment, PROBE);
   await segment.file.truncate(segment.bytes);
   return { after: segment, bytes: NO_BYTES };
 }
@@ -81,8 +81,12 @@ function encodeOrGiveUp(members: readonly LineMembers[], chain: ChainPosition, n
   }
 }
 
-/** Appends all of the bytes, durably, or none: after a failed or short write the file is truncated to its previous length. */
-async function append({ file, bytes: end }: Segment, bytes: Buffer): Promise<void> {
+/**
+ * Appends all of the bytes, durably, or none: after a failed or short write the file is truncated to its previous length.
+ * @param end of the file, its length in bytes: in `{ file, bytes: 1210 }` it is 1210
+ * @throws NotWritten, or another error after which the content of the file is unknown
+ */
+export async function appendWhole({ file, bytes: end }: Pick<Segment, 'file' | 'bytes'>, bytes: Buffer): Promise<void> {
   let problem: string;
   try {
     const written = await file.append(bytes, end);

@@ -43,6 +43,8 @@ export interface Disk {
   createLog(name: string): Promise<LogFile>;
   /** Opens a file to append to it. Rejects with ENOENT if there is none. */
   openLog(name: string): Promise<LogFile>;
+  /** Opens a file that is written in place, and creates it if there is none; its directory entry is durable when this resolves. */
+  openSlots(name: string): Promise<SlotFile>;
   /** Creates a subfolder, durably. Names of its entries contain a slash. */
   createFolder(name: string): Promise<void>;
   /** Replaces an existing file atomically. Durable only after `syncFolder`. */
@@ -150,6 +152,18 @@ export interface LogFile {
   close(): Promise<void>;
 }
 
+/** A small file whose parts are written again in place, so that it needs no more space. From `disk.openSlots('forward-hub.cursor')`. */
+export interface SlotFile {
+  /** All of its bytes; none of a new one. */
+  read(): Promise<Buffer>;
+  /**
+   * Writes at a position, in bytes from the beginning of the file; durable when this resolves. After a rejection these bytes are
+   * unknown, and all others are as before. Writing them again is safe, since nothing of a failed sync is relied on.
+   */
+  write(bytes: Buffer, position: number): Promise<void>;
+  close(): Promise<void>;
+}
+
 const FOLDER_MODE = 0o700;
 const FILE_MODE = 0o600;
 const READ_CHUNK_BYTES = 256 * 1024;
@@ -180,6 +194,7 @@ export function openDisk(
     create: async (name) => newFile(await createFile(folder, name, constants.O_WRONLY), name),
     createLog: async (name) => logFile(await createFile(folder, name, logFlags), folder, name, syncingWrites),
     openLog: async (name) => logFile(await open(join(folder, name), logFlags), folder, name, syncingWrites),
+    openSlots: async (name) => slotFile(await openOrCreate(folder, name), name),
     createFolder: (name) => makeFolder(join(folder, name)),
     rename: (from, to) => rename(join(folder, from), join(folder, to)),
     remove: (name) => unlink(join(folder, name)),
@@ -317,6 +332,30 @@ async function createFile(folder: string, name: string, flags: number): Promise<
 /** The file exists, but it may be lost in a power cut. */
 function throwSyncError(error: Error): never {
   throw new SyncError(error.message, { cause: error });
+}
+
+async function openOrCreate(folder: string, name: string): Promise<FileHandle> {
+  try {
+    const handle = await open(join(folder, name), constants.O_RDWR);
+    // The process that created it may have died before the entry was durable.
+    await closingOnFailure(handle, () => syncEntries(folder));
+    return handle;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
+    return createFile(folder, name, constants.O_RDWR);
+  }
+}
+
+function slotFile(handle: FileHandle, name: string): SlotFile {
+  const file = newFile(handle, name);
+  return {
+    read: () => handle.readFile(),
+    write: async (bytes, position) => {
+      await writeWhole(file, bytes, position);
+      await file.sync();
+    },
+    close: file.close,
+  };
 }
 
 function newFile(handle: FileHandle, name: string): NewFile {

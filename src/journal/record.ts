@@ -588,8 +588,9 @@ function writeHex(crc: number, bytes: Buffer, at: number): void {
 /**
  * Version 7 UUIDs of one moment (RFC 9562 section 5.7): 48 bits of milliseconds, the version, 74 random bits with the
  * variant between them. The UUIDs of one batch count up from its random start (section 6.2, method 2), so they sort in order.
+ * @returns a function whose results are such as `01a1fb95-ce62-7e59-9364-610bf5613940`, and then the same with `…941`
  */
-function uuids(now: Date): () => string {
+export function uuids(now: Date): () => string {
   const milliseconds = now.getTime().toString(16).padStart(12, '0');
   // A version 4 UUID has its random and variant bits at the positions of version 7.
   const random = randomUUID();

@@ -91,6 +91,24 @@ test('an append is on the disk when it resolves, and what was cut off stays away
   }
 });
 
+/** Two slots of a cursor, by a disk alone. */
+const SLOTS = `
+  import { openDisk } from './src/journal/disk.ts';
+  const slots = await openDisk(process.argv.at(-1)).openSlots('x');
+  await slots.write(Buffer.alloc(1024), 0);
+  await slots.write(Buffer.alloc(512), 512);
+`;
+
+test('a slot is on the disk when its write resolves', { skip: withoutStrace }, (t) => {
+  const folder = newFolder(t);
+  const strace = underStrace(t, { calls: ['pwrite64', 'fdatasync'], paths: [join(folder, 'x')] });
+  const [tool = '', ...args] = strace.options.under;
+  const script = ['--import', 'tsx', '--input-type=module', '-e', SLOTS, folder];
+  execFileSync(tool, [...args, process.execPath, ...script], { cwd: root, timeout: 20_000 });
+  const names = strace.calls().map(({ name }) => name);
+  assert.deepEqual(names, ['pwrite64', 'fdatasync', 'pwrite64', 'fdatasync']);
+});
+
 const FILE = '/data/events-00000000000000000001.jsonl';
 const NEXT = '/data/events-00000000000000000002.jsonl';
 

@@ -4,7 +4,7 @@
  * it should have written: the next one succeeds without it.
  */
 
-import type { Disk, LogFile, NewFile, Space } from '../../src/journal/disk.ts';
+import type { Disk, LogFile, NewFile, SlotFile, Space } from '../../src/journal/disk.ts';
 import { SyncError } from '../../src/journal/disk.ts';
 import type { Mount } from '../../src/journal/mount.ts';
 
@@ -158,6 +158,24 @@ export class SimulatedDisk implements Disk {
   async openLog(name: string): Promise<LogFile> {
     await this.#call('open', name);
     return this.#logFile(name, this.#inode(name));
+  }
+
+  async openSlots(name: string): Promise<SlotFile> {
+    await this.#call('open', name);
+    if (this.#entries.has(name)) await this.syncFolder();
+    const inode = this.#entries.get(name) ?? (await this.#create(name));
+    return {
+      read: async () => {
+        await this.#call('read', name);
+        return Buffer.from(inode.bytes);
+      },
+      write: async (bytes, position) => {
+        const written = await this.#write(name, inode, bytes, position);
+        if (written < bytes.length) throw systemError('ENOSPC', name);
+        await this.#sync(name, inode);
+      },
+      close: async () => void (await this.#call('close', name)),
+    };
   }
 
   async #create(name: string): Promise<Inode> {
@@ -333,8 +351,13 @@ function remainsOf(inode: Inode, share: number, behind: Remains['behind']): Buff
   const length = Math.max(inode.durable.length, inode.bytes.length);
   const bytes = overlaid(inode, written, length);
   if (behind === 'garbage' && inode.dirty.length > 0)
-    bytes.fill('\x07{"seq":\n', lastEnd, Math.min(length, lastEnd + SECTOR_BYTES));
+    bytes.fill('\x07{"seq":\n', lastEnd, Math.min(length, sectorEnd(lastEnd)));
   return bytes;
+}
+
+/** A power cut damages the sector that is being written, and not the one after it. */
+function sectorEnd(position: number): number {
+  return (Math.floor(position / SECTOR_BYTES) + 1) * SECTOR_BYTES;
 }
 
 /** The durable bytes with parts of the cached ones over them. */

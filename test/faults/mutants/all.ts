@@ -7,6 +7,7 @@ import { config } from './config.ts';
 import { deployments } from './deployments.ts';
 import { embed } from './embed.ts';
 import { event } from './event.ts';
+import { forwardFiles } from './forward-files.ts';
 import { http } from './http.ts';
 import { idempotency } from './idempotency.ts';
 import { journalBackup } from './journal-backup.ts';
@@ -29,6 +30,7 @@ export const mutants: readonly Mutant[] = [
   ...deployments,
   ...embed,
   ...event,
+  ...forwardFiles,
   ...http,
   ...idempotency,
   ...journalBackup,

@@ -6,8 +6,8 @@ export const journalWriting: readonly Mutant[] = [
   {
     breaks: 'acknowledges before the sync',
     file: 'journal/append.ts',
-    from: 'await append(segment, bytes);\n  checkUntouched(after);',
-    to: 'append(segment, bytes).catch(() => {});',
+    from: 'await appendWhole(segment, bytes);\n  checkUntouched(after);',
+    to: 'appendWhole(segment, bytes).catch(() => {});',
     tests: [
       'journal/journal: the real disk: a full file is followed by the next, and lines go on over files and starts',
       'faults/order',

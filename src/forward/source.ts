@@ -1,0 +1,73 @@
+/**
+ * The id of a journal that forwards, by which a hub knows it: the source. It is made once and kept in `.journal-id`, so that it
+ * is the same after a restart, on another address and in a restored backup.
+ */
+
+import { type Disk, type ReadableDisk, writeFile } from '../journal/disk.ts';
+import { uuids } from '../journal/record.ts';
+
+/** Name of the file with the id: `.journal-id`. */
+export const SOURCE_FILE = '.journal-id';
+const NEW_FILE = '.journal-id.new';
+
+/** The id of a journal: `{ source: '0193e0c2-7f3a-7000-8000-000000000000', isNew: false }`. */
+export interface Source {
+  readonly source: string;
+  /** Whether it was made now, so that no destination has heard of it. */
+  readonly isNew: boolean;
+}
+
+/**
+ * @returns the id of the journal, such as `0193e0c2-7f3a-7000-8000-000000000000`; undefined if it never forwarded
+ * @throws Error if the file holds something else, or the error of a system call
+ */
+export async function readSource(disk: ReadableDisk): Promise<string | undefined> {
+  if (!(await disk.list()).includes(SOURCE_FILE)) return undefined;
+  const chunks: Buffer[] = [];
+  for await (const chunk of disk.read(SOURCE_FILE, 0, ID_BYTES + 2)) chunks.push(chunk);
+  const text = Buffer.concat(chunks).toString('latin1');
+  if (!ID.test(text)) throw new Error(`${disk.folder}/${SOURCE_FILE} does not hold the id of a journal; ${WAYS_OUT}`);
+  return text.trim();
+}
+
+/**
+ * Reads the id, or makes one at the first start that forwards. It is durable when this resolves: a hub never hears of an id that
+ * a power cut takes back.
+ * @throws Error if the id is not readable or was removed: another one would make a hub record all events again
+ */
+export async function openSource(disk: Disk): Promise<Source> {
+  const source = await readSource(disk);
+  if (source === undefined) {
+    if ((await disk.list()).some((name) => name.startsWith(KNOWN_PREFIX))) {
+      throw new Error(`${disk.folder}/${SOURCE_FILE} was removed; ${WAYS_OUT}`);
+    }
+    return { source: await replaceSource(disk), isNew: true };
+  }
+  await disk.syncFolder(); // the process that made it may have died before the entry was durable
+  return { source, isNew: false };
+}
+
+/**
+ * Gives the journal a new id, durably, for a copy that continues beside its original.
+ * @returns the new id: `0193e0c2-7f3a-7000-8000-000000000000`
+ * @throws the error of a system call, after which the file holds the old id or the new one
+ */
+export async function replaceSource(disk: Disk): Promise<string> {
+  if ((await disk.list()).includes(NEW_FILE)) await disk.remove(NEW_FILE);
+  const source = uuids(new Date())();
+  await writeFile(disk, NEW_FILE, [Buffer.from(`${source}\n`)]);
+  await disk.rename(NEW_FILE, SOURCE_FILE);
+  await disk.syncFolder();
+  return source;
+}
+
+/**
+ * Files that say that a destination was sent to: `.forwarded-hub`. A missing cursor beside one was lost, and without one its
+ * destination is new. They are files of their own, since destinations are added to a journal that forwards already, and creating
+ * an empty file is atomic.
+ */
+export const KNOWN_PREFIX = '.forwarded-';
+
+const ID_BYTES = 36;
+const ID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\n?$/;
+const WAYS_OUT = 'restore it from a backup, or give the journal a new id with assetlog forward identity --new';

@@ -1,0 +1,125 @@
+/** Mutants of the files that forwarding keeps beside a journal: the id, the cursors, the dead letters. */
+
+import type { Mutant } from './mutant.ts';
+
+const CURSOR_POWER =
+  'forward/cursor: a power cut at any call: the cursor is the last durable one or the one that was being saved';
+const LETTERS_POWER = 'forward/dead-letters: a power cut at any call: each letter whose append resolved is there';
+
+export const forwardFiles: readonly Mutant[] = [
+  {
+    breaks: 'a cursor is saved over its only valid slot',
+    file: 'forward/cursor.ts',
+    from: '(number % 2) * SLOT_BYTES',
+    to: '0',
+    tests: [CURSOR_POWER, 'forward/cursor'],
+  },
+  {
+    breaks: 'a cursor is not synced',
+    file: 'journal/disk.ts',
+    within: 'slotFile',
+    from: 'await file.sync();',
+    to: '',
+    tests: ['faults/order: a slot is on the disk when its write resolves'],
+  },
+  {
+    breaks: 'a cursor that was damaged passes for the cursor of a new destination',
+    file: 'forward/cursor.ts',
+    from: 'if (!names.includes(KNOWN_PREFIX + name))',
+    to: "if (name !== '')",
+    tests: ['forward/cursor: a damaged slot leaves the other; without one the cursor is lost, and can be saved again'],
+  },
+  {
+    breaks: 'a destination that is sent to is not remembered as known',
+    file: 'forward/cursor.ts',
+    within: 'Cursor.save',
+    from: 'await this.#know();',
+    to: '',
+    tests: ['forward/cursor: a missing cursor is lost if its destination was sent to, and new for another destination'],
+  },
+  {
+    breaks: 'a destination is remembered as known before its cursor is saved',
+    file: 'forward/cursor.ts',
+    within: 'Cursor.save',
+    from: 'const number =',
+    to: 'await this.#know();\n    const number =',
+    tests: [CURSOR_POWER],
+  },
+  {
+    breaks: 'a torn slot is believed',
+    file: 'forward/cursor.ts',
+    from: 'if (text !== `${body},"crc":"${hex(crc32(body))}"}`) return undefined;',
+    to: "if (!text.startsWith('{')) return undefined;",
+    tests: [
+      CURSOR_POWER,
+      'forward/cursor: a damaged slot leaves the other; without one the cursor is lost, and can be saved again',
+    ],
+  },
+  {
+    breaks: 'a long URL does not fit into a cursor',
+    file: 'forward/cursor.ts',
+    from: '<= URL_BYTES_MAX) return url;',
+    to: '>= 0) return url;',
+    tests: ['forward/cursor: a URL of any length and with any characters is told from another one'],
+  },
+  {
+    breaks: 'a dead letter is not synced',
+    file: 'forward/dead-letters.ts',
+    from: 'await appendWhole({',
+    to: 'void appendWhole({',
+    tests: [LETTERS_POWER, 'forward/dead-letters'],
+  },
+  {
+    breaks: 'a torn dead letter stays before the next one',
+    file: 'forward/dead-letters.ts',
+    within: 'DeadLetters.#recover',
+    from: 'await log.truncate(this.#kept.bytes);',
+    to: '',
+    tests: [
+      'forward/dead-letters: a torn end is cut when the file is opened; a damaged line before the last is reported',
+    ],
+  },
+  {
+    breaks: 'the digits of a dead letter change',
+    file: 'forward/dead-letters.ts',
+    from: '${LINE_MEMBER}${line}}`',
+    to: '${LINE_MEMBER}${JSON.stringify(JSON.parse(line))}}`',
+    tests: ['forward/dead-letters: dead letters are lines of a real file, with the line of the journal digit by digit'],
+  },
+  {
+    breaks: 'the rest of a failed append stays before the next letter',
+    file: 'forward/dead-letters.ts',
+    within: 'DeadLetters.append',
+    from: 'this.#isUnsure = true;',
+    to: '',
+    tests: [
+      'forward/dead-letters: a failure at any call: each letter whose append resolved is there',
+      'forward/dead-letters',
+    ],
+  },
+  {
+    breaks: 'an id that a power cut takes back is shown to a hub',
+    file: 'forward/source.ts',
+    within: 'replaceSource',
+    from: 'await disk.syncFolder();',
+    to: '',
+    tests: ['forward/source: a power cut at any call: an id that was returned is the same after the next start'],
+  },
+  {
+    breaks: 'an id that was found is used before its entry is durable',
+    file: 'forward/source.ts',
+    within: 'openSource',
+    from: 'await disk.syncFolder();',
+    to: '',
+    tests: ['forward/source: a power cut at any call: an id that was returned is the same after the next start'],
+  },
+  {
+    breaks: 'an id that was removed is replaced by itself',
+    file: 'forward/source.ts',
+    from: '.some((name) => name.startsWith(KNOWN_PREFIX))',
+    to: ".includes('')",
+    tests: [
+      'forward/source: an id that is not readable, or that was removed beside a known destination, is not replaced by itself',
+    ],
+  },
+];

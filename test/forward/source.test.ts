@@ -1,0 +1,68 @@
+import assert from 'node:assert/strict';
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { Cursor } from '../../src/forward/cursor.ts';
+import { openSource, readSource, replaceSource, SOURCE_FILE } from '../../src/forward/source.ts';
+import { openDisk } from '../../src/journal/disk.ts';
+import { failingCall, SimulatedDisk } from '../support/simulated-disk.ts';
+import { everyRemains, settled } from './power.ts';
+
+const UUID7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
+
+test('a journal gets an id once, in a real folder, and another one only when it is asked for', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'assetlog-source-'));
+  const disk = openDisk(folder);
+  try {
+    assert.equal(await readSource(disk), undefined);
+    const made = await openSource(disk);
+    assert.match(made.source, UUID7);
+    assert.deepEqual(made, { source: made.source, isNew: true });
+    assert.deepEqual(await openSource(disk), { source: made.source, isNew: false });
+    assert.equal(await readSource(disk), made.source);
+    assert.equal(readFileSync(join(folder, SOURCE_FILE), 'utf8'), `${made.source}\n`);
+    const other = await replaceSource(disk);
+    assert.notEqual(other, made.source);
+    assert.equal(await readSource(disk), other);
+    assert.deepEqual(readdirSync(folder), [SOURCE_FILE]);
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+});
+
+test('an id that is not readable, or that was removed beside a known destination, is not replaced by itself', async () => {
+  const disk = new SimulatedDisk();
+  await openSource(disk);
+  const { cursor } = await Cursor.open(disk, 'hub');
+  await cursor.save({ seq: 0, id: null, sending: undefined, kind: undefined, to: 'http://127.0.0.1:3000' });
+  disk.put(SOURCE_FILE, Buffer.from('0193e0c2\n'));
+  await assert.rejects(openSource(disk), /does not hold the id of a journal; .*identity --new/);
+  await disk.remove(SOURCE_FILE);
+  await assert.rejects(openSource(disk), /was removed; .*identity --new/);
+  const source = await replaceSource(disk);
+  assert.deepEqual(await openSource(disk), { source, isNew: false });
+});
+
+for (const what of ['once', 'power'] as const) {
+  test(`${what === 'once' ? 'a failure' : 'a power cut'} at any call: an id that was returned is the same after the next start`, async () => {
+    for (let failing = 1; ; failing += 1) {
+      const disk = new SimulatedDisk();
+      const { fault, struck } = failingCall(failing, what);
+      disk.fault = fault;
+      const known: string[] = [];
+      const script = (async () => {
+        known.push((await openSource(disk)).source);
+        known.push((await openSource(disk)).source);
+      })().catch(() => {});
+      await Promise.race([script, settled()]);
+      for (const after of [disk.afterCrash(), ...everyRemains(disk)]) {
+        const { source } = await openSource(after);
+        assert.match(source, UUID7);
+        for (const id of known) assert.equal(source, id, `call ${failing}, ${disk.calls[failing - 1]}`);
+        assert.equal(await readSource(after.afterPowerCut({ entries: 'none', share: 0, behind: 'zeros' })), source);
+      }
+      if (struck() === 0) break;
+    }
+  });
+}
