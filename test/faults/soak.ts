@@ -14,6 +14,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { eachEvent, newFolder, type Running, type Scope, startService } from '../support/program.ts';
+import { randomFrom } from '../support/random.ts';
 import { withoutMounts, withoutPowerCut, withoutStrace } from '../support/tools.ts';
 import { post, Wire } from '../support/wire.ts';
 import { compare, type Load, startLoad } from './load.ts';
@@ -279,17 +280,6 @@ async function judge({ sites }: Soak, counts: ReadonlyMap<PhaseName, number>): P
     right &&= lost.length + doubled.length + gaps.length + strange.length === 0 && load.acknowledged.size > 0;
   }
   return right;
-}
-
-/** Numbers from 0 up to 1 that a seed brings back (mulberry32). */
-function randomFrom(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
 }
 
 async function until(what: string, holds: () => boolean): Promise<void> {

@@ -9,10 +9,9 @@ import { once } from 'node:events';
 import { accessSync, constants, mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
-import type { TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
-import { endGroup, freePort } from './program.ts';
+import { endGroup, freePort, type Scope } from './program.ts';
 
 export const referenceExecutable = process.env['ASSETLOG_TEST_REFERENCE'] ?? findOnPath('dagster-webserver');
 
@@ -45,14 +44,48 @@ export interface Reference {
   readonly port: number;
   /** Its DAGSTER_HOME. */
   readonly home: string;
+  /** Ends it with SIGKILL, and its code server. */
+  kill(): Promise<void>;
+  /** Starts it again, on the same port and folder. */
+  start(): Promise<void>;
 }
 
 /** Starts it on a free port and a folder of its own; both end with the test. */
-export async function startReference(t: TestContext, executable: string): Promise<Reference> {
+export async function startReference(t: Scope, executable: string): Promise<Reference> {
   const home = mkdtempSync(join(tmpdir(), 'assetlog-reference-'));
   writeFileSync(join(home, 'dagster.yaml'), 'telemetry:\n  enabled: false\n');
   writeFileSync(join(home, 'defs.py'), 'import dagster\n\ndefs = dagster.Definitions()\n');
   const port = await freePort(t);
+  let child: ChildProcess | undefined;
+  const start = async () => {
+    child = await launchReference(executable, { home, port });
+  };
+  const kill = async () => {
+    if (child === undefined || !isRunning(child)) return;
+    const exited = once(child, 'exit');
+    endGroup(child, 'SIGKILL');
+    await exited;
+  };
+  // A run that is broken off does not get to its end, and a group of its own is not ended with it.
+  const onSignal = (name: NodeJS.Signals) => {
+    if (child !== undefined) endGroup(child, 'SIGKILL');
+    rmSync(home, { recursive: true, force: true, maxRetries: 3 });
+    process.kill(process.pid, name);
+  };
+  for (const name of BREAKING_OFF) process.once(name, onSignal);
+  t.after(async () => {
+    for (const name of BREAKING_OFF) process.off(name, onSignal);
+    if (child !== undefined) await endReference(child);
+    rmSync(home, { recursive: true, force: true, maxRetries: 3 });
+  });
+  await start();
+  return { port, home, kill, start };
+}
+
+async function launchReference(
+  executable: string,
+  { home, port }: Pick<Reference, 'home' | 'port'>,
+): Promise<ChildProcess> {
   // It starts a code server of its own, so it leads a process group, which can be ended as a whole.
   const child = spawn(executable, ['-f', 'defs.py', '-h', '127.0.0.1', '-p', String(port)], {
     cwd: home,
@@ -63,39 +96,54 @@ export async function startReference(t: TestContext, executable: string): Promis
   let log = '';
   for (const stream of [child.stdout, child.stderr]) {
     stream.setEncoding('utf8').on('data', (text) => {
-      log += text;
+      log = `${log}${text}`.slice(-10_000);
     });
   }
   child.on('error', (error) => {
     log += String(error);
   });
-  // A run that is broken off does not get to its end, and a group of its own is not ended with it.
-  const onSignal = (name: NodeJS.Signals) => {
-    endGroup(child, 'SIGKILL');
-    rmSync(home, { recursive: true, force: true, maxRetries: 3 });
-    process.kill(process.pid, name);
-  };
-  for (const name of BREAKING_OFF) process.once(name, onSignal);
-  t.after(async () => {
-    for (const name of BREAKING_OFF) process.off(name, onSignal);
-    await endReference(child);
-    rmSync(home, { recursive: true, force: true });
-  });
   for (const late = performance.now() + READY_MS; performance.now() < late; ) {
     await sleep(100);
-    const ended = child.pid === undefined || child.exitCode !== null || child.signalCode !== null;
-    assert.ok(!ended, `${executable} ended: ${log}`);
+    assert.ok(isRunning(child), `${executable} ended: ${log}`);
     const reply = await fetch(`http://127.0.0.1:${port}/server_info`).catch(() => undefined);
-    if (reply?.status !== 200) continue;
-    t.diagnostic(`the reference is ${await reply.text()}`);
-    return { port, home };
+    if ((await reply?.text().catch(() => undefined)) !== undefined && reply?.status === 200) return child;
   }
+  endGroup(child, 'SIGKILL');
   throw new Error(`${executable} is not ready after ${READY_MS} ms: ${log}`);
 }
 
+function isRunning({ pid, exitCode, signalCode }: ChildProcess): boolean {
+  return pid !== undefined && exitCode === null && signalCode === null;
+}
+
+const RECORDED = `query ($path: [String!]!) {
+  assetOrError(assetKey: { path: $path }) {
+    ... on Asset {
+      assetMaterializations(limit: 1000000) { partition }
+      assetObservations(limit: 1000000) { partition }
+    }
+  }
+}`;
+
+/**
+ * Asks the reference, over its GraphQL, for the materializations and observations of an asset.
+ * @param path the asset key, such as `['chaos', 'd0']`
+ * @returns the partition of each, such as `['1', '2', '2']`
+ */
+export async function partitionsAtReference(port: number, path: readonly string[]): Promise<string[]> {
+  const reply = await fetch(`http://127.0.0.1:${port}/graphql`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ query: RECORDED, variables: { path } }),
+  });
+  const text = await reply.text();
+  const { assetMaterializations = [], assetObservations = [] } =
+    JSON.parse(text).data?.assetOrError ?? assert.fail(text);
+  return [...assetMaterializations, ...assetObservations].map(({ partition }: { partition: string }) => partition);
+}
+
 async function endReference(child: ChildProcess): Promise<void> {
-  const running = child.exitCode === null && child.signalCode === null;
-  const exited = running ? once(child, 'exit') : undefined;
+  const exited = isRunning(child) ? once(child, 'exit') : undefined;
   endGroup(child, 'SIGTERM');
   // It takes its code server along and removes its sockets; what is left after a moment is ended the hard way.
   if (child.pid !== undefined) await Promise.race([exited, sleep(STOP_MS, undefined, { ref: false })]);

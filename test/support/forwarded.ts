@@ -1,0 +1,86 @@
+/** What was forwarded, read from the folders of journals and compared. */
+
+import assert from 'node:assert/strict';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { eachEvent, type Running } from './program.ts';
+import { eventually } from './tools.ts';
+
+/** @returns the id of the journal in a folder, undefined before its first start that forwards */
+export function sourceIn(data: string): string | undefined {
+  const file = join(data, '.journal-id');
+  return existsSync(file)
+    ? /[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/.exec(readFileSync(file, 'utf8'))?.[0]
+    : undefined;
+}
+
+/** A line of `dead-<name>.jsonl`. */
+export interface DeadLetter {
+  readonly outcome: 'refused' | 'in doubt' | 'removed' | 'skipped';
+  readonly status?: number;
+  readonly reason: string;
+  readonly line?: Record<string, unknown>;
+  readonly first?: number;
+  readonly last?: number;
+}
+
+export function deadLettersIn(data: string, name = 'upstream'): DeadLetter[] {
+  const file = `dead-${name}.jsonl`;
+  if (!readdirSync(data).includes(file)) return [];
+  const lines = readFileSync(join(data, file), 'utf8').split('\n');
+  return lines.filter((line) => line !== '').map((line) => JSON.parse(line));
+}
+
+/** Waits until the hub has all events of a journal whose service runs or has ended. */
+export async function reachesHub(hub: Running, data: string, seq: number, withinMs = 30_000): Promise<void> {
+  const source = sourceIn(data);
+  await eventually(`seq ${seq} of ${source} at the hub`, async () => (await watermark(hub, source)) >= seq, withinMs);
+}
+
+/** @returns the last seq that the hub has of a source, 0 if none */
+export async function watermark(hub: Pick<Running, 'url'>, source: string | undefined): Promise<number> {
+  const reply = await fetch(`${hub.url}/forward/${source}`).catch(() => undefined);
+  const body = (await reply?.json().catch(() => undefined)) as { seq?: number } | undefined;
+  return body?.seq ?? 0;
+}
+
+/** How the events of one source at a hub differ from the promise: each once, in order, with its id and time. */
+export interface AtHub {
+  readonly events: number;
+  readonly lastSeq: number;
+  /** Sentences; none if all is well. */
+  readonly wrong: readonly string[];
+}
+
+/**
+ * Compares what a hub has of a source with what is in the journal of the device, from which retention may have removed the beginning.
+ * @param lost seqs that the hub need not have, such as those that retention removed before they were sent
+ */
+export function compareAtHub(hub: string, device: string, lost: (seq: number) => boolean = () => false): AtHub {
+  const source = sourceIn(device);
+  const own = new Map<number, { id: unknown; time: unknown }>();
+  for (const { seq, id, recorded, time } of eachEvent(device)) own.set(seq as number, { id, time: recorded ?? time });
+  const wrong: string[] = [];
+  let [events, lastSeq, next] = [0, 0, 1];
+  for (const event of eachEvent(hub)) {
+    const [from, seq] = (event['from'] ?? []) as [string?, number?];
+    if (from !== source || seq === undefined) continue;
+    events += 1;
+    while (next < seq && lost(next)) next += 1;
+    if (seq !== next) wrong.push(`seq ${seq} of the source is after ${next - 1}`);
+    next = seq + 1;
+    lastSeq = Math.max(lastSeq, seq);
+    const sent = own.get(seq);
+    if (sent === undefined) continue;
+    own.delete(seq);
+    if (sent.id !== event['id']) wrong.push(`seq ${seq} has the id ${event['id']}, not ${sent.id}`);
+    if (sent.time !== event['recorded']) wrong.push(`seq ${seq} was recorded ${event['recorded']}, not ${sent.time}`);
+  }
+  for (const seq of own.keys()) if (!lost(seq)) wrong.push(`seq ${seq} of the source is not at the hub`);
+  return { events, lastSeq, wrong };
+}
+
+/** @throws AssertionError unless the hub has each event of the device once, in order, with its id and time */
+export function assertAtHub(hub: string, device: string, lost?: (seq: number) => boolean): void {
+  assert.deepEqual(compareAtHub(hub, device, lost).wrong, []);
+}
