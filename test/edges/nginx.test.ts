@@ -1,33 +1,31 @@
 /** The proxy of the handbook, word for word: nothing is lost or doubled on the way through it. */
 
 import assert from 'node:assert/strict';
-import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { Agent, type RequestOptions, request } from 'node:https';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { connect as connectTls } from 'node:tls';
 import { limits } from '../../src/config/limits.ts';
 import { newToken } from '../../src/deployments/tokens.ts';
-import { freePort, newFolder, type Running, root, startService } from '../support/program.ts';
+import {
+  type Nginx,
+  PUBLIC_NAME,
+  recommended,
+  recommendedArgs,
+  recommendedHostedArgs,
+  replaced,
+  startNginx,
+  withoutNginx,
+} from '../support/nginx.ts';
+import { newFolder, type Running, startService } from '../support/program.ts';
 
-const PUBLIC_NAME = 'assets.example';
 const ENDPOINT = '/report_asset_materialization/';
 const MIB = 1024 * 1024;
-const READY_MS = 10_000;
-const STOP_MS = 3_000;
 
-const handbook = readFileSync(join(root, 'bin/README.md'), 'utf8');
-const recommended = /^```nginx\n(.*?)^```$/ms.exec(handbook)?.[1] ?? '';
-/** Behind "assetlog serve". */
-const recommendedArgs = /`assetlog serve (--allowed-host [^`]*)`/.exec(handbook)?.[1]?.split(' ') ?? [];
-/** What hosted mode needs besides. */
-const recommendedHostedArgs = /`(--trusted-proxy [^`]*)`, so that/.exec(handbook)?.[1]?.split(' ') ?? [];
-
-const skip = missing('nginx', ['-v']) ?? missing('openssl', ['version']) ?? false;
+const skip = withoutNginx;
 
 test('10,000 reports over 32 kept connections leave a line each', { skip }, async (t) => {
   const service = await startBehindProxy(t);
@@ -283,95 +281,8 @@ function startBehindProxy(t: TestContext, data = newFolder(t), port = 0): Promis
   return startService(t, { data, args: [...recommendedArgs, '--port', String(port)] });
 }
 
-interface Proxy {
-  readonly port: number;
-  readonly certificate: string;
-  /** What nginx has logged so far. */
-  log(): string;
-}
-
-/** Starts nginx with the server of the handbook, in front of a port. */
-async function startNginx(t: TestContext, upstreamPort: number, text = recommended): Promise<Proxy> {
-  const folder = newFolder(t);
-  const port = await freePort(t);
-  const { certificateFile, keyFile } = makeCertificate(folder);
-  let filled = replaced(text, '127.0.0.1:3000', `127.0.0.1:${upstreamPort}`);
-  filled = replaced(filled, 'listen 443 ssl', `listen 127.0.0.1:${port} ssl`);
-  filled = replaced(filled, '/etc/ssl/assets.example.pem', certificateFile);
-  filled = replaced(filled, '/etc/ssl/assets.example.key', keyFile);
-  const file = join(folder, 'nginx.conf');
-  writeFileSync(file, mainConfiguration(folder, filled));
-  const args = ['-p', folder, '-e', join(folder, 'error.log'), '-c', file];
-  const log = () => readFileSync(join(folder, 'error.log'), 'utf8');
-  const checked = spawnSync('nginx', ['-t', ...args], { encoding: 'utf8', timeout: READY_MS });
-  assert.equal(checked.status, 0, checked.stderr);
-  assert.doesNotMatch(checked.stderr, /\[(warn|error)/, 'nginx finds nothing to say about it');
-
-  const child = spawn('nginx', args, { stdio: 'ignore' });
-  t.after(() => stop(child));
-  const proxy = { port, certificate: readFileSync(certificateFile, 'utf8'), log };
-  for (const late = performance.now() + READY_MS; !(await listens(proxy)); await sleep(20)) {
-    if (performance.now() > late || child.exitCode !== null) throw new Error(`nginx does not listen: ${log()}`);
-  }
-  return proxy;
-}
-
-/** What stands around a site on a machine, with every path in a folder of the test. */
-function mainConfiguration(folder: string, site: string): string {
-  const temporary = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map((name) => {
-    mkdirSync(join(folder, name));
-    return `${name}_temp_path ${join(folder, name)};`;
-  });
-  return [
-    process.getuid?.() === 0 ? 'user root;' : '', // the folder is nobody else's
-    'daemon off;',
-    `error_log ${join(folder, 'error.log')} warn;`,
-    'worker_processes 2;',
-    `pid ${join(folder, 'nginx.pid')};`,
-    'events { worker_connections 4096; }',
-    'http {',
-    'access_log off;',
-    ...temporary,
-    site,
-    '}',
-  ].join('\n');
-}
-
-async function stop(child: ChildProcess): Promise<void> {
-  if (child.exitCode !== null || child.signalCode !== null) return;
-  const closed = once(child, 'close');
-  const tooLong = setTimeout(() => child.kill('SIGKILL'), STOP_MS);
-  child.kill('SIGTERM');
-  await closed;
-  clearTimeout(tooLong);
-}
-
-function makeCertificate(folder: string): { certificateFile: string; keyFile: string } {
-  const certificateFile = join(folder, 'certificate.pem');
-  const keyFile = join(folder, 'key.pem');
-  const made = spawnSync(
-    'openssl',
-    [
-      ...['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-days', '2'],
-      ...['-subj', `/CN=${PUBLIC_NAME}`, '-addext', `subjectAltName=DNS:${PUBLIC_NAME}`],
-      ...['-keyout', keyFile, '-out', certificateFile],
-    ],
-    { encoding: 'utf8', timeout: READY_MS },
-  );
-  assert.equal(made.status, 0, made.stderr);
-  return { certificateFile, keyFile };
-}
-
-function listens({ port, certificate }: Proxy): Promise<boolean> {
-  return new Promise((resolve) => {
-    const socket = connectTls({ host: '127.0.0.1', port, servername: PUBLIC_NAME, ca: certificate });
-    socket.once('secureConnect', () => resolve(true)).once('error', () => resolve(false));
-    socket.once('secureConnect', () => socket.destroy());
-  });
-}
-
 /** @param localAddress from which it connects; any when it is not given */
-function agentFor(t: TestContext, { certificate }: Proxy, maxSockets: number, localAddress?: string): Agent {
+function agentFor(t: TestContext, { certificate }: Nginx, maxSockets: number, localAddress?: string): Agent {
   const from = localAddress === undefined ? {} : { localAddress };
   const agent = new Agent({ keepAlive: true, maxSockets, ca: certificate, servername: PUBLIC_NAME, ...from });
   t.after(() => agent.destroy());
@@ -386,7 +297,7 @@ interface Reply {
   readonly connection: unknown;
 }
 
-async function ask({ port }: Proxy, { agent, method = 'POST', path, headers, body, chunked }: Asked): Promise<Reply> {
+async function ask({ port }: Nginx, { agent, method = 'POST', path, headers, body, chunked }: Asked): Promise<Reply> {
   const options: RequestOptions = { host: '127.0.0.1', port, method, path, ...(agent && { agent }) };
   const sent = request(options);
   sent.setHeader('Host', `${PUBLIC_NAME}:${port}`);
@@ -412,7 +323,7 @@ interface Load {
 }
 
 /** Clients that report without a pause and never send a key again, whatever they were told. */
-function startLoad(proxy: Proxy, agent: Agent, clients: number): Load {
+function startLoad(proxy: Nginx, agent: Agent, clients: number): Load {
   const acknowledged = new Set<string>();
   const statuses = new Map<number, number>();
   let running = true;
@@ -482,15 +393,4 @@ function keysIn(service: Running): string[] {
 function bodyOf(bytes: number): string {
   const [before, after] = ['{"metadata":{"filling":"', '"}}'];
   return before + 'x'.repeat(bytes - before.length - after.length) + after;
-}
-
-/** @throws where the text is not in it exactly once */
-function replaced(text: string, from: string, to: string): string {
-  assert.equal(text.split(from).length, 2, `in the handbook's example once: ${from}`);
-  return text.replace(from, () => to);
-}
-
-/** @returns why a command can not be used here, or undefined where it can */
-function missing(command: string, args: readonly string[]): string | undefined {
-  return spawnSync(command, args, { timeout: READY_MS }).status === 0 ? undefined : `${command} is not installed`;
 }

@@ -3,7 +3,8 @@
 import assert from 'node:assert/strict';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { eachEvent, type Running } from './program.ts';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { eachEvent, type Running, run } from './program.ts';
 import { eventually } from './tools.ts';
 
 /** @returns the id of the journal in a folder, undefined before its first start that forwards */
@@ -29,6 +30,36 @@ export function deadLettersIn(data: string, name = 'upstream'): DeadLetter[] {
   if (!readdirSync(data).includes(file)) return [];
   const lines = readFileSync(join(data, file), 'utf8').split('\n');
   return lines.filter((line) => line !== '').map((line) => JSON.parse(line));
+}
+
+/** What `assetlog forward status --json` says of one destination. */
+export interface ForwardStatus {
+  readonly name: string;
+  readonly state: string;
+  readonly reason: string;
+  readonly seq: number;
+  readonly last_seq: number;
+  readonly lag_events: number;
+  readonly dead_letters: number;
+}
+
+/** @throws AssertionError if the command fails or does not know the destination */
+export async function forwardStatus(data: string, name = 'upstream'): Promise<ForwardStatus> {
+  const { stdout, stderr } = await run(['forward', 'status', '--json', '--data', data]);
+  assert.notEqual(stdout, '', stderr);
+  const { destinations } = JSON.parse(stdout) as { destinations: ForwardStatus[] };
+  return destinations.find((one) => one.name === name) ?? assert.fail(stdout);
+}
+
+/** Waits until a destination is stopped, so that an operator has to do something. @returns why */
+export async function stopsForwarding(data: string, name = 'upstream'): Promise<ForwardStatus> {
+  let status: ForwardStatus | undefined;
+  await eventually(`${name} is stopped`, async () => {
+    await sleep(100);
+    status = await forwardStatus(data, name);
+    return status.state === 'stopped';
+  });
+  return status ?? assert.fail();
 }
 
 /** Waits until the hub has all events of a journal whose service runs or has ended. */

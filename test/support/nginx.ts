@@ -1,0 +1,121 @@
+/** nginx with the server of the handbook, word for word, as a process. */
+
+import assert from 'node:assert/strict';
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { connect as connectTls } from 'node:tls';
+import { freePort, newFolder, root, type Scope } from './program.ts';
+import { missing } from './tools.ts';
+
+export const PUBLIC_NAME = 'assets.example';
+const READY_MS = 10_000;
+const STOP_MS = 3_000;
+
+const handbook = readFileSync(join(root, 'bin/README.md'), 'utf8');
+/** The example of the handbook. */
+export const recommended = /^```nginx\n(.*?)^```$/ms.exec(handbook)?.[1] ?? '';
+/** Behind "assetlog serve". */
+export const recommendedArgs = /`assetlog serve (--allowed-host [^`]*)`/.exec(handbook)?.[1]?.split(' ') ?? [];
+/** What hosted mode needs besides. */
+export const recommendedHostedArgs = /`(--trusted-proxy [^`]*)`, so that/.exec(handbook)?.[1]?.split(' ') ?? [];
+
+/** Why tests that need it are skipped; false if it is here. */
+export const withoutNginx =
+  missing('nginx is not installed', 'nginx', ['-v']) || missing('openssl is not installed', 'openssl', ['version']);
+
+export interface Nginx {
+  readonly port: number;
+  readonly certificate: string;
+  readonly certificateFile: string;
+  /** What nginx has logged so far. */
+  log(): string;
+}
+
+/** Starts nginx with the server of the handbook, in front of a port. */
+export async function startNginx(t: Scope, upstreamPort: number, text = recommended): Promise<Nginx> {
+  const folder = newFolder(t);
+  const port = await freePort(t);
+  const { certificateFile, keyFile } = makeCertificate(folder);
+  let filled = replaced(text, '127.0.0.1:3000', `127.0.0.1:${upstreamPort}`);
+  filled = replaced(filled, 'listen 443 ssl', `listen 127.0.0.1:${port} ssl`);
+  filled = replaced(filled, '/etc/ssl/assets.example.pem', certificateFile);
+  filled = replaced(filled, '/etc/ssl/assets.example.key', keyFile);
+  const file = join(folder, 'nginx.conf');
+  writeFileSync(file, mainConfiguration(folder, filled));
+  const args = ['-p', folder, '-e', join(folder, 'error.log'), '-c', file];
+  const log = () => readFileSync(join(folder, 'error.log'), 'utf8');
+  const checked = spawnSync('nginx', ['-t', ...args], { encoding: 'utf8', timeout: READY_MS });
+  assert.equal(checked.status, 0, checked.stderr);
+  assert.doesNotMatch(checked.stderr, /\[(warn|error)/, 'nginx finds nothing to say about it');
+
+  const child = spawn('nginx', args, { stdio: 'ignore' });
+  t.after(() => stop(child));
+  const proxy = { port, certificate: readFileSync(certificateFile, 'utf8'), certificateFile, log };
+  for (const late = performance.now() + READY_MS; !(await listens(proxy)); await sleep(20)) {
+    if (performance.now() > late || child.exitCode !== null) throw new Error(`nginx does not listen: ${log()}`);
+  }
+  return proxy;
+}
+
+/** What stands around a site on a machine, with every path in a folder of the test. */
+function mainConfiguration(folder: string, site: string): string {
+  const temporary = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map((name) => {
+    mkdirSync(join(folder, name));
+    return `${name}_temp_path ${join(folder, name)};`;
+  });
+  return [
+    process.getuid?.() === 0 ? 'user root;' : '', // the folder is nobody else's
+    'daemon off;',
+    `error_log ${join(folder, 'error.log')} warn;`,
+    'worker_processes 2;',
+    `pid ${join(folder, 'nginx.pid')};`,
+    'events { worker_connections 4096; }',
+    'http {',
+    'access_log off;',
+    ...temporary,
+    site,
+    '}',
+  ].join('\n');
+}
+
+async function stop(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  const closed = once(child, 'close');
+  const tooLong = setTimeout(() => child.kill('SIGKILL'), STOP_MS);
+  child.kill('SIGTERM');
+  await closed;
+  clearTimeout(tooLong);
+}
+
+function makeCertificate(folder: string): { certificateFile: string; keyFile: string } {
+  const certificateFile = join(folder, 'certificate.pem');
+  const keyFile = join(folder, 'key.pem');
+  const made = spawnSync(
+    'openssl',
+    [
+      ...['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-days', '2'],
+      ...['-subj', `/CN=${PUBLIC_NAME}`, '-addext', `subjectAltName=DNS:${PUBLIC_NAME},IP:127.0.0.1`],
+      ...['-keyout', keyFile, '-out', certificateFile],
+    ],
+    { encoding: 'utf8', timeout: READY_MS },
+  );
+  assert.equal(made.status, 0, made.stderr);
+  return { certificateFile, keyFile };
+}
+
+function listens({ port, certificate }: Pick<Nginx, 'port' | 'certificate'>): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connectTls({ host: '127.0.0.1', port, servername: PUBLIC_NAME, ca: certificate });
+    socket.once('secureConnect', () => resolve(true)).once('error', () => resolve(false));
+    socket.once('secureConnect', () => socket.destroy());
+  });
+}
+
+/** Changes a text in which `from` occurs once. @throws AssertionError if it does not */
+export function replaced(text: string, from: string, to: string): string {
+  assert.equal(text.split(from).length, 2, `in the handbook's example once: ${from}`);
+  return text.replace(from, () => to);
+}
