@@ -151,11 +151,13 @@ test('the pages are written in plain terms', () => {
 
 test('the options and limits that the pages name are those of the source', () => {
   const front = textOf(FRONT);
-  const documented = [...front.matchAll(/^\| `--([a-z-]+)` \|/gm)].map(([, flag]) => flag);
+  // Options that belong together share a row.
+  const rows = [...front.matchAll(/^\| (`--[a-z-]+`(?:, `--[a-z-]+`)*) \|.*$/gm)];
+  const documented = rows.flatMap(([, flags = '']) => flags.replaceAll(/`(--)?/g, '').split(', '));
   assert.deepEqual(documented, Object.keys(options).map(flagOf));
   for (const name of Object.keys(options) as (keyof Config)[]) {
     assert.equal(variableOf(name), `ASSETLOG_${flagOf(name).toUpperCase().replaceAll('-', '_')}`);
-    const row = front.split('\n').find((line) => line.startsWith(`| \`--${flagOf(name)}\``)) ?? '';
+    const [row = ''] = rows.find(([, flags = '']) => flags.includes(`\`--${flagOf(name)}\``)) ?? [];
     const { initial } = options[name];
     if (!Array.isArray(initial) && initial !== '' && initial !== undefined && initial !== false)
       assert.ok(row.includes(`| \`${initial}\` |`), `${name}: ${initial}`);

@@ -10,17 +10,36 @@ import { shellWord } from '../telemetry/printable.ts';
  * @throws Error with a sentence for an endpoint, and for a user, a query or a fragment; it does not contain a password
  */
 export function readBaseUrl(text: string, endpoints: readonly Endpoint[]): string {
-  const { origin, pathname, username, password, search, hash } = new URL(text);
-  const parts = pathname.split('/');
-  const at = parts.findIndex((part) => endpoints.some(({ path }) => path === `/${part}`));
-  const base = origin + (at === -1 ? pathname : parts.slice(0, at).join('/')).replace(/\/+$/, '');
-  if (at !== -1) {
-    throw new Error(`--url names the endpoint ${parts[at]}; give the URL of the service: --url ${shellWord(base)}`);
+  const { base, endpoint, hasMore } = parseBaseUrl(text, endpoints);
+  if (endpoint !== undefined) {
+    throw new Error(`--url names the endpoint ${endpoint}; give the URL of the service: --url ${shellWord(base)}`);
   }
-  if (username + password + search + hash !== '') {
+  if (hasMore) {
     throw new Error(
       '--url has a user, a query or a fragment; credentials for a proxy go into --token-file and --token-header',
     );
   }
   return base;
+}
+
+/** The parts of a base URL: `{ base: 'https://assets.example/prod', endpoint: undefined, hasMore: false }`. */
+export interface BaseUrl {
+  /** The origin and the path, up to an endpoint and without a slash at its end. */
+  readonly base: string;
+  /** The endpoint that the URL has, such as `report_asset_check`. */
+  readonly endpoint: string | undefined;
+  /** Whether the URL has a user, a query or a fragment. */
+  readonly hasMore: boolean;
+}
+
+/** @returns what an absolute URL consists of: of `https://a.example/prod/?x` the `base` is `https://a.example/prod` */
+export function parseBaseUrl(text: string, endpoints: readonly Endpoint[]): BaseUrl {
+  const { origin, pathname, username, password, search, hash } = new URL(text);
+  const parts = pathname.split('/');
+  const at = parts.findIndex((part) => endpoints.some(({ path }) => path === `/${part}`));
+  return {
+    base: origin + (at === -1 ? pathname : parts.slice(0, at).join('/')).replace(/\/+$/, ''),
+    endpoint: parts[at],
+    hasMore: username + password + search + hash !== '',
+  };
 }

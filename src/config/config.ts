@@ -34,6 +34,18 @@ export interface Config {
   readonly retainDays: number | undefined;
   /** Free bytes of the disk below which the oldest closed files are removed; undefined for never. */
   readonly keepFree: number | undefined;
+  /** Base URL of the destination `upstream`, that every event is sent to as well; empty for none. */
+  readonly forwardTo: string;
+  /** The file with destinations; empty for none. */
+  readonly forward: string;
+  /** The file with the authorities that `forwardTo` is trusted by, instead of those of Node; empty for none. */
+  readonly forwardCaFile: string;
+  /** The file with the token for `forwardTo`; empty for none. */
+  readonly forwardTokenFile: string;
+  /** Name of the header with that token. */
+  readonly forwardTokenHeader: string;
+  /** What happens at a limit of retention to events that a destination has not received yet. */
+  readonly whenBehind: 'refuse' | 'remove';
   /** The file with the deployments; empty for a service without deployments, which accepts reports without a token. */
   readonly deployments: string;
   /** Name of the header with the token of hosted mode, besides `Dagster-Cloud-Api-Token`. */
@@ -58,6 +70,8 @@ export interface Config {
   /** Whether the process ends when its standard input is closed. */
   readonly exitWithStdin: boolean;
 }
+
+const whenBehind = ['refuse', 'remove'] as const;
 
 /** With less, a quarter of it would be less than the smallest file. */
 const LEAST_KEPT_BYTES = (limits.leastSegmentBytes * 100) / limits.segmentPercent;
@@ -122,7 +136,7 @@ export const options: Options<Config> = {
   },
   minFreeBytes: {
     argument: 'SIZE',
-    ...forHelp({ help: 'free disk space below which it is not ready; 0 for never [64 MiB, or 5 % of a smaller disk]' }),
+    ...forHelp({ help: 'free space below which it is not ready; 0 for never [64 MiB, or 5 % of a smaller disk]' }),
     initial: undefined,
     parse: (text) => size(text, 0, Number.MAX_SAFE_INTEGER),
   },
@@ -144,6 +158,47 @@ export const options: Options<Config> = {
     initial: undefined,
     parse: (text) => size(text, LEAST_KEPT_BYTES, Number.MAX_SAFE_INTEGER),
   },
+  forwardTo: {
+    argument: 'URL',
+    ...forHelp({ help: 'send every event on to this service; with --deployments the URL has {deployment}' }),
+    initial: '',
+    parse: (text) => matching(text, /^https?:\/\/[^/]/, 'is not a URL such as https://assets.example/prod'),
+  },
+  forward: {
+    argument: 'FILE',
+    ...forHelp({ help: 'send every event on to the destinations in this file, which is read again' }),
+    initial: '',
+    parse: (text) => matching(text, /^[^\0]+$/, 'is not a path; give the file with the destinations'),
+  },
+  forwardCaFile: {
+    argument: 'FILE',
+    ...forHelp({ help: '--forward-to: certificates (PEM) of the authorities to trust instead of the usual ones' }),
+    initial: '',
+    parse: (text) => matching(text, /^[^\0]+$/, 'is not a path; give the file with the certificates'),
+  },
+  forwardTokenFile: {
+    argument: 'FILE',
+    ...forHelp({ help: '--forward-to: file that contains the token and nothing else' }),
+    initial: '',
+    parse: (text) => matching(text, /^[^\0]+$/, 'is not a path; give the file with the token'),
+  },
+  forwardTokenHeader: {
+    argument: 'NAME',
+    ...forHelp({ help: '--forward-to: name of the header with the token' }),
+    initial: 'Service-Cloud-Api-Token',
+    parse: (text) => matching(text, headerName, 'is not the name of a header'),
+  },
+  whenBehind: {
+    argument: 'WHAT',
+    choices: whenBehind,
+    ...forHelp({ help: 'at a limit of retention with events to forward: refuse reports, or remove them' }),
+    initial: 'refuse',
+    parse: (text) => {
+      const what = whenBehind.find((known) => known === text);
+      if (what === undefined) throw new Error('is neither refuse nor remove');
+      return what;
+    },
+  },
   deployments: {
     argument: 'FILE',
     ...forHelp({ help: 'hosted mode: the deployments and their tokens; reports go to /NAME/… and need a token' }),
@@ -152,9 +207,9 @@ export const options: Options<Config> = {
   },
   tokenHeader: {
     argument: 'NAME',
-    ...forHelp({ help: 'hosted mode: header of the token, besides Dagster-Cloud-Api-Token' }),
+    ...forHelp({ help: 'hosted mode: token header, besides Dagster-Cloud-Api-Token' }),
     initial: 'Service-Cloud-Api-Token',
-    parse: (text) => matching(text, /^[A-Za-z0-9!#$%&'*+.^_`|~-]+$/, 'is not the name of a header'),
+    parse: (text) => matching(text, headerName, 'is not the name of a header'),
   },
   trustedProxy: {
     argument: 'NETWORK',
@@ -225,6 +280,9 @@ export const options: Options<Config> = {
   },
 };
 
+/** The names that a header may have, a token of RFC 9110 (section 5.6.2): `headerName.test('X-Token')` is `true`. */
+export const headerName = /^[A-Za-z0-9!#$%&'*+.^_`|~-]+$/;
+
 /**
  * Reads the settings of a service.
  * @param args `--flag value` and `--flag=value`, nothing else
@@ -243,7 +301,18 @@ export function readConfig(
 
 type ContradictingValues = Pick<
   Config,
-  'segmentBytes' | 'retainBytes' | 'keepFree' | 'minFreeBytes' | 'read' | 'noRead' | 'test' | 'deployments'
+  | 'segmentBytes'
+  | 'retainBytes'
+  | 'keepFree'
+  | 'minFreeBytes'
+  | 'read'
+  | 'noRead'
+  | 'test'
+  | 'deployments'
+  | 'forwardTo'
+  | 'forward'
+  | 'forwardTokenFile'
+  | 'forwardCaFile'
 >;
 
 /**
@@ -259,10 +328,24 @@ export function contradictionsIn({
   noRead,
   test,
   deployments,
+  forwardTo,
+  forward,
+  forwardTokenFile,
+  forwardCaFile,
 }: ContradictingValues): string[] {
   const problems: string[] = [];
   if (read && noRead) problems.push('--read and --no-read contradict each other; leave one of them out');
   if (test && deployments !== '') problems.push('--test has no --deployments; leave one of them out');
+  if (test && forwardTo + forward !== '') {
+    problems.push(
+      '--test has no --forward-to and no --forward, since its journal can begin anew; leave one of them out',
+    );
+  }
+  if (forwardTo === '' && forwardTokenFile + forwardCaFile !== '') {
+    problems.push(
+      '--forward-token-file and --forward-ca-file are for --forward-to; give it, or tokenFile and caFile in the file of --forward',
+    );
+  }
   if (segmentBytes > retainBytes) {
     const most = shareOf(retainBytes);
     problems.push(

@@ -45,6 +45,8 @@ export interface Disk {
   openLog(name: string): Promise<LogFile>;
   /** Opens a file that is written in place, and creates it if there is none; its directory entry is durable when this resolves. */
   openSlots(name: string): Promise<SlotFile>;
+  /** Writes a small file in the place of an old one, which a reader sees whole or not at all. Not durable, and no sync. */
+  replace(name: string, bytes: Buffer): Promise<void>;
   /** Creates a subfolder, durably. Names of its entries contain a slash. */
   createFolder(name: string): Promise<void>;
   /** Replaces an existing file atomically. Durable only after `syncFolder`. */
@@ -195,6 +197,7 @@ export function openDisk(
     createLog: async (name) => logFile(await createFile(folder, name, logFlags), folder, name, syncingWrites),
     openLog: async (name) => logFile(await open(join(folder, name), logFlags), folder, name, syncingWrites),
     openSlots: async (name) => slotFile(await openOrCreate(folder, name), name),
+    replace: (name, bytes) => replaceFile(folder, name, bytes),
     createFolder: (name) => makeFolder(join(folder, name)),
     rename: (from, to) => rename(join(folder, from), join(folder, to)),
     remove: (name) => unlink(join(folder, name)),
@@ -324,6 +327,23 @@ async function createFile(folder: string, name: string, flags: number): Promise<
     await closingOnFailure(handle, () => giveToOwner(handle, entries)).catch(throwSyncError);
     await closingOnFailure(handle, () => entries.sync()).catch(throwSyncError);
     return handle;
+  } finally {
+    await entries.close();
+  }
+}
+
+async function replaceFile(folder: string, name: string, bytes: Buffer): Promise<void> {
+  const path = join(folder, name);
+  const entries = await open(folder, constants.O_RDONLY);
+  try {
+    const handle = await open(`${path}.new`, constants.O_WRONLY | constants.O_CREAT | constants.O_TRUNC, FILE_MODE);
+    try {
+      await giveToOwner(handle, entries);
+      await handle.writeFile(bytes);
+    } finally {
+      await handle.close();
+    }
+    await rename(`${path}.new`, path);
   } finally {
     await entries.close();
   }

@@ -33,6 +33,12 @@ test('without flags and environment there are defaults', () => {
     retainBytes: undefined,
     retainDays: undefined,
     keepFree: undefined,
+    forwardTo: '',
+    forward: '',
+    forwardTokenFile: '',
+    forwardTokenHeader: 'Service-Cloud-Api-Token',
+    forwardCaFile: '',
+    whenBehind: 'refuse',
     deployments: '',
     tokenHeader: 'Service-Cloud-Api-Token',
     trustedProxy: [],
@@ -55,6 +61,21 @@ test('--read and --no-read contradict each other, wherever they are given', () =
     [['--no-read'], { ASSETLOG_READ: 'true' }],
   ] as const)
     assert.deepEqual(problems(args, env), ['--read and --no-read contradict each other; leave one of them out']);
+});
+
+test('what forwards is not for a service whose journal can begin anew, and a token needs a URL to go to', () => {
+  const test = '--test has no --forward-to and no --forward, since its journal can begin anew; leave one of them out';
+  const url =
+    '--forward-token-file and --forward-ca-file are for --forward-to; give it, or tokenFile and caFile in the file of --forward';
+  for (const [args, problem] of [
+    [['--test', '--forward-to', 'http://a'], test],
+    [['--test', '--forward', 'file'], test],
+    [['--forward-token-file', 'token'], url],
+    [['--forward', 'file', '--forward-ca-file', 'ca'], url],
+    [['--forward-to', 'hub.example'], '--forward-to "hub.example" is not a URL such as https://assets.example/prod'],
+    [['--when-behind', 'wait'], '--when-behind "wait" is neither refuse nor remove'],
+  ] as const)
+    assert.deepEqual(problems(args), [problem]);
 });
 
 test('flags go over environment, and environment over defaults', () => {

@@ -150,7 +150,7 @@ test('what is wrong with a file is told with line and member, all of it', () => 
     /^line 5: deployments\[1\]\.tokens\[0\]\.sha256 must be the SHA-256 .*assetlog token prints one$/m,
     /^line 6: deployments\[1\]\.tokens\[1\]\.name must be a text/m,
     /^line 6: deployments\[1\]\.tokens\[1\]\.notAfter must be a day that exists, such as 2027-01-31 /m,
-    /^line 7: deployments\[1\]\.tokens\[2\]\.notafter is not known here; there are name, sha256, notAfter, may$/m,
+    /^line 7: deployments\[1\]\.tokens\[2\]\.notafter is not known here; there are name, sha256, notAfter, may; did you mean notAfter\?$/m,
     /^line 8: deployments\[1\]\.tokens\[3\]\.name must be a text/m,
     /^line 9: deployments\[1\]\.tokens\[4\]\.sha256 is the SHA-256 of an empty text/m,
   ]) {

@@ -16,6 +16,7 @@ export type Call =
   | 'createFolder'
   | 'open'
   | 'rename'
+  | 'replace'
   | 'remove'
   | 'syncFolder'
   | 'close'
@@ -187,6 +188,11 @@ export class SimulatedDisk implements Disk {
       throw new SyncError(error.message);
     });
     return inode;
+  }
+
+  async replace(name: string, bytes: Buffer): Promise<void> {
+    await this.#call('replace', name);
+    this.#change([[name, { bytes, durable: Buffer.alloc(0), dirty: [{ start: 0, end: bytes.length }] }]]);
   }
 
   async createFolder(name: string): Promise<void> {

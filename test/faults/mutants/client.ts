@@ -41,8 +41,8 @@ export const client: readonly Mutant[] = [
   {
     breaks: 'a connection that was idle is reused for a report',
     file: 'client/connection.ts',
-    from: 'performance.now() > keptUntilMs)',
-    to: 'Number.isNaN(keptUntilMs))',
+    from: '- lastMs > limits.keptMs)',
+    to: '< 0)',
     tests: ['client/connection: a connection is reused for the next call, unless it was idle'],
   },
   {
@@ -90,8 +90,8 @@ export const client: readonly Mutant[] = [
   {
     breaks: 'report retries with a wrong token while its address is rate limited',
     file: 'client/delivery.ts',
-    from: 'return status === 429 && ',
-    to: 'return status === 428 && ',
+    from: 'if (status === 429 && TOKEN_CHALLENGE',
+    to: 'if (status === 428 && TOKEN_CHALLENGE',
     tests: [
       'client/delivery: a 429 with the challenge of assetlog is final, since a valid token is not limited; another one is retried',
     ],
@@ -99,8 +99,8 @@ export const client: readonly Mutant[] = [
   {
     breaks: 'the rate limit of another server ends report',
     file: 'client/delivery.ts',
-    from: '/\\brealm="assetlog"/.test(',
-    to: '/./.test(',
+    from: 'if (status === 429 && TOKEN_CHALLENGE.test(',
+    to: 'if (status === 429 && /./.test(',
     tests: [
       'client/delivery: a 429 with the challenge of assetlog is final, since a valid token is not limited; another one is retried',
     ],
@@ -108,8 +108,9 @@ export const client: readonly Mutant[] = [
   {
     breaks: 'report appends an endpoint to a URL that already names one',
     file: 'client/base-url.ts',
-    from: 'if (at !== -1) {',
-    to: 'if (at < -1) {',
+    within: 'readBaseUrl',
+    from: 'if (endpoint !== undefined) {',
+    to: "if (endpoint === '') {",
     tests: ['program/report: what cannot be a report is reported before anything is sent, and ends with 2'],
   },
   {

@@ -272,6 +272,7 @@ export const journalWriting: readonly Mutant[] = [
   {
     breaks: 'a file of root stays with root',
     file: 'journal/disk.ts',
+    within: 'createFile',
     from: 'giveToOwner(handle, entries)',
     to: 'Promise.resolve()',
     tests: ['journal/owner: files, folders and the lock that root makes belong to the owner of the folder'],

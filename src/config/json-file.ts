@@ -1,0 +1,117 @@
+/** JSON files that an operator wrote: every mistake is named with its line and its member. */
+
+import { JsonError, readJson } from '../event/json.ts';
+import { didYouMean } from '../event/nearest.ts';
+import type { Invalid } from './options.ts';
+
+const DEPTH_MAX = 8;
+
+/** The members of an object in such a file: `{ name: 'prod', tokens: [] }`. */
+export type Members = Readonly<Record<string, unknown>>;
+
+/**
+ * Reads a JSON file. Example: `readJsonFile('{"deployments":[…]}', (file, checker) => checker.entries(file, '', 'deployments'))`.
+ * @param read checks the parsed file and returns what it means; it hands each mistake to the checker
+ * @returns the value of `read`, or every problem as a clause that names line and member, such as
+ *   `line 1: deployments[0].name must be …`
+ */
+export function readJsonFile<Value>(
+  text: string,
+  read: (file: unknown, checker: Checker) => Value,
+): { readonly kind: 'valid'; readonly value: Value } | Invalid {
+  try {
+    readJson(text, DEPTH_MAX);
+  } catch (error) {
+    if (!(error instanceof JsonError)) throw error;
+    return { kind: 'invalid', problems: [`line ${error.line}, column ${error.column}: ${error.message}`] };
+  }
+  const checker = new Checker(text);
+  const value = read(JSON.parse(text), checker);
+  return checker.problems.length > 0 ? { kind: 'invalid', problems: checker.problems } : { kind: 'valid', value };
+}
+
+/** Collects the problems of one file: after `checker.refuse('a[0].b', 'must be a text')` one is `line 3: a[0].b must be a text`. */
+export class Checker {
+  /** Each with its line and its member. */
+  readonly problems: string[] = [];
+  readonly #text: string;
+  /** Line number by path. Computed at the first problem, so that reloading a valid file while requests are served stays cheap. */
+  #lines: ReadonlyMap<string, number> | undefined;
+
+  /** @param text valid JSON */
+  constructor(text: string) {
+    this.#text = text;
+  }
+
+  /**
+   * @param least how many there have to be
+   * @returns the objects of the array member `name`, each with its path, such as `deployments[0]`
+   */
+  entries(owner: unknown, path: string, name: string, least: 0 | 1 = 1): [string, Members][] {
+    const at = path === '' ? name : `${path}.${name}`;
+    const list = isObject(owner) ? owner[name] : undefined;
+    if (!Array.isArray(list) || list.length < least) {
+      this.refuse(at, `must be an array with ${least === 0 ? '' : 'at least one of '}the ${name}`);
+      return [];
+    }
+    return list.flatMap((entry: unknown, index): [string, Members][] => {
+      if (isObject(entry)) return [[`${at}[${index}]`, entry]];
+      this.refuse(`${at}[${index}]`, 'must be an object');
+      return [];
+    });
+  }
+
+  /**
+   * Refuses unknown members: if a misspelt `notAfter` were ignored, its token would never expire. Example:
+   * `known({ nam: 'prod' }, 'deployments[0]', ['name', 'tokens'])` adds a problem with `did you mean name?`.
+   */
+  known(entry: Members, path: string, names: readonly string[]): void {
+    for (const name of Object.keys(entry)) {
+      if (names.includes(name)) continue;
+      this.refuse(`${path}.${name}`, `is not known here; there are ${names.join(', ')}${didYouMean(name, names)}`);
+    }
+  }
+
+  /**
+   * Adds a problem with its line number: `refuse('deployments[0].name', 'must be …')`. If the member is missing, the line is that
+   * of the nearest value that contains it.
+   */
+  refuse(path: string, problem: string): void {
+    this.#lines ??= linesOfValues(this.#text);
+    let known = path;
+    while (known !== '' && !this.#lines.has(known)) known = known.replace(/(\.[^.[\]]*|\[\d+\])$|^[^.[\]]+$/, '');
+    this.problems.push(`line ${this.#lines.get(known) ?? 1}: ${path} ${problem}`);
+  }
+}
+
+/** Whether a value of a file is an object: `isObject({})` is `true`, of an array it is `false`. */
+export function isObject(value: unknown): value is Members {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** @param text valid JSON. @returns the line on which each value begins, from 1, by its path such as `deployments[0].name` */
+function linesOfValues(text: string): Map<string, number> {
+  const lines = new Map<string, number>();
+  const open: { path: string; index: number; name: string | undefined; isArray: boolean }[] = [];
+  let line = 1;
+  const pathHere = () => {
+    const inside = open.at(-1);
+    if (inside === undefined) return '';
+    if (inside.isArray) return `${inside.path}[${inside.index}]`;
+    return inside.path === '' ? (inside.name ?? '') : `${inside.path}.${inside.name}`;
+  };
+  for (const [token] of text.matchAll(/"(?:[^"\\]|\\.)*"|[{}[\]:,\n]|[^\s"{}[\]:,]+/g)) {
+    const inside = open.at(-1);
+    if (token === '\n') line += 1;
+    else if (token === '}' || token === ']') open.pop();
+    else if (token === ',' && inside !== undefined) [inside.index, inside.name] = [inside.index + 1, undefined];
+    else if (token === ',' || token === ':') continue;
+    else if (inside !== undefined && !inside.isArray && inside.name === undefined) inside.name = JSON.parse(token);
+    else {
+      const path = pathHere();
+      lines.set(path, line);
+      if (token === '{' || token === '[') open.push({ path, index: 0, name: undefined, isArray: token === '[' });
+    }
+  }
+  return lines;
+}

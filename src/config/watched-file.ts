@@ -1,0 +1,85 @@
+/** A file that an operator wrote and that is read again when it changes. */
+
+import { readText } from './files.ts';
+import type { Limits } from './limits.ts';
+import type { Invalid } from './options.ts';
+
+/** The file: `file.current` is what its last valid version says. */
+export interface WatchedFile<Value> {
+  readonly current: Value;
+  /**
+   * Reads the file again. Resolves when a read that began after this call has taken effect. Never rejects: an invalid file is
+   * handed to `failed`, and `current` stays as it was.
+   */
+  reload(): Promise<void>;
+  /** Ends the checks for changes. A read that is under way may still take effect. */
+  stop(): void;
+}
+
+/** What a file means and what follows from a change: `{ read: readDeployments, changed: () => {}, failed: () => {} }`. */
+export interface FileUse<Value> {
+  /** @returns what the text says, or every problem as a clause that begins with its line */
+  readonly read: (text: string) => { readonly kind: 'valid'; readonly value: Value } | Invalid;
+  /** Called with each valid new version, but not with the first one. It may throw to refuse the version. */
+  readonly changed: (current: Value) => void;
+  /** Called once for each new problem of a later version: `/etc/a.json, line 1: …`. */
+  readonly failed: (problem: string) => void;
+}
+
+/**
+ * Reads a file, and reads it again every `limits.deploymentsCheckMs` to find changes: `await watchFile('/etc/a.json', limits, use)`.
+ * @throws Error if the first read fails; its message has one line for each problem of an invalid file:
+ *   `/etc/a.json, line 1: deployments[0].name must be …`
+ */
+export async function watchFile<Value>(
+  path: string,
+  { deploymentsBytesMax, deploymentsCheckMs }: Pick<Limits, 'deploymentsBytesMax' | 'deploymentsCheckMs'>,
+  use: FileUse<Value>,
+): Promise<WatchedFile<Value>> {
+  const readFile = () => readText(path, deploymentsBytesMax);
+  const parse = (now: string): Value => {
+    const found = use.read(now);
+    if (found.kind === 'valid') return found.value;
+    throw new Error(found.problems.map((problem) => `${path}, ${problem}`).join('\n'));
+  };
+  let text = await readFile();
+  let current = parse(text);
+  let reportedProblem = '';
+
+  async function read(): Promise<void> {
+    try {
+      const now = await readFile();
+      reportedProblem = '';
+      if (now === text) return;
+      text = now; // also an invalid one: its problems are reported once
+      current = parse(now);
+      use.changed(current);
+    } catch (error) {
+      const problem = (error as Error).message;
+      if (problem !== reportedProblem) use.failed(problem);
+      reportedProblem = problem;
+    }
+  }
+
+  // One read at a time: if two overlapped, the older text could be applied last and make a revoked token valid again.
+  let reading = Promise.resolve();
+  let next: Promise<void> | undefined;
+  function reload(): Promise<void> {
+    if (next !== undefined) return next; // a read that has not begun sees the newest text
+    next = reading.then(() => {
+      next = undefined;
+      return read();
+    });
+    reading = next;
+    return next;
+  }
+
+  const timer = setInterval(() => void reload(), deploymentsCheckMs).unref();
+  return {
+    get current() {
+      return current;
+    },
+    reload,
+    stop: () => clearInterval(timer),
+  };
+}

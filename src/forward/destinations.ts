@@ -1,0 +1,214 @@
+/** The destinations of a service: that of `--forward-to`, and those in the file of `--forward`, which is read again. */
+
+import { dirname, resolve } from 'node:path';
+import { parseBaseUrl } from '../client/base-url.ts';
+import { type Config, deploymentName, headerName, options } from '../config/config.ts';
+import { type Checker, type Members, readJsonFile } from '../config/json-file.ts';
+import type { Limits } from '../config/limits.ts';
+import type { Invalid } from '../config/options.ts';
+import { type WatchedFile, watchFile } from '../config/watched-file.ts';
+import { endpoints } from '../event/parameters.ts';
+import type { Notices } from '../telemetry/log.ts';
+import type { Destination } from './destination.ts';
+
+/** The options of the service that are about destinations. */
+export type ForwardOptions = Pick<
+  Config,
+  'forwardTo' | 'forward' | 'forwardTokenFile' | 'forwardTokenHeader' | 'forwardCaFile' | 'whenBehind' | 'deployments'
+>;
+
+/** What replaces `{deployment}` in the URL of a destination. */
+const DEPLOYMENT = '{deployment}';
+
+/** @returns the base URL of one deployment, or of a local service: `https://hub.example/prod` of `https://hub.example/{deployment}` */
+export function urlFor({ to }: Pick<Destination, 'to'>, deployment: string | undefined): string {
+  return to.replaceAll(DEPLOYMENT, deployment ?? '');
+}
+
+/** Whether the events of a deployment, or of a local service, go to this destination; `true` if it names no deployments. */
+export function appliesTo({ deployments }: Pick<Destination, 'deployments'>, deployment: string | undefined): boolean {
+  return deployments === undefined || deployments.includes(deployment ?? '');
+}
+
+/** The name of the destination of `--forward-to`. */
+const UPSTREAM = 'upstream';
+
+/**
+ * Reads the destinations of a service, and reads the file of `--forward` again when it changes.
+ * @param journalsOf how many journals a destination gets the events of now
+ * @param changed called with the destinations of each valid new version of the file, but not with the first ones
+ * @returns undefined if there are no destinations and no file
+ * @throws Error with one line for each problem: `/etc/forward.json, line 1: destinations[0].name must be …`
+ */
+export async function watchDestinations(
+  config: ForwardOptions,
+  { limits, notices }: { readonly limits: Limits; readonly notices: Notices },
+  journalsOf: (destination: Destination) => number,
+  changed: (destinations: readonly Destination[]) => void,
+): Promise<WatchedFile<readonly Destination[]> | undefined> {
+  const own = config.forwardTo === '' ? [] : [upstreamOf(config)];
+  const excess = (all: readonly Destination[]) => {
+    const count = all.reduce((sum, one) => sum + journalsOf(one), 0);
+    return count <= limits.forwardersMax ? undefined : tooMany(count, limits);
+  };
+  if (config.forward === '') {
+    const problem = excess(own);
+    if (problem !== undefined) throw new Error(`--forward-to ${problem}`);
+    return own.length === 0 ? undefined : { current: own, reload: async () => {}, stop: () => {} };
+  }
+  return watchFile(config.forward, limits, {
+    read: (text) => {
+      const found = readDestinations(text, config);
+      if (found.kind === 'invalid') return found;
+      const value = [...own, ...found.value];
+      const problem = excess(value);
+      return problem === undefined ? { kind: 'valid', value } : { kind: 'invalid', problems: [`line 1: ${problem}`] };
+    },
+    changed: (destinations) => {
+      notices.info('the destinations were read again', { count: destinations.length });
+      changed(destinations);
+    },
+    failed: (problem) =>
+      notices.error('the file with the destinations is refused; those that were read before stay in effect', {
+        problem,
+      }),
+  });
+}
+
+/** @returns what to do about more forwarders than there may be: `needs 65 connections, one for …` */
+export function tooMany(count: number, { forwardersMax }: Pick<Limits, 'forwardersMax'>): string {
+  return `needs ${count} forwarders, one for each destination of each deployment, and there are at most ${forwardersMax}; list fewer in deployments`;
+}
+
+/** @throws Error that says what is wrong with the URL */
+function upstreamOf(config: ForwardOptions): Destination {
+  const { forwardTo, forwardTokenFile, forwardTokenHeader, forwardCaFile, whenBehind } = config;
+  const problem = urlProblem(forwardTo, config, false);
+  if (problem !== undefined) throw new Error(`--forward-to ${problem}`);
+  return {
+    name: UPSTREAM,
+    to: trimmed(forwardTo),
+    tokenFile: forwardTokenFile || undefined,
+    tokenHeader: forwardTokenHeader,
+    caFile: forwardCaFile || undefined,
+    stamp: false,
+    inDoubt: 'again',
+    begin: 'first',
+    hold: whenBehind === 'refuse',
+  };
+}
+
+/**
+ * Reads a file with destinations; paths in it are relative to it:
+ *
+ *     {"destinations": [{"name": "hub", "to": "https://hub.example/{deployment}", "tokenFile": "hub.token"}]}
+ *
+ * @returns the destinations, with `hold` off if events may be removed, or every problem as a clause that names line and member,
+ *   such as `line 1: destinations[0].name must be …`
+ */
+export function readDestinations(
+  text: string,
+  config: ForwardOptions,
+): { readonly kind: 'valid'; readonly value: readonly Destination[] } | Invalid {
+  return readJsonFile(text, (file, checker) => {
+    const names = new Set(config.forwardTo === '' ? [] : [UPSTREAM]);
+    const entries = checker.entries(file, '', 'destinations', 0);
+    return entries.map(([path, entry]) => readEntry(entry, path, names, config, checker));
+  });
+}
+
+/** What a member has to be, besides `name` and `to`, and how that is checked. */
+const members: Readonly<Record<string, readonly [problem: string, isGood: (value: unknown) => boolean]>> = {
+  deployments: ['must be an array of names of deployments', areDeployments],
+  tokenFile: ['must be the path of a file', isText],
+  tokenHeader: ['must be the name of a header', (value) => isText(value) && headerName.test(value)],
+  caFile: ['must be the path of a file', isText],
+  ratePerSecond: ['must be a number above 0', (value) => typeof value === 'number' && value > 0],
+  stamp: ['must be true or false', isBoolean],
+  inDoubt: ['must be "again" or "once"', (value) => value === 'again' || value === 'once'],
+  begin: ['must be "first" or "now"', (value) => value === 'first' || value === 'now'],
+  hold: ['must be true or false', isBoolean],
+};
+
+/** @param names of the destinations before it, to which its own is added */
+function readEntry(
+  entry: Members,
+  path: string,
+  names: Set<string>,
+  config: ForwardOptions,
+  checker: Checker,
+): Destination {
+  checker.known(entry, path, ['name', 'to', ...Object.keys(members)]);
+  const { name, to, deployments, tokenFile, caFile, hold = true, ...more } = entry as Partial<Destination>;
+  if (!isText(name) || !/^[a-z0-9][a-z0-9-]{0,62}$/.test(name)) {
+    const problem = 'must be up to 63 lower-case letters, digits and -, and begin with a letter or a digit';
+    checker.refuse(`${path}.name`, problem);
+  } else if (names.has(name)) {
+    checker.refuse(`${path}.name`, `is ${name}, as that of another destination; choose another`);
+  } else names.add(name);
+  for (const [member, [problem, isGood]] of Object.entries(members)) {
+    const value = entry[member];
+    if (value !== undefined && !isGood(value)) checker.refuse(`${path}.${member}`, problem);
+  }
+  if (deployments !== undefined && config.deployments === '') {
+    checker.refuse(`${path}.deployments`, 'is for a service with --deployments; leave it out');
+  }
+  const problem = urlProblem(to, config, deployments !== undefined);
+  if (problem !== undefined) checker.refuse(`${path}.to`, problem);
+  const folder = dirname(config.forward);
+  const located = (file: string | undefined) => (isText(file) ? resolve(folder, file) : undefined);
+  return {
+    tokenHeader: options.forwardTokenHeader.initial,
+    stamp: false,
+    inDoubt: 'again',
+    begin: 'first',
+    ...more,
+    name: String(name),
+    to: trimmed(String(to)),
+    deployments,
+    tokenFile: located(tokenFile),
+    caFile: located(caFile),
+    hold: hold && config.whenBehind === 'refuse',
+  };
+}
+
+/**
+ * @param isListed whether the destination lists its deployments
+ * @returns what is wrong with the URL of a destination, after its name; it does not contain a password
+ */
+function urlProblem(to: unknown, { deployments }: ForwardOptions, isListed: boolean): string | undefined {
+  const given = isText(to) ? to : '';
+  const [, scheme = ''] = /^([a-z][a-z0-9+.-]*):\/\//i.exec(given) ?? [];
+  if (scheme !== '' && !/^https?$/i.test(scheme)) {
+    return `has the scheme ${scheme}, which is none of a destination in this version; it sends to http:// and https://`;
+  }
+  const one = given.replaceAll(DEPLOYMENT, 'deployment');
+  if (scheme === '' || !URL.canParse(one)) return 'must be a URL such as https://hub.example/prod';
+  if (/[{}]/.test(one)) return `has { or }, and only ${DEPLOYMENT} is replaced`;
+  const { base, endpoint, hasMore } = parseBaseUrl(one, endpoints);
+  if (hasMore) return 'has a user, a query or a fragment; credentials go into a token file';
+  if (endpoint !== undefined) return `names the endpoint ${endpoint}; give the URL of the service, as ${base}`;
+  const isReplaced = one !== given;
+  if (deployments === '') {
+    return isReplaced ? `has ${DEPLOYMENT}, and a service without --deployments has none; write its name` : undefined;
+  }
+  if (isReplaced || isListed) return undefined;
+  return `has no ${DEPLOYMENT}, so that the events of all deployments would be mixed; add it, or list the deployments of this URL in the file of --forward`;
+}
+
+/** @returns a URL without a slash at its end */
+function trimmed(to: string): string {
+  return to.replace(/\/+$/, '');
+}
+
+function isText(value: unknown): value is string {
+  return typeof value === 'string' && value !== '';
+}
+
+function isBoolean(value: unknown): boolean {
+  return typeof value === 'boolean';
+}
+
+function areDeployments(value: unknown): boolean {
+  return Array.isArray(value) && value.length > 0 && value.every((name) => isText(name) && deploymentName.test(name));
+}

@@ -1,0 +1,63 @@
+/**
+ * What one forwarder is doing, for `assetlog forward status`: `forward-<name>.state` in the folder of its journal. It is a hint
+ * and not synced: how far the destination is, and what was given up, are in the cursor and in the dead letters.
+ */
+
+import { isObject } from '../config/json-file.ts';
+import type { Limits } from '../config/limits.ts';
+import { type Disk, type ReadableDisk, unlessAbsent } from '../journal/disk.ts';
+import type { TargetKind } from './target.ts';
+
+/** The content of the file: `{ state: 'waiting', reason: 'connect ECONNREFUSED …', since: '2026-11-20T15:04:05.678Z', … }`. */
+export interface ForwardState {
+  /** As `ForwarderStatus.state`: `asking`, `idle`, `sending`, `waiting` or `stopped`. */
+  readonly state: string;
+  /** Why it waits or is stopped, and what to do; null otherwise. */
+  readonly reason: string | null;
+  /** Since when it is in this state, ISO 8601, as are the other times. */
+  readonly since: string;
+  /** Null until the destination has answered. */
+  readonly kind: TargetKind | null;
+  /** The URL for this deployment: `https://hub.example/prod`. */
+  readonly to: string;
+  /** When the destination took an event last; null if it took none since the service was started. */
+  readonly last_success: string | null;
+  /** The last failure, also after it has passed; null without one since the service was started. */
+  readonly last_error: string | null;
+  /** Id of the process that wrote it: the state is out of date if no process holds the lock of the folder. */
+  readonly pid: number;
+}
+
+/** @returns the name of the state file of a destination: of `hub` it is `forward-hub.state` */
+export function stateName(name: string): string {
+  return `forward-${name}.state`;
+}
+
+/** Writes the state of a destination such as `hub`. @throws the error of a system call */
+export async function writeState(disk: Disk, name: string, state: ForwardState): Promise<void> {
+  await disk.replace(stateName(name), Buffer.from(`${JSON.stringify(state)}\n`));
+}
+
+/**
+ * Reads the state of a destination such as `hub`, beside a running or a stopped service.
+ * @returns undefined if there is none, or only what a power cut left of it
+ * @throws the error of a system call
+ */
+export async function readState(
+  disk: ReadableDisk,
+  name: string,
+  { replyBytesMax }: Pick<Limits, 'replyBytesMax'>,
+): Promise<ForwardState | undefined> {
+  const chunks: Buffer[] = [];
+  try {
+    for await (const chunk of disk.read(stateName(name), 0, replyBytesMax)) chunks.push(chunk);
+  } catch (error) {
+    return unlessAbsent(undefined)(error as NodeJS.ErrnoException);
+  }
+  try {
+    const state: unknown = JSON.parse(Buffer.concat(chunks).toString());
+    return isObject(state) ? (state as unknown as ForwardState) : undefined;
+  } catch {
+    return undefined;
+  }
+}

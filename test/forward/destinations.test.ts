@@ -1,0 +1,198 @@
+import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { type Config, readConfig } from '../../src/config/config.ts';
+import { limits } from '../../src/config/limits.ts';
+import { appliesTo, readDestinations, urlFor, watchDestinations } from '../../src/forward/destinations.ts';
+import { newFolder } from '../support/program.ts';
+import { quiet } from '../support/segments.ts';
+
+const HEADER = 'Service-Cloud-Api-Token';
+
+function configOf(...args: string[]): Config {
+  const read = readConfig(args, {});
+  assert.ok(read.kind === 'valid', JSON.stringify(read));
+  return read.config;
+}
+
+const local = configOf('--forward', '/etc/forward.json');
+const hosted = configOf('--forward', '/etc/forward.json', '--deployments', '/etc/deployments.json');
+const fileOf = (...destinations: unknown[]) => JSON.stringify({ destinations });
+
+function good(text: string, config = local) {
+  const found = readDestinations(text, config);
+  assert.ok(found.kind === 'valid', JSON.stringify(found));
+  return found.value;
+}
+
+function problems(text: string, config = local): readonly string[] {
+  const found = readDestinations(text, config);
+  assert.ok(found.kind === 'invalid', text);
+  return found.problems;
+}
+
+test('a destination of a file has all its members, and paths are relative to the file', () => {
+  const full = {
+    name: 'dagster-2',
+    to: 'http://[::1]:3000/base/',
+    deployments: ['prod'],
+    tokenFile: 'secrets/hub',
+    tokenHeader: 'X-Token',
+    caFile: '/ca.pem',
+    ratePerSecond: 0.5,
+    stamp: true,
+    inDoubt: 'once',
+    begin: 'now',
+    hold: false,
+  };
+  const paths = { tokenFile: '/etc/secrets/hub', caFile: '/ca.pem' };
+  assert.deepEqual(good(fileOf(full), hosted), [{ ...full, to: 'http://[::1]:3000/base', ...paths }]);
+  const plain = { stamp: false, inDoubt: 'again', begin: 'first', hold: true, tokenHeader: HEADER };
+  const none = { deployments: undefined, tokenFile: undefined, caFile: undefined };
+  assert.deepEqual(good(fileOf({ name: 'a', to: 'https://hub.example' })), [
+    { name: 'a', to: 'https://hub.example', ...plain, ...none },
+  ]);
+  assert.deepEqual(good(fileOf()), []);
+});
+
+test('--when-behind remove lifts the hold of each destination', async () => {
+  const args = ['--when-behind', 'remove', '--forward-to', 'http://a'];
+  assert.equal(good(fileOf({ name: 'a', to: 'http://a', hold: true }), configOf(...args))[0]?.hold, false);
+  assert.equal((await watch(configOf(...args)))?.current[0]?.hold, false);
+  assert.equal((await watch(configOf('--forward-to', 'http://a')))?.current[0]?.hold, true);
+});
+
+test('every mistake of a file is named with its line and its member, and what to do', () => {
+  const text = `{"destinations": [
+    {"name": "Hub", "to": "https://hub.example/prod", "tokenfile": "t"},
+    {"name": "a", "to": "clickhouse+https://w@ch.example/assets.events"},
+    {"name": "a", "to": "ftp://h", "stamp": 1, "inDoubt": "never", "begin": "last", "hold": "no"},
+    {"name": "upstream", "to": "http://h/report_asset_check/", "ratePerSecond": 0, "tokenHeader": "a b",
+     "tokenFile": "", "caFile": 7},
+    {"to": "hub.example", "deployments": ["prod"]},
+    {"name": "b", "to": "https://me:secret@hub.example"},
+    {"name": "c", "to": "https://hub.example?token=secret"},
+    {"name": "d", "to": "https://hub.example/{deployment}"},
+    {"name": "e", "to": "https://hub.example/{name}"},
+    7
+  ]}`;
+  const config = configOf('--forward', '/etc/f.json', '--forward-to', 'http://a');
+  assert.deepEqual(
+    problems(text, config).join('\n').split('\n'),
+    [
+      'line 2: destinations[0].tokenfile is not known here; there are name, to, deployments, tokenFile, tokenHeader, caFile, ratePerSecond, stamp, inDoubt, begin, hold; did you mean tokenFile?',
+      'line 2: destinations[0].name must be up to 63 lower-case letters, digits and -, and begin with a letter or a digit',
+      'line 3: destinations[1].to has the scheme clickhouse+https, which is none of a destination in this version; it sends to http:// and https://',
+      'line 4: destinations[2].name is a, as that of another destination; choose another',
+      'line 4: destinations[2].stamp must be true or false',
+      'line 4: destinations[2].inDoubt must be "again" or "once"',
+      'line 4: destinations[2].begin must be "first" or "now"',
+      'line 4: destinations[2].hold must be true or false',
+      'line 4: destinations[2].to has the scheme ftp, which is none of a destination in this version; it sends to http:// and https://',
+      'line 5: destinations[3].name is upstream, as that of another destination; choose another',
+      'line 6: destinations[3].tokenFile must be the path of a file',
+      'line 5: destinations[3].tokenHeader must be the name of a header',
+      'line 6: destinations[3].caFile must be the path of a file',
+      'line 5: destinations[3].ratePerSecond must be a number above 0',
+      'line 5: destinations[3].to names the endpoint report_asset_check; give the URL of the service, as http://h',
+      'line 7: destinations[4].name must be up to 63 lower-case letters, digits and -, and begin with a letter or a digit',
+      'line 7: destinations[4].deployments is for a service with --deployments; leave it out',
+      'line 7: destinations[4].to must be a URL such as https://hub.example/prod',
+      'line 8: destinations[5].to has a user, a query or a fragment; credentials go into a token file',
+      'line 9: destinations[6].to has a user, a query or a fragment; credentials go into a token file',
+      'line 10: destinations[7].to has {deployment}, and a service without --deployments has none; write its name',
+      'line 11: destinations[8].to has { or }, and only {deployment} is replaced',
+      'line 12: destinations[9] must be an object',
+    ].sort(byPlace),
+  );
+  assert.deepEqual(problems('{"destinations": [}'), ['line 1, column 19: expected a value, found }']);
+  assert.deepEqual(problems('[]'), ['line 1: destinations must be an array with the destinations']);
+});
+
+/** The order in which they are found: an entry that is no object is found before the members of the others. */
+function byPlace(one: string, other: string): number {
+  return Number(other.includes('[9]')) - Number(one.includes('[9]'));
+}
+
+test('deployments do not share a URL unless they are listed', () => {
+  const [problem] = problems(fileOf({ name: 'a', to: 'https://hub.example/all' }), hosted);
+  assert.match(
+    problem ?? '',
+    /has no \{deployment\}, so that the events of all deployments would be mixed; add it, or/,
+  );
+  const [all] = good(fileOf({ name: 'a', to: 'https://hub.example/{deployment}/x/{deployment}/' }), hosted);
+  assert.ok(all !== undefined);
+  assert.deepEqual([urlFor(all, 'prod'), appliesTo(all, 'prod')], ['https://hub.example/prod/x/prod', true]);
+  const [some] = good(fileOf({ name: 'a', to: 'https://hub.example/all', deployments: ['prod', 'eu'] }), hosted);
+  assert.ok(some !== undefined);
+  assert.deepEqual([appliesTo(some, 'prod'), appliesTo(some, 'test')], [true, false]);
+  const wrong = problems(fileOf({ name: 'a', to: 'https://hub.example/all', deployments: ['../prod'] }), hosted);
+  assert.deepEqual(wrong, ['line 1: destinations[0].deployments must be an array of names of deployments']);
+});
+
+function watch(config: Config, journals = 1, problemsOf: string[] = [], seen: string[][] = []) {
+  const notices = { ...quiet, error: (_: string, fields = {}) => problemsOf.push(JSON.stringify(fields)) };
+  const fast = { ...limits, deploymentsCheckMs: 3_600_000 };
+  return watchDestinations(
+    config,
+    { limits: fast, notices },
+    () => journals,
+    (now) => seen.push(now.map(({ name }) => name)),
+  );
+}
+
+test('--forward-to is a destination, and without one there is nothing to watch', async () => {
+  assert.equal(await watch(configOf()), undefined);
+  const args = ['--forward-token-file', 't', '--forward-token-header', 'X', '--forward-ca-file', 'c'];
+  assert.deepEqual((await watch(configOf('--forward-to', 'https://hub.example/prod/', ...args)))?.current, [
+    {
+      ...{ name: 'upstream', to: 'https://hub.example/prod', tokenFile: 't', tokenHeader: 'X', caFile: 'c' },
+      ...{ stamp: false, inDoubt: 'again', begin: 'first', hold: true },
+    },
+  ]);
+  for (const [url, problem] of [
+    ['https://u:p@hub.example', '--forward-to has a user, a query or a fragment; credentials go into a token file'],
+    [
+      'http://h/report_asset_check',
+      '--forward-to names the endpoint report_asset_check; give the URL of the service, as http://h',
+    ],
+  ] as const)
+    await assert.rejects(watch(configOf('--forward-to', url)), { message: problem });
+  await assert.rejects(
+    watch(configOf('--forward-to', 'https://hub.example', '--deployments', 'f')),
+    /has no \{deployment\}/,
+  );
+});
+
+test('a file that turns bad changes nothing, and more forwarders than there may be are a problem', async (t) => {
+  const path = join(newFolder(t), 'forward.json');
+  const entry = (name: string) => ({ name, to: 'http://127.0.0.1:1' });
+  writeFileSync(path, fileOf(entry('a')));
+  const [found, seen]: [string[], string[][]] = [[], []];
+  const file = await watch(configOf('--forward', path), 1, found, seen);
+  assert.ok(file !== undefined);
+  t.after(() => file.stop());
+  const write = (text: string) => {
+    writeFileSync(path, text);
+    return file.reload();
+  };
+  await write('{"destinations": 7}');
+  await file.reload();
+  const many = Array.from({ length: 65 }, (_, index) => entry(`n${index}`));
+  await write(fileOf(...many));
+  assert.deepEqual([file.current.map(({ name }) => name), seen], [['a'], []]);
+  assert.equal(found.length, 2, 'each problem once');
+  assert.match(
+    found[1] ?? '',
+    /line 1: needs 65 forwarders, one for each destination of each deployment, and there are at most 64/,
+  );
+  await write(fileOf(...many.slice(1)));
+  assert.deepEqual(
+    seen.map(({ length }) => length),
+    [64],
+  );
+  await assert.rejects(watch(configOf('--forward-to', 'http://a/{deployment}', '--deployments', 'f'), 65), {
+    message: /^--forward-to needs 65 forwarders/,
+  });
+});
