@@ -5,9 +5,9 @@ import type { Limits } from '../config/limits.ts';
 
 /** One request, without its URL: `{ method: 'POST', headers: { 'Content-Type': 'application/json' }, body: '{}', timeoutMs: 10_000 }`. */
 export interface HttpCall {
-  readonly method: 'GET' | 'POST';
+  readonly method: 'GET' | 'POST' | 'PUT';
   readonly headers?: Readonly<Record<string, string>>;
-  readonly body?: string;
+  readonly body?: string | Buffer;
   /**
    * Timeout in ms of the whole call: name resolution, connecting, sending, and the reply to its last byte. It is no idle
    * timeout, so a service that sends a byte now and then does not extend it.
@@ -15,6 +15,8 @@ export interface HttpCall {
   readonly timeoutMs: number;
   /** Bytes of the reply's body that are read; `limits.replyBytesMax` if it is absent. */
   readonly replyBytesMax?: number;
+  /** Ends the call, which then throws NoReply. */
+  readonly signal?: AbortSignal;
 }
 
 /** A complete reply: `{ status: 503, headers: { 'retry-after': '1' }, body: '{"error":"…"}' }`. */
@@ -52,7 +54,10 @@ export class NoReply extends Error {
  * service that is ready.
  */
 export interface HttpClient {
-  /** Sends a request and resolves with its reply. @throws NoReply */
+  /**
+   * Sends a request and resolves with its reply, also if that is a redirect.
+   * @throws NoReply; the error of TLS if there is no certificate in `ca`
+   */
   call(url: URL, call: HttpCall): Promise<HttpReply>;
   /** Closes the connection. A call in flight throws NoReply. */
   close(): void;
@@ -61,41 +66,53 @@ export interface HttpClient {
 /**
  * @returns a client that is not connected yet: `openClient('http:', limits)`.
  * @param protocol the protocol of every URL that is called, `http:` or `https:`
+ * @param ca certificates (PEM) of the authorities that are trusted instead of those of Node
  */
-export function openClient(protocol: string, limits: Pick<Limits, 'keptMs' | 'replyBytesMax'>): HttpClient {
+export function openClient(
+  protocol: string,
+  limits: Pick<Limits, 'keptMs' | 'replyBytesMax'>,
+  ca?: string | undefined,
+): HttpClient {
   // Loaded only if needed, since loading TLS takes time.
   const { Agent, request } = protocol === 'https:' ? process.getBuiltinModule('node:https') : http;
-  const agent = new Agent({ keepAlive: true, maxSockets: 1 });
-  let lastMs = 0;
+  const agent = new Agent({ keepAlive: true, maxSockets: 1, ...(ca !== undefined && { ca }) });
+  let keptUntilMs = 0;
 
-  function call(url: URL, { method, headers = {}, body, timeoutMs, ...more }: HttpCall): Promise<HttpReply> {
+  function call(url: URL, { method, headers = {}, body, timeoutMs, signal, ...more }: HttpCall): Promise<HttpReply> {
     const { replyBytesMax } = { ...limits, ...more };
     // The service may be closing an idle connection, and then it is unknown whether a request on it was received.
-    if (performance.now() - lastMs > limits.keptMs) agent.destroy();
+    if (performance.now() > keptUntilMs) agent.destroy();
     return new Promise<HttpReply>((resolve, reject) => {
       let sent = false;
-      const timer = setTimeout(() => {
-        const error = new Error(`${sent ? 'no complete reply' : 'no connection'} within ${timeoutMs / 1000} s`);
+      const settled = () => {
+        clearTimeout(timer);
+        signal?.removeEventListener('abort', aborted);
+      };
+      const failed = (error: Error) => {
+        settled();
+        reject(new NoReply(error, sent));
+      };
+      const giveUp = (problem: string) => {
+        const error = new Error(problem);
         // Rejects the promise itself: what a destroyed request emits depends on its state and on the version of Node.
         failed(error);
         httpRequest.destroy(error);
-      }, timeoutMs);
+      };
+      const late = () => giveUp(`${sent ? 'no complete reply' : 'no connection'} within ${timeoutMs / 1000} s`);
+      const aborted = () => giveUp('the request was given up');
       const connected = () => {
         sent = true;
       };
-      const failed = (error: Error) => {
-        clearTimeout(timer);
-        reject(new NoReply(error, sent));
-      };
       const closed = () => failed(new Error('the connection was closed before the whole reply'));
       const httpRequest = request(url, { method, headers, agent }, (reply) => {
+        const { statusCode: status = 0, headers } = reply;
         const chunks: Buffer[] = [];
         let bytes = 0;
         const done = () => {
-          clearTimeout(timer);
-          lastMs = performance.now();
-          const body = Buffer.concat(chunks).toString('utf8', 0, replyBytesMax);
-          resolve({ status: reply.statusCode ?? 0, headers: reply.headers, body });
+          settled();
+          // After a 500 the reference implementation closes its connection without announcing it.
+          keptUntilMs = status >= 500 ? 0 : performance.now() + limits.keptMs;
+          resolve({ status, headers, body: Buffer.concat(chunks).toString('utf8', 0, replyBytesMax) });
         };
         httpRequest.off('close', closed); // from here on, the events of the reply give the more precise error
         reply.on('error', failed);
@@ -116,12 +133,15 @@ export function openClient(protocol: string, limits: Pick<Limits, 'keptMs' | 're
       httpRequest.on('error', failed);
       // For a 101, Node emits 'upgrade' and then only 'close': the bytes that follow on the connection are not HTTP.
       httpRequest.on('upgrade', ({ statusCode = 0, headers }, socket) => {
-        clearTimeout(timer);
+        settled();
         socket.destroy();
         resolve({ status: statusCode, headers, body: '' });
       });
       httpRequest.on('close', closed);
-      httpRequest.end(body);
+      const timer = setTimeout(late, timeoutMs);
+      signal?.addEventListener('abort', aborted);
+      if (signal?.aborted) aborted();
+      else httpRequest.end(body);
     });
   }
 

@@ -151,7 +151,7 @@ export function acceptReport({ status, body }: HttpReply): { readonly kind: 'rec
  */
 export function judge({ status, headers, body }: HttpReply): Failure | Again {
   const reason = `answers ${status}: ${errorIn(body) ?? 'no error'}`;
-  if (status === 429 && TOKEN_CHALLENGE.test(headers['www-authenticate'] ?? '')) {
+  if (isTokenLimit({ status, headers })) {
     return {
       kind: 'misconfigured',
       reason: `${reason}; a valid token is never limited, so this one is wrong or missing`,
@@ -167,13 +167,17 @@ export function judge({ status, headers, body }: HttpReply): Failure | Again {
   return { kind: 'misconfigured', reason: status < 400 ? `${reason}; is this the right address?` : reason };
 }
 
-/** Statuses after which a retry is safe: request timeout, rate limit, full queue. */
-const SAFE: ReadonlySet<number> = new Set([408, 429, 503]);
 /**
  * assetlog answers 429 only to requests without a valid token, and sends the challenge of its 401 with it: other credentials
  * would change the reply (RFC 9110 section 11.6.1). The 429 of another server is a rate limit, and is retried.
+ * @returns whether the reply is such a 429, as with `WWW-Authenticate: Bearer realm="assetlog"`
  */
-const TOKEN_CHALLENGE = /\brealm="assetlog"/;
+export function isTokenLimit({ status, headers }: Pick<HttpReply, 'status' | 'headers'>): boolean {
+  return status === 429 && /\brealm="assetlog"/.test(headers['www-authenticate'] ?? '');
+}
+
+/** Statuses after which a retry is safe: request timeout, rate limit, full queue. */
+const SAFE: ReadonlySet<number> = new Set([408, 429, 503]);
 /** Statuses that do not depend on the report, but on the token, the host name or the path. */
 const FOR_ALL: ReadonlySet<number> = new Set([401, 403, 404, 405]);
 
@@ -188,10 +192,15 @@ export function judgeNoReply(error: unknown): Failure | Again {
   if (sent) return { kind: 'in doubt', reason: `sent no complete reply: ${message}` };
   // Errors before the connection was established are temporary, except those of TLS: a service or a network may come up.
   const reason = `cannot be reached: ${onOneLine(message)}`;
-  if (!/CERT|SIGNATURE|SSL|TLS|EPROTO/.test(code)) return { kind: 'again', reason, afterMs: 0 };
+  if (!isTlsError(code)) return { kind: 'again', reason, afterMs: 0 };
   const untrusted = /SIGN|ISSUER/.test(code) ? '; for a private CA set NODE_EXTRA_CA_CERTS' : '';
   const hint = /SSL|EPROTO/.test(code) ? '; is it an http:// address?' : untrusted;
   return { kind: 'misconfigured', reason: `${reason}${hint}` };
+}
+
+/** @returns whether an error is one of TLS, such as `CERT_HAS_EXPIRED`, and not of the network below it, such as `ECONNRESET` */
+export function isTlsError(code = ''): boolean {
+  return /CERT|SIGNATURE|SSL|TLS|EPROTO/.test(code);
 }
 
 /** @returns the error in a reply, on one line; undefined for a JSON object without `error`, the body of an accepted report */
@@ -213,9 +222,9 @@ export function onOneLine(text: string): string {
 
 /**
  * Reads Retry-After: seconds, or a date in one of three formats (RFC 9110 sections 10.2.3 and 5.6.7).
- * @returns milliseconds, 0 if the header is missing or malformed
+ * @returns milliseconds, such as `1_000` for `Retry-After: 1`; 0 if the header is missing or malformed
  */
-function retryAfterMs({ 'retry-after': after = '', date = '' }: HttpReply['headers']): number {
+export function retryAfterMs({ 'retry-after': after = '', date = '' }: HttpReply['headers']): number {
   if (/^[0-9]{1,9}$/.test(after)) return Number(after) * 1000;
   // The Date header of the reply comes first, since the clock of a device may be wrong by years.
   const nowMs = dateMs(date) || Date.now();

@@ -1,7 +1,7 @@
 /** The options of the commands that call a service: where it is, its token, and how long to wait for it. */
 
 import { options, version } from '../config/config.ts';
-import { readSecret } from '../config/files.ts';
+import { readToken } from '../config/files.ts';
 import { limits } from '../config/limits.ts';
 import { duration, forHelp, type Option } from '../config/options.ts';
 import type { Output } from './command.ts';
@@ -93,11 +93,7 @@ export async function serviceHeaders(
 ): Promise<Readonly<Record<string, string>>> {
   const agent = { 'User-Agent': `assetlog/${version}` };
   if (tokenFile === '') return agent;
-  const { text, exposed } = await readSecret(tokenFile, limits.tokenBytesMax);
-  const token = text.trim();
-  if (!/^[\x21-\x7e][\x20-\x7e]*$/.test(token)) {
-    throw new Error(`${tokenFile} does not contain one token; write the token alone, on one line of ASCII`);
-  }
+  const { token, exposed } = await readToken(tokenFile, limits.tokenBytesMax);
   if (exposed) complain(`every user of this machine can read the token in ${tokenFile}; chmod 600 it`);
   return { ...agent, [tokenHeader]: token };
 }

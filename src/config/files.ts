@@ -33,6 +33,18 @@ export async function readSecret(path: string, bytesMax: number): Promise<{ text
 }
 
 /**
+ * Reads a file with a token, as `readSecret`.
+ * @returns the token without white space around it: `{ token: 'asl_…', exposed: false }`
+ * @throws Error if the file does not hold one token of visible ASCII on one line; the message does not contain the token
+ */
+export async function readToken(path: string, bytesMax: number): Promise<{ token: string; exposed: boolean }> {
+  const { text, exposed } = await readSecret(path, bytesMax);
+  const token = text.trim();
+  if (/^[\x21-\x7e][\x20-\x7e]*$/.test(token)) return { token, exposed };
+  throw new Error(`${path} does not contain one token; write the token alone, on one line of ASCII`);
+}
+
+/**
  * Finds which users besides the owner and root may write to a file or a folder, by its mode. On Windows the mode does not say.
  * @param ownGroup the group of this process, which may write
  * @returns `{ kind: 'every user' }` for the mode 0777, or a group; undefined if no other user may write or on Windows

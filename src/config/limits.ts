@@ -62,6 +62,8 @@ export const limits = {
   /** Timeout of one request to a destination, and how long a stop waits for the one in flight. */
   forwardRequestMs: 30_000,
   forwardStopMs: 5_000,
+  /** Bytes of a file with the certificates of authorities. */
+  caBytesMax: 1 * MIB,
   /** Exponential backoff with full jitter while a destination does not answer or asks to wait, and most that it may ask for. */
   forwardRetryMs: 500,
   forwardRetryMsMax: 60_000,

@@ -442,6 +442,15 @@ export function seedFor({ unseededCrc, lineBytes }: Link, crc: number): number {
 }
 
 /**
+ * @param end of a verified line: the index of its newline
+ * @returns the crc of the line before it in its file, as eight hexadecimal digits: `00000000` for a file's first
+ */
+export function crcBefore(bytes: Buffer, start: number, end: number): string {
+  const form = readForm(bytes, start, end)!;
+  return hex(seedFor(linkOf(bytes, form), form.crc));
+}
+
+/**
  * The largest seq of a journal, `9_007_199_254_740_991` (2^53 - 1): above it a JavaScript number can not represent every integer.
  */
 export const SEQ_MAX = Number.MAX_SAFE_INTEGER;

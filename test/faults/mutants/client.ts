@@ -41,8 +41,8 @@ export const client: readonly Mutant[] = [
   {
     breaks: 'a connection that was idle is reused for a report',
     file: 'client/connection.ts',
-    from: '- lastMs > limits.keptMs)',
-    to: '< 0)',
+    from: 'performance.now() > keptUntilMs)',
+    to: 'Number.isNaN(keptUntilMs))',
     tests: ['client/connection: a connection is reused for the next call, unless it was idle'],
   },
   {
@@ -90,8 +90,8 @@ export const client: readonly Mutant[] = [
   {
     breaks: 'report retries with a wrong token while its address is rate limited',
     file: 'client/delivery.ts',
-    from: 'if (status === 429 && TOKEN_CHALLENGE',
-    to: 'if (status === 428 && TOKEN_CHALLENGE',
+    from: 'return status === 429 && ',
+    to: 'return status === 428 && ',
     tests: [
       'client/delivery: a 429 with the challenge of assetlog is final, since a valid token is not limited; another one is retried',
     ],
@@ -99,8 +99,8 @@ export const client: readonly Mutant[] = [
   {
     breaks: 'the rate limit of another server ends report',
     file: 'client/delivery.ts',
-    from: 'if (status === 429 && TOKEN_CHALLENGE.test(',
-    to: 'if (status === 429 && /./.test(',
+    from: '/\\brealm="assetlog"/.test(',
+    to: '/./.test(',
     tests: [
       'client/delivery: a 429 with the challenge of assetlog is final, since a valid token is not limited; another one is retried',
     ],

@@ -340,8 +340,8 @@ export const commands: readonly Mutant[] = [
   },
   {
     breaks: 'what is no token is shown',
-    file: 'commands/service-options.ts',
-    from: 'tokenFile} does not contain',
+    file: 'config/files.ts',
+    from: 'path} does not contain',
     to: 'text} does not contain',
     tests: ['program/report: a hosted service gets the token from a file, and it is never shown'],
   },

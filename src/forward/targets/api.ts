@@ -1,0 +1,88 @@
+/**
+ * A plain upstream: a server with the three report endpoints, such as the reference implementation. It gets one event in a
+ * request. It can not be asked what it has, so an event whose request failed may be there.
+ */
+
+import { objectOf } from '../../client/submission.ts';
+import { endpoints, findEndpoint } from '../../event/parameters.ts';
+import type { Line } from '../../journal/reader.ts';
+import type { Recorded } from '../../journal/record.ts';
+import type { Outgoing, Sent, Target } from '../target.ts';
+import { otherwise, Requests, type TargetOptions, turnedAway } from './requests.ts';
+
+/** @returns a plain upstream, not connected yet. Its `ask` is always `{ kind: 'no hub' }`. @throws TypeError if `to` is no URL */
+export function openApi(options: TargetOptions): Target {
+  const requests = new Requests(options);
+
+  async function send({ lines }: Outgoing, signal: AbortSignal): Promise<Sent> {
+    const [line] = lines as readonly [Line];
+    const { seq, id, type, partition } = line.event;
+    const answer = await requests.send({
+      method: 'POST',
+      path: `${endpointOf(line).path}/`,
+      headers: { 'Content-Type': 'application/json', 'Idempotency-Key': `"${id}"` },
+      body: bodyOf(line, options.stamp),
+      signal,
+    });
+    if (answer.kind === 'unclear') {
+      // The reference answers so to the second result of a check for a partition, though it has recorded it.
+      const final = answer.status === 500 && type === 'AssetCheckEvaluation' && partition !== undefined;
+      return { ...answer, kind: 'in doubt', final };
+    }
+    if (answer.kind !== 'answer') return answer;
+    const { status, said, reason } = answer;
+    const isError = said !== undefined && 'error' in said;
+    if (status === 200 && said !== undefined && !isError) return { kind: 'recorded', seq, id };
+    if (isError && REFUSED.has(status)) return { kind: 'refused', status, reason };
+    if (!REFUSED.has(status) || status === 200) return otherwise(answer);
+    return turnedAway(
+      `${reason}; this is no JSON with an "error", so it is not from the upstream; check the proxy in front of it`,
+    );
+  }
+
+  return { kind: 'api', ask: async () => ({ kind: 'no hub' }), send, close: () => requests.close() };
+}
+
+/** Statuses that refuse one event if there is a JSON `error`: it would be refused again. The reference answers 200 to some. */
+const REFUSED: ReadonlySet<number> = new Set([200, 400, 413, 415, 422]);
+
+function endpointOf({ event }: Line) {
+  return findEndpoint(endpoints, event.type)!;
+}
+
+/**
+ * All parameters are in the body, since the reference splits keys in paths and queries. Metadata is sent as it was recorded,
+ * digit for digit. An event without an `event_time` gets the time at which it was recorded first.
+ */
+function bodyOf(line: Line, stamp: boolean): string {
+  const { event } = line;
+  const members = new Map<string, string>();
+  for (const { name } of endpointOf(line).parameters) {
+    const value = parameterOf(event, name);
+    const text =
+      name === 'metadata' ? metadataOf(line, stamp) : value === undefined ? undefined : JSON.stringify(value);
+    if (text !== undefined) members.set(name, text);
+  }
+  return objectOf(members);
+}
+
+function parameterOf(event: Recorded, name: string): unknown {
+  if (name === 'event_time') return event.event_time ?? recordedOf(event);
+  if (name === 'data_version') return event.tags?.data_version;
+  return (event as unknown as Readonly<Record<string, unknown>>)[name];
+}
+
+function recordedOf({ recorded, time }: Recorded): string {
+  return recorded ?? time;
+}
+
+function metadataOf({ event, metadata }: Line, stamp: boolean): string | undefined {
+  if (!stamp) return metadata;
+  const stamped = {
+    'assetlog/id': event.id,
+    'assetlog/recorded': recordedOf(event),
+    'assetlog/event_time': event.event_time,
+  };
+  const members = JSON.stringify(stamped).slice(1);
+  return metadata === undefined || metadata === '{}' ? `{${members}` : `${metadata.slice(0, -1)},${members}`;
+}

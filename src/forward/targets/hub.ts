@@ -1,0 +1,125 @@
+/**
+ * A hub: another assetlog that takes lines of a journal. It knows how many it has of each journal and records none twice, so
+ * that a request may always be repeated: the next `ask` says what became of it.
+ */
+
+import { bytesOf, type Line } from '../../journal/reader.ts';
+import { crcBefore } from '../../journal/record.ts';
+import type { Again, Asked, Outgoing, Sent, Stopped, Target } from '../target.ts';
+import { type Answer, otherwise, Requests, type Said, type TargetOptions } from './requests.ts';
+
+/** What a hub has of a journal: all up to the line with this seq and id. */
+interface Position {
+  readonly seq: number;
+  readonly id: string | null;
+}
+
+type Reply = Extract<Answer, { readonly kind: 'answer' }>;
+
+/** @returns a hub, not connected yet. @throws TypeError if `to` is no URL */
+export function openHub(options: TargetOptions): Target {
+  const { source, limits } = options;
+  const path = `/forward/${source}`;
+  const requests = new Requests(options);
+  /** Bytes of the next body, and most that a proxy in front of the hub has let through. */
+  let bodyBytes: number = limits.forwardBatchBytes;
+  let bodyBytesMax = bodyBytes;
+
+  async function ask(signal: AbortSignal): Promise<Asked> {
+    const answer = asAgain(await requests.send({ method: 'GET', path, signal }));
+    if (answer.kind !== 'answer') return answer;
+    const { status, said, reason } = answer;
+    if (status === 200 && said !== undefined && Number.isSafeInteger(said['seq'])) {
+      return loopIn(said) ?? at(said) ?? { kind: 'stopped', why: 'not understood', reason };
+    }
+    return NO_HUB.has(status) ? { kind: 'no hub' } : otherwise(answer);
+  }
+
+  async function send({ lines, lost }: Outgoing, signal: AbortSignal): Promise<Sent> {
+    for (;;) {
+      const chosen = firstOf(lines, bodyBytes, limits.batchItemsMax);
+      const [{ bytes, start, end, seq }] = chosen as readonly [Line];
+      const body = bytesOf(chosen);
+      const headers = {
+        'Content-Type': 'application/x-ndjson',
+        'Assetlog-Crc': crcBefore(bytes, start, end),
+        ...(lost !== undefined && { 'Assetlog-Lost': `${lost.first}-${lost.last}` }),
+      };
+      const answer = await requests.send({ method: 'PUT', path: `${path}/${seq}`, headers, body, signal });
+      // On a slow link a large body does not arrive within the timeout.
+      if (answer.kind === 'unclear' && answer.status === undefined) bodyBytes = Math.max(1, body.length >> 1);
+      if (answer.kind !== 'answer') return asAgain(answer);
+      if (answer.status !== 413 || chosen.length === 1) {
+        if (answer.status === 200) bodyBytes = Math.min(2 * bodyBytes, bodyBytesMax);
+        return judge(answer, chosen);
+      }
+      bodyBytes = bodyBytesMax = body.length >> 1;
+    }
+  }
+
+  function judge(answer: Reply, lines: readonly Line[]): Sent {
+    const { status, said, reason } = answer;
+    const loop = loopIn(said);
+    if (loop !== undefined) return loop;
+    if (said !== undefined) {
+      const position = at(said);
+      if (status === 200 && position !== undefined) return recorded(position, lines);
+      if (status === 409) return conflict(said, reason);
+      if (status === 400) return { kind: 'stopped', why: 'damage', reason: `${reason}; run assetlog verify` };
+      if (status === 413 && 'error' in said) return { kind: 'refused', status, reason };
+    }
+    return otherwise(answer);
+  }
+
+  /** A hub names in `via` its own journal, and those that it forwards to. */
+  function loopIn(said: Said | undefined): Stopped | undefined {
+    const via = said?.['via'];
+    if (!Array.isArray(via) || !via.includes(source)) return undefined;
+    const reason =
+      'forwards to this journal itself, so events would go round for ever; give one of the two another destination';
+    return { kind: 'stopped', why: 'loop', reason };
+  }
+
+  return { kind: 'hub', ask, send, close: () => requests.close() };
+}
+
+/** Answers of servers that are no hub. The reference answers 200 with a page to every GET. */
+const NO_HUB: ReadonlySet<number> = new Set([200, 400, 404, 405]);
+
+function asAgain<Found extends Answer>(answer: Found): Exclude<Found, { kind: 'unclear' }> | Again {
+  return answer.kind === 'unclear'
+    ? { kind: 'again', reason: answer.reason }
+    : (answer as Exclude<Found, { kind: 'unclear' }>);
+}
+
+function at({ seq, id }: Said): (Position & { readonly kind: 'at' }) | undefined {
+  if (!Number.isSafeInteger(seq) || (seq as number) < 0) return undefined;
+  if (seq === 0 ? id !== null : typeof id !== 'string') return undefined;
+  return { kind: 'at', seq: seq as number, id: id as string | null };
+}
+
+/** A 200 names the last line that the hub has, which is one of ours unless another sender has the same journal. */
+function recorded({ seq, id }: Position, lines: readonly Line[]): Sent {
+  const line = lines[seq - lines[0]!.seq];
+  if (line === undefined) return { kind: 'elsewhere', reason: `has event ${seq} of this journal` };
+  if (line.event.id === id) return { kind: 'recorded', seq, id };
+  return fork(`has another event ${seq} of this journal, with the id ${id}`);
+}
+
+function conflict(said: Said, reason: string): Sent {
+  return said['reason'] === 'fork' ? fork(reason) : { kind: 'elsewhere', reason };
+}
+
+function fork(reason: string): Stopped {
+  const what = 'this folder is a clone or a restored backup; run assetlog forward identity --new';
+  return { kind: 'stopped', why: 'fork', reason: `${reason}; ${what}` };
+}
+
+function firstOf(lines: readonly Line[], bytesMax: number, linesMax: number): readonly Line[] {
+  let bytes = 0;
+  const end = lines.findIndex((line, index) => {
+    bytes += line.end - line.start + 1;
+    return index === linesMax || (index > 0 && bytes > bytesMax);
+  });
+  return end === -1 ? lines : lines.slice(0, end);
+}

@@ -1,0 +1,179 @@
+/** The requests to one destination: its URL, token and CA, and what an answer means whatever the kind of the destination. */
+
+import { type HttpCall, type HttpClient, type HttpReply, NoReply, openClient } from '../../client/connection.ts';
+import { isTlsError, isTokenLimit, onOneLine, retryAfterMs } from '../../client/delivery.ts';
+import { version } from '../../config/config.ts';
+import { readText, readToken } from '../../config/files.ts';
+import type { Limits } from '../../config/limits.ts';
+import type { Destination } from '../destination.ts';
+import type { Again, Sent, Stopped } from '../target.ts';
+
+/** A destination of one journal: `{ to: 'https://hub.example/prod', source: '0193e0c2-…', tokenHeader, stamp: false, limits }`. */
+export interface TargetOptions extends Pick<Destination, 'to' | 'tokenFile' | 'tokenHeader' | 'caFile' | 'stamp'> {
+  /** The id of the journal that is forwarded. */
+  readonly source: string;
+  readonly limits: Pick<
+    Limits,
+    | 'keptMs'
+    | 'replyBytesMax'
+    | 'tokenBytesMax'
+    | 'caBytesMax'
+    | 'forwardBatchBytes'
+    | 'forwardRequestMs'
+    | 'forwardRetryAfterMsMax'
+    | 'batchItemsMax'
+  >;
+}
+
+/** What a request came to. `reason` is a clause about the destination, such as `answers 404: no such path`. */
+export type Answer =
+  /** Any status that is not one of the other cases; `said` is the JSON object of its body, if it is one. */
+  | { readonly kind: 'answer'; readonly status: number; readonly said: Said | undefined; readonly reason: string }
+  /** 5xx, or no complete reply: the request may have done what it asks for. */
+  | { readonly kind: 'unclear'; readonly status?: number; readonly reason: string }
+  | Again
+  | Stopped;
+
+/** The members of a JSON object: `{ seq: 7, id: '0193e0c2-…' }`. */
+export type Said = Readonly<Record<string, unknown>>;
+
+/** One request, without what all have in common: `{ method: 'PUT', path: '/forward/0193e0c2-…/7', headers, body }`. */
+export interface TargetCall extends Pick<HttpCall, 'method' | 'headers' | 'body'> {
+  /** Appended to the base URL. */
+  readonly path: string;
+  readonly signal: AbortSignal;
+}
+
+/** Sends requests to one destination, one at a time, over one connection. */
+export class Requests {
+  readonly #options: TargetOptions;
+  readonly #base: URL;
+  #client: HttpClient | undefined;
+  #token: string | undefined;
+  #ca: string | undefined;
+  #readMs = Number.NEGATIVE_INFINITY;
+
+  /** @throws TypeError if `to` is no URL */
+  constructor(options: TargetOptions) {
+    this.#options = options;
+    this.#base = new URL(options.to);
+  }
+
+  /** Sends a request to the destination and nowhere else: a redirect is not followed. Does not throw. */
+  async send({ path, headers, ...call }: TargetCall): Promise<Answer> {
+    const { tokenHeader, limits } = this.#options;
+    const { origin, pathname } = this.#base;
+    try {
+      const client = await this.#connect();
+      const reply = await client.call(new URL(`${origin}${pathname.replace(/\/+$/, '')}${path}`), {
+        ...call,
+        headers: {
+          'User-Agent': `assetlog/${version}`,
+          ...(this.#token !== undefined && { [tokenHeader]: this.#token }),
+          ...headers,
+        },
+        timeoutMs: limits.forwardRequestMs,
+      });
+      return this.#judge(reply);
+    } catch (error) {
+      return this.#judgeError(error as Error);
+    }
+  }
+
+  close(): void {
+    this.#client?.close();
+  }
+
+  /** Reads the token and the CA again if the last time is over `keptMs` ago, so at least for each new connection. */
+  async #connect(): Promise<HttpClient> {
+    const { tokenFile, caFile, limits } = this.#options;
+    const { keptMs, tokenBytesMax, caBytesMax } = limits;
+    if (this.#client !== undefined && performance.now() - this.#readMs <= keptMs) return this.#client;
+    if (tokenFile !== undefined) this.#token = (await readToken(tokenFile, tokenBytesMax)).token;
+    const ca = caFile === undefined ? undefined : await readText(caFile, caBytesMax);
+    // Node trusts no certificate at all then, and its error would not name the file.
+    if (ca?.includes('-----BEGIN CERTIFICATE-----') === false) throw new Error(`${caFile} has no certificate (PEM)`);
+    if (this.#client === undefined || ca !== this.#ca) {
+      this.#client?.close();
+      this.#client = openClient(this.#base.protocol, limits, ca);
+      this.#ca = ca;
+    }
+    this.#readMs = performance.now();
+    return this.#client;
+  }
+
+  #judge(reply: HttpReply): Answer {
+    const { status, headers, body } = reply;
+    const said = readObject(body);
+    const text = typeof said?.['error'] === 'string' ? said['error'] : body;
+    const reason = `answers ${status}: ${this.#quote(text) || 'nothing'}`;
+    if (status === 401 || isTokenLimit(reply)) return turnedAway(`${reason}; ${this.#tokenHint()}`);
+    if (status === 403) return turnedAway(`${reason}; check the URL, and what the token may do`);
+    if (status >= 300 && status < 400) {
+      const { location = '' } = headers;
+      return turnedAway(
+        `answers ${status}: it is at ${this.#quote(location)} now; give that URL if it is the right one`,
+      );
+    }
+    if (status === 408 || status === 429 || status === 503) {
+      const afterMs = Math.min(retryAfterMs(headers), this.#options.limits.forwardRetryAfterMsMax);
+      return { kind: 'again', reason, afterMs: afterMs || undefined };
+    }
+    return status >= 500 ? { kind: 'unclear', status, reason } : { kind: 'answer', status, said, reason };
+  }
+
+  /** @param error `NoReply`, or that of reading a file or a certificate */
+  #judgeError(error: Error): Answer {
+    if (!(error instanceof NoReply)) return turnedAway(`no request was sent: ${onOneLine(error.message)}`);
+    const { sent, code } = error;
+    const message = this.#quote(error.message);
+    if (sent) return { kind: 'unclear', reason: `sent no complete reply: ${message}` };
+    const reason = `cannot be reached: ${message}`;
+    return isTlsError(code) ? turnedAway(`${reason}; ${this.#tlsHint(code)}`) : { kind: 'again', reason };
+  }
+
+  #tokenHint(): string {
+    const { tokenFile } = this.#options;
+    return tokenFile === undefined ? 'it wants a token; name a token file' : `check the token in ${tokenFile}`;
+  }
+
+  #tlsHint(code = ''): string {
+    const { caFile } = this.#options;
+    if (/EXPIRED|NOT_YET/.test(code)) {
+      return `renew its certificate, or set the clock of this machine, which is at ${new Date().toISOString()}`;
+    }
+    if (/ALTNAME/.test(code)) return 'use a name that its certificate has';
+    if (/SSL|EPROTO/.test(code)) return 'is it an http:// address?';
+    return caFile === undefined
+      ? 'name a CA file that has the certificate of its CA'
+      : `check that ${caFile} has its CA`;
+  }
+
+  /** Text from a server may repeat the token that it got, and have any length. */
+  #quote(text: string): string {
+    const shown = this.#token === undefined ? text : text.replaceAll(this.#token, '…');
+    return onOneLine(shown.slice(0, QUOTED_CHARACTERS_MAX));
+  }
+}
+
+/** @returns why requests are refused: `turnedAway('answers 404: no such path; check the URL')` */
+export function turnedAway(reason: string): Stopped {
+  return { kind: 'stopped', why: 'turned away', reason };
+}
+
+/** @returns what an answer means to every kind of destination that sent lines and does not know its status: 404 is the wrong URL */
+export function otherwise({ status, reason }: { readonly status: number; readonly reason: string }): Sent & Stopped {
+  if (status < 300) return { kind: 'stopped', why: 'not understood', reason: `${reason}; check the URL` };
+  return turnedAway(`${reason}; check the URL, and a proxy in front of it`);
+}
+
+function readObject(body: string): Said | undefined {
+  try {
+    const value: unknown = JSON.parse(body);
+    return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Said) : undefined;
+  } catch {
+    return undefined; // the page of a proxy
+  }
+}
+
+const QUOTED_CHARACTERS_MAX = 200;
