@@ -27,17 +27,24 @@ export interface Appended {
   readonly bytes: Buffer;
 }
 
+/** What one write takes: `{ lines: [members], ids: undefined }`. */
+export interface LinesToAppend {
+  readonly lines: readonly LineMembers[];
+  /** As in a `QueueEntry`. */
+  readonly ids: readonly (string | undefined)[] | undefined;
+}
+
 /**
  * Appends one batch to the segment, durably. One line of 304 bytes makes a segment of `1210` bytes one of `1514`.
  * @throws NotEncoded, NotWritten, or another error after which the content of the disk is unknown
  */
 export async function appendBatch(
   segment: Segment,
-  lines: readonly LineMembers[],
+  batch: LinesToAppend,
   now: Date,
   scratch: EncodeBuffer,
 ): Promise<Appended> {
-  const { bytes, chain } = encodeOrGiveUp(lines, segment.chain, now, scratch);
+  const { bytes, chain } = encodeOrGiveUp(batch, segment.chain, now, scratch);
   const after = { file: segment.file, bytes: segment.bytes + bytes.length, chain };
   // Before the write, since it would hide that the file was truncated. After it, since no event may get 200 if its file is gone.
   checkUntouched(segment);
@@ -73,9 +80,9 @@ export function checkUntouched({ file, bytes }: Segment): void {
 }
 
 /** @throws NotEncoded */
-function encodeOrGiveUp(members: readonly LineMembers[], chain: ChainPosition, now: Date, scratch: EncodeBuffer) {
+function encodeOrGiveUp({ lines, ids }: LinesToAppend, chain: ChainPosition, now: Date, scratch: EncodeBuffer) {
   try {
-    return encodeBatch(members, chain, now, scratch);
+    return encodeBatch(lines, chain, now, scratch, ids);
   } catch (error) {
     throw new NotEncoded((error as Error).message, { cause: error });
   }

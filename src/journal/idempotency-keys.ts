@@ -102,11 +102,14 @@ export class JournalKeys {
 
   /**
    * @param copied whether the keys are copied: substrings of a large body would keep the whole body in memory
-   * @returns the key of each event with its hash: `[{ text: 'run-7/12', high: 1505020612, low: 2145905118 }]`
+   * @returns the key of each event with its hash: `[{ text: 'run-7/12', high: 1505020612, low: 2145905118 }]`. Undefined for a
+   *   forwarded event, whose key was looked up by the journal that recorded it first
    */
   hashAll(events: readonly Event[], copied: boolean): (HashedKey | undefined)[] {
-    return events.map(({ idempotencyKey: key }) =>
-      key === undefined ? undefined : this.#hash(copied ? Buffer.from(key).toString('latin1') : key),
+    return events.map(({ idempotencyKey: key, origin }) =>
+      key === undefined || origin !== undefined
+        ? undefined
+        : this.#hash(copied ? Buffer.from(key).toString('latin1') : key),
     );
   }
 

@@ -240,8 +240,9 @@ export class KeyedReports {
     }
     const lines = fresh.map((index) => entry.lines[index] as LineMembers);
     const keys = fresh.map((index) => entry.keys[index]);
+    const ids = entry.ids && fresh.map((index) => entry.ids?.[index]);
     const lineBytes = lines.reduce((sum, members) => sum + lineBytesMax(members), 0);
-    this.#queue({ lines, lineBytes, heldBytes: entry.heldBytes, done: finish, keys, joined: undefined });
+    this.#queue({ lines, lineBytes, heldBytes: entry.heldBytes, done: finish, ids, keys, joined: undefined });
   }
 
   /** Queues an entry with events of which none is recorded yet. */

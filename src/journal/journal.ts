@@ -11,7 +11,7 @@ import type { Event } from '../event/event.ts';
 import { type ConflictHandling, type RecordResult, recorded, refused } from '../event/record-result.ts';
 import type { Notices } from '../telemetry/log.ts';
 import { type JournalFigures, Metrics } from '../telemetry/metrics.ts';
-import { appendBatch, checkUntouched, NotEncoded, NotWritten, tryWrite } from './append.ts';
+import { appendBatch, checkUntouched, type LinesToAppend, NotEncoded, NotWritten, tryWrite } from './append.ts';
 import { rememberCleanStop } from './clean-stop.ts';
 import { Clock } from './clock.ts';
 import { type Disk, describe, isFull, SyncError } from './disk.ts';
@@ -85,11 +85,9 @@ interface Trouble {
   readonly reason: string;
 }
 
-/** What one write takes: whole entries. */
-interface Batch {
+/** What one write takes: whole entries, and the lines of all of them. */
+interface Batch extends LinesToAppend {
   readonly entries: readonly QueueEntry[];
-  /** The members of the lines of all entries. */
-  readonly lines: readonly LineMembers[];
 }
 
 interface Committing {
@@ -259,6 +257,7 @@ export class Journal implements JournalFigures {
     const lines: LineMembers[] = [];
     const copied = bodyBytes > limits.heldBodyBytesMax;
     let hasKey = false;
+    let isForwarded = false;
     let heldBytes = (events.length - 1) * limits.queueLineBytes;
     let lineBytes = 0;
     try {
@@ -266,7 +265,8 @@ export class Journal implements JournalFigures {
         const text = encodeMembers(event);
         const members = copied ? packMembers(text) : text;
         lines.push(members);
-        if (event.idempotencyKey !== undefined) hasKey = true;
+        if (event.origin !== undefined) isForwarded = true;
+        else if (event.idempotencyKey !== undefined) hasKey = true;
         heldBytes += memoryBytesOf(members);
         lineBytes += lineBytesMax(members);
       }
@@ -288,8 +288,9 @@ export class Journal implements JournalFigures {
     }
     heldBytes += limits.queueEventBytes;
     const keys = hasKey ? this.#keys?.hashAll(events, copied) : undefined;
-    if (keys === undefined) this.#enqueue({ lines, lineBytes, heldBytes, done, keys, joined: undefined });
-    else this.#keyed?.admit({ lines, lineBytes, heldBytes, done, keys, joined: undefined }, onConflict);
+    const ids = isForwarded ? events.map(({ origin }) => origin?.id) : undefined;
+    if (keys === undefined) this.#enqueue({ lines, lineBytes, heldBytes, done, ids, keys, joined: undefined });
+    else this.#keyed?.admit({ lines, lineBytes, heldBytes, done, ids, keys, joined: undefined }, onConflict);
   }
 
   #enqueue(entry: QueueEntry): void {
@@ -436,18 +437,23 @@ export class Journal implements JournalFigures {
     const { batchBytesMax } = this.#options.limits;
     const seqsLeft = this.#seqsLeft;
     const lines: LineMembers[] = [];
+    let ids: (string | undefined)[] | undefined;
     let bytes = 0;
     let count = 0;
     for (const entry of this.#queue) {
       bytes += entry.lineBytes;
       if (count > 0 && (bytes > batchBytesMax || lines.length + entry.lines.length > seqsLeft)) break;
+      if (entry.ids !== undefined) {
+        ids ??= [];
+        for (const [index, id] of entry.ids.entries()) ids[lines.length + index] = id;
+      }
       for (const members of entry.lines) lines.push(members);
       count += 1;
     }
     const rest = this.#queue.splice(count);
     const entries = this.#queue;
     this.#queue = rest;
-    return { entries, lines };
+    return { entries, lines, ids };
   }
 
   /** How many lines the journal can still take; 0 unless it is open. */
@@ -455,7 +461,8 @@ export class Journal implements JournalFigures {
     return this.#state.kind === 'open' ? SEQ_MAX + 1 - this.#state.segment.chain.seq : 0;
   }
 
-  async #commit({ lines, entries }: Batch): Promise<RecordResult> {
+  async #commit(batch: Batch): Promise<RecordResult> {
+    const { lines, entries } = batch;
     if (this.#state.kind !== 'open') return refused(this.#state.reason);
     if (lines.length > this.#seqsLeft) return refused(USED_UP.reason);
     const { segmentBytes } = this.#options;
@@ -467,7 +474,7 @@ export class Journal implements JournalFigures {
       const startedMs = performance.now();
       const { after, bytes } =
         lines.length > 0
-          ? await appendBatch(segment, lines, this.#clock.read(), this.#encodeBuffer)
+          ? await appendBatch(segment, batch, this.#clock.read(), this.#encodeBuffer)
           : await tryWrite(segment);
       this.#checkHeld(); // after the sync and before the replies, see `Lock.checkHeld`
       if (lines.length > 0)

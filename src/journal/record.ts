@@ -99,6 +99,7 @@ export interface EncodeBuffer {
  * Encodes a batch of lines that have the same time.
  * @param batch the members of each line, from `encodeMembers`, packed or not
  * @param scratch buffer that may hold the returned bytes: it must not be reused until they are written
+ * @param ids the id of each line that has one already, with 36 characters; undefined if all get a new one
  * @returns the bytes to append and the chain position after them: for one line at `{ seq: 7, crc }` the bytes begin with
  *   `{"seq":7,"id":"`, and the position is `{ seq: 8, … }`
  */
@@ -107,6 +108,7 @@ export function encodeBatch(
   chain: ChainPosition,
   now: Date,
   scratch: EncodeBuffer = { bytes: NO_BYTES },
+  ids?: readonly (string | undefined)[],
 ): { bytes: Buffer; chain: ChainPosition } {
   const time = now.toISOString();
   const nextId = uuids(now);
@@ -114,7 +116,8 @@ export function encodeBatch(
   let { seq, crc } = chain;
   let text = '';
   for (const members of batch) {
-    text += `{"seq":${seq},"id":"${nextId()}","time":"${time}",`;
+    const id = ids?.[seq - chain.seq] ?? nextId();
+    text += `{"seq":${seq},"id":"${id}","time":"${time}",`;
     if (typeof members === 'string') {
       text += members;
     } else {

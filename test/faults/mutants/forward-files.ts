@@ -122,4 +122,50 @@ export const forwardFiles: readonly Mutant[] = [
       'forward/source: an id that is not readable, or that was removed beside a known destination, is not replaced by itself',
     ],
   },
+  {
+    breaks: 'a forwarded event gets a new id',
+    file: 'journal/journal.ts',
+    from: 'ids[lines.length + index] = id;',
+    to: 'ids[lines.length + index] = index < 0 ? id : undefined;',
+    tests: [
+      'journal/forwarded: a forwarded line has the id and the time of its first recorder, also beside own lines in one batch',
+    ],
+  },
+  {
+    breaks: 'the ids of forwarded events begin at the first line of their batch',
+    file: 'journal/journal.ts',
+    from: 'ids[lines.length + index] = id;',
+    to: 'ids[index] = id;',
+    tests: [
+      'journal/forwarded: a forwarded line has the id and the time of its first recorder, also beside own lines in one batch',
+    ],
+  },
+  {
+    breaks: 'an id goes to another event if some of its report were recorded before',
+    file: 'journal/idempotency.ts',
+    from: 'entry.ids && fresh.map((index) => entry.ids?.[index])',
+    to: 'entry.ids',
+    tests: [
+      'journal/forwarded: the idempotency key of a forwarded event is recorded and not looked up, in the last file',
+    ],
+  },
+  {
+    breaks: 'the key of a forwarded event is looked up',
+    file: 'journal/idempotency-keys.ts',
+    from: 'key === undefined || origin !== undefined',
+    to: 'key === undefined',
+    tests: [
+      'journal/forwarded: the idempotency key of a forwarded event is recorded and not looked up, in the last file',
+    ],
+  },
+  {
+    breaks: 'a start takes the keys of forwarded events for those of own ones',
+    file: 'journal/record.ts',
+    within: 'idempotencyKeyOf',
+    from: 'const at = end - CRC_MEMBER_BYTES;',
+    to: `const from = bytes.subarray(0, end).lastIndexOf(',"from":["');\n  const at = from > start ? from : end - CRC_MEMBER_BYTES;`,
+    tests: [
+      'journal/forwarded: the idempotency key of a forwarded event is recorded and not looked up, in the last file',
+    ],
+  },
 ];

@@ -384,8 +384,8 @@ export const journalWriting: readonly Mutant[] = [
   {
     breaks: 'events that are appended together are acknowledged when the first of them is durable',
     file: 'journal/journal.ts',
-    from: 'this.#enqueue({ lines, lineBytes, heldBytes, done, keys, joined: undefined });',
-    to: '{ for (const [index, members] of lines.entries()) this.#enqueue({ lines: [members], lineBytes: lineBytesMax(members), heldBytes, done: index === 0 ? done : () => {}, keys: undefined, joined: undefined }); }',
+    from: 'this.#enqueue({ lines, lineBytes, heldBytes, done, ids, keys, joined: undefined });',
+    to: '{ for (const [index, members] of lines.entries()) this.#enqueue({ lines: [members], lineBytes: lineBytesMax(members), heldBytes, done: index === 0 ? done : () => {}, ids, keys: undefined, joined: undefined }); }',
     tests: [
       'journal/journal: events that are appended together share one write, also if they are larger than a batch',
       'journal/power',
@@ -394,15 +394,15 @@ export const journalWriting: readonly Mutant[] = [
   {
     breaks: 'a batch is acknowledged before its last line is durable',
     file: 'journal/journal.ts',
-    from: 'this.#enqueue({ lines, lineBytes, heldBytes, done, keys, joined: undefined });',
-    to: '{ this.#enqueue({ lines: lines.slice(0, -1), lineBytes: limits.batchBytesMax, heldBytes, done, keys: undefined, joined: undefined }); this.#enqueue({ lines: lines.slice(-1), lineBytes, heldBytes, done: () => {}, keys: undefined, joined: undefined }); }',
+    from: 'this.#enqueue({ lines, lineBytes, heldBytes, done, ids, keys, joined: undefined });',
+    to: '{ this.#enqueue({ lines: lines.slice(0, -1), lineBytes: limits.batchBytesMax, heldBytes, done, ids, keys: undefined, joined: undefined }); this.#enqueue({ lines: lines.slice(-1), lineBytes, heldBytes, done: () => {}, ids, keys: undefined, joined: undefined }); }',
     tests: ['program/batch: a 200 is sent only when the last line is durable'],
   },
   {
     breaks: 'a batch that gets 503 is recorded in part',
     file: 'journal/journal.ts',
-    from: 'this.#enqueue({ lines, lineBytes, heldBytes, done, keys, joined: undefined });',
-    to: '{ const half = lines.length >> 1; this.#enqueue({ lines: lines.slice(0, half), lineBytes: limits.batchBytesMax, heldBytes, done: () => {}, keys: undefined, joined: undefined }); this.#enqueue({ lines: lines.slice(half), lineBytes, heldBytes, done, keys: undefined, joined: undefined }); }',
+    from: 'this.#enqueue({ lines, lineBytes, heldBytes, done, ids, keys, joined: undefined });',
+    to: '{ const half = lines.length >> 1; this.#enqueue({ lines: lines.slice(0, half), lineBytes: limits.batchBytesMax, heldBytes, done: () => {}, ids, keys: undefined, joined: undefined }); this.#enqueue({ lines: lines.slice(half), lineBytes, heldBytes, done, ids, keys: undefined, joined: undefined }); }',
     tests: ['program/batch: on a full disk a batch gets 503 and leaves no line, and is taken when there is space'],
   },
   {
