@@ -71,6 +71,11 @@ export class OwnProgress {
     this.#nextSeqs.delete(folder);
   }
 
+  /** @returns the seq of the first line that is not durable yet: 8; undefined until the first `recorded` */
+  nextSeq(folder: string): number | undefined {
+    return this.#nextSeqs.get(folder);
+  }
+
   /** @returns the progress for one reader of a folder: until the first `recorded`, `durable` resolves to `{ kind: 'unsaid' }` */
   of(folder: string): Progress {
     let seen: number | undefined;

@@ -1,0 +1,619 @@
+/**
+ * Forwards one journal to one destination. The journal is the queue, one request is in flight, and every step is a state:
+ *
+ *     starting → asking → idle → sending → idle …           a hub is asked how far it is; a plain upstream is not
+ *                 ↑        ↑       ├→ suspect → idle        a plain upstream: is it this event, or an outage?
+ *                 └────────┴───────┴→ waiting, stopped      backoff, or an operator has to do something; then again
+ *
+ * Order of durability: a dead letter before the cursor that passes its event; at a plain upstream also the cursor that says that an
+ * event is being sent before the event is.
+ */
+
+import type { Limits } from '../config/limits.ts';
+import { type Disk, describe } from '../journal/disk.ts';
+import type { OwnProgress } from '../journal/progress.ts';
+import type { Line } from '../journal/reader.ts';
+import { contentsOf } from '../journal/segments.ts';
+import type { Notices } from '../telemetry/log.ts';
+import { Backlog, type BacklogSource, type Head, lineAt } from './backlog.ts';
+import { Cursor, type CursorValue, storedUrl } from './cursor.ts';
+import { type DeadLetter, DeadLetters } from './dead-letters.ts';
+import type { Destination } from './destination.ts';
+import { Pace } from './pace.ts';
+import type { Again, Asked, Outgoing, Sent, StopKind, Target, TargetKind } from './target.ts';
+
+/** What a forwarder needs: `{ destination, disk, progress, target: (kind) => openTarget(kind, …), notices, limits }`. */
+export interface ForwarderParts {
+  /** Its `to` is that of the deployment. */
+  readonly destination: Destination;
+  /** The folder of the journal. */
+  readonly disk: Disk;
+  readonly progress: OwnProgress;
+  /** Opens the destination as this kind: as a hub first, if the kind is not known yet. */
+  readonly target: (kind: TargetKind) => Target;
+  readonly notices: Notices;
+  readonly limits: Limits;
+}
+
+/** How far a forwarder is, in the words of `assetlog forward status --json`: `{ name: 'hub', kind: 'hub', state: 'idle', … }`. */
+export interface ForwarderStatus {
+  readonly name: string;
+  readonly to: string;
+  /** Null until the destination has answered. */
+  readonly kind: TargetKind | null;
+  readonly state: Exclude<State['kind'], 'starting'>;
+  /** Of a stopped one. */
+  readonly why: StopKind | null;
+  /** What is wrong, and what to do; null if nothing is. */
+  readonly reason: string | null;
+  /** Since when it works, waits or is stopped: `2026-11-20T15:19:45.266Z`. */
+  readonly since: string;
+  /** All events up to this one are dealt with: recorded there, or in the dead letters. */
+  readonly seq: number;
+  /** The last event of the journal. */
+  readonly last_seq: number;
+  readonly lag_events: number;
+  /** Age of the oldest event that is not dealt with. */
+  readonly lag_seconds: number;
+  readonly dead_letters: number;
+  /** Time of the last event that was taken; null if there was none since the start. */
+  readonly last_success: string | null;
+  readonly last_error: string | null;
+}
+
+type State =
+  | { readonly kind: 'starting' | 'asking' | 'idle' | 'sending' }
+  | { readonly kind: 'suspect'; readonly reason: string }
+  | { readonly kind: 'waiting'; readonly reason: string; readonly waitMs: number; readonly next: State }
+  | { readonly kind: 'stopped'; readonly why: StopKind; readonly reason: string; readonly next: State };
+
+const STARTING: State = { kind: 'starting' };
+const ASKING: State = { kind: 'asking' };
+const IDLE: State = { kind: 'idle' };
+
+/** Why an event has a dead letter. */
+type Verdict = Pick<DeadLetter, 'outcome' | 'status' | 'reason'>;
+
+/** One journal and one destination: `new Forwarder(parts).start()`. */
+export class Forwarder {
+  readonly #parts: ForwarderParts;
+  readonly #notices: Notices;
+  readonly #pace: Pace;
+  readonly #source: BacklogSource;
+  readonly #backlog: Backlog;
+  /** Ends waits for events, and after `forwardStopMs` the request in flight. */
+  readonly #closing = new AbortController();
+  readonly #abort = new AbortController();
+  #running: Promise<void> = Promise.resolve();
+  #state: State = STARTING;
+  /** The last state that was reported as wrong; undefined while events pass. */
+  #trouble: Extract<State, { reason: string }> | undefined;
+  readonly #reported = new Set<string>();
+  #since = new Date().toISOString();
+  #wake: (() => void) | undefined;
+
+  #target: Target | undefined;
+  #cursor: Cursor | undefined;
+  #letters: DeadLetters | undefined;
+  /** Why the cursor is not known; undefined if it is. */
+  #lost: string | undefined;
+  #value: CursorValue;
+  #saved: CursorValue | undefined;
+  /** The last seq that the hub has. */
+  #hubSeq = 0;
+  /** Up to this seq, events that are gone have a dead letter. */
+  #gapSeq = 0;
+  /** Events that a plain upstream may have recorded though they are not dealt with. */
+  readonly #doubts = new Map<number, Verdict>();
+  /** Requests for the first event that left it in doubt, and refusals since the last event that was taken. */
+  #tries = 0;
+  #refusals = 0;
+
+  #oldest: { readonly seq: number; readonly time: string } | undefined;
+  #lastSuccess: string | null = null;
+  #lastError: string | null = null;
+  /** Events by what became of them, since the start: `recorded`, `refused`, `in doubt`, `removed`. */
+  readonly outcomes = new Map<string, number>();
+  /** Requests by what they were answered, since the start: the kinds of `Asked` and `Sent`. */
+  readonly answers = new Map<string, number>();
+
+  constructor(parts: ForwarderParts) {
+    const { destination, disk, progress, notices, limits } = parts;
+    this.#parts = parts;
+    this.#notices = notices.with({ destination: destination.name });
+    this.#pace = new Pace(limits, destination.ratePerSecond);
+    this.#source = { disk, progress: () => progress.of(disk.folder), limits, signal: this.#closing.signal };
+    this.#backlog = new Backlog(this.#source, 0);
+    this.#value = { seq: 0, id: null, sending: undefined, kind: undefined, to: storedUrl(destination.to) };
+  }
+
+  /** Begins to forward once the journal is readable. */
+  start(): void {
+    this.#running = this.#run();
+  }
+
+  /** Ends a wait: a stopped forwarder tries again at once. */
+  tryNow(): void {
+    this.#refusals = 0;
+    if (this.#state.kind === 'waiting' || this.#state.kind === 'stopped') this.#wake?.();
+  }
+
+  /** The first seq that is still to be sent, as of the cursor on the disk: 54. 1 until the cursor is known. */
+  get floorSeq(): number {
+    return (this.#saved?.seq ?? 0) + 1;
+  }
+
+  /** Files are not read: it may be called at any time. */
+  status(): ForwarderStatus {
+    const { name, to } = this.#parts.destination;
+    const { seq, kind = null } = this.#value;
+    const lastSeq = Math.max(this.#lastSeq, seq);
+    const state = this.#trouble ?? this.#state;
+    return {
+      name,
+      to,
+      kind,
+      state: state.kind === 'starting' ? 'asking' : state.kind,
+      why: state.kind === 'stopped' ? state.why : null,
+      reason: 'reason' in state ? state.reason : null,
+      since: this.#since,
+      seq,
+      last_seq: lastSeq,
+      lag_events: lastSeq - seq,
+      lag_seconds: lastSeq === seq ? 0 : this.#lagSeconds(),
+      dead_letters: this.#letters?.count ?? 0,
+      last_success: this.#lastSuccess,
+      last_error: this.#lastError,
+    };
+  }
+
+  /** Stops after the request in flight, which has `forwardStopMs` to end. */
+  async close(): Promise<void> {
+    this.#closing.abort();
+    this.#wake?.();
+    const late = setTimeout(() => this.#abort.abort(), this.#parts.limits.forwardStopMs);
+    await this.#running;
+    clearTimeout(late);
+    this.#target?.close();
+    try {
+      await this.#backlog.moveTo(this.#value.seq);
+      if (this.#lost === undefined) await this.#save(undefined);
+    } catch (error) {
+      this.#notices.warn('the cursor could not be saved', { reason: describe(error as Error) });
+    }
+    await this.#cursor?.close().catch((error: Error) => {
+      this.#notices.warn('the cursor could not be closed', { reason: describe(error) });
+    });
+  }
+
+  get #isClosing(): boolean {
+    return this.#closing.signal.aborted;
+  }
+
+  get #lastSeq(): number {
+    return (this.#parts.progress.nextSeq(this.#parts.disk.folder) ?? 1) - 1;
+  }
+
+  #lagSeconds(): number {
+    const head = this.#backlog.head();
+    const read = head?.kind === 'lines' ? head.lines[0]?.event.time : undefined;
+    const time = read ?? (this.#oldest?.seq === this.#value.seq + 1 ? this.#oldest.time : undefined);
+    return time === undefined ? 0 : Math.max(0, Math.floor((Date.now() - Date.parse(time)) / 1000));
+  }
+
+  async #run(): Promise<void> {
+    while (!this.#isClosing) {
+      const state = this.#state;
+      const next = await this.#step(state).catch((error: Error) => this.#waiting({ reason: describe(error) }, state));
+      if (this.#isClosing) return;
+      this.#state = next;
+      if (next.kind === 'waiting' || next.kind === 'stopped' || next.kind === 'suspect') this.#report(next);
+    }
+  }
+
+  #step(state: State): Promise<State> {
+    switch (state.kind) {
+      case 'starting':
+        return this.#start();
+      case 'asking':
+        return this.#ask();
+      case 'idle':
+        return this.#next();
+      case 'sending':
+        return this.#send();
+      case 'suspect':
+        return this.#lookFurther();
+      case 'waiting':
+        return this.#pause(state.waitMs).then(() => state.next);
+      case 'stopped':
+        return this.#pause(this.#parts.limits.forwardStoppedMs).then(() => state.next);
+    }
+  }
+
+  async #start(): Promise<State> {
+    const { disk, destination } = this.#parts;
+    const progress = this.#source.progress();
+    while (!this.#isClosing && (await progress.durable()).kind === 'unsaid') await progress.more(this.#closing.signal);
+    if (this.#isClosing) return STARTING;
+    this.#letters ??= await DeadLetters.open(disk, destination.name);
+    if (this.#saved === undefined) await this.#openCursor();
+    const { seq, id, kind } = this.#value;
+    const last = this.#lastSeq;
+    await this.#backlog.moveTo(seq);
+    const oldest = last > seq ? await lineAt(this.#source, seq + 1) : undefined;
+    this.#oldest = oldest && { seq: seq + 1, time: oldest.event.time };
+    this.#open(kind ?? 'hub');
+    if (kind !== 'api') return ASKING;
+    if (seq <= last && (seq === 0 || id === null || (await this.#isOurs(seq, id)))) return IDLE;
+    const reason = `event ${seq} was the last one sent, and this journal, which ends with ${last}, does not have it: the folder was restored from a backup or has another journal; ${this.#wayOut('N')}`;
+    return { kind: 'stopped', why: 'fork', reason, next: STARTING };
+  }
+
+  async #openCursor(): Promise<void> {
+    const { disk, destination } = this.#parts;
+    const { to } = this.#value;
+    await this.#cursor?.close();
+    this.#cursor = undefined;
+    const opened = await Cursor.open(disk, destination.name);
+    this.#cursor = opened.cursor;
+    this.#lost = opened.kind === 'lost' ? opened.reason : undefined;
+    if (opened.kind === 'found') {
+      const { value } = opened;
+      if (value.to !== to) this.#notices.info('the destination has another URL and continues', { seq: value.seq, to });
+      this.#saved = value;
+      this.#value = { ...value, to };
+      for (let seq = value.seq + 1; seq <= (value.sending ?? 0); seq += 1) this.#doubts.set(seq, CRASHED);
+      return;
+    }
+    const seq = destination.begin === 'now' ? this.#lastSeq : (await this.#firstSeq()) - 1;
+    this.#value = { ...this.#value, seq };
+    if (this.#lost !== undefined) return;
+    await this.#save(undefined);
+    this.#notices.info('forwarding begins', { to, seq: seq + 1 });
+  }
+
+  async #ask(): Promise<State> {
+    const asked = await this.#opened.ask(this.#abort.signal);
+    this.#count(this.answers, asked.kind);
+    switch (asked.kind) {
+      case 'again':
+        return this.#waiting(asked, ASKING);
+      case 'stopped':
+        return { ...asked, next: ASKING };
+      case 'at':
+        return this.#continueAt(asked);
+      case 'no hub':
+        return this.#noHub();
+    }
+  }
+
+  async #noHub(): Promise<State> {
+    const { to } = this.#parts.destination;
+    if (this.#value.kind === 'hub') {
+      const reason = `${to} was a hub and does not answer as one any more; check the URL, the token and proxies between`;
+      return { kind: 'stopped', why: 'not understood', reason, next: ASKING };
+    }
+    if (this.#lost !== undefined) {
+      const reason = `${this.#lost}, and ${to} can not be asked; ${this.#wayOut('N')}`;
+      return { kind: 'stopped', why: 'cursor lost', reason, next: STARTING };
+    }
+    await this.#save({ ...this.#value, kind: 'api' });
+    return STARTING;
+  }
+
+  async #continueAt({ seq: hubSeq, id }: Extract<Asked, { kind: 'at' }>): Promise<State> {
+    const { begin, to } = this.#parts.destination;
+    const had = this.#value.seq;
+    if (hubSeq > this.#lastSeq || (hubSeq > 0 && !(await this.#isOurs(hubSeq, id)))) {
+      const reason = `${to} has event ${hubSeq} of this journal as ${id}, and this journal, which ends with ${this.#lastSeq}, does not: the folder was restored from a backup or copied; stop the service and run assetlog forward identity --new`;
+      return { kind: 'stopped', why: 'fork', reason, next: ASKING };
+    }
+    const seq = hubSeq > 0 ? hubSeq : begin === 'now' ? had : (await this.#firstSeq()) - 1;
+    if (hubSeq < had && this.#value.kind === 'hub') {
+      this.#notices.warn('the hub has fewer events than it had: they are sent again', { had, has: hubSeq });
+      this.#gapSeq = Math.min(this.#gapSeq, hubSeq);
+    }
+    await this.#backlog.moveTo(seq);
+    this.#hubSeq = hubSeq;
+    await this.#save({ ...this.#value, kind: 'hub', sending: undefined, ...(seq === had ? {} : { seq, id }) });
+    this.#lost = undefined;
+    this.#pace.reached();
+    return IDLE;
+  }
+
+  async #next(): Promise<State> {
+    const head = this.#backlog.head();
+    if (head === undefined) {
+      await this.#save(undefined);
+      if (this.#value.seq >= this.#lastSeq) this.#recovered();
+      await this.#backlog.more();
+      return IDLE;
+    }
+    switch (head.kind) {
+      case 'lines':
+        return { kind: 'sending' };
+      case 'gap':
+        await this.#passGap(head);
+        return IDLE;
+      case 'damage':
+        await this.#backlog.moveTo(this.#value.seq); // it is read again, since it may have been repaired
+        return { kind: 'stopped', why: 'damage', reason: head.reason, next: IDLE };
+      case 'another journal':
+        return STARTING;
+    }
+  }
+
+  async #passGap({ gone, reason }: Extract<Head, { kind: 'gap' }>): Promise<void> {
+    if (gone.last > this.#gapSeq) await this.#bury({ outcome: 'removed', reason, ...gone });
+    this.#gapSeq = Math.max(this.#gapSeq, gone.last);
+    this.#backlog.pass(gone.last);
+    // A hub passes it with the next event that it takes.
+    if (this.#value.kind === 'api') this.#value = { ...this.#value, seq: gone.last, id: null };
+  }
+
+  /** Sends the lines at hand to a hub, or the first one to a plain upstream. */
+  async #send(): Promise<State> {
+    const head = this.#backlog.head(this.#parts.limits.forwardBatchBytes);
+    if (head?.kind !== 'lines') return IDLE;
+    const [line] = head.lines as [Line];
+    if (this.#value.kind === 'hub') {
+      const lost = line.seq > this.#hubSeq + 1 ? { first: this.#hubSeq + 1, last: line.seq - 1 } : undefined;
+      return this.#sentToHub(head.lines, await this.#request({ lines: head.lines, lost }));
+    }
+    const doubt = this.#doubts.get(line.seq);
+    if (doubt !== undefined && this.#parts.destination.inDoubt === 'once') {
+      await this.#deal(line, doubt);
+      return IDLE;
+    }
+    const sent = await this.#request({ lines: [line], lost: undefined });
+    if (sent.kind !== 'in doubt' || sent.final) return this.#sentToUpstream(line, sent);
+    this.#tries += 1;
+    this.#doubt(line, sent);
+    return this.#tries < this.#parts.limits.forwardTriesMax || this.#parts.destination.inDoubt === 'once'
+      ? this.#waiting(sent, IDLE)
+      : { kind: 'suspect', reason: sent.reason };
+  }
+
+  async #sentToHub(lines: readonly Line[], sent: Sent): Promise<State> {
+    if (sent.kind === 'stopped') return { ...sent, next: ASKING };
+    if (sent.kind === 'refused') {
+      const reason = `the hub refused event ${lines[0]!.seq}: ${sent.reason}`;
+      return { kind: 'stopped', why: 'refusals', reason, next: ASKING };
+    }
+    const taken = sent.kind === 'recorded' ? lines.findIndex(({ seq }) => seq === sent.seq) : -1;
+    if (taken === -1 || sent.kind !== 'recorded') {
+      return this.#waiting(sent.kind === 'recorded' ? { reason: `it answered with event ${sent.seq}` } : sent, ASKING);
+    }
+    this.#hubSeq = sent.seq;
+    this.#backlog.pass(sent.seq);
+    this.#taken(taken + 1);
+    this.#value = { ...this.#value, seq: sent.seq, id: lines[taken]!.event.id };
+    await this.#durably(() => this.#save(undefined));
+    return IDLE;
+  }
+
+  /** What an answer means that leaves no doubt, or is final. */
+  async #sentToUpstream(line: Line, sent: Sent): Promise<State> {
+    switch (sent.kind) {
+      case 'recorded':
+        await this.#deal(line, this.#doubts.get(line.seq));
+        this.#taken(1);
+        return IDLE;
+      case 'refused':
+        if (this.#refusals + 1 >= this.#parts.limits.forwardRefusalsMax) return this.#refused(line, sent.reason);
+        this.#refusals += 1;
+        this.#pace.succeeded();
+        await this.#deal(line, refusalOf(sent, this.#doubts.get(line.seq)));
+        return IDLE;
+      case 'in doubt':
+        this.#pace.succeeded();
+        this.#doubt(line, sent); // so that a stop before its dead letter leaves it as being sent
+        await this.#deal(line, this.#doubts.get(line.seq));
+        return IDLE;
+      case 'stopped':
+        return { ...sent, next: IDLE };
+      default:
+        return this.#waiting(sent, IDLE);
+    }
+  }
+
+  #refused({ seq }: Line, why: string): State {
+    const reason = `${this.#refusals + 1} events in a row were refused, the last one is ${seq}: ${why}; if they are wrong, send SIGHUP to the service to continue`;
+    return { kind: 'stopped', why: 'refusals', reason, next: IDLE };
+  }
+
+  /** The first event was in doubt too often. If the upstream answers to the next one, it is this event; otherwise it is an outage. */
+  async #lookFurther(): Promise<State> {
+    const head = this.#backlog.head();
+    if (head?.kind !== 'lines') return IDLE;
+    const [line] = head.lines as [Line];
+    this.#tries = this.#parts.limits.forwardTriesMax - 1; // after an outage, once before looking further again
+    let next = this.#after(line.seq);
+    if (next === undefined) {
+      while (next === undefined && !this.#isClosing) {
+        await this.#backlog.more();
+        next = this.#after(line.seq);
+      }
+      return IDLE; // the outage may have ended while there was nothing else to send
+    }
+    if (next.kind === 'another journal') return STARTING;
+    if (next.kind === 'damage') return { kind: 'stopped', why: 'damage', reason: next.reason, next: this.#state };
+    const [second] = next.lines as [Line];
+    const sent = await this.#request({ lines: [second], lost: undefined });
+    if (sent.kind === 'in doubt' && !sent.final) {
+      this.#doubt(second, sent);
+      return this.#waiting(sent, IDLE);
+    }
+    if (sent.kind === 'recorded' || sent.kind === 'refused' || sent.kind === 'in doubt') {
+      await this.#deal(line, this.#doubts.get(line.seq));
+      const gap = this.#backlog.head();
+      if (gap?.kind === 'gap') await this.#passGap(gap);
+    }
+    return this.#sentToUpstream(second, sent);
+  }
+
+  /** What comes after a line, gaps left out. */
+  #after(seq: number): Exclude<Head, { kind: 'gap' }> | undefined {
+    const head = this.#backlog.head(0, seq);
+    return head?.kind === 'gap' ? this.#after(head.gone.last) : head;
+  }
+
+  async #request(outgoing: Outgoing): Promise<Sent> {
+    await this.#pause(this.#pace.turnMs());
+    if (this.#isClosing) return { kind: 'again', reason: 'the service stops' };
+    if (this.#value.kind === 'api')
+      await this.#save({ ...this.#value, sending: Math.max(outgoing.lines[0]!.seq, ...this.#doubts.keys()) });
+    const sent = await this.#opened.send(outgoing, this.#abort.signal);
+    this.#count(this.answers, sent.kind);
+    return sent;
+  }
+
+  #doubt({ seq }: Line, sent: Extract<Sent, { kind: 'in doubt' }>): void {
+    this.#doubts.set(seq, verdictOf(sent));
+  }
+
+  /** A plain upstream is done with an event: its dead letter is durable before the cursor passes it. */
+  async #deal(line: Line, verdict: Verdict | undefined): Promise<void> {
+    if (verdict !== undefined) await this.#bury({ ...verdict, line: line.text });
+    this.#doubts.delete(line.seq);
+    this.#tries = 0;
+    this.#backlog.pass(line.seq);
+    const sending = this.#doubts.size > 0 ? Math.max(...this.#doubts.keys()) : undefined;
+    this.#value = { ...this.#value, seq: line.seq, id: line.event.id, sending };
+  }
+
+  async #bury(letter: Omit<DeadLetter, 'time'>): Promise<void> {
+    await this.#durably(() => this.#letters!.append({ time: new Date().toISOString(), ...letter }));
+    this.#count(this.outcomes, letter.outcome);
+    this.#notices.debug('an event is in the dead letters', { outcome: letter.outcome, reason: letter.reason });
+  }
+
+  /** Repeats a write until it succeeds: nothing passes meanwhile. Reports are not touched. */
+  async #durably(write: () => Promise<void>): Promise<void> {
+    for (;;) {
+      try {
+        return await write();
+      } catch (error) {
+        const waiting = this.#waiting({ reason: describe(error as Error) }, this.#state);
+        this.#report(waiting);
+        if (!this.#isClosing) await this.#pause(waiting.waitMs);
+        if (this.#isClosing) throw error;
+      }
+    }
+  }
+
+  /** @param value undefined for the present one, without an event that is being sent unless one is in doubt */
+  async #save(value: CursorValue | undefined): Promise<void> {
+    const { sending, ...rest } = this.#value;
+    const saved = value ?? { ...rest, sending: this.#doubts.size > 0 ? sending : undefined };
+    if (this.#saved === undefined || !isSame(saved, this.#saved)) await this.#cursor?.save(saved);
+    this.#value = this.#saved = saved;
+  }
+
+  #taken(events: number): void {
+    this.#refusals = 0;
+    this.#pace.succeeded();
+    this.#lastSuccess = new Date().toISOString();
+    this.#count(this.outcomes, 'recorded', events);
+    this.#recovered();
+  }
+
+  #waiting({ reason, afterMs }: Pick<Again, 'reason' | 'afterMs'>, next: State): Extract<State, { kind: 'waiting' }> {
+    return { kind: 'waiting', reason, waitMs: this.#pace.failed(afterMs), next };
+  }
+
+  /** Logs what is wrong, once until events pass again. */
+  #report(state: Extract<State, { reason: string }>): void {
+    const { kind, reason } = state;
+    if (this.#trouble === undefined) this.#since = new Date().toISOString();
+    this.#trouble = state;
+    this.#lastError = reason;
+    const name = state.kind === 'stopped' ? state.why : kind;
+    if (this.#reported.has(name)) return;
+    this.#reported.add(name);
+    const { seq, lag_events } = this.status();
+    this.#notices.warn(messages[kind], { reason, seq, lag: lag_events });
+  }
+
+  #recovered(): void {
+    if (this.#trouble === undefined) return;
+    this.#trouble = undefined;
+    this.#reported.clear();
+    const { seq, lag_events } = this.status();
+    this.#notices.info('events are forwarded again', { seq, lag: lag_events, since: this.#since });
+    this.#since = new Date().toISOString();
+  }
+
+  get #opened(): Target {
+    return this.#target!;
+  }
+
+  #open(kind: TargetKind): void {
+    if (this.#target?.kind === kind) return;
+    this.#target?.close();
+    this.#target = this.#parts.target(kind);
+  }
+
+  /** @returns whether the line with the seq has this id, as far as the journal has it */
+  async #isOurs(seq: number, id: string | null): Promise<boolean> {
+    const line = await lineAt(this.#source, seq);
+    const own = line?.event.id ?? (seq === this.#value.seq ? this.#value.id : null);
+    return own === null || own === id;
+  }
+
+  /** The first seq of the journal's first file. */
+  async #firstSeq(): Promise<number> {
+    return contentsOf(await this.#parts.disk.list()).segments[0]?.firstSeq ?? 1;
+  }
+
+  #wayOut(seq: string): string {
+    return `stop the service and run assetlog forward from ${this.#parts.destination.name} --seq ${seq}`;
+  }
+
+  #count(counts: Map<string, number>, name: string, more = 1): void {
+    counts.set(name, (counts.get(name) ?? 0) + more);
+  }
+
+  /** Waits, until `tryNow` or `close`. */
+  #pause(ms: number): Promise<void> {
+    if (ms <= 0 || this.#isClosing) return Promise.resolve();
+    return new Promise((resolve) => {
+      const end = () => {
+        clearTimeout(timer);
+        this.#wake = undefined;
+        resolve();
+      };
+      const timer = setTimeout(end, ms);
+      this.#wake = end;
+    });
+  }
+}
+
+const CRASHED: Verdict = {
+  outcome: 'in doubt',
+  reason: 'it was being sent when the service stopped without a reply; the destination may have it, once or twice',
+};
+
+const messages = {
+  waiting: 'events can not be forwarded now',
+  suspect: 'an event is in doubt: the next one shows whether it is this event or an outage',
+  stopped: 'forwarding is stopped until an operator has done something',
+};
+
+function verdictOf({ status, reason }: Extract<Sent, { kind: 'in doubt' }>): Verdict {
+  return { outcome: 'in doubt', status, reason };
+}
+
+function refusalOf({ status, reason }: Extract<Sent, { kind: 'refused' }>, doubt: Verdict | undefined): Verdict {
+  if (doubt === undefined) return { outcome: 'refused', status, reason };
+  return {
+    outcome: 'in doubt',
+    status,
+    reason: `${reason}; an earlier request may have been recorded: ${doubt.reason}`,
+  };
+}
+
+function isSame(one: CursorValue, other: CursorValue): boolean {
+  const { seq, id, sending, kind, to } = one;
+  return seq === other.seq && id === other.id && sending === other.sending && kind === other.kind && to === other.to;
+}

@@ -1,0 +1,174 @@
+/** Destinations that answer as a script says, and a forwarder with one of them on a disk that can lose its power. */
+
+import assert from 'node:assert/strict';
+import { limits as standardLimits } from '../../src/config/limits.ts';
+import { type DeadLetter, readDeadLetters } from '../../src/forward/dead-letters.ts';
+import type { Destination } from '../../src/forward/destination.ts';
+import { Forwarder } from '../../src/forward/forwarder.ts';
+import type { Asked, Outgoing, Sent, Target, TargetKind } from '../../src/forward/target.ts';
+import { OwnProgress } from '../../src/journal/progress.ts';
+import { createNotices } from '../../src/telemetry/log.ts';
+import type { SimulatedDisk } from '../support/simulated-disk.ts';
+import { eventually } from '../support/tools.ts';
+
+/** Waits are as short as they can be. */
+export const limits = {
+  ...standardLimits,
+  followMs: 1,
+  forwardRetryMs: 1,
+  forwardRetryMsMax: 1,
+  forwardStoppedMs: 1,
+  forwardStopMs: 20,
+};
+
+export const UPSTREAM: Destination = {
+  name: 'upstream',
+  to: 'http://127.0.0.1:3000',
+  tokenHeader: 'Authorization',
+  stamp: false,
+  inDoubt: 'again',
+  begin: 'first',
+  hold: true,
+};
+
+/** What a destination does with a request, such as `record`; `lost` records it and its answer does not arrive. */
+export type Answer = 'record' | 'lost' | Asked['kind'] | Exclude<Sent['kind'], 'recorded'> | 'final';
+
+/** What has happened so far: events as the destination got them. */
+export class Model implements Target {
+  readonly kind: TargetKind;
+  /** Seqs in the order in which they were recorded, each as often as it was. */
+  recorded: number[] = [];
+  /** Seqs of the first lines of all requests. */
+  requests: number[] = [];
+  asked = 0;
+  /** Of the last line that a hub has. */
+  seq = 0;
+  id: string | null = null;
+  lost: number[] = [];
+  answer: (what: 'ask' | 'send', seq: number) => Answer | Promise<Answer> = () => 'record';
+  afterMs: number | undefined;
+  signals: AbortSignal[] = [];
+
+  constructor(kind: TargetKind) {
+    this.kind = kind;
+  }
+
+  async ask(): Promise<Asked> {
+    this.asked += 1;
+    const answer = await this.answer('ask', 0);
+    if (answer === 'again') return { kind: 'again', reason: 'scripted', afterMs: this.afterMs };
+    if (answer === 'stopped') return { kind: 'stopped', why: 'turned away', reason: 'scripted' };
+    if (this.kind === 'api' || answer === 'no hub') return { kind: 'no hub' };
+    return { kind: 'at', seq: this.seq, id: this.id };
+  }
+
+  async send(outgoing: Outgoing, signal: AbortSignal): Promise<Sent> {
+    this.signals.push(signal);
+    const [{ seq, event }] = outgoing.lines as [(typeof outgoing.lines)[0]];
+    this.requests.push(seq);
+    const answer = await this.answer('send', seq);
+    switch (answer) {
+      case 'record':
+        return this.kind === 'hub' ? this.#takeAll(outgoing) : this.#take(seq, event.id);
+      case 'lost':
+        if (this.kind === 'hub') this.#takeAll(outgoing);
+        else this.#take(seq, event.id);
+        return { kind: 'in doubt', reason: 'sent no complete reply', final: false };
+      case 'final':
+        this.#take(seq, event.id);
+        return { kind: 'in doubt', status: 500, reason: 'answers 500', final: true };
+      case 'refused':
+        return { kind: 'refused', status: 400, reason: 'scripted' };
+      case 'in doubt':
+        return { kind: 'in doubt', status: 502, reason: 'answers 502', final: false };
+      case 'elsewhere':
+        return { kind: 'elsewhere', reason: 'scripted' };
+      case 'stopped':
+        return { kind: 'stopped', why: 'turned away', reason: 'answers 403' };
+      default:
+        return { kind: 'again', reason: 'answers 503', afterMs: this.afterMs };
+    }
+  }
+
+  close(): void {}
+
+  #take(seq: number, id: string): Sent {
+    this.recorded.push(seq);
+    return { kind: 'recorded', seq, id };
+  }
+
+  /** As the table of a hub: nothing with a gap that is not named, and nothing twice. */
+  #takeAll({ lines, lost }: Outgoing): Sent {
+    for (const [at, { seq, event }] of lines.entries()) {
+      if (seq <= this.seq) continue;
+      const isNamed = at === 0 && lost?.first === this.seq + 1 && lost.last === seq - 1;
+      if (seq > this.seq + 1 && !isNamed) return { kind: 'elsewhere', reason: `has ${this.seq}` };
+      for (let gone = this.seq + 1; gone < seq; gone += 1) this.lost.push(gone);
+      this.recorded.push(seq);
+      this.seq = seq;
+      this.id = event.id;
+    }
+    return { kind: 'recorded', seq: this.seq, id: this.id as string };
+  }
+}
+
+export interface Bench {
+  readonly forwarder: Forwarder;
+  readonly disk: SimulatedDisk;
+  readonly progress: OwnProgress;
+  /** Log lines, parsed. */
+  readonly log: Record<string, unknown>[];
+}
+
+/** Starts a forwarder on a journal that ends with `lastSeq`. */
+export function startForwarder(
+  disk: SimulatedDisk,
+  lastSeq: number,
+  target: (kind: TargetKind) => Target,
+  { destination = {}, limits: own = {} }: { destination?: Partial<Destination>; limits?: Partial<typeof limits> } = {},
+): Bench {
+  const progress = new OwnProgress();
+  const log: Record<string, unknown>[] = [];
+  const forwarder = new Forwarder({
+    destination: { ...UPSTREAM, ...destination },
+    disk,
+    progress,
+    target,
+    notices: createNotices('info', false, (line) => log.push(JSON.parse(line))),
+    limits: { ...limits, ...own } as typeof standardLimits,
+  });
+  forwarder.start();
+  progress.recorded(disk.folder, lastSeq + 1);
+  return { forwarder, disk, progress, log };
+}
+
+/** Waits until all events are dealt with. */
+export async function untilDone({ forwarder }: Bench): Promise<void> {
+  await eventually(`all is dealt with; now ${JSON.stringify(forwarder.status())}`, () => {
+    const { state, lag_events } = forwarder.status();
+    return state === 'idle' && lag_events === 0;
+  });
+}
+
+export async function untilState({ forwarder }: Bench, state: string): Promise<void> {
+  await eventually(
+    `it is ${state}; now ${JSON.stringify(forwarder.status())}`,
+    () => forwarder.status().state === state,
+  );
+}
+
+export async function lettersOf(disk: SimulatedDisk, name = 'upstream'): Promise<DeadLetter[]> {
+  const letters: DeadLetter[] = [];
+  for await (const letter of readDeadLetters(disk, name)) letters.push(letter);
+  return letters;
+}
+
+/** @returns the seqs that the letters name */
+export function seqsOf(letters: readonly DeadLetter[]): number[] {
+  return letters.flatMap(({ line, first, last }) => {
+    if (line !== undefined) return [JSON.parse(line).seq as number];
+    assert.ok(first !== undefined && last !== undefined);
+    return Array.from({ length: last - first + 1 }, (_, at) => first + at);
+  });
+}
