@@ -1,0 +1,78 @@
+/** Lines of a journal for a test that sends them, and a server that answers each request as the test says. */
+
+import { once } from 'node:events';
+import { createServer, type IncomingHttpHeaders, type RequestListener, type Server } from 'node:http';
+import type { AddressInfo, Server as NetServer } from 'node:net';
+import type { Event } from '../../src/event/event.ts';
+import { Line } from '../../src/journal/reader.ts';
+import { encodeBatch, encodeMembers } from '../../src/journal/record.ts';
+import type { Scope } from './program.ts';
+
+/** @returns the lines that a journal has of these events, in one chunk of its file */
+export function linesOf(events: readonly Event[], firstSeq = 1, crc = 0): Line[] {
+  const members = events.map(encodeMembers);
+  const { bytes } = encodeBatch(members, { seq: firstSeq, crc }, new Date('2026-11-20T15:19:45.266Z'));
+  const lines: Line[] = [];
+  for (let start = 0; start < bytes.length; ) {
+    const end = bytes.indexOf(0x0a, start);
+    lines.push(new Line(bytes, start, end, firstSeq + lines.length));
+    start = end + 1;
+  }
+  return lines;
+}
+
+/** A request as a scripted server received it. */
+export interface Got {
+  readonly method: string | undefined;
+  readonly url: string | undefined;
+  readonly headers: IncomingHttpHeaders;
+  readonly body: string;
+  /** The number of the connection that it came on, from 1. */
+  readonly connection: number;
+}
+
+/** What a scripted server answers: `[200, '{}']`, with further headers if there are any. */
+export type Scripted = readonly [status: number, body: string, headers?: Readonly<Record<string, string>>];
+
+/** @returns the URL of a server, without a slash at its end, and all that it received */
+export async function startScripted(
+  t: Scope,
+  answer: (got: Got, count: number) => Scripted,
+  create: (listener: RequestListener) => Server = createServer,
+  host = '127.0.0.1',
+): Promise<{ readonly url: string; readonly got: Got[]; readonly server: Server }> {
+  const got: Got[] = [];
+  let connections = 0;
+  const numbers = new WeakMap<object, number>();
+  const server = create(async (request, response) => {
+    const chunks: Buffer[] = [];
+    for await (const chunk of request) chunks.push(chunk);
+    let connection = numbers.get(request.socket);
+    if (connection === undefined) {
+      connections += 1;
+      connection = connections;
+      numbers.set(request.socket, connection);
+    }
+    const { method, url, headers } = request;
+    const one: Got = { method, url, headers, body: Buffer.concat(chunks).toString(), connection };
+    got.push(one);
+    const [status, body, more = {}] = answer(one, got.length);
+    response
+      .writeHead(status, { 'Content-Type': body.startsWith('{') ? 'application/json' : 'text/html', ...more })
+      .end(body);
+  });
+  const port = await listenOn(t, server, host);
+  const name = host.includes(':') ? `[${host}]` : host;
+  return { url: `${create === createServer ? 'http' : 'https'}://${name}:${port}`, got, server };
+}
+
+/** @returns the port of a server that ends with the test */
+export async function listenOn(t: Scope, server: Server | NetServer, host = '127.0.0.1'): Promise<number> {
+  server.listen(0, host);
+  await once(server, 'listening');
+  t.after(() => {
+    server.close();
+    if ('closeAllConnections' in server) server.closeAllConnections();
+  });
+  return (server.address() as AddressInfo).port;
+}
