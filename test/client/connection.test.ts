@@ -46,6 +46,52 @@ test('a connection is reused for the next call, unless it was idle', async (t) =
   assert.equal(connections, 3);
 });
 
+test('after a 5xx the next call gets a new connection, since a server may close the old one unannounced', async (t) => {
+  const statuses = [500, 200, 503, 404, 200];
+  let [requests, connections] = [0, 0];
+  const server = createServer((_req, res) => {
+    res.writeHead(statuses[requests] ?? 0).end();
+    requests += 1;
+  });
+  server.on('connection', () => {
+    connections += 1;
+  });
+  const url = await listen(t, server);
+  const { call } = client(t, { ...limits, keptMs: 60_000 });
+  const seen: number[] = [];
+  for (const _ of statuses) {
+    await call(url, { method: 'GET', timeoutMs: TIMEOUT_MS });
+    seen.push(connections);
+  }
+  assert.deepEqual(seen, [1, 2, 2, 3, 3]);
+});
+
+test('a body of bytes is sent as it is, and a call ends with its signal', async (t) => {
+  const bytes = Buffer.from([0, 255, 10, 13, 128]);
+  let stop = new AbortController();
+  const server = createServer(async (req, res) => {
+    const chunks: Buffer[] = [];
+    for await (const chunk of req) chunks.push(chunk);
+    if (req.url === '/late') return stop.abort();
+    if (req.url === '/begun') return res.write('x', () => stop.abort());
+    return res.end(`${req.method} ${Buffer.concat(chunks).toString('hex')} ${req.headers['content-length']}`);
+  });
+  const url = await listen(t, server);
+  const { call } = client(t);
+  const put = { method: 'PUT', body: bytes, timeoutMs: TIMEOUT_MS } as const;
+  const { signal } = stop;
+  assert.equal((await call(url, { ...put, signal })).body, `PUT ${bytes.toString('hex')} 5`);
+  for (const path of ['late', 'begun']) {
+    stop = new AbortController();
+    await assert.rejects(call(new URL(path, url), { ...put, signal: stop.signal }), {
+      sent: true,
+      message: 'the request was given up',
+    });
+  }
+  await assert.rejects(call(url, { ...put, signal: AbortSignal.abort() }), { sent: false });
+  assert.equal((await call(url, put)).status, 200);
+});
+
 test('the beginning of an endless reply is read', async (t) => {
   const server = createServer((_req, res) => {
     res.writeHead(400);
