@@ -45,7 +45,10 @@ export interface Again {
 export type Asked =
   /** It has all up to this seq, whose line has this id; 0 and null if it never heard of the journal. */
   | { readonly kind: 'at'; readonly seq: number; readonly id: string | null }
-  /** It can not be asked: it is no hub. */
+  /**
+   * It can not be asked: it is no hub. The page of a proxy may look the same, so that this is certain only after an event was
+   * recorded or refused there.
+   */
   | { readonly kind: 'no hub' }
   | Again
   | Stopped;

@@ -8,6 +8,7 @@ import { deployments } from './deployments.ts';
 import { embed } from './embed.ts';
 import { event } from './event.ts';
 import { forwardFiles } from './forward-files.ts';
+import { forwardTargets } from './forward-targets.ts';
 import { http } from './http.ts';
 import { idempotency } from './idempotency.ts';
 import { journalBackup } from './journal-backup.ts';
@@ -31,6 +32,7 @@ export const mutants: readonly Mutant[] = [
   ...embed,
   ...event,
   ...forwardFiles,
+  ...forwardTargets,
   ...http,
   ...idempotency,
   ...journalBackup,

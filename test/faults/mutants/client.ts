@@ -46,6 +46,22 @@ export const client: readonly Mutant[] = [
     tests: ['client/connection: a connection is reused for the next call, unless it was idle'],
   },
   {
+    breaks: 'a connection is used again after a 500',
+    file: 'client/connection.ts',
+    from: 'status >= 500 ? 0 :',
+    to: 'status >= 600 ? 0 :',
+    tests: [
+      'client/connection: after a 5xx the next call gets a new connection, since a server may close the old one unannounced',
+    ],
+  },
+  {
+    breaks: 'a call does not end with its signal',
+    file: 'client/connection.ts',
+    from: "signal?.addEventListener('abort', aborted);",
+    to: '',
+    tests: ['client/connection: a body of bytes is sent as it is, and a call ends with its signal'],
+  },
+  {
     breaks: 'a 101 settles nothing',
     file: 'client/connection.ts',
     from: "resolve({ status: statusCode, headers, body: '' });",
