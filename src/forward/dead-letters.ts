@@ -16,15 +16,15 @@ export interface DeadLetter {
   readonly time: string;
   /**
    * `refused`: the destination does not have it. `in doubt`: it may have it, once or twice. `removed`: retention removed it
-   * unsent. `skipped`: an operator gave it up.
+   * unsent. `skipped`: an operator gave it up. `sent again`: the destination took it when an operator sent it again.
    */
-  readonly outcome: 'refused' | 'in doubt' | 'removed' | 'skipped';
+  readonly outcome: 'refused' | 'in doubt' | 'removed' | 'skipped' | 'sent again';
   /** HTTP status of the last reply. */
   readonly status?: number | undefined;
   readonly reason: string;
   /** The line of the journal as it is there, without its newline. */
   readonly line?: string | undefined;
-  /** The seqs that were removed, both inclusive. */
+  /** The seqs that it is about, both inclusive, if it has no line. */
   readonly first?: number | undefined;
   readonly last?: number | undefined;
 }
@@ -41,13 +41,14 @@ export function encodeDeadLetter({ line, ...letter }: DeadLetter): string {
 }
 
 /**
- * The dead letters of one destination, for its forwarder, which appends one at a time. Example: `await DeadLetters.open(disk, 'hub')`.
+ * The dead letters of one destination, for its forwarder and for those that are sent again. Example: `await DeadLetters.open(disk, 'hub')`.
  * The file is opened for each letter: there are few, and an operator may move the file away.
  */
 export class DeadLetters {
   readonly #disk: Disk;
   readonly #file: string;
   #kept: Kept = { bytes: 0, count: 0 };
+  #appended: Promise<unknown> = Promise.resolve();
   /** Whether a letter was begun whose end is not known: what is after the kept bytes is cut off. */
   #isUnsure = false;
 
@@ -73,11 +74,17 @@ export class DeadLetters {
   }
 
   /**
-   * Appends a letter, durably.
+   * Appends a letter, durably, after those before it.
    * @throws the error of a system call or a NotWritten, such as that of a full disk: the letter is not in the file, and may be
    *   appended again
    */
-  async append(letter: DeadLetter): Promise<void> {
+  append(letter: DeadLetter): Promise<void> {
+    const appended = this.#appended.then(() => this.#append(letter));
+    this.#appended = appended.catch(() => {}); // its caller gets the error
+    return appended;
+  }
+
+  async #append(letter: DeadLetter): Promise<void> {
     const bytes = Buffer.from(`${encodeDeadLetter(letter)}\n`);
     const log = (await this.#openLog()) ?? (await this.#begin());
     await closing(log, async () => {

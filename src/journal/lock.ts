@@ -178,12 +178,18 @@ export async function askHolder(folder: string, limits: AskLimits = standardLimi
 }
 
 /**
- * Finds out whether a process that is alive has the folder, or is about to take it. Changes nothing in the folder. Example:
- * `await isHeld('/data')` is `true` beside a service, and `false` after it was killed.
- * @throws the error of a system call; a missing folder is no error, but `false`
+ * Finds out which live process has the folder, or is about to take it. Changes nothing in the folder. Example:
+ * `await holderOf('/data')` is `{ pid: 4711 }` beside a service, and `undefined` after it was killed. The pid of a process that does
+ * not answer is undefined.
+ * @throws the error of a system call; a missing folder has no holder
  */
-export async function isHeld(folder: string, limits: AskLimits = standardLimits): Promise<boolean> {
-  return (await answersIn(folder, limits)).some((answer) => answer !== undefined);
+export async function holderOf(
+  folder: string,
+  limits: AskLimits = standardLimits,
+): Promise<{ readonly pid: number | undefined } | undefined> {
+  const answers = (await answersIn(folder, limits)).filter((answer) => answer !== undefined);
+  const pid = answers.map((answer) => Number(answer.split(' ')[1])).find((pid) => pid > 0);
+  return answers.length === 0 ? undefined : { pid };
 }
 
 /** @returns what each lock of the folder answers; undefined for one whose process has ended, or that can not be asked */

@@ -150,3 +150,16 @@ for (const what of ['once', 'power'] as const) {
     });
   }
 }
+
+test('letters that are appended at the same time are all there, in their order', async () => {
+  const disk = new SimulatedDisk();
+  const letters = await DeadLetters.open(disk, 'upstream');
+  const full = systemError('ENOSPC', NAME);
+  disk.fault = (call) => (call === 'write' && disk.count('write') === 2 ? full : undefined);
+  const ends = await Promise.allSettled([1, 2, 3].map((seq) => letters.append(letter(seq))));
+  assert.deepEqual(
+    ends.map(({ status }) => status),
+    ['fulfilled', 'rejected', 'fulfilled'],
+  );
+  assert.deepEqual(await all(disk), [letter(1), letter(3)]);
+});

@@ -5,7 +5,7 @@ import { connect, createServer, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { askHolder, InUseError, isHeld, LockLostError, lockFolder } from '../../src/journal/lock.ts';
+import { askHolder, holderOf, InUseError, LockLostError, lockFolder } from '../../src/journal/lock.ts';
 import { newFolder, type Scope } from '../support/program.ts';
 import { eventually, within } from '../support/tools.ts';
 
@@ -51,10 +51,10 @@ test('a holder says how far its journal is durable, as it is at that moment', as
   const folder = newFolder(t);
   assert.deepEqual(await askHolder(folder), { kind: 'unsaid' });
   assert.deepEqual(await askHolder(join(folder, 'nowhere')), { kind: 'unsaid' });
-  assert.deepEqual([await isHeld(folder), await isHeld(join(folder, 'nowhere'))], [false, false]);
+  assert.deepEqual([await holderOf(folder), await holderOf(join(folder, 'nowhere'))], [undefined, undefined]);
   const lock = await lockFolder(folder);
   assert.deepEqual(await askHolder(folder), { kind: 'unsaid' });
-  assert.equal(await isHeld(folder), true, 'although it has not opened the journal yet');
+  assert.deepEqual(await holderOf(folder), { pid: process.pid }, 'although it has not opened the journal yet');
   let nextSeq: number | undefined;
   lock.shareDurable(() => nextSeq);
   assert.deepEqual(await askHolder(folder), { kind: 'unsaid' });
@@ -62,7 +62,7 @@ test('a holder says how far its journal is durable, as it is at that moment', as
   await assert.rejects(lockFolder(folder), new RegExp(`is in use by process ${process.pid};`));
   await lock.release();
   assert.deepEqual(await askHolder(folder), { kind: 'unsaid' });
-  assert.equal(await isHeld(folder), false);
+  assert.equal(await holderOf(folder), undefined);
 });
 
 test('a holder of an older version, and one that does not answer, are told apart', async (t) => {
@@ -76,7 +76,7 @@ test('a holder of an older version, and one that does not answer, are told apart
   t.after(() => stopped.close());
   await once(stopped, 'listening');
   assert.deepEqual(await askHolder(folder), { kind: 'unanswered' });
-  assert.equal(await isHeld(folder), true);
+  assert.deepEqual(await holderOf(folder), { pid: undefined });
   assert.deepEqual(readdirSync(folder), ['.lock-stopped']);
 });
 

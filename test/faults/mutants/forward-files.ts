@@ -89,7 +89,7 @@ export const forwardFiles: readonly Mutant[] = [
   {
     breaks: 'the rest of a failed append stays before the next letter',
     file: 'forward/dead-letters.ts',
-    within: 'DeadLetters.append',
+    within: 'DeadLetters.#append',
     from: 'this.#isUnsure = true;',
     to: '',
     tests: [
@@ -167,5 +167,12 @@ export const forwardFiles: readonly Mutant[] = [
     tests: [
       'journal/forwarded: the idempotency key of a forwarded event is recorded and not looked up, in the last file',
     ],
+  },
+  {
+    breaks: 'two letters that are appended at the same time overwrite each other',
+    file: 'forward/dead-letters.ts',
+    from: 'this.#appended.then(() => this.#append(letter))',
+    to: 'this.#append(letter)',
+    tests: ['forward/dead-letters: letters that are appended at the same time are all there, in their order'],
   },
 ];

@@ -1,0 +1,46 @@
+/** Which of the dead letters of a destination an operator still has to decide about: they are sent again, or given up. */
+
+import type { ReadableDisk } from '../journal/disk.ts';
+import type { GoneRange } from '../journal/segments.ts';
+import { type DeadLetter, readDeadLetters } from './dead-letters.ts';
+
+/** What became last of the event, or the events, of a dead letter: `{ first: 7, last: 7, outcome: 'refused', at: 0 }`. */
+export interface LetterState extends GoneRange {
+  readonly outcome: DeadLetter['outcome'];
+  /** Index in the file of the letter that says so. */
+  readonly at: number;
+}
+
+/** @returns the seqs that a letter is about: `{ first: 7, last: 7 }`; NaN if its line has none */
+export function seqsOf({ line, first, last }: DeadLetter): GoneRange {
+  const seq = first ?? Number(/^\{"seq":(\d+)/.exec(line ?? '')?.[1]);
+  return { first: seq, last: last ?? seq };
+}
+
+/** Whether an operator still has to decide about it: `true` for `refused`, `in doubt` and `removed`. */
+export function isOpen({ outcome }: Pick<LetterState, 'outcome'>): boolean {
+  return outcome !== 'sent again' && outcome !== 'skipped';
+}
+
+/**
+ * Reads the dead letters of a destination, such as `hub`.
+ * @returns the state of each, by its first seq
+ * @throws Error for a line that is no dead letter, or the error of a system call
+ */
+export async function readLetterStates(disk: ReadableDisk, name: string): Promise<ReadonlyMap<number, LetterState>> {
+  const states = new Map<number, LetterState>();
+  let at = 0;
+  for await (const letter of readDeadLetters(disk, name)) {
+    const { first, last } = seqsOf(letter);
+    const { outcome } = letter;
+    if (outcome === 'removed' || first === last) states.set(first, { first, last, outcome, at });
+    else {
+      // Many were given up together.
+      for (const state of states.values()) {
+        if (first <= state.first && state.last <= last) states.set(state.first, { ...state, outcome, at });
+      }
+    }
+    at += 1;
+  }
+  return states;
+}
