@@ -6,6 +6,7 @@ import { type Config, version } from './config/config.ts';
 import { type ExitCode, exitCodes } from './config/exit-codes.ts';
 import { type Limits, limits as standardLimits } from './config/limits.ts';
 import { type Endpoint, endpoints as standardEndpoints } from './event/parameters.ts';
+import { Hub } from './forward/hub/hub.ts';
 import { createApp, readinessOf } from './http/app.ts';
 import { type ListenAt, type Listener, listen } from './http/listener.ts';
 import type { App } from './http/message.ts';
@@ -156,8 +157,9 @@ async function start(setup: Setup): Promise<Service> {
   const journals = new ReadableJournals({ ...setup, data: folder.disk.folder });
   const assets = new AssetMemory({ journals, limits });
   shutdown.add(() => assets.close());
+  const hub = new Hub({ ...setup, data: folder.disk.folder, viaOf: () => [] });
   const testMode = config.test ? createTestMode(setup, recording, journals, assets) : undefined;
-  const { address, port } = await listenAt(at, setup, { folder, recording, space, journals, assets, testMode });
+  const { address, port } = await listenAt(at, setup, { folder, recording, space, journals, assets, hub, testMode });
   await open();
   folder.watch((error) => recording.abandon(error));
   return {
@@ -177,6 +179,7 @@ interface Parts {
   readonly space: SpaceWatch;
   readonly journals: ReadableJournals;
   readonly assets: AssetMemory;
+  readonly hub: Hub;
   readonly testMode: TestMode | undefined;
 }
 
@@ -280,7 +283,7 @@ async function listenAt(at: ListenAt, setup: Setup, parts: Parts): Promise<Liste
 }
 
 function createAppFor(address: string, setup: Setup, parts: Parts): App {
-  const { folder, recording, space, journals, assets, testMode } = parts;
+  const { folder, recording, space, journals, assets, hub, testMode } = parts;
   const { config, notices, activity, refusals, endpoints, limits, metrics, keyMemory, shutdown } = setup;
   const { pathPrefix, allowedHost: allowedHosts } = config;
   const tokenHeader = config.deployments === '' ? undefined : config.tokenHeader;
@@ -301,6 +304,7 @@ function createAppFor(address: string, setup: Setup, parts: Parts): App {
     readings: [
       ...readingRoutes({ journals, assets, refusals, limits, metrics }),
       ...pageRoutes({ version, pathPrefix, tokenHeader, endpoints }),
+      ...hub.routes(),
     ],
     findReadable: createFindReadable(config, address, recording.findReadable),
     readiness: testMode === undefined ? readiness : () => testMode.named(readiness()),

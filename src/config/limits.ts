@@ -57,6 +57,9 @@ export const limits = {
   forwardBodyBytesMax: 4 * MIB,
   /** Journals that a hub takes events of, for each of its own journals. */
   forwardSourcesMax: 10_000,
+  /** Requests of one journal that wait at a hub for the one before, and bytes of the bodies of all that are not recorded yet. */
+  forwardWaitingMax: 4,
+  forwardHeldBytesMax: 16 * MIB,
   /** Destinations of all journals together that are at work. */
   forwardersMax: 64,
   /** Timeout of one request to a destination, and how long a stop waits for the one in flight. */
@@ -316,7 +319,8 @@ export function limitsFor(memoryBytes: number): Limits {
   const queueBytesMax = share(limits.queueBytesMax, limits.lineBytesMax + limits.queueEventBytes);
   return {
     ...limits,
-    uploadBytesMax: share(limits.uploadBytesMax, 2 * limits.bodyBytesMax),
+    uploadBytesMax: share(limits.uploadBytesMax, limits.forwardBodyBytesMax),
+    forwardHeldBytesMax: share(limits.forwardHeldBytesMax, limits.forwardBodyBytesMax),
     spareBuffersMax: share(limits.spareBuffersMax, 1),
     queueBytesMax,
     backlogBytesMax: share(limits.backlogBytesMax, queueBytesMax),

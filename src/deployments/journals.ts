@@ -203,6 +203,8 @@ export class DeploymentJournal {
   #retired = false;
   /** Prefix of the paths of this deployment, such as `/prod`. */
   readonly prefix: string;
+  /** Its name: `prod`. */
+  readonly deployment: string;
   /** When the last report arrived, or the object was made: milliseconds of the monotonic clock, as `performance.now()`. */
   lastUsedMs = performance.now();
 
@@ -211,6 +213,7 @@ export class DeploymentJournal {
     this.#notices = options.notices.with({ deployment: name });
     this.#disk = options.openDisk(name);
     this.prefix = `${options.pathPrefix}/${name}`;
+    this.deployment = name;
   }
 
   /** Whether reports are queued, until the journal is open or until the disk has them. */
@@ -238,6 +241,12 @@ export class DeploymentJournal {
     const journal = journalIn(this.#state);
     if (journal !== undefined) return journal.refusal(bytes);
     return this.#refused ?? overload(bytes, 0, backlog, limits);
+  }
+
+  /** Opens the journal as a report does, unless it is open, being opened, or may not be opened now: see `refusal`. */
+  begin(): void {
+    this.lastUsedMs = performance.now();
+    if (journalIn(this.#state) === undefined && this.#refused === undefined) this.#begin();
   }
 
   /** Like `Journal.append`. The first report opens the journal, and is queued until it is open. */

@@ -20,6 +20,7 @@ import {
   type LaterOutcome,
   OTHER_ROUTE,
   type Outcome,
+  type Recordable,
   type RecordOutcome,
   Refusal,
   type Reply,
@@ -47,7 +48,7 @@ export interface AppParts {
    * @throws Refusal for a request that may not report there: 401, 403, 429
    */
   readonly findRecorder: (head: Head, incoming: Incoming, needs: 'report' | 'any right') => Recorder;
-  /** The routes that read journals: each `needs` the right `read`. */
+  /** The routes besides those of reports and of the service itself: those that read journals need the right `read`. */
   readonly readings: readonly Route<Handler>[];
   /** Finds the journal that a request may read. @throws Refusal for a request that may read none: 401, 403, 429 */
   readonly findReadable: (head: Head, incoming: Incoming) => Readable;
@@ -94,6 +95,9 @@ export type RecordReport = (
 export interface Recorder {
   /** `AppParts.pathPrefix`, in hosted mode followed by the deployment's name: `/some/path/prod`. */
   readonly prefix: string;
+  /** These two as in `Recordable`. */
+  readonly deployment: string | undefined;
+  begin(): void;
   /**
    * Records the events of a body of so many bytes, all of them or none; `done` then gets `{ kind: 'recorded' }`, for example.
    * @param done called once, when they are durable or refused; it must not retain them, since substrings keep the body alive
@@ -212,10 +216,10 @@ export function createApp(parts: AppParts): App {
       if (match.kind !== 'unknown path') route = match.route.path;
       const {
         keyPath,
-        route: { handler, bodyTypes },
+        route: { handler, bodyTypes, bodyLimits = limits },
       } = found(match, head, routes, recorder); // 404, 405
       checkExpect(head); // 417
-      if (head.bodyBytes) checkBodyHeaders(head, head.bodyBytes, bodyTypes, limits); // 413, 415, 400: before the upload
+      if (head.bodyBytes) checkBodyHeaders(head, head.bodyBytes, bodyTypes, bodyLimits); // 413, 415, 400: before the upload
       if ((head.bodyBytes ?? 0) > limits.largeBodyBytes) {
         const reason = recorder?.refusal(head.bodyBytes ?? 0); // 503: a report that can not be recorded need not be uploaded
         if (reason !== undefined) return { kind: 'refuse', route, reply: unavailable(reason, limits) };
@@ -224,11 +228,12 @@ export function createApp(parts: AppParts): App {
       return {
         kind: 'receive',
         route,
+        bodyLimits,
         receive: (bytes, respond) => {
           let outcome: Outcome;
           try {
             if (head.bodyBytes === undefined && bytes.length > 0)
-              checkBodyHeaders(head, bytes.length, bodyTypes, limits);
+              checkBodyHeaders(head, bytes.length, bodyTypes, bodyLimits);
             const idempotencyKey = takesKeys ? readIdempotencyKey(head.idempotencyKey) : undefined; // 400
             const { deployment } = readable ?? NO_DEPLOYMENT;
             outcome = handler({ keyPath, body: bytes, query: head.query, head, deployment, idempotencyKey }); // 400
@@ -239,7 +244,9 @@ export function createApp(parts: AppParts): App {
           if (outcome.kind === 'answer') {
             respond(outcome.reply);
           } else if (outcome.kind === 'later') {
-            answerLater(outcome, head, incoming, readable).then(respond, (error) => respond(refuse(error, incoming)));
+            answerLater(outcome, head, incoming, readable, recorder).then(respond, (error) =>
+              respond(refuse(error, incoming)),
+            );
           } else {
             if (outcome.hiddenKey !== undefined || outcome.unknown !== undefined)
               logIgnored(outcome, head.path, incoming);
@@ -259,8 +266,9 @@ export function createApp(parts: AppParts): App {
     head: Head,
     incoming: Incoming,
     readable: Readable | undefined,
+    recorder: Recorder | undefined,
   ): Promise<Reply> {
-    if (readable === undefined) return reply(incoming.ending);
+    if (readable === undefined) return reply(incoming.ending, recorder && recordableOf(recorder));
     let isAllowed = true;
     const release = readable.whileAllowed(() => {
       isAllowed = false;
@@ -285,17 +293,39 @@ export function createApp(parts: AppParts): App {
       if (result.kind === 'refused') return respond(unavailable(result.reason, limits));
       if (result.kind === 'too large') return respond({ kind: 'error', status: 413, error: result.reason });
       if (result.kind === 'conflict') return respond(conflictReply(result.conflicts));
-      const old = result.replayed === undefined && result.conflicts === undefined ? NONE : notNew(result);
-      types.forEach((type, index) => {
-        if (!old.has(index)) metrics.events[type] += 1;
-      });
-      lines.forEach((line, index) => {
-        if (!old.has(index)) activity.recorded(line);
-      });
+      count(types, lines, result);
       if (route === batchPath) metrics.recordedBatch(types.length - (result.conflicts?.length ?? 0));
       respond(replyTo(result));
     };
     recorder.append(events, bodyBytes, done, onConflict);
+  }
+
+  function recordableOf(recorder: Recorder): Recordable {
+    return {
+      deployment: recorder.deployment,
+      begin: () => recorder.begin(),
+      refusal: (bodyBytes) => recorder.refusal(bodyBytes),
+      record: (events, bodyBytes, done) => {
+        const types = events.map(({ type }) => type);
+        const lines = activity.showsRecorded ? events.map((event) => activity.textOf(event)) : NO_LINES;
+        const counted = (result: RecordResult) => {
+          if (result.kind === 'recorded') count(types, lines, result);
+          done(result);
+        };
+        recorder.append(events, bodyBytes, counted, 'refuse all');
+      },
+    };
+  }
+
+  /** Counts recorded events by their types, and shows them on a terminal. */
+  function count(types: readonly Event['type'][], lines: readonly string[], result: RecordedResult): void {
+    const old = result.replayed === undefined && result.conflicts === undefined ? NONE : notNew(result);
+    types.forEach((type, index) => {
+      if (!old.has(index)) metrics.events[type] += 1;
+    });
+    lines.forEach((line, index) => {
+      if (!old.has(index)) activity.recorded(line);
+    });
   }
 
   function refuse(error: unknown, { id }: Incoming): ErrorReply {
@@ -393,9 +423,11 @@ function found(
     throw new Refusal(405, `${method} is not allowed here; use ${allow}`, { headers: ['Allow', allow] });
   }
   const prefix = recorder?.prefix ?? '';
-  const pathsOf = (right: Right) =>
-    routes.filter(({ needs, page }) => needs === right && page === undefined).map((route) => pathOf(route));
-  const [reports, readings] = [pathsOf('report'), pathsOf('read')];
+  const pathsOf = (right: Right, use: string) =>
+    routes
+      .filter(({ needs, page, methods }) => needs === right && page === undefined && methods.includes(use))
+      .map((route) => pathOf(route));
+  const [reports, readings] = [pathsOf('report', 'POST'), pathsOf('read', 'GET')];
   const meant = nearestPath(path, prefix, [...reports, ...readings]);
   const hint = meant === undefined ? '' : `did you mean ${prefix}${meant}? `;
   const listed = (paths: readonly string[]) => paths.map((one) => `${prefix}${one}`).join(', ');

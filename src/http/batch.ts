@@ -10,17 +10,14 @@ import { ItemError, isAbsent, readItem, readItemText } from '../event/item.ts';
 import { type Json, readObjects, stringOf } from '../event/json.ts';
 import type { Endpoint } from '../event/parameters.ts';
 import type { KeyConflict } from '../event/record-result.ts';
-import { type ParameterLimits, type ReadReport, reportReader } from './handlers.ts';
+import { type ParameterLimits, type Report, reportReader } from './handlers.ts';
 import { type BodyReply, type Handler, type ItemProblem, Refusal, type Reply, shown, WITHHELD } from './message.ts';
 import { isJson, orMalformedJson, readQuery, readText, TOKEN, wordOf } from './request.ts';
 
-/** The media types of a batch: names for NDJSON, such as `application/x-ndjson`, and as the last one that of a JSON array. */
-export const batchTypes: readonly string[] = [
-  'application/x-ndjson',
-  'application/ndjson',
-  'application/jsonl',
-  'application/json',
-];
+/** The media types of lines of JSON (NDJSON): `lineTypes[0]` is `application/x-ndjson`. */
+export const lineTypes: readonly string[] = ['application/x-ndjson', 'application/ndjson', 'application/jsonl'];
+/** The media types of a batch: those of NDJSON, and as the last one that of a JSON array. */
+export const batchTypes: readonly string[] = [...lineTypes, 'application/json'];
 
 /** The limits of a batch and of each report in it: `{ batchItemsMax: 10_000, batchErrorsMax: 100, … }`. */
 export type BatchLimits = ParameterLimits &
@@ -31,10 +28,10 @@ export type BatchLimits = ParameterLimits &
  *   nothing is to be recorded
  */
 export function reportBatch(endpoints: readonly Endpoint[], limits: BatchLimits): Handler {
-  const reports = new Map(endpoints.map((endpoint) => [endpoint, reportReader(endpoint, limits)]));
+  const readEvent = itemReader(endpoints, limits);
   return ({ body, head, idempotencyKey, query }) => {
     readQuery(query); // nothing in it is used, but a malformed query is refused, as in a report
-    const { events, numbers, problems } = readBatch(body, isJson(head.contentType), reports, limits, idempotencyKey);
+    const { events, numbers, problems } = readBatch(body, isJson(head.contentType), readEvent, limits, idempotencyKey);
     const lenient = prefersLenient(head.prefer);
     if (events.length === 0 || (problems.length > 0 && !lenient)) throw wrongItems(problems, events.length, limits);
     const count = events.length;
@@ -106,18 +103,17 @@ interface BatchItems {
  * Reads the items of a batch. The lines `{"type":"observation","asset_key":"orders"}` and `[]` give one event with number 1,
  * and the problem `{ item: 2, error: 'it is not a JSON object', … }`.
  * @param isArray whether the body is a JSON array; otherwise it is NDJSON, whose empty lines are skipped but counted
- * @param reports the reader of each endpoint's reports
+ * @param readEvent reads one item
  * @param requestKey gives each item that has no key of its own one: `order-17/12` for `order-17` and item 12
  * @throws Refusal 400 if the body is not UTF-8 or not JSON, or has no items or too many; a wrong item is a problem instead
  */
 function readBatch(
   body: Buffer,
   isArray: boolean,
-  reports: ReadonlyMap<Endpoint, ReadReport>,
+  readEvent: ReadItem,
   limits: BatchLimits,
   requestKey: string | undefined,
 ): BatchItems {
-  const endpoints = [...reports.keys()];
   const events: Event[] = [];
   const numbers: number[] = [];
   const problems: Problem[] = [];
@@ -127,17 +123,13 @@ function readBatch(
       throw new Refusal(400, `the batch has more than ${limits.batchItemsMax} items; send it in parts`);
     }
     try {
-      const { endpoint, parameters, idempotencyKey } = readItem(read(), endpoints, limits);
-      if (isAbsent(parameters.get('asset_key'))) throw new ItemError(NO_ASSET_KEY);
-      const { event } = reports.get(endpoint)!(undefined, parameters, NO_QUERY);
-      if (idempotencyKey !== undefined) event.idempotencyKey = readKey(idempotencyKey, limits);
-      else if (requestKey !== undefined) event.idempotencyKey = `${requestKey}/${number}`;
+      const event = readEvent(read());
+      if (requestKey !== undefined) event.idempotencyKey ??= `${requestKey}/${number}`;
       events.push(event);
       numbers.push(number);
     } catch (error) {
       if (!(error instanceof ItemError || error instanceof Refusal)) throw error;
-      const logged = error instanceof Refusal ? (error.reply.logged ?? error.message) : WITHHELD;
-      problems.push({ item: number, error: error.message, logged });
+      problems.push({ item: number, error: error.message, logged: loggedOf(error) });
     }
   };
   const text = readText(body);
@@ -145,6 +137,29 @@ function readBatch(
   else takeLines(text, limits, take);
   if (count() === 0) throw new Refusal(400, 'the batch is empty; send at least one item');
   return { events, numbers, problems };
+}
+
+/**
+ * Reads the members of an item, which it may change: `(members) => ({ type: 'AssetObservation', … })`.
+ * @throws ItemError, or Refusal 400
+ */
+export type ReadItem = (members: Map<string, Json>) => Report['event'];
+
+/** @returns the function that reads the items of batches; for `{"type":"observation","asset_key":"a"}` its result is an observation */
+export function itemReader(endpoints: readonly Endpoint[], limits: BatchLimits): ReadItem {
+  const reports = new Map(endpoints.map((endpoint) => [endpoint, reportReader(endpoint, limits)]));
+  return (members) => {
+    const { endpoint, parameters, idempotencyKey } = readItem(members, endpoints, limits);
+    if (isAbsent(parameters.get('asset_key'))) throw new ItemError(NO_ASSET_KEY);
+    const { event } = reports.get(endpoint)!(undefined, parameters, NO_QUERY);
+    if (idempotencyKey !== undefined) event.idempotencyKey = readKey(idempotencyKey, limits);
+    return event;
+  };
+}
+
+/** @returns what may be logged about a wrong item: `…` if the error quotes it */
+export function loggedOf(error: ItemError | Refusal): string {
+  return error instanceof Refusal ? (error.reply.logged ?? error.message) : WITHHELD;
 }
 
 interface Problem extends ItemProblem {

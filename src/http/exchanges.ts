@@ -97,7 +97,7 @@ export class Exchanges {
       this.#answer(exchange, decision.reply);
     } else if (!exchange.received) {
       if (awaitsContinue) res.writeContinue();
-      this.#uploads.receive(exchange, decision.receive);
+      this.#uploads.receive(exchange, decision);
     } else if (connection.first === exchange || !isSafe(req)) {
       decision.receive(NO_BODY, (reply) => this.#answer(exchange, reply));
     } else {

@@ -2,7 +2,7 @@
 
 import { type Limits, limits as standardLimits } from '../config/limits.ts';
 import type { Event } from '../event/event.ts';
-import type { ConflictHandling, KeyConflict, RecordedResult } from '../event/record-result.ts';
+import type { ConflictHandling, KeyConflict, RecordedResult, RecordResult } from '../event/record-result.ts';
 import { printable } from '../telemetry/printable.ts';
 
 /**
@@ -120,6 +120,8 @@ export interface ErrorReply extends ReplyHead {
   readonly errors?: readonly ItemProblem[];
   /** Of a 410: the seq of the first event that is there. */
   readonly firstSeq?: number;
+  /** Further members of the body: `{ reason: 'gap', seq: 7 }`. */
+  readonly members?: Readonly<Record<string, unknown>>;
   /** The error as it may be logged, if it quotes a query, metadata or JSON: `passed in the query is …; send true or false`. */
   readonly logged?: string;
 }
@@ -169,6 +171,8 @@ export interface RequestHead {
   readonly accept?: string | undefined;
   /** `Last-Event-ID`, as an EventSource sends it when it connects again: `17`. */
   readonly lastEventId?: string | undefined;
+  /** All headers as they were sent: name, value, name, value … */
+  readonly raw?: readonly string[];
 }
 
 /**
@@ -189,9 +193,22 @@ export interface LaterOutcome {
   /**
    * Called once.
    * @param ending as `Incoming.ending`: a reply that waits for something should then come at once
+   * @param recordable for a route that needs `report`: the journal that it may report to
    * @throws Refusal
    */
-  readonly reply: (ending: AbortSignal) => Promise<Reply>;
+  readonly reply: (ending: AbortSignal, recordable?: Recordable) => Promise<Reply>;
+}
+
+/** A journal that a request may report to: `{ deployment: 'prod', begin, refusal, record }`. */
+export interface Recordable {
+  /** Undefined in local mode. */
+  readonly deployment: string | undefined;
+  /** Opens the journal, as a report does, unless it is open or being opened. */
+  begin(): void;
+  /** @returns why a report with a body of so many bytes can not be recorded now: `the journal is being opened`; else undefined */
+  refusal(bodyBytes: number): string | undefined;
+  /** Records the events of a body of so many bytes, at least one. @param done called once, when they are durable or refused */
+  record(events: readonly Event[], bodyBytes: number, done: (result: RecordResult) => void): void;
 }
 
 /** The events are recorded together, or none of them: `{ kind: 'record', events: [event], onConflict: 'refuse all', … }`. */
@@ -234,7 +251,13 @@ export type App = (incoming: Incoming) => HeadDecision;
  */
 export type HeadDecision =
   | { readonly kind: 'refuse'; readonly route: string; readonly reply: ErrorReply | CutReply }
-  | { readonly kind: 'receive'; readonly route: string; readonly receive: ReceiveBody };
+  | {
+      readonly kind: 'receive';
+      readonly route: string;
+      /** How large its body may be. */
+      readonly bodyLimits: Pick<Limits, 'bodyBytesMax'>;
+      readonly receive: ReceiveBody;
+    };
 /**
  * Takes the whole body of a request, empty if it has none, and calls `respond` once, now or when its event is durable; for
  * a report without a key, `receive(Buffer.from('{}'), respond)` responds with a 400.
@@ -256,7 +279,7 @@ export class Refusal extends Error {
   constructor(
     status: number,
     error: string,
-    more: Pick<ErrorReply, 'headers' | 'close' | 'errors' | 'firstSeq' | 'logged'> = {},
+    more: Pick<ErrorReply, 'headers' | 'close' | 'errors' | 'firstSeq' | 'members' | 'logged'> = {},
   ) {
     super(error);
     this.reply = { kind: 'error', status, error, ...more };
@@ -269,8 +292,8 @@ export function bodyOf(reply: WholeReply, request: { readonly id: string }): str
     case 'body':
       return reply.body;
     case 'error': {
-      const { error, errors, firstSeq: first_seq } = reply;
-      return JSON.stringify({ error, errors, first_seq, request_id: request.id });
+      const { error, errors, firstSeq: first_seq, members } = reply;
+      return JSON.stringify({ error, errors, first_seq, ...members, request_id: request.id });
     }
   }
 }

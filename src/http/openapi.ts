@@ -43,12 +43,14 @@ export interface DescribedRoute extends Pick<Route<unknown>, 'needs' | 'path'> {
   readonly description?: string;
   /** The parameters of its query, by their names. */
   readonly query?: Readonly<Record<string, { readonly schema: Schema; readonly what?: string }>>;
-  /** The schema of its JSON body, with an example, if it takes one. */
-  readonly body?: { readonly schema: Schema; readonly example: unknown };
+  /** Its other parameters, such as those in its path, as OpenAPI describes them. */
+  readonly parameters?: readonly Schema[];
+  /** The schema of the body of a PUT, with an example; it is JSON unless other media types are given. */
+  readonly body?: { readonly schema: Schema; readonly example?: unknown; readonly types?: readonly string[] };
   /** The schemas of its reply by media type, the standard one first. */
   readonly content: Readonly<Record<string, Schema>>;
   /** The statuses that it has besides those of every route. */
-  readonly also?: readonly 410[];
+  readonly also?: readonly (409 | 410)[];
 }
 
 /** @returns an OpenAPI 3.1 document of all routes, an object to be written as JSON: `{ openapi: '3.1.1', info: …, paths: … }` */
@@ -63,7 +65,7 @@ export function openApi({
 }: OpenApiOptions): Schema {
   const hosted = tokenHeader !== undefined;
   const refused = { ...refusals(hosted, limits), ...(takesKeys && KEY_REFUSAL) };
-  const described = { ...refused, ...(routes.some(({ also }) => also !== undefined) && GONE) };
+  const described = { ...refused, ...alsoRefused(routes.flatMap(({ also = [] }) => also)) };
   return {
     openapi: '3.1.1',
     info: {
@@ -288,24 +290,26 @@ const serviceRoutes: readonly DescribedRoute[] = (
 
 function describedPaths(routes: readonly DescribedRoute[], hosted: boolean, limits: Limits): Schema {
   const paths: Record<string, Schema> = {};
-  for (const { needs, path, methods, summary, description, query = {}, body, content, also } of routes) {
+  for (const { needs, path, methods, summary, description, ...route } of routes) {
+    const { query = {}, parameters: others = [], body, content, also = [] } = route;
     const isBelow = hosted && needs !== 'nothing';
-    const parameters = Object.entries(query).map(([name, { schema, what }]) => ({
+    const inQuery = Object.entries(query).map(([name, { schema, what }]) => ({
       name,
       in: 'query',
       description: what,
       schema,
     }));
+    const parameters = [...others, ...inQuery];
     const media = Object.fromEntries(Object.entries(content).map(([type, schema]) => [type, { schema }]));
     const operation = (method: string) => ({
       operationId: `${method}_${path.slice(1).replace(/\W/g, '_') || 'page'}`,
       summary,
       description,
       parameters,
-      ...(body && method === 'put' && { requestBody: { required: true, content: json(body.schema, body.example) } }),
+      ...(body && method === 'put' && { requestBody: { required: true, content: bodyContent(body) } }),
       responses: {
         200: { description: 'Done.', content: media },
-        ...responsesOf({ ...refusals(isBelow, limits), ...(also && GONE) }),
+        ...responsesOf({ ...refusals(isBelow, limits), ...alsoRefused(also) }),
       },
       ...(isBelow && { security: [{ token: [needs] }] }),
     });
@@ -315,6 +319,10 @@ function describedPaths(routes: readonly DescribedRoute[], hosted: boolean, limi
     };
   }
   return paths;
+}
+
+function bodyContent({ schema, example, types = [JSON_TYPE] }: NonNullable<DescribedRoute['body']>): Schema {
+  return Object.fromEntries(types.map((type) => [type, { schema, example }]));
 }
 
 function schemas(lineSchema: Schema, limits: Limits): Schema {
@@ -340,6 +348,7 @@ function schemas(lineSchema: Schema, limits: Limits): Schema {
           minimum: 1,
           description: 'With a 410: the seq of the first event that is there.',
         },
+        reason: { enum: ['fork', 'gap', 'loop'], description: 'With a 409, beside what a 200 has.' },
       },
       required: ['error', 'request_id'],
     },
@@ -411,7 +420,15 @@ const keyHeader = {
 };
 const KEY_REFUSAL: Refusals = { 422: ['The Idempotency-Key was used before, for another event.'] };
 
-const GONE: Refusals = { 410: ['The events after after_seq were removed; first_seq is the first that is there.'] };
+/** The statuses that only some of the described routes have. */
+const ALSO: Readonly<Record<409 | 410, Refusals[string]>> = {
+  409: ['The events do not continue what is here of their journal; seq, id and reason say how.'],
+  410: ['The events after after_seq were removed; first_seq is the first that is there.'],
+};
+
+function alsoRefused(statuses: readonly (409 | 410)[]): Refusals {
+  return Object.fromEntries(statuses.map((status) => [status, ALSO[status]]));
+}
 
 /** Refusals by status: when the reply has it, and the header that every such reply has. */
 type Refusals = Readonly<Record<string, readonly [when: string, header?: string]>>;

@@ -28,6 +28,8 @@ export interface Head {
   /** All `Accept` headers, joined with a comma. */
   readonly accept: string | undefined;
   readonly lastEventId: string | undefined;
+  /** All headers as they were sent: name, value, name, value … */
+  readonly raw: readonly string[];
   readonly expect: string | undefined;
   /** Value of the token header; undefined if there is none or the service uses no tokens. */
   readonly token: string | undefined;
@@ -79,6 +81,7 @@ export function readHead(
     prefer: fields.prefer,
     accept: fields.accept,
     lastEventId: fields.lastEventId,
+    raw: fields.raw,
     // An expectation in an HTTP/1.0 request is ignored (RFC 9110 section 10.1.1).
     expect: httpVersion === '1.0' ? undefined : fields.expect,
     token,

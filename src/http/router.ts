@@ -1,6 +1,7 @@
 /** Finds the route of a request in the route table. Does not depend on `node:http`. */
 
 import { deploymentName } from '../config/config.ts';
+import type { Limits } from '../config/limits.ts';
 
 /** What a client may do with the journal of a deployment: `rights[0]` is `'report'`. */
 export const rights = ['report', 'read'] as const;
@@ -15,10 +16,15 @@ export interface Route<Handler> {
   readonly methods: readonly string[];
   /** Without a prefix and without a last slash: `/report_asset_check`. */
   readonly path: string;
-  /** What may follow the path: `slash` for a last slash, `key` for that or a slash and an asset key. */
-  readonly followedBy: 'nothing' | 'slash' | 'key';
+  /**
+   * What may follow the path: `slash` for a last slash, `key` for that or a slash and an asset key. One or two components must
+   * follow it, each after a slash.
+   */
+  readonly followedBy: 'nothing' | 'slash' | 'key' | 'one component' | 'two components';
   /** The media types of the bodies that it takes, in lower case: `['application/json']`. */
   readonly bodyTypes: readonly string[];
+  /** How large its bodies may be, if not as large as those of reports: `{ bodyBytesMax: 4_194_304 }`. */
+  readonly bodyLimits?: Pick<Limits, 'bodyBytesMax'>;
   /**
    * Set for the page for browsers. `below any name` is the page below the name of a deployment, whether there is one or not. With
    * another method there is no route, so that a report without its endpoint gets the 404 that names the endpoints.
@@ -68,8 +74,7 @@ export function findRoute<Handler>(
     const from = route.needs === 'nothing' && route.page !== 'below any name' ? begin : journalBegin;
     if (!path.startsWith(route.path, from)) continue;
     const end = from + route.path.length;
-    const bare = path.length === end;
-    if (!bare && !mayFollow(route, path, end)) continue;
+    if (path.length === end ? !mayEnd(route) : !mayFollow(route, path, end)) continue;
     if (!route.methods.includes(method)) {
       if (route.page !== undefined) continue;
       return { kind: 'wrong method', route };
@@ -81,10 +86,16 @@ export function findRoute<Handler>(
   return UNKNOWN_PATH;
 }
 
+function mayEnd({ followedBy }: Route<unknown>): boolean {
+  return followedBy === 'nothing' || followedBy === 'slash' || followedBy === 'key';
+}
+
 /** Whether the path may continue after the path of the route. @param end the offset of the first character that follows */
-function mayFollow({ followedBy }: Route<unknown>, path: string, end: number): boolean {
+function mayFollow(route: Route<unknown>, path: string, end: number): boolean {
+  const { followedBy } = route;
   if (followedBy === 'nothing' || path[end] !== '/') return false;
-  return followedBy === 'key' || path.length === end + 1;
+  if (mayEnd(route)) return followedBy === 'key' || path.length === end + 1;
+  return path.slice(end + 1).split('/').length === (followedBy === 'one component' ? 1 : 2);
 }
 
 const UNKNOWN_PATH = { kind: 'unknown path' } as const;

@@ -3,7 +3,7 @@
 import type { Limits } from '../config/limits.ts';
 import { type Connection, type Connections, type Exchange, pause } from './connections.ts';
 import { ignoreFurther } from './lingering-close.ts';
-import { type ReceiveBody, Refusal, type Reply, unavailable } from './message.ts';
+import { type HeadDecision, Refusal, type Reply, unavailable } from './message.ts';
 import { bodyTooLarge } from './request.ts';
 
 /** What `Uploads` needs of the listener: `{ limits, connections, answer, collectGarbage: undefined }`. */
@@ -15,6 +15,8 @@ export interface UploadsOptions {
   /** Called each time that `limits.collectBytes` of bodies have been received. */
   readonly collectGarbage: (() => void) | undefined;
 }
+
+type Receiving = Extract<HeadDecision, { kind: 'receive' }>;
 
 /** The body of a request without one: `NO_BODY.length` is 0. */
 export const NO_BODY = Buffer.alloc(0);
@@ -34,12 +36,13 @@ export class Uploads {
   }
 
   /**
-   * Receives the body of a request and passes it to `receive`. Answers 413 if it is larger than `limits.bodyBytesMax` (1 MiB), or
-   * 503 if there is no memory for it.
+   * Receives the body of a request and passes it to `receive`. Answers 413 if it is larger than its route allows (1 MiB), or 503
+   * if there is no memory for it.
    */
-  receive(exchange: Exchange, receive: ReceiveBody): void {
+  receive(exchange: Exchange, { bodyLimits, receive }: Pick<Receiving, 'bodyLimits' | 'receive'>): void {
     const { limits, answer } = this.#options;
-    const { bodyBytesMax, uploadBytesMax } = limits;
+    const { uploadBytesMax } = limits;
+    const { bodyBytesMax } = bodyLimits;
     const { req, connection } = exchange;
     let body: Buffer = NO_BODY;
     req.onBytes = (chunk) => {
@@ -59,13 +62,13 @@ export class Uploads {
       this.#uploadBytes += chunk.length;
       this.#countGarbage(chunk.length);
       if (connection.uploadBytes > bodyBytesMax) {
-        answer(exchange, bodyTooLarge(limits).reply);
+        answer(exchange, bodyTooLarge(bodyLimits).reply);
       } else if (this.#uploadBytes > uploadBytesMax && !this.#freeMemory(connection)) {
         answer(exchange, unavailable(TOO_MUCH, limits));
       } else if (before === 0) {
         body = chunk;
       } else {
-        const appended = this.#appended(body, before, chunk);
+        const appended = this.#appended(body, before, chunk, bodyBytesMax);
         if (appended === undefined) answer(exchange, unavailable(NO_MEMORY, limits));
         else body = appended;
       }
@@ -98,15 +101,19 @@ export class Uploads {
   /**
    * Appends a chunk to a body. The first chunk is kept without a copy. Further chunks are copied into one buffer, so that a
    * body of a million chunks takes no more memory than a body of one.
+   * @param bytesMax how large the body may be
    * @returns undefined if the memory for the body could not be allocated
    */
-  #appended(body: Buffer, bytes: number, chunk: Buffer): Buffer | undefined {
+  #appended(body: Buffer, bytes: number, chunk: Buffer, bytesMax: number): Buffer | undefined {
     const { bodyBytesMax } = this.#options.limits;
+    const neededBytes = bytes + chunk.length;
     let buffer: Buffer | undefined = body;
-    if (buffer.length < bodyBytesMax) {
-      buffer = this.#spareBuffers.pop() ?? this.#allocated(bodyBytesMax);
+    if (buffer.length < bodyBytesMax || buffer.length < neededBytes) {
+      const isLarge = neededBytes > bodyBytesMax; // a route may take larger bodies than reports have
+      buffer = isLarge ? this.#allocated(bytesMax) : (this.#spareBuffers.pop() ?? this.#allocated(bodyBytesMax));
       if (buffer === undefined) return undefined;
       body.copy(buffer, 0, 0, bytes);
+      if (isLarge) this.#keepSpare(body);
     }
     chunk.copy(buffer, bytes);
     return buffer;

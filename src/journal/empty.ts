@@ -3,8 +3,11 @@
 import { CLEAN_STOP } from './clean-stop.ts';
 import type { Disk } from './disk.ts';
 
-/** Files of a journal: its lines, its markers of events that are gone, its idempotency keys, and copies of damaged ends. */
-const OWN_NAME = /^(?:events|keys)-[0-9]{20}/;
+/**
+ * Files of a journal: its lines, its markers of events that are gone, its idempotency keys, copies of damaged ends, and what it
+ * has of other journals.
+ */
+const OWN_NAME = /^(?:(?:events|keys)-[0-9]{20}|forward-sources\.json)/;
 
 /**
  * Removes the files of a journal that no process has open, durably; other files stay. The marker of the clean stop goes first

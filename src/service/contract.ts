@@ -6,6 +6,7 @@
 import { type Limits, limits as standardLimits } from '../config/limits.ts';
 import { type Endpoint, endpoints as standardEndpoints } from '../event/parameters.ts';
 import type { Schema } from '../event/schema.ts';
+import { describedHub } from '../forward/hub/described.ts';
 import { openApi } from '../http/openapi.ts';
 import { unpack } from '../http/packed.ts';
 import { eventSchema } from '../journal/line-schema.ts';
@@ -44,7 +45,7 @@ export function contractOf(options: ContractOptions): string {
 
 /** @returns the document of a service as an object: `{ openapi: '3.1.1', … }` */
 export function makeContract({ test, limits = standardLimits, ...options }: ContractOptions): Schema {
-  const routes = [...describedReadings(limits), ...(test ? describedTests : [])];
+  const routes = [...describedReadings(limits), ...describedHub(limits), ...(test ? describedTests : [])];
   return openApi({ endpoints: standardEndpoints, ...options, lineSchema: eventSchema(), routes, limits });
 }
 

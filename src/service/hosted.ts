@@ -55,7 +55,7 @@ export async function recordForDeployments(
     findRecorder: (head, incoming, needs) => {
       const journal = hosted.journalOf(authenticate(head, incoming, needs));
       const { trouble } = folder;
-      return trouble === undefined ? journal : refuseAll(journal.prefix, trouble);
+      return trouble === undefined ? journal : refuseAll(journal, trouble);
     },
     findReadable: (head, incoming) => {
       const deployment = authenticate(head, incoming, 'read');
@@ -98,8 +98,14 @@ function openJournals({
 }
 
 /** @returns a recorder that refuses every report with the same reason */
-function refuseAll(prefix: string, reason: string): Recorder {
-  return { prefix, append: (_events, _bodyBytes, done) => done(refused(reason)), refusal: () => reason };
+function refuseAll({ prefix, deployment }: Recorder, reason: string): Recorder {
+  return {
+    prefix,
+    deployment,
+    begin: () => {},
+    append: (_events, _bodyBytes, done) => done(refused(reason)),
+    refusal: () => reason,
+  };
 }
 
 async function warnOfWriters(deployments: string, notices: Notices): Promise<void> {

@@ -38,9 +38,10 @@ export class LocalJournal {
    */
   recorder(prefix: string, changes: boolean): Recorder {
     const { current } = this;
-    if (!changes) return { prefix, append: current.append.bind(current), refusal: current.refusal.bind(current) };
+    const own = { prefix, deployment: undefined, begin: () => {} };
+    if (!changes) return { ...own, append: current.append.bind(current), refusal: current.refusal.bind(current) };
     return {
-      prefix,
+      ...own,
       append: (...report) => this.current.append(...report),
       refusal: (bodyBytes) => this.current.refusal(bodyBytes),
     };

@@ -232,9 +232,9 @@ test('little memory lowers the caps of bodies and queues, and a report of any si
     );
   const wholeLine = (limits.lineBytesMax + limits.queueEventBytes) / MIB;
   assert.deepEqual(capsOf(limitsFor(256 * MIB)), [8, 4 / MIB, 8, 32, 2, 8]);
-  assert.deepEqual(capsOf(limitsFor(96 * MIB)), [3, 1 / MIB, wholeLine, 12, 1, 3]);
-  assert.deepEqual(capsOf(limitsFor(64 * MIB)), [2, 1 / MIB, wholeLine, 8, 1, 2]);
-  assert.deepEqual(capsOf(limitsFor(1)), [2, 1 / MIB, wholeLine, wholeLine, 1, 1]);
+  assert.deepEqual(capsOf(limitsFor(96 * MIB)), [4, 1 / MIB, wholeLine, 12, 1, 3]);
+  assert.deepEqual(capsOf(limitsFor(64 * MIB)), [4, 1 / MIB, wholeLine, 8, 1, 2]);
+  assert.deepEqual(capsOf(limitsFor(1)), [4, 1 / MIB, wholeLine, wholeLine, 1, 1]);
   const { uploadBytesMax: _, ...others } = limitsFor(64 * MIB);
   for (const [name, value] of Object.entries(others)) {
     assert.ok(Number.isSafeInteger(value) && value > 0 && value <= limits[name as keyof Limits], name);

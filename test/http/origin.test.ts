@@ -15,6 +15,7 @@ function head(part: Partial<Head>): Head {
     prefer: undefined,
     accept: undefined,
     lastEventId: undefined,
+    raw: [],
     expect: undefined,
     token: undefined,
   };

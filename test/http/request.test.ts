@@ -49,6 +49,7 @@ test('a plain request becomes a head', () => {
     prefer: undefined,
     accept: undefined,
     lastEventId: undefined,
+    raw: headers,
     expect: undefined,
     token: undefined,
     bodyBytes: 12,

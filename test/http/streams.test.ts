@@ -24,6 +24,7 @@ async function serve(t: TestContext, pieces: StreamReply['pieces'], limits: Part
     createApp: () => () => ({
       kind: 'receive',
       route: '/',
+      bodyLimits: all,
       receive: (_body, respond) => respond({ kind: 'stream', status: 200, contentType: 'text/plain', pieces }),
     }),
     maxConnections: 10,

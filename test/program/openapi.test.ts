@@ -11,6 +11,7 @@ import { readConfig, version } from '../../src/config/config.ts';
 import { type Limits, limits } from '../../src/config/limits.ts';
 import { batchPath } from '../../src/event/item.ts';
 import { endpoints } from '../../src/event/parameters.ts';
+import { describedHub } from '../../src/forward/hub/described.ts';
 import { readRoutesOf, reportRoutesOf } from '../../src/http/app.ts';
 import { accepted } from '../../src/http/message.ts';
 import { openApi } from '../../src/http/openapi.ts';
@@ -105,7 +106,7 @@ const TOKEN = 'token-of-the-contract';
 const TOKEN_HEADER = 'Service-Cloud-Api-Token';
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'DELETE', 'PATCH', 'OPTIONS', 'TRACE'];
 
-const routes = describedReadings(limits);
+const routes = [...describedReadings(limits), ...describedHub(limits)];
 
 /** Both ways to run the service. */
 const modes = [
@@ -232,11 +233,16 @@ for (const mode of modes) {
       limits,
     });
     const page = { path: '/', methods: ['GET', 'HEAD'] };
+    const hub = [
+      { path: `${mode.base}/forward/{source}`, methods: ['GET', 'HEAD'] },
+      { path: `${mode.base}/forward/{source}/{first_seq}`, methods: ['PUT'] },
+    ];
     const readings = READINGS.map((path) => ({ path: `${mode.base}${path}`, methods: ['GET', 'HEAD'] }));
     const routes = [
       ...questions,
       page,
       ...readings,
+      ...hub,
       ...reportRoutesOf(endpoints, limits).flatMap((route) => {
         const path = `${mode.base}${route.path}/`;
         return [{ ...route, path }, ...(route.followedBy === 'key' ? [{ ...route, path: `${path}{asset_key}` }] : [])];
@@ -452,7 +458,7 @@ for (const mode of modes) {
       const tokenless = operation.security === undefined && mode.mode === 'hosted';
       const isOneReport = method === 'POST' && !path.includes(batchPath);
       const elsewhere = [...(tokenless ? ['401', '429'] : []), ...(isOneReport ? [] : ['422'])];
-      const also = path.endsWith('/events') ? ['410'] : []; // see below
+      const also = path.endsWith('/events') ? ['410'] : method === 'PUT' ? ['409'] : []; // see below, and test/forward/hub.test.ts
       const expected = Object.keys(provoked).filter((status) => !elsewhere.includes(status));
       const answered = Object.keys(operation.responses).filter((status) => status !== '207'); // only of a batch, see below
       assert.deepEqual(answered, [...expected, ...also].sort(), operation.operationId);

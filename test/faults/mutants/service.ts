@@ -16,7 +16,7 @@ export const service: readonly Mutant[] = [
   {
     breaks: 'a deployment records before the data folder is locked',
     file: 'service/hosted.ts',
-    from: 'return trouble === undefined ? journal : refuseAll(journal.prefix, trouble);',
+    from: 'return trouble === undefined ? journal : refuseAll(journal, trouble);',
     to: 'return trouble === undefined ? journal : journal;',
     tests: [
       'faults/full-disk: a start without an inode for its folder and its lock waits, and comes up by itself: hosted',

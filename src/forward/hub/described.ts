@@ -1,0 +1,82 @@
+/** The routes of a hub, for the OpenAPI document. */
+
+import type { Limits } from '../../config/limits.ts';
+import type { Schema } from '../../event/schema.ts';
+import { lineTypes } from '../../http/batch.ts';
+import type { DescribedRoute } from '../../http/openapi.ts';
+
+/** @returns their descriptions: `[{ needs: 'report', path: '/forward/{source}', … }, { …, path: '/forward/{source}/{first_seq}' }]` */
+export function describedHub({
+  batchItemsMax,
+  forwardBodyBytesMax,
+}: Pick<Limits, 'batchItemsMax' | 'forwardBodyBytesMax'>): readonly DescribedRoute[] {
+  const source = inPath('source', { type: 'string', pattern: `^${UUID}$` }, SOURCE);
+  const firstSeq = inPath('first_seq', { type: 'integer', minimum: 1, maximum: Number.MAX_SAFE_INTEGER }, 7);
+  const lines = `Lines of a journal as they are, with consecutive seqs: at most ${batchItemsMax} lines and ${forwardBodyBytesMax} bytes.`;
+  const content = { 'application/json': position };
+  return [
+    {
+      needs: 'report',
+      methods: ['get', 'head'],
+      path: '/forward/{source}',
+      summary: 'Ask how far this hub is with another journal',
+      parameters: [source],
+      content,
+    },
+    {
+      needs: 'report',
+      methods: ['put'],
+      path: '/forward/{source}/{first_seq}',
+      summary: 'Forward events of another journal',
+      description:
+        'Each event is recorded once, in the order of its journal: what is here already is not recorded again. All of a request ' +
+        'is recorded or nothing. A 409 says where to continue.',
+      parameters: [
+        source,
+        firstSeq,
+        inHeader(
+          'Assetlog-Crc',
+          '^[0-9a-f]{8}$',
+          'The crc of the line before the first one; 00000000 at the beginning of a file.',
+        ),
+        inHeader(
+          'Assetlog-Lost',
+          '^[1-9][0-9]*-[1-9][0-9]*$',
+          'Seqs up to the first line that the sender does not have any more.',
+        ),
+      ],
+      body: { schema: { type: 'string', description: lines }, types: lineTypes },
+      content,
+      also: [409],
+    },
+  ];
+}
+
+const UUID = '[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}';
+const SOURCE = '0193e0c2-8d1f-7c5e-9a41-2b7f5d3c6e90';
+
+const position: Schema = {
+  type: 'object',
+  properties: {
+    seq: {
+      type: 'integer',
+      minimum: 0,
+      description: 'Of the last event that is here, in its own journal; 0 if there is none.',
+    },
+    id: { type: ['string', 'null'] },
+    via: {
+      type: 'array',
+      items: { type: 'string' },
+      description: 'The journals that the events reach: this one, and those that it forwards to.',
+    },
+  },
+  required: ['seq', 'id', 'via'],
+};
+
+function inPath(name: string, schema: Schema, example: unknown): Schema {
+  return { name, in: 'path', required: true, schema, example };
+}
+
+function inHeader(name: string, pattern: string, description: string): Schema {
+  return { name, in: 'header', description, schema: { type: 'string', pattern } };
+}

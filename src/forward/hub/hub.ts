@@ -1,0 +1,137 @@
+/**
+ * A hub: other journals forward their events to the journals of this service, each event once.
+ *
+ * - `GET /forward/{source}` says how far the hub is with a journal.
+ * - `PUT /forward/{source}/{first_seq}` takes lines of it. What is known already is not recorded again.
+ */
+
+import { join } from 'node:path';
+import type { Limits } from '../../config/limits.ts';
+import type { Endpoint } from '../../event/parameters.ts';
+import { itemReader, lineTypes, type ReadItem } from '../../http/batch.ts';
+import {
+  type Handler,
+  type HandlerRequest,
+  type LaterOutcome,
+  Refusal,
+  unavailableRefusal,
+} from '../../http/message.ts';
+import { readQuery } from '../../http/request.ts';
+import type { Route } from '../../http/router.ts';
+import type { Disk } from '../../journal/disk.ts';
+import type { JournalHooks } from '../../journal/hooks.ts';
+import type { OwnProgress } from '../../journal/progress.ts';
+import type { Notices } from '../../telemetry/log.ts';
+import { readForwarded, readForwardHeaders, readForwardPath, sendWith } from './received.ts';
+import { Receiver } from './receiver.ts';
+
+/** The path of its route: `/forward`. */
+export const forwardPath = '/forward';
+
+/** What `Hub` needs: `{ data: '/var/lib/assetlog', openDisk, progress, endpoints, viaOf: () => [], limits, notices }`. */
+export interface HubOptions {
+  /** The data folder. */
+  readonly data: string;
+  /** As `ServiceParts.openDisk`. */
+  readonly openDisk: (folder: string) => Disk;
+  /** Gets the values of `JournalOptions.onRecorded` of all journals. */
+  readonly progress: OwnProgress;
+  readonly endpoints: readonly Endpoint[];
+  /**
+   * @param deployment such as `prod`; undefined in local mode
+   * @returns the own source of its journal and those of the journals that it forwards to: none if it does not forward
+   */
+  readonly viaOf: (deployment: string | undefined) => readonly string[];
+  readonly limits: Limits;
+  readonly notices: Notices;
+}
+
+/** The receiving side of forwarding, for all journals of a service. */
+export class Hub {
+  readonly #options: HubOptions;
+  readonly #readItem: ReadItem;
+  /** By folder. Their number is bounded by that of the deployments. */
+  readonly #receivers = new Map<string, Receiver>();
+  /** Bytes of the bodies whose requests have no reply yet. */
+  #heldBytes = 0;
+
+  constructor(options: HubOptions) {
+    this.#options = options;
+    this.#readItem = itemReader(options.endpoints, options.limits);
+  }
+
+  /** @returns its routes, for `AppParts.readings`: `[{ needs: 'report', path: '/forward', … }, …]` */
+  routes(): readonly Route<Handler>[] {
+    const { limits } = this.#options;
+    const shared = { needs: 'report', path: forwardPath, bodyTypes: lineTypes } as const;
+    const bodyLimits = { bodyBytesMax: limits.forwardBodyBytesMax };
+    return [
+      { ...shared, methods: ['GET', 'HEAD'], followedBy: 'one component', handler: (request) => this.#ask(request) },
+      {
+        ...shared,
+        methods: ['PUT'],
+        followedBy: 'two components',
+        bodyLimits,
+        handler: (request) => this.#take(request),
+      },
+    ];
+  }
+
+  /**
+   * Called once for each journal that is opened: also if it is opened again, or begins anew.
+   * @param deployment such as `prod`; undefined in local mode
+   * @returns hooks that hold nothing back, and keep the watermarks when files are removed
+   */
+  hooksOf(deployment: string | undefined): JournalHooks {
+    const { sources } = this.#receiverOf(deployment);
+    sources.forget();
+    return {
+      heldBack: () => undefined,
+      removing: (lastSeq) => sources.removing(lastSeq),
+      closed: (lastSeq) => sources.closed(lastSeq),
+    };
+  }
+
+  #ask({ keyPath, query, body }: HandlerRequest): LaterOutcome {
+    readQuery(query); // nothing in it is used, but a malformed query is refused, as in a report
+    const { source } = readForwardPath(keyPath);
+    if (body.length > 0) throw new Refusal(400, `a GET of this path has no body; ${sendWith}`);
+    return { kind: 'later', reply: (_ending, journal) => this.#receiverOf(journal!.deployment).ask(source, journal!) };
+  }
+
+  #take({ keyPath, query, head, body }: HandlerRequest): LaterOutcome {
+    readQuery(query);
+    const { limits } = this.#options;
+    const { source, firstSeq } = readForwardPath(keyPath);
+    const { crc, lost } = readForwardHeaders(head.raw ?? []);
+    const bodyBytes = body.length;
+    if (this.#heldBytes > 0 && this.#heldBytes + bodyBytes > limits.forwardHeldBytesMax) {
+      throw unavailableRefusal('too many forwarded events wait for the disk', limits);
+    }
+    const events = readForwarded(body, { source, firstSeq }, crc, this.#readItem, limits);
+    this.#heldBytes += bodyBytes;
+    const reply: LaterOutcome['reply'] = (_ending, journal) =>
+      this.#receiverOf(journal!.deployment)
+        .take({ source, firstSeq, lost, events }, bodyBytes, journal!)
+        .finally(() => {
+          this.#heldBytes -= bodyBytes;
+        });
+    return { kind: 'later', reply };
+  }
+
+  #receiverOf(deployment: string | undefined): Receiver {
+    const { data, openDisk, progress, viaOf } = this.#options;
+    const folder = deployment === undefined ? data : join(data, deployment);
+    let receiver = this.#receivers.get(folder);
+    if (receiver === undefined) {
+      receiver = new Receiver({
+        ...this.#options,
+        disk: openDisk(folder),
+        progress: () => progress.of(folder),
+        via: () => viaOf(deployment),
+      });
+      this.#receivers.set(folder, receiver);
+    }
+    return receiver;
+  }
+}

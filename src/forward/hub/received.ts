@@ -1,0 +1,165 @@
+/**
+ * Reads what a journal forwards to a hub: `PUT /forward/{source}/{first_seq}`, whose body is lines of that journal. Each line is
+ * checked as its own journal does, and its event as a report is. The functions are pure.
+ */
+
+import type { Event, EventOrigin } from '../../event/event.ts';
+import { ItemError, readItemText } from '../../event/item.ts';
+import { type Json, stringOf } from '../../event/json.ts';
+import { type BatchLimits, loggedOf, type ReadItem } from '../../http/batch.ts';
+import { Refusal, shown } from '../../http/message.ts';
+import { readText } from '../../http/request.ts';
+import { checkLine, readForm } from '../../journal/record.ts';
+import type { GoneRange } from '../../journal/segments.ts';
+
+/** What a path of a hub names: `{ source: '0193e0c2-…', firstSeq: 7 }`. */
+export interface ForwardPath {
+  /** The id of the journal that sends. */
+  readonly source: string;
+  /** The seq of the first line; 0 in the path that asks how far the hub is. */
+  readonly firstSeq: number;
+}
+
+/** An event of another journal, with its origin there. */
+export type ForwardedEvent = Event & { readonly origin: EventOrigin };
+
+/** Lines of one journal that have been checked: `{ source, firstSeq: 7, lost: { first: 4, last: 6 }, events }`. */
+export interface Received {
+  readonly source: string;
+  readonly firstSeq: number;
+  /** What the sender says that it does not have any more. */
+  readonly lost: GoneRange | undefined;
+  /** At least one, with consecutive seqs. */
+  readonly events: readonly ForwardedEvent[];
+}
+
+/** How lines are sent, for an error. */
+export const sendWith = 'send lines with PUT /forward/{source}/{first_seq}';
+
+/**
+ * @param path raw, after `/forward/`: `0193e0c2-…/7`, or `0193e0c2-…`
+ * @throws Refusal 400
+ */
+export function readForwardPath(path = ''): ForwardPath {
+  const [source = '', seq] = path.split('/');
+  const firstSeq = Number(seq ?? 0);
+  const isSeq = seq === undefined || (SEQ.test(seq) && Number.isSafeInteger(firstSeq));
+  if (UUID.test(source) && isSeq) return { source, firstSeq };
+  throw new Refusal(
+    400,
+    `the path after /forward/ is ${shown(path)}; ${sendWith}: source is the id of the sending journal, a UUID in lower case, and first_seq the seq of the first line, from 1`,
+  );
+}
+
+/**
+ * @param raw all headers: name, value, name, value …
+ * @returns the crc before the first line, such as `0x9ae0daaf`, and which lines the sender has lost; undefined for what is not said
+ * @throws Refusal 400
+ */
+export function readForwardHeaders(raw: readonly string[]): { crc: number | undefined; lost: GoneRange | undefined } {
+  const crc = matched(raw, 'Assetlog-Crc', /^([0-9a-f]{8})$/, '8 hexadecimal digits in lower case');
+  const range = matched(raw, 'Assetlog-Lost', /^([1-9][0-9]{0,15})-([1-9][0-9]{0,15})$/, 'two seqs, such as 4-6');
+  const lost = range && { first: Number(range[1]), last: Number(range[2]) };
+  return { crc: crc && Number.parseInt(crc[1]!, 16), lost };
+}
+
+function matched(raw: readonly string[], name: string, form: RegExp, wanted: string): RegExpExecArray | undefined {
+  const values = raw.filter((_, at) => at % 2 === 1 && raw[at - 1]!.toLowerCase() === name.toLowerCase());
+  const [value] = values;
+  if (value === undefined) return undefined;
+  const found = values.length === 1 ? form.exec(value) : null;
+  if (found === null) throw new Refusal(400, `${name} is ${shown(values.join(', '))}; send ${wanted}, once`);
+  return found;
+}
+
+/**
+ * @param body the lines of a journal, each with its newline
+ * @param path of the request: its seq is that of the first line
+ * @param crc the one before the first line, which is not checked if it is undefined
+ * @param readItem reads the event of a line
+ * @returns the events, each with its origin
+ * @throws Refusal 400 for the first line that is no line of a journal, does not continue the one before, or has no valid event
+ */
+export function readForwarded(
+  body: Buffer,
+  { source, firstSeq }: ForwardPath,
+  crc: number | undefined,
+  readItem: ReadItem,
+  limits: BatchLimits,
+): ForwardedEvent[] {
+  const text = readText(body);
+  if (body.at(-1) !== LINE_FEED)
+    throw new Refusal(400, `${NOTHING}: the body must end with the newline of its last line`);
+  const events: ForwardedEvent[] = [];
+  let last = crc;
+  for (let start = 0, at = 0; start < body.length; ) {
+    const seq = firstSeq + events.length;
+    const wrong = (problem: string, logged = problem) => {
+      const which = `${NOTHING}: line ${events.length + 1}, which must have seq ${seq}, is wrong:`;
+      return new Refusal(400, `${which} ${problem}`, { logged: `${which} ${logged}` });
+    };
+    if (events.length === limits.batchItemsMax)
+      throw wrong(`at most ${limits.batchItemsMax} lines are taken at a time`);
+    const end = body.indexOf(LINE_FEED, start);
+    const textEnd = text.indexOf('\n', at);
+    const check = chained(body, start, end, seq, last, events.length === 0);
+    if (typeof check === 'string') throw wrong(check);
+    last = check;
+    try {
+      const members = readItemText(text.slice(at, textEnd), limits);
+      const origin = { source, seq, id: textIn(members, 'id', UUID), recorded: recordedIn(members) };
+      events.push({ ...readItem(members), origin });
+    } catch (error) {
+      if (!(error instanceof ItemError || error instanceof Refusal)) throw error;
+      throw wrong(error.message, loggedOf(error));
+    }
+    start = end + 1;
+    at = textEnd + 1;
+  }
+  return events;
+}
+
+/**
+ * Checks a line as its journal does.
+ * @param last the crc of the line before; undefined if it is not known
+ * @returns its crc, or what is wrong
+ */
+function chained(
+  body: Buffer,
+  start: number,
+  end: number,
+  seq: number,
+  last: number | undefined,
+  isFirst: boolean,
+): number | string {
+  if (last === undefined) {
+    const form = readForm(body, start, end);
+    if (form?.seq === seq) return form.crc;
+    return form === undefined ? 'it is not of the form {"seq":…,"crc":"…"}' : `its seq is ${form.seq}`;
+  }
+  const check = checkLine(body, start, end, { seq, crc: last });
+  if (check.kind === 'good') return check.chain.crc;
+  const anew = isFirst ? check : checkLine(body, start, end, { seq, crc: 0 }); // the first line of the next file
+  return anew.kind === 'good' ? anew.chain.crc : check.problem;
+}
+
+/** The time of the line in the journal that recorded it first. */
+function recordedIn(members: ReadonlyMap<string, Json>): string {
+  const name = members.has('recorded') ? 'recorded' : 'time';
+  const time = textIn(members, name, TIME);
+  if (new Date(time).toJSON() === time) return time;
+  throw new ItemError(`its ${name} is ${shown(time)}, which is no time`);
+}
+
+function textIn(members: ReadonlyMap<string, Json>, name: string, form: RegExp): string {
+  const value = members.get(name);
+  const text = value?.kind === 'string' ? stringOf(value) : '';
+  if (form.test(text)) return text;
+  throw new ItemError(`its ${name} is ${shown(value?.text ?? '')}, which is not that of a journal line`);
+}
+
+const NOTHING = 'nothing was recorded';
+const LINE_FEED = 0x0a;
+const SEQ = /^[1-9][0-9]{0,15}$/;
+const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+const TIME = /^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}\.[0-9]{3}Z$/;

@@ -1,0 +1,187 @@
+/** Takes forwarded events into one journal of a hub, each once and in the order of its source. */
+
+import type { RecordResult } from '../../event/record-result.ts';
+import {
+  type BodyReply,
+  type ErrorReply,
+  type Recordable,
+  type Reply,
+  unavailable,
+  unavailableRefusal,
+} from '../../http/message.ts';
+import type { Received } from './received.ts';
+import { Sources, type SourcesOptions } from './sources.ts';
+import { decide, type Watermark } from './watermark.ts';
+
+/** What `Receiver` needs: `{ disk, progress, via: () => ['0193e0c2-…'], limits, notices }`. */
+export interface ReceiverOptions extends SourcesOptions {
+  /** @returns the own source of the journal, and those of the journals that its events are forwarded to */
+  readonly via: () => readonly string[];
+}
+
+/** The requests of one source, which are handled one after the other. */
+interface Turns {
+  count: number;
+  last: Promise<unknown>;
+}
+
+/** The events of other journals that one journal takes: `await receiver.take(received, bodyBytes, recordable)`. */
+export class Receiver {
+  /** Its snapshot is written when the journal says so. */
+  readonly sources: Sources;
+  readonly #options: ReceiverOptions;
+  readonly #turns = new Map<string, Turns>();
+  /** Sources that may be new: those of the requests that are being handled. */
+  #newcomers = 0;
+
+  constructor(options: ReceiverOptions) {
+    this.#options = options;
+    this.sources = new Sources(options);
+  }
+
+  /** @returns the reply to a source that asks how far the hub is: `{"seq":7,"id":"…","via":[]}`. @throws Refusal 503 */
+  async ask(source: string, journal: Recordable): Promise<Reply> {
+    const marks = await this.#ready(journal);
+    return this.#at(marks.get(source));
+  }
+
+  /** Records what is new of the lines. @returns 200, 409, 413 or 503. @throws Refusal 503 */
+  async take(received: Received, bodyBytes: number, journal: Recordable): Promise<Reply> {
+    const { limits } = this.#options;
+    const { source } = received;
+    const turns = this.#turns.get(source) ?? { count: 0, last: Promise.resolve() };
+    if (turns.count > limits.forwardWaitingMax) {
+      return unavailable('requests of this journal wait for earlier ones; wait for their replies', limits);
+    }
+    this.#turns.set(source, turns);
+    turns.count += 1;
+    const reply = turns.last.then(() => this.#takeInTurn(received, bodyBytes, journal));
+    turns.last = reply.catch(() => {}); // the request gets the error
+    try {
+      return await reply;
+    } finally {
+      turns.count -= 1;
+      if (turns.count === 0) this.#turns.delete(source);
+    }
+  }
+
+  async #takeInTurn(received: Received, bodyBytes: number, journal: Recordable): Promise<Reply> {
+    const { limits } = this.#options;
+    const { source, events } = received;
+    const marks = await this.#ready(journal);
+    const known = marks.get(source);
+    if (this.#via.includes(source)) {
+      return this.#conflict('loop', 'this journal forwards to the one that sends: the events would come back', known);
+    }
+    const decision = decide(known, received);
+    if (decision.kind !== 'record')
+      return this.#conflict(decision.kind, explained(decision.kind, received, known), known);
+    const fresh = decision.from === 0 ? events : events.slice(decision.from);
+    const last = fresh.at(-1)?.origin;
+    if (last === undefined) return this.#at(known);
+    if (known === undefined && marks.size + this.#newcomers >= limits.forwardSourcesMax) {
+      return unavailable(
+        `this hub has events of ${limits.forwardSourcesMax} journals and takes no further one`,
+        limits,
+      );
+    }
+    if (received.firstSeq > (known?.seq ?? 0) + 1) {
+      const { first, last } = received.lost!;
+      this.#options.notices.warn('a source has lost events, and its later ones are recorded', { source, first, last });
+    }
+    const mark = { seq: last.seq, id: last.id };
+    if (known === undefined) this.#newcomers += 1;
+    const recorded = new Promise<RecordResult>((resolve) => {
+      journal.record(fresh, bodyBytes, (result) => {
+        // At once: the next call of the journal may be that its file is closed. Marks that are forgotten are read from its lines.
+        if (result.kind === 'recorded' && this.sources.loaded === marks) marks.set(source, mark);
+        resolve(result);
+      });
+    });
+    const result = await this.sources.waitFor(recorded);
+    if (known === undefined) this.#newcomers -= 1;
+    if (result.kind === 'recorded') return this.#at(mark);
+    if (result.kind === 'too large') return { kind: 'error', status: 413, error: result.reason };
+    return unavailable(result.kind === 'refused' ? result.reason : 'keys are not looked up here', limits);
+  }
+
+  /**
+   * Opens the journal if it is not open, and reads the watermarks if they are not known.
+   * @throws Refusal 503 if that takes longer than `limits.openWaitMs`
+   */
+  async #ready(journal: Recordable): Promise<Map<string, Watermark>> {
+    const { limits } = this.#options;
+    let known = this.sources.loaded;
+    if (known !== undefined) return known;
+    const late = timeout(limits.openWaitMs);
+    try {
+      await this.#opened(journal, late.signal);
+      while (known === undefined) {
+        const loading = this.sources.load().catch((error: Error) => {
+          this.#options.notices.error('the watermarks of forwarded events could not be read', {
+            problem: error.message,
+          });
+          throw unavailableRefusal('what this hub has of other journals could not be read', limits);
+        });
+        await Promise.race([loading, late.passed]);
+        if (late.signal.aborted) throw unavailableRefusal('what this hub has of other journals is being read', limits);
+        known = this.sources.loaded;
+      }
+      return known;
+    } finally {
+      late.clear();
+    }
+  }
+
+  /** Until a start has recovered the journal, its last lines may be truncated. */
+  async #opened(journal: Recordable, late: AbortSignal): Promise<void> {
+    const { limits, progress } = this.#options;
+    journal.begin();
+    const refuse = (reason = 'the journal is being opened') => {
+      throw unavailableRefusal(reason, limits);
+    };
+    const reason = journal.refusal(0);
+    if (reason !== undefined) refuse(reason);
+    const own = progress();
+    const isOpen = async () => (await own.durable()).kind === 'before';
+    if (await isOpen()) return;
+    await own.more(late);
+    if (!(await isOpen())) refuse(journal.refusal(0));
+  }
+
+  get #via(): readonly string[] {
+    return this.#options.via();
+  }
+
+  #at(mark: Watermark | undefined): BodyReply {
+    return { kind: 'body', status: 200, body: JSON.stringify(this.#position(mark)) };
+  }
+
+  #conflict(reason: 'fork' | 'gap' | 'loop', error: string, mark: Watermark | undefined): ErrorReply {
+    return { kind: 'error', status: 409, error, members: { reason, ...this.#position(mark) } };
+  }
+
+  #position(mark: Watermark | undefined): Readonly<Record<string, unknown>> {
+    return { seq: mark?.seq ?? 0, id: mark?.id ?? null, via: this.#via };
+  }
+}
+
+function explained(kind: 'fork' | 'gap', { firstSeq }: Received, known: Watermark | undefined): string {
+  if (kind === 'fork')
+    return `event ${known!.seq} of this journal is here with the id ${known!.id}, and the request has another one`;
+  const next = (known?.seq ?? 0) + 1;
+  return `the next event that this hub needs of this journal is ${next}, and the request begins with ${firstSeq}; send from ${next}, or say which are lost with Assetlog-Lost: ${next}-${firstSeq - 1}`;
+}
+
+/** @returns a promise that resolves after a time, and a signal that aborts then, until `clear` */
+function timeout(ms: number): { passed: Promise<void>; signal: AbortSignal; clear: () => void } {
+  const controller = new AbortController();
+  let timer: NodeJS.Timeout | undefined;
+  const passed = new Promise<void>((resolve) => {
+    timer = setTimeout(() => {
+      controller.abort();
+      resolve();
+    }, ms).unref();
+  });
+  return { passed, signal: controller.signal, clear: () => clearTimeout(timer) };
+}

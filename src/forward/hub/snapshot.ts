@@ -1,0 +1,63 @@
+/**
+ * The file with the watermarks of a hub, `forward-sources.json`, so that a start need not read the whole journal:
+ *
+ *     {"seq":1210,"sources":[["0193e0c2-…",7,"01a1fb95-…"],…],"crc":"9ae0daaf"}
+ *
+ * `seq` is one of the hub's own journal: the file covers all of its lines up to there. `crc` is the CRC-32 of the text before
+ * `,"crc"`. The file is replaced atomically.
+ */
+
+import { crc32 } from 'node:zlib';
+import type { Limits } from '../../config/limits.ts';
+import { type Disk, unlessAbsent, writeFile } from '../../journal/disk.ts';
+import type { Watermark } from './watermark.ts';
+
+const NAME = 'forward-sources.json';
+
+/** The watermarks by source, and the own seq up to which they cover the journal: `{ seq: 1_210, sources }`. */
+export interface Snapshot {
+  readonly seq: number;
+  readonly sources: Map<string, Watermark>;
+}
+
+/**
+ * @returns what the file says; `absent` if there is none, `bad` if it is not whole
+ * @throws the error of a system call
+ */
+export async function readSnapshot(
+  disk: Disk,
+  { forwardSourcesMax }: Pick<Limits, 'forwardSourcesMax'>,
+): Promise<Snapshot | 'absent' | 'bad'> {
+  const chunks: Buffer[] = [];
+  try {
+    for await (const chunk of disk.read(NAME, 0, (forwardSourcesMax + 1) * SOURCE_BYTES_MAX)) chunks.push(chunk);
+  } catch (error) {
+    return unlessAbsent<'absent'>('absent')(error as NodeJS.ErrnoException);
+  }
+  const text = Buffer.concat(chunks).toString('latin1');
+  const end = text.lastIndexOf(',"crc":"');
+  if (end === -1 || text.slice(end) !== ending(text.slice(0, end))) return 'bad';
+  const { seq, sources } = JSON.parse(text); // the crc shows that assetlog wrote it
+  return { seq, sources: new Map(sources.map(([source, seq, id]: [string, number, string]) => [source, { seq, id }])) };
+}
+
+/**
+ * Replaces the file, durably.
+ * @throws the error of a system call, after which the old file is there, or the new one
+ */
+export async function writeSnapshot(disk: Disk, { seq, sources }: Snapshot): Promise<void> {
+  const listed = Array.from(sources, ([source, mark]) => JSON.stringify([source, mark.seq, mark.id]));
+  const text = `{"seq":${seq},"sources":[${listed}]`;
+  const next = `${NAME}.new`;
+  await disk.remove(next).catch(unlessAbsent(undefined)); // of a write that was interrupted
+  await writeFile(disk, next, [Buffer.from(text + ending(text))]);
+  await disk.rename(next, NAME);
+  await disk.syncFolder();
+}
+
+function ending(text: string): string {
+  return `,"crc":"${crc32(text).toString(16).padStart(8, '0')}"}\n`;
+}
+
+/** `["0193e0c2-…",9007199254740991,"01a1fb95-…"],` has 98; the rest of the file has fewer. */
+const SOURCE_BYTES_MAX = 98;

@@ -1,0 +1,176 @@
+/**
+ * The watermarks of one journal of a hub: of each source the last event that is recorded here. They follow from the lines of the
+ * journal itself, so they can neither be ahead of it nor behind it. They are read at the first request, from a snapshot and from
+ * the lines after it.
+ */
+
+import type { Limits } from '../../config/limits.ts';
+import type { Disk } from '../../journal/disk.ts';
+import { type Progress, pollProgress } from '../../journal/progress.ts';
+import { type Line, readJournal } from '../../journal/reader.ts';
+import { type Notices, oncePerName } from '../../telemetry/log.ts';
+import { readSnapshot, type Snapshot, writeSnapshot } from './snapshot.ts';
+import type { Watermark } from './watermark.ts';
+
+/** What `Sources` needs: `{ disk, progress: () => own.of(disk.folder), limits, notices }`. */
+export interface SourcesOptions {
+  /** The folder of the journal. */
+  readonly disk: Disk;
+  /** @returns how far the journal is durable, for one reader */
+  readonly progress: () => Progress;
+  readonly limits: Limits;
+  readonly notices: Notices;
+}
+
+/** The watermarks by source, of one journal: `(await sources.load()).get('0193e0c2-…')` is such as `{ seq: 7, id: '…' }`. */
+export class Sources {
+  readonly #options: SourcesOptions;
+  readonly #isNewDamage: (problem: string) => boolean;
+  /** Undefined before they are loaded. */
+  #marks: Map<string, Watermark> | undefined;
+  #loading: Promise<Map<string, Watermark>> | undefined;
+  /** Records that began while the marks were known, and may still become durable. */
+  readonly #recording = new Set<Promise<unknown>>();
+  /** The own seq that the snapshot on the disk covers. */
+  #writtenSeq = 0;
+  #writing: Promise<void> = Promise.resolve();
+
+  constructor(options: SourcesOptions) {
+    this.#options = options;
+    this.#isNewDamage = oncePerName(options.limits.damageReportsMax);
+  }
+
+  /** The watermarks, once `load` has read them. */
+  get loaded(): Map<string, Watermark> | undefined {
+    return this.#marks;
+  }
+
+  /** Another journal, or the same one opened again, takes the place of this one: what is known of it is read again when it is needed. */
+  forget(): void {
+    this.#marks = undefined;
+    this.#loading = undefined;
+    this.#writtenSeq = 0;
+  }
+
+  /** Waits for a record; so does the next `load`, since its lines may become durable. @param recorded never rejects */
+  async waitFor<Result>(recorded: Promise<Result>): Promise<Result> {
+    this.#recording.add(recorded);
+    const result = await recorded;
+    this.#recording.delete(recorded);
+    return result;
+  }
+
+  /**
+   * @returns the watermarks, the same object until `forget`
+   * @throws the error of a system call
+   */
+  load(): Promise<Map<string, Watermark>> {
+    if (this.#loading !== undefined) return this.#loading;
+    const loading = this.#load().then(
+      (marks) => {
+        if (this.#loading === loading) this.#marks = marks;
+        return marks;
+      },
+      (error) => {
+        if (this.#loading === loading) this.#loading = undefined;
+        throw error;
+      },
+    );
+    this.#loading = loading;
+    return loading;
+  }
+
+  /** As `JournalHooks.removing`: the lines that hold a watermark may go only after the snapshot has it. */
+  async removing(lastSeq: number): Promise<void> {
+    if (this.#writtenSeq >= lastSeq) return;
+    let sources = this.#marks;
+    if (sources === undefined) {
+      const { disk, limits } = this.#options;
+      const found = await readSnapshot(disk, limits);
+      if (found === 'absent') return; // it has no forwarded events: see `#load`
+      if (found !== 'bad' && found.seq >= lastSeq) return;
+      ({ sources } = await this.#read(found, lastSeq));
+    }
+    await this.#write({ seq: lastSeq, sources });
+  }
+
+  /** As `JournalHooks.closed`: the next start reads the lines after the snapshot only. */
+  async closed(lastSeq: number): Promise<void> {
+    if (this.#marks !== undefined) await this.#write({ seq: lastSeq, sources: this.#marks });
+  }
+
+  async #load(): Promise<Map<string, Watermark>> {
+    const { disk, limits, progress } = this.#options;
+    await Promise.all(this.#recording);
+    const said = await progress().durable();
+    if (said.kind !== 'before') throw new Error('the journal is not open');
+    const found = await readSnapshot(disk, limits);
+    const snapshot = await this.#read(found, said.seq - 1);
+    // From now on the file is there, so that `removing` can tell a journal without forwarded events at once.
+    if (snapshot === found) this.#writtenSeq = snapshot.seq;
+    else await this.#write({ seq: said.seq - 1, sources: snapshot.sources });
+    return snapshot.sources;
+  }
+
+  /**
+   * Adds what the lines after a snapshot say, up to one that is durable.
+   * @returns the snapshot, or a new one if it can not be used
+   */
+  async #read(found: Snapshot | 'absent' | 'bad', lastSeq: number): Promise<Snapshot> {
+    const { disk, limits, notices } = this.#options;
+    const isGood = typeof found === 'object' && found.seq <= lastSeq;
+    const snapshot: Snapshot = isGood ? found : { seq: 0, sources: new Map() };
+    const { seq, sources } = snapshot;
+    if (seq >= lastSeq) return snapshot;
+    if (!isGood) {
+      const problem =
+        typeof found === 'object'
+          ? `it is of seq ${found.seq}, and the journal ends with ${lastSeq}`
+          : `it is ${found}`;
+      const message =
+        'forward-sources.json can not be used; what is here of other journals is read from the whole journal';
+      notices.warn(message, { folder: disk.folder, problem });
+    }
+    const progress = pollProgress(disk.folder, limits.followMs);
+    const durable = async () => ({ kind: 'before', seq: lastSeq + 1 }) as const;
+    const reading = {
+      filter: { afterSeq: seq, untilSeq: lastSeq },
+      seek: true,
+      progress: { ...progress, durable },
+      limits,
+    };
+    const lines = readJournal(disk, reading, ({ kind, text }) => {
+      if (kind !== 'damage' || !this.#isNewDamage(text)) return;
+      const message = 'a journal is damaged; a source whose last events are lost is asked for them again';
+      notices.error(message, { folder: disk.folder, problem: text });
+    });
+    for await (const page of lines) {
+      for (const line of page) {
+        const origin = originOf(line);
+        if (origin === undefined || origin.seq <= (sources.get(origin.source)?.seq ?? 0)) continue;
+        sources.set(origin.source, { seq: origin.seq, id: line.event.id });
+      }
+    }
+    return snapshot;
+  }
+
+  #write(snapshot: Snapshot): Promise<void> {
+    const written = this.#writing.then(async () => {
+      if (snapshot.seq < this.#writtenSeq) return; // `removing` counts on what was written
+      await writeSnapshot(this.#options.disk, snapshot);
+      this.#writtenSeq = snapshot.seq;
+    });
+    this.#writing = written.catch(() => {}); // its caller gets the error
+    return written;
+  }
+}
+
+/** @returns where the event of a line comes from, found without parsing the line; undefined for one that was reported here */
+function originOf({ bytes, start, end }: Line): { source: string; seq: number } | undefined {
+  const [, source, seq] = ORIGIN.exec(bytes.toString('latin1', Math.max(start, end - ORIGIN_BYTES_MAX), end)) ?? [];
+  return source === undefined ? undefined : { source, seq: Number(seq) };
+}
+
+/** The end of a forwarded line. Nothing else ends like this, since a quote in a string is escaped and metadata ends in `}`. */
+const ORIGIN = /,"from":\["([0-9a-f-]{36})",([0-9]+)\],"recorded":"[^"\\]*","crc":"[0-9a-f]{8}"\}$/;
+const ORIGIN_BYTES_MAX = 160;

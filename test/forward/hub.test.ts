@@ -1,0 +1,149 @@
+/** A hub takes each event of another journal once and in order, whatever becomes of the requests. */
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { askHub, observation, put, SentJournal, SOURCE, sourceOf } from '../support/forwarding.ts';
+import { eventsIn, type Running, type Scope, startService } from '../support/program.ts';
+import { makeLines } from '../support/segments.ts';
+
+/** The seqs of a source in the order in which the hub has them. */
+function seqsOf(data: string, source = SOURCE): unknown[] {
+  return eventsIn(data).flatMap(({ from }) => ((from as unknown[])?.[0] === source ? [(from as unknown[])[1]] : []));
+}
+
+function upTo(last: number): number[] {
+  return Array.from({ length: last }, (_, index) => index + 1);
+}
+
+async function startHub(t: Scope, args: readonly string[] = []): Promise<Running> {
+  return startService(t, { args });
+}
+
+test('a hub says how far it is, records what is new, and keeps id, source, seq and first time of each event', async (t) => {
+  const hub = await startHub(t);
+  const sent = new SentJournal(9, SOURCE, (seq) => ({
+    type: 'AssetCheckEvaluation',
+    assetKey: ['a', `b${seq}`],
+    checkName: 'c',
+    passed: true,
+    severity: 'WARN',
+    metadata: '{"n":1.0,"u":"\\u2028"}',
+    idempotencyKey: 'k/1',
+    eventTime: '2026-11-20T15:19:45.25Z',
+  }));
+  assert.deepEqual((await askHub(hub.url)).body, { seq: 0, id: null, via: [] });
+  const first = await sent.put(hub.url, 1, 4);
+  assert.deepEqual([first.status, first.body], [200, { seq: 4, id: sent.id(4), via: [] }]);
+  const second = await sent.put(hub.url, 5, 9);
+  assert.deepEqual(second.body, { seq: 9, id: sent.id(9), via: [] });
+  assert.deepEqual((await askHub(hub.url)).body, second.body);
+  for (const [index, event] of hub.events().entries()) {
+    const { seq, id, time, crc, ...before } = JSON.parse(sent.lines[index]!.toString());
+    const { seq: ownSeq, id: ownId, time: ownTime, crc: ownCrc, ...after } = event;
+    assert.equal(ownSeq, index + 1);
+    assert.notEqual(ownId, undefined);
+    assert.deepEqual(after, { ...before, from: [SOURCE, seq], recorded: time });
+    assert.equal(ownId, id);
+  }
+});
+
+test('the id and the first time survive a second hub, whose events come from the first', async (t) => {
+  const hub = await startHub(t);
+  const { bytes } = makeLines(1, { seq: 5, crc: 7 }, (seq) => ({
+    ...observation('a'),
+    origin: { id: sourceOf(9), source: sourceOf(8), seq, recorded: '2020-01-01T00:00:00.000Z' },
+  }));
+  const { id } = JSON.parse(bytes.toString());
+  const headers = { 'Assetlog-Crc': '00000007', 'Assetlog-Lost': '1-4' };
+  assert.deepEqual((await put(hub.url, SOURCE, 5, bytes, { headers })).body, { seq: 5, id, via: [] });
+  const [event] = hub.events();
+  assert.deepEqual(
+    [event?.['id'], event?.['from'], event?.['recorded']],
+    [id, [SOURCE, 5], '2020-01-01T00:00:00.000Z'],
+  );
+});
+
+test('what the hub has is not recorded again: a copy, an overlap, an older part', async (t) => {
+  const hub = await startHub(t);
+  const sent = new SentJournal(20);
+  for (const [first, last] of [
+    [1, 5],
+    [1, 5],
+    [3, 5],
+    [2, 3],
+    [4, 9],
+    [1, 12],
+    [12, 12],
+    [12, 13],
+  ] as const) {
+    const { status } = await sent.put(hub.url, first, last);
+    assert.equal(status, 200, `${first} to ${last}`);
+  }
+  assert.deepEqual(seqsOf(hub.data), upTo(13));
+  assert.deepEqual((await sent.put(hub.url, 2, 3)).body, { seq: 13, id: sent.id(13), via: [] });
+});
+
+test('a request that comes twice at the same time is recorded once, and one that overtakes another is sent back', async (t) => {
+  const hub = await startHub(t);
+  const sent = new SentJournal(400);
+  for (let first = 1; first < 400; first += 40) {
+    const answers = await Promise.all([
+      sent.put(hub.url, first, first + 39),
+      sent.put(hub.url, first, first + 39),
+      sent.put(hub.url, first, first + 19),
+    ]);
+    assert.deepEqual(
+      answers.map(({ status }) => status),
+      [200, 200, 200],
+    );
+  }
+  const early = await sent.put(hub.url, 1, 1);
+  assert.equal(early.body['seq'], 400);
+  assert.deepEqual(seqsOf(hub.data), upTo(400));
+});
+
+test('a clone of a journal is a fork, and of two that race each seq is recorded once', async (t) => {
+  const hub = await startHub(t);
+  const one = new SentJournal(5);
+  const other = new SentJournal(8);
+  await one.put(hub.url, 1, 5);
+  const fork = await other.put(hub.url, 4, 8);
+  assert.equal(fork.status, 409);
+  const { error, request_id, ...members } = fork.body;
+  assert.match(String(error), /event 5 of this journal is here with the id/);
+  assert.deepEqual(members, { reason: 'fork', seq: 5, id: one.id(5), via: [] });
+  assert.deepEqual(seqsOf(hub.data), upTo(5));
+
+  const racing = [new SentJournal(50, sourceOf(2)), new SentJournal(50, sourceOf(2))] as const;
+  const winners = new Set<unknown>();
+  await Promise.all(
+    racing.map(async (sender) => {
+      for (let first = 1; first <= 50; first += 5) {
+        const { status } = await sender.put(hub.url, first, first + 4, { headers: {} });
+        if (first > 1 && status === 200) winners.add(sender);
+      }
+    }),
+  );
+  assert.deepEqual(seqsOf(hub.data, sourceOf(2)), upTo(50));
+});
+
+test('a gap is sent back with what the hub has, unless the sender says that just these events are lost', async (t) => {
+  const hub = await startHub(t);
+  const sent = new SentJournal(20);
+  await sent.put(hub.url, 1, 3);
+  const gap = await sent.put(hub.url, 7, 9);
+  const { error, request_id, ...members } = gap.body;
+  assert.deepEqual([gap.status, members], [409, { reason: 'gap', seq: 3, id: sent.id(3), via: [] }]);
+  assert.match(String(error), /send from 4, or say which are lost with Assetlog-Lost: 4-6/);
+  for (const lost of ['5-6', '4-5', '4-7', '1-2']) {
+    assert.equal((await sent.put(hub.url, 7, 9, { headers: { 'Assetlog-Lost': lost } })).status, 409, lost);
+  }
+  for (const lost of ['4', '6-', 'x', '0-6', '04-6', '4-6-7', '', '4 - 6']) {
+    assert.equal((await sent.put(hub.url, 7, 9, { headers: { 'Assetlog-Lost': lost } })).status, 400, lost);
+  }
+  assert.equal((await sent.put(hub.url, 7, 9, { headers: { 'Assetlog-Lost': '4-6' } })).status, 200);
+  assert.equal((await sent.put(hub.url, 15, 15, { headers: { 'Assetlog-Lost': '2-14' } })).status, 200);
+  assert.deepEqual(seqsOf(hub.data), [1, 2, 3, 7, 8, 9, 15]);
+  assert.equal((await sent.put(hub.url, 8, 16)).status, 200);
+  assert.deepEqual(seqsOf(hub.data), [1, 2, 3, 7, 8, 9, 15, 16]);
+});
