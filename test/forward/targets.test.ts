@@ -168,6 +168,7 @@ test('a hub gets lines: what each answer means', async (t) => {
     ['400 of a proxy', [400, HTML], 'stopped: turned away'],
     ['413 for one line', [413, error], 'refused', 1],
     ['413 of a proxy for one line', [413, HTML], 'stopped: turned away', 1],
+    ['413 of a proxy that speaks JSON', [413, '{"message":"no"}'], 'stopped: turned away', 1],
     ...[301, 401, 403, 404, 405, 415, 422].map((status): readonly [string, Scripted, string] => [
       `${status}`,
       [status, error],
