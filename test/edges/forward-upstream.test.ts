@@ -1,0 +1,177 @@
+/** The reference as a plain upstream: what is sent to it, event by event, and what it has then. */
+
+import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { limits } from '../../src/config/limits.ts';
+import type { CheckEvent, Event } from '../../src/event/event.ts';
+import type { Sent, Target } from '../../src/forward/target.ts';
+import { openTarget } from '../../src/forward/targets/open.ts';
+import type { Line } from '../../src/journal/reader.ts';
+import { newFolder } from '../support/program.ts';
+import {
+  type Members,
+  type Reference,
+  readEvents,
+  referenceExecutable,
+  withoutReference as skip,
+  startReference,
+} from '../support/reference.ts';
+import { linesOf } from '../support/sent-lines.ts';
+
+const executable = String(referenceExecutable);
+const NEVER = new AbortController().signal;
+
+const check: CheckEvent = {
+  type: 'AssetCheckEvaluation',
+  assetKey: ['orders'],
+  checkName: 'no_nulls',
+  passed: false,
+  severity: 'WARN',
+};
+
+/** Each has a marker such as `row001` in its key, by which its event is found again. */
+const events: readonly Event[] = [
+  { type: 'AssetMaterialization', assetKey: ['row001'] },
+  { type: 'AssetMaterialization', assetKey: ['row002', 'a/b', 'c d', 'e%2Ff', 'é'], partition: '2026-11-20' },
+  { type: 'AssetMaterialization', assetKey: ['row003/x.y-z'], description: 'é "q" \\ \n\u2028', dataVersion: 'v1' },
+  {
+    type: 'AssetMaterialization',
+    assetKey: ['row004'],
+    metadata:
+      '{"rows":12345678901234567890,"float":1.5,"one":1.0,"text":"\\u00e9\\/","yes":true,"none":null,"list":[1,{"a":2}]}',
+  },
+  { type: 'AssetMaterialization', assetKey: ['row005'], metadata: '{}', eventTime: '2026-11-19T01:02:03.25Z' },
+  { type: 'AssetObservation', assetKey: ['row006', 'a/b'], metadata: '{"a":"b"}', dataVersion: '3', partition: 'p/q' },
+  { ...check, assetKey: ['row007', 'a/b'] },
+  { ...check, assetKey: ['row008'], passed: true, severity: 'ERROR', metadata: '{"rows":10}', partition: '2026-11-20' },
+  { type: 'AssetMaterialization', assetKey: [`row009${'x'.repeat(4_000)}`], idempotencyKey: 'k' },
+];
+
+function open(t: TestContext, { port }: Reference, stamp = false): Target {
+  const options = { source: 'x', tokenHeader: 'X-Token', stamp, limits };
+  const target = openTarget('api', { ...options, to: `http://127.0.0.1:${port}` });
+  t.after(() => target.close());
+  return target;
+}
+
+function send(target: Target, line: Line): Promise<Sent> {
+  return target.send({ lines: [line], lost: undefined }, NEVER);
+}
+
+/** The answer of its GraphQL. @throws AssertionError if it is an error */
+async function query({ port }: Reference, text: string): Promise<Record<string, unknown>> {
+  const headers = { 'content-type': 'application/json' };
+  const body = JSON.stringify({ query: text });
+  const reply = await fetch(`http://127.0.0.1:${port}/graphql`, { method: 'POST', headers, body });
+  const { data, errors } = (await reply.json()) as { data: Record<string, unknown>; errors?: unknown };
+  assert.equal(errors, undefined);
+  return data;
+}
+
+test('the reference is no hub, and gets each type of event as the journal has it', { skip }, async (t) => {
+  const reference = await startReference(t, executable);
+  const hub = openTarget('hub', {
+    ...{ to: `http://127.0.0.1:${reference.port}`, source: '01a1fb95-0000-7000-8000-000000000001' },
+    ...{ tokenHeader: 'X-Token', stamp: false, limits },
+  });
+  assert.deepEqual(await hub.ask(NEVER), { kind: 'no hub' });
+  hub.close();
+  const lines = linesOf(events);
+  const target = open(t, reference);
+  for (const line of lines) {
+    const { seq, id } = line.event;
+    assert.deepEqual(await send(target, line), { kind: 'recorded', seq, id });
+  }
+  const journal = newFolder(t);
+  writeFileSync(join(journal, 'events-00000000000000000001.jsonl'), lines[0]!.bytes);
+  const both = await readEvents(executable, reference.home, journal);
+  const of = (side: string) =>
+    new Map(both.filter((one) => one.side === side).map(({ marker, members }) => [marker, withoutTime(members)]));
+  assert.equal(of('assetlog').size, events.length);
+  assert.deepEqual(of('reference'), of('assetlog'));
+  assert.equal(both.length, 2 * events.length, 'each once');
+});
+
+/** The reference ignores the parameter. */
+function withoutTime({ event_time: _, ...members }: Members): Partial<Members> {
+  return members;
+}
+
+test('a stamp is metadata of the reference', { skip }, async (t) => {
+  const reference = await startReference(t, executable);
+  const [line] = linesOf([{ ...events[4]!, metadata: '{"big":12345678901234567890}' }]) as [Line];
+  assert.equal((await send(open(t, reference, true), line)).kind, 'recorded');
+  const { assetOrError } = await query(
+    reference,
+    `{ assetOrError(assetKey: { path: ["row005"] }) { ... on Asset { assetMaterializations(limit: 9) { metadataEntries {
+      label ... on TextMetadataEntry { text } ... on IntMetadataEntry { intRepr } } } } } }`,
+  );
+  assert.deepEqual(assetOrError, {
+    assetMaterializations: [
+      {
+        metadataEntries: [
+          { label: 'big', intRepr: '12345678901234567890' },
+          { label: 'assetlog/id', text: line.event.id },
+          { label: 'assetlog/recorded', text: line.event.time },
+          { label: 'assetlog/event_time', text: '2026-11-19T01:02:03.25Z' },
+        ],
+      },
+    ],
+  });
+});
+
+test('a check that is reported again for its partition is stored and answered with 500, and is not to be sent again', {
+  skip,
+}, async (t) => {
+  const reference = await startReference(t, executable);
+  const event: Event = { ...check, assetKey: ['row001'], partition: 'p' };
+  const lines = linesOf([event, event, event, events[1]!]);
+  const target = open(t, reference);
+  const found: string[] = [];
+  for (const line of lines) {
+    const sent = await send(target, line);
+    found.push(sent.kind === 'in doubt' ? `${sent.kind}, ${sent.status}, ${sent.final}` : sent.kind);
+  }
+  // The last one shows that the connection, which the reference closes after a 500, is not used again.
+  assert.deepEqual(found, ['recorded', 'in doubt, 500, true', 'in doubt, 500, true', 'recorded']);
+  const stored = await readEvents(executable, reference.home, newFolder(t));
+  assert.deepEqual(
+    stored.map(({ marker }) => marker),
+    ['row001', 'row001', 'row001', 'row002'],
+  );
+});
+
+test('of a reference that is killed in the middle it is known which events it has, but for those in doubt', {
+  skip,
+}, async (t) => {
+  const reference = await startReference(t, executable);
+  const lines = linesOf(
+    Array.from(
+      { length: 150 },
+      (_, at): Event => ({ type: 'AssetObservation', assetKey: ['row001'], partition: `${at + 1}` }),
+    ),
+  );
+  const target = open(t, reference);
+  const outcomes = new Map<string, Sent['kind']>();
+  for (const line of lines) {
+    const { seq } = line;
+    const sending = send(target, line);
+    if (seq % 50 === 25) await reference.kill();
+    outcomes.set(`${seq}`, (await sending).kind);
+    if (seq % 50 === 45) await reference.start();
+  }
+  const kinds = new Set(outcomes.values());
+  assert.ok(kinds.has('recorded') && kinds.has('again'), [...kinds].join());
+  const stored = await readEvents(executable, reference.home, newFolder(t));
+  const there = stored.map(({ members }): string => JSON.parse(members.partition));
+  const counts = new Map<string, number>();
+  for (const partition of there) counts.set(partition, (counts.get(partition) ?? 0) + 1);
+  for (const [partition, kind] of outcomes) {
+    const count = counts.get(partition) ?? 0;
+    const wanted = { recorded: [1], again: [0], 'in doubt': [0, 1] }[kind as string] ?? [];
+    assert.ok(wanted.includes(count), `${partition} is ${kind}, and there ${count} times`);
+  }
+  t.diagnostic(`in doubt: ${[...outcomes].filter(([, kind]) => kind === 'in doubt').length}`);
+});
