@@ -1,6 +1,8 @@
 /** An HTTP client for commands that call a service. It sends each request once; retries are left to the caller. */
 
+import { X509Certificate } from 'node:crypto';
 import http, { type IncomingHttpHeaders, type IncomingMessage } from 'node:http';
+import type { PeerCertificate } from 'node:tls';
 import type { Limits } from '../config/limits.ts';
 
 /** One request, without its URL: `{ method: 'POST', headers: { 'Content-Type': 'application/json' }, body: '{}', timeoutMs: 10_000 }`. */
@@ -75,7 +77,7 @@ export function openClient(
 ): HttpClient {
   // Loaded only if needed, since loading TLS takes time.
   const { Agent, request } = protocol === 'https:' ? process.getBuiltinModule('node:https') : http;
-  const agent = new Agent({ keepAlive: true, maxSockets: 1, ...(ca !== undefined && { ca }) });
+  const agent = new Agent({ keepAlive: true, maxSockets: 1, checkServerIdentity, ...(ca !== undefined && { ca }) });
   let keptUntilMs = 0;
 
   function call(url: URL, { method, headers = {}, body, timeoutMs, signal, ...more }: HttpCall): Promise<HttpReply> {
@@ -168,7 +170,8 @@ export function openReply({ url, headers, idleMs, signal }: OpenCall): Promise<I
   const { request } = url.protocol === 'https:' ? process.getBuiltinModule('node:https') : http;
   return new Promise((resolve, reject) => {
     let isConnected = false;
-    const httpRequest = request(url, { headers, signal, timeout: idleMs, agent: false }, resolve);
+    const options = { headers, signal, timeout: idleMs, agent: false, checkServerIdentity };
+    const httpRequest = request(url, options, resolve);
     const failed = (error: Error) => reject(new NoReply(error, isConnected));
     httpRequest.on('socket', (socket) =>
       socket.once(url.protocol === 'https:' ? 'secureConnect' : 'connect', () => {
@@ -180,4 +183,11 @@ export function openReply({ url, headers, idleMs, signal }: OpenCall): Promise<I
     httpRequest.on('close', () => failed(new Error('the connection was closed before the reply')));
     httpRequest.end();
   });
+}
+
+/** As that of `node:tls`, which does not find IPv6 addresses in a certificate in some versions of Node, such as 22.23. */
+function checkServerIdentity(host: string, certificate: PeerCertificate): Error | undefined {
+  const problem = process.getBuiltinModule('node:tls').checkServerIdentity(host, certificate);
+  const isProved = problem !== undefined && host.includes(':') && new X509Certificate(certificate.raw).checkIP(host);
+  return isProved ? undefined : problem;
 }

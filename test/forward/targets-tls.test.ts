@@ -210,6 +210,15 @@ test('a certificate for another name, or out of its time, is not trusted, and th
   }
 });
 
+test('a certificate for another IPv6 address is not trusted', { skip }, async (t) => {
+  const folder = newFolder(t);
+  const authority = makeAuthority(folder, 'own');
+  const certificate = makeCertificate(folder, authority, 'IP:127.0.0.1,IP:0:0:0:0:0:0:0:2');
+  const { url, got } = await startTls(t, certificate, '::1');
+  assert.match(await ask(open(t, url, authority)), /; use a name that its certificate has$/);
+  assert.deepEqual(got, []);
+});
+
 test('a server without TLS at an https address is not used, and the reason says so', async (t) => {
   const { url, got } = await startScripted(t, () => [200, HUB]);
   assert.match(

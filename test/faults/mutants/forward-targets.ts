@@ -230,6 +230,13 @@ export const forwardTargets: readonly Mutant[] = [
     ],
   },
   {
+    breaks: 'an IPv6 address needs no certificate for it',
+    file: 'client/connection.ts',
+    from: 'return isProved ? undefined : problem;',
+    to: "return isProved || host.includes(':') ? undefined : problem;",
+    tests: ['forward/targets-tls: a certificate for another IPv6 address is not trusted'],
+  },
+  {
     breaks: 'a new CA is used only after a restart',
     file: 'forward/targets/requests.ts',
     from: ' || ca !== this.#ca)',
