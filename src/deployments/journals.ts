@@ -7,6 +7,7 @@ import type { Limits } from '../config/limits.ts';
 import type { Event } from '../event/event.ts';
 import { type ConflictHandling, refused } from '../event/record-result.ts';
 import { type Disk, isFull } from '../journal/disk.ts';
+import type { JournalHooks } from '../journal/hooks.ts';
 import type { KeyMemory } from '../journal/idempotency-memory.ts';
 import { type Backlog, Journal, overload } from '../journal/journal.ts';
 import { InUseError, type Lock, lockFolder } from '../journal/lock.ts';
@@ -36,6 +37,8 @@ export interface DeploymentJournalsOptions {
   /** The idempotency keys of all journals together; undefined if they are not looked at. */
   readonly keyMemory?: KeyMemory | undefined;
   readonly notices: Notices;
+  /** @returns the hooks of a deployment's journal, each time that it is about to be opened */
+  readonly hooksOf?: ((name: string) => JournalHooks | undefined) | undefined;
 }
 
 type LifeCycle =
@@ -195,8 +198,11 @@ const RETIRED = 'this deployment is being closed; send the report again later';
 /** The journal of one deployment, such as `prod`, whether it is open or not. `LifeCycle` lists its states. */
 export class DeploymentJournal {
   readonly #options: Shared;
+  readonly #name: string;
   readonly #notices: Notices;
   readonly #disk: Disk;
+  /** From a `wake` until the attempt to open the journal has ended. */
+  #isWoken = false;
   #state: LifeCycle = { kind: 'idle' };
   /** The lock of the journal that is opening or open, or that was open last: releasing it again has no effect. */
   #lock: Lock | undefined;
@@ -209,6 +215,7 @@ export class DeploymentJournal {
   lastUsedMs = performance.now();
 
   constructor(name: string, options: Shared) {
+    this.#name = name;
     this.#options = options;
     this.#notices = options.notices.with({ deployment: name });
     this.#disk = options.openDisk(name);
@@ -216,9 +223,9 @@ export class DeploymentJournal {
     this.deployment = name;
   }
 
-  /** Whether reports are queued, until the journal is open or until the disk has them. */
+  /** Whether reports are queued, until the journal is open or until the disk has them, or a forwarder waits for it to be open. */
   get isBusy(): boolean {
-    return (journalIn(this.#state)?.queueBytes ?? 0) > 0;
+    return this.#isWoken || (journalIn(this.#state)?.queueBytes ?? 0) > 0;
   }
 
   /** Whether the journal is being closed, for example because it was idle for `limits.idleJournalMs`. */
@@ -258,6 +265,22 @@ export class DeploymentJournal {
     else (journal ?? this.#begin()).append(events, bodyBytes, done, onConflict);
   }
 
+  /**
+   * Opens the journal as a report does, for a forwarder that has to know how far it is durable: `onRecorded` is called when it is
+   * open. Does nothing if it is open or being opened, or if its last failure was within `limits.reopenMs`.
+   */
+  wake(): void {
+    if (journalIn(this.#state) !== undefined || this.#refused !== undefined) return;
+    this.lastUsedMs = performance.now();
+    this.#isWoken = true;
+    this.#begin();
+  }
+
+  /** Like `Journal.retain`, if the journal is open. */
+  retain(): void {
+    if (this.#state.kind === 'open') this.#state.journal.retain();
+  }
+
   /** Number of journal files, such as 3; 0 unless the journal is open. */
   get files(): number {
     return this.#state.kind === 'open' ? this.#state.journal.files : 0;
@@ -287,6 +310,7 @@ export class DeploymentJournal {
    */
   async close(reason?: string): Promise<void> {
     const state = this.#state;
+    this.#isWoken = false;
     if (state.kind === 'idle' || state.kind === 'failed') return;
     if (state.kind === 'closing') {
       this.#state = { ...state, next: undefined };
@@ -316,6 +340,7 @@ export class DeploymentJournal {
     const journal = new Journal({
       ...{ disk: this.#disk, notices: this.#notices, segmentBytes, retain, limits, backlog, metrics },
       keyMemory: this.#options.keyMemory,
+      hooks: this.#options.hooksOf?.(this.#name),
       onRecorded: this.#options.onRecorded?.bind(undefined, this.#disk.folder),
       checkHeld: () => this.#lock?.checkHeld(),
       onIdle: () => slots.closeIdle(),
@@ -347,6 +372,14 @@ export class DeploymentJournal {
       return this.#fail(error as Error, journal);
     }
     if (this.#state.kind === 'opening') this.#state = { kind: 'open', journal };
+    this.#sleep();
+  }
+
+  /** The attempt to open the journal has ended, so another one may get its slot. */
+  #sleep(): void {
+    if (!this.#isWoken) return;
+    this.#isWoken = false;
+    this.#options.slots.closeIdle();
   }
 
   /** Never rejects. */
@@ -365,6 +398,7 @@ export class DeploymentJournal {
     this.#notices.error('the journal of a deployment failed; its reports get 503 until it can be opened again', {
       problem: error.message,
     });
+    this.#isWoken = false;
     await this.#lock?.release();
     if (journalIn(this.#state) !== journal) return; // the journal is being closed
     const reason = `the journal of this deployment can not be written: ${publicReason(error)}`;

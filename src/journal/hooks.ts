@@ -2,21 +2,25 @@
  * What forwarding needs of a journal: to know before files are removed, and to hold files back that a destination still needs.
  */
 
+import type { Notices } from '../telemetry/log.ts';
+
 /** For example `{ heldBack: () => undefined, removing: async () => {}, closed: async () => {} }`. Shared by one journal at most. */
 export interface JournalHooks {
   /**
-   * Asked at each run of retention.
+   * Asked at each run of retention whose limits ask for files to be removed, also before the journal is open.
    * @returns the seq from which on events are still to be sent, and by whom: `{ fromSeq: 54, reason: '…' }`. Files with such events
    *   stay; at the limit of retention, reports are refused with the reason. Undefined if all may be removed
    */
   heldBack(): HeldBack | undefined;
   /**
-   * Called before files are removed. They are removed after it resolves; if it rejects, nothing is removed.
+   * Called before files are removed. They are removed after it resolves; if it rejects, nothing is removed, and a later run calls
+   * it again. After a crash it may be called again with the same seq.
    * @param lastSeq the last seq that the journal will no longer have
    */
   removing(lastSeq: number): Promise<void>;
   /**
-   * Called after a file was closed because it is full, and before a clean stop is noted. Its failure changes nothing else.
+   * Called after a file was closed because it is full, and before a clean stop is noted. Its failure is logged and changes nothing
+   * else. One call at a time: of files that are closed during a call, only the last is reported.
    * @param lastSeq the last durable seq, such as 53
    */
   closed(lastSeq: number): Promise<void>;
@@ -27,4 +31,39 @@ export interface HeldBack {
   readonly fromSeq: number;
   /** For clients and operators: which destination, and what to do. */
   readonly reason: string;
+}
+
+/** Calls `JournalHooks.closed` of one journal beside its batches: `new ClosedCalls(hooks, notices)`. Without hooks it does nothing. */
+export class ClosedCalls {
+  readonly #hooks: JournalHooks | undefined;
+  readonly #notices: Notices;
+  /** The seq of the next call; undefined if none is due. */
+  #due: number | undefined;
+  #running: Promise<void> | undefined;
+
+  constructor(hooks: JournalHooks | undefined, notices: Notices) {
+    this.#hooks = hooks;
+    this.#notices = notices;
+  }
+
+  /** Schedules a call, such as `call(53)`. Resolves after it. Never rejects. */
+  async call(lastSeq: number): Promise<void> {
+    if (this.#hooks === undefined) return;
+    this.#due = lastSeq;
+    this.#running ??= this.#callAll(this.#hooks);
+    await this.#running;
+  }
+
+  async #callAll(hooks: JournalHooks): Promise<void> {
+    for (let lastSeq = this.#due; lastSeq !== undefined; lastSeq = this.#due) {
+      this.#due = undefined;
+      try {
+        await hooks.closed(lastSeq);
+      } catch (error) {
+        const problem = (error as Error).message;
+        this.#notices.warn('forwarding could not note how far the journal is', { last_seq: lastSeq, problem });
+      }
+    }
+    this.#running = undefined;
+  }
 }

@@ -15,6 +15,7 @@ import { appendBatch, checkUntouched, type LinesToAppend, NotEncoded, NotWritten
 import { rememberCleanStop } from './clean-stop.ts';
 import { Clock } from './clock.ts';
 import { type Disk, describe, isFull, SyncError } from './disk.ts';
+import { ClosedCalls, type JournalHooks } from './hooks.ts';
 import { KeyedReports } from './idempotency.ts';
 import { JournalKeys } from './idempotency-keys.ts';
 import type { KeyMemory } from './idempotency-memory.ts';
@@ -56,6 +57,8 @@ export interface JournalOptions {
   readonly metrics?: Metrics;
   /** The idempotency keys of all journals of the service. If omitted, keys are recorded and not looked up. */
   readonly keyMemory?: KeyMemory | undefined;
+  /** What forwarding needs; undefined if nothing is forwarded from or to the journal. */
+  readonly hooks?: JournalHooks | undefined;
   /** Only tests hand in another one than `hashKey`. */
   readonly hashKey?: HashKey | undefined;
   /** Called when the last waiting event has been recorded or refused. */
@@ -108,6 +111,7 @@ export class Journal implements JournalFigures {
   readonly #metrics: Metrics;
   readonly #checkHeld: () => void;
   readonly #retention: Retention;
+  readonly #closedCalls: ClosedCalls;
   readonly #clock: Clock;
   /** The idempotency keys, and the reports that have one; undefined if keys are not looked up. */
   readonly #keys: JournalKeys | undefined;
@@ -132,6 +136,7 @@ export class Journal implements JournalFigures {
     this.#metrics = options.metrics ?? new Metrics();
     this.#checkHeld = options.checkHeld ?? (() => {});
     this.#retention = new Retention(options, this, (lastSeq) => this.#keys?.removed(lastSeq));
+    this.#closedCalls = new ClosedCalls(options.hooks, options.notices);
     this.#clock = new Clock(options.notices, options.limits);
     const { keyMemory: memory, hashKey: hash, ...rest } = options;
     this.#keys = memory && new JournalKeys({ ...rest, memory, hash });
@@ -153,6 +158,7 @@ export class Journal implements JournalFigures {
       try {
         const { files, ...segment } = await recover(disk, notices, limits, this.#checkHeld, this.#keys?.beginScan());
         await this.#keys?.load().catch((error: Error) => closeAndThrow(segment, error));
+        await this.#retention.look();
         if (this.#closed) return await segment.file.close();
         return this.#opened(segment, files);
       } catch (error) {
@@ -175,6 +181,8 @@ export class Journal implements JournalFigures {
     this.#continueAt(segment);
     this.#metrics.journals.add(this);
     this.#retention.start();
+    const refusal = this.#retention.refusal;
+    if (refusal !== undefined) this.#refuseQueue(refusal);
     this.#keyed?.opened();
     if (this.#queue.length > 0) this.#running ??= this.#run();
   }
@@ -202,7 +210,7 @@ export class Journal implements JournalFigures {
    */
   get trouble(): string | undefined {
     const state = this.#state;
-    if (state.kind === 'open') return state.trouble?.reason;
+    if (state.kind === 'open') return state.trouble?.reason ?? this.#retention.refusal;
     return state.kind === 'starting' && state.queueing ? undefined : state.reason;
   }
 
@@ -235,12 +243,20 @@ export class Journal implements JournalFigures {
   }
 
   /**
+   * Runs retention soon, for a destination that has received all events of a file. Example: `journal.retain()`, after which
+   * `trouble` may be undefined again.
+   */
+  retain(): void {
+    this.#retention.run();
+  }
+
+  /**
    * Why an event of so many bytes of memory can not be queued, such as
    * `the disk does not keep up: too many reports are waiting for it`; undefined if it can.
    */
   refusal(bytes: number): string | undefined {
     if (!this.#queueing) return this.trouble;
-    return overload(bytes, this.#waitingBytes, this.#backlog, this.#options.limits);
+    return this.#retention.refusal ?? overload(bytes, this.#waitingBytes, this.#backlog, this.#options.limits);
   }
 
   /**
@@ -354,6 +370,7 @@ export class Journal implements JournalFigures {
     const { segment } = state;
     try {
       await segment.file.close();
+      await this.#closedCalls.call(segment.chain.seq - 1);
       this.#checkHeld(); // without the lock the marker would describe a file of another process
       await rememberCleanStop(this.#options.disk, { ...segment, file: segment.file.name });
     } catch (error) {
@@ -504,6 +521,7 @@ export class Journal implements JournalFigures {
     await full.file.close();
     notices.info('journal file closed', { file: full.file.name, next: file.name });
     this.#keys?.closed(full);
+    void this.#closedCalls.call(seq - 1);
     this.#retention.run();
   }
 

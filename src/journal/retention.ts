@@ -5,12 +5,16 @@
  * An empty marker file `events-1-<last>.removed` says that the journal begins after the seq `last`; without it a start and
  * `verify` treat a missing file as damage. The marker is durable before the first file is removed, and it names the last seq
  * that will be removed. So the journal is valid after an interruption at any step, and the next run completes the removal.
+ *
+ * Files with events that are still to be forwarded stay. If the limits ask for one of them, the journal takes no more reports:
+ * `refusal` says why, until the destination has received them or the limits no longer ask.
  */
 
 import type { Config } from '../config/config.ts';
 import type { Limits } from '../config/limits.ts';
 import type { Notices } from '../telemetry/log.ts';
 import { type Disk, isFull, SyncError } from './disk.ts';
+import type { JournalHooks } from './hooks.ts';
 import { readTime } from './record.ts';
 import { lastLine } from './scan.ts';
 import { contentsOf, goneName, goneRange, type SegmentName, sidecarFirstSeq } from './segments.ts';
@@ -27,6 +31,7 @@ export interface RetentionOptions {
   readonly retain?: Retain;
   readonly limits: Limits;
   readonly notices: Notices;
+  readonly hooks?: JournalHooks | undefined;
 }
 
 /**
@@ -41,6 +46,9 @@ export class Retention {
   #due = false;
   #running = Promise.resolve();
   #timer: NodeJS.Timeout | undefined;
+  /** The next run, while files are held back: the destination may have moved on, or space may be free again. */
+  #again: NodeJS.Timeout | undefined;
+  #refusal: string | undefined;
   #stopped = true;
   /** A sync failed. A later sync that succeeds would prove nothing, so nothing is removed before the next start. */
   #failed = false;
@@ -59,6 +67,25 @@ export class Retention {
     this.#options = options;
     this.#onRemoving = onRemoving;
     this.#journal = journal;
+  }
+
+  /** Why no report may be recorded now, from `JournalHooks.heldBack`; undefined if none of the files to be removed is held back. */
+  get refusal(): string | undefined {
+    return this.#refusal;
+  }
+
+  /**
+   * Finds out whether files are held back, and removes none: before the first report of a journal is recorded. Never rejects.
+   */
+  async look(): Promise<void> {
+    const { disk, hooks } = this.#options;
+    if (hooks === undefined || !this.#mayRemove()) return;
+    try {
+      const { segments, removedLast } = contentsOf(await disk.list());
+      await this.#choose(segments, removedLast);
+    } catch (error) {
+      this.#logFailure(error as Error);
+    }
   }
 
   /**
@@ -109,7 +136,14 @@ export class Retention {
   run(): void {
     if (this.#stopped || this.#due) return;
     this.#due = true;
-    this.#running = this.#running.then(() => this.#removeOld()).catch((error: Error) => this.#logFailure(error));
+    clearTimeout(this.#again);
+    this.#running = this.#running
+      .then(() => this.#removeOld())
+      .catch((error: Error) => this.#logFailure(error))
+      .then(() => {
+        if (this.#refusal === undefined || this.#stopped || this.#timer === undefined) return;
+        this.#again = setTimeout(() => this.run(), this.#options.limits.spaceCheckMs).unref();
+      });
   }
 
   /**
@@ -119,6 +153,7 @@ export class Retention {
   async stop(): Promise<void> {
     this.#stopped = true;
     clearInterval(this.#timer);
+    clearTimeout(this.#again);
     await this.#running;
   }
 
@@ -141,6 +176,7 @@ export class Retention {
     const sidecars = names.filter((name) => name.endsWith('.idx') && (sidecarFirstSeq(name) ?? last + 1) <= last);
     if (files.length + stale.length + sidecars.length === 0) return;
 
+    if (last > removedLast) await this.#options.hooks?.removing(last);
     // An existing marker may be from a run that was interrupted before the marker was durable.
     if (names.includes(marker)) await this.#syncFolder();
     else await this.#mark(marker, stale);
@@ -182,7 +218,10 @@ export class Retention {
     });
   }
 
-  /** @param before the last seq that an earlier run was to remove */
+  /**
+   * Chooses the files to be removed, and finds out whether one of those that the limits ask for is held back.
+   * @param before the last seq that an earlier run was to remove
+   */
   async #choose(segments: readonly SegmentName[], before: number): Promise<OldFile[]> {
     const { disk, retain = {} } = this.#options;
     const { retainBytes = Number.POSITIVE_INFINITY, retainDays, keepFree = 0 } = retain;
@@ -197,7 +236,7 @@ export class Retention {
       if (next === undefined) break; // the newest is written to
       const bytes = sizes[index] as number;
       let why: string;
-      if (firstSeq <= before) why = 'interrupted';
+      if (firstSeq <= before) why = INTERRUPTED;
       else if (left > retainBytes) why = '--retain-bytes';
       else if (retainDays !== undefined && (await ageMs(disk, file, bytes)) > retainDays * DAY_MS)
         why = '--retain-days';
@@ -207,12 +246,36 @@ export class Retention {
       left -= bytes;
       freeBytes += bytes; // not measured: a reader may hold a removed file open, and then the others would be removed too
     }
-    return files;
+    return this.#withoutHeldBack(files);
+  }
+
+  /** @param files that the limits ask for; those that an earlier run has begun to remove are gone already */
+  #withoutHeldBack(files: OldFile[]): OldFile[] {
+    const held = files.length > 0 ? this.#options.hooks?.heldBack() : undefined;
+    const count = files.findIndex(({ why, last_seq }) => held && why !== INTERRUPTED && last_seq >= held.fromSeq);
+    this.#refuse(count === -1 ? undefined : held?.reason);
+    return count === -1 ? files : files.slice(0, count);
+  }
+
+  #refuse(reason: string | undefined): void {
+    const { notices } = this.#options;
+    const before = this.#refusal;
+    this.#refusal = reason;
+    if (reason !== undefined && before === undefined) {
+      notices.error('reports get 503: retention would remove events that are still to be forwarded', {
+        problem: reason,
+      });
+    } else if (reason === undefined && before !== undefined) {
+      notices.info('reports are recorded again: retention no longer waits for a destination');
+    }
   }
 
   #logFailure(error: Error, file?: string): void {
     // After a failed sync one that succeeds would prove nothing, and without a durable marker a removed file is damage.
-    if (error instanceof SyncError) this.#stopped = this.#failed = true;
+    if (error instanceof SyncError) {
+      this.#stopped = this.#failed = true;
+      this.#refuse(undefined); // the limits do not apply any more
+    }
     const again = this.#stopped ? 'at the next start' : 'later';
     const text = `${file}: ${error.message}`;
     const nowMs = performance.now();
@@ -237,4 +300,5 @@ async function ageMs(disk: Disk, file: string, bytes: number): Promise<number> {
   return Date.now() - Date.parse((end && readTime(end.line)) ?? '');
 }
 
+const INTERRUPTED = 'interrupted';
 const DAY_MS = 24 * 60 * 60 * 1000;

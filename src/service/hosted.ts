@@ -35,6 +35,8 @@ export async function recordForDeployments(
   });
   const readings = new OpenReadings(() => file.current, limits);
   const hosted = openJournals(options);
+  const found = (name: string | undefined) =>
+    name !== undefined && file.current.tokensOf.has(name) ? hosted.journalOf(name) : undefined;
   metrics.deploymentsInTrouble = () => hosted.troubles().size;
   await warnOfWriters(config.deployments, notices);
   if (config.read) notices.warn('--read has no effect with --deployments, whose file says which tokens may read');
@@ -70,6 +72,8 @@ export async function recordForDeployments(
     trouble: undefined,
     troubles: () => hosted.troubles(),
     makeSpace: () => hosted.makeSpace(),
+    wake: (deployment) => found(deployment)?.wake(),
+    retain: (deployment) => found(deployment)?.retain(),
     reload: () => file.reload(),
     beginAnew: () => Promise.reject(new Error('only a service without deployments can begin anew')),
     abandon: onLockLost,
@@ -89,11 +93,12 @@ function openJournals({
   keyMemory,
   openDisk,
   onRecorded,
+  hooksOf,
 }: RecordingOptions): DeploymentJournals {
   const { pathPrefix } = config;
   const segmentBytes = segmentBytesOf(config);
   const openFor = (name: string) => openDisk(join(folder.disk.folder, name));
-  const shared = { pathPrefix, openDisk: openFor, onRecorded, segmentBytes, retain: config };
+  const shared = { pathPrefix, openDisk: openFor, onRecorded, segmentBytes, retain: config, hooksOf };
   return new DeploymentJournals({ ...shared, limits, metrics, keyMemory, notices });
 }
 

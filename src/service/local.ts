@@ -13,7 +13,7 @@ import { StartError } from './start-error.ts';
  * @param onFailed as `JournalOptions.onFailed`: called once when the disk failed and only a restart can recover
  */
 export function recordLocally(
-  { config, notices, folder, limits, metrics, keyMemory, openDisk, onRecorded }: RecordingOptions,
+  { config, notices, folder, limits, metrics, keyMemory, openDisk, onRecorded, hooksOf }: RecordingOptions,
   onFailed: (error: Error) => void,
 ): Recording {
   const { pathPrefix } = config;
@@ -23,7 +23,8 @@ export function recordLocally(
   const shared = { disk, notices, segmentBytes, retain: config, limits, metrics, keyMemory };
   const options = { ...shared, onFailed, onRecorded: recorded, checkHeld: () => folder.checkHeld() };
   const { openWaitMs } = limits;
-  const create = (waiting: Pick<JournalOptions, 'openWaitMs'>) => new Journal({ ...options, ...waiting });
+  const create = (waiting: Pick<JournalOptions, 'openWaitMs'>) =>
+    new Journal({ ...options, ...waiting, hooks: hooksOf?.(undefined) });
   const local = new LocalJournal({ disk, create, openWaitMs, onFailed });
   const recorder = local.recorder(pathPrefix, config.test);
   const readable = { deployment: undefined, whileAllowed: () => () => {} };
@@ -43,6 +44,8 @@ export function recordLocally(
     },
     troubles: () => new Map(),
     makeSpace: () => local.current.makeSpace(),
+    wake: () => {},
+    retain: () => local.current.retain(),
     reload: async () => {},
     beginAnew: () => local.beginAnew(),
     abandon: (error) => local.current.abandon(error),

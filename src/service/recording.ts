@@ -5,6 +5,7 @@ import type { Limits } from '../config/limits.ts';
 import type { Endpoint } from '../event/parameters.ts';
 import type { AppParts } from '../http/app.ts';
 import type { Disk } from '../journal/disk.ts';
+import type { JournalHooks } from '../journal/hooks.ts';
 import type { KeyMemory } from '../journal/idempotency-memory.ts';
 import type { Notices } from '../telemetry/log.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
@@ -34,6 +35,13 @@ export interface Recording extends Pick<AppParts, 'findRecorder' | 'findReadable
   troubles(): ReadonlyMap<string, string>;
   /** Removes the oldest closed files of open journals if the disk has less free space than `Config.keepFree`. Never rejects. */
   makeSpace(): Promise<void>;
+  /**
+   * Opens the journal of a deployment, as its first report does: after a restart nothing else says how far it is durable. Else, and
+   * for undefined, does nothing.
+   */
+  wake(deployment: string | undefined): void;
+  /** A destination has received all events of a file of this journal, which may be removed now. Example: `retain('prod')`. */
+  retain(deployment: string | undefined): void;
   /** In hosted mode, reads the deployments file again. Else does nothing. */
   reload(): Promise<void>;
   /**
@@ -66,4 +74,6 @@ export interface RecordingOptions {
   readonly openDisk: (folder: string) => Disk;
   /** As `ServiceParts.onRecorded`: the lines before `nextSeq` are in the folder. */
   readonly onRecorded?: ((folder: string, nextSeq: number) => void) | undefined;
+  /** The hooks of the journal of a deployment, or in local mode of the only one; called each time that it is about to be opened. */
+  readonly hooksOf?: ((deployment: string | undefined) => JournalHooks | undefined) | undefined;
 }

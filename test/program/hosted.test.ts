@@ -22,11 +22,17 @@ import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { readConfig } from '../../src/config/config.ts';
 import { limits as standardLimits } from '../../src/config/limits.ts';
-import { type DeploymentJournal, DeploymentJournals } from '../../src/deployments/journals.ts';
+import {
+  type DeploymentJournal,
+  DeploymentJournals,
+  type DeploymentJournalsOptions,
+} from '../../src/deployments/journals.ts';
 import { newToken } from '../../src/deployments/tokens.ts';
 import type { Event } from '../../src/event/event.ts';
 import { type Disk, openDisk as openRealDisk } from '../../src/journal/disk.ts';
+import type { JournalHooks } from '../../src/journal/hooks.ts';
 import { askHolder, lockFolder } from '../../src/journal/lock.ts';
+import { OwnProgress } from '../../src/journal/progress.ts';
 import type { Retain } from '../../src/journal/retention.ts';
 import { segmentName } from '../../src/journal/segments.ts';
 import { type Service, type ServiceParts, startService } from '../../src/service.ts';
@@ -283,13 +289,14 @@ test('a damaged journal, a locked one and a failing disk stop only their own dep
 /** The journals without the listener, so that a report arrives exactly when the test appends it. */
 function journals(
   t: TestContext,
-  parts: Pick<ServiceParts, 'limits' | 'openDisk'>,
+  parts: Pick<ServiceParts, 'limits' | 'openDisk'> & Pick<DeploymentJournalsOptions, 'onRecorded' | 'hooksOf'>,
   retain: Retain = {},
 ): { hosted: DeploymentJournals; data: string } {
   const data = newFolder(t);
-  const { limits = standardLimits, openDisk: open = openRealDisk } = parts;
+  const { limits = standardLimits, openDisk: open = openRealDisk, onRecorded, hooksOf } = parts;
   const hosted = new DeploymentJournals({
-    ...{ pathPrefix: '', segmentBytes: retain.keepFree === undefined ? 1_000_000 : 1_000, retain, limits },
+    ...{ pathPrefix: '', segmentBytes: Object.keys(retain).length === 0 ? 1_000_000 : 1_000, retain, limits },
+    ...{ onRecorded, hooksOf },
     openDisk: (name) => open(join(data, name)),
     metrics: new Metrics(),
     notices: createNotices('error', false, () => {}),
@@ -576,6 +583,81 @@ test('a busy journal is not closed for another one; those that wait are opened i
   await Promise.all([first, second, ...others]);
   assert.deepEqual(done, ['busy 1', 'busy 2', 'z 1', 'a 1', 'm 1']);
   assert.deepEqual(descriptionsIn(join(data, 'busy')), ['1', '2']);
+});
+
+test('a forwarder opens a journal without a report, in its turn, and an idle close keeps how far it is durable', async (t) => {
+  const { openDisk, release } = slowDisk(t, 'busy');
+  const progress = new OwnProgress();
+  const onRecorded = (folder: string, nextSeq: number) => progress.recorded(folder, nextSeq);
+  const limits = { ...standardLimits, openJournalsMax: 1, openWaitMs: 3_600_000 };
+  const { hosted, data } = journals(t, { limits, openDisk, onRecorded });
+  const durable = async (name: string) => (await progress.of(join(data, name)).durable()).kind;
+  assert.equal(await append(hosted.journalOf('a'), '1'), undefined);
+  await hosted.journalOf('a').close();
+  progress.forget(join(data, 'a'));
+  const busy = append(hosted.journalOf('busy'), '1');
+  await eventually('its file is there', () => existsSync(join(data, 'busy', segmentName(1))));
+  hosted.journalOf('a').wake();
+  hosted.journalOf('new').wake();
+  hosted.journalOf('new').wake();
+  assert.deepEqual(
+    [await durable('a'), await durable('new')],
+    ['unsaid', 'unsaid'],
+    'a busy journal is not closed for it',
+  );
+  release();
+  assert.equal(await busy, undefined);
+  await eventually('both were open', async () => !(await Promise.all(['a', 'new'].map(durable))).includes('unsaid'));
+  assert.equal(await append(hosted.journalOf('busy'), '2'), undefined, 'a journal that was woken gives its slot back');
+  await hosted.journalOf('a').close();
+  assert.deepEqual(await progress.of(join(data, 'a')).durable(), { kind: 'before', seq: 2 });
+  assert.deepEqual(await progress.of(join(data, 'new')).durable(), { kind: 'before', seq: 1 });
+});
+
+test('a journal that can not be opened is not tried again at each wake', async (t) => {
+  let prepared = 0;
+  const openFailing = (folder: string): Disk => ({
+    ...openRealDisk(folder),
+    prepare: async () => {
+      prepared += 1;
+      throw systemError('EIO');
+    },
+  });
+  const { hosted } = journals(t, { openDisk: openFailing });
+  const journal = hosted.journalOf('a');
+  journal.wake();
+  await eventually('it failed', () => journal.trouble !== undefined);
+  journal.wake();
+  assert.deepEqual([prepared, journal.isBusy], [1, false]);
+});
+
+test('at the limit of retention, only the deployment whose destination needs the files refuses reports', async (t) => {
+  let fromSeq = 1;
+  const names: string[] = [];
+  const hooksOf = (name: string): JournalHooks => {
+    names.push(name);
+    const heldBack = () => (name === 'held' ? { fromSeq, reason: 'the destination hub needs event 1' } : undefined);
+    return { heldBack, removing: async () => {}, closed: async () => {} };
+  };
+  const { hosted, data } = journals(t, { hooksOf }, { retainBytes: 2_500 });
+  const [held, free] = [hosted.journalOf('held'), hosted.journalOf('free')];
+  let reason: string | undefined;
+  await eventually('reports are refused', async () => {
+    assert.equal(await append(free, 'x'.repeat(1_000)), undefined);
+    reason = await append(held, 'x'.repeat(1_000));
+    return reason !== undefined;
+  });
+  assert.equal(reason, 'the destination hub needs event 1');
+  assert.deepEqual(hosted.troubles(), new Map([['held', reason]]));
+  assert.ok(existsSync(join(data, 'held', segmentName(1))));
+  await eventually('a file is removed', () => !existsSync(join(data, 'free', segmentName(1))));
+  await held.close();
+  assert.equal(await append(held, 'x'), reason, 'also by the report that opens the journal again');
+  fromSeq = 1_000;
+  held.retain();
+  await eventually('reports are recorded again', () => held.trouble === undefined);
+  assert.equal(await append(held, 'x'), undefined);
+  assert.deepEqual([...new Set(names)], ['free', 'held']);
 });
 
 test('a report that waits too long for busy journals is refused, and no journal is opened for it afterwards', async (t) => {

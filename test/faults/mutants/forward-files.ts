@@ -175,4 +175,140 @@ export const forwardFiles: readonly Mutant[] = [
     to: 'this.#append(letter)',
     tests: ['forward/dead-letters: letters that are appended at the same time are all there, in their order'],
   },
+  {
+    breaks: 'retention removes events that are still to be forwarded',
+    file: 'journal/retention.ts',
+    within: 'Retention.#withoutHeldBack',
+    from: 'files.slice(0, count)',
+    to: 'files',
+    tests: [
+      'journal/hooks: at the limit of retention, a file that is held back stays, and reports are refused until it is not',
+    ],
+  },
+  {
+    breaks: 'a file that is held back only in part is removed',
+    file: 'journal/retention.ts',
+    within: 'Retention.#withoutHeldBack',
+    from: 'last_seq >= held.fromSeq',
+    to: 'last_seq > held.fromSeq',
+    tests: [
+      'journal/hooks: at the limit of retention, a file that is held back stays, and reports are refused until it is not',
+    ],
+  },
+  {
+    breaks: 'reports are recorded at the limit of retention while files are held back',
+    file: 'journal/journal.ts',
+    from: 'return this.#retention.refusal ?? overload(',
+    to: 'return overload(',
+    tests: [
+      'journal/hooks: at the limit of retention, a file that is held back stays, and reports are refused until it is not',
+    ],
+  },
+  {
+    breaks: 'the service is ready at the limit of retention',
+    file: 'journal/journal.ts',
+    within: 'Journal.trouble',
+    from: ' ?? this.#retention.refusal',
+    to: '',
+    tests: [
+      'journal/hooks: at the limit of retention, a file that is held back stays, and reports are refused until it is not',
+    ],
+  },
+  {
+    breaks: 'a refusal at the limit of retention lasts until the next hour',
+    file: 'journal/retention.ts',
+    within: 'Retention.run',
+    from: 'this.#options.limits.spaceCheckMs',
+    to: '3_600_000',
+    tests: [
+      'journal/hooks: the refusal ends by itself soon after the destination has moved on, or space is free again',
+    ],
+  },
+  {
+    breaks: 'a journal that is opened records what waits, although files are held back',
+    file: 'journal/journal.ts',
+    within: 'Journal.open',
+    from: 'await this.#retention.look();',
+    to: '',
+    tests: ['journal/hooks: reports that wait for a journal to be opened are refused if a file is held back then'],
+  },
+  {
+    breaks: 'files are removed before the hook has resolved',
+    file: 'journal/retention.ts',
+    within: 'Retention.#removeOld',
+    from: 'await this.#options.hooks?.removing(last)',
+    to: 'void this.#options.hooks?.removing(last)',
+    tests: [
+      'journal/hooks: nothing is removed before the hook has resolved, and nothing at all if it rejects, until it is called again',
+    ],
+  },
+  {
+    breaks: 'files are marked as removed before the hook has resolved',
+    file: 'journal/retention.ts',
+    within: 'Retention.#removeOld',
+    from: '    if (last > removedLast) await this.#options.hooks?.removing(last);\n    // An existing marker may be from a run that was interrupted before the marker was durable.\n    if (names.includes(marker)) await this.#syncFolder();\n    else await this.#mark(marker, stale);',
+    to: '    if (names.includes(marker)) await this.#syncFolder();\n    else await this.#mark(marker, stale);\n    if (last > removedLast) await this.#options.hooks?.removing(last);',
+    tests: [
+      'journal/hooks: a power cut at any call: what is held back stays, and the rest goes only after the hook',
+      'journal/hooks: nothing is removed before the hook has resolved, and nothing at all if it rejects, until it is called again',
+    ],
+  },
+  {
+    breaks: 'a batch waits for the hook of a closed file',
+    file: 'journal/journal.ts',
+    within: 'Journal.#rotate',
+    from: 'void this.#closedCalls.call',
+    to: 'await this.#closedCalls.call',
+    tests: [
+      'journal/hooks: the hook learns of closed files without delaying a batch, and of a stop before it is noted',
+    ],
+  },
+  {
+    breaks: 'a clean stop is noted without the hook',
+    file: 'journal/journal.ts',
+    within: 'Journal.close',
+    from: 'await this.#closedCalls.call(segment.chain.seq - 1);',
+    to: '',
+    tests: [
+      'journal/hooks: the hook learns of closed files without delaying a batch, and of a stop before it is noted',
+    ],
+  },
+  {
+    breaks: 'a hook that fails hides a clean stop',
+    file: 'journal/hooks.ts',
+    within: 'ClosedCalls.#callAll',
+    from: '} catch (error) {',
+    to: '} catch (error) {\n        throw error;',
+    tests: [
+      'journal/hooks: the hook learns of closed files without delaying a batch, and of a stop before it is noted',
+    ],
+  },
+  {
+    breaks: 'a journal that a forwarder waits for gives up its turn',
+    file: 'deployments/journals.ts',
+    within: 'DeploymentJournal.isBusy',
+    from: 'this.#isWoken || ',
+    to: '',
+    tests: [
+      'program/hosted: a forwarder opens a journal without a report, in its turn, and an idle close keeps how far it is durable',
+    ],
+  },
+  {
+    breaks: 'a journal that a forwarder has woken keeps its slot',
+    file: 'deployments/journals.ts',
+    within: 'DeploymentJournal.#sleep',
+    from: 'this.#options.slots.closeIdle();',
+    to: '',
+    tests: [
+      'program/hosted: a forwarder opens a journal without a report, in its turn, and an idle close keeps how far it is durable',
+    ],
+  },
+  {
+    breaks: 'a journal that fails is opened again at each wake',
+    file: 'deployments/journals.ts',
+    within: 'DeploymentJournal.wake',
+    from: ' || this.#refused !== undefined',
+    to: '',
+    tests: ['program/hosted: a journal that can not be opened is not tried again at each wake'],
+  },
 ];

@@ -586,6 +586,7 @@ export const journalWriting: readonly Mutant[] = [
   {
     breaks: 'a rotation does not look at the limits',
     file: 'journal/journal.ts',
+    within: 'Journal.#rotate',
     from: '    this.#retention.run();\n',
     to: '',
     tests: [

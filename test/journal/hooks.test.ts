@@ -1,0 +1,273 @@
+/** What a journal does for forwarding: it holds files back, and reports what it removes and closes. */
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { setImmediate as turn } from 'node:timers/promises';
+import { limits as standardLimits } from '../../src/config/limits.ts';
+import { CLEAN_STOP } from '../../src/journal/clean-stop.ts';
+import type { HeldBack, JournalHooks } from '../../src/journal/hooks.ts';
+import { Journal } from '../../src/journal/journal.ts';
+import type { Retain } from '../../src/journal/retention.ts';
+import { contentsOf, goneRange } from '../../src/journal/segments.ts';
+import { verify } from '../../src/journal/verify.ts';
+import { createNotices } from '../../src/telemetry/log.ts';
+import { failingCall, SimulatedDisk, systemError } from '../support/simulated-disk.ts';
+import { eventually } from '../support/tools.ts';
+
+const limits = { ...standardLimits, spaceCheckMs: 20 };
+/** Of two events. */
+const SEGMENT_BYTES = 500;
+const RETAIN: Retain = { retainBytes: 2_000 };
+const REASON = 'the destination hub has not received event';
+
+class Calls implements JournalHooks {
+  readonly log: string[] = [];
+  fromSeq = Number.POSITIVE_INFINITY;
+  onRemoving: (lastSeq: number) => Promise<void> = async () => {};
+  onClosed: (lastSeq: number) => Promise<void> = async () => {};
+
+  heldBack(): HeldBack | undefined {
+    return this.fromSeq === Number.POSITIVE_INFINITY
+      ? undefined
+      : { fromSeq: this.fromSeq, reason: `${REASON} ${this.fromSeq}` };
+  }
+  async removing(lastSeq: number): Promise<void> {
+    this.log.push(`removing ${lastSeq}`);
+    await this.onRemoving(lastSeq);
+  }
+  async closed(lastSeq: number): Promise<void> {
+    this.log.push(`closed ${lastSeq}`);
+    await this.onClosed(lastSeq);
+  }
+}
+
+interface Opened {
+  readonly journal: Journal;
+  readonly notices: string[];
+  /** @returns undefined when the event is durable, else why it was not recorded */
+  append(): Promise<string | undefined>;
+}
+
+function create(disk: SimulatedDisk, hooks: JournalHooks, retain: Retain = RETAIN, openWaitMs = 10_000): Opened {
+  const notices: string[] = [];
+  const journal = new Journal({
+    ...{ disk, hooks, retain, limits, openWaitMs, segmentBytes: SEGMENT_BYTES, onFailed: () => {} },
+    notices: createNotices('info', false, (line) => notices.push(line)),
+  });
+  const event = { type: 'AssetObservation', assetKey: ['a'], description: 'x'.repeat(100) } as const;
+  const append = () =>
+    new Promise<string | undefined>((resolve) =>
+      journal.append([event], 0, (result) => resolve('reason' in result ? result.reason : undefined)),
+    );
+  return { journal, notices, append };
+}
+
+async function open(disk: SimulatedDisk, hooks: JournalHooks, retain?: Retain): Promise<Opened> {
+  const opened = create(disk, hooks, retain);
+  await opened.journal.open();
+  return opened;
+}
+
+/** Resolves when everything that can still happen has: the simulated disk takes no time. */
+async function settled(): Promise<void> {
+  for (let turns = 0; turns < 200; turns += 1) await turn();
+}
+
+function firstSeqs(disk: SimulatedDisk): number[] {
+  return contentsOf(disk.names()).segments.map(({ firstSeq }) => firstSeq);
+}
+
+/** Appends until an event is refused. @returns why, and how many were recorded */
+async function fill({ append }: Opened): Promise<{ reason: string; count: number }> {
+  for (let count = 0; count < 100; count += 1) {
+    const reason = await append();
+    await settled();
+    if (reason !== undefined) return { reason, count };
+  }
+  throw new Error('nothing was refused');
+}
+
+test('at the limit of retention, a file that is held back stays, and reports are refused until it is not', async () => {
+  const disk = new SimulatedDisk();
+  const hooks = new Calls();
+  hooks.fromSeq = 4;
+  const opened = await open(disk, hooks);
+  const { reason, count } = await fill(opened);
+  assert.equal(reason, `${REASON} 4`);
+  assert.ok(count > 6, `${count} events`);
+  assert.equal(opened.journal.trouble, reason);
+  assert.equal(opened.journal.refusal(10), reason);
+  assert.deepEqual(firstSeqs(disk).slice(0, 2), [3, 5], 'the file with events 1 and 2 went, that with 4 stayed');
+  hooks.fromSeq = 5;
+  opened.journal.retain();
+  await eventually('reports are recorded again', () => opened.journal.trouble === undefined);
+  assert.equal(firstSeqs(disk)[0], 5);
+  assert.equal(await opened.append(), undefined);
+  const texts = opened.notices
+    .map((line) => JSON.parse(line))
+    .filter(({ level, problem }) => problem || level !== 'info');
+  assert.deepEqual(
+    texts.map(({ level, problem }) => [level, problem]),
+    [['error', reason]],
+    'logged once',
+  );
+  await opened.journal.close();
+  assert.deepEqual((await verify(disk)).findings, []);
+});
+
+test('the refusal ends by itself soon after the destination has moved on, or space is free again', async () => {
+  for (const retain of [RETAIN, { keepFree: 1_000 }]) {
+    const disk = new SimulatedDisk();
+    const hooks = new Calls();
+    const opened = await open(disk, hooks, retain);
+    for (let count = 0; count < 5; count += 1) assert.equal(await opened.append(), undefined);
+    hooks.fromSeq = 1;
+    disk.freeSpace = { ...disk.freeSpace, freeBytes: 10 };
+    if (retain.keepFree !== undefined) await opened.journal.makeSpace();
+    const { reason } = await fill(opened);
+    assert.equal(reason, `${REASON} 1`);
+    assert.equal(firstSeqs(disk)[0], 1);
+    if (retain.keepFree === undefined) hooks.fromSeq = Number.POSITIVE_INFINITY;
+    else disk.freeSpace = { ...disk.freeSpace, freeBytes: 10_000 };
+    await eventually('reports are recorded again', () => opened.journal.trouble === undefined);
+    assert.equal(await opened.append(), undefined);
+    await opened.journal.close();
+  }
+});
+
+test('reports that wait for a journal to be opened are refused if a file is held back then', async () => {
+  const disk = new SimulatedDisk();
+  const hooks = new Calls();
+  hooks.fromSeq = 1;
+  const before = await open(disk, hooks);
+  const { count } = await fill(before);
+  await before.journal.close();
+  const again = create(disk, hooks);
+  const waiting = again.append();
+  await again.journal.open();
+  assert.equal(await waiting, `${REASON} 1`);
+  assert.equal(again.journal.lastSeq, count, 'nothing was recorded');
+  await again.journal.close();
+  const later = create(disk, new Calls());
+  const taken = later.append();
+  await later.journal.open();
+  assert.equal(await taken, undefined);
+  await later.journal.close();
+});
+
+test('nothing is removed before the hook has resolved, and nothing at all if it rejects, until it is called again', async () => {
+  const disk = new SimulatedDisk();
+  const hooks = new Calls();
+  let resolve = () => {};
+  hooks.onRemoving = () =>
+    new Promise((done) => {
+      resolve = done;
+    });
+  const opened = await open(disk, hooks);
+  const files = () =>
+    disk
+      .names()
+      .filter((name) => goneRange(name, 'removed') || name.endsWith('.jsonl'))
+      .sort();
+  while (!hooks.log.includes('removing 2')) {
+    assert.equal(await opened.append(), undefined);
+    await settled();
+  }
+  const before = files();
+  assert.deepEqual(firstSeqs(disk).slice(0, 2), [1, 3]);
+  resolve();
+  await settled();
+  assert.notDeepEqual(files(), before);
+  hooks.onRemoving = () => Promise.reject(systemError('ENOSPC'));
+  const [kept] = firstSeqs(disk);
+  for (let count = 0; count < 6; count += 1) assert.equal(await opened.append(), undefined);
+  await settled();
+  assert.equal(firstSeqs(disk)[0], kept);
+  assert.ok(opened.notices.some((line) => /old journal files could not be removed.*ENOSPC/.test(line)));
+  hooks.onRemoving = async () => {};
+  opened.journal.retain();
+  await settled();
+  assert.ok((firstSeqs(disk)[0] ?? 0) > (kept ?? 0));
+  await opened.journal.close();
+  assert.deepEqual((await verify(disk)).findings, []);
+});
+
+test('the hook learns of closed files without delaying a batch, and of a stop before it is noted', async () => {
+  const disk = new SimulatedDisk();
+  const hooks = new Calls();
+  let resolve = () => {};
+  hooks.onClosed = () =>
+    new Promise((done) => {
+      resolve = done;
+    });
+  const opened = await open(disk, hooks, {});
+  for (let count = 0; count < 9; count += 1) assert.equal(await opened.append(), undefined);
+  assert.deepEqual(hooks.log, ['closed 2'], 'one call at a time');
+  resolve();
+  await settled();
+  assert.deepEqual(hooks.log, ['closed 2', 'closed 8'], 'only the last file that was closed meanwhile');
+  resolve();
+  await settled();
+  hooks.onClosed = () => Promise.reject(systemError('EIO'));
+  assert.equal(await opened.append(), undefined);
+  assert.equal(await opened.append(), undefined);
+  await settled();
+  assert.ok(opened.notices.some((line) => /could not note how far the journal is.*EIO/.test(line)));
+  let notedBefore: boolean | undefined;
+  hooks.onClosed = async () => {
+    notedBefore = disk.names().includes(CLEAN_STOP);
+    await settled();
+    notedBefore ||= disk.names().includes(CLEAN_STOP);
+  };
+  await opened.journal.close();
+  assert.deepEqual([hooks.log.at(-1), notedBefore], ['closed 11', false]);
+  assert.ok(disk.names().includes(CLEAN_STOP));
+  const failing = await open(disk, hooks, {});
+  hooks.onClosed = () => Promise.reject(systemError('EIO'));
+  await failing.journal.close();
+  assert.ok(disk.names().includes(CLEAN_STOP), 'a hook that fails changes nothing');
+});
+
+for (const what of ['once', 'power'] as const) {
+  test(`${what === 'once' ? 'a failure' : 'a power cut'} at any call: what is held back stays, and the rest goes only after the hook`, async () => {
+    for (let failing = 1; ; failing += 1) {
+      const disk = new SimulatedDisk();
+      const hooks = new Calls();
+      hooks.fromSeq = 6;
+      let resolvedSeq = 0;
+      hooks.onRemoving = async (lastSeq) => {
+        await turn();
+        resolvedSeq = lastSeq;
+      };
+      const { fault, struck } = failingCall(failing, what);
+      disk.fault = fault;
+      const script = (async () => {
+        for (let session = 0; session < 2; session += 1) {
+          const opened = await open(disk, hooks);
+          for (let count = 0; count < 8; count += 1) {
+            await opened.append();
+            await turn();
+          }
+          await opened.journal.close();
+        }
+      })().catch(() => {});
+      await Promise.race([script, settled().then(settled).then(settled)]);
+      const cuts = (['none', 'half', 'all'] as const).map((entries) =>
+        disk.afterPowerCut({ entries, share: 1, behind: 'zeros' }),
+      );
+      for (const after of [disk.afterCrash(), ...cuts]) {
+        const { removedLast } = contentsOf(after.names());
+        assert.ok(removedLast <= resolvedSeq && removedLast < 6, `call ${failing}: ${removedLast} of ${resolvedSeq}`);
+        const again = await open(after, hooks);
+        await again.journal.close();
+        const { findings } = await verify(after);
+        assert.deepEqual(
+          findings.filter(({ kind }) => kind !== 'empty file'),
+          [],
+        );
+        assert.ok((firstSeqs(after)[0] ?? 0) <= 6);
+      }
+      if (struck() === 0) break;
+    }
+  });
+}
