@@ -214,7 +214,7 @@ export class Forwarder {
   #step(state: State): Promise<State> {
     switch (state.kind) {
       case 'starting':
-        return this.#start();
+        return this.#begin();
       case 'asking':
         return this.#ask();
       case 'idle':
@@ -230,7 +230,7 @@ export class Forwarder {
     }
   }
 
-  async #start(): Promise<State> {
+  async #begin(): Promise<State> {
     const { disk, destination } = this.#parts;
     const progress = this.#source.progress();
     while (!this.#isClosing && (await progress.durable()).kind === 'unsaid') await progress.more(this.#closing.signal);
@@ -295,7 +295,7 @@ export class Forwarder {
     }
     if (this.#lost !== undefined) {
       const reason = `${this.#lost}, and ${to} can not be asked; ${this.#wayOut('N')}`;
-      return { kind: 'stopped', why: 'cursor lost', reason, next: STARTING };
+      return { kind: 'stopped', why: 'cursor lost', reason, next: ASKING };
     }
     await this.#save({ ...this.#value, kind: 'api' });
     return STARTING;
@@ -386,9 +386,9 @@ export class Forwarder {
     }
     this.#hubSeq = sent.seq;
     this.#backlog.pass(sent.seq);
-    this.#taken(taken + 1);
     this.#value = { ...this.#value, seq: sent.seq, id: lines[taken]!.event.id };
     await this.#durably(() => this.#save(undefined));
+    this.#taken(taken + 1);
     return IDLE;
   }
 
@@ -428,14 +428,13 @@ export class Forwarder {
     if (head?.kind !== 'lines') return IDLE;
     const [line] = head.lines as [Line];
     this.#tries = this.#parts.limits.forwardTriesMax - 1; // after an outage, once before looking further again
+    const isLast = this.#lastSeq === line.seq;
     let next = this.#after(line.seq);
-    if (next === undefined) {
-      while (next === undefined && !this.#isClosing) {
-        await this.#backlog.more();
-        next = this.#after(line.seq);
-      }
-      return IDLE; // the outage may have ended while there was nothing else to send
+    while (next === undefined && !this.#isClosing) {
+      await this.#backlog.more();
+      next = this.#after(line.seq);
     }
+    if (isLast || next === undefined) return IDLE; // while there was nothing else to send, the outage may have ended
     if (next.kind === 'another journal') return STARTING;
     if (next.kind === 'damage') return { kind: 'stopped', why: 'damage', reason: next.reason, next: this.#state };
     const [second] = next.lines as [Line];

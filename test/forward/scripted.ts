@@ -1,7 +1,7 @@
 /** Destinations that answer as a script says, and a forwarder with one of them on a disk that can lose its power. */
 
 import assert from 'node:assert/strict';
-import { limits as standardLimits } from '../../src/config/limits.ts';
+import { type Limits, limits as standardLimits } from '../../src/config/limits.ts';
 import { type DeadLetter, readDeadLetters } from '../../src/forward/dead-letters.ts';
 import type { Destination } from '../../src/forward/destination.ts';
 import { Forwarder } from '../../src/forward/forwarder.ts';
@@ -12,7 +12,7 @@ import type { SimulatedDisk } from '../support/simulated-disk.ts';
 import { eventually } from '../support/tools.ts';
 
 /** Waits are as short as they can be. */
-export const limits = {
+export const limits: Limits = {
   ...standardLimits,
   followMs: 1,
   forwardRetryMs: 1,
@@ -126,7 +126,11 @@ export function startForwarder(
   disk: SimulatedDisk,
   lastSeq: number,
   target: (kind: TargetKind) => Target,
-  { destination = {}, limits: own = {} }: { destination?: Partial<Destination>; limits?: Partial<typeof limits> } = {},
+  {
+    destination = {},
+    limits: own = {},
+    journalIsOpen = true,
+  }: { destination?: Partial<Destination>; limits?: Partial<Limits>; journalIsOpen?: boolean } = {},
 ): Bench {
   const progress = new OwnProgress();
   const log: Record<string, unknown>[] = [];
@@ -136,10 +140,10 @@ export function startForwarder(
     progress,
     target,
     notices: createNotices('info', false, (line) => log.push(JSON.parse(line))),
-    limits: { ...limits, ...own } as typeof standardLimits,
+    limits: { ...limits, ...own },
   });
   forwarder.start();
-  progress.recorded(disk.folder, lastSeq + 1);
+  if (journalIsOpen) progress.recorded(disk.folder, lastSeq + 1);
   return { forwarder, disk, progress, log };
 }
 
@@ -171,4 +175,15 @@ export function seqsOf(letters: readonly DeadLetter[]): number[] {
     assert.ok(first !== undefined && last !== undefined);
     return Array.from({ length: last - first + 1 }, (_, at) => first + at);
   });
+}
+
+/** Numbers from 0 up to 1 that a seed brings back (mulberry32). */
+export function randomFrom(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  };
 }
