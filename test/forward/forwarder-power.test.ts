@@ -200,3 +200,20 @@ test('a destination that wants an event at most once gets none twice, whenever t
     await checkAll(disk, model, `round ${round}`);
   }
 });
+
+test('an event that was sent to look further is named too when the process dies', async () => {
+  const disk = diskWith({ [FIRST]: segment(1, EVENTS) });
+  const model = new Model('api');
+  model.answer = (_, seq) => {
+    if (seq === 4) disk.fault = () => NEVER;
+    return seq === 3 ? 'in doubt' : 'record';
+  };
+  start(disk, model, 'again');
+  await eventually('4 is recorded', () => model.recorded.includes(4));
+  const [after, upstream] = [disk.afterCrash(), survivor(model)];
+  const bench = start(after, upstream, 'again');
+  await untilDone(bench);
+  await bench.forwarder.close();
+  assert.deepEqual(seqsOf(await lettersOf(after)), [3, 4]);
+  await checkAll(after, upstream, 'after the crash');
+});

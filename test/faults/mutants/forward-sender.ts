@@ -58,8 +58,8 @@ export const forwardSender: readonly Mutant[] = [
     breaks: 'without a next event, one in doubt is sent again and again',
     file: 'forward/forwarder.ts',
     within: 'Forwarder.#lookFurther',
-    from: 'while (next === undefined && !this.#isClosing) {',
-    to: 'if (next === undefined) {',
+    from: 'const isLast = this.#lastSeq === line.seq;',
+    to: 'const isLast = this.#lastSeq === line.seq;\n    if (isLast) return IDLE;',
     tests: ['forward/forwarder: without a next event, one in doubt is not sent again until there is one'],
   },
   {
@@ -84,7 +84,7 @@ export const forwardSender: readonly Mutant[] = [
     within: 'Forwarder.#request',
     from: 'Math.max(outgoing.lines[0]!.seq, ...this.#doubts.keys())',
     to: 'this.#value.seq + 1',
-    tests: [API_CHANCE],
+    tests: ['forward/forwarder-power: an event that was sent to look further is named too when the process dies'],
   },
   {
     breaks: 'at most once sends an event in doubt again',
