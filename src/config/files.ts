@@ -45,6 +45,20 @@ export async function readToken(path: string, bytesMax: number): Promise<{ token
 }
 
 /**
+ * @param path undefined for no file
+ * @returns a text that is another one after the file was changed: `131-52-1795000000000`; empty if the file can not be found
+ */
+export async function fileVersion(path: string | undefined): Promise<string> {
+  if (path === undefined) return '';
+  try {
+    const { ino, size, mtime } = await stat(path);
+    return `${ino}-${size}-${mtime.getTime()}`;
+  } catch {
+    return ''; // whoever reads the file reports why it can not
+  }
+}
+
+/**
  * Finds which users besides the owner and root may write to a file or a folder, by its mode. On Windows the mode does not say.
  * @param ownGroup the group of this process, which may write
  * @returns `{ kind: 'every user' }` for the mode 0777, or a group; undefined if no other user may write or on Windows

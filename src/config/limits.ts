@@ -73,6 +73,9 @@ export const limits = {
   forwardRetryAfterMsMax: 3_600_000,
   /** How often a stopped forwarder tries again. */
   forwardStoppedMs: 60_000,
+  /** How often forwarders are checked for files of an operator, and least time between two writes of an unchanged state. */
+  forwardCheckMs: 1_000,
+  forwardStateMs: 5_000,
   /** Requests for an event in doubt before the next event is tried, and refusals in a row at which a forwarder stops. */
   forwardTriesMax: 3,
   forwardRefusalsMax: 20,

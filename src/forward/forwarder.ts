@@ -143,6 +143,11 @@ export class Forwarder {
     return (this.#saved?.seq ?? 0) + 1;
   }
 
+  /** Its dead letters; undefined until they are open. */
+  get letters(): DeadLetters | undefined {
+    return this.#letters;
+  }
+
   /** Files are not read: it may be called at any time. */
   status(): ForwarderStatus {
     const { name, to } = this.#parts.destination;

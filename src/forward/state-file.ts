@@ -6,25 +6,12 @@
 import { isObject } from '../config/json-file.ts';
 import type { Limits } from '../config/limits.ts';
 import { type Disk, type ReadableDisk, unlessAbsent } from '../journal/disk.ts';
-import type { TargetKind } from './target.ts';
+import type { ForwarderStatus } from './forwarder.ts';
 
 /** The content of the file: `{ state: 'waiting', reason: 'connect ECONNREFUSED …', since: '2026-11-20T15:04:05.678Z', … }`. */
-export interface ForwardState {
-  /** As `ForwarderStatus.state`: `asking`, `idle`, `sending`, `waiting` or `stopped`. */
-  readonly state: string;
-  /** Why it waits or is stopped, and what to do; null otherwise. */
-  readonly reason: string | null;
-  /** Since when it is in this state, ISO 8601, as are the other times. */
-  readonly since: string;
-  /** Null until the destination has answered. */
-  readonly kind: TargetKind | null;
-  /** The URL for this deployment: `https://hub.example/prod`. */
-  readonly to: string;
-  /** When the destination took an event last; null if it took none since the service was started. */
-  readonly last_success: string | null;
-  /** The last failure, also after it has passed; null without one since the service was started. */
-  readonly last_error: string | null;
-  /** Id of the process that wrote it: the state is out of date if no process holds the lock of the folder. */
+export interface ForwardState
+  extends Pick<ForwarderStatus, 'state' | 'why' | 'reason' | 'since' | 'kind' | 'to' | 'last_success' | 'last_error'> {
+  /** Id of the process that wrote it: the state is out of date if that does not hold the lock of the folder. */
   readonly pid: number;
 }
 

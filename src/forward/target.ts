@@ -77,6 +77,8 @@ export type Sent =
 /** A destination of one journal, with one connection: `await target.ask(signal)`. Neither method throws. */
 export interface Target {
   readonly kind: TargetKind;
+  /** The ids of the journals that a hub said its events go to; empty until it has answered. */
+  readonly via?: readonly string[];
   /** @param signal ends the request; the result is then an `again` */
   ask(signal: AbortSignal): Promise<Asked>;
   send(outgoing: Outgoing, signal: AbortSignal): Promise<Sent>;

@@ -27,6 +27,27 @@ export interface KeyFigures {
   readonly oldestSeconds: number | undefined;
 }
 
+/** The metrics of one destination that events are forwarded to, of all journals together: `{ destination: 'hub', lagEvents: 3, … }`. */
+export interface ForwardFigures {
+  /** Its name, which an operator gave it. */
+  readonly destination: string;
+  /** Events that it has not received. */
+  readonly lagEvents: number;
+  /** Age of the oldest of them. */
+  readonly lagSeconds: number;
+  /** Number of events by what became of them: `Map { 'recorded' => 17 }`. */
+  readonly outcomes: ReadonlyMap<string, number>;
+  /** Number of requests by what they were answered. */
+  readonly answers: ReadonlyMap<string, number>;
+  /** Number of journals by the state of their forwarders: `Map { 'idle' => 1 }`. */
+  readonly states: ReadonlyMap<string, number>;
+  /** When it took an event last, in seconds since 1970; undefined if it took none since the start. */
+  readonly lastSuccessSeconds: number | undefined;
+  readonly deadLetters: number;
+  /** Size of the files with events that it has not received. */
+  readonly heldBytes: number;
+}
+
 /** Histogram buckets: from a single report to many reports that waited for a slow disk. */
 const BATCH_EVENTS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000];
 /** Histogram buckets: up to `limits.batchItemsMax`. */
@@ -65,6 +86,8 @@ export class Metrics {
   connections: { readonly size: number } = new Set();
   /** Returns how many streams of events are open, such as `3`. */
   openStreams: () => number = () => 0;
+  /** Returns the destinations that events are forwarded to; none unless the service forwards. */
+  forwarding: () => readonly ForwardFigures[] = () => [];
   /** The idempotency keys that are remembered, such as `{ held: 3, … }`; undefined if `Idempotency-Key` is ignored. */
   keys: KeyFigures | undefined;
 
@@ -163,11 +186,49 @@ export class Metrics {
     const failures = [` ${this.authFailures}`];
     add('auth_failures_total', 'counter', 'Requests without a valid token.', failures);
     gauge('deployments_in_trouble', 'Deployments that can not record now.', this.deploymentsInTrouble());
+    this.#addForwarding(add);
     gauge('ready', '1 while /readyz answers 200.', Number(ready));
     add('build_info', 'gauge', 'What runs.', [`{version="${version}",node="${process.version}"} 1`]);
     gauge('process_resident_memory_bytes', 'Resident memory.', process.memoryUsage.rss());
     gauge('process_start_time_seconds', 'When the process started.', performance.timeOrigin / 1000);
     return text;
+  }
+
+  /** One sample for each destination: a sum over its journals, or their largest value. */
+  #addForwarding(add: (own: string, type: string, help: string, samples: readonly string[]) => void): void {
+    const all = this.forwarding();
+    const gauge = (name: string, help: string, figure: (one: ForwardFigures) => number | undefined) => {
+      const samples = all.filter((one) => figure(one) !== undefined);
+      add(
+        `forward_${name}`,
+        'gauge',
+        help,
+        samples.map((one) => `{destination="${one.destination}"} ${figure(one)}`),
+      );
+    };
+    const counts = (
+      name: string,
+      help: string,
+      label: string,
+      of: (one: ForwardFigures) => ReadonlyMap<string, number>,
+    ) => {
+      const samples = all.flatMap((one) =>
+        [...of(one)].map(([value, count]) => `{destination="${one.destination}",${label}="${value}"} ${count}`),
+      );
+      add(`forward_${name}`, name.endsWith('_total') ? 'counter' : 'gauge', help, samples);
+    };
+    gauge('lag_events', 'Events that a destination has not received; a sum over deployments.', (one) => one.lagEvents);
+    gauge('lag_seconds', 'Age of the oldest of them; the largest of all deployments.', (one) => one.lagSeconds);
+    gauge('held_bytes', 'Size of the files with such events; a sum.', (one) => one.heldBytes);
+    gauge('dead_letters', 'Dead letters; a sum.', (one) => one.deadLetters);
+    gauge(
+      'last_success_timestamp_seconds',
+      'When a destination took an event; the latest.',
+      (one) => one.lastSuccessSeconds,
+    );
+    counts('state', 'Deployments by the state of their forwarder.', 'state', (one) => one.states);
+    counts('events_total', 'Events by what became of them at a destination.', 'outcome', (one) => one.outcomes);
+    counts('requests_total', 'Requests to a destination by their answer.', 'answer', (one) => one.answers);
   }
 }
 

@@ -24,6 +24,7 @@ export function openHub(options: TargetOptions): Target {
   /** Bytes of the next body, and most that a proxy in front of the hub has let through. */
   let bodyBytes: number = limits.forwardBatchBytes;
   let bodyBytesMax = bodyBytes;
+  let via: readonly string[] = [];
 
   async function ask(signal: AbortSignal): Promise<Asked> {
     const answer = asAgain(await requests.send({ method: 'GET', path, signal }));
@@ -73,14 +74,24 @@ export function openHub(options: TargetOptions): Target {
 
   /** A hub names in `via` its own journal, and those that it forwards to. */
   function loopIn(said: Said | undefined): Stopped | undefined {
-    const via = said?.['via'];
-    if (!Array.isArray(via) || !via.includes(source)) return undefined;
+    const told = said?.['via'];
+    if (!Array.isArray(told)) return undefined;
+    via = told.filter((id) => typeof id === 'string').slice(0, limits.forwardersMax);
+    if (!told.includes(source)) return undefined;
     const reason =
       'forwards to this journal itself, so events would go round for ever; give one of the two another destination';
     return { kind: 'stopped', why: 'loop', reason };
   }
 
-  return { kind: 'hub', ask, send, close: () => requests.close() };
+  return {
+    kind: 'hub',
+    get via() {
+      return via;
+    },
+    ask,
+    send,
+    close: () => requests.close(),
+  };
 }
 
 /** Answers of servers that are no hub. The reference answers 200 with a page to every GET. */

@@ -129,7 +129,7 @@ export const forwardTargets: readonly Mutant[] = [
   {
     breaks: 'a hub that forwards to the sender is used',
     file: 'forward/targets/hub.ts',
-    from: '!via.includes(source)',
+    from: '!told.includes(source)',
     to: '!via.includes(path)',
     tests: [SENT],
   },

@@ -1,0 +1,207 @@
+/** One destination of one journal: its forwarder, its state file, and the retries that an operator asks for. */
+
+import { fileVersion } from '../config/files.ts';
+import type { Limits } from '../config/limits.ts';
+import { type Disk, describe } from '../journal/disk.ts';
+import type { OwnProgress } from '../journal/progress.ts';
+import type { Notices } from '../telemetry/log.ts';
+import { readCursor } from './cursor.ts';
+import type { DeadLetters } from './dead-letters.ts';
+import type { Destination } from './destination.ts';
+import { Forwarder, type ForwarderStatus } from './forwarder.ts';
+import { retryName, takeRetry } from './retry.ts';
+import { writeState } from './state-file.ts';
+import type { Target, TargetKind } from './target.ts';
+import { openTarget } from './targets/open.ts';
+
+/** What a link needs: `{ destination, disk, progress, source: () => source, limits, notices }`. */
+export interface LinkOptions {
+  /** Its `to` is that of the deployment. */
+  readonly destination: Destination;
+  /** The folder of the journal. */
+  readonly disk: Disk;
+  readonly progress: OwnProgress;
+  /** @returns the id of the journal, which is made if there is none. @throws the error of a system call */
+  readonly source: () => Promise<string>;
+  readonly limits: Limits;
+  readonly notices: Notices;
+}
+
+/** `new Link(options)`: nothing is sent before `check` finds the journal open. */
+export class Link {
+  readonly options: LinkOptions;
+  #forwarder: Forwarder | undefined;
+  #source: string | undefined;
+  #target: Target | undefined;
+  /** The first seq to be sent as the cursor on the disk had it, until the forwarder has read it. */
+  #foundSeq = 1;
+  /** Why no forwarder could be made; undefined if that was not tried, or one was. */
+  #problem: { readonly reason: string; readonly since: string } | undefined;
+  /** The version of the files that a stopped forwarder may be waiting for. */
+  #files: string | undefined;
+  #written = { text: '', state: '', atMs: Number.NEGATIVE_INFINITY };
+  readonly #closing = new AbortController();
+  #checking: Promise<void> = Promise.resolve();
+  #retrying: Promise<void> | undefined;
+
+  constructor(options: LinkOptions) {
+    this.options = options;
+  }
+
+  /** The first seq that the destination may still need: 54; 1 until it is known. */
+  get floorSeq(): number {
+    const floorSeq = this.#forwarder?.floorSeq ?? 1;
+    if (floorSeq > 1) this.#foundSeq = 1;
+    return Math.max(floorSeq, this.#foundSeq);
+  }
+
+  /** The id of the journal, once there is a forwarder. */
+  get source(): string | undefined {
+    return this.#source;
+  }
+
+  /** The ids of the journals that the destination said it forwards to, and its own. */
+  get via(): readonly string[] {
+    return this.#target?.via ?? [];
+  }
+
+  /** The forwarder, once there is one. */
+  get forwarder(): Forwarder | undefined {
+    return this.#forwarder;
+  }
+
+  /** How far it is: `{ state: 'idle', lag_events: 0, … }`. */
+  get status(): ForwarderStatus {
+    const { destination, disk, progress } = this.options;
+    if (this.#forwarder !== undefined) return this.#forwarder.status();
+    const { name, to } = destination;
+    const [seq, last_seq] = [this.floorSeq - 1, (progress.nextSeq(disk.folder) ?? 1) - 1];
+    const { reason = null, since = new Date().toISOString() } = this.#problem ?? {};
+    return {
+      ...{
+        name,
+        to,
+        kind: null,
+        state: reason === null ? 'asking' : 'stopped',
+        why: null,
+        reason,
+        since,
+        seq,
+        last_seq,
+      },
+      ...{ lag_events: Math.max(0, last_seq - seq), lag_seconds: 0, dead_letters: 0, last_success: null },
+      last_error: reason,
+    };
+  }
+
+  /** Finds out before the journal is opened what must not be removed from it. */
+  async readFloor(): Promise<void> {
+    const { disk, destination } = this.options;
+    try {
+      const found = await readCursor(disk, destination.name);
+      if (found.kind === 'found') this.#foundSeq = found.value.seq + 1;
+    } catch {
+      // There is no folder yet, or the forwarder will report why it can not be read. Until then nothing is removed.
+    }
+  }
+
+  /**
+   * Called about once a second, and once at first. Never rejects.
+   * @param names of the entries of the journal's folder
+   */
+  check(names: readonly string[]): Promise<void> {
+    this.#checking = this.#closing.signal.aborted ? Promise.resolve() : this.#check(names);
+    return this.#checking;
+  }
+
+  /** One that waits or is stopped tries again at once. */
+  tryNow(): void {
+    this.#problem = undefined;
+    this.#forwarder?.tryNow();
+  }
+
+  /** Ends after the request in flight, which has `limits.forwardStopMs`. Never rejects. */
+  async close(): Promise<void> {
+    this.#closing.abort();
+    await this.#checking;
+    await Promise.all([this.#forwarder?.close(), this.#retrying]);
+    await this.#write(true);
+  }
+
+  async #check(names: readonly string[]): Promise<void> {
+    const { letters } = this.#forwarder ?? {};
+    if (this.#forwarder === undefined) await this.#begin();
+    else if (this.#forwarder.status().state === 'stopped') await this.#lookAtFiles(this.#forwarder);
+    else this.#files = undefined;
+    if (letters !== undefined && names.includes(retryName(this.options.destination.name))) {
+      this.#retrying ??= this.#retry(letters);
+    }
+    await this.#write(false);
+  }
+
+  /** Sends dead letters again, beside the forwarder and the checks. Never rejects. */
+  async #retry(letters: DeadLetters): Promise<void> {
+    const { destination, disk, limits, notices } = this.options;
+    const { name } = destination;
+    const target = () => openTarget('api', { ...destination, source: this.#source ?? '', limits });
+    const { signal } = this.#closing;
+    try {
+      const result = await takeRetry({ disk, name, letters, target, signal });
+      if (result !== undefined) {
+        const { sent, refused, left } = result;
+        notices.info('dead letters were sent again', { destination: name, sent, refused, left });
+      }
+    } catch (error) {
+      const problem = describe(error as Error);
+      notices.warn('dead letters could not be sent again', { destination: name, problem });
+    }
+    this.#retrying = undefined;
+  }
+
+  async #begin(): Promise<void> {
+    const { destination, disk, progress, source: openSource, limits, notices } = this.options;
+    try {
+      const source = await openSource();
+      if (this.#closing.signal.aborted) return;
+      this.#source = source;
+      const target = (kind: TargetKind) => {
+        this.#target = openTarget(kind, { ...destination, source, limits });
+        return this.#target;
+      };
+      this.#forwarder = new Forwarder({ destination, disk, progress, target, notices, limits });
+      this.#forwarder.start();
+      this.#problem = undefined;
+    } catch (error) {
+      const reason = describe(error as Error);
+      if (reason === this.#problem?.reason) return;
+      this.#problem = { reason, since: new Date().toISOString() };
+      notices.warn('forwarding can not begin', { destination: destination.name, reason });
+    }
+  }
+
+  /** A stopped forwarder may wait for another token or CA. */
+  async #lookAtFiles(forwarder: Forwarder): Promise<void> {
+    const { tokenFile, caFile } = this.options.destination;
+    const files = `${await fileVersion(tokenFile)} ${await fileVersion(caFile)}`;
+    if (this.#files !== undefined && this.#files !== files) forwarder.tryNow();
+    this.#files = files;
+  }
+
+  /** Writes the state file if the state is another one, or else at most every `limits.forwardStateMs`. */
+  async #write(isLast: boolean): Promise<void> {
+    const { destination, disk, limits, notices } = this.options;
+    const { state, why, reason, since, kind, to, last_success, last_error } = this.status;
+    const content = { state, why, reason, since, kind, to, last_success, last_error, pid: process.pid };
+    const text = JSON.stringify(content);
+    if (text === this.#written.text) return;
+    const isSoon = performance.now() - this.#written.atMs < limits.forwardStateMs;
+    const shown = state === 'sending' ? 'idle null' : `${state} ${reason}`; // one that works is each of these by turns
+    if (!isLast && isSoon && shown === this.#written.state) return;
+    this.#written = { text, state: shown, atMs: performance.now() };
+    try {
+      await writeState(disk, destination.name, content);
+    } catch (error) {
+      notices.debug('the state of a destination could not be written', { problem: describe(error as Error) });
+    }
+  }
+}
