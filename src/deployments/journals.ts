@@ -267,11 +267,12 @@ export class DeploymentJournal {
 
   /**
    * Opens the journal as a report does, for a forwarder that has to know how far it is durable: `onRecorded` is called when it is
-   * open. Does nothing if it is open or being opened, or if its last failure was within `limits.reopenMs`.
+   * open. One that is open stays open for another `limits.idleJournalMs`, unless its slot is needed. Does nothing if its last
+   * failure was within `limits.reopenMs`.
    */
   wake(): void {
-    if (journalIn(this.#state) !== undefined || this.#refused !== undefined) return;
     this.lastUsedMs = performance.now();
+    if (journalIn(this.#state) !== undefined || this.#refused !== undefined) return;
     this.#isWoken = true;
     this.#begin();
   }

@@ -614,6 +614,17 @@ test('a forwarder opens a journal without a report, in its turn, and an idle clo
   assert.deepEqual(await progress.of(join(data, 'new')).durable(), { kind: 'before', seq: 1 });
 });
 
+test('a journal that is woken again and again is not closed as idle', async (t) => {
+  const { hosted } = journals(t, { limits: { ...standardLimits, idleJournalMs: 1_000 } });
+  const [woken, idle] = [hosted.journalOf('woken'), hosted.journalOf('idle')];
+  for (const journal of [woken, idle]) assert.equal(await append(journal, 'x'), undefined);
+  await eventually('the other one is closed', () => {
+    woken.wake();
+    return idle.files === 0;
+  });
+  assert.equal(woken.files, 1);
+});
+
 test('a journal that can not be opened is not tried again at each wake', async (t) => {
   let prepared = 0;
   const openFailing = (folder: string): Disk => ({

@@ -304,6 +304,14 @@ export const forwardFiles: readonly Mutant[] = [
     ],
   },
   {
+    breaks: 'a journal that a forwarder needs is closed as idle',
+    file: 'deployments/journals.ts',
+    within: 'DeploymentJournal.wake',
+    from: 'this.lastUsedMs = performance.now();',
+    to: '',
+    tests: ['program/hosted: a journal that is woken again and again is not closed as idle'],
+  },
+  {
     breaks: 'a journal that fails is opened again at each wake',
     file: 'deployments/journals.ts',
     within: 'DeploymentJournal.wake',
