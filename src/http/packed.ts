@@ -1,20 +1,26 @@
-/** Documents that the built program serves, such as the page: compressed by Brotli (RFC 7932), as text in Base85. */
+/** Documents that the built program has, such as the page: compressed by Brotli (RFC 7932), as text in the manner of basE91. */
 
 import { brotliDecompressSync } from 'node:zlib';
 
 /**
- * @param packed from `packed` of `page/build.ts`, in Base85, which is a sixteenth shorter than Base64: each five characters are the
- *   digits of four bytes, from `#` on, with `!` in place of the backslash
+ * @param packed from `packed` of `page/build.ts`. Each two characters are the digits, the lower one first, of a number below
+ *   92 * 92, from `#` on, with `!` in place of the backslash. The number is 13 bits, or 14 if its lower 13 bits are below 272: such
+ *   a number may have 8,192 more. It is 2 % shorter than Base85
  * @returns the text that was packed, such as `<!doctype html>…`
  */
 export function unpack(packed: string): string {
-  const bytes = Buffer.alloc((packed.length / 5) * 4);
-  let value = 0;
-  for (let at = 0; at < packed.length; at += 1) {
-    value = value * 85 + (packed[at] === '!' ? 57 : packed.charCodeAt(at) - 35);
-    if (at % 5 < 4) continue;
-    bytes.writeUInt32BE(value, ((at - 4) / 5) * 4);
-    value = 0;
+  const digitAt = (at: number) => (packed[at] === '!' ? 57 : packed.charCodeAt(at) - 35);
+  const bytes = Buffer.alloc(packed.length);
+  let [length, bits, count] = [0, 0, 0];
+  for (let at = 0; at < packed.length; at += 2) {
+    const value = digitAt(at) + digitAt(at + 1) * 92;
+    bits |= value << count;
+    count += (value & 8191) < 272 ? 14 : 13;
+    for (; count >= 8; count -= 8) {
+      bytes[length] = bits;
+      length += 1;
+      bits >>>= 8;
+    }
   }
   return brotliDecompressSync(bytes).toString();
 }

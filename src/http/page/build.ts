@@ -40,20 +40,24 @@ export async function packedPage(): Promise<string> {
 
 /**
  * @returns a text as an expression of JavaScript, a string literal that `unpack` of `http/packed.ts` reads: compressed, and in
- *   Base85. It ends with zeros that fill up the last four bytes; the compressed data ends before
+ *   digits of 92. What is read ends with zeros that fill up the last number; the compressed data ends before
  */
 export function packed(text: string): string {
-  const bytes = brotliCompressSync(text);
-  const filled = Buffer.concat([bytes, Buffer.alloc(3)]);
+  const digit = (value: number) => String.fromCharCode(35 + value).replace('\\', '!');
   let digits = '';
-  for (let at = 0; at < bytes.length; at += 4) {
-    let value = filled.readUInt32BE(at);
-    let group = '';
-    for (let digit = 0; digit < 5; digit += 1) {
-      group = String.fromCharCode(35 + (value % 85)) + group;
-      value = Math.floor(value / 85);
-    }
-    digits += group.replaceAll('\\', '!');
+  let [bits, count] = [0, 0];
+  const write = () => {
+    const width = (bits & 8191) < 272 ? 14 : 13;
+    const value = bits & (2 ** width - 1);
+    digits += digit(value % 92) + digit(Math.floor(value / 92));
+    bits >>>= width;
+    count -= width;
+  };
+  for (const byte of brotliCompressSync(text)) {
+    bits |= byte << count;
+    count += 8;
+    while (count >= 14) write();
   }
+  while (count > 0) write();
   return JSON.stringify(digits);
 }
