@@ -10,6 +10,7 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { minify } from '@swc/core';
 import { type BuildOptions, build, type Plugin } from 'esbuild';
+import { Texts } from './build-texts.ts';
 import { makeTexts } from './commands/cli.ts';
 import { exitCodes } from './config/exit-codes.ts';
 import { packed, packedPage } from './http/page/build.ts';
@@ -27,7 +28,7 @@ const common: BuildOptions = {
   define: {
     ASSETLOG_PAGE: await packedPage(),
     ASSETLOG_CONTRACTS: packed(JSON.stringify(allContracts())),
-    ASSETLOG_TEXTS: packed(JSON.stringify(makeTexts())),
+    ASSETLOG_HELP: '0',
   },
   absWorkingDir: root,
   bundle: true,
@@ -95,31 +96,34 @@ const builtins: Plugin = {
  * minifier follows esbuild's: it works on expressions across statements, which saves 2 % of the bytes.
  */
 async function buildServer(): Promise<void> {
+  const texts = new Texts([JSON.stringify(makeTexts())]); // ASSETLOG_HELP is its number
   const built = await build({
     ...common,
     entryPoints: ['src/server.ts'],
     outfile: 'dist/server.js',
     format: 'iife',
-    plugins: [builtins],
+    plugins: [builtins, texts.plugin],
     mangleProps: new RegExp(`(Ms|Max|(first|passed|next)Seq)$|^(${shortened.join('|')})$`),
     sourcemap: 'external',
     sourcesContent: false,
     write: false,
   });
   const textOf = (ending: string) => built.outputFiles.find(({ path }) => path.endsWith(ending))?.text ?? '';
-  const { code, map = '' } = await minify(textOf('server.js'), {
+  const { code, map = '' } = await minify(texts.addTo(textOf('server.js')), {
     compress: { ecma: 2020, passes: 3, toplevel: true, keep_fargs: false, inline: 0, unsafe_arrows: true },
     mangle: true,
     format: { ecma: 2020, max_line_len: LINE_CHARACTERS },
-    sourceMap: { content: textOf('.map') } as unknown as boolean, // the types lack the map of the input
+    sourceMap: { content: JSON.stringify(movedDown(JSON.parse(textOf('.map')), 1)) } as unknown as boolean, // the types lack the map of the input
   });
   const head = `#!/usr/bin/env node\n${versionCheck(REFUSE_TO_RUN)}\n`;
-  const { mappings, ...rest } = JSON.parse(map);
-  // In the mappings of a source map (version 3), a semicolon is a line: here those of the head.
-  const moved = { ...rest, mappings: ';'.repeat(head.split('\n').length - 1) + mappings };
   writeFileSync(join(dist, 'server.js'), `${head}${code}\n//# sourceMappingURL=server.js.map\n`);
   chmodSync(join(dist, 'server.js'), 0o755);
-  writeFileSync(join(dist, 'server.js.map'), JSON.stringify(moved));
+  writeFileSync(join(dist, 'server.js.map'), JSON.stringify(movedDown(JSON.parse(map), head.split('\n').length - 1)));
+}
+
+/** @returns a source map (version 3) whose code has so many more lines at its beginning: a semicolon is a line */
+function movedDown({ mappings, ...map }: { readonly mappings: string }, lines: number): object {
+  return { ...map, mappings: ';'.repeat(lines) + mappings };
 }
 
 /** Builds the service for tests in JavaScript, as CommonJS, which both `import` and `require` can load. */

@@ -4,7 +4,7 @@ import { version } from '../config/config.ts';
 import { type ExitCode, exitCodes } from '../config/exit-codes.ts';
 import { didYouMean } from '../event/nearest.ts';
 import { endpoints } from '../event/parameters.ts';
-import { unpack } from '../http/packed.ts';
+import { packedText } from '../http/packed.ts';
 import { printable } from '../telemetry/printable.ts';
 import { assets } from './assets.ts';
 import { backup } from './backup.ts';
@@ -99,7 +99,7 @@ type Texts = Readonly<Record<string, string>>;
 
 /** Unpacked only to print one of them, so that a service starts without them. */
 function texts(): Texts {
-  return typeof ASSETLOG_TEXTS === 'string' ? JSON.parse(unpack(ASSETLOG_TEXTS)) : makeTexts();
+  return typeof ASSETLOG_HELP === 'number' ? JSON.parse(packedText(ASSETLOG_HELP)) : makeTexts();
 }
 
 /** @returns all texts that depend on nothing at run time, for the build */
@@ -114,5 +114,5 @@ export function makeTexts(): Texts {
   };
 }
 
-/** Put here by `build.ts`: the texts of `makeTexts` as JSON, see `packed`. */
-declare const ASSETLOG_TEXTS: string;
+/** Put here by `build.ts`: the number of the texts of `makeTexts` as JSON, see `packedText`. */
+declare const ASSETLOG_HELP: number;

@@ -8,7 +8,7 @@ import { objectOf, readObject, readSubmission, readValue, type Submission, submi
 import { type ExitCode, exitCodes } from '../config/exit-codes.ts';
 import { openStream } from '../config/files.ts';
 import { limits } from '../config/limits.ts';
-import { flagOf, forHelp, integer, type Option, text } from '../config/options.ts';
+import { flagOf, forHelp, integer, type Option, type Options, text } from '../config/options.ts';
 import { keyNotes, readKey } from '../event/asset-key.ts';
 import { didYouMean } from '../event/nearest.ts';
 import { allParameters, type ChoiceParameter, type Endpoint, type Parameter } from '../event/parameters.ts';
@@ -129,6 +129,26 @@ export function reportOf(endpoints: readonly Endpoint[]): Command {
   });
 }
 
+/** The options that are neither parameters nor those of every command that calls a service. */
+const ownOptions: Options<Omit<OptionValues, keyof ServiceOptions>> = {
+  from: text('FILE|-', 'report each line of a file, or of standard input'),
+  fromLine: {
+    argument: 'NUMBER',
+    ...forHelp({ help: 'with --from: skip the lines before this one' }),
+    initial: 1,
+    flagOnly: true,
+    parse: (text) => integer(text, 1, Number.MAX_SAFE_INTEGER),
+  },
+  runId: {
+    ...text('TEXT', 'with --from: line 7 gets the idempotency key TEXT/7, so a rerun records no line twice [random]'),
+    parse: (text) => visible(text, limits.idempotencyKeyCharactersMax - LINE_SUFFIX_CHARACTERS),
+  },
+  idempotencyKey: {
+    ...text('TEXT', 'of a single report: sent again with the same key, it is recorded once [random]'),
+    parse: (text) => visible(text, limits.idempotencyKeyCharactersMax),
+  },
+};
+
 function describe(endpoints: readonly Endpoint[], parameterOptions: ParameterOptions): Description<OptionValues> {
   const kinds = endpoints.map(({ name }) => name);
   return {
@@ -163,25 +183,7 @@ function describe(endpoints: readonly Endpoint[], parameterOptions: ParameterOpt
     options: {
       ...parameterOptions,
       ...serviceOptions,
-      from: text('FILE|-', 'report each line of a file, or of standard input'),
-      fromLine: {
-        argument: 'NUMBER',
-        ...forHelp({ help: 'with --from: skip the lines before this one' }),
-        initial: 1,
-        flagOnly: true,
-        parse: (text) => integer(text, 1, Number.MAX_SAFE_INTEGER),
-      },
-      runId: {
-        ...text(
-          'TEXT',
-          'with --from: line 7 gets the idempotency key TEXT/7, so a rerun records no line twice [random]',
-        ),
-        parse: (text) => visible(text, limits.idempotencyKeyCharactersMax - LINE_SUFFIX_CHARACTERS),
-      },
-      idempotencyKey: {
-        ...text('TEXT', 'of a single report: sent again with the same key, it is recorded once [random]'),
-        parse: (text) => visible(text, limits.idempotencyKeyCharactersMax),
-      },
+      ...ownOptions,
     },
   };
 }

@@ -47,18 +47,18 @@ export interface Operands {
 }
 
 /**
- * Marks what only the help and the completion show of an option or a command, such as `...forHelp({ help: 'port to listen on' })`
- * in the description of `--port`. The built program has the finished texts, compressed, so its descriptions lack these members,
+ * Marks what only the help, the completion and the OpenAPI document show of an option, a command or a parameter, such as
+ * `...forHelp({ help: 'port to listen on' })` for `--port`. The built program has them finished, compressed, and lacks these members,
  * and arrays such as `lookNotes`: nothing else may read or spread them.
  * @returns the members, or the array; undefined in the built program
  */
 export function forHelp<Members extends object>(members: Members): Members;
 export function forHelp(members: object): object | undefined {
-  return typeof ASSETLOG_TEXTS === 'string' ? undefined : members;
+  return typeof ASSETLOG_HELP === 'number' ? undefined : members;
 }
 
-/** Put here by `build.ts`: the texts of `makeTexts` of `commands/cli.ts` as JSON, see `packed`. */
-declare const ASSETLOG_TEXTS: string;
+/** Put here by `build.ts`, for the texts of `makeTexts` of `commands/cli.ts`. */
+declare const ASSETLOG_HELP: number;
 
 /** @returns the flag of an option, without its dashes: `flagOf('pathPrefix')` is `'path-prefix'` */
 export function flagOf(name: string): string {

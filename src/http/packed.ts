@@ -9,11 +9,10 @@ import { brotliDecompressSync } from 'node:zlib';
  * @returns the text that was packed, such as `<!doctype html>…`
  */
 export function unpack(packed: string): string {
-  const digitAt = (at: number) => (packed[at] === '!' ? 57 : packed.charCodeAt(at) - 35);
-  const bytes = Buffer.alloc(packed.length);
+  const bytes = Buffer.from(packed.replaceAll('!', '\\')); // each is read before its position is written
   let [length, bits, count] = [0, 0, 0];
   for (let at = 0; at < packed.length; at += 2) {
-    const value = digitAt(at) + digitAt(at + 1) * 92;
+    const value = bytes[at]! - 35 + (bytes[at + 1]! - 35) * 92;
     bits |= value << count;
     count += (value & 8191) < 272 ? 14 : 13;
     for (; count >= 8; count -= 8) {
@@ -24,3 +23,18 @@ export function unpack(packed: string): string {
   }
   return brotliDecompressSync(bytes).toString();
 }
+
+const texts: string[] = [];
+
+/**
+ * @param index of a text that the built program has: 0 for the help as JSON; the others are those that `build-texts.ts` takes out
+ *   of the functions of the source
+ * @returns the text. The first one that is needed unpacks all of them
+ */
+export function packedText(index: number): string {
+  if (texts.length === 0) texts.push(...unpack(ASSETLOG_TEXTS).split('\0'));
+  return texts[index] ?? '';
+}
+
+/** Put here by the build: the texts with U+0000 between them, see `packed`. */
+declare const ASSETLOG_TEXTS: string;

@@ -1,6 +1,7 @@
 /** Reads the query of a reading: each parameter by a table, and no other ones, since a filter that is ignored shows everything. */
 
 import type { Limits } from '../config/limits.ts';
+import { forHelp } from '../config/options.ts';
 import { readKey } from '../event/asset-key.ts';
 import type { Event } from '../event/event.ts';
 import { type Moment, readMoment } from '../event/moment.ts';
@@ -14,7 +15,7 @@ import { readBody, readQuery } from '../http/request.ts';
 export interface QueryParameter<Value> {
   /** The value if it is not given. */
   readonly initial: Value;
-  /** The JSON Schema of its value: `{ type: 'integer', minimum: 1, maximum: 1_000, default: 100 }`. */
+  /** The JSON Schema of its value, for the OpenAPI document: `{ type: 'integer', minimum: 1, maximum: 1_000, default: 100 }`. */
   readonly schema: Schema;
   /** A description for the OpenAPI document: `only events of this asset`. */
   readonly what?: string;
@@ -59,7 +60,7 @@ export function numberParameter<Initial extends number | undefined>(
 ): QueryParameter<number | Initial> {
   return {
     initial,
-    schema: { type: 'integer', minimum: min, maximum: max, default: initial },
+    ...forHelp({ schema: { type: 'integer', minimum: min, maximum: max, default: initial } }),
     parse: (text) => {
       const value = /^[0-9]{1,16}$/.test(text) ? Number(text) : Number.NaN;
       if (value >= min && value <= max) return value;
@@ -71,13 +72,15 @@ export function numberParameter<Initial extends number | undefined>(
 /** An asset key as commands take it: `warehouse/orders`, or a JSON array of the parts. Its parts: `['warehouse', 'orders']`. */
 export const keyParameter: QueryParameter<readonly string[] | undefined> = {
   initial: undefined,
-  schema: {
-    // Each with its type: a client generated from a member without one would take any value.
-    anyOf: [
-      { type: 'string', pattern: '^[^[/][^/]*(/[^/]+)*$' },
-      { type: 'string', pattern: '^\\[', contentMediaType: 'application/json' },
-    ],
-  },
+  ...forHelp({
+    schema: {
+      // Each with its type: a client generated from a member without one would take any value.
+      anyOf: [
+        { type: 'string', pattern: '^[^[/][^/]*(/[^/]+)*$' },
+        { type: 'string', pattern: '^\\[', contentMediaType: 'application/json' },
+      ],
+    },
+  }),
   parse: (text) => {
     try {
       return readKey([text]);
@@ -93,7 +96,7 @@ export function booleanParameter<Initial extends boolean | undefined>(
 ): QueryParameter<boolean | Initial> {
   return {
     initial,
-    schema: { type: 'boolean', default: initial },
+    ...forHelp({ schema: { type: 'boolean', default: initial } }),
     parse: (text) => {
       if (text === 'true' || text === 'false') return text === 'true';
       throw new Error('send true or false');
@@ -104,14 +107,14 @@ export function booleanParameter<Initial extends boolean | undefined>(
 /** A text, which `partition` is: `2026-11-20`. */
 export const textParameter: QueryParameter<string | undefined> = {
   initial: undefined,
-  schema: { type: 'string', minLength: 1 },
+  ...forHelp({ schema: { type: 'string', minLength: 1 } }),
   parse: (text) => text,
 };
 
 /** The type of an event, in the short or the long form: parses `check` as `AssetCheckEvaluation`. */
 export const typeParameter: QueryParameter<Event['type'] | undefined> = {
   initial: undefined,
-  schema: { type: 'string', enum: endpoints.flatMap(({ name, type }) => [name, type]) },
+  ...forHelp({ schema: { type: 'string', enum: endpoints.flatMap(({ name, type }) => [name, type]) } }),
   parse: (text) => {
     const endpoint = findEndpoint(endpoints, text);
     if (endpoint !== undefined) return endpoint.type;
@@ -128,7 +131,7 @@ const TIME_PATTERN = [
 /** A time as commands take it: parses `7d` as `{ kind: 'ago', ms: 604_800_000 }`. */
 export const timeParameter: QueryParameter<Moment | undefined> = {
   initial: undefined,
-  schema: { type: 'string', pattern: TIME_PATTERN },
+  ...forHelp({ schema: { type: 'string', pattern: TIME_PATTERN } }),
   parse: (text) => {
     if (/:\d\d(\.\d+)? \d\d:\d\d$/.test(text)) throw new Error('write + as %2B');
     try {
@@ -141,7 +144,7 @@ export const timeParameter: QueryParameter<Moment | undefined> = {
 
 /** @returns the parameter with its description: `described('only events of this asset', keyParameter)` */
 export function described<Value>(what: string, parameter: QueryParameter<Value>): QueryParameter<Value> {
-  return { ...parameter, what };
+  return { ...parameter, ...forHelp({ what }) };
 }
 
 function unknown(sent: string, names: readonly string[]): Refusal {
