@@ -416,10 +416,18 @@ export class Forwarder {
         await this.#deal(line, this.#doubts.get(line.seq));
         return IDLE;
       case 'stopped':
-        return { ...sent, next: IDLE };
+        return { ...sent, next: await this.#untilTaken() };
       default:
-        return this.#waiting(sent, IDLE);
+        return this.#waiting(sent, await this.#untilTaken());
     }
+  }
+
+  /** A proxy in front of a hub answers as no hub does, so that a plain upstream is asked again until it has taken an event. */
+  async #untilTaken(): Promise<State> {
+    if (this.#value.id !== null || this.#doubts.size > 0) return IDLE;
+    this.#value = { ...this.#value, kind: undefined };
+    await this.#save(undefined);
+    return STARTING;
   }
 
   #refused({ seq }: Line, why: string): State {

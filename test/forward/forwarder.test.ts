@@ -323,6 +323,29 @@ test('what a destination is, is found out once and kept; no connection decides n
   assert.deepEqual([opened, models.hub.asked, models.api.recorded], [['hub', 'api', 'api'], 4, [1, 2]]);
 });
 
+test('a proxy that answers in place of a hub at first does not decide for good that it is a plain upstream', async () => {
+  for (const answer of ['stopped', 'again'] as const) {
+    const disk = diskWith({ [FIRST]: segment(1, 10) });
+    const models = { hub: new Model('hub'), api: new Model('api') };
+    models.hub.answer = () => (models.hub.asked < 4 ? 'no hub' : 'record');
+    models.api.answer = () => answer;
+    const bench = startForwarder(disk, 10, (kind) => models[kind]);
+    await untilDone(bench);
+    assert.equal(bench.forwarder.status().kind, 'hub');
+    await bench.forwarder.close();
+    assert.deepEqual([models.hub.recorded, models.api.recorded], [upTo(10), []]);
+  }
+  // One that has taken an event stays what it is.
+  const disk = diskWith({ [FIRST]: segment(1, 10) });
+  const models = { hub: new Model('hub'), api: new Model('api') };
+  models.hub.answer = () => (models.hub.asked < 2 ? 'no hub' : 'record');
+  models.api.answer = (_, seq) => (seq === 2 && models.api.requests.length < 9 ? 'stopped' : 'record');
+  const bench = startForwarder(disk, 10, (kind) => models[kind]);
+  await untilDone(bench);
+  await bench.forwarder.close();
+  assert.deepEqual([models.hub.asked, models.hub.recorded, models.api.recorded], [1, [], upTo(10)]);
+});
+
 test('an event that was refused is in the dead letters as it is in the journal, and the next one is sent', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 5) });
   const upstream = new Model('api');

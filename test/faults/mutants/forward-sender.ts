@@ -291,4 +291,22 @@ export const forwardSender: readonly Mutant[] = [
     to: '',
     tests: ['forward/forwarder: another journal in the folder is not sent in place of the one before'],
   },
+  {
+    breaks: 'the first page of a proxy decides for good that a destination is a plain upstream',
+    file: 'forward/forwarder.ts',
+    from: 'if (this.#value.id !== null || ',
+    to: 'if (this.#value.seq >= 0 || ',
+    tests: [
+      'forward/forwarder: a proxy that answers in place of a hub at first does not decide for good that it is a plain upstream',
+    ],
+  },
+  {
+    breaks: 'a plain upstream that has events of a journal may become a hub',
+    file: 'forward/forwarder.ts',
+    from: 'if (this.#value.id !== null || ',
+    to: 'if (',
+    tests: [
+      'forward/forwarder: a proxy that answers in place of a hub at first does not decide for good that it is a plain upstream',
+    ],
+  },
 ];
