@@ -4,7 +4,7 @@
  */
 
 import { type Limits, limits as standardLimits } from '../config/limits.ts';
-import type { Event } from '../event/event.ts';
+import type { Event, EventOrigin } from '../event/event.ts';
 import { eventTimeForm, readEventTime } from '../event/event-time.ts';
 import { unknownMember } from '../event/item.ts';
 import { type Json, readJson, stringOf, stringsOf } from '../event/json.ts';
@@ -75,7 +75,7 @@ function accept({ replayed }: RecordedResult): Reply {
 
 /** What the parameters of one report say: `{ event: { type: 'AssetObservation', … }, unknown: ['colour'], … }`. */
 export interface Report {
-  readonly event: Event & { idempotencyKey?: string | undefined };
+  readonly event: Event & { idempotencyKey?: string | undefined; origin?: EventOrigin | undefined };
   /** These three as in `RecordOutcome`. */
   readonly hiddenKey: RecordOutcome['hiddenKey'];
   readonly unknown: RecordOutcome['unknown'];
@@ -161,7 +161,8 @@ function slotOf(parameter: Exclude<Parameter, KeyParameter>): Slot {
  * an event may get: one that is added to a copy gives each copy a hidden class of its own, which costs 4 µs a report.
  */
 function blankEvent(type: Event['type'], slots: readonly Slot[]): Readonly<Record<string, unknown>> {
-  const members = [...slots, { member: 'idempotencyKey', standard: undefined }];
+  const further = ['idempotencyKey', 'origin'].map((member) => ({ member, standard: undefined }));
+  const members = [...slots, ...further];
   const nulls = members.map(({ member }) => [member, null]);
   const blank = JSON.parse(JSON.stringify({ type, assetKey: null, ...Object.fromEntries(nulls) }));
   for (const { member, standard } of members) blank[member] = standard;

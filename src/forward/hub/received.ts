@@ -3,11 +3,13 @@
  * checked as its own journal does, and its event as a report is. The functions are pure.
  */
 
+import type { Limits } from '../../config/limits.ts';
 import type { Event, EventOrigin } from '../../event/event.ts';
+import { readEventTime } from '../../event/event-time.ts';
 import { ItemError, readItemText } from '../../event/item.ts';
-import { type Json, stringOf } from '../../event/json.ts';
+import type { Json } from '../../event/json.ts';
 import { type BatchLimits, loggedOf, type ReadItem } from '../../http/batch.ts';
-import { Refusal, shown } from '../../http/message.ts';
+import { Refusal, shown, shownJson } from '../../http/message.ts';
 import { readText } from '../../http/request.ts';
 import { checkLine, readForm } from '../../journal/record.ts';
 import type { GoneRange } from '../../journal/segments.ts';
@@ -85,38 +87,50 @@ export function readForwarded(
   { source, firstSeq }: ForwardPath,
   crc: number | undefined,
   readItem: ReadItem,
-  limits: BatchLimits,
+  limits: BatchLimits & Pick<Limits, 'lineBytesMax'>,
 ): ForwardedEvent[] {
   const text = readText(body);
   if (body.at(-1) !== LINE_FEED)
     throw new Refusal(400, `${NOTHING}: the body must end with the newline of its last line`);
+  if (SEPARATOR.test(text)) {
+    throw new Refusal(400, `${NOTHING}: U+0085, U+2028 and U+2029 are escaped in the lines of a journal`);
+  }
   const events: ForwardedEvent[] = [];
   let last = crc;
-  for (let start = 0, at = 0; start < body.length; ) {
-    const seq = firstSeq + events.length;
-    const wrong = (problem: string, logged = problem) => {
-      const which = `${NOTHING}: line ${events.length + 1}, which must have seq ${seq}, is wrong:`;
-      return new Refusal(400, `${which} ${problem}`, { logged: `${which} ${logged}` });
-    };
-    if (events.length === limits.batchItemsMax)
-      throw wrong(`at most ${limits.batchItemsMax} lines are taken at a time`);
+  let seq = firstSeq;
+  let time = { json: '', text: '' };
+  for (let start = 0, at = 0; start < body.length; seq += 1) {
+    const count = events.length;
+    if (count === limits.batchItemsMax) throw wrongLine(count, seq, `at most ${count} lines are taken at a time`);
     const end = body.indexOf(LINE_FEED, start);
     const textEnd = text.indexOf('\n', at);
-    const check = chained(body, start, end, seq, last, events.length === 0);
-    if (typeof check === 'string') throw wrong(check);
+    if (end - start > limits.lineBytesMax - ADDED_BYTES_MAX)
+      throw wrongLine(count, seq, 'it is longer than a line can be');
+    const check = chained(body, start, end, seq, last, count === 0);
+    if (typeof check === 'string') throw wrongLine(count, seq, check);
     last = check;
     try {
       const members = readItemText(text.slice(at, textEnd), limits);
-      const origin = { source, seq, id: textIn(members, 'id', UUID), recorded: recordedIn(members) };
-      events.push({ ...readItem(members), origin });
+      const json = (members.get('recorded') ?? members.get('time'))?.text ?? 'missing';
+      if (json !== time.json) time = { json, text: timeIn(json) }; // the lines of a batch have the same one
+      const origin = { source, seq, id: idIn(members), recorded: time.text };
+      const event = readItem(members);
+      event.origin = origin;
+      events.push(event as ForwardedEvent);
     } catch (error) {
       if (!(error instanceof ItemError || error instanceof Refusal)) throw error;
-      throw wrong(error.message, loggedOf(error));
+      throw wrongLine(count, seq, error.message, loggedOf(error));
     }
     start = end + 1;
     at = textEnd + 1;
   }
   return events;
+}
+
+/** @param index of the line, from 0. @param logged the problem as it may be logged */
+function wrongLine(index: number, seq: number, problem: string, logged = problem): Refusal {
+  const which = `${NOTHING}: line ${index + 1}, which must have seq ${seq}, is wrong:`;
+  return new Refusal(400, `${which} ${problem}`, { logged: `${which} ${logged}` });
 }
 
 /**
@@ -143,23 +157,26 @@ function chained(
   return anew.kind === 'good' ? anew.chain.crc : check.problem;
 }
 
-/** The time of the line in the journal that recorded it first. */
-function recordedIn(members: ReadonlyMap<string, Json>): string {
-  const name = members.has('recorded') ? 'recorded' : 'time';
-  const time = textIn(members, name, TIME);
-  if (new Date(time).toJSON() === time) return time;
-  throw new ItemError(`its ${name} is ${shown(time)}, which is no time`);
+function idIn(members: ReadonlyMap<string, Json>): string {
+  const json = members.get('id')?.text ?? 'missing';
+  if (QUOTED_UUID.test(json)) return json.slice(1, -1);
+  throw new ItemError(`its id is ${shownJson(json)}; a line of a journal has a UUID in lower case`);
 }
 
-function textIn(members: ReadonlyMap<string, Json>, name: string, form: RegExp): string {
-  const value = members.get(name);
-  const text = value?.kind === 'string' ? stringOf(value) : '';
-  if (form.test(text)) return text;
-  throw new ItemError(`its ${name} is ${shown(value?.text ?? '')}, which is not that of a journal line`);
+/** @param json of the time of the line in the journal that recorded it first */
+function timeIn(json: string): string {
+  const text = json.slice(1, -1);
+  const time = readEventTime(text);
+  if (json === `"${text}"` && time.kind === 'time' && time.utc === text && text.length === TIME_CHARACTERS) return text;
+  throw new ItemError(`its time is ${shownJson(json)}; a line of a journal has one in UTC with milliseconds`);
 }
 
 const NOTHING = 'nothing was recorded';
 const LINE_FEED = 0x0a;
+const SEPARATOR = /[\u0085\u2028\u2029]/;
+/** What a hub adds to a line, `from` and `recorded` above all, with ample margin. */
+const ADDED_BYTES_MAX = 512;
 const SEQ = /^[1-9][0-9]{0,15}$/;
 const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
-const TIME = /^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}\.[0-9]{3}Z$/;
+const QUOTED_UUID = new RegExp(UUID.source.replace('^', '^"').replace('$', '"$'));
+const TIME_CHARACTERS = '2026-11-20T15:19:45.266Z'.length;

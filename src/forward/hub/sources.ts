@@ -31,6 +31,8 @@ export class Sources {
   #loading: Promise<Map<string, Watermark>> | undefined;
   /** Records that began while the marks were known, and may still become durable. */
   readonly #recording = new Set<Promise<unknown>>();
+  /** How often they were forgotten. */
+  #generation = 0;
   /** The own seq that the snapshot on the disk covers. */
   #writtenSeq = 0;
   #writing: Promise<void> = Promise.resolve();
@@ -50,6 +52,7 @@ export class Sources {
     this.#marks = undefined;
     this.#loading = undefined;
     this.#writtenSeq = 0;
+    this.#generation += 1;
   }
 
   /** Waits for a record; so does the next `load`, since its lines may become durable. @param recorded never rejects */
@@ -101,11 +104,13 @@ export class Sources {
 
   async #load(): Promise<Map<string, Watermark>> {
     const { disk, limits, progress } = this.#options;
+    const generation = this.#generation;
     await Promise.all(this.#recording);
     const said = await progress().durable();
     if (said.kind !== 'before') throw new Error('the journal is not open');
     const found = await readSnapshot(disk, limits);
     const snapshot = await this.#read(found, said.seq - 1);
+    if (generation !== this.#generation) throw new Error('the journal was opened again meanwhile');
     // From now on the file is there, so that `removing` can tell a journal without forwarded events at once.
     if (snapshot === found) this.#writtenSeq = snapshot.seq;
     else await this.#write({ seq: said.seq - 1, sources: snapshot.sources });
@@ -127,9 +132,8 @@ export class Sources {
         typeof found === 'object'
           ? `it is of seq ${found.seq}, and the journal ends with ${lastSeq}`
           : `it is ${found}`;
-      const message =
-        'forward-sources.json can not be used; what is here of other journals is read from the whole journal';
-      notices.warn(message, { folder: disk.folder, problem });
+      const message = 'what is here of other journals is read from the whole journal, not from forward-sources.json';
+      notices[found === 'absent' ? 'info' : 'warn'](message, { folder: disk.folder, problem });
     }
     const progress = pollProgress(disk.folder, limits.followMs);
     const durable = async () => ({ kind: 'before', seq: lastSeq + 1 }) as const;

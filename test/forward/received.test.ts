@@ -1,0 +1,217 @@
+/** Bytes with a right checksum are not yet an event: what a hub takes of the lines that a client calls those of a journal. */
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { crc32 } from 'node:zlib';
+import { limits } from '../../src/config/limits.ts';
+import { type Answer, askHub, put, SentJournal, SOURCE, sourceOf } from '../support/forwarding.ts';
+import { journalText, run, startService } from '../support/program.ts';
+import { flip, makeLines } from '../support/segments.ts';
+
+const ID = sourceOf(77);
+const TIME = '2026-11-20T15:19:45.266Z';
+const GOOD = `"id":"${ID}","time":"${TIME}","type":"AssetObservation","asset_key":["a"]`;
+
+/** A line with the right crc for whatever is in it. */
+function lineOf(members: string | Buffer, seq: number | string = 1, seed = 0): Buffer {
+  const head = Buffer.concat([Buffer.from(`{"seq":${seq},`), Buffer.from(members)]);
+  return Buffer.concat([head, Buffer.from(`,"crc":"${crc32(head, seed).toString(16).padStart(8, '0')}"}\n`)]);
+}
+
+function without(name: string): string {
+  return GOOD.replace(new RegExp(`"${name}":(?:"[^"]*"|\\[[^\\]]*\\]),?`), '').replace(/,$/, '');
+}
+
+function errorOf({ body }: Answer): string {
+  return String(body['error']);
+}
+
+const badMembers: readonly (readonly [what: string, members: string | Buffer, why: RegExp])[] = [
+  ['JSON that breaks off', `${GOOD},"metadata":{`, /not valid JSON/],
+  ['two values', `${GOOD}},{"a":1`, /not valid JSON/],
+  ['an unknown member', `${GOOD},"colour":"red"`, /has no "colour"/],
+  ['no type', without('type'), /its "type" is missing/],
+  ['another type', GOOD.replace('AssetObservation', 'AssetThing'), /its "type" is "AssetThing"/],
+  ['no key', without('asset_key'), /asset_key is missing/],
+  ['an empty key', GOOD.replace('["a"]', '[]'), /empty array/],
+  ['an empty part', GOOD.replace('["a"]', '[""]'), /empty part/],
+  ['a control character in the key', GOOD.replace('["a"]', '["\\u0000"]'), /control character/],
+  ['a key over the limit', GOOD.replace('["a"]', `["${'x'.repeat(limits.keyBytesMax + 1)}"]`), /4097 bytes/],
+  ['half of a surrogate pair', GOOD.replace('["a"]', '["\\ud800"]'), /surrogate pair/],
+  ['no id', without('id'), /its id is missing/],
+  ['an id that is no UUID', GOOD.replace(ID, 'x'), /its id is "x"/],
+  ['an id in upper case', GOOD.replace(ID, ID.toUpperCase()), /its id is/],
+  ['an id that closes its string', GOOD.replace(ID, `${ID.slice(0, 34)}\\"`), /its id is/],
+  ['an id that is a number', GOOD.replace(`"${ID}"`, '7'), /its id is 7/],
+  ['no time', without('time'), /its time is missing/],
+  ['a time without milliseconds', GOOD.replace('.266Z', 'Z'), /its time is/],
+  ['a time with more digits', GOOD.replace('.266Z', '.2661Z'), /its time is/],
+  ['a time in another zone', GOOD.replace('.266Z', '.266+01:00'), /its time is/],
+  ['a time in month 13', GOOD.replace('-11-', '-13-'), /its time is/],
+  ['the 30th of February', GOOD.replace('-11-20', '-02-30'), /its time is/],
+  ['a time of twenty-four characters', GOOD.replace(TIME, 'x'.repeat(24)), /its time is/],
+  ['a first time that is none', `${GOOD},"from":["${ID}",1],"recorded":"x"`, /its time is "x"/],
+  ['a first time that is null', `${GOOD},"recorded":null`, /its time is null/],
+  ['a check without its result', GOOD.replace('AssetObservation', 'AssetCheckEvaluation'), /passed is missing/],
+  [
+    'a severity that is none',
+    `${GOOD.replace('AssetObservation', 'AssetCheckEvaluation')},"check_name":"c","passed":true,"severity":"BAD"`,
+    /severity is "BAD"/,
+  ],
+  ['an event time without a zone', `${GOOD},"event_time":"2026-11-20T15:19:45"`, /event_time is/],
+  ['an idempotency key with a space', `${GOOD},"idempotency_key":"a b"`, /idempotency_key is "a b"/],
+  ['metadata that is a list', `${GOOD},"metadata":[]`, /metadata is \[\]/],
+  ['an unknown tag', `${GOOD},"tags":{"x":"y"}`, /its "tags" may only have/],
+  ['a line break in a string', `${GOOD},"description":"\t"`, /not valid JSON/],
+  ['too many levels', `${GOOD},"metadata":{"a":${'['.repeat(128)}${']'.repeat(128)}}`, /not valid JSON.*128/],
+];
+
+test('a line with the right crc is taken only if its event is one that could be reported', async (t) => {
+  const hub = await startService(t);
+  for (const [what, members, why] of badMembers) {
+    for (const [first, body, number] of [
+      [1, lineOf(members), 1],
+      [1, Buffer.concat([lineOf(GOOD), lineOf(members, 2)]), 2],
+    ] as const) {
+      const answer = await put(hub.url, SOURCE, first, body);
+      assert.equal(answer.status, 400, `${what}: ${JSON.stringify(answer.body)}`);
+      assert.match(
+        errorOf(answer),
+        new RegExp(`^nothing was recorded: line ${number}, which must have seq ${number}, is wrong: `),
+      );
+      assert.match(errorOf(answer), why, what);
+    }
+  }
+  const utf8 = await put(hub.url, SOURCE, 1, lineOf(Buffer.from(GOOD.replace('"a"', '"\xff"'), 'latin1')));
+  assert.deepEqual([utf8.status, errorOf(utf8).slice(0, 24)], [400, 'the body is not UTF-8: b']);
+  for (const separator of ['\u0085', '\u2028', '\u2029']) {
+    const answer = await put(hub.url, SOURCE, 1, lineOf(`${GOOD},"description":"${separator}"`));
+    assert.match(errorOf(answer), /^nothing was recorded: U\+0085, .* are escaped/);
+  }
+  assert.equal(journalText(hub.data), '');
+  assert.equal((await put(hub.url, SOURCE, 1, lineOf(GOOD))).status, 200);
+});
+
+test('what is taken is written in the form of a line, whatever form it came in', async (t) => {
+  const hub = await startService(t);
+  const members = [
+    '"time":"1970-01-01T00:00:00.000Z" , "asset_key":"one" ,"type":"observation", "id":"x","metadata":{ "a" : "\\u2028" , "a": 1.0 }',
+    `"id":"${ID}"`,
+  ].join(',');
+  assert.equal((await put(hub.url, SOURCE, 1, lineOf(members))).status, 200);
+  const line = journalText(hub.data);
+  assert.ok(line.includes(`"id":"${ID}"`), line);
+  assert.ok(
+    line.includes(
+      `"type":"AssetObservation","asset_key":["one"],"metadata":{"a":"\\u2028","a":1.0},"from":["${SOURCE}",1],"recorded":"1970-01-01T00:00:00.000Z"`,
+    ),
+    line,
+  );
+  await hub.kill();
+  assert.equal((await run(['verify', '--data', hub.data])).code, 0);
+});
+
+test('the chain of checksums is checked from the first byte to the last, and may begin anew between files', async (t) => {
+  const hub = await startService(t);
+  const sent = new SentJournal(3);
+  const all = sent.bytes(1, 3);
+  const headers = { 'Assetlog-Crc': '00000000' };
+  const swapped = Buffer.concat([sent.lines[0]!, sent.lines[2]!, sent.lines[1]!]);
+  const spoiled: [string, Buffer, Record<string, string>][] = [
+    ['a lost line', Buffer.concat([sent.lines[0]!, sent.lines[2]!]), headers],
+    ['a line twice', Buffer.concat([sent.lines[0]!, sent.lines[0]!]), headers],
+    ['swapped lines', swapped, headers],
+    ['another crc before it', all, { 'Assetlog-Crc': '00000001' }],
+    ['an empty line', Buffer.concat([sent.lines[0]!, Buffer.from('\n'), sent.lines[1]!]), headers],
+    ['an empty line at the end', Buffer.concat([all, Buffer.from('\n')]), headers],
+    ['a carriage return', Buffer.from(all.toString().replaceAll('\n', '\r\n')), headers],
+    ['a byte order mark', Buffer.concat([Buffer.from('\ufeff'), all]), {}],
+    ['no newline at its end', all.subarray(0, -1), headers],
+    ['nothing', Buffer.alloc(0), headers],
+    ['another first seq', sent.bytes(2, 3), {}],
+  ];
+  for (const [what, body, more] of spoiled) {
+    const answer = await put(hub.url, SOURCE, 1, body, { headers: more });
+    assert.equal(answer.status, 400, `${what}: ${JSON.stringify(answer.body)}`);
+    assert.match(errorOf(answer), /^nothing was recorded: /, what);
+  }
+  for (let cut = 1; cut < all.length; cut += 1) {
+    const whole = all.subarray(0, cut).at(-1) === 0x0a;
+    if (!whole)
+      assert.equal((await put(hub.url, SOURCE, 1, all.subarray(0, cut), { headers })).status, 400, `cut at ${cut}`);
+  }
+  for (let at = 0; at < all.length; at += 7) {
+    assert.equal((await put(hub.url, SOURCE, 1, flip(all, at), { headers })).status, 400, `flipped at ${at}`);
+  }
+  assert.equal(journalText(hub.data), '');
+
+  const nextFile = makeLines(2, { seq: 4, crc: 0 }).bytes;
+  assert.equal((await put(hub.url, SOURCE, 1, Buffer.concat([all, nextFile]), { headers })).status, 200);
+  const bad = await put(hub.url, SOURCE, 6, makeLines(1, { seq: 6, crc: 5 }).bytes, { headers });
+  assert.match(errorOf(bad), /line 1, which must have seq 6, is wrong: its crc is [0-9a-f]{8}, computed/);
+  assert.equal(
+    (await put(hub.url, SOURCE, 6, makeLines(1, { seq: 6, crc: 5 }).bytes)).status,
+    200,
+    'without the header',
+  );
+});
+
+test('the path names a journal and a seq', async (t) => {
+  const hub = await startService(t);
+  const sources = [
+    'x',
+    SOURCE.toUpperCase(),
+    `${SOURCE}0`,
+    SOURCE.slice(1),
+    SOURCE.replaceAll('-', ''),
+    `%30${SOURCE.slice(1)}`,
+    `{${SOURCE}}`,
+  ];
+  for (const source of sources) {
+    const answer = await put(hub.url, source, 1, lineOf(GOOD));
+    assert.equal(answer.status, 400, source);
+    assert.match(errorOf(answer), /send lines with PUT \/forward\/\{source\}\/\{first_seq\}/);
+    assert.equal((await askHub(hub.url, source)).status, 400, source);
+  }
+  for (const seq of ['0', '-1', '+1', '01', '1.0', '1e3', 'x', '', '%31', '9007199254740992', '99999999999999999999']) {
+    assert.equal((await put(hub.url, SOURCE, seq, lineOf(GOOD))).status, 400, seq);
+  }
+  assert.equal((await put(hub.url, SOURCE, '1/', lineOf(GOOD))).status, 404);
+  const last = await put(hub.url, SOURCE, Number.MAX_SAFE_INTEGER, lineOf(GOOD, Number.MAX_SAFE_INTEGER), {
+    headers: { 'Assetlog-Lost': `1-${Number.MAX_SAFE_INTEGER - 1}` },
+  });
+  assert.deepEqual(last.body, { seq: Number.MAX_SAFE_INTEGER, id: ID, via: [] });
+  const crcs = ['', '0', '0000000', '000000000', '0000000G', '0000000A', '00000000, 00000000'];
+  for (const crc of crcs) {
+    const answer = await put(hub.url, sourceOf(2), 1, lineOf(GOOD), { headers: { 'Assetlog-Crc': crc } });
+    assert.equal(answer.status, 400, `crc ${crc}`);
+  }
+  const type = await put(hub.url, sourceOf(2), 1, lineOf(GOOD), { headers: { 'Content-Type': 'application/json' } });
+  assert.equal(type.status, 400);
+});
+
+test('a body may be larger than that of a report, so that each line of a journal fits', async (t) => {
+  const hub = await startService(t);
+  const text = (bytes: number) => `${GOOD},"description":"${'x'.repeat(bytes)}"`;
+  const least = lineOf(text(0)).length;
+  const lineOfBytes = (bytes: number, seq: number) => lineOf(text(bytes - least), seq);
+  const bytesMax = limits.lineBytesMax - 512;
+  assert.equal((await put(hub.url, SOURCE, 1, lineOfBytes(bytesMax, 1))).status, 200);
+  assert.match(errorOf(await put(hub.url, SOURCE, 2, lineOfBytes(bytesMax + 2, 2))), /longer than a line can be/);
+  const over = await put(hub.url, SOURCE, 2, Buffer.alloc(limits.forwardBodyBytesMax + 1, ' '));
+  assert.deepEqual([over.status, errorOf(over).slice(0, 40)], [413, 'the body is larger than 4194304 bytes; s']);
+  const many = (count: number) => {
+    const { bytes } = makeLines(count, { seq: 2, crc: 0 });
+    return put(hub.url, SOURCE, 2, bytes);
+  };
+  assert.match(errorOf(await many(limits.batchItemsMax + 1)), /at most 10000 lines/);
+  assert.equal((await many(limits.batchItemsMax)).status, 200);
+  const report = await fetch(`${hub.url}/report_asset_observation/a`, {
+    method: 'POST',
+    headers: { 'Content-Type': 'application/json' },
+    body: JSON.stringify({ description: 'x'.repeat(limits.bodyBytesMax) }),
+  });
+  assert.equal(report.status, 413, 'a report has its own limit');
+  await hub.kill();
+  assert.equal((await run(['verify', '--data', hub.data])).code, 0);
+});
