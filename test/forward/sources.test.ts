@@ -1,0 +1,223 @@
+/** What a hub has of each journal is right after every end of its process, and when its own lines are removed. */
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { setImmediate as turn } from 'node:timers/promises';
+import { contentsOf } from '../../src/journal/segments.ts';
+import { SentJournal, sourceOf } from '../support/forwarding.ts';
+import { forwardedIn, type HubParts, TestHub } from '../support/hub.ts';
+import { type Remains, SimulatedDisk, systemError } from '../support/simulated-disk.ts';
+import { eventually } from '../support/tools.ts';
+
+const SNAPSHOT = 'forward-sources.json';
+/** Of about four events. */
+const SEGMENT_BYTES = 1_500;
+const REMAINS: readonly Remains[] = [
+  { entries: 'none', share: 0, behind: 'nothing' },
+  { entries: 'half', share: 0.5, behind: 'zeros' },
+  { entries: 'all', share: 1, behind: 'nothing' },
+];
+const upTo = (last: number) => Array.from({ length: last }, (_, index) => index + 1);
+
+function segments(disk: SimulatedDisk): number {
+  return contentsOf(disk.names()).segments.length;
+}
+
+async function settled(): Promise<void> {
+  for (let turns = 0; turns < 100; turns += 1) await turn();
+}
+
+test('after a clean stop or a crash a hub knows what it has, and needs the last file only', async () => {
+  const disk = new SimulatedDisk();
+  const hub = await TestHub.open(disk, { segmentBytes: SEGMENT_BYTES });
+  const [one, two] = [new SentJournal(40, sourceOf(1)), new SentJournal(40, sourceOf(2))];
+  for (let first = 1; first <= 40; first += 4) {
+    await hub.put(one, first, first + 3);
+    await hub.report();
+    await hub.put(two, first, first + 1);
+    await hub.put(two, first + 2, first + 3);
+    await settled();
+  }
+  assert.ok(segments(disk) > 5);
+  for (const [how, left] of [
+    ['a crash', disk.afterCrash()],
+    ['a clean stop', await hub.journal.close().then(() => disk.afterCrash())],
+  ] as const) {
+    const again = await TestHub.open(left, { segmentBytes: SEGMENT_BYTES });
+    const before = left.calls.length;
+    for (const sent of [one, two]) {
+      const { status, seq, id } = await again.ask(sent.source);
+      assert.deepEqual({ status, seq, id }, { status: 200, seq: 40, id: sent.id(40) }, how);
+    }
+    const read = new Set(left.calls.slice(before).filter((call) => call.startsWith('read events-')));
+    assert.ok(read.size <= (how === 'a crash' ? 2 : 0), `${how}: ${[...read]}`);
+    await again.journal.close();
+  }
+});
+
+test('a journal that no other forwards to writes no file for it, and pays nothing when files go', async () => {
+  const disk = new SimulatedDisk();
+  const hub = await TestHub.open(disk, { segmentBytes: SEGMENT_BYTES, retain: { retainBytes: 3_000 } });
+  for (let count = 0; count < 60; count += 1) await hub.report();
+  await settled();
+  await hub.journal.close();
+  assert.ok(!disk.names().includes(SNAPSHOT));
+  assert.ok(segments(disk) < 5);
+});
+
+test('retention does not make a hub forget', async () => {
+  const disk = new SimulatedDisk();
+  const parts: HubParts = { segmentBytes: SEGMENT_BYTES, retain: { retainBytes: 3_000 } };
+  const hub = await TestHub.open(disk, parts);
+  const sent = new SentJournal(9);
+  await hub.put(sent, 1, 7);
+  for (let count = 0; count < 60; count += 1) await hub.report();
+  await eventually('its files go', () => forwardedIn(disk).size === 0);
+  const crashed = await TestHub.open(disk.afterCrash(), parts);
+  assert.equal((await crashed.ask(sent.source)).seq, 7);
+  const gap = await crashed.put(sent, 9, 9);
+  assert.deepEqual([gap.status, gap.seq, gap.id], [409, 7, sent.id(7)]);
+  assert.equal((await crashed.put(sent, 6, 9)).status, 200);
+  assert.deepEqual(forwardedIn(crashed.disk).get(sent.source), [8, 9]);
+});
+
+test('a file that holds a watermark stays until the snapshot has it, also if the service was started for that', async () => {
+  const disk = new SimulatedDisk();
+  const hub = await TestHub.open(disk, { segmentBytes: 1_000_000 });
+  const sent = new SentJournal(9);
+  await hub.put(sent, 1, 9);
+  // It can not write its snapshot when the file is closed.
+  disk.fault = (call, name) => (call === 'rename' && name.includes(SNAPSHOT) ? systemError('EIO') : undefined);
+  const next = await TestHub.open(disk.afterCrash(), { segmentBytes: 1_000, retain: { retainBytes: 1 } });
+  next.disk.fault = disk.fault;
+  for (let count = 0; count < 9; count += 1) await next.report();
+  await settled();
+  assert.deepEqual(forwardedIn(next.disk).get(sent.source), upTo(9), 'nothing is removed before the snapshot is there');
+  assert.ok(next.notices.some((line) => line.includes('old journal files could not be removed')));
+  next.disk.fault = () => undefined;
+  await next.journal.makeSpace();
+  for (let count = 0; count < 9; count += 1) await next.report();
+  await eventually('its files go', () => forwardedIn(next.disk).size === 0);
+  const last = await TestHub.open(next.disk.afterCrash());
+  assert.equal((await last.ask(sent.source)).seq, 9);
+});
+
+test('a snapshot that is torn, stale, of another journal, or missing is made again from the lines', async () => {
+  const disk = new SimulatedDisk();
+  const hub = await TestHub.open(disk, { segmentBytes: SEGMENT_BYTES });
+  const sent = new SentJournal(20);
+  for (let seq = 1; seq <= 20; seq += 1) await hub.put(sent, seq, seq);
+  await settled();
+  await hub.journal.close();
+  const good = disk.bytes(SNAPSHOT) ?? assert.fail();
+  const text = good.toString();
+  assert.match(text, /^\{"seq":20,"sources":\[\["0193e0c2-[^"]*",20,"[^"]*"\]\],"crc":"[0-9a-f]{8}"\}\n$/);
+  const bad: [string, Buffer | undefined][] = [
+    ['missing', undefined],
+    ['empty', Buffer.alloc(0)],
+    ['cut', good.subarray(0, -9)],
+    ['zeros', Buffer.alloc(good.length)],
+    ['longer', Buffer.concat([good, good])],
+    ['another digit', Buffer.from(text.replace('"seq":20', '"seq":10'))],
+    ['another source', Buffer.from(text.replace(',20,', ',99,'))],
+  ];
+  for (const [what, bytes] of bad) {
+    const copy = disk.afterCrash();
+    copy.drop(SNAPSHOT);
+    if (bytes !== undefined) copy.put(SNAPSHOT, bytes);
+    const again = await TestHub.open(copy);
+    assert.equal((await again.ask(sent.source)).seq, 20, what);
+    assert.ok(
+      again.notices.some((line) => line.includes('read from the whole journal')),
+      what,
+    );
+    const asked = copy.calls.length;
+    await again.journal.close();
+    const third = await TestHub.open(copy.afterCrash());
+    assert.equal((await third.ask(sent.source)).seq, 20, what);
+    assert.ok(!third.notices.some((line) => line.includes('read from the whole journal')), `${what}: ${asked}`);
+  }
+});
+
+test('a hub that lost its last events asks for them again, and says nothing it does not have', async () => {
+  const disk = new SimulatedDisk();
+  const hub = await TestHub.open(disk, { segmentBytes: 1_000_000 });
+  const [one, two] = [new SentJournal(10, sourceOf(1)), new SentJournal(10, sourceOf(2))];
+  await hub.put(one, 1, 10);
+  const yesterday = disk.afterCrash();
+  await hub.put(two, 1, 10);
+  await hub.journal.close();
+  // The journal of yesterday beside the snapshot of today.
+  yesterday.put(SNAPSHOT, disk.bytes(SNAPSHOT) ?? assert.fail());
+  const restored = await TestHub.open(yesterday);
+  assert.equal((await restored.ask(one.source)).seq, 10);
+  assert.deepEqual((await restored.ask(two.source)).seq, 0);
+  assert.equal((await restored.put(two, 1, 10)).status, 200);
+  assert.deepEqual(forwardedIn(yesterday).get(two.source), upTo(10));
+});
+
+test('the lines of a write that failed are not counted', async () => {
+  const disk = new SimulatedDisk();
+  const hub = await TestHub.open(disk);
+  const sent = new SentJournal(6);
+  await hub.put(sent, 1, 2);
+  disk.fault = (call, name) => (call === 'write' && name.startsWith('events-') ? systemError('ENOSPC') : undefined);
+  assert.equal((await hub.put(sent, 3, 4)).status, 503);
+  assert.equal((await hub.ask(sent.source)).seq, 2);
+  disk.fault = () => undefined;
+  assert.equal((await hub.put(sent, 3, 6)).status, 200);
+  assert.deepEqual(forwardedIn(disk).get(sent.source), upTo(6));
+});
+
+/** Two sources, own reports between, files that are closed and removed, a stop, and a start that continues. */
+async function script(disk: SimulatedDisk, senders: readonly SentJournal[], acknowledged: Map<string, number>) {
+  const parts: HubParts = { segmentBytes: SEGMENT_BYTES, retain: { retainBytes: 4_000 } };
+  for (let part = 0; part < 2; part += 1) {
+    const hub = await TestHub.open(disk, parts);
+    for (let round = 0; round < 6; round += 1) {
+      for (const sent of senders) {
+        const had = acknowledged.get(sent.source) ?? 0;
+        const said = await hub.put(sent, had + 1, had + 1 + (round % 3));
+        if (said.status === 200) acknowledged.set(sent.source, said.seq!);
+      }
+      await hub.report();
+    }
+    await hub.journal.close();
+  }
+}
+
+test('a power cut at any call of the disk loses no watermark, and doubles no event', { timeout: 300_000 }, async () => {
+  const senders = [new SentJournal(60, sourceOf(1)), new SentJournal(60, sourceOf(2))];
+  const whole = new SimulatedDisk();
+  await script(whole, senders, new Map());
+  assert.ok(whole.count('rename') > 4 && whole.count('remove') > 6, 'it has snapshots, and files go');
+  const disk = new SimulatedDisk();
+  const acknowledged = new Map<string, number>();
+  const cuts: { when: string; left: SimulatedDisk; known: Map<string, number> }[] = [];
+  disk.fault = (call, name) => {
+    if (call === 'read' || call === 'list' || call === 'size') return undefined;
+    const when = `${disk.calls.length} ${call} ${name}`;
+    for (const remains of REMAINS) {
+      cuts.push({ when, left: disk.afterPowerCut(remains), known: new Map(acknowledged) });
+    }
+    cuts.push({ when, left: disk.afterCrash(), known: new Map(acknowledged) });
+    return undefined;
+  };
+  await script(disk, senders, acknowledged);
+  assert.ok(cuts.length > 400, `${cuts.length} cuts`);
+  for (const { when, left, known } of cuts) {
+    const hub = await TestHub.open(left, { segmentBytes: SEGMENT_BYTES });
+    for (const sent of senders) {
+      const { seq = 0, id } = await hub.ask(sent.source);
+      const least = known.get(sent.source) ?? 0;
+      assert.ok(seq >= least && seq <= least + 3, `${when}: ${seq} of ${sent.source}, acknowledged ${least}`);
+      assert.equal(id, seq === 0 ? null : sent.id(seq), when);
+      const there = forwardedIn(left).get(sent.source) ?? [];
+      assert.deepEqual(there, upTo(seq).slice(seq - there.length), `${when}: what is there ends with the watermark`);
+      assert.equal((await hub.put(sent, Math.max(1, seq - 1), seq + 2)).status, 200, when);
+      const after = forwardedIn(left).get(sent.source) ?? [];
+      assert.deepEqual(after, upTo(seq + 2).slice(seq - there.length), when);
+    }
+    await hub.journal.close();
+  }
+});

@@ -1,0 +1,113 @@
+/** A hub on a simulated disk: its journal and its receiver, without HTTP. */
+
+import { limits as standardLimits } from '../../src/config/limits.ts';
+import { endpoints } from '../../src/event/parameters.ts';
+import { readForwarded } from '../../src/forward/hub/received.ts';
+import { Receiver } from '../../src/forward/hub/receiver.ts';
+import { itemReader } from '../../src/http/batch.ts';
+import { type Recordable, Refusal, type Reply } from '../../src/http/message.ts';
+import type { JournalHooks } from '../../src/journal/hooks.ts';
+import { Journal } from '../../src/journal/journal.ts';
+import { OwnProgress } from '../../src/journal/progress.ts';
+import type { Retain } from '../../src/journal/retention.ts';
+import { contentsOf, type GoneRange } from '../../src/journal/segments.ts';
+import { createNotices } from '../../src/telemetry/log.ts';
+import type { SentJournal } from './forwarding.ts';
+import type { SimulatedDisk } from './simulated-disk.ts';
+
+export const readItem = itemReader(endpoints, standardLimits);
+
+export interface HubParts {
+  readonly retain?: Retain;
+  readonly segmentBytes?: number;
+  readonly limits?: Partial<typeof standardLimits>;
+  readonly via?: readonly string[];
+}
+
+/** A hub whose process may die at any time: what is left is the disk. */
+export class TestHub {
+  readonly disk: SimulatedDisk;
+  readonly notices: string[] = [];
+  readonly receiver: Receiver;
+  readonly journal: Journal;
+  readonly recordable: Recordable;
+
+  constructor(disk: SimulatedDisk, { retain = {}, segmentBytes = 64 * 1024, limits = {}, via = [] }: HubParts = {}) {
+    this.disk = disk;
+    const all = { ...standardLimits, ...limits } as typeof standardLimits;
+    const notices = createNotices('info', false, (line) => this.notices.push(line));
+    const progress = new OwnProgress();
+    const options = { disk, limits: all, notices };
+    this.receiver = new Receiver({ ...options, progress: () => progress.of(disk.folder), via: () => via });
+    const { sources } = this.receiver;
+    const hooks: JournalHooks = {
+      heldBack: () => undefined,
+      removing: (lastSeq) => sources.removing(lastSeq),
+      closed: (lastSeq) => sources.closed(lastSeq),
+    };
+    const onRecorded = (nextSeq: number) => progress.recorded(disk.folder, nextSeq);
+    const journal = new Journal({ ...options, hooks, retain, segmentBytes, onRecorded, onFailed: () => {} });
+    this.journal = journal;
+    this.recordable = {
+      deployment: undefined,
+      begin: () => {},
+      refusal: (bytes) => journal.refusal(bytes),
+      record: (events, bytes, done) => journal.append(events, bytes, done),
+    };
+  }
+
+  static async open(disk: SimulatedDisk, parts?: HubParts): Promise<TestHub> {
+    const hub = new TestHub(disk, parts);
+    await hub.journal.open();
+    return hub;
+  }
+
+  /** @returns the reply to lines of a journal, both seqs inclusive */
+  async put(sent: SentJournal, first: number, last: number, lost?: GoneRange): Promise<Said> {
+    const body = sent.bytes(first, last);
+    const { source } = sent;
+    const events = readForwarded(body, { source, firstSeq: first }, undefined, readItem, standardLimits);
+    return saidBy(this.receiver.take({ source, firstSeq: first, lost, events }, body.length, this.recordable));
+  }
+
+  ask(source: string): Promise<Said> {
+    return saidBy(this.receiver.ask(source, this.recordable));
+  }
+
+  /** An event of the hub itself. */
+  report(name = 'own'): Promise<void> {
+    return new Promise((resolve) =>
+      this.journal.append([{ type: 'AssetObservation', assetKey: [name] }], 0, () => resolve()),
+    );
+  }
+}
+
+export interface Said {
+  readonly status: number;
+  readonly seq?: number;
+  readonly id?: string | null;
+  readonly reason?: string;
+  readonly error?: string;
+}
+
+async function saidBy(replied: Promise<Reply>): Promise<Said> {
+  const reply = await replied.catch((error) => {
+    if (error instanceof Refusal) return error.reply;
+    throw error;
+  });
+  if (reply.kind === 'error') return { status: reply.status, error: reply.error, ...reply.members };
+  if (reply.kind !== 'body') throw new Error(reply.kind);
+  return { status: reply.status, ...JSON.parse(reply.body) };
+}
+
+/** The seqs of each source in the order in which the hub has them. */
+export function forwardedIn(disk: SimulatedDisk): Map<string, number[]> {
+  const found = new Map<string, number[]>();
+  for (const { name } of contentsOf(disk.names()).segments) {
+    for (const line of disk.text(name).split('\n').slice(0, -1)) {
+      const { from } = JSON.parse(line) as { from?: [string, number] };
+      if (from !== undefined) found.set(from[0], [...(found.get(from[0]) ?? []), from[1]]);
+    }
+  }
+  return found;
+}
