@@ -74,6 +74,7 @@ test('the handler takes a parameter for its row, and only at its endpoints', () 
     eventTime: undefined,
     runLabel: 'x',
     idempotencyKey: undefined,
+    origin: undefined,
   });
   assert.equal(outcomes[0]?.unknown, undefined);
   assert.deepEqual(outcomes[1]?.unknown, ['run_label']);

@@ -181,7 +181,7 @@ function timeout(ms: number): { passed: Promise<void>; signal: AbortSignal; clea
     timer = setTimeout(() => {
       controller.abort();
       resolve();
-    }, ms).unref();
+    }, ms);
   });
   return { passed, signal: controller.signal, clear: () => clearTimeout(timer) };
 }

@@ -8,6 +8,7 @@ import { deployments } from './deployments.ts';
 import { embed } from './embed.ts';
 import { event } from './event.ts';
 import { forwardFiles } from './forward-files.ts';
+import { forwardHub } from './forward-hub.ts';
 import { forwardSender } from './forward-sender.ts';
 import { forwardTargets } from './forward-targets.ts';
 import { http } from './http.ts';
@@ -33,6 +34,7 @@ export const mutants: readonly Mutant[] = [
   ...embed,
   ...event,
   ...forwardFiles,
+  ...forwardHub,
   ...forwardTargets,
   ...forwardSender,
   ...http,

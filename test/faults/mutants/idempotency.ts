@@ -362,7 +362,7 @@ export const idempotency: readonly Mutant[] = [
   {
     breaks: 'each event with an idempotency key has a hidden class of its own',
     file: 'http/handlers.ts',
-    from: "[...slots, { member: 'idempotencyKey', standard: undefined }]",
+    from: '[...slots, ...further]',
     to: 'slots',
     tests: ['http/handlers: events with and without an idempotency key have one hidden class'],
   },

@@ -1,0 +1,196 @@
+/** The promises of a hub, each broken on purpose. */
+
+import type { Mutant } from './mutant.ts';
+
+export const forwardHub: readonly Mutant[] = [
+  {
+    breaks: 'an overlap is recorded again',
+    file: 'forward/hub/watermark.ts',
+    from: 'const from = Math.min(seq - firstSeq + 1, events.length);',
+    to: 'const from = seq - firstSeq + 1 >= events.length ? events.length : 0;',
+    tests: ['forward/hub: what the hub has is not recorded again: a copy, an overlap, an older part'],
+  },
+  {
+    breaks: 'a copy of what the hub has is recorded again',
+    file: 'forward/hub/watermark.ts',
+    from: 'const from = Math.min(seq - firstSeq + 1, events.length);',
+    to: 'const from = seq - firstSeq + 1 >= events.length ? 0 : seq - firstSeq + 1;',
+    tests: ['forward/hub: what the hub has is not recorded again: a copy, an overlap, an older part'],
+  },
+  {
+    breaks: 'ids are not compared, so that a fork is not seen',
+    file: 'forward/hub/watermark.ts',
+    from: 'line.origin.id !== id',
+    to: 'line.origin.id === undefined',
+    tests: ['forward/hub: a clone of a journal is a fork, and of two that race each seq is recorded once'],
+  },
+  {
+    breaks: 'a gap is accepted without Assetlog-Lost',
+    file: 'forward/hub/watermark.ts',
+    from: 'const isKnownToBeLost = lost !== undefined &&',
+    to: 'const isKnownToBeLost = lost === undefined ||',
+    tests: [
+      'forward/hub: a gap is sent back with what the hub has, unless the sender says that just these events are lost',
+    ],
+  },
+  {
+    breaks: 'a gap is accepted if only its end is said to be lost',
+    file: 'forward/hub/watermark.ts',
+    from: 'lost.first <= seq + 1 && lost.last === firstSeq - 1',
+    to: 'lost.last === firstSeq - 1',
+    tests: [
+      'forward/hub: a gap is sent back with what the hub has, unless the sender says that just these events are lost',
+    ],
+  },
+  {
+    breaks: 'a gap is accepted if only its beginning is said to be lost',
+    file: 'forward/hub/watermark.ts',
+    from: 'lost.first <= seq + 1 && lost.last === firstSeq - 1',
+    to: 'lost.first <= seq + 1',
+    tests: [
+      'forward/hub: a gap is sent back with what the hub has, unless the sender says that just these events are lost',
+    ],
+  },
+  {
+    breaks: 'the chain of checksums is not checked',
+    file: 'forward/hub/received.ts',
+    from: "if (typeof check === 'string') throw wrongLine(count, seq, check);\n    last = check;",
+    to: "last = typeof check === 'string' ? 0 : check;",
+    tests: [
+      'forward/received: the chain of checksums is checked from the first byte to the last, and may begin anew between files',
+    ],
+  },
+  {
+    breaks: 'the crc before the first line is not checked',
+    file: 'forward/hub/received.ts',
+    from: 'let last = crc;',
+    to: 'let last: number | undefined;',
+    tests: [
+      'forward/received: the chain of checksums is checked from the first byte to the last, and may begin anew between files',
+    ],
+  },
+  {
+    breaks: 'a line that is too long for the readers of a journal is taken',
+    file: 'forward/hub/received.ts',
+    from: 'limits.lineBytesMax - ADDED_BYTES_MAX',
+    to: '2 * limits.lineBytesMax',
+    tests: ['forward/received: a body may be larger than that of a report, so that each line of a journal fits'],
+  },
+  {
+    breaks: 'a line that is three times as long when it is written is taken',
+    file: 'forward/hub/received.ts',
+    from: 'if (SEPARATOR.test(text)) {',
+    to: 'if (text.length === 0 && SEPARATOR.test(text)) {',
+    tests: ['forward/received: a line with the right crc is taken only if its event is one that could be reported'],
+  },
+  {
+    breaks: 'any text is taken as an id',
+    file: 'forward/hub/received.ts',
+    from: 'if (QUOTED_UUID.test(json)) return',
+    to: 'if (json.length > 2) return',
+    tests: ['forward/received: a line with the right crc is taken only if its event is one that could be reported'],
+  },
+  {
+    breaks: 'a watermark moves before its lines are durable',
+    file: 'forward/hub/receiver.ts',
+    from: 'if (known === undefined) this.#newcomers += 1;',
+    to: 'marks.set(source, mark);',
+    tests: ['forward/sources: the lines of a write that failed are not counted'],
+  },
+  {
+    breaks: 'requests of one source are handled at the same time',
+    file: 'forward/hub/receiver.ts',
+    from: 'const reply = turns.last.then(() =>',
+    to: 'const reply = Promise.resolve().then(() =>',
+    tests: [
+      'forward/hub: a request that comes twice at the same time is recorded once, and one that overtakes another is sent back',
+    ],
+  },
+  {
+    breaks: 'a loop is accepted',
+    file: 'forward/hub/receiver.ts',
+    from: 'if (this.#via.includes(source)) {',
+    to: 'if (this.#via.includes(source) && known?.seq === -1) {',
+    tests: [
+      'forward/receiver: a journal that the events would come back to is refused, and each reply says where they go',
+    ],
+  },
+  {
+    breaks: 'a hub takes any number of sources',
+    file: 'forward/hub/receiver.ts',
+    from: 'marks.size + this.#newcomers >= limits.forwardSourcesMax',
+    to: 'marks.size === limits.forwardSourcesMax + 1_000',
+    tests: ['forward/receiver: a further source than the limit allows is refused, also if several come at once'],
+  },
+  {
+    breaks: 'any number of requests of one source wait',
+    file: 'forward/hub/receiver.ts',
+    from: 'if (turns.count > limits.forwardWaitingMax) {',
+    to: 'if (turns.count > limits.forwardWaitingMax + 1_000) {',
+    tests: ['forward/receiver: of one source only some requests wait, and each of them gets its reply'],
+  },
+  {
+    breaks: 'a long rebuild keeps requests waiting',
+    file: 'forward/hub/receiver.ts',
+    from: 'await Promise.race([loading, late.passed]);',
+    to: 'await loading;',
+    tests: ['forward/receiver: while the watermarks are being read a request gets 503, and later the truth'],
+  },
+  {
+    breaks: 'the watermarks are read while lines of a forwarded request are on their way to the disk',
+    file: 'forward/hub/sources.ts',
+    from: 'await Promise.all(this.#recording);',
+    to: '',
+    tests: ['forward/receiver: a journal that is opened again is read again, after what was on its way to the disk'],
+  },
+  {
+    breaks: 'files are removed before the snapshot has their watermarks',
+    file: 'forward/hub/sources.ts',
+    within: 'removing',
+    from: 'await this.#write({ seq: lastSeq, sources });',
+    to: 'void this.#write({ seq: lastSeq, sources }).catch(() => {});',
+    tests: [
+      'forward/sources: a file that holds a watermark stays until the snapshot has it, also if the service was started for that',
+    ],
+  },
+  {
+    breaks: 'files are removed without a snapshot if the watermarks are not known yet',
+    file: 'forward/hub/sources.ts',
+    from: "if (found === 'absent') return; // it has no forwarded events: see `#load`",
+    to: 'if (found !== undefined) return;',
+    tests: [
+      'forward/sources: a file that holds a watermark stays until the snapshot has it, also if the service was started for that',
+    ],
+  },
+  {
+    breaks: 'a snapshot says of more than it covers',
+    file: 'forward/hub/sources.ts',
+    within: 'closed',
+    from: 'seq: lastSeq,',
+    to: 'seq: lastSeq + 3,',
+    tests: ['forward/sources: a power cut at any call of the disk loses no watermark, and doubles no event'],
+  },
+  {
+    breaks: 'a snapshot is believed that is ahead of its journal',
+    file: 'forward/hub/sources.ts',
+    from: "typeof found === 'object' && found.seq <= lastSeq",
+    to: "typeof found === 'object'",
+    tests: ['forward/sources: a hub that lost its last events asks for them again, and says nothing it does not have'],
+  },
+  {
+    breaks: 'the checksum of a snapshot is not checked',
+    file: 'forward/hub/snapshot.ts',
+    from: 'if (end === -1 || text.slice(end) !== ending(text.slice(0, end))) return',
+    to: 'if (end === -1) return',
+    tests: [
+      'forward/sources: a snapshot that is torn, stale, of another journal, or missing is made again from the lines',
+    ],
+  },
+  {
+    breaks: 'the folder is not synced after a snapshot was renamed',
+    file: 'forward/hub/snapshot.ts',
+    from: 'await disk.syncFolder();',
+    to: '',
+    tests: ['forward/sources: a power cut at any call of the disk loses no watermark, and doubles no event'],
+  },
+];

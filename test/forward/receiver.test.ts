@@ -1,0 +1,132 @@
+/** What bounds a hub: sources, requests that wait, and the time until it knows what it has. */
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { SentJournal, sourceOf } from '../support/forwarding.ts';
+import { forwardedIn, TestHub } from '../support/hub.ts';
+import { SimulatedDisk } from '../support/simulated-disk.ts';
+
+const upTo = (last: number) => Array.from({ length: last }, (_, index) => index + 1);
+
+function gate(): { opened: Promise<void>; open: () => void } {
+  let open = () => {};
+  const opened = new Promise<void>((resolve) => {
+    open = resolve;
+  });
+  return { opened, open };
+}
+
+test('a journal that the events would come back to is refused, and each reply says where they go', async () => {
+  const via = [sourceOf(1), sourceOf(2)];
+  const hub = await TestHub.open(new SimulatedDisk(), { via });
+  for (const source of via) {
+    const { error, ...loop } = await hub.put(new SentJournal(2, source), 1, 2);
+    assert.deepEqual(loop, { status: 409, reason: 'loop', seq: 0, id: null, via });
+    assert.match(error ?? '', /would come back/);
+  }
+  const other = new SentJournal(2, sourceOf(3));
+  assert.deepEqual(await hub.put(other, 1, 2), { status: 200, seq: 2, id: other.id(2), via });
+  assert.deepEqual(await hub.ask(via[0]!), { status: 200, seq: 0, id: null, via });
+  assert.deepEqual([...forwardedIn(hub.disk).keys()], [sourceOf(3)]);
+});
+
+test('a further source than the limit allows is refused, also if several come at once', async () => {
+  const hub = await TestHub.open(new SimulatedDisk(), { limits: { forwardSourcesMax: 5 } as never });
+  const senders = Array.from({ length: 9 }, (_, index) => new SentJournal(2, sourceOf(index + 1)));
+  const said = await Promise.all(senders.map((sent) => hub.put(sent, 1, 1)));
+  assert.deepEqual(said.map(({ status }) => status).sort(), [200, 200, 200, 200, 200, 503, 503, 503, 503]);
+  assert.match(said.find(({ status }) => status === 503)?.error ?? '', /events of 5 journals/);
+  const again = await Promise.all(senders.map((sent) => hub.put(sent, 1, 2)));
+  assert.deepEqual(
+    again.map(({ status }) => status),
+    said.map(({ status }) => status),
+    'those that are known are taken',
+  );
+  assert.equal(forwardedIn(hub.disk).size, 5);
+});
+
+test('of one source only some requests wait, and each of them gets its reply', async () => {
+  const disk = new SimulatedDisk();
+  const hub = await TestHub.open(disk, { limits: { forwardWaitingMax: 2 } as never });
+  const sent = new SentJournal(9);
+  await hub.put(sent, 1, 1);
+  const sync = gate();
+  disk.fault = (call) => (call === 'sync' ? sync.opened : undefined);
+  const replies = [1, 2, 3, 4, 5].map(() => hub.put(sent, 2, 5));
+  const refused = await Promise.all(replies.slice(3));
+  assert.deepEqual(
+    refused.map(({ status }) => status),
+    [503, 503],
+  );
+  const other = hub.ask(sourceOf(2));
+  assert.equal((await other).status, 200, 'another source does not wait');
+  sync.open();
+  const taken = await Promise.all(replies.slice(0, 3));
+  assert.deepEqual(
+    taken.map(({ status, seq }) => [status, seq]),
+    [
+      [200, 5],
+      [200, 5],
+      [200, 5],
+    ],
+  );
+  assert.deepEqual(forwardedIn(disk).get(sent.source), upTo(5));
+  assert.equal((await hub.put(sent, 6, 9)).status, 200);
+});
+
+test('while the watermarks are being read a request gets 503, and later the truth', async () => {
+  const disk = new SimulatedDisk();
+  const first = await TestHub.open(disk);
+  const sent = new SentJournal(9);
+  await first.put(sent, 1, 5);
+  const hub = await TestHub.open(disk.afterCrash(), { limits: { openWaitMs: 50 } as never });
+  const read = gate();
+  hub.disk.fault = (call, name) => (call === 'read' && name.startsWith('events-') ? read.opened : undefined);
+  for (const said of [await hub.ask(sent.source), await hub.put(sent, 1, 6)]) {
+    assert.equal(said.status, 503);
+    assert.match(said.error ?? '', /is being read/);
+  }
+  await hub.report();
+  read.open();
+  assert.equal((await hub.put(sent, 4, 9)).seq, 9);
+  assert.deepEqual(forwardedIn(hub.disk).get(sent.source), upTo(9));
+});
+
+test('a journal that is not open yet is asked later', async () => {
+  const disk = new SimulatedDisk();
+  const hub = new TestHub(disk, { limits: { openWaitMs: 50 } as never });
+  assert.equal((await hub.ask(sourceOf(1))).status, 503);
+  await hub.journal.open();
+  assert.equal((await hub.ask(sourceOf(1))).status, 200);
+});
+
+test('watermarks that can not be read are an error of the service, and read again by the next request', async () => {
+  const hub = await TestHub.open(new SimulatedDisk());
+  hub.disk.fault = (call) => (call === 'create' ? Object.assign(new Error('EIO'), { code: 'EIO' }) : undefined);
+  const said = await hub.ask(sourceOf(1));
+  assert.deepEqual([said.status, hub.notices.filter((line) => line.includes('could not be read')).length], [503, 1]);
+  hub.disk.fault = () => undefined;
+  assert.equal((await hub.ask(sourceOf(1))).status, 200);
+});
+
+test('a journal that is opened again is read again, after what was on its way to the disk', async () => {
+  const disk = new SimulatedDisk();
+  const hub = await TestHub.open(disk);
+  const sent = new SentJournal(9);
+  await hub.put(sent, 1, 2);
+  const sync = gate();
+  disk.fault = (call) => (call === 'sync' ? sync.opened : undefined);
+  const onItsWay = hub.put(sent, 3, 5);
+  const other = new SentJournal(9, sourceOf(2));
+  await new Promise((resolve) => setImmediate(resolve));
+  hub.receiver.sources.forget();
+  const again = hub.put(other, 1, 2);
+  const asked = hub.ask(sent.source);
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  sync.open();
+  assert.equal((await onItsWay).seq, 5);
+  assert.equal((await asked).seq, 5);
+  assert.equal((await again).seq, 2);
+  assert.equal((await hub.put(sent, 3, 9)).seq, 9);
+  assert.deepEqual(forwardedIn(disk).get(sent.source), upTo(9));
+});
