@@ -313,7 +313,8 @@ export class Forwarder {
       const reason = `${to} has event ${hubSeq} of this journal as ${id}, and this journal, which ends with ${this.#lastSeq}, does not: the folder was restored from a backup or copied; stop the service and run assetlog forward identity --new`;
       return { kind: 'stopped', why: 'fork', reason, next: ASKING };
     }
-    const seq = hubSeq > 0 ? hubSeq : begin === 'now' ? had : (await this.#firstSeq()) - 1;
+    // Not beyond the cursor: what retention removed after it is named.
+    const seq = hubSeq > 0 ? hubSeq : begin === 'now' ? had : Math.min(had, (await this.#firstSeq()) - 1);
     if (hubSeq < had && this.#value.kind === 'hub') {
       this.#notices.warn('the hub has fewer events than it had: they are sent again', { had, has: hubSeq });
       this.#gapSeq = Math.min(this.#gapSeq, hubSeq);

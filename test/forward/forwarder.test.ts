@@ -214,6 +214,17 @@ test('what retention removed meanwhile is lost for such a hub, and in the dead l
   );
 });
 
+test('what retention removed before the first answer of a hub is lost for it, and in the dead letters', async () => {
+  const disk = diskWith({ [segmentName(21)]: segment(21, 10), [goneName({ first: 1, last: 20 }, 'removed')]: EMPTY });
+  await saveCursor(disk, { seq: 0, id: null });
+  const hub = new Model('hub');
+  const bench = startForwarder(disk, 30, () => hub);
+  await untilDone(bench);
+  await bench.forwarder.close();
+  assert.deepEqual([hub.lost, hub.recorded], [upTo(20), upTo(30, 21)]);
+  assert.deepEqual(seqsOf(await lettersOf(disk)), upTo(20));
+});
+
 test('a hub that forgot the journal gets it from the first event there is', async () => {
   const disk = diskWith({ [segmentName(21)]: segment(21, 10), [goneName({ first: 1, last: 20 }, 'removed')]: EMPTY });
   await saveCursor(disk, { seq: 25, id: await idOf(disk, 25), kind: 'hub' });

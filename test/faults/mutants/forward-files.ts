@@ -319,4 +319,13 @@ export const forwardFiles: readonly Mutant[] = [
     to: '',
     tests: ['program/hosted: a journal that can not be opened is not tried again at each wake'],
   },
+  {
+    breaks: 'what retention removed before the first answer of a hub is in no dead letter',
+    file: 'forward/forwarder.ts',
+    from: 'Math.min(had, (await this.#firstSeq()) - 1)',
+    to: '(await this.#firstSeq()) - 1',
+    tests: [
+      'forward/forwarder: what retention removed before the first answer of a hub is lost for it, and in the dead letters',
+    ],
+  },
 ];
