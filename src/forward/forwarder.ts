@@ -71,6 +71,8 @@ const STARTING: State = { kind: 'starting' };
 const ASKING: State = { kind: 'asking' };
 const IDLE: State = { kind: 'idle' };
 
+type Refused = Extract<Sent, { kind: 'refused' }>;
+
 /** Why an event has a dead letter. */
 type Verdict = Pick<DeadLetter, 'outcome' | 'status' | 'reason'>;
 
@@ -182,7 +184,7 @@ export class Forwarder {
     this.#target?.close();
     try {
       await this.#backlog.moveTo(this.#value.seq);
-      if (this.#lost === undefined) await this.#save(undefined);
+      if (this.#saved !== undefined) await this.#save(undefined);
     } catch (error) {
       this.#notices.warn('the cursor could not be saved', { reason: describe(error as Error) });
     }
@@ -382,10 +384,7 @@ export class Forwarder {
 
   async #sentToHub(lines: readonly Line[], sent: Sent): Promise<State> {
     if (sent.kind === 'stopped') return { ...sent, next: ASKING };
-    if (sent.kind === 'refused') {
-      const reason = `the hub refused event ${lines[0]!.seq}: ${sent.reason}`;
-      return { kind: 'stopped', why: 'refusals', reason, next: ASKING };
-    }
+    if (sent.kind === 'refused') return this.#refusedByHub(lines[0]!, sent);
     const taken = sent.kind === 'recorded' ? lines.findIndex(({ seq }) => seq === sent.seq) : -1;
     if (taken === -1 || sent.kind !== 'recorded') {
       return this.#waiting(sent.kind === 'recorded' ? { reason: `it answered with event ${sent.seq}` } : sent, ASKING);
@@ -398,6 +397,16 @@ export class Forwarder {
     return IDLE;
   }
 
+  /** The hub does not get the event: the next request says that it is lost. */
+  async #refusedByHub(line: Line, sent: Refused): Promise<State> {
+    if (this.#isOneTooMany) return this.#tooManyRefusals(line, sent);
+    if (line.seq > this.#gapSeq) await this.#bury({ ...refusalOf(sent, undefined), line: line.text });
+    this.#gapSeq = Math.max(this.#gapSeq, line.seq);
+    this.#refusals += 1;
+    this.#backlog.pass(line.seq);
+    return IDLE;
+  }
+
   /** What an answer means that leaves no doubt, or is final. */
   async #sentToUpstream(line: Line, sent: Sent): Promise<State> {
     switch (sent.kind) {
@@ -406,7 +415,7 @@ export class Forwarder {
         this.#taken(1);
         return IDLE;
       case 'refused':
-        if (this.#refusals + 1 >= this.#parts.limits.forwardRefusalsMax) return this.#refused(line, sent.reason);
+        if (this.#isOneTooMany) return this.#tooManyRefusals(line, sent);
         this.#refusals += 1;
         this.#pace.succeeded();
         await this.#deal(line, refusalOf(sent, this.#doubts.get(line.seq)));
@@ -431,7 +440,11 @@ export class Forwarder {
     return STARTING;
   }
 
-  #refused({ seq }: Line, why: string): State {
+  get #isOneTooMany(): boolean {
+    return this.#refusals + 1 >= this.#parts.limits.forwardRefusalsMax;
+  }
+
+  #tooManyRefusals({ seq }: Line, { reason: why }: Refused): State {
     const reason = `${this.#refusals + 1} events in a row were refused, the last one is ${seq}: ${why}; if they are wrong, send SIGHUP to the service to continue`;
     return { kind: 'stopped', why: 'refusals', reason, next: IDLE };
   }
@@ -497,8 +510,10 @@ export class Forwarder {
 
   async #bury(letter: Omit<DeadLetter, 'time'>): Promise<void> {
     await this.#durably(() => this.#letters!.append({ time: new Date().toISOString(), ...letter }));
-    this.#count(this.outcomes, letter.outcome);
-    this.#notices.debug('an event is in the dead letters', { outcome: letter.outcome, reason: letter.reason });
+    const { outcome, reason } = letter;
+    if (!this.outcomes.has(outcome))
+      this.#notices.warn('there are new dead letters; this is the first', { outcome, reason });
+    this.#count(this.outcomes, outcome);
   }
 
   /** Repeats a write until it succeeds: nothing passes meanwhile. Reports are not touched. */
@@ -617,7 +632,7 @@ function verdictOf({ status, reason }: Extract<Sent, { kind: 'in doubt' }>): Ver
   return { outcome: 'in doubt', status, reason };
 }
 
-function refusalOf({ status, reason }: Extract<Sent, { kind: 'refused' }>, doubt: Verdict | undefined): Verdict {
+function refusalOf({ status, reason }: Refused, doubt: Verdict | undefined): Verdict {
   if (doubt === undefined) return { outcome: 'refused', status, reason };
   return {
     outcome: 'in doubt',

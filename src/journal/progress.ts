@@ -50,15 +50,15 @@ const ASKED_MAX = 3;
 export class OwnProgress {
   /** By folder: the seq of the first line that is not durable yet. */
   readonly #nextSeqs = new Map<string, number>();
-  /** Callbacks that wake the waiting readers of all folders. */
-  readonly #wakers = new Set<() => void>();
+  /** By folder: callbacks that wake its waiting readers. */
+  readonly #wakers = new Map<string, Set<() => void>>();
   #onRecorded: (() => void) | undefined;
 
   /** The lines before `nextSeq` are durable now, such as `recorded('/data', 8)`: wakes the readers that wait for more. */
   recorded(folder: string, nextSeq: number): void {
     this.#nextSeqs.set(folder, nextSeq);
     this.#onRecorded?.();
-    for (const wake of this.#wakers) wake();
+    for (const wake of this.#wakers.get(folder) ?? []) wake();
   }
 
   /** @param callback called at each `recorded`, before the readers are woken: one at most */
@@ -85,20 +85,22 @@ export class OwnProgress {
         return seen === undefined ? { kind: 'unsaid' } : { kind: 'before', seq: seen };
       },
       more: async (signal) => {
-        while (seen === this.#nextSeqs.get(folder) && !signal.aborted) await this.#recordedOrAborted(signal);
+        while (seen === this.#nextSeqs.get(folder) && !signal.aborted) await this.#recordedOrAborted(folder, signal);
         seen = this.#nextSeqs.get(folder);
       },
     };
   }
 
-  #recordedOrAborted(signal: AbortSignal): Promise<void> {
+  #recordedOrAborted(folder: string, signal: AbortSignal): Promise<void> {
+    const wakers = this.#wakers.get(folder) ?? new Set();
+    this.#wakers.set(folder, wakers);
     return new Promise((resolve) => {
       const wake = () => {
-        this.#wakers.delete(wake);
+        wakers.delete(wake);
         signal.removeEventListener('abort', wake);
         resolve();
       };
-      this.#wakers.add(wake);
+      wakers.add(wake);
       signal.addEventListener('abort', wake);
     });
   }

@@ -412,7 +412,8 @@ test('in an outage with answers in doubt nothing is given up', async () => {
   const there = new Set([...upstream.recorded, ...seqsOf(letters)]);
   assert.deepEqual([...there].sort(), upTo(6));
   for (const seq of seqsOf(letters)) assert.ok(seq === 3 || seq === 4, `${seq} was never in doubt`);
-  assert.equal(bench.log.filter(({ level }) => level === 'warn').length, 2, 'waiting and suspect, once each');
+  const problems = bench.log.filter(({ level, reason }) => level === 'warn' && reason === 'answers 502');
+  assert.equal(problems.length, 3, 'waiting, suspect and the first dead letter, once each');
 });
 
 test('without a next event, one in doubt is not sent again until there is one', async () => {
@@ -571,4 +572,31 @@ test('an outage is logged once, with its end', async () => {
       ['info', 'events are forwarded again', 0],
     ],
   );
+});
+
+test('an event that a hub refuses is in the dead letters, and the next request says that it is lost', async () => {
+  const disk = diskWith({ [FIRST]: segment(1, 6) });
+  const hub = new Model('hub');
+  hub.answer = (what, seq) => {
+    if (what === 'ask') return 'at';
+    return seq === 3 ? 'refused' : hub.requests.filter((other) => other === 4).length === 1 ? 'again' : 'record';
+  };
+  const bench = startForwarder(disk, 6, () => hub, { limits: { forwardBatchBytes: 1 } });
+  await untilDone(bench);
+  await bench.forwarder.close();
+  assert.deepEqual([hub.recorded, hub.lost], [[1, 2, 4, 5, 6], [3]]);
+  assert.deepEqual(seqsOf(await lettersOf(disk)), [3], 'once, though it was refused twice');
+});
+
+test('a stop before the first event is known leaves a destination new', async () => {
+  const disk = diskWith({ [segmentName(11)]: segment(11, 5) });
+  disk.fault = (call) =>
+    call === 'list' && disk.bytes(cursorName('upstream')) !== undefined ? systemError('EIO') : undefined;
+  const bench = startForwarder(disk, 15, () => new Model('hub'), {
+    limits: { forwardRetryMs: 60_000, forwardRetryMsMax: 60_000 },
+  });
+  await untilState(bench, 'waiting');
+  await bench.forwarder.close();
+  disk.fault = () => undefined;
+  assert.equal((await readCursor(disk, 'upstream')).kind, 'new');
 });

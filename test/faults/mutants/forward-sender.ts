@@ -309,4 +309,43 @@ export const forwardSender: readonly Mutant[] = [
       'forward/forwarder: a proxy that answers in place of a hub at first does not decide for good that it is a plain upstream',
     ],
   },
+  {
+    breaks: 'an event that a hub refuses stops all that follow',
+    file: 'forward/forwarder.ts',
+    within: 'Forwarder.#refusedByHub',
+    from: 'this.#backlog.pass(line.seq);',
+    to: '',
+    tests: [
+      'forward/forwarder: an event that a hub refuses is in the dead letters, and the next request says that it is lost',
+    ],
+  },
+  {
+    breaks: 'an event that a hub refuses is not in the dead letters',
+    file: 'forward/forwarder.ts',
+    within: 'Forwarder.#refusedByHub',
+    from: 'line.seq > this.#gapSeq',
+    to: 'line.seq < this.#gapSeq',
+    tests: [
+      'forward/forwarder: an event that a hub refuses is in the dead letters, and the next request says that it is lost',
+    ],
+  },
+  {
+    breaks: 'a forwarder continues at its own cursor instead of what the hub has',
+    file: 'forward/forwarder.ts',
+    within: 'Forwarder.#continueAt',
+    from: 'const seq = hubSeq > 0 ? hubSeq :',
+    to: 'const seq = hubSeq > 0 ? had :',
+    tests: [
+      HUB_CHANCE,
+      'forward/forwarder-real: a real hub behind a link that is cut at any byte has every event once and in order',
+    ],
+  },
+  {
+    breaks: 'a stop before the first event is known makes the cursor of a destination up',
+    file: 'forward/forwarder.ts',
+    within: 'Forwarder.close',
+    from: 'if (this.#saved !== undefined) ',
+    to: '',
+    tests: ['forward/forwarder: a stop before the first event is known leaves a destination new'],
+  },
 ];
