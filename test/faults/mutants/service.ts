@@ -110,7 +110,7 @@ export const service: readonly Mutant[] = [
   {
     breaks: 'a wait is not woken by what is recorded',
     file: 'journal/progress.ts',
-    from: 'for (const wake of this.#wakers) wake();',
+    from: 'for (const wake of this.#wakers.get(folder) ?? []) wake();',
     to: '',
     tests: [
       'journal/reader: what waits for more of a journal of this process continues as soon as more is durable, or at the end',
