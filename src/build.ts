@@ -6,12 +6,11 @@
 import { execFileSync } from 'node:child_process';
 import { chmodSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { dirname, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { minify } from '@swc/core';
 import { type BuildOptions, build, type Plugin } from 'esbuild';
-import { Texts } from './build-texts.ts';
-import { makeTexts } from './commands/cli.ts';
+import { makeTexts } from './commands/all-commands.ts';
 import { exitCodes } from './config/exit-codes.ts';
 import { packed, packedPage } from './http/page/build.ts';
 import { eventSchema } from './journal/line-schema.ts';
@@ -28,7 +27,7 @@ const common: BuildOptions = {
   define: {
     ASSETLOG_PAGE: await packedPage(),
     ASSETLOG_CONTRACTS: packed(JSON.stringify(allContracts())),
-    ASSETLOG_HELP: '0',
+    ASSETLOG_HELP: JSON.stringify(JSON.stringify(makeTexts())),
   },
   absWorkingDir: root,
   bundle: true,
@@ -92,33 +91,96 @@ const builtins: Plugin = {
 };
 
 /**
- * Builds a script that is executable, and valid as CommonJS and as ESM, so that it runs with any `package.json` beside it. A second
- * minifier follows esbuild's: it works on expressions across statements, which saves 2 % of the bytes.
+ * Builds a script that is executable, and valid as CommonJS and as ESM, so that it runs with any `package.json` beside it. The
+ * commands that a service does not need become one compressed text, see `load-commands.ts`.
  */
 async function buildServer(): Promise<void> {
-  const texts = new Texts([JSON.stringify(makeTexts())]); // ASSETLOG_HELP is its number
-  const built = await build({
-    ...common,
-    entryPoints: ['src/server.ts'],
-    outfile: 'dist/server.js',
-    format: 'iife',
-    plugins: [builtins, texts.plugin],
-    mangleProps: new RegExp(`(Ms|Max|(first|passed|next)Seq)$|^(${shortened.join('|')})$`),
-    sourcemap: 'external',
-    sourcesContent: false,
-    write: false,
-  });
-  const textOf = (ending: string) => built.outputFiles.find(({ path }) => path.endsWith(ending))?.text ?? '';
-  const { code, map = '' } = await minify(texts.addTo(textOf('server.js')), {
-    compress: { ecma: 2020, passes: 3, toplevel: true, keep_fargs: false, inline: 0, unsafe_arrows: true },
-    mangle: true,
-    format: { ecma: 2020, max_line_len: LINE_CHARACTERS },
-    sourceMap: { content: JSON.stringify(movedDown(JSON.parse(textOf('.map')), 1)) } as unknown as boolean, // the types lack the map of the input
-  });
+  const modules = await split();
+  const { './all-commands.js': commands = '' } = modules;
+  const shared = [...commands.matchAll(/import\{([^}]*)\}from"\.\/chunk\.js"/g)].map(([, names]) => names);
+  const later = {
+    ...modules,
+    './chunk.js': 'module.exports = shared;',
+    './later.js': "import { commands, texts } from './all-commands.js'; loaded({ commands, texts });",
+  };
+  const { code: text } = await minified(await bundle(later, './later.js', {}));
+  // Before the comment with the source map, which is the last line.
+  const importing = "\nimport * as ASSETLOG_SHARED from './shared.js';$&";
+  const now = {
+    ...modules,
+    './shared.js': `export {${shared.join(',').replace(/ as [\w$]+/g, '')}} from './chunk.js';`,
+    './server.js': `${modules['./server.js']}`.replace(/\n\/\/#/, importing),
+  };
+  const { code, map } = await minified(await bundle(now, './server.js', { ASSETLOG_COMMANDS: packed(text) }));
   const head = `#!/usr/bin/env node\n${versionCheck(REFUSE_TO_RUN)}\n`;
   writeFileSync(join(dist, 'server.js'), `${head}${code}\n//# sourceMappingURL=server.js.map\n`);
   chmodSync(join(dist, 'server.js'), 0o755);
   writeFileSync(join(dist, 'server.js.map'), JSON.stringify(movedDown(JSON.parse(map), head.split('\n').length - 1)));
+}
+
+/** Modules by the names with which they import each other: `{ './server.js': 'import{a as b}from"./chunk.js";…' }`. */
+type Modules = Record<string, string>;
+
+/** @returns the program in three modules: what a service needs, the commands that are loaded later, and what both need */
+async function split(): Promise<Modules> {
+  const { outputFiles } = await build({
+    ...common,
+    entryPoints: ['src/server.ts'],
+    outdir: 'dist',
+    format: 'esm',
+    splitting: true,
+    chunkNames: '[name]',
+    plugins: [builtins],
+    mangleProps: new RegExp(`(Ms|Max|(first|passed|next)Seq)$|^(${shortened.join('|')})$`),
+    sourcemap: 'inline',
+    sourcesContent: false,
+    write: false,
+  });
+  const modules = Object.fromEntries(outputFiles.map(({ path, text }) => [`./${basename(path)}`, text]));
+  const names = Object.keys(modules).sort().join(' ');
+  if (names !== './all-commands.js ./chunk.js ./server.js') throw new Error(`the program was split in ${names}`);
+  return modules;
+}
+
+/** Joins modules to one script in one scope, with a source map. */
+async function bundle(modules: Modules, entry: string, define: Readonly<Record<string, string>>): Promise<Script> {
+  const held: Plugin = {
+    name: 'modules',
+    setup({ onResolve, onLoad }) {
+      onResolve({ filter: /^\.\// }, ({ path }) => ({ path, namespace: 'modules', sideEffects: false }));
+      onLoad({ filter: /./, namespace: 'modules' }, ({ path }) => ({ contents: modules[path] ?? '' }));
+    },
+  };
+  const { outputFiles } = await build({
+    ...common,
+    define,
+    entryPoints: [entry],
+    outfile: 'dist/server.js',
+    format: 'iife',
+    plugins: [held],
+    sourcemap: 'external',
+    sourcesContent: false,
+    write: false,
+  });
+  const textOf = (ending: string) => outputFiles.find(({ path }) => path.endsWith(ending))?.text ?? '';
+  return { code: textOf('.js'), map: textOf('.map') };
+}
+
+/** A script and its source map, as JSON. */
+interface Script {
+  readonly code: string;
+  readonly map: string;
+}
+
+/** Minifies a second time: it works on expressions across statements, which saves 2 % of the bytes. */
+async function minified({ code, map }: Script): Promise<Script> {
+  const { code: shorter, map: next = '' } = await minify(code, {
+    compress: { ecma: 2020, passes: 3, toplevel: true, keep_fargs: false, inline: 0, unsafe_arrows: true },
+    mangle: true,
+    format: { ecma: 2020, max_line_len: LINE_CHARACTERS },
+    sourceMap: { content: map } as unknown as boolean, // the types lack the map of the input
+  });
+  return { code: shorter, map: next };
 }
 
 /** @returns a source map (version 3) whose code has so many more lines at its beginning: a semicolon is a line */

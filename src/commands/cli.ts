@@ -3,33 +3,14 @@
 import { version } from '../config/config.ts';
 import { type ExitCode, exitCodes } from '../config/exit-codes.ts';
 import { didYouMean } from '../event/nearest.ts';
-import { endpoints } from '../event/parameters.ts';
-import { packedText } from '../http/packed.ts';
 import { printable } from '../telemetry/printable.ts';
-import { assets } from './assets.ts';
-import { backup } from './backup.ts';
 import type { Command, Environment, Output } from './command.ts';
-import { completionOf } from './completion.ts';
-import { completionScripts } from './completion-scripts.ts';
-import { events } from './events.ts';
 import { healthcheck } from './healthcheck.ts';
-import { commandHelp, type Groups, generalHelp } from './help.ts';
-import { repairCommand } from './repair.ts';
-import { reportOf } from './report.ts';
-import { serve, serveNotes } from './serve.ts';
-import { token } from './token.ts';
-import { verifyCommand } from './verify.ts';
+import { loadCommands } from './load-commands.ts';
+import { serve } from './serve.ts';
 
-/** The commands, in the order in which the help lists them. */
-const groups: Groups = {
-  'Run a service': { serve, healthcheck, token },
-  'Report to one': { report: reportOf(endpoints) },
-  'Look at a journal': { events, assets },
-  'Look after a journal': { backup, verify: verifyCommand, repair: repairCommand },
-  'Set up a shell': { completion: completionOf((shell) => texts()[`completion ${shell}`] ?? '') },
-};
-
-const commands: Readonly<Record<string, Command>> = Object.assign({}, ...Object.values(groups));
+/** What runs all the time beside a journal, and so is there from the start. The others are loaded when one of them is called. */
+const resident: Readonly<Record<string, Command>> = { serve, healthcheck };
 
 /** What asks for the version. Which of them a user tries first depends on the programs that they know. */
 const versionWords: ReadonlySet<string> = new Set(['--version', '-v', '-V', 'version']);
@@ -48,8 +29,9 @@ export async function main(args: readonly string[], env: Environment): Promise<E
   const rest = named ? args.slice(1) : args;
 
   if (versionWords.has(first)) return say(`assetlog ${version}`);
-  if (first === 'help') return say(helpFor(args[1]));
-  if (rest.some((word) => word === '--help' || word === '-h')) return say(helpFor(named ? first : undefined));
+  if (first === 'help') return say(await helpFor(args[1]));
+  if (rest.some((word) => word === '--help' || word === '-h')) return say(await helpFor(named ? first : undefined));
+  const commands = Object.hasOwn(resident, name) ? resident : (await loadCommands()).commands;
   const command = Object.hasOwn(commands, name) ? commands[name] : undefined;
   if (command === undefined) {
     return complain([`unknown command ${JSON.stringify(name)}${didYouMean(name, Object.keys(commands))}`]);
@@ -89,30 +71,7 @@ function complain(problems: readonly string[]): ExitCode {
 }
 
 /** @returns the help of a command, or of the program if there is no such command */
-function helpFor(name: string | undefined): string {
-  const { help = '', [`help ${name}`]: found = help } = texts();
+async function helpFor(name: string | undefined): Promise<string> {
+  const { help = '', [`help ${name}`]: found = help } = (await loadCommands()).texts();
   return found;
 }
-
-/** The help of the program and of its commands, and the completion scripts: `{ help: 'Usage: …', 'help events': 'Usage: …', … }`. */
-type Texts = Readonly<Record<string, string>>;
-
-/** Unpacked only to print one of them, so that a service starts without them. */
-function texts(): Texts {
-  return typeof ASSETLOG_HELP === 'number' ? JSON.parse(packedText(ASSETLOG_HELP)) : makeTexts();
-}
-
-/** @returns all texts that depend on nothing at run time, for the build */
-export function makeTexts(): Texts {
-  const named = (kind: string, texts: Texts) =>
-    Object.fromEntries(Object.entries(texts).map(([name, text]) => [`${kind} ${name}`, text]));
-  const helps = Object.entries(commands).map(([name, command]) => [name, commandHelp(name, command)]);
-  return {
-    help: generalHelp(groups, serveNotes),
-    ...named('help', Object.fromEntries(helps)),
-    ...named('completion', completionScripts(commands)),
-  };
-}
-
-/** Put here by `build.ts`: the number of the texts of `makeTexts` as JSON, see `packedText`. */
-declare const ASSETLOG_HELP: number;

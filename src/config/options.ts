@@ -54,11 +54,11 @@ export interface Operands {
  */
 export function forHelp<Members extends object>(members: Members): Members;
 export function forHelp(members: object): object | undefined {
-  return typeof ASSETLOG_HELP === 'number' ? undefined : members;
+  return typeof ASSETLOG_HELP === 'string' ? undefined : members;
 }
 
-/** Put here by `build.ts`, for the texts of `makeTexts` of `commands/cli.ts`. */
-declare const ASSETLOG_HELP: number;
+/** Put here by `build.ts`, for the texts of `makeTexts` of `commands/all-commands.ts`. */
+declare const ASSETLOG_HELP: string;
 
 /** @returns the flag of an option, without its dashes: `flagOf('pathPrefix')` is `'path-prefix'` */
 export function flagOf(name: string): string {

@@ -1,4 +1,4 @@
-/** Documents that the built program has, such as the page: compressed by Brotli (RFC 7932), as text in the manner of basE91. */
+/** Documents and code that the built program has compressed, such as the page: by Brotli (RFC 7932), as text in the manner of basE91. */
 
 import { brotliDecompressSync } from 'node:zlib';
 
@@ -23,18 +23,3 @@ export function unpack(packed: string): string {
   }
   return brotliDecompressSync(bytes).toString();
 }
-
-const texts: string[] = [];
-
-/**
- * @param index of a text that the built program has: 0 for the help as JSON; the others are those that `build-texts.ts` takes out
- *   of the functions of the source
- * @returns the text. The first one that is needed unpacks all of them
- */
-export function packedText(index: number): string {
-  if (texts.length === 0) texts.push(...unpack(ASSETLOG_TEXTS).split('\0'));
-  return texts[index] ?? '';
-}
-
-/** Put here by the build: the texts with U+0000 between them, see `packed`. */
-declare const ASSETLOG_TEXTS: string;

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { makeTexts } from '../../src/commands/cli.ts';
+import { makeTexts } from '../../src/commands/all-commands.ts';
 import { commandHelp, generalHelp } from '../../src/commands/help.ts';
 import { root, run } from '../support/program.ts';
 
