@@ -156,8 +156,6 @@ export interface LogFile {
 
 /** A small file whose parts are written again in place, so that it needs no more space. From `disk.openSlots('forward-hub.cursor')`. */
 export interface SlotFile {
-  /** All of its bytes; none of a new one. */
-  read(): Promise<Buffer>;
   /**
    * Writes at a position, in bytes from the beginning of the file; durable when this resolves. After a rejection these bytes are
    * unknown, and all others are as before. Writing them again is safe, since nothing of a failed sync is relied on.
@@ -356,20 +354,19 @@ function throwSyncError(error: Error): never {
 
 async function openOrCreate(folder: string, name: string): Promise<FileHandle> {
   try {
-    const handle = await open(join(folder, name), constants.O_RDWR);
+    const handle = await open(join(folder, name), constants.O_WRONLY);
     // The process that created it may have died before the entry was durable.
     await closingOnFailure(handle, () => syncEntries(folder));
     return handle;
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
-    return createFile(folder, name, constants.O_RDWR);
+    return createFile(folder, name, constants.O_WRONLY);
   }
 }
 
 function slotFile(handle: FileHandle, name: string): SlotFile {
   const file = newFile(handle, name);
   return {
-    read: () => handle.readFile(),
     write: async (bytes, position) => {
       await writeWhole(file, bytes, position);
       await file.sync();

@@ -166,10 +166,6 @@ export class SimulatedDisk implements Disk {
     if (this.#entries.has(name)) await this.syncFolder();
     const inode = this.#entries.get(name) ?? (await this.#create(name));
     return {
-      read: async () => {
-        await this.#call('read', name);
-        return Buffer.from(inode.bytes);
-      },
       write: async (bytes, position) => {
         const written = await this.#write(name, inode, bytes, position);
         if (written < bytes.length) throw systemError('ENOSPC', name);
