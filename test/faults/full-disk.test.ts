@@ -18,6 +18,9 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { newToken } from '../../src/deployments/tokens.ts';
+import { Cursor, readCursor } from '../../src/forward/cursor.ts';
+import { DeadLetters } from '../../src/forward/dead-letters.ts';
+import { openDisk } from '../../src/journal/disk.ts';
 import { eventsIn, launch, newFolder, type Running, startService } from '../support/program.ts';
 import { runWithin, withoutMounts, withoutXfs } from '../support/tools.ts';
 import { ask, errorOf, post } from '../support/wire.ts';
@@ -215,6 +218,29 @@ test('what retention may remove makes space for a start on a full disk', { skip:
   const { findings, good } = JSON.parse((await launch(['verify', '--json', '--data', service.data]).finished).stdout);
   assert.deepEqual([good, findings], [true, []]);
 });
+
+for (const kind of ['ext4', 'tmpfs'] as const) {
+  test(`on a full ${kind} a cursor moves in its place, and a dead letter waits for space`, {
+    skip: withoutMounts,
+  }, async (t) => {
+    const mount = mountNew(t, kind, { bytes: 8 * MIB });
+    const disk = openDisk(mount.folder);
+    const value = { seq: 0, id: null, sending: undefined, kind: undefined, to: 'https://hub.example/prod' };
+    const { cursor } = await Cursor.open(disk, 'hub');
+    const letters = await DeadLetters.open(disk, 'hub');
+    t.after(() => cursor.close());
+    await cursor.save(value);
+    mount.fill();
+    for (let seq = 1; seq <= 5; seq += 1) await cursor.save({ ...value, seq });
+    const found = await readCursor(disk, 'hub');
+    assert.equal(found.kind === 'found' && found.value.seq, 5);
+    const letter = { time: '2026-11-20T15:19:45.266Z', outcome: 'refused', reason: 'x'.repeat(10_000) } as const;
+    await assert.rejects(letters.append(letter), /ENOSPC|bytes were written/);
+    mount.free();
+    await letters.append(letter);
+    assert.equal((await DeadLetters.open(disk, 'hub')).count, 1);
+  });
+}
 
 for (const [kind, bytes, args] of [
   ['tmpfs', 3 * MIB, ['--retain-bytes', '1000000']],

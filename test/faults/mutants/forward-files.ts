@@ -15,6 +15,13 @@ export const forwardFiles: readonly Mutant[] = [
     tests: [CURSOR_POWER, 'forward/cursor'],
   },
   {
+    breaks: 'the first save of a cursor leaves the space of its other slot to a disk that may be full then',
+    file: 'forward/cursor.ts',
+    from: 'number === 0 ? Buffer.concat([slot, Buffer.alloc(SLOT_BYTES)]) : slot',
+    to: 'slot',
+    tests: ['forward/cursor: a cursor is new, then what was saved last, in a real file of two slots'],
+  },
+  {
     breaks: 'a cursor is not synced',
     file: 'journal/disk.ts',
     within: 'slotFile',
