@@ -102,6 +102,18 @@ test('a file that holds a watermark stays until the snapshot has it, also if the
   assert.equal((await last.ask(sent.source)).seq, 9);
 });
 
+test('a snapshot is on stable storage when files may go, by itself', async () => {
+  const disk = new SimulatedDisk();
+  const hub = await TestHub.open(disk);
+  const sent = new SentJournal(9);
+  await hub.put(sent, 1, 9);
+  await hub.receiver.sources.removing(7);
+  const cut = disk.afterPowerCut({ entries: 'none', share: 0, behind: 'nothing' });
+  assert.match(cut.text(SNAPSHOT), /^\{"seq":7,"sources":\[\["0193e0c2-[^"]*",9,/);
+  await hub.receiver.sources.removing(5);
+  assert.match(disk.text(SNAPSHOT), /^\{"seq":7,/, 'an older one does not replace it');
+});
+
 test('a snapshot that is torn, stale, of another journal, or missing is made again from the lines', async () => {
   const disk = new SimulatedDisk();
   const hub = await TestHub.open(disk, { segmentBytes: SEGMENT_BYTES });
