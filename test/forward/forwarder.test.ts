@@ -600,3 +600,15 @@ test('a stop before the first event is known leaves a destination new', async ()
   disk.fault = () => undefined;
   assert.equal((await readCursor(disk, 'upstream')).kind, 'new');
 });
+
+test('while a destination is stuck, no more of the journal is read than one page', async () => {
+  const disk = diskWith({ [FIRST]: segment(1, 300) });
+  const hub = new Model('hub');
+  hub.answer = (what) => (what === 'send' && hub.requests.length < 50 ? 'again' : 'record');
+  const bench = startForwarder(disk, 300, () => hub);
+  await eventually('40 tries', () => hub.requests.length > 40);
+  await untilDone(bench);
+  await bench.forwarder.close();
+  assert.deepEqual(hub.recorded, upTo(300));
+  assert.ok(hub.largest <= 5, `a page of 1,000 bytes has at most 5 lines, and a request had ${hub.largest}`);
+});

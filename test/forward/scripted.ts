@@ -42,6 +42,8 @@ export class Model implements Target {
   /** Seqs of the first lines of all requests. */
   requests: number[] = [];
   asked = 0;
+  /** Lines of the largest request. */
+  largest = 0;
   /** Of the last line that a hub has. */
   seq = 0;
   id: string | null = null;
@@ -67,6 +69,7 @@ export class Model implements Target {
     this.signals.push(signal);
     const [{ seq, event }] = outgoing.lines as [(typeof outgoing.lines)[0]];
     this.requests.push(seq);
+    this.largest = Math.max(this.largest, outgoing.lines.length);
     const answer = await this.answer('send', seq);
     switch (answer) {
       case 'record':

@@ -348,4 +348,12 @@ export const forwardSender: readonly Mutant[] = [
     to: '',
     tests: ['forward/forwarder: a stop before the first event is known leaves a destination new'],
   },
+  {
+    breaks: 'a forwarder reads ahead while its destination is stuck',
+    file: 'forward/forwarder.ts',
+    within: 'Forwarder.#send',
+    from: 'const head =',
+    to: 'await this.#backlog.more();\n    const head =',
+    tests: ['forward/forwarder: while a destination is stuck, no more of the journal is read than one page'],
+  },
 ];
