@@ -9,9 +9,9 @@ import type { GoneRange } from '../journal/segments.ts';
 export type Head =
   /** At least one, with consecutive seqs. */
   | { readonly kind: 'lines'; readonly lines: readonly Line[] }
-  /** Events that the journal does not have any more, and why. */
+  /** Events that the journal does not have any more, since retention removed them or a repair did not find them. */
   | { readonly kind: 'gap'; readonly gone: GoneRange; readonly reason: string }
-  /** Events that can not be read, without a known end. */
+  /** Events that can not be read: a repair or a backup may still bring them back, so an operator decides. */
   | { readonly kind: 'damage'; readonly reason: string }
   /** The folder has another journal now. */
   | { readonly kind: 'another journal' };
@@ -33,7 +33,7 @@ export class Backlog {
   #seq: number;
   #pages: AsyncGenerator<readonly Line[]> | undefined;
   #lines: readonly Line[] = [];
-  #gone: { readonly gone: GoneRange; readonly text: string }[] = [];
+  #gone: { readonly gone: GoneRange; readonly text: string; readonly isDamage: boolean }[] = [];
   #damage = 'its lines are not in order';
 
   /** @param seq after which it begins: 0 for the first event */
@@ -55,14 +55,14 @@ export class Backlog {
     const found = this.#gone.find(({ gone }) => gone.first <= after + 1 && after < gone.last);
     if (found !== undefined) {
       const last = Math.min(found.gone.last, (first?.seq ?? Number.POSITIVE_INFINITY) - 1);
-      if (last > after) return { kind: 'gap', gone: { first: after + 1, last }, reason: found.text };
+      if (last > after) {
+        if (found.isDamage) return unreadable(after + 1, last, found.text);
+        return { kind: 'gap', gone: { first: after + 1, last }, reason: found.text };
+      }
     }
     if (first === undefined) return undefined;
     if (first.seq <= after) return { kind: 'another journal' };
-    return {
-      kind: 'damage',
-      reason: `the events ${after + 1} to ${first.seq - 1} can not be read: ${this.#damage}; stop the service and run assetlog repair`,
-    };
+    return unreadable(after + 1, first.seq - 1, this.#damage);
   }
 
   /**
@@ -74,7 +74,7 @@ export class Backlog {
     const afterSeq = this.#lines.at(-1)?.seq ?? this.#seq;
     const reading = { filter: { afterSeq }, seek: true, follow: signal, progress: progress(), limits };
     this.#pages ??= readJournal(disk, reading, ({ kind, text, gone }) => {
-      if (gone !== undefined) this.#gone.push({ gone, text });
+      if (gone !== undefined) this.#gone.push({ gone, text, isDamage: kind === 'damage' });
       else if (kind === 'damage') this.#damage = text;
     });
     try {
@@ -114,6 +114,12 @@ export async function lineAt({ disk, progress, limits }: BacklogSource, seq: num
   const reading = { filter, seek: true, follow: AbortSignal.abort(), progress: progress(), limits }; // reads once
   for await (const [line] of readJournal(disk, reading, () => {})) if (line !== undefined) return line;
   return undefined;
+}
+
+function unreadable(first: number, last: number, text: string): Head {
+  const which = first === last ? `event ${first}` : `the events ${first} to ${last}`;
+  const reason = `${which} can not be read: ${text}; stop the service and run assetlog repair`;
+  return { kind: 'damage', reason };
 }
 
 function consecutive(lines: readonly Line[], bytesMax: number): readonly Line[] {

@@ -122,8 +122,8 @@ export const forwardSender: readonly Mutant[] = [
     from: 'if (gone.last > this.#gapSeq)',
     to: 'if (gone.last < this.#gapSeq)',
     tests: [
-      'forward/forwarder: hub: events that retention removed, repair lost or damage took are named, and what follows is sent',
-      'forward/forwarder: api: events that retention removed, repair lost or damage took are named, and what follows is sent',
+      'forward/forwarder: hub: events that retention removed or repair lost are named, and what follows is sent',
+      'forward/forwarder: api: events that retention removed or repair lost are named, and what follows is sent',
     ],
   },
   {
@@ -133,6 +133,17 @@ export const forwardSender: readonly Mutant[] = [
     from: 'if (gone.last > this.#gapSeq) ',
     to: '',
     tests: ['forward/forwarder: what retention removed meanwhile is lost for such a hub, and in the dead letters'],
+  },
+  {
+    breaks: 'a damaged line is given up, though a backup may have it',
+    file: 'forward/backlog.ts',
+    within: 'Backlog.head',
+    from: 'if (found.isDamage) return',
+    to: 'if (!found) return',
+    tests: [
+      'forward/forwarder: hub: a damaged line stops the forwarder after the events before it, and is not given up',
+      'forward/forwarder: api: a damaged line stops the forwarder after the events before it, and is not given up',
+    ],
   },
   {
     breaks: 'damage without a known end is skipped',
