@@ -6,7 +6,7 @@
  * or Linux is left out if that is missing, and the table says so.
  */
 
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
@@ -49,8 +49,8 @@ interface Upstream {
   readonly port: number;
   readonly kill: () => Promise<void>;
   readonly start: () => Promise<void>;
-  /** @returns the partitions of all events of the asset `['chaos', name]` */
-  readonly recorded: (name: string) => Promise<readonly string[]>;
+  /** @returns the partitions of all events of the asset */
+  readonly recorded: (asset: readonly string[]) => Promise<readonly string[]>;
 }
 
 interface Chaos {
@@ -69,10 +69,14 @@ const phases = {
   'hub killed': { missing: always, act: ({ hub }: Chaos) => kill(hub) },
   'hub stopped': { missing: always, act: ({ hub }: Chaos) => stop(hub) },
   'upstream killed': { missing: always, act: killUpstream },
-  'link down': { missing: always, act: takeLinkDown },
-  'link cuts': { missing: always, act: (chaos: Chaos) => disturb(chaos, cuts) },
-  'link delays and doubles': { missing: always, act: (chaos: Chaos) => disturb(chaos, delays) },
-  'link lies': { missing: always, act: (chaos: Chaos) => disturb(chaos, lies) },
+  'device link down': { missing: always, act: (chaos: Chaos) => takeLinkDown(aDevice(chaos), chaos) },
+  'device link cuts': { missing: always, act: (chaos: Chaos) => disturb(aDevice(chaos), cuts, chaos) },
+  'device link delays and doubles': { missing: always, act: (chaos: Chaos) => disturb(aDevice(chaos), delays, chaos) },
+  'device link lies': { missing: always, act: (chaos: Chaos) => disturb(aDevice(chaos), lies, chaos) },
+  'hub link down': { missing: always, act: (chaos: Chaos) => takeLinkDown(chaos.hub, chaos) },
+  'hub link cuts': { missing: always, act: (chaos: Chaos) => disturb(chaos.hub, cuts, chaos) },
+  'hub link delays': { missing: always, act: (chaos: Chaos) => disturb(chaos.hub, delaysAlone, chaos) },
+  'hub link lies': { missing: always, act: (chaos: Chaos) => disturb(chaos.hub, lies, chaos) },
   'device disk full': { missing: () => withoutMounts, act: (chaos: Chaos) => fillUp(aDevice(chaos), chaos) },
   'hub disk full': { missing: () => withoutMounts, act: (chaos: Chaos) => fillUp(chaos.hub, chaos) },
   'device power cut': { missing: () => withoutPowerCut, act: (chaos: Chaos) => cutPower(aDevice(chaos), chaos) },
@@ -102,15 +106,9 @@ async function killUpstream({ upstream, random }: Chaos): Promise<void> {
   await upstream.start();
 }
 
-function aLink({ devices, hub, random }: Chaos): Site {
-  const sites = [...devices, hub];
-  return sites[Math.floor(random() * sites.length)]!;
-}
-
-async function takeLinkDown(chaos: Chaos): Promise<void> {
-  const { link } = aLink(chaos);
+async function takeLinkDown({ link }: Site, { random }: Chaos): Promise<void> {
   link.isDown = true;
-  await sleep(500 + chaos.random() * 4_000);
+  await sleep(500 + random() * 4_000);
   link.isDown = false;
 }
 
@@ -126,6 +124,9 @@ const cuts: Disturbance = (random, bytes) => {
 const delays: Disturbance = (random) =>
   random() < 0.5 ? { kind: 'doubled' } : { kind: 'delayed', ms: Math.round(random() * 300) };
 
+/** A plain upstream records what a proxy delivers twice, and no sender can know of it. */
+const delaysAlone: Disturbance = (random) => ({ kind: 'delayed', ms: Math.round(random() * 300) });
+
 const lies: Disturbance = (random) => {
   const dice = random();
   if (dice < 0.2) return answered(200, '<html>sign in to this network</html>');
@@ -135,12 +136,11 @@ const lies: Disturbance = (random) => {
   return dice < 0.75 ? answered(401, '<html>proxy</html>') : PASSED;
 };
 
-async function disturb(chaos: Chaos, disturbance: Disturbance): Promise<void> {
-  const site = aLink(chaos);
-  site.link.faultOf = ({ bytes }) => disturbance(chaos.random, bytes);
-  await sleep(1_000 + chaos.random() * 2_000);
-  site.link.faultOf = () => PASSED;
-  process.kill(site.service.pid, 'SIGHUP'); // what it took for a mistake of the operator is tried again
+async function disturb({ link, service }: Site, disturbance: Disturbance, { random }: Chaos): Promise<void> {
+  link.faultOf = ({ bytes }) => disturbance(random, bytes);
+  await sleep(1_000 + random() * 2_000);
+  link.faultOf = () => PASSED;
+  process.kill(service.pid, 'SIGHUP'); // what it took for a mistake of the operator is tried again
 }
 
 async function fillUp({ mount, load, name }: Site, { random }: Chaos): Promise<void> {
@@ -164,12 +164,16 @@ async function cutPower(site: Site, { random }: Chaos): Promise<void> {
   site.service = await site.start();
 }
 
-/** Three kinds of reports for a key such as `d0.1.17`, which is the asset `['chaos', 'd0']` with the partition `1.17`. */
+/** The reference lists at most 10,000 events of an asset. */
+const ASSET_EVENTS = 2_000;
+
+/** A report for a key such as `d0.1.17`, which is the asset `['chaos', 'd0', '0']` with the partition `1.17`. */
 function requestFor(key: string): string {
   const [name = '', client, count] = key.split('.');
   const type = Number(count) % 3 === 0 ? 'observation' : 'materialization';
   const metadata = { text: 'é '.repeat(Number(count) % 50), rows: 1.5 };
-  return post(`/report_asset_${type}/chaos/${name}?partition=${client}.${count}`, JSON.stringify({ metadata }));
+  const asset = `chaos/${name}/${Math.floor(Number(count) / ASSET_EVENTS)}`;
+  return post(`/report_asset_${type}/${asset}?partition=${client}.${count}`, JSON.stringify({ metadata }));
 }
 
 function keyOf(event: Record<string, unknown>): string {
@@ -180,11 +184,11 @@ async function startUpstream(scope: Scope): Promise<Upstream> {
   const executable = process.env['ASSETLOG_TEST_REFERENCE'];
   if (executable !== undefined) {
     const reference = await startReference(scope, executable);
-    return { ...reference, recorded: (name) => partitionsAtReference(reference.port, ['chaos', name]) };
+    return { ...reference, recorded: (asset) => partitionsAtReference(reference.port, asset) };
   }
   const plain = await startPlainUpstream(scope);
-  const recorded = async (name: string) =>
-    plain.events.filter(({ key }) => key[1] === name).map(({ partition }) => String(partition));
+  const recorded = async (asset: readonly string[]) =>
+    plain.events.filter(({ key }) => key.join() === asset.join()).map(({ partition }) => String(partition));
   return { port: plain.port, kill: plain.kill, start: plain.start, recorded };
 }
 
@@ -238,7 +242,7 @@ async function runPhases(chaos: Chaos, seconds: number): Promise<Map<PhaseName, 
   const possible = (Object.keys(phases) as PhaseName[]).filter((name) => phases[name].missing() === false);
   const startedMs = performance.now();
   const elapsed = () => (performance.now() - startedMs) / 1000;
-  for (let round = 0; elapsed() < seconds && !interrupted; round += 1) {
+  for (let round = 0; (elapsed() < seconds || round < possible.length) && !interrupted; round += 1) {
     // Each once, so that a short run has them all, and then as it comes.
     const name = possible[round < possible.length ? round : Math.floor(chaos.random() * possible.length)]!;
     await sleep(200 + chaos.random() * 1_000);
@@ -264,7 +268,7 @@ async function drain({ hub, devices, upstream }: Chaos): Promise<number> {
       DRAIN_MS,
     );
   }
-  const expected = [...eachEvent(hub.data)].map(keyOf);
+  const expected = [...eachEvent(hub.data)];
   await eventually(
     'the upstream has all of the hub, but for dead letters',
     async () => {
@@ -290,21 +294,22 @@ interface AtUpstream {
 }
 
 async function atUpstream(
-  expected: readonly string[],
+  expected: readonly Record<string, unknown>[],
   { hub, upstream }: Pick<Chaos, 'hub' | 'upstream'>,
 ): Promise<AtUpstream> {
   const letters = deadLettersIn(hub.data, NAME);
   const dead = new Set(letters.flatMap(({ line }) => (line === undefined ? [] : [keyOf(line)])));
   const times = new Map<string, number>();
-  for (const name of ['hub', ...DEVICES]) {
-    for (const partition of await upstream.recorded(name)) {
-      const key = `${name}.${partition}`;
+  for (const asset of new Set(expected.map((event) => JSON.stringify(event['asset_key'])))) {
+    const asset_key: string[] = JSON.parse(asset);
+    for (const partition of await upstream.recorded(asset_key)) {
+      const key = keyOf({ asset_key, partition });
       times.set(key, (times.get(key) ?? 0) + 1);
     }
   }
   const doubled = [...times].filter(([, count]) => count > 1).map(([key]) => key);
   return {
-    missing: expected.filter((key) => !times.has(key) && !dead.has(key)),
+    missing: expected.map(keyOf).filter((key) => !times.has(key) && !dead.has(key)),
     doubled: doubled.length,
     unexplained: doubled.filter((key) => !dead.has(key)),
     deadLetters: letters.length,
@@ -337,6 +342,7 @@ async function judge(chaos: Chaos, counts: ReadonlyMap<PhaseName, number>, drain
     );
     if (name !== 'hub') isRight(`${name} wrong at the hub`, compareAtHub(hub.data, data).wrong);
     print(`${name} link`, [...link.counts].map(([kind, count]) => `${count} ${kind}`).join(', '));
+    print(`${name} removed by retention`, Number(/-0*(\d+)\.removed/.exec(readdirSync(data).join())?.[1] ?? 0));
     const verified = await run(['verify', '--data', data]);
     isRight(`${name} damage`, verified.code === 0 ? [] : [verified.stdout]);
     right &&= load.acknowledged.size > 0;
@@ -345,7 +351,7 @@ async function judge(chaos: Chaos, counts: ReadonlyMap<PhaseName, number>, drain
     'doubled at the hub',
     [...times].filter(([, count]) => count > 1).map(([key]) => key),
   );
-  const upstream = await atUpstream([...times.keys()], chaos);
+  const upstream = await atUpstream([...eachEvent(hub.data)], chaos);
   isRight('neither upstream nor dead letter', upstream.missing);
   print('doubled upstream', upstream.doubled);
   isRight('of them without a dead letter', upstream.unexplained);

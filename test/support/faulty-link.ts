@@ -78,7 +78,9 @@ export async function startFaultyLink(t: Scope, port: number): Promise<FaultyLin
       }
       if (fault.kind === 'delayed') await sleep(fault.ms);
       const service = keep(createConnection(link.port, '127.0.0.1'));
-      client.once('close', () => service.destroy());
+      const end = () => service.destroy();
+      client.once('close', end);
+      service.once('close', () => client.off('close', end));
       if (fault.kind === 'request cut') {
         await once(service, 'connect');
         service.end(request.subarray(0, fault.bytes));
