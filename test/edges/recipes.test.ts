@@ -4,22 +4,14 @@
  */
 
 import assert from 'node:assert/strict';
-import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process';
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import {
-  chmodSync,
-  closeSync,
-  existsSync,
-  mkdirSync,
-  openSync,
-  readdirSync,
-  readFileSync,
-  writeFileSync,
-} from 'node:fs';
+import { chmodSync, closeSync, mkdirSync, openSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { type IncomingMessage, request } from 'node:http';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { startPostgres, withoutPostgres } from '../support/postgres.ts';
 import { newFolder, program, type Running, root, startService } from '../support/program.ts';
 import { FIRST } from '../support/segments.ts';
 import { eventually } from '../support/tools.ts';
@@ -312,17 +304,6 @@ for statement in sys.stdin.read().split(";"):
   assert.match(duckdb(sql).stderr, /Malformed JSON/);
 });
 
-const postgres = ['/usr/lib/postgresql', '/usr/local/pgsql', '/usr']
-  .flatMap((at) => [join(at, 'bin'), ...(existsSync(at) ? readdirSync(at).map((name) => join(at, name, 'bin')) : [])])
-  .find((bin) => existsSync(join(bin, 'initdb')));
-/** It does not run as root. */
-const asNobody = process.getuid?.() === 0 ? ['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups'] : [];
-
-const withoutPostgres =
-  (postgres === undefined && 'there is no initdb of PostgreSQL') ||
-  (fails('psql', ['--version']) && 'psql is not installed') ||
-  (asNobody.length > 0 && fails('setpriv', [...asNobody.slice(1), 'true']) && 'it needs setpriv to leave root');
-
 test('PostgreSQL takes the journal, again and again', { skip: withoutPostgres }, async (t) => {
   const folder = newFolder(t);
   const service = await startWithEvents(t, folder);
@@ -367,24 +348,6 @@ test('PostgreSQL takes the journal, again and again', { skip: withoutPostgres },
   assert.throws(() => psql('-f', 'load.sql'), /ERROR: +unsupported Unicode escape sequence/);
   assert.equal(psql('-c', 'SELECT count(*) FROM events'), '61\n');
 });
-
-/** @returns the folder of its socket */
-function startPostgres(t: TestContext): string {
-  let stop = () => {};
-  t.after(() => stop()); // before the folder goes
-  const folder = newFolder(t);
-  if (asNobody.length > 0) execFileSync('chown', ['65534:65534', folder]);
-  const as = (name: string, ...args: string[]) => {
-    const [command = '', ...rest] = [...asNobody, join(postgres ?? '', name), ...args];
-    // Its server keeps what it inherits open, so nothing of it may be a pipe that we wait for.
-    execFileSync(command, rest, { cwd: folder, stdio: 'ignore', timeout: RUN_MS });
-  };
-  const data = join(folder, 'data');
-  as('initdb', '-D', data, '-A', 'trust', '-U', 'assetlog', '-E', 'UTF8', '--locale=C', '--no-sync');
-  as('pg_ctl', '-D', data, '-w', '-l', join(folder, 'log'), '-o', `-c listen_addresses= -k ${folder}`, 'start');
-  stop = () => as('pg_ctl', '-D', data, '-m', 'immediate', '-w', 'stop');
-  return folder;
-}
 
 const withoutS3 =
   (fails('aws', ['--version']) && 'the client of AWS is not installed') ||

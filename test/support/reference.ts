@@ -50,10 +50,13 @@ export interface Reference {
   start(): Promise<void>;
 }
 
-/** Starts it on a free port and a folder of its own; both end with the test. */
-export async function startReference(t: Scope, executable: string): Promise<Reference> {
+/**
+ * Starts it on a free port and a folder of its own; both end with the test.
+ * @param storage more lines of its `dagster.yaml`; it has SQLite without any
+ */
+export async function startReference(t: Scope, executable: string, storage = ''): Promise<Reference> {
   const home = mkdtempSync(join(tmpdir(), 'assetlog-reference-'));
-  writeFileSync(join(home, 'dagster.yaml'), 'telemetry:\n  enabled: false\n');
+  writeFileSync(join(home, 'dagster.yaml'), `telemetry:\n  enabled: false\n${storage}`);
   writeFileSync(join(home, 'defs.py'), 'import dagster\n\ndefs = dagster.Definitions()\n');
   const port = await freePort(t);
   let child: ChildProcess | undefined;
@@ -119,8 +122,8 @@ function isRunning({ pid, exitCode, signalCode }: ChildProcess): boolean {
 const RECORDED = `query ($path: [String!]!) {
   assetOrError(assetKey: { path: $path }) {
     ... on Asset {
-      assetMaterializations(limit: 1000000) { partition }
-      assetObservations(limit: 1000000) { partition }
+      assetMaterializations(limit: 10000) { partition }
+      assetObservations(limit: 10000) { partition }
     }
   }
 }`;
@@ -128,7 +131,7 @@ const RECORDED = `query ($path: [String!]!) {
 /**
  * Asks the reference, over its GraphQL, for the materializations and observations of an asset.
  * @param path the asset key, such as `['chaos', 'd0']`
- * @returns the partition of each, such as `['1', '2', '2']`
+ * @returns the partition of each, such as `['1', '2', '2']`; of at most 10,000 of each kind, which is its limit
  */
 export async function partitionsAtReference(port: number, path: readonly string[]): Promise<string[]> {
   const reply = await fetch(`http://127.0.0.1:${port}/graphql`, {

@@ -1,0 +1,39 @@
+/** A PostgreSQL of a test, as a process. */
+
+import { execFileSync } from 'node:child_process';
+import { existsSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { newFolder, type Scope } from './program.ts';
+import { missing } from './tools.ts';
+
+const RUN_MS = 60_000;
+
+const postgres = ['/usr/lib/postgresql', '/usr/local/pgsql', '/usr']
+  .flatMap((at) => [join(at, 'bin'), ...(existsSync(at) ? readdirSync(at).map((name) => join(at, name, 'bin')) : [])])
+  .find((bin) => existsSync(join(bin, 'initdb')));
+/** It does not run as root. */
+const asNobody = process.getuid?.() === 0 ? ['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups'] : [];
+
+/** Why tests that need it are skipped; false if it is here. */
+export const withoutPostgres =
+  (postgres === undefined && 'there is no initdb of PostgreSQL') ||
+  missing('psql is not installed', 'psql', ['--version']) ||
+  (asNobody.length > 0 && missing('it needs setpriv to leave root', 'setpriv', [...asNobody.slice(1), 'true']));
+
+/** Starts one with the user `assetlog` and the database `postgres`; it ends with the test. @returns the folder of its socket */
+export function startPostgres(t: Scope): string {
+  let stop = () => {};
+  t.after(() => stop()); // before the folder goes
+  const folder = newFolder(t);
+  if (asNobody.length > 0) execFileSync('chown', ['65534:65534', folder]);
+  const as = (name: string, ...args: string[]) => {
+    const [command = '', ...rest] = [...asNobody, join(postgres ?? '', name), ...args];
+    // Its server keeps what it inherits open, so nothing of it may be a pipe that we wait for.
+    execFileSync(command, rest, { cwd: folder, stdio: 'ignore', timeout: RUN_MS });
+  };
+  const data = join(folder, 'data');
+  as('initdb', '-D', data, '-A', 'trust', '-U', 'assetlog', '-E', 'UTF8', '--locale=C', '--no-sync');
+  as('pg_ctl', '-D', data, '-w', '-l', join(folder, 'log'), '-o', `-c listen_addresses= -k ${folder}`, 'start');
+  stop = () => as('pg_ctl', '-D', data, '-m', 'immediate', '-w', 'stop');
+  return folder;
+}
