@@ -1,11 +1,13 @@
 /** Wires the parts of a service, and starts and stops them in order: lock, record, listen, open. */
 
 import { lookup } from 'node:dns/promises';
+import { join } from 'node:path';
 import { createClientAddress } from './config/client-address.ts';
 import { type Config, version } from './config/config.ts';
 import { type ExitCode, exitCodes } from './config/exit-codes.ts';
 import { type Limits, limits as standardLimits } from './config/limits.ts';
 import { type Endpoint, endpoints as standardEndpoints } from './event/parameters.ts';
+import { Forwarding } from './forward/forwarding.ts';
 import { Hub } from './forward/hub/hub.ts';
 import { createApp, readinessOf } from './http/app.ts';
 import { type ListenAt, type Listener, listen } from './http/listener.ts';
@@ -46,7 +48,7 @@ export interface Service {
   readonly ended: Promise<ExitCode>;
   /** Graceful shutdown: turns not ready, stops accepting, finishes the requests that were read, syncs, and unlocks the folder. Never rejects. */
   stop(): Promise<void>;
-  /** In hosted mode, reads the deployments file again. Else does nothing. */
+  /** Reads the deployments and the destinations again, and lets destinations that wait or are stopped try at once. Never rejects. */
   reload(): Promise<void>;
   /** Faults, and a journal that can begin anew; undefined without `Config.test`. */
   readonly testMode: TestMode | undefined;
@@ -144,7 +146,10 @@ async function start(setup: Setup): Promise<Service> {
   const { config, fd, limits, shutdown } = setup;
   const at = await addressToListenAt(config, fd);
   const folder = await lock(setup);
-  const recording = await record(setup, folder);
+  const forwarding = new Forwarding({ ...setup, diskOf: (deployment) => openDiskOf(setup, folder, deployment) });
+  const hub = new Hub({ ...setup, data: folder.disk.folder, viaOf: (deployment) => forwarding.viaOf(deployment) });
+  const recording = await record(setup, folder, forwarding, hub);
+  await readDestinations(setup, forwarding, recording);
   const space = await watchFreeSpace(setup, folder, recording);
   let opened: Promise<void> | undefined;
   const open = () => {
@@ -157,17 +162,21 @@ async function start(setup: Setup): Promise<Service> {
   const journals = new ReadableJournals({ ...setup, data: folder.disk.folder });
   const assets = new AssetMemory({ journals, limits });
   shutdown.add(() => assets.close());
-  const hub = new Hub({ ...setup, data: folder.disk.folder, viaOf: () => [] });
   const testMode = config.test ? createTestMode(setup, recording, journals, assets) : undefined;
   const { address, port } = await listenAt(at, setup, { folder, recording, space, journals, assets, hub, testMode });
+  shutdown.add(() => void forwarding.close()); // meanwhile the listener finishes the requests that were read
   await open();
   folder.watch((error) => recording.abandon(error));
+  forwarding.begin();
   return {
     url: `http://${hostOf(address)}:${port}${config.pathPrefix}`,
     deployment: recording.deployment,
     ended: shutdown.ended,
     stop: () => shutdown.run('stop requested'),
-    reload: () => recording.reload(),
+    reload: async () => {
+      await recording.reload();
+      await forwarding.reload();
+    },
     testMode,
   };
 }
@@ -206,9 +215,17 @@ async function lock({ config, notices, limits, openDisk, shutdown }: Setup): Pro
   return folder;
 }
 
-async function record(setup: Setup, folder: DataFolder): Promise<Recording> {
+function openDiskOf({ openDisk }: Setup, { disk }: DataFolder, deployment: string | undefined): Disk {
+  return deployment === undefined ? disk : openDisk(join(disk.folder, deployment));
+}
+
+async function record(setup: Setup, folder: DataFolder, forwarding: Forwarding, hub: Hub): Promise<Recording> {
   const { config, notices, limits, shutdown } = setup;
-  const options = { ...setup, folder };
+  const hooksOf = (deployment: string | undefined) => ({
+    ...hub.hooksOf(deployment),
+    heldBack: () => forwarding.heldBack(deployment),
+  });
+  const options = { ...setup, folder, hooksOf, onDeployments: () => forwarding.update() };
   const recording =
     config.deployments === '' ? recordLocally(options, onFailed) : await recordForDeployments(options, onLockLost);
   setup.refusals.deploymentIn = recording.deploymentIn;
@@ -237,6 +254,20 @@ async function record(setup: Setup, folder: DataFolder): Promise<Recording> {
     });
     void shutdown.run('disk failed');
   }
+}
+
+/** @throws StartError if an option or the file with the destinations is wrong */
+async function readDestinations(setup: Setup, forwarding: Forwarding, recording: Recording): Promise<void> {
+  const { notices, limits, metrics, shutdown } = setup;
+  await forwarding.open(recording).catch((error: Error) => {
+    throw new StartError(exitCodes.configuration, error.message);
+  });
+  metrics.forwarding = () => forwarding.figures();
+  const ms = limits.forwardStopMs + limits.lastCallMs;
+  shutdown.add(async () => {
+    if (await resolvesWithin(forwarding.close(), ms)) return;
+    notices.error('forwarding did not end; its next start asks each destination how far it is', { ms });
+  });
 }
 
 /** @throws StartError if the disk is not larger than the space that is to be kept free */

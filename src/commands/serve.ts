@@ -32,8 +32,9 @@ export const serveNotes: readonly string[] = forHelp([
   '  4 the data folder is in use, 5 the disk failed',
   '',
   'Signals:',
-  '  SIGTERM, SIGINT and, without --deployments, SIGHUP stop it cleanly; a second SIGTERM or SIGINT ends it at once and by',
-  '  that signal. If a system call of the disk never returns, it ends by SIGKILL (137 in a shell) instead of an exit code.',
+  '  SIGTERM, SIGINT and, without deployments and destinations, SIGHUP stop it cleanly; a second SIGTERM or SIGINT ends',
+  '  it at once and by that signal. If a system call of the disk never returns, it ends by SIGKILL (137 in a shell)',
+  '  instead of an exit code.',
 ]);
 
 /** The command `assetlog serve`, as in `assetlog serve --port 3000`; also the command that runs if none is named. */
@@ -84,7 +85,8 @@ async function runService(config: Config, { say, complain, page }: Output): Prom
   };
   process.on('SIGTERM', onSignal);
   process.on('SIGINT', onSignal);
-  process.on('SIGHUP', config.deployments === '' ? onSignal : () => reload());
+  const hasFiles = config.deployments + config.forwardTo + config.forward !== '';
+  process.on('SIGHUP', hasFiles ? () => reload() : onSignal);
   if (config.exitWithStdin) {
     const onClosed = () => {
       if (stopping) return;

@@ -25,11 +25,12 @@ export async function recordForDeployments(
   options: RecordingOptions,
   onLockLost: (error: Error) => void,
 ): Promise<Recording> {
-  const { config, notices, folder, limits, endpoints, metrics } = options;
+  const { config, notices, folder, limits, endpoints, metrics, onDeployments = async () => {} } = options;
   const { pathPrefix, tokenHeader } = config;
-  const file = await watchDeployments(config.deployments, { limits, notices }, ({ tokensOf }) => {
+  const file = await watchDeployments(config.deployments, { limits, notices }, () => {
     readings.checkAll();
-    hosted.keepOnly((name) => tokensOf.has(name));
+    // What is forwarded of a deployment that was removed ends before its journal is closed.
+    void onDeployments().then(() => hosted.keepOnly((name) => file.current.tokensOf.has(name)));
   }).catch((error: Error) => {
     throw new StartError(exitCodes.configuration, error.message);
   });
@@ -72,6 +73,7 @@ export async function recordForDeployments(
     trouble: undefined,
     troubles: () => hosted.troubles(),
     makeSpace: () => hosted.makeSpace(),
+    deployments: () => [...file.current.tokensOf.keys()],
     wake: (deployment) => found(deployment)?.wake(),
     retain: (deployment) => found(deployment)?.retain(),
     reload: () => file.reload(),

@@ -44,6 +44,7 @@ export function recordLocally(
     },
     troubles: () => new Map(),
     makeSpace: () => local.current.makeSpace(),
+    deployments: () => [undefined],
     wake: () => {},
     retain: () => local.current.retain(),
     reload: async () => {},

@@ -35,6 +35,8 @@ export interface Recording extends Pick<AppParts, 'findRecorder' | 'findReadable
   troubles(): ReadonlyMap<string, string>;
   /** Removes the oldest closed files of open journals if the disk has less free space than `Config.keepFree`. Never rejects. */
   makeSpace(): Promise<void>;
+  /** @returns the deployments that there are now, such as `['prod']`; in local mode `[undefined]` */
+  deployments(): readonly (string | undefined)[];
   /**
    * Opens the journal of a deployment, as its first report does: after a restart nothing else says how far it is durable. Else, and
    * for undefined, does nothing.
@@ -74,6 +76,8 @@ export interface RecordingOptions {
   readonly openDisk: (folder: string) => Disk;
   /** As `ServiceParts.onRecorded`: the lines before `nextSeq` are in the folder. */
   readonly onRecorded?: ((folder: string, nextSeq: number) => void) | undefined;
+  /** Called when the deployments may be others; what ends with a deployment has ended when it resolves. Never rejects. */
+  readonly onDeployments?: (() => Promise<void>) | undefined;
   /** The hooks of the journal of a deployment, or in local mode of the only one; called each time that it is about to be opened. */
   readonly hooksOf?: ((deployment: string | undefined) => JournalHooks | undefined) | undefined;
 }

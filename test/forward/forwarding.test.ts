@@ -1,0 +1,393 @@
+/** Forwarding of whole services: what an operator gives, and what arrives. */
+
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { createServer, type Server } from 'node:http';
+import { type AddressInfo, createServer as createTcpServer, type Socket } from 'node:net';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { newToken } from '../../src/deployments/tokens.ts';
+import { startFaultyLink } from '../support/faulty-link.ts';
+import { assertAtHub, deadLettersIn, reachesHub } from '../support/forwarded.ts';
+import { startPlainUpstream } from '../support/plain-upstream.ts';
+import { eventsIn, newFolder, type Running, run, type Scope, startService } from '../support/program.ts';
+import { eventually } from '../support/tools.ts';
+
+const HOLDING = ['--segment-bytes', '4096', '--retain-bytes', '16384'];
+
+/** Reports observations with these names, one after the other. @returns the statuses */
+async function report({ url }: Pick<Running, 'url'>, names: readonly string[], headers = {}): Promise<number[]> {
+  const statuses: number[] = [];
+  for (const name of names) {
+    const reply = await fetch(`${url}/report_asset_observation/${name}`, { method: 'POST', headers });
+    statuses.push(reply.status);
+    await reply.arrayBuffer();
+  }
+  return statuses;
+}
+
+const named = (prefix: string, count: number) => Array.from({ length: count }, (_, index) => `${prefix}${index}`);
+const ok = (count: number) => Array<number>(count).fill(200);
+const forwardFile = (path: string, ...destinations: object[]) => writeFileSync(path, JSON.stringify({ destinations }));
+const stateOf = (data: string, name = 'upstream') => {
+  const path = join(data, `forward-${name}.state`);
+  return existsSync(path) ? JSON.parse(readFileSync(path, 'utf8')) : undefined;
+};
+
+async function metricsOf({ url }: Pick<Running, 'url'>): Promise<Map<string, number>> {
+  const text = await (await fetch(`${url}/metrics`)).text();
+  return new Map(
+    [...text.matchAll(/^assetlog_forward_(\S+) (\S+)$/gm)].map(([, name = '', value]) => [name, Number(value)]),
+  );
+}
+
+/** A server that takes requests and never answers. */
+async function startHanging(t: Scope): Promise<{ url: string; requests: () => number }> {
+  let requests = 0;
+  const sockets = new Set<Socket>();
+  const server = createTcpServer((socket) => {
+    sockets.add(socket.on('error', () => {}));
+    socket.once('data', () => (requests += 1));
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  t.after(() => {
+    for (const socket of sockets) socket.destroy();
+    server.close();
+  });
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, requests: () => requests };
+}
+
+test('every event arrives once and in order, though each of the two is killed and restarted', async (t) => {
+  const hubData = newFolder(t);
+  let hub = await startService(t, { data: hubData });
+  const link = await startFaultyLink(t, hub.port);
+  const data = newFolder(t);
+  const args = ['--forward-to', link.url];
+  let edge = await startService(t, { data, args });
+  assert.deepEqual(await report(edge, named('a', 20)), ok(20));
+  await reachesHub(hub, data, 20);
+  await hub.kill('SIGKILL');
+  assert.deepEqual(await report(edge, named('b', 20)), ok(20));
+  await edge.kill('SIGKILL');
+  edge = await startService(t, { data, args });
+  assert.deepEqual(await report(edge, named('c', 20)), ok(20));
+  hub = await startService(t, { data: hubData });
+  link.port = hub.port;
+  await reachesHub(hub, data, 60);
+  await edge.kill();
+  await hub.kill();
+  edge = await startService(t, { data, args });
+  hub = await startService(t, { data: hubData });
+  link.port = hub.port;
+  assert.deepEqual(await report(edge, ['d']), [200]);
+  await reachesHub(hub, data, 61);
+  assertAtHub(hubData, data);
+  assert.equal(eventsIn(hubData).length, 61);
+});
+
+test('each deployment goes to its own URL, with the token of the destination', async (t) => {
+  const folder = newFolder(t);
+  const own = { prod: newToken(), eu: newToken() };
+  const deployments = (names: readonly ('prod' | 'eu')[]) =>
+    JSON.stringify({
+      deployments: names.map((name) => ({ name, tokens: [{ name: 'a', sha256: own[name].digest }] })),
+    });
+  const [hubFile, edgeFile] = [join(folder, 'hub.json'), join(folder, 'edge.json')];
+  writeFileSync(hubFile, deployments(['prod', 'eu']));
+  writeFileSync(edgeFile, deployments(['prod']));
+  writeFileSync(join(folder, 'prod.token'), own.prod.token);
+  writeFileSync(join(folder, 'eu.token'), own.eu.token);
+  const hub = await startService(t, { args: ['--deployments', hubFile] });
+  const file = join(folder, 'forward.json');
+  forwardFile(
+    file,
+    { name: 'a', to: `${hub.url}/{deployment}`, deployments: ['prod'], tokenFile: 'prod.token' },
+    { name: 'b', to: `${hub.url}/{deployment}`, deployments: ['eu'], tokenFile: 'eu.token' },
+  );
+  let edge = await startService(t, { args: ['--deployments', edgeFile, '--forward', file] });
+  const headers = (name: 'prod' | 'eu') => ({ 'Service-Cloud-Api-Token': own[name].token });
+  assert.deepEqual(await report({ url: `${edge.url}/prod` }, named('p', 5), headers('prod')), ok(5));
+  const hasAll = (name: string, count: number) => () =>
+    existsSync(join(hub.data, name)) && eventsIn(join(hub.data, name)).length === count;
+  await eventually('the events of prod', hasAll('prod', 5));
+  // A deployment that is added is forwarded as well, also what was recorded before a restart.
+  writeFileSync(edgeFile, deployments(['prod', 'eu']));
+  process.kill(edge.pid, 'SIGHUP');
+  await eventually('eu', async () => (await report({ url: `${edge.url}/eu` }, ['first'], headers('eu')))[0] === 200);
+  await eventually('the event of eu', hasAll('eu', 1));
+  await edge.kill('SIGKILL');
+  edge = await startService(t, { data: edge.data, args: ['--deployments', edgeFile] });
+  assert.deepEqual(await report({ url: `${edge.url}/eu` }, named('e', 3), headers('eu')), ok(3));
+  await edge.kill();
+  await startService(t, { data: edge.data, args: ['--deployments', edgeFile, '--forward', file] });
+  await eventually('what was recorded meanwhile, without a report that opens the journal', hasAll('eu', 4));
+  for (const name of ['prod', 'eu']) assertAtHub(join(hub.data, name), join(edge.data, name));
+});
+
+test('a destination is added, changed and removed by its file, and a reload forgets no cursor', async (t) => {
+  const folder = newFolder(t);
+  const file = join(folder, 'forward.json');
+  const [one, other] = [await startPlainUpstream(t), await startPlainUpstream(t)];
+  const keys = ({ events }: { events: readonly { key: readonly string[] }[] }) =>
+    events.map(({ key }) => key.join('/'));
+  forwardFile(file);
+  const edge = await startService(t, { args: ['--forward', file] });
+  assert.deepEqual(await report(edge, named('a', 3)), ok(3));
+  assert.deepEqual(
+    readdirSync(edge.data).filter((name) => /forward|journal-id/.test(name)),
+    [],
+  );
+  const reload = () => process.kill(edge.pid, 'SIGHUP');
+  forwardFile(file, { name: 'x', to: one.url });
+  reload();
+  await eventually('the first events', () => one.events.length === 3);
+  forwardFile(file, { name: 'x', to: other.url });
+  reload();
+  await eventually('the changed destination', () => /has another URL/.test(edge.stderr()));
+  assert.deepEqual(await report(edge, ['b']), [200]);
+  await eventually('the next event', () => other.events.length === 1);
+  forwardFile(file, { name: 'x', too: 1 });
+  reload();
+  await eventually('the refusal', () => /is refused; those that were read before stay/.test(edge.stderr()));
+  assert.match(
+    edge.stderr(),
+    /line 1: destinations\[0\]\.too is not known here; there are name, .*; did you mean to\?/,
+  );
+  assert.deepEqual(await report(edge, ['c']), [200]);
+  await eventually('the event after a bad file', () => other.events.length === 2);
+  forwardFile(file);
+  reload();
+  await eventually('the end', () => /"count":0/.test(edge.stderr()));
+  assert.deepEqual(await report(edge, ['d']), [200]);
+  forwardFile(file, { name: 'x', to: one.url }, { name: 'new', to: other.url, begin: 'now' });
+  reload();
+  await eventually('what was missed', () => one.events.length === 4);
+  await eventually('the new one', () => stateOf(edge.data, 'new')?.state === 'idle');
+  assert.deepEqual(await report(edge, ['e']), [200]);
+  await eventually('both', () => one.events.length === 5 && other.events.length === 3);
+  assert.deepEqual(
+    [keys(one), keys(other)],
+    [
+      ['a0', 'a1', 'a2', 'd', 'e'],
+      ['b', 'c', 'e'],
+    ],
+  );
+  assert.equal((await edge.kill()).code, 0);
+});
+
+test('a stopped destination tries again when its token is another one, and on SIGHUP', async (t) => {
+  const upstream = await startPlainUpstream(t);
+  let isOpen = false;
+  upstream.answer = () => (isOpen ? undefined : { status: 401, text: '{"error":"no token"}' });
+  const folder = newFolder(t);
+  const token = join(folder, 'token');
+  writeFileSync(token, 'one');
+  const edge = await startService(t, { args: ['--forward-to', upstream.url, '--forward-token-file', token] });
+  const isStopped = () => stateOf(edge.data)?.state === 'stopped';
+  assert.deepEqual(await report(edge, ['a']), [200]);
+  await eventually('stopped', isStopped);
+  assert.match(stateOf(edge.data).reason, /answers 401: no token; check the token in/);
+  assert.equal((await fetch(`${edge.url}/readyz`)).status, 200, 'a stopped destination does not make it unready');
+  isOpen = true;
+  // The file may be changed before it is looked at for the first time, and then only a minute or SIGHUP helps.
+  let text = 'two';
+  await eventually('the event', () => {
+    text += 'o';
+    writeFileSync(token, text);
+    return upstream.events.length === 1;
+  });
+  isOpen = false;
+  assert.deepEqual(await report(edge, ['b']), [200]);
+  await eventually('stopped again', isStopped);
+  isOpen = true;
+  process.kill(edge.pid, 'SIGHUP');
+  await eventually('the event after SIGHUP', () => upstream.events.length === 2);
+  assert.equal((await edge.kill()).code, 0);
+});
+
+test('a destination that hangs delays no other one and no report, and a stop waits 5 s for it', async (t) => {
+  const [hanging, good] = [await startHanging(t), await startPlainUpstream(t)];
+  const file = join(newFolder(t), 'forward.json');
+  forwardFile(file, { name: 'hanging', to: hanging.url }, { name: 'good', to: good.url });
+  const edge = await startService(t, { args: ['--forward', file] });
+  assert.deepEqual(await report(edge, named('a', 30)), ok(30));
+  await eventually('the good one', () => good.events.length === 30);
+  await eventually('a request to the other one', () => hanging.requests() > 0);
+  const metrics = await metricsOf(edge);
+  assert.deepEqual(
+    ['hanging', 'good'].map((name) => metrics.get(`lag_events{destination="${name}"}`)),
+    [30, 0],
+  );
+  assert.equal(metrics.get('events_total{destination="good",outcome="recorded"}'), 30);
+  assert.ok((metrics.get('held_bytes{destination="hanging"}') ?? 0) > 1_000);
+  assert.equal(metrics.get('held_bytes{destination="good"}'), 0);
+  const beganMs = performance.now();
+  const { code, stderr } = await edge.kill();
+  const tookMs = performance.now() - beganMs;
+  assert.deepEqual([code, tookMs > 4_000 && tookMs < 6_500], [0, true], `${tookMs} ms: ${stderr}`);
+});
+
+test('at the limit of retention reports are refused with the name of the destination, until it has the events', async (t) => {
+  const hub = await startService(t);
+  const link = await startFaultyLink(t, hub.port);
+  link.isDown = true;
+  const data = newFolder(t);
+  const args = [...HOLDING, '--forward-to', link.url];
+  let edge = await startService(t, { data, args });
+  let recorded = 0;
+  for (let status = 200; status === 200 && recorded < 500; recorded += 1) [status = 0] = await report(edge, ['a']);
+  assert.ok(recorded < 400, `${recorded}`);
+  const because = /the destination upstream has not received event 1 yet; see assetlog forward status/;
+  const isHeld = async () => {
+    const ready = await fetch(`${edge.url}/readyz`);
+    const refused = await fetch(`${edge.url}/report_asset_observation/b`, { method: 'POST' });
+    assert.deepEqual([ready.status, refused.status], [503, 503]);
+    for (const text of [await ready.text(), await refused.text()]) assert.match(text, because);
+  };
+  await isHeld();
+  await edge.kill('SIGKILL');
+  edge = await startService(t, { data, args });
+  await isHeld();
+  link.isDown = false;
+  process.kill(edge.pid, 'SIGHUP');
+  await eventually('ready again', async () => (await fetch(`${edge.url}/readyz`)).status === 200);
+  assert.deepEqual(await report(edge, ['b']), [200]);
+  const last = (await run(['events', data, '--last', '1'])).stdout;
+  await reachesHub(hub, data, JSON.parse(last).seq);
+  assertAtHub(hub.data, data);
+  assert.deepEqual(deadLettersIn(data), []);
+  await edge.kill();
+  // After a restart its retention knows from the cursor what may go, before the first report.
+  edge = await startService(t, { data, args });
+  assert.deepEqual(await report(edge, named('c', 100)), ok(100));
+});
+
+test('with --when-behind remove the events go, and are named in a dead letter', async (t) => {
+  const hub = await startService(t);
+  const link = await startFaultyLink(t, hub.port);
+  const args = [...HOLDING, '--when-behind', 'remove', '--forward-to', link.url];
+  const edge = await startService(t, { args });
+  assert.deepEqual(await report(edge, named('a', 3)), ok(3));
+  await reachesHub(hub, edge.data, 3);
+  link.isDown = true;
+  assert.deepEqual(await report(edge, named('b', 200)), ok(200));
+  link.isDown = false;
+  process.kill(edge.pid, 'SIGHUP');
+  await reachesHub(hub, edge.data, 203);
+  const [letter, ...more] = deadLettersIn(edge.data);
+  assert.ok(letter?.first !== undefined && letter.last !== undefined);
+  const { first, last } = letter;
+  assert.deepEqual([letter.outcome, first >= 4, last < 203, more], ['removed', true, true, []]);
+  assert.ok(first <= 4 + 3, 'no event that was never sent is missing in the letter');
+  assertAtHub(hub.data, edge.data, (seq) => seq <= last);
+  assert.equal(eventsIn(hub.data).length, 203 - (last - first + 1));
+});
+
+test('64 destinations get each event, and a 65th is refused with what to do', async (t) => {
+  let requests = 0;
+  const server: Server = createServer((request, response) => {
+    if (request.method === 'GET') response.writeHead(404).end('no hub');
+    else
+      request.resume().on('end', () => {
+        requests += 1;
+        response.writeHead(200, { 'content-type': 'application/json' }).end('{}');
+      });
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  t.after(() => server.close());
+  const to = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const file = join(newFolder(t), 'forward.json');
+  const all = named('d', 64).map((name) => ({ name, to }));
+  forwardFile(file, ...all, { name: 'e', to });
+  const refused = await run(['serve', '--port', '0', '--data', join(newFolder(t), 'x'), '--forward', file]);
+  assert.equal(refused.code, 2);
+  assert.match(refused.stderr, /line 1: needs 65 forwarders, one for each .*, and there are at most 64; list fewer/);
+  forwardFile(file, ...all);
+  const edge = await startService(t, { args: ['--forward', file] });
+  assert.deepEqual(await report(edge, named('a', 5)), ok(5));
+  await eventually('each event at each', () => requests === 64 * 5);
+  const metrics = await metricsOf(edge);
+  assert.equal(metrics.get('state{destination="d63",state="idle"}'), 1);
+  assert.equal((await edge.kill()).code, 0);
+});
+
+test('what is wrong with options and files is a configuration error', async (t) => {
+  const folder = newFolder(t);
+  const file = join(folder, 'forward.json');
+  writeFileSync(file, '{"destinations":[{"name":"a","to":"nats://h"}]}');
+  for (const [args, problem] of [
+    [['--forward', file], `${file}, line 1: destinations[0].to has the scheme nats, which is none of a destination in`],
+    [['--forward', join(folder, 'none')], `ENOENT: no such file or directory, open '${join(folder, 'none')}'`],
+    [['--forward-to', 'http://h/{deployment}'], '--forward-to has {deployment}, and a service without --deployments'],
+  ] as const) {
+    const { code, stderr } = await run(['serve', '--port', '0', '--data', join(folder, 'x'), ...args]);
+    assert.equal(code, 2, stderr);
+    assert.ok(stderr.includes(problem), stderr);
+  }
+});
+
+test('a service without destinations has no file of them, and SIGHUP stops it', async (t) => {
+  const service = await startService(t);
+  assert.deepEqual(await report(service, ['a']), [200]);
+  process.kill(service.pid, 'SIGHUP');
+  assert.equal((await service.finished).code, 0);
+  const names = readdirSync(service.data).filter((name) => !name.startsWith('events-'));
+  assert.deepEqual(
+    names.filter((name) => /forward|dead|journal-id/.test(name)),
+    [],
+  );
+});
+
+test('a hub tells its senders where its events go, so that a circle is stopped', async (t) => {
+  const ends = [await startFaultyLink(t, 1), await startFaultyLink(t, 1), await startFaultyLink(t, 1)];
+  const services: Running[] = [];
+  for (const index of [0, 1, 2]) {
+    const next = ends[(index + 1) % 3];
+    services.push(await startService(t, { args: ['--forward-to', next?.url ?? ''] }));
+    (ends[index] as (typeof ends)[number]).port = services[index]?.port ?? 0;
+  }
+  const [first] = services as [Running];
+  for (const { pid } of services) process.kill(pid, 'SIGHUP'); // the first attempts found nothing that listens
+  assert.deepEqual(await report(first, ['a']), [200]);
+  await eventually('one of the three is stopped', () => services.some(({ data }) => stateOf(data)?.why === 'loop'));
+  assert.ok(eventsIn(first.data).length <= 3, 'the event goes round no further than its circle is known');
+});
+
+const noPromtool = (() => {
+  try {
+    execFileSync('promtool', ['--version'], { stdio: 'ignore' });
+    return false;
+  } catch {
+    return 'promtool is not installed (Debian: prometheus)';
+  }
+})();
+
+test('promtool finds nothing to say about the metrics of destinations', {
+  skip: noPromtool,
+}, async (t: TestContext) => {
+  const upstream = await startPlainUpstream(t);
+  upstream.answer = ({ key }) => (key[0] === 'b' ? { status: 400, text: '{"error":"no"}' } : undefined);
+  const edge = await startService(t, { args: ['--forward-to', upstream.url] });
+  assert.deepEqual(await report(edge, ['a', 'b', 'c']), ok(3));
+  await eventually('both', () => upstream.events.length === 2);
+  const input = await (await fetch(`${edge.url}/metrics`)).text();
+  assert.equal(execFileSync('promtool', ['check', 'metrics'], { input, stdio: 'pipe' }).toString(), '');
+  const metrics = await metricsOf(edge);
+  assert.equal(metrics.get('dead_letters{destination="upstream"}'), 1);
+  assert.equal(metrics.get('events_total{destination="upstream",outcome="refused"}'), 1);
+  const success = metrics.get('last_success_timestamp_seconds{destination="upstream"}') ?? 0;
+  assert.ok(Math.abs(success - Date.now() / 1000) < 60, `${success}`);
+});
+
+test('the folder of a destination that is not there yet is none of its problems', async (t) => {
+  const folder = newFolder(t);
+  mkdirSync(join(folder, 'sub'));
+  const edge = await startService(t, {
+    data: join(folder, 'sub', 'new'),
+    args: ['--forward-to', 'http://127.0.0.1:9'],
+  });
+  assert.deepEqual(await report(edge, ['a']), [200]);
+  await eventually('waiting', () => stateOf(edge.data)?.state === 'waiting');
+  assert.match(stateOf(edge.data).reason, /ECONNREFUSED/);
+});
