@@ -220,8 +220,9 @@ test('a destination that hangs delays no other one and no report, and a stop wai
     [30, 0],
   );
   assert.equal(metrics.get('events_total{destination="good",outcome="recorded"}'), 30);
-  assert.ok((metrics.get('held_bytes{destination="hanging"}') ?? 0) > 1_000);
-  assert.equal(metrics.get('held_bytes{destination="good"}'), 0);
+  const heldBy = async (name: string) => (await metricsOf(edge)).get(`held_bytes{destination="${name}"}`) ?? -1;
+  await eventually('the size of what is held', async () => (await heldBy('hanging')) > 1_000); // looked up once a second
+  assert.equal(await heldBy('good'), 0);
   const beganMs = performance.now();
   const { code, stderr } = await edge.kill();
   const tookMs = performance.now() - beganMs;

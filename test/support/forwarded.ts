@@ -64,8 +64,8 @@ export async function stopsForwarding(data: string, name = 'upstream'): Promise<
 
 /** Waits until the hub has all events of a journal whose service runs or has ended. */
 export async function reachesHub(hub: Running, data: string, seq: number, withinMs = 30_000): Promise<void> {
-  const source = sourceIn(data);
-  await eventually(`seq ${seq} of ${source} at the hub`, async () => (await watermark(hub, source)) >= seq, withinMs);
+  const isThere = async () => (await watermark(hub, sourceIn(data))) >= seq; // a first start is still making its id
+  await eventually(`seq ${seq} of ${data} at the hub`, isThere, withinMs);
 }
 
 /** @returns the last seq that the hub has of a source, 0 if none */
