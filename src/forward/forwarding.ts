@@ -67,9 +67,7 @@ export class Forwarding {
     const journalsOf = (destination: Destination) =>
       journals.deployments().filter((deployment) => appliesTo(destination, deployment)).length;
     this.#file = await watchDestinations(this.#options.config, this.#options, journalsOf, () => void this.update());
-    if (this.#file === undefined) return;
-    void this.update();
-    for (const link of this.#links()) await link.readFloor();
+    await this.update();
   }
 
   /** Begins to forward; the journals are open or may be opened now. */
@@ -129,6 +127,7 @@ export class Forwarding {
     this.#loggedExcess = count;
     for (const [deployment, forwarded] of this.#forwarded) this.#end(forwarded, wanted.get(deployment));
     for (const [deployment, destinations] of wanted) this.#add(deployment, destinations);
+    for (const link of this.#links()) if (link.source === undefined) await link.readFloor();
     await this.#ended();
   }
 

@@ -9,27 +9,11 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { newToken } from '../../src/deployments/tokens.ts';
 import { startFaultyLink } from '../support/faulty-link.ts';
-import { assertAtHub, deadLettersIn, reachesHub } from '../support/forwarded.ts';
+import { assertAtHub, deadLettersIn, forwardFile, named, ok, reachesHub, report } from '../support/forwarded.ts';
 import { startPlainUpstream } from '../support/plain-upstream.ts';
 import { eventsIn, newFolder, type Running, run, type Scope, startService } from '../support/program.ts';
 import { eventually } from '../support/tools.ts';
 
-const HOLDING = ['--segment-bytes', '4096', '--retain-bytes', '16384'];
-
-/** Reports observations with these names, one after the other. @returns the statuses */
-async function report({ url }: Pick<Running, 'url'>, names: readonly string[], headers = {}): Promise<number[]> {
-  const statuses: number[] = [];
-  for (const name of names) {
-    const reply = await fetch(`${url}/report_asset_observation/${name}`, { method: 'POST', headers });
-    statuses.push(reply.status);
-    await reply.arrayBuffer();
-  }
-  return statuses;
-}
-
-const named = (prefix: string, count: number) => Array.from({ length: count }, (_, index) => `${prefix}${index}`);
-const ok = (count: number) => Array<number>(count).fill(200);
-const forwardFile = (path: string, ...destinations: object[]) => writeFileSync(path, JSON.stringify({ destinations }));
 const stateOf = (data: string, name = 'upstream') => {
   const path = join(data, `forward-${name}.state`);
   return existsSync(path) ? JSON.parse(readFileSync(path, 'utf8')) : undefined;
@@ -227,62 +211,24 @@ test('a destination that hangs delays no other one and no report, and a stop wai
   const { code, stderr } = await edge.kill();
   const tookMs = performance.now() - beganMs;
   assert.deepEqual([code, tookMs > 4_000 && tookMs < 6_500], [0, true], `${tookMs} ms: ${stderr}`);
+  assert.doesNotMatch(stderr, /forwarding did not end/);
 });
 
-test('at the limit of retention reports are refused with the name of the destination, until it has the events', async (t) => {
-  const hub = await startService(t);
-  const link = await startFaultyLink(t, hub.port);
-  link.isDown = true;
-  const data = newFolder(t);
-  const args = [...HOLDING, '--forward-to', link.url];
-  let edge = await startService(t, { data, args });
-  let recorded = 0;
-  for (let status = 200; status === 200 && recorded < 500; recorded += 1) [status = 0] = await report(edge, ['a']);
-  assert.ok(recorded < 400, `${recorded}`);
-  const because = /the destination upstream has not received event 1 yet; see assetlog forward status/;
-  const isHeld = async () => {
-    const ready = await fetch(`${edge.url}/readyz`);
-    const refused = await fetch(`${edge.url}/report_asset_observation/b`, { method: 'POST' });
-    assert.deepEqual([ready.status, refused.status], [503, 503]);
-    for (const text of [await ready.text(), await refused.text()]) assert.match(text, because);
-  };
-  await isHeld();
-  await edge.kill('SIGKILL');
-  edge = await startService(t, { data, args });
-  await isHeld();
-  link.isDown = false;
+test('a destination that is changed begins after the request of the one before it has ended', async (t) => {
+  const upstream = await startPlainUpstream(t);
+  const [slow, other] = [await startFaultyLink(t, upstream.port), await startFaultyLink(t, upstream.port)];
+  slow.faultOf = ({ line }) => (line.startsWith('POST') ? { kind: 'delayed', ms: 1_500 } : { kind: 'passed' });
+  const file = join(newFolder(t), 'forward.json');
+  forwardFile(file, { name: 'x', to: slow.url });
+  const edge = await startService(t, { args: ['--forward', file] });
+  assert.deepEqual(await report(edge, ['a']), [200]);
+  await eventually('a request on its way', () => slow.lines.some((line) => line.startsWith('POST')));
+  forwardFile(file, { name: 'x', to: other.url });
   process.kill(edge.pid, 'SIGHUP');
-  await eventually('ready again', async () => (await fetch(`${edge.url}/readyz`)).status === 200);
+  await eventually('the change', () => /the destinations were read again/.test(edge.stderr()));
   assert.deepEqual(await report(edge, ['b']), [200]);
-  const last = (await run(['events', data, '--last', '1'])).stdout;
-  await reachesHub(hub, data, JSON.parse(last).seq);
-  assertAtHub(hub.data, data);
-  assert.deepEqual(deadLettersIn(data), []);
-  await edge.kill();
-  // After a restart its retention knows from the cursor what may go, before the first report.
-  edge = await startService(t, { data, args });
-  assert.deepEqual(await report(edge, named('c', 100)), ok(100));
-});
-
-test('with --when-behind remove the events go, and are named in a dead letter', async (t) => {
-  const hub = await startService(t);
-  const link = await startFaultyLink(t, hub.port);
-  const args = [...HOLDING, '--when-behind', 'remove', '--forward-to', link.url];
-  const edge = await startService(t, { args });
-  assert.deepEqual(await report(edge, named('a', 3)), ok(3));
-  await reachesHub(hub, edge.data, 3);
-  link.isDown = true;
-  assert.deepEqual(await report(edge, named('b', 200)), ok(200));
-  link.isDown = false;
-  process.kill(edge.pid, 'SIGHUP');
-  await reachesHub(hub, edge.data, 203);
-  const [letter, ...more] = deadLettersIn(edge.data);
-  assert.ok(letter?.first !== undefined && letter.last !== undefined);
-  const { first, last } = letter;
-  assert.deepEqual([letter.outcome, first >= 4, last < 203, more], ['removed', true, true, []]);
-  assert.ok(first <= 4 + 3, 'no event that was never sent is missing in the letter');
-  assertAtHub(hub.data, edge.data, (seq) => seq <= last);
-  assert.equal(eventsIn(hub.data).length, 203 - (last - first + 1));
+  await eventually('the second event', () => upstream.events.some(({ key }) => key[0] === 'b'));
+  assert.deepEqual([upstream.events.map(({ key }) => key[0]), deadLettersIn(edge.data, 'x')], [['a', 'b'], []]);
 });
 
 test('64 destinations get each event, and a 65th is refused with what to do', async (t) => {

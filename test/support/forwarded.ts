@@ -1,7 +1,7 @@
 /** What was forwarded, read from the folders of journals and compared. */
 
 import assert from 'node:assert/strict';
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { eachEvent, type Running, run } from './program.ts';
@@ -115,3 +115,23 @@ export function compareAtHub(hub: string, device: string, lost: (seq: number) =>
 export function assertAtHub(hub: string, device: string, lost?: (seq: number) => boolean): void {
   assert.deepEqual(compareAtHub(hub, device, lost).wrong, []);
 }
+
+/** Reports observations with these names, one after the other. @returns the statuses */
+export async function report({ url }: Pick<Running, 'url'>, names: readonly string[], headers = {}): Promise<number[]> {
+  const statuses: number[] = [];
+  for (const name of names) {
+    const reply = await fetch(`${url}/report_asset_observation/${name}`, { method: 'POST', headers });
+    statuses.push(reply.status);
+    await reply.arrayBuffer();
+  }
+  return statuses;
+}
+
+/** @returns `a0`, `a1`, … */
+export const named = (prefix: string, count: number) =>
+  Array.from({ length: count }, (_, index) => `${prefix}${index}`);
+/** @returns the statuses of so many recorded reports */
+export const ok = (count: number) => Array<number>(count).fill(200);
+/** Writes the file of `--forward`. */
+export const forwardFile = (path: string, ...destinations: object[]) =>
+  writeFileSync(path, JSON.stringify({ destinations }));

@@ -11,6 +11,7 @@ import { forwardFiles } from './forward-files.ts';
 import { forwardHub } from './forward-hub.ts';
 import { forwardSender } from './forward-sender.ts';
 import { forwardTargets } from './forward-targets.ts';
+import { forwardWiring } from './forward-wiring.ts';
 import { http } from './http.ts';
 import { idempotency } from './idempotency.ts';
 import { journalBackup } from './journal-backup.ts';
@@ -37,6 +38,7 @@ export const mutants: readonly Mutant[] = [
   ...forwardHub,
   ...forwardTargets,
   ...forwardSender,
+  ...forwardWiring,
   ...http,
   ...idempotency,
   ...journalBackup,

@@ -81,8 +81,8 @@ export const commands: readonly Mutant[] = [
   {
     breaks: 'SIGHUP is not a clean stop',
     file: 'commands/serve.ts',
-    from: "process.on('SIGHUP', config.deployments === '' ? onSignal :",
-    to: "if (config.deployments !== '') process.on('SIGHUP',",
+    from: "process.on('SIGHUP', hasFiles ?",
+    to: "if (hasFiles) process.on('SIGHUP', hasFiles ?",
     tests: [
       'program/program: SIGHUP stops a service without deployments cleanly, however often a terminal that closes sends it',
     ],

@@ -1,0 +1,109 @@
+/** Retention of a service that forwards: it waits for its destinations, or says what they lack. */
+
+import assert from 'node:assert/strict';
+import { readdirSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { readConfig } from '../../src/config/config.ts';
+import { limits as standardLimits } from '../../src/config/limits.ts';
+import { startService as startInProcess } from '../../src/service.ts';
+import { startFaultyLink } from '../support/faulty-link.ts';
+import { assertAtHub, deadLettersIn, forwardFile, named, ok, reachesHub, report } from '../support/forwarded.ts';
+import { startPlainUpstream } from '../support/plain-upstream.ts';
+import { eventsIn, newFolder, run, startService } from '../support/program.ts';
+import { quiet } from '../support/segments.ts';
+import { eventually } from '../support/tools.ts';
+
+const HOLDING = ['--segment-bytes', '4096', '--retain-bytes', '16384'];
+
+test('at the limit of retention reports are refused with the name of the destination, until it has the events', async (t) => {
+  const hub = await startService(t);
+  const link = await startFaultyLink(t, hub.port);
+  link.isDown = true;
+  const data = newFolder(t);
+  const file = join(newFolder(t), 'forward.json');
+  const good = await startPlainUpstream(t);
+  forwardFile(file, { name: 'good', to: good.url }, { name: 'hub', to: link.url }, { name: 'last', to: good.url });
+  const args = [...HOLDING, '--forward', file];
+  let edge = await startService(t, { data, args });
+  let recorded = 0;
+  for (let status = 200; status === 200 && recorded < 500; recorded += 1) [status = 0] = await report(edge, ['a']);
+  assert.ok(recorded < 400, `${recorded}`);
+  const because = /the destination hub has not received event 1 yet; see assetlog forward status/;
+  const isHeld = async () => {
+    const ready = await fetch(`${edge.url}/readyz`);
+    const refused = await fetch(`${edge.url}/report_asset_observation/b`, { method: 'POST' });
+    assert.deepEqual([ready.status, refused.status], [503, 503]);
+    for (const text of [await ready.text(), await refused.text()]) assert.match(text, because);
+  };
+  await isHeld();
+  await edge.kill('SIGKILL');
+  edge = await startService(t, { data, args });
+  await isHeld();
+  link.isDown = false;
+  process.kill(edge.pid, 'SIGHUP');
+  await eventually('ready again', async () => (await fetch(`${edge.url}/readyz`)).status === 200);
+  assert.deepEqual(await report(edge, ['b']), [200]);
+  const last = (await run(['events', data, '--last', '1'])).stdout;
+  await reachesHub(hub, data, JSON.parse(last).seq);
+  assertAtHub(hub.data, data);
+  assert.deepEqual(deadLettersIn(data, 'hub'), []);
+});
+
+test('a start at the limit of retention knows from the cursors what may go, before the first report', async (t) => {
+  const hub = await startService(t);
+  const data = newFolder(t);
+  const args = [...HOLDING, '--forward-to', hub.url];
+  const edge = await startService(t, { data, args });
+  const bytes = () =>
+    readdirSync(data).reduce(
+      (sum, name) => sum + (name.startsWith('events-') ? statSync(join(data, name)).size : 0),
+      0,
+    );
+  let count = 0;
+  // The newest file grows until its last lines are beyond the limit: that is retention's work at the next start.
+  for (; bytes() <= 16_384 && count < 1_000; count += 1) assert.deepEqual(await report(edge, ['a']), [200]);
+  assert.ok(bytes() > 16_384, `${count}`);
+  await reachesHub(hub, data, count);
+  await edge.kill();
+  const again = await startService(t, { data, args });
+  assert.deepEqual(await report(again, ['b']), [200]);
+  assert.doesNotMatch(again.stderr(), /reports get 503/);
+});
+
+test('retention runs again as soon as a destination has the events of a file', async (t) => {
+  const hub = await startService(t);
+  const link = await startFaultyLink(t, hub.port);
+  link.isDown = true;
+  const read = readConfig(['--port', '0', '--data', newFolder(t), ...HOLDING, '--forward-to', link.url], {});
+  assert.ok(read.kind === 'valid');
+  const limits = { ...standardLimits, spaceCheckMs: 3_600_000, retainCheckMs: 3_600_000, forwardRetryMsMax: 50 };
+  const edge = await startInProcess(read.config, quiet, { limits });
+  t.after(() => edge.stop());
+  let statuses: number[] = [];
+  for (let count = 0; statuses[0] !== 503 && count < 500; count += 1) statuses = await report(edge, ['a']);
+  assert.deepEqual(statuses, [503]);
+  link.isDown = false;
+  await eventually('reports are taken again', async () => (await report(edge, ['b']))[0] === 200);
+});
+
+test('with --when-behind remove the events go, and are named in a dead letter', async (t) => {
+  const hub = await startService(t);
+  const link = await startFaultyLink(t, hub.port);
+  const args = [...HOLDING, '--when-behind', 'remove', '--forward-to', link.url];
+  const edge = await startService(t, { args });
+  assert.deepEqual(await report(edge, named('a', 3)), ok(3));
+  await reachesHub(hub, edge.data, 3);
+  link.isDown = true;
+  assert.deepEqual(await report(edge, named('b', 200)), ok(200));
+  link.isDown = false;
+  process.kill(edge.pid, 'SIGHUP');
+  await reachesHub(hub, edge.data, 203);
+  const [letter, ...more] = deadLettersIn(edge.data);
+  assert.ok(letter?.first !== undefined && letter.last !== undefined);
+  const { first, last } = letter;
+  assert.deepEqual([letter.outcome, first >= 4, last < 203, more], ['removed', true, true, []]);
+  assert.ok(first <= 4 + 3, 'no event that was never sent is missing in the letter');
+  assertAtHub(hub.data, edge.data, (seq) => seq <= last);
+  assert.equal(eventsIn(hub.data).length, 203 - (last - first + 1));
+});
