@@ -181,6 +181,7 @@ test('a stopped destination tries again when its token is another one, and on SI
     writeFileSync(token, text);
     return upstream.events.length === 1;
   });
+  await eventually('it works again', () => stateOf(edge.data)?.state === 'idle');
   isOpen = false;
   assert.deepEqual(await report(edge, ['b']), [200]);
   await eventually('stopped again', isStopped);
