@@ -46,7 +46,7 @@ const events: readonly Event[] = [
   { type: 'AssetObservation', assetKey: ['row006', 'a/b'], metadata: '{"a":"b"}', dataVersion: '3', partition: 'p/q' },
   { ...check, assetKey: ['row007', 'a/b'] },
   { ...check, assetKey: ['row008'], passed: true, severity: 'ERROR', metadata: '{"rows":10}', partition: '2026-11-20' },
-  { type: 'AssetMaterialization', assetKey: [`row009${'x'.repeat(4_000)}`], idempotencyKey: 'k' },
+  { type: 'AssetMaterialization', assetKey: [`row009${'x'.repeat(400)}`], idempotencyKey: 'k' },
 ];
 
 function open(t: TestContext, { port }: Reference, stamp = false): Target {
