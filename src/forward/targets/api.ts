@@ -52,7 +52,7 @@ function endpointOf({ event }: Line) {
 
 /**
  * All parameters are in the body, since the reference splits keys in paths and queries. Metadata is sent as it was recorded,
- * digit for digit. An event without an `event_time` gets the time at which it was recorded first.
+ * digit for digit, and nothing that the client did not say is added: only a `stamp` tells when it was recorded.
  */
 function bodyOf(line: Line, stamp: boolean): string {
   const { event } = line;
@@ -67,20 +67,15 @@ function bodyOf(line: Line, stamp: boolean): string {
 }
 
 function parameterOf(event: Recorded, name: string): unknown {
-  if (name === 'event_time') return event.event_time ?? recordedOf(event);
   if (name === 'data_version') return event.tags?.data_version;
   return (event as unknown as Readonly<Record<string, unknown>>)[name];
-}
-
-function recordedOf({ recorded, time }: Recorded): string {
-  return recorded ?? time;
 }
 
 function metadataOf({ event, metadata }: Line, stamp: boolean): string | undefined {
   if (!stamp) return metadata;
   const stamped = {
     'assetlog/id': event.id,
-    'assetlog/recorded': recordedOf(event),
+    'assetlog/recorded': event.recorded ?? event.time,
     'assetlog/event_time': event.event_time,
   };
   const members = JSON.stringify(stamped).slice(1);
