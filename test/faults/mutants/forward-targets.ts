@@ -93,7 +93,7 @@ export const forwardTargets: readonly Mutant[] = [
   {
     breaks: 'a forwarded event has the time of the hub instead of that of the device',
     file: 'forward/targets/api.ts',
-    from: 'return recorded ?? time;',
+    from: 'event.recorded ?? event.time,',
     to: 'return time ?? recorded;',
     tests: ['forward/targets: each type of event is sent with everything in the body, as the API takes it'],
   },
