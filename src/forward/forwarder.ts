@@ -252,8 +252,8 @@ export class Forwarder {
     this.#open(kind ?? 'hub');
     if (kind !== 'api') return ASKING;
     if (seq <= last && (seq === 0 || id === null || (await this.#isOurs(seq, id)))) return IDLE;
-    const reason = `event ${seq} was the last one sent, and this journal, which ends with ${last}, does not have it: the folder was restored from a backup or has another journal; ${this.#wayOut('N')}`;
-    return { kind: 'stopped', why: 'fork', reason, next: STARTING };
+    const reason = `event ${seq} was sent, and this journal, which ends with ${last}, does not have it; ${this.#wayOut()}`;
+    return stop('fork', reason, STARTING);
   }
 
   async #openCursor(): Promise<void> {
@@ -297,12 +297,11 @@ export class Forwarder {
   async #noHub(): Promise<State> {
     const { to } = this.#parts.destination;
     if (this.#value.kind === 'hub') {
-      const reason = `${to} was a hub and does not answer as one any more; check the URL, the token and proxies between`;
-      return { kind: 'stopped', why: 'not understood', reason, next: ASKING };
+      const reason = `${to} was a hub and does not answer as one any more; check the URL and proxies`;
+      return stop('not understood', reason, ASKING);
     }
     if (this.#lost !== undefined) {
-      const reason = `${this.#lost}, and ${to} can not be asked; ${this.#wayOut('N')}`;
-      return { kind: 'stopped', why: 'cursor lost', reason, next: ASKING };
+      return stop('cursor lost', `${this.#lost}, and ${to} can not be asked; ${this.#wayOut()}`, ASKING);
     }
     await this.#save({ ...this.#value, kind: 'api' });
     return STARTING;
@@ -312,8 +311,8 @@ export class Forwarder {
     const { begin, to } = this.#parts.destination;
     const had = this.#value.seq;
     if (hubSeq > this.#lastSeq || (hubSeq > 0 && !(await this.#isOurs(hubSeq, id)))) {
-      const reason = `${to} has event ${hubSeq} of this journal as ${id}, and this journal, which ends with ${this.#lastSeq}, does not: the folder was restored from a backup or copied; stop the service and run assetlog forward identity --new`;
-      return { kind: 'stopped', why: 'fork', reason, next: ASKING };
+      const reason = `${to} has event ${hubSeq} of this journal as ${id}, and this journal, which ends with ${this.#lastSeq}, does not: the folder was restored or copied; stop the service and run assetlog forward identity --new`;
+      return stop('fork', reason, ASKING);
     }
     // Not beyond the cursor: what retention removed after it is named.
     const seq = hubSeq > 0 ? hubSeq : begin === 'now' ? had : Math.min(had, (await this.#firstSeq()) - 1);
@@ -345,7 +344,7 @@ export class Forwarder {
         return IDLE;
       case 'damage':
         await this.#backlog.moveTo(this.#value.seq); // it is read again, since it may have been repaired
-        return { kind: 'stopped', why: 'damage', reason: head.reason, next: IDLE };
+        return stop('damage', head.reason, IDLE);
       case 'another journal':
         return STARTING;
     }
@@ -445,8 +444,8 @@ export class Forwarder {
   }
 
   #tooManyRefusals({ seq }: Line, { reason: why }: Refused): State {
-    const reason = `${this.#refusals + 1} events in a row were refused, the last one is ${seq}: ${why}; if they are wrong, send SIGHUP to the service to continue`;
-    return { kind: 'stopped', why: 'refusals', reason, next: IDLE };
+    const reason = `${this.#refusals + 1} events in a row were refused, the last one is ${seq}: ${why}; if they are wrong, continue with SIGHUP`;
+    return stop('refusals', reason, IDLE);
   }
 
   /** The first event was in doubt too often. If the upstream answers to the next one, it is this event; otherwise it is an outage. */
@@ -463,7 +462,7 @@ export class Forwarder {
     }
     if (isLast || next === undefined) return IDLE; // while there was nothing else to send, the outage may have ended
     if (next.kind === 'another journal') return STARTING;
-    if (next.kind === 'damage') return { kind: 'stopped', why: 'damage', reason: next.reason, next: this.#state };
+    if (next.kind === 'damage') return stop('damage', next.reason, this.#state);
     const [second] = next.lines as [Line];
     const sent = await this.#request({ lines: [second], lost: undefined });
     if (sent.kind === 'in doubt' && !sent.final) {
@@ -594,8 +593,8 @@ export class Forwarder {
     return contentsOf(await this.#parts.disk.list()).segments[0]?.firstSeq ?? 1;
   }
 
-  #wayOut(seq: string): string {
-    return `stop the service and run assetlog forward from ${this.#parts.destination.name} --seq ${seq}`;
+  #wayOut(): string {
+    return `stop the service and run assetlog forward from ${this.#parts.destination.name} --seq N`;
   }
 
   #count(counts: Map<string, number>, name: string, more = 1): void {
@@ -619,13 +618,13 @@ export class Forwarder {
 
 const CRASHED: Verdict = {
   outcome: 'in doubt',
-  reason: 'it was being sent when the service stopped without a reply; the destination may have it, once or twice',
+  reason: 'it was being sent when the service stopped without a reply; it may be there, once or twice',
 };
 
 const messages = {
   waiting: 'events can not be forwarded now',
-  suspect: 'an event is in doubt: the next one shows whether it is this event or an outage',
-  stopped: 'forwarding is stopped until an operator has done something',
+  suspect: 'an event is in doubt: the next one shows whether it is an outage',
+  stopped: 'forwarding is stopped',
 };
 
 function verdictOf({ status, reason }: Extract<Sent, { kind: 'in doubt' }>): Verdict {
@@ -642,6 +641,10 @@ function refusalOf({ status, reason }: Refused, doubt: Verdict | undefined): Ver
 }
 
 function isSame(one: CursorValue, other: CursorValue): boolean {
-  const { seq, id, sending, kind, to } = one;
-  return seq === other.seq && id === other.id && sending === other.sending && kind === other.kind && to === other.to;
+  const textOf = ({ seq, id, sending, kind, to }: CursorValue) => `${[seq, id, sending, kind, to]}`;
+  return textOf(one) === textOf(other);
+}
+
+function stop(why: StopKind, reason: string, next: State): State {
+  return { kind: 'stopped', why, reason, next };
 }
