@@ -267,12 +267,15 @@ export class DeploymentJournal {
 
   /**
    * Opens the journal as a report does, for a forwarder that has to know how far it is durable: `onRecorded` is called when it is
-   * open. One that is open stays open for another `limits.idleJournalMs`, unless its slot is needed. Does nothing if its last
-   * failure was within `limits.reopenMs`.
+   * open. One that is open stays open for another `limits.idleJournalMs`, unless its slot is needed. One that has failed is tried
+   * again after `limits.forwardStoppedMs` (60 s), or by a report.
    */
   wake(): void {
-    this.lastUsedMs = performance.now();
-    if (journalIn(this.#state) !== undefined || this.#refused !== undefined) return;
+    const state = this.#state;
+    const nowMs = performance.now();
+    this.lastUsedMs = nowMs;
+    if (journalIn(state) !== undefined || this.#refused !== undefined) return;
+    if (state.kind === 'failed' && nowMs < state.againMs + this.#options.limits.forwardStoppedMs) return;
     this.#isWoken = true;
     this.#begin();
   }

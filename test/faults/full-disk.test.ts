@@ -21,6 +21,7 @@ import { newToken } from '../../src/deployments/tokens.ts';
 import { Cursor, readCursor } from '../../src/forward/cursor.ts';
 import { DeadLetters } from '../../src/forward/dead-letters.ts';
 import { openDisk } from '../../src/journal/disk.ts';
+import { startCuttingProxy, uncut } from '../support/cutting-proxy.ts';
 import { eventsIn, launch, newFolder, type Running, startService } from '../support/program.ts';
 import { runWithin, withoutMounts, withoutXfs } from '../support/tools.ts';
 import { ask, errorOf, post } from '../support/wire.ts';
@@ -265,6 +266,31 @@ for (const [kind, bytes, args] of [
     await assertNewest(service.data, load.acknowledged);
   });
 }
+
+test('a disk that fills while the hub is gone keeps what it has not sent and the space to send it, then records again', {
+  skip: withoutMounts,
+}, async (t) => {
+  const hub = await startService(t);
+  let isUp = false;
+  const none = { requestBytes: 0, replyBytes: 0 };
+  const { url } = await startCuttingProxy(t, hub.port, () => (isUp ? uncut : none));
+  const args = ['--keep-free', '3MB', '--forward-to', url];
+  const { mount, service } = await startOn(t, 'ext4', { args });
+  const load = loadOn(t, service, { name: 'a', bodyBytes: 5_000 });
+  await untilRefused(service, load);
+  const ready = await ask(service.port, READY);
+  assert.match(errorOf(ready), /^the destination upstream has not received event 1 yet/);
+  assert.ok(freeBytesOf(mount) > MIB, `${freeBytesOf(mount)} bytes are free`);
+  const before = load.acknowledged.size;
+  isUp = true;
+  await until('200 again', () => load.acknowledged.size > before + 100);
+  await load.stop();
+  await until('the hub has all', () => eventsIn(hub.data).length === load.acknowledged.size);
+  const { code, stderr } = await service.kill();
+  assert.equal(code, 0, stderr);
+  assert.match(stderr, /"first_seq":1,.*"why":"--keep-free"/);
+  assertExact(hub.data, load.acknowledged);
+});
 
 test('a disk that other programs fill gets space from the only file of a journal, and reports 200 again', {
   skip: withoutMounts,

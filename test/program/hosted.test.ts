@@ -625,7 +625,7 @@ test('a journal that is woken again and again is not closed as idle', async (t) 
   assert.equal(woken.files, 1);
 });
 
-test('a journal that can not be opened is not tried again at each wake', async (t) => {
+test('a journal that can not be opened is not tried again at each wake, but by a report and after a while', async (t) => {
   let prepared = 0;
   const openFailing = (folder: string): Disk => ({
     ...openRealDisk(folder),
@@ -634,12 +634,21 @@ test('a journal that can not be opened is not tried again at each wake', async (
       throw systemError('EIO');
     },
   });
-  const { hosted } = journals(t, { openDisk: openFailing });
+  const limits = { ...standardLimits, reopenMs: 1, forwardStoppedMs: 3_600_000 };
+  const { hosted } = journals(t, { openDisk: openFailing, limits });
   const journal = hosted.journalOf('a');
   journal.wake();
   await eventually('it failed', () => journal.trouble !== undefined);
+  await sleep(limits.reopenMs + 1);
   journal.wake();
   assert.deepEqual([prepared, journal.isBusy], [1, false]);
+  assert.match((await append(journal, 'x')) ?? '', /the disk failed/);
+  assert.equal(prepared, 2);
+  const { hosted: sooner } = journals(t, { openDisk: openFailing, limits: { ...limits, forwardStoppedMs: 1 } });
+  await eventually('it is tried again', () => {
+    sooner.journalOf('a').wake();
+    return prepared >= 5;
+  });
 });
 
 test('at the limit of retention, only the deployment whose destination needs the files refuses reports', async (t) => {

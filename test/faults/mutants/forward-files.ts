@@ -314,7 +314,7 @@ export const forwardFiles: readonly Mutant[] = [
     breaks: 'a journal that a forwarder needs is closed as idle',
     file: 'deployments/journals.ts',
     within: 'DeploymentJournal.wake',
-    from: 'this.lastUsedMs = performance.now();',
+    from: 'this.lastUsedMs = nowMs;',
     to: '',
     tests: ['program/hosted: a journal that is woken again and again is not closed as idle'],
   },
@@ -322,9 +322,11 @@ export const forwardFiles: readonly Mutant[] = [
     breaks: 'a journal that fails is opened again at each wake',
     file: 'deployments/journals.ts',
     within: 'DeploymentJournal.wake',
-    from: ' || this.#refused !== undefined',
-    to: '',
-    tests: ['program/hosted: a journal that can not be opened is not tried again at each wake'],
+    from: 'nowMs < state.againMs + this.#options.limits.forwardStoppedMs',
+    to: 'nowMs < state.againMs',
+    tests: [
+      'program/hosted: a journal that can not be opened is not tried again at each wake, but by a report and after a while',
+    ],
   },
   {
     breaks: 'what retention removed before the first answer of a hub is in no dead letter',
@@ -333,6 +335,15 @@ export const forwardFiles: readonly Mutant[] = [
     to: '(await this.#firstSeq()) - 1',
     tests: [
       'forward/forwarder: what retention removed before the first answer of a hub is lost for it, and in the dead letters',
+    ],
+  },
+  {
+    breaks: 'the journal of a device does not ask what is still to be forwarded',
+    file: 'service/local.ts',
+    from: ', hooks: hooksOf?.(undefined)',
+    to: '',
+    tests: [
+      'program/forward-retention: at the limit of retention, reports are refused until the destination has the oldest events, also after a crash',
     ],
   },
 ];
