@@ -110,7 +110,7 @@ test('a snapshot is on stable storage when files may go, by itself', async () =>
   await hub.receiver.sources.removing(7);
   const cut = disk.afterPowerCut({ entries: 'none', share: 0, behind: 'nothing' });
   assert.match(cut.text(SNAPSHOT), /^\{"seq":7,"sources":\[\["0193e0c2-[^"]*",9,/);
-  await hub.receiver.sources.removing(5);
+  await hub.receiver.sources.closed(5);
   assert.match(disk.text(SNAPSHOT), /^\{"seq":7,/, 'an older one does not replace it');
 });
 

@@ -189,8 +189,7 @@ export const forwardHub: readonly Mutant[] = [
   {
     breaks: 'a snapshot is replaced by an older one',
     file: 'forward/hub/sources.ts',
-    within: 'removing',
-    from: 'if (this.#writtenSeq >= lastSeq) return;',
+    from: 'if (snapshot.seq < this.#writtenSeq) return;',
     to: '',
     tests: ['forward/sources: a snapshot is on stable storage when files may go, by itself'],
   },

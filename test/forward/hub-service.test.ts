@@ -1,0 +1,180 @@
+/** A hub as a service: deployments and their tokens, SIGKILL, retention, a reset, and a journal that is closed while idle. */
+
+import assert from 'node:assert/strict';
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { limits } from '../../src/config/limits.ts';
+import { newToken } from '../../src/deployments/tokens.ts';
+import { askHub, put, SentJournal, SOURCE, sourceOf } from '../support/forwarding.ts';
+import { eventsIn, newFolder, run, type Scope, startService } from '../support/program.ts';
+import { serveReads } from '../support/reading.ts';
+import { eventually } from '../support/tools.ts';
+
+const SNAPSHOT = 'forward-sources.json';
+const TOKEN_HEADER = 'Service-Cloud-Api-Token';
+
+function seqsOf(data: string, source = SOURCE): unknown[] {
+  return eventsIn(data).flatMap(({ from }) => ((from as unknown[])?.[0] === source ? [(from as unknown[])[1]] : []));
+}
+
+const upTo = (last: number) => Array.from({ length: last }, (_, index) => index + 1);
+
+/** A deployments file, and a token of each kind for `prod` and `test`. */
+function deployments(t: Scope) {
+  const [reporter, reader, other] = [newToken(), newToken(), newToken()];
+  const file = join(newFolder(t), 'deployments.json');
+  const entry = (name: string, { digest }: ReturnType<typeof newToken>, may: string[]) => ({
+    name,
+    sha256: digest,
+    may,
+  });
+  writeFileSync(
+    file,
+    JSON.stringify({
+      deployments: [
+        { name: 'prod', tokens: [entry('edge', reporter, ['report']), entry('page', reader, ['read'])] },
+        { name: 'test', tokens: [entry('edge', other, ['report'])] },
+      ],
+    }),
+  );
+  const headers = (token: string) => ({ [TOKEN_HEADER]: token });
+  return { file, prod: headers(reporter.token), reads: headers(reader.token), test: headers(other.token) };
+}
+
+test('in hosted mode each deployment is a hub of its own, for tokens that may report', async (t) => {
+  const { file, ...tokens } = deployments(t);
+  const hub = await startService(t, { args: ['--deployments', file] });
+  const [prod, other] = [`${hub.url}/prod`, `${hub.url}/test`];
+  const sent = new SentJournal(6);
+  for (const headers of [{}, tokens.test, { [TOKEN_HEADER]: 'x' }]) {
+    assert.equal((await sent.put(prod, 1, 3, { headers })).status, 401);
+    assert.equal((await askHub(prod, SOURCE, headers)).status, 401);
+  }
+  assert.equal((await sent.put(prod, 1, 3, { headers: tokens.reads })).status, 403);
+  assert.equal((await askHub(prod, SOURCE, tokens.reads)).status, 403);
+  assert.deepEqual((await askHub(prod, SOURCE, tokens.prod)).body, { seq: 0, id: null, via: [] });
+  assert.equal((await sent.put(prod, 1, 3, { headers: tokens.prod })).status, 200);
+  assert.deepEqual((await askHub(other, SOURCE, tokens.test)).body, { seq: 0, id: null, via: [] });
+  assert.equal((await sent.put(other, 1, 6, { headers: tokens.test })).status, 200);
+  assert.equal((await askHub(prod, SOURCE, tokens.prod)).body['seq'], 3);
+  assert.deepEqual(seqsOf(join(hub.data, 'prod')), upTo(3));
+  assert.deepEqual(seqsOf(join(hub.data, 'test')), upTo(6));
+  await hub.kill('SIGKILL');
+  const again = await startService(t, { data: hub.data, args: ['--deployments', file] });
+  assert.equal((await askHub(`${again.url}/prod`, SOURCE, tokens.prod)).body['seq'], 3);
+  assert.equal((await sent.put(`${again.url}/test`, 4, 6, { headers: tokens.test })).body['seq'], 6);
+  assert.deepEqual(seqsOf(join(hub.data, 'test')), upTo(6));
+});
+
+test('a journal that was closed while idle, or replaced meanwhile, is read again', async (t) => {
+  const { file, prod } = deployments(t);
+  const parts = { limits: { ...limits, idleJournalMs: 100 } };
+  const hub = await serveReads(t, { parts, args: ['--deployments', file] });
+  const sent = new SentJournal(9);
+  const url = `${hub.url}/prod`;
+  assert.equal((await sent.put(url, 1, 4, { headers: prod })).status, 200);
+  const folder = join(hub.data, 'prod');
+  await eventually('it is closed', () => existsSync(join(folder, '.stopped-cleanly')));
+  assert.match(readFileSync(join(folder, SNAPSHOT), 'utf8'), /^\{"seq":4,"sources":\[\[/);
+  assert.equal((await askHub(url, SOURCE, prod)).body['seq'], 4);
+  assert.equal((await sent.put(url, 3, 9, { headers: prod })).body['seq'], 9);
+  assert.equal((await sent.put(url, 8, 9, { headers: prod })).body['seq'], 9);
+  assert.deepEqual(seqsOf(folder), upTo(9));
+});
+
+test('a hub that is killed again and again has each event once and in order, also those that retention removed', async (t) => {
+  const data = newFolder(t);
+  const args = ['--segment-bytes', '20000', '--retain-bytes', '60000'];
+  const senders = [1, 2, 3].map((number) => new SentJournal(400, sourceOf(number)));
+  const seen = new Map(senders.map(({ source }) => [source, [] as unknown[]]));
+  const acknowledged = new Map<string, number>();
+  for (let round = 0; round < 8; round += 1) {
+    const hub = await startService(t, { data, args });
+    const sending = senders.map(async (sent) => {
+      const { seq = 0, id } = (await askHub(hub.url, sent.source)).body as { seq: number; id: string };
+      const known = acknowledged.get(sent.source) ?? 0;
+      assert.ok(seq >= known, `${sent.source} is at ${seq}, acknowledged ${known}`);
+      if (seq > 0) assert.equal(id, sent.id(seq));
+      for (let first = seq + 1; first <= 400; first += 7) {
+        const { status, body } = await sent.put(hub.url, first, Math.min(400, first + 6));
+        assert.equal(status, 200, JSON.stringify(body));
+        acknowledged.set(sent.source, body['seq'] as number);
+        if (first > (round + 1) * 45) void hub.kill('SIGKILL');
+      }
+    });
+    await Promise.allSettled(
+      sending.map((one) =>
+        one.catch((error) => {
+          if (error instanceof assert.AssertionError) throw error;
+        }),
+      ),
+    ).then((all) => {
+      for (const one of all) if (one.status === 'rejected') throw one.reason;
+    });
+    await hub.kill('SIGKILL');
+    for (const { source } of senders) {
+      const before = seen.get(source)!;
+      const last = (before.at(-1) as number | undefined) ?? 0;
+      before.push(...seqsOf(data, source).filter((seq) => (seq as number) > last));
+    }
+  }
+  assert.ok(
+    readdirSync(data).some((name) => name.endsWith('.removed')),
+    'retention removed files',
+  );
+  const hub = await startService(t, { data, args });
+  for (const sent of senders) {
+    const { seq = 0 } = (await askHub(hub.url, sent.source)).body as { seq: number };
+    for (let first = seq + 1; first <= 400; first += 50) await sent.put(hub.url, first, Math.min(400, first + 49));
+    assert.equal((await askHub(hub.url, sent.source)).body['seq'], 400);
+    const left = seqsOf(data, sent.source) as number[];
+    assert.deepEqual(left, upTo(400).slice(400 - left.length), 'none is doubled, lost or out of order');
+  }
+  await hub.kill();
+  assert.equal((await run(['verify', '--data', data])).code, 0);
+});
+
+test('200 senders that come back in the same second all get their events in, each once', async (t) => {
+  const hub = await startService(t);
+  const senders = Array.from({ length: 200 }, (_, index) => new SentJournal(40, sourceOf(index + 1)));
+  await Promise.all(
+    senders.map(async (sent) => {
+      assert.equal((await askHub(hub.url, sent.source)).body['seq'], 0);
+      for (let first = 1; first <= 40; first += 20) {
+        for (;;) {
+          // A refused upload may end its connection: what became of the request is then unknown, and it is sent again.
+          const answer = await sent.put(hub.url, first, first + 19).catch(() => undefined);
+          if (answer?.status === 200) break;
+          if (answer === undefined) continue;
+          assert.equal(answer.status, 503);
+          assert.ok(answer.headers.has('retry-after'));
+        }
+      }
+    }),
+  );
+  for (const { source } of senders) assert.deepEqual(seqsOf(hub.data, source), upTo(40));
+});
+
+test('a reset of a service for tests makes it forget what it has of other journals', async (t) => {
+  const hub = await startService(t, { args: ['--test'] });
+  const sent = new SentJournal(5);
+  assert.equal((await sent.put(hub.url, 1, 5)).status, 200);
+  assert.equal((await fetch(`${hub.url}/test/reset`, { method: 'POST' })).status, 200);
+  assert.deepEqual((await askHub(hub.url)).body, { seq: 0, id: null, via: [] });
+  assert.equal((await sent.put(hub.url, 1, 2)).body['seq'], 2);
+  assert.deepEqual(seqsOf(hub.data), [1, 2]);
+});
+
+test('events of other journals are counted as reports are, and found under their own names', async (t) => {
+  const hub = await startService(t);
+  const sent = new SentJournal(5);
+  await sent.put(hub.url, 1, 5);
+  await sent.put(hub.url, 4, 5);
+  const metrics = await (await fetch(`${hub.url}/metrics`)).text();
+  assert.match(metrics, /^assetlog_events_total\{type="AssetObservation"\} 5$/m);
+  assert.match(metrics, /endpoint="forward",status="200"\} 2$/m);
+  const { stderr } = await run(['report', '--url', `${hub.url}/forward`, 'observation', 'a']);
+  assert.match(stderr, /nothing is at this path/);
+  assert.equal((await put(hub.url, SOURCE, 6, Buffer.from('x\n'))).status, 400);
+});
