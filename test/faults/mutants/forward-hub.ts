@@ -144,6 +144,21 @@ export const forwardHub: readonly Mutant[] = [
     tests: ['forward/receiver: a journal that is opened again is read again, after what was on its way to the disk'],
   },
   {
+    breaks: 'what is known of a journal is kept when another one takes its place',
+    file: 'forward/hub/hub.ts',
+    from: 'sources.forget();',
+    to: '',
+    tests: ['forward/hub-service: a reset of a service for tests makes it forget what it has of other journals'],
+  },
+  {
+    breaks: 'events of other journals are not counted',
+    file: 'http/app.ts',
+    within: 'recordableOf',
+    from: "if (result.kind === 'recorded') count(types, lines, result);",
+    to: '',
+    tests: ['forward/hub-service: events of other journals are counted as reports are'],
+  },
+  {
     breaks: 'files are removed before the snapshot has their watermarks',
     file: 'forward/hub/sources.ts',
     within: 'removing',
