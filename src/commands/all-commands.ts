@@ -7,6 +7,7 @@ import type { Command } from './command.ts';
 import { completionOf } from './completion.ts';
 import { completionScripts } from './completion-scripts.ts';
 import { events } from './events.ts';
+import { forward } from './forward.ts';
 import { healthcheck } from './healthcheck.ts';
 import { commandHelp, type Groups, generalHelp } from './help.ts';
 import { repairCommand } from './repair.ts';
@@ -20,7 +21,7 @@ const groups: Groups = {
   'Run a service': { serve, healthcheck, token },
   'Report to one': { report: reportOf(endpoints) },
   'Look at a journal': { events, assets },
-  'Look after a journal': { backup, verify: verifyCommand, repair: repairCommand },
+  'Look after a journal': { backup, verify: verifyCommand, repair: repairCommand, forward },
   'Set up a shell': { completion: completionOf((shell) => texts()[`completion ${shell}`] ?? '') },
 };
 

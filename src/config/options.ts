@@ -47,7 +47,7 @@ export interface Operands {
 }
 
 /**
- * Marks what only the help, the completion, the OpenAPI document and the handbook show of an option, a command or a parameter, such as
+ * Marks what only the help, the completion and the OpenAPI document show of an option, a command or a parameter, such as
  * `...forHelp({ help: 'port to listen on' })` for `--port`. The built program has them finished, compressed, and lacks these members,
  * and arrays such as `lookNotes`: nothing else may read or spread them.
  * @returns the members, or the array; undefined in the built program

@@ -314,9 +314,11 @@ export class Forwarder {
       const reason = `${to} has event ${hubSeq} of this journal as ${id}, and this journal, which ends with ${this.#lastSeq}, does not: the folder was restored or copied; stop the service and run assetlog forward identity --new`;
       return stop('fork', reason, ASKING);
     }
+    // Without an id, an operator or `begin` has said where it continues at a hub that does not know the journal.
+    const isSet = this.#value.id === null;
     // Not beyond the cursor: what retention removed after it is named.
-    const seq = hubSeq > 0 ? hubSeq : begin === 'now' ? had : Math.min(had, (await this.#firstSeq()) - 1);
-    if (hubSeq < had && this.#value.kind === 'hub') {
+    const seq = hubSeq > 0 ? hubSeq : isSet || begin === 'now' ? had : Math.min(had, (await this.#firstSeq()) - 1);
+    if (hubSeq < had && this.#value.kind === 'hub' && !isSet) {
       this.#notices.warn('the hub has fewer events than it had: they are sent again', { had, has: hubSeq });
       this.#gapSeq = Math.min(this.#gapSeq, hubSeq);
     }

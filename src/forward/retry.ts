@@ -1,36 +1,35 @@
 /**
- * Sends dead letters again because an operator asked for it. `assetlog forward retry` leaves a file `forward-<name>.retry`, the
- * service takes it up, and replaces it by the result. So the events pass through the process that has the token, and beside the
- * forwarder, which is not held up.
+ * Sends dead letters again because an operator asked for it. `assetlog forward retry` leaves a file `forward-<name>.retry`, which
+ * the service takes up, and removes when it has tried all. So the events pass through the process that has the token, and beside
+ * the forwarder, which is not held up.
  *
  * Before an event is sent, its letter says that it is in doubt, and after it what became of it. So a crash between leaves it in
  * doubt, and it is sent a second time only if an operator names it.
  */
 
-import { isObject } from '../config/json-file.ts';
-import { type Disk, describe, type ReadableDisk, unlessAbsent } from '../journal/disk.ts';
+import { type Disk, type ReadableDisk, unlessAbsent } from '../journal/disk.ts';
 import { Line } from '../journal/reader.ts';
 import type { GoneRange } from '../journal/segments.ts';
 import { type DeadLetter, type DeadLetters, readDeadLetters } from './dead-letters.ts';
 import { type LetterState, readLetterStates, seqsOf } from './open-letters.ts';
 import type { Sent, Target } from './target.ts';
 
-/** What the file says: `{ kind: 'asked', seqs: { first: 7, last: 12 } }`. */
-export type Retry =
-  /** The letters of these seqs; without seqs those that were refused, since one in doubt may be there already. */
-  { readonly kind: 'asked' | 'running'; readonly seqs?: GoneRange | undefined } | RetryResult;
+/** What the file says: `{ seqs: { first: 7, last: 12 } }`. */
+export interface Retry {
+  /** The letters of these seqs; without it those that were refused, since one in doubt may be there already. */
+  readonly seqs?: GoneRange | undefined;
+  /** A service has taken it up. */
+  readonly isRunning?: boolean;
+}
 
-/** What became of the letters: `{ kind: 'done', sent: 3, refused: 1, left: 0, reason: null }`. */
+/** What became of the letters: `{ sent: 3, refused: 1, left: 0 }`. */
 export interface RetryResult {
-  readonly kind: 'done';
   /** The destination took so many. */
   readonly sent: number;
   /** So many were refused, or are in doubt. */
   readonly refused: number;
   /** So many were not tried. */
   readonly left: number;
-  /** Why some were not taken, such as the last refusal; null if all were. */
-  readonly reason: string | null;
 }
 
 /** What a retry needs: `{ disk, name: 'hub', letters, target: () => openTarget('api', …), signal }`. */
@@ -52,21 +51,20 @@ export function retryName(name: string): string {
   return `forward-${name}.retry`;
 }
 
-/** @returns undefined if there is no file, or no whole one @throws the error of a system call */
+/** @returns undefined if there is no file @throws SyntaxError for other content than JSON, or the error of a system call */
 export async function readRetry(disk: ReadableDisk, name: string): Promise<Retry | undefined> {
   const chunks: Buffer[] = [];
   try {
     for await (const chunk of disk.read(retryName(name), 0, BYTES_MAX)) chunks.push(chunk);
-    const retry: unknown = JSON.parse(Buffer.concat(chunks).toString());
-    return isObject(retry) ? (retry as unknown as Retry) : undefined;
   } catch (error) {
-    return error instanceof SyntaxError ? undefined : unlessAbsent(undefined)(error as NodeJS.ErrnoException);
+    return unlessAbsent(undefined)(error as NodeJS.ErrnoException);
   }
+  return JSON.parse(`${Buffer.concat(chunks)}`);
 }
 
 /** Replaces the file. @throws the error of a system call */
 export async function writeRetry(disk: Disk, name: string, retry: Retry): Promise<void> {
-  await disk.replace(retryName(name), Buffer.from(`${JSON.stringify(retry)}\n`));
+  await disk.replace(retryName(name), Buffer.from(JSON.stringify(retry)));
 }
 
 /** Whether a letter is to be sent again: `isWanted({ first: 7, last: 7, outcome: 'refused', at: 0 }, undefined)` is `true`. */
@@ -78,52 +76,46 @@ export function isWanted({ first, last, outcome }: LetterState, seqs: GoneRange 
 /**
  * For the service, about once a second for each destination, one call at a time: sends again what an operator asked for, if
  * anything.
- * @returns the result, which is in the file as well; undefined if there is nothing to do
- * @throws the error of a system call on the file
+ * @returns what became of it; undefined if there is nothing to do
+ * @throws Error if the file is no request, or the error of a system call on the file or on the dead letters
  */
 export async function takeRetry(parts: RetryParts): Promise<RetryResult | undefined> {
   const { disk, name } = parts;
-  const asked = await readRetry(disk, name);
-  if (asked === undefined || asked.kind === 'done') return undefined;
-  // One that is running was begun by a process that has died: which event is in doubt is in the letters.
-  const isNew = asked.kind === 'asked';
-  if (isNew) await writeRetry(disk, name, { ...asked, kind: 'running' });
-  const result = isNew
-    ? await sendAgain(parts, asked.seqs)
-    : resultOf({ reason: 'the service stopped meanwhile; retry' });
-  await writeRetry(disk, name, result);
-  return result;
+  let asked: Retry | undefined;
+  try {
+    asked = await readRetry(disk, name);
+    // One that is running was taken up by a process that has died: which event is in doubt is in the letters.
+    if (asked === undefined || asked.isRunning === true) return undefined;
+    await writeRetry(disk, name, { ...asked, isRunning: true });
+    return await sendAgain(parts, asked.seqs);
+  } finally {
+    await disk.remove(retryName(name)).catch(unlessAbsent(undefined));
+  }
 }
 
 async function sendAgain({ disk, name, letters, target: open, signal }: RetryParts, seqs: GoneRange | undefined) {
   const counts = { sent: 0, refused: 0 };
-  const wanted = new Map<number, LetterState>();
-  let reason: string | null = null;
-  let target: Target | undefined;
+  const wanted = new Map([...(await readLetterStates(disk, name))].filter(([, state]) => isWanted(state, seqs)));
+  const target = open();
   try {
-    for (const state of (await readLetterStates(disk, name)).values()) {
-      if (isWanted(state, seqs)) wanted.set(state.first, state);
-    }
-    target = open();
     for await (const letter of readDeadLetters(disk, name)) {
-      const state = letter.line === undefined ? undefined : wanted.get(seqsOf(letter).first);
-      if (state === undefined) continue;
-      if (signal.aborted) throw new Error('the service stops; retry');
-      const sent = await sendOne(letter as DeadLetter & { line: string }, state, { letters, target, signal });
-      if ('reason' in sent) ({ reason } = sent);
-      if (sent.kind !== 'recorded' && sent.kind !== 'refused' && sent.kind !== 'in doubt') break;
+      const { line } = letter;
+      const state = wanted.get(seqsOf(letter).first);
+      if (line === undefined || state === undefined) continue;
+      if (signal.aborted) break;
+      const { kind } = await sendOne(line, state, { letters, target, signal });
+      if (kind !== 'recorded' && kind !== 'refused' && kind !== 'in doubt') break;
       wanted.delete(state.first);
-      counts[sent.kind === 'recorded' ? 'sent' : 'refused'] += 1;
+      counts[kind === 'recorded' ? 'sent' : 'refused'] += 1;
     }
-  } catch (error) {
-    reason = describe(error as Error);
+  } finally {
+    target.close();
   }
-  target?.close();
-  return resultOf({ ...counts, left: wanted.size, reason });
+  return { ...counts, left: wanted.size };
 }
 
 async function sendOne(
-  { line }: { readonly line: string },
+  line: string,
   { first: seq, outcome: before }: LetterState,
   { letters, target, signal }: { letters: RetryParts['letters']; target: Target; signal: AbortSignal },
 ): Promise<Sent> {
@@ -132,15 +124,12 @@ async function sendOne(
   await note('in doubt', 'it was being sent again when the service stopped');
   const bytes = Buffer.from(line);
   const sent = await target.send({ lines: [new Line(bytes, 0, bytes.length, seq)], lost: undefined }, signal);
-  if (sent.kind === 'recorded') await note('sent again', 'the destination took it');
-  else if (sent.kind === 'refused' || sent.kind === 'in doubt') await note(sent.kind, sent.reason, sent.status);
-  else await note(before, sent.reason); // nothing was recorded
+  const { reason = '', status } = sent as { reason?: string; status?: number };
+  const outcome =
+    sent.kind === 'recorded' ? 'sent again' : sent.kind === 'refused' || sent.kind === 'in doubt' ? sent.kind : before;
+  await note(outcome, reason, status);
   return sent;
 }
 
-function resultOf(result: Partial<RetryResult>): RetryResult {
-  return { kind: 'done', sent: 0, refused: 0, left: 0, reason: null, ...result };
-}
-
-/** More than the file ever has; a reason is at most a few hundred characters. */
+/** More than the file ever has. */
 const BYTES_MAX = 65_536;

@@ -2,13 +2,14 @@
 
 import { limits } from '../config/limits.ts';
 import type { ReadableDisk } from '../journal/disk.ts';
-import type { Durable } from '../journal/lock.ts';
+import type { Durable, Holder } from '../journal/lock.ts';
+import { askDurable, pollProgress } from '../journal/progress.ts';
 import { type Line, readJournal } from '../journal/reader.ts';
 import { lastLine } from '../journal/scan.ts';
 import { contentsOf, type GoneRange } from '../journal/segments.ts';
 import { readCursor } from './cursor.ts';
 import { isOpen, readLetterStates } from './open-letters.ts';
-import { readState } from './state-file.ts';
+import { type ForwardState, readState } from './state-file.ts';
 import type { TargetKind } from './target.ts';
 
 /** One destination of one journal, as `assetlog forward status --json` prints it. */
@@ -36,55 +37,48 @@ export interface DestinationStatus {
   readonly last_error: string | null;
 }
 
-/** The process that has the folder of a journal, or of all deployments: `{ pid: 4711, durable: { kind: 'before', seq: 8 } }`. */
-export interface Running {
-  /** Undefined if it does not answer. */
-  readonly pid: number | undefined;
-  readonly durable: Durable;
-}
-
 /**
- * @param running undefined if no process has the folder
- * @param onDamage called with a sentence about a file with dead letters that can not be read
+ * @param running as `holderOf` says
  * @returns the destinations that were ever forwarded to, by name
  * @throws the error of a system call
  */
 export async function readStatus(
   disk: ReadableDisk,
   deployment: string | null,
-  running: Running | undefined,
-  onDamage: (problem: string) => void,
+  running: Holder | undefined,
 ): Promise<DestinationStatus[]> {
-  const { durable } = running ?? {};
-  const lastSeq = durable?.kind === 'before' ? durable.seq - 1 : await readLastSeq(disk);
+  const durable = await askDurable(pollProgress(disk.folder, 0));
+  const last_seq = durable.kind === 'before' ? durable.seq - 1 : await readLastSeq(disk);
   const all: DestinationStatus[] = [];
   for (const name of await readNames(disk)) {
-    const [cursor, written] = [await readCursor(disk, name), await readState(disk, name, limits)];
-    const { to, kind, seq } = cursor.kind === 'found' ? cursor.value : { to: null, kind: undefined, seq: 0 };
-    const isKnown = cursor.kind !== 'lost';
-    const { state, reason } = stateOf(disk, running, written);
-    const lost = isKnown
-      ? null
-      : `${cursor.reason}; a hub is asked for it, for another destination give the next event with assetlog forward from ${name} --seq N`;
+    const cursor = await readCursor(disk, name);
+    const written = await readState(disk, name, limits);
+    const seq = cursor.kind === 'found' ? cursor.value.seq : cursor.kind === 'new' ? 0 : null;
+    const { to, kind, since, last_success, last_error } = {
+      ...UNKNOWN,
+      ...('value' in cursor && cursor.value),
+      ...written,
+    };
+    const { state, reason } = stateOf(running, written);
+    const isUnsaid = 'reason' in cursor && state !== 'stopped';
+    const lost = isUnsaid ? `${cursor.reason}: a hub is asked, else say forward from ${name} --seq N` : undefined;
     all.push({
-      name,
-      deployment,
-      to: written?.to ?? to,
-      kind: written?.kind ?? kind ?? null,
-      state,
-      reason: reason ?? lost,
-      since: written?.since ?? null,
-      seq: isKnown ? seq : null,
-      last_seq: lastSeq,
-      lag_events: isKnown ? Math.max(0, lastSeq - seq) : null,
-      lag_seconds: isKnown ? await lagSeconds(disk, seq, lastSeq) : null,
-      dead_letters: await countOpen(disk, name, onDamage),
-      last_success: written?.last_success ?? null,
-      last_error: written?.last_error ?? null,
+      ...{ name, deployment, to, kind: kind ?? null, state },
+      reason: [reason ?? [], lost ?? []].flat().join('; ') || null,
+      ...{ since, seq, last_seq },
+      lag_events: seq === null ? null : Math.max(0, last_seq - seq),
+      lag_seconds: seq === null ? null : await lagSeconds(disk, seq, last_seq),
+      dead_letters: await readLetterStates(disk, name).then(
+        (states) => [...states.values()].filter(isOpen).length,
+        () => null,
+      ),
+      ...{ last_success, last_error },
     });
   }
   return all;
 }
+
+const UNKNOWN = { to: null, kind: null, since: null, last_success: null, last_error: null };
 
 /** @returns the names of the destinations that the folder has files of, in order: `['dagster', 'hub']` */
 export async function readNames(disk: Pick<ReadableDisk, 'list'>): Promise<string[]> {
@@ -92,15 +86,17 @@ export async function readNames(disk: Pick<ReadableDisk, 'list'>): Promise<strin
   return [...new Set(found.map(([, one, other, dead]) => one ?? other ?? dead ?? ''))].sort();
 }
 
-/** @returns the last whole line's seq, from the end of the last file: `53`; 0 of a journal without events */
+/** @returns the seq of the last whole line: `53`; 0 of a journal without events */
 export async function readLastSeq(disk: ReadableDisk): Promise<number> {
-  const last = contentsOf(await disk.list()).segments.at(-1);
-  if (last === undefined) return 0;
-  const bytes = await disk.size(last.name);
-  const whole =
-    (await lastLine(disk, last.name, bytes)) ??
-    (await lastLine(disk, last.name, await wholeBytes(disk, last.name, bytes)));
-  return whole?.seq ?? last.firstSeq - 1;
+  const segment = contentsOf(await disk.list()).segments.at(-1);
+  if (segment === undefined) return 0;
+  const { name, firstSeq: first } = segment;
+  const whole = await lastLine(disk, name, await disk.size(name));
+  if (whole !== undefined) return whole.seq;
+  let last = first - 1;
+  // It is empty, or ends with a part of a line.
+  for await (const { seq } of readLines(disk, { first, last: Number.MAX_SAFE_INTEGER })) last = seq;
+  return last;
 }
 
 /** @returns the lines of these seqs, as far as the journal has them */
@@ -112,30 +108,16 @@ export async function* readLines(disk: ReadableDisk, { first, last }: GoneRange)
 
 const DESTINATION_FILE = /^(?:forward-(.+)\.(?:cursor|state)|\.forwarded-(.+)|dead-(.+)\.jsonl)$/;
 
-/** A crash or a write that is under way leaves a part of a line at the end. */
-async function wholeBytes(disk: ReadableDisk, name: string, bytes: number): Promise<number> {
-  const start = Math.max(0, bytes - limits.lineBytesMax);
-  const chunks: Buffer[] = [];
-  for await (const chunk of disk.read(name, start, bytes)) chunks.push(chunk);
-  return start + Buffer.concat(chunks).lastIndexOf('\n') + 1;
-}
-
 function stateOf(
-  { folder }: ReadableDisk,
-  running: Running | undefined,
-  written: Awaited<ReturnType<typeof readState>>,
-) {
+  running: Holder | undefined,
+  written: ForwardState | undefined,
+): Pick<DestinationStatus, 'state' | 'reason'> {
   if (running === undefined) {
-    const before = written?.reason == null ? '' : `; before it was ${written.state}: ${written.reason}`;
-    return { state: 'not running', reason: `no service runs on ${folder}; start it${before}` };
+    const before = written?.reason == null ? '' : `; before, ${written.state}: ${written.reason}`;
+    return { state: 'not running', reason: `no service has the folder; start it${before}` };
   }
-  if (written === undefined || (running.pid !== undefined && running.pid !== written.pid)) {
-    return {
-      state: 'not forwarded',
-      reason: `the service on ${folder} does not have this destination; give it, or remove its files`,
-    };
-  }
-  return written;
+  if (written !== undefined && (running.pid ?? written.pid) === written.pid) return written;
+  return { state: 'not forwarded', reason: 'the service does not have this destination' };
 }
 
 async function lagSeconds(disk: ReadableDisk, seq: number, lastSeq: number): Promise<number> {
@@ -144,17 +126,4 @@ async function lagSeconds(disk: ReadableDisk, seq: number, lastSeq: number): Pro
     return Math.max(0, Math.floor((Date.now() - Date.parse(line.event.time)) / 1000));
   }
   return 0;
-}
-
-async function countOpen(
-  disk: ReadableDisk,
-  name: string,
-  onDamage: (problem: string) => void,
-): Promise<number | null> {
-  try {
-    return [...(await readLetterStates(disk, name)).values()].filter(isOpen).length;
-  } catch (error) {
-    onDamage((error as Error).message);
-    return null;
-  }
 }

@@ -177,16 +177,17 @@ export async function askHolder(folder: string, limits: AskLimits = standardLimi
   return Number.isSafeInteger(seq) && seq > 0 ? { kind: 'before', seq } : { kind: 'unsaid' };
 }
 
+/** A process that has a folder: `{ pid: 4711 }`; undefined if it does not answer. */
+export interface Holder {
+  readonly pid: number | undefined;
+}
+
 /**
  * Finds out which live process has the folder, or is about to take it. Changes nothing in the folder. Example:
- * `await holderOf('/data')` is `{ pid: 4711 }` beside a service, and `undefined` after it was killed. The pid of a process that does
- * not answer is undefined.
+ * `await holderOf('/data')` is `{ pid: 4711 }` beside a service, and `undefined` after it was killed.
  * @throws the error of a system call; a missing folder has no holder
  */
-export async function holderOf(
-  folder: string,
-  limits: AskLimits = standardLimits,
-): Promise<{ readonly pid: number | undefined } | undefined> {
+export async function holderOf(folder: string, limits: AskLimits = standardLimits): Promise<Holder | undefined> {
   const answers = (await answersIn(folder, limits)).filter((answer) => answer !== undefined);
   const pid = answers.map((answer) => Number(answer.split(' ')[1])).find((pid) => pid > 0);
   return answers.length === 0 ? undefined : { pid };

@@ -4,7 +4,6 @@
  */
 
 import { type Limits, limits } from '../config/limits.ts';
-import { forHelp } from '../config/options.ts';
 import type { Notices } from '../telemetry/log.ts';
 import { shellWord } from '../telemetry/printable.ts';
 import { CLEAN_STOP, forgetCleanStop, type LastStop, readLastStop, type StopEnd } from './clean-stop.ts';
@@ -43,51 +42,88 @@ export type FindingKind =
  */
 export type SegmentPosition = 'afterCrash' | 'afterStop' | 'earlier';
 
-const FOREIGN = 'assetlog did not create it';
-
-/** The decisions about a kind in each position, and why, which only the handbook needs. */
-type Row = Readonly<Record<SegmentPosition, Decision>> & { readonly why: string };
-
-function always(decision: Decision, why: string): Row {
-  return { afterCrash: decision, afterStop: decision, earlier: decision, ...forHelp({ why }) };
-}
-
-/** The last file is truncated after a crash; in each other position the kind is refused. */
-function truncated(why: string): Row {
-  return { ...always('refuse', why), afterCrash: 'truncate' };
-}
-
 /**
  * The decision for each kind in each position, and why. After a clean stop every line is synced, so a crash explains nothing.
  * Example: `decisions['torn end'].afterCrash` is `'truncate'`.
  */
-export const decisions: Readonly<Record<FindingKind, Row>> = {
-  'torn end': truncated('a crash interrupts a write anywhere; a file was whole when the next one was begun'),
-  'zeros at the end': truncated(
-    'a power cut kept the new length of the file and lost the bytes: ext4 and XFS read them as zeros',
-  ),
-  'bad last line': truncated('an interrupted write may reach its newline'),
-  'long bad end': always(
-    'refuse',
-    'one of the three above with more bytes than one write has, and a crash interrupts one write',
-  ),
-  'bad line inside': always('refuse', 'lines follow it, so it was once whole'),
-  'bytes between lines': always('refuse', 'a program converted the line ends or added bytes; the line itself is good'),
-  gap: always('refuse', 'lines were removed'),
-  repeat: always('refuse', 'lines were inserted'),
-  'swapped lines': always('refuse', 'the order of the lines was changed'),
-  'name and first seq disagree': always('refuse', 'the file was renamed, or its first lines are gone'),
-  'empty file': {
-    ...always('use', 'a crash during a rotation leaves it; the next file is begun only after this one has lines'),
-    earlier: 'refuse',
-  },
-  'missing file': always('refuse', 'the file before it ends too early to be the one before it'),
-  'overlapping file': always('refuse', 'the file before it holds the same events already'),
-  'other end than at the stop': {
-    ...always('use', 'lines were removed from the end of the journal, or changed there, after the clean stop'),
+export const decisions: Readonly<
+  Record<FindingKind, Readonly<Record<SegmentPosition, Decision>> & { readonly why: string }>
+> = {
+  'torn end': {
+    afterCrash: 'truncate',
     afterStop: 'refuse',
+    earlier: 'refuse',
+    why: 'a crash interrupts a write anywhere; a file was whole when the next one was begun',
   },
-  'foreign file': always('leave', FOREIGN),
+  'zeros at the end': {
+    afterCrash: 'truncate',
+    afterStop: 'refuse',
+    earlier: 'refuse',
+    why: 'a power cut kept the new length of the file and lost the bytes: ext4 and XFS read them as zeros',
+  },
+  'bad last line': {
+    afterCrash: 'truncate',
+    afterStop: 'refuse',
+    earlier: 'refuse',
+    why: 'an interrupted write may reach its newline',
+  },
+  'long bad end': {
+    afterCrash: 'refuse',
+    afterStop: 'refuse',
+    earlier: 'refuse',
+    why: 'one of the three above with more bytes than one write has, and a crash interrupts one write',
+  },
+  'bad line inside': {
+    afterCrash: 'refuse',
+    afterStop: 'refuse',
+    earlier: 'refuse',
+    why: 'lines follow it, so it was once whole',
+  },
+  'bytes between lines': {
+    afterCrash: 'refuse',
+    afterStop: 'refuse',
+    earlier: 'refuse',
+    why: 'a program converted the line ends or added bytes; the line itself is good',
+  },
+  gap: { afterCrash: 'refuse', afterStop: 'refuse', earlier: 'refuse', why: 'lines were removed' },
+  repeat: { afterCrash: 'refuse', afterStop: 'refuse', earlier: 'refuse', why: 'lines were inserted' },
+  'swapped lines': {
+    afterCrash: 'refuse',
+    afterStop: 'refuse',
+    earlier: 'refuse',
+    why: 'the order of the lines was changed',
+  },
+  'name and first seq disagree': {
+    afterCrash: 'refuse',
+    afterStop: 'refuse',
+    earlier: 'refuse',
+    why: 'the file was renamed, or its first lines are gone',
+  },
+  'empty file': {
+    afterCrash: 'use',
+    afterStop: 'use',
+    earlier: 'refuse',
+    why: 'a crash during a rotation leaves it; the next file is begun only after this one has lines',
+  },
+  'missing file': {
+    afterCrash: 'refuse',
+    afterStop: 'refuse',
+    earlier: 'refuse',
+    why: 'the file before it ends too early to be the one before it',
+  },
+  'overlapping file': {
+    afterCrash: 'refuse',
+    afterStop: 'refuse',
+    earlier: 'refuse',
+    why: 'the file before it holds the same events already',
+  },
+  'other end than at the stop': {
+    afterCrash: 'use',
+    afterStop: 'refuse',
+    earlier: 'use',
+    why: 'lines were removed from the end of the journal, or changed there, after the clean stop',
+  },
+  'foreign file': { afterCrash: 'leave', afterStop: 'leave', earlier: 'leave', why: 'assetlog did not create it' },
 };
 
 /**
@@ -315,7 +351,7 @@ function foreignIn(names: readonly string[]): Finding[] {
   const kind = 'foreign file';
   return names
     .filter((name) => !OURS.test(name))
-    .map((file) => ({ kind, decision: decisions[kind].earlier, file, line: 1, byte: 0, problem: FOREIGN }));
+    .map((file) => ({ kind, decision: decisions[kind].earlier, file, line: 1, byte: 0, problem: decisions[kind].why }));
 }
 
 /** The first findings in the files before the last one, and in how each file continues the previous one. */

@@ -27,10 +27,10 @@ interface Wanted {
 /** @returns the parameters of the query: `assetsParameters(limits).limit.initial` is 1000 */
 export function assetsParameters({ readAssetsMax }: Pick<Limits, 'readAssetsMax'>): QueryTable<Wanted> {
   return {
-    key_prefix: described(keyParameter, 'only assets whose key begins with these parts'),
-    failing: described(booleanParameter(false), 'only assets with a check whose latest result is that it failed'),
-    after_key: described(keyParameter, 'only assets after this one'),
-    limit: described(numberParameter(readAssetsMax, 1, readAssetsMax), 'at most so many'),
+    key_prefix: described('only assets whose key begins with these parts', keyParameter),
+    failing: described('only assets with a check whose latest result is that it failed', booleanParameter(false)),
+    after_key: described('only assets after this one', keyParameter),
+    limit: described('at most so many', numberParameter(readAssetsMax, 1, readAssetsMax)),
   };
 }
 

@@ -18,21 +18,21 @@ import {
 
 /** The parameters of the query of `GET /events`. */
 export const eventsParameters = {
-  key: described(keyParameter, 'only events of this asset'),
-  key_prefix: described(keyParameter, 'only events of assets whose key begins with these parts'),
-  type: described(typeParameter, 'only events of this type'),
-  check: described(textParameter, 'only results of the check of this name'),
-  passed: described(booleanParameter(undefined), 'only results of checks that passed, or that failed'),
-  partition: described(textParameter, 'only events of this partition'),
-  since: described(timeParameter, 'only events recorded at this time or later; 7d is seven days ago'),
-  until: described(timeParameter, 'only events recorded before this time'),
-  after_seq: described(numberParameter(undefined, 0, Number.MAX_SAFE_INTEGER), 'only events after this one'),
-  last: described(numberParameter(undefined, 1, limits.readEventsMax), 'only the newest so many'),
+  key: described('only events of this asset', keyParameter),
+  key_prefix: described('only events of assets whose key begins with these parts', keyParameter),
+  type: described('only events of this type', typeParameter),
+  check: described('only results of the check of this name', textParameter),
+  passed: described('only results of checks that passed, or that failed', booleanParameter(undefined)),
+  partition: described('only events of this partition', textParameter),
+  since: described('only events recorded at this time or later; 7d is seven days ago', timeParameter),
+  until: described('only events recorded before this time', timeParameter),
+  after_seq: described('only events after this one', numberParameter(undefined, 0, Number.MAX_SAFE_INTEGER)),
+  last: described('only the newest so many', numberParameter(undefined, 1, limits.readEventsMax)),
   limit: described(
-    numberParameter(undefined, 1, limits.readEventsMax),
     'at most so many, 100 by default; the oldest first',
+    numberParameter(undefined, 1, limits.readEventsMax),
   ),
-  wait: described(numberParameter(undefined, 0, 60), 'seconds to wait for an event if there is none yet'),
+  wait: described('seconds to wait for an event if there is none yet', numberParameter(undefined, 0, 60)),
 };
 
 /** The forms of the reply, by the media type that `Accept` names. */

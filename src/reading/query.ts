@@ -142,8 +142,8 @@ export const timeParameter: QueryParameter<Moment | undefined> = {
   },
 };
 
-/** @returns the parameter with its description: `described(keyParameter, 'only events of this asset')` */
-export function described<Value>(parameter: QueryParameter<Value>, what: string): QueryParameter<Value> {
+/** @returns the parameter with its description: `described('only events of this asset', keyParameter)` */
+export function described<Value>(what: string, parameter: QueryParameter<Value>): QueryParameter<Value> {
   return { ...parameter, ...forHelp({ what }) };
 }
 

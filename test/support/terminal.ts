@@ -15,14 +15,18 @@ export function noTerminal(...tools: string[]): string | false {
   }
 }
 
-/** Runs the program with its output on a terminal, to its end or for so long. @returns what a person would get to see */
-export function onTerminal(args: readonly string[], columns: number, endMs = 20_000): Promise<string> {
+/**
+ * Runs the program with its output on a terminal, to its end or for so long.
+ * @param code that it has to exit with
+ * @returns what a person would get to see
+ */
+export function onTerminal(args: readonly string[], columns: number, endMs = 20_000, code = 0): Promise<string> {
   const words = [...program, ...args].map(shellWord);
   const command = `stty cols ${columns}; exec ${words.join(' ')}`;
   return new Promise((resolve, reject) => {
     const options = { cwd: root, timeout: endMs, encoding: 'utf8' } as const;
     execFile('script', ['-qec', command, '/dev/null'], options, (error, stdout) =>
-      error === null ? resolve(stdout.replaceAll('\r\n', '\n')) : reject(error),
+      (error?.code ?? 0) === code ? resolve(stdout.replaceAll('\r\n', '\n')) : reject(error),
     ).stdin?.end();
   });
 }

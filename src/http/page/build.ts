@@ -7,7 +7,6 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { brotliCompressSync } from 'node:zlib';
-import { minify } from '@swc/core';
 import { build } from 'esbuild';
 
 const folder = fileURLToPath(new URL('.', import.meta.url));
@@ -27,12 +26,7 @@ export async function buildPage(): Promise<string> {
     logLevel: 'warning',
   });
   const textOf = (ending: string) => outputFiles.find(({ path }) => path.endsWith(ending))?.text.trim() ?? '';
-  const { code: script } = await minify(textOf('.js'), {
-    compress: { ecma: 2020, passes: 3, toplevel: true, unsafe_arrows: true },
-    mangle: true,
-    format: { ecma: 2020 },
-  });
-  const style = textOf('.css');
+  const [script, style] = [textOf('.js'), textOf('.css')];
   if (/<\/(script|style)/i.test(script + style))
     throw new Error('the page has the end of its own script or style in it');
   const html = readFileSync(join(folder, 'index.html'), 'utf8').replace(/\n\s*/g, '\n');

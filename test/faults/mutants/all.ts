@@ -7,6 +7,7 @@ import { config } from './config.ts';
 import { deployments } from './deployments.ts';
 import { embed } from './embed.ts';
 import { event } from './event.ts';
+import { forwardCommand } from './forward-command.ts';
 import { forwardFiles } from './forward-files.ts';
 import { forwardHub } from './forward-hub.ts';
 import { forwardSender } from './forward-sender.ts';
@@ -34,6 +35,7 @@ export const mutants: readonly Mutant[] = [
   ...deployments,
   ...embed,
   ...event,
+  ...forwardCommand,
   ...forwardFiles,
   ...forwardHub,
   ...forwardTargets,

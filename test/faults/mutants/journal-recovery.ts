@@ -50,8 +50,8 @@ export const journalRecovery: readonly Mutant[] = [
   {
     breaks: 'a bad line inside is cut like a torn end',
     file: 'journal/recovery.ts',
-    from: "inside': always('refuse', ",
-    to: "inside': truncated(",
+    from: "inside': {\n    afterCrash: 'refuse'",
+    to: "inside': {\n    afterCrash: 'truncate'",
     tests: [
       'program/service: a start that fails says why, with the exit code of its reason, and leaves folder and port to others',
       'journal/recovery',

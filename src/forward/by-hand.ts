@@ -1,0 +1,113 @@
+/** What an operator changes while no service has the folder: which events a destination does not get, and where it continues. */
+
+import type { Disk } from '../journal/disk.ts';
+import type { GoneRange } from '../journal/segments.ts';
+import { Cursor, type CursorState, type CursorValue, readCursor } from './cursor.ts';
+import { DeadLetters } from './dead-letters.ts';
+import { isOpen, readLetterStates } from './open-letters.ts';
+import { replaceSource } from './source.ts';
+import { readLastSeq, readLines, readNames } from './status.ts';
+
+/** Nothing was changed. Message: `upstream continues with event 54; begin there`. */
+export class NotPossibleError extends Error {}
+
+/**
+ * Gives up the events that a stopped destination would get next, or dead letters. Each has a letter before the cursor passes it.
+ * Example: `await skip(disk, 'upstream', { first: 54, last: 54 })`.
+ * @returns what was done, as a sentence
+ * @throws NotPossibleError, or the error of a system call, after which it can be run again
+ */
+export async function skip(disk: Disk, name: string, seqs: GoneRange): Promise<string> {
+  const state = await readCursor(disk, name);
+  const value = valueIn(state);
+  const { first, last } = seqs;
+  const { seq, sending = 0 } = value;
+  if (state.kind === 'found' && last <= seq) return giveUp(disk, name, seqs);
+  check(state.kind === 'found', `the cursor of ${name} is ${state.kind}; set it with forward from`);
+  check(value.kind !== 'hub', `${name} is a hub, which says itself what it needs next; mend what stops it`);
+  check(first === seq + 1, `${name} continues with event ${seq + 1}; begin there`);
+  await checkEnd(disk, last);
+  let [lines, id]: [number, string | null] = [0, null];
+  for await (const line of readLines(disk, seqs)) {
+    await bury(disk, name, { line: line.text }, line.seq <= sending ? ', and the destination may have it' : '');
+    lines += 1;
+    id = line.event.id;
+  }
+  if (lines <= last - first) {
+    await bury(disk, name, seqs, '; not all can be read');
+    id = null;
+  }
+  await save(disk, name, { ...value, seq: last, id, sending: sending > last ? sending : undefined });
+  return `${name} continues with event ${last + 1}`;
+}
+
+/**
+ * Sets the next event that a destination gets, also of one whose cursor is lost or that is new. A hub that knows the journal
+ * says itself what is next.
+ * @param seq of the next event: 54
+ * @returns and throws as `skip`
+ */
+export async function continueFrom(disk: Disk, name: string, seq: number): Promise<string> {
+  await checkEnd(disk, seq - 1);
+  const state = await readCursor(disk, name);
+  const value = valueIn(state);
+  const next = value.seq + 1;
+  const isFound = state.kind === 'found';
+  if (isFound && next < seq) await bury(disk, name, { first: next, last: seq - 1 });
+  await save(disk, name, { ...value, seq: seq - 1, id: null, sending: undefined });
+  return `${name} continues with event ${seq}; before, it was ${isFound ? next : state.kind}`;
+}
+
+/**
+ * Gives the journal a new id, for a copy that continues beside its original. To a hub that is another journal, which begins after
+ * the events that were sent already; a plain destination does not notice.
+ * @param seq of the next event for each hub; undefined to continue each after its cursor
+ * @returns and throws as `skip`
+ */
+export async function newIdentity(disk: Disk, seq: number | undefined): Promise<string> {
+  if (seq !== undefined) await checkEnd(disk, seq - 1);
+  for (const name of await readNames(disk)) {
+    const state = await readCursor(disk, name);
+    const value = valueIn(state);
+    if (value.kind === 'api' || (seq === undefined && state.kind === 'new')) continue;
+    check(
+      seq !== undefined || state.kind === 'found',
+      `the cursor of ${name} is lost; add --seq N, the first event that it lacks`,
+    );
+    // Without an id: the hub does not have this event under the new id, and gets none before it.
+    await save(disk, name, { ...value, seq: seq === undefined ? value.seq : seq - 1, id: null, sending: undefined });
+  }
+  return `the journal has the id ${await replaceSource(disk)} now`;
+}
+
+async function giveUp(disk: Disk, name: string, seqs: GoneRange): Promise<string> {
+  const states = [...(await readLetterStates(disk, name)).values()].filter(isOpen);
+  const open = states.filter(({ first, last }) => seqs.first <= first && last <= seqs.last).length;
+  check(open > 0, `${name} has no open dead letter of these events`);
+  await bury(disk, name, seqs);
+  return `given up: ${open}`;
+}
+
+async function bury(disk: Disk, name: string, what: { line: string } | GoneRange, more = ''): Promise<void> {
+  const letters = await DeadLetters.open(disk, name);
+  const reason = `an operator gave it up${more}`;
+  await letters.append({ time: new Date().toISOString(), outcome: 'skipped', reason, ...what });
+}
+
+async function checkEnd(disk: Disk, seq: number): Promise<void> {
+  const last = await readLastSeq(disk);
+  check(seq <= last, `the journal ends with event ${last}`);
+}
+
+function check(isPossible: boolean, problem: string): void {
+  if (!isPossible) throw new NotPossibleError(problem);
+}
+
+function valueIn(state: CursorState): CursorValue {
+  return state.kind === 'found' ? state.value : { seq: 0, id: null, sending: undefined, kind: undefined, to: '' };
+}
+
+async function save(disk: Disk, name: string, value: CursorValue): Promise<void> {
+  const { cursor } = await Cursor.open(disk, name);
+  await cursor.save(value).finally(() => cursor.close());
+}

@@ -1,0 +1,185 @@
+/** What an operator changes while no service has the folder: nothing is left out without a dead letter, also when the power goes. */
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { continueFrom, NotPossibleError, newIdentity, skip } from '../../src/forward/by-hand.ts';
+import { Cursor, type CursorValue, readCursor } from '../../src/forward/cursor.ts';
+import { DeadLetters } from '../../src/forward/dead-letters.ts';
+import { readSource, SOURCE_FILE } from '../../src/forward/source.ts';
+import { diskWith, FIRST, flip, makeLines } from '../support/segments.ts';
+import { failingCall, type SimulatedDisk } from '../support/simulated-disk.ts';
+import { everyRemains, settled } from './power.ts';
+import { lettersOf, Model, seqsOf, startForwarder, untilDone } from './scripted.ts';
+
+const { lines, bytes } = makeLines(12);
+const SOURCE = '0193e0c2-7f3a-7000-8000-000000000000';
+const idOf = (seq: number): string => JSON.parse(`${lines[seq - 1]}`).id;
+const upTo = (last: number, first = 1) => Array.from({ length: last - first + 1 }, (_, at) => first + at);
+
+/** A journal of 12 events, whose first ones `upstream` has. */
+async function forwardedTo(seq: number, value: Partial<CursorValue> = {}, journal = bytes): Promise<SimulatedDisk> {
+  const disk = diskWith({ [FIRST]: journal });
+  disk.put(SOURCE_FILE, Buffer.from(`${SOURCE}\n`));
+  await save(disk, 'upstream', { seq, id: idOf(seq), sending: undefined, kind: 'api', to: 'http://x', ...value });
+  return disk;
+}
+
+async function save(disk: SimulatedDisk, name: string, value: CursorValue): Promise<void> {
+  const { cursor } = await Cursor.open(disk, name);
+  await cursor.save(value);
+  await cursor.close();
+}
+
+async function cursorOf(disk: SimulatedDisk, name = 'upstream'): Promise<CursorValue> {
+  const state = await readCursor(disk, name);
+  assert.ok(state.kind === 'found', JSON.stringify(state));
+  return state.value;
+}
+
+async function untilAllAreSent(disk: SimulatedDisk, target: Model): Promise<void> {
+  const bench = startForwarder(disk, 12, () => target);
+  await untilDone(bench);
+  await bench.forwarder.close();
+}
+
+test('skip gives up the events that are next, each with its line, and the destination gets those after them', async () => {
+  const disk = await forwardedTo(4, { sending: 5 });
+  assert.equal(await skip(disk, 'upstream', { first: 5, last: 6 }), 'upstream continues with event 7');
+  assert.deepEqual(await cursorOf(disk), { seq: 6, id: idOf(6), sending: undefined, kind: 'api', to: 'http://x' });
+  const letters = await lettersOf(disk);
+  assert.deepEqual(
+    letters.map(({ outcome, reason, line }) => [outcome, reason, `${line}\n`]),
+    [
+      ['skipped', 'an operator gave it up, and the destination may have it', `${lines[4]}`],
+      ['skipped', 'an operator gave it up', `${lines[5]}`],
+    ],
+  );
+  const upstream = new Model('api');
+  await untilAllAreSent(disk, upstream);
+  assert.deepEqual(upstream.recorded, upTo(12, 7));
+});
+
+test('skip passes lines that can not be read, and says which', async () => {
+  const at = lines.slice(0, 5).join('').length;
+  const disk = await forwardedTo(4, {}, flip(bytes, at + 99));
+  await skip(disk, 'upstream', { first: 5, last: 7 });
+  assert.deepEqual(seqsOf(await lettersOf(disk)), [5, 7, 5, 6, 7]);
+  assert.equal((await cursorOf(disk)).seq, 7);
+});
+
+test('skip refuses what is not next, what does not exist, and a hub', async () => {
+  const disk = await forwardedTo(4);
+  const refused = (seqs: [number, number], message: RegExp, name = 'upstream') =>
+    assert.rejects(skip(disk, name, { first: seqs[0], last: seqs[1] }), (error: Error) => {
+      assert.ok(error instanceof NotPossibleError);
+      assert.match(error.message, message);
+      return true;
+    });
+  await refused([6, 6], /^upstream continues with event 5; begin there$/);
+  await refused([5, 13], /^the journal ends with event 12$/);
+  await refused([3, 4], /^upstream has no open dead letter of these events$/);
+  await refused([1, 1], /^the cursor of other is new; set it with forward from$/, 'other');
+  await save(disk, 'hub', { seq: 4, id: idOf(4), sending: undefined, kind: 'hub', to: 'http://x' });
+  await refused([5, 5], /^hub is a hub, which says itself what it needs next; /, 'hub');
+  assert.deepEqual([await lettersOf(disk), (await cursorOf(disk)).seq], [[], 4]);
+});
+
+test('skip gives up dead letters, and only those that are open', async () => {
+  const disk = await forwardedTo(8);
+  const letters = await DeadLetters.open(disk, 'upstream');
+  const time = '2026-11-20T15:19:45.266Z';
+  for (const seq of [2, 3, 5]) {
+    await letters.append({ time, outcome: 'refused', status: 400, reason: 'no', line: `${lines[seq - 1]}`.trimEnd() });
+  }
+  assert.equal(await skip(disk, 'upstream', { first: 2, last: 4 }), 'given up: 2');
+  await assert.rejects(skip(disk, 'upstream', { first: 2, last: 4 }), NotPossibleError);
+  assert.equal(await skip(disk, 'upstream', { first: 5, last: 5 }), 'given up: 1');
+  assert.equal((await cursorOf(disk)).seq, 8);
+});
+
+test('from lets a lost cursor continue, sends events again, or leaves them out with a dead letter', async () => {
+  const disk = await forwardedTo(8);
+  disk.put('forward-upstream.cursor', Buffer.alloc(1024));
+  assert.equal((await readCursor(disk, 'upstream')).kind, 'lost');
+  assert.equal(await continueFrom(disk, 'upstream', 7), 'upstream continues with event 7; before, it was lost');
+  assert.deepEqual(await lettersOf(disk), []);
+  assert.equal(await continueFrom(disk, 'upstream', 5), 'upstream continues with event 5; before, it was 7');
+  await continueFrom(disk, 'upstream', 9);
+  assert.deepEqual(seqsOf(await lettersOf(disk)), [5, 6, 7, 8]);
+  await assert.rejects(continueFrom(disk, 'upstream', 14), NotPossibleError);
+  await continueFrom(disk, 'upstream', 13);
+  await continueFrom(disk, 'upstream', 10);
+  const upstream = new Model('api');
+  await untilAllAreSent(disk, upstream);
+  assert.deepEqual(upstream.recorded, [10, 11, 12]);
+});
+
+test('after identity --new a hub that does not know the journal gets what it did not get before', async () => {
+  const disk = await forwardedTo(8, { kind: 'hub' });
+  await save(disk, 'plain', { seq: 3, id: idOf(3), sending: 4, kind: 'api', to: 'http://y' });
+  await newIdentity(disk, undefined);
+  assert.notEqual(await readSource(disk), SOURCE);
+  assert.deepEqual(await cursorOf(disk, 'plain'), { seq: 3, id: idOf(3), sending: 4, kind: 'api', to: 'http://y' });
+  const hub = new Model('hub');
+  await untilAllAreSent(disk, hub);
+  assert.deepEqual([hub.recorded, hub.lost], [upTo(12, 9), upTo(8)]);
+  assert.deepEqual(await lettersOf(disk), [], 'the hub has them, under the old id');
+});
+
+test('identity --new asks where a hub continues if its cursor is lost, as after a restored backup', async () => {
+  const disk = await forwardedTo(8, { kind: 'hub' });
+  disk.drop('forward-upstream.cursor');
+  await assert.rejects(newIdentity(disk, undefined), /the cursor of upstream is lost; add --seq N/);
+  await newIdentity(disk, 11);
+  const hub = new Model('hub');
+  await untilAllAreSent(disk, hub);
+  assert.deepEqual(hub.recorded, [11, 12]);
+});
+
+/** Cuts the power at each call of an action, and looks at what each start may find. */
+async function withPowerCuts(
+  act: (disk: SimulatedDisk) => Promise<unknown>,
+  check: (left: SimulatedDisk, when: string) => Promise<void>,
+): Promise<void> {
+  for (let failing = 1, struck = true; struck; failing += 1) {
+    const disk = await forwardedTo(4, { kind: act === identityAct ? 'hub' : 'api' });
+    const power = failingCall(failing, 'power');
+    disk.fault = power.fault;
+    await Promise.race([act(disk), settled()]);
+    struck = power.struck() > 0;
+    for (const left of struck ? everyRemains(disk).filter((_, at) => (at + failing) % 3 === 0) : [disk]) {
+      left.fault = () => undefined;
+      await check(left, `call ${failing}: ${disk.calls.at(-1)}`);
+    }
+  }
+}
+
+const identityAct = (disk: SimulatedDisk) => newIdentity(disk, undefined);
+
+test('a power cut at any call of skip or from: each event that the cursor passed has its dead letter', async () => {
+  const actions = [
+    (disk: SimulatedDisk) => skip(disk, 'upstream', { first: 5, last: 7 }),
+    (disk: SimulatedDisk) => continueFrom(disk, 'upstream', 8),
+  ];
+  for (const act of actions) {
+    await withPowerCuts(act, async (left, when) => {
+      const { seq } = await cursorOf(left);
+      await DeadLetters.open(left, 'upstream'); // as a start does: cuts what is torn
+      const buried = seqsOf(await lettersOf(left));
+      for (let passed = 5; passed <= seq; passed += 1)
+        assert.ok(buried.includes(passed), `${when}: ${passed} of ${seq}`);
+      if (seq === 4) await act(left);
+      assert.equal((await cursorOf(left)).seq, 7, when);
+    });
+  }
+});
+
+test('a power cut at any call of identity --new: no hub gets under the new id what it got under the old one', async () => {
+  await withPowerCuts(identityAct, async (left, when) => {
+    const { seq, id } = await cursorOf(left);
+    assert.equal(seq, 4, when);
+    if ((await readSource(left)) !== SOURCE) assert.equal(id, null, when);
+    await newIdentity(left, undefined);
+    assert.equal((await cursorOf(left)).id, null);
+  });
+});
