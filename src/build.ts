@@ -10,6 +10,7 @@ import { basename, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { minify } from '@swc/core';
 import { type BuildOptions, build, type Plugin } from 'esbuild';
+import { Texts } from './build-texts.ts';
 import { makeTexts } from './commands/all-commands.ts';
 import { exitCodes } from './config/exit-codes.ts';
 import { packed, packedPage } from './http/page/build.ts';
@@ -95,7 +96,8 @@ const builtins: Plugin = {
  * commands that a service does not need become one compressed text, see `load-commands.ts`.
  */
 async function buildServer(): Promise<void> {
-  const modules = await split();
+  const texts = new Texts();
+  const modules = await split(texts);
   const { './all-commands.js': commands = '' } = modules;
   const shared = [...commands.matchAll(/import\{([^}]*)\}from"\.\/chunk\.js"/g)].map(([, names]) => names);
   const later = {
@@ -111,7 +113,8 @@ async function buildServer(): Promise<void> {
     './shared.js': `export {${shared.join(',').replace(/ as [\w$]+/g, '')}} from './chunk.js';`,
     './server.js': `${modules['./server.js']}`.replace(/\n\/\/#/, importing),
   };
-  const { code, map } = await minified(await bundle(now, './server.js', { ASSETLOG_COMMANDS: packed(text) }));
+  const define = { ASSETLOG_COMMANDS: packed(text), ASSETLOG_TEXTS: texts.packed() };
+  const { code, map } = await minified(await bundle(now, './server.js', define));
   const head = `#!/usr/bin/env node\n${versionCheck(REFUSE_TO_RUN)}\n`;
   writeFileSync(join(dist, 'server.js'), `${head}${code}\n//# sourceMappingURL=server.js.map\n`);
   chmodSync(join(dist, 'server.js'), 0o755);
@@ -122,7 +125,7 @@ async function buildServer(): Promise<void> {
 type Modules = Record<string, string>;
 
 /** @returns the program in three modules: what a service needs, the commands that are loaded later, and what both need */
-async function split(): Promise<Modules> {
+async function split(texts: Texts): Promise<Modules> {
   const { outputFiles } = await build({
     ...common,
     entryPoints: ['src/server.ts'],
@@ -130,13 +133,18 @@ async function split(): Promise<Modules> {
     format: 'esm',
     splitting: true,
     chunkNames: '[name]',
-    plugins: [builtins],
+    plugins: [builtins, texts.plugin],
     mangleProps: new RegExp(`(Ms|Max|(first|passed|next)Seq)$|^(${shortened.join('|')})$`),
     sourcemap: 'inline',
     sourcesContent: false,
     write: false,
   });
-  const modules = Object.fromEntries(outputFiles.map(({ path, text }) => [`./${basename(path)}`, text]));
+  const modules = Object.fromEntries(
+    outputFiles.map(({ path, text }) => {
+      const name = `./${basename(path)}`;
+      return [name, name === './all-commands.js' ? texts.putBack(text) : texts.number(text)];
+    }),
+  );
   const names = Object.keys(modules).sort().join(' ');
   if (names !== './all-commands.js ./chunk.js ./server.js') throw new Error(`the program was split in ${names}`);
   return modules;

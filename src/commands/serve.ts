@@ -57,6 +57,9 @@ export const serve = defineCommand(
   },
 );
 
+/** Before the URL in the line on standard output. */
+const READY = 'assetlog listening on ';
+
 async function runService(config: Config, { say, complain, page }: Output): Promise<ExitCode> {
   const passed = readPassedSocket(process.env, process.pid);
   const problems = [...contradictionsIn(config), ...(passed.kind === 'invalid' ? passed.problems : [])];
@@ -103,7 +106,7 @@ async function runService(config: Config, { say, complain, page }: Output): Prom
     stop = () => void service.stop();
     reload = () => void service.reload();
     notices.info('started', { version, pid: process.pid, node: process.version, data: config.data, url: service.url });
-    say(`assetlog listening on ${service.url}${config.test ? ' (test mode)' : ''}`);
+    say(`${READY}${service.url}${config.test ? ' (test mode)' : ''}`);
     if (page.columns !== undefined) say(firstSteps(config, service));
     const code = await service.ended;
     notices.info('stopped', { exit_code: code });

@@ -41,6 +41,10 @@ export interface AuthenticatorParts {
   readonly nowMs: () => number;
 }
 
+/** Before and after the name of the header in the error of a 401, which every start of a hosted service makes. */
+const NEEDS_TOKEN = 'this needs a token of the deployment NAME in the header ';
+const AND_PATH = ', and a path that begins with ';
+
 /**
  * Finds the deployment that a request may report to, or read: the first component of its path, compared without decoding. An
  * unknown deployment, a missing token and a wrong token get the same 401, so a client can not find out which deployments exist.
@@ -63,7 +67,7 @@ export function createAuthenticator({
   const failures = new FailureRate(limits);
   const log = new FailureLog(limits, notices);
   const listed = paths.map((path) => `${pathPrefix}/NAME${path}`);
-  const error = `this needs a token of the deployment NAME in the header ${tokenHeader}, and a path that begins with ${listed.join(', ')}`;
+  const error = `${NEEDS_TOKEN}${tokenHeader}${AND_PATH}${listed.join(', ')}`;
   // In a 429 too: it says that another token helps, and waiting does not (RFC 9110 section 11.6.1).
   const challenge = ['WWW-Authenticate', `${tokenHeader} realm="assetlog"`];
 

@@ -23,3 +23,17 @@ export function unpack(packed: string): string {
   }
   return brotliDecompressSync(bytes).toString();
 }
+
+const texts: string[] = [];
+
+/**
+ * @param index of a text that the build took out of a function of the source: see `build-texts.ts`
+ * @returns the text. The first one that is needed unpacks all of them
+ */
+export function packedText(index: number): string {
+  if (texts.length === 0) texts.push(...unpack(ASSETLOG_TEXTS).split('\0'));
+  return texts[index] ?? '';
+}
+
+/** Put here by the build: the texts with U+0000 between them, see `unpack`. */
+declare const ASSETLOG_TEXTS: string;

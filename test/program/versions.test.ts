@@ -79,8 +79,14 @@ for (const mode of ['local', 'hosted']) {
     for (const [kind, body] of reports) assert.equal((await send(kind, body)).status, 200);
     assert.equal((await fetch(`${url}/readyz`)).status, 200);
     assert.equal(eventsIn(isHosted ? join(data, 'prod') : data).length, reports.length);
-    await kill();
     assert.doesNotMatch(stderr(), /unpacking/);
+
+    for (const passed of ['yes', 1]) {
+      const { error } = (await (await send('check', { passed })).json()) as { error: string };
+      assert.match(error, /^passed is .*true/);
+    }
+    await kill();
+    assert.equal(stderr().match(/unpacking/g)?.length, 1, 'the first error unpacks all texts');
   });
 }
 
