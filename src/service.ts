@@ -24,7 +24,7 @@ import { ReadableJournals } from './reading/journals.ts';
 import { readingRoutes } from './reading/routes.ts';
 import { contractOf } from './service/contract.ts';
 import { DataFolder } from './service/folder.ts';
-import { recordForDeployments } from './service/hosted.ts';
+import { recordForDeployments, warnOfWriters } from './service/hosted.ts';
 import { recordLocally } from './service/local.ts';
 import { createFindReadable, isReadingOn } from './service/readable.ts';
 import type { Recording } from './service/recording.ts';
@@ -258,10 +258,12 @@ async function record(setup: Setup, folder: DataFolder, forwarding: Forwarding, 
 
 /** @throws StartError if an option or the file with the destinations is wrong */
 async function readDestinations(setup: Setup, forwarding: Forwarding, recording: Recording): Promise<void> {
-  const { notices, limits, metrics, shutdown } = setup;
+  const { config, notices, limits, metrics, shutdown } = setup;
   await forwarding.open(recording).catch((error: Error) => {
     throw new StartError(exitCodes.configuration, error.message);
   });
+  const what = 'the file of --forward, and so decide where events and tokens go';
+  if (config.forward !== '') await warnOfWriters(config.forward, what, notices);
   metrics.forwarding = () => forwarding.figures();
   const ms = limits.forwardStopMs + limits.lastCallMs;
   shutdown.add(async () => {

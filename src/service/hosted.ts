@@ -39,7 +39,8 @@ export async function recordForDeployments(
   const found = (name: string | undefined) =>
     name !== undefined && file.current.tokensOf.has(name) ? hosted.journalOf(name) : undefined;
   metrics.deploymentsInTrouble = () => hosted.troubles().size;
-  await warnOfWriters(config.deployments, notices);
+  const what = 'the deployments file, and so decide which clients may report';
+  await warnOfWriters(config.deployments, what, notices);
   if (config.read) notices.warn('--read has no effect with --deployments, whose file says which tokens may read');
   const authenticate = createAuthenticator({
     pathPrefix,
@@ -115,12 +116,15 @@ function refuseAll({ prefix, deployment }: Recorder, reason: string): Recorder {
   };
 }
 
-async function warnOfWriters(deployments: string, notices: Notices): Promise<void> {
-  const writers = await otherWriters(deployments);
+/**
+ * Warns if other users than that of the service may write to a file that says what the service trusts.
+ * @param what the file holds and decides, as in `the deployments file, and so decide which clients may report`
+ * @throws the error of a system call
+ */
+export async function warnOfWriters(file: string, what: string, notices: Notices): Promise<void> {
+  const writers = await otherWriters(file);
   if (writers === undefined) return;
   const [users, mode] =
     writers.kind === 'every user' ? ['every user of this machine', 'go-w'] : [`the group ${writers.gid}`, 'g-w'];
-  notices.warn(`${users} may write to the deployments file, and so decide which clients may report; chmod ${mode} it`, {
-    file: deployments,
-  });
+  notices.warn(`${users} may write to ${what}; chmod ${mode} it`, { file });
 }

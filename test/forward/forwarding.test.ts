@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
 import { type AddressInfo, createServer as createTcpServer, type Socket } from 'node:net';
 import { join } from 'node:path';
@@ -116,7 +116,9 @@ test('a destination is added, changed and removed by its file, and a reload forg
   const keys = ({ events }: { events: readonly { key: readonly string[] }[] }) =>
     events.map(({ key }) => key.join('/'));
   forwardFile(file);
+  chmodSync(file, 0o666);
   const edge = await startService(t, { args: ['--forward', file] });
+  assert.match(edge.stderr(), /every user of this machine may write to the file of --forward, and so decide where/);
   assert.deepEqual(await report(edge, named('a', 3)), ok(3));
   assert.deepEqual(
     readdirSync(edge.data).filter((name) => /forward|journal-id/.test(name)),

@@ -48,7 +48,7 @@ export const forwardWiring: readonly Mutant[] = [
     breaks: 'a start does not look at the cursors before it opens the journal',
     file: 'forward/link.ts',
     from: 'this.#foundSeq = found.value.seq + 1;',
-    to: '',
+    to: '{}',
     tests: [
       'forward/retention: a start at the limit of retention knows from the cursors what may go, before the first report',
     ],
