@@ -1,7 +1,7 @@
 /**
- * Takes the long texts out of the functions of a service in the built program, such as what an error says: they are kept together,
+ * Takes the long texts out of the functions of the built program, such as what an error says: they are kept together,
  * compressed, and unpacked when the first of them is needed. A start and a report need none: what they need is a constant outside of
- * functions. The texts of the other commands stay where they are, since those are compressed themselves.
+ * functions.
  * Part of the build, not of the program.
  */
 
@@ -82,11 +82,6 @@ export class Texts {
       if (!this.#used.includes(text)) this.#used.push(text);
       return String(this.#used.indexOf(text)).padEnd(marker.length);
     });
-  }
-
-  /** @returns the code with each text where it was, for code that is compressed itself */
-  putBack(code: string): string {
-    return code.replace(/[\w$]+\("@(\d+)"\)/g, (_call, index) => JSON.stringify(this.#found[index]));
   }
 
   /** @returns the texts that were numbered, as a literal for `ASSETLOG_TEXTS` */

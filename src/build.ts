@@ -132,6 +132,7 @@ async function split(texts: Texts): Promise<Modules> {
     outdir: 'dist',
     format: 'esm',
     splitting: true,
+    lineLimit: 0, // a text that is broken in two lines could not be numbered
     chunkNames: '[name]',
     plugins: [builtins, texts.plugin],
     mangleProps: new RegExp(`(Ms|Max|(first|passed|next)Seq)$|^(${shortened.join('|')})$`),
@@ -141,8 +142,7 @@ async function split(texts: Texts): Promise<Modules> {
   });
   const modules = Object.fromEntries(
     outputFiles.map(({ path, text }) => {
-      const name = `./${basename(path)}`;
-      return [name, name === './all-commands.js' ? texts.putBack(text) : texts.number(text)];
+      return [`./${basename(path)}`, texts.number(text)];
     }),
   );
   const names = Object.keys(modules).sort().join(' ');
