@@ -1,7 +1,10 @@
 /** `assetlog forward` as its users meet it: folders in each state, beside a service and without one. */
 
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { Cursor, type CursorValue, readCursor } from '../../src/forward/cursor.ts';
@@ -13,7 +16,7 @@ import { openDisk } from '../../src/journal/disk.ts';
 import { lockFolder } from '../../src/journal/lock.ts';
 import { encodeBatch, encodeMembers } from '../../src/journal/record.ts';
 import { Model } from '../forward/scripted.ts';
-import { newFolder, run } from '../support/program.ts';
+import { newFolder, run, startService } from '../support/program.ts';
 import { FIRST, plainEvent, START, splitLines } from '../support/segments.ts';
 import { noTerminal, onTerminal } from '../support/terminal.ts';
 import { eventually } from '../support/tools.ts';
@@ -338,4 +341,33 @@ test('what can not be done is refused with 2, and says what can', async (t) => {
   const plain = newFolder(t);
   writeFileSync(join(plain, FIRST), bytes);
   assert.match((await forward(plain, 'dead')).stderr, /name a destination of .*: it was never forwarded/);
+});
+
+test('a real service is shown as it is, sends a dead letter again when asked, and is shown as dead when it is', async (t) => {
+  let isMended = false;
+  const recorded: string[] = [];
+  const upstream = createServer((request, response) => {
+    request.resume().on('end', () => {
+      response.statusCode = request.method === 'POST' ? 200 : 404;
+      if (request.method === 'POST' && !isMended) response.statusCode = 400;
+      if (response.statusCode === 200) recorded.push(`${request.headers['idempotency-key']}`);
+      response.setHeader('Content-Type', 'application/json');
+      response.end(response.statusCode === 200 ? '{}' : '{"error":"no"}');
+    });
+  }).listen(0, '127.0.0.1');
+  t.after(() => upstream.close());
+  await once(upstream, 'listening');
+  const { port } = upstream.address() as AddressInfo;
+  const service = await startService(t, { args: ['--forward-to', `http://127.0.0.1:${port}`] });
+  await fetch(`${service.url}/report_asset_observation/a`, { method: 'POST' });
+  await eventually('it is refused', async () => (await statusOf(service.data)).destinations[0]?.['dead_letters'] === 1);
+  assert.equal((await forward(service.data, 'skip', '--seq', '2')).code, 4);
+  isMended = true;
+  const { code, stdout } = await forward(service.data, 'retry');
+  assert.deepEqual([code, stdout], [0, '1 of 1 were taken\n']);
+  assert.deepEqual(recorded, [`"${service.events()[0]?.['id']}"`]);
+  await service.kill('SIGKILL');
+  const dead = await statusOf(service.data);
+  const [{ state, seq, dead_letters } = {}] = dead.destinations;
+  assert.deepEqual([dead.code, state, seq, dead_letters], [1, 'not running', 1, 0]);
 });
