@@ -39,6 +39,10 @@ test('the built file is small enough for a slow link to a device', { skip: witho
   assert.ok(size < 320_000, `dist/server.js has ${size} bytes`);
 });
 
+test('each text that the build took out of a function has a number', { skip: withoutBuilt }, () => {
+  assert.doesNotMatch(readFileSync(built, 'utf8'), /[\w$]\((["'`])@\d+\1\)/);
+});
+
 /** What runs the built file so that its standard error has a line each time that it unpacks something. */
 function reportingUnpacking(folder: string): readonly string[] {
   const path = join(folder, 'reporting.cjs');
