@@ -33,6 +33,6 @@ for (const { path, text } of outputFiles) {
   // As long as it was, so that the columns of the source map stay right.
   writeFileSync(
     path,
-    path.endsWith('.map') ? text : text.replace(/((?:from|import) ?"\.{1,2}\/[^"]*)\.ts"/g, '$1.js"'),
+    path.endsWith('.map') ? text : text.replace(/((?:from|import) ?\(?"\.{1,2}\/[^"]*)\.ts"/g, '$1.js"'),
   );
 }
