@@ -262,8 +262,9 @@ async function readDestinations(setup: Setup, forwarding: Forwarding, recording:
   await forwarding.open(recording).catch((error: Error) => {
     throw new StartError(exitCodes.configuration, error.message);
   });
-  const what = 'the file of --forward, and so decide where events and tokens go';
-  if (config.forward !== '') await warnOfWriters(config.forward, what, notices);
+  if (config.forward !== '') {
+    await warnOfWriters(config.forward, 'the file of --forward, and so decide where events and tokens go', notices);
+  }
   metrics.forwarding = () => forwarding.figures();
   const ms = limits.forwardStopMs + limits.lastCallMs;
   shutdown.add(async () => {
