@@ -39,8 +39,7 @@ export async function recordForDeployments(
   const found = (name: string | undefined) =>
     name !== undefined && file.current.tokensOf.has(name) ? hosted.journalOf(name) : undefined;
   metrics.deploymentsInTrouble = () => hosted.troubles().size;
-  const what = 'the deployments file, and so decide which clients may report';
-  await warnOfWriters(config.deployments, what, notices);
+  await warnOfWriters(config.deployments, DEPLOYMENTS_FILE, notices);
   if (config.read) notices.warn('--read has no effect with --deployments, whose file says which tokens may read');
   const authenticate = createAuthenticator({
     pathPrefix,
@@ -115,6 +114,8 @@ function refuseAll({ prefix, deployment }: Recorder, reason: string): Recorder {
     refusal: () => reason,
   };
 }
+
+const DEPLOYMENTS_FILE = 'the deployments file, and so decide which clients may report';
 
 /**
  * Warns if other users than that of the service may write to a file that says what the service trusts.

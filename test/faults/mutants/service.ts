@@ -62,7 +62,7 @@ export const service: readonly Mutant[] = [
   {
     breaks: 'a deployments file that everybody may write is not told',
     file: 'service/hosted.ts',
-    from: '  await warnOfWriters(config.deployments, what, notices);\n',
+    from: '  await warnOfWriters(config.deployments, DEPLOYMENTS_FILE, notices);\n',
     to: '',
     tests: ['program/hosted: a start warns of a data folder or a deployments file that others may write to'],
   },
