@@ -81,7 +81,7 @@ function survivor(model: Model): Model {
 
 for (const kind of ['hub', 'api'] as const) {
   test(`${kind}: whatever is answered and whenever the power is cut, nothing is lost and what is doubled is named`, async () => {
-    for (let round = 0; round < rounds({ long: 300, short: 40 }); round += 1) {
+    for (let round = 0; round < rounds({ long: 60, short: 15 }); round += 1) {
       const random = randomFrom(round);
       const pick = (below: number) => Math.floor(random() * below);
       let disk = diskWith({ [FIRST]: segment(1, EVENTS) });
@@ -174,7 +174,7 @@ for (const what of ['power', 'once'] as const) {
 }
 
 test('a destination that wants an event at most once gets none twice, whenever the process is killed', async () => {
-  for (let round = 0; round < rounds({ long: 100, short: 20 }); round += 1) {
+  for (let round = 0; round < rounds({ long: 40, short: 10 }); round += 1) {
     const random = randomFrom(round);
     let disk = diskWith({ [FIRST]: segment(1, EVENTS) });
     let model = new Model('api');
