@@ -47,12 +47,13 @@ test('a million keys take at most 34 MB, and one that always loses its oldest st
   assert.ok(bytes <= 34e6, `${bytes} bytes`);
   let fastest = Number.POSITIVE_INFINITY;
   for (let seq = 1_000_001; seq <= 3_000_000; ) {
-    const startedMs = performance.now();
+    const started = process.cpuUsage(); // not the time of day: another process may have the processor meanwhile
     for (const end = seq + 100_000; seq < end; seq += 1) {
       table.removeOldest();
       table.add(spread(seq), { seq, offset: seq % 1000 }, 0);
     }
-    const ms = performance.now() - startedMs;
+    const { user, system } = process.cpuUsage(started);
+    const ms = (user + system) / 1000;
     if (seq > 2_500_000) assert.ok(ms < 20 * fastest + 200, `${ms} ms for 100,000 keys, ${fastest} ms at first`);
     fastest = Math.min(fastest, ms);
   }
