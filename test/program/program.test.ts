@@ -516,9 +516,9 @@ test('whoever reads the output may go away', async (t) => {
 });
 
 test('running out of file descriptors turns connections away, and ends neither the service nor what it has', async (t) => {
-  const service = await startService(t, { openFilesMax: 60 });
+  const service = await startService(t, { openFilesMax: 120 }); // a program that is not bundled loads many files at once
   const first = await Wire.open(service.port);
-  const crowd = await Promise.all(Array.from({ length: 80 }, () => Wire.open(service.port)));
+  const crowd = await Promise.all(Array.from({ length: 140 }, () => Wire.open(service.port)));
   await eventually('clients are turned away', () => crowd.some(({ ended }) => ended));
   first.send(post(`${TARGET}a`));
   assert.equal((await first.reply())?.status, 200);
