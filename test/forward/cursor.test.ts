@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import {
@@ -13,6 +12,7 @@ import {
 } from '../../src/forward/cursor.ts';
 import { KNOWN_PREFIX } from '../../src/forward/source.ts';
 import { openDisk } from '../../src/journal/disk.ts';
+import { newFolder } from '../support/program.ts';
 import { failingCall, SimulatedDisk } from '../support/simulated-disk.ts';
 import { everyRemains, settled, thrice } from './power.ts';
 
@@ -30,30 +30,26 @@ async function saved(disk: SimulatedDisk, count: number): Promise<SimulatedDisk>
   return disk;
 }
 
-test('a cursor is new, then what was saved last, in a real file of two slots', async () => {
-  const folder = mkdtempSync(join(tmpdir(), 'assetlog-cursor-'));
+test('a cursor is new, then what was saved last, in a real file of two slots', async (t) => {
+  const folder = newFolder(t);
   const disk = openDisk(folder);
-  try {
-    assert.deepEqual(await readCursor(disk, 'hub'), { kind: 'new' });
-    const opened = await Cursor.open(disk, 'hub');
-    assert.equal(opened.kind, 'new');
-    assert.deepEqual(await readCursor(disk, 'hub'), { kind: 'new' }, 'nothing was saved yet');
-    for (const seq of [0, 1, 2, 3]) {
-      await opened.cursor.save(at(seq, { sending: seq + 1, kind: 'api' }));
-      const state: CursorState = { kind: 'found', value: at(seq, { sending: seq + 1, kind: 'api' }) };
-      assert.deepEqual(await readCursor(disk, 'hub'), state);
-      assert.equal(readFileSync(join(folder, NAME)).length, 1024, 'a full disk has the space of both slots');
-    }
-    await opened.cursor.close();
-    const again = await Cursor.open(disk, 'hub');
-    assert.deepEqual(again.kind === 'found' && again.value, at(3, { sending: 4, kind: 'api' }));
-    await again.cursor.save(at(4));
-    await again.cursor.close();
-    assert.deepEqual(await readCursor(disk, 'hub'), { kind: 'found', value: at(4) });
-    assert.match(readFileSync(join(folder, NAME), 'utf8'), /^\{"number":4,.*"\} *\n\{"number":3,.*"\} *\n$/);
-  } finally {
-    rmSync(folder, { recursive: true });
+  assert.deepEqual(await readCursor(disk, 'hub'), { kind: 'new' });
+  const opened = await Cursor.open(disk, 'hub');
+  assert.equal(opened.kind, 'new');
+  assert.deepEqual(await readCursor(disk, 'hub'), { kind: 'new' }, 'nothing was saved yet');
+  for (const seq of [0, 1, 2, 3]) {
+    await opened.cursor.save(at(seq, { sending: seq + 1, kind: 'api' }));
+    const state: CursorState = { kind: 'found', value: at(seq, { sending: seq + 1, kind: 'api' }) };
+    assert.deepEqual(await readCursor(disk, 'hub'), state);
+    assert.equal(readFileSync(join(folder, NAME)).length, 1024, 'a full disk has the space of both slots');
   }
+  await opened.cursor.close();
+  const again = await Cursor.open(disk, 'hub');
+  assert.deepEqual(again.kind === 'found' && again.value, at(3, { sending: 4, kind: 'api' }));
+  await again.cursor.save(at(4));
+  await again.cursor.close();
+  assert.deepEqual(await readCursor(disk, 'hub'), { kind: 'found', value: at(4) });
+  assert.match(readFileSync(join(folder, NAME), 'utf8'), /^\{"number":4,.*"\} *\n\{"number":3,.*"\} *\n$/);
 });
 
 test('a damaged slot leaves the other; without one the cursor is lost, and can be saved again', async () => {

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
-import { mkdtempSync, readFileSync, renameSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync, renameSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import {
@@ -11,6 +10,7 @@ import {
   readDeadLetters,
 } from '../../src/forward/dead-letters.ts';
 import { type Disk, openDisk } from '../../src/journal/disk.ts';
+import { newFolder } from '../support/program.ts';
 import { makeLines, START } from '../support/segments.ts';
 import { failingCall, SimulatedDisk, systemError } from '../support/simulated-disk.ts';
 import { everyRemains, settled, thrice } from './power.ts';
@@ -35,32 +35,28 @@ async function all(disk: Disk): Promise<DeadLetter[]> {
   return letters;
 }
 
-test('dead letters are lines of a real file, with the line of the journal digit by digit', async () => {
-  const folder = mkdtempSync(join(tmpdir(), 'assetlog-dead-'));
+test('dead letters are lines of a real file, with the line of the journal digit by digit', async (t) => {
+  const folder = newFolder(t);
   const disk = openDisk(folder);
-  try {
-    assert.deepEqual(await all(disk), []);
-    const letters = await DeadLetters.open(disk, 'upstream');
-    assert.equal(letters.count, 0);
-    const removed: DeadLetter = { time, outcome: 'removed', reason: 'retention', line: undefined, first: 3, last: 9 };
-    await letters.append(letter(2));
-    await letters.append(removed);
-    assert.equal(letters.count, 2);
-    assert.deepEqual(await all(disk), [letter(2), removed]);
-    const text = readFileSync(join(folder, NAME), 'utf8');
-    assert.equal(
-      text,
-      `${encodeDeadLetter(letter(2))}\n{"time":"${time}","outcome":"removed","reason":"retention","first":3,"last":9}\n`,
-    );
-    assert.ok(text.includes('"metadata":{"n":12345678901234567890.10}'));
-    assert.equal((await DeadLetters.open(disk, 'upstream')).count, 2);
-    renameSync(join(folder, NAME), join(folder, 'moved'));
-    await letters.append(letter(10));
-    assert.equal(letters.count, 1);
-    assert.deepEqual(await all(disk), [letter(10)]);
-  } finally {
-    rmSync(folder, { recursive: true });
-  }
+  assert.deepEqual(await all(disk), []);
+  const letters = await DeadLetters.open(disk, 'upstream');
+  assert.equal(letters.count, 0);
+  const removed: DeadLetter = { time, outcome: 'removed', reason: 'retention', line: undefined, first: 3, last: 9 };
+  await letters.append(letter(2));
+  await letters.append(removed);
+  assert.equal(letters.count, 2);
+  assert.deepEqual(await all(disk), [letter(2), removed]);
+  const text = readFileSync(join(folder, NAME), 'utf8');
+  assert.equal(
+    text,
+    `${encodeDeadLetter(letter(2))}\n{"time":"${time}","outcome":"removed","reason":"retention","first":3,"last":9}\n`,
+  );
+  assert.ok(text.includes('"metadata":{"n":12345678901234567890.10}'));
+  assert.equal((await DeadLetters.open(disk, 'upstream')).count, 2);
+  renameSync(join(folder, NAME), join(folder, 'moved'));
+  await letters.append(letter(10));
+  assert.equal(letters.count, 1);
+  assert.deepEqual(await all(disk), [letter(10)]);
 });
 
 test('a torn end is cut when the file is opened; a damaged line before the last is reported', async () => {

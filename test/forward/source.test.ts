@@ -1,34 +1,30 @@
 import assert from 'node:assert/strict';
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { Cursor } from '../../src/forward/cursor.ts';
 import { openSource, readSource, replaceSource, SOURCE_FILE } from '../../src/forward/source.ts';
 import { openDisk } from '../../src/journal/disk.ts';
+import { newFolder } from '../support/program.ts';
 import { failingCall, SimulatedDisk } from '../support/simulated-disk.ts';
 import { everyRemains, settled } from './power.ts';
 
 const UUID7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 
-test('a journal gets an id once, in a real folder, and another one only when it is asked for', async () => {
-  const folder = mkdtempSync(join(tmpdir(), 'assetlog-source-'));
+test('a journal gets an id once, in a real folder, and another one only when it is asked for', async (t) => {
+  const folder = newFolder(t);
   const disk = openDisk(folder);
-  try {
-    assert.equal(await readSource(disk), undefined);
-    const made = await openSource(disk);
-    assert.match(made.source, UUID7);
-    assert.deepEqual(made, { source: made.source, isNew: true });
-    assert.deepEqual(await openSource(disk), { source: made.source, isNew: false });
-    assert.equal(await readSource(disk), made.source);
-    assert.equal(readFileSync(join(folder, SOURCE_FILE), 'utf8'), `${made.source}\n`);
-    const other = await replaceSource(disk);
-    assert.notEqual(other, made.source);
-    assert.equal(await readSource(disk), other);
-    assert.deepEqual(readdirSync(folder), [SOURCE_FILE]);
-  } finally {
-    rmSync(folder, { recursive: true });
-  }
+  assert.equal(await readSource(disk), undefined);
+  const made = await openSource(disk);
+  assert.match(made.source, UUID7);
+  assert.deepEqual(made, { source: made.source, isNew: true });
+  assert.deepEqual(await openSource(disk), { source: made.source, isNew: false });
+  assert.equal(await readSource(disk), made.source);
+  assert.equal(readFileSync(join(folder, SOURCE_FILE), 'utf8'), `${made.source}\n`);
+  const other = await replaceSource(disk);
+  assert.notEqual(other, made.source);
+  assert.equal(await readSource(disk), other);
+  assert.deepEqual(readdirSync(folder), [SOURCE_FILE]);
 });
 
 test('an id that is not readable, or that was removed beside a known destination, is not replaced by itself', async () => {
