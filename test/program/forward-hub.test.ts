@@ -125,7 +125,7 @@ test('a hub of a deployment: its token, a damaged line, a fork and lost events',
   const lines = linesOf(observations(9), 1);
   const later = linesOf(observations(9), 10, 77);
   const bytes = Buffer.from(lines[0]!.bytes);
-  bytes[bytes.indexOf('b2')] = 0x63;
+  bytes[bytes.indexOf('b2', bytes.indexOf('asset_key', lines[1]!.start))] = 0x63; // not in an id
   const damaged = lines.map(({ start, end, seq }) => new Line(bytes, start, end, seq));
   const broken = await target.send({ lines: damaged, lost: undefined }, NEVER);
   assert.ok(
