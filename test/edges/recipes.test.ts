@@ -407,7 +407,7 @@ test('promtool takes the alert rules, and each fires when it should and not befo
   const folder = newFolder(t);
   const [rules = ''] = blocksOf(handbook, 'yaml').filter((text) => text.startsWith('groups:'));
   writeFileSync(join(folder, 'rules.yml'), rules);
-  assert.match(run('promtool', ['check', 'rules', 'rules.yml'], folder), /SUCCESS: 5 rules found/);
+  assert.match(run('promtool', ['check', 'rules', 'rules.yml'], folder), /SUCCESS: 8 rules found/);
   // Of each rule: series that are well for half an hour and then are not, and when it has to have fired.
   const DISK = 'assetlog_sync_seconds_bucket';
   const cases: Readonly<Record<string, readonly [series: Readonly<Record<string, string>>, minutes: number]>> = {
@@ -423,16 +423,23 @@ test('promtool takes the alert rules, and each fires when it should and not befo
       50,
     ],
     AssetlogDiskFullSoon: [{ assetlog_disk_free_bytes: '1000000000x30 1000000000-9000000x100' }, 120],
+    AssetlogForwardStopped: [{ 'assetlog_forward_state{state="stopped"}': '0x30 1x20' }, 37],
+    AssetlogForwardBehind: [{ assetlog_forward_lag_seconds: '0x30 3700+60x20' }, 42],
+    AssetlogForwardDeadLetters: [{ assetlog_forward_dead_letters: '0x30 3x20' }, 35],
   };
   const names = [...rules.matchAll(/- alert: (\w+)/g)].map(([, name = '']) => name);
   assert.deepEqual(names, Object.keys(cases));
+  const labels: Readonly<Record<string, string>> = {
+    AssetlogDown: 'job: assetlog',
+    AssetlogForwardStopped: 'state: stopped',
+  };
   const tests = Object.entries(cases).flatMap(([name, [series, minutes]]) => [
     '  - interval: 1m',
     '    input_series:',
     ...Object.entries(series).flatMap(([one, values]) => [`      - series: '${one}'`, `        values: '${values}'`]),
     '    alert_rule_test:',
     ...[29, minutes].flatMap((at) => [`      - eval_time: ${at}m`, `        alertname: ${name}`]),
-    `        exp_alerts: [{exp_labels: {${name === 'AssetlogDown' ? 'job: assetlog' : ''}}}]`,
+    `        exp_alerts: [{exp_labels: {${labels[name] ?? ''}}}]`,
   ]);
   // What an alert says is not compared, only that it fires.
   writeFileSync(join(folder, 'rules.yml'), rules.replace(/^ +annotations:\n.*\n/gm, ''));

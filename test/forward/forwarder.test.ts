@@ -235,6 +235,17 @@ test('a hub that forgot the journal gets it from the first event there is', asyn
   assert.deepEqual(hub.recorded, upTo(30, 21));
 });
 
+test('what retention removed after the cursor is in the dead letters also if the hub forgot the journal', async () => {
+  const disk = diskWith({ [segmentName(21)]: segment(21, 10), [goneName({ first: 1, last: 20 }, 'removed')]: EMPTY });
+  await saveCursor(disk, { seq: 5, id: 'gone', kind: 'hub' });
+  const hub = new Model('hub');
+  const bench = startForwarder(disk, 30, () => hub);
+  await untilDone(bench);
+  await bench.forwarder.close();
+  assert.deepEqual(hub.recorded, upTo(30, 21));
+  assert.deepEqual(seqsOf(await lettersOf(disk)), upTo(20, 6));
+});
+
 for (const kind of ['hub', 'api'] as const) {
   test(`${kind}: events that retention removed or repair lost are named, and what follows is sent`, async () => {
     const disk = diskWith({

@@ -329,12 +329,12 @@ export const forwardFiles: readonly Mutant[] = [
     ],
   },
   {
-    breaks: 'what retention removed before the first answer of a hub is in no dead letter',
+    breaks: 'what retention removed is in no dead letter if the hub forgot the journal',
     file: 'forward/forwarder.ts',
     from: 'Math.min(had, (await this.#firstSeq()) - 1)',
     to: '(await this.#firstSeq()) - 1',
     tests: [
-      'forward/forwarder: what retention removed before the first answer of a hub is lost for it, and in the dead letters',
+      'forward/forwarder: what retention removed after the cursor is in the dead letters also if the hub forgot the journal',
     ],
   },
   {

@@ -94,8 +94,8 @@ export const forwardTargets: readonly Mutant[] = [
     breaks: 'a forwarded event has the time of the hub instead of that of the device',
     file: 'forward/targets/api.ts',
     from: 'event.recorded ?? event.time,',
-    to: 'return time ?? recorded;',
-    tests: ['forward/targets: each type of event is sent with everything in the body, as the API takes it'],
+    to: 'event.time,',
+    tests: ['forward/targets: a stamp is added to the metadata without changing a byte of the rest'],
   },
   {
     breaks: 'a 502 of a destination is final',
