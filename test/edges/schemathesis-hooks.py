@@ -3,6 +3,7 @@
 import itertools
 import json
 import uuid
+import zlib
 
 import schemathesis
 from schemathesis.core.parameters import ParameterLocation
@@ -48,6 +49,13 @@ def map_case(context, case):
 def before_call(context, case, kwargs):
     if is_wrong(case, ParameterLocation.BODY) or is_wrong(case, ParameterLocation.HEADER):
         return
+    path = case.path_parameters or {}
+    if "source" in path and not is_wrong(case, ParameterLocation.PATH):
+        path["source"] = str(uuid.uuid4())  # it may have been guessed from a reply
+        if "first_seq" in path:
+            forward_line(case)
+    if "source" in path:
+        return
     use_new_keys(case)
     if isinstance(case.body, list):
         leave_one_out(case)
@@ -90,6 +98,18 @@ def use_new_keys(case):
     for item in items(case):
         if isinstance(item, dict) and item.get("idempotency_key"):
             item["idempotency_key"] = str(uuid.uuid4())
+
+
+def forward_line(case):
+    """A line of a journal that the hub never heard of: it has a crc, and says which lines before it are lost."""
+    seq = int(case.path_parameters["first_seq"])
+    headers = case.headers = {**(case.headers or {})}
+    headers.pop("Assetlog-Lost", None)
+    if seq > 1:
+        headers["Assetlog-Lost"] = f"1-{seq - 1}"
+    start = f'{{"seq":{seq},"id":"{uuid.uuid4()}","time":"2026-11-20T15:19:45.266Z","type":"AssetObservation","asset_key":["lines"]'
+    crc = zlib.crc32(start.encode(), int(headers.get("Assetlog-Crc", "0"), 16))
+    case.body = f'{start},"crc":"{crc:08x}"}}\n'
 
 
 # Of a document whose only example is refused Schemathesis warns.
