@@ -6,9 +6,12 @@ import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import {
   chmodSync,
+  closeSync,
+  constants,
   cpSync,
   existsSync,
   mkdirSync,
+  openSync,
   readdirSync,
   readFileSync,
   rmSync,
@@ -251,7 +254,15 @@ test('a signal ends also a start that hangs, and SIGHUP is no reason to end for 
   execFileSync('mkfifo', [file]); // nothing writes to it, so it is never read
   const { child, finished } = launch(['--port', '0', '--data', data, '--deployments', file]);
   t.after(() => child.kill('SIGKILL'));
-  await eventually('it has the folder', () => readdirSync(data).some((name) => name.startsWith('.lock-')));
+  await eventually('it reads the file', () => {
+    try {
+      const writer = openSync(file, constants.O_WRONLY | constants.O_NONBLOCK); // ENXIO while there is no reader
+      t.after(() => closeSync(writer));
+      return true;
+    } catch {
+      return false;
+    }
+  });
   child.kill('SIGHUP');
   child.kill('SIGTERM');
   const { code, signal, stderr } = await within('the end', 10_000, finished);
