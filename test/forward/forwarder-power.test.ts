@@ -5,19 +5,11 @@ import { test } from 'node:test';
 import { readCursor } from '../../src/forward/cursor.ts';
 import type { TargetKind } from '../../src/forward/target.ts';
 import { rounds } from '../support/long.ts';
+import { randomFrom } from '../support/random.ts';
 import { diskWith, FIRST, segment } from '../support/segments.ts';
 import { failingCall, type SimulatedDisk } from '../support/simulated-disk.ts';
 import { eventually } from '../support/tools.ts';
-import {
-  type Answer,
-  type Bench,
-  lettersOf,
-  Model,
-  randomFrom,
-  seqsOf,
-  startForwarder,
-  untilDone,
-} from './scripted.ts';
+import { type Answer, type Bench, lettersOf, Model, seqsOf, startForwarder, untilDone } from './scripted.ts';
 
 const EVENTS = 12;
 const NEVER = new Promise<never>(() => {});

@@ -15,10 +15,11 @@ import { openDisk } from '../../src/journal/disk.ts';
 import { OwnProgress } from '../../src/journal/progress.ts';
 import { startCuttingProxy } from '../support/cutting-proxy.ts';
 import { newFolder } from '../support/program.ts';
+import { randomFrom } from '../support/random.ts';
 import { serveReads } from '../support/reading.ts';
 import { FIRST, quiet, segment } from '../support/segments.ts';
 import { eventually } from '../support/tools.ts';
-import { randomFrom, UPSTREAM } from './scripted.ts';
+import { UPSTREAM } from './scripted.ts';
 
 const EVENTS = 200;
 const limits = {

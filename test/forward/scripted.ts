@@ -179,14 +179,3 @@ export function seqsOf(letters: readonly DeadLetter[]): number[] {
     return Array.from({ length: last - first + 1 }, (_, at) => first + at);
   });
 }
-
-/** Numbers from 0 up to 1 that a seed brings back (mulberry32). */
-export function randomFrom(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
