@@ -7,7 +7,7 @@
 
 import { createHash } from 'node:crypto';
 import { crc32 } from 'node:zlib';
-import { type Disk, type ReadableDisk, type SlotFile, unlessAbsent } from '../journal/disk.ts';
+import { type Disk, type ReadableDisk, readSmall, type SlotFile } from '../journal/disk.ts';
 import { KNOWN_PREFIX } from './source.ts';
 import type { TargetKind } from './target.ts';
 
@@ -135,22 +135,12 @@ async function readFolder(
 ): Promise<{ state: CursorState; number: number | undefined }> {
   const names = await disk.list();
   const file = cursorName(name);
-  const bytes = names.includes(file) ? await readAll(disk, file) : undefined;
+  const bytes = names.includes(file) ? await readSmall(disk, file, 2 * SLOT_BYTES) : undefined;
   const slot = bytes && latest(decode(bytes, 0), decode(bytes, 1));
   if (slot !== undefined) return { state: { kind: 'found', value: slot.value }, number: slot.number };
   if (!names.includes(KNOWN_PREFIX + name)) return { state: { kind: 'new' }, number: undefined };
   const reason = `${disk.folder}/${file} ${bytes === undefined ? 'is missing' : 'is damaged'}`;
   return { state: { kind: 'lost', reason }, number: undefined };
-}
-
-async function readAll(disk: ReadableDisk, name: string): Promise<Buffer | undefined> {
-  const chunks: Buffer[] = [];
-  try {
-    for await (const chunk of disk.read(name, 0, 2 * SLOT_BYTES)) chunks.push(chunk);
-  } catch (error) {
-    return unlessAbsent(undefined)(error as NodeJS.ErrnoException);
-  }
-  return Buffer.concat(chunks);
 }
 
 function latest(one: Slot, other: Slot): Slot {

@@ -7,7 +7,7 @@
  * doubt, and it is sent a second time only if an operator names it.
  */
 
-import { type Disk, type ReadableDisk, unlessAbsent } from '../journal/disk.ts';
+import { type Disk, type ReadableDisk, readSmall, unlessAbsent } from '../journal/disk.ts';
 import { Line } from '../journal/reader.ts';
 import type { GoneRange } from '../journal/segments.ts';
 import { type DeadLetter, type DeadLetters, readDeadLetters } from './dead-letters.ts';
@@ -53,13 +53,8 @@ export function retryName(name: string): string {
 
 /** @returns undefined if there is no file @throws SyntaxError for other content than JSON, or the error of a system call */
 export async function readRetry(disk: ReadableDisk, name: string): Promise<Retry | undefined> {
-  const chunks: Buffer[] = [];
-  try {
-    for await (const chunk of disk.read(retryName(name), 0, BYTES_MAX)) chunks.push(chunk);
-  } catch (error) {
-    return unlessAbsent(undefined)(error as NodeJS.ErrnoException);
-  }
-  return JSON.parse(`${Buffer.concat(chunks)}`);
+  const bytes = await readSmall(disk, retryName(name), BYTES_MAX);
+  return bytes && JSON.parse(`${bytes}`);
 }
 
 /** Replaces the file. @throws the error of a system call */

@@ -3,7 +3,7 @@
  * is the same after a restart, on another address and in a restored backup.
  */
 
-import { type Disk, type ReadableDisk, writeFile } from '../journal/disk.ts';
+import { type Disk, type ReadableDisk, readSmall, writeFile } from '../journal/disk.ts';
 import { uuids } from '../journal/record.ts';
 
 /** Name of the file with the id: `.journal-id`. */
@@ -22,10 +22,8 @@ export interface Source {
  * @throws Error if the file holds something else, or the error of a system call
  */
 export async function readSource(disk: ReadableDisk): Promise<string | undefined> {
-  if (!(await disk.list()).includes(SOURCE_FILE)) return undefined;
-  const chunks: Buffer[] = [];
-  for await (const chunk of disk.read(SOURCE_FILE, 0, ID_BYTES + 2)) chunks.push(chunk);
-  const text = Buffer.concat(chunks).toString('latin1');
+  const text = (await readSmall(disk, SOURCE_FILE, ID_BYTES + 2))?.toString('latin1');
+  if (text === undefined) return undefined;
   if (!ID.test(text)) throw new Error(`${disk.folder}/${SOURCE_FILE} does not hold the id of a journal; ${WAYS_OUT}`);
   return text.trim();
 }

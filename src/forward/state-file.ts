@@ -5,7 +5,7 @@
 
 import { isObject } from '../config/json-file.ts';
 import type { Limits } from '../config/limits.ts';
-import { type Disk, type ReadableDisk, unlessAbsent } from '../journal/disk.ts';
+import { type Disk, type ReadableDisk, readSmall } from '../journal/disk.ts';
 import type { ForwarderStatus } from './forwarder.ts';
 
 /** The content of the file: `{ state: 'waiting', reason: 'connect ECONNREFUSED …', since: '2026-11-20T15:04:05.678Z', … }`. */
@@ -35,14 +35,10 @@ export async function readState(
   name: string,
   { replyBytesMax }: Pick<Limits, 'replyBytesMax'>,
 ): Promise<ForwardState | undefined> {
-  const chunks: Buffer[] = [];
+  const bytes = await readSmall(disk, stateName(name), replyBytesMax);
+  if (bytes === undefined) return undefined;
   try {
-    for await (const chunk of disk.read(stateName(name), 0, replyBytesMax)) chunks.push(chunk);
-  } catch (error) {
-    return unlessAbsent(undefined)(error as NodeJS.ErrnoException);
-  }
-  try {
-    const state: unknown = JSON.parse(Buffer.concat(chunks).toString());
+    const state: unknown = JSON.parse(bytes.toString());
     return isObject(state) ? (state as unknown as ForwardState) : undefined;
   } catch {
     return undefined;

@@ -8,7 +8,7 @@
  */
 
 import { crc32 } from 'node:zlib';
-import { type Disk, isFull, type ReadableDisk, unlessAbsent } from './disk.ts';
+import { type Disk, isFull, type ReadableDisk, readSmall } from './disk.ts';
 import type { ChainPosition } from './record.ts';
 import { segmentFirstSeq } from './segments.ts';
 
@@ -69,13 +69,8 @@ export type LastStop = { readonly end: StopEnd | undefined } | undefined;
  */
 export async function readLastStop(disk: ReadableDisk, names: readonly string[]): Promise<LastStop> {
   if (!names.includes(CLEAN_STOP)) return undefined;
-  const chunks: Buffer[] = [];
-  try {
-    for await (const chunk of disk.read(CLEAN_STOP, 0, MARKER_BYTES_MAX + 1)) chunks.push(chunk);
-  } catch (error) {
-    return unlessAbsent(undefined)(error as NodeJS.ErrnoException); // a service has started since the folder was listed
-  }
-  const text = Buffer.concat(chunks).toString('latin1');
+  const text = (await readSmall(disk, CLEAN_STOP, MARKER_BYTES_MAX + 1))?.toString('latin1');
+  if (text === undefined) return undefined; // a service has started since the folder was listed
   if (text === '') return { end: undefined };
   const end = decode(text);
   return end && { end };

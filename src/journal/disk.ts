@@ -305,6 +305,22 @@ export async function writeFile(
   }
 }
 
+/**
+ * Reads a small file, such as `readSmall(disk, '.stopped-cleanly', 512)`.
+ * @param bytesMax how much of it is read at most
+ * @returns undefined if there is no such file
+ * @throws the error of a system call
+ */
+export async function readSmall(disk: ReadableDisk, name: string, bytesMax: number): Promise<Buffer | undefined> {
+  const chunks: Buffer[] = [];
+  try {
+    for await (const chunk of disk.read(name, 0, bytesMax)) chunks.push(chunk);
+  } catch (error) {
+    return unlessAbsent(undefined)(error as NodeJS.ErrnoException);
+  }
+  return Buffer.concat(chunks);
+}
+
 /** Writes all of the bytes. After a short write it writes the rest, so that the system reports why the write was short. */
 async function writeWhole(file: NewFile, bytes: Buffer, position: number): Promise<number> {
   let written = 0;

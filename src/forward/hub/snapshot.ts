@@ -9,7 +9,7 @@
 
 import { crc32 } from 'node:zlib';
 import type { Limits } from '../../config/limits.ts';
-import { type Disk, unlessAbsent, writeFile } from '../../journal/disk.ts';
+import { type Disk, readSmall, unlessAbsent, writeFile } from '../../journal/disk.ts';
 import type { Watermark } from './watermark.ts';
 
 const NAME = 'forward-sources.json';
@@ -28,13 +28,9 @@ export async function readSnapshot(
   disk: Disk,
   { forwardSourcesMax }: Pick<Limits, 'forwardSourcesMax'>,
 ): Promise<Snapshot | 'absent' | 'bad'> {
-  const chunks: Buffer[] = [];
-  try {
-    for await (const chunk of disk.read(NAME, 0, (forwardSourcesMax + 1) * SOURCE_BYTES_MAX)) chunks.push(chunk);
-  } catch (error) {
-    return unlessAbsent<'absent'>('absent')(error as NodeJS.ErrnoException);
-  }
-  const text = Buffer.concat(chunks).toString('latin1');
+  const bytes = await readSmall(disk, NAME, (forwardSourcesMax + 1) * SOURCE_BYTES_MAX);
+  if (bytes === undefined) return 'absent';
+  const text = bytes.toString('latin1');
   const end = text.lastIndexOf(',"crc":"');
   if (end === -1 || text.slice(end) !== ending(text.slice(0, end))) return 'bad';
   const { seq, sources } = JSON.parse(text); // the crc shows that assetlog wrote it
