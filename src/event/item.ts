@@ -36,16 +36,17 @@ export class ItemError extends Error {}
 
 /**
  * @param text of one item: `{"type":"check","asset_key":"orders","check_name":"no_nulls","passed":true}`
+ * @param columnsBefore what to add to the column of an error: 0 if the text is all of the item
  * @returns its members: `Map { 'type' => { kind: 'string', text: '"check"' }, … }`
  * @throws ItemError if it is not a JSON object; for `{"a":True}`, `it is not valid JSON at column 6: …`
  */
-export function readItemText(text: string, limits: ItemLimits): Map<string, Json> {
+export function readItemText(text: string, limits: ItemLimits, columnsBefore = 0): Map<string, Json> {
   let members: Map<string, Json> | undefined;
   try {
     members = readMembers(text, limits.jsonDepthMax, limits.bodyMembersMax);
   } catch (error) {
     if (!(error instanceof JsonError)) throw error;
-    throw new ItemError(`it is not valid JSON at column ${error.column}: ${error.message}`);
+    throw new ItemError(`it is not valid JSON at column ${columnsBefore + error.column}: ${error.message}`);
   }
   if (members === undefined) throw new ItemError('it is not a JSON object');
   return members;

@@ -47,7 +47,7 @@ export function encodeMembers(event: Event): string {
   if (eventTime !== undefined) members += `,"event_time":"${eventTime}"`;
   if (idempotencyKey !== undefined) members += `,"idempotency_key":${quote(idempotencyKey)}`;
   if (origin !== undefined) {
-    members += `,"from":[${quote(origin.source)},${origin.seq}],"recorded":${quote(origin.recorded)}`;
+    members += `,"from":["${origin.source}",${origin.seq}],"recorded":"${origin.recorded}"`;
   }
   return members;
 }

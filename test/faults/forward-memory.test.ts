@@ -1,7 +1,9 @@
-/** What a backlog may cost a device: its memory does not grow with what is still to be sent. */
+/** What forwarding may cost: neither a device nor a hub takes more memory the more there is to send. */
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import type { Event } from '../../src/event/event.ts';
+import { encodeBatch, encodeMembers } from '../../src/journal/record.ts';
 import { writeJournal } from '../bench/growth.ts';
 import { assertAtHub, reachesHub } from '../support/forwarded.ts';
 import { memoryMib } from '../support/memory.ts';
@@ -15,6 +17,10 @@ const GROUP_MIB = 64;
 const EVENTS = 500_000;
 const SEGMENT_EVENTS = 100_000;
 const PATIENCE_MS = 150_000;
+const SOURCES = 200;
+/** What the bodies of all sources together have. */
+const BODIES_MIB = 200;
+const KEPT_MIB_MAX = 160;
 
 test(`in a cgroup of ${GROUP_MIB} MiB a device forwards ${EVENTS} events while clients report to it`, {
   skip: withoutMemoryGroups,
@@ -38,4 +44,33 @@ test(`in a cgroup of ${GROUP_MIB} MiB a device forwards ${EVENTS} events while c
   const { code, stderr } = await device.kill();
   assert.equal(code, 0, stderr);
   assertAtHub(hub.data, data);
+});
+
+test(`of ${SOURCES} sources a hub remembers how far they are, and not their ${BODIES_MIB} MiB`, {
+  skip: process.platform !== 'linux' && 'needs /proc',
+}, async (t) => {
+  const hub = await startService(t);
+  const event: Event = {
+    type: 'AssetObservation',
+    assetKey: ['a'],
+    metadata: JSON.stringify({ text: 'x'.repeat(60_000) }),
+  };
+  const { bytes } = encodeBatch(
+    new Array(Math.floor((BODIES_MIB / SOURCES) * 17)).fill(encodeMembers(event)),
+    { seq: 1, crc: 0 },
+    new Date(),
+  );
+  const before = memoryMib(hub.pid, 'VmRSS');
+  for (let source = 0; source < SOURCES; source += 1) {
+    const path = `/forward/01a1fb95-0000-7000-8000-${String(source).padStart(12, '0')}/1`;
+    const reply = await fetch(`${hub.url}${path}`, {
+      method: 'PUT',
+      body: bytes,
+      headers: { 'Content-Type': 'application/x-ndjson' },
+    });
+    assert.equal(reply.status, 200, await reply.text());
+  }
+  const grown = memoryMib(hub.pid, 'VmRSS') - before;
+  t.diagnostic(`${grown} MiB`);
+  assert.ok(grown < KEPT_MIB_MAX, `it keeps ${grown} MiB`);
 });

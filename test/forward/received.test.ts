@@ -92,6 +92,19 @@ test('a line with the right crc is taken only if its event is one that could be 
   assert.equal((await put(hub.url, SOURCE, 1, lineOf(GOOD))).status, 200);
 });
 
+test('a mistake in a line has the column that it has in the line, in whatever order its members are', async (t) => {
+  const hub = await startService(t);
+  const wrong = `${GOOD},"metadata":{"a":True}`;
+  const [id, time] = [`"id":"${ID}"`, `"time":"${TIME}"`];
+  assert.ok(wrong.includes(`${id},${time}`));
+  const [one, other] = await Promise.all(
+    [wrong, wrong.replace(`${id},${time}`, `${time},${id}`)].map((members) => put(hub.url, SOURCE, 1, lineOf(members))),
+  );
+  const column = lineOf(wrong).indexOf('True') + 1;
+  assert.match(errorOf(one!), new RegExp(`at column ${column}: True is not a JSON value`));
+  assert.equal(errorOf(one!), errorOf(other!));
+});
+
 test('what is taken is written in the form of a line, whatever form it came in', async (t) => {
   const hub = await startService(t);
   const members = [

@@ -92,7 +92,8 @@ export function readForwarded(
   const text = readText(body);
   if (body.at(-1) !== LINE_FEED)
     throw new Refusal(400, `${NOTHING}: the body must end with the newline of its last line`);
-  if (SEPARATOR.test(text)) {
+  const isAscii = text.length === body.length;
+  if (!isAscii && SEPARATOR.test(text)) {
     throw new Refusal(400, `${NOTHING}: U+0085, U+2028 and U+2029 are escaped in the lines of a journal`);
   }
   const events: ForwardedEvent[] = [];
@@ -103,19 +104,18 @@ export function readForwarded(
     const count = events.length;
     if (count === limits.batchItemsMax) throw wrongLine(count, seq, `at most ${count} lines are taken at a time`);
     const end = body.indexOf(LINE_FEED, start);
-    const textEnd = text.indexOf('\n', at);
+    const textEnd = isAscii ? end : text.indexOf('\n', at);
     if (end - start > limits.lineBytesMax - ADDED_BYTES_MAX)
       throw wrongLine(count, seq, 'it is longer than a line can be');
     const check = chained(body, start, end, seq, last, count === 0);
     if (typeof check === 'string') throw wrongLine(count, seq, check);
     last = check;
     try {
-      const members = readItemText(text.slice(at, textEnd), limits);
-      const json = (members.get('recorded') ?? members.get('time'))?.text ?? 'missing';
+      const { id, time: own, members } = readLine(text.slice(at, textEnd), limits);
+      const json = members.get('recorded')?.text ?? own;
       if (json !== time.json) time = { json, text: timeIn(json) }; // the lines of a batch have the same one
-      const origin = { source, seq, id: idIn(members), recorded: time.text };
       const event = readItem(members);
-      event.origin = origin;
+      event.origin = { source, seq, id, recorded: time.text };
       events.push(event as ForwardedEvent);
     } catch (error) {
       if (!(error instanceof ItemError || error instanceof Refusal)) throw error;
@@ -157,6 +157,17 @@ function chained(
   return anew.kind === 'good' ? anew.chain.crc : check.problem;
 }
 
+/** @returns the id of a line, the JSON text of its time, and its members, perhaps without those that are ignored. @throws ItemError */
+function readLine(line: string, limits: BatchLimits): { id: string; time: string; members: Map<string, Json> } {
+  const [head, id, time] = HEAD.exec(line) ?? [];
+  if (head === undefined) {
+    const members = readItemText(line, limits);
+    return { id: idIn(members), time: members.get('time')?.text ?? 'missing', members };
+  }
+  const members = readItemText(`{${line.slice(head.length, -CRC_CHARACTERS)}}`, limits, head.length - 1);
+  return { id: id!, time: time!, members };
+}
+
 function idIn(members: ReadonlyMap<string, Json>): string {
   const json = members.get('id')?.text ?? 'missing';
   if (QUOTED_UUID.test(json)) return json.slice(1, -1);
@@ -178,5 +189,8 @@ const SEPARATOR = /[\u0085\u2028\u2029]/;
 const ADDED_BYTES_MAX = 512;
 const SEQ = /^[1-9][0-9]{0,15}$/;
 const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+/** How a journal begins its lines: faster to match than to parse. */
+const HEAD = new RegExp(`^{"seq":[0-9]+,"id":"(${UUID.source.slice(1, -1)})","time":("[^"\\\\]{24}"),`);
+const CRC_CHARACTERS = ',"crc":"9ae0daaf"}'.length;
 const QUOTED_UUID = new RegExp(UUID.source.replace('^', '^"').replace('$', '"$'));
 const TIME_CHARACTERS = '2026-11-20T15:19:45.266Z'.length;

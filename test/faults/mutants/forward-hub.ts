@@ -79,7 +79,7 @@ export const forwardHub: readonly Mutant[] = [
   {
     breaks: 'a line that is three times as long when it is written is taken',
     file: 'forward/hub/received.ts',
-    from: 'if (SEPARATOR.test(text)) {',
+    from: 'if (!isAscii && SEPARATOR.test(text)) {',
     to: 'if (text.length === 0 && SEPARATOR.test(text)) {',
     tests: ['forward/received: a line with the right crc is taken only if its event is one that could be reported'],
   },
@@ -89,6 +89,22 @@ export const forwardHub: readonly Mutant[] = [
     from: 'if (QUOTED_UUID.test(json)) return',
     to: 'if (json.length > 2) return',
     tests: ['forward/received: a line with the right crc is taken only if its event is one that could be reported'],
+  },
+  {
+    breaks: 'a hub keeps the last body of each source in memory, of which it needs the id',
+    file: 'forward/hub/receiver.ts',
+    from: 'id: apart(last.id)',
+    to: 'id: last.id',
+    tests: ['faults/forward-memory: of 200 sources a hub remembers how far they are, and not their 200 MiB'],
+  },
+  {
+    breaks: 'an error is at a column of the members, not of the line',
+    file: 'forward/hub/received.ts',
+    from: 'limits, head.length - 1)',
+    to: 'limits)',
+    tests: [
+      'forward/received: a mistake in a line has the column that it has in the line, in whatever order its members are',
+    ],
   },
   {
     breaks: 'a watermark moves before its lines are durable',
