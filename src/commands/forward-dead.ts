@@ -1,8 +1,9 @@
 /** `assetlog forward dead`: the dead letters of a destination. */
 
 import { type ExitCode, exitCodes } from '../config/exit-codes.ts';
-import { type DeadLetter, encodeDeadLetter, readDeadLetters } from '../forward/dead-letters.ts';
-import { isOpen, readLetterStates, seqsOf } from '../forward/open-letters.ts';
+import { type DeadLetter, encodeDeadLetter } from '../forward/dead-letter.ts';
+import { readDeadLetters, readLetterStates } from '../forward/dead-letters.ts';
+import { isOpen, seqsOf } from '../forward/open-letters.ts';
 import { printable } from '../telemetry/printable.ts';
 import type { ForwardAction } from './forward-action.ts';
 import { type Column, Table } from './table.ts';

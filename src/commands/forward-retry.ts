@@ -3,7 +3,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type ExitCode, exitCodes } from '../config/exit-codes.ts';
 import { limits } from '../config/limits.ts';
-import { readLetterStates } from '../forward/open-letters.ts';
+import { readLetterStates } from '../forward/dead-letters.ts';
 import { isWanted, readRetry, writeRetry } from '../forward/retry.ts';
 import { readStatus } from '../forward/status.ts';
 import { holderOf } from '../journal/lock.ts';

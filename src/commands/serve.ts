@@ -113,7 +113,7 @@ async function runService(config: Config, { say, complain, page }: Output): Prom
     return code;
   } catch (error) {
     if (!(error instanceof StartError)) throw error;
-    complain(error.message);
+    for (const problem of error.message.split('\n')) complain(problem);
     return error.exitCode;
   }
 }

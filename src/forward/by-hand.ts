@@ -3,8 +3,8 @@
 import type { Disk } from '../journal/disk.ts';
 import type { GoneRange } from '../journal/segments.ts';
 import { Cursor, type CursorState, type CursorValue, readCursor } from './cursor.ts';
-import { DeadLetters } from './dead-letters.ts';
-import { isOpen, readLetterStates } from './open-letters.ts';
+import { DeadLetters, readLetterStates } from './dead-letters.ts';
+import { isOpen } from './open-letters.ts';
 import { replaceSource } from './source.ts';
 import { readLastSeq, readLines, readNames } from './status.ts';
 

@@ -6,38 +6,12 @@
 import { appendWhole } from '../journal/append.ts';
 import { type Disk, type LogFile, type ReadableDisk, unlessAbsent } from '../journal/disk.ts';
 import { LineCutter } from '../journal/lines.ts';
-
-/**
- * One event, or several that retention removed:
- * `{ time: '2026-11-20T15:19:45.266Z', outcome: 'refused', status: 400, reason: 'asset_key is missing', line: '{"seq":7,…}' }`.
- */
-export interface DeadLetter {
-  /** When it was written, in UTC. */
-  readonly time: string;
-  /**
-   * `refused`: the destination does not have it. `in doubt`: it may have it, once or twice. `removed`: retention removed it
-   * unsent. `skipped`: an operator gave it up. `sent again`: the destination took it when an operator sent it again.
-   */
-  readonly outcome: 'refused' | 'in doubt' | 'removed' | 'skipped' | 'sent again';
-  /** HTTP status of the last reply. */
-  readonly status?: number | undefined;
-  readonly reason: string;
-  /** The line of the journal as it is there, without its newline. */
-  readonly line?: string | undefined;
-  /** The seqs that it is about, both inclusive, if it has no line. */
-  readonly first?: number | undefined;
-  readonly last?: number | undefined;
-}
+import { type DeadLetter, decodeDeadLetter, encodeDeadLetter } from './dead-letter.ts';
+import { addLetter, countOpen, isOpen, type LetterState } from './open-letters.ts';
 
 /** @returns the name of the file with the dead letters of a destination: of `hub` it is `dead-hub.jsonl` */
 export function deadLettersName(name: string): string {
   return `dead-${name}.jsonl`;
-}
-
-/** @returns the letter as one line of JSON without a newline; `line` is its last member, digit by digit as in the journal */
-export function encodeDeadLetter({ line, ...letter }: DeadLetter): string {
-  const text = JSON.stringify(letter);
-  return line === undefined ? text : `${text.slice(0, -1)}${LINE_MEMBER}${line}}`;
 }
 
 /**
@@ -47,7 +21,7 @@ export function encodeDeadLetter({ line, ...letter }: DeadLetter): string {
 export class DeadLetters {
   readonly #disk: Disk;
   readonly #file: string;
-  #kept: Kept = { bytes: 0, count: 0 };
+  #kept: Kept = NOTHING;
   #appended: Promise<unknown> = Promise.resolve();
   /** Whether a letter was begun whose end is not known: what is after the kept bytes is cut off. */
   #isUnsure = false;
@@ -73,28 +47,38 @@ export class DeadLetters {
     return this.#kept.count;
   }
 
+  /** Number of letters that an operator still has to decide about, as `assetlog forward status` counts them: `1`. */
+  get open(): number {
+    return this.#kept.open;
+  }
+
   /**
    * Appends a letter, durably, after those before it.
+   * @param wasOpen whether the last letter about the same event is open
    * @throws the error of a system call or a NotWritten, such as that of a full disk: the letter is not in the file, and may be
    *   appended again
    */
-  append(letter: DeadLetter): Promise<void> {
-    const appended = this.#appended.then(() => this.#append(letter));
+  append(letter: DeadLetter, wasOpen = false): Promise<void> {
+    const appended = this.#appended.then(() => this.#append(letter, wasOpen));
     this.#appended = appended.catch(() => {}); // its caller gets the error
     return appended;
   }
 
-  async #append(letter: DeadLetter): Promise<void> {
+  async #append(letter: DeadLetter, wasOpen: boolean): Promise<void> {
     const bytes = Buffer.from(`${encodeDeadLetter(letter)}\n`);
     const log = (await this.#openLog()) ?? (await this.#begin());
     await closing(log, async () => {
       await this.#prepare(log);
       this.#isUnsure = true;
-      const { bytes: end, count } = this.#kept;
+      const { bytes: end, count, open } = this.#kept;
       await appendWhole({ file: log, bytes: end }, bytes);
       if (log.sizeInFolder() !== end + bytes.length) throw new Error(`${this.#file} was changed by another program`);
       this.#isUnsure = false;
-      this.#kept = { bytes: end + bytes.length, count: count + 1 };
+      this.#kept = {
+        bytes: end + bytes.length,
+        count: count + 1,
+        open: open + Number(isOpen(letter)) - Number(wasOpen),
+      };
     });
   }
 
@@ -114,7 +98,7 @@ export class DeadLetters {
   }
 
   #begin(): Promise<LogFile> {
-    this.#kept = { bytes: 0, count: 0 };
+    this.#kept = NOTHING;
     this.#isUnsure = true;
     return this.#disk.createLog(this.#file);
   }
@@ -137,27 +121,46 @@ export async function* readDeadLetters(disk: ReadableDisk, name: string): AsyncG
   for await (const texts of readLines(disk, file)) {
     for (const { text } of texts) {
       number += 1;
-      const letter = decode(text);
+      const letter = decodeDeadLetter(text);
       if (letter === undefined) throw new Error(`${disk.folder}/${file}, line ${number}: it is no dead letter`);
       yield letter;
     }
   }
 }
 
-/** How far the file is good: its length in bytes and the number of letters. */
-type Kept = { readonly bytes: number; readonly count: number };
+/**
+ * Reads the dead letters of a destination, such as `hub`.
+ * @returns the state of each, by its first seq
+ * @throws Error for a line that is no dead letter, or the error of a system call
+ */
+export async function readLetterStates(disk: ReadableDisk, name: string): Promise<ReadonlyMap<number, LetterState>> {
+  const states = new Map<number, LetterState>();
+  let at = 0;
+  for await (const letter of readDeadLetters(disk, name)) addLetter(states, letter, at++);
+  return states;
+}
+
+/** How far the file is good: its length in bytes, the number of letters, and of those that are open. */
+type Kept = { readonly bytes: number; readonly count: number; readonly open: number };
+
+const NOTHING: Kept = { bytes: 0, count: 0, open: 0 };
 
 /** Up to the last line that is a letter: a power cut may leave zeros or other bytes instead of the last one. */
 async function readKept(disk: ReadableDisk, file: string): Promise<Kept> {
-  let kept: Kept = { bytes: 0, count: 0 };
+  let kept = { bytes: 0, count: 0 };
+  const states = new Map<number, LetterState>();
   let count = 0;
   for await (const lines of readLines(disk, file)) {
     for (const { text, end } of lines) {
+      const letter = decodeDeadLetter(text);
+      if (letter !== undefined) {
+        addLetter(states, letter, count);
+        kept = { bytes: end, count: count + 1 };
+      }
       count += 1;
-      if (decode(text) !== undefined) kept = { bytes: end, count };
     }
   }
-  return kept;
+  return { ...kept, open: countOpen(states) };
 }
 
 /** The whole lines of each chunk, each with the position after its newline. */
@@ -177,22 +180,6 @@ async function* readLines(disk: ReadableDisk, file: string): AsyncGenerator<{ te
   }
 }
 
-/** @returns undefined if the text is not a whole letter */
-function decode(text: string): DeadLetter | undefined {
-  // No string can contain it, since a quote in a string is escaped. So its first occurrence is the member.
-  const at = text.indexOf(LINE_MEMBER);
-  const line = at === -1 ? undefined : text.slice(at + LINE_MEMBER.length, -1);
-  try {
-    if (line !== undefined) JSON.parse(line);
-    const letter = JSON.parse(line === undefined ? text : `${text.slice(0, at)}}`);
-    return typeof letter.outcome === 'string' && text.endsWith('}') ? { ...letter, line } : undefined;
-  } catch {
-    return undefined; // not JSON
-  }
-}
-
 async function closing(log: LogFile, act: () => Promise<void>): Promise<void> {
   await act().finally(() => log.close());
 }
-
-const LINE_MEMBER = ',"line":';

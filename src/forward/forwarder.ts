@@ -17,7 +17,8 @@ import { contentsOf } from '../journal/segments.ts';
 import type { Notices } from '../telemetry/log.ts';
 import { Backlog, type BacklogSource, type Head, lineAt } from './backlog.ts';
 import { Cursor, type CursorValue, storedUrl } from './cursor.ts';
-import { type DeadLetter, DeadLetters } from './dead-letters.ts';
+import type { DeadLetter } from './dead-letter.ts';
+import { DeadLetters } from './dead-letters.ts';
 import type { Destination } from './destination.ts';
 import { Pace } from './pace.ts';
 import type { Again, Asked, Outgoing, Sent, StopKind, Target, TargetKind } from './target.ts';
@@ -150,6 +151,11 @@ export class Forwarder {
     return this.#letters;
   }
 
+  /** @returns how long a request beside those of the forwarder has to wait, so that both together keep to `ratePerSecond` */
+  turnMs(): number {
+    return this.#pace.turnMs();
+  }
+
   /** Files are not read: it may be called at any time. */
   status(): ForwarderStatus {
     const { name, to } = this.#parts.destination;
@@ -168,7 +174,7 @@ export class Forwarder {
       last_seq: lastSeq,
       lag_events: lastSeq - seq,
       lag_seconds: lastSeq === seq ? 0 : this.#lagSeconds(),
-      dead_letters: this.#letters?.count ?? 0,
+      dead_letters: this.#letters?.open ?? 0,
       last_success: this.#lastSuccess,
       last_error: this.#lastError,
     };

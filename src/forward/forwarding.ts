@@ -53,6 +53,8 @@ export class Forwarding {
   #isClosed = false;
   #closed: Promise<void> | undefined;
   #loggedExcess = 0;
+  /** Names that were logged as those of no deployment. */
+  #loggedNames = '';
 
   constructor(options: ForwardingOptions) {
     this.#options = options;
@@ -125,6 +127,7 @@ export class Forwarding {
       notices.error('not every event is forwarded', { problem: `it ${tooMany(count, limits)}` });
     }
     this.#loggedExcess = count;
+    this.#warnOfNames();
     for (const [deployment, forwarded] of this.#forwarded) this.#end(forwarded, wanted.get(deployment));
     for (const [deployment, destinations] of wanted) this.#add(deployment, destinations);
     for (const link of this.#links()) if (link.source === undefined) await link.readFloor();
@@ -155,6 +158,19 @@ export class Forwarding {
         heldBytes: sum(of.map(held)),
       };
     });
+  }
+
+  /** A deployment may be added later, so that such a name is no mistake for certain. */
+  #warnOfNames(): void {
+    const known = this.#journals?.deployments() ?? [];
+    const listed = (this.#file?.current ?? []).flatMap(({ name, deployments = [] }) =>
+      deployments.filter((one) => !known.includes(one)).map((one) => `${one} (destination ${name})`),
+    );
+    const names = listed.join(', ');
+    if (names !== this.#loggedNames && names !== '') {
+      this.#options.notices.warn('the file of --forward lists deployments that there are not', { names });
+    }
+    this.#loggedNames = names;
   }
 
   /** Ends all forwarders, each after its request in flight, which has `limits.forwardStopMs`. Never rejects. */

@@ -134,19 +134,19 @@ export class Link {
     else if (this.#forwarder.status().state === 'stopped') await this.#lookAtFiles(this.#forwarder);
     else this.#files = undefined;
     if (letters !== undefined && names.includes(retryName(this.options.destination.name))) {
-      this.#retrying ??= this.#retry(letters);
+      this.#retrying ??= this.#retry(letters, () => this.#forwarder!.turnMs());
     }
     await this.#write(false);
   }
 
   /** Sends dead letters again, beside the forwarder and the checks. Never rejects. */
-  async #retry(letters: DeadLetters): Promise<void> {
+  async #retry(letters: DeadLetters, turnMs: () => number): Promise<void> {
     const { destination, disk, limits, notices } = this.options;
     const { name } = destination;
     const target = () => openTarget('api', { ...destination, source: this.#source ?? '', limits });
     const { signal } = this.#closing;
     try {
-      const result = await takeRetry({ disk, name, letters, target, signal });
+      const result = await takeRetry({ disk, name, letters, target, turnMs, signal });
       if (result !== undefined) {
         const { sent, refused, left } = result;
         notices.info('dead letters were sent again', { destination: name, sent, refused, left });
@@ -191,7 +191,9 @@ export class Link {
   async #write(isLast: boolean): Promise<void> {
     const { destination, disk, limits, notices } = this.options;
     const { state, why, reason, since, kind, to, last_success, last_error } = this.status;
-    const content = { state, why, reason, since, kind, to, last_success, last_error, pid: process.pid };
+    // The service may continue without the destination, which then is not forwarded.
+    const pid = isLast ? NO_PROCESS : process.pid;
+    const content = { state, why, reason, since, kind, to, last_success, last_error, pid };
     const text = JSON.stringify(content);
     if (text === this.#written.text) return;
     const isSoon = performance.now() - this.#written.atMs < limits.forwardStateMs;
@@ -205,3 +207,5 @@ export class Link {
     }
   }
 }
+
+const NO_PROCESS = 0;

@@ -1,8 +1,7 @@
 /** Which of the dead letters of a destination an operator still has to decide about: they are sent again, or given up. */
 
-import type { ReadableDisk } from '../journal/disk.ts';
 import type { GoneRange } from '../journal/segments.ts';
-import { type DeadLetter, readDeadLetters } from './dead-letters.ts';
+import type { DeadLetter } from './dead-letter.ts';
 
 /** What became last of the event, or the events, of a dead letter: `{ first: 7, last: 7, outcome: 'refused', at: 0 }`. */
 export interface LetterState extends GoneRange {
@@ -22,25 +21,21 @@ export function isOpen({ outcome }: Pick<LetterState, 'outcome'>): boolean {
   return outcome !== 'sent again' && outcome !== 'skipped';
 }
 
-/**
- * Reads the dead letters of a destination, such as `hub`.
- * @returns the state of each, by its first seq
- * @throws Error for a line that is no dead letter, or the error of a system call
- */
-export async function readLetterStates(disk: ReadableDisk, name: string): Promise<ReadonlyMap<number, LetterState>> {
-  const states = new Map<number, LetterState>();
-  let at = 0;
-  for await (const letter of readDeadLetters(disk, name)) {
-    const { first, last } = seqsOf(letter);
-    const { outcome } = letter;
-    if (outcome === 'removed' || first === last) states.set(first, { first, last, outcome, at });
-    else {
-      // Many were given up together.
-      for (const state of states.values()) {
-        if (first <= state.first && state.last <= last) states.set(state.first, { ...state, outcome, at });
-      }
-    }
-    at += 1;
+/** Adds what the next letter of a file says to the states of those before it, by their first seqs. @param at index of the letter */
+export function addLetter(states: Map<number, LetterState>, letter: DeadLetter, at: number): void {
+  const { first, last } = seqsOf(letter);
+  const { outcome } = letter;
+  if (outcome === 'removed' || first === last) {
+    states.set(first, { first, last, outcome, at });
+    return;
   }
-  return states;
+  // Many were given up together.
+  for (const state of states.values()) {
+    if (first <= state.first && state.last <= last) states.set(state.first, { ...state, outcome, at });
+  }
+}
+
+/** @returns how many of them are open: `2` */
+export function countOpen(states: ReadonlyMap<number, LetterState>): number {
+  return [...states.values()].filter(isOpen).length;
 }

@@ -7,11 +7,13 @@
  * doubt, and it is sent a second time only if an operator names it.
  */
 
+import { setTimeout as sleep } from 'node:timers/promises';
 import { type Disk, type ReadableDisk, readSmall, unlessAbsent } from '../journal/disk.ts';
 import { Line } from '../journal/reader.ts';
 import type { GoneRange } from '../journal/segments.ts';
-import { type DeadLetter, type DeadLetters, readDeadLetters } from './dead-letters.ts';
-import { type LetterState, readLetterStates, seqsOf } from './open-letters.ts';
+import type { DeadLetter } from './dead-letter.ts';
+import { type DeadLetters, readDeadLetters, readLetterStates } from './dead-letters.ts';
+import { isOpen, type LetterState, seqsOf } from './open-letters.ts';
 import type { Sent, Target } from './target.ts';
 
 /** What the file says: `{ seqs: { first: 7, last: 12 } }`. */
@@ -32,7 +34,7 @@ export interface RetryResult {
   readonly left: number;
 }
 
-/** What a retry needs: `{ disk, name: 'hub', letters, target: () => openTarget('api', …), signal }`. */
+/** What a retry needs: `{ disk, name: 'hub', letters, target: () => openTarget('api', …), turnMs: () => 0, signal }`. */
 export interface RetryParts {
   /** The folder of the journal. */
   readonly disk: Disk;
@@ -42,6 +44,8 @@ export interface RetryParts {
   readonly letters: Pick<DeadLetters, 'append'>;
   /** @returns the three report endpoints of the destination, also of a hub, which takes an event out of order as a report of its own */
   readonly target: () => Target;
+  /** @returns how long to wait before the next request, in milliseconds: see `Pace.turnMs` */
+  readonly turnMs: () => number;
   /** Ends the request in flight, and the retry. */
   readonly signal: AbortSignal;
 }
@@ -88,7 +92,8 @@ export async function takeRetry(parts: RetryParts): Promise<RetryResult | undefi
   }
 }
 
-async function sendAgain({ disk, name, letters, target: open, signal }: RetryParts, seqs: GoneRange | undefined) {
+async function sendAgain(parts: RetryParts, seqs: GoneRange | undefined): Promise<RetryResult> {
+  const { disk, name, letters, target: open, turnMs, signal } = parts;
   const counts = { sent: 0, refused: 0 };
   const wanted = new Map([...(await readLetterStates(disk, name))].filter(([, state]) => isWanted(state, seqs)));
   const target = open();
@@ -97,6 +102,8 @@ async function sendAgain({ disk, name, letters, target: open, signal }: RetryPar
       const { line } = letter;
       const state = wanted.get(seqsOf(letter).first);
       if (line === undefined || state === undefined) continue;
+      const waitMs = turnMs();
+      if (waitMs > 0) await sleep(waitMs, undefined, { signal }).catch(() => {}); // an abort
       if (signal.aborted) break;
       const { kind } = await sendOne(line, state, { letters, target, signal });
       if (kind !== 'recorded' && kind !== 'refused' && kind !== 'in doubt') break;
@@ -114,15 +121,15 @@ async function sendOne(
   { first: seq, outcome: before }: LetterState,
   { letters, target, signal }: { letters: RetryParts['letters']; target: Target; signal: AbortSignal },
 ): Promise<Sent> {
-  const note = (outcome: DeadLetter['outcome'], reason: string, status?: number) =>
-    letters.append({ time: new Date().toISOString(), outcome, status, reason, first: seq, last: seq });
-  await note('in doubt', 'it was being sent again when the service stopped');
+  const note = (outcome: DeadLetter['outcome'], wasOpen: boolean, reason: string, status?: number) =>
+    letters.append({ time: new Date().toISOString(), outcome, status, reason, first: seq, last: seq }, wasOpen);
+  await note('in doubt', isOpen({ outcome: before }), 'it was being sent again when the service stopped');
   const bytes = Buffer.from(line);
   const sent = await target.send({ lines: [new Line(bytes, 0, bytes.length, seq)], lost: undefined }, signal);
   const { reason = '', status } = sent as { reason?: string; status?: number };
   const outcome =
     sent.kind === 'recorded' ? 'sent again' : sent.kind === 'refused' || sent.kind === 'in doubt' ? sent.kind : before;
-  await note(outcome, reason, status);
+  await note(outcome, true, reason, status);
   return sent;
 }
 

@@ -8,7 +8,8 @@ import { type Line, readJournal } from '../journal/reader.ts';
 import { lastLine } from '../journal/scan.ts';
 import { contentsOf, type GoneRange } from '../journal/segments.ts';
 import { readCursor } from './cursor.ts';
-import { isOpen, readLetterStates } from './open-letters.ts';
+import { readLetterStates } from './dead-letters.ts';
+import { countOpen } from './open-letters.ts';
 import { type ForwardState, readState } from './state-file.ts';
 import type { TargetKind } from './target.ts';
 
@@ -68,10 +69,7 @@ export async function readStatus(
       ...{ since, seq, last_seq },
       lag_events: seq === null ? null : Math.max(0, last_seq - seq),
       lag_seconds: seq === null ? null : await lagSeconds(disk, seq, last_seq),
-      dead_letters: await readLetterStates(disk, name).then(
-        (states) => [...states.values()].filter(isOpen).length,
-        () => null,
-      ),
+      dead_letters: await readLetterStates(disk, name).then(countOpen, () => null),
       ...{ last_success, last_error },
     });
   }

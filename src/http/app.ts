@@ -234,7 +234,8 @@ export function createApp(parts: AppParts): App {
           try {
             if (head.bodyBytes === undefined && bytes.length > 0)
               checkBodyHeaders(head, bytes.length, bodyTypes, bodyLimits);
-            const idempotencyKey = takesKeys ? readIdempotencyKey(head.idempotencyKey) : undefined; // 400
+            const isKeyed = takesKeys && head.method === 'POST';
+            const idempotencyKey = isKeyed ? readIdempotencyKey(head.idempotencyKey) : undefined; // 400
             const { deployment } = readable ?? NO_DEPLOYMENT;
             outcome = handler({ keyPath, body: bytes, query: head.query, head, deployment, idempotencyKey }); // 400
           } catch (error) {

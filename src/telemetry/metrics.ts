@@ -220,7 +220,7 @@ export class Metrics {
     gauge('lag_events', 'Events that a destination has not received; a sum over deployments.', (one) => one.lagEvents);
     gauge('lag_seconds', 'Age of the oldest of them; the largest of all deployments.', (one) => one.lagSeconds);
     gauge('held_bytes', 'Size of the files with such events; a sum.', (one) => one.heldBytes);
-    gauge('dead_letters', 'Dead letters; a sum.', (one) => one.deadLetters);
+    gauge('dead_letters', 'Open dead letters; a sum.', (one) => one.deadLetters);
     gauge(
       'last_success_timestamp_seconds',
       'When a destination took an event; the latest.',

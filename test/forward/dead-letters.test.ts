@@ -2,13 +2,8 @@ import assert from 'node:assert/strict';
 import { readFileSync, renameSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import {
-  type DeadLetter,
-  DeadLetters,
-  deadLettersName,
-  encodeDeadLetter,
-  readDeadLetters,
-} from '../../src/forward/dead-letters.ts';
+import { type DeadLetter, encodeDeadLetter } from '../../src/forward/dead-letter.ts';
+import { DeadLetters, deadLettersName, readDeadLetters } from '../../src/forward/dead-letters.ts';
 import { type Disk, openDisk } from '../../src/journal/disk.ts';
 import { newFolder } from '../support/program.ts';
 import { makeLines, START } from '../support/segments.ts';

@@ -9,7 +9,16 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { newToken } from '../../src/deployments/tokens.ts';
 import { startFaultyLink } from '../support/faulty-link.ts';
-import { assertAtHub, deadLettersIn, forwardFile, named, ok, reachesHub, report } from '../support/forwarded.ts';
+import {
+  assertAtHub,
+  deadLettersIn,
+  forwardFile,
+  forwardStatus,
+  named,
+  ok,
+  reachesHub,
+  report,
+} from '../support/forwarded.ts';
 import { startPlainUpstream } from '../support/plain-upstream.ts';
 import { eventsIn, newFolder, type Running, run, type Scope, startService } from '../support/program.ts';
 import { eventually } from '../support/tools.ts';
@@ -95,6 +104,7 @@ test('each deployment goes to its own URL, with the token of the destination', a
   const hasAll = (name: string, count: number) => () =>
     existsSync(join(hub.data, name)) && eventsIn(join(hub.data, name)).length === count;
   await eventually('the events of prod', hasAll('prod', 5));
+  assert.match(edge.stderr(), /lists deployments that there are not","names":"eu \(destination b\)"/);
   // A deployment that is added is forwarded as well, also what was recorded before a restart.
   writeFileSync(edgeFile, deployments(['prod', 'eu']));
   process.kill(edge.pid, 'SIGHUP');
@@ -145,6 +155,7 @@ test('a destination is added, changed and removed by its file, and a reload forg
   forwardFile(file);
   reload();
   await eventually('the end', () => /"count":0/.test(edge.stderr()));
+  await eventually('it is shown as gone', async () => (await forwardStatus(edge.data, 'x')).state === 'not forwarded');
   assert.deepEqual(await report(edge, ['d']), [200]);
   forwardFile(file, { name: 'x', to: one.url }, { name: 'new', to: other.url, begin: 'now' });
   reload();
@@ -265,15 +276,19 @@ test('64 destinations get each event, and a 65th is refused with what to do', as
 test('what is wrong with options and files is a configuration error', async (t) => {
   const folder = newFolder(t);
   const file = join(folder, 'forward.json');
+  const two = join(folder, 'two.json');
   writeFileSync(file, '{"destinations":[{"name":"a","to":"nats://h"}]}');
+  writeFileSync(two, '{"destinations":[{"name":"A","to":"h"}]}');
   for (const [args, problem] of [
     [['--forward', file], `${file}, line 1: destinations[0].to has the scheme nats, which is none of a destination in`],
+    [['--forward', two], `assetlog: ${two}, line 1: destinations[0].name must be`],
+    [['--forward', two], `assetlog: ${two}, line 1: destinations[0].to must be a URL such as`],
     [['--forward', join(folder, 'none')], `ENOENT: no such file or directory, open '${join(folder, 'none')}'`],
     [['--forward-to', 'http://h/{deployment}'], '--forward-to has {deployment}, and a service without --deployments'],
   ] as const) {
     const { code, stderr } = await run(['serve', '--port', '0', '--data', join(folder, 'x'), ...args]);
     assert.equal(code, 2, stderr);
-    assert.ok(stderr.includes(problem), stderr);
+    assert.ok(`\n${stderr}`.includes(problem.startsWith('assetlog') ? `\n${problem}` : problem), stderr);
   }
 });
 

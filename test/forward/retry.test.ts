@@ -2,8 +2,8 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { type DeadLetter, DeadLetters } from '../../src/forward/dead-letters.ts';
-import { readLetterStates } from '../../src/forward/open-letters.ts';
+import type { DeadLetter } from '../../src/forward/dead-letter.ts';
+import { DeadLetters, readLetterStates } from '../../src/forward/dead-letters.ts';
 import { type Retry, type RetryResult, readRetry, retryName, takeRetry, writeRetry } from '../../src/forward/retry.ts';
 import { makeLines } from '../support/segments.ts';
 import { failingCall, SimulatedDisk } from '../support/simulated-disk.ts';
@@ -35,7 +35,7 @@ async function retry(disk: SimulatedDisk, model: Model, asked: Retry = {}): Prom
 
 async function take(disk: SimulatedDisk, model: Model, signal = new AbortController().signal) {
   const letters = await DeadLetters.open(disk, 'upstream');
-  return takeRetry({ disk, name: 'upstream', letters, target: () => model, signal });
+  return takeRetry({ disk, name: 'upstream', letters, target: () => model, turnMs: () => 0, signal });
 }
 
 async function outcomes(disk: SimulatedDisk): Promise<Record<string, string>> {

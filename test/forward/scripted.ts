@@ -2,7 +2,8 @@
 
 import assert from 'node:assert/strict';
 import { type Limits, limits as standardLimits } from '../../src/config/limits.ts';
-import { type DeadLetter, readDeadLetters } from '../../src/forward/dead-letters.ts';
+import type { DeadLetter } from '../../src/forward/dead-letter.ts';
+import { readDeadLetters } from '../../src/forward/dead-letters.ts';
 import type { Destination } from '../../src/forward/destination.ts';
 import { Forwarder } from '../../src/forward/forwarder.ts';
 import type { Asked, Outgoing, Sent, Target, TargetKind } from '../../src/forward/target.ts';

@@ -269,7 +269,7 @@ test('retry has the service send what was refused, once, and says what became of
   const retried = forward(data, 'retry', 'upstream');
   let result: unknown;
   await eventually('the marker is taken up', async () => {
-    result ??= await takeRetry({ disk, name: 'upstream', letters, target: () => model, signal });
+    result ??= await takeRetry({ disk, name: 'upstream', letters, target: () => model, turnMs: () => 0, signal });
     return result !== undefined;
   });
   const { code, stdout, stderr } = await retried;
@@ -346,11 +346,13 @@ test('what can not be done is refused with 2, and says what can', async (t) => {
 test('a real service is shown as it is, sends a dead letter again when asked, and is shown as dead when it is', async (t) => {
   let isMended = false;
   const recorded: string[] = [];
+  const atMs: number[] = [];
   const upstream = createServer((request, response) => {
     request.resume().on('end', () => {
       response.statusCode = request.method === 'POST' ? 200 : 404;
       if (request.method === 'POST' && !isMended) response.statusCode = 400;
       if (response.statusCode === 200) recorded.push(`${request.headers['idempotency-key']}`);
+      if (response.statusCode === 200) atMs.push(performance.now());
       response.setHeader('Content-Type', 'application/json');
       response.end(response.statusCode === 200 ? '{}' : '{"error":"no"}');
     });
@@ -358,16 +360,30 @@ test('a real service is shown as it is, sends a dead letter again when asked, an
   t.after(() => upstream.close());
   await once(upstream, 'listening');
   const { port } = upstream.address() as AddressInfo;
-  const service = await startService(t, { args: ['--forward-to', `http://127.0.0.1:${port}`] });
-  await fetch(`${service.url}/report_asset_observation/a`, { method: 'POST' });
-  await eventually('it is refused', async () => (await statusOf(service.data)).destinations[0]?.['dead_letters'] === 1);
+  const file = join(newFolder(t), 'forward.json');
+  const destination = { name: 'upstream', to: `http://127.0.0.1:${port}`, ratePerSecond: 10 };
+  writeFileSync(file, JSON.stringify({ destinations: [destination] }));
+  const service = await startService(t, { args: ['--forward', file] });
+  for (const key of ['a', 'b', 'c']) await fetch(`${service.url}/report_asset_observation/${key}`, { method: 'POST' });
+  await eventually(
+    'all are refused',
+    async () => (await statusOf(service.data)).destinations[0]?.['dead_letters'] === 3,
+  );
+  const metrics = async () => (await (await fetch(`${service.url}/metrics`)).text()).split('\n');
+  assert.ok((await metrics()).includes('assetlog_forward_dead_letters{destination="upstream"} 3'));
   assert.equal((await forward(service.data, 'skip', '--seq', '2')).code, 4);
   isMended = true;
   const { code, stdout } = await forward(service.data, 'retry');
-  assert.deepEqual([code, stdout], [0, '1 of 1 were taken\n']);
-  assert.deepEqual(recorded, [`"${service.events()[0]?.['id']}"`]);
+  assert.deepEqual([code, stdout], [0, '3 of 3 were taken\n']);
+  assert.deepEqual(
+    recorded,
+    service.events().map(({ id }) => `"${id}"`),
+  );
+  assert.ok((atMs.at(-1) as number) - (atMs[0] as number) > 150, `three within ${atMs}, at most ten a second`);
+  const figures = await metrics();
+  assert.ok(figures.includes('assetlog_forward_dead_letters{destination="upstream"} 0'), 'none is open any more');
   await service.kill('SIGKILL');
   const dead = await statusOf(service.data);
   const [{ state, seq, dead_letters } = {}] = dead.destinations;
-  assert.deepEqual([dead.code, state, seq, dead_letters], [1, 'not running', 1, 0]);
+  assert.deepEqual([dead.code, state, seq, dead_letters], [1, 'not running', 3, 0]);
 });

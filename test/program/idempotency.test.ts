@@ -71,6 +71,9 @@ test('what is no key is a 400 that shows it, and nothing is recorded', async (t)
     );
   }
   assert.deepEqual(eventsIn(service.data), []);
+  const headers = { 'Idempotency-Key': 'a b' };
+  for (const path of ['livez', 'events'])
+    assert.equal((await fetch(`${service.url}/${path}`, { headers })).status, 200);
 });
 
 test('keys are known after a kill, and over rotations; one whose event retention removed is free again', async (t) => {

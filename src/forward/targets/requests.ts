@@ -110,8 +110,8 @@ export class Requests {
     const reason = `answers ${status}: ${this.#quote(text) || 'nothing'}`;
     if (status === 401 || isTokenLimit(reply)) return turnedAway(`${reason}; ${this.#tokenHint()}`);
     if (status === 403) return turnedAway(`${reason}; check the URL, and what the token may do`);
-    if (status >= 300 && status < 400) {
-      const { location = '' } = headers;
+    const { location } = headers;
+    if (status >= 300 && status < 400 && location !== undefined) {
       return turnedAway(
         `answers ${status}: it is at ${this.#quote(location)} now; give that URL if it is the right one`,
       );

@@ -128,7 +128,7 @@ export const forwardCommand: readonly Mutant[] = [
   {
     breaks: 'an event that was being sent again in a crash is sent once more',
     file: 'forward/retry.ts',
-    from: "await note('in doubt', 'it was being sent again when the service stopped');",
+    from: "await note('in doubt', isOpen({ outcome: before }), 'it was being sent again when the service stopped');",
     to: '',
     tests: ['forward/retry: a power cut at any call: no event that may be there is sent again unless it is named'],
   },

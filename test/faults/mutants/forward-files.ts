@@ -6,6 +6,9 @@ const CURSOR_POWER =
   'forward/cursor: a power cut at any call: the cursor is the last durable one or the one that was being saved';
 const LETTERS_POWER = 'forward/dead-letters: a power cut at any call: each letter whose append resolved is there';
 
+const REAL_SERVICE =
+  'program/forward: a real service is shown as it is, sends a dead letter again when asked, and is shown as dead when it is';
+
 export const forwardFiles: readonly Mutant[] = [
   {
     breaks: 'a cursor is saved over its only valid slot',
@@ -88,7 +91,7 @@ export const forwardFiles: readonly Mutant[] = [
   },
   {
     breaks: 'the digits of a dead letter change',
-    file: 'forward/dead-letters.ts',
+    file: 'forward/dead-letter.ts',
     from: '${LINE_MEMBER}${line}}`',
     to: '${LINE_MEMBER}${JSON.stringify(JSON.parse(line))}}`',
     tests: ['forward/dead-letters: dead letters are lines of a real file, with the line of the journal digit by digit'],
@@ -102,6 +105,29 @@ export const forwardFiles: readonly Mutant[] = [
     tests: [
       'forward/dead-letters: a failure at any call: each letter whose append resolved is there',
       'forward/dead-letters',
+    ],
+  },
+  {
+    breaks: 'a dead letter that was sent again counts as open until the next start',
+    file: 'forward/dead-letters.ts',
+    from: ' - Number(wasOpen)',
+    to: '',
+    tests: [REAL_SERVICE],
+  },
+  {
+    breaks: 'dead letters are sent again faster than the limit of their destination',
+    file: 'forward/retry.ts',
+    from: 'const waitMs = turnMs();',
+    to: 'const waitMs = 0 * turnMs();',
+    tests: [REAL_SERVICE],
+  },
+  {
+    breaks: 'a destination that was taken out is shown in its last state',
+    file: 'forward/link.ts',
+    from: 'isLast ? NO_PROCESS : process.pid',
+    to: 'process.pid',
+    tests: [
+      'forward/forwarding: a destination is added, changed and removed by its file, and a reload forgets no cursor',
     ],
   },
   {
@@ -178,7 +204,7 @@ export const forwardFiles: readonly Mutant[] = [
   {
     breaks: 'two letters that are appended at the same time overwrite each other',
     file: 'forward/dead-letters.ts',
-    from: 'this.#appended.then(() => this.#append(letter))',
+    from: 'this.#appended.then(() => this.#append(letter, wasOpen))',
     to: 'this.#append(letter)',
     tests: ['forward/dead-letters: letters that are appended at the same time are all there, in their order'],
   },

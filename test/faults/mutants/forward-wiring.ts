@@ -13,6 +13,20 @@ const HOSTED = 'forward/forwarding: each deployment goes to its own URL, with th
 
 export const forwardWiring: readonly Mutant[] = [
   {
+    breaks: 'a deployment that a destination lists, and that there is not, is not reported',
+    file: 'forward/forwarding.ts',
+    from: '!known.includes(one)',
+    to: "one === ''",
+    tests: ['forward/forwarding: each deployment goes to its own URL, with the token of the destination'],
+  },
+  {
+    breaks: 'the problems of a file are reported on one line',
+    file: 'commands/serve.ts',
+    from: "error.message.split('\\n')",
+    to: '[error.message]',
+    tests: ['forward/forwarding: what is wrong with options and files is a configuration error'],
+  },
+  {
     breaks: 'the lag of a destination is not told',
     file: 'forward/forwarding.ts',
     from: 'lagEvents: sum(statuses.map(({ lag_events }) => lag_events)),',

@@ -325,9 +325,16 @@ export const idempotency: readonly Mutant[] = [
   {
     breaks: 'Idempotency-Key is looked at although it is turned off',
     file: 'http/app.ts',
-    from: 'takesKeys ? readIdempotencyKey(head.idempotencyKey) : undefined',
-    to: 'readIdempotencyKey(head.idempotencyKey)',
+    from: "takesKeys && head.method === 'POST'",
+    to: "head.method === 'POST'",
     tests: ['program/idempotency'],
+  },
+  {
+    breaks: 'a reading is refused for an Idempotency-Key that it has no use for',
+    file: 'http/app.ts',
+    from: "takesKeys && head.method === 'POST'",
+    to: 'takesKeys',
+    tests: ['program/idempotency: what is no key is a 400 that shows it, and nothing is recorded'],
   },
   {
     breaks: 'the keys of a deployment are not looked at',
