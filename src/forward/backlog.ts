@@ -26,12 +26,19 @@ export interface BacklogSource {
   readonly signal: AbortSignal;
 }
 
-/** The events after a seq: `await backlog.more()` until `backlog.head()` has something. Holds one page, and the next event of the next. */
+/**
+ * The events after a seq: `await backlog.more()` until `backlog.head()` has something. Holds the lines that were read and not
+ * passed: one page, or as many as `readAhead` may read.
+ */
 export class Backlog {
   readonly #source: BacklogSource;
   /** The last seq that was passed. */
   #seq: number;
   #pages: AsyncGenerator<readonly Line[]> | undefined;
+  /** Ends the pages: they may be waiting for events. */
+  #ending = new AbortController();
+  /** The page that is being read. */
+  #reading: Promise<void> | undefined;
   #lines: readonly Line[] = [];
   #gone: { readonly gone: GoneRange; readonly text: string; readonly isDamage: boolean }[] = [];
   #damage = 'its lines are not in order';
@@ -40,6 +47,7 @@ export class Backlog {
   constructor(source: BacklogSource, seq: number) {
     this.#source = source;
     this.#seq = seq;
+    source.signal.addEventListener('abort', () => this.#ending.abort());
   }
 
   /**
@@ -66,24 +74,59 @@ export class Backlog {
   }
 
   /**
-   * Reads a page. Waits until there is one, or the signal aborts; the page may be empty.
+   * Reads a page, or waits for the one that is being read. Waits until there is one, or the signal aborts; the page may be empty.
    * @throws the error of a system call; the next call then reads again
    */
-  async more(): Promise<void> {
+  more(): Promise<void> {
+    this.#reading ??= this.#read().finally(() => {
+      this.#reading = undefined;
+    });
+    return this.#reading;
+  }
+
+  /**
+   * Reads on while lines are being sent, so that the next request is larger and needs no wait for the disk. Never rejects: the
+   * error of a system call is met again by the next `more`.
+   * @param sentSeq the seq of the last line that is being sent
+   * @param lastSeq of the journal: later events are not waited for
+   * @param bytesMax no further page is read once the lines after `sentSeq` have as many bytes
+   */
+  async readAhead(sentSeq: number, lastSeq: number, bytesMax: number): Promise<void> {
+    let readSeq = this.#readSeq;
+    while (readSeq < lastSeq && bytesAfter(sentSeq, this.#lines) < bytesMax) {
+      try {
+        await this.more();
+      } catch {
+        return;
+      }
+      if (this.#readSeq <= readSeq) return; // an empty page, or it was moved
+      readSeq = this.#readSeq;
+    }
+  }
+
+  async #read(): Promise<void> {
     const { disk, progress, limits, signal } = this.#source;
-    const afterSeq = this.#lines.at(-1)?.seq ?? this.#seq;
-    const reading = { filter: { afterSeq }, seek: true, follow: signal, progress: progress(), limits };
+    if (signal.aborted) this.#ending.abort();
+    const filter = { afterSeq: this.#readSeq };
+    const reading = { filter, seek: true, follow: this.#ending.signal, progress: progress(), limits };
     this.#pages ??= readJournal(disk, reading, ({ kind, text, gone }) => {
+      if (pages !== this.#pages) return;
       if (gone !== undefined) this.#gone.push({ gone, text, isDamage: kind === 'damage' });
       else if (kind === 'damage') this.#damage = text;
     });
+    const pages = this.#pages;
     try {
-      const { value: lines = [] } = await this.#pages.next();
+      const { value: lines = [] } = await pages.next();
+      if (pages !== this.#pages) return; // it was moved meanwhile
       this.#lines = this.#lines.length === 0 ? lines : [...this.#lines, ...lines];
     } catch (error) {
-      await this.moveTo(this.#seq);
+      if (pages === this.#pages) await this.moveTo(this.#seq);
       throw error;
     }
+  }
+
+  get #readSeq(): number {
+    return this.#lines.at(-1)?.seq ?? this.#seq;
   }
 
   /** Passes all up to a seq. */
@@ -101,6 +144,8 @@ export class Backlog {
     this.#seq = seq;
     this.#lines = [];
     this.#gone = [];
+    this.#ending.abort();
+    this.#ending = new AbortController();
     await pages?.return(undefined);
   }
 }
@@ -120,6 +165,10 @@ function unreadable(first: number, last: number, text: string): Head {
   const which = first === last ? `event ${first}` : `the events ${first} to ${last}`;
   const reason = `${which} can not be read: ${text}; stop the service and run assetlog repair`;
   return { kind: 'damage', reason };
+}
+
+function bytesAfter(after: number, lines: readonly Line[]): number {
+  return lines.reduce((bytes, { seq, start, end }) => (seq > after ? bytes + end + 1 - start : bytes), 0);
 }
 
 function consecutive(lines: readonly Line[], bytesMax: number): readonly Line[] {

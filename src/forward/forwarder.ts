@@ -373,7 +373,9 @@ export class Forwarder {
     const [line] = head.lines as [Line];
     if (this.#value.kind === 'hub') {
       const lost = line.seq > this.#hubSeq + 1 ? { first: this.#hubSeq + 1, last: line.seq - 1 } : undefined;
-      return this.#sentToHub(head.lines, await this.#request({ lines: head.lines, lost }));
+      const sending = this.#request({ lines: head.lines, lost });
+      void this.#backlog.readAhead(head.lines.at(-1)!.seq, this.#lastSeq, this.#parts.limits.forwardBatchBytes);
+      return this.#sentToHub(head.lines, await sending);
     }
     const doubt = this.#doubts.get(line.seq);
     if (doubt !== undefined && this.#parts.destination.inDoubt === 'once') {

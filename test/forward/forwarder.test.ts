@@ -624,14 +624,15 @@ test('a stop before the first event is known leaves a destination new', async ()
   assert.equal((await readCursor(disk, 'upstream')).kind, 'new');
 });
 
-test('while a destination is stuck, no more of the journal is read than one page', async () => {
+test('while a request is in flight the next one is read, and a stuck destination has no more read than that', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 300) });
   const hub = new Model('hub');
   hub.answer = (what) => (what === 'send' && hub.requests.length < 50 ? 'again' : 'record');
-  const bench = startForwarder(disk, 300, () => hub);
+  const bench = startForwarder(disk, 300, () => hub, { limits: { forwardBatchBytes: 4_000 } });
   await eventually('40 tries', () => hub.requests.length > 40);
+  assert.ok(hub.largest <= 5, `the first page has 1,000 bytes, so at most 5 lines, and a request had ${hub.largest}`);
   await untilDone(bench);
   await bench.forwarder.close();
   assert.deepEqual(hub.recorded, upTo(300));
-  assert.ok(hub.largest <= 5, `a page of 1,000 bytes has at most 5 lines, and a request had ${hub.largest}`);
+  assert.ok(hub.largest > 5 && hub.largest <= 20, `a request of up to 4,000 bytes had ${hub.largest} lines`);
 });

@@ -360,11 +360,65 @@ export const forwardSender: readonly Mutant[] = [
     tests: ['forward/forwarder: a stop before the first event is known leaves a destination new'],
   },
   {
-    breaks: 'a forwarder reads ahead while its destination is stuck',
+    breaks: 'a forwarder reads ahead without an end while its destination is stuck',
     file: 'forward/forwarder.ts',
     within: 'Forwarder.#send',
     from: 'const head =',
     to: 'await this.#backlog.more();\n    const head =',
-    tests: ['forward/forwarder: while a destination is stuck, no more of the journal is read than one page'],
+    tests: [
+      'forward/forwarder: while a request is in flight the next one is read, and a stuck destination has no more read than that',
+    ],
+  },
+  {
+    breaks: 'nothing is read while a request is in flight, so that each has one page',
+    file: 'forward/forwarder.ts',
+    from: 'void this.#backlog.readAhead(',
+    to: 'void (',
+    tests: [
+      'forward/forwarder: while a request is in flight the next one is read, and a stuck destination has no more read than that',
+    ],
+  },
+  {
+    breaks: 'all of a journal is read ahead',
+    file: 'forward/backlog.ts',
+    from: ' && bytesAfter(sentSeq, this.#lines) < bytesMax',
+    to: '',
+    tests: [
+      'forward/backlog: while lines are sent, the next ones are read, as many as a request has, or all there are',
+    ],
+  },
+  {
+    breaks: 'reading ahead waits for events that are not recorded yet',
+    file: 'forward/backlog.ts',
+    from: 'readSeq < lastSeq && ',
+    to: '',
+    tests: [
+      'forward/backlog: while lines are sent, the next ones are read, as many as a request has, or all there are',
+    ],
+  },
+  {
+    breaks: 'a move waits for the next event',
+    file: 'forward/backlog.ts',
+    within: 'Backlog.moveTo',
+    from: 'this.#ending.abort();',
+    to: '',
+    tests: ['forward/backlog: a move ends a wait for events'],
+  },
+  {
+    breaks: 'a page that was being read comes after a move to elsewhere',
+    file: 'forward/backlog.ts',
+    from: 'if (pages !== this.#pages) return; // it was moved meanwhile',
+    to: '',
+    tests: ['forward/backlog: what was being read when it was moved does not come after the move'],
+  },
+  {
+    breaks: 'an error of reading ahead ends the process',
+    file: 'forward/backlog.ts',
+    within: 'Backlog.readAhead',
+    from: '} catch {\n        return;',
+    to: '} catch (error) {\n        throw error;',
+    tests: [
+      'forward/backlog: an error while it reads ahead is met again by the next read, and is gone when the disk works',
+    ],
   },
 ];
