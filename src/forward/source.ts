@@ -3,12 +3,11 @@
  * is the same after a restart, on another address and in a restored backup.
  */
 
-import { type Disk, type ReadableDisk, readSmall, writeFile } from '../journal/disk.ts';
+import { type Disk, type ReadableDisk, readSmall, replaceDurably } from '../journal/disk.ts';
 import { uuids } from '../journal/record.ts';
 
 /** Name of the file with the id: `.journal-id`. */
 export const SOURCE_FILE = '.journal-id';
-const NEW_FILE = '.journal-id.new';
 
 /** The id of a journal: `{ source: '0193e0c2-7f3a-7000-8000-000000000000', isNew: false }`. */
 export interface Source {
@@ -51,11 +50,8 @@ export async function openSource(disk: Disk): Promise<Source> {
  * @throws the error of a system call, after which the file holds the old id or the new one
  */
 export async function replaceSource(disk: Disk): Promise<string> {
-  if ((await disk.list()).includes(NEW_FILE)) await disk.remove(NEW_FILE);
   const source = uuids(new Date())();
-  await writeFile(disk, NEW_FILE, [Buffer.from(`${source}\n`)]);
-  await disk.rename(NEW_FILE, SOURCE_FILE);
-  await disk.syncFolder();
+  await replaceDurably(disk, SOURCE_FILE, Buffer.from(`${source}\n`));
   return source;
 }
 

@@ -9,7 +9,7 @@
 
 import { crc32 } from 'node:zlib';
 import type { Limits } from '../../config/limits.ts';
-import { type Disk, readSmall, unlessAbsent, writeFile } from '../../journal/disk.ts';
+import { type Disk, readSmall, replaceDurably } from '../../journal/disk.ts';
 import type { Watermark } from './watermark.ts';
 
 const NAME = 'forward-sources.json';
@@ -44,11 +44,7 @@ export async function readSnapshot(
 export async function writeSnapshot(disk: Disk, { seq, sources }: Snapshot): Promise<void> {
   const listed = Array.from(sources, ([source, mark]) => JSON.stringify([source, mark.seq, mark.id]));
   const text = `{"seq":${seq},"sources":[${listed}]`;
-  const next = `${NAME}.new`;
-  await disk.remove(next).catch(unlessAbsent(undefined)); // of a write that was interrupted
-  await writeFile(disk, next, [Buffer.from(text + ending(text))]);
-  await disk.rename(next, NAME);
-  await disk.syncFolder();
+  await replaceDurably(disk, NAME, Buffer.from(text + ending(text)));
 }
 
 function ending(text: string): string {

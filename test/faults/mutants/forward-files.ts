@@ -132,8 +132,8 @@ export const forwardFiles: readonly Mutant[] = [
   },
   {
     breaks: 'an id that a power cut takes back is shown to a hub',
-    file: 'forward/source.ts',
-    within: 'replaceSource',
+    file: 'journal/disk.ts',
+    within: 'replaceDurably',
     from: 'await disk.syncFolder();',
     to: '',
     tests: ['forward/source: a power cut at any call: an id that was returned is the same after the next start'],

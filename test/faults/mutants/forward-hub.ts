@@ -226,7 +226,8 @@ export const forwardHub: readonly Mutant[] = [
   },
   {
     breaks: 'the folder is not synced after a snapshot was renamed',
-    file: 'forward/hub/snapshot.ts',
+    file: 'journal/disk.ts',
+    within: 'replaceDurably',
     from: 'await disk.syncFolder();',
     to: '',
     tests: ['forward/sources: a snapshot is on stable storage when files may go, by itself'],
