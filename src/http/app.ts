@@ -161,7 +161,7 @@ export function readRoutesOf({
 }: Pick<AppParts, 'readiness' | 'contract' | 'metrics' | 'freeBytes' | 'limits'>): readonly Route<Handler>[] {
   let document: Reply | undefined; // built on the first request
   const readContract = () => {
-    document ??= { kind: 'body', status: 200, body: contract() };
+    document ??= { kind: 'document', status: 200, body: Buffer.from(contract()) };
     return document;
   };
   const showMetrics = (): Reply => ({

@@ -206,7 +206,12 @@ export class Exchanges {
       return;
     }
     if (reply === accepted && !exchange.final) socket.write(this.#replies.acceptedText(), 'latin1');
-    else socket.write(this.#replies.textOf(reply, req, exchange.final));
+    else if (reply.kind === 'document') {
+      socket.cork(); // head and body in one system call
+      socket.write(this.#replies.documentHead(reply, exchange.final));
+      if (req.method !== 'HEAD') socket.write(reply.body);
+      socket.uncork();
+    } else socket.write(this.#replies.textOf(reply, req, exchange.final));
     if (socket.writableLength === 0) this.#sent(exchange);
     else socket.write('', connection.onSent);
   }

@@ -70,7 +70,7 @@ export interface HeaderFields {
  * A reply, distinguished by its `kind`: `{ kind: 'body', status: 200, body: '{}' }` or
  * `{ kind: 'error', status: 400, error: 'passed is missing: …' }`. `ReplyTexts` writes each kind.
  */
-export type Reply = WholeReply | StreamReply | CutReply;
+export type Reply = WholeReply | DocumentReply | StreamReply | CutReply;
 
 /** A reply that is written at once: `{ kind: 'body', status: 200, body: '{}' }`. */
 export type WholeReply = BodyReply | ErrorReply;
@@ -79,6 +79,15 @@ export type WholeReply = BodyReply | ErrorReply;
 export interface BodyReply extends ReplyHead {
   readonly kind: 'body';
   readonly body: string;
+}
+
+/**
+ * A reply with a long body that is the same each time, such as the page: `{ kind: 'document', status: 200, body: Buffer.from('{…') }`.
+ * The connections that send it share its memory; of a text, Node would keep a copy for each client that does not read.
+ */
+export interface DocumentReply extends ReplyHead {
+  readonly kind: 'document';
+  readonly body: Buffer;
 }
 
 /**

@@ -2,7 +2,7 @@
 
 import { STATUS_CODES } from 'node:http';
 import type { Limits } from '../config/limits.ts';
-import { accepted, bodyOf, type StreamReply, type WholeReply } from './message.ts';
+import { accepted, bodyOf, type DocumentReply, type StreamReply, type WholeReply } from './message.ts';
 
 /** The parts of a request that its reply depends on: `{ id: '…', method: 'HEAD' }`. */
 export interface Replied {
@@ -33,8 +33,12 @@ export class ReplyTexts {
    */
   textOf(reply: WholeReply, request: Replied, final: boolean): string {
     const body = bodyOf(reply, request);
-    const length = ['Content-Length', String(Buffer.byteLength(body))];
-    return headText(reply, length, this.#connectionHeaders(final)) + (request.method === 'HEAD' ? '' : body);
+    return this.#headOf(reply, body, final) + (request.method === 'HEAD' ? '' : body);
+  }
+
+  /** @returns the head of a reply whose body follows in one piece */
+  documentHead(reply: DocumentReply, final: boolean): string {
+    return this.#headOf(reply, reply.body, final);
   }
 
   /** @returns a reply that announces a connection that stays open, whole, or without the second half of its body */
@@ -62,6 +66,11 @@ export class ReplyTexts {
     return this.#accepted;
   }
 
+  #headOf(reply: WholeReply | DocumentReply, body: string | Buffer, final: boolean): string {
+    const length = ['Content-Length', String(Buffer.byteLength(body))];
+    return headText(reply, length, this.#connectionHeaders(final));
+  }
+
   #connectionHeaders(final: boolean): readonly string[] {
     return final ? CLOSE : this.#keepAlive;
   }
@@ -80,7 +89,7 @@ const SECURITY_HEADERS = [
 
 /** @param framing the headers that say where the body ends (RFC 9112 section 6) */
 function headText(
-  reply: WholeReply | StreamReply,
+  reply: WholeReply | DocumentReply | StreamReply,
   framing: readonly string[],
   connectionHeaders: readonly string[],
 ): string {

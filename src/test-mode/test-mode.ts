@@ -176,7 +176,7 @@ const REFERENCE: BodyReply = {
 
 /** @param reply the reply without the fault */
 function changedReply({ effect }: Met, reply: Reply, incoming: Incoming): Reply {
-  if (reply.kind === 'stream' || reply.kind === 'cut') return reply; // no report gets one
+  if (reply.kind !== 'body' && reply.kind !== 'error') return reply; // no report gets one
   const { status, drop } = effect;
   if (drop === 'request') return dropped;
   if (drop === 'reply') return { kind: 'cut', status: reply.status, reply, sent: 'nothing' };

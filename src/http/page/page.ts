@@ -6,7 +6,7 @@
 import { createHash } from 'node:crypto';
 import { batchPath } from '../../event/item.ts';
 import type { Endpoint } from '../../event/parameters.ts';
-import type { BodyReply, Handler } from '../message.ts';
+import type { DocumentReply, Handler } from '../message.ts';
 import { unpack } from '../packed.ts';
 import { readBody, readQuery } from '../request.ts';
 import type { Route } from '../router.ts';
@@ -27,7 +27,7 @@ export interface PageOptions {
  */
 export function pageRoutes(options: PageOptions): readonly Route<Handler>[] {
   const hosted = options.tokenHeader !== undefined;
-  let page: Promise<BodyReply> | undefined; // unpacked when it is first asked for
+  let page: Promise<DocumentReply> | undefined; // unpacked when it is first asked for
   const readPage = () => {
     page ??= loadPage().then(replyWith);
     return page;
@@ -78,7 +78,7 @@ function acceptsHtml(accept = ''): boolean {
 
 const VARY = ['Vary', 'Accept'];
 
-function replyWith(html: string): BodyReply {
+function replyWith(html: string): DocumentReply {
   const policy = [
     ...[
       "default-src 'none'",
@@ -90,11 +90,11 @@ function replyWith(html: string): BodyReply {
     ...["base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'"],
   ].join('; ');
   return {
-    kind: 'body',
+    kind: 'document',
     status: 200,
     contentType: 'text/html; charset=utf-8',
     headers: ['Content-Security-Policy', policy, 'Referrer-Policy', 'no-referrer', ...VARY],
-    body: html,
+    body: Buffer.from(html),
   };
 }
 

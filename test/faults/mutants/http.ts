@@ -72,7 +72,31 @@ export const http: readonly Mutant[] = [
     file: 'http/exchanges.ts',
     from: 'socket.writableLength === 0',
     to: 'true',
-    tests: ['faults/flood: 256 clients that never read take less than 200 MiB'],
+    tests: ['http/exchanges: a client that reads nothing has one reply in memory, and its further GETs wait undecided'],
+  },
+  {
+    breaks: 'replies to GET are kept in memory while the client does not read the ones before',
+    file: 'http/exchanges.ts',
+    from: 'connection.first === exchange || !isSafe(req)',
+    to: 'true',
+    tests: ['http/exchanges: a client that reads nothing has one reply in memory, and its further GETs wait undecided'],
+  },
+  {
+    breaks: 'each client that does not read a document keeps a copy of it',
+    file: 'http/exchanges.ts',
+    from: 'socket.write(reply.body)',
+    to: 'socket.write(reply.body.toString())',
+    tests: ['http/exchanges: clients that do not read a document share its memory'],
+  },
+  {
+    breaks: 'each ignored request takes memory',
+    file: 'http/lingering-close.ts',
+    from: '  shareFurtherRequests(connection.socket);',
+    to: '',
+    tests: [
+      'http/exchanges: requests that are ignored take no memory, although Node keeps them',
+      'faults/flood: 256 clients that never read take less than 450 MiB',
+    ],
   },
   {
     breaks: 'at the cap no idle connection makes way',
