@@ -148,6 +148,7 @@ async function start(setup: Setup): Promise<Service> {
   const folder = await lock(setup);
   const forwarding = new Forwarding({ ...setup, diskOf: (deployment) => openDiskOf(setup, folder, deployment) });
   const hub = new Hub({ ...setup, data: folder.disk.folder, viaOf: (deployment) => forwarding.viaOf(deployment) });
+  setup.metrics.hubSources = () => hub.sourceCount;
   const recording = await record(setup, folder, forwarding, hub);
   await readDestinations(setup, forwarding, recording);
   const space = await watchFreeSpace(setup, folder, recording);

@@ -55,11 +55,12 @@ export async function readStatus(
     const cursor = await readCursor(disk, name);
     const written = await readState(disk, name, limits);
     const seq = cursor.kind === 'found' ? cursor.value.seq : cursor.kind === 'new' ? 0 : null;
-    const { to, kind, since, last_success, last_error } = {
+    const { to, since, last_success, last_error } = {
       ...UNKNOWN,
       ...('value' in cursor && cursor.value),
       ...written,
     };
+    const kind = cursor.kind === 'found' ? cursor.value.kind : written?.kind; // the state may be older
     const { state, reason } = stateOf(running, written);
     const isUnsaid = 'reason' in cursor && state !== 'stopped';
     const lost = isUnsaid ? `${cursor.reason}: a hub is asked, else say forward from ${name} --seq N` : undefined;
@@ -76,7 +77,7 @@ export async function readStatus(
   return all;
 }
 
-const UNKNOWN = { to: null, kind: null, since: null, last_success: null, last_error: null };
+const UNKNOWN = { to: null, since: null, last_success: null, last_error: null };
 
 /** @returns the names of the destinations that the folder has files of, in order: `['dagster', 'hub']` */
 export async function readNames(disk: Pick<ReadableDisk, 'list'>): Promise<string[]> {

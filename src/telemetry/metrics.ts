@@ -88,6 +88,8 @@ export class Metrics {
   openStreams: () => number = () => 0;
   /** Returns the destinations that events are forwarded to; none unless the service forwards. */
   forwarding: () => readonly ForwardFigures[] = () => [];
+  /** Returns how many journals forward to this service, such as `3`; 0 until one of them has asked since the start. */
+  hubSources: () => number = () => 0;
   /** The idempotency keys that are remembered, such as `{ held: 3, … }`; undefined if `Idempotency-Key` is ignored. */
   keys: KeyFigures | undefined;
 
@@ -187,6 +189,7 @@ export class Metrics {
     add('auth_failures_total', 'counter', 'Requests without a valid token.', failures);
     gauge('deployments_in_trouble', 'Deployments that can not record now.', this.deploymentsInTrouble());
     this.#addForwarding(add);
+    gauge('hub_sources', 'Journals whose forwarded events are here; a sum.', this.hubSources());
     gauge('ready', '1 while /readyz answers 200.', Number(ready));
     add('build_info', 'gauge', 'What runs.', [`{version="${version}",node="${process.version}"} 1`]);
     gauge('process_resident_memory_bytes', 'Resident memory.', process.memoryUsage.rss());

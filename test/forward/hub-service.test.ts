@@ -181,4 +181,5 @@ test('events of other journals are counted as reports are', async (t) => {
   const metrics = await (await fetch(`${hub.url}/metrics`)).text();
   assert.match(metrics, /^assetlog_events_total\{type="AssetObservation"\} 5$/m);
   assert.match(metrics, /endpoint="forward",status="200"\} 2$/m);
+  assert.match(metrics, /^assetlog_hub_sources 1$/m);
 });

@@ -103,7 +103,7 @@ test('status says as JSON how far a destination is, since when and why', async (
     reason: 'answers 401: no; check the token',
     last_error: 'no',
   } as const;
-  const data = await forwarded(t, { state: stopped });
+  const data = await forwarded(t, { state: { ...stopped, kind: null } }); // it is written seconds after the cursor
   await refuse(data, [2, 3]);
   await serve(t, data);
   const { code, destinations } = await statusOf(data);

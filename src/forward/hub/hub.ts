@@ -77,6 +77,11 @@ export class Hub {
     ];
   }
 
+  /** Number of journals that it has events of, a sum over its own journals: `3`. Those that were not asked for since the start have none. */
+  get sourceCount(): number {
+    return [...this.#receivers.values()].reduce((sum, { sources }) => sum + (sources.loaded?.size ?? 0), 0);
+  }
+
   /**
    * Called once for each journal that is opened: also if it is opened again, or begins anew.
    * @param deployment such as `prod`; undefined in local mode

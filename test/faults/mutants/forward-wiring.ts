@@ -13,6 +13,20 @@ const HOSTED = 'forward/forwarding: each deployment goes to its own URL, with th
 
 export const forwardWiring: readonly Mutant[] = [
   {
+    breaks: 'a hub does not count the journals that it has events of',
+    file: 'service.ts',
+    from: 'setup.metrics.hubSources = () => hub.sourceCount;',
+    to: '',
+    tests: ['forward/hub-service: events of other journals are counted as reports are'],
+  },
+  {
+    breaks: 'status has an older kind of a destination than its cursor',
+    file: 'forward/status.ts',
+    from: "cursor.kind === 'found' ? cursor.value.kind : written?.kind",
+    to: 'written?.kind',
+    tests: ['program/forward: status says as JSON how far a destination is, since when and why'],
+  },
+  {
     breaks: 'a deployment that a destination lists, and that there is not, is not reported',
     file: 'forward/forwarding.ts',
     from: '!known.includes(one)',
