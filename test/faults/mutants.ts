@@ -8,7 +8,7 @@ import { each } from '../support/tools.ts';
 import { mutants } from './mutants/all.ts';
 import { bundleProgram, type Copy, makeCopy } from './mutants/copy.ts';
 import { type Mutant, mutate, readTest } from './mutants/mutant.ts';
-import { type Durations, interruptRuns, runsProgram, runTests, type TestRun } from './mutants/test-run.ts';
+import { type Durations, interruptRuns, needsBuild, runTests, type TestRun } from './mutants/test-run.ts';
 
 /** At once. Most tests wait more than they compute: three keep two cores busy. */
 const WORKERS = 3;
@@ -92,17 +92,17 @@ class Runner {
 
   async #runBroken(copy: Copy, mutant: Mutant, test: string, durationsMs: Durations): Promise<Outcome> {
     const { file, name } = readTest(test);
-    let restore = () => {};
+    let restore = async () => {};
     try {
-      restore = copy.patch(mutant.file, (text) => mutate(text, mutant));
-      if (runsProgram(file)) await bundleProgram(copy);
+      restore = await copy.patch(mutant.file, (text) => mutate(text, mutant));
+      if (needsBuild(file)) await bundleProgram(copy);
       const hangsAfterMs = (one: string) => HANG.ms + HANG.times * (durationsMs.get(one) ?? 0);
       const run = await runTests(copy, { file, names: name === undefined ? [] : [name], hangsAfterMs });
       return run.kind === 'passed' ? { kind: 'survived' } : { kind: 'killed', by: describe(file, run) };
     } catch (error) {
       return { kind: 'stale', reason: (error as Error).message };
     } finally {
-      restore();
+      await restore();
     }
   }
 
@@ -117,7 +117,7 @@ class Runner {
   async #runUnbroken(copy: Copy, file: string): Promise<Unbroken> {
     const uses = this.#chosen.flatMap(({ tests }) => tests.map(readTest)).filter((use) => use.file === file);
     const names = [...new Set(uses.map(({ name }) => name))];
-    if (runsProgram(file)) await bundleProgram(copy);
+    if (needsBuild(file)) await bundleProgram(copy);
     const run = await runTests(copy, {
       file,
       names: names.every((name) => name !== undefined) ? names : [],
@@ -152,7 +152,7 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) {
 const words = process.argv.slice(2).join(' ');
 const copies: Copy[] = [];
 try {
-  for (let made = 0; made < WORKERS; made += 1) copies.push(makeCopy());
+  for (let made = 0; made < WORKERS; made += 1) copies.push(await makeCopy());
   const chosen = mutants.filter(({ breaks }) => breaks.includes(words));
   process.exitCode = (await new Runner(chosen, copies).run()) ? 0 : 1;
 } finally {

@@ -4,8 +4,9 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
+import { COMPILED } from '../../support/compiler.ts';
 import { endGroup } from '../../support/program.ts';
-import { bundleTest, type Copy } from './copy.ts';
+import type { Copy } from './copy.ts';
 
 /** How long each top-level test took, by its name, such as `{'no lock': 12.5}`. One that was skipped is not among them. */
 export type Durations = ReadonlyMap<string, number>;
@@ -31,20 +32,22 @@ export function interruptRuns(): void {
   for (const child of running) endGroup(child, 'SIGTERM');
 }
 
-/** Those that start processes run the bundled program, which starts in a third of the time. */
-export function runsProgram(file: string): boolean {
-  return isFaultTest(file) || file.startsWith('program/');
+/**
+ * Whether the processes of a test file run `dist/server.js`, as the tests need that look at what the build puts there. What else
+ * starts processes runs the compiled files, which takes no build.
+ */
+export function needsBuild(file: string): boolean {
+  return isFaultTest(file) || ['program/openapi', 'program/versions'].includes(file);
 }
 
 function isFaultTest(file: string): boolean {
   return file.startsWith('faults/');
 }
 
-/** @throws if the test file, or the source that it imports, does not compile */
 export async function runTests(copy: Copy, { file, names, hangsAfterMs }: TestChoice): Promise<TestRun> {
   const reporter = `--test-reporter=${join(copy.folder, 'test/faults/mutants/reporter.js')}`;
   const patterns = names.map((name) => `--test-name-pattern=^${name.replace(/[\\^$.*+?()[\]{}|/]/g, '\\$&')}$`);
-  const child = start(copy, file, [reporter, ...patterns, await bundleTest(copy, file)]);
+  const child = start(copy, file, [reporter, ...patterns, join(COMPILED, 'test', `${file}.test.js`)]);
   const closed = once(child, 'close');
   const durationsMs = new Map<string, number>();
   let failure: { readonly test: string; readonly detail?: string } | undefined;
@@ -92,7 +95,8 @@ function start(copy: Copy, file: string, args: readonly string[]): ChildProcess 
     env: {
       ...process.env,
       ...{ TMPDIR: copy.temporary, NODE_TEST_CONTEXT: undefined, NODE_V8_COVERAGE: undefined },
-      ...{ ASSETLOG_TEST_BUILT: runsProgram(file) ? 'dist/server.js' : undefined, ASSETLOG_TEST_LONG: undefined },
+      ...{ ASSETLOG_TEST_BUILT: needsBuild(file) ? 'dist/server.js' : `${COMPILED}/src/server.js` },
+      ...{ ASSETLOG_TEST_LONG: undefined },
     },
   });
   running.add(child);
