@@ -11,19 +11,25 @@ import { type Column, Table } from './table.ts';
 
 /**
  * Prints the destinations of a journal, or of the journals of all deployments.
- * @returns 0 if all is well, 1 if a destination is stopped or has no service, 5 if dead letters can not be read
+ * @param name of the only one to print, such as `hub`
+ * @returns 0 if all is well, 1 if a destination is stopped or has no service, 5 if dead letters can not be read, 2 if there is none with the name
  */
 export async function showStatus(
   found: Exclude<FolderContent, { kind: 'none' }>,
   { json }: { readonly json: boolean },
-  { say, page }: Output,
+  name: string | undefined,
+  { say, complain, page }: Output,
 ): Promise<ExitCode> {
   const journals: readonly (DeploymentFolder | { readonly name: null; readonly disk: Disk })[] =
     found.kind === 'journal' ? [{ name: null, disk: found.disk }] : found.deployments;
   const all: Shown[] = [];
-  for (const { name, disk } of journals) {
-    const statuses = await readStatus(disk, name, await holderOf(disk.folder));
-    for (const status of statuses) all.push({ status, folder: disk.folder });
+  for (const { name: deployment, disk } of journals) {
+    const statuses = await readStatus(disk, deployment, await holderOf(disk.folder));
+    for (const status of statuses) if ((name ?? status.name) === status.name) all.push({ status, folder: disk.folder });
+  }
+  if (name !== undefined && all.length === 0) {
+    complain(`nothing is forwarded to ${name}; leave the name out to see all destinations`);
+    return exitCodes.configuration;
   }
   if (json) {
     const text = JSON.stringify({ destinations: all.map(({ status }) => status) });

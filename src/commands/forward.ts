@@ -94,7 +94,7 @@ async function act(
     return exitCodes.configuration;
   }
   return withFolder(values.data, output, async (found) => {
-    if (action === 'status') return showStatus(found, values, output);
+    if (action === 'status') return showStatus(found, values, name, output);
     if (found.kind !== 'journal') {
       complain(askForOne(found.folder, found.deployments));
       return exitCodes.configuration;

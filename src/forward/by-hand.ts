@@ -53,9 +53,13 @@ export async function continueFrom(disk: Disk, name: string, seq: number): Promi
   const value = valueIn(state);
   const next = value.seq + 1;
   const isFound = state.kind === 'found';
+  const isHub = value.kind === 'hub';
+  const leaveOut = `identity --new --seq ${seq} leaves events out`;
+  check(!isHub || seq <= next, `${name} is a hub, which says itself what it needs next; ${leaveOut}`);
   if (isFound && next < seq) await bury(disk, name, { first: next, last: seq - 1 });
   await save(disk, name, { ...value, seq: seq - 1, id: null, sending: undefined });
-  return `${name} continues with event ${seq}; before, it was ${isFound ? next : state.kind}`;
+  const unless = isHub ? ', unless the hub knows this journal and says what is next' : '';
+  return `${name} continues with event ${seq}${unless}; before, it was ${isFound ? next : state.kind}`;
 }
 
 /**

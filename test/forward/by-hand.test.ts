@@ -114,6 +114,20 @@ test('from lets a lost cursor continue, sends events again, or leaves them out w
   assert.deepEqual(upstream.recorded, [10, 11, 12]);
 });
 
+test('from leaves out no event of a hub, which would get it all the same, and says that the hub decides', async () => {
+  const disk = await forwardedTo(5, { kind: 'hub' });
+  await assert.rejects(continueFrom(disk, 'upstream', 9), {
+    message: 'upstream is a hub, which says itself what it needs next; identity --new --seq 9 leaves events out',
+  });
+  assert.deepEqual([(await cursorOf(disk)).seq, await lettersOf(disk)], [5, []], 'nothing was changed');
+  const done =
+    'upstream continues with event 3, unless the hub knows this journal and says what is next; before, it was 6';
+  assert.equal(await continueFrom(disk, 'upstream', 3), done);
+  const hub = new Model('hub');
+  await untilAllAreSent(disk, hub);
+  assert.deepEqual(hub.recorded, [3, 4, 5, 6, 7, 8, 9, 10, 11, 12]);
+});
+
 test('after identity --new a hub that does not know the journal gets what it did not get before', async () => {
   const disk = await forwardedTo(8, { kind: 'hub' });
   await save(disk, 'plain', { seq: 3, id: idOf(3), sending: 4, kind: 'api', to: 'http://y' });

@@ -192,6 +192,11 @@ test('status of a hosted folder shows each deployment, and of one that was never
       ],
     ],
   );
+  const one = await forward(data, 'status', 'upstream', '--json');
+  assert.deepEqual([one.code, JSON.parse(one.stdout).destinations.length], [0, 1], 'the other one is not running');
+  const none = await forward(data, 'status', 'none');
+  assert.deepEqual([none.code, none.stdout], [2, '']);
+  assert.match(none.stderr, /nothing is forwarded to none; leave the name out/);
   assert.match((await forward(data, 'dead', 'hub')).stderr, /holds a journal for each deployment: prod, test; /);
 
   const plain = newFolder(t);

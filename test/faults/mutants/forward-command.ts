@@ -14,6 +14,24 @@ const RETRY_ONCE = 'forward/retry: what was refused is sent again, once, and the
 
 export const forwardCommand: readonly Mutant[] = [
   {
+    breaks: 'a dead letter says that an event was given up, which its hub gets all the same',
+    file: 'forward/by-hand.ts',
+    from: '!isHub || seq <= next',
+    to: 'true',
+    tests: [
+      'forward/by-hand: from leaves out no event of a hub, which would get it all the same, and says that the hub decides',
+    ],
+  },
+  {
+    breaks: 'status of one destination shows them all',
+    file: 'commands/forward-status.ts',
+    from: '(name ?? status.name) === status.name',
+    to: "name !== ''",
+    tests: [
+      'program/forward: status of a hosted folder shows each deployment, and of one that was never forwarded nothing',
+    ],
+  },
+  {
     breaks: 'status does not say how far behind a destination is',
     file: 'forward/status.ts',
     from: 'Math.max(0, last_seq - seq)',
