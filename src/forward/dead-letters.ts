@@ -53,6 +53,20 @@ export class DeadLetters {
   }
 
   /**
+   * For a start after a crash that kept the cursor from passing events with letters.
+   * @returns the last seq of which each one after `seq` has an open letter: 7 if 6 and 7 have one and `seq` is 5; `seq` if there is none
+   * @throws the error of a system call
+   */
+  async buriedAfter(seq: number): Promise<number> {
+    const { states } = await readKept(this.#disk, this.#file);
+    for (let last = seq; ; ) {
+      const state = states.get(last + 1);
+      if (state === undefined || !isOpen(state)) return last;
+      last = state.last;
+    }
+  }
+
+  /**
    * Appends a letter, durably, after those before it.
    * @param wasOpen whether the last letter about the same event is open
    * @throws the error of a system call or a NotWritten, such as that of a full disk: the letter is not in the file, and may be
@@ -104,7 +118,8 @@ export class DeadLetters {
   }
 
   async #recover(log: LogFile): Promise<void> {
-    this.#kept = await readKept(this.#disk, this.#file);
+    const { states, ...kept } = await readKept(this.#disk, this.#file);
+    this.#kept = { ...kept, open: countOpen(states) };
     // Also if nothing is torn: the sync makes letters durable whose append was interrupted by the death of the process.
     await log.truncate(this.#kept.bytes);
     await this.#disk.syncFolder();
@@ -146,7 +161,10 @@ type Kept = { readonly bytes: number; readonly count: number; readonly open: num
 const NOTHING: Kept = { bytes: 0, count: 0, open: 0 };
 
 /** Up to the last line that is a letter: a power cut may leave zeros or other bytes instead of the last one. */
-async function readKept(disk: ReadableDisk, file: string): Promise<Kept> {
+async function readKept(
+  disk: ReadableDisk,
+  file: string,
+): Promise<Omit<Kept, 'open'> & { readonly states: ReadonlyMap<number, LetterState> }> {
   let kept = { bytes: 0, count: 0 };
   const states = new Map<number, LetterState>();
   let count = 0;
@@ -160,7 +178,7 @@ async function readKept(disk: ReadableDisk, file: string): Promise<Kept> {
       count += 1;
     }
   }
-  return { ...kept, open: countOpen(states) };
+  return { ...kept, states };
 }
 
 /** The whole lines of each chunk, each with the position after its newline. */

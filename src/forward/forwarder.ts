@@ -275,6 +275,7 @@ export class Forwarder {
       if (value.to !== to) this.#notices.info('the destination has another URL and continues', { seq: value.seq, to });
       this.#saved = value;
       this.#value = { ...value, to };
+      this.#gapSeq = await this.#letters!.buriedAfter(value.seq);
       for (let seq = value.seq + 1; seq <= (value.sending ?? 0); seq += 1) this.#doubts.set(seq, CRASHED);
       return;
     }

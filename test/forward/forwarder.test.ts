@@ -611,6 +611,26 @@ test('an event that a hub refuses is in the dead letters, and the next request s
   assert.deepEqual(seqsOf(await lettersOf(disk)), [3], 'once, though it was refused twice');
 });
 
+test('what a hub does not get has one dead letter, also if the cursor did not pass it before a restart', async () => {
+  const gone = goneName({ first: 1, last: 20 }, 'removed');
+  const disk = diskWith({ [segmentName(21)]: segment(21, 6), [gone]: EMPTY });
+  await saveCursor(disk, { seq: 15, id: 'gone', kind: 'hub' });
+  const hub = new Model('hub');
+  [hub.seq, hub.id] = [15, 'gone'];
+  let isDown = true;
+  hub.answer = (what, seq) => (what === 'ask' ? 'at' : seq < 23 ? 'refused' : isDown ? 'again' : 'record');
+  for (const isLast of [false, false, true]) {
+    isDown = !isLast;
+    const bench = startForwarder(disk, 26, () => hub, { limits: { forwardBatchBytes: 1 } });
+    if (isLast) await untilDone(bench);
+    else await untilState(bench, 'waiting');
+    assert.equal(bench.forwarder.status().dead_letters, 3);
+    await bench.forwarder.close();
+  }
+  assert.deepEqual([hub.recorded, hub.lost], [upTo(26, 23), upTo(22, 16)]);
+  assert.deepEqual(seqsOf(await lettersOf(disk)), upTo(22, 16), 'each once');
+});
+
 test('a stop before the first event is known leaves a destination new', async () => {
   const disk = diskWith({ [segmentName(11)]: segment(11, 5) });
   disk.fault = (call) =>

@@ -9,6 +9,15 @@ const API_CHANCE =
 
 export const forwardSender: readonly Mutant[] = [
   {
+    breaks: 'after a restart an event that a hub does not get has a second dead letter',
+    file: 'forward/forwarder.ts',
+    from: 'this.#gapSeq = await this.#letters!.buriedAfter(value.seq);',
+    to: '',
+    tests: [
+      'forward/forwarder: what a hub does not get has one dead letter, also if the cursor did not pass it before a restart',
+    ],
+  },
+  {
     breaks: 'the cursor passes an event before its upstream acknowledged it',
     file: 'forward/forwarder.ts',
     within: 'Forwarder.#request',
