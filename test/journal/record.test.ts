@@ -395,7 +395,7 @@ test('the members after the metadata are found, whatever the metadata and they c
     origin: optional(
       fc.record({
         id: fc.constant('01a1fb95'),
-        source: text,
+        source: fc.uuid(), // a sender is refused whose id is none
         seq: fc.integer({ min: 1 }),
         recorded: fc.constant(NOW.toISOString()),
       }),
