@@ -81,6 +81,9 @@ export class Pace {
     const startMs = Math.max(nowMs, this.#nextMs);
     const rampPerSecond = 2 ** Math.floor((startMs - this.#rampMs) / 1000);
     this.#nextMs = startMs + 1000 / Math.min(this.#ratePerSecond, rampPerSecond);
-    return startMs - nowMs;
+    return Math.min(startMs - nowMs, TIMER_MS_MAX);
   }
 }
+
+/** Timers of Node that are longer end at once: 24 days. */
+const TIMER_MS_MAX = 2 ** 31 - 1;

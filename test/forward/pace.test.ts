@@ -55,6 +55,8 @@ test('after a short outage there is no slow start', () => {
 });
 
 test('the rate limit holds always, and time without requests gives no credit', () => {
+  const rare = paceAt({ ratePerSecond: 1e-9 }).pace;
+  assert.deepEqual([rare.turnMs(), rare.turnMs()], [0, 2 ** 31 - 1], 'what a timer can be set to');
   const { pace, clock } = paceAt({ ratePerSecond: 40 });
   assert.deepEqual([pace.turnMs(), pace.turnMs(), pace.turnMs()], [0, 25, 50]);
   clock.nowMs += 60_000;

@@ -90,6 +90,7 @@ export function readForwarded(
   limits: BatchLimits & Pick<Limits, 'lineBytesMax'>,
 ): ForwardedEvent[] {
   const text = readText(body);
+  if (body.length === 0) throw new Refusal(400, `${NOTHING}: the body is empty; it must have at least one line`);
   if (body.at(-1) !== LINE_FEED)
     throw new Refusal(400, `${NOTHING}: the body must end with the newline of its last line`);
   const isAscii = text.length === body.length;

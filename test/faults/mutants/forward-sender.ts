@@ -187,6 +187,13 @@ export const forwardSender: readonly Mutant[] = [
     tests: ['forward/forwarder: a Retry-After is waited for, and SIGHUP ends the wait'],
   },
   {
+    breaks: 'a rate of one event in a month is none at all',
+    file: 'forward/pace.ts',
+    from: 'Math.min(startMs - nowMs, TIMER_MS_MAX)',
+    to: 'startMs - nowMs',
+    tests: ['forward/pace: the rate limit holds always, and time without requests gives no credit'],
+  },
+  {
     breaks: 'a Retry-After has no limit',
     file: 'forward/pace.ts',
     from: 'Math.min(afterMs, forwardRetryAfterMsMax)',
