@@ -11,8 +11,8 @@ import { freePort } from '../support/program.ts';
 import { within } from '../support/tools.ts';
 
 const TIMEOUT_MS = 5_000;
-/** Far less than a second timeout that would begin later, and far more than a busy machine adds. */
-const SLACK_MS = 350;
+/** Less than a second timeout that would begin later, and far more than a busy machine adds. */
+const SLACK_MS = 900;
 
 async function listen(t: TestContext, server: Server | NetServer): Promise<URL> {
   server.listen(0, '127.0.0.1');
@@ -255,7 +255,7 @@ test('a connection that is not established in time is given up, and counts as no
 });
 
 test('a call takes no longer than its timeout, however slow its parts are', async (t) => {
-  const timeoutMs = 400;
+  const timeoutMs = 1_000;
   const trickle = (head: string) =>
     createNetServer((socket) => {
       socket
@@ -280,7 +280,7 @@ test('a call takes no longer than its timeout, however slow its parts are', asyn
     const called = within('the end of the call', TIMEOUT_MS, call(url, { method: 'POST', body, timeoutMs }));
     await assert.rejects(called, {
       sent: true,
-      message: 'no complete reply within 0.4 s',
+      message: 'no complete reply within 1 s',
     });
     const tookMs = performance.now() - startedMs;
     assert.ok(tookMs >= timeoutMs - 1 && tookMs < timeoutMs + SLACK_MS, `${what}: ${tookMs} ms`);
@@ -300,14 +300,14 @@ test('the time that a connection takes to be established counts', async (t) => {
       const emit: EventEmitter['emit'] = socket.emit;
       socket.emit = (name: string, ...values: unknown[]) => {
         if (name !== 'connect') return emit.call(socket, name, ...values);
-        setTimeout(() => emit.call(socket, name, ...values), 300);
+        setTimeout(() => emit.call(socket, name, ...values), 1_500);
         return true;
       };
       return socket;
     },
   );
   const startedMs = performance.now();
-  await assert.rejects(client(t).call(url, { method: 'GET', timeoutMs: 400 }), { sent: true });
+  await assert.rejects(client(t).call(url, { method: 'GET', timeoutMs: 2_000 }), { sent: true });
   const tookMs = performance.now() - startedMs;
-  assert.ok(tookMs < 400 + 250, `${tookMs} ms`);
+  assert.ok(tookMs < 2_000 + SLACK_MS, `${tookMs} ms`);
 });

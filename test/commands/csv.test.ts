@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { csvRecord } from '../../src/commands/csv.ts';
+import { processorMs } from '../support/processor-time.ts';
 
 test('a CSV record is quoted where it has to be, and no cell of it is a formula', () => {
   assert.equal(csvRecord(['a', undefined, 1, true, '', 'x,y', 'x"y', 'x\ny']), 'a,,1,true,"","x,y","x""y","x\ny"\r\n');
@@ -45,7 +46,7 @@ test('no cell of a CSV record is a formula, whatever separates cells', () => {
     }
   }
   assert.equal(csvRecord(['a;b', 'cold;-5', 'x-y=z']), `"a;b","cold;'-5",x-y=z\r\n`);
-  const began = performance.now();
+  const beganMs = processorMs();
   csvRecord(['\n'.repeat(1_000_000), ';'.repeat(1_000_000), `;${' '.repeat(1_000_000)}`]);
-  assert.ok(performance.now() - began < 5_000, 'a long run of separators takes too long');
+  assert.ok(processorMs() - beganMs < 5_000, 'a long run of separators takes too long');
 });

@@ -7,6 +7,7 @@ import { recorded } from '../../src/event/record-result.ts';
 import { type BatchLimits, batchTypes, prefersLenient, reportBatch } from '../../src/http/batch.ts';
 import { type ErrorReply, Refusal } from '../../src/http/message.ts';
 import { encodeMembers } from '../../src/journal/record.ts';
+import { processorMs } from '../support/processor-time.ts';
 
 interface Sent {
   readonly contentType?: string;
@@ -199,15 +200,15 @@ test('Prefer is read as RFC 7240 has it', () => {
 
 test('a Prefer header is read in linear time', () => {
   const parts = [' ', '"', ';', 'a', '\\', 'x,', 'x ,', ',', 'x=" ', 'x;y="', '="', '"a"', ' = '];
-  const from = performance.now();
+  const fromMs = processorMs();
   for (const part of parts) {
     for (const start of ['', ',', 'x', 'x=', 'x="', 'x;', 'x="a"'])
       for (const end of ['', ',', '"', 'é', '\\']) {
         prefersLenient(`${start}${part.repeat(64_000 / part.length)}${end}`);
       }
   }
-  const ms = performance.now() - from;
-  assert.ok(ms < 4_000, `${ms} ms for 455 headers of 64 KB`);
+  const ms = processorMs() - fromMs;
+  assert.ok(ms < 10_000, `${ms} ms for 455 headers of 64 KB`);
 });
 
 test('whatever the bytes are, a batch is recorded, or refused with 400 and a reason', () => {

@@ -12,6 +12,7 @@ import {
   readHead,
   readQuery,
 } from '../../src/http/request.ts';
+import { processorMs } from '../support/processor-time.ts';
 
 function incoming(part: Partial<Incoming> & { headers?: readonly string[] } = {}): Incoming {
   const { headers = ['Host', 'localhost'], ...rest } = part;
@@ -229,7 +230,7 @@ test('no header takes long to read, whatever is in it', () => {
   const hostile = ['; ', ';\t', ' ', '"', ';a="', ';a=b', '\\', ';a="\\"', ','].map((unit) =>
     unit.repeat(15_000 / unit.length),
   );
-  const started = performance.now();
+  const startedMs = processorMs();
   for (const text of hostile) {
     for (const end of ['', '\u0001', '"', 'x']) {
       const headers = ['Host', 'a', 'Content-Type', `application/json${text}${end}`.slice(0, 16_000)];
@@ -239,7 +240,7 @@ test('no header takes long to read, whatever is in it', () => {
     }
   }
   // Not a measurement: what is exponential would not be done before the stars are.
-  assert.ok(performance.now() - started < 5_000);
+  assert.ok(processorMs() - startedMs < 5_000);
 });
 
 test('size comes before encoding, and encoding before type', () => {

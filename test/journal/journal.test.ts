@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises';
 import { limits as standardLimits } from '../../src/config/limits.ts';
+import { saveMemory } from '../../src/config/memory.ts';
 import type { Event } from '../../src/event/event.ts';
 import { type Disk, openDisk } from '../../src/journal/disk.ts';
 import { Journal, type JournalOptions } from '../../src/journal/journal.ts';
@@ -225,6 +226,31 @@ test('no write has more bytes than a batch may have, whatever the characters, un
     assert.ok(most > batchBytesMax / 8 && most <= batchBytesMax, `${most} bytes of ${text}`);
     await journal.close();
   }
+});
+
+test('an event from a large body does not keep the body while it waits for the disk', async () => {
+  const collect = saveMemory();
+  const disk = new SimulatedDisk();
+  const { journal } = await open(disk);
+  const { opened, open: release } = gate();
+  disk.fault = (call) => (call === 'write' ? opened : undefined);
+  const bodyBytes = 512 * 1024;
+  const [results, count]: [string[], number] = [[], 20];
+  const done = ({ kind }: { readonly kind: string }) => results.push(kind); // made here, so that it does not keep an event
+  collect();
+  const before = process.memoryUsage().heapUsed;
+  for (let number = 0; number < count; number += 1) {
+    const body = Buffer.alloc(bodyBytes, `{"the number of the body":${number}}`).toString('latin1');
+    journal.append([{ ...event('a'), metadata: body.slice(0, body.indexOf('}') + 1) }], bodyBytes, done);
+    await turn();
+  }
+  collect();
+  const grown = process.memoryUsage().heapUsed - before;
+  assert.ok(grown < 4 * bodyBytes, `${grown} bytes for ${count} events`);
+  release();
+  await eventually('all are durable', () => results.length === count);
+  assert.deepEqual(new Set(results), new Set(['recorded']));
+  await journal.close();
 });
 
 test('more than may wait for the disk is refused at once, and what waits is recorded', async () => {

@@ -313,6 +313,7 @@ test('repair takes little memory, whatever the size of a file and of a damaged s
   assert.equal(finished.code, 3, finished.stderr);
   const { damaged, newly_lost } = JSON.parse(finished.stdout);
   assert.deepEqual([damaged[0].kept, damaged[0].removed_places, newly_lost.length], [150_000 + 3 - 1, 2, 1]);
+  t.diagnostic(`${maxRssBytes} bytes, and ${base} to show its help`);
   assert.ok(maxRssBytes - base < 100e6, `${maxRssBytes} bytes, and ${base} to show its help`);
 });
 

@@ -392,6 +392,7 @@ test('memory does not grow with the journal, nor behind a reader that is slow', 
     child.stdout.resume();
     const { code, peakMib } = await ended;
     assert.equal(code, 0, String(args));
+    t.diagnostic(`${args}: ${peakMib} MiB`);
     assert.ok(peakMib > 30 && peakMib < 250, `${args}: ${peakMib} MiB`);
   }
 });
@@ -438,6 +439,7 @@ test('the events of 256 deployments are merged in little memory, and those of mo
   t.after(() => child.kill('SIGKILL'));
   const { code, peakMib } = await endWithPeak(child);
   assert.equal(code, 0);
+  t.diagnostic(`${peakMib} MiB`);
   assert.ok(peakMib > 30 && peakMib < 200, `${peakMib} MiB`);
   mkdirSync(join(data, 'more'));
   writeFileSync(join(data, 'more', FIRST), bytes);

@@ -299,6 +299,9 @@ async function listenWith(t: TestContext, onData: (socket: Socket) => void): Pro
   return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, count: () => reports };
 }
 
+/** Far more than each command takes, also on a busy machine, and less than if one time were not kept. */
+const TOO_LONG_MS = 15_000;
+
 test('an attempt takes no longer than --timeout, and the command no longer than --retry-for and one attempt', async (t) => {
   const servers: Readonly<Record<string, (socket: Socket) => void>> = {
     'no reply': () => {},
@@ -314,7 +317,7 @@ test('an attempt takes no longer than --timeout, and the command no longer than 
       const { url, count } = await listenWith(t, onData);
       const startedMs = performance.now();
       const { code, stderr } = await report(url, [...KEY, '--timeout', '500ms', '--retry-for', '2s']);
-      assert.ok(performance.now() - startedMs < 4_500, `${what}: ${performance.now() - startedMs} ms`);
+      assert.ok(performance.now() - startedMs < TOO_LONG_MS, `${what}: ${performance.now() - startedMs} ms`);
       assert.deepEqual([code, count()], [75, 1], what);
       assert.match(stderr, /sent no complete reply: no complete reply within 0\.5 s; it may have been recorded, and/);
     }),
@@ -325,14 +328,14 @@ test('an attempt takes no longer than --timeout, and the command no longer than 
     input: '{"type":"observation","asset_key":"k"}\n'.repeat(3),
   });
   assert.deepEqual([lines.code, lines.stdout], [75, '0 recorded, 0 refused\n']); // it did not even say what it can do
-  assert.ok(performance.now() - startedMs < 4_500);
+  assert.ok(performance.now() - startedMs < TOO_LONG_MS);
 
   // Each attempt is answered late, but within the timeout: the last one begins at the end of --retry-for.
   const late = await serveWith(t, (_request, reply) => setTimeout(() => reply.writeHead(503).end('{}'), 900));
   const lateMs = performance.now();
   const unavailable = await report(late.url, [...KEY, '--timeout', '1s', '--retry-for', '1s']);
   assert.equal(unavailable.code, 75);
-  assert.ok(performance.now() - lateMs < 4_000 && late.seen.length <= 3, `${performance.now() - lateMs} ms`);
+  assert.ok(performance.now() - lateMs < TOO_LONG_MS && late.seen.length <= 3, `${performance.now() - lateMs} ms`);
 });
 
 test('a journal is replayed into another service, line for line and digit for digit', async (t) => {

@@ -133,7 +133,7 @@ export const client: readonly Mutant[] = [
     breaks: '--timeout is ignored',
     file: 'commands/report.ts',
     from: 'timeoutMs: call.timeout,',
-    to: 'timeoutMs: Math.max(call.timeout, 5_000),',
+    to: 'timeoutMs: Math.max(call.timeout, 30_000),',
     tests: [
       'program/report: an attempt takes no longer than --timeout, and the command no longer than --retry-for and one attempt',
     ],

@@ -522,6 +522,16 @@ export const journalWriting: readonly Mutant[] = [
     tests: ['journal/journal: more than may wait for the disk is refused at once, and what waits is recorded'],
   },
   {
+    breaks: 'an event that waits for the disk keeps its whole body',
+    file: 'journal/journal.ts',
+    from: 'copied ? packMembers(text) : text',
+    to: 'text',
+    tests: [
+      'journal/journal: an event from a large body does not keep the body while it waits for the disk',
+      'faults/memory',
+    ],
+  },
+  {
     breaks: 'a body is held by the parts that are recorded',
     file: 'journal/journal.ts',
     from: 'bodyBytes > limits.heldBodyBytesMax',
