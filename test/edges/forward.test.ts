@@ -7,7 +7,7 @@ import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { assertAtHub, deadLettersIn, reachesHub, stopsForwarding } from '../support/forwarded.ts';
 import { type Nginx, recommendedArgs, startNginx, withoutNginx } from '../support/nginx.ts';
-import { eventsIn, newFolder, type Running, startService } from '../support/program.ts';
+import { eventsIn, freePort, newFolder, type Running, startService } from '../support/program.ts';
 import { each } from '../support/tools.ts';
 import { ask, post } from '../support/wire.ts';
 
@@ -58,7 +58,8 @@ test('a certificate that the device does not trust stops it with the reason, and
 });
 
 test('a hub that restarts after nginx gets each event once', { skip: withoutNginx }, async (t) => {
-  let hub = await startService(t, { args: recommendedArgs });
+  const args = [...recommendedArgs, '--port', String(await freePort(t))];
+  let hub = await startService(t, { args });
   const nginx = await startNginx(t, hub.port);
   const device = await startDevice(t, nginx, nginx.certificateFile);
   let isReporting = true;
@@ -70,7 +71,7 @@ test('a hub that restarts after nginx gets each event once', { skip: withoutNgin
     await sleep(300);
     await hub.kill(round % 2 === 0 ? 'SIGKILL' : 'SIGTERM'); // nginx answers 502
     await sleep(200);
-    hub = await startService(t, { data: hub.data, args: [...recommendedArgs, '--port', String(hub.port)] });
+    hub = await startService(t, { data: hub.data, args });
   }
   isReporting = false;
   await reporting;

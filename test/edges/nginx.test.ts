@@ -20,7 +20,7 @@ import {
   startNginx,
   withoutNginx,
 } from '../support/nginx.ts';
-import { newFolder, type Running, startService } from '../support/program.ts';
+import { freePort, newFolder, type Running, startService } from '../support/program.ts';
 
 const ENDPOINT = '/report_asset_materialization/';
 const MIB = 1024 * 1024;
@@ -233,8 +233,8 @@ test('restarts of the service under load lose nothing that was acknowledged and 
   skip,
 }, async (t) => {
   const data = newFolder(t);
-  let service = await startBehindProxy(t, data);
-  const { port } = service;
+  const port = await freePort(t);
+  let service = await startBehindProxy(t, data, port);
   const proxy = await startNginx(t, port);
   const load = startLoad(proxy, agentFor(t, proxy, 16), 16);
   for (let restart = 1; restart <= 3; restart += 1) {

@@ -13,7 +13,7 @@ import { parseArgs } from 'node:util';
 import { answered, type FaultyLink, type LinkFault, PASSED, startFaultyLink } from '../support/faulty-link.ts';
 import { compareAtHub, deadLettersIn, sourceIn, watermark } from '../support/forwarded.ts';
 import { startPlainUpstream } from '../support/plain-upstream.ts';
-import { eachEvent, newFolder, type Running, run, type Scope, startService } from '../support/program.ts';
+import { eachEvent, freePort, newFolder, type Running, run, type Scope, startService } from '../support/program.ts';
 import { randomFrom } from '../support/random.ts';
 import { partitionsAtReference, startReference } from '../support/reference.ts';
 import { eventually, withoutMounts, withoutPowerCut } from '../support/tools.ts';
@@ -208,11 +208,11 @@ async function startSite(scope: Scope, { name, args, toPort, diskBytes, clients,
   const data = join(mount?.folder ?? newFolder(scope), name);
   mkdirSync(data);
   const link = await startFaultyLink(scope, toPort);
-  const all = ['--segment-bytes', String(SEGMENT_BYTES), ...args(link)];
-  const service = await startService(scope, { data, args: all });
+  const all = ['--segment-bytes', String(SEGMENT_BYTES), '--port', String(await freePort(scope)), ...args(link)];
+  const start = () => startService(scope, { data, args: all });
+  const service = await start();
   const load = startLoad(service.port, { clients, name, restMs, requestFor, pauseMs: 50 });
   scope.after(load.stop);
-  const start = () => startService(scope, { data, args: [...all, '--port', String(service.port)] });
   return { name, data, mount, load, link, service, start, doubtful: new Set() };
 }
 

@@ -13,7 +13,7 @@ import { connect } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
-import { eachEvent, newFolder, type Running, type Scope, startService } from '../support/program.ts';
+import { eachEvent, freePort, newFolder, type Running, type Scope, startService } from '../support/program.ts';
 import { randomFrom } from '../support/random.ts';
 import { withoutMounts, withoutPowerCut, withoutStrace } from '../support/tools.ts';
 import { post, Wire } from '../support/wire.ts';
@@ -187,7 +187,9 @@ async function startSite(name: Site['name'], disk: string, scope: Scope, random:
     );
     args.push('--deployments', file);
   }
-  const service = await startService(scope, { data, args });
+  args.push('--port', String(await freePort(scope)));
+  const start = () => startService(scope, { data, args });
+  const service = await start();
   const options = { clients: CLIENTS, name: 'k', restMs: REST_MS };
   const load = startLoad(service.port, {
     ...options,
@@ -201,7 +203,7 @@ async function startSite(name: Site['name'], disk: string, scope: Scope, random:
   return {
     ...{ name, data, load, service, doubtful: new Set<string>(), readerless: new Set<Wire>() },
     journals: isHosted ? journals : [{ folder: data, has: () => true }],
-    start: () => startService(scope, { data, args: [...args, '--port', String(service.port)] }),
+    start,
   };
 }
 

@@ -75,7 +75,6 @@ async function host(t: TestContext, parts: ServiceParts = {}, ...deployments: ob
     ...standardLimits,
     deploymentsCheckMs: 50,
     reopenMs: 200,
-    openWaitMs: 300,
     failuresMax: 1_000,
     ...parts.limits,
   };

@@ -280,14 +280,14 @@ test('an idle connection is closed after its time, and an endless refused upload
 });
 
 test('a connection on which a reply is due, or requests come, is not idle', async (t) => {
-  const { disk, port } = await simulated(t, { ...standardLimits, idleMs: 200, deadlineCheckMs: 20 });
+  const { disk, port } = await simulated(t, { ...standardLimits, idleMs: 800, deadlineCheckMs: 20 });
   const wire = await Wire.open(port);
-  disk.fault = (call) => (call === 'sync' ? sleep(600) : undefined);
+  disk.fault = (call) => (call === 'sync' ? sleep(1_200) : undefined);
   wire.send(post(`${TARGET}slow`));
   assert.equal((await wire.reply())?.status, 200);
   disk.fault = () => undefined;
-  for (let count = 0; count < 6; count += 1) {
-    await sleep(100);
+  for (let count = 0; count < 5; count += 1) {
+    await sleep(250);
     wire.send(post(`${TARGET}quick`));
     const reply = await wire.reply();
     assert.deepEqual([reply?.status, reply?.headers.get('keep-alive')], [200, 'timeout=0']);
@@ -387,7 +387,7 @@ test('a stop does not wait for a client that reads no replies, and its other lim
 });
 
 test('at the cap the connection that was idle longest ends for a new one, and none that waits for its reply', async (t) => {
-  const limits = { ...standardLimits, evictableMs: 200, deadlineCheckMs: 20 };
+  const limits = { ...standardLimits, evictableMs: 1_000, deadlineCheckMs: 20 };
   const disk = new SimulatedDisk(newFolder(t));
   const { port, notices } = await start(t, { openDisk: () => disk, limits }, ['--max-connections', '3']);
   let release = () => {};
@@ -416,7 +416,7 @@ test('at the cap the connection that was idle longest ends for a new one, and no
 });
 
 test('when upload memory is used up the upload that stalled longest gets 408, and one that moves is not ended', async (t) => {
-  const limits = { ...standardLimits, uploadBytesMax: 250_000, stalledUploadMs: 300, deadlineCheckMs: 20 };
+  const limits = { ...standardLimits, uploadBytesMax: 250_000, stalledUploadMs: 1_000, deadlineCheckMs: 20 };
   const { port } = await start(t, { limits });
   const body = JSON.stringify({ asset_key: 'a', description: 'x'.repeat(100_000) });
   const open = post(TARGET, body).slice(0, -1_000);
@@ -425,7 +425,7 @@ test('when upload memory is used up the upload that stalled longest gets 408, an
   moving.send(open);
   const beat = setInterval(() => moving.send('x'), 50);
   t.after(() => clearInterval(beat));
-  await sleep(2 * limits.stalledUploadMs); // as long as an upload must stall
+  await sleep(1.5 * limits.stalledUploadMs); // as long as an upload must stall
   const reply = await ask(port, post(TARGET, body));
   assert.equal(reply.status, 200, reply.body);
   const ended = await stalled.reply();

@@ -6,9 +6,8 @@
 
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Scope } from './program.ts';
+import { freePort, type Scope } from './program.ts';
 
 /** What it recorded of one report: `{ key: ['chaos', 'd0'], partition: '17', idempotencyKey: '0193…', body: {…} }`. */
 export interface PlainEvent {
@@ -38,7 +37,7 @@ export async function startPlainUpstream(t: Scope): Promise<PlainUpstream> {
   const events: PlainEvent[] = [];
   const checks = new Set<string>();
   let server: Server | undefined;
-  let port = 0;
+  const port = await freePort(t);
 
   async function handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const own = server;
@@ -74,7 +73,6 @@ export async function startPlainUpstream(t: Scope): Promise<PlainUpstream> {
       handle(request, response).catch(() => request.socket.destroy()); // the client went away
     }).listen(port, '127.0.0.1');
     await once(server, 'listening');
-    port = (server.address() as AddressInfo).port;
   }
   async function kill(): Promise<void> {
     const ending = server;
@@ -83,13 +81,8 @@ export async function startPlainUpstream(t: Scope): Promise<PlainUpstream> {
     await new Promise((resolve) => (ending === undefined ? resolve(undefined) : ending.close(resolve)));
   }
   const upstream: PlainUpstream = {
-    get url() {
-      return `http://127.0.0.1:${port}`;
-    },
-    get port() {
-      return port;
-    },
-    ...{ events, delayMs: 0, answer: () => undefined, kill, start },
+    url: `http://127.0.0.1:${port}`,
+    ...{ port, events, delayMs: 0, answer: () => undefined, kill, start },
   };
   await start();
   t.after(kill);

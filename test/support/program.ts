@@ -186,9 +186,9 @@ export function newFolder(t: Scope): string {
 }
 
 /**
- * A port for a program that needs the number beforehand, such as a configured proxy; all else listens on port 0. Until the
- * scope ends, the UDP port with the same number is bound, so that no other test gets it. It is below the ports that Linux
- * assigns by itself (32,768 and up), so that no connection and no server on port 0 takes it.
+ * A port for a program that needs the number beforehand, such as a configured proxy, or that is started again on it; all else
+ * listens on port 0. Until the scope ends, the UDP port with the same number is bound, so that no other test gets it. It is below
+ * the ports that Linux assigns by itself (32,768 and up), so that no connection and no server on port 0 takes it meanwhile.
  */
 export async function freePort(t: Scope): Promise<number> {
   for (let attempt = 0; attempt < 100; attempt += 1) {
