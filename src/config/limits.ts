@@ -11,6 +11,8 @@ export const limits = {
   bodyBytesMax: 1 * MIB,
   /** Bodies that are being received, on all connections together. */
   uploadBytesMax: 16 * MIB,
+  /** Up to so many bytes forwarded events are received as well; the rest is left to the bodies of reports. */
+  forwardUploadBytesMax: 8 * MIB,
   /** Buffers for large bodies that are kept for reuse. */
   spareBuffersMax: 8,
   /** A larger body is refused before its upload if its report could not be recorded now; a smaller one is already in transit. */
@@ -59,7 +61,9 @@ export const limits = {
   forwardSourcesMax: 10_000,
   /** Requests of one journal that wait at a hub for the one before, and bytes of the bodies of all that are not recorded yet. */
   forwardWaitingMax: 4,
-  forwardHeldBytesMax: 16 * MIB,
+  forwardHeldBytesMax: 8 * MIB,
+  /** Such bodies of one journal of a hub that are parsed at a time, since their events take about ten times as much memory. */
+  forwardParsedMax: 2,
   /** Destinations of all journals together that are at work. */
   forwardersMax: 64,
   /** Timeout of one request to a destination, and how long a stop waits for the one in flight. */
@@ -267,8 +271,12 @@ export const limits = {
   delayedRepliesMax: 1_000,
   /** Checks with a partition that such a service remembers to answer as the reference does. */
   referenceChecksMax: 100_000,
-  /** Bytes of bodies that may arrive between two garbage collections if memory is scarce. */
+  /**
+   * Bytes of bodies that may arrive between two garbage collections if memory is scarce, and always of forwarded events, unless
+   * the heap is so large that a collection takes long.
+   */
   collectBytes: 16 * MIB,
+  collectedHeapBytesMax: 64 * MIB,
 } as const satisfies Record<string, number>;
 
 /**
@@ -323,6 +331,7 @@ export function limitsFor(memoryBytes: number): Limits {
   return {
     ...limits,
     uploadBytesMax: share(limits.uploadBytesMax, limits.forwardBodyBytesMax),
+    forwardUploadBytesMax: share(limits.forwardUploadBytesMax, limits.forwardBodyBytesMax),
     forwardHeldBytesMax: share(limits.forwardHeldBytesMax, limits.forwardBodyBytesMax),
     spareBuffersMax: share(limits.spareBuffersMax, 1),
     queueBytesMax,

@@ -216,12 +216,13 @@ export function createApp(parts: AppParts): App {
       if (match.kind !== 'unknown path') route = match.route.path;
       const {
         keyPath,
-        route: { handler, bodyTypes, bodyLimits = limits },
+        route: { handler, bodyTypes, bodyLimits = limits, refusal },
       } = found(match, head, routes, recorder); // 404, 405
       checkExpect(head); // 417
       if (head.bodyBytes) checkBodyHeaders(head, head.bodyBytes, bodyTypes, bodyLimits); // 413, 415, 400: before the upload
       if ((head.bodyBytes ?? 0) > limits.largeBodyBytes) {
-        const reason = recorder?.refusal(head.bodyBytes ?? 0); // 503: a report that can not be recorded need not be uploaded
+        const bytes = head.bodyBytes ?? 0;
+        const reason = recorder?.refusal(bytes) ?? refusal?.(bytes); // 503: what can not be recorded need not be uploaded
         if (reason !== undefined) return { kind: 'refuse', route, reply: unavailable(reason, limits) };
       }
 

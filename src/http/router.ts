@@ -26,6 +26,11 @@ export interface Route<Handler> {
   /** How large its bodies may be, if not as large as those of reports: `{ bodyBytesMax: 4_194_304 }`. */
   readonly bodyLimits?: Pick<Limits, 'bodyBytesMax'>;
   /**
+   * Asked before the upload of a large body.
+   * @returns why a body of so many bytes is not taken now; undefined if it is
+   */
+  readonly refusal?: (bodyBytes: number) => string | undefined;
+  /**
    * Set for the page for browsers. `below any name` is the page below the name of a deployment, whether there is one or not. With
    * another method there is no route, so that a report without its endpoint gets the 404 that names the endpoints.
    */

@@ -41,8 +41,9 @@ export class Uploads {
    */
   receive(exchange: Exchange, { bodyLimits, receive }: Pick<Receiving, 'bodyLimits' | 'receive'>): void {
     const { limits, answer } = this.#options;
-    const { uploadBytesMax } = limits;
     const { bodyBytesMax } = bodyLimits;
+    const isForwarded = bodyBytesMax > limits.bodyBytesMax; // only those may be larger than reports
+    const uploadBytesMax = isForwarded ? limits.forwardUploadBytesMax : limits.uploadBytesMax;
     const { req, connection } = exchange;
     let body: Buffer = NO_BODY;
     req.onBytes = (chunk) => {
@@ -63,7 +64,7 @@ export class Uploads {
       this.#countGarbage(chunk.length);
       if (connection.uploadBytes > bodyBytesMax) {
         answer(exchange, bodyTooLarge(bodyLimits).reply);
-      } else if (this.#uploadBytes > uploadBytesMax && !this.#freeMemory(connection)) {
+      } else if (this.#uploadBytes > uploadBytesMax && !this.#freeMemory(connection, uploadBytesMax)) {
         answer(exchange, unavailable(TOO_MUCH, limits));
       } else if (before === 0) {
         body = chunk;
@@ -149,10 +150,10 @@ export class Uploads {
     collectGarbage?.();
   }
 
-  /** Refuses the uploads that have stalled longest until the others fit `limits.uploadBytesMax`. @returns whether they fit */
-  #freeMemory(newest: Connection): boolean {
+  /** Refuses the uploads that have stalled longest until the others fit. @returns whether they fit */
+  #freeMemory(newest: Connection, uploadBytesMax: number): boolean {
     const { limits, connections, answer } = this.#options;
-    const { uploadBytesMax, stalledUploadMs } = limits;
+    const { stalledUploadMs } = limits;
     while (this.#uploadBytes > uploadBytesMax) {
       const stalled = connections.longestIdle(stalledUploadMs, (one) => one.uploadBytes > 0 && one !== newest);
       if (stalled?.last === undefined) return false;

@@ -67,7 +67,9 @@ export class TestHub {
     const body = sent.bytes(first, last);
     const { source } = sent;
     const events = readForwarded(body, { source, firstSeq: first }, undefined, readItem, standardLimits);
-    return saidBy(this.receiver.take({ source, firstSeq: first, lost, events }, body.length, this.recordable));
+    return saidBy(
+      this.receiver.take({ source, firstSeq: first, lost, read: () => events }, body.length, this.recordable),
+    );
   }
 
   ask(source: string): Promise<Said> {

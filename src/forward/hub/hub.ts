@@ -13,7 +13,9 @@ import {
   type Handler,
   type HandlerRequest,
   type LaterOutcome,
+  type Recordable,
   Refusal,
+  type Reply,
   unavailableRefusal,
 } from '../../http/message.ts';
 import { readQuery } from '../../http/request.ts';
@@ -21,8 +23,16 @@ import type { Route } from '../../http/router.ts';
 import type { Disk } from '../../journal/disk.ts';
 import type { JournalHooks } from '../../journal/hooks.ts';
 import type { OwnProgress } from '../../journal/progress.ts';
+import type { GoneRange } from '../../journal/segments.ts';
 import type { Notices } from '../../telemetry/log.ts';
-import { readForwarded, readForwardHeaders, readForwardPath, sendWith } from './received.ts';
+import {
+  type ForwardedEvent,
+  type ForwardPath,
+  readForwarded,
+  readForwardHeaders,
+  readForwardPath,
+  sendWith,
+} from './received.ts';
 import { Receiver } from './receiver.ts';
 
 /** The path of its route: `/forward`. */
@@ -44,6 +54,8 @@ export interface HubOptions {
   readonly viaOf: (deployment: string | undefined) => readonly string[];
   readonly limits: Limits;
   readonly notices: Notices;
+  /** Called with the bytes of each body that was received, and with 0 before a source sends its first one. */
+  readonly onForwarded?: ((bytes: number) => void) | undefined;
 }
 
 /** The receiving side of forwarding, for all journals of a service. */
@@ -72,6 +84,7 @@ export class Hub {
         methods: ['PUT'],
         followedBy: 'two components',
         bodyLimits,
+        refusal: (bodyBytes) => this.#refusal(bodyBytes),
         handler: (request) => this.#take(request),
       },
     ];
@@ -98,6 +111,7 @@ export class Hub {
   }
 
   #ask({ keyPath, query, body }: HandlerRequest): LaterOutcome {
+    this.#options.onForwarded?.(0);
     readQuery(query); // nothing in it is used, but a malformed query is refused, as in a report
     const { source } = readForwardPath(keyPath);
     if (body.length > 0) throw new Refusal(400, `a GET of this path has no body; ${sendWith}`);
@@ -105,23 +119,43 @@ export class Hub {
   }
 
   #take({ keyPath, query, head, body }: HandlerRequest): LaterOutcome {
+    this.#options.onForwarded?.(body.length);
     readQuery(query);
-    const { limits } = this.#options;
-    const { source, firstSeq } = readForwardPath(keyPath);
+    const path = readForwardPath(keyPath);
     const { crc, lost } = readForwardHeaders(head.raw ?? []);
+    const reason = this.#refusal(body.length);
+    if (reason !== undefined) throw unavailableRefusal(reason, this.#options.limits);
+    return { kind: 'later', reply: (_ending, journal) => this.#record(path, crc, lost, body, journal!) };
+  }
+
+  /** @returns why a body of so many bytes can not be taken now */
+  #refusal(bodyBytes: number): string | undefined {
+    const isFull = this.#heldBytes > 0 && this.#heldBytes + bodyBytes > this.#options.limits.forwardHeldBytesMax;
+    return isFull ? 'too many forwarded events wait for the disk' : undefined;
+  }
+
+  async #record(
+    path: ForwardPath,
+    crc: number | undefined,
+    lost: GoneRange | undefined,
+    body: Buffer,
+    journal: Recordable,
+  ): Promise<Reply> {
+    const receiver = this.#receiverOf(journal.deployment);
+    const read = (bytes: Buffer) => readForwarded(bytes, path, crc, this.#readItem, this.#options.limits);
     const bodyBytes = body.length;
-    if (this.#heldBytes > 0 && this.#heldBytes + bodyBytes > limits.forwardHeldBytesMax) {
-      throw unavailableRefusal('too many forwarded events wait for the disk', limits);
+    let unread: () => readonly ForwardedEvent[];
+    if (receiver.isBusyFor(path.source)) {
+      const copied = Buffer.from(body); // the buffer is used again for the next body
+      unread = () => read(copied);
+    } else {
+      const events = read(body);
+      unread = () => events;
     }
-    const events = readForwarded(body, { source, firstSeq }, crc, this.#readItem, limits);
     this.#heldBytes += bodyBytes;
-    const reply: LaterOutcome['reply'] = (_ending, journal) =>
-      this.#receiverOf(journal!.deployment)
-        .take({ source, firstSeq, lost, events }, bodyBytes, journal!)
-        .finally(() => {
-          this.#heldBytes -= bodyBytes;
-        });
-    return { kind: 'later', reply };
+    return receiver.take({ ...path, lost, read: unread }, bodyBytes, journal).finally(() => {
+      this.#heldBytes -= bodyBytes;
+    });
   }
 
   #receiverOf(deployment: string | undefined): Receiver {

@@ -35,6 +35,12 @@ export interface Received {
   readonly events: readonly ForwardedEvent[];
 }
 
+/** As `Received`, before its lines are parsed: `{ source, firstSeq: 7, lost: undefined, read: () => events }`. */
+export interface Unread extends Omit<Received, 'events'> {
+  /** Called at most once, when it is their turn. @throws Refusal 400 */
+  readonly read: () => readonly ForwardedEvent[];
+}
+
 /** How lines are sent, for an error. */
 export const sendWith = 'send lines with PUT /forward/{source}/{first_seq}';
 

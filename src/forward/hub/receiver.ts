@@ -9,7 +9,8 @@ import {
   unavailable,
   unavailableRefusal,
 } from '../../http/message.ts';
-import type { Received } from './received.ts';
+import type { Received, Unread } from './received.ts';
+import { Slots } from './slots.ts';
 import { Sources, type SourcesOptions } from './sources.ts';
 import { decide, type Watermark } from './watermark.ts';
 
@@ -25,17 +26,19 @@ interface Turns {
   last: Promise<unknown>;
 }
 
-/** The events of other journals that one journal takes: `await receiver.take(received, bodyBytes, recordable)`. */
+/** The events of other journals that one journal takes: `await receiver.take(unread, bodyBytes, recordable)`. */
 export class Receiver {
   /** Its snapshot is written when the journal says so. */
   readonly sources: Sources;
   readonly #options: ReceiverOptions;
   readonly #turns = new Map<string, Turns>();
+  readonly #slots: Slots;
   /** Sources that may be new: those of the requests that are being handled. */
   #newcomers = 0;
 
   constructor(options: ReceiverOptions) {
     this.#options = options;
+    this.#slots = new Slots(options.limits.forwardParsedMax);
     this.sources = new Sources(options);
   }
 
@@ -45,17 +48,22 @@ export class Receiver {
     return this.#at(marks.get(source));
   }
 
-  /** Records what is new of the lines. @returns 200, 409, 413 or 503. @throws Refusal 503 */
-  async take(received: Received, bodyBytes: number, journal: Recordable): Promise<Reply> {
+  /** Whether the lines of a further request of a source have to wait before they are read. */
+  isBusyFor(source: string): boolean {
+    return this.#turns.size >= this.#options.limits.forwardParsedMax || this.#turns.has(source);
+  }
+
+  /** Records what is new of the lines. @returns 200, 409, 413 or 503. @throws Refusal 400 or 503 */
+  async take(unread: Unread, bodyBytes: number, journal: Recordable): Promise<Reply> {
     const { limits } = this.#options;
-    const { source } = received;
+    const { source } = unread;
     const turns = this.#turns.get(source) ?? { count: 0, last: Promise.resolve() };
     if (turns.count > limits.forwardWaitingMax) {
       return unavailable('requests of this journal wait for earlier ones; wait for their replies', limits);
     }
     this.#turns.set(source, turns);
     turns.count += 1;
-    const reply = turns.last.then(() => this.#takeInTurn(received, bodyBytes, journal));
+    const reply = turns.last.then(() => this.#slots.run(() => this.#takeInTurn(unread, bodyBytes, journal)));
     turns.last = reply.catch(() => {}); // the request gets the error
     try {
       return await reply;
@@ -65,10 +73,12 @@ export class Receiver {
     }
   }
 
-  async #takeInTurn(received: Received, bodyBytes: number, journal: Recordable): Promise<Reply> {
+  async #takeInTurn({ read, ...unread }: Unread, bodyBytes: number, journal: Recordable): Promise<Reply> {
     const { limits } = this.#options;
-    const { source, events } = received;
+    const { source } = unread;
     const marks = await this.#ready(journal);
+    const events = read();
+    const received: Received = { ...unread, events };
     const known = marks.get(source);
     if (this.#via.includes(source)) {
       return this.#conflict('loop', 'this journal forwards to the one that sends: the events would come back', known);

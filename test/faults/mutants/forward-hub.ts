@@ -139,6 +139,31 @@ export const forwardHub: readonly Mutant[] = [
     tests: ['forward/receiver: a further source than the limit allows is refused, also if several come at once'],
   },
   {
+    breaks: 'a hub parses all bodies at once, so that reports wait for all of them',
+    file: 'forward/hub/slots.ts',
+    from: 'if (this.#used < this.#max)',
+    to: 'if (this.#used < this.#max + 1_000)',
+    tests: [
+      'faults/forward-senders: a report passes the forwarded events that wait for a slow disk, and no more of them are received than can wait',
+    ],
+  },
+  {
+    breaks: 'forwarded events that can not be held are received before they are refused',
+    file: 'http/app.ts',
+    from: '?? refusal?.(bytes)',
+    to: '',
+    tests: [
+      'faults/forward-senders: a report passes the forwarded events that wait for a slow disk, and no more of them are received than can wait',
+    ],
+  },
+  {
+    breaks: 'the bodies of forwarded events fill the memory for those of reports',
+    file: 'http/uploads.ts',
+    from: 'isForwarded ? limits.forwardUploadBytesMax : limits.uploadBytesMax',
+    to: 'isForwarded ? limits.uploadBytesMax : limits.uploadBytesMax',
+    tests: ['faults/forward-senders: the bodies of forwarded events leave memory for those of reports'],
+  },
+  {
     breaks: 'any number of requests of one source wait',
     file: 'forward/hub/receiver.ts',
     from: 'if (turns.count > limits.forwardWaitingMax) {',
