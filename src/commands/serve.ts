@@ -4,7 +4,7 @@ import { resolve } from 'node:path';
 import { type Config, contradictionsIn, options, readPassedSocket, version } from '../config/config.ts';
 import { type ExitCode, exitCodes } from '../config/exit-codes.ts';
 import { limits, limitsFor } from '../config/limits.ts';
-import { readMemoryBytesMax, saveMemory } from '../config/memory.ts';
+import { collectForwarded, readMemoryBytesMax, saveMemory } from '../config/memory.ts';
 import { forHelp } from '../config/options.ts';
 import { type Service, type ServiceParts, StartError, startService } from '../service.ts';
 import { showsColours } from '../telemetry/activity.ts';
@@ -118,17 +118,18 @@ async function runService(config: Config, { say, complain, page }: Output): Prom
   }
 }
 
-/** @returns limits and a garbage collector for the memory that the process may use, or no parts if there is enough */
+/** @returns limits and garbage collectors for the memory that the process may use */
 function partsFor(memoryBytes: number, notices: Notices): ServiceParts {
   const chosen = limitsFor(memoryBytes);
-  if (chosen === limits) return {};
+  const onForwarded = collectForwarded(chosen);
+  if (chosen === limits) return { onForwarded };
   const { uploadBytesMax, queueBytesMax } = chosen;
   notices.info('memory is scarce, so less of it is used for bodies and queues; beyond that reports get 503', {
     memory_bytes: memoryBytes,
     upload_bytes_max: uploadBytesMax,
     queue_bytes_max: queueBytesMax,
   });
-  return { limits: chosen, collectGarbage: saveMemory() };
+  return { limits: chosen, collectGarbage: saveMemory(), onForwarded };
 }
 
 /** Hints for a user at a terminal. Into a pipe, `serve` prints only the line with its address. */

@@ -1,6 +1,7 @@
 /** Finds how much memory the process may use, and makes V8 use little memory. */
 
 import { getHeapStatistics, setFlagsFromString } from 'node:v8';
+import type { Limits } from './limits.ts';
 
 /**
  * Finds how much memory the process may use: `readMemoryBytesMax(268_435_456, 4_000_000_000)` is `268_435_456`.
@@ -28,4 +29,24 @@ export function saveMemory(): () => void {
   setFlagsFromString('--expose-gc');
   // Loaded only here, since loading it takes time.
   return process.getBuiltinModule('node:vm').runInNewContext('() => gc()');
+}
+
+/**
+ * Collects the garbage of forwarding, of which V8 would let 100 MiB gather: buffers, and an object or more for each line.
+ * @returns a function to call with the bytes of lines that were sent or taken: `collected(1_000_000)`. The first
+ *   call makes V8 use little memory, each `limits.collectBytes` are followed by a collection; a large heap is left to V8
+ */
+export function collectForwarded({
+  collectBytes,
+  collectedHeapBytesMax,
+}: Pick<Limits, 'collectBytes' | 'collectedHeapBytesMax'>): (bytes: number) => void {
+  let collect: (() => void) | undefined;
+  let uncollectedBytes = 0;
+  return (bytes) => {
+    collect ??= saveMemory();
+    uncollectedBytes += bytes;
+    if (uncollectedBytes < collectBytes) return;
+    uncollectedBytes = 0;
+    if (getHeapStatistics().used_heap_size < collectedHeapBytesMax) collect();
+  };
 }

@@ -34,6 +34,8 @@ export interface ForwarderParts {
   readonly target: (kind: TargetKind) => Target;
   readonly notices: Notices;
   readonly limits: Limits;
+  /** Called with the bytes of lines that were taken. */
+  readonly onForwarded?: ((bytes: number) => void) | undefined;
 }
 
 /** How far a forwarder is, in the words of `assetlog forward status --json`: `{ name: 'hub', kind: 'hub', state: 'idle', … }`. */
@@ -403,7 +405,7 @@ export class Forwarder {
     this.#backlog.pass(sent.seq);
     this.#value = { ...this.#value, seq: sent.seq, id: lines[taken]!.event.id };
     await this.#durably(() => this.#save(undefined));
-    this.#taken(taken + 1);
+    this.#taken(lines.slice(0, taken + 1));
     return IDLE;
   }
 
@@ -422,7 +424,7 @@ export class Forwarder {
     switch (sent.kind) {
       case 'recorded':
         await this.#deal(line, this.#doubts.get(line.seq));
-        this.#taken(1);
+        this.#taken([line]);
         return IDLE;
       case 'refused':
         if (this.#isOneTooMany) return this.#tooManyRefusals(line, sent);
@@ -548,11 +550,12 @@ export class Forwarder {
     this.#value = this.#saved = saved;
   }
 
-  #taken(events: number): void {
+  #taken(lines: readonly Line[]): void {
     this.#refusals = 0;
     this.#pace.succeeded();
     this.#lastSuccess = new Date().toISOString();
-    this.#count(this.outcomes, 'recorded', events);
+    this.#count(this.outcomes, 'recorded', lines.length);
+    this.#parts.onForwarded?.(lines.reduce((bytes, { start, end }) => bytes + end - start, 0));
     this.#recovered();
   }
 

@@ -24,7 +24,7 @@ export interface ForwardedJournals {
 }
 
 /** What `Forwarding` needs: `{ config, openDisk, progress, limits, notices }`. */
-export interface ForwardingOptions extends Pick<LinkOptions, 'progress' | 'limits' | 'notices'> {
+export interface ForwardingOptions extends Pick<LinkOptions, 'progress' | 'limits' | 'notices' | 'onForwarded'> {
   readonly config: ForwardOptions;
   /** @returns the folder of a journal */
   readonly diskOf: (deployment: Deployment) => Disk;
@@ -211,7 +211,7 @@ export class Forwarding {
   }
 
   #add(deployment: Deployment, destinations: ReadonlyMap<string, Destination>): void {
-    const { diskOf, progress, limits, notices } = this.#options;
+    const { diskOf, progress, limits, notices, onForwarded } = this.#options;
     const disk = diskOf(deployment);
     const made = {
       disk,
@@ -237,7 +237,7 @@ export class Forwarding {
       if (forwarded.links.has(name)) continue;
       forwarded.links.set(
         name,
-        new Link({ destination, disk: forwarded.disk, progress, source, limits, notices: own }),
+        new Link({ destination, disk: forwarded.disk, progress, source, limits, notices: own, onForwarded }),
       );
     }
   }

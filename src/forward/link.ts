@@ -25,6 +25,8 @@ export interface LinkOptions {
   readonly source: () => Promise<string>;
   readonly limits: Limits;
   readonly notices: Notices;
+  /** Called with the bytes of lines that were taken. */
+  readonly onForwarded?: ((bytes: number) => void) | undefined;
 }
 
 /** `new Link(options)`: nothing is sent before `check` finds the journal open. */
@@ -159,7 +161,7 @@ export class Link {
   }
 
   async #begin(): Promise<void> {
-    const { destination, disk, progress, source: openSource, limits, notices } = this.options;
+    const { destination, disk, progress, source: openSource, limits, notices, onForwarded } = this.options;
     try {
       const source = await openSource();
       if (this.#closing.signal.aborted) return;
@@ -168,7 +170,7 @@ export class Link {
         this.#target = openTarget(kind, { ...destination, source, limits });
         return this.#target;
       };
-      this.#forwarder = new Forwarder({ destination, disk, progress, target, notices, limits });
+      this.#forwarder = new Forwarder({ destination, disk, progress, target, notices, limits, onForwarded });
       this.#forwarder.start();
       this.#problem = undefined;
     } catch (error) {

@@ -1,6 +1,7 @@
 /**
  * Memory of a device and of its hub while a large backlog is forwarded: `node --import tsx test/bench/forward-backlog.ts
- * [--gigabytes 1,3] [--scratch FOLDER] [--node PATH]`, after `npm run bundle`. It writes twice as much to the scratch folder.
+ * [--gigabytes 1,3] [--line-bytes 227] [--scratch FOLDER] [--node PATH]`, after `npm run bundle`. It writes twice as much to the
+ * scratch folder.
  */
 
 import { readdirSync, rmSync, statSync } from 'node:fs';
@@ -13,13 +14,15 @@ import { writeJournal } from './growth.ts';
 import { Scratch } from './scratch.ts';
 import { ROOT, startAssetlog } from './subjects.ts';
 
-const LINE_BYTES = 227;
-const SEGMENT_EVENTS = 250_000;
+/** Of a line whose metadata are `{}`, and of a file. */
+const LEAST_LINE_BYTES = 216;
+const SEGMENT_BYTES = 56_000_000;
 const POLL_MS = 100;
 
 const { values } = parseArgs({
   options: {
     gigabytes: { type: 'string', default: '1,3' },
+    'line-bytes': { type: 'string', default: '227' },
     scratch: { type: 'string', default: ROOT },
     node: { type: 'string', default: process.execPath },
   },
@@ -31,8 +34,10 @@ function bytesIn(folder: string): number {
 
 async function forwardBacklog(scratch: Scratch, gigabytes: number): Promise<string[]> {
   const [data, hubData] = [scratch.newFolder('device'), scratch.newFolder('hub')];
-  const events = Math.ceil((gigabytes * 1e9) / LINE_BYTES);
-  writeJournal(data, events, SEGMENT_EVENTS);
+  const lineBytes = Number(values['line-bytes']);
+  const events = Math.ceil((gigabytes * 1e9) / lineBytes);
+  const metadata = JSON.stringify({ a: 'x'.repeat(Math.max(0, lineBytes - LEAST_LINE_BYTES - '"a":""'.length)) });
+  writeJournal(data, events, Math.floor(SEGMENT_BYTES / lineBytes), metadata);
   const bytes = bytesIn(data);
   const hub = await startAssetlog({ scratch, node: values.node, data: hubData });
   const device = await startAssetlog({ scratch, node: values.node, data, args: ['--forward-to', hub.url] });

@@ -151,13 +151,13 @@ function connectionsGrow({ scratch }: Conditions, body: string): Growth[] {
   }));
 }
 
-/** Writes a journal as a service leaves it. */
-export function writeJournal(folder: string, events: number, segmentEvents: number): void {
+/** Writes a journal as a service leaves it. @param metadata of each event */
+export function writeJournal(folder: string, events: number, segmentEvents: number, metadata = '{"rows":10}'): void {
   const members = encodeMembers({
     type: 'AssetMaterialization',
     assetKey: ['warehouse', 'orders'],
     partition: '2026-11-20',
-    metadata: '{"rows":10}',
+    metadata,
   });
   for (let first = 1; first <= events; first += segmentEvents) {
     const end = Math.min(first + segmentEvents, events + 1);

@@ -119,7 +119,7 @@ export const http: readonly Mutant[] = [
   {
     breaks: 'a stalled upload keeps its memory',
     file: 'http/uploads.ts',
-    from: ' && !this.#freeMemory(connection)',
+    from: ' && !this.#freeMemory(connection, uploadBytesMax)',
     to: '',
     tests: [
       'program/service: when upload memory is used up the upload that stalled longest gets 408, and one that moves is not ended',
