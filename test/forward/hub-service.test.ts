@@ -69,7 +69,7 @@ test('in hosted mode each deployment is a hub of its own, for tokens that may re
 
 test('a journal that was closed while idle, or replaced meanwhile, is read again', async (t) => {
   const { file, prod } = deployments(t);
-  const parts = { limits: { ...limits, idleJournalMs: 100 } };
+  const parts = { limits: { ...limits, idleJournalMs: 100, openWaitMs: 30_000 } };
   const hub = await serveReads(t, { parts, args: ['--deployments', file] });
   const sent = new SentJournal(9);
   const url = `${hub.url}/prod`;
