@@ -10,8 +10,8 @@ import { bundleProgram, type Copy, makeCopy } from './mutants/copy.ts';
 import { type Mutant, mutate, readTest } from './mutants/mutant.ts';
 import { type Durations, interruptRuns, needsBuild, runTests, type TestRun } from './mutants/test-run.ts';
 
-/** At once. Most tests wait more than they compute: three keep two cores busy. */
-const WORKERS = 3;
+/** At once. Most tests wait more than they compute: three keep two cores busy, and one more where a broken test waits in vain. */
+const WORKERS = { unbroken: 3, broken: 4 };
 /** A test hangs that takes this much longer than without any mutant. A failing one that waits gives up after 20 s. */
 const HANG = { ms: 10_000, times: 5 };
 /** Without any mutant, where it is not known how long a test takes. */
@@ -45,11 +45,11 @@ class Runner {
     const startedMs = performance.now();
     const seconds = (sinceMs: number) => `${((performance.now() - sinceMs) / 1000).toFixed(1)} s`;
     const first = new Set(this.#chosen.flatMap(({ tests }) => tests.slice(0, 1).map((test) => readTest(test).file)));
-    await this.#each([...first], async (copy, file) => void (await this.#withoutMutant(copy, file)));
+    await this.#each([...first], WORKERS.unbroken, async (copy, file) => void (await this.#withoutMutant(copy, file)));
     console.log(`the tests ran without any mutant in ${seconds(startedMs)}`);
     const counts = { survived: 0, killed: 0, stale: 0, skipped: 0 };
     let done = 0;
-    await this.#each(this.#chosen, async (copy, mutant) => {
+    await this.#each(this.#chosen, WORKERS.broken, async (copy, mutant) => {
       const beganMs = performance.now();
       const outcome = await this.#tryMutant(copy, mutant);
       if (interrupted) return;
@@ -65,9 +65,13 @@ class Runner {
     return judged && this.#failing.length === 0 && counts.survived + counts.stale === 0;
   }
 
-  /** Does something with each value and a copy that nothing else uses meanwhile. */
-  async #each<Value>(values: readonly Value[], act: (copy: Copy, value: Value) => Promise<void>): Promise<void> {
-    await each(values, this.#free.length, async (value) => {
+  /** Does something with each value and a copy that nothing else uses meanwhile, at most `atOnce` things at a time. */
+  async #each<Value>(
+    values: readonly Value[],
+    atOnce: number,
+    act: (copy: Copy, value: Value) => Promise<void>,
+  ): Promise<void> {
+    await each(values, atOnce, async (value) => {
       if (interrupted) return;
       const copy = this.#free.pop()!;
       await act(copy, value).finally(() => this.#free.push(copy));
@@ -152,7 +156,7 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) {
 const words = process.argv.slice(2).join(' ');
 const copies: Copy[] = [];
 try {
-  for (let made = 0; made < WORKERS; made += 1) copies.push(await makeCopy());
+  for (let made = 0; made < WORKERS.broken; made += 1) copies.push(await makeCopy());
   const chosen = mutants.filter(({ breaks }) => breaks.includes(words));
   process.exitCode = (await new Runner(chosen, copies).run()) ? 0 : 1;
 } finally {
