@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
+import { constants, PerformanceObserver } from 'node:perf_hooks';
 import { test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 import { getHeapSpaceStatistics } from 'node:v8';
-import { readMemoryBytesMax, saveMemory } from '../../src/config/memory.ts';
+import { collectForwarded, readMemoryBytesMax, saveMemory } from '../../src/config/memory.ts';
 
 const MIB = 1024 * 1024;
 
@@ -31,4 +32,32 @@ test('memory is saved: the young generation stays small, and a collection frees 
   await turn(); // a WeakRef holds what it refers to until the end of the turn
   collectGarbage();
   assert.equal(unused.deref(), undefined);
+});
+
+/** @returns how many collections calls with these bytes ask for */
+async function collections(collect: (bytes: number) => void, ...calls: number[]): Promise<number> {
+  let count = 0;
+  const observer = new PerformanceObserver((list) => {
+    for (const { detail } of list.getEntries() as unknown as { detail: { kind: number; flags: number } }[]) {
+      const isForced = (detail.flags & constants.NODE_PERFORMANCE_GC_FLAGS_FORCED) !== 0;
+      if (isForced && detail.kind === constants.NODE_PERFORMANCE_GC_MAJOR) count += 1;
+    }
+  });
+  observer.observe({ entryTypes: ['gc'] });
+  for (const bytes of calls) collect(bytes);
+  for (let turns = 0; turns < 10; turns += 1) await turn();
+  observer.disconnect();
+  return count;
+}
+
+test('the garbage of forwarding is collected each time that so many bytes were forwarded', async () => {
+  const collect = collectForwarded({ collectBytes: 100, collectedHeapBytesMax: Number.POSITIVE_INFINITY });
+  assert.equal(await collections(collect, 50, 49), 0);
+  assert.equal(await collections(collect, 1), 1);
+  assert.equal(await collections(collect, 100, 99, 0, 1), 2);
+});
+
+test('a heap that takes long to collect is left to V8', async () => {
+  const collect = collectForwarded({ collectBytes: 100, collectedHeapBytesMax: 1 });
+  assert.equal(await collections(collect, 1_000), 0);
 });

@@ -153,4 +153,18 @@ export const config: readonly Mutant[] = [
     to: "is not true or false') !== ''",
     tests: ['config/options: a switch may have a variable, which is true or false'],
   },
+  {
+    breaks: 'the garbage of forwarding is left to V8',
+    file: 'config/memory.ts',
+    from: 'uncollectedBytes += bytes;',
+    to: 'uncollectedBytes += 0 * bytes;',
+    tests: ['config/memory: the garbage of forwarding is collected each time that so many bytes were forwarded'],
+  },
+  {
+    breaks: 'a large heap is collected again and again while events are forwarded',
+    file: 'config/memory.ts',
+    from: 'if (getHeapStatistics().used_heap_size < collectedHeapBytesMax) collect();',
+    to: 'collect();',
+    tests: ['config/memory: a heap that takes long to collect is left to V8'],
+  },
 ];
