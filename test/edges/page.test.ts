@@ -11,6 +11,7 @@ import { promisify } from 'node:util';
 import { newToken } from '../../src/deployments/tokens.ts';
 import { type Browser, noBrowser, type Page, startBrowser } from '../support/chromium.ts';
 import { freePort, newFolder, type Running, startService } from '../support/program.ts';
+import { startScripted } from '../support/sent-lines.ts';
 
 const SEEN_MS = 20_000;
 const options = { skip: noBrowser };
@@ -235,6 +236,29 @@ test('assets show their last materialization and failed checks, refusals why', o
   await sees(page, has('.row', 'passed in the query is'));
   await page.click('.row');
   await sees(page, has('#detail', '127.0.0.1'));
+});
+
+test('the page says how far the destinations are that events are forwarded to', options, async (t) => {
+  const hub = await startService(t);
+  const device = await startService(t, { args: ['--forward-to', hub.url] });
+  await report(device, [materialization('orders')]);
+  const page = await open(`${device.url}/`);
+  await sees(page, has('#forwarding', 'Forwarding: upstream has all events'));
+  await hub.kill();
+  await report(device, [materialization('orders'), materialization('customers')]);
+  await sees(page, has('#forwarding', 'upstream waiting is 2 events behind'));
+
+  const { url } = await startScripted(t, () => [403, '{"error":"no"}']);
+  const turnedAway = await startService(t, { args: ['--forward-to', url] });
+  await report(turnedAway, [materialization('orders')]);
+  await page.goto(`${turnedAway.url}/`);
+  await sees(page, has('#forwarding', 'upstream stopped is 1 event behind; assetlog forward status says why'));
+  await page.evaluate(readFileSync(axe, 'utf8'));
+  assert.deepEqual(await page.evaluate('axe.run().then(({ violations }) => violations.map(({ id }) => id))'), []);
+
+  await page.goto(`${(await startService(t)).url}/`);
+  await sees(page, isLive);
+  assert.ok(await page.evaluate(`document.querySelector('#forwarding').hidden`));
 });
 
 test('10,000 events are a few elements; older ones are read, and the oldest dropped', options, async (t) => {

@@ -173,4 +173,18 @@ export const page: readonly Mutant[] = [
     to: 'outline: none;',
     tests: ['edges/page: all of it works with the keyboard alone'],
   },
+  {
+    breaks: 'the page does not show that a destination is stopped',
+    file: 'http/page/browser/forwarding.ts',
+    from: "if (of('state=stopped') > 0)",
+    to: 'if (figures.size === 0)',
+    tests: ['edges/page: the page says how far the destinations are that events are forwarded to'],
+  },
+  {
+    breaks: 'the page shows how far destinations were when it was opened',
+    file: 'http/page/browser/forwarding.ts',
+    from: 'isForwarding && !signal.aborted;',
+    to: 'isForwarding && !signal.aborted; isForwarding = false,',
+    tests: ['edges/page: the page says how far the destinations are that events are forwarded to'],
+  },
 ];

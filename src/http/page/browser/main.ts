@@ -5,6 +5,7 @@ import { assetsView } from './assets.ts';
 import { Connection, type ConnectionState } from './connection.ts';
 import { button, byId, element } from './dom.ts';
 import { EventsView } from './events.ts';
+import { watchForwarding } from './forwarding.ts';
 import { List } from './list.ts';
 import { firstReport } from './nothing.ts';
 import { refusalsView } from './refusals.ts';
@@ -96,6 +97,7 @@ function connect(): void {
     }
     showAccess('');
     if (!service.hasAccess) return new Promise((resolve) => signal.addEventListener('abort', () => resolve()));
+    watchForwarding(service, signal, byId('forwarding'));
     await attempt(signal, live);
   });
 }

@@ -1,0 +1,46 @@
+/** Says how far the destinations are that a local service forwards its events to, as its metrics have it. */
+
+import { pageLimits } from '../../../config/limits.ts';
+import { sleep } from './connection.ts';
+import { element } from './dom.ts';
+import type { Service } from './service.ts';
+import { badge, counted } from './view.ts';
+
+/** Each metric of a destination: `Map { 'lag_events' => 3, 'state=waiting' => 1 }`. */
+type Figures = Map<string, number>;
+
+/**
+ * Keeps a line up to date until the signal aborts. A service without destinations is asked once; one that does not answer shows none,
+ * since the page says by itself that it is not connected. Never rejects.
+ */
+export async function watchForwarding(service: Service, signal: AbortSignal, line: HTMLElement): Promise<void> {
+  for (let isForwarding = true; isForwarding && !signal.aborted; await sleep(pageLimits.pollMs, signal)) {
+    const all = destinationsIn(await service.metrics(signal).catch(() => ''));
+    if (signal.aborted) return; // another one has begun
+    isForwarding = all.size > 0;
+    const spans = [...all].map(([name, figures]) => element('span', {}, `${name} `, ...shown(figures)));
+    line.replaceChildren('Forwarding: ', ...spans);
+    line.hidden = !isForwarding;
+  }
+}
+
+function destinationsIn(metrics: string): ReadonlyMap<string, Figures> {
+  const all = new Map<string, Figures>();
+  const samples = /^assetlog_forward_(\w+)\{destination="([^"]*)"(?:,(\w+="[^"]*"))?\} (\S+)$/gm;
+  for (const [, name = '', destination = '', label, value] of metrics.matchAll(samples)) {
+    const figures = all.get(destination) ?? new Map<string, number>();
+    all.set(destination, figures.set(label?.replaceAll('"', '') ?? name, Number(value)));
+  }
+  return all;
+}
+
+function shown(figures: Figures): (Node | string)[] {
+  const of = (name: string) => figures.get(name) ?? 0;
+  const lag = of('lag_events');
+  const behind = lag === 0 ? 'has all events' : `is ${counted(lag, 'event')} behind`;
+  const letters = of('dead_letters') === 0 ? '' : `, ${counted(of('dead_letters'), 'dead letter')}`;
+  if (of('state=stopped') > 0)
+    return [badge('bad', 'stopped'), ` ${behind}${letters}; assetlog forward status says why`];
+  if (of('state=waiting') + of('state=suspect') > 0) return [badge('warn', 'waiting'), ` ${behind}${letters}`];
+  return [behind + letters];
+}
