@@ -70,7 +70,7 @@ export interface ServiceParts {
   readonly background?: boolean;
   /** Runs a full garbage collection. Called after each `limits.collectBytes` of bodies; without it V8 alone decides when. */
   readonly collectGarbage?: () => void;
-  /** Called with the bytes of events that were forwarded, or received as a hub: 0 when a source asks how far the hub is. */
+  /** Called with the bytes of events that were forwarded. */
   readonly onForwarded?: (bytes: number) => void;
   /** The terminal that shows the log: it gets colours, and a line for each recorded event. */
   readonly terminal?: Terminal | undefined;

@@ -272,8 +272,8 @@ export const limits = {
   /** Checks with a partition that such a service remembers to answer as the reference does. */
   referenceChecksMax: 100_000,
   /**
-   * Bytes of bodies that may arrive between two garbage collections if memory is scarce, and always of forwarded events, unless
-   * the heap is so large that a collection takes long.
+   * Bytes between two garbage collections: of bodies that arrive if memory is scarce, and always of events that are sent on, unless the
+   * heap is so large that a collection takes long.
    */
   collectBytes: 16 * MIB,
   collectedHeapBytesMax: 64 * MIB,

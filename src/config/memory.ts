@@ -33,7 +33,7 @@ export function saveMemory(): () => void {
 
 /**
  * Collects the garbage of forwarding, of which V8 would let 100 MiB gather: buffers, and an object or more for each line.
- * @returns a function to call with the bytes of lines that were sent or taken: `collected(1_000_000)`. The first
+ * @returns a function to call with the bytes of lines that were sent: `collected(1_000_000)`. The first
  *   call makes V8 use little memory, each `limits.collectBytes` are followed by a collection; a large heap is left to V8
  */
 export function collectForwarded({

@@ -47,6 +47,7 @@ export async function startSlowDestination(kind: 'hub' | 'plain', delayMs: numbe
     events: () => events,
     isHeld: false,
     close: () => {
+      destination.isHeld = false;
       server.closeAllConnections();
       server.close();
     },

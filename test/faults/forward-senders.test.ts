@@ -19,7 +19,7 @@ const MEMBERS = encodeMembers({ type: 'AssetObservation', assetKey: ['warehouse'
 const { bytes: BODY } = encodeBatch(new Array(EVENTS).fill(MEMBERS), START, new Date());
 const SENDERS = 200;
 /** Newer Nodes let garbage grow further before they collect it. */
-const MEMORY_MIB_MAX = Number(process.versions.node.split('.')[0]) <= 20 ? 220 : 320;
+const MEMORY_MIB_MAX = Number(process.versions.node.split('.')[0]) <= 20 ? 320 : 450;
 const SLOW_WRITES = [
   ...['strace', '-D', '-f', '-qq', '--seccomp-bpf', '-o', '/dev/null'],
   ...['-e', 'trace=pwrite64', '-e', 'inject=pwrite64:delay_exit=700000'],

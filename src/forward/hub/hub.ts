@@ -54,8 +54,6 @@ export interface HubOptions {
   readonly viaOf: (deployment: string | undefined) => readonly string[];
   readonly limits: Limits;
   readonly notices: Notices;
-  /** Called with the bytes of each body that was received, and with 0 before a source sends its first one. */
-  readonly onForwarded?: ((bytes: number) => void) | undefined;
 }
 
 /** The receiving side of forwarding, for all journals of a service. */
@@ -111,7 +109,6 @@ export class Hub {
   }
 
   #ask({ keyPath, query, body }: HandlerRequest): LaterOutcome {
-    this.#options.onForwarded?.(0);
     readQuery(query); // nothing in it is used, but a malformed query is refused, as in a report
     const { source } = readForwardPath(keyPath);
     if (body.length > 0) throw new Refusal(400, `a GET of this path has no body; ${sendWith}`);
@@ -119,7 +116,6 @@ export class Hub {
   }
 
   #take({ keyPath, query, head, body }: HandlerRequest): LaterOutcome {
-    this.#options.onForwarded?.(body.length);
     readQuery(query);
     const path = readForwardPath(keyPath);
     const { crc, lost } = readForwardHeaders(head.raw ?? []);
