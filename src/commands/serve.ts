@@ -121,15 +121,14 @@ async function runService(config: Config, { say, complain, page }: Output): Prom
 /** @returns limits and garbage collectors for the memory that the process may use */
 function partsFor(memoryBytes: number, notices: Notices): ServiceParts {
   const chosen = limitsFor(memoryBytes);
-  const onForwarded = collectForwarded(chosen);
-  if (chosen === limits) return { onForwarded };
+  if (chosen === limits) return { onForwarded: collectForwarded(limits) };
   const { uploadBytesMax, queueBytesMax } = chosen;
   notices.info('memory is scarce, so less of it is used for bodies and queues; beyond that reports get 503', {
     memory_bytes: memoryBytes,
     upload_bytes_max: uploadBytesMax,
     queue_bytes_max: queueBytesMax,
   });
-  return { limits: chosen, collectGarbage: saveMemory(), onForwarded };
+  return { limits: chosen, collectGarbage: saveMemory(), onForwarded: collectForwarded(chosen, true) };
 }
 
 /** Hints for a user at a terminal. Into a pipe, `serve` prints only the line with its address. */

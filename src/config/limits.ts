@@ -277,6 +277,8 @@ export const limits = {
    */
   collectBytes: 16 * MIB,
   collectedHeapBytesMax: 64 * MIB,
+  /** A request to a destination of so many bytes is part of a backlog. */
+  backlogRequestBytes: 64 * KIB,
 } as const satisfies Record<string, number>;
 
 /**

@@ -19,14 +19,19 @@ test('the cgroup and the heap of V8 both limit the memory, and there may be no c
   assert.ok(readMemoryBytesMax() > 0);
 });
 
-test('memory is saved: the young generation stays small, and a collection frees buffers', async () => {
-  const collectGarbage = saveMemory();
+/** @returns the size of the young generation after a work that lets it grow, unless it may not */
+function youngBytesAfterWork(): number {
   let kept: object[] = [];
   for (let round = 0; round < 100; round += 1) {
     kept = round % 10 === 0 ? [] : [...kept, ...Array.from({ length: 5_000 }, (_, at) => ({ at, text: `${at}` }))];
   }
-  const young = getHeapSpaceStatistics().find(({ space_name }) => space_name === 'new_space');
-  assert.ok((young?.space_size ?? Number.NaN) <= 12 * MIB, `${young?.space_size} bytes`);
+  return getHeapSpaceStatistics().find(({ space_name }) => space_name === 'new_space')?.space_size ?? Number.NaN;
+}
+
+test('memory is saved: the young generation stays small, and a collection frees buffers', async () => {
+  const collectGarbage = saveMemory();
+  const young = youngBytesAfterWork();
+  assert.ok(young <= 12 * MIB, `${young} bytes`);
 
   const unused = new WeakRef(Buffer.alloc(MIB));
   await turn(); // a WeakRef holds what it refers to until the end of the turn
@@ -51,13 +56,29 @@ async function collections(collect: (bytes: number) => void, ...calls: number[])
 }
 
 test('the garbage of forwarding is collected each time that so many bytes were forwarded', async () => {
-  const collect = collectForwarded({ collectBytes: 100, collectedHeapBytesMax: Number.POSITIVE_INFINITY });
-  assert.equal(await collections(collect, 50, 49), 0);
-  assert.equal(await collections(collect, 1), 1);
-  assert.equal(await collections(collect, 100, 99, 0, 1), 2);
+  const collect = collectForwarded({
+    collectBytes: 100,
+    collectedHeapBytesMax: Number.POSITIVE_INFINITY,
+    backlogRequestBytes: 10,
+  });
+  assert.equal(await collections(collect, 50, 40), 0);
+  assert.equal(await collections(collect, 9, 9), 0, 'of small requests there is no garbage to speak of');
+  assert.equal(await collections(collect, 10), 1);
+  assert.equal(await collections(collect, 100, 90, 0, 10), 2);
 });
 
 test('a heap that takes long to collect is left to V8', async () => {
-  const collect = collectForwarded({ collectBytes: 100, collectedHeapBytesMax: 1 });
+  const collect = collectForwarded({ collectBytes: 100, collectedHeapBytesMax: 1, backlogRequestBytes: 10 });
   assert.equal(await collections(collect, 1_000), 0);
+});
+
+test('the young generation stays small while a backlog is sent, and may grow when events are sent as they come', () => {
+  const collect = collectForwarded({ collectBytes: 100, collectedHeapBytesMax: 1, backlogRequestBytes: 10 });
+  collect(10);
+  const before = youngBytesAfterWork();
+  assert.ok(before <= 12 * MIB, `${before} bytes`);
+  collect(9);
+  const after = youngBytesAfterWork();
+  assert.ok(after > 12 * MIB, `${after} bytes`);
+  collectForwarded({ collectBytes: 100, collectedHeapBytesMax: 1, backlogRequestBytes: 10 }, true)(9);
 });

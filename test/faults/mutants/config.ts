@@ -167,4 +167,13 @@ export const config: readonly Mutant[] = [
     to: 'collect();',
     tests: ['config/memory: a heap that takes long to collect is left to V8'],
   },
+  {
+    breaks: 'after a backlog the young generation stays small, so that reports are slower for ever',
+    file: 'config/memory.ts',
+    from: 'setYoungGrowth(isBacklog ? 1 : 2)',
+    to: 'setYoungGrowth(1)',
+    tests: [
+      'config/memory: the young generation stays small while a backlog is sent, and may grow when events are sent as they come',
+    ],
+  },
 ];
