@@ -62,8 +62,8 @@ export const limits = {
   /** Requests of one journal that wait at a hub for the one before, and bytes of the bodies of all that are not recorded yet. */
   forwardWaitingMax: 4,
   forwardHeldBytesMax: 8 * MIB,
-  /** Such bodies of one journal of a hub that are parsed at a time, since their events take about ten times as much memory. */
-  forwardParsedMax: 2,
+  /** Of these, the bytes that are parsed at a time for one journal of a hub: events take about ten times as much memory. */
+  forwardParsedBytesMax: 2 * MIB,
   /** Destinations of all journals together that are at work. */
   forwardersMax: 64,
   /** Timeout of one request to a destination, and how long a stop waits for the one in flight. */

@@ -74,6 +74,23 @@ test('of one source only some requests wait, and each of them gets its reply', a
   assert.equal((await hub.put(sent, 6, 9)).status, 200);
 });
 
+test('small requests of many sources share the syncs of the journal', async () => {
+  const disk = new SimulatedDisk();
+  const hub = await TestHub.open(disk);
+  const first = new SentJournal(1, sourceOf(200));
+  await hub.put(first, 1, 1);
+  const sync = gate();
+  disk.fault = (call) => (call === 'sync' ? sync.opened : undefined);
+  const senders = Array.from({ length: 100 }, (_, index) => new SentJournal(1, sourceOf(index + 1)));
+  const before = disk.count('sync');
+  const replies = senders.map((sent) => hub.put(sent, 1, 1));
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  sync.open();
+  assert.ok((await Promise.all(replies)).every(({ status }) => status === 200));
+  const syncs = disk.count('sync') - before;
+  assert.ok(syncs <= 5, `${syncs} syncs`);
+});
+
 test('while the watermarks are being read a request gets 503, and later the truth', async () => {
   const disk = new SimulatedDisk();
   const first = await TestHub.open(disk);

@@ -141,7 +141,7 @@ export class Hub {
     const read = (bytes: Buffer) => readForwarded(bytes, path, crc, this.#readItem, this.#options.limits);
     const bodyBytes = body.length;
     let unread: () => readonly ForwardedEvent[];
-    if (receiver.isBusyFor(path.source)) {
+    if (receiver.isBusyFor(path.source, bodyBytes)) {
       const copied = Buffer.from(body); // the buffer is used again for the next body
       unread = () => read(copied);
     } else {

@@ -9,8 +9,8 @@ import {
   unavailable,
   unavailableRefusal,
 } from '../../http/message.ts';
+import { Budget } from './budget.ts';
 import type { Received, Unread } from './received.ts';
-import { Slots } from './slots.ts';
 import { Sources, type SourcesOptions } from './sources.ts';
 import { decide, type Watermark } from './watermark.ts';
 
@@ -32,13 +32,14 @@ export class Receiver {
   readonly sources: Sources;
   readonly #options: ReceiverOptions;
   readonly #turns = new Map<string, Turns>();
-  readonly #slots: Slots;
+  /** Of the bodies that are parsed and not recorded yet. */
+  readonly #parsing: Budget;
   /** Sources that may be new: those of the requests that are being handled. */
   #newcomers = 0;
 
   constructor(options: ReceiverOptions) {
     this.#options = options;
-    this.#slots = new Slots(options.limits.forwardParsedMax);
+    this.#parsing = new Budget(options.limits.forwardParsedBytesMax);
     this.sources = new Sources(options);
   }
 
@@ -49,8 +50,8 @@ export class Receiver {
   }
 
   /** Whether the lines of a further request of a source have to wait before they are read. */
-  isBusyFor(source: string): boolean {
-    return this.#turns.size >= this.#options.limits.forwardParsedMax || this.#turns.has(source);
+  isBusyFor(source: string, bodyBytes: number): boolean {
+    return this.#turns.has(source) || !this.#parsing.fits(bodyBytes);
   }
 
   /** Records what is new of the lines. @returns 200, 409, 413 or 503. @throws Refusal 400 or 503 */
@@ -63,7 +64,9 @@ export class Receiver {
     }
     this.#turns.set(source, turns);
     turns.count += 1;
-    const reply = turns.last.then(() => this.#slots.run(() => this.#takeInTurn(unread, bodyBytes, journal)));
+    const reply = turns.last.then(() =>
+      this.#parsing.run(bodyBytes, () => this.#takeInTurn(unread, bodyBytes, journal)),
+    );
     turns.last = reply.catch(() => {}); // the request gets the error
     try {
       return await reply;

@@ -140,11 +140,27 @@ export const forwardHub: readonly Mutant[] = [
   },
   {
     breaks: 'a hub parses all bodies at once, so that reports wait for all of them',
-    file: 'forward/hub/slots.ts',
-    from: 'if (this.#used < this.#max)',
-    to: 'if (this.#used < this.#max + 1_000)',
+    file: 'forward/hub/budget.ts',
+    from: '<= this.#bytesMax',
+    to: '<= 1_000 * this.#bytesMax',
     tests: [
       'faults/forward-senders: a report passes the forwarded events that wait for a slow disk, and no more of them are received than can wait',
+    ],
+  },
+  {
+    breaks: 'small requests of many sources are recorded one after the other, each with a sync',
+    file: 'forward/hub/budget.ts',
+    from: '<= this.#bytesMax',
+    to: '< 0',
+    tests: ['forward/receiver: small requests of many sources share the syncs of the journal'],
+  },
+  {
+    breaks: 'a request that waits begins before those that have the memory are done',
+    file: 'forward/hub/budget.ts',
+    from: 'next !== undefined && this.#allows(next.bytes)',
+    to: 'next !== undefined',
+    tests: [
+      'forward/budget: as many requests are at work as have the bytes, and at least one, in the order in which they came',
     ],
   },
   {
