@@ -3,10 +3,10 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { appendFileSync, existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { appendFileSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type TestContext, test } from 'node:test';
+import { after, type TestContext, test } from 'node:test';
 import { inspect } from 'node:util';
 import { waitLimits } from '../src/config/limits.ts';
 import { newToken } from '../src/deployments/tokens.ts';
@@ -25,6 +25,11 @@ import { freePort, newFolder, root } from './support/program.ts';
 import { FIRST, flip, makeLines, segment } from './support/segments.ts';
 import { within } from './support/tools.ts';
 import { ask, errorOf } from './support/wire.ts';
+
+/** For this file alone: other tests, which run at the same time, make folders with the same beginning. */
+const temporary = mkdtempSync(join(tmpdir(), 'embed-'));
+process.env['TMPDIR'] = temporary;
+after(() => rmSync(temporary, { recursive: true, force: true }));
 
 async function start<const Deployment extends string = never>(
   t: TestContext,
@@ -54,7 +59,7 @@ async function reportAll(service: RunningService): Promise<void> {
 }
 
 function ownFolders(): string[] {
-  return readdirSync(tmpdir()).filter((name) => name.startsWith('assetlog-'));
+  return readdirSync(temporary).filter((name) => name.startsWith('assetlog-'));
 }
 
 test('it starts on a free port with a temporary folder, gives the recorded events, and leaves nothing', async (t) => {
