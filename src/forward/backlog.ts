@@ -2,7 +2,7 @@
 
 import type { ReadableDisk } from '../journal/disk.ts';
 import type { Progress } from '../journal/progress.ts';
-import { type Line, type Reading, readJournal } from '../journal/reader.ts';
+import { type Line, type Reading, readJournal, sizeOf } from '../journal/reader.ts';
 import type { GoneRange } from '../journal/segments.ts';
 
 /** What comes next after a seq: `{ kind: 'lines', lines }`. */
@@ -57,7 +57,7 @@ export class Backlog {
    * @returns what comes next; undefined if that is not read yet
    */
   head(bytesMax = 0, after = this.#seq): Head | undefined {
-    const lines = after === this.#seq ? this.#lines : this.#lines.filter(({ seq }) => seq > after);
+    const lines = this.#after(after);
     const [first] = lines;
     if (first?.seq === after + 1) return { kind: 'lines', lines: consecutive(lines, bytesMax) };
     const found = this.#gone.find(({ gone }) => gone.first <= after + 1 && after < gone.last);
@@ -93,7 +93,7 @@ export class Backlog {
    */
   async readAhead(sentSeq: number, lastSeq: number, bytesMax: number): Promise<void> {
     let readSeq = this.#readSeq;
-    while (readSeq < lastSeq && bytesAfter(sentSeq, this.#lines) < bytesMax) {
+    while (readSeq < lastSeq && sizeOf(this.#after(sentSeq)) < bytesMax) {
       try {
         await this.more();
       } catch {
@@ -123,6 +123,10 @@ export class Backlog {
       if (pages === this.#pages) await this.moveTo(this.#seq);
       throw error;
     }
+  }
+
+  #after(seq: number): readonly Line[] {
+    return seq === this.#seq ? this.#lines : this.#lines.filter((line) => line.seq > seq);
   }
 
   get #readSeq(): number {
@@ -165,10 +169,6 @@ function unreadable(first: number, last: number, text: string): Head {
   const which = first === last ? `event ${first}` : `the events ${first} to ${last}`;
   const reason = `${which} can not be read: ${text}; stop the service and run assetlog repair`;
   return { kind: 'damage', reason };
-}
-
-function bytesAfter(after: number, lines: readonly Line[]): number {
-  return lines.reduce((bytes, { seq, start, end }) => (seq > after ? bytes + end + 1 - start : bytes), 0);
 }
 
 function consecutive(lines: readonly Line[], bytesMax: number): readonly Line[] {

@@ -12,7 +12,7 @@
 import type { Limits } from '../config/limits.ts';
 import { type Disk, describe } from '../journal/disk.ts';
 import type { OwnProgress } from '../journal/progress.ts';
-import type { Line } from '../journal/reader.ts';
+import { type Line, sizeOf } from '../journal/reader.ts';
 import { contentsOf } from '../journal/segments.ts';
 import type { Notices } from '../telemetry/log.ts';
 import { Backlog, type BacklogSource, type Head, lineAt } from './backlog.ts';
@@ -555,7 +555,7 @@ export class Forwarder {
     this.#pace.succeeded();
     this.#lastSuccess = new Date().toISOString();
     this.#count(this.outcomes, 'recorded', lines.length);
-    this.#parts.onForwarded?.(lines.reduce((bytes, { start, end }) => bytes + end - start, 0));
+    this.#parts.onForwarded?.(sizeOf(lines));
     this.#recovered();
   }
 

@@ -264,7 +264,7 @@ export type HeadDecision =
       readonly kind: 'receive';
       readonly route: string;
       /** How large its body may be. */
-      readonly bodyLimits: Pick<Limits, 'bodyBytesMax'>;
+      readonly bodyLimits: Pick<Limits, 'bodyBytesMax' | 'uploadBytesMax'>;
       readonly receive: ReceiveBody;
     };
 /**

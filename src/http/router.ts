@@ -23,8 +23,8 @@ export interface Route<Handler> {
   readonly followedBy: 'nothing' | 'slash' | 'key' | 'one component' | 'two components';
   /** The media types of the bodies that it takes, in lower case: `['application/json']`. */
   readonly bodyTypes: readonly string[];
-  /** How large its bodies may be, if not as large as those of reports: `{ bodyBytesMax: 4_194_304 }`. */
-  readonly bodyLimits?: Pick<Limits, 'bodyBytesMax'>;
+  /** What its bodies may take, if not the same as those of reports: `{ bodyBytesMax: 4_194_304, uploadBytesMax: 8_388_608 }`. */
+  readonly bodyLimits?: Pick<Limits, 'bodyBytesMax' | 'uploadBytesMax'>;
   /**
    * Asked before the upload of a large body.
    * @returns why a body of so many bytes is not taken now; undefined if it is

@@ -41,9 +41,7 @@ export class Uploads {
    */
   receive(exchange: Exchange, { bodyLimits, receive }: Pick<Receiving, 'bodyLimits' | 'receive'>): void {
     const { limits, answer } = this.#options;
-    const { bodyBytesMax } = bodyLimits;
-    const isForwarded = bodyBytesMax > limits.bodyBytesMax; // only those may be larger than reports
-    const uploadBytesMax = isForwarded ? limits.forwardUploadBytesMax : limits.uploadBytesMax;
+    const { bodyBytesMax, uploadBytesMax } = bodyLimits;
     const { req, connection } = exchange;
     let body: Buffer = NO_BODY;
     req.onBytes = (chunk) => {

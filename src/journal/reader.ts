@@ -124,6 +124,11 @@ export function bytesOf(lines: readonly Line[]): Buffer {
   return Buffer.concat(pieces);
 }
 
+/** @returns the number of bytes that `bytesOf` returns */
+export function sizeOf(lines: readonly Line[]): number {
+  return lines.reduce((bytes, { start, end }) => bytes + end + 1 - start, 0);
+}
+
 const NEWLINE = Buffer.from('\n');
 
 class JournalReader {

@@ -10,7 +10,7 @@ import { bundleProgram, type Copy, makeCopy } from './mutants/copy.ts';
 import { type Mutant, mutate, readTest } from './mutants/mutant.ts';
 import { type Durations, interruptRuns, needsBuild, runTests, type TestRun } from './mutants/test-run.ts';
 
-/** At once. Most tests wait more than they compute: three keep two cores busy, and one more where a broken test waits in vain. */
+/** At a time. Most tests wait more than they compute, so three keep two cores busy. With mutants, many also wait for a timeout. */
 const WORKERS = { unbroken: 3, broken: 4 };
 /** A test hangs that takes this much longer than without any mutant. A failing one that waits gives up after 20 s. */
 const HANG = { ms: 10_000, times: 5 };

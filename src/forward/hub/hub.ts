@@ -74,7 +74,8 @@ export class Hub {
   routes(): readonly Route<Handler>[] {
     const { limits } = this.#options;
     const shared = { needs: 'report', path: forwardPath, bodyTypes: lineTypes } as const;
-    const bodyLimits = { bodyBytesMax: limits.forwardBodyBytesMax };
+    const { forwardBodyBytesMax: bodyBytesMax, forwardUploadBytesMax: uploadBytesMax } = limits;
+    const bodyLimits = { bodyBytesMax, uploadBytesMax };
     return [
       { ...shared, methods: ['GET', 'HEAD'], followedBy: 'one component', handler: (request) => this.#ask(request) },
       {

@@ -174,9 +174,9 @@ export const forwardHub: readonly Mutant[] = [
   },
   {
     breaks: 'the bodies of forwarded events fill the memory for those of reports',
-    file: 'http/uploads.ts',
-    from: 'isForwarded ? limits.forwardUploadBytesMax : limits.uploadBytesMax',
-    to: 'isForwarded ? limits.uploadBytesMax : limits.uploadBytesMax',
+    file: 'forward/hub/hub.ts',
+    from: 'forwardUploadBytesMax: uploadBytesMax',
+    to: 'uploadBytesMax',
     tests: ['faults/forward-senders: the bodies of forwarded events leave memory for those of reports'],
   },
   {

@@ -397,7 +397,7 @@ export const forwardSender: readonly Mutant[] = [
   {
     breaks: 'all of a journal is read ahead',
     file: 'forward/backlog.ts',
-    from: ' && bytesAfter(sentSeq, this.#lines) < bytesMax',
+    from: ' && sizeOf(this.#after(sentSeq)) < bytesMax',
     to: '',
     tests: [
       'forward/backlog: while lines are sent, the next ones are read, as many as a request has, or all there are',
