@@ -10,16 +10,19 @@ import { bundleProgram, type Copy, makeCopy } from './mutants/copy.ts';
 import { type Mutant, mutate, readTest } from './mutants/mutant.ts';
 import { type Durations, interruptRuns, needsBuild, runTests, type TestRun } from './mutants/test-run.ts';
 
-/** At a time. Most tests wait more than they compute, so three keep two cores busy. With mutants, many also wait for a timeout. */
-const WORKERS = { unbroken: 3, broken: 4 };
+/** At a time. Most tests wait more than they compute. With mutants, many also wait for a timeout. */
+const WORKERS = { unbroken: 3, broken: 5 };
 /** A test hangs that takes this much longer than without any mutant. A failing one that waits gives up after 20 s. */
-const HANG = { ms: 10_000, times: 5 };
+const HANG = { ms: 5_000, times: 5 };
 /** Without any mutant, where it is not known how long a test takes. */
 const UNBROKEN_MS_MAX = 120_000;
+/** Some breaks show at some interleavings only. What is noticed late is named in the end, so that its test can be made stricter. */
+const TRIES = 3;
 
 type Outcome =
   | { readonly kind: 'survived' }
-  | { readonly kind: 'killed'; readonly by: string }
+  /** `tries` is 1 if the break was noticed the first time. */
+  | { readonly kind: 'killed'; readonly by: string; readonly tries: number }
   | { readonly kind: 'stale'; readonly reason: string }
   | { readonly kind: 'skipped'; readonly reason: string };
 
@@ -34,7 +37,9 @@ class Runner {
   readonly #chosen: readonly Mutant[];
   readonly #free: Copy[];
   readonly #unbroken = new Map<string, Promise<Unbroken>>();
+  /** What somebody has to look at, a line each. */
   readonly #failing: string[] = [];
+  readonly #late: string[] = [];
 
   constructor(chosen: readonly Mutant[], copies: readonly Copy[]) {
     this.#chosen = chosen;
@@ -55,14 +60,15 @@ class Runner {
       if (interrupted) return;
       counts[outcome.kind] += 1;
       done += 1;
-      const detail = 'by' in outcome ? ` by ${outcome.by}` : 'reason' in outcome ? `: ${outcome.reason}` : '';
-      const which = `${done} of ${this.#chosen.length}, ${seconds(beganMs)}`;
-      console.log(`${which}: ${mutant.breaks} (${mutant.file}): ${outcome.kind.toUpperCase()}${detail}`);
+      const line = `${mutant.breaks} (${mutant.file}): ${describeOutcome(outcome)}`;
+      console.log(`${done} of ${this.#chosen.length}, ${seconds(beganMs)}: ${line}`);
+      if (outcome.kind === 'survived' || outcome.kind === 'stale') this.#failing.push(line);
+      if (outcome.kind === 'killed' && outcome.tries > 1) this.#late.push(line);
     });
+    for (const line of [...this.#late, ...this.#failing]) console.log(`look at: ${line}`);
     const total = Object.entries(counts).map(([kind, count]) => `${count} ${kind}`);
     console.log(`${done} of ${this.#chosen.length} mutants in ${seconds(startedMs)}: ${total.join(', ')}`);
-    const judged = done > 0 && done === this.#chosen.length;
-    return judged && this.#failing.length === 0 && counts.survived + counts.stale === 0;
+    return done > 0 && done === this.#chosen.length && this.#failing.length === 0;
   }
 
   /** Does something with each value and a copy that nothing else uses meanwhile, at most `atOnce` things at a time. */
@@ -78,8 +84,16 @@ class Runner {
     });
   }
 
-  /** Runs the tests of a mutant, each first without it, until one fails. */
+  /** Runs the tests of a mutant, each first without it, until one fails; all of them up to `TRIES` times. */
   async #tryMutant(copy: Copy, mutant: Mutant): Promise<Outcome> {
+    for (let tries = 1; ; tries += 1) {
+      const outcome = await this.#tryOnce(copy, mutant);
+      if (outcome.kind === 'killed') return { ...outcome, tries };
+      if (outcome.kind !== 'survived' || tries === TRIES || interrupted) return outcome;
+    }
+  }
+
+  async #tryOnce(copy: Copy, mutant: Mutant): Promise<Outcome> {
     let unfit: string | undefined;
     let ran = false;
     for (const test of mutant.tests) {
@@ -102,7 +116,7 @@ class Runner {
       if (needsBuild(file)) await bundleProgram(copy);
       const hangsAfterMs = (one: string) => HANG.ms + HANG.times * (durationsMs.get(one) ?? 0);
       const run = await runTests(copy, { file, names: name === undefined ? [] : [name], hangsAfterMs });
-      return run.kind === 'passed' ? { kind: 'survived' } : { kind: 'killed', by: describe(file, run) };
+      return run.kind === 'passed' ? { kind: 'survived' } : { kind: 'killed', by: describe(file, run), tries: 1 };
     } catch (error) {
       return { kind: 'stale', reason: (error as Error).message };
     } finally {
@@ -130,9 +144,17 @@ class Runner {
     if (run.kind === 'passed') return { kind: 'passes', durationsMs: run.durationsMs };
     const reason = `${describe(file, run)} fails without any mutant`;
     if (!interrupted) console.log(reason);
-    this.#failing.push(file);
+    this.#failing.push(reason);
     return { kind: 'unfit', reason };
   }
+}
+
+/** Such as `KILLED by journal/lock: one writer`. */
+function describeOutcome(outcome: Outcome): string {
+  if (outcome.kind === 'survived') return 'SURVIVED';
+  if (outcome.kind !== 'killed') return `${outcome.kind.toUpperCase()}: ${outcome.reason}`;
+  const late = outcome.tries === 1 ? '' : ` at try ${outcome.tries}`;
+  return `KILLED${late} by ${outcome.by}`;
 }
 
 /** @returns why a test can not judge a mutant, such as that it is skipped on this machine */

@@ -52,9 +52,11 @@ export async function runTests(copy: Copy, { file, names, hangsAfterMs }: TestCh
   const durationsMs = new Map<string, number>();
   let failure: { readonly test: string; readonly detail?: string } | undefined;
   let current = 'its start';
+  let unfinished = false; // a broken source may end the process of the test, with 0 too
   let watch: NodeJS.Timeout | undefined;
   const watchFor = (name: string) => {
     current = name;
+    unfinished = true;
     clearTimeout(watch);
     const limitMs = Math.ceil(hangsAfterMs(name));
     watch = setTimeout(() => {
@@ -65,6 +67,7 @@ export async function runTests(copy: Copy, { file, names, hangsAfterMs }: TestCh
   watchFor(current);
   createInterface(child.stdout!).on('line', (line) => {
     const { kind, name, nesting, ms } = JSON.parse(line) as Step;
+    if (kind !== 'begins' && nesting === 0) unfinished = false;
     if (kind === 'begins' && nesting === 0) watchFor(name);
     if (kind === 'passes' && nesting === 0) durationsMs.set(name, ms ?? 0);
     if (kind !== 'fails') return;
@@ -74,7 +77,7 @@ export async function runTests(copy: Copy, { file, names, hangsAfterMs }: TestCh
   const [code] = await closed;
   clearTimeout(watch);
   if (failure !== undefined) return { kind: 'failed', ...failure };
-  if (code !== 0) return { kind: 'failed', test: current, detail: `it ended with ${code}` };
+  if (code !== 0 || unfinished) return { kind: 'failed', test: current, detail: `its process ended with ${code}` };
   return { kind: 'passed', durationsMs };
 }
 
