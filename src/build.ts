@@ -10,8 +10,7 @@ import { basename, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { minify } from '@swc/core';
 import { type BuildOptions, build, type Plugin } from 'esbuild';
-import { Texts } from './build-texts.ts';
-import { makeTexts } from './commands/all-commands.ts';
+import { texts as commandTexts } from './commands/all-commands.ts';
 import { exitCodes } from './config/exit-codes.ts';
 import { packed, packedPage } from './http/page/build.ts';
 import { eventSchema } from './journal/line-schema.ts';
@@ -28,7 +27,7 @@ const common: BuildOptions = {
   define: {
     ASSETLOG_PAGE: await packedPage(),
     ASSETLOG_CONTRACTS: packed(JSON.stringify(allContracts())),
-    ASSETLOG_HELP: JSON.stringify(JSON.stringify(makeTexts())),
+    ASSETLOG_HELP: JSON.stringify(JSON.stringify(commandTexts())),
   },
   absWorkingDir: root,
   bundle: true,
@@ -59,17 +58,10 @@ function versionCheck(refuse: string): string {
 const REFUSE_TO_RUN = `process.stderr.write(problem+'\\n');process.exit(${exitCodes.configuration})`;
 
 /**
- * Names of members that are shortened in the program, besides those that end in their unit, such as those of the limits. They are
- * never read or written as text: no option, member of a JSON object or field of a log line has such a name.
+ * Names of members that are shortened: those that end in their unit, such as those of the limits. They are never read or written
+ * as text: no option, member of a JSON object or field of a log line has such a name.
  */
-const shortened = [
-  ...['activity', 'argument', 'beginAnew', 'bodyTypes', 'carriageReturns', 'checkHeld', 'choices', 'collectGarbage'],
-  ...['complain', 'configuration', 'conflicts', 'decision', 'deploymentIn', 'diskFailed', 'endpoints', 'features'],
-  ...['findReadable', 'findRecorder', 'flagOnly', 'followedBy', 'heldBytes', 'initial', 'isComplete', 'isCounted'],
-  ...['keyMemory', 'limits', 'lineBytes', 'makeSpace', 'namesDeployment', 'notices', 'onConflict', 'onRecorded'],
-  ...['openDisk', 'operands', 'progressBytes', 'queueEventBytes', 'removedLast', 'skipSpace', 'stretches'],
-  ...['syncFolder', 'takenBy', 'takesKeys', 'tokenHeaders', 'tokensOf', 'tryLater', 'unseededCrc'],
-];
+const SHORTENED = /(Ms|Max|(first|passed|next)Seq)$/;
 
 /**
  * Makes a module of variables of each module of Node, so that the program calls `join` instead of a member of a module, and a
@@ -92,62 +84,116 @@ const builtins: Plugin = {
 };
 
 /**
- * Builds a script that is executable, and valid as CommonJS and as ESM, so that it runs with any `package.json` beside it. The
- * commands that a service does not need become one compressed text, see `load-commands.ts`.
+ * Builds a script that is executable, and valid as CommonJS and as ESM, so that it runs with any `package.json` beside it. What
+ * the source loads with `import()` becomes one compressed script, which `loadLater` of `http/packed.ts` runs: the file is a third
+ * smaller, and a service that only records starts without it.
  */
 async function buildServer(): Promise<void> {
-  const texts = new Texts();
-  const modules = await split(texts);
-  const { './all-commands.js': commands = '' } = modules;
-  const shared = [...commands.matchAll(/import\{([^}]*)\}from"\.\/chunk\.js"/g)].map(([, names]) => names);
-  const later = {
-    ...modules,
-    './chunk.js': 'module.exports = shared;',
-    './later.js': "import { commands, texts } from './all-commands.js'; loaded({ commands, texts });",
-  };
-  const { code: text } = await minified(await bundle(later, './later.js', {}));
-  // Before the comment with the source map, which is the last line.
-  const importing = "\nimport * as ASSETLOG_SHARED from './shared.js';$&";
-  const now = {
-    ...modules,
-    './shared.js': `export {${shared.join(',').replace(/ as [\w$]+/g, '')}} from './chunk.js';`,
-    './server.js': `${modules['./server.js']}`.replace(/\n\/\/#/, importing),
-  };
-  const define = { ASSETLOG_COMMANDS: packed(text), ASSETLOG_TEXTS: texts.packed() };
-  const { code, map } = await minified(await bundle(now, './server.js', define));
+  const { now, later, entries } = await split();
+  const shared = [...namesImportedBy(later)].filter(([path]) => path in now);
+  const { code: laterCode } = await minified(await bundle(laterModules(later, entries, shared), './later.js', {}));
+  const { code, map } = await minified(
+    await bundle(nowModules(now, shared), './server.js', { ASSETLOG_LATER: packed(laterCode) }),
+  );
   const head = `#!/usr/bin/env node\n${versionCheck(REFUSE_TO_RUN)}\n`;
   writeFileSync(join(dist, 'server.js'), `${head}${code}\n//# sourceMappingURL=server.js.map\n`);
   chmodSync(join(dist, 'server.js'), 0o755);
   writeFileSync(join(dist, 'server.js.map'), JSON.stringify(movedDown(JSON.parse(map), head.split('\n').length - 1)));
 }
 
-/** Modules by the names with which they import each other: `{ './server.js': 'import{a as b}from"./chunk.js";…' }`. */
-type Modules = Record<string, string>;
+/** Modules by the names with which they import each other: `{ './server.js': 'import{a as b}from"./chunk-1.js";…' }`. */
+type Modules = Readonly<Record<string, string>>;
 
-/** @returns the program in three modules: what a service needs, the commands that are loaded later, and what both need */
-async function split(texts: Texts): Promise<Modules> {
-  const { outputFiles } = await build({
+/** The program in modules: what each start needs, what is loaded later, and of that the modules that are named in an `import()`. */
+interface Split {
+  readonly now: Modules;
+  readonly later: Modules;
+  readonly entries: readonly string[];
+}
+
+async function split(): Promise<Split> {
+  const { outputFiles, metafile } = await build({
     ...common,
-    entryPoints: ['src/server.ts'],
+    entryPoints: ['src/server.ts', 'src/http/packed.ts'],
     outdir: 'dist',
     format: 'esm',
     splitting: true,
-    lineLimit: 0, // a text that is broken in two lines could not be numbered
-    chunkNames: '[name]',
-    plugins: [builtins, texts.plugin],
-    mangleProps: new RegExp(`(Ms|Max|(first|passed|next)Seq)$|^(${shortened.join('|')})$`),
+    lineLimit: 0, // an import that is broken in two lines would not be found
+    entryNames: '[name]',
+    chunkNames: '[name]-[hash]',
+    plugins: [builtins],
+    mangleProps: SHORTENED,
     sourcemap: 'inline',
     sourcesContent: false,
+    metafile: true,
     write: false,
   });
-  const modules = Object.fromEntries(
-    outputFiles.map(({ path, text }) => {
-      return [`./${basename(path)}`, texts.number(text)];
-    }),
-  );
-  const names = Object.keys(modules).sort().join(' ');
-  if (names !== './all-commands.js ./chunk.js ./server.js') throw new Error(`the program was split in ${names}`);
-  return modules;
+  const entries = new Set<string>();
+  const reached = new Set<string>();
+  const reach = (path: string): void => {
+    if (reached.has(path)) return;
+    reached.add(path);
+    for (const imported of metafile.outputs[path]?.imports ?? []) {
+      if (imported.kind === 'dynamic-import') entries.add(`./${basename(imported.path)}`);
+      else reach(imported.path);
+    }
+  };
+  reach('dist/server.js');
+  reach('dist/packed.js');
+  const [now, later]: Record<string, string>[] = [{}, {}];
+  for (const { path, text } of outputFiles) {
+    const name = basename(path);
+    (reached.has(`dist/${name}`) ? now : later)![`./${name}`] = text;
+  }
+  return { now: now!, later: later!, entries: [...entries] };
+}
+
+/** What the later modules import of the others: modules with names, such as `['./chunk-1.js', 'a,b']`. */
+type Shared = readonly (readonly [path: string, names: string])[];
+
+/** Those of the script that is loaded later. It gets the modules that it shares as `shared`, and hands out its own to `loaded`. */
+function laterModules(later: Modules, entries: readonly string[], shared: Shared): Modules {
+  const imports = entries.map((path, at) => `import * as entry${at} from '${path}';`);
+  const exported = entries.map((path, at) => `'${path}': entry${at}`);
+  return {
+    ...later,
+    ...Object.fromEntries(shared.map(([path]) => [path, `module.exports = shared['${path}'];`])),
+    './later.js': `${imports.join('')} loaded({ ${exported} });`,
+  };
+}
+
+/** Those of the program, which load the others with `loadLater` instead of `import()`. */
+function nowModules(now: Modules, shared: Shared): Modules {
+  const wired = Object.entries(now).map(([path, code]) => {
+    const called = code.replaceAll('import("./', 'loadLater("./');
+    const loads = called === code ? code : withImport(called, "{ loadLater } from './packed.js'");
+    const isLoader = code.includes('ASSETLOG_SHARED');
+    return [path, isLoader ? withImport(loads, "* as ASSETLOG_SHARED from './shared.js'") : loads];
+  });
+  return {
+    ...Object.fromEntries(wired),
+    ...Object.fromEntries(
+      shared.map(([path, names], at) => [`./shared${at}.js`, `export { ${names} } from '${path}';`]),
+    ),
+    './shared.js': shared.map(([path], at) => `export * as '${path}' from './shared${at}.js';`).join(''),
+  };
+}
+
+/** @returns what modules import by name, such as `a,b`, by the module that exports it */
+function namesImportedBy(modules: Modules): Map<string, string> {
+  const found = new Map<string, Set<string>>();
+  for (const code of Object.values(modules)) {
+    for (const [, names = '', path = ''] of code.matchAll(/import\{([^}]*)\}from"([^"]*)"/g)) {
+      const known = found.get(path) ?? found.set(path, new Set()).get(path)!;
+      for (const name of names.split(',')) known.add(name.replace(/ as .*/, ''));
+    }
+  }
+  return new Map([...found].map(([path, names]) => [path, [...names].join(',')]));
+}
+
+/** @returns a module that imports one thing more. It goes before the comment with the source map, which is the last line */
+function withImport(code: string, imported: string): string {
+  return code.replace(/\n\/\/#/, `\nimport ${imported};$&`);
 }
 
 /** Joins modules to one script in one scope, with a source map. */

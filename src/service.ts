@@ -7,7 +7,7 @@ import { type Config, version } from './config/config.ts';
 import { type ExitCode, exitCodes } from './config/exit-codes.ts';
 import { type Limits, limits as standardLimits } from './config/limits.ts';
 import { type Endpoint, endpoints as standardEndpoints } from './event/parameters.ts';
-import { Forwarding } from './forward/forwarding.ts';
+import type { Forwarding } from './forward/forwarding.ts';
 import { Hub } from './forward/hub/hub.ts';
 import { createApp, readinessOf } from './http/app.ts';
 import { type ListenAt, type Listener, listen } from './http/listener.ts';
@@ -34,7 +34,7 @@ import { Activity, type Terminal } from './telemetry/activity.ts';
 import type { Notices } from './telemetry/log.ts';
 import { Metrics } from './telemetry/metrics.ts';
 import { Refusals, type RefusedRequest } from './telemetry/refusals.ts';
-import { TestMode } from './test-mode/test-mode.ts';
+import type { TestMode } from './test-mode/test-mode.ts';
 
 export { StartError };
 
@@ -148,11 +148,12 @@ async function start(setup: Setup): Promise<Service> {
   const { config, fd, limits, shutdown } = setup;
   const at = await addressToListenAt(config, fd);
   const folder = await lock(setup);
-  const forwarding = new Forwarding({ ...setup, diskOf: (deployment) => openDiskOf(setup, folder, deployment) });
-  const hub = new Hub({ ...setup, data: folder.disk.folder, viaOf: (deployment) => forwarding.viaOf(deployment) });
+  const forwarding = await createForwarding(setup, folder);
+  const viaOf = (deployment: string | undefined) => forwarding?.viaOf(deployment) ?? [];
+  const hub = new Hub({ ...setup, data: folder.disk.folder, viaOf });
   setup.metrics.hubSources = () => hub.sourceCount;
   const recording = await record(setup, folder, forwarding, hub);
-  await readDestinations(setup, forwarding, recording);
+  if (forwarding !== undefined) await readDestinations(setup, forwarding, recording);
   const space = await watchFreeSpace(setup, folder, recording);
   let opened: Promise<void> | undefined;
   const open = () => {
@@ -165,12 +166,12 @@ async function start(setup: Setup): Promise<Service> {
   const journals = new ReadableJournals({ ...setup, data: folder.disk.folder });
   const assets = new AssetMemory({ journals, limits });
   shutdown.add(() => assets.close());
-  const testMode = config.test ? createTestMode(setup, recording, journals, assets) : undefined;
+  const testMode = config.test ? await createTestMode(setup, recording, journals, assets) : undefined;
   const { address, port } = await listenAt(at, setup, { folder, recording, space, journals, assets, hub, testMode });
-  shutdown.add(() => void forwarding.close()); // meanwhile the listener finishes the requests that were read
+  shutdown.add(() => void forwarding?.close()); // meanwhile the listener finishes the requests that were read
   await open();
   folder.watch((error) => recording.abandon(error));
-  forwarding.begin();
+  forwarding?.begin();
   return {
     url: `http://${hostOf(address)}:${port}${config.pathPrefix}`,
     deployment: recording.deployment,
@@ -178,10 +179,18 @@ async function start(setup: Setup): Promise<Service> {
     stop: () => shutdown.run('stop requested'),
     reload: async () => {
       await recording.reload();
-      await forwarding.reload();
+      await forwarding?.reload();
     },
     testMode,
   };
+}
+
+/** @returns undefined if nothing is to be forwarded: the code for it is not loaded then */
+async function createForwarding(setup: Setup, folder: DataFolder): Promise<Forwarding | undefined> {
+  const { forwardTo, forward } = setup.config;
+  if (forwardTo + forward === '') return undefined;
+  const { Forwarding } = await import('./forward/forwarding.ts');
+  return new Forwarding({ ...setup, diskOf: (deployment) => openDiskOf(setup, folder, deployment) });
 }
 
 /** What handles the requests of a service. */
@@ -196,7 +205,13 @@ interface Parts {
 }
 
 /** The test mode, whose reset also forgets what was derived from the journal. */
-function createTestMode(setup: Setup, recording: Recording, journals: ReadableJournals, assets: AssetMemory): TestMode {
+async function createTestMode(
+  setup: Setup,
+  recording: Recording,
+  journals: ReadableJournals,
+  assets: AssetMemory,
+): Promise<TestMode> {
+  const { TestMode } = await import('./test-mode/test-mode.ts');
   const { refusals, aroundReset = (reset) => reset() } = setup;
   const begin = async () => {
     await journals.of(undefined).beginAnew(() => recording.beginAnew());
@@ -222,13 +237,18 @@ function openDiskOf({ openDisk }: Setup, { disk }: DataFolder, deployment: strin
   return deployment === undefined ? disk : openDisk(join(disk.folder, deployment));
 }
 
-async function record(setup: Setup, folder: DataFolder, forwarding: Forwarding, hub: Hub): Promise<Recording> {
+async function record(
+  setup: Setup,
+  folder: DataFolder,
+  forwarding: Forwarding | undefined,
+  hub: Hub,
+): Promise<Recording> {
   const { config, notices, limits, shutdown } = setup;
   const hooksOf = (deployment: string | undefined) => ({
     ...hub.hooksOf(deployment),
-    heldBack: () => forwarding.heldBack(deployment),
+    heldBack: () => forwarding?.heldBack(deployment),
   });
-  const options = { ...setup, folder, hooksOf, onDeployments: () => forwarding.update() };
+  const options = { ...setup, folder, hooksOf, onDeployments: async () => forwarding?.update() };
   const recording =
     config.deployments === '' ? recordLocally(options, onFailed) : await recordForDeployments(options, onLockLost);
   setup.refusals.deploymentIn = recording.deploymentIn;

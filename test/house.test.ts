@@ -33,7 +33,16 @@ function folderOf(path: string): string {
 
 /** The paths below `src/` that a file imports. */
 function importsOf(path: string): string[] {
-  const found = (sources.get(path) ?? '').matchAll(/from '(\.[^']+)'/g);
+  return importedBy(path, /(?:from |import\()'(\.[^']+)'/g);
+}
+
+/** Those that are loaded with the file: not types, and not what `import()` loads later. */
+function loadedWith(path: string): string[] {
+  return importedBy(path, /^(?:import|export) (?!type )[^;]*? from '(\.[^']+)'/gm);
+}
+
+function importedBy(path: string, pattern: RegExp): string[] {
+  const found = (sources.get(path) ?? '').matchAll(pattern);
   return [...found].map(([, imported = '']) => posix.join(posix.dirname(path), imported));
 }
 
@@ -81,6 +90,15 @@ test('no file imports itself, however many files lie between', () => {
   };
   for (const path of sources.keys()) visit(path, []);
   assert.ok(done.size > 40);
+});
+
+test('a service that only records loads neither forwarders, nor the test mode, nor other commands', () => {
+  const loaded = new Set(['server.ts']);
+  for (const path of loaded) for (const imported of loadedWith(path)) loaded.add(imported);
+  assert.ok(loaded.has('journal/disk.ts'));
+  for (const path of ['forward/forwarding.ts', 'forward/forwarder.ts', 'test-mode/test-mode.ts', 'commands/report.ts']) {
+    assert.ok(sources.has(path) && !loaded.has(path), path);
+  }
 });
 
 test('nothing but Node is needed at run time', () => {

@@ -36,8 +36,8 @@ export function texts(): Texts {
   return typeof ASSETLOG_HELP === 'string' ? JSON.parse(ASSETLOG_HELP) : makeTexts();
 }
 
-/** @returns all texts that depend on nothing at run time, for the build */
-export function makeTexts(): Texts {
+/** Of the texts, since they depend on nothing at run time. */
+function makeTexts(): Texts {
   const named = (kind: string, texts: Texts) =>
     Object.fromEntries(Object.entries(texts).map(([name, text]) => [`${kind} ${name}`, text]));
   const helps = Object.entries(commands).map(([name, command]) => [name, commandHelp(name, command)]);

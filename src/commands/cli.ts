@@ -6,7 +6,6 @@ import { didYouMean } from '../event/nearest.ts';
 import { printable } from '../telemetry/printable.ts';
 import type { Command, Environment, Output } from './command.ts';
 import { healthcheck } from './healthcheck.ts';
-import { loadCommands } from './load-commands.ts';
 import { serve } from './serve.ts';
 
 /** What runs all the time beside a journal, and so is there from the start. The others are loaded when one of them is called. */
@@ -31,7 +30,7 @@ export async function main(args: readonly string[], env: Environment): Promise<E
   if (versionWords.has(first)) return say(`assetlog ${version}`);
   if (first === 'help') return say(await helpFor(args[1]));
   if (rest.some((word) => word === '--help' || word === '-h')) return say(await helpFor(named ? first : undefined));
-  const commands = Object.hasOwn(resident, name) ? resident : (await loadCommands()).commands;
+  const commands = Object.hasOwn(resident, name) ? resident : (await import('./all-commands.ts')).commands;
   const command = Object.hasOwn(commands, name) ? commands[name] : undefined;
   if (command === undefined) {
     return complain([`unknown command ${JSON.stringify(name)}${didYouMean(name, Object.keys(commands))}`]);
@@ -72,6 +71,6 @@ function complain(problems: readonly string[]): ExitCode {
 
 /** @returns the help of a command, or of the program if there is no such command */
 async function helpFor(name: string | undefined): Promise<string> {
-  const { help = '', [`help ${name}`]: found = help } = (await loadCommands()).texts();
+  const { help = '', [`help ${name}`]: found = help } = (await import('./all-commands.ts')).texts();
   return found;
 }

@@ -1,5 +1,6 @@
 /** Documents and code that the built program has compressed, such as the page: by Brotli (RFC 7932), as text in the manner of basE91. */
 
+import { compileFunction } from 'node:vm';
 import { brotliDecompressSync } from 'node:zlib';
 
 /**
@@ -24,16 +25,23 @@ export function unpack(packed: string): string {
   return brotliDecompressSync(bytes).toString();
 }
 
-const texts: string[] = [];
+const modules: Record<string, object> = {};
 
 /**
- * @param index of a text that the build took out of a function of the source: see `build-texts.ts`
- * @returns the text. The first one that is needed unpacks all of them
+ * What `import()` is in the built program: the modules that it names are one compressed script, which is compiled and run when
+ * the first of them is needed.
+ * @param path of a module, such as `./all-commands.js`
+ * @returns its exports
  */
-export function packedText(index: number): string {
-  if (texts.length === 0) texts.push(...unpack(ASSETLOG_TEXTS).split('\0'));
-  return texts[index] ?? '';
+export async function loadLater(path: string): Promise<object | undefined> {
+  if (modules[path] === undefined) {
+    const run = compileFunction(unpack(ASSETLOG_LATER), ['shared', 'loaded'], { filename: 'assetlog-later' });
+    run(ASSETLOG_SHARED, (loaded: typeof modules) => Object.assign(modules, loaded));
+  }
+  return modules[path];
 }
 
-/** Put here by the build: the texts with U+0000 between them, see `unpack`. */
-declare const ASSETLOG_TEXTS: string;
+/** Put here by the build: a script that calls `loaded` with the exports of each module by its path, see `unpack`. */
+declare const ASSETLOG_LATER: string;
+/** Put here by the build: what that script imports of the rest of the program, by module. */
+declare const ASSETLOG_SHARED: object;

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { makeTexts } from '../../src/commands/all-commands.ts';
+import { texts as textsOfSource } from '../../src/commands/all-commands.ts';
 import { commandHelp, generalHelp } from '../../src/commands/help.ts';
 import { root, run } from '../support/program.ts';
 
@@ -62,7 +62,7 @@ const builtFile = join(root, 'dist/server.js');
 test('the built file prints the texts that the source makes', {
   skip: !existsSync(builtFile) && 'nothing is built here',
 }, async () => {
-  const texts = Object.entries(makeTexts());
+  const texts = Object.entries(textsOfSource());
   const printed = await Promise.all(
     texts.map(async ([name]) => {
       const { code, stdout, stderr } = await run(name.split(' '), { program: [process.execPath, builtFile] });
@@ -74,6 +74,6 @@ test('the built file prints the texts that the source makes', {
     texts.map(([name, text]) => [name, 0, '', `${text}\n`]),
   );
   assert.ok(texts.length > 12, 'each command, both scripts and the program itself');
-  assert.equal((await run(['help', 'nonsense'])).stdout, `${makeTexts()['help']}\n`);
-  assert.equal((await run(['report', '--help'])).stdout, `${makeTexts()['help report']}\n`);
+  assert.equal((await run(['help', 'nonsense'])).stdout, `${textsOfSource()['help']}\n`);
+  assert.equal((await run(['report', '--help'])).stdout, `${textsOfSource()['help report']}\n`);
 });

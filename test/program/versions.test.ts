@@ -83,16 +83,29 @@ for (const mode of ['local', 'hosted']) {
     for (const [kind, body] of reports) assert.equal((await send(kind, body)).status, 200);
     assert.equal((await fetch(`${url}/readyz`)).status, 200);
     assert.equal(eventsIn(isHosted ? join(data, 'prod') : data).length, reports.length);
-    assert.doesNotMatch(stderr(), /unpacking/);
-
     for (const passed of ['yes', 1]) {
       const { error } = (await (await send('check', { passed })).json()) as { error: string };
       assert.match(error, /^passed is .*true/);
     }
+    assert.doesNotMatch(stderr(), /unpacking/);
+
+    assert.equal((await fetch(`${url}/openapi.json`)).status, 200);
     await kill();
-    assert.equal(stderr().match(/unpacking/g)?.length, 1, 'the first error unpacks all texts');
+    assert.equal(stderr().match(/unpacking/g)?.length, 1, 'the first request for a document unpacks it');
   });
 }
+
+test('the built file unpacks its seldom used code once, also if that is forwarding and the test mode', {
+  skip: withoutBuilt,
+}, async (t) => {
+  const program = reportingUnpacking(newFolder(t));
+  for (const args of [['--forward-to', 'http://127.0.0.1:9'], ['--test']]) {
+    const { url, stderr, kill } = await startService(t, { program, args });
+    assert.equal((await fetch(`${url}/readyz`)).status, 200);
+    await kill();
+    assert.equal(stderr().match(/unpacking/g)?.length, 1, args.join(' '));
+  }
+});
 
 test('the built file has the same commands and help as the source', { skip: withoutBuilt }, () => {
   const { stdout } = spawnSync(process.execPath, [built, 'help'], { encoding: 'utf8' });

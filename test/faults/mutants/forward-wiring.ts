@@ -13,6 +13,13 @@ const HOSTED = 'forward/forwarding: each deployment goes to its own URL, with th
 
 export const forwardWiring: readonly Mutant[] = [
   {
+    breaks: 'a service that only records loads the code of forwarding',
+    file: 'service.ts',
+    from: 'import type { Forwarding }',
+    to: 'import { type Forwarding }',
+    tests: ['house: a service that only records loads neither forwarders, nor the test mode, nor other commands'],
+  },
+  {
     breaks: 'a hub does not count the journals that it has events of',
     file: 'service.ts',
     from: 'setup.metrics.hubSources = () => hub.sourceCount;',
@@ -50,7 +57,7 @@ export const forwardWiring: readonly Mutant[] = [
   {
     breaks: 'the service lets retention remove what a destination lacks',
     file: 'service.ts',
-    from: 'heldBack: () => forwarding.heldBack(deployment),',
+    from: 'heldBack: () => forwarding?.heldBack(deployment),',
     to: 'heldBack: () => undefined,',
     tests: [LIMIT],
   },
@@ -149,7 +156,7 @@ export const forwardWiring: readonly Mutant[] = [
   {
     breaks: 'a deployment that is added is not forwarded',
     file: 'service.ts',
-    from: 'onDeployments: () => forwarding.update()',
+    from: 'onDeployments: async () => forwarding?.update()',
     to: 'onDeployments: async () => {}',
     tests: [HOSTED],
   },
