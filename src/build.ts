@@ -212,6 +212,7 @@ async function bundle(modules: Modules, entry: string, define: Readonly<Record<s
     outfile: 'dist/server.js',
     format: 'iife',
     plugins: [held],
+    logOverride: { 'ignored-bare-import': 'silent' }, // the split leaves such imports of modules that have no side effects
     sourcemap: 'external',
     sourcesContent: false,
     write: false,

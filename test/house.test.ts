@@ -96,7 +96,12 @@ test('a service that only records loads neither forwarders, nor the test mode, n
   const loaded = new Set(['server.ts']);
   for (const path of loaded) for (const imported of loadedWith(path)) loaded.add(imported);
   assert.ok(loaded.has('journal/disk.ts'));
-  for (const path of ['forward/forwarding.ts', 'forward/forwarder.ts', 'test-mode/test-mode.ts', 'commands/report.ts']) {
+  for (const path of [
+    'forward/forwarding.ts',
+    'forward/forwarder.ts',
+    'test-mode/test-mode.ts',
+    'commands/report.ts',
+  ]) {
     assert.ok(sources.has(path) && !loaded.has(path), path);
   }
 });
