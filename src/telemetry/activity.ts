@@ -170,6 +170,7 @@ class LineRate {
   close(): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;
+    this.#endsMs = 0; // the timer may have fired up to a millisecond early
     if (this.#beyond > 0) this.#report(this.#beyond);
     this.#beyond = 0;
   }

@@ -146,16 +146,22 @@ class Runner {
     const uses = this.#chosen.flatMap(({ tests }) => tests.map(readTest)).filter((use) => use.file === file);
     const names = [...new Set(uses.map(({ name }) => name))];
     if (needsBuild(file)) await bundleProgram(copy);
-    const run = await runTests(copy, {
-      file,
-      names: names.every((name) => name !== undefined) ? names : [],
-      hangsAfterMs: () => UNBROKEN_MS_MAX,
-    });
-    if (run.kind === 'passed') return { kind: 'passes', durationsMs: run.durationsMs };
-    const reason = `${describe(file, run)} fails without any mutant`;
-    if (!interrupted) console.log(reason);
-    this.#failing.push(reason);
-    return { kind: 'unfit', reason };
+    for (let tries = 1; ; tries += 1) {
+      const run = await runTests(copy, {
+        file,
+        names: names.every((name) => name !== undefined) ? names : [],
+        hangsAfterMs: () => UNBROKEN_MS_MAX,
+      });
+      if (run.kind === 'passed') return { kind: 'passes', durationsMs: run.durationsMs };
+      const reason = `${describe(file, run)} fails without any mutant`;
+      if (!interrupted) console.log(reason);
+      if (tries < TRIES && !interrupted) {
+        this.#late.push(`${reason}, at try ${tries}`);
+        continue;
+      }
+      this.#failing.push(reason);
+      return { kind: 'unfit', reason };
+    }
   }
 }
 
