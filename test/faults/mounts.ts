@@ -45,6 +45,7 @@ export interface Mount {
 }
 
 const COMMAND_MS = 20_000;
+const MOUNTS = '/proc/self/mounts';
 const FILLER = 'filler';
 const UNRESERVED_BYTES = 16 * 1024 * 1024;
 /** An XFS is refused below 300 MiB. The images are sparse, so it costs nothing. */
@@ -123,6 +124,11 @@ function mounted(scope: Scope, { image, folder }: Place, options: string): Mount
   };
 }
 
+/** Unmounts what a test left mounted below a folder, because it was killed before it could. */
+export function unmountBelow(folder: string): void {
+  for (const { at } of mounts().reverse()) if (at.startsWith(`${folder}/`)) unmount(at);
+}
+
 /** Whoever still has a file open there, after a test that failed, keeps it from being unmounted at once. */
 function unmount(folder: string): void {
   if (!isMounted(folder)) return;
@@ -138,8 +144,14 @@ function isMounted(folder: string): boolean {
 }
 
 function deviceOf(folder: string): string {
-  const lines = readFileSync('/proc/self/mounts', 'utf8').split('\n');
-  return lines.map((line) => line.split(' ')).find(([, at]) => at === folder)?.[0] ?? '';
+  return mounts().find(({ at }) => at === folder)?.device ?? '';
+}
+
+/** What is mounted, in the order in which it was. Nothing on a system other than Linux. */
+function mounts(): { readonly device: string; readonly at: string }[] {
+  if (!existsSync(MOUNTS)) return [];
+  const lines = readFileSync(MOUNTS, 'utf8').trimEnd().split('\n');
+  return lines.map((line) => line.split(' ')).map(([device = '', at = '']) => ({ device, at }));
 }
 
 /** Writes until nothing more goes in, in ever smaller pieces, and makes the file system really take the space. */

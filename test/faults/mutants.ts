@@ -8,7 +8,7 @@ import { each } from '../support/tools.ts';
 import { mutants } from './mutants/all.ts';
 import { bundleProgram, type Copy, makeCopy } from './mutants/copy.ts';
 import { type Mutant, mutate, readTest } from './mutants/mutant.ts';
-import { type Durations, interruptRuns, needsBuild, runTests, type TestRun } from './mutants/test-run.ts';
+import { type Durations, interruptRuns, isFaultTest, needsBuild, runTests, type TestRun } from './mutants/test-run.ts';
 
 /** At a time. Most tests wait more than they compute. With mutants, many also wait for a timeout. */
 const WORKERS = { unbroken: 3, broken: 5 };
@@ -71,14 +71,18 @@ class Runner {
     return done > 0 && done === this.#chosen.length && this.#failing.length === 0;
   }
 
-  /** @returns the mutants by how long their first test takes without any, since a long one that comes last runs alone */
+  /** @returns the mutants, those first whose tests take longest, since a long one that comes last runs alone */
   async #longestFirst(): Promise<Mutant[]> {
-    const timed = this.#chosen.map(async (mutant) => {
-      const [{ file, name = '' } = { file: '' }] = mutant.tests.map(readTest);
-      const unbroken = await this.#unbroken.get(file);
-      return { mutant, ms: unbroken?.kind === 'passes' ? (unbroken.durationsMs.get(name) ?? 0) : 0 };
-    });
-    return (await Promise.all(timed)).sort((a, b) => b.ms - a.ms).map(({ mutant }) => mutant);
+    const longestMs = async ({ tests }: Mutant): Promise<number> => {
+      const each = tests.map(readTest).map(async ({ file, name = '' }) => {
+        const unbroken = await this.#unbroken.get(file);
+        if (unbroken === undefined) return isFaultTest(file) ? Number.POSITIVE_INFINITY : 0;
+        return unbroken.kind === 'passes' ? (unbroken.durationsMs.get(name) ?? 0) : 0;
+      });
+      return Math.max(...(await Promise.all(each)));
+    };
+    const timed = await Promise.all(this.#chosen.map(async (mutant) => ({ mutant, ms: await longestMs(mutant) })));
+    return timed.sort((a, b) => (a.ms === b.ms ? 0 : b.ms - a.ms)).map(({ mutant }) => mutant);
   }
 
   /** Does something with each value and a copy that nothing else uses meanwhile, at most `atOnce` things at a time. */

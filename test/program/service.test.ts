@@ -416,7 +416,7 @@ test('at the cap the connection that was idle longest ends for a new one, and no
 });
 
 test('when upload memory is used up the upload that stalled longest gets 408, and one that moves is not ended', async (t) => {
-  const limits = { ...standardLimits, uploadBytesMax: 250_000, stalledUploadMs: 1_000, deadlineCheckMs: 20 };
+  const limits = { ...standardLimits, uploadBytesMax: 250_000, stalledUploadMs: 2_000, deadlineCheckMs: 20 };
   const { port } = await start(t, { limits });
   const body = JSON.stringify({ asset_key: 'a', description: 'x'.repeat(100_000) });
   const open = post(TARGET, body).slice(0, -1_000);
@@ -433,7 +433,7 @@ test('when upload memory is used up the upload that stalled longest gets 408, an
   assert.match(errorOf(ended), /stalled while others needed its memory/);
   const other = await Wire.open(port);
   other.send(open);
-  await ask(port, LIVE); // what was sent before it has been read
+  await sleep(10 * limits.deadlineCheckMs); // it has been read, and since then there was no progress
   assert.equal((await ask(port, post(TARGET, body))).status, 503, 'no upload had stalled');
   assert.equal(moving.ended, false);
   for (const wire of [stalled, moving, other]) wire.close();

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { COMPILED } from '../../support/compiler.ts';
 import { endGroup } from '../../support/program.ts';
+import { unmountBelow } from '../mounts.ts';
 import type { Copy } from './copy.ts';
 
 /** How long each top-level test took, by its name, such as `{'no lock': 12.5}`. One that was skipped is not among them. */
@@ -40,7 +41,8 @@ export function needsBuild(file: string): boolean {
   return isFaultTest(file) || ['program/openapi', 'program/versions'].includes(file);
 }
 
-function isFaultTest(file: string): boolean {
+/** Whether a test file is one that may mount file systems, such as `faults/full-disk`. */
+export function isFaultTest(file: string): boolean {
   return file.startsWith('faults/');
 }
 
@@ -76,6 +78,7 @@ export async function runTests(copy: Copy, { file, names, hangsAfterMs }: TestCh
   });
   const [code] = await closed;
   clearTimeout(watch);
+  if (isFaultTest(file)) unmountBelow(copy.temporary); // one that hung was killed before it could
   if (failure !== undefined) return { kind: 'failed', ...failure };
   if (code !== 0 || unfinished) return { kind: 'failed', test: current, detail: `its process ended with ${code}` };
   return { kind: 'passed', durationsMs };
