@@ -371,10 +371,11 @@ export class Forwarder {
 
   /** Sends the lines at hand to a hub, or the first one to a plain upstream. */
   async #send(): Promise<State> {
-    const head = this.#backlog.head(this.#parts.limits.forwardBatchBytes);
+    const isHub = this.#value.kind === 'hub';
+    const head = this.#backlog.head(isHub ? this.#parts.limits.forwardBatchBytes : 0);
     if (head?.kind !== 'lines') return IDLE;
     const [line] = head.lines as [Line];
-    if (this.#value.kind === 'hub') {
+    if (isHub) {
       const lost = line.seq > this.#hubSeq + 1 ? { first: this.#hubSeq + 1, last: line.seq - 1 } : undefined;
       const sending = this.#request({ lines: head.lines, lost });
       void this.#backlog.readAhead(head.lines.at(-1)!.seq, this.#lastSeq, this.#parts.limits.forwardBatchBytes);
