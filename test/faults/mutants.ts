@@ -74,10 +74,12 @@ class Runner {
   /** @returns the mutants, those first whose tests take longest, since a long one that comes last runs alone */
   async #longestFirst(): Promise<Mutant[]> {
     const longestMs = async ({ tests }: Mutant): Promise<number> => {
-      const each = tests.map(readTest).map(async ({ file, name = '' }) => {
+      const each = tests.map(readTest).map(async ({ file, name }) => {
         const unbroken = await this.#unbroken.get(file);
         if (unbroken === undefined) return isFaultTest(file) ? Number.POSITIVE_INFINITY : 0;
-        return unbroken.kind === 'passes' ? (unbroken.durationsMs.get(name) ?? 0) : 0;
+        if (unbroken.kind === 'unfit') return 0;
+        const own = name === undefined ? [...unbroken.durationsMs.values()] : [unbroken.durationsMs.get(name) ?? 0];
+        return own.reduce((sum, ms) => sum + ms, 0);
       });
       return Math.max(...(await Promise.all(each)));
     };

@@ -48,7 +48,7 @@ export const service: readonly Mutant[] = [
     file: 'server.ts',
     from: '.then((code) =>',
     to: '.then((code) => process.exit(code) ??',
-    tests: ['faults/injected'],
+    tests: ['faults/injected: a stop comes to its end by itself, also while the disk hangs'],
   },
   {
     breaks: 'a stop leaves the folder to others while the disk may still write to it',
