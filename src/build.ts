@@ -140,12 +140,12 @@ async function split(): Promise<Split> {
   };
   reach('dist/server.js');
   reach('dist/packed.js');
-  const [now, later]: Record<string, string>[] = [{}, {}];
-  for (const { path, text } of outputFiles) {
-    const name = basename(path);
-    (reached.has(`dist/${name}`) ? now : later)![`./${name}`] = text;
-  }
-  return { now: now!, later: later!, entries: [...entries] };
+  const modulesOf = (isNow: boolean): Modules => {
+    const files = outputFiles.map(({ path, text }) => [basename(path), text] as const);
+    const some = files.filter(([name]) => reached.has(`dist/${name}`) === isNow);
+    return Object.fromEntries(some.map(([name, text]) => [`./${name}`, text]));
+  };
+  return { now: modulesOf(true), later: modulesOf(false), entries: [...entries] };
 }
 
 /** What the later modules import of the others: modules with names, such as `['./chunk-1.js', 'a,b']`. */

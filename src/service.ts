@@ -3,7 +3,7 @@
 import { lookup } from 'node:dns/promises';
 import { join } from 'node:path';
 import { createClientAddress } from './config/client-address.ts';
-import { type Config, version } from './config/config.ts';
+import { type Config, forwards, version } from './config/config.ts';
 import { type ExitCode, exitCodes } from './config/exit-codes.ts';
 import { type Limits, limits as standardLimits } from './config/limits.ts';
 import { type Endpoint, endpoints as standardEndpoints } from './event/parameters.ts';
@@ -187,8 +187,7 @@ async function start(setup: Setup): Promise<Service> {
 
 /** @returns undefined if nothing is to be forwarded: the code for it is not loaded then */
 async function createForwarding(setup: Setup, folder: DataFolder): Promise<Forwarding | undefined> {
-  const { forwardTo, forward } = setup.config;
-  if (forwardTo + forward === '') return undefined;
+  if (!forwards(setup.config)) return undefined;
   const { Forwarding } = await import('./forward/forwarding.ts');
   return new Forwarding({ ...setup, diskOf: (deployment) => openDiskOf(setup, folder, deployment) });
 }

@@ -1,7 +1,7 @@
 /** `assetlog serve`: runs the service as a process, with its signals, its logs and its one line on standard output. */
 
 import { resolve } from 'node:path';
-import { type Config, contradictionsIn, options, readPassedSocket, version } from '../config/config.ts';
+import { type Config, contradictionsIn, forwards, options, readPassedSocket, version } from '../config/config.ts';
 import { type ExitCode, exitCodes } from '../config/exit-codes.ts';
 import { limits, limitsFor } from '../config/limits.ts';
 import { collectForwarded, readMemoryBytesMax, saveMemory } from '../config/memory.ts';
@@ -85,7 +85,7 @@ async function runService(config: Config, { say, complain, page }: Output): Prom
   };
   process.on('SIGTERM', onSignal);
   process.on('SIGINT', onSignal);
-  const hasFiles = config.deployments + config.forwardTo + config.forward !== '';
+  const hasFiles = config.deployments !== '' || forwards(config);
   process.on('SIGHUP', hasFiles ? () => reload() : onSignal);
   if (config.exitWithStdin) {
     const onClosed = () => {

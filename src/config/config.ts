@@ -299,6 +299,11 @@ export function readConfig(
   return problems.length > 0 ? { kind: 'invalid', problems } : { kind: 'valid', config: read.values };
 }
 
+/** Whether a service forwards its events. With `{ forwardTo: '', forward: '/etc/forward.json' }` it does. */
+export function forwards({ forwardTo, forward }: Pick<Config, 'forwardTo' | 'forward'>): boolean {
+  return forwardTo + forward !== '';
+}
+
 type ContradictingValues = Pick<
   Config,
   | 'segmentBytes'
@@ -336,7 +341,7 @@ export function contradictionsIn({
   const problems: string[] = [];
   if (read && noRead) problems.push('--read and --no-read contradict each other; leave one of them out');
   if (test && deployments !== '') problems.push('--test has no --deployments; leave one of them out');
-  if (test && forwardTo + forward !== '') {
+  if (test && forwards({ forwardTo, forward })) {
     problems.push(
       '--test has no --forward-to and no --forward, since its journal can begin anew; leave one of them out',
     );

@@ -8,7 +8,7 @@ import { each } from '../support/tools.ts';
 import { mutants } from './mutants/all.ts';
 import { bundleProgram, type Copy, makeCopy } from './mutants/copy.ts';
 import { type Mutant, mutate, readTest } from './mutants/mutant.ts';
-import { type Durations, interruptRuns, isFaultTest, needsBuild, runTests, type TestRun } from './mutants/test-run.ts';
+import { type Durations, interruptRuns, needsBuild, runTests, type TestRun } from './mutants/test-run.ts';
 
 /** At a time. Most tests wait more than they compute. With mutants, many also wait for a timeout. */
 const WORKERS = { unbroken: 3, broken: 5 };
@@ -19,10 +19,10 @@ const UNBROKEN_MS_MAX = 120_000;
 /** Some breaks show at some interleavings only. What is noticed late is named in the end, so that its test can be made stricter. */
 const TRIES = 3;
 
+/** What became of a mutant. */
 type Outcome =
   | { readonly kind: 'survived' }
-  /** `tries` is 1 if the break was noticed the first time. */
-  | { readonly kind: 'killed'; readonly by: string; readonly tries: number }
+  | { readonly kind: 'killed'; readonly by: string }
   | { readonly kind: 'stale'; readonly reason: string }
   | { readonly kind: 'skipped'; readonly reason: string };
 
@@ -37,8 +37,9 @@ class Runner {
   readonly #chosen: readonly Mutant[];
   readonly #free: Copy[];
   readonly #unbroken = new Map<string, Promise<Unbroken>>();
-  /** What somebody has to look at, a line each. */
+  /** Why the run fails, a line each. */
   readonly #failing: string[] = [];
+  /** What was clear only when it was tried again, a line each. */
   readonly #late: string[] = [];
 
   constructor(chosen: readonly Mutant[], copies: readonly Copy[]) {
@@ -56,14 +57,18 @@ class Runner {
     let done = 0;
     await this.#each(await this.#longestFirst(), WORKERS.broken, async (copy, mutant) => {
       const beganMs = performance.now();
-      const outcome = await this.#tryMutant(copy, mutant);
+      const outcomes = await repeated(
+        () => this.#tryMutant(copy, mutant),
+        ({ kind }) => kind !== 'survived',
+      );
       if (interrupted) return;
+      const outcome = outcomes.at(-1)!;
       counts[outcome.kind] += 1;
       done += 1;
       const line = `${mutant.breaks} (${mutant.file}): ${describeOutcome(outcome)}`;
       console.log(`${done} of ${this.#chosen.length}, ${seconds(beganMs)}: ${line}`);
       if (outcome.kind === 'survived' || outcome.kind === 'stale') this.#failing.push(line);
-      if (outcome.kind === 'killed' && outcome.tries > 1) this.#late.push(line);
+      else if (outcomes.length > 1) this.#late.push(`${line}, at try ${outcomes.length}`);
     });
     for (const line of [...this.#late, ...this.#failing]) console.log(`look at: ${line}`);
     const total = Object.entries(counts).map(([kind, count]) => `${count} ${kind}`);
@@ -71,20 +76,19 @@ class Runner {
     return done > 0 && done === this.#chosen.length && this.#failing.length === 0;
   }
 
-  /** @returns the mutants, those first whose tests take longest, since a long one that comes last runs alone */
+  /** @returns the mutants, those first whose first test takes longest, since a long one that comes last runs alone */
   async #longestFirst(): Promise<Mutant[]> {
-    const longestMs = async ({ tests }: Mutant): Promise<number> => {
-      const each = tests.map(readTest).map(async ({ file, name }) => {
-        const unbroken = await this.#unbroken.get(file);
-        if (unbroken === undefined) return isFaultTest(file) ? Number.POSITIVE_INFINITY : 0;
-        if (unbroken.kind === 'unfit') return 0;
-        const own = name === undefined ? [...unbroken.durationsMs.values()] : [unbroken.durationsMs.get(name) ?? 0];
-        return own.reduce((sum, ms) => sum + ms, 0);
-      });
-      return Math.max(...(await Promise.all(each)));
+    const expectedMs = async ({ tests: [test = ''] }: Mutant): Promise<number> => {
+      const { file, name } = readTest(test);
+      const unbroken = await this.#unbroken.get(file);
+      if (unbroken?.kind !== 'passes') return 0;
+      const { durationsMs } = unbroken;
+      return name === undefined
+        ? [...durationsMs.values()].reduce((sum, ms) => sum + ms, 0)
+        : (durationsMs.get(name) ?? 0);
     };
-    const timed = await Promise.all(this.#chosen.map(async (mutant) => ({ mutant, ms: await longestMs(mutant) })));
-    return timed.sort((a, b) => (a.ms === b.ms ? 0 : b.ms - a.ms)).map(({ mutant }) => mutant);
+    const timed = await Promise.all(this.#chosen.map(async (mutant) => ({ mutant, ms: await expectedMs(mutant) })));
+    return timed.sort((a, b) => b.ms - a.ms).map(({ mutant }) => mutant);
   }
 
   /** Does something with each value and a copy that nothing else uses meanwhile, at most `atOnce` things at a time. */
@@ -100,16 +104,8 @@ class Runner {
     });
   }
 
-  /** Runs the tests of a mutant, each first without it, until one fails; all of them up to `TRIES` times. */
+  /** Runs the tests of a mutant, each first without it, until one fails. */
   async #tryMutant(copy: Copy, mutant: Mutant): Promise<Outcome> {
-    for (let tries = 1; ; tries += 1) {
-      const outcome = await this.#tryOnce(copy, mutant);
-      if (outcome.kind === 'killed') return { ...outcome, tries };
-      if (outcome.kind !== 'survived' || tries === TRIES || interrupted) return outcome;
-    }
-  }
-
-  async #tryOnce(copy: Copy, mutant: Mutant): Promise<Outcome> {
     let unfit: string | undefined;
     let ran = false;
     for (const test of mutant.tests) {
@@ -132,7 +128,7 @@ class Runner {
       if (needsBuild(file)) await bundleProgram(copy);
       const hangsAfterMs = (one: string) => HANG.ms + HANG.times * (durationsMs.get(one) ?? 0);
       const run = await runTests(copy, { file, names: name === undefined ? [] : [name], hangsAfterMs });
-      return run.kind === 'passed' ? { kind: 'survived' } : { kind: 'killed', by: describe(file, run), tries: 1 };
+      return run.kind === 'passed' ? { kind: 'survived' } : { kind: 'killed', by: describe(file, run) };
     } catch (error) {
       return { kind: 'stale', reason: (error as Error).message };
     } finally {
@@ -152,31 +148,38 @@ class Runner {
     const uses = this.#chosen.flatMap(({ tests }) => tests.map(readTest)).filter((use) => use.file === file);
     const names = [...new Set(uses.map(({ name }) => name))];
     if (needsBuild(file)) await bundleProgram(copy);
-    for (let tries = 1; ; tries += 1) {
-      const run = await runTests(copy, {
-        file,
-        names: names.every((name) => name !== undefined) ? names : [],
-        hangsAfterMs: () => UNBROKEN_MS_MAX,
-      });
-      if (run.kind === 'passed') return { kind: 'passes', durationsMs: run.durationsMs };
-      const reason = `${describe(file, run)} fails without any mutant`;
-      if (!interrupted) console.log(reason);
-      if (tries < TRIES && !interrupted) {
-        this.#late.push(`${reason}, at try ${tries}`);
-        continue;
-      }
-      this.#failing.push(reason);
-      return { kind: 'unfit', reason };
-    }
+    const choice = {
+      file,
+      names: names.every((name) => name !== undefined) ? names : [],
+      hangsAfterMs: () => UNBROKEN_MS_MAX,
+    };
+    const runs = await repeated(
+      () => runTests(copy, choice),
+      ({ kind }) => kind === 'passed',
+    );
+    const reasons = runs.flatMap((run) =>
+      run.kind === 'failed' ? [`${describe(file, run)} fails without any mutant`] : [],
+    );
+    if (!interrupted) for (const reason of reasons) console.log(reason);
+    const last = runs.at(-1)!;
+    const isFit = last.kind === 'passed';
+    (isFit ? this.#late : this.#failing).push(...reasons);
+    return isFit ? { kind: 'passes', durationsMs: last.durationsMs } : { kind: 'unfit', reason: `${reasons.at(-1)}` };
   }
+}
+
+/** @returns the results of up to `TRIES` tries: the last one is the first that is clear, if any is */
+async function repeated<Result>(act: () => Promise<Result>, isClear: (result: Result) => boolean): Promise<Result[]> {
+  const results: Result[] = [];
+  do results.push(await act());
+  while (!isClear(results.at(-1)!) && results.length < TRIES && !interrupted);
+  return results;
 }
 
 /** Such as `KILLED by journal/lock: one writer`. */
 function describeOutcome(outcome: Outcome): string {
-  if (outcome.kind === 'survived') return 'SURVIVED';
-  if (outcome.kind !== 'killed') return `${outcome.kind.toUpperCase()}: ${outcome.reason}`;
-  const late = outcome.tries === 1 ? '' : ` at try ${outcome.tries}`;
-  return `KILLED${late} by ${outcome.by}`;
+  const detail = 'by' in outcome ? ` by ${outcome.by}` : 'reason' in outcome ? `: ${outcome.reason}` : '';
+  return `${outcome.kind.toUpperCase()}${detail}`;
 }
 
 /** @returns why a test can not judge a mutant, such as that it is skipped on this machine */

@@ -142,7 +142,7 @@ export const forwardWiring: readonly Mutant[] = [
   {
     breaks: 'SIGHUP stops a service that forwards',
     file: 'commands/serve.ts',
-    from: "config.deployments + config.forwardTo + config.forward !== ''",
+    from: "config.deployments !== '' || forwards(config)",
     to: "config.deployments !== ''",
     tests: [STOPPED],
   },

@@ -41,8 +41,7 @@ export function needsBuild(file: string): boolean {
   return isFaultTest(file) || ['program/openapi', 'program/versions'].includes(file);
 }
 
-/** Whether a test file is one that may mount file systems, such as `faults/full-disk`. */
-export function isFaultTest(file: string): boolean {
+function isFaultTest(file: string): boolean {
   return file.startsWith('faults/');
 }
 
