@@ -274,17 +274,18 @@ export class Forwarder {
     this.#lost = opened.kind === 'lost' ? opened.reason : undefined;
     if (opened.kind === 'found') {
       const { value } = opened;
-      if (value.to !== to) this.#notices.info('the destination has another URL and continues', { seq: value.seq, to });
-      this.#saved = value;
-      this.#value = { ...value, to };
       this.#gapSeq = await this.#letters!.buriedAfter(value.seq);
       for (let seq = value.seq + 1; seq <= (value.sending ?? 0); seq += 1) this.#doubts.set(seq, CRASHED);
+      // A cursor that an operator made has no URL.
+      if (value.to !== '' && value.to !== to)
+        this.#notices.info('the destination has another URL and continues', { seq: value.seq, to });
+      this.#value = { ...value, to };
+      this.#saved = value; // last: until then all of this is repeated after an error
       return;
     }
+    if (opened.kind === 'lost') return; // also with `begin` at `now`: what the destination lacks is not known
     const seq = destination.begin === 'now' ? this.#lastSeq : (await this.#firstSeq()) - 1;
-    this.#value = { ...this.#value, seq };
-    if (this.#lost !== undefined) return;
-    await this.#save(undefined);
+    await this.#save({ ...this.#value, seq });
     this.#notices.info('forwarding begins', { to, seq: seq + 1 });
   }
 

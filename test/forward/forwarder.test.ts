@@ -4,11 +4,12 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { lineAt } from '../../src/forward/backlog.ts';
 import { Cursor, type CursorValue, cursorName, readCursor } from '../../src/forward/cursor.ts';
+import { DeadLetters } from '../../src/forward/dead-letters.ts';
 import { OwnProgress } from '../../src/journal/progress.ts';
 import { encodeBatch, encodeMembers } from '../../src/journal/record.ts';
 import { goneName, segmentName } from '../../src/journal/segments.ts';
 import { diskWith, FIRST, flip, makeLines, plainEvent, START, segment, splitLines } from '../support/segments.ts';
-import { type SimulatedDisk, systemError } from '../support/simulated-disk.ts';
+import { failingCall, type SimulatedDisk, systemError } from '../support/simulated-disk.ts';
 import { eventually } from '../support/tools.ts';
 import { lettersOf, limits, Model, seqsOf, startForwarder, UPSTREAM, untilDone, untilState } from './scripted.ts';
 
@@ -482,6 +483,30 @@ test('what was being sent when the process died is sent again and named', async 
     ],
   );
   assert.match(letters[0]!.reason, /stopped without a reply/);
+});
+
+test('any call of the disk that fails while the cursor is opened is repeated, and what was being sent is named once', async () => {
+  for (let failing = 1; ; failing += 1) {
+    const disk = diskWith({ [FIRST]: segment(1, 5) });
+    await saveCursor(disk, { seq: 2, id: await idOf(disk, 2), sending: 4, kind: 'api' });
+    const letters = await DeadLetters.open(disk, 'upstream');
+    await letters.append({ time: '2026-11-20T15:19:45.266Z', outcome: 'removed', reason: 'before', first: 1, last: 1 });
+    const upstream = new Model('api');
+    const { fault, struck } = failingCall(failing, 'once');
+    disk.fault = () => (upstream.requests.length === 0 ? fault() : undefined);
+    const bench = startForwarder(disk, 5, () => upstream);
+    await untilDone(bench);
+    await bench.forwarder.close();
+    assert.deepEqual(
+      [upstream.recorded, seqsOf(await lettersOf(disk))],
+      [
+        [3, 4, 5],
+        [1, 3, 4],
+      ],
+      `call ${failing}`,
+    );
+    if (struck() === 0) return assert.ok(failing > 10, `${failing}`);
+  }
 });
 
 test('a stop gives the request in flight some time, and then its event stays as being sent', async () => {

@@ -88,6 +88,16 @@ export const forwardSender: readonly Mutant[] = [
     tests: ['forward/forwarder: what was being sent when the process died is sent again and named', API_CHANCE],
   },
   {
+    breaks: 'after an error at the dead letters the event that was being sent is sent again, unnamed',
+    file: 'forward/forwarder.ts',
+    within: 'Forwarder.#openCursor',
+    from: 'const { value } = opened;',
+    to: 'const { value } = opened;\n      [this.#saved, this.#value] = [value, { ...value, to }];',
+    tests: [
+      'forward/forwarder: any call of the disk that fails while the cursor is opened is repeated, and what was being sent is named once',
+    ],
+  },
+  {
     breaks: 'an event that looks one further is not saved as being sent',
     file: 'forward/forwarder.ts',
     within: 'Forwarder.#request',
@@ -250,8 +260,8 @@ export const forwardSender: readonly Mutant[] = [
     breaks: 'a new destination has no cursor on the disk before it is asked',
     file: 'forward/forwarder.ts',
     within: 'Forwarder.#openCursor',
-    from: 'await this.#save(undefined);',
-    to: '',
+    from: 'await this.#save({ ...this.#value, seq });',
+    to: 'this.#value = { ...this.#value, seq };',
     tests: [
       'forward/forwarder: nothing is sent or asked before the journal is readable, and before the cursor is on the disk',
     ],
