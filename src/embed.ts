@@ -156,7 +156,7 @@ export interface Fault {
 /** The values that a report must have: `{ type: 'check', asset_key: ['warehouse', 'orders'] }`. */
 export interface FaultMatch {
   readonly type?: 'materialization' | 'check' | 'observation' | EventType | undefined;
-  /** A string for a key of one part, or all parts: `['warehouse', 'orders']`. */
+  /** `'warehouse/orders'`, or all parts, as for a part with a slash in it. */
   readonly asset_key?: string | readonly string[] | undefined;
   /** Null for a report without one. */
   readonly partition?: string | null | undefined;

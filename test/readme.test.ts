@@ -84,6 +84,11 @@ test('the command that CI runs as the tests stands on a line of its own on the f
   assert.ok(command !== undefined && textOf(FRONT).split('\n').includes(command), `${command}`);
 });
 
+test('the alias on the front page runs what npm start runs, from the same folder', () => {
+  const { scripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
+  assert.equal(/`alias assetlog='(.*?)'`/.exec(textOf(FRONT))?.[1], scripts.start);
+});
+
 test('the picture of a terminal is what a terminal shows', async (t) => {
   const service = await startService(t);
   const paths = [

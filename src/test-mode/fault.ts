@@ -3,6 +3,7 @@
  * from a JSON value, and refuses what is misspelt or contradicts itself.
  */
 
+import { readKey } from '../event/asset-key.ts';
 import { didYouMean } from '../event/nearest.ts';
 import { endpoints, findEndpoint } from '../event/parameters.ts';
 import { shown } from '../http/message.ts';
@@ -111,15 +112,24 @@ function readMatch(value: unknown, path: string): Match {
       return found.type;
     },
     asset_key: (given, at) => {
-      const parts: unknown[] = typeof given === 'string' ? [given] : Array.isArray(given) ? given : [];
+      const parts: readonly unknown[] = typeof given === 'string' ? partsOf(given) : Array.isArray(given) ? given : [];
       if (parts.length > 0 && parts.every((part) => typeof part === 'string')) return parts as readonly string[];
-      throw wrong(at, given, 'a string for a key of one part, or an array of strings');
+      throw wrong(at, given, 'warehouse/orders, or an array of the parts');
     },
     partition: (given, at) => (given === null ? null : text(given, at)),
     check_name: text,
     method: oneOf('POST'),
   });
   return match;
+}
+
+/** @returns the parts of a key, split as in the filter `key` of `GET /events`; none if the text is not a key */
+function partsOf(text: string): readonly string[] {
+  try {
+    return readKey([text]);
+  } catch {
+    return [];
+  }
 }
 
 function readEffect(value: unknown, path: string, { faultDelayMsMax }: FaultLimits): Effect {

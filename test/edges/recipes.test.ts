@@ -11,6 +11,7 @@ import { type IncomingMessage, request } from 'node:http';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { fault } from '../support/faults.ts';
 import { startPostgres, withoutPostgres } from '../support/postgres.ts';
 import { newFolder, program, type Running, root, startService } from '../support/program.ts';
 import { FIRST } from '../support/segments.ts';
@@ -101,7 +102,20 @@ def test_sees_what_it_reported_and_nothing_of_others(assetlog, number):
     assert [event["seq"] for event in assetlog.events()] == [1, 2]
     assert [event["asset_key"][1] for event in assetlog.events(type="materialization")] == [str(number)]
     assert assetlog.wait_for(check="fresh", passed="false")[0]["seq"] == 2
+    assert assetlog.events(passed=False) == assetlog.events(type="check")
+    assert assetlog.events(passed=True) == []
     assert len(assetlog.wait_for(count=2, timeout=1)) == 2
+
+def test_reads_all_pages(assetlog):
+    for _ in range(3):
+        report(assetlog.url, "batch/", json=[{"type": "observation", "asset_key": "a"}] * 700)
+    assert [event["seq"] for event in assetlog.events()] == list(range(1, 2101))
+    assert [event["seq"] for event in assetlog.events(after_seq=2000, key="a")] == list(range(2001, 2101))
+
+def test_a_key_in_a_fault_is_written_as_in_a_filter(assetlog):
+    assetlog.fail({"match": {"asset_key": "warehouse/orders"}, "then": {"status": 503}})
+    assert report(assetlog.url, "observation/warehouse/orders").status_code == 503
+    assert assetlog.met() == [1]
 
 def test_a_client_that_doubles(assetlog):
     session = requests.Session()
@@ -122,14 +136,22 @@ def test_says_what_is_wrong(assetlog):
     with pytest.raises(AssertionError, match=r"0 of 1 events were {'key': 'b'}; recorded: .*'asset_key': \\['a'\\]"):
         assetlog.wait_for(key="b", timeout=0.5)
 `;
+const UNMET = `
+import urllib.request
+
+def test_meets_no_fault(assetlog):
+    assetlog.fail({"match": {"asset_key": "orders"}, "then": {"status": 503}})
+    urllib.request.urlopen(urllib.request.Request(assetlog.url + "/report_asset_observation/order", method="POST"))
+    assert assetlog.met() == [1]
+`;
 
 test('with conftest.py of the handbook each test has an empty service, also with several workers', {
   skip: ['pytest', 'xdist', 'requests'].map(withoutModule).find(Boolean) ?? false,
 }, (t) => {
   const folder = newFolder(t);
-  const [conftest = ''] = blocksOf(handbook, 'python');
+  const [conftest = ''] = blocksOf(handbook, 'python').filter((text) => text.includes('import pytest'));
   const [example = ''] = blocksOf(front, 'python');
-  assert.ok(conftest.split('\n').length < 55);
+  assert.ok(conftest.split('\n').length < 65);
   const write = (name: string, text: string, server = SERVER) =>
     writeFileSync(join(folder, name), text.replace('"dist/server.js"', JSON.stringify(server)));
   write('load_orders.py', LOAD_ORDERS);
@@ -145,12 +167,72 @@ test('with conftest.py of the handbook each test has an empty service, also with
     });
   for (const args of [[], ['-n', '4']]) {
     const passed = pytest(...args);
-    assert.match(passed.stdout, /^11 passed/m, passed.stdout + passed.stderr);
+    assert.match(passed.stdout, /^13 passed/m, passed.stdout + passed.stderr);
   }
+  write('test_more.py', UNMET);
+  assert.match(pytest().stdout, /no report met .*'nearest': .*'differs': \{'asset_key': \['order'\]\}/);
   write('load_orders.py', LOAD_ORDERS.replace('range(5)', 'range(2)'));
   assert.match(pytest('-k', 'tries_again').stdout, /assert 0 == 1/);
   write('conftest.py', conftest, 'missing.js');
   assert.match(pytest('-k', 'tries_again').stdout, /assetlog did not start: exit code 1/);
+});
+
+/** Pauses take no time; what they were is printed in the end. */
+const PRODUCTION = `
+import json, time
+pauses = []
+time.sleep = pauses.append
+EXAMPLE
+for sent in json.loads(BATCHES):
+    try:
+        print(json.dumps(report(URL, *sent)))
+    except (OSError, ValueError) as error:
+        print(f"{type(error).__name__}: {error}")
+print(wrong, [int(pause) for pause in pauses])
+`;
+
+test('the code of the handbook for production reports each item once, and says which are wrong', {
+  skip: fails(python, ['--version']) && 'there is no Python',
+}, async (t) => {
+  const [example = ''] = blocksOf(handbook, 'python').filter((text) => text.includes('def report('));
+  assert.ok(example.indexOf('wrong =') < 1_300, 'it is short');
+  const service = await startService(t, { args: ['--test'] });
+  const effects = [
+    { drop: 'reply' },
+    { status: 503 },
+    { drop: 'half' },
+    { drop: 'request' },
+    { status: 502, html: true },
+  ];
+  const set = await fetch(`${service.url}/test/faults`, {
+    method: 'PUT',
+    headers: { 'Content-Type': 'application/json' },
+    body: JSON.stringify({ faults: effects.map((effect) => fault({}, effect, { times: 1 })) }),
+  });
+  assert.equal(set.status, 200, await set.text());
+  const item = (asset_key: string) => ({ type: 'observation', asset_key });
+  const batches = [
+    ['load-18', [item('a'), item(''), item('b')]],
+    ['load-18', [item('a'), item('mended'), item('b')]],
+    ['load-19', [item('')]],
+  ];
+  const script = PRODUCTION.replace('EXAMPLE', example)
+    .replaceAll('BATCHES', `r'''${JSON.stringify(batches)}'''`)
+    .replaceAll(/URL|"http:\/\/127\.0\.0\.1:3000"/g, JSON.stringify(service.url));
+  const [twoRecorded, mended, allWrong, last] = run(python, ['-c', script], newFolder(t)).trim().split('\n');
+  assert.match(twoRecorded ?? '', /^\[\{"item": 2, "error": "asset_key in the body has an empty part/);
+  assert.equal(mended, '[]');
+  assert.match(allWrong ?? '', /^ValueError: \{"error":"1 of 1 items is wrong and nothing was recorded/);
+  assert.equal(last?.replace(/\d+/g, 'x'), '[] [x, x, x, x, x]');
+  assert.deepEqual(
+    service.events().map((event) => [event['asset_key'], event['idempotency_key']]),
+    [
+      [['warehouse', 'orders'], 'load-17/1'],
+      [['a'], 'load-18/1'],
+      [['b'], 'load-18/3'],
+      [['mended'], 'load-18/2'],
+    ],
+  );
 });
 
 const withoutGo = fails('go', ['version']) && 'Go is not installed';

@@ -27,10 +27,10 @@ test('a fault is read with what it leaves out', () => {
       effect: { status: 503, recorded: false },
     },
   ]);
-  const match = { type: 'check', asset_key: 'orders', partition: null, check_name: 'fresh', method: 'POST' };
+  const match = { type: 'check', asset_key: 'warehouse/orders', partition: null, check_name: 'fresh', method: 'POST' };
   assert.deepEqual(readFaults({ faults: [fault(match, { delay_ms: 5 })] }, limits).faults[0]?.match, {
     type: 'AssetCheckEvaluation',
-    asset_key: ['orders'],
+    asset_key: ['warehouse', 'orders'],
     partition: null,
     check_name: 'fresh',
   });
@@ -120,12 +120,9 @@ test('an unknown member, a wrong value and a contradiction are refused with thei
   const matches: readonly (readonly [object, object, string])[] = [
     [{ typ: 'check' }, {}, 'match.typ is unknown; did you mean type?'],
     [{ type: 'Check' }, {}, 'match.type is "Check"; send materialization, check, observation'],
-    [{ asset_key: [] }, {}, 'match.asset_key is an array; send a string for a key of one part, or an array of strings'],
-    [
-      { asset_key: [1] },
-      {},
-      'match.asset_key is an array; send a string for a key of one part, or an array of strings',
-    ],
+    [{ asset_key: [] }, {}, 'match.asset_key is an array; send warehouse/orders, or an array of the parts'],
+    [{ asset_key: [1] }, {}, 'match.asset_key is an array; send warehouse/orders, or an array of the parts'],
+    [{ asset_key: 'a//b' }, {}, 'match.asset_key is "a//b"; send warehouse/orders, or an array of the parts'],
     [{ partition: 1 }, {}, 'match.partition is 1; send a string'],
     [{ check_name: null }, {}, 'match.check_name is null; send a string'],
     [{ method: 'GET' }, {}, 'match.method is "GET"; send "POST"'],

@@ -96,14 +96,18 @@ test('a delay is within its bounds, both included', () => {
   assert.deepEqual([...seen].sort(), [3, 4, 5]);
 });
 
-test('a fault compares each member that it names, null with a report without one', () => {
+test('a fault compares each member that it names, null with a report without one, and a key as filters write it', () => {
   const partitioned = reportOf({ type: 'AssetMaterialization', assetKey: ['a', 'b'], partition: 'p' });
+  const slashed = reportOf({ type: 'AssetMaterialization', assetKey: ['a/b'] });
   const rows: readonly (readonly [object, MetReport, boolean])[] = [
     [{ type: 'AssetObservation' }, observation, true],
     [{ type: 'check' }, observation, false],
     [{ asset_key: ['orders'] }, observation, true],
     [{ asset_key: ['a', 'b'] }, partitioned, true],
-    [{ asset_key: 'a/b' }, partitioned, false],
+    [{ asset_key: 'a/b' }, partitioned, true],
+    [{ asset_key: 'a/b' }, slashed, false],
+    [{ asset_key: ['a/b'] }, slashed, true],
+    [{ asset_key: '["a/b"]' }, slashed, true],
     [{ asset_key: ['a'] }, partitioned, false],
     [{ partition: 'p' }, partitioned, true],
     [{ partition: null }, partitioned, false],
