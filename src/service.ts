@@ -331,9 +331,10 @@ async function listenAt(at: ListenAt, setup: Setup, parts: Parts): Promise<Liste
   const { address } = listener;
   if (config.deployments === '' && !isLoopback(address)) {
     const rights = isReadingOn(config, address) ? 'report and read' : 'report';
-    notices.warn(`any client that can reach this address may ${rights}; see --deployments, or use --host 127.0.0.1`, {
-      address,
-    });
+    const what = config.test
+      ? `${rights}, empty the journal and set faults; use`
+      : `${rights}; see --deployments, or use`;
+    notices.warn(`any client that can reach this address may ${what} --host 127.0.0.1`, { address });
   }
   return listener;
 }

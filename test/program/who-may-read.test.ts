@@ -171,6 +171,11 @@ test('a local service lets clients read on loopback, and elsewhere with --read o
   const open = await statuses([...everywhere, '--read']);
   assert.deepEqual(open.all, [200]);
   assert.match(open.stderr, /any client that can reach this address may report and read;/);
+  const tested = await statuses([...everywhere, '--test']);
+  assert.match(
+    tested.stderr,
+    /any client that can reach this address may report and read, empty the journal and set faults;/,
+  );
   assert.deepEqual((await statuses(everywhere, { ASSETLOG_READ: 'true' })).all, [200]);
   assert.deepEqual((await statuses([...everywhere, '--read'], {}, 'rebound.example')).all, [403]);
   const named = [...everywhere, '--read', '--allowed-host', 'assets.example'];
