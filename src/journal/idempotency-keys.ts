@@ -10,7 +10,7 @@ import type { Notices } from '../telemetry/log.ts';
 import type { Disk } from './disk.ts';
 import type { KeyMemory } from './idempotency-memory.ts';
 import { KeyCollector, type KeyScan, scanKeys } from './idempotency-scan.ts';
-import { type ClosedFile, type KeyRows, readSidecar, writeSidecar } from './idempotency-sidecar.ts';
+import { type ClosedFile, type KeyRows, readSidecar, type Sidecar, writeSidecar } from './idempotency-sidecar.ts';
 import { type HashedKey, type HashKey, hashKey, type KeyTable, type LineLocation } from './idempotency-table.ts';
 import type { TakeGoodLine } from './scan.ts';
 import { contentsOf, type SegmentName, segmentName, sidecarFirstSeq, sidecarName } from './segments.ts';
@@ -47,7 +47,7 @@ export class JournalKeys {
   constructor(options: JournalKeysOptions) {
     this.#options = options;
     this.#hash = options.hash ?? hashKey;
-    this.#table = options.memory.open();
+    this.#table = options.memory.open(options.disk.folder);
     this.#found = new KeyCollector(this.#hash, 0);
   }
 
@@ -80,10 +80,8 @@ export class JournalKeys {
     for (let index = segments.length - 2; index >= 0 && wanted; index -= 1) {
       const segment = segments[index] as SegmentName;
       const sidecar = await this.#readSidecar(segment);
-      if (sidecar !== undefined) {
-        wanted = this.#addAll(sidecar);
-        continue;
-      }
+      if (sidecar !== undefined) wanted = this.#addAll(sidecar);
+      if (sidecar?.isComplete === true || !wanted) continue;
       const read = bytesLeft > 0 ? await this.#scan(segment, segments[index + 1]?.firstSeq ?? 0, bytesLeft) : undefined;
       if (read !== undefined) wanted = this.#addAll(read.found.keys);
       if (read?.file !== undefined) this.#writeSidecar(read.file, read.found.count);
@@ -179,12 +177,11 @@ export class JournalKeys {
     }
   }
 
-  /** @returns undefined if it can not be used, or lacks keys that could be remembered */
-  async #readSidecar({ firstSeq }: SegmentName): Promise<KeyRows | undefined> {
-    const { disk, notices, memory } = this.#options;
+  /** @returns undefined if it can not be used */
+  async #readSidecar({ firstSeq }: SegmentName): Promise<Sidecar | undefined> {
+    const { disk, notices } = this.#options;
     try {
-      const sidecar = await readSidecar(disk, firstSeq);
-      return sidecar === undefined || sidecar.isComplete || sidecar.size >= memory.free ? sidecar : undefined;
+      return await readSidecar(disk, firstSeq);
     } catch (error) {
       const problem = (error as Error).message;
       notices.warn('a file with idempotency keys can not be read', { file: sidecarName(firstSeq), problem });
@@ -204,11 +201,13 @@ export class JournalKeys {
     }
   }
 
-  /** Adds keys that are older than all in the table, the newest first. @returns whether still older ones could be remembered */
+  /** Adds the keys that are older than all in the table, the newest first. @returns whether still older ones could be remembered */
   #addAll(keys: KeyRows): boolean {
     const { memory } = this.#options;
+    const beforeSeq = this.#table.size === 0 ? Number.POSITIVE_INFINITY : this.#table.at(0).seq;
     for (let index = keys.size - 1; index >= 0; index -= 1) {
       const entry = keys.at(index);
+      if (entry.seq >= beforeSeq) continue; // an incomplete sidecar had it
       if (!memory.addOldest(this.#table, entry, entry, entry.seconds)) return false;
     }
     return true;

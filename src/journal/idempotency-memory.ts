@@ -1,6 +1,8 @@
 /**
- * The idempotency keys of all journals of a service: at most so many in total. When one more comes, the oldest key of the
- * service is forgotten, whichever journal it is from.
+ * The idempotency keys of all journals of a service: at most so many in total. When there is one more, the journal with the most
+ * keys forgets its oldest key. So each journal has an equal share: what another journal forgets for a busy one is above that
+ * share. Which journal forgets depends on the numbers of keys and the names of the journals alone. So a start knows the same keys
+ * as the service before, in whatever order the journals are opened.
  */
 
 import { type KeyHash, KeyTable, type LineLocation } from './idempotency-table.ts';
@@ -9,71 +11,69 @@ import { type KeyHash, KeyTable, type LineLocation } from './idempotency-table.t
 export class KeyMemory {
   /** The most keys that are remembered: `1_000_000`. */
   readonly keysMax: number;
-  readonly #tables = new Set<KeyTable>();
+  readonly #holders = new Map<KeyTable, Holder>();
+  /** The same as a binary heap: the first is the holder that forgets next. A key costs a few comparisons for 1,000 journals. */
+  readonly #heap: Holder[] = [];
   /** Number of keys in all tables, at most `keysMax`. */
   held = 0;
-  /**
-   * The largest `seconds` of a key so far. A key that is recorded now gets no lower one, even if the clock was set back: what
-   * is recorded later is forgotten later.
-   */
-  #newestSeconds = 0;
-  /** The table with the oldest key, and the seconds of the oldest key in all other tables; undefined if unknown. */
-  #oldest: { readonly table: KeyTable; readonly othersSeconds: number } | undefined;
 
   /** @param keysMax the most keys that are remembered: `--idempotency-keys`, at least 1 */
   constructor(keysMax: number) {
     this.keysMax = keysMax;
   }
 
-  /** @returns an empty table whose keys count from now on: its `size` is `0` */
-  open(): KeyTable {
-    const table = new KeyTable();
-    this.#tables.add(table);
-    return table;
+  /**
+   * Opens a table whose keys count towards `keysMax`.
+   * @param name of the journal, such as its folder: of two with as many keys, the one with the greater name forgets first
+   */
+  open(name: string): KeyTable {
+    const holder = { table: new KeyTable(), name, index: this.#heap.length, hasForgotten: false };
+    this.#holders.set(holder.table, holder);
+    this.#heap.push(holder);
+    this.#moveUp(holder);
+    return holder.table;
   }
 
   /** Forgets all keys of a table, which is not used any more: `held` decreases by its `size`. Does nothing the second time. */
   close(table: KeyTable): void {
-    if (!this.#tables.delete(table)) return;
+    const holder = this.#holders.get(table);
+    if (holder === undefined) return;
+    this.#holders.delete(table);
     this.held -= table.size;
-    this.#oldest = undefined;
-  }
-
-  /** How many more keys can be added before the oldest one is forgotten: `keysMax - held`. */
-  get free(): number {
-    return this.keysMax - this.held;
+    const last = this.#heap.pop() as Holder;
+    if (last === holder) return;
+    this.#put(last, holder.index);
+    this.#moveUp(last);
+    this.#moveDown(last);
   }
 
   /**
    * Adds a key that was recorded now, in a line after those of all other keys of its table. With `keysMax` 2, a third key makes
-   * the memory forget the oldest one, and `held` stays `2`.
-   * @param nowSeconds since 1970; taken as the newest so far if it is lower
+   * the memory forget one, and `held` stays `2`. Does nothing for a closed table.
+   * @param nowSeconds since 1970
    */
   add(table: KeyTable, hash: KeyHash, location: LineLocation, nowSeconds: number): void {
-    if (this.held === this.keysMax) this.#forgetOldest();
-    this.#newestSeconds = Math.max(nowSeconds, this.#newestSeconds);
-    if (table.size === 0) this.#oldest = undefined;
-    table.add(hash, location, this.#newestSeconds);
-    this.held += 1;
+    const holder = this.#holders.get(table);
+    if (holder === undefined) return;
+    if (!this.#makeRoom(holder)) {
+      if (table.size === 0) return; // more journals than keys
+      table.removeOldest();
+      this.held -= 1;
+    }
+    table.add(hash, location, nowSeconds);
+    this.#added(holder);
   }
 
   /**
-   * Adds a key of a line that was read at a start, before those of all other keys of its table: one recorded at `1795362000` may
-   * replace an older one of another table.
+   * Adds a key of a line that was read at a start, before those of all other keys of its table.
    * @param recordedSeconds when the line was recorded, in seconds since 1970
-   * @returns false if it is older than all that are remembered, and no more can be
+   * @returns false if the table has its share, has forgotten a later key, or is closed
    */
   addOldest(table: KeyTable, hash: KeyHash, location: LineLocation, recordedSeconds: number): boolean {
-    const seconds = Math.min(recordedSeconds, table.oldestSeconds);
-    if (this.held === this.keysMax) {
-      const { table: oldest } = this.#findOldest();
-      if (oldest === table || oldest.oldestSeconds >= seconds) return false;
-      this.#forgetOldest();
-    }
-    this.#newestSeconds = Math.max(seconds, this.#newestSeconds);
-    table.addOldest(hash, location, seconds);
-    this.held += 1;
-    this.#oldest = undefined;
+    const holder = this.#holders.get(table);
+    if (holder === undefined || holder.hasForgotten || !this.#makeRoom(holder)) return false;
+    table.addOldest(hash, location, recordedSeconds);
+    this.#added(holder);
     return true;
   }
 
@@ -82,39 +82,90 @@ export class KeyMemory {
    * 3, `forgetBefore(table, 3)` keeps one. Does nothing for a closed table.
    */
   forgetBefore(table: KeyTable, seq: number): void {
-    if (!this.#tables.has(table)) return;
+    const holder = this.#holders.get(table);
+    if (holder === undefined) return;
     for (let count = table.countBefore(seq); count > 0; count -= 1) {
       table.removeOldest();
       this.held -= 1;
     }
+    this.#moveDown(holder);
   }
 
-  /** When the oldest key was recorded, in seconds since 1970, such as `1795362000`; undefined if none is remembered. */
+  /**
+   * Since when each key is remembered, in seconds since 1970, such as `1795362000`: when the oldest key was recorded, in that of
+   * the journals with forgotten keys whose oldest key is the latest. Without forgotten keys, when the oldest of all was recorded;
+   * undefined without keys.
+   */
   get oldestSeconds(): number | undefined {
-    return this.held === 0 ? undefined : this.#findOldest().table.oldestSeconds;
+    const holders = this.#heap.filter(({ table }) => table.size > 0);
+    const forgetful = holders.filter(({ hasForgotten }) => hasForgotten);
+    const secondsOf = ({ table }: Holder) => table.oldestSeconds;
+    if (forgetful.length > 0) return forgetful.map(secondsOf).reduce((a, b) => Math.max(a, b));
+    return holders.length === 0 ? undefined : holders.map(secondsOf).reduce((a, b) => Math.min(a, b));
   }
 
-  #forgetOldest(): void {
-    this.#findOldest().table.removeOldest();
+  /** @returns false if the holder itself would have the most keys with one more, so that it has to forget one */
+  #makeRoom(holder: Holder): boolean {
+    if (this.held < this.keysMax) return true;
+    const most = this.#heap[0] as Holder;
+    const forgets = forgetsBefore(most, { name: holder.name, size: holder.table.size + 1 }) ? most : holder;
+    forgets.hasForgotten = true;
+    if (forgets === holder) return false;
+    most.table.removeOldest();
     this.held -= 1;
+    this.#moveDown(most);
+    return true;
   }
 
-  /** All tables are searched only if the table that had the oldest key may have it no longer. */
-  #findOldest(): { readonly table: KeyTable; readonly othersSeconds: number } {
-    const known = this.#oldest;
-    if (known !== undefined && known.table.oldestSeconds <= known.othersSeconds) return known;
-    let found: KeyTable | undefined;
-    let othersSeconds = Number.POSITIVE_INFINITY;
-    for (const table of this.#tables) {
-      if (found === undefined || table.oldestSeconds < found.oldestSeconds) {
-        othersSeconds = Math.min(othersSeconds, found?.oldestSeconds ?? Number.POSITIVE_INFINITY);
-        found = table;
-      } else {
-        othersSeconds = Math.min(othersSeconds, table.oldestSeconds);
-      }
-    }
-    if (found === undefined) throw new Error('no table of idempotency keys is open');
-    this.#oldest = { table: found, othersSeconds };
-    return this.#oldest;
+  #added(holder: Holder): void {
+    this.held += 1;
+    this.#moveUp(holder);
   }
+
+  #put(holder: Holder, index: number): void {
+    this.#heap[index] = holder;
+    holder.index = index;
+  }
+
+  #moveUp(holder: Holder): void {
+    while (holder.index > 0) {
+      const above = this.#heap[(holder.index - 1) >>> 1] as Holder;
+      if (!precedes(holder, above)) return;
+      this.#swap(holder, above);
+    }
+  }
+
+  #moveDown(holder: Holder): void {
+    for (;;) {
+      const [left, right] = [this.#heap[2 * holder.index + 1], this.#heap[2 * holder.index + 2]];
+      if (left === undefined) return;
+      const below = right !== undefined && precedes(right, left) ? right : left;
+      if (!precedes(below, holder)) return;
+      this.#swap(holder, below);
+    }
+  }
+
+  #swap(a: Holder, b: Holder): void {
+    const { index } = a;
+    this.#put(a, b.index);
+    this.#put(b, index);
+  }
+}
+
+/** The keys of one journal. */
+interface Holder {
+  readonly table: KeyTable;
+  readonly name: string;
+  /** Of the holder in the heap. */
+  index: number;
+  /** Whether an older key of the journal is not remembered, because there were too many. */
+  hasForgotten: boolean;
+}
+
+function precedes(a: Holder, b: Holder): boolean {
+  return forgetsBefore(a, { name: b.name, size: b.table.size });
+}
+
+function forgetsBefore({ table, name }: Holder, other: { readonly name: string; readonly size: number }): boolean {
+  return table.size > other.size || (table.size === other.size && name > other.name);
 }

@@ -23,7 +23,7 @@ export interface JournalFigures {
 export interface KeyFigures {
   /** Number of keys. */
   readonly held: number;
-  /** When the oldest of them was recorded, in seconds since 1970; undefined without keys. */
+  /** Since when each key is remembered, in seconds since 1970; undefined without keys. */
   readonly oldestSeconds: number | undefined;
 }
 
@@ -174,7 +174,7 @@ export class Metrics {
       const { held, oldestSeconds } = this.keys;
       const seconds = oldestSeconds === undefined ? 0 : Math.max(0, Math.floor(Date.now() / 1000) - oldestSeconds);
       gauge('idempotency_keys', 'Idempotency keys that are remembered.', held);
-      gauge('idempotency_window_seconds', 'Age of the oldest of them.', seconds);
+      gauge('idempotency_window_seconds', 'Age of the oldest key, in the journal that forgets the soonest.', seconds);
     }
     const reads = [...this.#reads].map(([kind, count]) => `{kind="${kind}"} ${count}`);
     add('reads_total', 'counter', 'Readings by kind.', reads);

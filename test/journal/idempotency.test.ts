@@ -437,6 +437,32 @@ test('a start that remembers more keys than the one before reads the files whose
   await third.journal.close();
 });
 
+test('journals that share the memory keep their shares over a restart, in whatever order they are opened', async () => {
+  const [busy, quiet] = [new SimulatedDisk('/busy'), new SimulatedDisk('/quiet')];
+  const shared = { ...SMALL, keyMemory: new KeyMemory(20) };
+  const key = (count: number) => Array.from({ length: count }, (_, index) => `k${index}`);
+  const first = [await open(busy, shared), await open(quiet, shared)] as const;
+  for (const one of key(8)) await first[1].append(event(one));
+  for (const one of key(60)) await first[0].append(event(one)); // all in the same second
+  for (const one of key(12).slice(8)) await first[1].append(event(one));
+  for (const { journal } of first) await journal.close();
+  for (const disks of [
+    [busy, quiet],
+    [quiet, busy],
+  ]) {
+    const keyMemory = new KeyMemory(20);
+    const opened = new Map<SimulatedDisk, Opened>();
+    for (const disk of disks) opened.set(disk, await open(disk, { ...SMALL, keyMemory }));
+    assert.equal(keyMemory.held, 20);
+    for (const [disk, newest] of [[busy, key(60).slice(-10)] as const, [quiet, key(12).slice(-10)] as const]) {
+      for (const one of newest) {
+        assert.deepEqual(await opened.get(disk)?.append(event(one)), REPLAYED, `${disk.folder} ${one}`);
+      }
+    }
+    for (const { journal } of opened.values()) await journal.close();
+  }
+});
+
 test('without sidecars a start reads so many bytes and no more, and logs how far back keys are known', async () => {
   const disk = new SimulatedDisk();
   const first = await open(disk, SMALL);

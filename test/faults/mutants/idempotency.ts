@@ -77,21 +77,27 @@ export const idempotency: readonly Mutant[] = [
   {
     breaks: 'more idempotency keys are remembered than may be',
     file: 'journal/idempotency-memory.ts',
-    within: 'KeyMemory.add',
-    from: 'if (this.held === this.keysMax) this.#forgetOldest();',
-    to: '',
+    from: 'if (this.held < this.keysMax) return true;',
+    to: 'if (this.held >= 0) return true;',
     tests: [
-      'journal/idempotency-memory: the oldest key of all journals is forgotten first, and what is recorded later is forgotten later',
+      'journal/idempotency-memory: the journal that has the most keys forgets its oldest, and none makes another forget its share',
     ],
   },
   {
-    breaks: 'the oldest key of one journal is forgotten, not that of the service',
+    breaks: 'the idempotency keys of a busy deployment make another one forget its keys',
     file: 'journal/idempotency-memory.ts',
-    from: 'table.oldestSeconds < found.oldestSeconds',
-    to: 'table.oldestSeconds > found.oldestSeconds',
+    from: 'table.size > other.size ||',
+    to: 'table.size < other.size ||',
     tests: [
-      'journal/idempotency-memory: the oldest key of all journals is forgotten first, and what is recorded later is forgotten later',
+      'journal/idempotency-memory: the journal that has the most keys forgets its oldest, and none makes another forget its share',
     ],
+  },
+  {
+    breaks: 'which idempotency keys a restart knows depends on the order in which journals are opened',
+    file: 'journal/idempotency-memory.ts',
+    from: 'name > other.name',
+    to: 'name === other.name',
+    tests: ['journal/idempotency-memory: a restart knows the same keys, in whatever order the journals are opened'],
   },
   {
     breaks: 'an idempotency key is remembered before the sync of its line',
@@ -220,8 +226,8 @@ export const idempotency: readonly Mutant[] = [
   {
     breaks: 'a sidecar that lacks keys is used although more could be remembered',
     file: 'journal/idempotency-keys.ts',
-    from: 'sidecar.isComplete || sidecar.size >= memory.free',
-    to: 'true',
+    from: 'sidecar?.isComplete === true || !wanted',
+    to: 'sidecar !== undefined || !wanted',
     tests: ['journal/idempotency'],
   },
   {
