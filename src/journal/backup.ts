@@ -7,6 +7,10 @@
  *
  * A file is known to continue its copy by the last line of the copy: its crc depends on all lines before it.
  *
+ * The newest file is empty after a rotation. It is copied only if there is no other file, since retention may remove it before the
+ * next run: then it would be an empty file before others in the copy, which no crash explains. Such a file of an earlier run, or
+ * of an earlier version, is removed.
+ *
  * With the journal it copies its id, the marks of the destinations that it is forwarded to, and their dead letters, but not the
  * cursors. A copy that is put in the place of its journal therefore knows that it was forwarded, and not how far: a hub is asked,
  * and a plain destination stops. With a cursor of yesterday it would send again what was sent today, and without the marks
@@ -102,6 +106,8 @@ class BackupRun {
   readonly #onProgress: OnProgress;
   #contents: Contents = contentsOf([]);
   #held: readonly SegmentName[] = [];
+  /** Names of files in the backup that are empty, and that the source no longer has. */
+  #empty: readonly string[] = [];
   /** The seq after the last line of the backup, as far as this run has come. */
   #nextSeq = 1;
   #events = 0;
@@ -139,6 +145,7 @@ class BackupRun {
       doneBytes += sizes[index] ?? 0;
     }
     await this.#completeBeside();
+    await this.#removeEmpty();
     // Only after all events that they count: else a hub would say that it has events which it lacks.
     if (hasWatermarks && isComplete) await this.#complete(WATERMARKS);
     const first = contentsOf(await this.#target.list()).segments[0]?.firstSeq ?? this.#nextSeq;
@@ -189,7 +196,10 @@ class BackupRun {
     if (missing !== undefined) throw new DamagedError(this.#source.folder, missing);
     const firstSeq = segments[0]?.firstSeq ?? 1;
     const names = new Set(segments.map(({ name }) => name));
-    const other = this.#held.find((held) => held.firstSeq >= firstSeq && !names.has(held.name));
+    const absent = this.#held.filter(({ name }) => !names.has(name));
+    const sizes = await Promise.all(absent.map(({ name }) => this.#target.size(name)));
+    this.#empty = absent.filter((_, index) => sizes[index] === 0).map(({ name }) => name);
+    const other = absent.find((held) => held.firstSeq >= firstSeq && !this.#empty.includes(held.name));
     if (other !== undefined) throw this.#otherJournal(`${other.name} is in it, and not in ${this.#source.folder}`);
     // Retention removed them at the source; the backup keeps them.
     const kept = this.#held.filter((held) => held.firstSeq < firstSeq).at(-1);
@@ -277,11 +287,12 @@ class BackupRun {
     }
     const { bytes, chain } = copy.end;
     const damage = await this.#damage(segment, extent, copy);
-    if (bytes < held.bytes || (bytes === 0 && damage !== undefined)) {
+    if (bytes < held.bytes || (bytes === 0 && (damage !== undefined || (await this.#isNeedless(segment))))) {
       await this.#target.remove(`${name}${PARTIAL}`);
     } else {
       await this.#completeBeside();
       for (const marker of markers) await this.#mark(marker);
+      await this.#removeEmpty(name);
       await this.#complete(name);
       this.#events += chain.seq - held.nextSeq;
       this.#bytes += bytes - held.bytes;
@@ -289,6 +300,27 @@ class BackupRun {
     }
     if (damage !== undefined) throw new DamagedError(this.#source.folder, damage);
     return true;
+  }
+
+  /** Whether the backup holds the events up to the first one of an empty file of the source, and lacks the file. */
+  async #isNeedless({ name, firstSeq }: SegmentName): Promise<boolean> {
+    const { segments } = contentsOf(await this.#target.list());
+    return this.#nextSeq === firstSeq && segments.length > 0 && !segments.some((held) => held.name === name);
+  }
+
+  /**
+   * Removes the empty files that the source no longer has. The only file of the backup is renamed instead: markers without a
+   * journal file are damage.
+   * @param next the file that is about to be completed
+   */
+  async #removeEmpty(next?: string): Promise<void> {
+    for (const name of this.#empty) {
+      const isOnly = contentsOf(await this.#target.list()).segments.length === 1;
+      if (isOnly && next === undefined) return;
+      await (isOnly ? this.#target.rename(name, next as string) : this.#target.remove(name));
+      await this.#target.syncFolder();
+      this.#empty = this.#empty.filter((other) => other !== name);
+    }
   }
 
   async #mark(marker: string): Promise<void> {

@@ -37,6 +37,12 @@ function copied(target: SimulatedDisk): Record<string, string> {
   return Object.fromEntries(Object.entries(filesOf(target)).map(([name, bytes]) => [name, `${bytes}`]));
 }
 
+/** What a start would refuse. */
+async function refusals(disk: SimulatedDisk): Promise<string[]> {
+  const { findings } = await verify(disk);
+  return findings.filter(({ decision }) => decision === 'refuse').map(({ problem }) => problem);
+}
+
 function texts(...entries: readonly (readonly [string, Buffer])[]): Record<string, string> {
   return Object.fromEntries(entries.map(([name, bytes]) => [name, `${bytes}`]));
 }
@@ -180,6 +186,60 @@ test('what retention removed is kept, and what it removed before it was copied i
   assert.deepEqual((await run(later, fresh)).remarks, []);
   assert.deepEqual(fresh.names().sort(), [REMOVED_3, FOURTH].sort());
   assert.deepEqual((await verify(fresh)).findings, []);
+});
+
+test('an empty last file is copied only if there is no other', async () => {
+  const empty = Buffer.alloc(0);
+  const began = { [FIRST]: files[FIRST] as Buffer, [FOURTH]: empty };
+  for (const answers of [[{ kind: 'before', seq: 4 } as const], []]) {
+    const target = new SimulatedDisk();
+    assert.deepEqual((await run(diskWith(began), target, ...answers)).seqs, { first: 1, last: 3 });
+    assert.deepEqual(target.names(), [FIRST]);
+    await run(diskWith({ [REMOVED_3]: empty, [FOURTH]: empty }), target, ...answers);
+    assert.deepEqual(target.names(), [FIRST], 'the backup has all events before it');
+    const only = new SimulatedDisk();
+    await run(diskWith({ [REMOVED_3]: empty, [FOURTH]: empty }), only, ...answers);
+    assert.deepEqual(only.names().sort(), [REMOVED_3, FOURTH].sort());
+    assert.deepEqual(await refusals(only), []);
+  }
+});
+
+test('an empty file that the source no longer has is removed, and a power cut at any call leaves a journal', async () => {
+  const [empty, REMOVED_6] = [Buffer.alloc(0), goneName({ first: 1, last: 6 }, 'removed')];
+  const after = { [REMOVED_6]: empty, [SEVENTH]: segment(7, 2), [segmentName(9)]: segment(9, 1) };
+  const source = diskWith(after);
+  const bytes = segment(1, 5);
+  const first = { [FIRST]: firstLines(bytes, 3) };
+  const copies: [string, Record<string, Buffer>, number][] = [
+    ['after other files', { ...first, [FOURTH]: empty }, 6],
+    ['the only file', { [REMOVED_3]: empty, [FOURTH]: empty }, 3],
+    ['from the beginning', { [FIRST]: empty }, 3],
+    ['with files after it', { ...first, [FOURTH]: empty, [REMOVED_6]: empty, [SEVENTH]: after[SEVENTH] as Buffer }, 6],
+    ['complete', { ...first, [FOURTH]: empty, ...after }, 6],
+  ];
+  for (const [what, copy, events] of copies) {
+    const isJournal = (await refusals(diskWith(copy))).length === 0;
+    for (let failing = 1, struck = true; struck; failing += 1) {
+      const target = diskWith(copy);
+      const power = failingCall(failing, 'power');
+      target.fault = power.fault;
+      await Promise.race([run(source, target), untilStruck(power.struck)]);
+      struck = power.struck() > 0;
+      for (const remains of REMAINS) {
+        const left = struck ? target.afterPowerCut(remains) : target;
+        left.fault = () => undefined;
+        const when = `${what}, call ${failing}: ${target.calls.at(-1)}`;
+        if (isJournal) assert.deepEqual(await refusals(left), [], when);
+        await run(source, left);
+        assert.deepEqual(await refusals(left), [], when);
+        assert.equal((await verify(left)).events, events, when);
+      }
+    }
+  }
+  const grown = diskWith({ [FIRST]: bytes });
+  const target = diskWith({ ...first, [FOURTH]: empty });
+  assert.deepEqual((await run(grown, target)).seqs, { first: 1, last: 5 });
+  assert.deepEqual(target.names(), [FIRST]);
 });
 
 test('a file that retention removes during the backup is passed over', async () => {

@@ -169,4 +169,21 @@ export const journalBackup: readonly Mutant[] = [
     to: 'if (await this.#copyBeside(name)) await this.#complete(name);',
     tests: ['journal/backup: the backup of another journal keeps its id'],
   },
+  {
+    breaks: 'a backup copies an empty last file beside others',
+    file: 'journal/backup.ts',
+    from: 'damage !== undefined || (await this.#isNeedless(segment))',
+    to: 'damage !== undefined',
+    tests: ['journal/backup: an empty last file is copied only if there is no other'],
+  },
+  {
+    breaks: 'a backup keeps an empty file that the source no longer has',
+    file: 'journal/backup.ts',
+    within: 'BackupRun.#removeEmpty',
+    from: 'of this.#empty)',
+    to: 'of this.#empty.slice(0, 0))',
+    tests: [
+      'journal/backup: an empty file that the source no longer has is removed, and a power cut at any call leaves a journal',
+    ],
+  },
 ];
