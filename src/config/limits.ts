@@ -66,6 +66,8 @@ export const limits = {
   forwardParsedBytesMax: 2 * MIB,
   /** Destinations of all journals together that are at work. */
   forwardersMax: 64,
+  /** Journals that the events reach by a hub, as it says itself. */
+  forwardViaMax: 1_024,
   /** Timeout of one request to a destination, and how long a stop waits for the one in flight. */
   forwardRequestMs: 30_000,
   forwardStopMs: 5_000,

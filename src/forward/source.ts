@@ -23,7 +23,8 @@ export interface Source {
 export async function readSource(disk: ReadableDisk): Promise<string | undefined> {
   const text = (await readSmall(disk, SOURCE_FILE, ID_BYTES + 2))?.toString('latin1');
   if (text === undefined) return undefined;
-  if (!ID.test(text)) throw new Error(`${disk.folder}/${SOURCE_FILE} does not hold the id of a journal; ${WAYS_OUT}`);
+  if (!ID.test(text.replace(/\n$/, '')))
+    throw new Error(`${disk.folder}/${SOURCE_FILE} does not hold the id of a journal; ${WAYS_OUT}`);
   return text.trim();
 }
 
@@ -62,6 +63,11 @@ export async function replaceSource(disk: Disk): Promise<string> {
  */
 export const KNOWN_PREFIX = '.forwarded-';
 
+/** Whether a value is an id of a journal or of an event, a UUID in lower case: `0193e0c2-7f3a-7000-8000-000000000000`. */
+export function isId(value: unknown): value is string {
+  return typeof value === 'string' && ID.test(value);
+}
+
 const ID_BYTES = 36;
-const ID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\n?$/;
+const ID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 const WAYS_OUT = 'restore it from a backup, or give the journal a new id with assetlog forward identity --new';

@@ -19,6 +19,17 @@ import { within } from '../support/tools.ts';
 const SOURCE = '01a1fb95-0000-7000-8000-000000000001';
 const HTML = '<!DOCTYPE html><title>proxy</title>';
 const HUB = '{"seq":0,"id":null,"via":[]}';
+const ID = '01a1fb95-0000-7000-8000-000000000002';
+/** What has a seq, and is not what a hub says. */
+const NO_POSITIONS: readonly object[] = [
+  { seq: 7, id: null },
+  { seq: 0, id: ID },
+  { seq: 7 },
+  { seq: 0 },
+  ...[-1, 7.5, '7', null, 2 ** 53].map((seq) => ({ seq, id: ID })),
+  ...['a', '', 7, [ID], { id: ID }, `${ID}\n`, ID.toUpperCase(), ID.replaceAll('-', '')].map((id) => ({ seq: 7, id })),
+  ...[null, ID, {}, ['x'], [ID, 7], [ID, `${SOURCE}\n`], Array(1_025).fill(ID)].map((via) => ({ seq: 7, id: ID, via })),
+];
 const DATE = 'Fri, 20 Nov 2026 15:00:00 GMT';
 const NEVER = new AbortController().signal;
 
@@ -110,13 +121,13 @@ test('a plain upstream: what each answer means', async (t) => {
 test('a hub is asked: what each answer means, and that only an answer decides that there is none', async (t) => {
   const table: readonly (readonly [Scripted, expected: string])[] = [
     [[200, HUB], 'at'],
-    [[200, '{"seq":7,"id":"a"}'], 'at'],
-    [[200, '{"seq":7,"id":null}'], 'stopped: not understood'],
-    [[200, '{"seq":0,"id":"a"}'], 'stopped: not understood'],
-    [[200, '{"seq":-1,"id":"a"}'], 'stopped: not understood'],
-    [[200, `{"seq":7,"id":"a","via":["x","${SOURCE}"]}`], 'stopped: loop'],
-    [[200, '{"seq":7.5,"id":"a"}'], 'no hub'],
-    [[200, '{"seq":"7","id":"a"}'], 'no hub'],
+    [[200, `{"seq":7,"id":"${ID}"}`], 'at'],
+    [[200, `{"seq":9007199254740991,"id":"${ID}","via":["${ID}"]}`], 'at'],
+    [[200, `{"seq":7,"id":"${ID}","via":["${ID}","${SOURCE}"]}`], 'stopped: loop'],
+    ...NO_POSITIONS.map((said): readonly [Scripted, string] => [
+      [200, JSON.stringify(said)],
+      'stopped: not understood',
+    ]),
     [[200, '{}'], 'no hub'],
     [[200, '[7]'], 'no hub'],
     [[200, HTML], 'no hub'],
@@ -138,8 +149,8 @@ test('a hub is asked: what each answer means, and that only an answer decides th
     answer = scripted;
     assert.equal(shown(await target.ask(NEVER)), expected, scripted.join(' '));
   }
-  answer = [200, '{"seq":7,"id":"a"}'];
-  assert.deepEqual(await target.ask(NEVER), { kind: 'at', seq: 7, id: 'a' });
+  answer = [200, `{"seq":7,"id":"${ID}"}`];
+  assert.deepEqual(await target.ask(NEVER), { kind: 'at', seq: 7, id: ID });
   assert.deepEqual([got[0]?.method, got[0]?.url], ['GET', `/prod/forward/${SOURCE}`]);
 });
 
@@ -147,21 +158,29 @@ test('a hub gets lines: what each answer means', async (t) => {
   const { lines } = outgoing([orders, orders, orders], 7);
   const ids = lines.map(({ event }) => event.id);
   const at = (seq: number, id: string | null | undefined) => JSON.stringify({ seq, id, via: [] });
-  const conflict = (reason: string) => JSON.stringify({ error: 'no', reason, seq: 3, id: 'a', via: [] });
+  const conflict = (reason: string) => JSON.stringify({ error: 'no', reason, seq: 3, id: ID, via: [] });
   const table: readonly (readonly [string, Scripted, expected: string, count?: number])[] = [
     ['all', [200, at(9, ids[2])], 'recorded'],
     ['some', [200, at(8, ids[1])], 'recorded'],
-    ['an event of another journal with our id', [200, at(9, 'another')], 'stopped: fork'],
+    ['an event of another journal with our id', [200, at(9, ID)], 'stopped: fork'],
     ['the id of another line', [200, at(9, ids[1])], 'stopped: fork'],
-    ['more than was sent', [200, at(20, 'a')], 'elsewhere'],
-    ['less than was sent', [200, at(6, 'a')], 'elsewhere'],
+    ['more than was sent', [200, at(20, ID)], 'elsewhere'],
+    ['less than was sent', [200, at(6, ID)], 'elsewhere'],
     ['nothing', [200, at(0, null)], 'elsewhere'],
     ['itself', [200, JSON.stringify({ seq: 9, id: ids[2], via: [SOURCE] })], 'stopped: loop'],
     ['a page', [200, HTML], 'stopped: not understood'],
     ['no position', [200, '{}'], 'stopped: not understood'],
     ['204', [204, ''], 'stopped: not understood'],
     ['fork', [409, conflict('fork')], 'stopped: fork'],
-    ['loop', [409, JSON.stringify({ error: 'no', via: [SOURCE] })], 'stopped: loop'],
+    ['loop', [409, JSON.stringify({ error: 'no', seq: 0, id: null, via: [SOURCE] })], 'stopped: loop'],
+    ...[200, 409].flatMap((status) =>
+      NO_POSITIONS.map((said): readonly [string, Scripted, string] => [
+        `${status} ${JSON.stringify(said).slice(0, 99)}`,
+        [status, JSON.stringify({ error: 'no', reason: 'gap', ...said })],
+        'stopped: not understood',
+      ]),
+    ),
+    ['409 of a proxy that speaks JSON', [409, '{"message":"no"}'], 'stopped: turned away'],
     ['gap', [409, conflict('gap')], 'elsewhere'],
     ['409 of a proxy', [409, HTML], 'stopped: turned away'],
     ['a broken chain', [400, error], 'stopped: damage'],
@@ -510,6 +529,24 @@ test('a reason says what to do about the token, and quotes little of a reply, on
   const reason = reasonOf(await target.ask(NEVER));
   assert.ok(reason.startsWith('answers 403: <b>\\u001b[31m\\u202e <b>'), reason);
   assert.equal(reason.match(/<b>/g)?.length, 20);
+});
+
+test('a hub that repeats the token where an id belongs is not understood, and the token is in no text', async (t) => {
+  const tokenFile = join(newFolder(t), 'token');
+  writeFileSync(tokenFile, 'asl_first');
+  let said: object = {};
+  const { url } = await startScripted(t, () => [200, JSON.stringify(said)]);
+  const target = open(t, 'hub', url, { tokenFile });
+  for (said of [
+    { seq: 7, id: 'asl_first', via: [] },
+    { seq: 7, id: ID, via: ['asl_first'] },
+  ]) {
+    for (const found of [await target.ask(NEVER), await target.send(outgoing([orders], 7), NEVER)]) {
+      assert.equal(shown(found), 'stopped: not understood');
+      assert.doesNotMatch(JSON.stringify(found), /asl_first/);
+    }
+    assert.deepEqual(target.via, []);
+  }
 });
 
 test('IPv6 literals are reached', async (t) => {

@@ -5,13 +5,15 @@
 
 import { bytesOf, type Line } from '../../journal/reader.ts';
 import { crcBefore } from '../../journal/record.ts';
+import { isId } from '../source.ts';
 import type { Again, Asked, Outgoing, Sent, Stopped, Target } from '../target.ts';
 import { type Answer, otherwise, Requests, type Said, type TargetOptions } from './requests.ts';
 
-/** What a hub has of a journal: all up to the line with this seq and id. */
-interface Position {
+/** What a hub says: it has all up to the line with this seq and id, and the events reach the journals of `via`. */
+interface Told {
   readonly seq: number;
   readonly id: string | null;
+  readonly via: readonly string[];
 }
 
 type Reply = Extract<Answer, { readonly kind: 'answer' }>;
@@ -30,10 +32,11 @@ export function openHub(options: TargetOptions): Target {
     const answer = asAgain(await requests.send({ method: 'GET', path, signal }));
     if (answer.kind !== 'answer') return answer;
     const { status, said, reason } = answer;
-    if (status === 200 && said !== undefined && Number.isSafeInteger(said['seq'])) {
-      return loopIn(said) ?? at(said) ?? { kind: 'stopped', why: 'not understood', reason };
+    if (status !== 200 || said === undefined || !('seq' in said)) {
+      return NO_HUB.has(status) ? { kind: 'no hub' } : otherwise(answer);
     }
-    return NO_HUB.has(status) ? { kind: 'no hub' } : otherwise(answer);
+    const told = readTold(said, limits);
+    return told === undefined ? notUnderstood(reason) : (loopIn(told) ?? { kind: 'at', seq: told.seq, id: told.id });
   }
 
   async function send({ lines, lost }: Outgoing, signal: AbortSignal): Promise<Sent> {
@@ -60,12 +63,12 @@ export function openHub(options: TargetOptions): Target {
 
   function judge(answer: Reply, lines: readonly Line[]): Sent {
     const { status, said, reason } = answer;
-    const loop = loopIn(said);
-    if (loop !== undefined) return loop;
     if (said !== undefined) {
-      const position = at(said);
-      if (status === 200 && position !== undefined) return recorded(position, lines);
-      if (status === 409) return conflict(said, reason);
+      if ((status === 200 || status === 409) && 'seq' in said) {
+        const told = readTold(said, limits);
+        if (told === undefined) return notUnderstood(reason);
+        return loopIn(told) ?? (status === 200 ? recorded(told, lines) : conflict(said, reason));
+      }
       if (status === 400) return { kind: 'stopped', why: 'damage', reason: `${reason}; run assetlog verify` };
       if (status === 413 && 'error' in said) return { kind: 'refused', status, reason };
     }
@@ -73,11 +76,9 @@ export function openHub(options: TargetOptions): Target {
   }
 
   /** A hub names in `via` its own journal, and those that it forwards to. */
-  function loopIn(said: Said | undefined): Stopped | undefined {
-    const told = said?.['via'];
-    if (!Array.isArray(told)) return undefined;
-    via = told.filter((id) => typeof id === 'string').slice(0, limits.forwardersMax);
-    if (!told.includes(source)) return undefined;
+  function loopIn(told: Told): Stopped | undefined {
+    via = told.via;
+    if (!via.includes(source)) return undefined;
     const reason =
       'forwards to this journal itself, so events would go round for ever; give one of the two another destination';
     return { kind: 'stopped', why: 'loop', reason };
@@ -103,14 +104,20 @@ function asAgain<Found extends Answer>(answer: Found): Exclude<Found, { kind: 'u
     : (answer as Exclude<Found, { kind: 'unclear' }>);
 }
 
-function at({ seq, id }: Said): (Position & { readonly kind: 'at' }) | undefined {
+/** @returns what a hub says; undefined if a member is not as it has to be, so that no text of a server is taken for an id */
+function readTold({ seq, id, via = [] }: Said, { forwardViaMax }: TargetOptions['limits']): Told | undefined {
   if (!Number.isSafeInteger(seq) || (seq as number) < 0) return undefined;
-  if (seq === 0 ? id !== null : typeof id !== 'string') return undefined;
-  return { kind: 'at', seq: seq as number, id: id as string | null };
+  if (seq === 0 ? id !== null : !isId(id)) return undefined;
+  if (!Array.isArray(via) || via.length > forwardViaMax || !via.every(isId)) return undefined;
+  return { seq: seq as number, id: id as string | null, via };
+}
+
+function notUnderstood(reason: string): Stopped {
+  return { kind: 'stopped', why: 'not understood', reason: `${reason}; this is not what a hub says; check the URL` };
 }
 
 /** A 200 names the last line that the hub has, which is one of ours unless another sender has the same journal. */
-function recorded({ seq, id }: Position, lines: readonly Line[]): Sent {
+function recorded({ seq, id }: Told, lines: readonly Line[]): Sent {
   const line = lines[seq - lines[0]!.seq];
   if (line === undefined) return { kind: 'elsewhere', reason: `has event ${seq} of this journal` };
   if (line.event.id === id) return { kind: 'recorded', seq, id };

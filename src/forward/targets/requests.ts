@@ -22,7 +22,7 @@ export interface TargetOptions extends Pick<Destination, 'to' | 'tokenFile' | 't
     | 'forwardRequestMs'
     | 'forwardRetryAfterMsMax'
     | 'batchItemsMax'
-    | 'forwardersMax'
+    | 'forwardViaMax'
   >;
 }
 

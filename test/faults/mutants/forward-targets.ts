@@ -112,6 +112,13 @@ export const forwardTargets: readonly Mutant[] = [
     tests: [ASKED],
   },
   {
+    breaks: 'any text of a hub is taken for an id, a token as well',
+    file: 'forward/targets/hub.ts',
+    from: '!isId(id)',
+    to: "typeof id !== 'string'",
+    tests: [ASKED],
+  },
+  {
     breaks: 'a 502 decides that a destination is no hub',
     file: 'forward/targets/hub.ts',
     within: 'ask',
@@ -129,7 +136,7 @@ export const forwardTargets: readonly Mutant[] = [
   {
     breaks: 'a hub that forwards to the sender is used',
     file: 'forward/targets/hub.ts',
-    from: '!told.includes(source)',
+    from: '!via.includes(source)',
     to: '!via.includes(path)',
     tests: [SENT],
   },
