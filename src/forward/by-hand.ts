@@ -26,7 +26,7 @@ export async function skip(disk: Disk, name: string, seqs: GoneRange): Promise<s
   check(state.kind === 'found', `the cursor of ${name} is ${state.kind}; set it with forward from`);
   check(value.kind !== 'hub', `${name} is a hub, which says itself what it needs next; mend what stops it`);
   check(first === seq + 1, `${name} continues with event ${seq + 1}; begin there`);
-  await checkEnd(disk, last);
+  checkEnd(await readLastSeq(disk), last);
   let [lines, id]: [number, string | null] = [0, null];
   for await (const line of readLines(disk, seqs)) {
     await bury(disk, name, { line: line.text }, line.seq <= sending ? ', and the destination may have it' : '');
@@ -48,7 +48,7 @@ export async function skip(disk: Disk, name: string, seqs: GoneRange): Promise<s
  * @returns and throws as `skip`
  */
 export async function continueFrom(disk: Disk, name: string, seq: number): Promise<string> {
-  await checkEnd(disk, seq - 1);
+  checkEnd(await readLastSeq(disk), seq - 1);
   const state = await readCursor(disk, name);
   const value = valueIn(state);
   const next = value.seq + 1;
@@ -69,14 +69,16 @@ export async function continueFrom(disk: Disk, name: string, seq: number): Promi
  * @returns and throws as `skip`
  */
 export async function newIdentity(disk: Disk, seq: number | undefined): Promise<string> {
-  if (seq !== undefined) await checkEnd(disk, seq - 1);
+  const last = await readLastSeq(disk);
+  if (seq !== undefined) checkEnd(last, seq - 1);
   for (const name of await readNames(disk)) {
     const state = await readCursor(disk, name);
     const value = valueIn(state);
     if (value.kind === 'api' || (seq === undefined && state.kind === 'new')) continue;
+    const problem = state.kind === 'found' ? 'ahead of the journal' : 'lost';
     check(
-      seq !== undefined || state.kind === 'found',
-      `the cursor of ${name} is lost; add --seq N, the first event that it lacks`,
+      seq !== undefined || (state.kind === 'found' && value.seq <= last),
+      `the cursor of ${name} is ${problem}; add --seq N, the first event that it lacks`,
     );
     // Without an id: the hub does not have this event under the new id, and gets none before it.
     await save(disk, name, { ...value, seq: seq === undefined ? value.seq : seq - 1, id: null, sending: undefined });
@@ -98,8 +100,7 @@ async function bury(disk: Disk, name: string, what: { line: string } | GoneRange
   await letters.append({ time: new Date().toISOString(), outcome: 'skipped', reason, ...what });
 }
 
-async function checkEnd(disk: Disk, seq: number): Promise<void> {
-  const last = await readLastSeq(disk);
+function checkEnd(last: number, seq: number): void {
   check(seq <= last, `the journal ends with event ${last}`);
 }
 

@@ -13,8 +13,10 @@ import type { Limits } from '../config/limits.ts';
 import { type Disk, describe } from '../journal/disk.ts';
 import type { OwnProgress } from '../journal/progress.ts';
 import { type Line, sizeOf } from '../journal/reader.ts';
+import { idTimeMs } from '../journal/record.ts';
 import { contentsOf } from '../journal/segments.ts';
 import type { Notices } from '../telemetry/log.ts';
+import { shellWord } from '../telemetry/printable.ts';
 import { Backlog, type BacklogSource, type Head, lineAt } from './backlog.ts';
 import { Cursor, type CursorValue, storedUrl } from './cursor.ts';
 import type { DeadLetter } from './dead-letter.ts';
@@ -260,8 +262,11 @@ export class Forwarder {
     this.#open(kind ?? 'hub');
     if (kind !== 'api') return ASKING;
     if (seq <= last && (seq === 0 || id === null || (await this.#isOurs(seq, id)))) return IDLE;
-    const reason = `event ${seq} was sent, and this journal, which ends with ${last}, does not have it; ${this.#wayOut()}`;
-    return stop('fork', reason, STARTING);
+    return this.#fork(
+      `event ${seq} was sent, and this journal, which ends with ${last}, does not have it`,
+      id,
+      STARTING,
+    );
   }
 
   async #openCursor(): Promise<void> {
@@ -305,29 +310,34 @@ export class Forwarder {
   }
 
   async #noHub(): Promise<State> {
-    const { to } = this.#parts.destination;
+    const { name, to } = this.#parts.destination;
     if (this.#value.kind === 'hub') {
       const reason = `${to} was a hub and does not answer as one any more; check the URL and proxies`;
       return stop('not understood', reason, ASKING);
     }
     if (this.#lost !== undefined) {
-      return stop('cursor lost', `${this.#lost}, and ${to} can not be asked; ${this.#wayOut()}`, ASKING);
+      return stop(
+        'cursor lost',
+        `${this.#lost}, and ${to} can not be asked; ${this.#toRun(`from ${name} --seq N`)}`,
+        ASKING,
+      );
     }
     await this.#save({ ...this.#value, kind: 'api' });
     return STARTING;
   }
 
   async #continueAt({ seq: hubSeq, id }: Extract<Asked, { kind: 'at' }>): Promise<State> {
-    const { begin, to } = this.#parts.destination;
+    const { to } = this.#parts.destination;
     const had = this.#value.seq;
     if (hubSeq > this.#lastSeq || (hubSeq > 0 && !(await this.#isOurs(hubSeq, id)))) {
-      const reason = `${to} has event ${hubSeq} of this journal as ${id}, and this journal, which ends with ${this.#lastSeq}, does not: the folder was restored or copied; stop the service and run assetlog forward identity --new`;
-      return stop('fork', reason, ASKING);
+      const problem = `${to} has event ${hubSeq} of this journal as ${id}, and this journal, which ends with ${this.#lastSeq}, does not`;
+      return this.#fork(problem, id, ASKING);
     }
-    // Without an id, an operator or `begin` has said where it continues at a hub that does not know the journal.
+    // Without an id, an operator or `begin` has said where it continues at a hub that does not know the journal. A destination
+    // that took an event does not begin `now` a second time.
     const isSet = this.#value.id === null;
     // Not beyond the cursor: what retention removed after it is named.
-    const seq = hubSeq > 0 ? hubSeq : isSet || begin === 'now' ? had : Math.min(had, (await this.#firstSeq()) - 1);
+    const seq = hubSeq > 0 ? hubSeq : isSet ? had : Math.min(had, (await this.#firstSeq()) - 1);
     if (hubSeq < had && this.#value.kind === 'hub' && !isSet) {
       this.#notices.warn('the hub has fewer events than it had: they are sent again', { had, has: hubSeq });
       this.#gapSeq = Math.min(this.#gapSeq, hubSeq);
@@ -335,6 +345,7 @@ export class Forwarder {
     await this.#backlog.moveTo(seq);
     this.#hubSeq = hubSeq;
     await this.#save({ ...this.#value, kind: 'hub', sending: undefined, ...(seq === had ? {} : { seq, id }) });
+    if (this.#lost !== undefined) this.#notices.info('the cursor was lost and forwarding continues', { seq: seq + 1 });
     this.#lost = undefined;
     this.#pace.reached();
     return IDLE;
@@ -397,7 +408,8 @@ export class Forwarder {
   }
 
   async #sentToHub(lines: readonly Line[], sent: Sent): Promise<State> {
-    if (sent.kind === 'stopped') return { ...sent, next: ASKING };
+    if (sent.kind === 'stopped')
+      return sent.why === 'fork' ? this.#fork(sent.reason, null, ASKING) : { ...sent, next: ASKING };
     if (sent.kind === 'refused') return this.#refusedByHub(lines[0]!, sent);
     const taken = sent.kind === 'recorded' ? lines.findIndex(({ seq }) => seq === sent.seq) : -1;
     if (taken === -1 || sent.kind !== 'recorded') {
@@ -597,9 +609,13 @@ export class Forwarder {
     this.#target = this.#parts.target(kind);
   }
 
-  /** @returns whether the line with the seq has this id, as far as the journal has it */
+  /**
+   * @returns whether the line with the seq has this id; also `true` if retention removed the line after the destination answered,
+   *   as the cursor shows
+   */
   async #isOurs(seq: number, id: string | null): Promise<boolean> {
     const line = await lineAt(this.#source, seq);
+    if (line === undefined && this.#value.kind === undefined) return false; // nothing shows what was sent
     const own = line?.event.id ?? (seq === this.#value.seq ? this.#value.id : null);
     return own === null || own === id;
   }
@@ -609,8 +625,35 @@ export class Forwarder {
     return contentsOf(await this.#parts.disk.list()).segments[0]?.firstSeq ?? 1;
   }
 
-  #wayOut(): string {
-    return `stop the service and run assetlog forward from ${this.#parts.destination.name} --seq N`;
+  /** @param id of the event that the destination has and this journal has not */
+  async #fork(problem: string, id: string | null, next: State): Promise<State> {
+    const { seq, kind } = this.#value;
+    const why = `${problem}: the folder was restored or copied`;
+    // A copy continues after its own cursor.
+    if (kind === 'hub' && seq <= this.#lastSeq) return stop('fork', `${why}; ${this.#toRun('identity --new')}`, next);
+    const first = (await this.#firstAfter(id)) ?? 'N';
+    const command = kind === 'api' ? `from ${this.#parts.destination.name}` : 'identity --new';
+    const which = `${first} is the first event recorded after that one, by the clock; a lower number sends events twice, a higher one leaves events out`;
+    return stop('fork', `${why}; ${this.#toRun(`${command} --seq ${first}`)} (${which})`, next);
+  }
+
+  /** @returns the first seq that was recorded after the event with this id; 1 if all there are were; undefined if the id has no time */
+  async #firstAfter(id: string | null): Promise<number | undefined> {
+    const atMs = idTimeMs(id);
+    if (atMs === undefined) return undefined;
+    const first = await this.#firstSeq();
+    let [low, high] = [first, this.#lastSeq + 1];
+    while (low < high) {
+      const seq = Math.floor((low + high) / 2);
+      const line = await lineAt(this.#source, seq);
+      if (line !== undefined && Date.parse(line.event.time) > atMs) high = seq;
+      else low = seq + 1;
+    }
+    return low === first ? 1 : low;
+  }
+
+  #toRun(command: string): string {
+    return `stop the service and run assetlog forward ${command} --data ${shellWord(this.#parts.disk.folder)}`;
   }
 
   #count(counts: Map<string, number>, name: string, more = 1): void {

@@ -614,3 +614,9 @@ export function uuids(now: Date): () => string {
     return prefix + count.toString(16).padStart(7, '0');
   };
 }
+
+/** @returns when an id of `uuids` was made, in milliseconds since 1970; undefined for any other text */
+export function idTimeMs(id: string | null): number | undefined {
+  const [, high = '', low] = /^([0-9a-f]{8})-([0-9a-f]{4})-7[0-9a-f]{3}-/.exec(id ?? '') ?? [];
+  return low === undefined ? undefined : Number.parseInt(high + low, 16);
+}

@@ -140,7 +140,7 @@ test('a hub of a deployment: its token, a damaged line, a fork and lost events',
   const clone = linesOf(observations(9), 1);
   const forked = await target.send({ lines: clone.slice(4), lost: undefined }, NEVER);
   assert.ok(
-    forked.kind === 'stopped' && forked.why === 'fork' && /identity --new/.test(forked.reason),
+    forked.kind === 'stopped' && forked.why === 'fork' && /has another one$/.test(forked.reason),
     JSON.stringify(forked),
   );
 

@@ -129,8 +129,7 @@ function conflict(said: Said, reason: string): Sent {
 }
 
 function fork(reason: string): Stopped {
-  const what = 'this folder is a clone or a restored backup; run assetlog forward identity --new';
-  return { kind: 'stopped', why: 'fork', reason: `${reason}; ${what}` };
+  return { kind: 'stopped', why: 'fork', reason };
 }
 
 function firstOf(lines: readonly Line[], bytesMax: number, linesMax: number): readonly Line[] {

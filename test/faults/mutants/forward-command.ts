@@ -130,8 +130,8 @@ export const forwardCommand: readonly Mutant[] = [
     breaks: 'a power cut in identity --new leaves a new id with the cursors of the old one',
     file: 'forward/by-hand.ts',
     within: 'newIdentity',
-    from: 'if (seq !== undefined) await checkEnd(disk, seq - 1);',
-    to: 'await replaceSource(disk);\n  if (seq !== undefined) await checkEnd(disk, seq - 1);',
+    from: 'if (seq !== undefined) checkEnd(last, seq - 1);',
+    to: 'await replaceSource(disk);\n  if (seq !== undefined) checkEnd(last, seq - 1);',
     tests: [
       'forward/by-hand: a power cut at any call of identity --new: no hub gets under the new id what it got under the old one',
     ],

@@ -98,6 +98,26 @@ export const forwardSender: readonly Mutant[] = [
     ],
   },
   {
+    breaks: 'a line that is gone counts as sent though the cursor is lost',
+    file: 'forward/forwarder.ts',
+    within: 'Forwarder.#isOurs',
+    from: 'this.#value.kind === undefined) return false;',
+    to: 'this.#value.kind === undefined) return true;',
+    tests: [
+      'forward/forwarder-lost: a restored journal whose line at the seq of the hub is gone is a fork while nothing shows what was sent',
+    ],
+  },
+  {
+    breaks: 'a destination whose cursor was lost begins now a second time',
+    file: 'forward/forwarder.ts',
+    within: 'Forwarder.#openCursor',
+    from: "if (opened.kind === 'lost') return;",
+    to: "if (opened.kind === 'lost') this.#value = { ...this.#value, seq: this.#lastSeq };\n    if (opened.kind === 'lost') return;",
+    tests: [
+      'forward/forwarder-lost: a destination that began once does not begin now again: a hub that knows nothing gets all there is',
+    ],
+  },
+  {
     breaks: 'an event that looks one further is not saved as being sent',
     file: 'forward/forwarder.ts',
     within: 'Forwarder.#request',
