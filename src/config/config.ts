@@ -52,7 +52,7 @@ export interface Config {
   readonly tokenHeader: string;
   /** Proxies whose `X-Forwarded-For` is used to find the address of a client. */
   readonly trustedProxy: readonly Network[];
-  /** Open connections; beyond it the longest idle one is closed for a new one. */
+  /** Open connections; beyond it the longest idle one is closed for a new one, or the longest wait for events ends. */
   readonly maxConnections: number;
   /** Keys that are remembered, 0 to ignore `Idempotency-Key`; undefined for the default: `limits.idempotencyKeysMax`. */
   readonly idempotencyKeys: number | undefined;
@@ -220,7 +220,9 @@ export const options: Options<Config> = {
   },
   maxConnections: {
     argument: 'COUNT',
-    ...forHelp({ help: 'open connections; beyond it the longest idle one is closed for a new one' }),
+    ...forHelp({
+      help: 'open connections; beyond it the longest idle one is closed for a new one, or the longest wait ends',
+    }),
     initial: 256,
     parse: (text) => integer(text, 1, 65_536),
   },

@@ -373,10 +373,10 @@ function notNew({ replayed = [], conflicts = [] }: RecordedResult): ReadonlySet<
 
 /** @returns the reply, whose pieces end when the client may no longer read the journal */
 function whileAllowed(readable: Readable, reply: StreamReply, incoming: Incoming): StreamReply {
-  const pieces = async function* (ending: AbortSignal) {
+  const pieces = async function* (ending: AbortSignal, onWait: () => void) {
     const release = readable.whileAllowed(() => incoming.endReply());
     try {
-      yield* reply.pieces(ending);
+      yield* reply.pieces(ending, onWait);
     } finally {
       release();
     }

@@ -52,6 +52,8 @@ export interface Connection {
   streaming: boolean;
   /** It does not count against the cap. */
   besideCap: boolean;
+  /** Its reply waited when the cap was reached: it ends soon, and the last reply that is due announces `Connection: close`. */
+  leaving: boolean;
   /** Reading is paused until fewer requests are unanswered. */
   paused: boolean;
   /** The reply to bytes that are not a valid request, head and body; sent after all other replies. */
@@ -72,7 +74,7 @@ export interface Connection {
 
 /** What `Connections` needs of the listener, times in milliseconds: `{ maxConnections: 256, background: false, limits, … }`. */
 export interface ConnectionsOptions {
-  /** At this number, a new connection replaces the one that was idle longest, or is closed if none is idle. */
+  /** At this number, a new connection replaces the one that was idle longest, or whose reply waits longest, or is closed. */
   readonly maxConnections: number;
   readonly limits: Pick<
     Limits,
@@ -98,19 +100,29 @@ export interface ConnectionsOptions {
   readonly onNoRequest: (socket: Socket) => void;
 }
 
-/** The open connections, at most `maxConnections`: of 256, the one idle longest, if any, is closed for the 257th. */
+/**
+ * The open connections, at most `maxConnections`: of 256, the one idle longest is closed for the 257th, or the reply that waits
+ * longest ends. As many connections whose replies end are open besides them.
+ */
 export class Connections {
   readonly #options: ConnectionsOptions;
   readonly #bySocket = new Map<Socket, Connection>();
   /** How many of them do not count against the cap. */
   #besideCap = 0;
+  /** Connections whose replies wait, see `StreamReply.pieces`, in the order in which they began to. */
+  readonly #waiting = new Set<Connection>();
+  /** Connections that are leaving, each with the request whose reply waited, in the order in which they were chosen. */
+  readonly #leaving = new Map<Connection, Exchange>();
   readonly #idleCheck: NodeJS.Timeout;
   /** When each warning about connections was last logged, by `performance.now()`. */
   readonly #warnedAtMs = new Map<string, number>();
 
   constructor(options: ConnectionsOptions) {
     this.#options = options;
-    this.#idleCheck = setInterval(() => this.#closeIdle(), options.limits.deadlineCheckMs).unref();
+    this.#idleCheck = setInterval(() => {
+      this.#endWaits();
+      this.#closeIdle();
+    }, options.limits.deadlineCheckMs).unref();
   }
 
   /** Number of open connections, for the metrics: `connections.size` is 3. */
@@ -118,8 +130,26 @@ export class Connections {
     return this.#bySocket.size;
   }
 
-  /** Sets whether an open connection counts against the cap: not with `setBesideCap(connection, true)`. */
-  setBesideCap(connection: Connection, is: boolean): void {
+  /** A reply begins whose body is produced while it is sent. @param besideCap whether its connection does not count meanwhile */
+  beginStream(connection: Connection, besideCap: boolean): void {
+    connection.streaming = true;
+    this.#setBesideCap(connection, besideCap || connection.leaving);
+  }
+
+  /** From now on the reply of the connection waits, until `endStream`: at the cap it may be ended early. */
+  beginWait(connection: Connection): void {
+    if (connection.leaving) connection.first?.req.endReply();
+    else this.#waiting.add(connection);
+  }
+
+  /** The reply of `beginStream` has ended. */
+  endStream(connection: Connection): void {
+    connection.streaming = false;
+    this.#waiting.delete(connection);
+    this.#setBesideCap(connection, connection.leaving);
+  }
+
+  #setBesideCap(connection: Connection, is: boolean): void {
     if (connection.besideCap === is) return;
     connection.besideCap = is;
     this.#besideCap += is ? 1 : -1;
@@ -136,7 +166,7 @@ export class Connections {
   }
 
   /**
-   * Adds a new connection, or closes it if `maxConnections` is reached and none is idle:
+   * Adds a new connection, or closes it if `maxConnections` is reached and no other one can make place:
    * `server.on('connection', (socket) => connections.add(socket))`.
    */
   add(socket: Socket): void {
@@ -151,6 +181,7 @@ export class Connections {
       sending: false,
       streaming: false,
       besideCap: false,
+      leaving: false,
       paused: false,
       lastReply: undefined,
       closing: false,
@@ -169,7 +200,9 @@ export class Connections {
     socket.once('end', () => onEnded(connection));
     socket.once('close', () => {
       onClosed(connection);
-      this.setBesideCap(connection, false);
+      this.#waiting.delete(connection);
+      this.#leaving.delete(connection);
+      this.#setBesideCap(connection, false);
       this.#bySocket.delete(socket);
     });
   }
@@ -250,24 +283,56 @@ export class Connections {
     }
   }
 
-  /** At `maxConnections`, closes the connection that was idle longest; if none is idle, closes the new one and returns false. */
+  /** At `maxConnections`, makes place for a new connection; if that is not possible, closes the new one and returns false. */
   #fits(socket: Socket): boolean {
     const { maxConnections: cap, limits } = this.#options;
     if (this.size - this.#besideCap < cap) return true;
-    const idlest = this.longestIdle(limits.evictableMs, ({ undecided, streaming }) => undecided === 0 && !streaming);
-    if (idlest === undefined) {
-      this.notAccepted('connections over the cap are closed at once; see --max-connections', { cap });
-      socket.destroy();
-      return false;
+    const notice = (why: string) => this.notAccepted(`${why}; see --max-connections`, { cap });
+    const idlest = this.longestIdle(limits.evictableMs, isIdle);
+    if (idlest !== undefined) {
+      notice('at the cap, the longest idle connection is closed for a new one');
+      this.#bySocket.delete(idlest.socket); // its `close` comes later
+      idlest.socket.destroy();
+      return true;
     }
-    this.notAccepted('at the cap, the longest idle connection is closed for a new one; see --max-connections', { cap });
-    this.#bySocket.delete(idlest.socket); // its `close` comes later
-    idlest.socket.destroy();
-    return true;
+    const [longestWaiting] = this.#waiting;
+    if (longestWaiting?.first !== undefined) {
+      notice('at the cap, the longest wait for events ends early for a new connection');
+      this.#leave(longestWaiting, longestWaiting.first);
+      return true;
+    }
+    notice('connections over the cap are closed at once');
+    socket.destroy();
+    return false;
+  }
+
+  /** Takes a connection whose reply waits out of the count. Its reply ends at the next check. */
+  #leave(connection: Connection, exchange: Exchange): void {
+    connection.leaving = true;
+    this.#waiting.delete(connection);
+    this.#leaving.set(connection, exchange);
+    this.#setBesideCap(connection, true);
+    if (this.#leaving.size <= this.#options.maxConnections) return;
+    const [[oldest] = []] = this.#leaving;
+    if (oldest === undefined) return;
+    this.#leaving.delete(oldest);
+    oldest.socket.destroy();
+  }
+
+  /**
+   * Not at once: its client asks again at once, and then another wait has to end. With more of them than connections, they would
+   * use all of the time.
+   */
+  #endWaits(): void {
+    for (const { req } of this.#leaving.values()) req.endReply();
   }
 }
 
 const ignore = () => {};
+
+function isIdle({ undecided, streaming, leaving }: Connection): boolean {
+  return undecided === 0 && !streaming && !leaving;
+}
 
 /** Stops reading from the connection and sets `paused`. Node's parser may still pass on what it has read: at most 64 KiB. */
 export function pause(connection: Connection): void {

@@ -28,7 +28,7 @@ import { NO_BODY, Uploads } from './uploads.ts';
 
 /** What the requests of a listener use: `{ maxConnections: 256, background: false, limits, … }`. */
 export interface ExchangesOptions {
-  /** At this number, a new connection replaces the one that was idle longest, or is closed if none is idle. */
+  /** As in `ConnectionsOptions`. */
   readonly maxConnections: number;
   /** If true, the connections do not keep the process alive. */
   readonly background: boolean;
@@ -138,7 +138,7 @@ export class Exchanges {
     const { notices, limits } = this.#options;
     const received = !hasBody(req);
     const overrun = connection.unanswered + 1 >= limits.unansweredMax;
-    const final = overrun || endsConnection(req) || this.#draining;
+    const final = overrun || endsConnection(req) || this.#endsSoon(connection);
     const startedMs = notices.debugging ? performance.now() : 0;
     const more = { route: OTHER_ROUTE, deferred: undefined, reply: undefined, next: undefined };
     const exchange: Exchange = { req, res, connection, startedMs, received, final, overrun, ...more };
@@ -194,9 +194,8 @@ export class Exchanges {
     const { req, res, connection } = exchange;
     const { socket } = connection;
     connection.sending = true;
-    if (this.#draining && exchange.next === undefined) exchange.final = true;
     if (!res.shouldKeepAlive) exchange.final = true; // HTTP/1.0 closes unless the client sent `Connection: keep-alive`
-    if (exchange.final) ignoreFurther(connection);
+    this.#endIfLast(exchange);
     if (reply.kind === 'stream') {
       void this.#stream(exchange, reply);
       return;
@@ -214,6 +213,17 @@ export class Exchanges {
     } else socket.write(this.#replies.textOf(reply, req, exchange.final));
     if (socket.writableLength === 0) this.#sent(exchange);
     else socket.write('', connection.onSent);
+  }
+
+  /** Makes the reply the last one of its connection, if the connection ends soon and no request waits for its reply. */
+  #endIfLast(exchange: Exchange): void {
+    const { connection, next } = exchange;
+    if (this.#endsSoon(connection) && next === undefined) exchange.final = true;
+    if (exchange.final) ignoreFurther(connection);
+  }
+
+  #endsSoon({ leaving }: Connection): boolean {
+    return leaving || this.#draining;
   }
 
   /** Closes the connection without announcing it. */
@@ -234,21 +244,25 @@ export class Exchanges {
     const { socket } = connection;
     const chunked = req.httpVersion !== '1.0';
     if (!chunked) exchange.final = true;
-    socket.write(this.#replies.streamHead(reply, chunked, exchange.final));
-    if (req.method !== 'HEAD') {
-      connection.streaming = true;
-      this.connections.setBesideCap(connection, reply.besideCap === true);
+    const head = () => {
+      this.#endIfLast(exchange);
+      return this.#replies.streamHead(reply, chunked, exchange.final);
+    };
+    if (req.method === 'HEAD') {
+      socket.write(head());
+    } else {
+      this.connections.beginStream(connection, reply.besideCap === true);
+      const pieces = reply.pieces(req.ending, () => this.connections.beginWait(connection));
       try {
-        if (!(await sendPieces(socket, reply.pieces(req.ending), chunked))) return;
+        if (!(await sendPieces(socket, head, pieces, chunked))) return;
       } catch (error) {
         const problem = String((error as Error)?.stack ?? error);
         this.#options.notices.error('a reply could not be completed', { request_id: req.id, problem });
         socket.destroy(); // without its end, so that the client does not take the reply for complete
         return;
       }
-      connection.streaming = false;
-      this.connections.setBesideCap(connection, false);
-      if (this.#draining && exchange.next === undefined) exchange.final = true; // its head was sent before
+      this.connections.endStream(connection);
+      this.#endIfLast(exchange); // its head may have been sent long ago
     }
     socket.write('', connection.onSent);
   }

@@ -23,8 +23,8 @@ export interface Incoming {
   /** Hosted mode: the name of the valid token in the deployments file, such as `ci`. */
   tokenName?: string;
   /**
-   * Aborts when the reply should end early: the client has closed its side of the connection, the service is stopping, or the
-   * client may no longer read.
+   * Aborts when the reply should end early: the client has closed its side of the connection, the service is stopping, the
+   * client may no longer read, or others need the connection of a reply that only waits.
    */
   readonly ending: AbortSignal;
   /** Aborts `ending`. May be called again. */
@@ -100,8 +100,9 @@ export interface StreamReply extends ReplyHead {
    * Called once, when the reply can be sent. The next piece is requested when the kernel has accepted the one before it
    * (backpressure). If it throws, the connection is closed and the client sees an incomplete reply.
    * @param ending as `Incoming.ending`: the body should then end soon, complete
+   * @param onWait called when the body waits from now on for what may not come: `ending` may then abort to make place for others
    */
-  readonly pieces: (ending: AbortSignal) => AsyncIterable<Buffer>;
+  readonly pieces: (ending: AbortSignal, onWait: () => void) => AsyncIterable<Buffer>;
   /** While it is sent, its connection does not count against `--max-connections`: what sends it has a limit of its own. */
   readonly besideCap?: boolean;
 }

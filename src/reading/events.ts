@@ -24,8 +24,13 @@ export function readEvents({ journals, limits, metrics }: ReadingParts): Handler
       const afterSeq = await startOf(journal, question, filter, ending, limits);
       const page: Page = { journal, question, filter, afterSeq, limits, onSent: (count) => metrics.sentEvents(count) };
       return question.form === 'json'
-        ? { kind: 'stream', status: 200, pieces: (signal) => json(page, signal) }
-        : { kind: 'stream', status: 200, contentType: linesType, pieces: (signal) => lines(page, signal) };
+        ? { kind: 'stream', status: 200, pieces: (signal, onWait) => json(page, signal, onWait) }
+        : {
+            kind: 'stream',
+            status: 200,
+            contentType: linesType,
+            pieces: (signal, onWait) => lines(page, signal, onWait),
+          };
     };
     return { kind: 'later', reply };
   };
@@ -64,7 +69,12 @@ async function startOf(
  * Yields the lines of a page as they are read, each once.
  * @param looked gets the last seq that was looked at
  */
-async function* linesOf(page: Page, ending: AbortSignal, looked: { seq: number }): AsyncGenerator<readonly Line[]> {
+async function* linesOf(
+  page: Page,
+  ending: AbortSignal,
+  onWait: () => void,
+  looked: { seq: number },
+): AsyncGenerator<readonly Line[]> {
   const { journal, question, filter, afterSeq, limits } = page;
   const { last } = await journal.range();
   let left = question.limit;
@@ -82,6 +92,7 @@ async function* linesOf(page: Page, ending: AbortSignal, looked: { seq: number }
     looked.seq = Math.max(looked.seq, lines.at(-1)?.seq ?? 0);
   }
   if (left < question.limit || question.waitMs === 0 || afterSeq > last) return;
+  onWait();
   const late = AbortSignal.any([ending, AbortSignal.timeout(question.waitMs)]);
   const following = { afterSeq: looked.seq, filter, signal: late, idleMs: question.waitMs, limits };
   for await (const found of follow(journal, following)) {
@@ -96,14 +107,14 @@ async function* linesOf(page: Page, ending: AbortSignal, looked: { seq: number }
   }
 }
 
-async function* lines(page: Page, ending: AbortSignal): AsyncGenerator<Buffer> {
-  for await (const chosen of linesOf(page, ending, { seq: 0 })) yield bytesOf(chosen);
+async function* lines(page: Page, ending: AbortSignal, onWait: () => void): AsyncGenerator<Buffer> {
+  for await (const chosen of linesOf(page, ending, onWait, { seq: 0 })) yield bytesOf(chosen);
 }
 
-async function* json(page: Page, ending: AbortSignal): AsyncGenerator<Buffer> {
+async function* json(page: Page, ending: AbortSignal, onWait: () => void): AsyncGenerator<Buffer> {
   const looked = { seq: 0 };
   let before = '{"events":[';
-  for await (const chosen of linesOf(page, ending, looked)) {
+  for await (const chosen of linesOf(page, ending, onWait, looked)) {
     const pieces: Buffer[] = [];
     for (const { bytes, start, end } of chosen) {
       pieces.push(Buffer.from(before), bytes.subarray(start, end));

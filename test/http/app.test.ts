@@ -101,7 +101,7 @@ test('a stream ends when its right is lost, also between its head and its first 
     assert.equal(right.watches.size, 0, 'a stream that is never sent is not watched');
     if (early) right.lose();
     const sent: string[] = [];
-    for await (const piece of reply.pieces(controller.signal)) {
+    for await (const piece of reply.pieces(controller.signal, () => {})) {
       sent.push(String(piece));
       assert.equal(right.watches.size, 1);
       right.lose();

@@ -1,7 +1,6 @@
 /** Replies that are produced while they are sent, over real sockets. */
 
 import assert from 'node:assert/strict';
-import { type IncomingMessage, request } from 'node:http';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Limits, limits as standardLimits } from '../../src/config/limits.ts';
@@ -15,9 +14,16 @@ import { Wire } from '../support/wire.ts';
 
 const GET = (version = '1.1') => `GET / HTTP/${version}\r\nHost: localhost\r\n\r\n`;
 
+const CAP = 10;
+
 /** Serves one stream to every request. */
-async function serve(t: TestContext, pieces: StreamReply['pieces'], limits: Partial<Limits> = {}) {
-  const notices = createNotices('error', false, () => {});
+async function serve(
+  t: TestContext,
+  pieces: StreamReply['pieces'],
+  limits: Partial<Limits> = {},
+  log: (line: string) => void = () => {},
+) {
+  const notices = createNotices('warn', false, log);
   const all = { ...standardLimits, ...limits };
   const listener = await listen({
     at: { kind: 'address', host: '127.0.0.1', port: 0 },
@@ -27,7 +33,7 @@ async function serve(t: TestContext, pieces: StreamReply['pieces'], limits: Part
       bodyLimits: all,
       receive: (_body, respond) => respond({ kind: 'stream', status: 200, contentType: 'text/plain', pieces }),
     }),
-    maxConnections: 10,
+    maxConnections: CAP,
     background: true,
     limits: all,
     metrics: new Metrics(),
@@ -107,27 +113,33 @@ test('nothing more is produced for a client that does not read, and it is cut of
   assert.equal(produced, before);
 });
 
-test('a stream that waits is not idle, and its end is whole when the service stops', async (t) => {
-  const pieces = async function* (ending: AbortSignal) {
-    yield Buffer.from('first ');
-    await new Promise((resolve) => ending.addEventListener('abort', resolve));
-    yield Buffer.from('last');
-  };
-  const listener = await serve(t, pieces, { idleMs: 100, streamStallMs: 100, deadlineCheckMs: 20 });
-  const reply = await new Promise<IncomingMessage>((resolve, reject) =>
-    request({ port: listener.port, agent: false }, resolve).on('error', reject).end(),
-  );
-  let text = '';
-  reply.on('data', (more) => {
-    text += more;
+for (const [what, limits, pauseMs] of [
+  ['is not idle', { idleMs: 100, streamStallMs: 100, deadlineCheckMs: 20 }, 400],
+  ['ends whole when the service stops, and its connection with it', {}, 0],
+] as const) {
+  test(`a stream that waits ${what}`, async (t) => {
+    const pieces = async function* (ending: AbortSignal) {
+      yield Buffer.from('first ');
+      await new Promise((resolve) => ending.addEventListener('abort', resolve));
+      yield Buffer.from('last');
+    };
+    const listener = await serve(t, pieces, limits);
+    const wire = await Wire.open(listener.port);
+    t.after(() => wire.close());
+    let text = '';
+    wire.socket.on('data', (more) => {
+      text += more;
+    });
+    wire.send(GET());
+    await eventually('the first piece', () => text.endsWith('first \r\n'));
+    await sleep(pauseMs);
+    const closed = listener.close();
+    assert.equal((await wire.reply())?.body, 'first last');
+    assert.ok(await wire.ends(standardLimits.drainMs / 2), 'a stop does not wait until it cuts off what is left');
+    wire.close();
+    await closed;
   });
-  await eventually('the first piece', () => text === 'first ');
-  await sleep(400); // four times the idle timeout
-  const closed = listener.close();
-  await eventually('the last piece', () => reply.complete);
-  assert.equal(text, 'first last');
-  await closed;
-});
+}
 
 test('a stream ends when its client has gone, and an error in it does not look like its end', async (t) => {
   const ended: boolean[] = [];
@@ -152,4 +164,90 @@ test('a stream ends when its client has gone, and an error in it does not look l
   second.send(GET());
   await eventually('the end of the connection', () => second.ended);
   assert.match(text, /3\r\none\r\n$/);
+});
+
+/** Replies that wait until they are ended; each has its number. */
+function waits(): { pieces: StreamReply['pieces']; readonly waiting: () => number } {
+  let count = 0;
+  let waiting = 0;
+  const pieces = async function* (ending: AbortSignal, onWait: () => void) {
+    count += 1;
+    const text = `number ${count}`;
+    waiting += 1;
+    onWait();
+    if (!ending.aborted) await new Promise((resolve) => ending.addEventListener('abort', resolve));
+    waiting -= 1;
+    yield Buffer.from(text);
+  };
+  return { pieces, waiting: () => waiting };
+}
+
+test('at the cap the longest waits end whole and announced, one for each new connection of a burst', async (t) => {
+  const { pieces, waiting } = waits();
+  const log: string[] = [];
+  const { port } = await serve(t, pieces, { deadlineCheckMs: 50 }, (line) => log.push(line));
+  const open: Wire[] = [];
+  t.after(() => open.map((wire) => wire.close()));
+  const waitNow = async (text = GET()) => {
+    const before = waiting();
+    const wire = await Wire.open(port);
+    open.push(wire);
+    wire.send(text);
+    await eventually('it waits', () => waiting() > before);
+    return wire;
+  };
+  const olds: Wire[] = [];
+  for (let at = 0; at < CAP; at += 1) olds.push(await waitNow());
+  const newcomers = await Promise.all(Array.from({ length: 4 }, () => Wire.open(port)));
+  open.push(...newcomers);
+  for (const [at, wire] of olds.slice(0, 4).entries()) {
+    const reply = await wire.reply();
+    assert.deepEqual([reply?.status, reply?.body], [200, `number ${at + 1}`]);
+    assert.equal(reply?.headers.get('connection'), 'close');
+    assert.ok(await wire.ends());
+  }
+  for (const wire of newcomers) wire.send('HEAD / HTTP/1.1\r\nHost: localhost\r\n\r\n');
+  for (const wire of newcomers) assert.equal((await wire.reply(true))?.status, 200);
+  assert.equal(waiting(), CAP - 4);
+  assert.ok(olds.slice(4).every(({ ended }) => !ended));
+  assert.equal(log.filter((line) => line.includes('the longest wait for events ends early')).length, 1, log.join(''));
+});
+
+test('requests after a wait that ends at the cap are answered, and the last reply announces the end', async (t) => {
+  const { pieces, waiting } = waits();
+  const { port } = await serve(t, pieces, { deadlineCheckMs: 50 });
+  const wires = await Promise.all(Array.from({ length: CAP }, () => Wire.open(port)));
+  t.after(() => wires.map((wire) => wire.close()));
+  for (const wire of wires) wire.send(GET().repeat(3));
+  await eventually('all wait', () => waiting() === CAP);
+  for (let at = 0; at < CAP; at += 1) wires.push(await Wire.open(port));
+  for (const wire of wires.slice(0, CAP)) {
+    const replies = [await wire.reply(), await wire.reply(), await wire.reply()];
+    assert.deepEqual(
+      replies.map((reply) => [reply?.status, reply?.headers.get('connection')]),
+      [
+        [200, 'keep-alive'],
+        [200, 'keep-alive'],
+        [200, 'close'],
+      ],
+    );
+    assert.ok(await wire.ends());
+  }
+  for (const wire of wires.slice(CAP)) wire.send('HEAD / HTTP/1.1\r\nHost: localhost\r\n\r\n');
+  for (const wire of wires.slice(CAP)) assert.equal((await wire.reply(true))?.status, 200);
+});
+
+test('clients that wait again and again at the cap are ended no faster than they are checked, and their number is bounded', async (t) => {
+  const { pieces, waiting } = waits();
+  const { port } = await serve(t, pieces, { deadlineCheckMs: 1_000_000 });
+  const wires: Wire[] = [];
+  t.after(() => wires.map((wire) => wire.close()));
+  for (let at = 0; at < 3 * CAP; at += 1) {
+    const wire = await Wire.open(port);
+    wires.push(wire);
+    wire.send(GET());
+    await eventually('it waits', () => waiting() === Math.min(at + 1, 2 * CAP));
+  }
+  await eventually('the oldest have gone', () => wires.filter(({ ended }) => ended).length === CAP);
+  assert.ok(wires.slice(0, CAP).every(({ ended }) => ended));
 });

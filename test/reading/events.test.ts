@@ -108,6 +108,38 @@ test('a long poll gets the event that comes, and an empty reply at its end or at
   await stopped;
 });
 
+test('256 long polls that wait lock out no report, and those that make place get their empty reply', async (t) => {
+  const service = await serveReads(t, { args: ['--max-connections', '257'] }); // one for the metrics
+  const port = Number(new URL(service.url).port);
+  await service.report('a');
+  const reporters: Wire[] = [];
+  const polls: Wire[] = [];
+  t.after(() => [...polls, ...reporters].map((wire) => wire.close()));
+  for (let at = 0; at < 256; at += 1) {
+    const wire = await Wire.open(port);
+    polls.push(wire);
+    const form = at % 2 === 0 ? 'Accept: application/json\r\n' : '';
+    wire.send(`GET /events?after_seq=1&wait=60&key=never HTTP/1.1\r\nHost: localhost\r\n${form}\r\n`);
+  }
+  await eventually('the polls', async () => {
+    const metrics = await (await service.get('/metrics')).text();
+    return ['json', 'lines'].every((form) => metrics.includes(`kind="${form}"} 128\n`));
+  });
+  reporters.push(...(await Promise.all(Array.from({ length: 251 }, () => Wire.open(port)))));
+  for (const wire of reporters) wire.send(post('/report_asset_observation/a'));
+  for (const wire of reporters) assert.equal((await wire.reply())?.status, 200);
+  let ended = 0;
+  for (const [at, wire] of polls.entries()) {
+    await eventually('a reply', () => wire.ended || at >= 250);
+    if (!wire.ended) continue;
+    const reply = (await wire.reply())!;
+    ended += 1;
+    assert.deepEqual([reply.status, reply.headers.get('connection')], [200, 'close']);
+    assert.match(reply.body, at % 2 === 0 ? /^\{"events":\[\],"next_after_seq":\d+\}$/ : /^$/);
+  }
+  assert.ok(ended >= 250 && ended < 256, `${ended} polls ended`);
+});
+
 test('a stream has the events from now on, in the form of the standard, and those before it on request', async (t) => {
   const service = await serveReads(t);
   await service.report('a', 'b');

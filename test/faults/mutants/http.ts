@@ -101,8 +101,8 @@ export const http: readonly Mutant[] = [
   {
     breaks: 'at the cap no idle connection makes way',
     file: 'http/connections.ts',
-    from: 'undecided === 0',
-    to: 'undecided < 0',
+    from: 'return undecided === 0 &&',
+    to: 'return undecided < 0 &&',
     tests: [
       'program/service: at the cap the connection that was idle longest ends for a new one, and none that waits for its reply',
     ],
@@ -110,10 +110,37 @@ export const http: readonly Mutant[] = [
   {
     breaks: 'at the cap a connection that waits for its reply is closed',
     file: 'http/connections.ts',
-    from: 'this.longestIdle(limits.evictableMs, ({ undecided, streaming }) => undecided === 0 && !streaming);',
+    from: 'this.longestIdle(limits.evictableMs, isIdle);',
     to: 'this.#bySocket.values().next().value;',
     tests: [
       'program/service: at the cap the connection that was idle longest ends for a new one, and none that waits for its reply',
+    ],
+  },
+  {
+    breaks: 'at the cap no wait for events ends',
+    file: 'http/connections.ts',
+    from: 'if (longestWaiting?.first !== undefined) {',
+    to: 'if (this.size < 0 && longestWaiting?.first !== undefined) {',
+    tests: [
+      'reading/events: 256 long polls that wait lock out no report, and those that make place get their empty reply',
+    ],
+  },
+  {
+    breaks: 'any number of waits that end are open besides the cap',
+    file: 'http/connections.ts',
+    from: 'if (this.#leaving.size <= this.#options.maxConnections) return;',
+    to: 'if (this.#leaving.size > 0) return;',
+    tests: [
+      'http/streams: clients that wait again and again at the cap are ended no faster than they are checked, and their number is bounded',
+    ],
+  },
+  {
+    breaks: 'a wait that ends at the cap does not announce that its connection is closed',
+    file: 'http/streams.ts',
+    from: '  let isBegun = false;',
+    to: '  let isBegun = true;\n  socket.write(head());',
+    tests: [
+      'http/streams: at the cap the longest waits end whole and announced, one for each new connection of a burst',
     ],
   },
   {

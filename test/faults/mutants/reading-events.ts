@@ -99,9 +99,9 @@ export const readingEvents: readonly Mutant[] = [
   {
     breaks: 'a stop waits for the connection of a long reply until it is cut off',
     file: 'http/exchanges.ts',
-    from: 'if (this.#draining && exchange.next === undefined) exchange.final = true; // its head',
+    from: 'this.#endIfLast(exchange); // its head',
     to: '// its head',
-    tests: [POLL],
+    tests: ['http/streams: a stream that waits ends whole when the service stops, and its connection with it'],
   },
   {
     breaks: 'a stream does not say that another journal began',
