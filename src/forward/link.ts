@@ -1,6 +1,5 @@
 /** One destination of one journal: its forwarder, its state file, and the retries that an operator asks for. */
 
-import { fileVersion } from '../config/files.ts';
 import type { Limits } from '../config/limits.ts';
 import { type Disk, describe } from '../journal/disk.ts';
 import type { OwnProgress } from '../journal/progress.ts';
@@ -13,6 +12,7 @@ import { retryName, takeRetry } from './retry.ts';
 import { writeState } from './state-file.ts';
 import type { Target, TargetKind } from './target.ts';
 import { openTarget } from './targets/open.ts';
+import { filesVersion } from './targets/requests.ts';
 
 /** What a link needs: `{ destination, disk, progress, source: () => source, limits, notices }`. */
 export interface LinkOptions {
@@ -39,8 +39,6 @@ export class Link {
   #foundSeq = 1;
   /** Why no forwarder could be made; undefined if that was not tried, or one was. */
   #problem: { readonly reason: string; readonly since: string } | undefined;
-  /** The version of the files that a stopped forwarder may be waiting for. */
-  #files: string | undefined;
   #written = { text: '', state: '', atMs: Number.NEGATIVE_INFINITY };
   readonly #closing = new AbortController();
   #checking: Promise<void> = Promise.resolve();
@@ -134,7 +132,6 @@ export class Link {
     const { letters } = this.#forwarder ?? {};
     if (this.#forwarder === undefined) await this.#begin();
     else if (this.#forwarder.status().state === 'stopped') await this.#lookAtFiles(this.#forwarder);
-    else this.#files = undefined;
     if (letters !== undefined && names.includes(retryName(this.options.destination.name))) {
       this.#retrying ??= this.#retry(letters, () => this.#forwarder!.turnMs());
     }
@@ -183,10 +180,8 @@ export class Link {
 
   /** A stopped forwarder may wait for another token or CA. */
   async #lookAtFiles(forwarder: Forwarder): Promise<void> {
-    const { tokenFile, caFile } = this.options.destination;
-    const files = `${await fileVersion(tokenFile)} ${await fileVersion(caFile)}`;
-    if (this.#files !== undefined && this.#files !== files) forwarder.tryNow();
-    this.#files = files;
+    const read = this.#target?.files;
+    if (read !== undefined && read !== (await filesVersion(this.options.destination))) forwarder.tryNow();
   }
 
   /** Writes the state file if the state is another one, or else at most every `limits.forwardStateMs`. */

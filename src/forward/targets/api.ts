@@ -40,7 +40,15 @@ export function openApi(options: TargetOptions): Target {
     );
   }
 
-  return { kind: 'api', ask: async () => ({ kind: 'no hub' }), send, close: () => requests.close() };
+  return {
+    kind: 'api',
+    get files() {
+      return requests.files;
+    },
+    ask: async () => ({ kind: 'no hub' }),
+    send,
+    close: () => requests.close(),
+  };
 }
 
 /** Statuses that refuse one event if there is a JSON `error`: it would be refused again. The reference answers 200 to some. */

@@ -89,6 +89,9 @@ export function openHub(options: TargetOptions): Target {
     get via() {
       return via;
     },
+    get files() {
+      return requests.files;
+    },
     ask,
     send,
     close: () => requests.close(),

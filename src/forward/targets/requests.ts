@@ -3,7 +3,7 @@
 import { type HttpCall, type HttpClient, type HttpReply, NoReply, openClient } from '../../client/connection.ts';
 import { isTlsError, isTokenLimit, onOneLine, retryAfterMs } from '../../client/delivery.ts';
 import { version } from '../../config/config.ts';
-import { readText, readToken } from '../../config/files.ts';
+import { fileVersion, readText, readToken } from '../../config/files.ts';
 import type { Limits } from '../../config/limits.ts';
 import type { Destination } from '../destination.ts';
 import type { Again, Sent, Stopped } from '../target.ts';
@@ -53,6 +53,7 @@ export class Requests {
   #token: string | undefined;
   #ca: string | undefined;
   #readMs = Number.NEGATIVE_INFINITY;
+  #files: string | undefined;
 
   /** @throws TypeError if `to` is no URL */
   constructor(options: TargetOptions) {
@@ -60,36 +61,45 @@ export class Requests {
     this.#base = new URL(options.to);
   }
 
+  /** The version of the token and the CA that were read last, from `filesVersion`. */
+  get files(): string | undefined {
+    return this.#files;
+  }
+
   /** Sends a request to the destination and nowhere else: a redirect is not followed. Does not throw. */
-  async send({ path, headers, ...call }: TargetCall): Promise<Answer> {
+  async send(call: TargetCall): Promise<Answer> {
+    const answer = await this.#send(call).catch((error: Error) => this.#judgeError(error));
+    if (answer.kind === 'stopped') this.#readMs = Number.NEGATIVE_INFINITY;
+    return answer;
+  }
+
+  async #send({ path, headers, ...call }: TargetCall): Promise<Answer> {
     const { tokenHeader, limits } = this.#options;
     const { origin, pathname } = this.#base;
-    try {
-      const client = await this.#connect();
-      const reply = await client.call(new URL(`${origin}${pathname.replace(/\/+$/, '')}${path}`), {
-        ...call,
-        headers: {
-          'User-Agent': `assetlog/${version}`,
-          ...(this.#token !== undefined && { [tokenHeader]: this.#token }),
-          ...headers,
-        },
-        timeoutMs: limits.forwardRequestMs,
-      });
-      return this.#judge(reply);
-    } catch (error) {
-      return this.#judgeError(error as Error);
-    }
+    const client = await this.#connect();
+    const reply = await client.call(new URL(`${origin}${pathname.replace(/\/+$/, '')}${path}`), {
+      ...call,
+      headers: {
+        'User-Agent': `assetlog/${version}`,
+        ...(this.#token !== undefined && { [tokenHeader]: this.#token }),
+        ...headers,
+      },
+      timeoutMs: limits.forwardRequestMs,
+    });
+    return this.#judge(reply);
   }
 
   close(): void {
     this.#client?.close();
   }
 
-  /** Reads the token and the CA again if the last time is over `keptMs` ago, so at least for each new connection. */
+  /** Reads the token and the CA again if the last time is over `keptMs` ago, so at least for each new connection, and after a stop. */
   async #connect(): Promise<HttpClient> {
     const { tokenFile, caFile, limits } = this.#options;
     const { keptMs, tokenBytesMax, caBytesMax } = limits;
     if (this.#client !== undefined && performance.now() - this.#readMs <= keptMs) return this.#client;
+    // Before they are read: a change meanwhile is then another version.
+    this.#files = await filesVersion(this.#options);
     if (tokenFile !== undefined) this.#token = (await readToken(tokenFile, tokenBytesMax)).token;
     const ca = caFile === undefined ? undefined : await readText(caFile, caBytesMax);
     // Node trusts no certificate at all then, and its error would not name the file.
@@ -155,6 +165,11 @@ export class Requests {
     const shown = this.#token === undefined ? text : text.replaceAll(this.#token, '…');
     return onOneLine(shown.slice(0, QUOTED_CHARACTERS_MAX));
   }
+}
+
+/** @returns a text that is another one after the token file or the CA file was changed */
+export async function filesVersion({ tokenFile, caFile }: Pick<Destination, 'tokenFile' | 'caFile'>): Promise<string> {
+  return `${await fileVersion(tokenFile)} ${await fileVersion(caFile)}`;
 }
 
 /** @returns why requests are refused: `turnedAway('answers 404: no such path; check the URL')` */

@@ -135,9 +135,17 @@ export const forwardWiring: readonly Mutant[] = [
   {
     breaks: 'a stopped destination does not notice another token',
     file: 'forward/link.ts',
-    from: 'forwarder.tryNow();\n    this.#files = files;',
-    to: 'void 0;\n    this.#files = files;',
+    from: ') forwarder.tryNow();',
+    to: ') void 0;',
     tests: [STOPPED],
+  },
+  {
+    breaks: 'a token that is changed while its request is in flight is tried a minute later',
+    file: 'forward/targets/requests.ts',
+    within: 'Requests.send',
+    from: "if (answer.kind === 'stopped')",
+    to: 'this.#files = await filesVersion(this.#options);\n    if (false)',
+    tests: ['forward/link: a token file that changes while its request is in flight is tried at once after the stop'],
   },
   {
     breaks: 'SIGHUP stops a service that forwards',
