@@ -4,7 +4,10 @@
 
 import type { Notices } from '../telemetry/log.ts';
 
-/** For example `{ heldBack: () => undefined, removing: async () => {}, closed: async () => {} }`. Shared by one journal at most. */
+/**
+ * For example `{ heldBack: () => undefined, opened: () => {}, removing: async () => {}, closed: async () => {} }`. Shared by one
+ * journal at most.
+ */
 export interface JournalHooks {
   /**
    * Asked at each run of retention whose limits ask for files to be removed, also before the journal is open.
@@ -12,6 +15,8 @@ export interface JournalHooks {
    *   stay; at the limit of retention, reports are refused with the reason. Undefined if all may be removed
    */
   heldBack(): HeldBack | undefined;
+  /** Called when a journal that files may be removed from is open, before it records an event. @param lastSeq its last seq, 0 if it is new */
+  opened(lastSeq: number): void;
   /**
    * Called before files are removed. They are removed after it resolves; if it rejects, nothing is removed, and a later run calls
    * it again. After a crash it may be called again with the same seq.

@@ -180,7 +180,7 @@ export class Journal implements JournalFigures {
     this.#options.notices.info('journal open', { file: segment.file.name, next_seq: segment.chain.seq });
     this.#continueAt(segment);
     this.#metrics.journals.add(this);
-    this.#retention.start();
+    this.#retention.start(segment.chain.seq - 1);
     const refusal = this.#retention.refusal;
     if (refusal !== undefined) this.#refuseQueue(refusal);
     this.#keyed?.opened();

@@ -91,9 +91,11 @@ export class Retention {
   /**
    * Runs at once, and again every `limits.retainCheckMs` (1 hour), since files may become too old without a rotation. Does
    * nothing without limits.
+   * @param lastSeq the last seq of the journal, as for `JournalHooks.opened`
    */
-  start(): void {
+  start(lastSeq: number): void {
     if (!this.#mayRemove()) return;
+    this.#options.hooks?.opened(lastSeq);
     this.#stopped = false;
     this.#timer = setInterval(() => this.run(), this.#options.limits.retainCheckMs).unref();
     this.run();

@@ -55,14 +55,64 @@ test('after a clean stop or a crash a hub knows what it has, and needs the last 
   }
 });
 
-test('a journal that no other forwards to writes no file for it, and pays nothing when files go', async () => {
+test('of a journal that no other forwards to, no line is read when files go, and after a crash those of its last file', async () => {
+  const parts: HubParts = { segmentBytes: SEGMENT_BYTES, retain: { retainBytes: 3_000 } };
+  let disk = new SimulatedDisk();
+  let isAfterCrash = false;
+  for (const end of ['a clean stop', 'a clean stop', 'a crash', 'a clean stop', 'a clean stop'] as const) {
+    const hub = await TestHub.open(disk, parts);
+    const before = disk.calls.length;
+    for (let count = 0; count < 60; count += 1) await hub.report();
+    await settled();
+    if (end === 'a clean stop') await hub.journal.close();
+    const calls = disk.calls.slice(before);
+    assert.ok(calls.filter((call) => call.startsWith('remove events-')).length > 2, end);
+    const lineReads = calls.filter((call) => call.startsWith('read events-'));
+    assert.ok(lineReads.length <= (isAfterCrash ? 2 : 0), `${end}: ${lineReads}`);
+    isAfterCrash = end === 'a crash';
+    assert.ok(segments(disk) < 5);
+    assert.match(disk.text(SNAPSHOT), /^\{"seq":[0-9]+,"sources":\[\],/);
+    assert.deepEqual(
+      hub.notices.filter((line) => line.includes('forward-sources.json')),
+      [],
+    );
+    disk = disk.afterCrash();
+  }
+});
+
+test('a plain copy of a hub, without its file of watermarks, knows what it has before files of it go', async () => {
   const disk = new SimulatedDisk();
-  const hub = await TestHub.open(disk, { segmentBytes: SEGMENT_BYTES, retain: { retainBytes: 3_000 } });
-  for (let count = 0; count < 60; count += 1) await hub.report();
+  const hub = await TestHub.open(disk, { segmentBytes: SEGMENT_BYTES });
+  const [one, two] = [new SentJournal(9, sourceOf(1)), new SentJournal(9, sourceOf(2))];
+  await hub.put(one, 1, 7);
+  for (let count = 0; count < 30; count += 1) await hub.report();
+  await hub.put(two, 1, 3);
   await settled();
-  await hub.journal.close();
-  assert.ok(!disk.names().includes(SNAPSHOT));
-  assert.ok(segments(disk) < 5);
+  for (const reports of [0, 60]) {
+    const copy = disk.afterCrash();
+    copy.drop(SNAPSHOT);
+    // Files of the first source go at the start, those of the other one later, before either is asked for.
+    const restored = await TestHub.open(copy, { segmentBytes: SEGMENT_BYTES, retain: { retainBytes: 3_000 } });
+    await eventually('files go', () => !forwardedIn(copy).has(one.source));
+    for (let count = 0; count < reports; count += 1) await restored.report();
+    await settled();
+    assert.equal(forwardedIn(copy).has(two.source), reports === 0);
+    assert.equal(restored.notices.filter((line) => line.includes('read from the whole journal')).length, 1);
+    const again = await TestHub.open(copy.afterCrash());
+    for (const [sent, last] of [
+      [one, 7],
+      [two, 3],
+    ] as const) {
+      assert.equal((await again.ask(sent.source)).seq, last);
+      assert.equal((await again.put(sent, 1, 9)).status, 200);
+      assert.deepEqual(
+        forwardedIn(again.disk)
+          .get(sent.source)
+          ?.at(-9 + last),
+        last + 1,
+      );
+    }
+  }
 });
 
 test('retention does not make a hub forget', async () => {

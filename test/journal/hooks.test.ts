@@ -31,6 +31,9 @@ class Calls implements JournalHooks {
       ? undefined
       : { fromSeq: this.fromSeq, reason: `${REASON} ${this.fromSeq}` };
   }
+  opened(lastSeq: number): void {
+    this.log.push(`opened ${lastSeq}`);
+  }
   async removing(lastSeq: number): Promise<void> {
     this.log.push(`removing ${lastSeq}`);
     await this.onRemoving(lastSeq);

@@ -656,7 +656,7 @@ test('at the limit of retention, only the deployment whose destination needs the
   const hooksOf = (name: string): JournalHooks => {
     names.push(name);
     const heldBack = () => (name === 'held' ? { fromSeq, reason: 'the destination hub needs event 1' } : undefined);
-    return { heldBack, removing: async () => {}, closed: async () => {} };
+    return { heldBack, opened: () => {}, removing: async () => {}, closed: async () => {} };
   };
   const { hosted, data } = journals(t, { hooksOf }, { retainBytes: 2_500 });
   const [held, free] = [hosted.journalOf('held'), hosted.journalOf('free')];

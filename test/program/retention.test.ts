@@ -66,7 +66,7 @@ async function retain(disk: SimulatedDisk, limit: Retain): Promise<Ran> {
   const notices = createNotices('info', false, (line) => lines.push(line));
   const journal = { files: contentsOf(disk.names()).segments.length };
   const retention = new Retention({ disk, retain: limit, limits: standardLimits, notices }, journal);
-  retention.start();
+  retention.start(0);
   await settled();
   return {
     retention,
@@ -342,7 +342,7 @@ test('days go by without a rotation', async () => {
   const disk = diskWith(files);
   const limits = { ...standardLimits, retainCheckMs: 20 };
   const retention = new Retention({ disk, retain: { retainDays: 1 }, limits, notices: quiet }, { files: 2 });
-  retention.start();
+  retention.start(0);
   await settled();
   assert.deepEqual(journalNames(disk), Object.keys(files).sort());
   await eventually('the old file is removed', () => !disk.names().includes(segmentName(1)));

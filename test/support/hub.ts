@@ -42,6 +42,7 @@ export class TestHub {
     const { sources } = this.receiver;
     const hooks: JournalHooks = {
       heldBack: () => undefined,
+      opened: (lastSeq) => sources.opened(lastSeq),
       removing: (lastSeq) => sources.removing(lastSeq),
       closed: (lastSeq) => sources.closed(lastSeq),
     };

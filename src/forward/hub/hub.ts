@@ -104,6 +104,7 @@ export class Hub {
     sources.forget();
     return {
       heldBack: () => undefined,
+      opened: (lastSeq) => sources.opened(lastSeq),
       removing: (lastSeq) => sources.removing(lastSeq),
       closed: (lastSeq) => sources.closed(lastSeq),
     };

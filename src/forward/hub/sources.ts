@@ -31,6 +31,11 @@ export class Sources {
   #loading: Promise<Map<string, Watermark>> | undefined;
   /** Records that began while the marks were known, and may still become durable. */
   readonly #recording = new Set<Promise<unknown>>();
+  /**
+   * The last seq of the journal when it was opened: of the lines after it, only those recorded while the marks are known are
+   * forwarded events. Undefined before, and if no file is ever removed.
+   */
+  #openedSeq: number | undefined;
   /** How often they were forgotten. */
   #generation = 0;
   /** The own seq that the snapshot on the disk covers. */
@@ -51,8 +56,14 @@ export class Sources {
   forget(): void {
     this.#marks = undefined;
     this.#loading = undefined;
+    this.#openedSeq = undefined;
     this.#writtenSeq = 0;
     this.#generation += 1;
+  }
+
+  /** As `JournalHooks.opened`. */
+  opened(lastSeq: number): void {
+    this.#openedSeq = lastSeq;
   }
 
   /** Waits for a record; so does the next `load`, since its lines may become durable. @param recorded never rejects */
@@ -83,23 +94,46 @@ export class Sources {
     return loading;
   }
 
-  /** As `JournalHooks.removing`: the lines that hold a watermark may go only after the snapshot has it. */
+  /**
+   * As `JournalHooks.removing`: the lines that hold a watermark may go only after the snapshot has it. A journal without a
+   * snapshot may be a copy of a hub's files, or of an older program, so all its lines are read: once, since then it has one.
+   */
   async removing(lastSeq: number): Promise<void> {
     if (this.#writtenSeq >= lastSeq) return;
     let sources = this.#marks;
+    let seq = lastSeq;
     if (sources === undefined) {
       const { disk, limits } = this.#options;
-      const found = await readSnapshot(disk, limits);
-      if (found === 'absent') return; // it has no forwarded events: see `#load`
-      if (found !== 'bad' && found.seq >= lastSeq) return;
-      ({ sources } = await this.#read(found, lastSeq));
+      const until = this.#openedSeq ?? lastSeq;
+      ({ sources } = await this.#read(await readSnapshot(disk, limits), until));
+      seq = Math.max(lastSeq, until);
     }
-    await this.#write({ seq: lastSeq, sources });
+    await this.#write({ seq, sources });
   }
 
   /** As `JournalHooks.closed`: the next start reads the lines after the snapshot only. */
   async closed(lastSeq: number): Promise<void> {
-    if (this.#marks !== undefined) await this.#write({ seq: lastSeq, sources: this.#marks });
+    const sources = this.#marks ?? (await this.#unchanged());
+    if (sources !== undefined) await this.#write({ seq: lastSeq, sources });
+  }
+
+  /**
+   * While the marks are not known no forwarded event is recorded, so a snapshot that covers the journal as it was opened covers
+   * all of it: a journal that is no hub keeps its snapshot up to date without reading a line.
+   * @returns its marks; undefined if lines would have to be read
+   */
+  async #unchanged(): Promise<Map<string, Watermark> | undefined> {
+    const { disk, limits } = this.#options;
+    const openedSeq = this.#openedSeq;
+    if (openedSeq === undefined) return undefined;
+    const found = await readSnapshot(disk, limits);
+    if (found === 'absent') return openedSeq === 0 ? new Map() : undefined;
+    return this.#isGood(found, openedSeq) && found.seq >= openedSeq ? found.sources : undefined;
+  }
+
+  /** Whether a snapshot is of this journal, which has the seq `lastSeq`, and not ahead of it. */
+  #isGood(found: Snapshot | 'absent' | 'bad', lastSeq: number): found is Snapshot {
+    return typeof found === 'object' && found.seq <= Math.max(lastSeq, this.#writtenSeq);
   }
 
   async #load(): Promise<Map<string, Watermark>> {
@@ -111,7 +145,6 @@ export class Sources {
     const found = await readSnapshot(disk, limits);
     const snapshot = await this.#read(found, said.seq - 1);
     if (generation !== this.#generation) throw new Error('the journal was opened again meanwhile');
-    // From now on the file is there, so that `removing` can tell a journal without forwarded events at once.
     if (snapshot === found) this.#writtenSeq = snapshot.seq;
     else await this.#write({ seq: said.seq - 1, sources: snapshot.sources });
     return snapshot.sources;
@@ -123,18 +156,15 @@ export class Sources {
    */
   async #read(found: Snapshot | 'absent' | 'bad', lastSeq: number): Promise<Snapshot> {
     const { disk, limits, notices } = this.#options;
-    const isGood = typeof found === 'object' && found.seq <= lastSeq;
+    const isGood = this.#isGood(found, lastSeq);
     const snapshot: Snapshot = isGood ? found : { seq: 0, sources: new Map() };
     const { seq, sources } = snapshot;
     if (seq >= lastSeq) return snapshot;
-    if (!isGood) {
-      const problem =
-        typeof found === 'object'
-          ? `it is of seq ${found.seq}, and the journal ends with ${lastSeq}`
-          : `it is ${found}`;
-      const message = 'what is here of other journals is read from the whole journal, not from forward-sources.json';
-      notices[found === 'absent' ? 'info' : 'warn'](message, { folder: disk.folder, problem });
-    }
+    const ahead = `it is of seq ${(found as Snapshot).seq}, and the journal ends with ${lastSeq}`;
+    const problem = typeof found === 'object' ? ahead : `it is ${found}`;
+    const message = 'what is here of other journals is read from the whole journal, not from forward-sources.json';
+    const report = () => notices.warn(message, { folder: disk.folder, problem });
+    if (!isGood && found !== 'absent') report();
     const progress = pollProgress(disk.folder, limits.followMs);
     const durable = async () => ({ kind: 'before', seq: lastSeq + 1 }) as const;
     const reading = {
@@ -155,6 +185,7 @@ export class Sources {
         sources.set(origin.source, { seq: origin.seq, id: line.event.id });
       }
     }
+    if (found === 'absent' && sources.size > 0) report(); // most journals without the file are no hubs
     return snapshot;
   }
 

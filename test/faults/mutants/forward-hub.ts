@@ -219,19 +219,30 @@ export const forwardHub: readonly Mutant[] = [
     breaks: 'files are removed before the snapshot has their watermarks',
     file: 'forward/hub/sources.ts',
     within: 'removing',
-    from: 'await this.#write({ seq: lastSeq, sources });',
-    to: 'void this.#write({ seq: lastSeq, sources }).catch(() => {});',
+    from: 'await this.#write({ seq, sources });',
+    to: 'void this.#write({ seq, sources }).catch(() => {});',
     tests: [
       'forward/sources: a file that holds a watermark stays until the snapshot has it, also if the service was started for that',
     ],
   },
   {
-    breaks: 'files are removed without a snapshot if the watermarks are not known yet',
+    breaks: 'a journal without a snapshot counts as one without forwarded events when files go',
     file: 'forward/hub/sources.ts',
-    from: "if (found === 'absent') return; // it has no forwarded events: see `#load`",
-    to: 'if (found !== undefined) return;',
+    within: 'removing',
+    from: 'await this.#read(await readSnapshot(disk, limits), until)',
+    to: '((found) => typeof found === "object" ? this.#read(found, until) : { sources: new Map() })(await readSnapshot(disk, limits))',
     tests: [
-      'forward/sources: a file that holds a watermark stays until the snapshot has it, also if the service was started for that',
+      'forward/sources: a plain copy of a hub, without its file of watermarks, knows what it has before files of it go',
+    ],
+  },
+  {
+    breaks: 'all lines of a journal that is no hub are read again',
+    file: 'forward/hub/sources.ts',
+    within: 'closed',
+    from: '?? (await this.#unchanged())',
+    to: '',
+    tests: [
+      'forward/sources: of a journal that no other forwards to, no line is read when files go, and after a crash those of its last file',
     ],
   },
   {
@@ -245,8 +256,8 @@ export const forwardHub: readonly Mutant[] = [
   {
     breaks: 'a snapshot is believed that is ahead of its journal',
     file: 'forward/hub/sources.ts',
-    from: "typeof found === 'object' && found.seq <= lastSeq",
-    to: "typeof found === 'object'",
+    from: ' && found.seq <= Math.max(lastSeq, this.#writtenSeq)',
+    to: '',
     tests: ['forward/sources: a hub that lost its last events asks for them again, and says nothing it does not have'],
   },
   {
