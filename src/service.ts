@@ -251,6 +251,8 @@ async function record(
   const recording =
     config.deployments === '' ? recordLocally(options, onFailed) : await recordForDeployments(options, onLockLost);
   setup.refusals.deploymentIn = recording.deploymentIn;
+  setup.refusals.isToken = recording.isToken;
+  setup.activity.isToken = recording.isToken;
   shutdown.add(async () => {
     const closed = recording.close();
     if (await resolvesWithin(closed, limits.lastSyncMs)) return;

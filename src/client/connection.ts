@@ -4,11 +4,19 @@ import { X509Certificate } from 'node:crypto';
 import http, { type IncomingHttpHeaders, type IncomingMessage } from 'node:http';
 import type { PeerCertificate } from 'node:tls';
 import type { Limits } from '../config/limits.ts';
+import { withoutToken } from '../telemetry/masked.ts';
+
+/** The token of a request, and the header that has it. What a reply repeats of it is masked. */
+export interface TokenHeader {
+  readonly name: string;
+  readonly token: string;
+}
 
 /** One request, without its URL: `{ method: 'POST', headers: { 'Content-Type': 'application/json' }, body: '{}', timeoutMs: 10_000 }`. */
 export interface HttpCall {
   readonly method: 'GET' | 'POST' | 'PUT';
   readonly headers?: Readonly<Record<string, string>>;
+  readonly token?: TokenHeader | undefined;
   readonly body?: string | Buffer;
   /**
    * Timeout in ms of the whole call: name resolution, connecting, sending, and the reply to its last byte. It is no idle
@@ -21,7 +29,7 @@ export interface HttpCall {
   readonly signal?: AbortSignal;
 }
 
-/** A complete reply: `{ status: 503, headers: { 'retry-after': '1' }, body: '{"error":"…"}' }`. */
+/** A complete reply without the token of its request: `{ status: 503, headers: { 'retry-after': '1' }, body: '{"error":"…"}' }`. */
 export interface HttpReply {
   /** Such as 200; never a 1xx except 101, after which the connection is not HTTP. */
   readonly status: number;
@@ -80,7 +88,7 @@ export function openClient(
   const agent = new Agent({ keepAlive: true, maxSockets: 1, checkServerIdentity, ...(ca !== undefined && { ca }) });
   let keptUntilMs = 0;
 
-  function call(url: URL, { method, headers = {}, body, timeoutMs, signal, ...more }: HttpCall): Promise<HttpReply> {
+  function call(url: URL, { method, headers, token, body, timeoutMs, signal, ...more }: HttpCall): Promise<HttpReply> {
     const { replyBytesMax } = { ...limits, ...more };
     // The service may be closing an idle connection, and then it is unknown whether a request on it was received.
     if (performance.now() > keptUntilMs) agent.destroy();
@@ -92,7 +100,7 @@ export function openClient(
       };
       const failed = (error: Error) => {
         settled();
-        reject(new NoReply(error, sent));
+        reject(noReply(error, sent, token));
       };
       const giveUp = (problem: string) => {
         const error = new Error(problem);
@@ -106,7 +114,7 @@ export function openClient(
         sent = true;
       };
       const closed = () => failed(new Error('the connection was closed before the whole reply'));
-      const httpRequest = request(url, { method, headers, agent }, (reply) => {
+      const httpRequest = request(url, { method, headers: headersWith(token, headers), agent }, (reply) => {
         const { statusCode: status = 0, headers } = reply;
         const chunks: Buffer[] = [];
         let bytes = 0;
@@ -114,7 +122,8 @@ export function openClient(
           settled();
           // After a 500 the reference implementation closes its connection without announcing it.
           keptUntilMs = status >= 500 ? 0 : performance.now() + limits.keptMs;
-          resolve({ status, headers, body: Buffer.concat(chunks).toString('utf8', 0, replyBytesMax) });
+          const body = Buffer.concat(chunks).toString('utf8', 0, replyBytesMax);
+          resolve(replyWithout(token, { status, headers, body }));
         };
         httpRequest.off('close', closed); // from here on, the events of the reply give the more precise error
         reply.on('error', failed);
@@ -137,7 +146,7 @@ export function openClient(
       httpRequest.on('upgrade', ({ statusCode = 0, headers }, socket) => {
         settled();
         socket.destroy();
-        resolve({ status: statusCode, headers, body: '' });
+        resolve(replyWithout(token, { status: statusCode, headers, body: '' }));
       });
       httpRequest.on('close', closed);
       const timer = setTimeout(late, timeoutMs);
@@ -150,39 +159,103 @@ export function openClient(
   return { call, close: () => agent.destroy() };
 }
 
-/** A GET request whose reply may be long: `{ url, headers: { Accept: 'text/event-stream' }, idleMs: 10_000, signal }`. */
+/** A GET request whose reply may be long: `{ url, headers: {}, accept: 'text/event-stream', idleMs: 10_000, signal }`. */
 export interface OpenCall {
   readonly url: URL;
   readonly headers: Readonly<Record<string, string>>;
-  /** How long to wait for the connection, for the head of the reply, and for each further piece of its body, in ms. */
+  readonly token: TokenHeader | undefined;
+  /** The media type of the long reply. */
+  readonly accept: string;
+  /** How long to wait for the connection, for the head of the reply, and for each further piece of a long reply, in ms. */
   readonly idleMs: number;
   /** Ends the request and its reply. */
   readonly signal: AbortSignal | undefined;
 }
 
-/**
- * Sends a GET request on a connection of its own.
- * @returns the reply, whose body is to be read with `for await`: it throws if the connection breaks
- * @throws NoReply
- */
-export function openReply({ url, headers, idleMs, signal }: OpenCall): Promise<IncomingMessage> {
+/** A 200 with the media type that was asked for, as it arrives, or any other reply, with as much of its body as `call` reads. */
+export type Opened =
+  /** Reading throws if the connection breaks. */
+  { readonly kind: 'long'; readonly chunks: AsyncIterable<Buffer> } | ({ readonly kind: 'short' } & HttpReply);
+
+/** Sends a GET request on a connection of its own. @throws NoReply */
+export function openReply(
+  { url, headers, token, accept, idleMs, signal }: OpenCall,
+  { replyBytesMax }: Pick<Limits, 'replyBytesMax'>,
+): Promise<Opened> {
   // Loaded only if needed, since loading TLS takes time.
   const { request } = url.protocol === 'https:' ? process.getBuiltinModule('node:https') : http;
   return new Promise((resolve, reject) => {
     let isConnected = false;
-    const options = { headers, signal, timeout: idleMs, agent: false, checkServerIdentity };
-    const httpRequest = request(url, options, resolve);
-    const failed = (error: Error) => reject(new NoReply(error, isConnected));
+    const all = headersWith(token, { ...headers, Accept: accept });
+    const options = { headers: all, signal, timeout: idleMs, agent: false, checkServerIdentity };
+    const failed = (error: Error) => {
+      clearTimeout(timer);
+      reject(noReply(error, isConnected, token));
+    };
+    const closed = () => failed(new Error('the connection was closed before the reply'));
+    const late = () => httpRequest.destroy(new Error(`nothing came within ${idleMs / 1000} s`));
+    const httpRequest = request(url, options, (reply) => {
+      const { statusCode: status = 0, headers } = reply;
+      if (status === 200 && headers['content-type']?.startsWith(accept)) {
+        clearTimeout(timer);
+        return resolve({ kind: 'long', chunks: reply });
+      }
+      httpRequest.off('close', closed); // it is closed after the bytes that are read
+      return beginOf(reply, replyBytesMax).then((body) => {
+        clearTimeout(timer);
+        resolve({ kind: 'short', ...replyWithout(token, { status, headers, body }) });
+      }, failed);
+    });
+    // No idle timeout: a service that sends a byte of a head now and then does not extend it.
+    let timer = setTimeout(late, idleMs);
     httpRequest.on('socket', (socket) =>
       socket.once(url.protocol === 'https:' ? 'secureConnect' : 'connect', () => {
         isConnected = true;
+        clearTimeout(timer);
+        timer = setTimeout(late, idleMs);
       }),
     );
-    httpRequest.on('timeout', () => httpRequest.destroy(new Error(`nothing came within ${idleMs / 1000} s`)));
+    httpRequest.on('timeout', late);
     httpRequest.on('error', failed);
-    httpRequest.on('close', () => failed(new Error('the connection was closed before the reply')));
+    httpRequest.on('close', closed);
     httpRequest.end();
   });
+}
+
+/** @returns the first bytes of a reply as UTF-8; the rest is not read @throws Error if the connection breaks before */
+async function beginOf(reply: IncomingMessage, bytesMax: number): Promise<string> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of reply) {
+    chunks.push(chunk);
+    bytes += chunk.length;
+    if (bytes > bytesMax) break;
+  }
+  return Buffer.concat(chunks).toString('utf8', 0, bytesMax);
+}
+
+function headersWith(
+  token: TokenHeader | undefined,
+  headers: Readonly<Record<string, string>> = {},
+): Record<string, string> {
+  return { ...headers, ...(token !== undefined && { [token.name]: token.token }) };
+}
+
+/** The only way in for what a service says besides its events and assets, so that no caller prints the token. */
+function replyWithout(token: TokenHeader | undefined, reply: HttpReply): HttpReply {
+  if (token === undefined) return reply;
+  const { status, headers, body } = reply;
+  const mask = (text: string) => withoutToken(text, token.token);
+  const masked = Object.entries(headers).map(([name, value]) => [
+    name,
+    typeof value === 'string' ? mask(value) : value?.map(mask),
+  ]);
+  return { status, headers: Object.fromEntries(masked), body: mask(body) };
+}
+
+function noReply(error: NodeJS.ErrnoException, sent: boolean, token: TokenHeader | undefined): NoReply {
+  if (token !== undefined) error.message = withoutToken(error.message, token.token);
+  return new NoReply(error, sent);
 }
 
 /** As that of `node:tls`, which does not find IPv6 addresses in a certificate in some versions of Node, such as 22.23. */

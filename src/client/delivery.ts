@@ -215,9 +215,10 @@ function errorIn(body: string): string | undefined {
   return onOneLine(body.slice(0, SHOWN_CHARACTERS)) || 'nothing';
 }
 
-/** @returns text from a service on one line, without control characters: `onOneLine(' a\n  b ')` is `'a b'` */
+/** @returns text from a service on one line, cut, without control characters: `onOneLine(' a\n  b ')` is `'a b'` */
 export function onOneLine(text: string): string {
-  return printable(text.replaceAll(/\s+/g, ' ').trim());
+  const line = text.slice(0, REASON_CHARACTERS_MAX).replaceAll(/\s+/g, ' ').trim();
+  return `${printable(line)}${text.length > REASON_CHARACTERS_MAX ? '…' : ''}`;
 }
 
 /**
@@ -238,3 +239,5 @@ function dateMs(text: string): number {
 }
 
 const SHOWN_CHARACTERS = 300;
+/** More than any error of assetlog. */
+const REASON_CHARACTERS_MAX = 2_000;

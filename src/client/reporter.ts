@@ -4,7 +4,7 @@ import type { Limits } from '../config/limits.ts';
 import { batchPath } from '../event/item.ts';
 import type { Endpoint } from '../event/parameters.ts';
 import { type BatchLine, batchesOf, batchHeaders, readBatchReply } from './batch.ts';
-import { type HttpReply, openClient } from './connection.ts';
+import { type HttpReply, openClient, type TokenHeader } from './connection.ts';
 import {
   acceptReport,
   type Delivery,
@@ -25,8 +25,9 @@ export interface ReporterOptions {
   readonly base: string;
   /** The endpoints by which the OpenAPI document of the service is recognized. */
   readonly endpoints: readonly Endpoint[];
-  /** Sent with each request to the service: user agent and token. */
+  /** These two are sent with each request to the service. */
   readonly headers: Readonly<Record<string, string>>;
+  readonly token: TokenHeader | undefined;
   /** How long one attempt may take, in ms: see `HttpCall`. */
   readonly timeoutMs: number;
   readonly retry: RetryPolicy;
@@ -187,12 +188,12 @@ export class Reporter {
 
   async #search(): Promise<Search> {
     if (this.#features !== undefined) return { kind: 'found', features: this.#features };
-    const { base, endpoints, headers, timeoutMs, limits } = this.#options;
+    const { base, endpoints, headers, token, timeoutMs, limits } = this.#options;
     const untilMs = performance.now() + timeoutMs;
     const found = await findFeatures(base, endpoints, ({ url, below }) =>
       this.#client.call(url, {
         method: 'GET',
-        headers: below === '' ? headers : {}, // what is above the base URL need not be the service, and gets no token
+        ...(below === '' && { headers, token }), // what is above the base URL need not be the service, and gets no token
         timeoutMs: Math.max(1, untilMs - performance.now()),
         replyBytesMax: limits.longReplyBytesMax,
       }),
@@ -207,11 +208,12 @@ export class Reporter {
     body: string,
     replyBytesMax = this.#options.limits.replyBytesMax,
   ): Promise<HttpReply> {
-    const { base, timeoutMs } = this.#options;
+    const { base, token, timeoutMs } = this.#options;
     const all = { ...this.#options.headers, ...headers };
     return this.#client.call(new URL(`${base}${path}`), {
       method: 'POST',
       headers: all,
+      token,
       body,
       timeoutMs,
       replyBytesMax,

@@ -1,6 +1,7 @@
 /** `assetlog assets`: shows a summary of each asset in a journal, with its latest events and the state of its checks. */
 
 import { type ExitCode, exitCodes } from '../config/exit-codes.ts';
+import { limits, MIB } from '../config/limits.ts';
 import { forHelp } from '../config/options.ts';
 import { keyText } from '../event/asset-key.ts';
 import { type By, happenedAt, sortKeyOf } from '../event/event-time.ts';
@@ -102,6 +103,7 @@ async function showAssets(values: AssetsOptions, output: Output, [folder]: reado
           for (const { event } of lines) {
             if (by === 'time' || isInRange(sortKeyOf(happenedAt(event)))) states.take(event, source.deployment);
           }
+          checkMemory(states, values);
         }
       }
     }
@@ -161,28 +163,34 @@ async function assetsMatchingAlone(sources: readonly Source[], values: AssetsOpt
         const time = by === 'time' ? event.time : happenedAt(event);
         if (isInRange(sortKeyOf(time))) inRange.take(event, source.deployment);
       }
+      checkMemory(states, values);
     }
   }
-  const assets: Asset[] = [];
-  for await (const page of known ?? states.pages()) assets.push(...page);
-  const countOf = (matches: (asset: Asset) => boolean) => assets.filter(matches).length;
-  const alone = new Map<string, number>();
+  const single = new Map<string, (asset: Asset) => boolean>();
   if (key !== undefined) {
-    const isKey = (asset: Asset) => keyOf(asset).length === key.length && begins(asset, key);
-    alone.set(`key ${keyText(key)}`, countOf(isKey));
+    single.set(`key ${keyText(key)}`, (asset) => keyOf(asset).length === key.length && begins(asset, key));
   }
   if (keyPrefix !== undefined) {
-    alone.set(
-      `keys that begin with ${keyText(keyPrefix)}`,
-      countOf((asset) => begins(asset, keyPrefix)),
-    );
+    single.set(`keys that begin with ${keyText(keyPrefix)}`, (asset) => begins(asset, keyPrefix));
   }
-  if (failing) alone.set('with a failing check', countOf(isFailing));
+  if (failing) single.set('with a failing check', isFailing);
+  const alone = new Map([...single.keys()].map((words) => [words, 0]));
+  let total = 0;
+  for await (const page of known ?? states.pages()) {
+    total += page.length;
+    for (const [words, matches] of single) alone.set(words, (alone.get(words) ?? 0) + page.filter(matches).length);
+  }
   if (since !== undefined || until !== undefined) {
     const bounds = [since && `since ${since}`, until && `until ${until}`].filter((words) => words !== undefined);
-    alone.set(`with events ${bounds.join(' and ')}`, [...inRange.pages()].flat().length);
+    alone.set(`with events ${bounds.join(' and ')}`, inRange.size);
   }
-  return noMatch('assets', assets.length, alone);
+  return noMatch('assets', total, alone);
+}
+
+/** @throws Error if the states of the assets of a service take too much memory: it may send assets without end */
+function checkMemory({ bytes }: AssetStates, { url }: AssetsOptions): void {
+  if (url === '' || bytes <= limits.assetBytesMax) return;
+  throw new Error(`its assets take more than ${limits.assetBytesMax / MIB} MiB of memory; give --key or --key-prefix`);
 }
 
 /** @returns the forms of assets. By `event_time` they show when the latest events happened: in JSON and CSV beside the `time` */

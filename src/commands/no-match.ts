@@ -7,6 +7,7 @@ import { endpoints, findEndpoint } from '../event/parameters.ts';
 import { type Filter, isWanted } from '../journal/filter.ts';
 import type { Recorded } from '../journal/record.ts';
 import type { Source } from './reading.ts';
+import { ServiceFailure } from './remote.ts';
 import { rangeTest, type TimeRange } from './times.ts';
 
 /**
@@ -36,7 +37,8 @@ export async function eventsMatchingAlone(
           for (const [words, matches] of single) if (matches(event)) alone.set(words, (alone.get(words) ?? 0) + 1);
         }
       }
-    } catch {
+    } catch (error) {
+      if (error instanceof ServiceFailure) throw error;
       // Its error was reported by the first read; the other sources are still counted.
     }
   }

@@ -2,24 +2,24 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { readBaseUrl } from '../client/base-url.ts';
-import { openReply } from '../client/connection.ts';
-import { type Again, type Failure, judge, judgeNoReply, retry } from '../client/delivery.ts';
+import { type HttpReply, openReply, type TokenHeader } from '../client/connection.ts';
+import { type Again, type Failure, judge, judgeNoReply, onOneLine, retry } from '../client/delivery.ts';
 import { type ExitCode, exitCodes } from '../config/exit-codes.ts';
 import { limits } from '../config/limits.ts';
 import { endpoints } from '../event/parameters.ts';
-import { type Asset, assetOf, keyOf } from '../journal/asset-state.ts';
+import { type Asset, keyOf } from '../journal/asset-state.ts';
 import type { Filter } from '../journal/filter.ts';
-import { LineCutter } from '../journal/lines.ts';
-import { Line } from '../journal/reader.ts';
-import { readForm, timeOf } from '../journal/record.ts';
+import { LineCutter, type TakeLine } from '../journal/lines.ts';
+import type { Line } from '../journal/reader.ts';
+import { readAsset, readGap, readLine, readPage } from './checked-reply.ts';
 import type { Output } from './command.ts';
 import type { Following, Position, Source, Sources } from './reading.ts';
-import { type ServiceOptions, serviceHeaders } from './service-options.ts';
+import { callerOf, type ServiceOptions } from './service-options.ts';
 
 /**
  * Opens the journal of a service and runs `act`, as `lookAt` does for a folder. Failures are reported on standard error.
  * @param follow as for `lookAt`: it is tried without end to reach the service, until the signal aborts
- * @returns 0 if all was read, 1 if the service refuses, 2 for a wrong URL or token file, 75 if it was unavailable
+ * @returns 0 if all was read, 1 if the service refuses or sends something else than a journal, 2 for a wrong URL or token file, 75 if it was unavailable
  */
 export async function lookAtService(
   values: ServiceOptions,
@@ -30,7 +30,7 @@ export async function lookAtService(
   let journal: RemoteJournal;
   try {
     const base = readBaseUrl(values.url, endpoints);
-    journal = new RemoteJournal(base, await serviceHeaders(values, output), values, output, follow);
+    journal = new RemoteJournal(base, await callerOf(values, output), values, output, follow);
   } catch (error) {
     output.complain((error as Error).message);
     return exitCodes.configuration;
@@ -39,16 +39,16 @@ export async function lookAtService(
     return (await act({ kind: 'journal', all: [journal], added: async () => [] })) ?? exitCodes.done;
   } catch (error) {
     output.progress('');
+    const { message, syscall } = error as NodeJS.ErrnoException;
     const isFailure = error instanceof ServiceFailure;
-    output.complain(
-      isFailure ? error.message : `what ${values.url} sent could not be shown: ${(error as Error).message}`,
-    );
-    return isFailure ? error.exitCode : exitCodes.diskFailed;
+    output.complain(isFailure ? message : `what ${values.url} sent could not be shown: ${message}`);
+    // Without a system call it is no error of the standard output.
+    return isFailure ? error.exitCode : syscall === undefined ? exitCodes.refused : exitCodes.diskFailed;
   }
 }
 
 /** The service refuses, or was unavailable for too long. */
-class ServiceFailure extends Error {
+export class ServiceFailure extends Error {
   readonly exitCode: ExitCode;
 
   constructor(reason: string, exitCode: ExitCode) {
@@ -58,31 +58,25 @@ class ServiceFailure extends Error {
 }
 
 /** A reply with the media type that was asked for; or the first events were removed, up to the seq. */
-type Opened =
-  | { readonly kind: 'opened'; readonly reply: LongReply }
+type Found =
+  | { readonly kind: 'long'; readonly chunks: AsyncIterable<Buffer> }
   | { readonly kind: 'removed'; readonly seq: number };
 
-type LongReply = Awaited<ReturnType<typeof openReply>>;
+type Caller = { readonly headers: Readonly<Record<string, string>>; readonly token: TokenHeader | undefined };
 type Query = Readonly<Record<string, string | number | boolean | undefined>>;
 
 class RemoteJournal implements Source {
   readonly deployment = undefined;
   readonly #base: string;
-  readonly #headers: Readonly<Record<string, string>>;
+  readonly #caller: Caller;
   readonly #options: ServiceOptions;
   readonly #output: Output;
   readonly #follow: AbortSignal | undefined;
   #isAway = false;
 
-  constructor(
-    base: string,
-    headers: Readonly<Record<string, string>>,
-    options: ServiceOptions,
-    output: Output,
-    follow: AbortSignal | undefined,
-  ) {
+  constructor(base: string, caller: Caller, options: ServiceOptions, output: Output, follow: AbortSignal | undefined) {
     this.#base = base;
-    this.#headers = headers;
+    this.#caller = caller;
     this.#options = options;
     this.#output = output;
     this.#follow = follow;
@@ -95,19 +89,27 @@ class RemoteJournal implements Source {
     const signal = following?.signal;
     const position = { seq: filter.afterSeq ?? 0 };
     let progressMs = performance.now();
+    let removals = 0;
     for (let pauseMs: number = limits.retryMs; !signal?.aborted; ) {
       const before = position.seq;
       const query = { ...queryOf(filter), after_seq: before, ...(signal === undefined && { limit: PAGE_EVENTS }) };
       const opened = await this.#open('/events', query, signal === undefined ? LINES : STREAM);
       if (opened.kind === 'removed') {
+        removals += 1;
+        this.#checkRemoved(opened.seq, before, removals);
         this.#output.complain(goneText(before + 1, opened.seq));
         position.seq = opened.seq;
         continue;
       }
+      removals = 0;
       let count = 0;
       let reason = 'ends its replies';
       try {
-        for await (const lines of this.#linesIn(opened.reply, position, signal !== undefined)) {
+        for await (const lines of this.#linesIn(
+          opened.chunks,
+          position,
+          signal === undefined ? PAGE_EVENTS : undefined,
+        )) {
           count += lines.length;
           yield lines;
         }
@@ -125,53 +127,91 @@ class RemoteJournal implements Source {
     }
   }
 
-  async newest(count: number, filter: Filter): Promise<readonly Position[]> {
+  async newest(count: number, filter: Filter, removals = 1): Promise<readonly Position[]> {
     const { afterSeq, ...rest } = filter;
     const query = { ...queryOf(rest), ...(afterSeq ? { after_seq: afterSeq } : {}), last: count };
     const found: Position[] = [];
     const opened = await this.#open('/events', query, LINES);
-    if (opened.kind === 'removed') return this.newest(count, { ...filter, afterSeq: opened.seq });
-    for await (const lines of this.#linesIn(opened.reply, { seq: 0 }, false)) {
-      for (const { bytes, start, seq } of lines) found.push({ seq, time: timeOf(bytes, start, seq) });
+    if (opened.kind === 'removed') {
+      this.#checkRemoved(opened.seq, afterSeq ?? 0, removals);
+      return this.newest(count, { ...filter, afterSeq: opened.seq }, removals + 1);
+    }
+    for await (const lines of this.#linesIn(opened.chunks, { seq: 0 }, count)) {
+      for (const { event, seq } of lines) found.push({ seq, time: event.time });
     }
     return found;
   }
 
   async size(): Promise<{ events: number; lastSeq: number }> {
-    const { next_after_seq: lastSeq } = await this.#json({ after_seq: Number.MAX_SAFE_INTEGER, limit: 1 });
-    const [first] = (await this.#json({ limit: 1 })).events;
-    return { events: first === undefined ? 0 : lastSeq - first.seq + 1, lastSeq };
+    const { nextAfterSeq: lastSeq } = await this.#page({ after_seq: Number.MAX_SAFE_INTEGER, limit: 1 });
+    const { firstSeq } = await this.#page({ limit: 1 });
+    return { events: firstSeq === undefined ? 0 : Math.max(0, lastSeq - firstSeq + 1), lastSeq };
   }
 
+  /** Continues after the last asset that it has, when the connection breaks. */
   async *assets({ keyPrefix, failing }: { keyPrefix?: readonly string[] | undefined; failing?: boolean }) {
-    let after: readonly string[] | undefined;
-    for (;;) {
-      const query = { key_prefix: keyPrefix && JSON.stringify(keyPrefix), failing: failing || undefined };
-      const text = await this.#text('/assets', { ...query, after_key: after && JSON.stringify(after) }, LINES);
-      const page = text
-        .split('\n')
-        .slice(0, -1)
-        .map((line): Asset => assetOf(JSON.parse(line)));
-      yield page;
-      if (page.length < PAGE_EVENTS) return;
-      after = keyOf(page.at(-1)!);
+    const filter = { key_prefix: keyPrefix && JSON.stringify(keyPrefix), failing: failing || undefined };
+    let last: Asset | undefined;
+    for (let wait = this.#attempts(); ; ) {
+      const query = { ...filter, after_key: last && JSON.stringify(keyOf(last)) };
+      let page: Asset[] = [];
+      let count = 0;
+      const take = (bytes: Buffer, start: number, end: number) => {
+        const asset = readAsset(bytes.toString('utf8', start, end));
+        if (asset === undefined) throw this.#foreign('with a line that is no asset');
+        if (last !== undefined && asset.name <= last.name) throw this.#foreign('with assets that are not in order');
+        count += 1;
+        if (count > PAGE_EVENTS) throw this.#foreign(`with more than ${PAGE_EVENTS} assets in a reply`);
+        last = asset;
+        page.push(asset);
+      };
+      try {
+        let bytes = 0;
+        for await (const chunk of this.#cut(
+          await this.#long('/assets', query, LINES),
+          take,
+          limits.assetLineBytesMax,
+        )) {
+          bytes += chunk.length;
+          if (bytes <= limits.lineBytesMax || page.length === 0) continue;
+          yield page; // to hold little memory, also if the assets have thousands of checks
+          page = [];
+          bytes = 0;
+        }
+        if (page.length > 0) yield page;
+        if (count < PAGE_EVENTS) return;
+        wait = this.#attempts();
+      } catch (error) {
+        if (error instanceof ServiceFailure) throw error;
+        if (page.length > 0) yield page;
+        if (count > 0) wait = this.#attempts();
+        await wait(error as Error);
+      }
     }
   }
 
-  /** @param position the seq of the last line that was yielded; a line up to it is left out */
+  /**
+   * @param position the seq of the last line that was yielded; a line up to it is left out
+   * @param linesMax undefined for a stream
+   */
   async *#linesIn(
     reply: AsyncIterable<Buffer>,
     position: { seq: number },
-    isStream: boolean,
+    linesMax: number | undefined,
   ): AsyncGenerator<readonly Line[]> {
     let lines: Line[] = [];
     let event = '';
+    let count = 0;
     const add = (bytes: Buffer, start: number, end: number) => {
-      const seq = readForm(bytes, start, end)?.seq;
-      if (seq === undefined) throw this.#foreign('with a line that is no event');
-      if (seq <= position.seq) return;
-      position.seq = seq;
-      lines.push(new Line(bytes, start, end, seq));
+      const line = readLine(bytes, start, end);
+      if (line === undefined) throw this.#foreign('with a line that is no event');
+      count += 1;
+      if (linesMax !== undefined && count > linesMax) {
+        throw this.#foreign(`with more than ${linesMax} events in a reply`);
+      }
+      if (line.seq <= position.seq) return;
+      position.seq = line.seq;
+      lines.push(line);
     };
     const addField = (bytes: Buffer, start: number, end: number) => {
       const colon = bytes.indexOf(': ', start);
@@ -179,52 +219,90 @@ class RemoteJournal implements Source {
       if (name === 'event') event = bytes.toString('latin1', colon + 2, end);
       if (name !== 'data') return;
       if (event !== 'gap' && event !== 'reset') return add(bytes, colon + 2, end);
-      if (event === 'reset') position.seq = 0;
-      const { first, last } = JSON.parse(bytes.toString('utf8', colon + 2, end));
-      this.#output.complain(event === 'gap' ? goneText(first, last) : 'the journal began anew with seq 1');
+      if (event === 'reset') {
+        position.seq = 0;
+        return this.#output.complain('the journal began anew with seq 1');
+      }
+      const gap = readGap(bytes.toString('utf8', colon + 2, end));
+      if (gap === undefined) throw this.#foreign('with an event "gap" that names no range of events');
+      this.#output.complain(goneText(gap.first, gap.last));
     };
-    const cutter = new LineCutter(isStream ? addField : add);
-    for await (const chunk of reply) {
-      cutter.push(chunk);
+    for await (const _ of this.#cut(reply, linesMax === undefined ? addField : add, limits.lineBytesMax)) {
       if (lines.length > 0) yield lines;
       lines = [];
     }
   }
 
-  async #json(query: Query) {
-    return JSON.parse(await this.#text('/events', query, 'application/json'));
+  /**
+   * @param seq of the last event that was removed
+   * @param before the seq after which events were asked for
+   * @param times how many replies in a row said so
+   * @throws ServiceFailure if that never ends
+   */
+  #checkRemoved(seq: number, before: number, times: number): void {
+    if (seq > before && times <= limits.removalsMax) return;
+    throw this.#foreign(`410 to after_seq=${before} for the ${times}. time in a row, and names ${seq}`);
   }
 
-  /** The whole body of a reply; the request is repeated if the connection breaks. */
-  async #text(path: string, query: Query, accept: string): Promise<string> {
-    const untilMs = performance.now() + this.#options.retryFor;
+  /** Passes each line on. @returns the chunks */
+  async *#cut(chunks: AsyncIterable<Buffer>, take: TakeLine, lineBytesMax: number): AsyncGenerator<Buffer> {
+    const cutter = new LineCutter(take, lineBytesMax);
+    for await (const chunk of chunks) {
+      cutter.push(chunk);
+      if (cutter.carriedBytes > lineBytesMax) throw this.#foreign(`with a line of more than ${lineBytesMax} bytes`);
+      yield chunk;
+    }
+  }
+
+  /** One event at most, and how far the journal is. */
+  async #page(query: Query): Promise<{ nextAfterSeq: number; firstSeq: number | undefined }> {
+    const wait = this.#attempts();
     for (;;) {
-      const opened = await this.#open(path, query, accept);
-      if (opened.kind === 'removed') throw this.#foreign('410');
-      const chunks: Buffer[] = [];
       try {
-        for await (const chunk of opened.reply) chunks.push(chunk);
-        return Buffer.concat(chunks).toString();
+        const chunks: Buffer[] = [];
+        let bytes = 0;
+        for await (const chunk of await this.#long('/events', query, JSON_TYPE)) {
+          chunks.push(chunk);
+          bytes += chunk.length;
+          if (bytes > 2 * limits.lineBytesMax) throw this.#foreign(`with more than ${2 * limits.lineBytesMax} bytes`);
+        }
+        const page = readPage(Buffer.concat(chunks).toString());
+        if (page === undefined) throw this.#foreign('with JSON that is no page of events');
+        return page;
       } catch (error) {
-        if (performance.now() > untilMs) throw this.#unavailable(`sent no complete reply: ${(error as Error).message}`);
-        await sleep(limits.retryMs);
+        if (error instanceof ServiceFailure) throw error;
+        await wait(error as Error);
       }
     }
   }
 
+  /** @returns a function that waits after a broken connection, and throws ServiceFailure when there were too many */
+  #attempts(): (error: Error) => Promise<void> {
+    const untilMs = performance.now() + this.#options.retryFor;
+    return async ({ message }) => {
+      if (performance.now() > untilMs) throw this.#unavailable(`sent no complete reply: ${message}`);
+      await sleep(limits.retryMs);
+    };
+  }
+
+  async #long(path: string, query: Query, accept: string): Promise<AsyncIterable<Buffer>> {
+    const opened = await this.#open(path, query, accept);
+    if (opened.kind === 'removed') throw this.#foreign('410');
+    return opened.chunks;
+  }
+
   /** Sends a request until it is answered with the media type `accept`. @throws ServiceFailure */
-  async #open(path: string, query: Query, accept: string): Promise<Opened> {
+  async #open(path: string, query: Query, accept: string): Promise<Found> {
     const url = new URL(`${this.#base}${path}`);
     for (const [name, value] of Object.entries(query))
       if (value !== undefined) url.searchParams.set(name, String(value));
     const { timeout, retryFor } = this.#options;
     const signal = this.#follow;
-    const headers = { ...this.#headers, Accept: accept };
     const idleMs = accept === STREAM ? Math.max(timeout, STREAM_IDLE_MS) : timeout;
-    const found = await retry<Opened | Failure>(
+    const found = await retry<Found | Failure>(
       async () => {
-        const result = await openReply({ url, headers, idleMs, signal })
-          .then((reply) => this.#judge(reply, accept))
+        const result = await openReply({ url, ...this.#caller, accept, idleMs, signal }, limits)
+          .then((reply) => (reply.kind === 'long' ? reply : this.#judge(reply)))
           .catch(judgeNoReply);
         // Reading changes nothing, so that it may be repeated whatever became of it.
         return result.kind === 'in doubt' ? { kind: 'again', reason: result.reason, afterMs: 0 } : result;
@@ -238,23 +316,17 @@ class RemoteJournal implements Source {
     );
     this.#output.progress('');
     this.#isAway = false;
-    if (found.kind === 'opened' || found.kind === 'removed') return found;
+    if (found.kind === 'long' || found.kind === 'removed') return found;
     if (found.kind === 'unavailable') throw this.#unavailable(found.reason);
     throw new ServiceFailure(`${this.#base} ${found.reason}`, exitCodes.refused);
   }
 
-  async #judge(reply: LongReply, accept: string): Promise<Opened | Failure | Again> {
-    const { statusCode: status = 0, headers } = reply;
-    if (status === 200 && headers['content-type']?.startsWith(accept)) return { kind: 'opened', reply };
-    let body = '';
-    for await (const chunk of reply) {
-      body += chunk;
-      if (body.length > limits.replyBytesMax) break;
-    }
+  #judge(reply: HttpReply): Found | Failure | Again {
+    const { status, headers, body } = reply;
     const seq = status === 410 && Number(/continue with after_seq=(\d+)/.exec(body)?.[1]);
-    if (seq) return { kind: 'removed', seq };
-    if (status === 200) throw this.#foreign(`200 with ${headers['content-type'] ?? 'no media type'}`);
-    const found = judge({ status, headers, body });
+    if (Number.isSafeInteger(seq) && seq) return { kind: 'removed', seq };
+    if (status === 200) throw this.#foreign(`200 with ${onOneLine(headers['content-type'] ?? 'no media type')}`);
+    const found = judge(reply);
     if (status !== 404) return found;
     return { ...found, reason: `${found.reason}; an older version answers so, whose journal only its folder shows` };
   }
@@ -288,6 +360,7 @@ function queryOf({ type, assetKey, keyPrefix, partition, checkName, passed, sinc
 
 const LINES = 'application/x-ndjson';
 const STREAM = 'text/event-stream';
+const JSON_TYPE = 'application/json';
 /** Events or assets in a reply: the most that a service sends. */
 const PAGE_EVENTS = 1_000;
 /** A service sends at least a comment every 15 s. */

@@ -15,7 +15,7 @@ import { allParameters, type ChoiceParameter, type Endpoint, type Parameter } fr
 import { shellWord } from '../telemetry/printable.ts';
 import { type Command, type Description, defineCommand, type Output } from './command.ts';
 import { type LineRun, reportLines } from './report-from.ts';
-import { type ServiceOptions, serviceHeaders, serviceOptions } from './service-options.ts';
+import { callerOf, type ServiceOptions, serviceOptions } from './service-options.ts';
 
 interface OptionValues extends ServiceOptions {
   readonly from: string | undefined;
@@ -211,7 +211,7 @@ async function openReporter(base: string, call: CommandLine, stopped: AbortSigna
   return new Reporter({
     base,
     endpoints: call.endpoints,
-    headers: await serviceHeaders(call, output),
+    ...(await callerOf(call, output)),
     timeoutMs: call.timeout,
     retry: {
       retryForMs: call.retryFor,

@@ -1,5 +1,6 @@
 /** The options of the commands that call a service: where it is, its token, and how long to wait for it. */
 
+import type { TokenHeader } from '../client/connection.ts';
 import { options, version } from '../config/config.ts';
 import { readToken } from '../config/files.ts';
 import { limits } from '../config/limits.ts';
@@ -84,16 +85,16 @@ export const readingOptions = {
 export const FOLDER_AND_URL = 'give a folder or --url, not both';
 
 /**
- * @returns the headers of each request: user agent and token
+ * @returns what each request has: the user agent, and the token
  * @throws Error if the file holds no valid token. Its message does not contain the token
  */
-export async function serviceHeaders(
+export async function callerOf(
   { tokenFile, tokenHeader }: Pick<ServiceOptions, 'tokenFile' | 'tokenHeader'>,
   { complain }: Pick<Output, 'complain'>,
-): Promise<Readonly<Record<string, string>>> {
-  const agent = { 'User-Agent': `assetlog/${version}` };
-  if (tokenFile === '') return agent;
+): Promise<{ headers: Readonly<Record<string, string>>; token: TokenHeader | undefined }> {
+  const headers = { 'User-Agent': `assetlog/${version}` };
+  if (tokenFile === '') return { headers, token: undefined };
   const { token, exposed } = await readToken(tokenFile, limits.tokenBytesMax);
   if (exposed) complain(`every user of this machine can read the token in ${tokenFile}; chmod 600 it`);
-  return { ...agent, [tokenHeader]: token };
+  return { headers, token: { name: tokenHeader, token } };
 }

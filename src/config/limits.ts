@@ -261,6 +261,10 @@ export const limits = {
   replyBytesMax: 64 * KIB,
   /** As `replyBytesMax`, for an OpenAPI document and for the reply to a batch, which may describe `batchErrorsMax` wrong items. */
   longReplyBytesMax: 1 * MIB,
+  /** One line of `GET /assets` that a command reads: an asset may have thousands of checks. */
+  assetLineBytesMax: 16 * MIB,
+  /** Replies in a row that say that the next events were removed: a journal loses its oldest file now and then. */
+  removalsMax: 10,
   /** Lines that `report --from` sends in one request, of at most `bodyBytesMax`, and that it reads ahead. */
   groupLinesMax: 500,
   /** Pause between two attempts to send a report, doubled each time. */

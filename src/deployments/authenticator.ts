@@ -4,6 +4,7 @@ import { type Incoming, Refusal } from '../http/message.ts';
 import type { Head } from '../http/request.ts';
 import type { Right } from '../http/router.ts';
 import type { Notices } from '../telemetry/log.ts';
+import type { IsToken } from '../telemetry/masked.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import { FailureLog, type FailureLogLimits } from './failure-log.ts';
 import { FailureRate, type RateLimits } from './rate-limit.ts';
@@ -37,6 +38,8 @@ export interface AuthenticatorParts {
   readonly metrics: Metrics;
   /** Logs the reasons of failures: see `FailureLog`. */
   readonly notices: Notices;
+  /** Which texts the log masks. */
+  readonly isToken: IsToken;
   /** Milliseconds since 1970. */
   readonly nowMs: () => number;
 }
@@ -62,10 +65,11 @@ export function createAuthenticator({
   limits,
   metrics,
   notices,
+  isToken,
   nowMs,
 }: AuthenticatorParts) {
   const failures = new FailureRate(limits);
-  const log = new FailureLog(limits, notices);
+  const log = new FailureLog(limits, notices, isToken);
   const listed = paths.map((path) => `${pathPrefix}/NAME${path}`);
   const error = `${NEEDS_TOKEN}${tokenHeader}${AND_PATH}${listed.join(', ')}`;
   // In a 429 too: it says that another token helps, and waiting does not (RFC 9110 section 11.6.1).

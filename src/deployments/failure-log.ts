@@ -2,6 +2,7 @@
 
 import type { Limits } from '../config/limits.ts';
 import type { Notices } from '../telemetry/log.ts';
+import { type IsToken, masked, tokensIn } from '../telemetry/masked.ts';
 import { type Deployments, sha256, type Token } from './tokens.ts';
 
 /**
@@ -31,14 +32,17 @@ export interface AuthenticationFailure {
 export class FailureLog {
   readonly #limits: FailureLogLimits;
   readonly #notices: Notices;
+  readonly #isToken: IsToken;
   #windowStartMs = 0;
   #logged = 0;
   /** Failures since the last entry. */
   #omitted = 0;
 
-  constructor(limits: FailureLogLimits, notices: Notices) {
+  /** @param isToken which texts are masked */
+  constructor(limits: FailureLogLimits, notices: Notices, isToken: IsToken) {
     this.#limits = limits;
     this.#notices = notices;
+    this.#isToken = isToken;
   }
 
   /**
@@ -61,10 +65,12 @@ export class FailureLog {
 
   #write(failure: AuthenticationFailure, deployments: Deployments, nowMs: number, omitted: number): void {
     const { id, address, deployment } = failure;
+    const { shownCharactersMax } = this.#limits;
+    const tokens = tokensIn(deployment, this.#isToken, shownCharactersMax);
     this.#notices.warn('a request without a valid token was refused', {
       request_id: id,
       address,
-      deployment: deployment.slice(0, this.#limits.shownCharactersMax),
+      deployment: masked(deployment, tokens).slice(0, shownCharactersMax),
       ...reasonOf(failure, deployments, nowMs),
       omitted_since: omitted > 0 ? omitted : undefined,
     });

@@ -77,6 +77,25 @@ function has({ may }: Token, needs: Right | 'any right'): boolean {
   return needs === 'any right' || may.includes(needs);
 }
 
+/** @returns whether a text is a token of any deployment, also one that expired; called for text of refused requests */
+export function tokenTest(deployments: () => Deployments): (text: string) => boolean {
+  let indexed: Deployments | undefined;
+  let digests = new Set<number>();
+  return (text) => {
+    const current = deployments();
+    if (indexed !== current) {
+      // Six bytes of a digest are sufficient to recognise it, and take less memory.
+      digests = new Set([...current.tokensOf.values()].flat().map((token) => beginOf(token.sha256)));
+      indexed = current;
+    }
+    return digests.has(beginOf(sha256(text)));
+  };
+}
+
+function beginOf(digest: Buffer): number {
+  return digest.readUIntBE(0, 6);
+}
+
 /** @returns a new token of 256 random bits, and its SHA-256 as 64 hexadecimal digits: `{ token: 'asl_…', digest: '9f86…' }` */
 export function newToken(): { token: string; digest: string } {
   const token = `asl_${randomBytes(32).toString('base64url')}`;

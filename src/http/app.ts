@@ -68,7 +68,7 @@ export interface AppParts {
   /** What a service for tests adds. */
   readonly tests?: TestParts | undefined;
   /** Shows each recorded event on a terminal. */
-  readonly activity: Pick<Activity, 'showsRecorded' | 'textOf' | 'recorded'>;
+  readonly activity: Pick<Activity, 'showsRecorded' | 'textOf' | 'recorded' | 'pathOf'>;
 }
 
 /** What a service for tests adds to the steps of a request: `{ routes, aroundRecord }`. */
@@ -351,7 +351,7 @@ export function createApp(parts: AppParts): App {
     if (hiddenKey !== undefined) {
       notices.warn('the asset key in the path won over another one in the same request', {
         request_id: id,
-        path,
+        path: activity.pathOf(path),
         recorded: events[0]?.assetKey,
         ignored: hiddenKey.slice(0, limits.shownCharactersMax),
       });

@@ -312,7 +312,7 @@ export class Exchanges {
     this.#options.notices.debug('request', {
       request_id: req.id,
       method: req.method,
-      path: req.url?.split('?', 1)[0],
+      path: req.url && this.#options.activity.pathOf(req.url),
       status: reply.status,
       token_name: req.tokenName,
       ms: Math.round((performance.now() - startedMs) * 1000) / 1000,

@@ -7,7 +7,7 @@ import { createAuthenticator, deploymentIn } from '../deployments/authenticator.
 import { watchDeployments } from '../deployments/file.ts';
 import { DeploymentJournals } from '../deployments/journals.ts';
 import { OpenReadings } from '../deployments/open-readings.ts';
-import { sha256 } from '../deployments/tokens.ts';
+import { sha256, tokenTest } from '../deployments/tokens.ts';
 import { refused } from '../event/record-result.ts';
 import type { Recorder } from '../http/app.ts';
 import { readingPaths } from '../reading/routes.ts';
@@ -41,6 +41,7 @@ export async function recordForDeployments(
   metrics.deploymentsInTrouble = () => hosted.troubles().size;
   await warnOfWriters(config.deployments, DEPLOYMENTS_FILE, notices);
   if (config.read) notices.warn('--read has no effect with --deployments, whose file says which tokens may read');
+  const isToken = tokenTest(() => file.current);
   const authenticate = createAuthenticator({
     pathPrefix,
     paths: [...endpoints.map(({ path }) => `${path}/`), ...readingPaths],
@@ -50,6 +51,7 @@ export async function recordForDeployments(
     limits,
     metrics,
     notices,
+    isToken,
     nowMs: () => Date.now(),
   });
   return {
@@ -69,6 +71,7 @@ export async function recordForDeployments(
       const name = deploymentIn(path, pathPrefix);
       return file.current.tokensOf.has(name) ? name : undefined;
     },
+    isToken,
     open: async () => {}, // the first report for a deployment opens its journal
     trouble: undefined,
     troubles: () => hosted.troubles(),

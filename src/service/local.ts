@@ -32,6 +32,7 @@ export function recordLocally(
     deployment: undefined,
     tokenHeaders: new Set(),
     deploymentIn: undefined,
+    isToken: () => false,
     findRecorder: () => recorder,
     findReadable: () => readable,
     open: () => {

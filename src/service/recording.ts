@@ -8,6 +8,7 @@ import type { Disk } from '../journal/disk.ts';
 import type { JournalHooks } from '../journal/hooks.ts';
 import type { KeyMemory } from '../journal/idempotency-memory.ts';
 import type { Notices } from '../telemetry/log.ts';
+import type { IsToken } from '../telemetry/masked.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { Refusals } from '../telemetry/refusals.ts';
 import type { DataFolder } from './folder.ts';
@@ -21,6 +22,8 @@ export interface Recording extends Pick<AppParts, 'findRecorder' | 'findReadable
   readonly deployment: string | undefined;
   /** In hosted mode as `Refusals.deploymentIn`. */
   readonly deploymentIn: Refusals['deploymentIn'];
+  /** Whether a text is a token of a deployment: never in local mode. */
+  readonly isToken: IsToken;
   /**
    * Called once, when the folder is locked. Resolves when reports are accepted.
    * @throws DamagedError, or the error of a system call

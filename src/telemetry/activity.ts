@@ -6,6 +6,7 @@
 import type { Limits } from '../config/limits.ts';
 import type { Event } from '../event/event.ts';
 import { type Notices, oncePerName } from './log.ts';
+import { type IsToken, masked, tokensIn, withoutTokens } from './masked.ts';
 import { printable } from './printable.ts';
 import { type Refusals, type RefusedRequest, targetPath } from './refusals.ts';
 
@@ -37,6 +38,8 @@ export interface Terminal {
 
 /** Logs refused requests and shows recorded events: `15:19:45 recorded AssetObservation warehouse/orders`. */
 export class Activity {
+  /** In hosted mode: its tokens are masked in paths. */
+  isToken: IsToken = () => false;
   readonly #options: ActivityOptions;
   readonly #refusals: LineRate;
   readonly #recorded: LineRate;
@@ -65,18 +68,28 @@ export class Activity {
    */
   refused(request: RefusedRequest): void {
     const { notices, terminal, refusals, limits } = this.#options;
-    const { id, method, url, status, problem } = request;
+    const { id, method, url, status } = request;
     refusals.add(request);
     // A foreign page, host or token may be an attack, and is no mistake of an ordinary client.
-    const warns = status === 403 && this.#isNew(problem);
+    const warns = status === 403 && this.#isNew(request.problem);
     if (!warns && (!notices.informing || !this.#refusals.take())) return;
-    const path = url === undefined ? undefined : pathOf(url, limits.loggedPathCharactersMax);
+    const max = limits.loggedPathCharactersMax;
+    const target = targetPath(url ?? '');
+    const tokens = tokensIn(target, this.isToken, max);
+    const path = url === undefined ? undefined : cut(masked(target, tokens), max);
+    const problem = masked(request.problem, tokens);
     if (terminal === undefined) {
       notices[warns ? 'warn' : 'info']('refused', { request_id: id, method, path, status, problem });
       return;
     }
     const what = path === undefined ? '' : ` ${method} ${path}`;
     this.#show(terminal, status < 500 ? YELLOW : RED, `${status} refused`, `${what}: ${problem}`);
+  }
+
+  /** @returns the path of a target as it may be logged: `/report_asset_check/a` for `/report_asset_check/a?x=1` */
+  pathOf(url: string): string {
+    const path = targetPath(url);
+    return masked(path, tokensIn(path, this.isToken, this.#options.limits.loggedPathCharactersMax));
   }
 
   /**
@@ -91,7 +104,7 @@ export class Activity {
         ? ` ${event.checkName} ${event.passed ? 'passed' : `failed (${event.severity})`}`
         : '';
     const partition = event.partition === undefined ? '' : ` [${event.partition}]`;
-    const text = `${event.type} ${key}${outcome}${partition}`;
+    const text = withoutTokens(`${event.type} ${key}${outcome}${partition}`);
     // A substring of the body would keep the whole body in memory while the report waits for the disk.
     return Buffer.from(text.slice(0, this.#options.limits.loggedPathCharactersMax)).toString();
   }
@@ -131,8 +144,7 @@ const GREEN = '\u001b[32m';
 const YELLOW = '\u001b[33m';
 const NO_COLOUR = '\u001b[0m';
 
-function pathOf(url: string, charactersMax: number): string {
-  const path = targetPath(url);
+function cut(path: string, charactersMax: number): string {
   return path.length > charactersMax ? `${path.slice(0, charactersMax)}…` : path;
 }
 

@@ -1,6 +1,7 @@
 /** The log of the service on standard error: one line for each entry, never a token, never metadata. */
 
 import { type LogLevel, logLevels } from '../config/config.ts';
+import { withoutTokens } from './masked.ts';
 import { printable } from './printable.ts';
 
 /** Further members of a log entry, such as `{ file: "events-….jsonl", bytes: 512 }`. One that is undefined is left out. */
@@ -38,7 +39,7 @@ export function createNotices(level: LogLevel, terminal: boolean, write: (line: 
       (own: LogLevel) =>
       (message: string, fields: Fields = {}) => {
         if (logLevels.indexOf(own) > rank) return;
-        write(escapeUnprintable(format(own, message, { ...common, ...fields }, new Date())));
+        write(safe(format(own, message, { ...common, ...fields }, new Date())));
       };
     return {
       debugging: level === 'debug',
@@ -77,7 +78,7 @@ function forPerson(level: LogLevel, message: string, fields: Fields, now: Date):
   return `${now.toISOString().slice(11, 19)} ${level.padEnd(5)} ${message}${shown}\n`;
 }
 
-/** Escapes control characters, so that the newline at the end of the line is the only one. */
-function escapeUnprintable(line: string): string {
-  return `${printable(line.slice(0, -1))}\n`;
+/** Masks tokens, and escapes control characters, so that the newline at the end of the line is the only one. */
+function safe(line: string): string {
+  return `${printable(withoutTokens(line.slice(0, -1)))}\n`;
 }

@@ -1,6 +1,7 @@
 /** The last refused requests of each journal, in memory: what `GET /refusals` shows. */
 
 import type { Limits } from '../config/limits.ts';
+import { type IsToken, masked, tokensIn } from './masked.ts';
 
 /** A refused request as it is logged: `{ method: 'POST', url: '/report_asset_check/a?x=1', status: 400, … }`. */
 export interface RefusedRequest {
@@ -64,6 +65,8 @@ export class Refusals {
    *   undefined. In local mode there is no such function, and one journal
    */
   deploymentIn: ((path: string) => string | undefined) | undefined;
+  /** In hosted mode: its tokens are masked in paths. */
+  isToken: IsToken = () => false;
   readonly #options: RefusalsOptions;
   /** By deployment, oldest first; the deployment that was refused last is the last one. */
   readonly #kept = new Map<string | undefined, Refused[]>();
@@ -86,6 +89,7 @@ export class Refusals {
     const path = url === undefined ? undefined : targetPath(url);
     const deployment = this.deploymentIn?.(path ?? '');
     if (deployment === undefined && this.deploymentIn !== undefined) return;
+    const tokens = tokensIn(path ?? '', this.isToken, limits.loggedPathCharactersMax);
     const kept = this.#kept.get(deployment) ?? [];
     this.#kept.delete(deployment);
     this.#kept.set(deployment, kept);
@@ -93,9 +97,9 @@ export class Refusals {
       time: new Date(nowMs()).toISOString(),
       request_id: id,
       method,
-      path: path === undefined ? undefined : cutCopy(path, limits.loggedPathCharactersMax),
+      path: path === undefined ? undefined : cutCopy(masked(path, tokens), limits.loggedPathCharactersMax),
       status,
-      error: cutCopy(problem, limits.refusalErrorCharactersMax),
+      error: cutCopy(masked(problem, tokens), limits.refusalErrorCharactersMax),
       address: addressOf(peer, headers),
       token_name: tokenName,
     });

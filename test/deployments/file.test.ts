@@ -210,6 +210,7 @@ test('authentication finds the deployment by its path, refuses alike, and slows 
     limits,
     metrics: new Metrics(),
     notices: quiet,
+    isToken: () => false,
     nowMs: () => now,
   });
   const ask = (
@@ -266,6 +267,7 @@ test('a token without the right that a request needs gets a 403, which slows no 
     limits: { ...standardLimits, failuresMax: 1 },
     metrics: new Metrics(),
     notices: quiet,
+    isToken: () => false,
     nowMs: () => 0,
   });
   const more = { ending: AbortSignal.abort(), endReply: () => {} };

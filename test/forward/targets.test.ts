@@ -488,7 +488,7 @@ test('the token is read again when its file changes, is sent in its header, and 
   writeFileSync(tokenFile, 'asl_first\n');
   const target = open(t, 'api', url, { tokenFile, limits: { ...limits, keptMs: 0 } });
   const first = await target.send(outgoing(), NEVER);
-  assert.equal(reasonOf(first), 'answers 400: no … here');
+  assert.equal(reasonOf(first), 'answers 400: no *** here');
   writeFileSync(tokenFile, '  asl_second  ');
   await target.send(outgoing(), NEVER);
   assert.deepEqual(

@@ -53,7 +53,7 @@ function ask(right: Right, reply: LaterOutcome['reply'], controller = new AbortC
     metrics: new Metrics(),
     freeBytes: () => undefined,
     notices: createNotices('error', false, () => {}),
-    activity: { showsRecorded: false, textOf: () => '', recorded: () => {} },
+    activity: { showsRecorded: false, textOf: () => '', recorded: () => {}, pathOf: (url) => url },
   });
   const more = { fields: readFields(['Host', 'localhost']), ending: controller.signal };
   const incoming = { id: '1', method: 'GET', url: '/prod/slow', httpVersion: '1.1', ...more };

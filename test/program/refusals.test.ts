@@ -7,7 +7,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { limits } from '../../src/config/limits.ts';
-import { newToken } from '../../src/deployments/tokens.ts';
+import { newToken, sha256 } from '../../src/deployments/tokens.ts';
 import { shellWord } from '../../src/telemetry/printable.ts';
 import { newFolder, program, type Running, root, startService } from '../support/program.ts';
 import { noTerminal } from '../support/terminal.ts';
@@ -72,6 +72,55 @@ test('no line holds a token, metadata or a query', async (t) => {
   assert.deepEqual(statuses, [401, ...Array(9).fill(400)]);
   await eventually('all are logged', () => linesOf(service, 'refused').length === statuses.length);
   assert.doesNotMatch(service.stderr(), /asl_/);
+});
+
+test('a token in a path is neither logged nor shown, in whatever form it was sent', async (t) => {
+  const file = join(newFolder(t), 'deployments.json');
+  const { token } = newToken();
+  const own = 'Pa55+word/with/slashes';
+  const tokens = [token, own].map((one) => ({
+    name: 'a',
+    sha256: sha256(one).toString('hex'),
+    may: ['report', 'read'],
+  }));
+  writeFileSync(file, JSON.stringify({ deployments: [{ name: 'prod', tokens }] }));
+  const hosted = await startService(t, { args: ['--deployments', file, '--log-level', 'debug'] });
+  const local = await startService(t, { args: ['--log-level', 'debug'] });
+  const header = [`Service-Cloud-Api-Token: ${own}`];
+  const encoded = token.replace('_', '%5f');
+  const targets = [
+    `/${token}${CHECK}a`,
+    `/${own}${CHECK}a`,
+    `/${encodeURIComponent(own)}${CHECK}a`,
+    ...[token, encoded, own, encodeURIComponent(own)].map((one) => `/prod${CHECK}${one}`),
+    `/prod${CHECK}a%zz/${token}`,
+    `http://localhost/prod${CHECK}a%zz/${own}`,
+  ];
+  for (const target of targets) {
+    for (const headers of [[], header]) {
+      const { status } = await ask(hosted.port, post(target, undefined, headers));
+      assert.ok(status === 401 || status === 400 || status === 429, `${target}: ${status}`);
+    }
+  }
+  for (const one of [token, encoded]) {
+    assert.equal((await ask(local.port, post(`${CHECK}${one}`))).status, 400);
+    assert.equal((await ask(local.port, post(`${MATERIALIZATION}${one}?asset_key=b`))).status, 200);
+  }
+  const get = (path: string, headers: readonly string[]) =>
+    [`GET ${path} HTTP/1.1`, 'Host: localhost', ...headers]
+      .map((line) => `${line}\r\n`)
+      .join('')
+      .concat('\r\n');
+  const ofHosted = (await ask(hosted.port, get('/prod/refusals', header))).body;
+  const ofLocal = (await ask(local.port, get('/refusals', []))).body;
+  assert.ok(ofHosted.includes(`"path":"/prod${CHECK}***"`), ofHosted);
+  assert.ok(ofLocal.includes(`"path":"${CHECK}***"`), ofLocal);
+  await eventually('all are logged', () => linesOf(local, 'request').length >= 4);
+  assert.ok(linesOf(hosted, 'a request without a valid token was refused').length > 0);
+  assert.ok(linesOf(local, 'the asset key in the path won over another one in the same request').length > 0);
+  for (const text of [ofHosted, ofLocal, hosted.stderr(), local.stderr()]) {
+    assert.doesNotMatch(text, /asl(_|%5f)[\w-]{9}|Pa55(\+|%2B)word/);
+  }
 });
 
 test('a flood of refusals is a few lines and a count, and others are served meanwhile', async (t) => {

@@ -689,7 +689,7 @@ test('a defect of ours is a 503 for the client and a full account for the operat
     metrics: new Metrics(),
     freeBytes: () => undefined,
     notices: createNotices('info', false, (line) => notices.push(line)),
-    activity: { showsRecorded: false, textOf: () => '', recorded: () => {} },
+    activity: { showsRecorded: false, textOf: () => '', recorded: () => {}, pathOf: (url) => url },
   });
   const fields = readFields(['Host', 'localhost']);
   const ending = AbortSignal.abort();

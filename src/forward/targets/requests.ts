@@ -79,11 +79,8 @@ export class Requests {
     const client = await this.#connect();
     const reply = await client.call(new URL(`${origin}${pathname.replace(/\/+$/, '')}${path}`), {
       ...call,
-      headers: {
-        'User-Agent': `assetlog/${version}`,
-        ...(this.#token !== undefined && { [tokenHeader]: this.#token }),
-        ...headers,
-      },
+      headers: { 'User-Agent': `assetlog/${version}`, ...headers },
+      token: this.#token === undefined ? undefined : { name: tokenHeader, token: this.#token },
       timeoutMs: limits.forwardRequestMs,
     });
     return this.#judge(reply);
@@ -117,14 +114,12 @@ export class Requests {
     const { status, headers, body } = reply;
     const said = readObject(body);
     const text = typeof said?.['error'] === 'string' ? said['error'] : body;
-    const reason = `answers ${status}: ${this.#quote(text) || 'nothing'}`;
+    const reason = `answers ${status}: ${quote(text) || 'nothing'}`;
     if (status === 401 || isTokenLimit(reply)) return turnedAway(`${reason}; ${this.#tokenHint()}`);
     if (status === 403) return turnedAway(`${reason}; check the URL, and what the token may do`);
     const { location } = headers;
     if (status >= 300 && status < 400 && location !== undefined) {
-      return turnedAway(
-        `answers ${status}: it is at ${this.#quote(location)} now; give that URL if it is the right one`,
-      );
+      return turnedAway(`answers ${status}: it is at ${quote(location)} now; give that URL if it is the right one`);
     }
     if (status === 408 || status === 429 || status === 503) {
       const afterMs = Math.min(retryAfterMs(headers), this.#options.limits.forwardRetryAfterMsMax);
@@ -137,7 +132,7 @@ export class Requests {
   #judgeError(error: Error): Answer {
     if (!(error instanceof NoReply)) return turnedAway(`no request was sent: ${onOneLine(error.message)}`);
     const { sent, code } = error;
-    const message = this.#quote(error.message);
+    const message = quote(error.message);
     if (sent) return { kind: 'unclear', reason: `sent no complete reply: ${message}` };
     const reason = `cannot be reached: ${message}`;
     return isTlsError(code) ? turnedAway(`${reason}; ${this.#tlsHint(code)}`) : { kind: 'again', reason };
@@ -159,12 +154,11 @@ export class Requests {
       ? 'name a CA file that has the certificate of its CA'
       : `check that ${caFile} has its CA`;
   }
+}
 
-  /** Text from a server may repeat the token that it got, and have any length. */
-  #quote(text: string): string {
-    const shown = this.#token === undefined ? text : text.replaceAll(this.#token, '…');
-    return onOneLine(shown.slice(0, QUOTED_CHARACTERS_MAX));
-  }
+/** Text from a server may have any length. */
+function quote(text: string): string {
+  return onOneLine(text.slice(0, QUOTED_CHARACTERS_MAX));
 }
 
 /** @returns a text that is another one after the token file or the CA file was changed */

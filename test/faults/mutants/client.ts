@@ -64,7 +64,7 @@ export const client: readonly Mutant[] = [
   {
     breaks: 'a 101 settles nothing',
     file: 'client/connection.ts',
-    from: "resolve({ status: statusCode, headers, body: '' });",
+    from: "resolve(replyWithout(token, { status: statusCode, headers, body: '' }));",
     to: '',
     tests: ['client/connection: however a connection ends, the call settles, and the delivery is decided'],
   },
@@ -78,6 +78,7 @@ export const client: readonly Mutant[] = [
   {
     breaks: 'a connection that closes with nothing else settles nothing',
     file: 'client/connection.ts',
+    within: 'openClient',
     from: "httpRequest.on('close', closed);",
     to: '',
     tests: ['client/connection: a call settles whatever events a version of Node leaves out'],
@@ -92,6 +93,7 @@ export const client: readonly Mutant[] = [
   {
     breaks: 'each piece of a reply extends the timeout of its call',
     file: 'client/connection.ts',
+    within: 'openClient',
     from: 'chunks.push(chunk);',
     to: 'chunks.push(chunk);\n          timer.refresh();',
     tests: ['client/connection: a call takes no longer than its timeout, however slow its parts are'],
@@ -144,6 +146,20 @@ export const client: readonly Mutant[] = [
     from: 'if (bytes <= replyBytesMax) return;',
     to: 'if (bytes > 0) return;',
     tests: ['client/connection: the beginning of an endless reply is read'],
+  },
+  {
+    breaks: 'a command prints the token that a service repeats in its error',
+    file: 'client/connection.ts',
+    from: 'body: mask(body)',
+    to: 'body',
+    tests: ['commands/remote: no command prints the token that a service repeats'],
+  },
+  {
+    breaks: 'a command reads an endless line',
+    file: 'commands/remote.ts',
+    from: 'if (cutter.carriedBytes > lineBytesMax) throw',
+    to: 'if (cutter.carriedBytes < 0) throw',
+    tests: ['commands/remote: of an endless reply a command takes little, and ends with 1 and one sentence'],
   },
   {
     breaks: 'a tag of a line is taken for a parameter that is no tag',
@@ -254,8 +270,8 @@ export const client: readonly Mutant[] = [
   {
     breaks: 'the token is sent to what is above the base URL',
     file: 'client/reporter.ts',
-    from: "below === '' ? headers : {}",
-    to: 'headers',
+    from: "below === '' && {",
+    to: "below !== '-' && {",
     tests: ['program/report-batches: a hosted service is asked at its root, and its token goes nowhere else'],
   },
   {

@@ -192,9 +192,9 @@ export const forwardTargets: readonly Mutant[] = [
   },
   {
     breaks: 'a token that a reply repeats is shown',
-    file: 'forward/targets/requests.ts',
-    from: "text.replaceAll(this.#token, '…')",
-    to: 'text',
+    file: 'client/connection.ts',
+    from: 'body: mask(body)',
+    to: 'body',
     tests: [TOKEN],
   },
   {
@@ -214,8 +214,8 @@ export const forwardTargets: readonly Mutant[] = [
   {
     breaks: 'a reply is quoted whole',
     file: 'forward/targets/requests.ts',
-    from: 'shown.slice(0, QUOTED_CHARACTERS_MAX)',
-    to: 'shown',
+    from: 'text.slice(0, QUOTED_CHARACTERS_MAX)',
+    to: 'text',
     tests: ['forward/targets: a reason says what to do about the token, and quotes little of a reply, on one line'],
   },
   {

@@ -147,8 +147,8 @@ export const readingState: readonly Mutant[] = [
   {
     breaks: '--url shows a line twice where one request continues the one before',
     file: 'commands/remote.ts',
-    from: 'position.seq = seq;',
-    to: 'position.seq = seq - 1;',
+    from: 'position.seq = line.seq;',
+    to: 'position.seq = line.seq - 1;',
     tests: [CUT],
   },
   {
@@ -168,7 +168,7 @@ export const readingState: readonly Mutant[] = [
   },
   {
     breaks: '--url shows the page of another server',
-    file: 'commands/remote.ts',
+    file: 'client/connection.ts',
     from: "headers['content-type']?.startsWith(accept)",
     to: 'accept',
     tests: ['program/remote: what a service refuses, and an address without one, is a sentence and an exit code'],

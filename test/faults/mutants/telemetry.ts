@@ -76,8 +76,18 @@ export const telemetry: readonly Mutant[] = [
   {
     breaks: 'a flood of refusals hides that a foreign page was refused',
     file: 'telemetry/activity.ts',
-    from: 'const warns = status === 403 && this.#isNew(problem);',
-    to: 'const warns = status === 403 && this.#refusals.take() && this.#isNew(problem);',
+    from: 'const warns = status === 403 && this.#isNew(request.problem);',
+    to: 'const warns = status === 403 && this.#refusals.take() && this.#isNew(request.problem);',
     tests: ['telemetry/activity: a 403 is one line, the first of each kind a warning that no flood of others hides'],
+  },
+  {
+    breaks: 'a token of a deployment in a path is shown',
+    file: 'telemetry/masked.ts',
+    from: '!isToken(text) && !isToken(decoded)',
+    to: 'text',
+    tests: [
+      'telemetry/masked: a token in a path is masked, in one part or in several, percent-encoded or not',
+      'program/refusals: a token in a path is neither logged nor shown, in whatever form it was sent',
+    ],
   },
 ];

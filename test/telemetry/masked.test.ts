@@ -1,0 +1,87 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { newToken } from '../../src/deployments/tokens.ts';
+import { createNotices } from '../../src/telemetry/log.ts';
+import { masked, tokensIn, withoutToken, withoutTokens } from '../../src/telemetry/masked.ts';
+
+const MAX = 200;
+const encoded = (text: string) =>
+  [...Buffer.from(text)].map((byte) => `%${byte.toString(16).padStart(2, '0')}`).join('');
+
+test('a token of assetlog token is recognised wherever a log line has it', () => {
+  for (let count = 0; count < 100; count += 1) {
+    const { token } = newToken();
+    assert.equal(withoutTokens(`a ${token}, b${token}/${token}c`), 'a ***, b***/***c');
+  }
+  for (const text of ['asl_', 'asl_orders', `asl-${'x'.repeat(43)}`, `asl_${'x'.repeat(42)}`]) {
+    assert.equal(withoutTokens(text), text);
+  }
+  const lines: string[] = [];
+  const notices = createNotices('info', false, (line) => lines.push(line)).with({ deployment: newToken().token });
+  notices.warn('refused', { path: `/${newToken().token}`, list: [newToken().token] });
+  assert.doesNotMatch(lines.join(''), /asl_/);
+  assert.equal(JSON.parse(lines[0] ?? '').path, '/***');
+});
+
+test('a token in a path is masked, in one part or in several, percent-encoded or not', () => {
+  const { token } = newToken();
+  const own = 'Pa55+word/with/slash==';
+  const shown = (path: string) =>
+    masked(
+      path,
+      tokensIn(path, (text) => text === own, MAX),
+    );
+  for (const [path, expected] of [
+    [`/prod/report_asset_check/${token}`, '/prod/report_asset_check/***'],
+    [`/${token}/report_asset_check/${token}/`, '/***/report_asset_check/***/'],
+    [`/prod/x/token=${token};y`, '/prod/x/token=***;y'],
+    [`/prod/x/${encoded(token)}/y`, '/prod/x/***/y'],
+    [`/prod/x/${token.replace('_', '%5F')}`, '/prod/x/***'],
+    [`/prod/x/${own}`, '/prod/x/***'],
+    [`/prod/${encodeURIComponent(own)}/y`, '/prod/***/y'],
+    [`/${own}/${own}`, '/***/***'],
+    ['/prod/report_asset_check/warehouse/orders', '/prod/report_asset_check/warehouse/orders'],
+    ['/prod/%zz/%FF%FF%FF', '/prod/%zz/%FF%FF%FF'],
+    ['', ''],
+  ] as const) {
+    assert.equal(shown(path), expected);
+  }
+  const tokens = tokensIn(`/prod/${own}`, (text) => text === own, MAX);
+  assert.equal(masked(`the key "${own}" and ${token}`, tokens), 'the key "***" and ***');
+});
+
+test('only the beginning of a path is searched, so that a long one costs no more', () => {
+  let asked = 0;
+  const path = 'ab/'.repeat(5_000);
+  tokensIn(
+    path,
+    () => {
+      asked += 1;
+      return false;
+    },
+    MAX,
+  );
+  assert.ok(asked <= 2 * MAX, `${asked}`);
+});
+
+test('what a service repeats of the token that it got is masked, whole, cut, percent-encoded or escaped', () => {
+  const token = 'key/with"quote-and-more';
+  for (const [text, expected] of [
+    [`no ${token} here, ${token}`, 'no *** here, ***'],
+    [JSON.stringify({ error: `no ${token} here` }), '{"error":"no *** here"}'],
+    [
+      `{"error":"${[...token].map((one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, '0')}`).join('')}"}`,
+      '{"error":"***"}',
+    ],
+    [`/events?token=${encodeURIComponent(token)}&x`, '/events?token=***&x'],
+    [encoded(token), '***'],
+    [encoded(token).toUpperCase().replaceAll('%2D', '-'), '***'],
+    [`${token.slice(0, 16)}…`, '***…'],
+    [`${token.slice(0, 15)}…`, `${token.slice(0, 15)}…`],
+    [`${token.slice(0, 10)}${token}`, `${token.slice(0, 10)}***`],
+    ['', ''],
+  ] as const) {
+    assert.equal(withoutToken(text, token), expected);
+  }
+  assert.equal(withoutToken('an error', 'error'), 'an error', 'a word is no secret');
+});
