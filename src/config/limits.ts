@@ -59,6 +59,8 @@ export const limits = {
   forwardBodyBytesMax: 4 * MIB,
   /** Journals that a hub takes events of, for each of its own journals. */
   forwardSourcesMax: 10_000,
+  /** Parts of one of these journals between which a repair of the hub has lost events that are asked for again. */
+  forwardPartsMax: 8,
   /** Requests of one journal that wait at a hub for the one before, and bytes of the bodies of all that are not recorded yet. */
   forwardWaitingMax: 4,
   forwardHeldBytesMax: 8 * MIB,

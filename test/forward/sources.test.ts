@@ -3,7 +3,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
+import { limits } from '../../src/config/limits.ts';
+import { carryOut, planRepair } from '../../src/journal/repair.ts';
 import { contentsOf } from '../../src/journal/segments.ts';
+import { verify } from '../../src/journal/verify.ts';
 import { SentJournal, sourceOf } from '../support/forwarding.ts';
 import { forwardedIn, type HubParts, TestHub } from '../support/hub.ts';
 import { type Remains, SimulatedDisk, systemError } from '../support/simulated-disk.ts';
@@ -216,6 +219,96 @@ test('a hub that lost its last events asks for them again, and says nothing it d
   assert.deepEqual((await restored.ask(two.source)).seq, 0);
   assert.equal((await restored.put(two, 1, 10)).status, 200);
   assert.deepEqual(forwardedIn(yesterday).get(two.source), upTo(10));
+});
+
+/** Fills lines of a forwarded source with zeros, and repairs the journal. */
+async function loseLines(disk: SimulatedDisk, source: string, seqs: readonly number[]): Promise<void> {
+  for (const { name } of contentsOf(disk.names()).segments) {
+    const bytes = Buffer.from(disk.bytes(name)!);
+    for (let start = 0; start < bytes.length; ) {
+      const end = bytes.indexOf('\n', start);
+      const [, seq] = new RegExp(`"from":\\["${source}",([0-9]+)`).exec(bytes.toString('utf8', start, end)) ?? [];
+      if (seqs.includes(Number(seq))) bytes.fill(0, start, end + 1);
+      start = end + 1;
+    }
+    disk.put(name, bytes);
+  }
+  const verdict = await verify(disk);
+  if (verdict.findings.some(({ decision }) => decision === 'refuse')) {
+    await carryOut(disk, await planRepair(disk, verdict, limits), 'damaged', '{}');
+  }
+}
+
+test('what a hub lost of a batch is sent again after a repair, whichever lines they are, and what it kept is not', async () => {
+  for (let lost = 0; lost < 16; lost += 1) {
+    const torn = [4, 5, 6, 7].filter((_, index) => (lost & (1 << index)) !== 0);
+    for (const harm of ['nothing', 'a stop', 'a stop without the snapshot', 'a crash', 'a new hole'] as const) {
+      const [sent, other] = [new SentJournal(20, sourceOf(1)), new SentJournal(3, sourceOf(2))];
+      const crashed = new SimulatedDisk();
+      let hub = await TestHub.open(crashed);
+      await hub.put(sent, 1, 3);
+      await hub.put(other, 1, 3);
+      await hub.report();
+      await hub.put(sent, 4, 7);
+      let disk = crashed.afterCrash();
+      await loseLines(disk, sent.source, torn);
+      hub = await TestHub.open(disk);
+      const what = `without ${torn}, ${harm}`;
+      const asks = async (after: number) => {
+        assert.equal((await hub.ask(other.source)).seq, 3, what);
+        const { seq, id } = await hub.ask(sent.source);
+        assert.deepEqual([seq, id], [after, after === 0 ? null : sent.id(after)], what);
+      };
+      const least = (torn[0] ?? 8) - 1;
+      await asks(least);
+      if (harm.startsWith('a stop')) await hub.journal.close();
+      if (harm !== 'nothing') {
+        disk = disk.afterCrash();
+        if (harm === 'a stop without the snapshot') disk.drop(SNAPSHOT);
+        hub = await TestHub.open(disk);
+        await asks(least);
+      }
+      assert.equal((await hub.put(sent, least, 10)).status, 200, what);
+      await asks(10);
+      if (harm === 'a new hole') {
+        disk = disk.afterCrash();
+        await loseLines(disk, sent.source, [9]);
+        hub = await TestHub.open(disk);
+        await asks(8);
+        assert.equal((await hub.put(sent, 9, 20)).status, 200, what);
+        await asks(20);
+      }
+      disk = disk.afterCrash();
+      hub = await TestHub.open(disk);
+      await asks(harm === 'a new hole' ? 20 : 10);
+      const there = forwardedIn(disk).get(sent.source)!;
+      assert.deepEqual(
+        [...there].sort((a, b) => a - b),
+        upTo(harm === 'a new hole' ? 20 : 10),
+        what,
+      );
+    }
+  }
+});
+
+test('what a repaired hub lacks and its source does not have any more is passed, and a fork is seen in what the hub kept', async () => {
+  const sent = new SentJournal(12);
+  const crashed = new SimulatedDisk();
+  const before = await TestHub.open(crashed);
+  await before.put(sent, 1, 3);
+  await before.put(sent, 4, 9);
+  const disk = crashed.afterCrash();
+  await loseLines(disk, sent.source, [5, 6]); // and 7, which begins on the same page
+  const hub = await TestHub.open(disk);
+  assert.ok(hub.notices.every((line) => !line.includes('asked for them again')));
+  assert.equal((await hub.ask(sent.source)).seq, 4);
+  assert.match(hub.notices.join(), /"source":"[^"]+","first":5,"last":7/);
+  const clone = new SentJournal(9);
+  assert.equal((await hub.put(clone, 5, 9, undefined)).reason, 'fork');
+  assert.equal((await hub.put(sent, 8, 9)).reason, 'gap');
+  assert.equal((await hub.put(sent, 8, 9, { first: 5, last: 7 })).seq, 9, 'nothing is to be recorded');
+  assert.equal((await hub.put(sent, 9, 12)).seq, 12);
+  assert.deepEqual(forwardedIn(disk).get(sent.source), [1, 2, 3, 4, 8, 9, 10, 11, 12]);
 });
 
 test('the lines of a write that failed are not counted', async () => {

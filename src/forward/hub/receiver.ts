@@ -12,7 +12,7 @@ import {
 import { Budget } from './budget.ts';
 import type { Received, Unread } from './received.ts';
 import { Sources, type SourcesOptions } from './sources.ts';
-import { decide, type Watermark } from './watermark.ts';
+import { advanced, decide, type Watermark } from './watermark.ts';
 
 /** What `Receiver` needs: `{ disk, progress, via: () => ['0193e0c2-…'], limits, notices }`. */
 export interface ReceiverOptions extends SourcesOptions {
@@ -89,9 +89,13 @@ export class Receiver {
     const decision = decide(known, received);
     if (decision.kind !== 'record')
       return this.#conflict(decision.kind, explained(decision.kind, received, known), known);
-    const fresh = decision.from === 0 ? events : events.slice(decision.from);
-    const last = fresh.at(-1)?.origin;
-    if (last === undefined) return this.#at(known);
+    const { fresh } = decision;
+    const last = events.at(-1)!.origin;
+    const mark = last.seq > (known?.seq ?? 0) ? advanced(known, { seq: last.seq, id: apart(last.id) }) : known!;
+    if (fresh.length === 0) {
+      if (mark !== known) marks.set(source, mark); // what was missing before these is lost for good
+      return this.#at(mark);
+    }
     if (known === undefined && marks.size + this.#newcomers >= limits.forwardSourcesMax) {
       return unavailable(
         `this hub has events of ${limits.forwardSourcesMax} journals and takes no further one`,
@@ -102,7 +106,6 @@ export class Receiver {
       const { first, last } = received.lost!;
       this.#options.notices.warn('a source has lost events, and its later ones are recorded', { source, first, last });
     }
-    const mark = { seq: last.seq, id: apart(last.id) };
     if (known === undefined) this.#newcomers += 1;
     const recorded = new Promise<RecordResult>((resolve) => {
       journal.record(fresh, bodyBytes, (result) => {

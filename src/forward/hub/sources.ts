@@ -8,9 +8,10 @@ import type { Limits } from '../../config/limits.ts';
 import type { Disk } from '../../journal/disk.ts';
 import { type Progress, pollProgress } from '../../journal/progress.ts';
 import { type Line, readJournal } from '../../journal/reader.ts';
+import { contentsOf } from '../../journal/segments.ts';
 import { type Notices, oncePerName } from '../../telemetry/log.ts';
 import { readSnapshot, type Snapshot, writeSnapshot } from './snapshot.ts';
-import type { Watermark } from './watermark.ts';
+import { continued, type Watermark } from './watermark.ts';
 
 /** What `Sources` needs: `{ disk, progress: () => own.of(disk.folder), limits, notices }`. */
 export interface SourcesOptions {
@@ -145,6 +146,7 @@ export class Sources {
     const found = await readSnapshot(disk, limits);
     const snapshot = await this.#read(found, said.seq - 1);
     if (generation !== this.#generation) throw new Error('the journal was opened again meanwhile');
+    this.#reportLost(snapshot.sources);
     if (snapshot === found) this.#writtenSeq = snapshot.seq;
     else await this.#write({ seq: said.seq - 1, sources: snapshot.sources });
     return snapshot.sources;
@@ -178,15 +180,34 @@ export class Sources {
       const message = 'a journal is damaged; a source whose last events are lost is asked for them again';
       notices.error(message, { folder: disk.folder, problem: text });
     });
+    const losses = contentsOf(await disk.list()).lost;
+    let [loss, lostSeq] = [0, 0];
+    /** The own seq of the last line of each source. */
+    const read = new Map<string, number>();
     for await (const page of lines) {
       for (const line of page) {
+        for (; loss < losses.length && losses[loss]!.first <= line.seq; loss += 1) lostSeq = losses[loss]!.last;
         const origin = originOf(line);
-        if (origin === undefined || origin.seq <= (sources.get(origin.source)?.seq ?? 0)) continue;
-        sources.set(origin.source, { seq: origin.seq, id: line.event.id });
+        if (origin === undefined) continue;
+        const { source } = origin;
+        const isAfterLoss = lostSeq > (read.get(source) ?? seq);
+        const mark = { seq: origin.seq, id: line.event.id };
+        sources.set(source, continued(sources.get(source), mark, isAfterLoss, limits.forwardPartsMax));
+        read.set(source, line.seq);
       }
     }
     if (found === 'absent' && sources.size > 0) report(); // most journals without the file are no hubs
     return snapshot;
+  }
+
+  #reportLost(sources: ReadonlyMap<string, Watermark>): void {
+    const lacking = [...sources].filter(([, { ahead }]) => ahead !== undefined);
+    const [source, { seq = 0, ahead = [] } = {}] = lacking[0] ?? [];
+    if (source === undefined) return;
+    const message = 'a repair has lost events of other journals, which are asked for them again; this is the first';
+    const { folder } = this.#options.disk;
+    const fields = { folder, journals: lacking.length, source, first: seq + 1, last: ahead[0]!.first - 1 };
+    this.#options.notices.warn(message, fields);
   }
 
   #write(snapshot: Snapshot): Promise<void> {

@@ -3,18 +3,35 @@
  * makes forwarding exactly once: a request may be repeated, cut or overtaken, and each event is recorded one time.
  */
 
-import type { Received } from './received.ts';
+import type { ForwardedEvent, Received } from './received.ts';
 
-/** The last event of a source that the hub has: `{ seq: 7, id: '01a1fb95-…' }`. */
+/**
+ * The last event of a source up to which the hub has all: `{ seq: 7, id: '01a1fb95-…' }`. After a repair of the hub events before
+ * others may be missing: `{ seq: 7, id: '…', ahead: [{ first: 10, last: 12, id: '…' }] }` lacks 8 and 9.
+ */
 export interface Watermark {
+  /** 0, with the id null, if the first event is missing. */
   readonly seq: number;
+  readonly id: string | null;
+  /** What is here of later events, in order, with missing ones before each part. */
+  readonly ahead?: readonly Part[];
+}
+
+/** Consecutive events: `{ first: 10, last: 12, id: '01a1fb95-…' }`. */
+interface Part {
+  readonly first: number;
+  readonly last: number;
+  /** Of the last one. */
   readonly id: string;
 }
 
-/** What is done with lines: `{ kind: 'record', from: 2 }` records those from the third one on. */
+/** The seq of an event in the journal of its source, and its id. */
+type Mark = Pick<ForwardedEvent['origin'], 'seq' | 'id'>;
+
+/** What is done with lines: `{ kind: 'record', fresh }` records those. */
 export type Decision =
-  /** @see Received.events: from this index on; the number of lines if all of them are there already */
-  | { readonly kind: 'record'; readonly from: number }
+  /** @see Received.events: those that are not here yet; none if all of them are */
+  | { readonly kind: 'record'; readonly fresh: readonly ForwardedEvent[] }
   /** The journal, or its copy, has recorded something else since. */
   | { readonly kind: 'fork' }
   /** Events are missing between what the hub has and the first line. */
@@ -22,15 +39,64 @@ export type Decision =
 
 /**
  * @param known what the hub has of the source, undefined if nothing
- * @returns for lines from 6 to 9 and the watermark 7 `{ kind: 'record', from: 2 }`, if the line 7 has its id
+ * @returns for lines from 6 to 9 and the watermark 7 those with 8 and 9, if the line 7 has its id
  */
 export function decide(known: Watermark | undefined, { firstSeq, lost, events }: Received): Decision {
-  const { seq, id } = known ?? { seq: 0, id: undefined };
+  const { seq, id, ahead = [] } = known ?? NOTHING;
   if (firstSeq > seq + 1) {
     const isKnownToBeLost = lost !== undefined && lost.first <= seq + 1 && lost.last === firstSeq - 1;
-    return isKnownToBeLost ? { kind: 'record', from: 0 } : { kind: 'gap' };
+    if (!isKnownToBeLost) return { kind: 'gap' };
   }
-  const from = Math.min(seq - firstSeq + 1, events.length);
-  const line = events[seq - firstSeq]; // undefined if the watermark is before or after the lines
-  return line !== undefined && line.origin.id !== id ? { kind: 'fork' } : { kind: 'record', from };
+  for (const mark of [{ seq, id }, ...ahead.map(({ last, id }) => ({ seq: last, id }))]) {
+    const line = events[mark.seq - firstSeq]; // undefined if the mark is before or after the lines
+    if (line !== undefined && line.origin.id !== mark.id) return { kind: 'fork' };
+  }
+  const from = Math.max(0, Math.min(seq - firstSeq + 1, events.length));
+  const later = from === 0 ? events : events.slice(from);
+  return { kind: 'record', fresh: later.filter(({ origin }) => !ahead.some((part) => isIn(part, origin.seq))) };
 }
+
+/**
+ * @param last the last event that is taken; all before it are here, or the source does not have them any more
+ * @returns the watermark then: with what is here ahead of it, as far as nothing is missing between
+ */
+export function advanced({ ahead = [] }: Watermark = NOTHING, { seq, id }: Mark): Watermark {
+  const [next, ...more] = ahead.filter((part) => part.last > seq);
+  if (next === undefined) return { seq, id };
+  if (next.first > seq + 1) return { seq, id, ahead: [next, ...more] };
+  return { seq: next.last, id: next.id, ...(more.length > 0 && { ahead: more }) };
+}
+
+/**
+ * @param line of a source in the journal of the hub, in the order of that journal
+ * @param isAfterLoss whether a repair of the hub has lost lines between the line and the one of the same source before it: then
+ *   what is missing may be one of those, and otherwise the source had said that it is lost
+ * @param partsMax of `Watermark.ahead`: events that are missing later are not asked for again
+ * @returns the watermark after the line
+ */
+export function continued(
+  known: Watermark | undefined,
+  { seq, id }: Mark,
+  isAfterLoss: boolean,
+  partsMax: number,
+): Watermark {
+  const { ahead = [], ...mark } = known ?? NOTHING;
+  if (seq <= mark.seq || ahead.some((part) => isIn(part, seq))) return known!;
+  const isMissing = isAfterLoss && ahead.length < partsMax;
+  const before = ahead.findLastIndex(({ last }) => last < seq);
+  if (before === -1 && (seq === mark.seq + 1 || !isMissing)) return advanced(known, { seq, id });
+  const parts = [...ahead];
+  const previous = parts[before];
+  if (previous !== undefined && (seq === previous.last + 1 || !isMissing)) {
+    parts[before] = { first: previous.first, last: seq, id };
+    const next = parts[before + 1];
+    if (next?.first === seq + 1) parts.splice(before, 2, { ...next, first: previous.first });
+  } else parts.splice(before + 1, 0, { first: seq, last: seq, id });
+  return { ...mark, ahead: parts };
+}
+
+function isIn({ first, last }: Part, seq: number): boolean {
+  return first <= seq && seq <= last;
+}
+
+const NOTHING: Watermark = { seq: 0, id: null };

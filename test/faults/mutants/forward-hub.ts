@@ -6,21 +6,21 @@ export const forwardHub: readonly Mutant[] = [
   {
     breaks: 'an overlap is recorded again',
     file: 'forward/hub/watermark.ts',
-    from: 'const from = Math.min(seq - firstSeq + 1, events.length);',
-    to: 'const from = seq - firstSeq + 1 >= events.length ? events.length : 0;',
+    from: 'Math.max(0, Math.min(seq - firstSeq + 1, events.length))',
+    to: 'seq - firstSeq + 1 >= events.length ? events.length : 0',
     tests: ['forward/hub: what the hub has is not recorded again: a copy, an overlap, an older part'],
   },
   {
     breaks: 'a copy of what the hub has is recorded again',
     file: 'forward/hub/watermark.ts',
-    from: 'const from = Math.min(seq - firstSeq + 1, events.length);',
-    to: 'const from = seq - firstSeq + 1 >= events.length ? 0 : seq - firstSeq + 1;',
+    from: 'Math.max(0, Math.min(seq - firstSeq + 1, events.length))',
+    to: 'seq - firstSeq + 1 >= events.length ? 0 : Math.max(0, seq - firstSeq + 1)',
     tests: ['forward/hub: what the hub has is not recorded again: a copy, an overlap, an older part'],
   },
   {
     breaks: 'ids are not compared, so that a fork is not seen',
     file: 'forward/hub/watermark.ts',
-    from: 'line.origin.id !== id',
+    from: 'line.origin.id !== mark.id',
     to: 'line.origin.id === undefined',
     tests: ['forward/hub: a clone of a journal is a fork, and of two that race each seq is recorded once'],
   },
@@ -93,8 +93,8 @@ export const forwardHub: readonly Mutant[] = [
   {
     breaks: 'a hub keeps the last body of each source in memory, of which it needs the id',
     file: 'forward/hub/receiver.ts',
-    from: 'id: apart(last.id)',
-    to: 'id: last.id',
+    from: 'id: apart(last.id) }',
+    to: 'id: last.id }',
     tests: ['faults/forward-memory: of 200 sources a hub remembers how far they are, and not their 200 MiB'],
   },
   {
@@ -223,6 +223,25 @@ export const forwardHub: readonly Mutant[] = [
     to: 'void this.#write({ seq, sources }).catch(() => {});',
     tests: [
       'forward/sources: a file that holds a watermark stays until the snapshot has it, also if the service was started for that',
+    ],
+  },
+  {
+    breaks: 'after a repair a hub says that it has what it lost',
+    file: 'forward/hub/sources.ts',
+    from: 'const isAfterLoss = lostSeq > (read.get(source) ?? seq);',
+    to: 'const isAfterLoss = false;',
+    tests: [
+      'forward/sources: what a hub lost of a batch is sent again after a repair, whichever lines they are, and what it kept is not',
+    ],
+  },
+  {
+    breaks: 'what a hub kept after a repair is recorded again',
+    file: 'forward/hub/watermark.ts',
+    within: 'decide',
+    from: 'later.filter(({ origin }) => !ahead.some((part) => isIn(part, origin.seq)))',
+    to: 'later',
+    tests: [
+      'forward/sources: what a hub lost of a batch is sent again after a repair, whichever lines they are, and what it kept is not',
     ],
   },
   {
