@@ -113,7 +113,10 @@ class RemoteJournal implements Source {
           count += lines.length;
           yield lines;
         }
-        if (signal === undefined && count < PAGE_EVENTS) return;
+        if (signal === undefined && count < PAGE_EVENTS) {
+          if (count === 0 || !(await this.#isRemovedAfter(position.seq))) return;
+          continue;
+        }
       } catch (error) {
         if (error instanceof ServiceFailure) throw error;
         reason = `sent no complete reply: ${(error as Error).message}`;
@@ -125,6 +128,14 @@ class RemoteJournal implements Source {
       await sleep((pauseMs * (1 + Math.random())) / 2, undefined, { signal }).catch(() => {}); // aborted
       pauseMs = Math.min(2 * pauseMs, limits.retryMsMax);
     }
+  }
+
+  /** Whether a page ended early because retention removed the events after it. @param seq of its last event */
+  async #isRemovedAfter(seq: number): Promise<boolean> {
+    const opened = await this.#open('/events', { after_seq: seq, limit: 1 }, LINES);
+    if (opened.kind === 'removed') return true;
+    for await (const _ of opened.chunks) break; // closes the reply
+    return false;
   }
 
   async newest(count: number, filter: Filter, removals = 1): Promise<readonly Position[]> {

@@ -18,8 +18,10 @@ import {
   type CutReply,
   type ErrorReply,
   OTHER_ROUTE,
+  Refusal,
   type Reply,
   type StreamReply,
+  unavailable,
 } from './message.ts';
 import type { RawResponse, UnbufferedRequest } from './node-classes.ts';
 import { ReplyTexts } from './replies.ts';
@@ -161,11 +163,16 @@ export class Exchanges {
     exchange.reply = reply;
     if (reply.close === true || !received) exchange.final = true;
     if (exchange.final) ignoreFurther(connection);
-    if (reply.kind !== 'cut' || reply.sent === 'all') this.#options.metrics.answered(exchange.route, reply.status);
-    if (this.#options.notices.debugging) this.#log(exchange, reply);
-    if (reply.kind === 'error' && exchange.route !== READINESS_ROUTE) this.#logRefusal(reply, exchange.req);
+    if (reply.kind !== 'stream') this.#count(exchange, reply); // else when its head is sent
     if (!received) this.#uploads.discard(exchange);
     if (connection.first === exchange) this.#sendDecided(connection);
+  }
+
+  #count(exchange: Exchange, reply: Reply): void {
+    const { metrics, notices } = this.#options;
+    if (reply.kind !== 'cut' || reply.sent === 'all') metrics.answered(exchange.route, reply.status);
+    if (notices.debugging) this.#log(exchange, reply);
+    if (reply.kind === 'error' && exchange.route !== READINESS_ROUTE) this.#logRefusal(reply, exchange.req);
   }
 
   /** Sends replies in the order of their requests, one at a time: the next is written when the kernel has accepted all of it. */
@@ -244,7 +251,10 @@ export class Exchanges {
     const { socket } = connection;
     const chunked = req.httpVersion !== '1.0';
     if (!chunked) exchange.final = true;
+    let isBegun = false;
     const head = () => {
+      isBegun = true;
+      this.#count(exchange, reply);
       this.#endIfLast(exchange);
       return this.#replies.streamHead(reply, chunked, exchange.final);
     };
@@ -256,15 +266,31 @@ export class Exchanges {
       try {
         if (!(await sendPieces(socket, head, pieces, chunked))) return;
       } catch (error) {
-        const problem = String((error as Error)?.stack ?? error);
-        this.#options.notices.error('a reply could not be completed', { request_id: req.id, problem });
-        socket.destroy(); // without its end, so that the client does not take the reply for complete
+        this.#failStream(exchange, error as Error, isBegun);
         return;
       }
       this.connections.endStream(connection);
       this.#endIfLast(exchange); // its head may have been sent long ago
     }
     socket.write('', connection.onSent);
+  }
+
+  /** Refuses the request if nothing of its reply is sent; else closes the connection, so that the client does not take it for complete. */
+  #failStream(exchange: Exchange, error: Error, isBegun: boolean): void {
+    const { req, connection } = exchange;
+    const { notices, limits } = this.#options;
+    if (!(error instanceof Refusal)) {
+      notices.error('a reply could not be completed', { request_id: req.id, problem: String(error?.stack ?? error) });
+    }
+    if (isBegun || connection.socket.destroyed) {
+      connection.socket.destroy();
+      return;
+    }
+    this.connections.endStream(connection);
+    const refusal = error instanceof Refusal ? error.reply : unavailable('the reply could not be completed', limits);
+    this.#count(exchange, refusal);
+    this.#send(exchange, refusal);
+    this.#sendDecided(connection);
   }
 
   #allSent(connection: Connection): void {

@@ -98,7 +98,8 @@ export interface StreamReply extends ReplyHead {
   readonly kind: 'stream';
   /**
    * Called once, when the reply can be sent. The next piece is requested when the kernel has accepted the one before it
-   * (backpressure). If it throws, the connection is closed and the client sees an incomplete reply.
+   * (backpressure). If it throws, the client gets a Refusal as its reply, or 503; after the first piece the connection is
+   * closed and the client sees an incomplete reply.
    * @param ending as `Incoming.ending`: the body should then end soon, complete
    * @param onWait called when the body waits from now on for what may not come: `ending` may then abort to make place for others
    */

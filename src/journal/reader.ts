@@ -26,7 +26,7 @@ import { findingsOfNone, joinFindings } from './recovery.ts';
 import { Resync } from './resync.ts';
 import { lastLine } from './scan.ts';
 import { seekLine } from './seek.ts';
-import { type Contents, contentsOf, type GoneRange, type SegmentName } from './segments.ts';
+import { type Contents, contentsOf, type Gone, type GoneRange, type SegmentName } from './segments.ts';
 
 /** Interval of the polls in milliseconds, and bytes of a line: `{ followMs: 200, lineBytesMax: 4_194_304 }`. */
 export type ReaderLimits = Pick<Limits, 'followMs' | 'lineBytesMax'>;
@@ -55,7 +55,12 @@ export interface Remark {
   readonly kind: 'damage' | 'note';
   readonly text: string;
   /** The lines that are not yielded because of it; the next line is after them. Undefined if that is not known. */
-  readonly gone?: GoneRange | undefined;
+  readonly gone?: GoneLines | undefined;
+}
+
+/** Lines that a reader does not yield, and why the first of them is gone: `{ first: 1, last: 53, why: 'removed' }`. */
+export interface GoneLines extends GoneRange {
+  readonly why: Gone;
 }
 
 /** A verified line. It keeps the whole chunk alive that it was read from. Example: `new Line(bytes, 0, 304, 7)`. */
@@ -223,13 +228,13 @@ class JournalReader {
     if (this.#due === undefined) return;
     const findings = joinFindings(segment, this.#due, gone);
     const last = segment.firstSeq - 1;
-    const range = { first: this.#due, last };
-    const missing = this.#due <= last ? { gone: range } : {};
+    const why: Gone = this.#due <= removedLast ? 'removed' : 'lost';
+    const missing = this.#due <= last ? { gone: { first: this.#due, last, why } } : {};
     for (const { file, problem } of findings)
       this.#onRemark({ kind: 'damage', text: `${file}: ${problem}`, ...missing });
     if (findings.length > 0 || segment.firstSeq === this.#due) return;
-    const why = last <= removedLast ? 'retention removed them' : 'an earlier repair could not find all of them';
-    const text = `the events ${this.#due} to ${last} are not there any more: ${why}`;
+    const reason = last <= removedLast ? 'retention removed them' : 'an earlier repair could not find all of them';
+    const text = `the events ${this.#due} to ${last} are not there any more: ${reason}`;
     this.#onRemark({ kind: 'note', text, ...missing });
   }
 
@@ -473,7 +478,7 @@ class FileReader {
     if (form !== undefined) {
       if (!isFirst) this.#badLines.formsAfter += 1;
       if (form.seq < this.#durableSeq && this.#badLines.resync.continuesWith(bytes, form)) {
-        const gone = { first: this.#chain.seq, last: form.seq - 1 };
+        const gone: GoneLines = { first: this.#chain.seq, last: form.seq - 1, why: 'lost' };
         const more = gone.first <= gone.last ? { gone } : {};
         this.#remark('damage', this.#badLines, skipped(this.#badLines.linesSkipped, form.seq), more);
         this.#badLines = undefined;

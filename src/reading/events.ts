@@ -9,7 +9,7 @@ import { type EventsQuestion, readEventsQuestion } from './events-query.ts';
 import { Streams } from './events-stream.ts';
 import type { ReadableJournal, ReadingParts } from './journals.ts';
 import { startOfLast } from './last.ts';
-import { follow, recorded } from './tail.ts';
+import { type FollowedLines, follow, recorded } from './tail.ts';
 
 /** @returns the handler of `GET /events`; it throws Refusal 400 for a wrong query */
 export function readEvents({ journals, limits, metrics }: ReadingParts): Handler {
@@ -55,19 +55,24 @@ async function startOf(
   limits: Limits,
 ): Promise<number> {
   const { first } = await journal.range();
-  if (afterSeq > 0 && afterSeq + 1 < first) {
-    throw new Refusal(
-      410,
-      `the events up to seq ${first - 1} were removed; the first that is there is ${first}: continue with after_seq=${first - 1}`,
-      { firstSeq: first },
-    );
-  }
+  if (afterSeq > 0 && afterSeq + 1 < first) throw removedUpTo(first - 1);
   return last === undefined ? afterSeq : startOfLast(journal, last, afterSeq, filter, signal, limits);
 }
 
+function removedUpTo(seq: number): Refusal {
+  const next = seq + 1;
+  return new Refusal(
+    410,
+    `the events up to seq ${seq} were removed; the first that is there is ${next}: continue with after_seq=${seq}`,
+    { firstSeq: next },
+  );
+}
+
 /**
- * Yields the lines of a page as they are read, each once.
+ * Yields the lines of a page as they are read, each once. The page ends before events that retention removes meanwhile, so that
+ * the next request gets 410.
  * @param looked gets the last seq that was looked at
+ * @throws Refusal 410 before the first line, if the next events after `after_seq` have been removed meanwhile
  */
 async function* linesOf(
   page: Page,
@@ -77,34 +82,52 @@ async function* linesOf(
 ): AsyncGenerator<readonly Line[]> {
   const { journal, question, filter, afterSeq, limits } = page;
   const { last } = await journal.range();
+  looked.seq = Math.min(afterSeq, last);
   let left = question.limit;
-  looked.seq = last;
   const signal = AbortSignal.any([ending, journal.replaced]);
-  for await (const { lines } of recorded(journal, afterSeq, { filter, signal, limits })) {
-    const chosen = lines.slice(0, left);
+  for await (const found of recorded(journal, afterSeq, { filter, signal, limits })) {
+    const { chosen, endSeq } = await partOf(page, found, left);
     left -= chosen.length;
     page.onSent(chosen.length);
     if (chosen.length > 0) yield chosen;
-    if (left === 0) {
-      looked.seq = chosen.at(-1)!.seq;
-      return;
-    }
-    looked.seq = Math.max(looked.seq, lines.at(-1)?.seq ?? 0);
+    looked.seq = endSeq ?? Math.max(looked.seq, chosen.at(-1)?.seq ?? 0);
+    if (endSeq !== undefined) return;
   }
+  if (signal.aborted) return;
+  looked.seq = Math.max(looked.seq, last);
   if (left < question.limit || question.waitMs === 0 || afterSeq > last) return;
   onWait();
   const late = AbortSignal.any([ending, AbortSignal.timeout(question.waitMs)]);
   const following = { afterSeq: looked.seq, filter, signal: late, idleMs: question.waitMs, limits };
   for await (const found of follow(journal, following)) {
     if (found.kind === 'another journal') return;
-    looked.seq = Math.max(looked.seq, found.lines.at(-1)?.seq ?? 0);
-    if (found.lines.length === 0) continue;
-    const chosen = found.lines.slice(0, left);
+    const { chosen } = await partOf(page, found, left);
+    if (chosen.length === 0) continue;
     looked.seq = chosen.at(-1)!.seq;
     page.onSent(chosen.length);
     yield chosen;
     return;
   }
+}
+
+/**
+ * @param left how many lines the page may still get
+ * @returns the lines that belong to the page, and its last seq if it ends with them
+ * @throws Refusal 410
+ */
+async function partOf(
+  { journal, question }: Page,
+  { lines, gone }: FollowedLines,
+  left: number,
+): Promise<{ chosen: readonly Line[]; endSeq: number | undefined }> {
+  const isBegun = left < question.limit;
+  const hole = gone.find(({ why }) => why === 'removed');
+  if (hole === undefined || (!isBegun && !question.afterSeq)) {
+    const chosen = lines.slice(0, left);
+    return { chosen, endSeq: chosen.length === left ? chosen.at(-1)!.seq : undefined };
+  }
+  if (!isBegun) throw removedUpTo(Math.max(hole.last, (await journal.range()).first - 1));
+  return { chosen: [], endSeq: hole.first - 1 };
 }
 
 async function* lines(page: Page, ending: AbortSignal, onWait: () => void): AsyncGenerator<Buffer> {

@@ -6,9 +6,9 @@ import { unavailableRefusal } from '../http/message.ts';
 import type { AssetStates } from '../journal/asset-state.ts';
 import type { Disk, ReadableDisk } from '../journal/disk.ts';
 import type { OwnProgress, Progress } from '../journal/progress.ts';
-import type { Line, Remark } from '../journal/reader.ts';
+import type { GoneLines, Line, Remark } from '../journal/reader.ts';
 import { lastLine } from '../journal/scan.ts';
-import { contentsOf, type GoneRange } from '../journal/segments.ts';
+import { contentsOf } from '../journal/segments.ts';
 import { type Notices, oncePerName } from '../telemetry/log.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { Refusals } from '../telemetry/refusals.ts';
@@ -172,7 +172,7 @@ export interface Page {
   readonly afterSeq: number;
   readonly lastSeq: number;
   readonly lines: readonly Line[];
-  readonly gone: readonly GoneRange[];
+  readonly gone: readonly GoneLines[];
   readonly bytes: number;
   /** All of it in the form of a stream, made by the first stream that sends it. */
   form?: Buffer;

@@ -7,18 +7,17 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Limits } from '../config/limits.ts';
 import { type Filter, isWanted } from '../journal/filter.ts';
 import type { Progress } from '../journal/progress.ts';
-import { type Line, type Remark, readJournal } from '../journal/reader.ts';
-import type { GoneRange } from '../journal/segments.ts';
+import { type GoneLines, type Line, type Remark, readJournal } from '../journal/reader.ts';
 import type { NewestLines, Page, ReadableJournal } from './journals.ts';
 
 /** What a follower gets next, each event once and in order: `{ kind: 'lines', lines, gone: [], afterSeq: 7, page: undefined }`. */
 export type Followed = FollowedLines | { readonly kind: 'another journal' };
 
-/** Lines that match, and the seqs between them that the journal does not have any more: `gone` is `[{ first: 1, last: 53 }]`. */
+/** Lines that match, and the seqs between them that the journal does not have any more: `gone` is `[{ first: 1, last: 53, why: 'removed' }]`. */
 export interface FollowedLines {
   readonly kind: 'lines';
   readonly lines: readonly Line[];
-  readonly gone: readonly GoneRange[];
+  readonly gone: readonly GoneLines[];
   /** If these are all lines of a page, for a form of the page that followers can share. */
   readonly page?: Page;
 }
@@ -104,7 +103,7 @@ export async function* recorded(
   afterSeq: number,
   { filter, signal, limits }: Pick<Following, 'filter' | 'signal' | 'limits'>,
 ): AsyncGenerator<FollowedLines> {
-  const gone: GoneRange[] = [];
+  const gone: GoneLines[] = [];
   const onRemark = (remark: Remark) => {
     journal.remark(remark);
     if (remark.gone !== undefined) gone.push(remark.gone);
@@ -115,6 +114,7 @@ export async function* recorded(
     if (signal.aborted) return;
     yield { kind: 'lines', lines, gone: gone.splice(0) };
   }
+  if (gone.length > 0 && !signal.aborted) yield { kind: 'lines', lines: [], gone };
 }
 
 /** The newest lines of a journal, for all its followers. Lines are read when a follower asks for them: `await tail.after(7, signal, 15_000)`. */
@@ -123,7 +123,7 @@ class Tail implements NewestLines {
   readonly #limits: Limits;
   readonly #end = new AbortController();
   readonly #lines: AsyncGenerator<readonly Line[]>;
-  readonly #gone: GoneRange[] = [];
+  readonly #gone: GoneLines[] = [];
   readonly #waiting = new Set<() => void>();
   #pages: Page[] = [];
   #lastSeq: number;

@@ -5,7 +5,7 @@ import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Limits, limits as standardLimits } from '../../src/config/limits.ts';
 import { listen } from '../../src/http/listener.ts';
-import type { StreamReply } from '../../src/http/message.ts';
+import { Refusal, type StreamReply } from '../../src/http/message.ts';
 import { Activity } from '../../src/telemetry/activity.ts';
 import { createNotices } from '../../src/telemetry/log.ts';
 import { Metrics } from '../../src/telemetry/metrics.ts';
@@ -250,4 +250,22 @@ test('clients that wait again and again at the cap are ended no faster than they
   }
   await eventually('the oldest have gone', () => wires.filter(({ ended }) => ended).length === CAP);
   assert.ok(wires.slice(0, CAP).every(({ ended }) => ended));
+});
+
+test('what a stream throws before its first piece is the reply, and its connection is kept', async (t) => {
+  const errors = [new Refusal(410, 'it was removed'), new Error('the disk failed')];
+  const log: string[] = [];
+  const failing = async function* () {
+    yield Buffer.alloc(0);
+    throw errors.shift();
+  };
+  const { port } = await serve(t, failing, {}, (line) => log.push(line));
+  const wire = await Wire.open(port);
+  t.after(() => wire.close());
+  wire.send(GET() + GET());
+  for (const status of [410, 503]) {
+    const reply = await wire.reply();
+    assert.deepEqual([reply?.status, reply?.headers.get('connection')], [status, 'keep-alive']);
+  }
+  assert.equal(log.filter((line) => line.includes('a reply could not be completed')).length, 1, log.join(''));
 });

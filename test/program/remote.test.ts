@@ -1,6 +1,7 @@
 /** `assetlog events --url` and `assetlog assets --url`: a service is shown as its folder is. */
 
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -123,6 +124,24 @@ test('a reply that is cut anywhere loses no line and doubles none', async (t) =>
   }));
   const assets = await run(['assets', '--json', '--url', again.url]);
   assert.equal(assets.stdout, (await run(['assets', '--json', '--data', service.data])).stdout);
+});
+
+test('a page that ends early before events that retention removed is not taken for the last one', async (t) => {
+  const lines = journalText(journal(t, 20)).trimEnd().split('\n');
+  const pages: Record<string, string[]> = { 0: lines.slice(0, 2), 9: lines.slice(9, 12), 12: [] };
+  const server = createServer((request, response) => {
+    const after = new URL(request.url ?? '', 'http://localhost').searchParams.get('after_seq') ?? '';
+    const page = pages[after];
+    const headers = { 'content-type': page === undefined ? 'application/json' : 'application/x-ndjson' };
+    response.writeHead(page === undefined ? 410 : 200, headers);
+    response.end(page?.map((line) => `${line}\n`).join('') ?? '{"error":"… continue with after_seq=9"}');
+  }).listen(0, '127.0.0.1');
+  t.after(() => server.close());
+  await once(server, 'listening');
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const shown = await run(['events', '--json', '--url', url]);
+  assert.equal(shown.stdout, [...lines.slice(0, 2), ...lines.slice(9, 12)].map((line) => `${line}\n`).join(''));
+  assert.equal(shown.stderr, 'assetlog: the events 3 to 9 are not there any more\n');
 });
 
 test('--follow continues after a kill and a restart of the service, without losing or doubling a line', async (t) => {

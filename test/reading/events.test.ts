@@ -1,11 +1,12 @@
 /** `GET /events` of a real service. */
 
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { test } from 'node:test';
+import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { limits } from '../../src/config/limits.ts';
+import { type Disk, openDisk } from '../../src/journal/disk.ts';
 import { journalText, startService } from '../support/program.ts';
 import { type ReadService, StreamClient, serveReads } from '../support/reading.ts';
 import { eventually } from '../support/tools.ts';
@@ -77,6 +78,7 @@ test('what retention removed is 410 with the first seq that is there, but the be
   assert.equal(first_seq, first);
   assert.match(error, new RegExp(`the first that is there is ${first}: continue with after_seq=${first - 1}$`));
   assert.equal((await json(service, `?after_seq=${first - 1}&limit=1`)).seqs[0], first);
+  assert.equal((await fetch(`${service.url}/events?after_seq=1`, { method: 'HEAD' })).status, 410);
   const stream = await StreamClient.open(`${service.url}/events?after_seq=1`);
   t.after(() => stream.close());
   await stream.until('the newest', () => stream.seqs.at(-1) === 150);
@@ -84,6 +86,100 @@ test('what retention removed is 410 with the first seq that is there, but the be
   assert.deepEqual(
     stream.seqs,
     Array.from({ length: 151 - first }, (_, index) => first + index),
+  );
+});
+
+/**
+ * Asks for events while retention removes those of the first files: before a piece of a file is read, or after it.
+ * @returns the reply, and the first seq that is there then
+ */
+async function askBesideRetention(
+  t: TestContext,
+  query: string,
+  when: 'before' | 'after',
+  accept = 'application/json',
+) {
+  let onRead = async () => {};
+  const openOneDisk = (folder: string): Disk => {
+    const disk = openDisk(folder);
+    const read: Disk['read'] = async function* (...part) {
+      const once = onRead;
+      onRead = async () => {};
+      if (when === 'before') await once();
+      for await (const piece of disk.read(...part)) {
+        await once();
+        yield piece;
+      }
+    };
+    return { ...disk, read };
+  };
+  const args = [...SMALL_FILES, '--retain-bytes', '16384'];
+  const service = await serveReads(t, { args, parts: { openDisk: openOneDisk } });
+  await service.report(...Array.from({ length: 40 }, () => 'a'));
+  const files = () =>
+    readdirSync(service.data)
+      .filter((name) => name.endsWith('.jsonl'))
+      .sort();
+  const [, second, third] = files();
+  onRead = async () => {
+    await service.report(...Array.from({ length: 150 }, () => 'a'));
+    await eventually('retention', () => !files().some((name) => name === third));
+  };
+  const secondSeq = Number(/[0-9]+/.exec(second ?? '')?.[0]);
+  const reply = await service.get(query.replace('END', String(secondSeq - 1)), { accept });
+  return { service, reply, secondSeq };
+}
+
+async function removedUpTo(reply: Response): Promise<number> {
+  assert.equal(reply.status, 410);
+  const { first_seq: first, error } = (await reply.json()) as { first_seq: number; error: string };
+  assert.match(error, new RegExp(`continue with after_seq=${first - 1}$`));
+  return first - 1;
+}
+
+test('a page ends before events that retention removes while it is read, and the next one is 410', async (t) => {
+  for (const key of ['', '&key=a']) {
+    const { service, reply, secondSeq } = await askBesideRetention(t, `/events?limit=1000${key}`, 'after');
+    assert.equal(reply.status, 200);
+    const page = (await reply.json()) as { events: { seq: number }[]; next_after_seq: number };
+    assert.deepEqual(
+      page.events.map(({ seq }) => seq),
+      Array.from({ length: secondSeq - 1 }, (_, index) => index + 1),
+    );
+    assert.equal(page.next_after_seq, secondSeq - 1);
+    const next = await removedUpTo(await service.get(`/events?after_seq=${page.next_after_seq}`));
+    assert.equal((await json(service, `?after_seq=${next}&limit=1`)).seqs[0], next + 1);
+  }
+});
+
+test('a page that is ended early passes over no event', async (t) => {
+  const { url, report } = await serveReads(t);
+  await report('a', 'b', 'c');
+  const wire = await Wire.open(Number(new URL(url).port));
+  t.after(() => wire.close());
+  wire.send('GET /events HTTP/1.1\r\nHost: localhost\r\nAccept: application/json\r\n\r\n');
+  wire.socket.end(); // a client that has closed its side has often gone
+  const { events, next_after_seq: next } = JSON.parse((await wire.reply())?.body ?? '');
+  assert.equal(next, events.length);
+});
+
+test('events that are removed before a page has its first one are 410, but not for a client that asks for the first ones', async (t) => {
+  for (const [accept, more] of [
+    ['application/json', ''],
+    ['application/x-ndjson', '&wait=5'],
+    ['application/x-ndjson', '&key=never'],
+  ] as const) {
+    const { service, reply } = await askBesideRetention(t, `/events?after_seq=END${more}`, 'before', accept);
+    const next = await removedUpTo(reply);
+    assert.equal((await json(service, `?after_seq=${next}&limit=1`)).seqs[0], next + 1);
+    assert.match(await (await service.get('/metrics')).text(), /requests_total\{endpoint="events",status="410"\} 1\n/);
+  }
+  const { service, reply } = await askBesideRetention(t, '/events?after_seq=0', 'before');
+  const { seqs } = await json(service, '?after_seq=0&limit=3');
+  const { events } = (await reply.json()) as { events: { seq: number }[] };
+  assert.deepEqual(
+    events.slice(0, 3).map(({ seq }) => seq),
+    seqs,
   );
 });
 

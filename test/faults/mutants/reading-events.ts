@@ -85,9 +85,25 @@ export const readingEvents: readonly Mutant[] = [
   {
     breaks: 'events that retention removed are left out of a page without a word',
     file: 'reading/events.ts',
-    from: 'if (afterSeq > 0 && afterSeq + 1 < first) {',
-    to: 'if (afterSeq > first) {',
+    from: 'if (afterSeq > 0 && afterSeq + 1 < first) throw',
+    to: 'if (afterSeq > first) throw',
     tests: [REMOVED],
+  },
+  {
+    breaks: 'a page passes over events that retention removes while it is read',
+    file: 'reading/events.ts',
+    from: "gone.find(({ why }) => why === 'removed')",
+    to: "gone.find(({ why, last }) => why === 'removed' && last < 0)",
+    tests: [
+      'reading/events: a page ends before events that retention removes while it is read, and the next one is 410',
+    ],
+  },
+  {
+    breaks: 'a page that was ended early says that all events were looked at',
+    file: 'reading/events.ts',
+    from: 'if (signal.aborted) return;',
+    to: '',
+    tests: ['reading/events: a page that is ended early passes over no event'],
   },
   {
     breaks: 'a long poll ends without the event that came',

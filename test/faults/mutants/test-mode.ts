@@ -127,8 +127,8 @@ export const testMode: readonly Mutant[] = [
   {
     breaks: 'a service for tests counts a reply that it did not send',
     file: 'http/exchanges.ts',
-    from: "if (reply.kind !== 'cut' || reply.sent === 'all') this",
-    to: 'this',
+    from: "if (reply.kind !== 'cut' || reply.sent === 'all') metrics",
+    to: 'metrics',
     tests: [EACH],
   },
   {
