@@ -152,6 +152,7 @@ async function start(setup: Setup): Promise<Service> {
   const viaOf = (deployment: string | undefined) => forwarding?.viaOf(deployment) ?? [];
   const hub = new Hub({ ...setup, data: folder.disk.folder, viaOf });
   setup.metrics.hubSources = () => hub.sourceCount;
+  setup.metrics.hubLostEvents = () => hub.lostEvents;
   const recording = await record(setup, folder, forwarding, hub);
   if (forwarding !== undefined) await readDestinations(setup, forwarding, recording);
   const space = await watchFreeSpace(setup, folder, recording);
@@ -243,10 +244,17 @@ async function record(
   hub: Hub,
 ): Promise<Recording> {
   const { config, notices, limits, shutdown } = setup;
-  const hooksOf = (deployment: string | undefined) => ({
-    ...hub.hooksOf(deployment),
-    heldBack: () => forwarding?.heldBack(deployment),
-  });
+  const hooksOf = (deployment: string | undefined) => {
+    const hooks = hub.hooksOf(deployment);
+    return {
+      ...hooks,
+      heldBack: () => forwarding?.heldBack(deployment),
+      removing: async (last: number, first: number) => {
+        await hooks.removing(last, first);
+        await forwarding?.removing(deployment, { first, last });
+      },
+    };
+  };
   const options = { ...setup, folder, hooksOf, onDeployments: async () => forwarding?.update() };
   const recording =
     config.deployments === '' ? recordLocally(options, onFailed) : await recordForDeployments(options, onLockLost);

@@ -3,7 +3,8 @@
 import { type ExitCode, exitCodes } from '../config/exit-codes.ts';
 import { type DeadLetter, encodeDeadLetter } from '../forward/dead-letter.ts';
 import { readDeadLetters, readLetterStates } from '../forward/dead-letters.ts';
-import { isOpen, seqsOf } from '../forward/open-letters.ts';
+import { isOpen, type LetterState, seqsOf } from '../forward/open-letters.ts';
+import type { GoneRange } from '../journal/segments.ts';
 import { printable } from '../telemetry/printable.ts';
 import type { ForwardAction } from './forward-action.ts';
 import { type Column, Table } from './table.ts';
@@ -20,24 +21,27 @@ const columns: readonly Column[] = [
 export async function showDead({ disk, name, values: { seq, json }, output }: ForwardAction): Promise<ExitCode> {
   const { columns: width, write } = output.page;
   const isWhole = json || (seq !== undefined && seq.first === seq.last);
-  const states = await readLetterStates(disk, name);
+  const open = new Map<number, LetterState[]>();
+  for (const state of (await readLetterStates(disk, name)).values()) {
+    if (isOpen(state)) open.set(state.at, [...(open.get(state.at) ?? []), state]);
+  }
   const table = new Table(columns, width ?? PIPE_COLUMNS);
   let at = -1;
   for await (const letter of readDeadLetters(disk, name)) {
     at += 1;
-    const { first, last } = seqsOf(letter);
-    const state = states.get(first);
-    if (seq !== undefined && (last < seq.first || first > seq.last)) continue;
-    if (!isWhole && (state?.at !== at || !isOpen(state))) continue;
+    const isAsked = ({ first, last }: GoneRange) => seq === undefined || (last >= seq.first && first <= seq.last);
+    if (isWhole && !isAsked(seqsOf(letter))) continue;
+    const rows = (open.get(at) ?? []).filter(isAsked).map((state) => rowOf(letter, state));
+    if (!isWhole && rows.length === 0) continue;
     const text = encodeDeadLetter(letter);
     const line = `${width === undefined ? text : printable(text)}\n`;
-    if (!(await write(isWhole ? line : table.print([rowOf(letter)])))) break;
+    if (!(await write(isWhole ? line : table.print(rows)))) break;
   }
   return exitCodes.done;
 }
 
-function rowOf(letter: DeadLetter): string[] {
-  const { first, last } = seqsOf(letter);
+/** @param state of the events that the letter still speaks for */
+function rowOf(letter: DeadLetter, { first, last }: GoneRange): string[] {
   const { time, outcome, status = '', reason } = letter;
   const seqs = first === last ? `${first}` : `${first}-${last}`;
   return [seqs, time.slice(0, 19).replace('T', ' '), outcome, `${status}`, reason];

@@ -9,9 +9,14 @@ export interface DeadLetter {
   readonly time: string;
   /**
    * `refused`: the destination does not have it. `in doubt`: it may have it, once or twice. `removed`: retention removed it
-   * unsent. `skipped`: an operator gave it up. `sent again`: the destination took it when an operator sent it again.
+   * before the destination confirmed it. `skipped`: an operator gave it up. `sent again`: the destination took it when an operator sent it again.
    */
   readonly outcome: 'refused' | 'in doubt' | 'removed' | 'skipped' | 'sent again';
+  /**
+   * Of an event in doubt, or of removed ones: the destination took them, and the letter is closed; or nothing more is sent.
+   * Absent in other letters, and in files of programs that did not write it.
+   */
+  readonly became?: 'taken' | 'given up' | undefined;
   /** HTTP status of the last reply. */
   readonly status?: number | undefined;
   readonly reason: string;

@@ -6,8 +6,9 @@
 import { appendWhole } from '../journal/append.ts';
 import { type Disk, type LogFile, type ReadableDisk, unlessAbsent } from '../journal/disk.ts';
 import { LineCutter } from '../journal/lines.ts';
+import type { GoneRange } from '../journal/segments.ts';
 import { type DeadLetter, decodeDeadLetter, encodeDeadLetter } from './dead-letter.ts';
-import { addLetter, countOpen, isOpen, type LetterState } from './open-letters.ts';
+import { isNamed, isOpen, LetterStates, lostBy, seqsOf } from './open-letters.ts';
 
 /** @returns the name of the file with the dead letters of a destination: of `hub` it is `dead-hub.jsonl` */
 export function deadLettersName(name: string): string {
@@ -15,14 +16,14 @@ export function deadLettersName(name: string): string {
 }
 
 /**
- * The dead letters of one destination, for its forwarder and for those that are sent again. Example: `await DeadLetters.open(disk, 'hub')`.
- * The file is opened for each letter: there are few, and an operator may move the file away.
+ * The dead letters of one destination, for its forwarder, for retention and for those that are sent again. Only one may be open at a
+ * time. Example: `await DeadLetters.open(disk, 'hub')`. The file is opened for each letter: there are few, and an operator may move the file away.
  */
 export class DeadLetters {
   readonly #disk: Disk;
   readonly #file: string;
   #kept: Kept = NOTHING;
-  #appended: Promise<unknown> = Promise.resolve();
+  #acted: Promise<unknown> = Promise.resolve();
   /** Whether a letter was begun whose end is not known: what is after the kept bytes is cut off. */
   #isUnsure = false;
 
@@ -52,18 +53,56 @@ export class DeadLetters {
     return this.#kept.open;
   }
 
+  /** Number of events that retention removed, and that the destination did not confirm, as far as the file has them: `20`. */
+  get lost(): number {
+    return this.#kept.lost;
+  }
+
   /**
    * For a start after a crash that kept the cursor from passing events with letters.
-   * @returns the last seq of which each one after `seq` has an open letter: 7 if 6 and 7 have one and `seq` is 5; `seq` if there is none
+   * @returns the last seq of which each one after `seq` has a letter that says that it is lost: 7 if 6 and 7 have one and `seq` is 5;
+   *   `seq` if there is none
    * @throws the error of a system call
    */
   async buriedAfter(seq: number): Promise<number> {
     const { states } = await readKept(this.#disk, this.#file);
     for (let last = seq; ; ) {
       const state = states.get(last + 1);
-      if (state === undefined || !isOpen(state)) return last;
+      if (state === undefined || !isNamed(state)) return last;
       last = state.last;
     }
+  }
+
+  /**
+   * Appends letters about events that the journal does not have any more, but not for those that have a letter.
+   * @returns the ranges that were named now, in order
+   * @throws as `append`; it may be called again
+   */
+  nameRemoved(gone: GoneRange, reason: string): Promise<readonly GoneRange[]> {
+    return this.#inTurn(async () => {
+      const { states } = await readKept(this.#disk, this.#file);
+      const ranges = states.unnamed(gone);
+      for (const range of ranges) await this.#append({ time: now(), outcome: 'removed', reason, ...range }, false);
+      return ranges;
+    });
+  }
+
+  /**
+   * Closes the letters about removed events, or a part of them, that the destination took after all.
+   * @throws as `append`; it may be called again
+   */
+  taken({ first, last }: GoneRange): Promise<void> {
+    return this.#inTurn(async () => {
+      if (first > this.#kept.removedSeq) return;
+      const { states } = await readKept(this.#disk, this.#file);
+      const reason = 'the destination has them after all';
+      for (const state of states.removed()) {
+        const range = { first: Math.max(first, state.first), last: Math.min(last, state.last) };
+        if (range.first > range.last || !isOpen(state)) continue;
+        await this.#append({ time: now(), outcome: 'removed', became: 'taken', reason, ...range }, true);
+      }
+      await this.#read();
+    });
   }
 
   /**
@@ -73,9 +112,13 @@ export class DeadLetters {
    *   appended again
    */
   append(letter: DeadLetter, wasOpen = false): Promise<void> {
-    const appended = this.#appended.then(() => this.#append(letter, wasOpen));
-    this.#appended = appended.catch(() => {}); // its caller gets the error
-    return appended;
+    return this.#inTurn(() => this.#append(letter, wasOpen));
+  }
+
+  #inTurn<Result>(act: () => Promise<Result>): Promise<Result> {
+    const acted = this.#acted.then(act);
+    this.#acted = acted.catch(() => {}); // its caller gets the error
+    return acted;
   }
 
   async #append(letter: DeadLetter, wasOpen: boolean): Promise<void> {
@@ -84,7 +127,7 @@ export class DeadLetters {
     await closing(log, async () => {
       await this.#prepare(log);
       this.#isUnsure = true;
-      const { bytes: end, count, open } = this.#kept;
+      const { bytes: end, count, open, lost, removedSeq } = this.#kept;
       await appendWhole({ file: log, bytes: end }, bytes);
       if (log.sizeInFolder() !== end + bytes.length) throw new Error(`${this.#file} was changed by another program`);
       this.#isUnsure = false;
@@ -92,8 +135,17 @@ export class DeadLetters {
         bytes: end + bytes.length,
         count: count + 1,
         open: open + Number(isOpen(letter)) - Number(wasOpen),
+        lost: lost + lostBy(letter),
+        removedSeq: letter.outcome === 'removed' ? Math.max(removedSeq, letter.last ?? 0) : removedSeq,
       };
     });
+    // An event that was named as removed is in doubt, or refused: how many letters are open is counted again.
+    if (letter.line !== undefined && seqsOf(letter).first <= this.#kept.removedSeq) await this.#read();
+  }
+
+  async #read(): Promise<void> {
+    const { states, ...kept } = await readKept(this.#disk, this.#file);
+    this.#kept = kept;
   }
 
   /** Makes the file end after the last letter that was kept. */
@@ -118,8 +170,7 @@ export class DeadLetters {
   }
 
   async #recover(log: LogFile): Promise<void> {
-    const { states, ...kept } = await readKept(this.#disk, this.#file);
-    this.#kept = { ...kept, open: countOpen(states) };
+    await this.#read();
     // Also if nothing is torn: the sync makes letters durable whose append was interrupted by the death of the process.
     await log.truncate(this.#kept.bytes);
     await this.#disk.syncFolder();
@@ -145,40 +196,49 @@ export async function* readDeadLetters(disk: ReadableDisk, name: string): AsyncG
 
 /**
  * Reads the dead letters of a destination, such as `hub`.
- * @returns the state of each, by its first seq
+ * @returns the state of each
  * @throws Error for a line that is no dead letter, or the error of a system call
  */
-export async function readLetterStates(disk: ReadableDisk, name: string): Promise<ReadonlyMap<number, LetterState>> {
-  const states = new Map<number, LetterState>();
+export async function readLetterStates(disk: ReadableDisk, name: string): Promise<LetterStates> {
+  const states = new LetterStates();
   let at = 0;
-  for await (const letter of readDeadLetters(disk, name)) addLetter(states, letter, at++);
+  for await (const letter of readDeadLetters(disk, name)) states.add(letter, at++);
   return states;
 }
 
-/** How far the file is good: its length in bytes, the number of letters, and of those that are open. */
-type Kept = { readonly bytes: number; readonly count: number; readonly open: number };
+/** How far the file is good, and what is in it. */
+interface Kept {
+  /** Its length. */
+  readonly bytes: number;
+  /** Number of letters. */
+  readonly count: number;
+  /** Number of letters that are open. */
+  readonly open: number;
+  /** As `LetterStates.lost`. */
+  readonly lost: number;
+  /** The last event that a letter names as removed. */
+  readonly removedSeq: number;
+}
 
-const NOTHING: Kept = { bytes: 0, count: 0, open: 0 };
+const NOTHING: Kept = { bytes: 0, count: 0, open: 0, lost: 0, removedSeq: 0 };
 
 /** Up to the last line that is a letter: a power cut may leave zeros or other bytes instead of the last one. */
-async function readKept(
-  disk: ReadableDisk,
-  file: string,
-): Promise<Omit<Kept, 'open'> & { readonly states: ReadonlyMap<number, LetterState> }> {
+async function readKept(disk: ReadableDisk, file: string): Promise<Kept & { readonly states: LetterStates }> {
   let kept = { bytes: 0, count: 0 };
-  const states = new Map<number, LetterState>();
+  const states = new LetterStates();
   let count = 0;
   for await (const lines of readLines(disk, file)) {
     for (const { text, end } of lines) {
       const letter = decodeDeadLetter(text);
       if (letter !== undefined) {
-        addLetter(states, letter, count);
+        states.add(letter, count);
         kept = { bytes: end, count: count + 1 };
       }
       count += 1;
     }
   }
-  return { ...kept, states };
+  const removedSeq = states.removed().reduce((seq, { last }) => Math.max(seq, last), 0);
+  return { ...kept, open: states.open, lost: states.lost, removedSeq, states };
 }
 
 /** The whole lines of each chunk, each with the position after its newline. */
@@ -200,4 +260,8 @@ async function* readLines(disk: ReadableDisk, file: string): AsyncGenerator<{ te
 
 async function closing(log: LogFile, act: () => Promise<void>): Promise<void> {
   await act().finally(() => log.close());
+}
+
+function now(): string {
+  return new Date().toISOString();
 }

@@ -14,13 +14,13 @@ import { type Disk, describe } from '../journal/disk.ts';
 import type { OwnProgress } from '../journal/progress.ts';
 import { type Line, sizeOf } from '../journal/reader.ts';
 import { idTimeMs } from '../journal/record.ts';
-import { contentsOf } from '../journal/segments.ts';
+import { contentsOf, type GoneRange } from '../journal/segments.ts';
 import type { Notices } from '../telemetry/log.ts';
 import { shellWord } from '../telemetry/printable.ts';
 import { Backlog, type BacklogSource, type Head, lineAt } from './backlog.ts';
 import { Cursor, type CursorValue, storedUrl } from './cursor.ts';
 import type { DeadLetter } from './dead-letter.ts';
-import { DeadLetters } from './dead-letters.ts';
+import type { DeadLetters } from './dead-letters.ts';
 import type { Destination } from './destination.ts';
 import { Pace } from './pace.ts';
 import type { Again, Asked, Outgoing, Sent, StopKind, Target, TargetKind } from './target.ts';
@@ -34,6 +34,8 @@ export interface ForwarderParts {
   readonly progress: OwnProgress;
   /** Opens the destination as this kind: as a hub first, if the kind is not known yet. */
   readonly target: (kind: TargetKind) => Target;
+  /** @returns the dead letters of the destination, which others append to as well. @throws the error of a system call */
+  readonly letters: () => Promise<DeadLetters>;
   readonly notices: Notices;
   readonly limits: Limits;
   /** Called with the bytes of lines that were taken. */
@@ -61,6 +63,8 @@ export interface ForwarderStatus {
   /** Age of the oldest event that is not dealt with. */
   readonly lag_seconds: number;
   readonly dead_letters: number;
+  /** Events that retention removed before the destination confirmed them. */
+  readonly lost_events: number;
   /** Time of the last event that was taken; null if there was none since the start. */
   readonly last_success: string | null;
   readonly last_error: string | null;
@@ -108,6 +112,8 @@ export class Forwarder {
   #saved: CursorValue | undefined;
   /** The last seq that the hub has. */
   #hubSeq = 0;
+  /** The events that were sent to the hub last. */
+  #sent: GoneRange = { first: 1, last: 0 };
   /** Up to this seq, events that are gone have a dead letter. */
   #gapSeq = 0;
   /** Events that a plain upstream may have recorded though they are not dealt with. */
@@ -119,7 +125,7 @@ export class Forwarder {
   #oldest: { readonly seq: number; readonly time: string } | undefined;
   #lastSuccess: string | null = null;
   #lastError: string | null = null;
-  /** Events by what became of them, since the start: `recorded`, `refused`, `in doubt`, `removed`. */
+  /** Events by what became of them, since the start: `recorded`, `refused`, `in doubt`. */
   readonly outcomes = new Map<string, number>();
   /** Requests by what they were answered, since the start: the kinds of `Asked` and `Sent`. */
   readonly answers = new Map<string, number>();
@@ -150,9 +156,9 @@ export class Forwarder {
     return (this.#saved?.seq ?? 0) + 1;
   }
 
-  /** Its dead letters; undefined until they are open. */
-  get letters(): DeadLetters | undefined {
-    return this.#letters;
+  /** The last seq that is dealt with, which may not be on the disk yet: 53. Undefined until the cursor is known. */
+  get seq(): number | undefined {
+    return this.#saved && this.#value.seq;
   }
 
   /** @returns how long a request beside those of the forwarder has to wait, so that both together keep to `ratePerSecond` */
@@ -179,6 +185,7 @@ export class Forwarder {
       lag_events: lastSeq - seq,
       lag_seconds: lastSeq === seq ? 0 : this.#lagSeconds(),
       dead_letters: this.#letters?.open ?? 0,
+      lost_events: this.#letters?.lost ?? 0,
       last_success: this.#lastSuccess,
       last_error: this.#lastError,
     };
@@ -248,11 +255,11 @@ export class Forwarder {
   }
 
   async #begin(): Promise<State> {
-    const { disk, destination } = this.#parts;
+    const { letters } = this.#parts;
     const progress = this.#source.progress();
     while (!this.#isClosing && (await progress.durable()).kind === 'unsaid') await progress.more(this.#closing.signal);
     if (this.#isClosing) return STARTING;
-    this.#letters ??= await DeadLetters.open(disk, destination.name);
+    this.#letters ??= await letters();
     if (this.#saved === undefined) await this.#openCursor();
     const { seq, id, kind } = this.#value;
     const last = this.#lastSeq;
@@ -342,6 +349,10 @@ export class Forwarder {
       this.#notices.warn('the hub has fewer events than it had: they are sent again', { had, has: hubSeq });
       this.#gapSeq = Math.min(this.#gapSeq, hubSeq);
     }
+    // The hub may have taken the last request although its answer was lost.
+    if (this.#sent.first <= hubSeq && hubSeq <= this.#sent.last) {
+      await this.#confirmed({ ...this.#sent, last: hubSeq });
+    }
     await this.#backlog.moveTo(seq);
     this.#hubSeq = hubSeq;
     await this.#save({ ...this.#value, kind: 'hub', sending: undefined, ...(seq === had ? {} : { seq, id }) });
@@ -373,9 +384,13 @@ export class Forwarder {
     }
   }
 
+  /** Retention has named the events before it removed them, unless the service did not have this destination then. */
   async #passGap({ gone, reason }: Extract<Head, { kind: 'gap' }>): Promise<void> {
-    if (gone.last > this.#gapSeq) await this.#bury({ outcome: 'removed', reason, ...gone });
+    const isNew = gone.last > this.#gapSeq;
+    const named = isNew ? await this.#durably(() => this.#letters!.nameRemoved(gone, reason)) : [];
+    for (const range of named) this.#notices.warn(LOST, { ...range, reason });
     this.#gapSeq = Math.max(this.#gapSeq, gone.last);
+    for (const seq of this.#doubts.keys()) if (seq <= gone.last) this.#doubts.delete(seq);
     this.#backlog.pass(gone.last);
     // A hub passes it with the next event that it takes.
     if (this.#value.kind === 'api') this.#value = { ...this.#value, seq: gone.last, id: null };
@@ -389,6 +404,7 @@ export class Forwarder {
     const [line] = head.lines as [Line];
     if (isHub) {
       const lost = line.seq > this.#hubSeq + 1 ? { first: this.#hubSeq + 1, last: line.seq - 1 } : undefined;
+      this.#sent = { first: line.seq, last: head.lines.at(-1)!.seq };
       const sending = this.#request({ lines: head.lines, lost });
       void this.#backlog.readAhead(head.lines.at(-1)!.seq, this.#lastSeq, this.#parts.limits.forwardBatchBytes);
       return this.#sentToHub(head.lines, await sending);
@@ -418,6 +434,7 @@ export class Forwarder {
     this.#hubSeq = sent.seq;
     this.#backlog.pass(sent.seq);
     this.#value = { ...this.#value, seq: sent.seq, id: lines[taken]!.event.id };
+    await this.#confirmed({ first: lines[0]!.seq, last: sent.seq });
     await this.#durably(() => this.#save(undefined));
     this.#taken(lines.slice(0, taken + 1));
     return IDLE;
@@ -437,6 +454,7 @@ export class Forwarder {
   async #sentToUpstream(line: Line, sent: Sent): Promise<State> {
     switch (sent.kind) {
       case 'recorded':
+        await this.#confirmed({ first: line.seq, last: line.seq });
         await this.#deal(line, this.#doubts.get(line.seq));
         this.#taken([line]);
         return IDLE;
@@ -542,8 +560,13 @@ export class Forwarder {
     this.#count(this.outcomes, outcome);
   }
 
+  /** Closes the letters about events that retention removed while they were on their way, or whose removal a power cut undid. */
+  #confirmed(taken: GoneRange): Promise<void> {
+    return this.#durably(() => this.#letters!.taken(taken));
+  }
+
   /** Repeats a write until it succeeds: nothing passes meanwhile. Reports are not touched. */
-  async #durably(write: () => Promise<void>): Promise<void> {
+  async #durably<Result>(write: () => Promise<Result>): Promise<Result> {
     for (;;) {
       try {
         return await write();
@@ -674,6 +697,9 @@ export class Forwarder {
     });
   }
 }
+
+/** Log message about events that a destination does not get. */
+export const LOST = 'events are gone that a destination has not confirmed; a dead letter names them';
 
 const CRASHED: Verdict = {
   outcome: 'in doubt',

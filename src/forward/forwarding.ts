@@ -6,8 +6,9 @@
 import type { WatchedFile } from '../config/watched-file.ts';
 import { type Disk, describe, unlessAbsent } from '../journal/disk.ts';
 import type { HeldBack } from '../journal/hooks.ts';
-import { contentsOf } from '../journal/segments.ts';
+import { contentsOf, type GoneRange } from '../journal/segments.ts';
 import type { ForwardFigures } from '../telemetry/metrics.ts';
+import { DeadLetters } from './dead-letters.ts';
 import type { Destination } from './destination.ts';
 import { appliesTo, type ForwardOptions, tooMany, urlFor, watchDestinations } from './destinations.ts';
 import { Link, type LinkOptions } from './link.ts';
@@ -38,6 +39,8 @@ interface Forwarded {
   /** The id of the journal; undefined until it is needed, and after it could not be read. */
   source: Promise<string> | undefined;
   readonly files: Files;
+  /** The dead letters of destinations by their names, once they are needed: a changed destination has the same. */
+  readonly letters: Map<string, Promise<DeadLetters>>;
   /** Ends of links whose destination was removed or changed. */
   readonly closing: Set<Promise<void>>;
 }
@@ -93,6 +96,14 @@ export class Forwarding {
       found = { fromSeq, reason };
     }
     return found;
+  }
+
+  /**
+   * As `JournalHooks.removing`: each destination that has not confirmed all of the events gets a dead letter that names them.
+   * @throws NotRemovableError
+   */
+  async removing(deployment: Deployment, gone: GoneRange): Promise<void> {
+    for (const link of this.#forwarded.get(deployment)?.links.values() ?? []) await link.removing(gone);
   }
 
   /** The ids of a journal and of those that its events go to, as far as they are known: what a hub tells its senders. */
@@ -155,6 +166,7 @@ export class Forwarding {
         states: total(statuses.map(({ state }) => new Map([[state, 1]]))),
         lastSuccessSeconds: successes.length > 0 ? Math.max(...successes) : undefined,
         deadLetters: sum(statuses.map(({ dead_letters }) => dead_letters)),
+        lostEvents: sum(statuses.map(({ lost_events }) => lost_events)),
         heldBytes: sum(of.map(held)),
       };
     });
@@ -218,6 +230,7 @@ export class Forwarding {
       links: new Map(),
       source: undefined,
       files: new Files(disk),
+      letters: new Map(),
       closing: new Set<Promise<void>>(),
     };
     const forwarded: Forwarded = this.#forwarded.get(deployment) ?? made;
@@ -235,10 +248,9 @@ export class Forwarding {
     const own = deployment === undefined ? notices : notices.with({ deployment });
     for (const [name, destination] of destinations) {
       if (forwarded.links.has(name)) continue;
-      forwarded.links.set(
-        name,
-        new Link({ destination, disk: forwarded.disk, progress, source, limits, notices: own, onForwarded }),
-      );
+      const letters = () => lettersOf(forwarded, name);
+      const shared = { disk: forwarded.disk, progress, source, letters, limits, notices: own, onForwarded };
+      forwarded.links.set(name, new Link({ destination, ...shared }));
     }
   }
 
@@ -303,6 +315,17 @@ class Files {
     const at = this.#segments.findLastIndex(({ firstSeq }) => firstSeq <= seq);
     return this.#segments.slice(Math.max(0, at)).reduce((sum, { bytes }) => sum + bytes, 0);
   }
+}
+
+/** @returns the dead letters of a destination, the same object while the service has its journal. @throws the error of a system call */
+function lettersOf({ disk, letters }: Forwarded, name: string): Promise<DeadLetters> {
+  let opened = letters.get(name);
+  if (opened === undefined) {
+    opened = DeadLetters.open(disk, name);
+    letters.set(name, opened);
+    opened.catch(() => letters.delete(name));
+  }
+  return opened;
 }
 
 /** @returns a destination as one journal has it */

@@ -2,19 +2,21 @@
 
 import type { Limits } from '../config/limits.ts';
 import { type Disk, describe } from '../journal/disk.ts';
+import { NotRemovableError } from '../journal/hooks.ts';
 import type { OwnProgress } from '../journal/progress.ts';
+import type { GoneRange } from '../journal/segments.ts';
 import type { Notices } from '../telemetry/log.ts';
 import { readCursor } from './cursor.ts';
 import type { DeadLetters } from './dead-letters.ts';
 import type { Destination } from './destination.ts';
-import { Forwarder, type ForwarderStatus } from './forwarder.ts';
+import { Forwarder, type ForwarderStatus, LOST } from './forwarder.ts';
 import { retryName, takeRetry } from './retry.ts';
 import { writeState } from './state-file.ts';
 import type { Target, TargetKind } from './target.ts';
 import { openTarget } from './targets/open.ts';
 import { filesVersion } from './targets/requests.ts';
 
-/** What a link needs: `{ destination, disk, progress, source: () => source, limits, notices }`. */
+/** What a link needs: `{ destination, disk, progress, source: () => source, letters: () => letters, limits, notices }`. */
 export interface LinkOptions {
   /** Its `to` is that of the deployment. */
   readonly destination: Destination;
@@ -23,6 +25,8 @@ export interface LinkOptions {
   readonly progress: OwnProgress;
   /** @returns the id of the journal, which is made if there is none. @throws the error of a system call */
   readonly source: () => Promise<string>;
+  /** @returns its dead letters, the same object each time. @throws the error of a system call */
+  readonly letters: () => Promise<DeadLetters>;
   readonly limits: Limits;
   readonly notices: Notices;
   /** Called with the bytes of lines that were taken. */
@@ -35,6 +39,8 @@ export class Link {
   #forwarder: Forwarder | undefined;
   #source: string | undefined;
   #target: Target | undefined;
+  /** Its dead letters, once they are open. */
+  #letters: DeadLetters | undefined;
   /** The first seq to be sent as the cursor on the disk had it, until the forwarder has read it. */
   #foundSeq = 1;
   /** Why no forwarder could be made; undefined if that was not tried, or one was. */
@@ -89,7 +95,8 @@ export class Link {
         seq,
         last_seq,
       },
-      ...{ lag_events: Math.max(0, last_seq - seq), lag_seconds: 0, dead_letters: 0, last_success: null },
+      ...{ lag_events: Math.max(0, last_seq - seq), lag_seconds: 0, last_success: null },
+      ...{ dead_letters: this.#letters?.open ?? 0, lost_events: this.#letters?.lost ?? 0 },
       last_error: reason,
     };
   }
@@ -103,6 +110,38 @@ export class Link {
     } catch {
       // There is no folder yet, or the forwarder will report why it can not be read. Until then nothing is removed.
     }
+  }
+
+  /**
+   * As `JournalHooks.removing`: names in the dead letters what of it the destination has not confirmed.
+   * @throws NotRemovableError if that is not possible now
+   */
+  async removing(gone: GoneRange): Promise<void> {
+    const { destination, disk, notices } = this.options;
+    const { name, to, begin } = destination;
+    try {
+      const cursor = await readCursor(disk, name);
+      if (cursor.kind === 'new' && begin === 'now') return; // it begins with a later event
+      // Without a cursor, what retention removed before has a letter, or was not promised.
+      const savedSeq = cursor.kind === 'found' ? cursor.value.seq : gone.first - 1;
+      const first = Math.max(savedSeq, this.#forwarder?.seq ?? 0) + 1;
+      if (first > gone.last) return;
+      const letters = await this.#openLetters();
+      const reason = `retention removed them, and ${to} had not confirmed them`;
+      for (const range of await letters.nameRemoved({ first, last: gone.last }, reason)) {
+        notices.warn(LOST, { destination: name, ...range, reason });
+      }
+    } catch (error) {
+      const problem = describe(error as Error);
+      throw new NotRemovableError(
+        `the oldest events would be removed, and no dead letter can name them for the destination ${name}: ${problem}`,
+      );
+    }
+  }
+
+  async #openLetters(): Promise<DeadLetters> {
+    this.#letters = await this.options.letters();
+    return this.#letters;
   }
 
   /**
@@ -129,10 +168,14 @@ export class Link {
   }
 
   async #check(names: readonly string[]): Promise<void> {
-    const { letters } = this.#forwarder ?? {};
     if (this.#forwarder === undefined) await this.#begin();
     else if (this.#forwarder.status().state === 'stopped') await this.#lookAtFiles(this.#forwarder);
-    if (letters !== undefined && names.includes(retryName(this.options.destination.name))) {
+    const letters = this.#letters;
+    if (
+      this.#forwarder !== undefined &&
+      letters !== undefined &&
+      names.includes(retryName(this.options.destination.name))
+    ) {
       this.#retrying ??= this.#retry(letters, () => this.#forwarder!.turnMs());
     }
     await this.#write(false);
@@ -167,7 +210,8 @@ export class Link {
         this.#target = openTarget(kind, { ...destination, source, limits });
         return this.#target;
       };
-      this.#forwarder = new Forwarder({ destination, disk, progress, target, notices, limits, onForwarded });
+      const letters = () => this.#openLetters();
+      this.#forwarder = new Forwarder({ destination, disk, progress, target, letters, notices, limits, onForwarded });
       this.#forwarder.start();
       this.#problem = undefined;
     } catch (error) {

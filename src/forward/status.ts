@@ -9,7 +9,6 @@ import { lastLine } from '../journal/scan.ts';
 import { contentsOf, type GoneRange } from '../journal/segments.ts';
 import { readCursor } from './cursor.ts';
 import { readLetterStates } from './dead-letters.ts';
-import { countOpen } from './open-letters.ts';
 import { type ForwardState, readState } from './state-file.ts';
 import type { TargetKind } from './target.ts';
 
@@ -34,6 +33,8 @@ export interface DestinationStatus {
   readonly lag_seconds: number | null;
   /** Letters that an operator has to decide about; null if their file is damaged. */
   readonly dead_letters: number | null;
+  /** Events that retention removed before the destination confirmed them; null if the file of dead letters is damaged. */
+  readonly lost_events: number | null;
   readonly last_success: string | null;
   readonly last_error: string | null;
 }
@@ -64,13 +65,15 @@ export async function readStatus(
     const { state, reason } = stateOf(running, written);
     const isUnsaid = 'reason' in cursor && state !== 'stopped';
     const lost = isUnsaid ? `${cursor.reason}: a hub is asked, else say forward from ${name} --seq N` : undefined;
+    const letters = await readLetterStates(disk, name).catch(() => undefined);
     all.push({
       ...{ name, deployment, to, kind: kind ?? null, state },
       reason: [reason ?? [], lost ?? []].flat().join('; ') || null,
       ...{ since, seq, last_seq },
       lag_events: seq === null ? null : Math.max(0, last_seq - seq),
       lag_seconds: seq === null ? null : await lagSeconds(disk, seq, last_seq),
-      dead_letters: await readLetterStates(disk, name).then(countOpen, () => null),
+      dead_letters: letters?.open ?? null,
+      lost_events: letters?.lost ?? null,
       ...{ last_success, last_error },
     });
   }

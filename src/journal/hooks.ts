@@ -19,10 +19,12 @@ export interface JournalHooks {
   opened(lastSeq: number): void;
   /**
    * Called before files are removed. They are removed after it resolves; if it rejects, nothing is removed, and a later run calls
-   * it again. After a crash it may be called again with the same seq.
+   * it again. After a crash it may be called again with the same seqs.
    * @param lastSeq the last seq that the journal will no longer have
+   * @param firstSeq the first seq of the files
+   * @throws NotRemovableError if reports are to be refused as well, as for events that are held back
    */
-  removing(lastSeq: number): Promise<void>;
+  removing(lastSeq: number, firstSeq: number): Promise<void>;
   /**
    * Called after a file was closed because it is full, and before a clean stop is noted. Its failure is logged and changes nothing
    * else. One call at a time: of files that are closed during a call, only the last is reported.
@@ -30,6 +32,9 @@ export interface JournalHooks {
    */
   closed(lastSeq: number): Promise<void>;
 }
+
+/** The files stay, and reports are refused with its message, until a later call of `removing` resolves. */
+export class NotRemovableError extends Error {}
 
 /** Events that may not be removed yet: `{ fromSeq: 54, reason: 'the destination upstream has not received event 54 yet; …' }`. */
 export interface HeldBack {

@@ -14,7 +14,7 @@ import type { Config } from '../config/config.ts';
 import type { Limits } from '../config/limits.ts';
 import type { Notices } from '../telemetry/log.ts';
 import { type Disk, isFull, SyncError } from './disk.ts';
-import type { JournalHooks } from './hooks.ts';
+import { type JournalHooks, NotRemovableError } from './hooks.ts';
 import { readTime } from './record.ts';
 import { lastLine } from './scan.ts';
 import { contentsOf, goneName, goneRange, type SegmentName, sidecarFirstSeq } from './segments.ts';
@@ -82,7 +82,7 @@ export class Retention {
     if (hooks === undefined || !this.#mayRemove()) return;
     try {
       const { segments, removedLast } = contentsOf(await disk.list());
-      await this.#choose(segments, removedLast);
+      this.#refuse((await this.#choose(segments, removedLast)).refusal);
     } catch (error) {
       this.#logFailure(error as Error);
     }
@@ -170,15 +170,15 @@ export class Retention {
     const { disk, notices } = this.#options;
     const names = await disk.list();
     const { segments, removedLast } = contentsOf(names);
-    const files = await this.#choose(segments, removedLast);
+    const { files, refusal } = await this.#choose(segments, removedLast);
     const last = Math.max(removedLast, files.at(-1)?.last_seq ?? 0);
     const marker = goneName({ first: 1, last }, 'removed');
     const stale = names.filter((name) => name !== marker && goneRange(name, 'removed'));
     // A sidecar may have been written after an earlier run had removed its file.
     const sidecars = names.filter((name) => name.endsWith('.idx') && (sidecarFirstSeq(name) ?? last + 1) <= last);
+    if (last === removedLast) this.#refuse(refusal);
+    else if (!(await this.#prepareRemoval(Math.max(removedLast + 1, files[0]!.first_seq), last, refusal))) return;
     if (files.length + stale.length + sidecars.length === 0) return;
-
-    if (last > removedLast) await this.#options.hooks?.removing(last);
     // An existing marker may be from a run that was interrupted before the marker was durable.
     if (names.includes(marker)) await this.#syncFolder();
     else await this.#mark(marker, stale);
@@ -197,6 +197,21 @@ export class Retention {
     }
     for (const name of [...stale, ...sidecars]) await disk.remove(name);
     await disk.syncFolder();
+  }
+
+  /** @param refusal why reports are refused anyway @returns whether the files may be removed */
+  async #prepareRemoval(firstSeq: number, lastSeq: number, refusal: string | undefined): Promise<boolean> {
+    let reason = refusal;
+    try {
+      await this.#options.hooks?.removing(lastSeq, firstSeq);
+      return true;
+    } catch (error) {
+      if (!(error instanceof NotRemovableError)) throw error;
+      reason = error.message;
+      return false;
+    } finally {
+      this.#refuse(reason);
+    }
   }
 
   /** @param stale the markers of earlier runs; one that is renamed is removed from the array */
@@ -223,8 +238,12 @@ export class Retention {
   /**
    * Chooses the files to be removed, and finds out whether one of those that the limits ask for is held back.
    * @param before the last seq that an earlier run was to remove
+   * @returns the files, and why reports are refused; undefined if they are not
    */
-  async #choose(segments: readonly SegmentName[], before: number): Promise<OldFile[]> {
+  async #choose(
+    segments: readonly SegmentName[],
+    before: number,
+  ): Promise<{ readonly files: readonly OldFile[]; readonly refusal: string | undefined }> {
     const { disk, retain = {} } = this.#options;
     const { retainBytes = Number.POSITIVE_INFINITY, retainDays, keepFree = 0 } = retain;
     let freeBytes = keepFree > 0 ? (await disk.space()).freeBytes : 0;
@@ -252,11 +271,10 @@ export class Retention {
   }
 
   /** @param files that the limits ask for; those that an earlier run has begun to remove are gone already */
-  #withoutHeldBack(files: OldFile[]): OldFile[] {
+  #withoutHeldBack(files: readonly OldFile[]) {
     const held = files.length > 0 ? this.#options.hooks?.heldBack() : undefined;
     const count = files.findIndex(({ why, last_seq }) => held && why !== INTERRUPTED && last_seq >= held.fromSeq);
-    this.#refuse(count === -1 ? undefined : held?.reason);
-    return count === -1 ? files : files.slice(0, count);
+    return count === -1 ? { files, refusal: undefined } : { files: files.slice(0, count), refusal: held?.reason };
   }
 
   #refuse(reason: string | undefined): void {

@@ -44,6 +44,8 @@ export interface ForwardFigures {
   /** When it took an event last, in seconds since 1970; undefined if it took none since the start. */
   readonly lastSuccessSeconds: number | undefined;
   readonly deadLetters: number;
+  /** Number of events that retention removed before it confirmed them, as its dead letters say. */
+  readonly lostEvents: number;
   /** Size of the files with events that it has not received. */
   readonly heldBytes: number;
 }
@@ -90,6 +92,8 @@ export class Metrics {
   forwarding: () => readonly ForwardFigures[] = () => [];
   /** Returns how many journals forward to this service, such as `3`; 0 until one of them has asked since the start. */
   hubSources: () => number = () => 0;
+  /** Returns how many events such journals said are lost, since the start. */
+  hubLostEvents: () => number = () => 0;
   /** The idempotency keys that are remembered, such as `{ held: 3, … }`; undefined if `Idempotency-Key` is ignored. */
   keys: KeyFigures | undefined;
 
@@ -228,6 +232,15 @@ export class Metrics {
       'last_success_timestamp_seconds',
       'When a destination took an event; the latest.',
       (one) => one.lastSuccessSeconds,
+    );
+    add(
+      'forward_lost_events_total',
+      'counter',
+      'Events that were removed unconfirmed; without a destination: of journals that forward to here.',
+      [
+        ` ${this.hubLostEvents()}`,
+        ...all.map(({ destination, lostEvents }) => `{destination="${destination}"} ${lostEvents}`),
+      ],
     );
     counts('state', 'Deployments by the state of their forwarder.', 'state', (one) => one.states);
     counts('events_total', 'Events by what became of them at a destination.', 'outcome', (one) => one.outcomes);

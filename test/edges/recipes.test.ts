@@ -489,7 +489,7 @@ test('promtool takes the alert rules, and each fires when it should and not befo
   const folder = newFolder(t);
   const [rules = ''] = blocksOf(handbook, 'yaml').filter((text) => text.startsWith('groups:'));
   writeFileSync(join(folder, 'rules.yml'), rules);
-  assert.match(run('promtool', ['check', 'rules', 'rules.yml'], folder), /SUCCESS: 8 rules found/);
+  assert.match(run('promtool', ['check', 'rules', 'rules.yml'], folder), /SUCCESS: 9 rules found/);
   // Of each rule: series that are well for half an hour and then are not, and when it has to have fired.
   const DISK = 'assetlog_sync_seconds_bucket';
   const cases: Readonly<Record<string, readonly [series: Readonly<Record<string, string>>, minutes: number]>> = {
@@ -507,6 +507,7 @@ test('promtool takes the alert rules, and each fires when it should and not befo
     AssetlogDiskFullSoon: [{ assetlog_disk_free_bytes: '1000000000x30 1000000000-9000000x100' }, 120],
     AssetlogForwardStopped: [{ 'assetlog_forward_state{state="stopped"}': '0x30 1x20' }, 37],
     AssetlogForwardBehind: [{ assetlog_forward_lag_seconds: '0x30 3700+60x20' }, 42],
+    AssetlogForwardLosesEvents: [{ assetlog_forward_lost_events_total: '0x30 100x20' }, 35],
     AssetlogForwardDeadLetters: [{ assetlog_forward_dead_letters: '0x30 3x20' }, 35],
   };
   const names = [...rules.matchAll(/- alert: (\w+)/g)].map(([, name = '']) => name);

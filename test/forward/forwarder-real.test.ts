@@ -7,7 +7,7 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { limits as standardLimits } from '../../src/config/limits.ts';
-import { readDeadLetters } from '../../src/forward/dead-letters.ts';
+import { DeadLetters, readDeadLetters } from '../../src/forward/dead-letters.ts';
 import { Forwarder } from '../../src/forward/forwarder.ts';
 import { openSource } from '../../src/forward/source.ts';
 import { openTarget } from '../../src/forward/targets/open.ts';
@@ -41,6 +41,7 @@ async function startReal(folder: string, to: string): Promise<Forwarder> {
     disk,
     progress,
     target: (kind) => openTarget(kind, { ...destination, source, limits }),
+    letters: () => DeadLetters.open(disk, destination.name),
     notices: quiet,
     limits,
   });

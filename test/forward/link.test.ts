@@ -7,6 +7,7 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import type { Limits } from '../../src/config/limits.ts';
+import { DeadLetters } from '../../src/forward/dead-letters.ts';
 import type { Destination } from '../../src/forward/destination.ts';
 import { Link } from '../../src/forward/link.ts';
 import { OwnProgress } from '../../src/journal/progress.ts';
@@ -38,6 +39,7 @@ function linkOf(
     disk,
     progress,
     source: async () => SOURCE,
+    letters: () => DeadLetters.open(disk, destination.name ?? UPSTREAM.name),
     limits: { ...shortLimits, ...limits },
     notices: quiet,
   });

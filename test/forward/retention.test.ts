@@ -8,7 +8,16 @@ import { readConfig } from '../../src/config/config.ts';
 import { limits as standardLimits } from '../../src/config/limits.ts';
 import { startService as startInProcess } from '../../src/service.ts';
 import { startFaultyLink } from '../support/faulty-link.ts';
-import { assertAtHub, deadLettersIn, forwardFile, named, ok, reachesHub, report } from '../support/forwarded.ts';
+import {
+  assertAtHub,
+  deadLettersIn,
+  forwardFile,
+  forwardStatus,
+  named,
+  ok,
+  reachesHub,
+  report,
+} from '../support/forwarded.ts';
 import { startPlainUpstream } from '../support/plain-upstream.ts';
 import { eventsIn, newFolder, run, startService } from '../support/program.ts';
 import { quiet } from '../support/segments.ts';
@@ -99,11 +108,59 @@ test('with --when-behind remove the events go, and are named in a dead letter', 
   link.isDown = false;
   process.kill(edge.pid, 'SIGHUP');
   await reachesHub(hub, edge.data, 203);
-  const [letter, ...more] = deadLettersIn(edge.data);
-  assert.ok(letter?.first !== undefined && letter.last !== undefined);
-  const { first, last } = letter;
-  assert.deepEqual([letter.outcome, first >= 4, last < 203, more], ['removed', true, true, []]);
-  assert.ok(first <= 4 + 3, 'no event that was never sent is missing in the letter');
+  const letters = deadLettersIn(edge.data);
+  const [{ first = 0 } = {}, { last = 0 } = {}] = [letters[0], letters.at(-1)];
+  for (const [at, letter] of letters.entries()) {
+    assert.deepEqual([letter.outcome, letter.first], ['removed', at === 0 ? 4 : letters[at - 1]!.last! + 1]);
+  }
+  assert.ok(last < 203);
   assertAtHub(hub.data, edge.data, (seq) => seq <= last);
   assert.equal(eventsIn(hub.data).length, 203 - (last - first + 1));
+});
+
+test('what retention removes while the destination is away is said at once, and counted at the hub later', async (t) => {
+  const hub = await startService(t);
+  const link = await startFaultyLink(t, hub.port);
+  const data = newFolder(t);
+  const args = [...HOLDING, '--when-behind', 'remove', '--forward-to', link.url];
+  let edge = await startService(t, { data, args });
+  assert.deepEqual(await report(edge, named('a', 3)), ok(3));
+  await reachesHub(hub, data, 3);
+  link.isDown = true;
+  assert.deepEqual(await report(edge, named('b', 200)), ok(200));
+  const figures = async ({ url }: { readonly url: string }) => {
+    const text = await (await fetch(`${url}/metrics`)).text();
+    return [...text.matchAll(/^assetlog_forward_lost_events_total(\S*) (\d+)$/gm)].map(([, of, count]) => [of, count]);
+  };
+  const lostIn = () => {
+    const letters = deadLettersIn(data);
+    for (const { outcome } of letters) assert.equal(outcome, 'removed');
+    return letters.flatMap(({ first = 0, last = 0 }) =>
+      Array.from({ length: last - first + 1 }, (_, at) => first + at),
+    );
+  };
+  const first = () => Math.min(...eventsIn(data).map(({ seq }) => seq as number));
+  await eventually('the files are removed', () => first() > 100);
+  await eventually('they are named', () => lostIn().length === first() - 4);
+  const lost = lostIn();
+  assert.deepEqual(
+    lost,
+    Array.from({ length: first() - 4 }, (_, at) => at + 4),
+  );
+  const { dead_letters, lost_events } = await forwardStatus(data);
+  assert.deepEqual([dead_letters > 0, lost_events], [true, lost.length]);
+  const own = ['{destination="upstream"}', `${lost.length}`];
+  assert.deepEqual(await figures(edge), [['', '0'], own]);
+  assert.match(
+    edge.stderr(),
+    /"level":"warn","message":"events are gone that a destination has not confirmed[^\n]*"first":4,/,
+  );
+  await edge.kill('SIGKILL');
+  edge = await startService(t, { data, args });
+  await eventually('the same after a restart', async () => `${await figures(edge)}` === `${[['', '0'], own]}`);
+  link.isDown = false;
+  process.kill(edge.pid, 'SIGHUP');
+  await reachesHub(hub, data, 203);
+  assert.deepEqual(lostIn(), lost, 'no second letter');
+  assert.deepEqual(await figures(hub), [['', `${lost.length}`]]);
 });

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { type Limits, limits as standardLimits } from '../../src/config/limits.ts';
 import type { DeadLetter } from '../../src/forward/dead-letter.ts';
-import { readDeadLetters } from '../../src/forward/dead-letters.ts';
+import { DeadLetters, readDeadLetters } from '../../src/forward/dead-letters.ts';
 import type { Destination } from '../../src/forward/destination.ts';
 import { Forwarder } from '../../src/forward/forwarder.ts';
 import type { Asked, Outgoing, Sent, Target, TargetKind } from '../../src/forward/target.ts';
@@ -134,7 +134,13 @@ export function startForwarder(
     destination = {},
     limits: own = {},
     journalIsOpen = true,
-  }: { destination?: Partial<Destination>; limits?: Partial<Limits>; journalIsOpen?: boolean } = {},
+    letters = () => DeadLetters.open(disk, destination.name ?? UPSTREAM.name),
+  }: {
+    destination?: Partial<Destination>;
+    limits?: Partial<Limits>;
+    journalIsOpen?: boolean;
+    letters?: () => Promise<DeadLetters>;
+  } = {},
 ): Bench {
   const progress = new OwnProgress();
   const log: Record<string, unknown>[] = [];
@@ -143,6 +149,7 @@ export function startForwarder(
     disk,
     progress,
     target,
+    letters,
     notices: createNotices('info', false, (line) => log.push(JSON.parse(line))),
     limits: { ...limits, ...own },
   });

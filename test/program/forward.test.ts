@@ -121,6 +121,7 @@ test('status says as JSON how far a destination is, since when and why', async (
     last_seq: 12,
     lag_events: 4,
     dead_letters: 2,
+    lost_events: 0,
     last_success: '2026-11-20T16:04:05.678Z',
     last_error: 'no',
   });

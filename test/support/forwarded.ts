@@ -41,6 +41,7 @@ export interface ForwardStatus {
   readonly last_seq: number;
   readonly lag_events: number;
   readonly dead_letters: number;
+  readonly lost_events: number;
 }
 
 /** @throws AssertionError if the command fails or does not know the destination */

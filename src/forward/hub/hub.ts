@@ -94,6 +94,11 @@ export class Hub {
     return [...this.#receivers.values()].reduce((sum, { sources }) => sum + (sources.loaded?.size ?? 0), 0);
   }
 
+  /** Number of events that other journals said are lost, since the start. */
+  get lostEvents(): number {
+    return [...this.#receivers.values()].reduce((sum, { lostEvents }) => sum + lostEvents, 0);
+  }
+
   /**
    * Called once for each journal that is opened: also if it is opened again, or begins anew.
    * @param deployment such as `prod`; undefined in local mode

@@ -30,6 +30,8 @@ interface Turns {
 export class Receiver {
   /** Its snapshot is written when the journal says so. */
   readonly sources: Sources;
+  /** Number of events that journals said are lost, since the start. */
+  lostEvents = 0;
   readonly #options: ReceiverOptions;
   readonly #turns = new Map<string, Turns>();
   /** Of the bodies that are parsed and not recorded yet. */
@@ -102,7 +104,8 @@ export class Receiver {
         limits,
       );
     }
-    if (received.firstSeq > (known?.seq ?? 0) + 1) {
+    const lostCount = Math.max(0, received.firstSeq - 1 - (known?.seq ?? 0));
+    if (lostCount > 0) {
       const { first, last } = received.lost!;
       this.#options.notices.warn('a source has lost events, and its later ones are recorded', { source, first, last });
     }
@@ -116,7 +119,10 @@ export class Receiver {
     });
     const result = await this.sources.waitFor(recorded);
     if (known === undefined) this.#newcomers -= 1;
-    if (result.kind === 'recorded') return this.#at(mark);
+    if (result.kind === 'recorded') {
+      this.lostEvents += lostCount;
+      return this.#at(mark);
+    }
     if (result.kind === 'too large') return { kind: 'error', status: 413, error: result.reason };
     return unavailable(result.kind === 'refused' ? result.reason : 'keys are not looked up here', limits);
   }

@@ -204,8 +204,9 @@ export const forwardFiles: readonly Mutant[] = [
   {
     breaks: 'two letters that are appended at the same time overwrite each other',
     file: 'forward/dead-letters.ts',
-    from: 'this.#appended.then(() => this.#append(letter, wasOpen))',
-    to: 'this.#append(letter)',
+    within: 'DeadLetters.#inTurn',
+    from: 'this.#acted.then(act)',
+    to: 'act()',
     tests: ['forward/dead-letters: letters that are appended at the same time are all there, in their order'],
   },
   {
@@ -268,19 +269,51 @@ export const forwardFiles: readonly Mutant[] = [
   {
     breaks: 'files are removed before the hook has resolved',
     file: 'journal/retention.ts',
-    within: 'Retention.#removeOld',
-    from: 'await this.#options.hooks?.removing(last)',
-    to: 'void this.#options.hooks?.removing(last)',
+    within: 'Retention.#prepareRemoval',
+    from: 'await this.#options.hooks?.removing(',
+    to: 'void this.#options.hooks?.removing(',
     tests: [
       'journal/hooks: nothing is removed before the hook has resolved, and nothing at all if it rejects, until it is called again',
+    ],
+  },
+  {
+    breaks: 'a file is removed although no dead letter can name its events',
+    file: 'journal/retention.ts',
+    within: 'Retention.#prepareRemoval',
+    from: 'return false;',
+    to: 'return true;',
+    tests: [
+      'forward/removed: while no letter can be written no file is removed, and reports are refused with the reason',
+    ],
+  },
+  {
+    breaks: 'retention removes events that a destination has not confirmed before a letter names them',
+    file: 'forward/link.ts',
+    within: 'Link.removing',
+    from: 'if (first > gone.last) return;',
+    to: 'if (first > 0) return;',
+    tests: [
+      'forward/removed: what the cursor has not passed is named once, with a warning, and counted',
+      'forward/retention: what retention removes while the destination is away is said at once, and counted at the hub later',
+    ],
+  },
+  {
+    breaks: 'an event that was taken after all is still named as lost',
+    file: 'forward/dead-letters.ts',
+    within: 'DeadLetters.taken',
+    from: 'if (first > this.#kept.removedSeq) return;',
+    to: 'if (first > 0) return;',
+    tests: [
+      'forward/removed: hub: an event that was on its way when it was named, and was taken, is not named any more',
+      'forward/removed: hub: a power cut at any call: each event arrives or is named as lost, and none both',
     ],
   },
   {
     breaks: 'files are marked as removed before the hook has resolved',
     file: 'journal/retention.ts',
     within: 'Retention.#removeOld',
-    from: '    if (last > removedLast) await this.#options.hooks?.removing(last);\n    // An existing marker may be from a run that was interrupted before the marker was durable.\n    if (names.includes(marker)) await this.#syncFolder();\n    else await this.#mark(marker, stale);',
-    to: '    if (names.includes(marker)) await this.#syncFolder();\n    else await this.#mark(marker, stale);\n    if (last > removedLast) await this.#options.hooks?.removing(last);',
+    from: '    if (last === removedLast) this.#refuse(refusal);',
+    to: '    if (!names.includes(marker)) await this.#mark(marker, stale);\n    if (last === removedLast) this.#refuse(refusal);',
     tests: [
       'journal/hooks: a power cut at any call: what is held back stays, and the rest goes only after the hook',
       'journal/hooks: nothing is removed before the hook has resolved, and nothing at all if it rejects, until it is called again',

@@ -158,8 +158,8 @@ export const forwardSender: readonly Mutant[] = [
     breaks: 'events that are gone are passed without a dead letter',
     file: 'forward/forwarder.ts',
     within: 'Forwarder.#passGap',
-    from: 'if (gone.last > this.#gapSeq)',
-    to: 'if (gone.last < this.#gapSeq)',
+    from: 'gone.last > this.#gapSeq',
+    to: 'gone.last < this.#gapSeq',
     tests: [
       'forward/forwarder: hub: events that retention removed or repair lost are named, and what follows is sent',
       'forward/forwarder: api: events that retention removed or repair lost are named, and what follows is sent',
@@ -167,10 +167,10 @@ export const forwardSender: readonly Mutant[] = [
   },
   {
     breaks: 'events that are gone get a dead letter at each try',
-    file: 'forward/forwarder.ts',
-    within: 'Forwarder.#passGap',
-    from: 'if (gone.last > this.#gapSeq) ',
-    to: '',
+    file: 'forward/open-letters.ts',
+    within: 'LetterStates.unnamed',
+    from: 'isNamed(state) && ',
+    to: 'isNamed(state) && state.at < 0 && ',
     tests: ['forward/forwarder: what retention removed meanwhile is lost for such a hub, and in the dead letters'],
   },
   {
