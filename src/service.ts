@@ -29,7 +29,7 @@ import { recordLocally } from './service/local.ts';
 import { createFindReadable, isReadingOn } from './service/readable.ts';
 import type { Recording } from './service/recording.ts';
 import { resolvesWithin, Shutdown } from './service/shutdown.ts';
-import { StartError } from './service/start-error.ts';
+import { exitCodeOf, StartError } from './service/start-error.ts';
 import { Activity, type Terminal } from './telemetry/activity.ts';
 import type { Notices } from './telemetry/log.ts';
 import { Metrics } from './telemetry/metrics.ts';
@@ -115,8 +115,13 @@ export async function startService(config: Config, notices: Notices, parts: Serv
     return await start(setup);
   } catch (error) {
     await shutdown.run('start failed');
-    throw error;
+    throw (error as NodeJS.ErrnoException).code === undefined ? error : startFailed(error as Error);
   }
+}
+
+/** @param error of a system call that no step of the start explains */
+function startFailed(error: Error): StartError {
+  return new StartError(exitCodeOf(error), `the start failed: ${error.message}`);
 }
 
 /** @returns undefined if no keys are to be remembered, which is logged */
@@ -292,7 +297,7 @@ async function record(
 async function readDestinations(setup: Setup, forwarding: Forwarding, recording: Recording): Promise<void> {
   const { config, notices, limits, metrics, shutdown } = setup;
   await forwarding.open(recording).catch((error: Error) => {
-    throw new StartError(exitCodes.configuration, error.message);
+    throw new StartError(exitCodeOf(error), error.message);
   });
   if (config.forward !== '') {
     await warnOfWriters(config.forward, 'the file of --forward, and so decide where events and tokens go', notices);
@@ -436,5 +441,9 @@ function listenProblem(at: ListenAt, { code, message }: NodeJS.ErrnoException): 
 function recoveryFailed({ folder }: Disk, error: Error): StartError {
   if (error instanceof StartError) return error;
   if (error instanceof DamagedError) return new StartError(exitCodes.damaged, error.message);
-  return new StartError(exitCodes.diskFailed, `the journal in ${folder} can not be opened: ${error.message}`);
+  const isDenied = ['EACCES', 'EPERM'].includes((error as NodeJS.ErrnoException).code ?? '');
+  const [exitCode, hint] = isDenied
+    ? ([exitCodes.configuration, '; let the user of the service read and write its files'] as const)
+    : ([exitCodes.diskFailed, ''] as const);
+  return new StartError(exitCode, `the journal in ${folder} can not be opened: ${error.message}${hint}`);
 }

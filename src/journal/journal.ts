@@ -123,6 +123,8 @@ export class Journal implements JournalFigures {
   /** The run of batches that is being written; undefined while the disk is idle. */
   #running: Promise<void> | undefined;
   #probing: NodeJS.Timeout | undefined;
+  /** A failed sync of retention, after which the journal fails: at once, or after the batch that is being written. */
+  #failedSync: Error | undefined;
   readonly #openTimeout: NodeJS.Timeout | undefined;
   /** Time of the last log entry that reports could not be encoded. */
   #notEncodedAtMs = Number.NEGATIVE_INFINITY;
@@ -134,8 +136,15 @@ export class Journal implements JournalFigures {
     this.#options = options;
     this.#backlog = options.backlog ?? { bytes: 0 };
     this.#metrics = options.metrics ?? new Metrics();
-    this.#checkHeld = options.checkHeld ?? (() => {});
-    this.#retention = new Retention(options, this, (lastSeq) => this.#keys?.removed(lastSeq));
+    this.#checkHeld = () => {
+      if (this.#failedSync !== undefined) throw this.#failedSync;
+      options.checkHeld?.();
+    };
+    const onRemoving = (lastSeq: number) => this.#keys?.removed(lastSeq);
+    this.#retention = new Retention(options, this, onRemoving, (error) => {
+      this.#failedSync = error;
+      this.abandon(error);
+    });
     this.#closedCalls = new ClosedCalls(options.hooks, options.notices);
     this.#clock = new Clock(options.notices, options.limits);
     const { keyMemory: memory, hashKey: hash, ...rest } = options;
@@ -169,7 +178,9 @@ export class Journal implements JournalFigures {
         if (this.trouble !== reason) notices.error(reason, { problem: describe(error as Error) });
         this.#refuseUntilOpen(reason);
       }
-      if (!(await this.#retention.makeSpaceToOpen())) await this.#pause(pauseMs, neededBytes);
+      const hasMadeSpace = await this.#retention.makeSpaceToOpen();
+      if (this.#failedSync !== undefined) throw this.#failedSync;
+      if (!hasMadeSpace) await this.#pause(pauseMs, neededBytes);
       if (this.#closed) return;
     }
   }
@@ -428,6 +439,7 @@ export class Journal implements JournalFigures {
       next ??= this.#beginNext();
     }
     this.#running = undefined;
+    if (this.#failedSync !== undefined && this.#state.kind === 'open') this.#fail(this.#failedSync);
     const state = this.#state;
     if (state.kind === 'failed') this.#safely(this.#options.onFailed, state.error);
     else this.#safely(this.#options.onIdle);

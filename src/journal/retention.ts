@@ -42,6 +42,7 @@ export class Retention {
   readonly #options: RetentionOptions;
   readonly #journal: { files: number };
   readonly #onRemoving: (lastSeq: number) => void;
+  readonly #onSyncFailed: (error: SyncError) => void;
   /** A run is scheduled and has not begun: it will see all changes until then. */
   #due = false;
   #running = Promise.resolve();
@@ -50,8 +51,6 @@ export class Retention {
   #again: NodeJS.Timeout | undefined;
   #refusal: string | undefined;
   #stopped = true;
-  /** A sync failed. A later sync that succeeds would prove nothing, so nothing is removed before the next start. */
-  #failed = false;
   /** Number of files removed. */
   #removed = 0;
   /** The disk has too little free space, and the only file is the newest. */
@@ -62,10 +61,18 @@ export class Retention {
   /**
    * @param journal its `files` is decremented for each removed file
    * @param onRemoving called before files are removed, with the last seq that the journal no longer has
+   * @param onSyncFailed called when a sync has failed, after which nothing more is removed: a later sync that succeeds would
+   *   prove nothing, and without a durable marker a removed file is damage
    */
-  constructor(options: RetentionOptions, journal: { files: number }, onRemoving: (lastSeq: number) => void = () => {}) {
+  constructor(
+    options: RetentionOptions,
+    journal: { files: number },
+    onRemoving: (lastSeq: number) => void = () => {},
+    onSyncFailed: (error: SyncError) => void = () => {},
+  ) {
     this.#options = options;
     this.#onRemoving = onRemoving;
+    this.#onSyncFailed = onSyncFailed;
     this.#journal = journal;
   }
 
@@ -133,7 +140,7 @@ export class Retention {
 
   /**
    * Schedules a run after the current one: of two calls `run()` before it begins, the second has no effect. Never throws:
-   * failures are logged.
+   * failures are logged, but for a failed sync.
    */
   run(): void {
     if (this.#stopped || this.#due) return;
@@ -141,7 +148,11 @@ export class Retention {
     clearTimeout(this.#again);
     this.#running = this.#running
       .then(() => this.#removeOld())
-      .catch((error: Error) => this.#logFailure(error))
+      .catch((error: Error) => {
+        if (!(error instanceof SyncError)) return this.#logFailure(error);
+        this.#stopped = true;
+        this.#onSyncFailed(error);
+      })
       .then(() => {
         if (this.#refusal === undefined || this.#stopped || this.#timer === undefined) return;
         this.#again = setTimeout(() => this.run(), this.#options.limits.spaceCheckMs).unref();
@@ -161,7 +172,7 @@ export class Retention {
 
   #mayRemove(): boolean {
     const { retainBytes, retainDays, keepFree } = this.#options.retain ?? {};
-    return (retainBytes ?? retainDays ?? keepFree) !== undefined && !this.#failed;
+    return (retainBytes ?? retainDays ?? keepFree) !== undefined;
   }
 
   async #removeOld(): Promise<void> {
@@ -196,7 +207,7 @@ export class Retention {
       }
     }
     for (const name of [...stale, ...sidecars]) await disk.remove(name);
-    await disk.syncFolder();
+    await this.#syncFolder();
   }
 
   /** @param refusal why reports are refused anyway @returns whether the files may be removed */
@@ -230,8 +241,8 @@ export class Retention {
   }
 
   async #syncFolder(): Promise<void> {
-    await this.#options.disk.syncFolder().catch(({ message }) => {
-      throw new SyncError(message);
+    await this.#options.disk.syncFolder().catch((error: NodeJS.ErrnoException) => {
+      throw error.syscall === 'open' ? error : new SyncError(error.message, { cause: error });
     });
   }
 
@@ -291,11 +302,6 @@ export class Retention {
   }
 
   #logFailure(error: Error, file?: string): void {
-    // After a failed sync one that succeeds would prove nothing, and without a durable marker a removed file is damage.
-    if (error instanceof SyncError) {
-      this.#stopped = this.#failed = true;
-      this.#refuse(undefined); // the limits do not apply any more
-    }
     const again = this.#stopped ? 'at the next start' : 'later';
     const text = `${file}: ${error.message}`;
     const nowMs = performance.now();

@@ -8,7 +8,7 @@ import { type Disk, describe, isFull } from '../journal/disk.ts';
 import { InUseError, type Lock, lockFolder } from '../journal/lock.ts';
 import { hazardOf } from '../journal/mount.ts';
 import type { Notices } from '../telemetry/log.ts';
-import { StartError } from './start-error.ts';
+import { exitCodeOf, StartError } from './start-error.ts';
 
 type LockState =
   /** Not locked yet: the disk has no space for the folder or for its lock file. */
@@ -121,10 +121,14 @@ export class DataFolder {
 
 function lockFailed(folder: string, error: Error): StartError {
   if (error instanceof InUseError) return new StartError(exitCodes.inUse, error.message);
-  return new StartError(
-    exitCodes.configuration,
-    `the data folder ${folder} can not be used: ${error.message}; make it writable or choose another with --data`,
-  );
+  return folderFailed(`the data folder ${folder} can not be used`, error, 'make it writable');
+}
+
+/** @param advice for a mistake of the operator, such as `make it writable` */
+export function folderFailed(what: string, error: Error, advice: string): StartError {
+  const exitCode = exitCodeOf(error);
+  const hint = exitCode === exitCodes.configuration ? `; ${advice} or choose another with --data` : '';
+  return new StartError(exitCode, `${what}: ${error.message}${hint}`);
 }
 
 async function warnOfHazards(disk: Disk, lock: Lock, notices: Notices): Promise<void> {

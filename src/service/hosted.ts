@@ -1,7 +1,6 @@
 import { join } from 'node:path';
 import { createClientAddress } from '../config/client-address.ts';
 import { segmentBytesOf } from '../config/config.ts';
-import { exitCodes } from '../config/exit-codes.ts';
 import { otherWriters } from '../config/files.ts';
 import { createAuthenticator, deploymentIn } from '../deployments/authenticator.ts';
 import { watchDeployments } from '../deployments/file.ts';
@@ -13,7 +12,7 @@ import type { Recorder } from '../http/app.ts';
 import { readingPaths } from '../reading/routes.ts';
 import type { Notices } from '../telemetry/log.ts';
 import type { Recording, RecordingOptions } from './recording.ts';
-import { StartError } from './start-error.ts';
+import { exitCodeOf, StartError } from './start-error.ts';
 
 /**
  * Hosted mode: records into a journal for each deployment, in the subfolder of the data folder with the deployment's name:
@@ -32,7 +31,7 @@ export async function recordForDeployments(
     // What is forwarded of a deployment that was removed ends before its journal is closed.
     void onDeployments().then(() => hosted.keepOnly((name) => file.current.tokensOf.has(name)));
   }).catch((error: Error) => {
-    throw new StartError(exitCodes.configuration, error.message);
+    throw new StartError(exitCodeOf(error), error.message);
   });
   const readings = new OpenReadings(() => file.current, limits);
   const hosted = openJournals(options);

@@ -4,6 +4,7 @@ import { exitCodes } from '../config/exit-codes.ts';
 import { type Disk, namesNothing, writeFile } from '../journal/disk.ts';
 import { Journal, type JournalOptions } from '../journal/journal.ts';
 import { contentsOf } from '../journal/segments.ts';
+import { folderFailed } from './folder.ts';
 import { LocalJournal } from './local-journal.ts';
 import type { Recording, RecordingOptions } from './recording.ts';
 import { StartError } from './start-error.ts';
@@ -100,9 +101,6 @@ async function entriesOf(disk: Disk): Promise<string[]> {
     return await disk.list();
   } catch (error) {
     if (namesNothing(error as NodeJS.ErrnoException)) return [];
-    throw new StartError(
-      exitCodes.configuration,
-      `the folder ${disk.folder} can not be read: ${(error as Error).message}; make it readable or choose another with --data`,
-    );
+    throw folderFailed(`the folder ${disk.folder} can not be read`, error as Error, 'make it readable');
   }
 }

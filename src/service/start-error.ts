@@ -1,4 +1,4 @@
-import type { ExitCode } from '../config/exit-codes.ts';
+import { type ExitCode, exitCodes } from '../config/exit-codes.ts';
 
 /**
  * A failed start. The message says what is wrong and what to do, such as `port 3000 on 127.0.0.1 is busy; stop what listens
@@ -13,3 +13,19 @@ export class StartError extends Error {
     this.exitCode = exitCode;
   }
 }
+
+/**
+ * @param error of a system call, or an error without a code about what an operator wrote
+ * @returns the exit code of a start that ends with the error: 2 for a mistake of the operator, which a restart does not mend, such
+ *   as a missing permission; 5 for a failure of the disk (EIO), and for too few descriptors or too little memory (EMFILE, ENOMEM)
+ */
+export function exitCodeOf({ code, cause }: NodeJS.ErrnoException): ExitCode {
+  const known = code ?? (cause as NodeJS.ErrnoException | undefined)?.code;
+  return known === undefined || MISTAKES.has(known) ? exitCodes.configuration : exitCodes.diskFailed;
+}
+
+/** Codes of system calls that a path, a permission or the choice of the file system explains. */
+const MISTAKES: ReadonlySet<string> = new Set([
+  ...['EACCES', 'EPERM', 'EROFS', 'ENOENT', 'ENOTDIR', 'EISDIR', 'EEXIST', 'ELOOP', 'ENAMETOOLONG'],
+  ...['EINVAL', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS'],
+]);

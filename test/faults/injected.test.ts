@@ -11,6 +11,7 @@ import {
   rmSync,
   statSync,
   truncateSync,
+  writeFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
@@ -464,6 +465,64 @@ test('a start whose disk fails ends with 5 and one line, and the next start has 
     assert.doesNotMatch(stderr, /\n {4}at /);
   }
   await assertStarts(t, data, ['a']);
+});
+
+test('a start that the disk does not let lock or list its folder ends with 5, and with 2 without permission', {
+  skip: withoutStrace,
+}, async (t) => {
+  const first = await startService(t);
+  assert.equal(await report(first.port, 'a'), 200);
+  await first.kill('SIGTERM');
+  const { data } = first;
+  const listed = ['?getdents', '?getdents64'];
+  const table: readonly (readonly [code: string, exit: number, call: string])[] = [
+    ['EIO', 5, 'openat'],
+    ['EMFILE', 5, 'openat'],
+    ['EIO', 5, listed.join()],
+    ['EACCES', 2, 'openat'],
+  ];
+  for (const [code, exit, call] of table) {
+    // Each is the first call of its thread on the folder: one of the lock, and one of the disk, to list it.
+    for (const when of [1, 2]) {
+      const inject = [`${call}:error=${code}:when=${when}`];
+      const strace = underStrace(t, { calls: ['openat', ...listed], inject, paths: [data] });
+      const ended = await runWithin(EXIT_MS, ['--port', '0', '--data', data], strace.options);
+      assert.deepEqual([ended.code, ended.stdout], [exit, ''], `${inject} ${ended.stderr}`);
+      assert.match(ended.stderr, new RegExp(`^assetlog: the .* ${data} can not be (used|read): ${code}: .*\\n$`));
+    }
+  }
+  await assertStarts(t, data, ['a']);
+});
+
+test('a deployments file that the disk does not let read ends a start with 5', { skip: withoutStrace }, async (t) => {
+  const file = join(newFolder(t), 'deployments.json');
+  writeFileSync(file, '{"deployments": []}');
+  const args = ['--port', '0', '--data', newFolder(t), '--deployments', file];
+  for (const [code, exit] of [['EIO', 5] as const, ['EACCES', 2] as const]) {
+    const strace = underStrace(t, { calls: ['openat'], inject: [`openat:error=${code}`], paths: [file] });
+    const ended = await runWithin(EXIT_MS, args, strace.options);
+    assert.equal(ended.code, exit, ended.stderr);
+    assert.match(ended.stderr, new RegExp(`^assetlog: ${code}: .*\\n$`));
+  }
+});
+
+test('a sync of the folder that fails while old files are removed ends the service with 5', {
+  skip: withoutStrace,
+}, async (t) => {
+  const data = newFolder(t);
+  const args = ['--segment-bytes', '4096', ...WITHOUT_KEYS];
+  const keys = ['a', 'b', 'c', 'd', 'e', 'f'];
+  const first = await startService(t, { data, args });
+  for (const key of keys) assert.equal((await ask(first.port, post(TARGET + key, FILLING))).status, 200);
+  await first.kill('SIGTERM');
+  // The first sync of the folder forgets the clean stop, the second one is that of the marker.
+  const inject = ['fsync:error=EIO:when=2'];
+  const strace = underStrace(t, { calls: ['fsync'], inject, paths: [data] });
+  const service = launch(['--port', '0', '--data', data, ...args, '--retain-bytes', '16384'], strace.options);
+  const { code, stderr } = await within('the end of the service', EXIT_MS, service.finished);
+  assert.equal(code, 5, stderr);
+  assert.match(stderr, /"the disk failed and the service ends; .*"problem":"EIO: i\/o error, fsync"/);
+  await assertStarts(t, data, keys);
 });
 
 /** What another program may do to the journal. Each leaves the folder in a state in which no report may be taken. */

@@ -58,6 +58,8 @@ interface Ran {
   readonly notices: Record<string, unknown>[];
   readonly retention: Retention;
   readonly journal: { files: number };
+  /** Messages of the syncs that failed. */
+  readonly failedSyncs: readonly string[];
 }
 
 /** One run, to its end. */
@@ -65,12 +67,16 @@ async function retain(disk: SimulatedDisk, limit: Retain): Promise<Ran> {
   const lines: string[] = [];
   const notices = createNotices('info', false, (line) => lines.push(line));
   const journal = { files: contentsOf(disk.names()).segments.length };
-  const retention = new Retention({ disk, retain: limit, limits: standardLimits, notices }, journal);
+  const failedSyncs: string[] = [];
+  const onSyncFailed = ({ message }: Error) => void failedSyncs.push(message);
+  const options = { disk, retain: limit, limits: standardLimits, notices };
+  const retention = new Retention(options, journal, () => {}, onSyncFailed);
   retention.start(0);
   await settled();
   return {
     retention,
     journal,
+    failedSyncs,
     get notices() {
       return lines.map((line) => JSON.parse(line));
     },
@@ -252,12 +258,13 @@ for (const what of ['once', 'always'] as const) {
       const disk = diskWith(fourFiles());
       const { fault, struck } = failingCall(failing, what);
       disk.fault = fault;
-      const { notices } = await retain(disk, { retainDays: 1 });
+      const { notices, failedSyncs } = await retain(disk, { retainDays: 1 });
       disk.fault = () => undefined;
       if (struck() === 0) break;
       const when = `call ${failing}, ${disk.calls[failing - 1]}`;
+      const warnings = notices.filter(({ level }) => level === 'warn').map(({ problem }) => String(problem));
       assert.ok(
-        notices.some(({ level, problem }) => level === 'warn' && /EIO/.test(String(problem))),
+        [...warnings, ...failedSyncs].some((problem) => problem.includes('EIO')),
         when,
       );
       await assertSound(disk.afterCrash(), when);
@@ -266,17 +273,79 @@ for (const what of ['once', 'always'] as const) {
   });
 }
 
-test('behind a marker whose sync failed nothing is removed until the next start', async () => {
+test('after a failed sync nothing is removed, and no sync is made again', async () => {
   const disk = diskWith(fourFiles());
   disk.fault = (call) => (call === 'syncFolder' ? systemError('EIO') : undefined);
-  const { notices, retention } = await retain(disk, { retainDays: 1 });
+  const { notices, failedSyncs, retention } = await retain(disk, { retainDays: 1 });
   disk.fault = () => undefined;
+  const syncs = disk.count('syncFolder');
   retention.run();
   await settled();
-  assert.equal(disk.count('remove'), 0);
-  assert.deepEqual([notices.length, notices[0]?.['level'], notices[0]?.['again']], [1, 'warn', 'at the next start']);
+  assert.deepEqual([disk.count('remove'), disk.count('syncFolder')], [0, syncs]);
+  assert.deepEqual([notices, failedSyncs], [[], ["EIO: simulated, 'file'"]]);
   await assertSound(disk.afterPowerCut({ entries: 'none', share: 0, behind: 'nothing' }), 'then a power cut');
 });
+
+test('a folder that can not be opened for a sync of retention is no failed sync', async () => {
+  const disk = diskWith({ ...fourFiles(), [removed(10)]: Buffer.alloc(0) });
+  const error = Object.assign(systemError('EMFILE'), { syscall: 'open' });
+  disk.fault = (call) => (call === 'syncFolder' && disk.count('remove') > 0 ? error : undefined);
+  const { notices, failedSyncs, retention } = await retain(disk, { retainDays: 1 });
+  assert.deepEqual(failedSyncs, []);
+  assert.ok(notices.some(({ problem, again }) => /EMFILE/.test(String(problem)) && again === 'later'));
+  await retention.stop();
+});
+
+test('a failed sync of retention ends the journal: while it is idle, after the batch that is written, and at a start', async () => {
+  const event: Event = { type: 'AssetObservation', assetKey: ['a'] };
+  const retained = { retainDays: 1, retainBytes: undefined };
+  for (const isWriting of [false, true]) {
+    const disk = diskWith(fourFiles());
+    const failures: string[] = [];
+    const journal = new Journal({
+      ...{ disk, notices: quiet, segmentBytes: 1_000_000, retain: retained, limits: standardLimits },
+      onFailed: ({ message }) => failures.push(message),
+    });
+    const [removing, writing] = [gate(), gate()];
+    let isRemoving = false;
+    disk.fault = (call, name) => {
+      isRemoving ||= call === 'remove' && name === segmentName(1);
+      if (!isRemoving) return undefined;
+      if (call === 'remove') return removing.opened;
+      if (call === 'write' && isWriting) return writing.opened;
+      return call === 'syncFolder' ? systemError('EIO') : undefined;
+    };
+    await journal.open();
+    await settled();
+    const append = () => new Promise((resolve) => journal.append([event], 0, resolve));
+    const first = isWriting ? append() : undefined;
+    await settled();
+    removing.open();
+    await settled();
+    assert.deepEqual(failures, isWriting ? [] : ["EIO: simulated, 'file'"]);
+    writing.open();
+    for (const result of [first, append()]) {
+      if (result !== undefined) assert.match(JSON.stringify(await result), /refused.*the disk failed/);
+    }
+    await settled();
+    assert.deepEqual(failures, ["EIO: simulated, 'file'"]);
+    await journal.close();
+    assert.ok(!disk.names().includes('.stopped-cleanly'));
+  }
+  const disk = diskWith(fourFiles());
+  disk.freeSpace = { ...disk.freeSpace, usableBytes: 0 };
+  disk.fault = (call) => (call === 'syncFolder' ? systemError('EIO') : undefined);
+  const options = { disk, notices: quiet, segmentBytes: 1_000_000, retain: retained, limits: standardLimits };
+  await assert.rejects(new Journal({ ...options, onFailed: assert.fail }).open(), /EIO/);
+});
+
+function gate(): { opened: Promise<void>; open: () => void } {
+  let open = () => {};
+  const opened = new Promise<void>((resolve) => {
+    open = resolve;
+  });
+  return { opened, open };
+}
 
 test('a file that can not be removed keeps no other from going, and is tried again', async () => {
   const disk = diskWith(fourFiles());

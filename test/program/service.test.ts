@@ -15,7 +15,7 @@ import { type Service, type ServiceParts, StartError, startService } from '../..
 import { createNotices } from '../../src/telemetry/log.ts';
 import { Metrics } from '../../src/telemetry/metrics.ts';
 import { freePort, newFolder } from '../support/program.ts';
-import { SimulatedDisk, systemError } from '../support/simulated-disk.ts';
+import { type Call, SimulatedDisk, systemError } from '../support/simulated-disk.ts';
 import { eventually } from '../support/tools.ts';
 import { ask, errorOf, post, readFailure, Wire } from '../support/wire.ts';
 
@@ -189,6 +189,41 @@ test('a start that fails says why, with the exit code of its reason, and leaves 
   assert.match(await failure([], broken), /^5 the journal in .* can not be opened: EISDIR/);
   await service.stop();
 });
+
+test('a start ends with 5 if the disk fails, and with 2 only for a mistake of the operator', async (t) => {
+  const ended = async (code: string, arrange: (disk: SimulatedDisk, error: Error) => void) => {
+    const disk = new SimulatedDisk(newFolder(t));
+    arrange(disk, systemError(code));
+    const error: unknown = await start(t, { openDisk: () => disk }).catch((error) => error);
+    assert.ok(error instanceof StartError, String(error));
+    return `${error.exitCode} ${error.message}`;
+  };
+  const steps: [string, RegExp, (disk: SimulatedDisk, error: Error) => void][] = [
+    ['the folder is made', /^5 the data folder \S+ can not be used: E\w+: simulated, 'file'$/, failPrepare],
+    ['the mount is asked for', /^5 the start failed: E\w+: simulated, 'file'$/, failMount],
+    ['the folder is listed', /^5 the folder \S+ can not be read: E\w+: simulated, 'file'$/, fail('list')],
+    ['the file is made', /^5 the journal in \S+ can not be opened: E\w+: simulated, 'file'$/, fail('create')],
+  ];
+  for (const [step, expected, arrange] of steps) {
+    for (const code of ['EIO', 'EMFILE', 'ENFILE', 'ENOMEM']) assert.match(await ended(code, arrange), expected, step);
+    for (const code of ['EACCES', 'EPERM']) assert.match(await ended(code, arrange), /^2 .*E(ACCES|PERM)/, step);
+  }
+  assert.match(await ended('EROFS', failPrepare), /^2 .*; make it writable or choose another with --data$/);
+});
+
+function failPrepare(disk: SimulatedDisk, error: Error): void {
+  disk.prepare = () => Promise.reject(error);
+}
+
+function failMount(disk: SimulatedDisk, error: Error): void {
+  disk.mount = () => Promise.reject(error);
+}
+
+function fail(failing: Call): (disk: SimulatedDisk, error: Error) => void {
+  return (disk, error) => {
+    disk.fault = (call) => (call === failing ? error : undefined);
+  };
+}
 
 test('a folder that is locked late, since the disk was full, is warned about as well', async (t) => {
   const data = join(newFolder(t), 'data');

@@ -178,8 +178,8 @@ export const journalWriting: readonly Mutant[] = [
   {
     breaks: 'retention makes no space for a start',
     file: 'journal/journal.ts',
-    from: 'if (!(await this.#retention.makeSpaceToOpen())) ',
-    to: '',
+    from: 'await this.#retention.makeSpaceToOpen()',
+    to: 'false',
     tests: [
       'journal/journal: what retention may remove makes space for a start, also on a disk without an inode for a marker',
     ],
@@ -683,5 +683,23 @@ export const journalWriting: readonly Mutant[] = [
     from: 'else if (bytes.write(part, end) !== part.length) return packApart(parts);',
     to: 'else bytes.write(part, end);',
     tests: ['journal/record'],
+  },
+  {
+    breaks: 'a failed sync of retention does not end the service',
+    file: 'journal/journal.ts',
+    from: 'this.#failedSync = error;\n      this.abandon(error);',
+    to: 'void error;',
+    tests: [
+      'program/retention: a failed sync of retention ends the journal: while it is idle, after the batch that is written, and at a start',
+    ],
+  },
+  {
+    breaks: 'a failed sync of retention ends the service only with the next report',
+    file: 'journal/journal.ts',
+    from: 'this.abandon(error);\n    });',
+    to: '});',
+    tests: [
+      'program/retention: a failed sync of retention ends the journal: while it is idle, after the batch that is written, and at a start',
+    ],
   },
 ];

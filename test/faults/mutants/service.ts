@@ -313,4 +313,11 @@ export const service: readonly Mutant[] = [
     to: '',
     tests: ['program/get-assets: answers one after the other leave nothing behind that Node would warn of'],
   },
+  {
+    breaks: 'a start on a disk that fails ends like a mistake of the operator, and is not repeated',
+    file: 'service/start-error.ts',
+    from: 'known === undefined || MISTAKES.has(known)',
+    to: 'known !== ""',
+    tests: ['program/service: a start ends with 5 if the disk fails, and with 2 only for a mistake of the operator'],
+  },
 ];
