@@ -1,4 +1,4 @@
-/** Asset keys on the command line. */
+/** Asset keys as text: on the command line, in queries and on the page. */
 
 /** Help text for commands that take keys, line by line; the first is `Keys:`. */
 export const keyNotes: readonly string[] = [
@@ -21,6 +21,25 @@ export function readKey(words: readonly string[]): string[] {
     throw new Error(`is not a key; write warehouse/orders, or '["warehouse", "orders/2026"]' for a part with a slash`);
   }
   return parts;
+}
+
+/**
+ * Parses the beginning of a key, whose last part may be incomplete: `warehouse/ord`. After a slash the parts are whole.
+ * @returns such as `['warehouse', 'ord']`, and `['warehouse', '']` for `warehouse/`
+ * @throws Error whose message completes "KEY …"
+ */
+export function readKeyStart(text: string): string[] {
+  const parts = text.startsWith('[') ? partsInJson(text) : text.split('/');
+  if (parts === undefined || parts.length === 0 || parts.slice(0, -1).includes('')) {
+    throw new Error('is no beginning of a key');
+  }
+  return parts;
+}
+
+/** Whether a key begins with what `readKeyStart` returned; `['warehouse', '']` is the beginning of the key `warehouse` too. */
+export function startsWith(key: readonly string[], start: readonly string[]): boolean {
+  const last = start.length - 1;
+  return start.every((part, index) => (index < last ? key[index] === part : (key[index] ?? '').startsWith(part)));
 }
 
 /** @returns the key as text that `readKey` parses: `warehouse/orders`, or a JSON array if a part has a slash */

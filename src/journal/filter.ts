@@ -1,5 +1,6 @@
 /** The filter for events, shared by all code that reads a journal. */
 
+import { startsWith } from '../event/asset-key.ts';
 import type { Event, Severity } from '../event/event.ts';
 import { sortKeyOf } from '../event/event-time.ts';
 import { packMembers, quote, quoteAll, type Recorded } from './record.ts';
@@ -14,6 +15,8 @@ export interface Filter extends Bounds {
   readonly assetKey?: readonly string[] | undefined;
   /** The first parts of the key, whole: `['warehouse']` matches `['warehouse', 'orders']`. */
   readonly keyPrefix?: readonly string[] | undefined;
+  /** The first parts of the key, of which the last one may be incomplete: see `readKeyStart`. */
+  readonly keyStart?: readonly string[] | undefined;
   readonly partition?: string | undefined;
   readonly dataVersion?: string | undefined;
   readonly description?: string | undefined;
@@ -45,6 +48,7 @@ const rules: Rules = {
   type: ({ type }, value) => type === value,
   assetKey: ({ asset_key }, value) => asset_key.length === value.length && beginsWith(asset_key, value),
   keyPrefix: ({ asset_key }, value) => beginsWith(asset_key, value),
+  keyStart: ({ asset_key }, value) => startsWith(asset_key, value),
   partition: ({ partition }, value) => partition === value,
   dataVersion: ({ tags }, value) => tags?.data_version === value,
   description: ({ description }, value) => description === value,
@@ -80,7 +84,7 @@ export function differences(event: Recorded, filter: Filter): (keyof Filter)[] {
  */
 export function traceOf(filter: Filter): Buffer | undefined {
   const { type, assetKey, keyPrefix, partition, dataVersion, description, checkName, passed, severity } = filter;
-  const { eventTime, idempotencyKey } = filter;
+  const { eventTime, idempotencyKey, keyStart } = filter;
   if (idempotencyKey !== undefined) return packMembers(`"idempotency_key":${quote(idempotencyKey)}`);
   if (eventTime !== undefined) return packMembers(`"event_time":"${eventTime}`);
   if (partition !== undefined) return packMembers(`"partition":${quote(partition)}`);
@@ -89,9 +93,15 @@ export function traceOf(filter: Filter): Buffer | undefined {
   if (checkName !== undefined) return packMembers(`"check_name":${quote(checkName)}`);
   if (assetKey !== undefined) return packMembers(`"asset_key":${quoteAll(assetKey)}`);
   if (keyPrefix !== undefined) return packMembers(`"asset_key":${quoteAll(keyPrefix).slice(0, -1)}`);
+  if (keyStart !== undefined) return packMembers(`"asset_key":${startOfJson(keyStart)}`);
   if (passed !== undefined) return packMembers(`"passed":${passed}`);
   if (severity !== undefined) return packMembers(`"severity":"${severity}"`);
   return type === undefined ? undefined : packMembers(`"type":"${type}"`);
+}
+
+/** @returns `["warehouse","ord` for `['warehouse', 'ord']`, and `["warehouse"` for `['warehouse', '']` */
+function startOfJson(start: readonly string[]): string {
+  return start.at(-1) === '' ? quoteAll(start.slice(0, -1)).slice(0, -1) : quoteAll(start).slice(0, -2);
 }
 
 function holds<Name extends keyof Filter>(event: Recorded, filter: Filter, name: Name): boolean {

@@ -2,8 +2,9 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Limits } from '../config/limits.ts';
+import { startsWith } from '../event/asset-key.ts';
 import { type Handler, Refusal, type Reply, unavailableRefusal } from '../http/message.ts';
-import { type Asset, type AssetStates, assetJson, isFailing } from '../journal/asset-state.ts';
+import { type Asset, type AssetStates, assetJson, isFailing, keyOf } from '../journal/asset-state.ts';
 import { acceptedType, linesType } from './accept.ts';
 import type { ReadableJournals, ReadingParts } from './journals.ts';
 import { LiveAssets } from './live-assets.ts';
@@ -11,14 +12,16 @@ import {
   booleanParameter,
   described,
   keyParameter,
+  keyStartParameter,
   numberParameter,
   type QueryTable,
   readParameters,
 } from './query.ts';
 
-/** Which assets are wanted: `{ key_prefix: ['warehouse'], failing: false, after_key: undefined, limit: 1_000 }`. */
+/** Which assets are wanted: `{ key_prefix: ['warehouse'], key_begins_with: undefined, failing: false, after_key: undefined, limit: 1_000 }`. */
 interface Wanted {
   readonly key_prefix: readonly string[] | undefined;
+  readonly key_begins_with: readonly string[] | undefined;
   readonly failing: boolean;
   readonly after_key: readonly string[] | undefined;
   readonly limit: number;
@@ -28,6 +31,7 @@ interface Wanted {
 export function assetsParameters({ readAssetsMax }: Pick<Limits, 'readAssetsMax'>): QueryTable<Wanted> {
   return {
     key_prefix: described('only assets whose key begins with these parts', keyParameter),
+    key_begins_with: described('the same, of which the last part may be incomplete', keyStartParameter),
     failing: described('only assets with a check whose latest result is that it failed', booleanParameter(false)),
     after_key: described('only assets after this one', keyParameter),
     limit: described('at most so many', numberParameter(readAssetsMax, 1, readAssetsMax)),
@@ -74,10 +78,13 @@ async function* pagesOf(states: AssetStates, wanted: Wanted): AsyncGenerator<rea
   let left = wanted.limit;
   let looked = 0;
   let page: Asset[] = [];
-  for (const asset of states.inOrder(wanted.after_key, wanted.key_prefix)) {
+  const start = wanted.key_begins_with;
+  const whole = start !== undefined && start.length > 1 ? start.slice(0, -1) : undefined;
+  for (const asset of states.inOrder(wanted.after_key, wanted.key_prefix ?? whole)) {
     looked += 1;
     if (looked % LOOKED_ASSETS === 0) await turn();
     if (wanted.failing && !isFailing(asset)) continue;
+    if (start !== undefined && !startsWith(keyOf(asset), start)) continue;
     page.push(asset);
     left -= 1;
     if (left === 0) break;

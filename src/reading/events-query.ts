@@ -9,6 +9,7 @@ import {
   booleanParameter,
   described,
   keyParameter,
+  keyStartParameter,
   numberParameter,
   readParameters,
   textParameter,
@@ -20,6 +21,7 @@ import {
 export const eventsParameters = {
   key: described('only events of this asset', keyParameter),
   key_prefix: described('only events of assets whose key begins with these parts', keyParameter),
+  key_begins_with: described('the same, of which the last part may be incomplete', keyStartParameter),
   type: described('only events of this type', typeParameter),
   check: described('only results of the check of this name', textParameter),
   passed: described('only results of checks that passed, or that failed', booleanParameter(undefined)),
@@ -93,7 +95,8 @@ function checkTogether({ type, check, passed, last, limit, wait, after_seq }: Va
   if (last !== undefined) throw new Refusal(400, 'use one of last and wait');
 }
 
-function filterOf({ key, key_prefix, type, check, passed, partition, since, until }: Values, nowMs: number): Filter {
+function filterOf(values: Values, nowMs: number): Filter {
+  const { key, key_prefix, key_begins_with, type, check, passed, partition, since, until } = values;
   const from = since && timeOf('since', since, nowMs);
   const before = until && timeOf('until', until, nowMs);
   if (from !== undefined && before !== undefined && from >= before) {
@@ -103,6 +106,7 @@ function filterOf({ key, key_prefix, type, check, passed, partition, since, unti
     type,
     assetKey: key,
     keyPrefix: key_prefix,
+    keyStart: key_begins_with,
     partition,
     checkName: check,
     passed,

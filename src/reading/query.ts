@@ -2,7 +2,7 @@
 
 import type { Limits } from '../config/limits.ts';
 import { forHelp } from '../config/options.ts';
-import { readKey } from '../event/asset-key.ts';
+import { readKey, readKeyStart } from '../event/asset-key.ts';
 import type { Event } from '../event/event.ts';
 import { type Moment, readMoment } from '../event/moment.ts';
 import { nearestName } from '../event/nearest.ts';
@@ -72,20 +72,25 @@ export function numberParameter<Initial extends number | undefined>(
 /** An asset key as commands take it: `warehouse/orders`, or a JSON array of the parts. Its parts: `['warehouse', 'orders']`. */
 export const keyParameter: QueryParameter<readonly string[] | undefined> = {
   initial: undefined,
-  ...forHelp({
-    schema: {
-      // Each with its type: a client generated from a member without one would take any value.
-      anyOf: [
-        { type: 'string', pattern: '^[^[/][^/]*(/[^/]+)*$' },
-        { type: 'string', pattern: '^\\[', contentMediaType: 'application/json' },
-      ],
-    },
-  }),
+  ...forHelp({ schema: keySchema('^[^[/][^/]*(/[^/]+)*$') }),
   parse: (text) => {
     try {
       return readKey([text]);
     } catch {
       throw new Error('send warehouse/orders, or ["warehouse","orders/2026"] for a part with a slash');
+    }
+  },
+};
+
+/** The beginning of a key: parses `warehouse/ord` as `['warehouse', 'ord']`. */
+export const keyStartParameter: QueryParameter<readonly string[] | undefined> = {
+  initial: undefined,
+  ...forHelp({ schema: keySchema('^[^[/][^/]*(/[^/]+)*/?$') }),
+  parse: (text) => {
+    try {
+      return readKeyStart(text);
+    } catch {
+      throw new Error('send warehouse/ord, or ["warehouse","orders/20"] for a part with a slash');
     }
   },
 };
@@ -145,6 +150,16 @@ export const timeParameter: QueryParameter<Moment | undefined> = {
 /** @returns the parameter with its description: `described('only events of this asset', keyParameter)` */
 export function described<Value>(what: string, parameter: QueryParameter<Value>): QueryParameter<Value> {
   return { ...parameter, ...forHelp({ what }) };
+}
+
+function keySchema(pattern: string): Schema {
+  // Each with its type: a client generated from a member without one would take any value.
+  return {
+    anyOf: [
+      { type: 'string', pattern },
+      { type: 'string', pattern: '^\\[', contentMediaType: 'application/json' },
+    ],
+  };
 }
 
 function unknown(sent: string, names: readonly string[]): Refusal {

@@ -161,9 +161,16 @@ test('filters and a search narrow the events, and a link keeps them', options, a
   const seqs = (...expected: readonly string[]) =>
     sees(page, `${COLUMN}('seq').join() === ${JSON.stringify(expected.join())}`);
   await seqs('5', '4', '3', '2', '1');
-  await page.fill('[name=key_prefix]', 'warehouse/orders');
-  await page.keyboard.press('Enter');
-  await seqs('3', '2', '1');
+  for (const [text, ...found] of [
+    ['warehouse/ord', '3', '2', '1'],
+    ['ware', '4', '3', '2', '1'],
+    ['warehouse/orders/', '3', '2', '1'],
+    ['warehouse/ord/'],
+    ['warehouse/orders', '3', '2', '1'],
+  ]) {
+    await page.fill('[name=key_prefix]', text ?? '');
+    await seqs(...found);
+  }
   await page.click('[name=failed]');
   await seqs('3');
   await page.reload();
@@ -184,7 +191,7 @@ test('filters and a search narrow the events, and a link keeps them', options, a
     await seqs(...found);
   }
   await page.fill('[name=text]', 'nowhere');
-  await seqs();
+  await sees(page, has('#nothing', 'No event matches'));
   await report(service, [materialization('nowhere')]);
   await seqs('6');
   await page.goto(`${service.url}#events?key_prefix=else`);
@@ -213,19 +220,35 @@ test('assets show their last materialization and failed checks, refusals why', o
     check(true, 'fresh'),
     check(false),
     materialization('sensors', 'roof'),
+    { type: 'observation', asset_key: ['sensors', 'wall'], partition: 'p2', data_version: 'fw-1.10' },
+    { ...check(true), asset_key: ['sensors', 'walls'] },
   ]);
   const refused = await fetch(`${service.url}/report_asset_check/a?passed=1`, { method: 'POST' });
   assert.equal(refused.status, 400);
   const page = await open(`${service.url}#assets`);
-  await sees(page, `${count('.row')} === 2`);
-  assert.deepEqual(await column(page, 'key'), ['sensors/roof', 'warehouse/orders']);
-  assert.deepEqual(await column(page, 'what'), ['no checks', '1 of 2 failed']);
+  await sees(page, `${count('.row')} === 4`);
+  assert.deepEqual(await column(page, 'key'), ['sensors/roof', 'sensors/wall', 'sensors/walls', 'warehouse/orders']);
+  assert.deepEqual(await column(page, 'what'), ['no checks', 'no checks', '1 passed', '1 of 2 failed']);
+  const times = (await column(page, 'time')).map((time) => time.replace(/[\d:-]+ [\d:]+/, 'TIME'));
+  assert.deepEqual(times, ['TIME', 'observed TIME', 'checked TIME', 'TIME']);
+  assert.deepEqual(await column(page, 'partition'), ['', 'p2', '', 'p1']);
+  await page.fill('[name=key_prefix]', 'sensors/wa');
+  await sees(page, `${COLUMN}('key').join() === 'sensors/wall,sensors/walls'`);
+  await page.fill('[name=text]', 'fw-1');
+  await sees(page, has('#count', '1 found in 2 assets'));
+  await page.click('.row');
+  await sees(page, has('#detail', 'Last observation'));
+  await page.click('#detail a');
+  await sees(page, `${COLUMN}('key').join() === 'sensors/wall'`);
+  await page.goto(`${service.url}#assets`);
+  await sees(page, `${count('.row')} === 4`);
   await page.click('[name=failed]');
   await sees(page, `${count('.row')} === 1`);
   await page.click('.row');
   await sees(page, has('#detail', 'failed (error)'));
   assert.match(await textOf(page, '#detail'), /p1[\s\S]*fresh[\s\S]*passed[\s\S]*no_nulls/);
-  await page.evaluate(`document.querySelector('#detail a').focus()`);
+  for (let tabs = 0; tabs < 2; tabs += 1) await page.keyboard.press('Tab');
+  assert.equal(await page.evaluate(`document.activeElement.innerText`), 'Events of this asset');
   await report(service, [{ ...check(false), asset_key: ['sensors', 'roof'] }]);
   await sees(page, `${count('.row')} === 2`);
   assert.equal(await page.evaluate(`document.activeElement.innerText`), 'Events of this asset');
@@ -270,14 +293,13 @@ test('10,000 events are a few elements; older ones are read, and the oldest drop
     }));
   await report(service, items(0, 11_000));
   const page = await open(service.url);
-  await sees(page, has('#count', '1,000 events'));
+  await sees(page, has('#count', 'the newest 1,000 of 11,000 events'));
   await report(service, items(11_000, 11_001));
   await sees(page, has('.row', 'table-11000'));
   assert.ok((await page.evaluate<number>(count('.row'))) < 40);
-  await page.evaluate(`document.querySelector('#list').focus()`);
   for (let older = 2; older <= 10; older += 1) {
     await page.keyboard.press('End');
-    await sees(page, has('#count', older < 10 ? `${older},001 events` : 'the newest 10,001 events'));
+    await sees(page, has('#count', `the newest ${older},001 of 11,001 events`));
   }
   await page.keyboard.press('End');
   await sees(page, `[...document.querySelectorAll('.row')].some((row) => row.ariaPosInSet === '10001')`);
@@ -299,7 +321,74 @@ test('10,000 events are a few elements; older ones are read, and the oldest drop
   await sees(page, has('#newer', '999 new'));
   await page.click('#newer');
   await sees(page, has('.row', 'table-11999'));
-  assert.match(await textOf(page, '#count'), /the newest 10,[0-5]\d\d events/);
+  assert.match(await textOf(page, '#count'), /the newest 10,[0-5]\d\d of 12,000 events/);
+});
+
+test('a search looks at the whole journal in small steps, says how far, stops and continues', options, async (t) => {
+  const service = await startService(t);
+  const items = Array.from({ length: 25_000 }, (_, index) => ({
+    ...materialization(`table-${index % 7}`),
+    description: index === 4 || index === 17_000 ? 'a needle' : 'hay',
+  }));
+  await report(service, items);
+  // How many steps a search may take is up to the test.
+  const page = await browser.newPage();
+  releases.unshift(() => page.close());
+  await page.addInitScript({
+    content: `window.steps = 0; window.taken = [];
+      const real = fetch;
+      window.fetch = async (url, more) => {
+        if (!String(url).includes('limit=1000')) return real(url, more);
+        while (window.steps <= 0 && !more.signal.aborted) await new Promise((resolve) => setTimeout(resolve, 5));
+        window.steps -= 1;
+        if (!more.signal.aborted) window.taken.push(String(url));
+        return real(url, more);
+      };`,
+  });
+  await page.goto(service.url);
+  const allow = (steps: number) => page.evaluate(`window.steps = ${steps}`);
+  const taken = () => page.evaluate<number>('window.taken.length');
+  await sees(page, has('#count', 'the newest 1,000 of 25,000 events'));
+  await page.fill('[name=text]', 'HAY');
+  await sees(page, has('#count', '1,000 found in the newest 1,000 of 25,000 events'));
+  assert.equal(await taken(), 0, 'there are enough hits');
+  await page.fill('[name=text]', 'needle');
+  await sees(page, has('#search', 'Stop'));
+  await sees(page, has('#count', '0 found in the newest 1,000 of 25,000 events'));
+  await allow(3);
+  await sees(page, has('#count', '0 found in the newest 4,000 of 25,000 events'));
+  await page.click('#search');
+  await sees(page, has('#search', 'Search on'));
+  await page.evaluate(readFileSync(axe, 'utf8'));
+  assert.deepEqual(await page.evaluate('axe.run().then(({ violations }) => violations.map(({ id }) => id))'), []);
+  await allow(100);
+  await report(service, [materialization('more hay')]);
+  await sees(page, has('#count', '0 found in the newest 4,001 of 25,001 events'));
+  assert.equal(await taken(), 3);
+  await page.click('#search');
+  await sees(page, `${COLUMN}('seq').join() === '17001,5'`);
+  await sees(page, has('#count', '2 found in 25,001 events'));
+  assert.ok(await page.evaluate(`document.querySelector('#search').hidden`), 'it has looked at all');
+  assert.equal(await taken(), 24, 'each event was read once');
+  await page.click('.row');
+  await sees(page, has('#detail', 'a needle'));
+
+  await allow(2);
+  await page.fill('[name=text]', 'nothing like it');
+  await sees(page, has('#count', '0 found in the newest 3,001 of 25,001 events'));
+  const become = (hidden: boolean) =>
+    page.evaluate(`Object.defineProperty(document, 'hidden', { configurable: true, get: () => ${hidden} });
+      document.dispatchEvent(new Event('visibilitychange'));`);
+  await become(true);
+  await sees(page, has('#state', 'Paused'));
+  const before = await taken();
+  await allow(100);
+  await sleep(200);
+  assert.equal(await taken(), before, 'a hidden page does not search');
+  await become(false);
+  await sees(page, has('#nothing', 'No event matches'));
+  await page.click('#nothing button');
+  await sees(page, has('#count', 'the newest 1,001 of 25,001 events'));
 });
 
 test('names from outside are text, and do not reorder what is beside them', options, async (t) => {
@@ -345,10 +434,23 @@ test('all of it works with the keyboard alone', options, async (t) => {
   const press = async (...keys: readonly string[]) => {
     for (const key of keys) await page.keyboard.press(key);
   };
+  for (const [key, first] of [
+    ['ArrowDown', '101'],
+    ['j', '101'],
+    ['End', '1'],
+    ['Home', '101'],
+  ] as const) {
+    await page.reload();
+    await sees(page, `${count('.row')} > 5`);
+    await press(key);
+    assert.equal(await active(), first, `${key} after loading`);
+  }
+  await page.reload();
   await sees(page, `${count('.row')} > 5`);
-  await press('j', 'j', 'k', 'j');
+  await press('Enter');
+  await sees(page, has('#detail h2', 'orders'));
+  await press('Escape', 'Home', 'j', 'k', 'j');
   assert.equal(await active(), '100');
-  await page.evaluate(`document.querySelector('#list').focus()`);
   await press('ArrowDown', 'ArrowDown');
   assert.equal(await active(), '98');
   await press('End');
@@ -363,7 +465,9 @@ test('all of it works with the keyboard alone', options, async (t) => {
   await press('Escape');
   assert.deepEqual([await page.evaluate(`document.activeElement.id`), await active()], ['list', '2']);
   await press('/');
-  await page.keyboard.type('no_nulls');
+  await page.keyboard.type('no_nulls jk');
+  assert.equal(await active(), '2', 'what is typed moves no row');
+  for (let typed = 0; typed < 3; typed += 1) await press('Backspace');
   await sees(page, `${count('.row')} === 1`);
   await press('Escape', '2');
   await sees(page, has('nav [aria-current]', 'Assets'));

@@ -69,7 +69,7 @@ def filter_case(context, case):
     if wrong_body and (case.media_type in LINE_TYPES or any(has_tag_twice(item) for item in items(case))):
         return False
     body, query = places(case)
-    if not all(is_key(query.get(name)) for name in ("key", "key_prefix", "after_key")):
+    if not all(is_key(query.get(name)) for name in ("key", "key_prefix", "key_begins_with", "after_key")):
         return False
     # With mistakes in both places nobody knows which one is hidden.
     both = is_wrong(case, ParameterLocation.QUERY) and is_wrong(case, ParameterLocation.BODY)

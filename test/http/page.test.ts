@@ -77,7 +77,8 @@ test('each event is held once and in order, and a search looks at the whole line
   store.search('HOUSE/orders');
   assert.equal(store.add([line(5), line(6, 'a.b')]), 2);
   assert.equal(store.add([line(6, 'a.b'), line(7)]), 1);
-  store.addOlder([line(3), line(4, 'A.B'), line(5)]);
+  store.search('');
+  assert.equal(store.addOlder([line(3), line(4, 'A.B'), line(5)], 3), 2);
   assert.deepEqual(seqsOf(store.lines), [3, 4, 5, 6, 7]);
   store.search('a.b');
   assert.deepEqual(seqsOf(store.matching), [4, 6]);
@@ -85,6 +86,27 @@ test('each event is held once and in order, and a search looks at the whole line
   assert.deepEqual(seqsOf(store.matching), [4, 6, 9]);
   store.search('');
   assert.deepEqual(store.matching, store.lines);
+});
+
+test('a search keeps what it finds in older events, counts what it looked at, and is bounded', () => {
+  const store = new EventStore();
+  const lines = (from: number, to: number, more = '') =>
+    Array.from({ length: to - from }, (_, index) => line(from + index, more));
+  store.add(lines(50_000, 51_000));
+  store.search('needle');
+  assert.deepEqual([store.lookedAt, store.lowestSeq, store.matching], [1_000, 50_000, []]);
+  assert.equal(store.addOlder([...lines(49_000, 49_999), line(49_999, 'needle'), line(50_000, 'needle')], 49_000), 1);
+  assert.equal(store.addOlder([line(7, 'needle'), ...lines(48_001, 49_000)], 1), 1);
+  assert.deepEqual([store.lookedAt, store.lowestSeq, seqsOf(store.matching)], [3_000, 1, [7, 49_999]]);
+  assert.equal(store.add([line(51_000), line(51_001, 'needle')]), 1);
+  assert.deepEqual([store.lookedAt, seqsOf(store.matching)], [3_002, [7, 49_999, 51_001]]);
+  store.search('need');
+  assert.deepEqual([store.lookedAt, store.lowestSeq, seqsOf(store.matching)], [1_002, 50_000, [51_001]]);
+  for (let first = 49_000; !store.isFull; first -= 1_000)
+    assert.equal(store.addOlder(lines(first, first + 1_000, 'needle'), first), 1_000);
+  assert.equal(store.matching.length, 1 + pageLimits.linesMax);
+  store.search('');
+  assert.deepEqual([store.matching.length, store.lowestSeq], [1_002, 50_000]);
 });
 
 test('an address is read back from its hash, and an unknown view is that of the events', () => {

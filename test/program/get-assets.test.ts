@@ -62,6 +62,11 @@ test('assets are chosen by prefix and failing checks, in pages by key', async (t
   const all = keysIn(await linesAt(service));
   assert.deepEqual(all, ['a', 'a/1', 'a/2', 'a b', 'ab', 'b', 'c/1', 'é/1', '']);
   assert.deepEqual(keysIn(await linesAt(service, '?key_prefix=a')), ['a', 'a/1', 'a/2', '']);
+  const begins = async (text: string) => keysIn(await linesAt(service, `?key_begins_with=${encodeURIComponent(text)}`));
+  assert.deepEqual(await begins('a'), ['a', 'a/1', 'a/2', 'a b', 'ab', '']);
+  assert.deepEqual(await begins('a/'), ['a', 'a/1', 'a/2', '']);
+  assert.deepEqual(await begins('["a","1"]'), ['a/1', '']);
+  assert.deepEqual(await begins('b/'), ['b', '']);
   assert.deepEqual(keysIn(await linesAt(service, '?failing=true')), ['a/1', 'c/1', 'é/1', '']);
   assert.deepEqual(keysIn(await linesAt(service, '?failing=true&key_prefix=a')), ['a/1', '']);
   assert.deepEqual(keysIn(await linesAt(service, '?limit=2&after_key=a/1')), ['a/2', 'a b', '']);

@@ -35,6 +35,8 @@ test('the filters are those of the command', () => {
     ['key=warehouse/orders', { assetKey: ['warehouse', 'orders'] }],
     ['key=%5B%22a%2Fb%22%5D', { assetKey: ['a/b'] }],
     ['key_prefix=warehouse', { keyPrefix: ['warehouse'] }],
+    ['key_begins_with=warehouse/ord', { keyStart: ['warehouse', 'ord'] }],
+    ['key_begins_with=warehouse/', { keyStart: ['warehouse', ''] }],
     ['type=check', { type: 'AssetCheckEvaluation' }],
     ['type=AssetObservation', { type: 'AssetObservation' }],
     ['check=no+nulls&passed=false', { checkName: 'no nulls', passed: false }],
@@ -66,12 +68,16 @@ test('how much is sent, from which event on and in which form', () => {
 test('what can not be meant is refused with a sentence, and the log has none of the query', () => {
   const stream = { accept: 'text/event-stream' };
   const cases: [string, RegExp, { accept?: string; lastEventId?: string }?][] = [
-    ['keys=a', /^there is no parameter "keys" here; did you mean key\? it takes key, key_prefix, type/],
+    [
+      'keys=a',
+      /^there is no parameter "keys" here; did you mean key\? it takes key, key_prefix, key_begins_with, type/,
+    ],
     ['afterSeq=1', /did you mean after_seq\?/],
     ['colour=red', /"colour" here; it takes key/],
     ['limit=1&limit=2', /^the query has "limit" twice; send it once$/],
     ['check=', /^check is ""; leave it out, or give a value$/],
     ['key=a//b', /^key is "a\/\/b"; send warehouse\/orders, or/],
+    ['key_begins_with=a//b', /^key_begins_with is "a\/\/b"; send warehouse\/ord, or/],
     ['type=Check', /^type is "Check"; send materialization, check, observation$/],
     ['passed=1', /^passed is "1"; send true or false$/],
     ['limit=0', /^limit is "0"; send a number from 1 to 1000$/],

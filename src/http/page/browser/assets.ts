@@ -27,6 +27,8 @@ interface Asset {
   readonly asset_key: readonly string[];
   readonly materialization?: Latest;
   readonly observation?: Latest;
+  /** Of all checks. */
+  readonly check?: Latest;
   readonly checks: readonly Check[];
 }
 
@@ -47,7 +49,7 @@ export function assetsView(shared: Shared): PolledView<Asset> {
     noun: 'asset',
     pathFor: ({ key_prefix, failed }) => {
       const query = new URLSearchParams({ limit: String(pageLimits.readLimit) });
-      if (key_prefix !== '') query.set('key_prefix', key_prefix);
+      if (key_prefix !== '') query.set('key_begins_with', key_prefix);
       if (failed !== '') query.set('failing', 'true');
       return `assets?${query}`;
     },
@@ -58,13 +60,15 @@ export function assetsView(shared: Shared): PolledView<Asset> {
   });
 }
 
-function cells({ asset_key, materialization, checks }: Asset): Node[] {
+function cells({ asset_key, materialization, observation, check, checks }: Asset): Node[] {
   const failed = checks.filter(({ passed }) => !passed);
+  const last = materialization ?? observation ?? check;
+  const what = materialization ? '' : observation ? 'observed ' : 'checked ';
   return [
     cell('what', state(checks)),
     cell('key', keyShown(asset_key)),
-    cell('time', materialization === undefined ? 'never' : shortTime(materialization.time)),
-    cell('partition', materialization?.partition ?? ''),
+    cell('time', last === undefined ? '' : what + shortTime(last.time)),
+    cell('partition', last?.partition ?? ''),
     cell('says', failed.map(({ check_name }) => check_name).join(', ')),
   ];
 }
@@ -79,7 +83,7 @@ function state(checks: readonly Check[]): Content {
 }
 
 function detail({ asset_key, materialization, observation, checks }: Asset): DetailParts {
-  const events = hashOf(addressOf('events', { key_prefix: keyText(asset_key) }));
+  const events = hashOf(addressOf('events', { key_prefix: keyText([...asset_key, '']) }));
   return {
     title: keyShown(asset_key),
     content: [

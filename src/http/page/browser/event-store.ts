@@ -1,4 +1,4 @@
-/** The events that the page holds: their lines as they were sent, at most `linesMax` and `charactersMax` of them. */
+/** The events that the page holds: their lines as they were sent. */
 
 import { pageLimits } from '../../../config/limits.ts';
 
@@ -33,37 +33,93 @@ export class EventLine {
   }
 }
 
-/** The lines in the order of their seqs, and those of them that have the text of the search. */
-export class EventStore {
-  #lines: EventLine[] = [];
-  #matching: EventLine[] = [];
+/** Lines in the order of their seqs, at most `linesMax` and `charactersMax` of them. */
+class Held {
+  lines: EventLine[] = [];
+  /** No line from this seq on is missing; undefined as long as the lines are those that the stream began with, and newer ones. */
+  lowestSeq: number | undefined;
   #characters = 0;
-  #search: RegExp | undefined;
-
-  /** All lines, the oldest first. */
-  get lines(): readonly EventLine[] {
-    return this.#lines;
-  }
-
-  /** Those that the search matches. */
-  get matching(): readonly EventLine[] {
-    return this.#matching;
-  }
 
   get isFull(): boolean {
-    return this.#lines.length >= pageLimits.linesMax || this.#characters >= pageLimits.charactersMax;
+    return this.lines.length >= pageLimits.linesMax || this.#characters >= pageLimits.charactersMax;
+  }
+
+  push(line: EventLine): void {
+    this.lines.push(line);
+    this.#characters += line.line.length;
+  }
+
+  unshift(older: readonly EventLine[], lowestSeq: number): void {
+    this.lines = [...older, ...this.lines];
+    this.lowestSeq = lowestSeq;
+    for (const { line } of older) this.#characters += line.length;
+  }
+
+  /** Drops the oldest beyond the limits, a part at a time, since moving all lines for each new one would take long. */
+  drop(): void {
+    const { linesMax, charactersMax } = pageLimits;
+    const { lines } = this;
+    let count = lines.length - linesMax > linesMax / 20 ? lines.length - linesMax : 0;
+    for (let at = 0; at < count; at += 1) this.#characters -= lines[at]?.line.length ?? 0;
+    for (; this.#characters > charactersMax && count < lines.length - 1; count += 1) {
+      this.#characters -= lines[count]?.line.length ?? 0;
+    }
+    if (count === 0) return;
+    lines.splice(0, count);
+    this.lowestSeq = lines[0]?.seq;
+  }
+}
+
+/** The newest lines without a gap, and what a search found in them and in older ones. */
+export class EventStore {
+  #all = new Held();
+  #text = '';
+  #search: RegExp | undefined;
+  /** What the search found; undefined without a search. */
+  #found: Held | undefined;
+  #searched = 0;
+
+  /** The newest lines, the oldest of them first. */
+  get lines(): readonly EventLine[] {
+    return this.#all.lines;
+  }
+
+  /** The lines that are shown: with a search those that it found. */
+  get matching(): readonly EventLine[] {
+    return this.#shown.lines;
+  }
+
+  /** Whether it can take no older lines that are to be shown. */
+  get isFull(): boolean {
+    return this.#shown.isFull;
+  }
+
+  /** Number of lines that were looked at. */
+  get lookedAt(): number {
+    return this.#found === undefined ? this.#all.lines.length : this.#searched;
+  }
+
+  /** Each line from this seq on was looked at. */
+  get lowestSeq(): number {
+    return this.#shown.lowestSeq ?? this.#all.lines[0]?.seq ?? 0;
+  }
+
+  /** Whether the stream began with all lines that there are. */
+  get hasAll(): boolean {
+    return this.#all.lowestSeq === undefined && this.#all.lines.length < pageLimits.readLimit;
   }
 
   clear(): void {
-    this.#lines = [];
-    this.#matching = [];
-    this.#characters = 0;
+    this.#all = new Held();
+    this.#begin();
   }
 
   /** @param text what the lines must have in them, in any case; a slash also matches the one between parts of a key */
   search(text: string): void {
+    if (text === this.#text) return;
+    this.#text = text;
     this.#search = searchOf(text);
-    this.#matching = this.#lines.filter((line) => this.#matches(line));
+    this.#begin();
   }
 
   /** Adds lines that are newer than all, and drops the oldest beyond the limits. @returns how many of them match */
@@ -71,45 +127,50 @@ export class EventStore {
     let matching = 0;
     for (const text of lines) {
       const line = new EventLine(text);
-      if (line.seq <= (this.#lines.at(-1)?.seq ?? 0)) continue;
-      this.#lines.push(line);
-      this.#characters += text.length;
+      if (line.seq <= (this.#all.lines.at(-1)?.seq ?? 0)) continue;
+      this.#all.push(line);
+      this.#searched += 1;
       if (!this.#matches(line)) continue;
-      this.#matching.push(line);
+      this.#found?.push(line);
       matching += 1;
     }
-    this.#drop();
+    this.#all.drop();
+    this.#found?.drop();
     return matching;
   }
 
-  /** Adds lines that are older than all. */
-  addOlder(lines: readonly string[]): void {
-    const first = this.#lines[0]?.seq ?? Number.POSITIVE_INFINITY;
-    const older = lines.map((line) => new EventLine(line)).filter(({ seq }) => seq < first);
-    this.#lines = [...older, ...this.#lines];
-    this.#matching = [...older.filter((line) => this.#matches(line)), ...this.#matching];
-    for (const { line } of older) this.#characters += line.length;
+  /**
+   * Adds lines that are older than all that were looked at; of a search only those that match.
+   * @param lowestSeq no line from this seq on is missing
+   * @returns how many match
+   */
+  addOlder(lines: readonly string[], lowestSeq: number): number {
+    const below = this.lowestSeq;
+    const older = lines.map((line) => new EventLine(line)).filter(({ seq }) => seq < below);
+    const matching = older.filter((line) => this.#matches(line));
+    this.#searched += older.length;
+    this.#shown.unshift(matching, lowestSeq);
+    return matching.length;
+  }
+
+  get #shown(): Held {
+    return this.#found ?? this.#all;
+  }
+
+  /** Begins the search anew, with the lines that are held. */
+  #begin(): void {
+    const { lines, lowestSeq } = this.#all;
+    this.#searched = lines.length;
+    this.#found = undefined;
+    if (this.#search === undefined) return;
+    const found = new Held();
+    found.lowestSeq = lowestSeq;
+    for (const line of lines) if (this.#matches(line)) found.push(line);
+    this.#found = found;
   }
 
   #matches({ line }: EventLine): boolean {
     return this.#search === undefined || this.#search.test(line);
-  }
-
-  /** Drops a part at a time, since moving all lines for each new one would take long. */
-  #drop(): void {
-    let count =
-      this.#lines.length - pageLimits.linesMax > pageLimits.linesMax / 20
-        ? this.#lines.length - pageLimits.linesMax
-        : 0;
-    for (let at = 0; at < count; at += 1) this.#characters -= this.#lines[at]?.line.length ?? 0;
-    for (; this.#characters > pageLimits.charactersMax && count < this.#lines.length - 1; count += 1) {
-      this.#characters -= this.#lines[count]?.line.length ?? 0;
-    }
-    if (count === 0) return;
-    this.#lines.splice(0, count);
-    const first = this.#lines[0]?.seq ?? 0;
-    const kept = this.#matching.findIndex(({ seq }) => seq >= first);
-    this.#matching.splice(0, kept === -1 ? this.#matching.length : kept);
   }
 }
 

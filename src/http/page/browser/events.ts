@@ -18,6 +18,8 @@ export interface EventsOptions {
   readonly onChange: (addedBefore: number) => void;
   /** An item that was asked for has arrived, or does not exist. */
   readonly onDetail: () => void;
+  /** Whether the last rows are in sight. */
+  readonly wantsMore: () => boolean;
   readonly onNotice: (text: string) => void;
   /** The stream asks for this wait before the next attempt. */
   readonly onRetry: (ms: number) => void;
@@ -42,11 +44,17 @@ export class EventsView implements View {
   readonly #store = new EventStore();
   readonly #detail = onceFor(eventDetail, (event) => event.line);
   #query = '';
-  /** The store holds all that match from this seq on; undefined before older ones were asked for. */
-  #lowestSeq: number | undefined;
-  /** How many seqs below it are asked for: more if few of them match the filter. */
+  #text = '';
+  /** The seq of the first event of the journal; undefined if it is not known. */
+  #firstSeq: number | undefined;
+  /** How many seqs are looked at with one request: more if few of them match the filter. */
   #olderSeqs = pageLimits.readLimit;
-  #isLoadingOlder = false;
+  /** Ends what looks at older events; undefined if nothing does. */
+  #looking: AbortController | undefined;
+  /** Whether the user has stopped the search. */
+  #isStopped = false;
+  /** Of the attempt. */
+  #signal = AbortSignal.abort();
   /** An event that a link leads to and that is not in the store. */
   #linked: { readonly id: string; readonly event: EventLine | undefined | 'loading' } = { id: '', event: undefined };
   /** Lines that arrived since the last frame. */
@@ -54,6 +62,8 @@ export class EventsView implements View {
   #frame = 0;
   /** Whether it is known which events there are. */
   #isLoaded = false;
+  /** Whether all that the stream began with has arrived. */
+  #isSettled = false;
 
   constructor(options: EventsOptions) {
     this.#options = options;
@@ -71,12 +81,16 @@ export class EventsView implements View {
 
   filter({ text, key_prefix, type, partition, failed }: Address): boolean {
     const query = new URLSearchParams();
-    for (const [name, value] of Object.entries({ key_prefix, type, partition }))
+    for (const [name, value] of Object.entries({ key_begins_with: key_prefix, type, partition }))
       if (value !== '') query.set(name, value);
     if (failed !== '') query.set('passed', 'false');
     const before = this.#query;
     this.#query = query.toString();
+    if (before === this.#query && text === this.#text) return false;
+    this.#text = text;
     this.#store.search(text);
+    this.#stopLooking();
+    this.#isStopped = false;
     if (before === this.#query) return false;
     this.clear();
     return true;
@@ -85,22 +99,30 @@ export class EventsView implements View {
   clear(): void {
     this.#store.clear();
     this.#pending = [];
-    this.#lowestSeq = undefined;
-    this.#isLoaded = false;
+    this.#stopLooking();
+    this.#isStopped = false;
     this.#olderSeqs = pageLimits.readLimit;
+    this.#firstSeq = undefined;
+    this.#isLoaded = false;
+    this.#isSettled = false;
     this.#linked = { id: '', event: undefined };
   }
 
   readonly attempt = async (signal: AbortSignal, live: () => void): Promise<void> => {
     this.#pending = [];
+    this.#signal = signal;
+    this.#stopLooking();
     const last = await this.#lastKnown(signal);
     const { service, onRetry } = this.#options;
     const headers = { Accept: 'text/event-stream', ...(last !== undefined && { 'Last-Event-ID': String(last) }) };
     const begin = last === undefined ? { last: String(pageLimits.readLimit) } : {};
     const reply = await service.ask(this.#path(begin), headers, signal);
     live();
+    if (this.#options.wantsMore()) this.more();
     const parser = new MessageParser();
-    const quiet = sleep(300, signal).then(() => this.#loaded(signal)); // nothing has come: there are no events
+    const quiet = sleep(300, signal)
+      .then(() => this.#settled(signal))
+      .catch(() => {}); // how many events there are is not shown
     if (reply.body !== null) {
       await readStream(
         reply.body,
@@ -116,32 +138,52 @@ export class EventsView implements View {
   };
 
   more(): void {
-    // A stream begins with as many events as there are, at most `readLimit`.
-    if (this.#isLoadingOlder || this.#store.lines.length < pageLimits.readLimit) return;
-    this.#isLoadingOlder = true;
-    void this.#loadOlder()
-      .catch(() => {}) // the connection says what is wrong, and scrolling tries again
-      .finally(() => {
-        this.#isLoadingOlder = false;
-      });
+    if (this.#looking !== undefined || this.#isStopped || this.#isComplete || this.#store.isFull) return;
+    if (this.#signal.aborted) return;
+    const looking = new AbortController();
+    this.#looking = looking;
+    this.#signal.addEventListener('abort', () => looking.abort(), { once: true });
+    this.#options.onChange(0);
+    void this.#lookFurther(looking.signal).then(() => {
+      if (this.#looking !== looking) return;
+      this.#looking = undefined;
+      this.#options.onChange(0);
+    });
   }
 
   summary(): string {
-    const { lines, matching, isFull } = this.#store;
     if (!this.#isLoaded) return '';
-    if (isFull)
-      return `the newest ${counted(lines.length, 'event')}${lines.length === matching.length ? '' : `, ${matching.length} with the text`}`;
-    if (lines.length !== matching.length) return `${matching.length} of ${counted(lines.length, 'event')}`;
-    return counted(lines.length, 'event');
+    const { lines, matching, isFull, lookedAt, lowestSeq } = this.#store;
+    const found = this.#text === '' ? '' : `${isFull ? 'the newest ' : ''}${counted(matching.length)} found in `;
+    if (this.#isComplete) return `${found}${counted(lookedAt, 'event')}`;
+    if (this.#query !== '') return `${found}the newest ${counted(lookedAt, 'event')}, from seq ${lowestSeq} on`;
+    const all = this.#firstSeq === undefined ? '' : ` of ${counted((lines.at(-1)?.seq ?? 0) - this.#firstSeq + 1)}`;
+    return `${found}the newest ${counted(lookedAt)}${all} events`;
+  }
+
+  get searching(): boolean | undefined {
+    if (this.#text === '' || !this.#isLoaded || this.#isComplete || this.#store.isFull) return undefined;
+    return this.#looking !== undefined;
+  }
+
+  toggleSearch(): void {
+    const isStopped = this.#looking !== undefined;
+    this.#stopLooking();
+    this.#isStopped = isStopped;
+    this.more();
+    this.#options.onChange(0);
   }
 
   /** Whether it is known that no event matches. */
   get isEmpty(): boolean {
-    return this.#isLoaded && this.#store.lines.length === 0;
+    const { lines, matching } = this.#store;
+    if (!this.#isLoaded || matching.length > 0) return false;
+    return lines.length === 0 || (this.#isSettled && this.#isComplete);
   }
 
   detail(id: string): DetailParts | undefined | 'loading' {
-    const held = this.#store.lines.find(({ seq }) => String(seq) === id);
+    const { lines, matching } = this.#store;
+    const held = [matching, lines].flatMap((all) => all.find(({ seq }) => String(seq) === id) ?? []).at(0);
     if (held !== undefined) return this.#detail(held);
     if (!this.#isLoaded) return 'loading';
     if (this.#linked.id !== id) void this.#loadLinked(id);
@@ -202,30 +244,72 @@ export class EventsView implements View {
     this.#options.onChange(0);
   }
 
-  /** Asks for ranges of seqs below those that were asked for, until one has an event that matches. */
-  async #loadOlder(): Promise<void> {
-    const { readLimit } = pageLimits;
-    const query = this.#query;
-    for (;;) {
-      const lowest = this.#lowestSeq ?? this.#store.lines[0]?.seq ?? 0;
-      if (lowest <= 1 || this.#store.isFull) return;
-      const afterSeq = Math.max(0, lowest - 1 - this.#olderSeqs);
-      const limit = String(readLimit);
-      const found = await this.#read({ after_seq: String(afterSeq), limit });
-      const lines = found ?? (await this.#read({ after_seq: '0', limit })) ?? []; // retention removed a part of the range
-      if (query !== this.#query || this.#store.lines.length === 0) return;
-      const isCut = lines.length === readLimit && new EventLine(lines.at(-1) ?? '').seq < lowest - 1;
-      if (isCut && this.#olderSeqs > readLimit) {
-        this.#olderSeqs = readLimit;
-        continue;
+  /** What the stream begins with has arrived; if that is nothing, there are no events. */
+  async #settled(signal: AbortSignal): Promise<void> {
+    if (signal.aborted) return;
+    this.#isSettled = true;
+    this.#isLoaded = true;
+    this.#options.onChange(0);
+    await this.#findFirst(signal);
+  }
+
+  #stopLooking(): void {
+    this.#looking?.abort();
+    this.#looking = undefined;
+  }
+
+  /** Whether all events that there are were looked at. */
+  get #isComplete(): boolean {
+    return this.#store.hasAll || this.#store.lowestSeq <= (this.#firstSeq ?? 1);
+  }
+
+  /** Looks at older events, a range of seqs at a time, until the rows in sight are filled. Never rejects. */
+  async #lookFurther(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted && !this.#store.isFull && !this.#isComplete) {
+      try {
+        if (this.#firstSeq === undefined) await this.#findFirst(signal);
+        const added = await this.#lookAtRange(signal);
+        if (signal.aborted) return;
+        this.#options.onChange(0);
+        if (added > 0 && !this.#options.wantsMore()) return;
+      } catch (error) {
+        if (signal.aborted) return;
+        const { status = 503, retryAfterMs = 0 } = error instanceof Refused ? error : {};
+        if (status < 500 && status !== 429) {
+          this.#isStopped = true; // the connection says what is wrong
+          return;
+        }
+        await sleep(Math.max(pageLimits.pollMs, retryAfterMs), signal);
       }
-      this.#lowestSeq = found === undefined ? 1 : afterSeq + 1;
-      if (lines.length < readLimit / 4) this.#olderSeqs *= 4;
-      this.#store.addOlder(lines);
-      if (lines.length === 0) continue;
-      this.#options.onChange(0);
-      return;
     }
+  }
+
+  /** @returns how many of the events are to be shown */
+  async #lookAtRange(signal: AbortSignal): Promise<number> {
+    const { readLimit } = pageLimits;
+    const { lowestSeq } = this.#store;
+    const afterSeq = Math.max(0, lowestSeq - 1 - this.#olderSeqs);
+    const limit = String(readLimit);
+    const read = (after: number) => this.#read({ after_seq: String(after), limit }, signal);
+    const found = await read(afterSeq);
+    const lines = found ?? (await read(0)) ?? []; // retention removed a part of the range
+    if (signal.aborted) return 0;
+    const isCut = lines.length === readLimit && new EventLine(lines.at(-1) ?? '').seq < lowestSeq - 1;
+    if (isCut && this.#olderSeqs > readLimit) {
+      this.#olderSeqs = readLimit;
+      return 0;
+    }
+    if (lines.length < readLimit / 4) this.#olderSeqs *= 4;
+    return this.#store.addOlder(lines, found === undefined ? 1 : afterSeq + 1);
+  }
+
+  /** Asks for the first event that there is, so that it is known how many there are. */
+  async #findFirst(signal: AbortSignal): Promise<void> {
+    if (this.#query !== '' || this.#store.hasAll) return;
+    const [first] = (await this.#read({ after_seq: '0', limit: '1' }, signal)) ?? [];
+    if (first === undefined || signal.aborted) return;
+    this.#firstSeq = new EventLine(first).seq;
+    this.#options.onChange(0);
   }
 
   async #loadLinked(id: string): Promise<void> {
@@ -249,10 +333,7 @@ export class EventsView implements View {
   }
 
   /** @returns lines that match the filter; undefined if retention removed the first of them (410) */
-  async #read(
-    more: Readonly<Record<string, string>>,
-    signal = AbortSignal.timeout(pageLimits.quietMsMax),
-  ): Promise<string[] | undefined> {
+  async #read(more: Readonly<Record<string, string>>, signal: AbortSignal): Promise<string[] | undefined> {
     try {
       const reply = await this.#options.service.ask(this.#path(more), NDJSON, signal);
       return (await reply.text()).split('\n').slice(0, -1);

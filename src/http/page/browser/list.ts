@@ -35,7 +35,6 @@ export class List {
     this.#onBottom = onBottom;
     const later = () => this.#later();
     this.#list.addEventListener('scroll', later, { passive: true });
-    this.#list.addEventListener('keydown', (event) => this.#onKey(event));
     this.#list.addEventListener('focus', () => this.#focus());
     this.#rows.addEventListener('click', ({ target }) => {
       const row = (target as Element).closest('.row');
@@ -72,9 +71,10 @@ export class List {
     for (const one of this.#shown) this.#dress(one);
   }
 
-  /** Makes the next row active, or the one before. */
-  step(by: number): void {
-    this.#activate(this.#activeIndex() + by);
+  /** Whether the last rows are in sight, or nearly so. */
+  get isAtBottom(): boolean {
+    const { scrollTop, clientHeight } = this.#list;
+    return Math.ceil((scrollTop + clientHeight) / this.#rowPx) + EXTRA_ROWS >= this.#source.count;
   }
 
   focus(): void {
@@ -88,10 +88,25 @@ export class List {
     this.focus();
   }
 
-  /** Opens the active row. */
-  openActive(how: 'click' | 'key'): void {
-    const index = this.#activeIndex();
-    if (index !== -1) this.#open(index, how);
+  /**
+   * Moves to another row, or opens the active one.
+   * @param takesFocus whether the focus moves to the list
+   * @returns whether the key is one of the list
+   */
+  onKey(key: string, takesFocus: boolean): boolean {
+    const page = Math.max(1, Math.floor(this.#list.clientHeight / this.#rowPx) - 1);
+    const active = this.#activeIndex();
+    const to: Readonly<Record<string, number>> = {
+      ...{ ArrowDown: active + 1, j: active + 1, ArrowUp: active - 1, k: active - 1 },
+      ...{ PageDown: active + page, PageUp: active - page, Home: 0, End: this.#source.count - 1 },
+    };
+    const index = to[key];
+    const isOpening = key === 'Enter' || key === ' ';
+    if (index === undefined && !isOpening) return false;
+    if (index !== undefined) this.#activate(index);
+    if (takesFocus) this.focus();
+    if (isOpening) this.#openActive('key');
+    return true;
   }
 
   get #rowPx(): number {
@@ -145,7 +160,7 @@ export class List {
     const active = this.#shown.find(({ id }) => id === this.#activeId);
     if (active === undefined) this.#list.removeAttribute('aria-activedescendant');
     else this.#list.setAttribute('aria-activedescendant', active.row.id);
-    if (count > 0 && end === count) this.#onBottom();
+    if (end === count) this.#onBottom();
   }
 
   #dress({ id, row }: { readonly id: string; readonly row: HTMLElement }): void {
@@ -155,25 +170,6 @@ export class List {
 
   #focus(): void {
     if (this.#activeIndex() === -1) this.#activate(Math.ceil(this.#list.scrollTop / this.#rowPx));
-  }
-
-  #onKey(event: KeyboardEvent): void {
-    if (event.ctrlKey || event.metaKey || event.altKey) return;
-    const page = Math.max(1, Math.floor(this.#list.clientHeight / this.#rowPx) - 1);
-    const active = this.#activeIndex();
-    const to: Readonly<Record<string, number>> = {
-      ArrowDown: active + 1,
-      ArrowUp: active - 1,
-      PageDown: active + page,
-      PageUp: active - page,
-      Home: 0,
-      End: this.#source.count - 1,
-    };
-    const index = to[event.key];
-    if (index !== undefined) this.#activate(index);
-    else if (event.key === 'Enter' || event.key === ' ') this.openActive('key');
-    else return;
-    event.preventDefault();
   }
 
   /** The index of the active item, or -1. Looks near the rows in sight first. */
@@ -197,7 +193,12 @@ export class List {
     if (top < scrollTop) this.#list.scrollTop = top;
     else if (top + this.#rowPx > scrollTop + clientHeight) this.#list.scrollTop = top + this.#rowPx - clientHeight;
     this.#draw();
-    if (this.#openId !== '') this.openActive('click');
+    if (this.#openId !== '') this.#openActive('click');
+  }
+
+  #openActive(how: 'click' | 'key'): void {
+    const index = this.#activeIndex();
+    if (index !== -1) this.#open(index, how);
   }
 
   #open(index: number, how: 'click' | 'key'): void {

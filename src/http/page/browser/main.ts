@@ -25,6 +25,8 @@ const keys: readonly (readonly [key: string, does: string])[] = [
 
 const FILTERS = ['text', 'key_prefix', 'type', 'partition', 'failed'] as const;
 
+const NOUNS: Readonly<Record<ViewName, string>> = { events: 'event', assets: 'asset', refusals: 'refused request' };
+
 const service = new Service();
 const connection = new Connection(showState);
 const list = new List(() => view().more());
@@ -39,6 +41,7 @@ const all = {
     ...{ service, open },
     onChange: (addedBefore) => changed('events', addedBefore),
     onDetail: showDetail,
+    wantsMore: () => address.view === 'events' && list.isAtBottom,
     onNotice: notify,
     onRetry: (ms) => {
       connection.retryMs = ms;
@@ -116,7 +119,10 @@ function showRest(): void {
   const newer = byId('newer');
   newer.hidden = newRows === 0;
   newer.textContent = `${newRows} new ↑`;
-  const { isEmpty } = view();
+  const { isEmpty, searching } = view();
+  const search = byId('search');
+  search.hidden = searching === undefined;
+  search.textContent = searching === true ? 'Stop' : 'Search on';
   byId('listing').hidden = isEmpty;
   const nothing = byId('nothing');
   nothing.hidden = !isEmpty;
@@ -125,14 +131,12 @@ function showRest(): void {
 }
 
 function whyNothing(): Node[] {
-  const { key_prefix, type, partition, failed } = address;
+  if (FILTERS.some((name) => address[name] !== '')) {
+    const clear = () => go(addressOf(address.view), false);
+    return [element('h2', {}, `No ${NOUNS[address.view]} matches`), button('Clear the filters', clear)];
+  }
   if (address.view === 'refusals') return [element('h2', {}, 'No request was refused')];
-  if (key_prefix + type + partition + failed === '') return firstReport(service);
-  const clear = () => go(addressOf(address.view), false);
-  return [
-    element('h2', {}, `No ${address.view === 'events' ? 'event' : 'asset'} matches`),
-    button('Clear the filters', clear),
-  ];
+  return firstReport(service);
 }
 
 /** What the page shows whole. */
@@ -260,11 +264,20 @@ function onKey(event: KeyboardEvent): void {
   const viewName = views[Number(event.key) - 1];
   if (viewName !== undefined) go(addressOf(viewName), false);
   else if (event.key === '/') field('text').focus();
-  else if (event.key === 'j') list.step(1);
-  else if (event.key === 'k') list.step(-1);
   else if (event.key === '?') byId<HTMLDialogElement>('keys').showModal();
-  else return;
+  else if (!isForList(event.key, target as Element) || !list.onKey(event.key, !isWithin(target as Element, 'detail')))
+    return;
   event.preventDefault();
+}
+
+/** Whether a key goes to the list and not to the element that has the focus: a button, a link, or what scrolls by itself. */
+function isForList(key: string, target: Element): boolean {
+  if (key === 'j' || key === 'k' || target === document.body || isWithin(target, 'list')) return true;
+  return key !== 'Enter' && key !== ' ' && !isWithin(target, 'detail') && !isWithin(target, 'nothing');
+}
+
+function isWithin(target: Element, id: string): boolean {
+  return byId(id).contains(target);
 }
 
 function listen(): void {
@@ -274,10 +287,12 @@ function listen(): void {
     onFilter();
   });
   let timer = 0;
-  field('text').addEventListener('input', () => {
-    clearTimeout(timer);
-    timer = setTimeout(onFilter, 150);
-  });
+  for (const name of ['text', 'key_prefix'] as const) {
+    field(name).addEventListener('input', () => {
+      clearTimeout(timer);
+      timer = setTimeout(onFilter, 150);
+    });
+  }
   byId('access').addEventListener('submit', (event) => {
     event.preventDefault();
     signIn();
@@ -287,6 +302,7 @@ function listen(): void {
     showFilters((currentTarget as Element).getAttribute('aria-expanded') !== 'true'),
   );
   byId('newer').addEventListener('click', () => list.toTop());
+  byId('search').addEventListener('click', () => view().toggleSearch());
   byId('list').addEventListener('scroll', () => {
     if (newRows > 0 && list.isAtTop) showRest();
   });

@@ -56,7 +56,7 @@ export class PolledView<Item> implements View {
   }
 
   get isEmpty(): boolean {
-    return this.#isLoaded && this.#items.length === 0;
+    return this.#isLoaded && this.#matching.length === 0;
   }
 
   filter(address: Address): boolean {
@@ -93,13 +93,17 @@ export class PolledView<Item> implements View {
     }
   };
 
+  readonly searching = undefined;
+
   more(): void {}
+
+  toggleSearch(): void {}
 
   summary(): string {
     if (!this.#isLoaded) return '';
     const { length } = this.#items;
     const all = `${length === pageLimits.readLimit ? 'the first ' : ''}${counted(length, this.#options.noun)}`;
-    return length === this.#matching.length ? all : `${this.#matching.length} of ${all}`;
+    return this.#search === undefined ? all : `${counted(this.#matching.length)} found in ${all}`;
   }
 
   detail(id: string): DetailParts | undefined | 'loading' {

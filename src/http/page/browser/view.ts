@@ -22,8 +22,12 @@ export interface View {
   more(): void;
   /** Forgets all data: another deployment. */
   clear(): void;
-  /** What the line below the list says: `1,000 events`. */
+  /** What the line below the list says: `12 found in 1,000 events`. */
   summary(): string;
+  /** Whether a search looks at older items now; undefined if it has looked at all. */
+  readonly searching: boolean | undefined;
+  /** Stops a search, or continues it. */
+  toggleSearch(): void;
   /** @returns what is shown of the item with this id, or undefined if there is none; `loading` if it is on its way */
   detail(id: string): DetailParts | undefined | 'loading';
 }
@@ -97,7 +101,8 @@ export function longTime(time: string): string {
   return time.replace('T', ' ').replace('Z', ' UTC');
 }
 
-/** @returns a number and what it counts: `1,000 events`, `1 event` */
-export function counted(count: number, noun: string): string {
-  return `${count.toLocaleString('en')} ${noun}${count === 1 ? '' : 's'}`;
+/** @returns a number and what it counts: `1,000 events`, `1 event`; `1,000` without a noun */
+export function counted(count: number, noun = ''): string {
+  const number = count.toLocaleString('en');
+  return noun === '' ? number : `${number} ${noun}${count === 1 ? '' : 's'}`;
 }
