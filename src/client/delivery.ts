@@ -173,7 +173,12 @@ export function judge({ status, headers, body }: HttpReply): Failure | Again {
  * @returns whether the reply is such a 429, as with `WWW-Authenticate: Bearer realm="assetlog"`
  */
 export function isTokenLimit({ status, headers }: Pick<HttpReply, 'status' | 'headers'>): boolean {
-  return status === 429 && /\brealm="assetlog"/.test(headers['www-authenticate'] ?? '');
+  return status === 429 && isChallenge(headers);
+}
+
+/** @returns whether a reply has the challenge of an assetlog, as its 401s have */
+export function isChallenge(headers: HttpReply['headers']): boolean {
+  return /\brealm="assetlog"/.test(headers['www-authenticate'] ?? '');
 }
 
 /** Statuses after which a retry is safe: request timeout, rate limit, full queue. */

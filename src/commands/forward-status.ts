@@ -83,10 +83,12 @@ function screenOf(all: readonly Shown[], width: number): string {
 
 /** What does not fit a row: where it is, why it does not continue, and what to do. */
 function notesOf({ status, folder }: Shown, width: number): string {
-  const { name, to, kind, seq, last_seq, reason, dead_letters, lost_events, last_success } = status;
+  const { name, to, kind, seq, last_seq, reason, next_try, dead_letters, lost_events, last_success } = status;
   const at = `event ${seq ?? '?'} of ${last_seq}, last success ${minuteOf(last_success)}`;
   const notes = [`${titleOf(status)}: ${to}${kind === null ? '' : ` (${kind})`}, ${at}`];
   if (reason !== null) notes.push(reason);
+  if (next_try !== null && Date.parse(next_try) > Date.now())
+    notes.push(`tries again at ${next_try.slice(11, 19)} UTC, or on SIGHUP`);
   if (lost_events) notes.push(`events that were removed before it confirmed them: ${lost_events}`);
   if (dead_letters !== 0) notes.push(`assetlog forward dead ${name} --data ${shellWord(folder)}`);
   // Broken between words.

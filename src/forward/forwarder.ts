@@ -40,7 +40,14 @@ export interface ForwarderParts {
   readonly limits: Limits;
   /** Called with the bytes of lines that were taken. */
   readonly onForwarded?: ((bytes: number) => void) | undefined;
+  /** Called when `status` begins to say something else, but not for each event. */
+  readonly onChange?: (() => void) | undefined;
+  /** Time of the last event that was taken before this start, if it is known. */
+  readonly lastSuccess?: string | null;
 }
+
+/** All that `ForwarderStatus.state` can be. */
+export const forwarderStates = ['asking', 'idle', 'sending', 'suspect', 'waiting', 'stopped'] as const;
 
 /** How far a forwarder is, in the words of `assetlog forward status --json`: `{ name: 'hub', kind: 'hub', state: 'idle', … }`. */
 export interface ForwarderStatus {
@@ -48,13 +55,15 @@ export interface ForwarderStatus {
   readonly to: string;
   /** Null until the destination has answered. */
   readonly kind: TargetKind | null;
-  readonly state: Exclude<State['kind'], 'starting'>;
+  readonly state: (typeof forwarderStates)[number];
   /** Of a stopped one. */
   readonly why: StopKind | null;
   /** What is wrong, and what to do; null if nothing is. */
   readonly reason: string | null;
   /** Since when it works, waits or is stopped: `2026-11-20T15:19:45.266Z`. */
   readonly since: string;
+  /** When one that waits or is stopped tries again; null if it works, or is trying now. */
+  readonly next_try: string | null;
   /** All events up to this one are dealt with: recorded there, or in the dead letters. */
   readonly seq: number;
   /** The last event of the journal. */
@@ -65,7 +74,7 @@ export interface ForwarderStatus {
   readonly dead_letters: number;
   /** Events that retention removed before the destination confirmed them. */
   readonly lost_events: number;
-  /** Time of the last event that was taken; null if there was none since the start. */
+  /** Time of the last event that was taken; null if there was none. */
   readonly last_success: string | null;
   readonly last_error: string | null;
 }
@@ -102,6 +111,8 @@ export class Forwarder {
   readonly #reported = new Set<string>();
   #since = new Date().toISOString();
   #wake: (() => void) | undefined;
+  /** When the present pause ends, if it is because of a trouble. */
+  #nextTry: string | null = null;
 
   #target: Target | undefined;
   #cursor: Cursor | undefined;
@@ -123,7 +134,7 @@ export class Forwarder {
   #refusals = 0;
 
   #oldest: { readonly seq: number; readonly time: string } | undefined;
-  #lastSuccess: string | null = null;
+  #lastSuccess: string | null;
   #lastError: string | null = null;
   /** Events by what became of them, since the start: `recorded`, `refused`, `in doubt`. */
   readonly outcomes = new Map<string, number>();
@@ -133,6 +144,7 @@ export class Forwarder {
   constructor(parts: ForwarderParts) {
     const { destination, disk, progress, notices, limits } = parts;
     this.#parts = parts;
+    this.#lastSuccess = parts.lastSuccess ?? null;
     this.#notices = notices.with({ destination: destination.name });
     this.#pace = new Pace(limits, destination.ratePerSecond);
     this.#source = { disk, progress: () => progress.of(disk.folder), limits, signal: this.#closing.signal };
@@ -180,6 +192,7 @@ export class Forwarder {
       why: state.kind === 'stopped' ? state.why : null,
       reason: 'reason' in state ? state.reason : null,
       since: this.#since,
+      next_try: this.#trouble === undefined ? null : this.#nextTry,
       seq,
       last_seq: lastSeq,
       lag_events: lastSeq - seq,
@@ -231,6 +244,7 @@ export class Forwarder {
       const next = await this.#step(state).catch((error: Error) => this.#waiting({ reason: describe(error) }, state));
       if (this.#isClosing) return;
       this.#state = next;
+      if (state.kind === 'asking' && next.kind === 'idle') this.#changed();
       if (next.kind === 'waiting' || next.kind === 'stopped' || next.kind === 'suspect') this.#report(next);
     }
   }
@@ -367,6 +381,7 @@ export class Forwarder {
     if (head === undefined) {
       await this.#save(undefined);
       if (this.#value.seq >= this.#lastSeq) this.#recovered();
+      this.#changed();
       await this.#backlog.more();
       return IDLE;
     }
@@ -590,10 +605,12 @@ export class Forwarder {
   #taken(lines: readonly Line[]): void {
     this.#refusals = 0;
     this.#pace.succeeded();
+    const isFirst = this.#lastSuccess === null;
     this.#lastSuccess = new Date().toISOString();
     this.#count(this.outcomes, 'recorded', lines.length);
     this.#parts.onForwarded?.(sizeOf(lines));
     this.#recovered();
+    if (isFirst) this.#changed();
   }
 
   #waiting({ reason, afterMs }: Pick<Again, 'reason' | 'afterMs'>, next: State): Extract<State, { kind: 'waiting' }> {
@@ -606,6 +623,10 @@ export class Forwarder {
     if (this.#trouble === undefined) this.#since = new Date().toISOString();
     this.#trouble = state;
     this.#lastError = reason;
+    const { forwardStoppedMs } = this.#parts.limits;
+    const waitMs = kind === 'waiting' ? state.waitMs : forwardStoppedMs;
+    this.#nextTry = kind === 'suspect' ? null : new Date(Date.now() + waitMs).toISOString();
+    this.#changed();
     const name = state.kind === 'stopped' ? state.why : kind;
     if (this.#reported.has(name)) return;
     this.#reported.add(name);
@@ -620,6 +641,11 @@ export class Forwarder {
     const { seq, lag_events } = this.status();
     this.#notices.info('events are forwarded again', { seq, lag: lag_events, since: this.#since });
     this.#since = new Date().toISOString();
+    this.#changed();
+  }
+
+  #changed(): void {
+    this.#parts.onChange?.();
   }
 
   get #opened(): Target {
@@ -690,6 +716,7 @@ export class Forwarder {
       const end = () => {
         clearTimeout(timer);
         this.#wake = undefined;
+        this.#nextTry = null;
         resolve();
       };
       const timer = setTimeout(end, ms);

@@ -11,6 +11,7 @@ import type { ForwardFigures } from '../telemetry/metrics.ts';
 import { DeadLetters } from './dead-letters.ts';
 import type { Destination } from './destination.ts';
 import { appliesTo, type ForwardOptions, tooMany, urlFor, watchDestinations } from './destinations.ts';
+import { forwarderStates } from './forwarder.ts';
 import { Link, type LinkOptions } from './link.ts';
 import { openSource } from './source.ts';
 
@@ -163,7 +164,7 @@ export class Forwarding {
         lagSeconds: Math.max(0, ...statuses.map(({ lag_seconds }) => lag_seconds)),
         outcomes: total(links.map(({ forwarder }) => forwarder?.outcomes)),
         answers: total(links.map(({ forwarder }) => forwarder?.answers)),
-        states: total(statuses.map(({ state }) => new Map([[state, 1]]))),
+        states: total([NO_STATES, ...statuses.map(({ state }) => new Map([[state, 1]]))]),
         lastSuccessSeconds: successes.length > 0 ? Math.max(...successes) : undefined,
         deadLetters: sum(statuses.map(({ dead_letters }) => dead_letters)),
         lostEvents: sum(statuses.map(({ lost_events }) => lost_events)),
@@ -332,6 +333,9 @@ function lettersOf({ disk, letters }: Forwarded, name: string): Promise<DeadLett
 function resolved(destination: Destination, deployment: Deployment): Destination {
   return { ...destination, to: urlFor(destination, deployment), deployments: undefined };
 }
+
+/** Also the states of none, so that each has a time series. */
+const NO_STATES: ReadonlyMap<string, number> = new Map(forwarderStates.map((state) => [state, 0]));
 
 /** @returns the sums by name */
 function total(counts: readonly (ReadonlyMap<string, number> | undefined)[]): ReadonlyMap<string, number> {

@@ -11,7 +11,7 @@ import type { DeadLetters } from './dead-letters.ts';
 import type { Destination } from './destination.ts';
 import { Forwarder, type ForwarderStatus, LOST } from './forwarder.ts';
 import { retryName, takeRetry } from './retry.ts';
-import { writeState } from './state-file.ts';
+import { type ForwardState, readState, writeState } from './state-file.ts';
 import type { Target, TargetKind } from './target.ts';
 import { openTarget } from './targets/open.ts';
 import { filesVersion } from './targets/requests.ts';
@@ -46,6 +46,9 @@ export class Link {
   /** Why no forwarder could be made; undefined if that was not tried, or one was. */
   #problem: { readonly reason: string; readonly since: string } | undefined;
   #written = { text: '', state: '', atMs: Number.NEGATIVE_INFINITY };
+  #writing: Promise<void> = Promise.resolve();
+  /** As the state file had it; undefined until it was read. */
+  #lastSuccess: string | null | undefined;
   readonly #closing = new AbortController();
   #checking: Promise<void> = Promise.resolve();
   #retrying: Promise<void> | undefined;
@@ -92,10 +95,11 @@ export class Link {
         why: null,
         reason,
         since,
+        next_try: null,
         seq,
         last_seq,
       },
-      ...{ lag_events: Math.max(0, last_seq - seq), lag_seconds: 0, last_success: null },
+      ...{ lag_events: Math.max(0, last_seq - seq), lag_seconds: 0, last_success: this.#lastSuccess ?? null },
       ...{ dead_letters: this.#letters?.open ?? 0, lost_events: this.#letters?.lost ?? 0 },
       last_error: reason,
     };
@@ -202,6 +206,8 @@ export class Link {
 
   async #begin(): Promise<void> {
     const { destination, disk, progress, source: openSource, limits, notices, onForwarded } = this.options;
+    // Before it is written. It is a hint, so that an error delays nothing.
+    this.#lastSuccess ??= timeIn(await readState(disk, destination.name, limits).catch(() => undefined));
     try {
       const source = await openSource();
       if (this.#closing.signal.aborted) return;
@@ -211,7 +217,9 @@ export class Link {
         return this.#target;
       };
       const letters = () => this.#openLetters();
-      this.#forwarder = new Forwarder({ destination, disk, progress, target, letters, notices, limits, onForwarded });
+      const onChange = () => void this.#write(false);
+      const parts = { destination, disk, progress, target, letters, notices, limits, onForwarded, onChange };
+      this.#forwarder = new Forwarder({ ...parts, lastSuccess: this.#lastSuccess });
       this.#forwarder.start();
       this.#problem = undefined;
     } catch (error) {
@@ -229,17 +237,23 @@ export class Link {
   }
 
   /** Writes the state file if the state is another one, or else at most every `limits.forwardStateMs`. */
-  async #write(isLast: boolean): Promise<void> {
+  #write(isLast: boolean): Promise<void> {
+    this.#writing = this.#writing.then(() => this.#writeNow(isLast));
+    return this.#writing;
+  }
+
+  async #writeNow(isLast: boolean): Promise<void> {
     const { destination, disk, limits, notices } = this.options;
-    const { state, why, reason, since, kind, to, last_success, last_error } = this.status;
+    const { state, why, reason, since, next_try, kind, to, last_success, last_error } = this.status;
     // The service may continue without the destination, which then is not forwarded.
     const pid = isLast ? NO_PROCESS : process.pid;
-    const content = { state, why, reason, since, kind, to, last_success, last_error, pid };
+    const content = { state, why, reason, since, next_try, kind, to, last_success, last_error, pid };
     const text = JSON.stringify(content);
     if (text === this.#written.text) return;
     const isSoon = performance.now() - this.#written.atMs < limits.forwardStateMs;
-    const shown = state === 'sending' ? 'idle null' : `${state} ${reason}`; // one that works is each of these by turns
-    if (!isLast && isSoon && shown === this.#written.state) return;
+    const shown = `${state} ${reason} ${last_success === null}`;
+    const before = [shown, shown.replace('sending', 'idle')]; // one that works sends now and then
+    if (!isLast && isSoon && before.includes(this.#written.state)) return;
     this.#written = { text, state: shown, atMs: performance.now() };
     try {
       await writeState(disk, destination.name, content);
@@ -247,6 +261,12 @@ export class Link {
       notices.debug('the state of a destination could not be written', { problem: describe(error as Error) });
     }
   }
+}
+
+/** @returns the time of the last success; null if there is none, or what the file has is no time */
+function timeIn(state: ForwardState | undefined): string | null {
+  const time: unknown = state?.last_success;
+  return typeof time === 'string' && !Number.isNaN(Date.parse(time)) ? time : null;
 }
 
 const NO_PROCESS = 0;

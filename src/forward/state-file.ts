@@ -10,7 +10,10 @@ import type { ForwarderStatus } from './forwarder.ts';
 
 /** The content of the file: `{ state: 'waiting', reason: 'connect ECONNREFUSED …', since: '2026-11-20T15:04:05.678Z', … }`. */
 export interface ForwardState
-  extends Pick<ForwarderStatus, 'state' | 'why' | 'reason' | 'since' | 'kind' | 'to' | 'last_success' | 'last_error'> {
+  extends Pick<
+    ForwarderStatus,
+    'state' | 'why' | 'reason' | 'since' | 'next_try' | 'kind' | 'to' | 'last_success' | 'last_error'
+  > {
   /** Id of the process that wrote it: the state is out of date if that does not hold the lock of the folder. 0 if it has ended. */
   readonly pid: number;
 }

@@ -24,6 +24,8 @@ export interface DestinationStatus {
   /** What is wrong, and what to do. */
   readonly reason: string | null;
   readonly since: string | null;
+  /** When one that waits or is stopped tries again. */
+  readonly next_try: string | null;
   /** The events up to this one are dealt with; null if the cursor is lost, and then the two members of the lag too. */
   readonly seq: number | null;
   /** The last event of the journal. */
@@ -67,9 +69,9 @@ export async function readStatus(
     const lost = isUnsaid ? `${cursor.reason}: a hub is asked, else say forward from ${name} --seq N` : undefined;
     const letters = await readLetterStates(disk, name).catch(() => undefined);
     all.push({
-      ...{ name, deployment, to, kind: kind ?? null, state },
+      ...{ name, deployment, to: to || null, kind: kind ?? null, state },
       reason: [reason ?? [], lost ?? []].flat().join('; ') || null,
-      ...{ since, seq, last_seq },
+      ...{ since, next_try: state === written?.state ? (written.next_try ?? null) : null, seq, last_seq },
       lag_events: seq === null ? null : Math.max(0, last_seq - seq),
       lag_seconds: seq === null ? null : await lagSeconds(disk, seq, last_seq),
       dead_letters: letters?.open ?? null,

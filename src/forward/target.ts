@@ -15,15 +15,7 @@ export interface Outgoing {
 }
 
 /** Why nothing can be sent until an operator has done something. */
-export type StopKind =
-  | 'turned away'
-  | 'fork'
-  | 'loop'
-  | 'gap'
-  | 'damage'
-  | 'not understood'
-  | 'cursor lost'
-  | 'refusals';
+export type StopKind = 'turned away' | 'fork' | 'loop' | 'damage' | 'not understood' | 'cursor lost' | 'refusals';
 
 /** The destination can not be used: `{ kind: 'stopped', why: 'turned away', reason: '401 …; check the token file' }`. */
 export interface Stopped {

@@ -41,7 +41,7 @@ export interface ForwardFigures {
   readonly answers: ReadonlyMap<string, number>;
   /** Number of journals by the state of their forwarders: `Map { 'idle' => 1 }`. */
   readonly states: ReadonlyMap<string, number>;
-  /** When it took an event last, in seconds since 1970; undefined if it took none since the start. */
+  /** When it took an event last, in seconds since 1970; undefined if it never took one. */
   readonly lastSuccessSeconds: number | undefined;
   readonly deadLetters: number;
   /** Number of events that retention removed before it confirmed them, as its dead letters say. */

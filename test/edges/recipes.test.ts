@@ -495,7 +495,13 @@ test('promtool takes the alert rules, and each fires when it should and not befo
   const cases: Readonly<Record<string, readonly [series: Readonly<Record<string, string>>, minutes: number]>> = {
     AssetlogDown: [{ 'up{job="assetlog"}': '1x30 0x10' }, 33],
     AssetlogNotReady: [{ assetlog_ready: '1x30 0x10' }, 32],
-    AssetlogRefusesReports: [{ 'assetlog_http_requests_total{status="503"}': '7x30 8+1x20' }, 40],
+    AssetlogRefusesReports: [
+      {
+        'assetlog_http_requests_total{endpoint="report_asset_check",status="503"}': '7x30 8+1x20',
+        'assetlog_http_requests_total{endpoint="readyz",status="503"}': '0+1x60',
+      },
+      40,
+    ],
     AssetlogDiskSlow: [
       {
         [`${DISK}{le="1"}`]: '0+60x30 1801+1x40',

@@ -341,8 +341,38 @@ test('promtool finds nothing to say about the metrics of destinations', {
   const metrics = await metricsOf(edge);
   assert.equal(metrics.get('dead_letters{destination="upstream"}'), 1);
   assert.equal(metrics.get('events_total{destination="upstream",outcome="refused"}'), 1);
-  const success = metrics.get('last_success_timestamp_seconds{destination="upstream"}') ?? 0;
-  assert.ok(Math.abs(success - Date.now() / 1000) < 60, `${success}`);
+});
+
+test('the metrics have each state of a destination as a series, and the last success also after a restart', async (t) => {
+  const upstream = await startPlainUpstream(t);
+  const data = newFolder(t);
+  const args = ['--forward-to', upstream.url];
+  const edge = await startService(t, { data, args });
+  const statesOf = async (service: Running) =>
+    [...(await metricsOf(service))].flatMap(([name, value]) =>
+      name.startsWith('state{') ? [[/state="(\w+)"/.exec(name)?.[1], value]] : [],
+    );
+  assert.deepEqual(await report(edge, ['a']), [200]);
+  await eventually('it is idle', async () => (await forwardStatus(data)).state === 'idle');
+  assert.deepEqual(await statesOf(edge), [
+    ['asking', 0],
+    ['idle', 1],
+    ['sending', 0],
+    ['suspect', 0],
+    ['waiting', 0],
+    ['stopped', 0],
+  ]);
+  const success = async (service: Running) =>
+    (await metricsOf(service)).get('last_success_timestamp_seconds{destination="upstream"}');
+  const before = (await success(edge)) ?? 0;
+  assert.ok(Math.abs(before - Date.now() / 1000) < 60, `${before}`);
+  await edge.kill('SIGKILL');
+  upstream.answer = () => ({ status: 503, text: '{}' });
+  const again = await startService(t, { data, args });
+  assert.deepEqual(await report(again, ['b']), [200]);
+  await eventually('it waits', async () => (await forwardStatus(data)).state === 'waiting');
+  assert.equal(await success(again), before);
+  assert.equal(Date.parse((await forwardStatus(data)).last_success) / 1000, before);
 });
 
 test('the folder of a destination that is not there yet is none of its problems', async (t) => {

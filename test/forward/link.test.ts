@@ -1,7 +1,7 @@
 /** One destination of one journal, with a real server and real files beside a simulated journal. */
 
 import assert from 'node:assert/strict';
-import { writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
@@ -10,8 +10,10 @@ import type { Limits } from '../../src/config/limits.ts';
 import { DeadLetters } from '../../src/forward/dead-letters.ts';
 import type { Destination } from '../../src/forward/destination.ts';
 import { Link } from '../../src/forward/link.ts';
+import { readState, writeState } from '../../src/forward/state-file.ts';
+import { readStatus } from '../../src/forward/status.ts';
 import { OwnProgress } from '../../src/journal/progress.ts';
-import { newFolder } from '../support/program.ts';
+import { newFolder, root } from '../support/program.ts';
 import { diskWith, FIRST, quiet, segment } from '../support/segments.ts';
 import type { SimulatedDisk } from '../support/simulated-disk.ts';
 import { eventually } from '../support/tools.ts';
@@ -67,4 +69,65 @@ test('a token file that changes while its request is in flight is tried at once 
   });
   assert.deepEqual([...new Set(tokens)], ['old', 'new one']);
   assert.equal(tokens.filter((token) => token === 'old').length, 1, 'and the old one is not used again');
+});
+
+test('what status shows is written when it changes: no state that is older than the cursor', async (t) => {
+  const to = await startServer(t, ({ url }, response) => {
+    response.statusCode = url?.startsWith('/forward/') ? 404 : 200;
+    response.end('{}');
+  });
+  const disk = diskWith({ [FIRST]: segment(1, 5) });
+  const link = linkOf(t, { to }, { disk });
+  await link.check([]); // as about once a second: nothing writes after it but a change
+  await eventually('all is sent', () => link.status.seq === 5);
+  await eventually('the state file has caught up', async () => {
+    const written = await readState(disk, 'upstream', shortLimits);
+    return written?.state === 'idle' && written.last_success !== null;
+  });
+});
+
+test('a restart keeps the time of the last success, and what has no time is none', async (t) => {
+  const disk = diskWith({ [FIRST]: segment(1, 5) });
+  for (const [last_success, expected] of [
+    ['2026-11-20T16:04:05.678Z', '2026-11-20T16:04:05.678Z'],
+    ['yesterday', null],
+  ] as const) {
+    const before = { state: 'idle', why: null, reason: null, since: '', next_try: null, kind: null } as const;
+    await writeState(disk, 'upstream', { ...before, to: '', last_success, last_error: null, pid: 1 });
+    const link = linkOf(t, { to: 'http://127.0.0.1:9' }, { disk });
+    await link.check([]);
+    await eventually('it waits', () => link.status.state === 'waiting');
+    await link.close();
+    const written = await readState(disk, 'upstream', shortLimits);
+    assert.deepEqual([link.status.last_success, written?.last_success], [expected, expected]);
+  }
+});
+
+test('one that is stopped says when it tries again, and a change of its state is written at once', async (t) => {
+  const to = await startServer(t, (_, response) => {
+    response.statusCode = 403;
+    response.end('{"error":"no"}');
+  });
+  const disk = diskWith({ [FIRST]: segment(1, 5) });
+  const link = linkOf(t, { to }, { disk, limits: { forwardStoppedMs: 60_000 } });
+  const [status] = await readStatus(disk, null, undefined);
+  assert.equal(status, undefined);
+  await link.check([]);
+  await eventually('it is stopped', () => link.status.state === 'stopped');
+  const inMs = Date.parse(link.status.next_try ?? '') - Date.now();
+  assert.ok(inMs > 50_000 && inMs <= 60_000, `${link.status.next_try}`);
+  const shown = async () => (await readStatus(disk, null, { pid: process.pid }))[0];
+  await eventually('the file has it', async () => (await shown())?.next_try === link.status.next_try);
+  await link.close();
+  assert.equal((await readStatus(disk, null, undefined))[0]?.next_try, null, 'without a service it does not');
+});
+
+test('every reason to stop is in the handbook, and the handbook has no other', () => {
+  const folder = join(root, 'src/forward');
+  const names = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.ts'));
+  const source = names.map((name) => readFileSync(join(folder, name), 'utf8')).join('\n');
+  const produced = [...source.matchAll(/(?:why: |stop\(\s*)'([a-z ]+)'/g)].map(([, why]) => why);
+  const handbook = readFileSync(join(root, 'bin/README.md'), 'utf8');
+  const listed = [...handbook.matchAll(/^\| stopped, ([a-z ]+) \|/gm)].map(([, why]) => why);
+  assert.deepEqual(listed.sort(), [...new Set(produced)].sort());
 });

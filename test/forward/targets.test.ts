@@ -523,6 +523,14 @@ test('a reason says what to do about the token, and quotes little of a reply, on
   );
   const target = open(t, 'hub', url, { tokenFile });
   assert.equal(reasonOf(await target.ask(NEVER)), `answers 401: wrong; check the token in ${tokenFile}`);
+  const listed = `this needs a token of the deployment NAME, and a path that begins with ${'/NAME/report, '.repeat(50)}`;
+  answer = [401, JSON.stringify({ error: listed }), { 'WWW-Authenticate': 'Api-Token realm="assetlog"' }];
+  assert.equal(
+    reasonOf(await target.ask(NEVER)),
+    `answers 401 for the deployment in ${url}; check the token in ${tokenFile}`,
+  );
+  answer = [401, JSON.stringify({ error: `${'a word '.repeat(40)}` })];
+  assert.match(reasonOf(await target.ask(NEVER)), /^answers 401: (a word )+a …; check the token in /);
   answer = [429, error, { 'WWW-Authenticate': 'Bearer realm="assetlog"' }];
   assert.equal(shown(await target.ask(NEVER)), 'stopped: turned away');
   answer = [403, `${'<b>\u001b[31m\u202e\n'.repeat(1_000)}`];

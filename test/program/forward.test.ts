@@ -30,11 +30,13 @@ const { bytes } = encodeBatch(
 );
 const lines = splitLines(bytes);
 const SINCE = '2026-11-20T15:04:05.678Z';
+const NEXT_TRY = new Date(Date.now() + 3_600_000).toISOString();
 const WORKING: ForwardState = {
   state: 'idle',
   why: null,
   reason: null,
   since: SINCE,
+  next_try: null,
   kind: 'api',
   to: 'http://upstream.example:3000',
   last_success: '2026-11-20T16:04:05.678Z',
@@ -102,6 +104,7 @@ test('status says as JSON how far a destination is, since when and why', async (
     why: 'turned away',
     reason: 'answers 401: no; check the token',
     last_error: 'no',
+    next_try: NEXT_TRY,
   } as const;
   const data = await forwarded(t, { state: { ...stopped, kind: null } }); // it is written seconds after the cursor
   await refuse(data, [2, 3]);
@@ -117,6 +120,7 @@ test('status says as JSON how far a destination is, since when and why', async (
     state: 'stopped',
     reason: 'answers 401: no; check the token',
     since: SINCE,
+    next_try: NEXT_TRY,
     seq: 8,
     last_seq: 12,
     lag_events: 4,
@@ -140,11 +144,11 @@ test('status is 0 while a destination is up to date, sends, or waits', async (t)
 });
 
 test('status of a dead service says so, and its figures are right', async (t) => {
-  const data = await forwarded(t, { state: { state: 'waiting', reason: 'connect ECONNREFUSED' } });
+  const data = await forwarded(t, { state: { state: 'waiting', reason: 'connect ECONNREFUSED', next_try: NEXT_TRY } });
   writeFileSync(join(data, FIRST), Buffer.concat([bytes, Buffer.from('{"seq":13,"id')])); // torn by the crash
   const { code, destinations } = await statusOf(data);
-  const [{ state, reason, seq, last_seq, lag_events } = {}] = destinations;
-  assert.deepEqual([code, state, seq, last_seq, lag_events], [1, 'not running', 8, 12, 4]);
+  const [{ state, reason, seq, last_seq, lag_events, next_try } = {}] = destinations;
+  assert.deepEqual([code, state, seq, last_seq, lag_events, next_try], [1, 'not running', 8, 12, 4, null]);
   assert.equal(reason, 'no service has the folder; start it; before, waiting: connect ECONNREFUSED');
 });
 
@@ -212,7 +216,7 @@ test('on a terminal a status is one screen of at most 80 columns, and nothing in
 }, async (t) => {
   const reason =
     'answers 403: \u001b[31mred\u001b[0m; check the URL, and what the token may do, and whether a proxy in front of it lets this through';
-  const data = await forwarded(t, { state: { state: 'waiting', reason, since: SINCE } });
+  const data = await forwarded(t, { state: { state: 'waiting', reason, since: SINCE, next_try: NEXT_TRY } });
   await refuse(data, [2]);
   await serve(t, data);
   const screen = await onTerminal(['forward', 'status', '--data', data], 80);
@@ -225,6 +229,7 @@ upstream: http://upstream.example:3000 (api), event 8 of 12, last success
   2026-11-20 16:04
   answers 403: \\u001b[31mred\\u001b[0m; check the URL, and what the token may do,
   and whether a proxy in front of it lets this through
+  tries again at ${NEXT_TRY.slice(11, 19)} UTC, or on SIGHUP
   assetlog forward dead upstream --data DATA
 `,
   );

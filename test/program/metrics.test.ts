@@ -2,19 +2,20 @@
 
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { readdirSync, statSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { readConfig, version } from '../../src/config/config.ts';
 import { newToken } from '../../src/deployments/tokens.ts';
 import { startService as serve } from '../../src/service.ts';
 import { Metrics } from '../../src/telemetry/metrics.ts';
-import { newFolder, type Running, startService } from '../support/program.ts';
+import { newFolder, type Running, root, startService } from '../support/program.ts';
 import { quiet } from '../support/segments.ts';
 import { SimulatedDisk, systemError } from '../support/simulated-disk.ts';
 import { ask, post, readFailure, Wire } from '../support/wire.ts';
 
 const GET = (path: string, headers = 'Host: localhost\r\n') => `GET ${path} HTTP/1.1\r\n${headers}\r\n`;
+const handbook = readFileSync(join(root, 'bin/README.md'), 'utf8');
 const TYPE = 'text/plain; version=0.0.4; charset=utf-8';
 
 /** Each sample by its name and labels. */
@@ -173,6 +174,17 @@ test('in hosted mode it needs no token, and sums over deployments without naming
   assert.doesNotMatch([...samples.keys()].join('\n'), /prod|idle|nobody/);
 });
 
+/** @returns the samples that the rule of an alert in the handbook selects */
+function countedBy(alert: string, samples: ReadonlyMap<string, number>): string[] {
+  const rule = handbook.slice(handbook.indexOf(`alert: ${alert}\n`));
+  const [, metric = '', matchers = ''] = /expr: .*?(assetlog_\w+)\{(.*?)\}\[/.exec(rule) ?? assert.fail(alert);
+  const labels = [...matchers.matchAll(/(\w+)(=~?)"([^"]*)"/g)].map(([, name, operator, value = '']) => {
+    const pattern = operator === '=~' ? value : value.replaceAll(/\W/g, '\\$&');
+    return new RegExp(`[{,]${name}="(?:${pattern})"[,}]`);
+  });
+  return [...samples.keys()].filter((name) => name.startsWith(`${metric}{`) && labels.every((one) => one.test(name)));
+}
+
 test('what could not be recorded is not counted, and the service is said not to be ready', async (t) => {
   const disk = new SimulatedDisk(newFolder(t));
   const read = readConfig(['--port', '0', '--data', disk.folder], {});
@@ -182,8 +194,15 @@ test('what could not be recorded is not counted, and the service is said not to 
   const port = Number(new URL(service.url).port);
   disk.fault = (call) => (call === 'write' ? systemError('ENOSPC') : undefined);
   assert.equal((await ask(port, post('/report_asset_check/a?check_name=c&passed=true'))).status, 503);
+  assert.equal((await ask(port, GET('/readyz'))).status, 503);
   const samples = await scrape({ port });
+  assert.deepEqual(
+    countedBy('AssetlogRefusesReports', samples),
+    ['assetlog_http_requests_total{endpoint="report_asset_check",status="503"}'],
+    'the alert counts reports, not /readyz',
+  );
   for (const [name, value] of [
+    ['http_requests_total{endpoint="readyz",status="503"}', 1],
     ['http_requests_total{endpoint="report_asset_check",status="503"}', 1],
     ['events_total{type="AssetCheckEvaluation"}', 0],
     ['written_bytes_total', 0],

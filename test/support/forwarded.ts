@@ -42,6 +42,7 @@ export interface ForwardStatus {
   readonly lag_events: number;
   readonly dead_letters: number;
   readonly lost_events: number;
+  readonly last_success: string;
 }
 
 /** @throws AssertionError if the command fails or does not know the destination */

@@ -1,7 +1,7 @@
 /** The requests to one destination: its URL, token and CA, and what an answer means whatever the kind of the destination. */
 
 import { type HttpCall, type HttpClient, type HttpReply, NoReply, openClient } from '../../client/connection.ts';
-import { isTlsError, isTokenLimit, onOneLine, retryAfterMs } from '../../client/delivery.ts';
+import { isChallenge, isTlsError, isTokenLimit, onOneLine, retryAfterMs } from '../../client/delivery.ts';
 import { version } from '../../config/config.ts';
 import { fileVersion, readText, readToken } from '../../config/files.ts';
 import type { Limits } from '../../config/limits.ts';
@@ -115,6 +115,9 @@ export class Requests {
     const said = readObject(body);
     const text = typeof said?.['error'] === 'string' ? said['error'] : body;
     const reason = `answers ${status}: ${quote(text) || 'nothing'}`;
+    // The text of an assetlog is for those who write requests: it lists every path.
+    if (status === 401 && isChallenge(headers))
+      return turnedAway(`answers 401 for the deployment in ${this.#options.to}; ${this.#tokenHint()}`);
     if (status === 401 || isTokenLimit(reply)) return turnedAway(`${reason}; ${this.#tokenHint()}`);
     if (status === 403) return turnedAway(`${reason}; check the URL, and what the token may do`);
     const { location } = headers;
@@ -134,8 +137,8 @@ export class Requests {
     const { sent, code } = error;
     const message = quote(error.message);
     if (sent) return { kind: 'unclear', reason: `sent no complete reply: ${message}` };
-    const reason = `cannot be reached: ${message}`;
-    return isTlsError(code) ? turnedAway(`${reason}; ${this.#tlsHint(code)}`) : { kind: 'again', reason };
+    if (!isTlsError(code)) return { kind: 'again', reason: `cannot be reached: ${message}` };
+    return turnedAway(`cannot be reached: ${tlsProblem(code, message)}; ${this.#tlsHint(code)}`);
   }
 
   #tokenHint(): string {
@@ -148,17 +151,18 @@ export class Requests {
     if (/EXPIRED|NOT_YET/.test(code)) {
       return `renew its certificate, or set the clock of this machine, which is at ${new Date().toISOString()}`;
     }
-    if (/ALTNAME/.test(code)) return 'use a name that its certificate has';
-    if (/SSL|EPROTO/.test(code)) return 'is it an http:// address?';
+    if (/ALTNAME/.test(code)) return 'use a name that its certificate has, unless a captive portal is in between';
+    if (/SSL|EPROTO/.test(code)) return 'is it an http:// address, or is a captive portal in between?';
     return caFile === undefined
       ? 'name a CA file that has the certificate of its CA'
       : `check that ${caFile} has its CA`;
   }
 }
 
-/** Text from a server may have any length. */
+/** Text from a server may have any length. It is cut between words. */
 function quote(text: string): string {
-  return onOneLine(text.slice(0, QUOTED_CHARACTERS_MAX));
+  if (text.length <= QUOTED_CHARACTERS_MAX) return onOneLine(text);
+  return `${onOneLine(text.slice(0, QUOTED_CHARACTERS_MAX).replace(/\s\S*$/, ''))} …`;
 }
 
 /** @returns a text that is another one after the token file or the CA file was changed */
@@ -176,6 +180,24 @@ export function otherwise({ status, reason }: { readonly status: number; readonl
   if (status < 300) return { kind: 'stopped', why: 'not understood', reason: `${reason}; check the URL` };
   return turnedAway(`${reason}; check the URL, and a proxy in front of it`);
 }
+
+/** @returns an error of TLS in a few words, without the lines of OpenSSL: `its certificate has expired` */
+function tlsProblem(code = '', message: string): string {
+  const [, detail] = /:SSL routines:[^:]*:([^:]+)/.exec(message) ?? /altnames: (.*?):?$/.exec(message) ?? [];
+  const [, problem] = TLS_PROBLEMS.find(([pattern]) => pattern.test(`${code} ${detail}`)) ?? [];
+  if (problem === undefined) return message;
+  return detail === undefined ? problem : `${problem} (${detail})`;
+}
+
+/** The first that the code, or what OpenSSL says, matches. */
+const TLS_PROBLEMS: readonly (readonly [RegExp, string])[] = [
+  [/ALTNAME/, 'its certificate is not for this name'],
+  [/EXPIRED/, 'its certificate has expired'],
+  [/NOT_YET/, 'its certificate is not yet valid'],
+  [/SELF_SIGNED|ISSUER|LEAF|UNTRUSTED/, 'its certificate is of no authority that is trusted here'],
+  [/ alert /, 'it ends the TLS handshake'],
+  [/SSL|EPROTO/, 'it does not speak TLS'],
+];
 
 function readObject(body: string): Said | undefined {
   try {

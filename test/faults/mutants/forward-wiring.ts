@@ -140,6 +140,20 @@ export const forwardWiring: readonly Mutant[] = [
     tests: [STOPPED],
   },
   {
+    breaks: 'a restart forgets when a destination took an event last',
+    file: 'forward/link.ts',
+    from: ', lastSuccess: this.#lastSuccess }',
+    to: ' }',
+    tests: ['forward/link: a restart keeps the time of the last success, and what has no time is none'],
+  },
+  {
+    breaks: 'the state file is older than the cursor',
+    file: 'forward/forwarder.ts',
+    from: 'this.#parts.onChange?.();',
+    to: '',
+    tests: ['forward/link: what status shows is written when it changes: no state that is older than the cursor'],
+  },
+  {
     breaks: 'a token that is changed while its request is in flight is tried a minute later',
     file: 'forward/targets/requests.ts',
     within: 'Requests.send',
