@@ -42,9 +42,15 @@ export async function showDead({ disk, name, values: { seq, json }, output }: Fo
 
 /** @param state of the events that the letter still speaks for */
 function rowOf(letter: DeadLetter, { first, last }: GoneRange): string[] {
-  const { time, outcome, status = '', reason } = letter;
+  const { time, outcome, became, status = '', reason } = letter;
   const seqs = first === last ? `${first}` : `${first}-${last}`;
-  return [seqs, time.slice(0, 19).replace('T', ' '), outcome, `${status}`, reason];
+  return [
+    seqs,
+    time.slice(0, 19).replace('T', ' '),
+    became === undefined ? outcome : `${outcome}, ${became}`,
+    `${status}`,
+    reason,
+  ];
 }
 
 const PIPE_COLUMNS = 120;

@@ -92,7 +92,7 @@ const IDLE: State = { kind: 'idle' };
 type Refused = Extract<Sent, { kind: 'refused' }>;
 
 /** Why an event has a dead letter. */
-type Verdict = Pick<DeadLetter, 'outcome' | 'status' | 'reason'>;
+type Verdict = Pick<DeadLetter, 'outcome' | 'became' | 'status' | 'reason'>;
 
 /** One journal and one destination: `new Forwarder(parts).start()`. */
 export class Forwarder {
@@ -470,7 +470,7 @@ export class Forwarder {
     switch (sent.kind) {
       case 'recorded':
         await this.#confirmed({ first: line.seq, last: line.seq });
-        await this.#deal(line, this.#doubts.get(line.seq));
+        await this.#deal(line, takenAfter(this.#doubts.get(line.seq)));
         this.#taken([line]);
         return IDLE;
       case 'refused':
@@ -569,7 +569,8 @@ export class Forwarder {
 
   async #bury(letter: Omit<DeadLetter, 'time'>): Promise<void> {
     await this.#durably(() => this.#letters!.append({ time: new Date().toISOString(), ...letter }));
-    const { outcome, reason } = letter;
+    const { outcome, became, reason } = letter;
+    if (became === 'taken') return; // it is counted as recorded
     if (!this.outcomes.has(outcome))
       this.#notices.warn('there are new dead letters; this is the first', { outcome, reason });
     this.#count(this.outcomes, outcome);
@@ -730,6 +731,7 @@ export const LOST = 'events are gone that a destination has not confirmed; a dea
 
 const CRASHED: Verdict = {
   outcome: 'in doubt',
+  became: 'given up',
   reason: 'it was being sent when the service stopped without a reply; it may be there, once or twice',
 };
 
@@ -740,13 +742,18 @@ const messages = {
 };
 
 function verdictOf({ status, reason }: Extract<Sent, { kind: 'in doubt' }>): Verdict {
-  return { outcome: 'in doubt', status, reason };
+  return { outcome: 'in doubt', became: 'given up', status, reason };
+}
+
+/** @returns the verdict on an event that the upstream took at a later try */
+function takenAfter(doubt: Verdict | undefined): Verdict | undefined {
+  return doubt && { ...doubt, became: 'taken' };
 }
 
 function refusalOf({ status, reason }: Refused, doubt: Verdict | undefined): Verdict {
   if (doubt === undefined) return { outcome: 'refused', status, reason };
   return {
-    outcome: 'in doubt',
+    ...doubt,
     status,
     reason: `${reason}; an earlier request may have been recorded: ${doubt.reason}`,
   };

@@ -67,9 +67,11 @@ export async function writeRetry(disk: Disk, name: string, retry: Retry): Promis
 }
 
 /** Whether a letter is to be sent again: `isWanted({ first: 7, last: 7, outcome: 'refused', at: 0 }, undefined)` is `true`. */
-export function isWanted({ first, last, outcome }: LetterState, seqs: GoneRange | undefined): boolean {
+export function isWanted({ first, last, outcome, became }: LetterState, seqs: GoneRange | undefined): boolean {
   if (seqs === undefined) return outcome === 'refused';
-  return outcome !== 'sent again' && outcome !== 'removed' && first >= seqs.first && last <= seqs.last;
+  return (
+    outcome !== 'sent again' && outcome !== 'removed' && became !== 'taken' && first >= seqs.first && last <= seqs.last
+  );
 }
 
 /**
@@ -118,19 +120,33 @@ async function sendAgain(parts: RetryParts, seqs: GoneRange | undefined): Promis
 
 async function sendOne(
   line: string,
-  { first: seq, outcome: before }: LetterState,
+  state: LetterState,
   { letters, target, signal }: { letters: RetryParts['letters']; target: Target; signal: AbortSignal },
 ): Promise<Sent> {
-  const note = (outcome: DeadLetter['outcome'], wasOpen: boolean, reason: string, status?: number) =>
-    letters.append({ time: new Date().toISOString(), outcome, status, reason, first: seq, last: seq }, wasOpen);
-  await note('in doubt', isOpen({ outcome: before }), 'it was being sent again when the service stopped');
+  const { first: seq } = state;
+  const note = (letter: Pick<DeadLetter, 'outcome' | 'became' | 'status' | 'reason'>, wasOpen: boolean) =>
+    letters.append({ time: new Date().toISOString(), ...letter, first: seq, last: seq }, wasOpen);
+  const reason = 'it was being sent again when the service stopped';
+  await note({ outcome: 'in doubt', reason }, isOpen(state));
   const bytes = Buffer.from(line);
   const sent = await target.send({ lines: [new Line(bytes, 0, bytes.length, seq)], lost: undefined }, signal);
-  const { reason = '', status } = sent as { reason?: string; status?: number };
-  const outcome =
-    sent.kind === 'recorded' ? 'sent again' : sent.kind === 'refused' || sent.kind === 'in doubt' ? sent.kind : before;
-  await note(outcome, true, reason, status);
+  await note({ ...outcomeOf(sent, state), status: (sent as { status?: number }).status }, true);
   return sent;
+}
+
+/** @param before what the letter said before it was sent again */
+function outcomeOf(sent: Sent, { outcome, became }: LetterState): Pick<DeadLetter, 'outcome' | 'became' | 'reason'> {
+  const { reason = '' } = sent as { reason?: string };
+  switch (sent.kind) {
+    case 'recorded':
+      return { outcome: 'sent again', reason };
+    case 'refused':
+      return { outcome: 'refused', reason };
+    case 'in doubt':
+      return { outcome: 'in doubt', became: 'given up', reason };
+    default:
+      return { outcome, became, reason };
+  }
 }
 
 /** More than the file ever has. */

@@ -423,6 +423,31 @@ test('an event that leaves the upstream without an answer is given up once the n
   assert.deepEqual([letter?.outcome, seqsOf([letter!]), more], ['in doubt', [3], []]);
 });
 
+test('a letter of an event in doubt says whether the event was taken later or given up, and is closed if it was taken', async () => {
+  const disk = diskWith({ [FIRST]: segment(1, 6) });
+  const upstream = new Model('api');
+  upstream.answer = (_, seq) => {
+    if (seq === 2 && upstream.requests.filter((other) => other === 2).length === 1) return 'in doubt';
+    return seq === 4 ? 'lost' : 'record';
+  };
+  const bench = startForwarder(disk, 6, () => upstream);
+  await untilDone(bench);
+  const { dead_letters } = bench.forwarder.status();
+  await bench.forwarder.close();
+  const letters = (await lettersOf(disk)).map((letter) => [...seqsOf([letter]), letter.outcome, letter.became]);
+  assert.deepEqual(letters, [
+    [2, 'in doubt', 'taken'],
+    [4, 'in doubt', 'given up'],
+  ]);
+  assert.equal(dead_letters, 1);
+  const again = await DeadLetters.open(disk, 'upstream');
+  assert.equal(again.open, 1);
+  assert.doesNotMatch(
+    JSON.stringify(bench.log.filter(({ message }) => /dead letters/.test(`${message}`))),
+    /answers 502/,
+  );
+});
+
 test('in an outage with answers in doubt nothing is given up', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 6) });
   const upstream = new Model('api');

@@ -68,6 +68,7 @@ test('what is refused again stays open with the new reason, and an outage leaves
   assert.deepEqual(await retry(disk, model), { sent: 0, refused: 2, left: 1 });
   const { 2: second, 3: third, 4: fourth } = await outcomes(disk);
   assert.deepEqual([second, third, fourth], ['refused', 'in doubt', 'refused']);
+  assert.match(disk.text('dead-upstream.jsonl'), /"outcome":"in doubt","became":"given up","reason":"answers 502"/);
   assert.match(disk.text('dead-upstream.jsonl'), /"outcome":"refused","reason":"answers 503","first":4,"last":4/);
 });
 

@@ -247,6 +247,11 @@ test('dead lists the open letters, and shows all of one event with its line as i
   const letters = await DeadLetters.open(openDisk(data), 'upstream');
   await letters.append({ time: SINCE, outcome: 'sent again', reason: 'taken', first: 3, last: 3 });
   await letters.append({ time: SINCE, outcome: 'removed', reason: 'retention', first: 5, last: 7 });
+  const doubt = { time: SINCE, outcome: 'in doubt', status: 502, reason: 'answers 502' } as const;
+  await letters.append({ ...doubt, became: 'taken', line: `${lines[7]}`.trimEnd() });
+  await letters.append({ ...doubt, became: 'given up', line: `${lines[8]}`.trimEnd() });
+  await letters.append({ ...doubt, line: `${lines[9]}`.trimEnd() }); // by a program from before
+  assert.equal((await statusOf(data)).destinations[0]?.['dead_letters'], 4);
   const table = await forward(data, 'dead');
   assert.equal(table.code, 0);
   assert.deepEqual(
@@ -255,6 +260,8 @@ test('dead lists the open letters, and shows all of one event with its line as i
       ['seq', 'time', 'outcome', 'status', 'reason'],
       ['2', '2026-11-20 15:04:05', 'refused', '400', 'asset_key is missing'],
       ['5-7', '2026-11-20 15:04:05', 'removed', 'retention'],
+      ['9', '2026-11-20 15:04:05', 'in doubt, given up', '502', 'answers 502'],
+      ['10', '2026-11-20 15:04:05', 'in doubt', '502', 'answers 502'],
       [''],
     ],
   );
@@ -264,7 +271,7 @@ test('dead lists the open letters, and shows all of one event with its line as i
   assert.ok(one.stdout.includes(`,"line":${`${lines[2]}`.trimEnd()}}`), 'digit by digit');
   const json = await forward(data, 'dead', 'upstream', '--json');
   assert.equal(json.stdout, all);
-  const none = await forward(data, 'dead', '--seq', '9');
+  const none = await forward(data, 'dead', '--seq', '11');
   assert.deepEqual([none.code, none.stdout], [0, '']);
 });
 

@@ -139,14 +139,14 @@ export const forwardCommand: readonly Mutant[] = [
   {
     breaks: 'a second retry sends an event twice',
     file: 'forward/retry.ts',
-    from: "sent.kind === 'recorded' ? 'sent again' :",
-    to: '',
+    from: "outcome: 'sent again', reason",
+    to: 'outcome, reason',
     tests: [RETRY_ONCE],
   },
   {
     breaks: 'an event that was being sent again in a crash is sent once more',
     file: 'forward/retry.ts',
-    from: "await note('in doubt', isOpen({ outcome: before }), 'it was being sent again when the service stopped');",
+    from: "await note({ outcome: 'in doubt', reason }, isOpen(state));",
     to: '',
     tests: ['forward/retry: a power cut at any call: no event that may be there is sent again unless it is named'],
   },

@@ -166,6 +166,16 @@ export const forwardSender: readonly Mutant[] = [
     ],
   },
   {
+    breaks: 'one event that was in doubt and then taken raises the alert for ever',
+    file: 'forward/forwarder.ts',
+    within: 'takenAfter',
+    from: ", became: 'taken'",
+    to: '',
+    tests: [
+      'forward/forwarder: a letter of an event in doubt says whether the event was taken later or given up, and is closed if it was taken',
+    ],
+  },
+  {
     breaks: 'events that are gone get a dead letter at each try',
     file: 'forward/open-letters.ts',
     within: 'LetterStates.unnamed',
