@@ -4,8 +4,8 @@ import { type Network, readNetwork } from './client-address.ts';
 import { limits, MIB } from './limits.ts';
 import { forHelp, type Invalid, integer, matching, type Options, readOptions, size, trueOrFalse } from './options.ts';
 
-/** The version of the program, as in `package.json`: three numbers, such as `0.1.0`. */
-export const version = '0.1.0';
+/** The version of the program, as in `package.json`: three numbers, such as `0.2.0`. */
+export const version = '0.2.0';
 
 /** The levels of `--log-level`, from the most to the least severe: `logLevels[0]` is `'error'`. */
 export const logLevels = ['error', 'warn', 'info', 'debug'] as const;

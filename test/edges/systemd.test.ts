@@ -2,27 +2,31 @@
 
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { newToken } from '../../src/deployments/tokens.ts';
 import { eventsIn, freePort, launch, newFolder, root, startService } from '../support/program.ts';
-import { runWithin, withoutStrace } from '../support/tools.ts';
+import { ELSEWHERE, startSystemd, withoutOwnSystemd } from '../support/systemd.ts';
+import { eventually, runWithin, withoutStrace } from '../support/tools.ts';
 import { ask, post, Wire } from '../support/wire.ts';
 
 const REPORT = '/report_asset_observation/a';
 const handbook = readFileSync(join(root, 'bin/README.md'), 'utf8');
-const [service = '', socket = '', hosted = ''] = [...handbook.matchAll(/^```ini\n(.*?)^```$/gms)].map(
+const [service = '', socket = '', hosted = '', forward = ''] = [...handbook.matchAll(/^```ini\n(.*?)^```$/gms)].map(
   ([, unit]) => unit,
 );
 
+const BUILT = join(root, 'dist/server.js');
+const withoutBuilt = !existsSync(BUILT) && 'dist/server.js is missing; npm run bundle makes it';
 const withoutSystemd =
   spawnSync('systemd-analyze', ['--version'], { stdio: 'ignore' }).status !== 0 && 'systemd-analyze is not installed';
 const withoutActivation =
   spawnSync('systemd-socket-activate', ['--version'], { stdio: 'ignore' }).status !== 0 &&
   'systemd-socket-activate is not installed';
 
-test('systemd finds nothing wrong with the units, nor with the drop-in of hosted mode', {
+test('systemd finds nothing wrong with the units, nor with their drop-ins', {
   skip: withoutSystemd,
 }, (t) => {
   const folder = newFolder(t);
@@ -48,6 +52,12 @@ test('systemd finds nothing wrong with the units, nor with the drop-in of hosted
   assert.match(ours().join('\n'), /hosted\.conf:\d+: .*LoadCredentials/);
   write(dropIn, hosted.replace('ExecStart=\n', ''));
   assert.match(ours().join('\n'), /more than one ExecStart=/);
+  write(dropIn, hosted);
+  write('assetlog.service.d/forward.conf', forward);
+  assert.deepEqual(ours(), []);
+  write('assetlog.service.d/forward.conf', forward.replace('IPAddressAllow', 'IPAddressAllows'));
+  assert.match(ours().join('\n'), /forward\.conf:\d+: .*IPAddressAllows/);
+  write('assetlog.service.d/forward.conf', '');
   write(dropIn, '');
   write('assetlog.service', service.replace('ProtectSystem=strict', 'ProtectSystem=stirct'));
   assert.match(ours().join('\n'), /assetlog\.service:\d+: .*stirct/);
@@ -106,6 +116,80 @@ test('what systemd-socket-activate hands over is served', { skip: withoutActivat
   const { code, stdout } = await finished;
   assert.deepEqual([code, stdout], [0, `assetlog listening on http://${at}:${port}\n`]);
   assert.equal(eventsIn(data).length, 1);
+});
+
+test('under systemd a device forwards, is backed up by root, and is restored, with the lines of the handbook', {
+  skip: withoutOwnSystemd,
+}, async (t) => {
+  const systemd = await startSystemd(t);
+  const { shell, beside, units } = systemd;
+  const folder = newFolder(t);
+  const { token, digest } = newToken();
+  const deployments = { deployments: [{ name: 'prod', tokens: [{ name: 'device', sha256: digest }] }] };
+  writeFileSync(join(folder, 'deployments.json'), JSON.stringify(deployments));
+  writeFileSync(join(folder, 'hub.token'), token, { mode: 0o600 });
+  const hosting = ['--host', ELSEWHERE, '--deployments', join(folder, 'deployments.json')];
+  const hub = await startService(t, { args: hosting, under: beside });
+  const atHub = () => (existsSync(join(hub.data, 'prod')) ? eventsIn(join(hub.data, 'prod')).length : 0);
+  const report = (key: string) => shell(`/opt/assetlog/server.js report observation ${key} --timeout 5s`);
+  const write = (dropIn: string) => {
+    mkdirSync(join(units, 'assetlog.service.d'), { recursive: true });
+    writeFileSync(join(units, 'assetlog.service'), service);
+    const ofTest = 'StandardOutput=append:/run/assetlog.log\nStandardError=append:/run/assetlog.log\n';
+    writeFileSync(join(units, 'assetlog.service.d/test.conf'), `[Service]\n${ofTest}`);
+    const here = dropIn
+      .replace('/etc/assetlog', folder)
+      .replace('https://hub.example', `http://hub.example:${hub.port}`);
+    writeFileSync(join(units, 'assetlog.service.d/forward.conf'), here);
+    const { status, stderr } = shell('systemctl daemon-reload && systemctl restart assetlog');
+    assert.equal(status, 0, `${stderr}${shell('systemctl status assetlog; cat /run/assetlog.log').stdout}`);
+  };
+  const log = () => shell('systemctl --no-pager status assetlog; cat /run/assetlog.log').stdout;
+
+  write(forward.replace(/^IPAddressAllow=.*\n/m, ''));
+  assert.equal(report('a/1').status, 0, log());
+  await sleep(1_500); // a device that may connect takes a tenth of it
+  if (atHub() > 0)
+    t.diagnostic('systemd cannot forbid addresses here, so nothing shows that IPAddressAllow= is needed');
+  write(forward);
+  assert.equal(report('a/2').status, 0, log());
+  await eventually(`both events are at the hub: ${log()}`, () => atHub() === 2);
+  assert.match(shell('stat -c %U /var/lib/private/assetlog').stdout, /^(?!root)/);
+  const status = shell('/opt/assetlog/server.js forward status --data /var/lib/assetlog --json');
+  assert.equal(JSON.parse(status.stdout).destinations[0].lag_events, 0, status.stdout + status.stderr);
+
+  const cron = /^[0-9*]+ \* \* \* \* root (.*)$/m.exec(handbook)?.[1] ?? '';
+  const first = shell(`mkdir /mnt/backup && ${cron}`);
+  assert.deepEqual([first.status, first.stdout, first.stderr], [0, '', ''], 'cron would send mail');
+  assert.equal(report('a/3').status, 0);
+  assert.equal(shell(cron).status, 0);
+  const restore = /^To restore, as root:\n\n```bash\n(.*?)^```$/ms.exec(handbook)?.[1] ?? '';
+  const restored = shell(`set -e\n${restore}`);
+  assert.equal(restored.status, 0, restored.stderr);
+  assert.equal(report('a/4').status, 0, log());
+  await eventually(`all events are at the hub: ${log()}`, () => atHub() === 4);
+  assert.ok(!log().includes(token));
+});
+
+test('a program is replaced only by a whole one, which says its version', { skip: withoutBuilt }, (t) => {
+  const folder = newFolder(t);
+  const line = /^ssh device '(.*)'$/m.exec(handbook)?.[1] ?? '';
+  const script = line.replaceAll('/opt/assetlog', folder).replace('systemctl restart assetlog', 'echo restarted');
+  const whole = readFileSync(BUILT);
+  for (const [copy, replaces] of [
+    [Buffer.alloc(0), false],
+    [whole.subarray(0, 65_536), false],
+    [whole.subarray(0, -1_000), false],
+    [Buffer.concat([whole.subarray(0, 100_000), Buffer.alloc(whole.length - 100_000)]), false],
+    [Buffer.from('#!/bin/sh\necho assetlog 0.1.0\n'), false],
+    [whole, true],
+  ] as const) {
+    writeFileSync(join(folder, 'server.js'), 'old');
+    writeFileSync(join(folder, 'new.js'), copy, { mode: 0o755 });
+    const { status, stdout } = spawnSync('sh', ['-c', script], { encoding: 'utf8', timeout: 30_000 });
+    assert.deepEqual([status === 0, stdout.includes('restarted')], [replaces, replaces], `${copy.length} bytes`);
+    assert.equal(readFileSync(join(folder, 'server.js')).equals(whole), replaces);
+  }
 });
 
 /** What a group such as `@system-service` stands for. */

@@ -1,14 +1,15 @@
 /** The program of before the line had its optional members reads a journal with them, and this one reads a journal of that one. */
 
 import assert from 'node:assert/strict';
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import type { Event } from '../../src/event/event.ts';
 import { encodeBatch, encodeMembers } from '../../src/journal/record.ts';
 import { segmentName } from '../../src/journal/segments.ts';
+import { askHub, SentJournal } from '../support/forwarding.ts';
 import { buildBefore, withoutHistory } from '../support/older-program.ts';
-import { journalText, newFolder, run, startService } from '../support/program.ts';
+import { eventsIn, journalText, newFolder, root, run, startService } from '../support/program.ts';
 import { ask, post } from '../support/wire.ts';
 
 const common = { assetKey: ['warehouse', 'orders'], metadata: '{"rows":1.0,"note":",\\"event_time\\":\\"x\\""}' };
@@ -68,4 +69,40 @@ test('a journal of an older program is verified, listed and continued', { skip: 
   assert.equal(listed.stdout, journalText(old.data));
   const again = await run(['verify', '--data', old.data], before);
   assert.equal(again.code, 0, again.stdout);
+});
+
+test('retention of a program from before forwarding makes a hub forget a device only after a stop that was not clean', {
+  skip: withoutHistory,
+}, async (t) => {
+  const before = { program: [process.execPath, await buildBefore(t)] };
+  const args = ['--segment-bytes', '4096'];
+  for (const [signal, knownSeq] of [
+    ['SIGTERM', 3],
+    ['SIGKILL', 0],
+  ] as const) {
+    const data = newFolder(t);
+    const sent = new SentJournal(3);
+    const isThere = () => eventsIn(data).some(({ from }) => from !== undefined);
+    const hub = await startService(t, { data, args });
+    assert.equal((await sent.put(hub.url, 1, 3)).status, 200);
+    await hub.kill(signal);
+    const old = await startService(t, { data, args: [...args, '--retain-bytes', '8192'], ...before });
+    for (let count = 0; isThere(); count += 1) {
+      assert.ok(count < 1_000);
+      assert.equal((await ask(old.port, post('/report_asset_observation/later'))).status, 200);
+    }
+    await old.kill();
+    const again = await startService(t, { data, args });
+    assert.equal((await askHub(again.url)).body['seq'], knownSeq, signal);
+  }
+});
+
+test('each version has a number of its own, which the handbook names', { skip: withoutHistory }, async (t) => {
+  const before = { program: [process.execPath, await buildBefore(t)] };
+  const [old, own] = await Promise.all([run(['--version'], before), run(['--version'])]);
+  assert.notEqual(old.stdout, own.stdout);
+  const handbook = readFileSync(join(root, 'bin/README.md'), 'utf8');
+  for (const { stdout } of [old, own]) assert.ok(handbook.includes(`\n| ${stdout.slice(9, -1)} |`), stdout);
+  assert.ok(handbook.includes(`grep "^${own.stdout.slice(0, -1)}$"`), 'the version that an update looks for');
+  assert.ok(handbook.includes(`./assetlog-${own.stdout.slice(9, -1)}.tgz`));
 });
