@@ -197,6 +197,8 @@ test('the options and limits that the pages name are those of the source', () =>
     [HANDBOOK, `reads no replies for ${limits.idleMs / 1000} s`],
     [HANDBOOK, `the ${limits.unansweredMax}th unanswered request`],
     [HANDBOOK, 'With less than 512 MiB of memory'],
+    [HANDBOOK, `hold at most ${limits.readBytesMax / MIB} MiB for their clients`],
+    [HANDBOOK, `each client ${(3 * limits.readTurnBytes) / 1024} KiB of them`],
   ];
   for (const [path, words] of named) assert.ok(textOf(path).includes(words), `${path}: ${words}`);
   assert.equal(limitsFor(512 * MIB), limits);

@@ -122,12 +122,16 @@ async function runService(config: Config, { say, complain, page }: Output): Prom
 function partsFor(memoryBytes: number, notices: Notices): ServiceParts {
   const chosen = limitsFor(memoryBytes);
   if (chosen === limits) return { onForwarded: collectForwarded(limits) };
-  const { uploadBytesMax, queueBytesMax } = chosen;
-  notices.info('memory is scarce, so less of it is used for bodies and queues; beyond that reports get 503', {
-    memory_bytes: memoryBytes,
-    upload_bytes_max: uploadBytesMax,
-    queue_bytes_max: queueBytesMax,
-  });
+  const { uploadBytesMax, queueBytesMax, readBytesMax } = chosen;
+  notices.info(
+    'memory is scarce, so less of it is used for bodies, queues and readings; beyond that requests get 503',
+    {
+      memory_bytes: memoryBytes,
+      upload_bytes_max: uploadBytesMax,
+      queue_bytes_max: queueBytesMax,
+      read_bytes_max: readBytesMax,
+    },
+  );
   return { limits: chosen, collectGarbage: saveMemory(), onForwarded: collectForwarded(chosen, true) };
 }
 

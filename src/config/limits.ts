@@ -179,8 +179,13 @@ export const limits = {
   /** Interval at which the streams of a journal look for new lines while reports arrive. */
   streamWakeMs: 25,
   /** Bytes of a journal that a reading takes at a time, while reports and other readings wait. */
-  readTurnBytes: 64 * KIB,
-  /** The newest lines of a journal that its streams share; a stream that is behind them reads the file by itself. */
+  readTurnBytes: 32 * KIB,
+  /**
+   * Memory of all readings that are at work. Each takes three times `readTurnBytes`, so that the readings of 256 connections and of all
+   * streams fit, also if none of their clients reads.
+   */
+  readBytesMax: 40 * MIB,
+  /** The newest lines of journals that streams share; a stream that is behind them reads the file by itself. */
   sharedLinesBytesMax: 1 * MIB,
   /** While reports arrive, readings use at most so much of the time of the event loop. */
   readTimePercent: 5,
@@ -327,7 +332,7 @@ export type Limits = { readonly [Name in keyof typeof limits]: number };
 const AMPLE_MEMORY_BYTES = 512 * MIB;
 
 /**
- * Scales the caps of bodies and queues in proportion to the memory. No cap is so low that a report of an allowed size could never
+ * Scales the caps of bodies, queues and readings in proportion to the memory. No cap is so low that a report of an allowed size could never
  * be accepted, so far below 64 MiB the caps no longer keep the process within its memory. A batch of many items may need more
  * than a lowered `queueBytesMax`; it gets 413.
  * @param memoryBytes the memory that the process may use: see `readMemoryBytesMax`
@@ -350,5 +355,8 @@ export function limitsFor(memoryBytes: number): Limits {
     collectBytes: share(limits.collectBytes, limits.bodyBytesMax),
     idempotencyKeysMax: share(limits.idempotencyKeysMax, 1_000),
     assetBytesMax: share(limits.assetBytesMax, 4 * MIB),
+    readTurnBytes: share(limits.readTurnBytes, 8 * KIB),
+    readBytesMax: share(limits.readBytesMax, 4 * MIB),
+    sharedLinesBytesMax: share(limits.sharedLinesBytesMax, 64 * KIB),
   };
 }

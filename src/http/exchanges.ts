@@ -278,9 +278,9 @@ export class Exchanges {
   /** Refuses the request if nothing of its reply is sent; else closes the connection, so that the client does not take it for complete. */
   #failStream(exchange: Exchange, error: Error, isBegun: boolean): void {
     const { req, connection } = exchange;
-    const { notices, limits } = this.#options;
-    if (!(error instanceof Refusal)) {
-      notices.error('a reply could not be completed', { request_id: req.id, problem: String(error?.stack ?? error) });
+    const { activity, limits } = this.#options;
+    if (!(error instanceof Refusal) && !connection.socket.destroyed) {
+      activity.incomplete(req.id, String(error?.stack ?? error));
     }
     if (isBegun || connection.socket.destroyed) {
       connection.socket.destroy();

@@ -33,7 +33,7 @@ export interface Disk {
   /** Size of a file in bytes: `1210`. Rejects with ENOENT if there is none. */
   size(name: string): Promise<number>;
   /** The bytes from `start` (0) up to but not including `end` (the end of the file), in chunks: `read(name, 0, 256)`. */
-  read(name: string, start?: number, end?: number): AsyncIterable<Buffer>;
+  read(name: string, start?: number, end?: number, options?: ReadOptions): AsyncIterable<Buffer>;
   /**
    * Creates a file, whose directory entry is durable when this resolves. Rejects with EEXIST if the file exists, and with
    * SyncError if the file was created but may be lost in a power cut.
@@ -59,6 +59,14 @@ export interface Disk {
   space(): Promise<Space>;
   /** The file system that the folder is on; undefined if the operating system does not report it. */
   mount(): Promise<Mount | undefined>;
+}
+
+/** How a file is read: `{ chunkBytes: 32_768, signal }`. */
+export interface ReadOptions {
+  /** Size of the chunks. */
+  readonly chunkBytes?: number;
+  /** Closes the file at once; the next chunk is then an error. */
+  readonly signal?: AbortSignal | undefined;
 }
 
 /** What a reader needs of a `Disk`. */
@@ -190,7 +198,8 @@ export function openDisk(
     prepare: () => makeFolder(folder),
     list: () => readdir(folder),
     size: async (name) => (await stat(join(folder, name))).size,
-    read: (name, start = 0, end = Number.POSITIVE_INFINITY) => readChunks(join(folder, name), start, end, readBytes),
+    read: (name, start = 0, end = Number.POSITIVE_INFINITY, options = {}) =>
+      readChunks(join(folder, name), start, end, { chunkBytes: readBytes, ...options }),
     create: async (name) => newFile(await createFile(folder, name, constants.O_WRONLY), name),
     createLog: async (name) => logFile(await createFile(folder, name, logFlags), folder, name, syncingWrites),
     openLog: async (name) => logFile(await open(join(folder, name), logFlags), folder, name, syncingWrites),
@@ -461,9 +470,15 @@ async function explain(handle: FileHandle, end: number, error: Error): Promise<n
   throw size === end ? error : new SyncError(error.message, { cause: error });
 }
 
-async function* readChunks(path: string, start: number, end: number, bytes: number): AsyncIterable<Buffer> {
+async function* readChunks(
+  path: string,
+  start: number,
+  end: number,
+  { chunkBytes, signal }: ReadOptions,
+): AsyncIterable<Buffer> {
   if (start >= end) return;
-  yield* createReadStream(path, { start, end: end - 1, highWaterMark: bytes });
+  const aborts = signal === undefined ? {} : { signal };
+  yield* createReadStream(path, { start, end: end - 1, highWaterMark: chunkBytes, ...aborts });
 }
 
 /** Does not use mkdir's `recursive`, which never returns under /proc and does not report all parents that it created. */

@@ -65,22 +65,37 @@ export interface GoneLines extends GoneRange {
 
 /** A verified line. It keeps the whole chunk alive that it was read from. Example: `new Line(bytes, 0, 304, 7)`. */
 export class Line {
-  /** The chunk that it was read from. */
-  readonly bytes: Buffer;
+  /** The chunk that it was read from; empty after `drop`. */
+  bytes: Buffer;
   /** Index of its first byte in `bytes`. */
   readonly start: number;
   /** Index after its last byte: its newline is not included. */
   readonly end: number;
   /** Its seq: `7`. */
   readonly seq: number;
+  /** Its file, and where it begins there; empty and -1 if it was not read from a file of a journal. */
+  readonly file: string;
+  readonly byte: number;
   #event: Recorded | undefined;
 
   /** @param end of the line: the index of its newline */
-  constructor(bytes: Buffer, start: number, end: number, seq: number) {
+  constructor(bytes: Buffer, start: number, end: number, seq: number, file = '', byte = -1) {
     this.bytes = bytes;
     this.start = start;
     this.end = end;
     this.seq = seq;
+    this.file = file;
+    this.byte = byte;
+  }
+
+  /** Frees the memory of the line, for a reader that sends it from its file. */
+  drop(): void {
+    this.bytes = NO_BYTES;
+    this.#event = undefined;
+  }
+
+  get isDropped(): boolean {
+    return this.bytes === NO_BYTES;
   }
 
   /** Its event without the metadata: `{ seq: 7, type: 'AssetObservation', asset_key: ['a'], … }`. Parsed at the first use. */
@@ -135,6 +150,7 @@ export function sizeOf(lines: readonly Line[]): number {
 }
 
 const NEWLINE = Buffer.from('\n');
+const NO_BYTES = Buffer.alloc(0);
 
 class JournalReader {
   readonly #disk: ReadableDisk;
@@ -393,7 +409,8 @@ class FileReader {
     for await (const chunk of this.#disk.read(this.#name, from, endBytes)) {
       cutter.push(chunk);
       readBytes += chunk.length;
-      yield this.#lineFilter.matches();
+      // Inside of a long line the caller gets no turn: what it may wait for would keep the beginning of the line in memory.
+      if (cutter.carriedBytes < chunk.length) yield this.#lineFilter.matches();
       if (this.#isHeldBack) break;
     }
     this.#readBytes = readBytes;
@@ -469,7 +486,7 @@ class FileReader {
     if (this.#badLines === undefined) {
       const check = checkLine(bytes, start, end, this.#chain);
       if (check.kind === 'good') {
-        this.#accept(bytes, start, end, check.chain);
+        this.#accept(bytes, start, end, check.chain, byte);
         return;
       }
       this.#badLines = { ...this.#badLinesHere(check.problem), line: this.#line - 1, byte };
@@ -482,7 +499,7 @@ class FileReader {
         const more = gone.first <= gone.last ? { gone } : {};
         this.#remark('damage', this.#badLines, skipped(this.#badLines.linesSkipped, form.seq), more);
         this.#badLines = undefined;
-        this.#accept(bytes, start, end, { seq: form.seq + 1, crc: form.crc });
+        this.#accept(bytes, start, end, { seq: form.seq + 1, crc: form.crc }, byte);
         return;
       }
     }
@@ -490,7 +507,7 @@ class FileReader {
     this.#badLines.linesSkipped += 1;
   }
 
-  #accept(bytes: Buffer, start: number, end: number, next: ChainPosition): void {
+  #accept(bytes: Buffer, start: number, end: number, next: ChainPosition, byte: number): void {
     if (this.#goodBytes === 0) {
       if (this.#firstCrc !== undefined && this.#firstCrc !== next.crc) this.#lineFilter.passedSeq = 0; // another journal
       this.#firstCrc = next.crc;
@@ -498,7 +515,7 @@ class FileReader {
     this.#chain = next;
     this.#goodBytes = this.#byte;
     this.#goodLines = this.#line - 1;
-    this.#lineFilter.take(bytes, start, end, next.seq - 1);
+    this.#lineFilter.take(bytes, start, end, next.seq - 1, this.#name, byte);
   }
 
   /** Checks that the last valid line is unchanged. A service that starts replaces the file by a copy with the same lines. */
@@ -570,7 +587,7 @@ class LineFilter {
     this.passedSeq = afterSeq;
   }
 
-  take(bytes: Buffer, start: number, end: number, seq: number): void {
+  take(bytes: Buffer, start: number, end: number, seq: number, file: string, byte: number): void {
     if (seq <= this.passedSeq) return;
     this.passedSeq = seq;
     if (this.#trace !== undefined && !this.#holds(bytes, start, end, this.#trace)) return;
@@ -580,7 +597,7 @@ class LineFilter {
       const time = timeOf(bytes, start, seq);
       if (time < since || (until !== undefined && time >= until)) return;
     }
-    const line = new Line(bytes, start, end, seq);
+    const line = new Line(bytes, start, end, seq, file, byte);
     // A line is parsed only if the filter has members to match. Text in metadata may contain the trace too.
     if (this.#trace === undefined || isWanted(line.event, this.#members)) this.#matches.push(line);
   }
@@ -589,6 +606,7 @@ class LineFilter {
   matches(): readonly Line[] {
     const lines = this.#matches;
     this.#matches = [];
+    this.#searched = undefined; // it may be a long line
     return lines;
   }
 

@@ -50,12 +50,13 @@ async function nextLine(
     for await (const chunk of disk.read(name, position, Math.min(end, position + bytes))) {
       const newline = start === undefined ? chunk.indexOf(LINE_FEED) : -1;
       if (newline !== -1) start = position + newline + 1;
-      if (start !== undefined) head = Buffer.concat([head, chunk.subarray(newline + 1)]);
       position += chunk.length;
+      if (start === undefined) continue;
+      head = Buffer.concat([head, chunk.subarray(newline + 1)]);
+      const seq = readSeq(head, 0);
+      if (seq !== undefined) return { start, seq };
+      if (head.length > PROBE_BYTES) return undefined; // no line begins like this
     }
-    const seq = start === undefined ? undefined : readSeq(head, 0);
-    if (start !== undefined && seq !== undefined) return { start, seq };
-    if (head.length > PROBE_BYTES) return undefined; // no line begins like this
   }
   return undefined;
 }

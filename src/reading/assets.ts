@@ -17,6 +17,7 @@ import {
   type QueryTable,
   readParameters,
 } from './query.ts';
+import { inPieces, jsonTexts } from './texts.ts';
 
 /** Which assets are wanted: `{ key_prefix: ['warehouse'], key_begins_with: undefined, failing: false, after_key: undefined, limit: 1_000 }`. */
 interface Wanted {
@@ -39,7 +40,7 @@ export function assetsParameters({ readAssetsMax }: Pick<Limits, 'readAssetsMax'
 }
 
 /** @returns the handler of `GET /assets`; it throws Refusal 400 for a wrong query */
-export function readAssets({ assets, limits, metrics }: ReadingParts): Handler {
+export function readAssets({ assets, journals, limits, metrics }: ReadingParts): Handler {
   const table = assetsParameters(limits);
   return (request) => {
     const wanted = readParameters(request, table, limits);
@@ -47,37 +48,39 @@ export function readAssets({ assets, limits, metrics }: ReadingParts): Handler {
     return {
       kind: 'later',
       reply: async (ending): Promise<Reply> => {
+        journals.shared.checkPlace();
         metrics.read('assets');
         const states = await assets.upToDate(request.deployment, ending);
-        const pieces = () => (type === linesType ? linesOf(states, wanted) : documentOf(states, wanted));
+        const texts = type === linesType ? linesOf : documentOf;
+        const pieces = (signal: AbortSignal) =>
+          inPieces(texts(states, wanted, limits), journals.shared, limits, signal);
         return { kind: 'stream', status: 200, contentType: type, pieces };
       },
     };
   };
 }
 
-async function* linesOf(states: AssetStates, wanted: Wanted): AsyncGenerator<Buffer> {
-  for await (const page of pagesOf(states, wanted)) {
-    yield Buffer.from(page.map((asset) => `${JSON.stringify(assetJson(asset, 'time'))}\n`).join(''));
+async function* linesOf(states: AssetStates, wanted: Wanted, limits: Limits): AsyncGenerator<string> {
+  for await (const asset of assetsOf(states, wanted)) {
+    yield* jsonTexts(assetJson(asset, 'time'), limits.readTurnBytes);
+    yield '\n';
   }
 }
 
-async function* documentOf(states: AssetStates, wanted: Wanted): AsyncGenerator<Buffer> {
+async function* documentOf(states: AssetStates, wanted: Wanted, limits: Limits): AsyncGenerator<string> {
   let before = '{"assets":[';
-  for await (const page of pagesOf(states, wanted)) {
-    const text = page.map((asset) => JSON.stringify(assetJson(asset, 'time'))).join(',');
-    if (text === '') continue;
-    yield Buffer.from(`${before}${text}`);
+  for await (const asset of assetsOf(states, wanted)) {
+    yield before;
+    yield* jsonTexts(assetJson(asset, 'time'), limits.readTurnBytes);
     before = ',';
   }
-  yield Buffer.from(`${before === ',' ? '' : before}]}`);
+  yield `${before === ',' ? '' : before}]}`;
 }
 
-/** Yields few assets at a time, so that a reply holds little memory, and reports are not kept waiting. */
-async function* pagesOf(states: AssetStates, wanted: Wanted): AsyncGenerator<readonly Asset[]> {
+/** Looks at few assets at a time, so that reports are not kept waiting. */
+async function* assetsOf(states: AssetStates, wanted: Wanted): AsyncGenerator<Asset> {
   let left = wanted.limit;
   let looked = 0;
-  let page: Asset[] = [];
   const start = wanted.key_begins_with;
   const whole = start !== undefined && start.length > 1 ? start.slice(0, -1) : undefined;
   for (const asset of states.inOrder(wanted.after_key, wanted.key_prefix ?? whole)) {
@@ -85,22 +88,18 @@ async function* pagesOf(states: AssetStates, wanted: Wanted): AsyncGenerator<rea
     if (looked % LOOKED_ASSETS === 0) await turn();
     if (wanted.failing && !isFailing(asset)) continue;
     if (start !== undefined && !startsWith(keyOf(asset), start)) continue;
-    page.push(asset);
     left -= 1;
-    if (left === 0) break;
-    if (page.length < PIECE_ASSETS) continue;
-    yield page;
-    page = [];
-    await turn();
+    yield asset;
+    if (left === 0) return;
+    if (left % TURN_ASSETS === 0) await turn();
   }
-  yield page;
 }
 
 function turn(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
 }
 
-const PIECE_ASSETS = 50;
+const TURN_ASSETS = 50;
 const LOOKED_ASSETS = 1_000;
 
 /** What `AssetMemory` needs: `{ journals, limits }`. */

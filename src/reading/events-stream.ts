@@ -71,6 +71,13 @@ export class Streams {
       let sentMs = performance.now();
       const following = { afterSeq: afterSeq ?? 0, filter, signal, idleMs: streamCommentMs, limits };
       for await (const found of follow(journal, following)) {
+        const line = found.kind === 'lines' ? found.lines[0] : undefined;
+        if (found.kind === 'lines' && line?.isDropped === true) {
+          this.#metrics.sentEvents(1);
+          yield* longText(journal, line, found.gone, signal);
+          sentMs = performance.now();
+          continue;
+        }
         let text = this.#textOf(found);
         if (text.length === 0 && performance.now() - sentMs < streamCommentMs) continue;
         if (text.length === 0) text = COMMENT;
@@ -93,6 +100,8 @@ export class Streams {
 }
 
 const COMMENT = Buffer.from(':\n\n');
+/** After the newline of a line. */
+const EVENT_END = Buffer.from('\n');
 /** The id makes a client that connects again begin with the first event of the other journal. */
 const ANOTHER_JOURNAL = Buffer.from('id: 0\nevent: reset\ndata: {}\n\n');
 const LINE_FEED = 0x0a;
@@ -112,6 +121,30 @@ function textOf(lines: readonly Line[], gone: readonly GoneRange[]): Buffer {
   }
   const rest = linesText(at === 0 ? lines : lines.slice(at));
   return pieces.length === 0 ? rest : Buffer.concat([...pieces, rest]);
+}
+
+/** Yields what `textOf` returns for a line that is read once more, in chunks. */
+async function* longText(
+  journal: ReadableJournal,
+  line: Line,
+  gone: readonly GoneRange[],
+  signal: AbortSignal,
+): AsyncGenerator<Buffer> {
+  yield textOf(
+    [],
+    gone.filter(({ last }) => last < line.seq),
+  );
+  let isFirst = true;
+  for await (const chunk of journal.bytesOf(line, signal)) {
+    if (isFirst) yield Buffer.from(`id: ${line.seq}\nevent: ${typeOf(chunk, 0, line.seq)}\ndata: `);
+    isFirst = false;
+    yield chunk;
+  }
+  yield EVENT_END;
+  yield textOf(
+    [],
+    gone.filter(({ last }) => last > line.seq),
+  );
 }
 
 function linesText(lines: readonly Line[]): Buffer {

@@ -17,6 +17,7 @@ export function readEvents({ journals, limits, metrics }: ReadingParts): Handler
   return (request) => {
     const question = readEventsQuestion(request, limits);
     const reply = async (ending: AbortSignal): Promise<Reply> => {
+      journals.shared.checkPlace();
       const filter = question.filter(Date.now());
       const journal = await journals.whenReadable(request.deployment, ending);
       metrics.read(question.form);
@@ -85,7 +86,8 @@ async function* linesOf(
   looked.seq = Math.min(afterSeq, last);
   let left = question.limit;
   const signal = AbortSignal.any([ending, journal.replaced]);
-  for await (const found of recorded(journal, afterSeq, { filter, signal, limits })) {
+  const isBehind = afterSeq < last;
+  for await (const found of isBehind ? recorded(journal, afterSeq, { filter, signal, limits }) : []) {
     const { chosen, endSeq } = await partOf(page, found, left);
     left -= chosen.length;
     page.onSent(chosen.length);
@@ -131,13 +133,24 @@ async function partOf(
 }
 
 async function* lines(page: Page, ending: AbortSignal, onWait: () => void): AsyncGenerator<Buffer> {
-  for await (const chosen of linesOf(page, ending, onWait, { seq: 0 })) yield bytesOf(chosen);
+  for await (const chosen of linesOf(page, ending, onWait, { seq: 0 })) {
+    const [line] = chosen;
+    if (line?.isDropped === true) yield* page.journal.bytesOf(line, ending);
+    else yield bytesOf(chosen);
+  }
 }
 
 async function* json(page: Page, ending: AbortSignal, onWait: () => void): AsyncGenerator<Buffer> {
   const looked = { seq: 0 };
   let before = '{"events":[';
   for await (const chosen of linesOf(page, ending, onWait, looked)) {
+    const [line] = chosen;
+    if (line?.isDropped === true) {
+      yield Buffer.from(before);
+      yield* page.journal.bytesOf(line, ending); // its newline is white space between tokens
+      before = ',';
+      continue;
+    }
     const pieces: Buffer[] = [];
     for (const { bytes, start, end } of chosen) {
       pieces.push(Buffer.from(before), bytes.subarray(start, end));

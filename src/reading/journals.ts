@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import type { Limits } from '../config/limits.ts';
 import { unavailableRefusal } from '../http/message.ts';
 import type { AssetStates } from '../journal/asset-state.ts';
-import type { Disk, ReadableDisk } from '../journal/disk.ts';
+import type { Disk, ReadableDisk, ReadOptions } from '../journal/disk.ts';
 import type { OwnProgress, Progress } from '../journal/progress.ts';
 import type { GoneLines, Line, Remark } from '../journal/reader.ts';
 import { lastLine } from '../journal/scan.ts';
@@ -12,6 +12,7 @@ import { contentsOf } from '../journal/segments.ts';
 import { type Notices, oncePerName } from '../telemetry/log.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { Refusals } from '../telemetry/refusals.ts';
+import { Places } from './places.ts';
 import { Turns } from './turns.ts';
 
 /** What the routes of this folder read, and their limits: `{ journals, assets, refusals, limits, metrics }`. */
@@ -36,19 +37,63 @@ export interface ReadableJournalsOptions {
   readonly progress: OwnProgress;
   readonly limits: Limits;
   readonly notices: Notices;
+  /** Runs a full garbage collection. Called after each `limits.collectBytes` that were read. */
+  readonly collectGarbage?: (() => void) | undefined;
 }
+
+/** What all readings of a service share. */
+export class SharedByReadings {
+  readonly turns: Turns;
+  /**
+   * The memory of readings, `limits.readBytesMax` in all. A reading takes a place when it opens a file, or takes lines that others
+   * read, and leaves it when its client has accepted them, so a client that reads nothing holds one place.
+   */
+  readonly places: Places;
+  /** Of a line that is longer than a chunk, all bytes are in memory until it is checked: one such line at a time. */
+  readonly longLine = new Places(1);
+  /** How many journals are followed: see `limits.sharedLinesBytesMax`. */
+  followed = 0;
+  readonly #limits: Limits;
+  readonly #collectGarbage: (() => void) | undefined;
+  #uncollectedBytes = 0;
+
+  constructor({ limits, collectGarbage }: Pick<ReadableJournalsOptions, 'limits' | 'collectGarbage'>) {
+    const { readBytesMax, readTurnBytes } = limits;
+    this.turns = new Turns(limits);
+    this.places = new Places(Math.max(1, Math.floor(readBytesMax / (CHUNKS_HELD * readTurnBytes))));
+    this.#limits = limits;
+    this.#collectGarbage = collectGarbage;
+  }
+
+  /** @throws Refusal 503 if the memory of readings is used up */
+  checkPlace(): void {
+    if (this.places.areTaken) throw unavailableRefusal('too many readings are at work; ask again', this.#limits);
+  }
+
+  /** Counts bytes that become garbage. */
+  read(bytes: number): void {
+    this.#uncollectedBytes += bytes;
+    if (this.#uncollectedBytes < this.#limits.collectBytes) return;
+    this.#uncollectedBytes = 0;
+    this.#collectGarbage?.();
+  }
+}
+
+/** A reading holds the chunk that its client is sent, the same in another form, and the chunk that is read ahead. */
+const CHUNKS_HELD = 3;
+const LINE_FEED = 0x0a;
 
 /** The journals of a service: in local mode one, in hosted mode one for each deployment, as `of('prod')`. */
 export class ReadableJournals {
   /** Those that were asked for, by folder. Their number is bounded by that of the deployments. */
   readonly #journals = new Map<string, ReadableJournal>();
   readonly #options: ReadableJournalsOptions;
-  readonly #turns: Turns;
+  readonly shared: SharedByReadings;
 
   constructor(options: ReadableJournalsOptions) {
     this.#options = options;
-    this.#turns = new Turns(options.limits);
-    options.progress.onRecorded(() => this.#turns.recorded());
+    this.shared = new SharedByReadings(options);
+    options.progress.onRecorded(() => this.shared.turns.recorded());
   }
 
   /**
@@ -60,7 +105,7 @@ export class ReadableJournals {
     const folder = deployment === undefined ? data : join(data, deployment);
     let journal = this.#journals.get(folder);
     if (journal === undefined) {
-      journal = new ReadableJournal(this.#options.openDisk(folder), this.#turns, this.#options);
+      journal = new ReadableJournal(this.#options.openDisk(folder), this.shared, this.#options);
       this.#journals.set(folder, journal);
     }
     return journal;
@@ -85,11 +130,9 @@ export class ReadableJournals {
   }
 }
 
-/** A journal that may be read: `journal.disk`, whose files are read in turns, and `journal.progress()`. */
+/** A journal that may be read: `journal.diskFor({ signal })`, whose files are read in turns, and `journal.progress()`. */
 export class ReadableJournal {
-  /** The disk of its folder. Each piece of a file waits for its turn among all readings of the service. */
-  readonly disk: ReadableDisk;
-  readonly turns: Turns;
+  readonly shared: SharedByReadings;
   /** The newest lines, if there are streams: see `follow`. */
   tail: NewestLines | undefined;
   readonly #options: ReadableJournalsOptions;
@@ -97,16 +140,83 @@ export class ReadableJournal {
   #replaced = new AbortController();
   #replacing: Promise<void> | undefined;
 
-  constructor(disk: Disk, turns: Turns, options: ReadableJournalsOptions) {
-    this.disk = inTurns(disk, turns, options.limits.readTurnBytes);
-    this.turns = turns;
+  readonly #disk: ReadableDisk;
+
+  constructor(disk: Disk, shared: SharedByReadings, options: ReadableJournalsOptions) {
+    this.#disk = disk;
+    this.shared = shared;
     this.#options = options;
     this.#isNewDamage = oncePerName(options.limits.damageReportsMax);
   }
 
+  /**
+   * @param signal closes the files that are open, and makes what waits for a turn throw its reason
+   * @param inPlace whether each file that is open takes a place: for a reading that waits for its client
+   * @returns the disk of its folder. Each chunk of a file waits for its turn among all readings of the service
+   */
+  diskFor({ signal, inPlace = false }: { signal?: AbortSignal | undefined; inPlace?: boolean }): ReadableDisk {
+    const disk = this.#disk;
+    return {
+      folder: disk.folder,
+      list: () => disk.list(),
+      size: (name) => disk.size(name),
+      read: (name, start, end) => this.#chunks(disk.read(name, start, end, this.#chunked(signal)), signal, inPlace),
+    };
+  }
+
+  /**
+   * Reads a line once more, in chunks, so that a client that does not read holds a chunk of it instead of the line. The caller has a
+   * place.
+   * @param signal ends the turns, but not the line: what ends early is complete
+   * @returns its bytes with its newline
+   * @throws the error of a system call
+   */
+  async *bytesOf({ file, byte, start, end }: Line, signal: AbortSignal): AsyncGenerator<Buffer> {
+    let left = end + 1 - start;
+    for await (const chunk of this.#disk.read(file, byte, byte + left, this.#chunked(undefined))) {
+      if (!signal.aborted) await this.shared.turns.take(signal).catch(() => {}); // the signal alone
+      this.shared.read(chunk.length);
+      left -= chunk.length;
+      yield chunk;
+    }
+    if (left > 0) throw new Error(`${file} ends ${left} bytes before the end of a line that was there`);
+  }
+
+  #chunked(signal: AbortSignal | undefined): ReadOptions {
+    return { chunkBytes: this.#options.limits.readTurnBytes, signal };
+  }
+
+  async *#chunks(
+    read: AsyncIterable<Buffer>,
+    signal: AbortSignal | undefined,
+    inPlace: boolean,
+  ): AsyncGenerator<Buffer> {
+    const { turns, places, longLine } = this.shared;
+    const bytesMax = this.#options.limits.readTurnBytes;
+    const leave = inPlace ? await places.take(signal) : undefined;
+    let endLongLine: (() => void) | undefined;
+    try {
+      for await (const whole of read) {
+        this.shared.read(whole.length);
+        for (let at = 0; at < whole.length; at += bytesMax) {
+          await turns.take(signal);
+          const chunk = whole.subarray(at, at + bytesMax);
+          const isInside = !chunk.includes(LINE_FEED); // of a long line
+          if (!isInside) endLongLine?.();
+          if (!isInside) endLongLine = undefined;
+          yield chunk;
+          if (isInside) endLongLine ??= await longLine.take(signal);
+        }
+      }
+    } finally {
+      endLongLine?.();
+      leave?.();
+    }
+  }
+
   /** @returns for one reader how far the journal is durable, and when there is more */
   progress(): Progress {
-    return this.#options.progress.of(this.disk.folder);
+    return this.#options.progress.of(this.#disk.folder);
   }
 
   /** Aborts when another journal takes the place of this one, see `beginAnew`: what is being read of it ends. */
@@ -129,7 +239,7 @@ export class ReadableJournal {
     const before = this.#replaced;
     this.#replaced = new AbortController();
     this.tail = undefined;
-    this.#options.progress.forget(this.disk.folder);
+    this.#options.progress.forget(this.#disk.folder);
     this.#replacing = replace();
     before.abort();
     try {
@@ -145,7 +255,7 @@ export class ReadableJournal {
     this.#options.notices.error(
       'a journal is damaged, and what can not be verified is not shown; see assetlog verify',
       {
-        folder: this.disk.folder,
+        folder: this.#disk.folder,
         problem: text,
       },
     );
@@ -157,12 +267,13 @@ export class ReadableJournal {
    */
   async range(): Promise<{ readonly first: number; readonly last: number }> {
     const said = await this.progress().durable();
-    const { segments, removedLast } = contentsOf(await listed(this.disk));
+    const { segments, removedLast } = contentsOf(await listed(this.#disk));
     const newest = segments.at(-1);
     const first = segments[0]?.firstSeq ?? removedLast + 1;
     if (said.kind === 'before') return { first: Math.min(first, said.seq), last: said.seq - 1 };
     if (newest === undefined) return { first, last: removedLast };
-    const line = await lastLine(this.disk, newest.name, await this.disk.size(newest.name), this.#options.limits);
+    const disk = this.diskFor({});
+    const line = await lastLine(disk, newest.name, await disk.size(newest.name), this.#options.limits);
     return { first, last: line?.seq ?? newest.firstSeq - 1 };
   }
 }
@@ -187,7 +298,8 @@ export interface NewestLines {
   /** A follower has gone; without any the reader ends. */
   left(): void;
   /**
-   * Resolves to the page with the line after a seq, as soon as there is one; undefined if the signal aborts, or after a time.
+   * Resolves to the page with the line after a seq, as soon as there is one; undefined if the signal aborts, or after a time, or if
+   * `oldestSeq` is beyond the seq meanwhile.
    * @param seq at least `oldestSeq`
    * @param idleMs that time, in milliseconds
    * @throws the error of a system call
@@ -200,21 +312,4 @@ async function listed(disk: ReadableDisk): Promise<string[]> {
     if (error.code !== 'ENOENT') throw error;
     return [];
   });
-}
-
-/** @returns the disk, whose reads yield at most so many bytes at a time, each when it is their turn */
-function inTurns(disk: ReadableDisk, turns: Turns, bytesMax: number): ReadableDisk {
-  return {
-    folder: disk.folder,
-    list: () => disk.list(),
-    size: (name) => disk.size(name),
-    read: async function* (name, start, end) {
-      for await (const chunk of disk.read(name, start, end)) {
-        for (let at = 0; at < chunk.length; at += bytesMax) {
-          await turns.take();
-          yield chunk.subarray(at, at + bytesMax);
-        }
-      }
-    },
-  };
 }

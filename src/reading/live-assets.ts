@@ -134,7 +134,8 @@ class Building {
     this.#now = this.#next.splice(0);
     const progress = { durable: journal.progress().durable, more: (signal: AbortSignal) => this.#cycled(signal) };
     const reading = { follow: this.#end.signal, progress, limits };
-    for await (const lines of readJournal(journal.disk, reading, journal.remark)) {
+    const disk = journal.diskFor({ signal: this.#end.signal });
+    for await (const lines of readJournal(disk, reading, journal.remark)) {
       if (this.#ended !== undefined) return;
       this.#take(lines);
       if (this.lastSeq < this.#checkedSeq + CHECKED_LINES) continue;
@@ -197,7 +198,8 @@ class Building {
     const once = AbortSignal.abort(); // reads once
     const filter = { afterSeq: firstSeq - 1, untilSeq: endSeq - 1 };
     const reading = { filter, follow: once, progress: journal.progress(), limits };
-    for await (const lines of readJournal(journal.disk, reading, () => {})) {
+    const disk = journal.diskFor({ signal: this.#end.signal });
+    for await (const lines of readJournal(disk, reading, () => {})) {
       if (this.#ended !== undefined) return;
       for (const { event } of lines) this.states.countOldest(event);
     }
@@ -207,7 +209,7 @@ class Building {
   }
 
   async #segments(): Promise<readonly SegmentName[]> {
-    const { disk } = this.#options.journal;
+    const disk = this.#options.journal.diskFor({});
     return contentsOf(await disk.list().catch(unlessAbsent<string[]>([]))).segments;
   }
 }

@@ -16,6 +16,7 @@ export type Followed = FollowedLines | { readonly kind: 'another journal' };
 /** Lines that match, and the seqs between them that the journal does not have any more: `gone` is `[{ first: 1, last: 53, why: 'removed' }]`. */
 export interface FollowedLines {
   readonly kind: 'lines';
+  /** One that is longer than a chunk is alone, and dropped: `ReadableJournal.bytesOf` reads its bytes. */
   readonly lines: readonly Line[];
   readonly gone: readonly GoneLines[];
   /** If these are all lines of a page, for a form of the page that followers can share. */
@@ -54,6 +55,7 @@ export async function* follow(journal: ReadableJournal, following: Following): A
 
 async function* followOne(journal: ReadableJournal, following: Following): AsyncGenerator<FollowedLines> {
   const { filter, signal } = following;
+  const { places, turns } = journal.shared;
   const isPlain = Object.values(filter).every((value) => value === undefined);
   let seq = following.afterSeq;
   let tail: NewestLines | undefined;
@@ -76,19 +78,26 @@ async function* followOne(journal: ReadableJournal, following: Following): Async
       const page = await tail.after(seq, signal, following.idleMs);
       if (signal.aborted) return;
       if (page === undefined) {
-        yield { kind: 'lines', lines: [], gone: [] };
+        if (seq >= tail.oldestSeq) yield { kind: 'lines', lines: [], gone: [] };
         continue;
       }
-      await journal.turns.take();
-      if (isPlain && page.afterSeq === seq) {
-        yield { kind: 'lines', lines: page.lines, gone: page.gone, page };
-      } else {
-        const after = seq;
-        const lines = page.lines.filter((line) => line.seq > after && (isPlain || isWanted(line.event, filter)));
-        yield { kind: 'lines', lines, gone: page.gone.filter(({ last }) => last > after) };
+      const leave = await places.take(signal);
+      try {
+        await turns.take(signal);
+        if (isPlain && page.afterSeq === seq) {
+          yield { kind: 'lines', lines: page.lines, gone: page.gone, page };
+        } else {
+          const after = seq;
+          const lines = page.lines.filter((line) => line.seq > after && (isPlain || isWanted(line.event, filter)));
+          yield { kind: 'lines', lines, gone: page.gone.filter(({ last }) => last > after) };
+        }
+      } finally {
+        leave();
       }
       seq = page.lastSeq;
     }
+  } catch (error) {
+    if (!signal.aborted) throw error;
   } finally {
     tail?.left();
   }
@@ -110,11 +119,36 @@ export async function* recorded(
   };
   const once = AbortSignal.abort(); // reads once, and takes a missing folder for an empty journal
   const reading = { filter: { ...filter, afterSeq }, seek: true, follow: once, progress: journal.progress(), limits };
-  for await (const lines of readJournal(journal.disk, reading, onRemark)) {
-    if (signal.aborted) return;
-    yield { kind: 'lines', lines, gone: gone.splice(0) };
+  const disk = journal.diskFor({ signal, inPlace: true });
+  try {
+    for await (const lines of readJournal(disk, reading, onRemark)) {
+      if (signal.aborted) return;
+      if (lines.some((line) => isLong(line, limits))) yield* apart(lines, gone.splice(0), limits);
+      else yield { kind: 'lines', lines, gone: gone.splice(0) };
+    }
+    if (gone.length > 0 && !signal.aborted) yield { kind: 'lines', lines: [], gone };
+  } catch (error) {
+    if (!signal.aborted) throw error;
   }
-  if (gone.length > 0 && !signal.aborted) yield { kind: 'lines', lines: [], gone };
+}
+
+function isLong({ start, end }: Line, { readTurnBytes }: Limits): boolean {
+  return end - start > readTurnBytes;
+}
+
+/** Yields each long line alone, after its memory was freed, and the lines between them together. */
+function* apart(lines: readonly Line[], gone: readonly GoneLines[], limits: Limits): Generator<FollowedLines> {
+  for (const line of lines) if (isLong(line, limits)) line.drop();
+  let goneLeft = gone;
+  for (let at = 0, end = 0; at < lines.length; at = end) {
+    const nextLong = lines.findIndex((line, index) => index >= at && line.isDropped);
+    if (nextLong === at) end = at + 1;
+    else end = nextLong === -1 ? lines.length : nextLong;
+    const part = lines.slice(at, end);
+    const before = end === lines.length ? goneLeft : goneLeft.filter(({ last }) => last < part.at(-1)!.seq);
+    goneLeft = goneLeft.slice(before.length);
+    yield { kind: 'lines', lines: part, gone: before };
+  }
 }
 
 /** The newest lines of a journal, for all its followers. Lines are read when a follower asks for them: `await tail.after(7, signal, 15_000)`. */
@@ -136,10 +170,12 @@ class Tail implements NewestLines {
     this.#journal = journal;
     this.#limits = limits;
     this.#lastSeq = afterSeq;
+    journal.shared.followed += 1;
     const follow = AbortSignal.any([this.#end.signal, journal.replaced]);
     const progress = inGroups(journal.progress(), limits.streamWakeMs);
     const reading = { filter: { afterSeq }, seek: true, follow, progress, limits };
-    this.#lines = readJournal(journal.disk, reading, (remark) => {
+    const disk = journal.diskFor({ signal: this.#end.signal });
+    this.#lines = readJournal(disk, reading, (remark) => {
       journal.remark(remark);
       if (remark.gone !== undefined) this.#gone.push(remark.gone);
     });
@@ -157,7 +193,9 @@ class Tail implements NewestLines {
   left(): void {
     this.#followers -= 1;
     if (this.#followers > 0) return;
+    this.#journal.shared.followed -= 1;
     this.#end.abort();
+    void this.#lines.return(undefined).catch(() => {}); // closes the file; what it was waiting for was aborted
     if (this.#journal.tail === this) this.#journal.tail = undefined;
   }
 
@@ -166,6 +204,7 @@ class Tail implements NewestLines {
     for (;;) {
       const page = this.#pages.find(({ lastSeq }) => lastSeq > seq);
       if (page !== undefined) return page;
+      if (seq < this.oldestSeq) return undefined;
       if (this.#failed !== undefined) throw this.#failed;
       const leftMs = lateMs - performance.now();
       if (signal.aborted || leftMs <= 0) return undefined;
@@ -211,10 +250,15 @@ class Tail implements NewestLines {
     const gone = this.#gone.splice(0);
     const afterSeq = this.#lastSeq;
     this.#lastSeq = Math.max(lines.at(-1)?.seq ?? 0, gone.at(-1)?.last ?? 0);
+    if (lines.some((line) => isLong(line, this.#limits))) {
+      this.#pages = []; // followers read it from the file, each at the pace of its client
+      return;
+    }
     const bytes = lines.reduce((sum, { start, end }) => sum + end - start, 0);
     this.#pages.push({ afterSeq, lastSeq: this.#lastSeq, lines, gone, bytes });
+    const bytesMax = this.#limits.sharedLinesBytesMax / this.#journal.shared.followed;
     let kept = this.#pages.reduce((sum, page) => sum + page.bytes, 0);
-    while (kept > this.#limits.sharedLinesBytesMax && this.#pages.length > 1) kept -= this.#pages.shift()!.bytes;
+    while (kept > bytesMax && this.#pages.length > 1) kept -= this.#pages.shift()!.bytes;
   }
 }
 

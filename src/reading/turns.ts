@@ -8,10 +8,10 @@ import type { Limits } from '../config/limits.ts';
 /** The share of the time, and when it applies: `{ readTimePercent: 10, readIdleMs: 100 }`. */
 export type TurnLimits = Pick<Limits, 'readTimePercent' | 'readIdleMs'>;
 
-/** The turns of all readings of a service, in the order in which they ask: `await turns.take()`. */
+/** The turns of all readings of a service, in the order in which they ask: `await turns.take(signal)`. */
 export class Turns {
   readonly #limits: TurnLimits;
-  readonly #waiting: (() => void)[] = [];
+  readonly #waiting = new Set<() => void>();
   #isRunning = false;
   #recordedAtMs = Number.NEGATIVE_INFINITY;
   /** Time that readings may still use, in milliseconds, as of `#countedAtMs`; below 0 they wait. */
@@ -31,10 +31,24 @@ export class Turns {
     this.#recordedAtMs = performance.now();
   }
 
-  /** Resolves when it is the caller's turn. What it then does before it waits for anything else is its turn. */
-  take(): Promise<void> {
-    return new Promise((resolve) => {
-      this.#waiting.push(resolve);
+  /**
+   * Resolves when it is the caller's turn. What it then does before it waits for anything else is its turn.
+   * @param signal removes the caller from the queue
+   * @throws the reason of the signal
+   */
+  take(signal?: AbortSignal): Promise<void> {
+    return new Promise((resolve, reject) => {
+      if (signal?.aborted === true) return reject(signal.reason);
+      const leave = () => {
+        this.#waiting.delete(begin);
+        reject(signal?.reason);
+      };
+      const begin = () => {
+        signal?.removeEventListener('abort', leave);
+        resolve();
+      };
+      signal?.addEventListener('abort', leave);
+      this.#waiting.add(begin);
       if (this.#isRunning) return;
       this.#isRunning = true;
       this.#schedule();
@@ -51,8 +65,14 @@ export class Turns {
     this.#startedMs = performance.now();
     // As many turns as there is time for: under load there are few iterations of the event loop, and each is long.
     const fitting = Math.floor(Math.min(SAVED_MS, this.#creditMs) / this.#turnMs);
-    this.#begun = Math.max(1, Math.min(this.#waiting.length, fitting));
-    for (const begin of this.#waiting.splice(0, this.#begun)) begin();
+    this.#begun = Math.max(1, Math.min(this.#waiting.size, fitting));
+    let left = this.#begun;
+    for (const begin of this.#waiting) {
+      if (left === 0) break;
+      left -= 1;
+      this.#waiting.delete(begin);
+      begin();
+    }
   };
 
   readonly #end = (): void => {
@@ -65,7 +85,7 @@ export class Turns {
     const earnedMs = share * (nowMs - this.#countedAtMs);
     this.#creditMs = isIdle ? SAVED_MS : Math.min(SAVED_MS, this.#creditMs + earnedMs) - tookMs;
     this.#countedAtMs = nowMs;
-    if (this.#waiting.length === 0) this.#isRunning = false;
+    if (this.#waiting.size === 0) this.#isRunning = false;
     else if (this.#creditMs >= 0) this.#schedule();
     else setTimeout(this.#schedule, -this.#creditMs / share).unref();
   };

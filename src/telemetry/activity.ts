@@ -43,6 +43,7 @@ export class Activity {
   readonly #options: ActivityOptions;
   readonly #refusals: LineRate;
   readonly #recorded: LineRate;
+  readonly #incomplete: LineRate;
   readonly #isNew: (problem: string) => boolean;
   /** Whether a terminal shows recorded events: false with `--quiet`, for example. If not, they cost nothing. */
   readonly showsRecorded: boolean;
@@ -58,6 +59,9 @@ export class Activity {
     );
     this.#recorded = new LineRate(recordedLinesMax, activityMs, (count) =>
       notices.info('further events were recorded', { count }),
+    );
+    this.#incomplete = new LineRate(refusalLinesMax, activityMs, (count) =>
+      notices.error('further replies could not be completed', { count }),
     );
   }
 
@@ -118,10 +122,21 @@ export class Activity {
     if (terminal !== undefined && this.#recorded.take()) this.#show(terminal, GREEN, 'recorded', ` ${text}`);
   }
 
+  /**
+   * Logs a reply that ends in its middle, at the rate of refusals.
+   * @param id of the request, a UUID
+   * @param problem the stack of the error
+   */
+  incomplete(id: string, problem: string): void {
+    if (!this.#incomplete.take()) return;
+    this.#options.notices.error('a reply could not be completed', { request_id: id, problem });
+  }
+
   /** Reports at once what was counted and not logged: `further requests were refused`, with `count: 7`. */
   close(): void {
     this.#refusals.close();
     this.#recorded.close();
+    this.#incomplete.close();
   }
 
   #show({ write, colours }: Terminal, colour: string, word: string, text: string): void {

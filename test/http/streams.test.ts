@@ -269,3 +269,22 @@ test('what a stream throws before its first piece is the reply, and its connecti
   }
   assert.equal(log.filter((line) => line.includes('a reply could not be completed')).length, 1, log.join(''));
 });
+
+test('replies that could not be completed are logged at a bounded rate, and the others are counted', async (t) => {
+  const lines: string[] = [];
+  const broken = async function* () {
+    yield Buffer.from('one');
+    throw new Error('the disk failed');
+  };
+  const { port } = await serve(t, broken, { refusalLinesMax: 3, activityMs: 1_000 }, (line) => lines.push(line));
+  for (let at = 0; at < 10; at += 1) {
+    const wire = await Wire.open(port);
+    wire.send(GET());
+    await wire.ends();
+    wire.close();
+  }
+  const logged = () => lines.filter((line) => line.includes('"a reply could not be completed"')).length;
+  const counted = () => lines.reduce((sum, line) => sum + (JSON.parse(line).count ?? 0), 0);
+  await eventually('all', () => logged() + counted() === 10);
+  assert.ok(logged() < 10 && counted() > 0, `${logged()} and ${counted()}`);
+});

@@ -64,3 +64,18 @@ test('a reading that waits for something else does not hold up the next one', as
   await turns.take();
   assert.equal(await Promise.race([slow, 'others']), 'others');
 });
+
+test('a reading that is aborted leaves the queue at once, and the others keep their order', async () => {
+  const turns = new Turns({ readTimePercent: 10, readIdleMs: 100 });
+  const [gone, ending] = [AbortSignal.abort(new Error('gone before')), new AbortController()];
+  const begun: string[] = [];
+  const first = turns.take().then(() => begun.push('first'));
+  const aborted = turns.take(ending.signal).then(() => begun.push('aborted'));
+  const last = turns.take().then(() => begun.push('last'));
+  ending.abort(new Error('its client has gone'));
+  await assert.rejects(aborted, /its client has gone/);
+  assert.deepEqual(begun, [], 'no turn was waited for');
+  await assert.rejects(turns.take(gone), /gone before/);
+  await Promise.all([first, last]);
+  assert.deepEqual(begun, ['first', 'last']);
+});

@@ -14,8 +14,8 @@ export const readingEvents: readonly Mutant[] = [
   {
     breaks: 'events are shown before their lines are durable',
     file: 'reading/journals.ts',
-    from: 'return this.#options.progress.of(this.disk.folder);',
-    to: "const own = this.#options.progress.of(this.disk.folder);\n    return { more: (signal) => own.more(signal), durable: async () => ({ kind: 'unsaid' }) };",
+    from: 'return this.#options.progress.of(this.#disk.folder);',
+    to: "const own = this.#options.progress.of(this.#disk.folder);\n    return { more: (signal) => own.more(signal), durable: async () => ({ kind: 'unsaid' }) };",
     tests: ['reading/streams: an event is shown only when its line is on stable storage'],
   },
   {
@@ -196,5 +196,35 @@ export const readingEvents: readonly Mutant[] = [
     tests: [
       'edges/client: a generated client reports all three kinds, in batches and with keys too, reads them, and its compiler refuses what is wrong',
     ],
+  },
+  {
+    breaks: 'a reading whose client has gone waits for its turn',
+    file: 'reading/turns.ts',
+    from: "signal?.addEventListener('abort', leave);",
+    to: '',
+    tests: ['reading/turns: a reading that is aborted leaves the queue at once, and the others keep their order'],
+  },
+  {
+    breaks: 'a long poll that has its event leaves a file open',
+    file: 'reading/tail.ts',
+    from: 'void this.#lines.return(undefined).catch(() => {});',
+    to: '',
+    tests: ['reading/limits: a long poll that has its event leaves no file open'],
+  },
+  {
+    breaks: 'readings of clients that read nothing take any memory',
+    file: 'reading/journals.ts',
+    from: 'const leave = inPlace ?',
+    to: 'const leave = inPlace && bytesMax < 0 ?',
+    tests: [
+      'reading/limits: beyond the memory of readings a further one gets 503, but those that wait for events hold none',
+    ],
+  },
+  {
+    breaks: 'many long lines are in memory at a time',
+    file: 'reading/journals.ts',
+    from: 'if (isInside) endLongLine ??= await longLine.take(signal);',
+    to: '',
+    tests: ['reading/limits: long lines are in memory one at a time, and are sent in chunks, byte for byte'],
   },
 ];

@@ -1,0 +1,64 @@
+/** Sends JSON in pieces of bounded size, so that a client that does not read holds one piece. */
+
+import type { Limits } from '../config/limits.ts';
+import type { SharedByReadings } from './journals.ts';
+
+/**
+ * Yields the texts joined to pieces of about `limits.readTurnBytes` characters. Takes a place among all readings.
+ * @param texts of at most that length, see `jsonTexts`
+ * @throws the reason of the signal while it waits for a place
+ */
+export async function* inPieces(
+  texts: Iterable<string> | AsyncIterable<string>,
+  { places }: Pick<SharedByReadings, 'places'>,
+  { readTurnBytes }: Pick<Limits, 'readTurnBytes'>,
+  signal: AbortSignal,
+): AsyncGenerator<Buffer> {
+  const leave = await places.take(signal);
+  try {
+    let piece = '';
+    for await (const text of texts) {
+      if (piece.length + text.length > readTurnBytes) {
+        yield Buffer.from(piece);
+        piece = '';
+      }
+      piece += text;
+    }
+    yield Buffer.from(piece);
+  } finally {
+    leave();
+  }
+}
+
+/**
+ * @param charactersMax at least 2; a text may have up to six times as many if it is all escapes
+ * @returns the texts that `JSON.stringify(value)` consists of
+ */
+export function* jsonTexts(value: unknown, charactersMax: number): Generator<string> {
+  const whole = JSON.stringify(value);
+  if (typeof value === 'string' && whole.length > charactersMax) {
+    yield '"';
+    for (let at = 0, end = 0; at < value.length; at = end) {
+      end = at + charactersMax;
+      if (isHighSurrogate(value.charCodeAt(end - 1))) end -= 1;
+      yield JSON.stringify(value.slice(at, end)).slice(1, -1);
+    }
+    yield '"';
+  } else if (typeof value === 'object' && value !== null && whole.length > charactersMax) {
+    const isArray = Array.isArray(value);
+    let before = isArray ? '[' : '{';
+    for (const [name, member] of Object.entries(value)) {
+      if (member === undefined) continue;
+      yield isArray ? before : `${before}${JSON.stringify(name)}:`;
+      yield* jsonTexts(member, charactersMax);
+      before = ',';
+    }
+    yield isArray ? ']' : '}';
+  } else {
+    yield whole;
+  }
+}
+
+function isHighSurrogate(code: number): boolean {
+  return code >= 0xd800 && code < 0xdc00;
+}

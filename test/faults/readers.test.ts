@@ -1,0 +1,89 @@
+/** Clients that only read, beside reports: they delay no report, and take bounded memory. */
+
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { promisify } from 'node:util';
+import { memoryMib } from '../support/memory.ts';
+import { type Running, root, startService } from '../support/program.ts';
+import { createMemoryGroup, withoutMemoryGroups } from '../support/tools.ts';
+import { compare, startLoad } from './load.ts';
+import type { ReadersOptions, ReadersTold } from './readers.ts';
+
+const SECONDS = 6;
+const PATIENCE_MS = 60_000;
+const CROWD = { aborting: 8, deaf: 256, waiting: 256, seconds: SECONDS };
+/** All of them, and the reports. */
+const ARGS = ['--max-connections', '600'];
+const LONG_BYTES = 1024 * 1024 - 200;
+const LONG_LINES = 20;
+const MIB = 1024 * 1024;
+const SAMPLE_MS = 100;
+const withoutProc = process.platform !== 'linux' && 'needs /proc';
+
+/** Reports small and long lines beside the readers; all get 200 and are recorded once. */
+async function besideReports(
+  service: Running,
+  crowd: Omit<ReadersOptions, 'port'>,
+): Promise<ReadersTold & { files: number }> {
+  const before = startLoad(service.port, { clients: 1, name: 'before', bodyBytes: LONG_BYTES });
+  while (before.acknowledged.size < LONG_LINES) await new Promise(setImmediate);
+  await before.stop();
+  const small = startLoad(service.port, { clients: 4, name: 'small', restMs: 2 });
+  const long = startLoad(service.port, { clients: 1, name: 'long', bodyBytes: LONG_BYTES, restMs: 100 });
+  let files = 0;
+  const sampling = setInterval(() => {
+    files = Math.max(files, filesOf(service.pid));
+  }, SAMPLE_MS);
+  const told = await readers({ port: service.port, ...crowd }).finally(() => clearInterval(sampling));
+  await Promise.all([small.stop(), long.stop()]);
+  const statuses = [before, small, long].map((load) => [...load.statuses.keys()]);
+  assert.deepEqual(statuses, [[200], [200], [200]]);
+  const acknowledged = [before, small, long].flatMap((load) => [...load.acknowledged]);
+  const { lost, doubled, gapAt } = compare(service.events(), acknowledged);
+  assert.deepEqual({ lost, doubled, gapAt }, { lost: [], doubled: [], gapAt: undefined });
+  return { ...told, files };
+}
+
+test('8 readers that abort, 256 that read nothing and 256 that wait take less than 250 MiB, and all reports get 200', {
+  skip: withoutProc,
+}, async (t) => {
+  const service = await startService(t, { args: ARGS });
+  const { files, ...told } = await besideReports(service, CROWD);
+  const peak = memoryMib(service.pid);
+  t.diagnostic(`peak ${peak} MiB, ${files} descriptors, replies ${JSON.stringify(told)}`);
+  assert.ok(peak < 250, `${peak} MiB`);
+});
+
+test('in a cgroup of 96 MiB the same readers stop neither the service nor a report', {
+  skip: withoutMemoryGroups,
+}, async (t) => {
+  const group = createMemoryGroup(96 * MIB);
+  const service = await startService(t, { args: ARGS, under: group.under }).finally(() =>
+    t.after(() => group.remove()),
+  );
+  const { files, ...told } = await besideReports(service, CROWD);
+  t.diagnostic(`peak ${memoryMib(service.pid)} MiB, ${files} descriptors, replies ${JSON.stringify(told)}`);
+  const { code, stderr } = await service.kill();
+  assert.equal(code, 0, stderr);
+});
+
+/** @returns 0 of a process that has ended */
+function filesOf(pid: number): number {
+  try {
+    return readdirSync(`/proc/${pid}/fd`).length;
+  } catch {
+    return 0;
+  }
+}
+
+async function readers(options: ReadersOptions): Promise<ReadersTold> {
+  const { stdout } = await promisify(execFile)(
+    process.execPath,
+    ['--import', import.meta.resolve('tsx'), join(root, 'test/faults/readers.ts'), JSON.stringify(options)],
+    { timeout: PATIENCE_MS },
+  );
+  return JSON.parse(stdout);
+}

@@ -1,0 +1,188 @@
+/** What readings hold: files of clients that have gone, and memory for clients that read nothing. */
+
+import assert from 'node:assert/strict';
+import { readdirSync, readlinkSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type Limits, limits as standardLimits } from '../../src/config/limits.ts';
+import { type Disk, openDisk } from '../../src/journal/disk.ts';
+import { OwnProgress } from '../../src/journal/progress.ts';
+import { ReadableJournals } from '../../src/reading/journals.ts';
+import { recorded } from '../../src/reading/tail.ts';
+import { newFolder, type Scope } from '../support/program.ts';
+import { StreamClient, serveReads } from '../support/reading.ts';
+import { diskWith, FIRST, makeLines, plainEvent, quiet } from '../support/segments.ts';
+import { eventually } from '../support/tools.ts';
+import { Wire } from '../support/wire.ts';
+
+const SHORT = 'x'.repeat(20_000);
+const LONG = 'x'.repeat(800_000);
+/** More lines than the kernel takes for a client that reads nothing. */
+const MANY = 40;
+const MANY_SHORT = 1_600;
+const withoutProc = process.platform !== 'linux' && 'needs /proc';
+
+/** A service whose journal has lines with this description, and how many files its readings have open. */
+async function serveCounted(t: Scope, changed: Partial<Limits>, lines: number, description: string) {
+  const data = newFolder(t);
+  const eventOf = (seq: number) => ({ ...plainEvent(seq), description });
+  writeFileSync(join(data, FIRST), makeLines(lines, undefined, eventOf).bytes);
+  const open = { files: 0 };
+  const limits = { ...standardLimits, ...changed };
+  const openCounted = (folder: string) => {
+    const disk = openDisk(folder);
+    const read = async function* (...args: Parameters<typeof disk.read>) {
+      open.files += 1;
+      try {
+        yield* disk.read(...args);
+      } finally {
+        open.files -= 1;
+      }
+    };
+    return { ...disk, read };
+  };
+  const service = await serveReads(t, { data, parts: { limits, openDisk: openCounted } });
+  return { ...service, open, port: Number(new URL(service.url).port) };
+}
+
+/** A client that reads nothing. */
+async function askDeaf(t: Scope, port: number, target = '/events?limit=1000'): Promise<Wire> {
+  const wire = await Wire.open(port);
+  t.after(() => wire.close());
+  wire.socket.pause();
+  wire.send(`GET ${target} HTTP/1.1\r\nHost: localhost\r\n\r\n`);
+  return wire;
+}
+
+test('a reading whose client has gone closes its file while it waits for a turn', async (t) => {
+  // A turn in two seconds or more, while reports arrive.
+  const { open, port } = await serveCounted(t, { readTimePercent: 0.000_1, readIdleMs: 60_000 }, 5, LONG);
+  const wires: Wire[] = [];
+  for (let at = 0; at < 8; at += 1) wires.push(await askDeaf(t, port));
+  await eventually('the readings', () => open.files > 0);
+  for (const wire of wires) wire.close();
+  await eventually('no open file', () => open.files === 0, 1_000);
+});
+
+test('a reading whose client has gone closes its file while that client reads nothing', {
+  skip: withoutProc,
+}, async (t) => {
+  const service = await serveCounted(t, {}, MANY_SHORT, SHORT);
+  const files = () =>
+    readdirSync('/proc/self/fd').filter((fd) => {
+      try {
+        return readlinkSync(`/proc/self/fd/${fd}`).startsWith(service.data);
+      } catch {
+        return false; // it is closed
+      }
+    }).length;
+  const before = files();
+  const wire = await askDeaf(t, service.port);
+  const sent = async () =>
+    /^assetlog_read_events_total.*$/m.exec(await (await service.get('/metrics')).text())?.[0] ?? '';
+  let last = '';
+  await eventually('that nothing more is sent', async () => {
+    const before = last;
+    await sleep(200);
+    last = await sent();
+    return files() > 0 && before === last;
+  });
+  wire.socket.end(); // half of the connection: the client could still read
+  await eventually('no further file', () => files() === before, 5_000);
+  wire.close();
+});
+
+test('a long poll that has its event leaves no file open', async (t) => {
+  const service = await serveCounted(t, {}, 1, '');
+  for (let seq = 1; seq < 20; seq += 1) {
+    const waiting = service.get(`/events?after_seq=${seq}&wait=30`);
+    await service.report('a');
+    assert.match(await (await waiting).text(), /^{/);
+  }
+  await eventually('no open file', () => service.open.files === 0, 1_000);
+});
+
+test('beyond the memory of readings a further one gets 503, but those that wait for events hold none', async (t) => {
+  const service = await serveCounted(t, { readBytesMax: 2 * 3 * standardLimits.readTurnBytes }, MANY, LONG);
+  const streams = await Promise.all([1, 2, 3].map(() => StreamClient.open(`${service.url}/events`)));
+  t.after(() => streams.map((stream) => stream.close()));
+  const polls = [1, 2, 3].map(() => service.get(`/events?after_seq=${MANY}&wait=30`));
+  const deaf = [await askDeaf(t, service.port), await askDeaf(t, service.port)];
+  await eventually('both in a long line, with the journal and the line open', () => service.open.files === 4);
+  for (const target of ['/events?last=1', '/assets', '/refusals']) {
+    await eventually('503', async () => {
+      const reply = await service.get(target);
+      await reply.arrayBuffer();
+      return reply.status === 503 && reply.headers.get('retry-after') === '1';
+    });
+  }
+  deaf[0]!.close();
+  await eventually('a place', async () => (await service.get('/events?last=1')).status === 200);
+  await service.report('a');
+  for (const poll of polls) assert.match(await (await poll).text(), new RegExp(`"seq":${MANY + 1},`));
+  for (const stream of streams) await stream.until('the event', () => stream.seqs.at(-1) === MANY + 1);
+  deaf[1]!.close();
+});
+
+test('long lines are in memory one at a time, and are sent in chunks, byte for byte', async () => {
+  const eventOf = (seq: number) => ({ ...plainEvent(seq), ...(seq % 3 === 1 && { description: LONG }) });
+  const { bytes } = makeLines(9, undefined, eventOf);
+  const disk = diskWith({ [FIRST]: bytes });
+  /** Readers that hold the beginning of a long line. */
+  let [inside, insideMax] = [0, 0];
+  const read = async function* (name: string, start?: number, end?: number) {
+    let isInside = false;
+    for await (const whole of disk.read(name, start, end)) {
+      for (let at = 0; at < whole.length; at += 1_000) {
+        const chunk = whole.subarray(at, at + 1_000);
+        const isEnd = chunk.includes(0x0a);
+        if (end !== undefined) {
+          yield chunk; // a line is read once more
+          continue;
+        }
+        if (isInside && isEnd) inside -= 1;
+        if (isEnd) isInside = false;
+        yield chunk;
+        if (!isEnd && !isInside) {
+          inside += 1;
+          isInside = true;
+          insideMax = Math.max(insideMax, inside);
+        }
+      }
+    }
+    if (isInside) inside -= 1;
+  };
+  const openSliced = () =>
+    ({
+      folder: disk.folder,
+      list: () => disk.list(),
+      size: (name: string) => disk.size(name),
+      read,
+    }) as unknown as Disk;
+  const progress = new OwnProgress();
+  progress.recorded(disk.folder, 10);
+  const limits = { ...standardLimits, readTurnBytes: 1_000 };
+  const journals = new ReadableJournals({ data: disk.folder, openDisk: openSliced, progress, limits, notices: quiet });
+  const journal = journals.of(undefined);
+  const { signal } = new AbortController();
+
+  const readAll = async () => {
+    const found: Buffer[] = [];
+    const seqs: number[] = [];
+    for await (const { lines } of recorded(journal, 0, { filter: {}, signal, limits })) {
+      seqs.push(...lines.map(({ seq }) => seq));
+      for (const line of lines) {
+        if (!line.isDropped) {
+          assert.ok(line.end - line.start <= 1_000);
+          found.push(line.bytes.subarray(line.start, line.end), Buffer.from('\n'));
+        } else assert.equal(lines.length, 1);
+        if (line.isDropped) for await (const chunk of journal.bytesOf(line, signal)) found.push(chunk);
+      }
+    }
+    assert.deepEqual(seqs, [1, 2, 3, 4, 5, 6, 7, 8, 9]);
+    assert.ok(Buffer.concat(found).equals(bytes));
+  };
+  await Promise.all([readAll(), readAll(), readAll(), readAll()]);
+  assert.equal(insideMax, 1);
+});

@@ -1,0 +1,44 @@
+/** JSON in pieces. */
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Places } from '../../src/reading/places.ts';
+import { inPieces, jsonTexts } from '../../src/reading/texts.ts';
+
+const values = [
+  'x'.repeat(100),
+  '\u{1f600}'.repeat(50),
+  `a\ud800${'\udc00'.repeat(30)}`,
+  {
+    key: ['a', 'b'.repeat(40)],
+    none: undefined,
+    nothing: null,
+    empty: {},
+    list: [],
+    text: '"\\\n'.repeat(30),
+    flag: true,
+  },
+  [1, [2, [{ deep: 'ж'.repeat(99) }]], -1.5],
+];
+
+test('the texts of a value are its JSON, each of bounded length', () => {
+  for (const value of values) {
+    for (const charactersMax of [2, 3, 10, 1_000]) {
+      const texts = [...jsonTexts(value, charactersMax)];
+      assert.equal(texts.join(''), JSON.stringify(value));
+      for (const text of texts) assert.ok(text.length <= 6 * charactersMax + 10, `${text.length} of ${charactersMax}`);
+    }
+  }
+});
+
+test('texts are sent in pieces, from a place of their own, which is left at the end', async () => {
+  const places = new Places(1);
+  const pieces: string[] = [];
+  const texts = ['one ', 'two ', 'three ', 'four'];
+  for await (const piece of inPieces(texts, { places }, { readTurnBytes: 10 }, new AbortController().signal)) {
+    pieces.push(piece.toString());
+    assert.ok(places.areTaken);
+  }
+  assert.deepEqual(pieces, ['one two ', 'three four']);
+  assert.ok(!places.areTaken);
+});
