@@ -24,10 +24,11 @@ export function tokensIn(path: string, isToken: IsToken, charactersMax: number):
     position += parts[at]!.length + 1;
     for (let end = at + 1; end <= Math.min(at + RUN_PARTS_MAX, parts.length); end += 1) {
       const text = parts.slice(at, end).join('/');
-      if (text.length < TOKEN_CHARACTERS_MIN) continue;
+      const isPart = end === at + 1;
+      if (text.length < (isPart ? TOKEN_CHARACTERS_MIN : SLASHED_CHARACTERS_MIN)) continue;
       const decoded = decode(text);
-      const isEncoded = end === at + 1 && decoded !== text && withoutTokens(decoded) !== decoded;
-      if (!isEncoded && !isToken(text) && !isToken(decoded)) continue;
+      const isEncoded = decoded !== text && (isToken(decoded) || (isPart && withoutTokens(decoded) !== decoded));
+      if (!isEncoded && !isToken(text)) continue;
       found.push(text, decoded);
       break;
     }
@@ -94,6 +95,8 @@ function decode(text: string): string {
 const TOKEN_FORM = /asl_[\w-]{43}/g;
 /** A shorter text is not taken for a token. */
 const TOKEN_CHARACTERS_MIN = 8;
+/** 24 random bytes in base64, which may have slashes. Each text that is tried costs a hash. */
+const SLASHED_CHARACTERS_MIN = 32;
 const RUN_PARTS_MAX = 4;
 /** A service may cut a token that it repeats. */
 const PREFIX_CHARACTERS = 16;

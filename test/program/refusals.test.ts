@@ -77,7 +77,7 @@ test('no line holds a token, metadata or a query', async (t) => {
 test('a token in a path is neither logged nor shown, in whatever form it was sent', async (t) => {
   const file = join(newFolder(t), 'deployments.json');
   const { token } = newToken();
-  const own = 'Pa55+word/with/slashes';
+  const own = 'Pa55+word/with/slash/of+40+characters+==';
   const tokens = [token, own].map((one) => ({
     name: 'a',
     sha256: sha256(one).toString('hex'),

@@ -25,7 +25,7 @@ test('a token of assetlog token is recognised wherever a log line has it', () =>
 
 test('a token in a path is masked, in one part or in several, percent-encoded or not', () => {
   const { token } = newToken();
-  const own = 'Pa55+word/with/slash==';
+  const own = 'Pa55+word/with/slash/of+40+characters+==';
   const shown = (path: string) =>
     masked(
       path,

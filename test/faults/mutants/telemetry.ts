@@ -83,7 +83,7 @@ export const telemetry: readonly Mutant[] = [
   {
     breaks: 'a token of a deployment in a path is shown',
     file: 'telemetry/masked.ts',
-    from: '!isToken(text) && !isToken(decoded)',
+    from: '!isEncoded && !isToken(text)',
     to: 'text',
     tests: [
       'telemetry/masked: a token in a path is masked, in one part or in several, percent-encoded or not',
