@@ -223,7 +223,7 @@ export class Link {
       this.#forwarder.start();
       this.#problem = undefined;
     } catch (error) {
-      const reason = describe(error as Error);
+      const reason = `${describe(error as Error)}; it is tried again every ${limits.forwardCheckMs / 1000} s`;
       if (reason === this.#problem?.reason) return;
       this.#problem = { reason, since: new Date().toISOString() };
       notices.warn('forwarding can not begin', { destination: destination.name, reason });

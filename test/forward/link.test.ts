@@ -32,7 +32,11 @@ async function startServer(t: TestContext, listener: RequestListener): Promise<s
 function linkOf(
   t: TestContext,
   destination: Partial<Destination>,
-  { disk = diskWith({ [FIRST]: segment(1, 5) }), limits = {} }: { disk?: SimulatedDisk; limits?: Partial<Limits> } = {},
+  {
+    disk = diskWith({ [FIRST]: segment(1, 5) }),
+    limits = {},
+    source = async () => SOURCE,
+  }: { disk?: SimulatedDisk; limits?: Partial<Limits>; source?: () => Promise<string> } = {},
 ): Link {
   const progress = new OwnProgress();
   progress.recorded(disk.folder, 6);
@@ -40,7 +44,7 @@ function linkOf(
     destination: { ...UPSTREAM, ...destination },
     disk,
     progress,
-    source: async () => SOURCE,
+    source,
     letters: () => DeadLetters.open(disk, destination.name ?? UPSTREAM.name),
     limits: { ...shortLimits, ...limits },
     notices: quiet,
@@ -120,6 +124,16 @@ test('one that is stopped says when it tries again, and a change of its state is
   await eventually('the file has it', async () => (await shown())?.next_try === link.status.next_try);
   await link.close();
   assert.equal((await readStatus(disk, null, undefined))[0]?.next_try, null, 'without a service it does not');
+});
+
+test('one that can not begin says when it tries again', async (t) => {
+  const disk = diskWith({ [FIRST]: segment(1, 5) });
+  const source = async () => {
+    throw new Error('.journal-id was removed');
+  };
+  const link = linkOf(t, {}, { disk, source });
+  await link.check([]);
+  assert.equal(link.status.reason, '.journal-id was removed; it is tried again every 1 s');
 });
 
 test('every reason to stop is in the handbook, and the handbook has no other', () => {

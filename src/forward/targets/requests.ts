@@ -135,10 +135,10 @@ export class Requests {
   #judgeError(error: Error): Answer {
     if (!(error instanceof NoReply)) return turnedAway(`no request was sent: ${onOneLine(error.message)}`);
     const { sent, code } = error;
-    const message = quote(error.message);
-    if (sent) return { kind: 'unclear', reason: `sent no complete reply: ${message}` };
-    if (!isTlsError(code)) return { kind: 'again', reason: `cannot be reached: ${message}` };
-    return turnedAway(`cannot be reached: ${tlsProblem(code, message)}; ${this.#tlsHint(code)}`);
+    const problem = isTlsError(code) ? tlsProblem(code, quote(error.message)) : quote(error.message);
+    if (sent) return { kind: 'unclear', reason: `sent no complete reply: ${problem}` };
+    const reason = `cannot be reached: ${problem}`;
+    return isTlsError(code) ? turnedAway(`${reason}; ${this.#tlsHint(code)}`) : { kind: 'again', reason };
   }
 
   #tokenHint(): string {
