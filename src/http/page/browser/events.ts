@@ -120,9 +120,11 @@ export class EventsView implements View {
     live();
     if (this.#options.wantsMore()) this.more();
     const parser = new MessageParser();
-    const quiet = sleep(300, signal)
-      .then(() => this.#settled(signal))
-      .catch(() => {}); // how many events there are is not shown
+    const quiet = sleep(300, signal).then(async () => {
+      if (signal.aborted) return;
+      this.#settle();
+      await this.#findFirst(signal).catch(() => {}); // how many events there are is not shown
+    });
     if (reply.body !== null) {
       await readStream(
         reply.body,
@@ -203,20 +205,16 @@ export class EventsView implements View {
     if (last === undefined) return undefined;
     const lines = await this.#read({ after_seq: String(last.seq - 1), limit: '1' }, signal);
     if (lines?.[0] === last.line) return last.seq;
-    this.#startOver();
-    return undefined;
-  }
-
-  #startOver(): void {
     this.clear();
     this.#options.onChange(0);
+    return undefined;
   }
 
   #take(messages: readonly Message[], signal: AbortSignal): void {
     for (const { event, data } of messages) {
       if (event === 'reset') {
-        this.#startOver();
-        this.#loaded(signal);
+        this.clear();
+        this.#settle();
       } else if (event === 'gap') {
         const [first, last] = membersOf(data).map(({ value }) => value);
         this.#options.onNotice(`Retention removed the events ${first} to ${last}.`);
@@ -238,19 +236,11 @@ export class EventsView implements View {
     this.#options.onChange(isFirst ? 0 : added);
   }
 
-  #loaded(signal: AbortSignal): void {
-    if (signal.aborted || this.#isLoaded) return;
-    this.#isLoaded = true;
-    this.#options.onChange(0);
-  }
-
   /** What the stream begins with has arrived; if that is nothing, there are no events. */
-  async #settled(signal: AbortSignal): Promise<void> {
-    if (signal.aborted) return;
+  #settle(): void {
     this.#isSettled = true;
     this.#isLoaded = true;
     this.#options.onChange(0);
-    await this.#findFirst(signal);
   }
 
   #stopLooking(): void {
