@@ -318,8 +318,14 @@ async function watchFreeSpace(
 ): Promise<SpaceWatch> {
   const space = await watchSpace(disk, config, limits, notices, () => void recording.makeSpace());
   shutdown.add(() => space.stop());
-  const { keepFree = 0 } = config;
+  const { keepFree = 0, retainBytes = 0 } = config;
   const { totalBytes = Number.POSITIVE_INFINITY } = space;
+  if (retainBytes >= totalBytes && keepFree === 0) {
+    notices.warn(
+      '--retain-bytes exceeds the disk, so the disk is full before old events are removed, and reports get 503; give less, or --keep-free',
+      { retain_bytes: retainBytes, disk_bytes: totalBytes },
+    );
+  }
   if (keepFree < totalBytes) return space;
   throw new StartError(
     exitCodes.configuration,

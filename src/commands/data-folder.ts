@@ -22,8 +22,18 @@ export type FolderContent =
   | { readonly kind: 'journal'; readonly disk: Disk }
   /** At least one, in the order of their names. */
   | { readonly kind: 'hosted'; readonly folder: string; readonly deployments: readonly DeploymentFolder[] }
-  /** `problem` says what to do: `there is no journal in /data; give its folder with --data`. */
-  | { readonly kind: 'none'; readonly problem: string };
+  | NoJournal;
+
+/** A folder without a journal, or no folder. */
+export interface NoJournal {
+  readonly kind: 'none';
+  /** Absolute path of the folder: `/data`. */
+  readonly folder: string;
+  /** What to do: `there is no journal in /data; give its folder with --data`. */
+  readonly problem: string;
+  /** Whether the path may become a folder with a journal: not if it is a file, or a path through a file. */
+  readonly mayBegin: boolean;
+}
 
 /** The folder as an argument, as in `assetlog events ./assetlog-data`: it sets the option `data`. */
 export const folderOperand: Operands = {
@@ -52,13 +62,15 @@ export async function surveyFolder(path: string): Promise<FolderContent> {
     names = await disk.list();
   } catch (error) {
     if (!namesNothing(error as NodeJS.ErrnoException)) throw error;
-    const { message } = error as Error;
-    return { kind: 'none', problem: `there is no journal in ${folder}: ${message}; give its folder with --data` };
+    const { message, code } = error as NodeJS.ErrnoException;
+    const problem = `there is no journal in ${folder}: ${message}; give its folder with --data`;
+    return { kind: 'none', folder, problem, mayBegin: code === 'ENOENT' };
   }
   if (await holdsJournal(disk, names)) return { kind: 'journal', disk };
   const deployments = await deploymentsIn(disk);
   if (deployments.length > 0) return { kind: 'hosted', folder, deployments };
-  return { kind: 'none', problem: `there is no journal in ${folder}; give its folder with --data` };
+  const problem = `there is no journal in ${folder}; give its folder with --data`;
+  return { kind: 'none', folder, problem, mayBegin: true };
 }
 
 /**

@@ -9,7 +9,7 @@ import { lockFolder } from '../journal/lock.ts';
 import { carryOut, type DamagedFile, type Plan, planRepair, sideName } from '../journal/repair.ts';
 import { verify } from '../journal/verify.ts';
 import { defineCommand, type Output } from './command.ts';
-import { askForOne, folderOperand, folderOption } from './data-folder.ts';
+import { askForOne, type FolderContent, folderOperand, folderOption, type NoJournal } from './data-folder.ts';
 import {
   damageOf,
   findingAsText,
@@ -37,8 +37,8 @@ export const repairCommand = defineCommand(
         '  assetlog repair /var/lib/assetlog --yes    repairs it',
         '',
         'Exit codes:',
-        '  0 good, 2 flags or no journal there, 3 the journal is damaged, 4 the data folder is in use,',
-        '  5 it cannot be read or written',
+        '  0 good, or with --yes no journal yet, 2 flags or no journal there, 3 the journal is damaged,',
+        '  4 the data folder is in use, 5 it cannot be read or written',
       ],
     }),
     operands: folderOperand,
@@ -64,11 +64,18 @@ interface RepairOptions extends VerifyOptions {
 }
 
 async function repairFolder(values: RepairOptions, output: Output): Promise<ExitCode> {
-  return withFolder(values.data, output, async (found) => {
+  const repair = async (found: Exclude<FolderContent, NoJournal>) => {
     if (found.kind === 'journal') return repairJournal(found.disk, values, output);
     output.complain(askForOne(found.folder, found.deployments));
     return exitCodes.configuration;
-  });
+  };
+  // Before each start of an unattended device, also before the first one.
+  const beforeJournal = (folder: string) => {
+    const nothing = { damaged: [], written: [], newly_lost: [], done: false };
+    output.say(values.json ? JSON.stringify(nothing) : `nothing to repair: there is no journal in ${folder} yet`);
+    return exitCodes.done;
+  };
+  return withFolder(values.data, output, repair, values.yes ? beforeJournal : undefined);
 }
 
 /** @returns 0 if the journal is undamaged, before or after the repair; 3 if damage is left, as without `--yes` */

@@ -9,7 +9,7 @@ import type { GoneRange } from '../journal/segments.ts';
 import { type OnProgress, type Verdict, verify } from '../journal/verify.ts';
 import { shellWord } from '../telemetry/printable.ts';
 import { defineCommand, type Output } from './command.ts';
-import { type FolderContent, folderOperand, folderOption, surveyFolder } from './data-folder.ts';
+import { type FolderContent, folderOperand, folderOption, type NoJournal, surveyFolder } from './data-folder.ts';
 
 /** The switch `--json` of `verify` and `repair`: `true` if it was given. */
 export const json: Option<boolean> = {
@@ -82,16 +82,19 @@ async function verifyJournal(
 
 /**
  * Runs `act` on what a folder holds, such as `/var/lib/assetlog`, and reports its errors on standard error.
+ * @param beforeJournal called if no service has begun a journal there yet; without it that is a mistake
  * @returns the exit code of `act`; 2 if the folder has no journal, 4 if a service uses it, 5 if a system call failed
  */
 export function withFolder(
   data: string,
   output: Output,
-  act: (found: Exclude<FolderContent, { kind: 'none' }>) => Promise<ExitCode>,
+  act: (found: Exclude<FolderContent, NoJournal>) => Promise<ExitCode>,
+  beforeJournal?: (folder: string) => ExitCode,
 ): Promise<ExitCode> {
   return reportErrors(data, output, async () => {
     const found = await surveyFolder(data);
     if (found.kind !== 'none') return act(found);
+    if (found.mayBegin && beforeJournal !== undefined) return beforeJournal(found.folder);
     output.complain(found.problem);
     return exitCodes.configuration;
   });

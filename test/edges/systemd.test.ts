@@ -7,16 +7,16 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { newToken } from '../../src/deployments/tokens.ts';
-import { eventsIn, freePort, launch, newFolder, root, startService } from '../support/program.ts';
+import { segmentName } from '../../src/journal/segments.ts';
+import { eventsIn, freePort, launch, newFolder, root, run, startService } from '../support/program.ts';
 import { ELSEWHERE, startSystemd, withoutOwnSystemd } from '../support/systemd.ts';
 import { eventually, runWithin, withoutStrace } from '../support/tools.ts';
 import { ask, post, Wire } from '../support/wire.ts';
 
 const REPORT = '/report_asset_observation/a';
 const handbook = readFileSync(join(root, 'bin/README.md'), 'utf8');
-const [service = '', socket = '', hosted = '', forward = ''] = [...handbook.matchAll(/^```ini\n(.*?)^```$/gms)].map(
-  ([, unit]) => unit,
-);
+const units = [...handbook.matchAll(/^```ini\n(.*?)^```$/gms)].map(([, unit = '']) => unit);
+const [service = '', socket = '', hosted = '', forward = ''] = units;
 
 const BUILT = join(root, 'dist/server.js');
 const withoutBuilt = !existsSync(BUILT) && 'dist/server.js is missing; npm run bundle makes it';
@@ -61,6 +61,43 @@ test('systemd finds nothing wrong with the units, nor with their drop-ins', {
   write(dropIn, '');
   write('assetlog.service', service.replace('ProtectSystem=strict', 'ProtectSystem=stirct'));
   assert.match(ours().join('\n'), /assetlog\.service:\d+: .*stirct/);
+});
+
+test('the drop-in of unattended devices repairs before each start, also before the first one', async (t) => {
+  const unit = units.find((text) => text.includes('repair --yes')) ?? '';
+  const folder = newFolder(t);
+  if (withoutSystemd === false) {
+    mkdirSync(join(folder, 'assetlog.service.d'));
+    writeFileSync(join(folder, 'assetlog.service'), service);
+    writeFileSync(join(folder, 'assetlog.service.d/repair.conf'), unit);
+    const options = { encoding: 'utf8', timeout: 30_000 } as const;
+    const { stderr } = spawnSync('systemd-analyze', ['verify', join(folder, 'assetlog.service')], options);
+    assert.doesNotMatch(stderr, /repair\.conf/);
+  }
+  const [, words = ''] = /^ExecStartPre=-\/usr\/bin\/node \/opt\/assetlog\/server\.js (.*)$/m.exec(unit) ?? [];
+  const data = join(folder, 'assetlog');
+  const repair = () => run(words.replace('%S', folder).split(' '));
+  assert.deepEqual(await repair(), { ...(await repair()), code: 0, stderr: '' }, 'there is no folder yet');
+
+  const first = await startService(t, { data });
+  const item = JSON.stringify({ type: 'observation', asset_key: 'a', description: 'x'.repeat(1_000) });
+  const batch = post('/report_asset_batch/', `[${Array(20).fill(item).join()}]`);
+  for (let count = 0; count < 2; count += 1) assert.equal((await ask(first.port, batch)).status, 200);
+  await first.kill('SIGKILL');
+  // As after a power cut on a disk that reorders the pages of a write: one of them is not there.
+  const journal = join(data, segmentName(1));
+  const bytes = readFileSync(journal);
+  bytes.fill(0, 32_768, 36_864);
+  writeFileSync(journal, bytes);
+  const refused = await runWithin(20_000, ['--port', '0', '--data', data]);
+  assert.equal(refused.code, 3, refused.stderr);
+  assert.equal((await repair()).code, 0);
+  const next = await startService(t, { data });
+  assert.equal((await ask(next.port, batch)).status, 200);
+  await next.kill('SIGTERM');
+  assert.equal((await repair()).stdout.split('\n')[0], 'nothing to repair');
+  const kept = next.events().length;
+  assert.ok(kept >= 53 && kept < 60, `${kept} events`);
 });
 
 test('it is exposed to at most 2.0 of 10', { skip: withoutSystemd }, (t) => {

@@ -211,6 +211,20 @@ test('a start ends with 5 if the disk fails, and with 2 only for a mistake of th
   assert.match(await ended('EROFS', failPrepare), /^2 .*; make it writable or choose another with --data$/);
 });
 
+test('a start warns if --retain-bytes exceeds the disk, and names --keep-free', async (t) => {
+  const warned = async (...args: string[]) => {
+    const disk = new SimulatedDisk(newFolder(t));
+    disk.freeSpace = { freeBytes: 9_000_000, usableBytes: 9_000_000, totalBytes: 10_000_000 };
+    const { notices, service } = await start(t, { openDisk: () => disk }, ['--min-free-bytes', '0', ...args]);
+    await service.stop();
+    return notices.some((line) => /"warn".*--retain-bytes exceeds the disk.*--keep-free.*10000000/.test(line));
+  };
+  assert.equal(await warned('--retain-bytes', '10MB'), true);
+  assert.equal(await warned('--retain-bytes', '9MB'), false);
+  assert.equal(await warned('--retain-bytes', '10MB', '--keep-free', '1MB'), false);
+  assert.equal(await warned(), false);
+});
+
 function failPrepare(disk: SimulatedDisk, error: Error): void {
   disk.prepare = () => Promise.reject(error);
 }

@@ -183,6 +183,24 @@ test('repair keeps away from a folder that is in use', async (t) => {
   assert.match(stderr, /^assetlog: .* is in use by process \d+; stop it, or use another --data\n$/);
 });
 
+test('repair --yes before the first start finds nothing to repair, and makes nothing', async (t) => {
+  const empty = newFolder(t);
+  for (const data of [empty, join(empty, 'nowhere'), join(empty, 'nowhere', 'else')]) {
+    const { code, stdout, stderr } = await run(['repair', '--yes', '--data', data]);
+    assert.deepEqual([code, stdout, stderr], [0, `nothing to repair: there is no journal in ${data} yet\n`, '']);
+    const asJson = await run(['repair', '--yes', '--json', '--data', data]);
+    assert.deepEqual(JSON.parse(asJson.stdout), { damaged: [], written: [], newly_lost: [], done: false });
+  }
+  assert.deepEqual(readdirSync(empty), []);
+  const file = join(empty, 'file');
+  writeFileSync(file, '');
+  for (const data of [file, join(file, 'data')]) {
+    const { code, stderr } = await run(['repair', '--yes', '--data', data]);
+    assert.equal(code, 2);
+    assert.match(stderr, /^assetlog: there is no journal in [^\n]*ENOTDIR[^\n]*; give its folder with --data\n$/);
+  }
+});
+
 test('where there is no journal, and where it can not be read, that is said in one line', async (t) => {
   const empty = newFolder(t);
   for (const command of ['verify', 'repair']) {

@@ -467,4 +467,11 @@ export const commands: readonly Mutant[] = [
     to: 'rights.filter(() => words.length > 0)',
     tests: ['program/hosted: as a process: a token is printed with what it may do'],
   },
+  {
+    breaks: 'a repair before the first start of an unattended device fails',
+    file: 'commands/repair.ts',
+    from: 'values.yes ? beforeJournal : undefined',
+    to: 'undefined',
+    tests: ['program/upkeep: repair --yes before the first start finds nothing to repair, and makes nothing'],
+  },
 ];

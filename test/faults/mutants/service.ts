@@ -320,4 +320,11 @@ export const service: readonly Mutant[] = [
     to: 'known !== ""',
     tests: ['program/service: a start ends with 5 if the disk fails, and with 2 only for a mistake of the operator'],
   },
+  {
+    breaks: 'a start says nothing about a --retain-bytes that exceeds the disk',
+    file: 'service.ts',
+    from: 'retainBytes >= totalBytes &&',
+    to: 'retainBytes < 0 &&',
+    tests: ['program/service: a start warns if --retain-bytes exceeds the disk, and names --keep-free'],
+  },
 ];
