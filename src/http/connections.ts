@@ -288,19 +288,24 @@ export class Connections {
     const { maxConnections: cap, limits } = this.#options;
     if (this.size - this.#besideCap < cap) return true;
     const notice = (why: string) => this.notAccepted(`${why}; see --max-connections`, { cap });
-    const idlest = this.longestIdle(limits.evictableMs, isIdle);
-    if (idlest !== undefined) {
-      notice('at the cap, the longest idle connection is closed for a new one');
-      this.#bySocket.delete(idlest.socket); // its `close` comes later
-      idlest.socket.destroy();
+    const closeFor = ({ socket: closed }: Connection, why: string) => {
+      notice(why);
+      this.#bySocket.delete(closed); // its `close` comes later
+      closed.destroy();
       return true;
-    }
+    };
+    const idlest = this.longestIdle(limits.evictableMs, isIdle);
+    if (idlest !== undefined)
+      return closeFor(idlest, 'at the cap, the longest idle connection is closed for a new one');
     const [longestWaiting] = this.#waiting;
     if (longestWaiting?.first !== undefined) {
       notice('at the cap, the longest wait for events ends early for a new connection');
       this.#leave(longestWaiting, longestWaiting.first);
       return true;
     }
+    const stalled = this.longestIdle(limits.evictableMs, isStalled);
+    if (stalled !== undefined)
+      return closeFor(stalled, 'at the cap, a client that reads no reply is cut off for a new one');
     notice('connections over the cap are closed at once');
     socket.destroy();
     return false;
@@ -332,6 +337,11 @@ const ignore = () => {};
 
 function isIdle({ undecided, streaming, leaving }: Connection): boolean {
   return undecided === 0 && !streaming && !leaving;
+}
+
+/** Its client does not read the reply that is produced while it is sent. */
+function isStalled({ streaming, besideCap, socket }: Connection): boolean {
+  return streaming && !besideCap && socket.writableLength > 0;
 }
 
 /** Stops reading from the connection and sets `paused`. Node's parser may still pass on what it has read: at most 64 KiB. */

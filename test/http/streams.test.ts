@@ -288,3 +288,29 @@ test('replies that could not be completed are logged at a bounded rate, and the 
   await eventually('all', () => logged() + counted() === 10);
   assert.ok(logged() < 10 && counted() > 0, `${logged()} and ${counted()}`);
 });
+
+test('at the cap a client that reads nothing of its reply is cut off for a new connection, but one that reads is not', async (t) => {
+  const endless = async function* () {
+    for (;;) yield Buffer.alloc(64 * 1024);
+  };
+  const { port } = await serve(t, endless, { evictableMs: 300, deadlineCheckMs: 50 });
+  const reading = await Wire.open(port);
+  reading.socket.removeAllListeners('data').on('data', () => {}); // it keeps nothing
+  reading.send(GET());
+  const deaf: Wire[] = [];
+  for (let at = 1; at < CAP; at += 1) {
+    const wire = await Wire.open(port);
+    wire.socket.pause();
+    wire.send(GET());
+    deaf.push(wire);
+  }
+  t.after(() => [reading, ...deaf].map((wire) => wire.close()));
+  await eventually('a place', async () => {
+    const wire = await Wire.open(port);
+    wire.send('HEAD / HTTP/1.1\r\nHost: localhost\r\n\r\n');
+    const reply = await wire.reply(true);
+    wire.close();
+    return reply?.status === 200;
+  });
+  assert.ok(!reading.ended);
+});

@@ -186,3 +186,26 @@ test('long lines are in memory one at a time, and are sent in chunks, byte for b
   await Promise.all([readAll(), readAll(), readAll(), readAll()]);
   assert.equal(insideMax, 1);
 });
+
+test('pages and streams have short and long lines whole and in order', async (t) => {
+  const data = newFolder(t);
+  const eventOf = (seq: number) => ({ ...plainEvent(seq), ...(seq % 3 !== 0 && { description: LONG }) });
+  const { bytes, lines } = makeLines(9, undefined, eventOf);
+  writeFileSync(join(data, FIRST), bytes);
+  const service = await serveReads(t, { data });
+  assert.equal(await (await service.get('/events')).text(), bytes.toString());
+  const inJson = await (await service.get('/events', { accept: 'application/json' })).text();
+  const texts = lines.map((line) => line.toString().trimEnd());
+  assert.equal(inJson.replaceAll('\n', ''), `{"events":[${texts.join()}],"next_after_seq":9}`);
+  const one = await service.get('/events?after_seq=1&limit=1', { accept: 'application/json' });
+  assert.deepEqual(await one.json(), { events: [JSON.parse(texts[1]!)], next_after_seq: 2 });
+  for (const query of ['after_seq=0', 'after_seq=0&type=materialization']) {
+    const stream = await StreamClient.open(`${service.url}/events?${query}`);
+    await stream.until('all', () => stream.events.length === 9);
+    assert.deepEqual(
+      stream.events,
+      texts.map((text, at) => ({ id: `${at + 1}`, event: 'AssetMaterialization', data: text })),
+    );
+    stream.close();
+  }
+});

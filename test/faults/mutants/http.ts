@@ -659,4 +659,13 @@ export const http: readonly Mutant[] = [
       'program/get-assets: each answer has all that was recorded before it, also after a crash, as the command shows it',
     ],
   },
+  {
+    breaks: 'clients that read nothing lock out others at the cap of connections',
+    file: 'http/connections.ts',
+    from: 'return streaming && !besideCap && socket.writableLength > 0;',
+    to: 'return streaming && besideCap && socket.writableLength < 0;',
+    tests: [
+      'http/streams: at the cap a client that reads nothing of its reply is cut off for a new connection, but one that reads is not',
+    ],
+  },
 ];
