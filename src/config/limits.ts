@@ -87,6 +87,13 @@ export const limits = {
   /** Requests for an event in doubt before the next event is tried, and refusals in a row at which a forwarder stops. */
   forwardTriesMax: 3,
   forwardRefusalsMax: 20,
+  /**
+   * Bytes of the dead letters of one destination of one journal, at most this share of `--retain-bytes`. Of them, the last share is
+   * for letters without a line: about removed events, and about letters that are sent again.
+   */
+  deadLetterBytesMax: 64 * MIB,
+  deadLetterRetainShare: 1 / 4,
+  deadLetterSpareShare: 1 / 8,
   /** After an outage of this length, the first event waits up to `forwardSpreadMsMax` by chance, and the rate begins at 1 a second. */
   forwardOutageMs: 60_000,
   forwardSpreadMsMax: 30_000,

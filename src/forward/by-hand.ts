@@ -4,7 +4,7 @@ import type { Disk } from '../journal/disk.ts';
 import type { GoneRange } from '../journal/segments.ts';
 import { Cursor, type CursorState, type CursorValue, readCursor } from './cursor.ts';
 import { DeadLetters, readLetterStates } from './dead-letters.ts';
-import { isOpen } from './open-letters.ts';
+import { isOpen, type LetterState } from './open-letters.ts';
 import { replaceSource } from './source.ts';
 import { readLastSeq, readLines, readNames } from './status.ts';
 
@@ -22,7 +22,10 @@ export async function skip(disk: Disk, name: string, seqs: GoneRange): Promise<s
   const value = valueIn(state);
   const { first, last } = seqs;
   const { seq, sending = 0 } = value;
-  if (state.kind === 'found' && last <= seq) return giveUp(disk, name, seqs);
+  const open = await openIn(disk, name, seqs);
+  // Retention names what it removes before the cursor passes it.
+  const isGone = open.some(({ outcome }) => outcome === 'removed');
+  if (isGone || (state.kind === 'found' && last <= seq)) return giveUp(disk, name, seqs, open.length);
   check(state.kind === 'found', `the cursor of ${name} is ${state.kind}; set it with forward from`);
   check(value.kind !== 'hub', `${name} is a hub, which says itself what it needs next; mend what stops it`);
   check(first === seq + 1, `${name} continues with event ${seq + 1}; begin there`);
@@ -86,9 +89,13 @@ export async function newIdentity(disk: Disk, seq: number | undefined): Promise<
   return `the journal has the id ${await replaceSource(disk)} now`;
 }
 
-async function giveUp(disk: Disk, name: string, seqs: GoneRange): Promise<string> {
+/** @returns the open letters that are about these events only */
+async function openIn(disk: Disk, name: string, seqs: GoneRange): Promise<LetterState[]> {
   const states = [...(await readLetterStates(disk, name)).values()].filter(isOpen);
-  const open = states.filter(({ first, last }) => seqs.first <= first && last <= seqs.last).length;
+  return states.filter(({ first, last }) => seqs.first <= first && last <= seqs.last);
+}
+
+async function giveUp(disk: Disk, name: string, seqs: GoneRange, open: number): Promise<string> {
   check(open > 0, `${name} has no open dead letter of these events`);
   await bury(disk, name, seqs);
   return `given up: ${open}`;

@@ -4,9 +4,10 @@
  */
 
 import { appendWhole } from '../journal/append.ts';
-import { type Disk, type LogFile, type ReadableDisk, unlessAbsent } from '../journal/disk.ts';
+import { type Disk, type LogFile, type ReadableDisk, replaceDurably, unlessAbsent } from '../journal/disk.ts';
 import { LineCutter } from '../journal/lines.ts';
 import type { GoneRange } from '../journal/segments.ts';
+import { compacted } from './compaction.ts';
 import { type DeadLetter, decodeDeadLetter, encodeDeadLetter } from './dead-letter.ts';
 import { isNamed, isOpen, LetterStates, lostBy, seqsOf } from './open-letters.ts';
 
@@ -15,29 +16,51 @@ export function deadLettersName(name: string): string {
   return `dead-${name}.jsonl`;
 }
 
+/** The file has as many letters as it may have, and all are open. Its message says what to do. */
+export class LettersFullError extends Error {}
+
+/** How large the file may become, in bytes: `{ bytesMax: 4_000, spareBytes: 500 }`. */
+export interface LetterBounds {
+  readonly bytesMax: number;
+  /** Of these, for letters without a line. */
+  readonly spareBytes: number;
+}
+
+/** For an operator who gives events up. */
+const UNBOUNDED: LetterBounds = { bytesMax: Number.POSITIVE_INFINITY, spareBytes: 0 };
+
 /**
  * The dead letters of one destination, for its forwarder, for retention and for those that are sent again. Only one may be open at a
  * time. Example: `await DeadLetters.open(disk, 'hub')`. The file is opened for each letter: there are few, and an operator may move the file away.
  */
 export class DeadLetters {
   readonly #disk: Disk;
+  readonly #name: string;
   readonly #file: string;
+  readonly #bounds: LetterBounds;
   #kept: Kept = NOTHING;
   #acted: Promise<unknown> = Promise.resolve();
   /** Whether a letter was begun whose end is not known: what is after the kept bytes is cut off. */
   #isUnsure = false;
+  /** Its size after the last compaction, and whether no letter was appended since then. */
+  #compactBytes = 0;
+  #isCompact = false;
+  /** Lost events whose letters were closed and are not in the file any more. */
+  #lostBefore = 0;
 
-  private constructor(disk: Disk, file: string) {
+  private constructor(disk: Disk, name: string, bounds: LetterBounds) {
     this.#disk = disk;
-    this.#file = file;
+    this.#name = name;
+    this.#file = deadLettersName(name);
+    this.#bounds = bounds;
   }
 
   /**
    * Counts the letters, and cuts off the end of one that a crash has torn.
    * @throws the error of a system call
    */
-  static async open(disk: Disk, name: string): Promise<DeadLetters> {
-    const letters = new DeadLetters(disk, deadLettersName(name));
+  static async open(disk: Disk, name: string, bounds = UNBOUNDED): Promise<DeadLetters> {
+    const letters = new DeadLetters(disk, name, bounds);
     const log = await letters.#openLog();
     if (log !== undefined) await closing(log, () => letters.#recover(log));
     return letters;
@@ -55,7 +78,7 @@ export class DeadLetters {
 
   /** Number of events that retention removed, and that the destination did not confirm, as far as the file has them: `20`. */
   get lost(): number {
-    return this.#kept.lost;
+    return this.#lostBefore + this.#kept.lost;
   }
 
   /**
@@ -108,8 +131,8 @@ export class DeadLetters {
   /**
    * Appends a letter, durably, after those before it.
    * @param wasOpen whether the last letter about the same event is open
-   * @throws the error of a system call or a NotWritten, such as that of a full disk: the letter is not in the file, and may be
-   *   appended again
+   * @throws LettersFullError, the error of a system call, or a NotWritten, such as that of a full disk: the letter is not in the
+   *   file, and may be appended again
    */
   append(letter: DeadLetter, wasOpen = false): Promise<void> {
     return this.#inTurn(() => this.#append(letter, wasOpen));
@@ -121,8 +144,10 @@ export class DeadLetters {
     return acted;
   }
 
-  async #append(letter: DeadLetter, wasOpen: boolean): Promise<void> {
+  async #append(given: DeadLetter, wasOpen: boolean): Promise<void> {
+    const letter = this.#shortened(given);
     const bytes = Buffer.from(`${encodeDeadLetter(letter)}\n`);
+    await this.#makeSpace(bytes.length, letter, wasOpen);
     const log = (await this.#openLog()) ?? (await this.#begin());
     await closing(log, async () => {
       await this.#prepare(log);
@@ -131,6 +156,7 @@ export class DeadLetters {
       await appendWhole({ file: log, bytes: end }, bytes);
       if (log.sizeInFolder() !== end + bytes.length) throw new Error(`${this.#file} was changed by another program`);
       this.#isUnsure = false;
+      this.#isCompact = false;
       this.#kept = {
         bytes: end + bytes.length,
         count: count + 1,
@@ -141,6 +167,52 @@ export class DeadLetters {
     });
     // An event that was named as removed is in doubt, or refused: how many letters are open is counted again.
     if (letter.line !== undefined && seqsOf(letter).first <= this.#kept.removedSeq) await this.#read();
+  }
+
+  /** @returns a letter with seqs in place of a line that alone would fill the file */
+  #shortened({ line, ...letter }: DeadLetter): DeadLetter {
+    const { bytesMax, spareBytes } = this.#bounds;
+    if (line === undefined || Buffer.byteLength(line) <= (bytesMax - spareBytes) / 2) return { ...letter, line };
+    const reason = `${letter.reason}; its line is too long for this file`;
+    return { ...letter, reason, ...seqsOf({ ...letter, line }) };
+  }
+
+  /** @throws LettersFullError if there is no space for a letter of so many bytes, also without the letters that are closed */
+  async #makeSpace(bytes: number, { line }: DeadLetter, wasOpen: boolean): Promise<void> {
+    const { bytesMax, spareBytes } = this.#bounds;
+    // A letter that is sent again can be closed also while the file is larger than it may be, since the limit was another one.
+    const isTooMuch = () => {
+      const least = wasOpen ? this.#compactBytes + spareBytes : 0;
+      return this.#kept.bytes + bytes > Math.max(line === undefined ? bytesMax : bytesMax - spareBytes, least);
+    };
+    if (!isTooMuch()) return;
+    await this.#compact();
+    if (!isTooMuch()) return;
+    const { bytes: has } = this.#kept;
+    throw new LettersFullError(
+      `the dead letters of ${this.#name} take ${has} of at most ${bytesMax} bytes; send them again with assetlog forward retry ${this.#name}, or stop the service and give them up with assetlog forward skip ${this.#name} --seq N-M`,
+    );
+  }
+
+  /** Removes closed letters, unless that was done and nothing was changed since then. */
+  async #compact(): Promise<void> {
+    const log = await this.#openLog();
+    if (log === undefined) {
+      this.#kept = NOTHING;
+      return;
+    }
+    await closing(log, () => this.#prepare(log));
+    const { lost, bytes } = this.#kept;
+    if (this.#isCompact && bytes === this.#compactBytes) return;
+    await replaceDurably(
+      this.#disk,
+      this.#file,
+      compacted(() => readDeadLetters(this.#disk, this.#name)),
+    );
+    await this.#read();
+    this.#lostBefore += lost - this.#kept.lost;
+    this.#compactBytes = this.#kept.bytes;
+    this.#isCompact = true;
   }
 
   async #read(): Promise<void> {

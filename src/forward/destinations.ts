@@ -14,7 +14,14 @@ import type { Destination } from './destination.ts';
 /** The options of the service that are about destinations. */
 export type ForwardOptions = Pick<
   Config,
-  'forwardTo' | 'forward' | 'forwardTokenFile' | 'forwardTokenHeader' | 'forwardCaFile' | 'whenBehind' | 'deployments'
+  | 'forwardTo'
+  | 'forward'
+  | 'forwardTokenFile'
+  | 'forwardTokenHeader'
+  | 'forwardCaFile'
+  | 'whenBehind'
+  | 'deployments'
+  | 'retainBytes'
 >;
 
 /** What replaces `{deployment}` in the URL of a destination. */

@@ -20,7 +20,7 @@ import { shellWord } from '../telemetry/printable.ts';
 import { Backlog, type BacklogSource, type Head, lineAt } from './backlog.ts';
 import { Cursor, type CursorValue, storedUrl } from './cursor.ts';
 import type { DeadLetter } from './dead-letter.ts';
-import type { DeadLetters } from './dead-letters.ts';
+import { type DeadLetters, LettersFullError } from './dead-letters.ts';
 import type { Destination } from './destination.ts';
 import { Pace } from './pace.ts';
 import type { Again, Asked, Outgoing, Sent, StopKind, Target, TargetKind } from './target.ts';
@@ -583,13 +583,20 @@ export class Forwarder {
 
   /** Repeats a write until it succeeds: nothing passes meanwhile. Reports are not touched. */
   async #durably<Result>(write: () => Promise<Result>): Promise<Result> {
+    const before = this.#state;
     for (;;) {
       try {
-        return await write();
+        const result = await write();
+        if (this.#state !== before && this.#trouble === this.#state) this.#recovered();
+        this.#state = before;
+        return result;
       } catch (error) {
-        const waiting = this.#waiting({ reason: describe(error as Error) }, this.#state);
-        this.#report(waiting);
-        if (!this.#isClosing) await this.#pause(waiting.waitMs);
+        const reason = describe(error as Error);
+        const isFull = error instanceof LettersFullError;
+        const state = isFull ? stop('dead letters', reason, before) : this.#waiting({ reason }, before);
+        this.#state = state;
+        this.#report(state);
+        await this.#pause(state.kind === 'waiting' ? state.waitMs : this.#parts.limits.forwardStoppedMs);
         if (this.#isClosing) throw error;
       }
     }
@@ -764,6 +771,6 @@ function isSame(one: CursorValue, other: CursorValue): boolean {
   return textOf(one) === textOf(other);
 }
 
-function stop(why: StopKind, reason: string, next: State): State {
+function stop(why: StopKind, reason: string, next: State): Extract<State, { kind: 'stopped' }> {
   return { kind: 'stopped', why, reason, next };
 }

@@ -249,7 +249,7 @@ export class Forwarding {
     const own = deployment === undefined ? notices : notices.with({ deployment });
     for (const [name, destination] of destinations) {
       if (forwarded.links.has(name)) continue;
-      const letters = () => lettersOf(forwarded, name);
+      const letters = () => lettersOf(forwarded, name, this.#options);
       const shared = { disk: forwarded.disk, progress, source, letters, limits, notices: own, onForwarded };
       forwarded.links.set(name, new Link({ destination, ...shared }));
     }
@@ -319,10 +319,17 @@ class Files {
 }
 
 /** @returns the dead letters of a destination, the same object while the service has its journal. @throws the error of a system call */
-function lettersOf({ disk, letters }: Forwarded, name: string): Promise<DeadLetters> {
+function lettersOf(
+  { disk, letters }: Forwarded,
+  name: string,
+  { config, limits }: ForwardingOptions,
+): Promise<DeadLetters> {
   let opened = letters.get(name);
   if (opened === undefined) {
-    opened = DeadLetters.open(disk, name);
+    const { deadLetterBytesMax, deadLetterRetainShare, deadLetterSpareShare } = limits;
+    const { retainBytes = Number.POSITIVE_INFINITY } = config;
+    const bytesMax = Math.floor(Math.min(deadLetterBytesMax, retainBytes * deadLetterRetainShare));
+    opened = DeadLetters.open(disk, name, { bytesMax, spareBytes: bytesMax * deadLetterSpareShare });
     letters.set(name, opened);
     opened.catch(() => letters.delete(name));
   }

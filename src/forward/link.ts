@@ -196,6 +196,7 @@ export class Link {
       if (result !== undefined) {
         const { sent, refused, left } = result;
         notices.info('dead letters were sent again', { destination: name, sent, refused, left });
+        if (sent > 0) this.#forwarder?.tryNow(); // there is space for others
       }
     } catch (error) {
       const problem = describe(error as Error);

@@ -15,7 +15,15 @@ export interface Outgoing {
 }
 
 /** Why nothing can be sent until an operator has done something. */
-export type StopKind = 'turned away' | 'fork' | 'loop' | 'damage' | 'not understood' | 'cursor lost' | 'refusals';
+export type StopKind =
+  | 'turned away'
+  | 'fork'
+  | 'loop'
+  | 'damage'
+  | 'not understood'
+  | 'cursor lost'
+  | 'dead letters'
+  | 'refusals';
 
 /** The destination can not be used: `{ kind: 'stopped', why: 'turned away', reason: '401 …; check the token file' }`. */
 export interface Stopped {

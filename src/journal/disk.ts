@@ -318,10 +318,10 @@ export async function writeFile(
  * Writes a file in place of the one with its name, durably: `replaceDurably(disk, '.journal-id', Buffer.from('0193e0c2-…'))`.
  * @throws the error of a system call, after which the old file is there, or the new one
  */
-export async function replaceDurably(disk: Disk, name: string, bytes: Buffer): Promise<void> {
+export async function replaceDurably(disk: Disk, name: string, bytes: Buffer | AsyncIterable<Buffer>): Promise<void> {
   const next = `${name}.new`;
   await disk.remove(next).catch(unlessAbsent(undefined)); // of a write that was interrupted
-  await writeFile(disk, next, [bytes]);
+  await writeFile(disk, next, Buffer.isBuffer(bytes) ? [bytes] : bytes);
   await disk.rename(next, name);
   await disk.syncFolder();
 }

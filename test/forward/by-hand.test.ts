@@ -97,6 +97,16 @@ test('skip gives up dead letters, and only those that are open', async () => {
   assert.equal((await cursorOf(disk)).seq, 8);
 });
 
+test('skip gives up what retention removed before the destination has passed it, also of a hub', async () => {
+  for (const kind of ['api', 'hub'] as const) {
+    const disk = await forwardedTo(4, { kind });
+    const letters = await DeadLetters.open(disk, 'upstream');
+    await letters.nameRemoved({ first: 5, last: 6 }, 'retention');
+    assert.equal(await skip(disk, 'upstream', { first: 1, last: 8 }), 'given up: 1');
+    assert.deepEqual([(await cursorOf(disk)).seq, (await DeadLetters.open(disk, 'upstream')).open], [4, 0]);
+  }
+});
+
 test('from lets a lost cursor continue, sends events again, or leaves them out with a dead letter', async () => {
   const disk = await forwardedTo(8);
   disk.put('forward-upstream.cursor', Buffer.alloc(1024));

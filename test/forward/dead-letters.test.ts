@@ -3,7 +3,13 @@ import { readFileSync, renameSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { type DeadLetter, encodeDeadLetter } from '../../src/forward/dead-letter.ts';
-import { DeadLetters, deadLettersName, readDeadLetters } from '../../src/forward/dead-letters.ts';
+import {
+  DeadLetters,
+  deadLettersName,
+  LettersFullError,
+  readDeadLetters,
+  readLetterStates,
+} from '../../src/forward/dead-letters.ts';
 import { type Disk, openDisk } from '../../src/journal/disk.ts';
 import { newFolder } from '../support/program.ts';
 import { makeLines, START } from '../support/segments.ts';
@@ -153,4 +159,100 @@ test('letters that are appended at the same time are all there, in their order',
     ['fulfilled', 'rejected', 'fulfilled'],
   );
   assert.deepEqual(await all(disk), [letter(1), letter(3)]);
+});
+
+const BOUNDS = { bytesMax: 4_000, spareBytes: 500 };
+
+/** Appends refused letters, from a seq on, until there is no space. @returns the next seq */
+async function fill(letters: DeadLetters, from = 1): Promise<number> {
+  for (let seq = from; ; seq += 1) {
+    try {
+      await letters.append(letter(seq));
+    } catch (error) {
+      assert.ok(error instanceof LettersFullError, `${error}`);
+      assert.match(
+        error.message,
+        /^the dead letters of upstream take 3\d{3} of at most 4000 bytes; .*retry upstream, or .*skip upstream --seq N-M$/,
+      );
+      return seq;
+    }
+  }
+}
+
+const sentAgain = (seq: number): DeadLetter => ({ time, outcome: 'sent again', reason: '', first: seq, last: seq });
+
+test('at the limit no letter is lost; what is closed makes space, and what is open stays as it was', async () => {
+  const disk = new SimulatedDisk();
+  const letters = await DeadLetters.open(disk, 'upstream', BOUNDS);
+  const next = await fill(letters);
+  assert.ok(next > 5 && next < 20, `${next}`);
+  const size = () => disk.bytes(NAME)?.length ?? 0;
+  assert.ok(size() <= 3_500);
+  assert.deepEqual(
+    await all(disk),
+    Array.from({ length: next - 1 }, (_, at) => letter(at + 1)),
+  );
+  for (let first = 101; first < 1_000; first += 10) {
+    await letters.nameRemoved({ first, last: first + 9 }, 'retention');
+    assert.ok(size() <= BOUNDS.bytesMax, `${size()}`);
+  }
+  const states = [...(await readLetterStates(disk, 'upstream')).values()].filter(
+    ({ outcome }) => outcome === 'removed',
+  );
+  assert.deepEqual([states[0]?.first, states.at(-1)?.last, letters.lost], [101, 1_000, 900]);
+  assert.equal(await fill(letters, next), next, 'still no space');
+  for (const seq of [2, 3, 4]) {
+    await letters.append(sentAgain(seq), true);
+    assert.ok(size() <= BOUNDS.bytesMax, `${size()}`);
+  }
+  await letters.append(letter(next));
+  const open = (await all(disk)).filter(({ line }) => line !== undefined);
+  const kept = [1, ...Array.from({ length: next - 4 }, (_, at) => at + 5)];
+  assert.deepEqual(
+    open,
+    kept.map((seq) => letter(seq)),
+  );
+  const again = await DeadLetters.open(disk, 'upstream', BOUNDS);
+  assert.deepEqual([letters.open, letters.lost], [again.open, again.lost]);
+});
+
+test('a file that is larger than it may be now can be worked off, and a line that alone would fill it is left out', async () => {
+  const disk = new SimulatedDisk();
+  const before = await DeadLetters.open(disk, 'upstream');
+  for (let seq = 1; seq < 20; seq += 1) await before.append(letter(seq));
+  const letters = await DeadLetters.open(disk, 'upstream', { bytesMax: 1_000, spareBytes: 100 });
+  await assert.rejects(letters.append(letter(20)), LettersFullError);
+  for (let seq = 1; seq < 20; seq += 1) await letters.append(sentAgain(seq), true);
+  const long = { ...letter(20), line: `{"seq":20,"description":"${'x'.repeat(2_000)}"}` };
+  await letters.append(long);
+  const { line, ...rest } = long;
+  const reason = `${long.reason}; its line is too long for this file`;
+  assert.deepEqual((await all(disk)).at(-1), { ...rest, reason, first: 20, last: 20, line: undefined });
+  assert.deepEqual([letters.open, line.length > 1_000], [1, true]);
+});
+
+test('a power cut at any call while closed letters are removed leaves those that are open', async () => {
+  for (let failing = 1, struck = true; struck; failing += 1) {
+    const disk = new SimulatedDisk();
+    const letters = await DeadLetters.open(disk, 'upstream', BOUNDS);
+    const next = await fill(letters);
+    await letters.append(sentAgain(2), true);
+    const power = failingCall(failing, 'power');
+    disk.fault = power.fault;
+    let isDone = false;
+    void letters.append(letter(next)).then(() => {
+      isDone = true;
+    });
+    await settled();
+    struck = power.struck() > 0;
+    assert.notEqual(struck, isDone);
+    for (const after of struck ? [disk.afterCrash(), ...everyRemains(disk)] : [disk]) {
+      after.fault = () => undefined;
+      await DeadLetters.open(after, 'upstream', BOUNDS); // cuts what is torn
+      const states = await readLetterStates(after, 'upstream');
+      for (let seq = 1; seq < next; seq += 1)
+        if (seq !== 2) assert.equal(states.get(seq)?.outcome, 'refused', `${seq}`);
+      assert.notEqual(states.get(2)?.outcome, 'refused');
+    }
+  }
 });

@@ -448,6 +448,41 @@ test('a letter of an event in doubt says whether the event was taken later or gi
   );
 });
 
+test('a destination whose dead letters have reached their limit stops, and continues when there is space', async () => {
+  const disk = diskWith({ [FIRST]: segment(1, 30) });
+  const upstream = new Model('api');
+  upstream.answer = () => (upstream.requests.length > 25 ? 'record' : 'refused');
+  const letters = await DeadLetters.open(disk, 'upstream', { bytesMax: 4_000, spareBytes: 500 });
+  const bench = startForwarder(disk, 30, () => upstream, {
+    letters: async () => letters,
+    limits: { forwardStoppedMs: 60_000, forwardRefusalsMax: 100 },
+  });
+  let [closed, count] = [0, 0];
+  while (closed < 10) {
+    await untilState(bench, 'stopped');
+    const { why, reason, seq, dead_letters } = bench.forwarder.status();
+    assert.equal(why, 'dead letters');
+    assert.match(reason ?? '', /of at most 4000 bytes; send them again with assetlog forward retry upstream/);
+    count = dead_letters;
+    assert.equal(seq, closed + count, 'nothing passes that has no letter');
+    for (let more = 0; more < 5; more += 1) {
+      closed += 1;
+      const now = new Date().toISOString();
+      await letters.append({ time: now, outcome: 'sent again', reason: '', first: closed, last: closed }, true);
+    }
+    bench.forwarder.tryNow();
+    await eventually('it continues', () => bench.forwarder.status().seq > seq);
+  }
+  for (; closed < 30 && bench.forwarder.status().lag_events > 0; closed += 1) {
+    await letters.append({ time: '', outcome: 'sent again', reason: '', first: closed + 1, last: closed + 1 }, true);
+    bench.forwarder.tryNow();
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+  await untilDone(bench);
+  await bench.forwarder.close();
+  assert.deepEqual(upstream.recorded, upTo(30, 26));
+});
+
 test('in an outage with answers in doubt nothing is given up', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 6) });
   const upstream = new Model('api');

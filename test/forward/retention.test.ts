@@ -17,6 +17,7 @@ import {
   ok,
   reachesHub,
   report,
+  stopsForwarding,
 } from '../support/forwarded.ts';
 import { startPlainUpstream } from '../support/plain-upstream.ts';
 import { eventsIn, newFolder, run, startService } from '../support/program.ts';
@@ -163,4 +164,28 @@ test('what retention removes while the destination is away is said at once, and 
   await reachesHub(hub, data, 203);
   assert.deepEqual(lostIn(), lost, 'no second letter');
   assert.deepEqual(await figures(hub), [['', `${lost.length}`]]);
+});
+
+test('at a quarter of --retain-bytes a destination with too many dead letters stops, until a retry makes space', async (t) => {
+  const upstream = await startPlainUpstream(t);
+  let isGood = false;
+  upstream.answer = () => (isGood ? undefined : { status: 400, text: '{"error":"no"}' });
+  const args = ['--retain-bytes', '16384', '--forward-to', upstream.url];
+  const edge = await startService(t, { args });
+  assert.deepEqual(await report(edge, named('x'.repeat(300), 15)), ok(15));
+  const { reason, dead_letters } = await stopsForwarding(edge.data);
+  assert.match(
+    reason,
+    /^the dead letters of upstream take \d+ of at most 4096 bytes; send them again with assetlog forward retry/,
+  );
+  assert.ok(dead_letters > 3 && dead_letters < 10, `${dead_letters}`);
+  assert.ok(statSync(join(edge.data, 'dead-upstream.jsonl')).size <= 4_096);
+  isGood = true;
+  const { stdout, stderr } = await run(['forward', 'retry', '--data', edge.data]);
+  assert.equal(stdout, `${dead_letters} of ${dead_letters} were taken\n`, stderr);
+  await eventually('the others arrive without a restart', () => upstream.events.length === 14);
+  const last = await run(['forward', 'retry', '--data', edge.data]);
+  assert.equal(last.stdout, '1 of 1 were taken\n', 'the one whose letter had no space');
+  assert.equal(upstream.events.length, 15);
+  assert.ok(statSync(join(edge.data, 'dead-upstream.jsonl')).size <= 4_096);
 });

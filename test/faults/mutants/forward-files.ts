@@ -309,6 +309,26 @@ export const forwardFiles: readonly Mutant[] = [
     ],
   },
   {
+    breaks: 'dead letters have no limit',
+    file: 'forward/dead-letters.ts',
+    within: 'DeadLetters.#makeSpace',
+    from: 'if (!isTooMuch()) return;\n    const',
+    to: 'if (bytes > 0) return;\n    const',
+    tests: [
+      'forward/dead-letters: at the limit no letter is lost; what is closed makes space, and what is open stays as it was',
+      'forward/forwarder: a destination whose dead letters have reached their limit stops, and continues when there is space',
+    ],
+  },
+  {
+    breaks: 'an open letter is lost when closed ones make space',
+    file: 'forward/compaction.ts',
+    from: 'if (at === lines.get(first)) yield',
+    to: 'if (at === lines.get(first) && at > 0) yield',
+    tests: [
+      'forward/dead-letters: at the limit no letter is lost; what is closed makes space, and what is open stays as it was',
+    ],
+  },
+  {
     breaks: 'files are marked as removed before the hook has resolved',
     file: 'journal/retention.ts',
     within: 'Retention.#removeOld',
