@@ -16,7 +16,7 @@ export interface AccessOptions {
 
 /**
  * Refuses the requests that a page of another site could send: an Origin that is not this server, a Sec-Fetch-Site other than
- * same-origin and none, and a Host that is not this service (DNS rebinding). In a request without Origin, Host is checked only
+ * same-origin and none, and a Host that is not this service (DNS rebinding). In a request that no page sent, Host is checked only
  * if the names of the service are known: on loopback, or with --allowed-host.
  *
  * One request of another site is not refused: a link to the page of the service (`opensPage`), which holds no data and shows
@@ -46,7 +46,8 @@ export function createAccess(options: AccessOptions): (head: Head, opensPage: bo
     }
     // DNS rebinding: a page is of the same origin if the owner of its name lets the name resolve to this service. An IP address
     // can not be rebound.
-    if (origin !== undefined && authority !== undefined && !isOwn(authority) && !isAddress(authority)) {
+    const isOfPage = origin !== undefined || fetchSite === 'same-origin'; // a GET of the same origin has no Origin
+    if (isOfPage && authority !== undefined && !isOwn(authority) && !isAddress(authority)) {
       throw new Refusal(403, `Host ${shown(authority)} is not this service; let its pages use it with --allowed-host`);
     }
     const isForeign = fetchSite !== undefined && fetchSite !== 'none' && fetchSite !== 'same-origin';

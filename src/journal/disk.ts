@@ -1,9 +1,20 @@
 /**
  * The only use of `node:fs` on the write path. Tests implement the same interface to inject faults. One `Disk` is one folder;
- * names are relative to it. Every method rejects with the error of the system call, which has a `code`.
+ * names are relative to it. Every method rejects with the error of the system call, which has a `code`, or with IrregularFileError:
+ * a FIFO in the place of a file would be waited for without an end, and a device may have no end.
  */
 
-import { constants, createReadStream, fdatasync, statSync, write } from 'node:fs';
+import {
+  close,
+  constants,
+  createReadStream,
+  fdatasync,
+  fstatSync,
+  open as openDescriptor,
+  read,
+  statSync,
+  write,
+} from 'node:fs';
 import {
   access,
   type FileHandle,
@@ -127,6 +138,13 @@ function isQuota({ errno }: NodeJS.ErrnoException): boolean {
  */
 export class SyncError extends Error {}
 
+/** In the place of a file is something else, such as a FIFO: `new IrregularFileError('/data/.journal-id')`. */
+export class IrregularFileError extends Error {
+  constructor(path: string) {
+    super(`${path} is not a regular file; move it away, or remove it`);
+  }
+}
+
 /** A file that is written once, from its beginning to its end. From `disk.create('.stopped-cleanly')`. */
 export interface NewFile {
   /** Relative to the folder of the disk. */
@@ -202,7 +220,7 @@ export function openDisk(
       readChunks(join(folder, name), start, end, { chunkBytes: readBytes, ...options }),
     create: async (name) => newFile(await createFile(folder, name, constants.O_WRONLY), name),
     createLog: async (name) => logFile(await createFile(folder, name, logFlags), folder, name, syncingWrites),
-    openLog: async (name) => logFile(await open(join(folder, name), logFlags), folder, name, syncingWrites),
+    openLog: async (name) => logFile(await openRegular(join(folder, name), logFlags), folder, name, syncingWrites),
     openSlots: async (name) => slotFile(await openOrCreate(folder, name), name),
     replace: (name, bytes) => replaceFile(folder, name, bytes),
     createFolder: (name) => makeFolder(join(folder, name)),
@@ -329,7 +347,7 @@ export async function replaceDurably(disk: Disk, name: string, bytes: Buffer | A
 /**
  * Reads a small file, such as `readSmall(disk, '.stopped-cleanly', 512)`.
  * @param bytesMax how much of it is read at most
- * @returns undefined if there is no such file
+ * @returns undefined if there is no such file; a byte that is in no valid file if it is not a regular file
  * @throws the error of a system call
  */
 export async function readSmall(disk: ReadableDisk, name: string, bytesMax: number): Promise<Buffer | undefined> {
@@ -337,6 +355,7 @@ export async function readSmall(disk: ReadableDisk, name: string, bytesMax: numb
   try {
     for await (const chunk of disk.read(name, 0, bytesMax)) chunks.push(chunk);
   } catch (error) {
+    if (error instanceof IrregularFileError) return Buffer.alloc(1);
     return unlessAbsent(undefined)(error as NodeJS.ErrnoException);
   }
   return Buffer.concat(chunks);
@@ -371,7 +390,7 @@ async function replaceFile(folder: string, name: string, bytes: Buffer): Promise
   const path = join(folder, name);
   const entries = await open(folder, constants.O_RDONLY);
   try {
-    const handle = await open(`${path}.new`, constants.O_WRONLY | constants.O_CREAT | constants.O_TRUNC, FILE_MODE);
+    const handle = await openRegular(`${path}.new`, constants.O_WRONLY | constants.O_CREAT | constants.O_TRUNC);
     try {
       await giveToOwner(handle, entries);
       await handle.writeFile(bytes);
@@ -391,7 +410,7 @@ function throwSyncError(error: Error): never {
 
 async function openOrCreate(folder: string, name: string): Promise<FileHandle> {
   try {
-    const handle = await open(join(folder, name), constants.O_WRONLY);
+    const handle = await openRegular(join(folder, name), constants.O_WRONLY);
     // The process that created it may have died before the entry was durable.
     await closingOnFailure(handle, () => syncEntries(folder));
     return handle;
@@ -477,8 +496,40 @@ async function* readChunks(
   { chunkBytes, signal }: ReadOptions,
 ): AsyncIterable<Buffer> {
   if (start >= end) return;
+  const open = (_path: string, _flags: string, _mode: number, opened: Opened) => openToRead(path, opened);
+  const calls = { open, read, close } as unknown as typeof import('node:fs'); // what a stream uses of them
   const aborts = signal === undefined ? {} : { signal };
-  yield* createReadStream(path, { start, end: end - 1, highWaterMark: chunkBytes, ...aborts });
+  yield* createReadStream(path, { start, end: end - 1, highWaterMark: chunkBytes, fs: calls, ...aborts });
+}
+
+type Opened = (error: Error | null, descriptor?: number) => void;
+
+function openToRead(path: string, opened: Opened): void {
+  openDescriptor(path, constants.O_RDONLY | constants.O_NONBLOCK, (error, descriptor) => {
+    if (error !== null) return opened(explained(path, error));
+    let problem: Error = new IrregularFileError(path);
+    try {
+      if (fstatSync(descriptor).isFile()) return opened(null, descriptor); // it costs less than a call through the thread pool
+    } catch (error) {
+      problem = error as Error;
+    }
+    close(descriptor, () => opened(problem));
+  });
+}
+
+async function openRegular(path: string, flags: number): Promise<FileHandle> {
+  const handle = await open(path, flags | constants.O_NONBLOCK, FILE_MODE).catch((error) => {
+    throw explained(path, error);
+  });
+  const status = await closingOnFailure(handle, () => handle.stat());
+  if (status.isFile()) return handle;
+  await handle.close();
+  throw new IrregularFileError(path);
+}
+
+/** Without O_NONBLOCK, the open of a FIFO waits for its other side. With it, ENXIO is the error if nothing reads it, and of a socket. */
+function explained(path: string, error: NodeJS.ErrnoException): Error {
+  return error.code === 'ENXIO' ? new IrregularFileError(path) : error;
 }
 
 /** Does not use mkdir's `recursive`, which never returns under /proc and does not report all parents that it created. */

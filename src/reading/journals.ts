@@ -249,17 +249,21 @@ export class ReadableJournal {
     }
   }
 
-  /** Logs what a reader finds damaged, each problem once. */
-  readonly remark = ({ kind, text }: Remark): void => {
-    if (kind !== 'damage' || !this.#isNewDamage(text)) return;
-    this.#options.notices.error(
-      'a journal is damaged, and what can not be verified is not shown; see assetlog verify',
-      {
-        folder: this.#disk.folder,
-        problem: text,
-      },
-    );
-  };
+  /**
+   * @returns a function that logs what a reader that begins now finds damaged, each problem once; nothing if another journal takes
+   *   the place of this one meanwhile: files that are gone are no damage then
+   */
+  remarks(): (remark: Remark) => void {
+    const { replaced } = this;
+    const isWhole = this.#replacing === undefined;
+    return ({ kind, text }) => {
+      if (kind !== 'damage' || !isWhole || replaced.aborted || !this.#isNewDamage(text)) return;
+      this.#options.notices.error(
+        'a journal is damaged, and what can not be verified is not shown; see assetlog verify',
+        { folder: this.#disk.folder, problem: text },
+      );
+    };
+  }
 
   /**
    * @returns the first seq that the journal has, or would get, and the last one that is durable: `{ first: 54, last: 100 }`

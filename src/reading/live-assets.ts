@@ -135,7 +135,7 @@ class Building {
     const progress = { durable: journal.progress().durable, more: (signal: AbortSignal) => this.#cycled(signal) };
     const reading = { follow: this.#end.signal, progress, limits };
     const disk = journal.diskFor({ signal: this.#end.signal });
-    for await (const lines of readJournal(disk, reading, journal.remark)) {
+    for await (const lines of readJournal(disk, reading, journal.remarks())) {
       if (this.#ended !== undefined) return;
       this.#take(lines);
       if (this.lastSeq < this.#checkedSeq + CHECKED_LINES) continue;

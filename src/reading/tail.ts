@@ -113,8 +113,9 @@ export async function* recorded(
   { filter, signal, limits }: Pick<Following, 'filter' | 'signal' | 'limits'>,
 ): AsyncGenerator<FollowedLines> {
   const gone: GoneLines[] = [];
+  const log = journal.remarks();
   const onRemark = (remark: Remark) => {
-    journal.remark(remark);
+    log(remark);
     if (remark.gone !== undefined) gone.push(remark.gone);
   };
   const once = AbortSignal.abort(); // reads once, and takes a missing folder for an empty journal
@@ -175,8 +176,9 @@ class Tail implements NewestLines {
     const progress = inGroups(journal.progress(), limits.streamWakeMs);
     const reading = { filter: { afterSeq }, seek: true, follow, progress, limits };
     const disk = journal.diskFor({ signal: this.#end.signal });
+    const log = journal.remarks();
     this.#lines = readJournal(disk, reading, (remark) => {
-      journal.remark(remark);
+      log(remark);
       if (remark.gone !== undefined) this.#gone.push(remark.gone);
     });
   }

@@ -97,14 +97,19 @@ test('default ports are the same with and without being written', () => {
 });
 
 test('a page on a name that was made to point here is refused on every address, but for an allowed name', () => {
-  const from = (name: string) => ({ origin: `http://${name}`, authority: name });
-  for (const check of [local, open])
-    assert.match(verdict(check, from('evil.example:3000')), /^Host "evil\.example:3000"/);
-  for (const name of ['192.0.2.7:3000', '[2001:db8::1]:3000', 'localhost'])
-    assert.equal(verdict(open, from(name)), 'may');
   const named = createAccess({ address: '0.0.0.0', allowedHosts: ['good.example'] });
-  assert.equal(verdict(named, from('good.example:3000')), 'may');
-  assert.match(verdict(named, from('evil.example')), /^Host/);
+  for (const from of [
+    (name: string) => ({ origin: `http://${name}`, authority: name }),
+    (name: string) => ({ method: 'GET', fetchSite: 'same-origin', authority: name }), // has no Origin
+  ]) {
+    for (const check of [local, open])
+      assert.match(verdict(check, from('evil.example:3000')), /^Host "evil\.example:3000"/);
+    for (const name of ['192.0.2.7:3000', '[2001:db8::1]:3000', 'localhost'])
+      assert.equal(verdict(open, from(name)), 'may');
+    assert.equal(verdict(named, from('good.example:3000')), 'may');
+    assert.match(verdict(named, from('evil.example')), /^Host/);
+  }
+  assert.equal(verdict(open, { method: 'GET', fetchSite: 'none', authority: 'anything.example' }), 'may'); // of a person
 });
 
 test('a browser that calls the request foreign is believed', () => {

@@ -1,10 +1,22 @@
 /** What every disk has to do: the real one, and the simulated one that stands in for it where a disk has to fail. */
 
 import assert from 'node:assert/strict';
-import fs from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import fs, { symlinkSync } from 'node:fs';
 import { syncBuiltinESMExports } from 'node:module';
+import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { copyFile, type Disk, describe, isFull, openDisk, SyncError, writeFile } from '../../src/journal/disk.ts';
+import {
+  copyFile,
+  type Disk,
+  describe,
+  IrregularFileError,
+  isFull,
+  openDisk,
+  readSmall,
+  SyncError,
+  writeFile,
+} from '../../src/journal/disk.ts';
 import { newFolder } from '../support/program.ts';
 import { SimulatedDisk, systemError } from '../support/simulated-disk.ts';
 
@@ -158,4 +170,21 @@ test('a quota has no name in Node, and is told as what it is', {
   assert.equal(describe(quota), 'EDQUOT: the disk quota is used up, write');
   assert.deepEqual([isFull(quota), isFull(Object.assign(new Error('x'), { code: 'ENOSPC' }))], [true, true]);
   assert.deepEqual([isFull(Object.assign(new Error('x'), { code: 'EIO', errno: -5 }))], [false]);
+});
+
+test('the real disk: only regular files are opened', { skip: process.platform === 'win32' }, async (t) => {
+  const disk = openDisk(newFolder(t));
+  execFileSync('mkfifo', [join(disk.folder, 'fifo'), join(disk.folder, 'small.new')]);
+  await disk.createFolder('folder');
+  symlinkSync('/dev/zero', join(disk.folder, 'device'));
+  for (const name of ['fifo', 'folder', 'device']) {
+    await assert.rejects(textOf(disk, name), new IrregularFileError(join(disk.folder, name)));
+    assert.equal((await readSmall(disk, name, 512))?.toString(), '\0');
+  }
+  for (const name of ['fifo', 'device']) {
+    const irregular = new IrregularFileError(join(disk.folder, name));
+    await assert.rejects(disk.openLog(name), irregular);
+    await assert.rejects(disk.openSlots(name), irregular);
+  }
+  await assert.rejects(disk.replace('small', Buffer.from('x')), new IrregularFileError(join(disk.folder, 'small.new')));
 });

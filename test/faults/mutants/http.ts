@@ -162,6 +162,15 @@ export const http: readonly Mutant[] = [
     ],
   },
   {
+    breaks: 'a page on a name that was made to point here may ask without an Origin',
+    file: 'http/origin.ts',
+    from: " || fetchSite === 'same-origin'",
+    to: '',
+    tests: [
+      'http/origin: a page on a name that was made to point here is refused on every address, but for an allowed name',
+    ],
+  },
+  {
     breaks: 'a name that is not allowed may ask where names are known',
     file: 'http/origin.ts',
     from: ' || options.allowedHosts.length > 0',

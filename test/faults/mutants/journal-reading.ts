@@ -4,6 +4,13 @@ import type { Mutant } from './mutant.ts';
 
 export const journalReading: readonly Mutant[] = [
   {
+    breaks: 'a FIFO or a device is read as a file',
+    file: 'journal/disk.ts',
+    from: 'if (fstatSync(descriptor).isFile()) return',
+    to: 'if (fstatSync(descriptor).size >= 0) return',
+    tests: ['journal/disk: the real disk: only regular files are opened'],
+  },
+  {
     breaks: 'a full disk takes no new name for a marker',
     file: 'journal/retention.ts',
     from: 'isFull(error as Error) ? stale.shift()',

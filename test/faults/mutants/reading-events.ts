@@ -106,6 +106,13 @@ export const readingEvents: readonly Mutant[] = [
     tests: ['reading/events: a page that is ended early passes over no event'],
   },
   {
+    breaks: 'a reset beside a reading is logged as damage',
+    file: 'reading/journals.ts',
+    from: '!isWhole || replaced.aborted || ',
+    to: '',
+    tests: ['reading/journals: a reading whose journal is reset logs no damage, and one whose file was removed does'],
+  },
+  {
     breaks: 'a long poll ends without the event that came',
     file: 'reading/events.ts',
     from: 'left < question.limit || question.waitMs === 0',
