@@ -155,7 +155,9 @@ async function start(setup: Setup): Promise<Service> {
   const folder = await lock(setup);
   const forwarding = await createForwarding(setup, folder);
   const viaOf = (deployment: string | undefined) => forwarding?.viaOf(deployment) ?? [];
-  const hub = new Hub({ ...setup, data: folder.disk.folder, viaOf });
+  const freshVia = async (deployment: string | undefined, asking: readonly string[]) =>
+    forwarding?.freshVia(deployment, asking) ?? true;
+  const hub = new Hub({ ...setup, data: folder.disk.folder, viaOf, freshVia });
   setup.metrics.hubSources = () => hub.sourceCount;
   setup.metrics.hubLostEvents = () => hub.lostEvents;
   const recording = await record(setup, folder, forwarding, hub);

@@ -13,6 +13,7 @@ import type { Destination } from './destination.ts';
 import { appliesTo, type ForwardOptions, tooMany, urlFor, watchDestinations } from './destinations.ts';
 import { forwarderStates } from './forwarder.ts';
 import { Link, type LinkOptions } from './link.ts';
+import { Rounds } from './rounds.ts';
 import { openSource } from './source.ts';
 
 /** A deployment such as `prod`; undefined in a service without deployments. */
@@ -52,6 +53,7 @@ export class Forwarding {
   #journals: ForwardedJournals | undefined;
   #file: WatchedFile<readonly Destination[]> | undefined;
   readonly #forwarded = new Map<Deployment, Forwarded>();
+  readonly #rounds = new Rounds();
   #timer: NodeJS.Timeout | undefined;
   #isChecking = false;
   #isClosed = false;
@@ -112,6 +114,23 @@ export class Forwarding {
     const forwarded = this.#forwarded.get(deployment);
     if (forwarded === undefined) return [];
     return [...forwarded.links.values()].flatMap(({ source, via }) => (source === undefined ? via : [source, ...via]));
+  }
+
+  /**
+   * Asks the destinations of a journal for what `viaOf` returns, each of which asks its own first: at once if there are none.
+   * @param asking the journals that wait for the answer
+   * @returns whether `viaOf` is complete now. Never rejects
+   */
+  async freshVia(deployment: Deployment, asking: readonly string[]): Promise<boolean> {
+    const { forwardHopsMax, forwardViaMs } = this.#options.limits;
+    const links = [...(this.#forwarded.get(deployment)?.links.values() ?? [])];
+    if (links.length > 0 && asking.length < forwardHopsMax) {
+      const timeoutMs = Math.floor(forwardViaMs / (1 + asking.length));
+      await this.#rounds.ask(`${deployment}/${asking}`, async () => {
+        await Promise.all(links.map((link) => link.askVia(asking, timeoutMs)));
+      });
+    }
+    return links.every(({ isViaKnown }) => isViaKnown);
   }
 
   /** Reads the file of destinations again, and lets those that wait or are stopped try at once. Never rejects. */

@@ -49,6 +49,9 @@ export class Link {
   #writing: Promise<void> = Promise.resolve();
   /** As the state file had it; undefined until it was read. */
   #lastSuccess: string | null | undefined;
+  /** What the destination last said; undefined until it has answered. */
+  #via: readonly string[] | undefined;
+  readonly #madeMs = performance.now();
   readonly #closing = new AbortController();
   #checking: Promise<void> = Promise.resolve();
   #retrying: Promise<void> | undefined;
@@ -71,8 +74,35 @@ export class Link {
 
   /** The ids of the journals that the destination said it forwards to, and its own. */
   get via(): readonly string[] {
-    return this.#target?.via ?? [];
+    return this.#via ?? [];
   }
+
+  /** Whether `via` is what the destination last said, or the destination has had its time to say it. */
+  get isViaKnown(): boolean {
+    const isLate = performance.now() - this.#madeMs > this.options.limits.forwardViaStartMs;
+    return this.#via !== undefined || isLate || this.status.kind === 'api';
+  }
+
+  /**
+   * Asks the destination for `via`, on a connection of its own: the forwarder may be sending, or waiting to try again. Never rejects.
+   * @param asking the journals that wait for the answer; if this one is among them, its destinations are being asked
+   */
+  async askVia(asking: readonly string[], timeoutMs: number): Promise<void> {
+    const source = this.#source;
+    if (source === undefined || asking.includes(source) || this.status.kind === 'api') return;
+    const { destination, limits } = this.options;
+    const target = openTarget('hub', {
+      ...destination,
+      ...{ source, limits, asking: [...asking, source], onVia: this.#onVia },
+    });
+    const asked = await target.ask(AbortSignal.any([this.#closing.signal, AbortSignal.timeout(timeoutMs)]));
+    target.close();
+    if (asked.kind === 'no hub' && this.status.kind === null) this.#onVia([]);
+  }
+
+  readonly #onVia = (via: readonly string[]) => {
+    this.#via = via;
+  };
 
   /** The forwarder, once there is one. */
   get forwarder(): Forwarder | undefined {
@@ -214,7 +244,7 @@ export class Link {
       if (this.#closing.signal.aborted) return;
       this.#source = source;
       const target = (kind: TargetKind) => {
-        this.#target = openTarget(kind, { ...destination, source, limits });
+        this.#target = openTarget(kind, { ...destination, source, limits, onVia: this.#onVia });
         return this.#target;
       };
       const letters = () => this.#openLetters();

@@ -77,8 +77,6 @@ export type Sent =
 /** A destination of one journal, with one connection: `await target.ask(signal)`. Neither method throws. */
 export interface Target {
   readonly kind: TargetKind;
-  /** The ids of the journals that a hub said its events go to; empty until it has answered. */
-  readonly via?: readonly string[];
   /** The version of the token file and the CA file that were read last; undefined if no request was sent yet. */
   readonly files?: string | undefined;
   /** @param signal ends the request; the result is then an `again` */

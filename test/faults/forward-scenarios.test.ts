@@ -30,6 +30,17 @@ async function reports(service: Running, first: number, last: number, metadata =
   }
 }
 
+/** Reports so many events in batches. */
+async function recordMany({ url }: Running, count: number): Promise<void> {
+  const item = { type: 'AssetObservation', asset_key: ['a'] };
+  for (let left = count; left > 0; left -= 1_000) {
+    const body = JSON.stringify(Array(Math.min(1_000, left)).fill(item));
+    const headers = { 'Content-Type': 'application/json' };
+    const reply = await fetch(`${url}/report_asset_batch/`, { method: 'POST', headers, body });
+    assert.equal(reply.status, 200, await reply.text());
+  }
+}
+
 /** The partitions of the events of a folder, or of those of one source. */
 function partitionsIn(data: string, source?: string): number[] {
   return eventsIn(data)
@@ -412,6 +423,80 @@ test('two hubs that forward to each other stop as a loop, and no event goes roun
     assert.equal(new Set(partitions).size, partitions.length, `an event is twice in ${data}`);
   }
   await endCleanly(again, right);
+});
+
+function assertNoIdTwice(...services: readonly Pick<Running, 'data'>[]): void {
+  for (const { data } of services) {
+    const ids = eventsIn(data).map(({ id }) => id);
+    assert.equal(new Set(ids).size, ids.length, `an event is twice in ${data}`);
+  }
+}
+
+/** Starts a service again in its folder, on its old port. */
+function restarted(t: TestContext, { data, port }: Running, ...args: string[]): Promise<Running> {
+  return startService(t, { data, args: ['--port', String(port), ...args] });
+}
+
+test('a circle of three that is closed later, by services that have thousands of events, doubles none of them', async (t) => {
+  let far = await startService(t);
+  const middle = await startDevice(t, far.url);
+  const near = await startDevice(t, middle.url);
+  await reports(far, 1, 20);
+  await reports(middle, 21, 40);
+  await recordMany(near, 3_000);
+  await reachesHub(middle, near.data, 3_000);
+  await reachesHub(far, middle.data, 3_020);
+  await endCleanly(far);
+  far = await restarted(t, far, '--forward-to', near.url);
+  await reports(far, 61, 65);
+  const { reason } = await stopsForwarding(far.data);
+  assert.match(reason, /itself/);
+  await reports(middle, 66, 66);
+  await reports(near, 67, 67);
+  assert.equal(eventsIn(near.data).length, 3_001, 'nothing came back');
+  await endCleanly(far);
+  far = await restarted(t, far);
+  const kick = setInterval(() => [near, middle].map(({ pid }) => process.kill(pid, 'SIGHUP')), 500);
+  await reachesHub(middle, near.data, 3_001);
+  await reachesHub(far, middle.data, 3_022).finally(() => clearInterval(kick));
+  assertNoIdTwice(near, middle, far);
+  await endCleanly(near, middle, far);
+});
+
+test('a circle that is there when all of its services start doubles nothing', async (t) => {
+  let services = await Promise.all([startService(t), startService(t), startService(t)]);
+  for (const [index, service] of services.entries()) await reports(service, 10 * index, 10 * index + 5);
+  await endCleanly(...services);
+  services = (await Promise.all(
+    services.map((service, index) =>
+      restarted(t, service, '--forward-to', `http://127.0.0.1:${services[(index + 1) % 3]!.port}`),
+    ),
+  )) as typeof services;
+  await Promise.any(services.map(({ data }) => stopsForwarding(data)));
+  for (const [index, service] of services.entries()) await reports(service, 10 * index + 6, 10 * index + 9);
+  assertNoIdTwice(...services);
+  await endCleanly(...services);
+});
+
+test('two services whose direction is turned around double nothing, and a new id lets later events through', async (t) => {
+  let receiver = await startService(t);
+  let sender = await startDevice(t, receiver.url);
+  await reports(sender, 1, 30);
+  await reachesHub(receiver, sender.data, 30);
+  await endCleanly(sender, receiver);
+  sender = await restarted(t, sender);
+  receiver = await restarted(t, receiver, '--forward-to', sender.url);
+  await reports(receiver, 31, 35);
+  const { reason } = await stopsForwarding(receiver.data);
+  assert.match(reason, /event 1 of this journal was recorded here before.*identity --new --seq N/);
+  assertNoIdTwice(sender, receiver);
+  await endCleanly(receiver);
+  await assetlog('forward', 'identity', '--new', '--seq', '31', '--data', receiver.data);
+  receiver = await restarted(t, receiver, '--forward-to', sender.url);
+  await reachesHub(sender, receiver.data, 35);
+  assert.deepEqual(partitionsIn(sender.data), numbers(1, 35));
+  assertNoIdTwice(sender, receiver);
+  await endCleanly(sender, receiver);
 });
 
 test('a hub is asked if its destination gets another name; a plain upstream gets everything, as a new one does', async (t) => {

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { SentJournal, sourceOf } from '../support/forwarding.ts';
+import { observation, SentJournal, sourceOf } from '../support/forwarding.ts';
 import { forwardedIn, TestHub } from '../support/hub.ts';
 import { SimulatedDisk } from '../support/simulated-disk.ts';
 
@@ -28,6 +28,59 @@ test('a journal that the events would come back to is refused, and each reply sa
   assert.deepEqual(await hub.put(other, 1, 2), { status: 200, seq: 2, id: other.id(2), via });
   assert.deepEqual(await hub.ask(via[0]!), { status: 200, seq: 0, id: null, via });
   assert.deepEqual([...forwardedIn(hub.disk).keys()], [sourceOf(3)]);
+});
+
+test('a line that was recorded here before, or that the journals which get the events have sent on, is refused with its batch', async () => {
+  const [own, next] = [sourceOf(8), sourceOf(9)];
+  const disk = new SimulatedDisk();
+  disk.put('.journal-id', Buffer.from(`${own}\n`));
+  let via: readonly string[] = [];
+  const hub = await TestHub.open(disk, {
+    freshVia: async () => {
+      via = [next];
+      return true;
+    },
+    viaOf: () => via,
+  });
+  const from = (source: string) => (seq: number) => ({
+    ...observation(`${seq}`),
+    ...(seq === 3 && { origin: { id: sourceOf(100), source, seq, recorded: '2020-01-01T00:00:00.000Z' } }),
+  });
+  for (const [source, said] of [
+    [own, /^event 3 of this journal was recorded here before: it would be here twice$/],
+    [next, /^event 3 of this journal is from the journal 0193e0c2-[^ ]+9, which gets the events of this one/],
+  ] as const) {
+    const sent = new SentJournal(4, sourceOf(1), from(source));
+    const { error, ...loop } = await hub.put(sent, 1, 4);
+    assert.deepEqual(loop, { status: 409, reason: 'loop', seq: 0, id: null, via: [own, next] });
+    assert.match(error ?? '', said);
+  }
+  const other = new SentJournal(4, sourceOf(2), from(sourceOf(3)));
+  assert.equal((await hub.put(other, 1, 4)).seq, 4, 'from a journal that gets none');
+  assert.deepEqual([...forwardedIn(disk).keys()], [sourceOf(2)]);
+});
+
+test('before a hub takes the first event of a journal since its start, its destinations say again where the events go', async () => {
+  const [sent, comesBack] = [new SentJournal(4, sourceOf(1)), new SentJournal(4, sourceOf(2))];
+  const disk = new SimulatedDisk();
+  let asked = 0;
+  let via: readonly string[] = [];
+  const answers = [false, true, true];
+  const freshVia = async () => {
+    via = [comesBack.source];
+    asked += 1;
+    return answers.shift() ?? assert.fail('it was asked once more');
+  };
+  const hub = await TestHub.open(disk, { freshVia, viaOf: () => via });
+  const late = await hub.put(sent, 1, 2);
+  assert.deepEqual([late.status, forwardedIn(disk).size], [503, 0]);
+  assert.match(late.error ?? '', /has not said yet whether the events would come back/);
+  assert.equal((await hub.put(sent, 1, 2)).status, 200);
+  assert.equal((await hub.put(sent, 1, 4)).status, 200, 'it is not asked again');
+  assert.equal((await hub.put(comesBack, 1, 4)).reason, 'loop');
+  assert.equal(asked, 3);
+  const again = await TestHub.open(disk.afterCrash(), { freshVia: async () => false });
+  assert.equal((await again.put(sent, 1, 4)).status, 503, 'also of one that it knows');
 });
 
 test('a further source than the limit allows is refused, also if several come at once', async () => {

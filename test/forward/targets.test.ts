@@ -172,6 +172,7 @@ test('a hub gets lines: what each answer means', async (t) => {
     ['no position', [200, '{}'], 'stopped: not understood'],
     ['204', [204, ''], 'stopped: not understood'],
     ['fork', [409, conflict('fork')], 'stopped: fork'],
+    ['an event that the hub has recorded first', [409, conflict('loop')], 'stopped: loop'],
     ['loop', [409, JSON.stringify({ error: 'no', seq: 0, id: null, via: [SOURCE] })], 'stopped: loop'],
     ...[200, 409].flatMap((status) =>
       NO_POSITIONS.map((said): readonly [string, Scripted, string] => [
@@ -544,7 +545,8 @@ test('a hub that repeats the token where an id belongs is not understood, and th
   writeFileSync(tokenFile, 'asl_first');
   let said: object = {};
   const { url } = await startScripted(t, () => [200, JSON.stringify(said)]);
-  const target = open(t, 'hub', url, { tokenFile });
+  const told: unknown[] = [];
+  const target = open(t, 'hub', url, { tokenFile, onVia: (via) => told.push(via) });
   for (said of [
     { seq: 7, id: 'asl_first', via: [] },
     { seq: 7, id: ID, via: ['asl_first'] },
@@ -553,7 +555,7 @@ test('a hub that repeats the token where an id belongs is not understood, and th
       assert.equal(shown(found), 'stopped: not understood');
       assert.doesNotMatch(JSON.stringify(found), /asl_first/);
     }
-    assert.deepEqual(target.via, []);
+    assert.deepEqual(told, []);
   }
 });
 

@@ -22,6 +22,8 @@ export interface HubParts {
   readonly segmentBytes?: number;
   readonly limits?: Partial<typeof standardLimits>;
   readonly via?: readonly string[];
+  readonly viaOf?: () => readonly string[];
+  readonly freshVia?: (asking: readonly string[]) => Promise<boolean>;
 }
 
 /** A hub whose process may die at any time: what is left is the disk. */
@@ -32,13 +34,15 @@ export class TestHub {
   readonly journal: Journal;
   readonly recordable: Recordable;
 
-  constructor(disk: SimulatedDisk, { retain = {}, segmentBytes = 64 * 1024, limits = {}, via = [] }: HubParts = {}) {
+  constructor(disk: SimulatedDisk, parts: HubParts = {}) {
+    const { retain = {}, segmentBytes = 64 * 1024, limits = {}, via = [], freshVia = async () => true } = parts;
+    const { viaOf = () => via } = parts;
     this.disk = disk;
     const all = { ...standardLimits, ...limits } as typeof standardLimits;
     const notices = createNotices('info', false, (line) => this.notices.push(line));
     const progress = new OwnProgress();
     const options = { disk, limits: all, notices };
-    this.receiver = new Receiver({ ...options, progress: () => progress.of(disk.folder), via: () => via });
+    this.receiver = new Receiver({ ...options, progress: () => progress.of(disk.folder), via: viaOf, freshVia });
     const { sources } = this.receiver;
     const hooks: JournalHooks = {
       heldBack: () => undefined,

@@ -20,7 +20,10 @@ export function describedHub({
       methods: ['get', 'head'],
       path: '/forward/{source}',
       summary: 'Ask how far this hub is with another journal',
-      parameters: [source],
+      parameters: [
+        source,
+        inHeader('Assetlog-Via', `^${UUID}(?:, ${UUID})*$`, 'The journals of the hubs that wait for a fresh `via`.'),
+      ],
       content,
     },
     {

@@ -28,6 +28,7 @@ import type { Notices } from '../../telemetry/log.ts';
 import {
   type ForwardedEvent,
   type ForwardPath,
+  readAsking,
   readForwarded,
   readForwardHeaders,
   readForwardPath,
@@ -38,7 +39,7 @@ import { Receiver } from './receiver.ts';
 /** The path of its route: `/forward`. */
 export const forwardPath = '/forward';
 
-/** What `Hub` needs: `{ data: '/var/lib/assetlog', openDisk, progress, endpoints, viaOf: () => [], limits, notices }`. */
+/** What `Hub` needs: `{ data: '/var/lib/assetlog', openDisk, progress, endpoints, viaOf: () => [], freshVia: async () => true, limits, notices }`. */
 export interface HubOptions {
   /** The data folder. */
   readonly data: string;
@@ -52,6 +53,8 @@ export interface HubOptions {
    * @returns the own source of its journal and those of the journals that it forwards to: none if it does not forward
    */
   readonly viaOf: (deployment: string | undefined) => readonly string[];
+  /** As `Forwarding.freshVia`; true at once without destinations. */
+  readonly freshVia: (deployment: string | undefined, asking: readonly string[]) => Promise<boolean>;
   readonly limits: Limits;
   readonly notices: Notices;
 }
@@ -115,11 +118,15 @@ export class Hub {
     };
   }
 
-  #ask({ keyPath, query, body }: HandlerRequest): LaterOutcome {
+  #ask({ keyPath, query, head, body }: HandlerRequest): LaterOutcome {
     readQuery(query); // nothing in it is used, but a malformed query is refused, as in a report
     const { source } = readForwardPath(keyPath);
     if (body.length > 0) throw new Refusal(400, `a GET of this path has no body; ${sendWith}`);
-    return { kind: 'later', reply: (_ending, journal) => this.#receiverOf(journal!.deployment).ask(source, journal!) };
+    const asking = readAsking(head.raw ?? [], this.#options.limits);
+    return {
+      kind: 'later',
+      reply: (_ending, journal) => this.#receiverOf(journal!.deployment).ask(source, journal!, asking),
+    };
   }
 
   #take({ keyPath, query, head, body }: HandlerRequest): LaterOutcome {
@@ -162,7 +169,7 @@ export class Hub {
   }
 
   #receiverOf(deployment: string | undefined): Receiver {
-    const { data, openDisk, progress, viaOf } = this.#options;
+    const { data, openDisk, progress, viaOf, freshVia } = this.#options;
     const folder = deployment === undefined ? data : join(data, deployment);
     let receiver = this.#receivers.get(folder);
     if (receiver === undefined) {
@@ -171,6 +178,7 @@ export class Hub {
         disk: openDisk(folder),
         progress: () => progress.of(folder),
         via: () => viaOf(deployment),
+        freshVia: (asking) => freshVia(deployment, asking),
       });
       this.#receivers.set(folder, receiver);
     }

@@ -23,7 +23,11 @@ export interface ForwardPath {
 }
 
 /** An event of another journal, with its origin there. */
-export type ForwardedEvent = Event & { readonly origin: EventOrigin };
+export type ForwardedEvent = Event & {
+  readonly origin: EventOrigin;
+  /** The id of the journal that the sender has it from; undefined if the sender recorded it first. */
+  readonly through?: string | undefined;
+};
 
 /** Lines of one journal that have been checked: `{ source, firstSeq: 7, lost: { first: 4, last: 6 }, events }`. */
 export interface Received {
@@ -69,6 +73,21 @@ export function readForwardHeaders(raw: readonly string[]): { crc: number | unde
   const range = matched(raw, 'Assetlog-Lost', /^([1-9][0-9]{0,15})-([1-9][0-9]{0,15})$/, 'two seqs, such as 4-6');
   const lost = range && { first: Number(range[1]), last: Number(range[2]) };
   return { crc: crc && Number.parseInt(crc[1]!, 16), lost };
+}
+
+/**
+ * @param raw all headers: name, value, name, value …
+ * @returns the journals that wait for the answer; undefined if the request does not ask for a fresh `via`
+ * @throws Refusal 400
+ */
+export function readAsking(
+  raw: readonly string[],
+  { forwardHopsMax }: Pick<Limits, 'forwardHopsMax'>,
+): readonly string[] | undefined {
+  const wanted = `1 to ${forwardHopsMax} ids of journals, with a comma between`;
+  const ids = matched(raw, 'Assetlog-Via', ASKING, wanted)?.[0].split(', ');
+  if (ids !== undefined && ids.length > forwardHopsMax) throw new Refusal(400, `Assetlog-Via must be ${wanted}`);
+  return ids;
 }
 
 function matched(raw: readonly string[], name: string, form: RegExp, wanted: string): RegExpExecArray | undefined {
@@ -121,9 +140,10 @@ export function readForwarded(
       const { id, time: own, members } = readLine(text.slice(at, textEnd), limits);
       const json = members.get('recorded')?.text ?? own;
       if (json !== time.json) time = { json, text: timeIn(json) }; // the lines of a batch have the same one
-      const event = readItem(members);
-      event.origin = { source, seq, id, recorded: time.text };
-      events.push(event as ForwardedEvent);
+      const [, through] = FROM.exec(members.get('from')?.text ?? '') ?? [];
+      const event = readItem(members); // takes the members
+      const origin = { source, seq, id, recorded: time.text };
+      events.push(Object.assign(event, { origin, through }));
     } catch (error) {
       if (!(error instanceof ItemError || error instanceof Refusal)) throw error;
       throw wrongLine(count, seq, error.message, loggedOf(error));
@@ -196,6 +216,8 @@ const SEPARATOR = /[\u0085\u2028\u2029]/;
 const ADDED_BYTES_MAX = 512;
 const SEQ = /^[1-9][0-9]{0,15}$/;
 const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+const ASKING = new RegExp(`^${UUID.source.slice(1, -1)}(?:, ${UUID.source.slice(1, -1)})*$`);
+const FROM = new RegExp(`^\\["(${UUID.source.slice(1, -1)})",`);
 /** How a journal begins its lines: faster to match than to parse. */
 const HEAD = new RegExp(`^{"seq":[0-9]+,"id":"(${UUID.source.slice(1, -1)})","time":("[^"\\\\]{24}"),`);
 const CRC_CHARACTERS = ',"crc":"9ae0daaf"}'.length;

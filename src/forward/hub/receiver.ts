@@ -9,8 +9,9 @@ import {
   unavailable,
   unavailableRefusal,
 } from '../../http/message.ts';
+import { readSource } from '../source.ts';
 import { Budget } from './budget.ts';
-import type { Received, Unread } from './received.ts';
+import type { ForwardedEvent, Received, Unread } from './received.ts';
 import { Sources, type SourcesOptions } from './sources.ts';
 import { advanced, decide, type Watermark } from './watermark.ts';
 
@@ -18,6 +19,8 @@ import { advanced, decide, type Watermark } from './watermark.ts';
 export interface ReceiverOptions extends SourcesOptions {
   /** @returns the own source of the journal, and those of the journals that its events are forwarded to */
   readonly via: () => readonly string[];
+  /** As `Forwarding.freshVia`, of the journal. */
+  readonly freshVia: (asking: readonly string[]) => Promise<boolean>;
 }
 
 /** The requests of one source, which are handled one after the other. */
@@ -36,6 +39,10 @@ export class Receiver {
   readonly #turns = new Map<string, Turns>();
   /** Of the bodies that are parsed and not recorded yet. */
   readonly #parsing: Budget;
+  /** Sources whose events are taken since the start: before the first one, `via` was fresh. */
+  readonly #taken = new Set<string>();
+  /** The id of the journal, which has one if it ever forwarded. */
+  #own: string | undefined;
   /** Sources that may be new: those of the requests that are being handled. */
   #newcomers = 0;
 
@@ -45,15 +52,20 @@ export class Receiver {
     this.sources = new Sources(options);
   }
 
-  /** @returns the reply to a source that asks how far the hub is: `{"seq":7,"id":"…","via":[]}`. @throws Refusal 503 */
-  async ask(source: string, journal: Recordable): Promise<Reply> {
+  /**
+   * @param asking the journals that wait for a fresh `via`, if that is what the request is for
+   * @returns the reply to a source that asks how far the hub is: `{"seq":7,"id":"…","via":[]}`
+   * @throws Refusal 503
+   */
+  async ask(source: string, journal: Recordable, asking?: readonly string[]): Promise<Reply> {
     const marks = await this.#ready(journal);
+    if (asking !== undefined) await this.#options.freshVia(asking);
     return this.#at(marks.get(source));
   }
 
   /** Whether the lines of a further request of a source have to wait before they are read. */
   isBusyFor(source: string, bodyBytes: number): boolean {
-    return this.#turns.has(source) || !this.#parsing.fits(bodyBytes);
+    return !this.#taken.has(source) || this.#turns.has(source) || !this.#parsing.fits(bodyBytes);
   }
 
   /** Records what is new of the lines. @returns 200, 409, 413 or 503. @throws Refusal 400 or 503 */
@@ -66,9 +78,12 @@ export class Receiver {
     }
     this.#turns.set(source, turns);
     turns.count += 1;
-    const reply = turns.last.then(() =>
-      this.#parsing.run(bodyBytes, () => this.#takeInTurn(unread, bodyBytes, journal)),
-    );
+    const reply = turns.last.then(async () => {
+      if (!this.#taken.has(source) && !(await this.#options.freshVia([]))) {
+        return unavailable('a destination of this hub has not said yet whether the events would come back', limits);
+      }
+      return this.#parsing.run(bodyBytes, () => this.#takeInTurn(unread, bodyBytes, journal));
+    });
     turns.last = reply.catch(() => {}); // the request gets the error
     try {
       return await reply;
@@ -85,7 +100,8 @@ export class Receiver {
     const events = read();
     const received: Received = { ...unread, events };
     const known = marks.get(source);
-    if (this.#via.includes(source)) {
+    const via = new Set(this.#via);
+    if (via.has(source)) {
       return this.#conflict('loop', 'this journal forwards to the one that sends: the events would come back', known);
     }
     const decision = decide(known, received);
@@ -98,6 +114,8 @@ export class Receiver {
       if (mark !== known) marks.set(source, mark); // what was missing before these is lost for good
       return this.#at(mark);
     }
+    const back = fresh.find(({ through }) => through !== undefined && via.has(through));
+    if (back !== undefined) return this.#conflict('loop', cameBack(back, this.#own), known);
     if (known === undefined && marks.size + this.#newcomers >= limits.forwardSourcesMax) {
       return unavailable(
         `this hub has events of ${limits.forwardSourcesMax} journals and takes no further one`,
@@ -114,6 +132,7 @@ export class Receiver {
       journal.record(fresh, bodyBytes, (result) => {
         // At once: the next call of the journal may be that its file is closed. Marks that are forgotten are read from its lines.
         if (result.kind === 'recorded' && this.sources.loaded === marks) marks.set(apart(source), mark);
+        if (result.kind === 'recorded') this.#taken.add(apart(source));
         resolve(result);
       });
     });
@@ -139,7 +158,7 @@ export class Receiver {
     try {
       await this.#opened(journal, late.signal);
       while (known === undefined) {
-        const loading = this.sources.load().catch((error: Error) => {
+        const loading = this.#load().catch((error: Error) => {
           this.#options.notices.error('the watermarks of forwarded events could not be read', {
             problem: error.message,
           });
@@ -153,6 +172,11 @@ export class Receiver {
     } finally {
       late.clear();
     }
+  }
+
+  async #load(): Promise<void> {
+    this.#own = await readSource(this.#options.disk);
+    await this.sources.load();
   }
 
   /** Until a start has recovered the journal, its last lines may be truncated. */
@@ -172,7 +196,8 @@ export class Receiver {
   }
 
   get #via(): readonly string[] {
-    return this.#options.via();
+    const via = this.#options.via();
+    return [...new Set(this.#own === undefined ? via : [this.#own, ...via])];
   }
 
   #at(mark: Watermark | undefined): BodyReply {
@@ -191,6 +216,12 @@ export class Receiver {
 /** @returns a copy: a part of a text keeps all of it alive, here a body of 1 MiB for each source */
 function apart(text: string): string {
   return Buffer.from(text, 'latin1').toString('latin1');
+}
+
+function cameBack({ origin, through }: ForwardedEvent, own: string | undefined): string {
+  const way =
+    through === own ? 'was recorded here before' : `is from the journal ${through}, which gets the events of this one`;
+  return `event ${origin.seq} of this journal ${way}: it would be here twice`;
 }
 
 function explained(kind: 'fork' | 'gap', { firstSeq }: Received, known: Watermark | undefined): string {

@@ -20,16 +20,16 @@ type Reply = Extract<Answer, { readonly kind: 'answer' }>;
 
 /** @returns a hub, not connected yet. @throws TypeError if `to` is no URL */
 export function openHub(options: TargetOptions): Target {
-  const { source, limits } = options;
+  const { source, asking, onVia = () => {}, limits } = options;
   const path = `/forward/${source}`;
   const requests = new Requests(options);
   /** Bytes of the next body, and most that a proxy in front of the hub has let through. */
   let bodyBytes: number = limits.forwardBatchBytes;
   let bodyBytesMax = bodyBytes;
-  let via: readonly string[] = [];
 
   async function ask(signal: AbortSignal): Promise<Asked> {
-    const answer = asAgain(await requests.send({ method: 'GET', path, signal }));
+    const headers = { ...(asking !== undefined && { 'Assetlog-Via': asking.join(', ') }) };
+    const answer = asAgain(await requests.send({ method: 'GET', path, headers, signal }));
     if (answer.kind !== 'answer') return answer;
     const { status, said, reason } = answer;
     if (status !== 200 || said === undefined || !('seq' in said)) {
@@ -77,8 +77,8 @@ export function openHub(options: TargetOptions): Target {
 
   /** A hub names in `via` its own journal, and those that it forwards to. */
   function loopIn(told: Told): Stopped | undefined {
-    via = told.via;
-    if (!via.includes(source)) return undefined;
+    onVia(told.via);
+    if (!told.via.includes(source)) return undefined;
     const reason =
       'forwards to this journal itself, so events would go round for ever; give one of the two another destination';
     return { kind: 'stopped', why: 'loop', reason };
@@ -86,9 +86,6 @@ export function openHub(options: TargetOptions): Target {
 
   return {
     kind: 'hub',
-    get via() {
-      return via;
-    },
     get files() {
       return requests.files;
     },
@@ -128,7 +125,10 @@ function recorded({ seq, id }: Told, lines: readonly Line[]): Sent {
 }
 
 function conflict(said: Said, reason: string): Sent {
-  return said['reason'] === 'fork' ? fork(reason) : { kind: 'elsewhere', reason };
+  if (said['reason'] === 'fork') return fork(reason);
+  if (said['reason'] !== 'loop') return { kind: 'elsewhere', reason };
+  const what = 'to leave such events out, stop the service and run assetlog forward identity --new --seq N';
+  return { kind: 'stopped', why: 'loop', reason: `${reason}; ${what}` };
 }
 
 function fork(reason: string): Stopped {

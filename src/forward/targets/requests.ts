@@ -12,6 +12,10 @@ import type { Again, Sent, Stopped } from '../target.ts';
 export interface TargetOptions extends Pick<Destination, 'to' | 'tokenFile' | 'tokenHeader' | 'caFile' | 'stamp'> {
   /** The id of the journal that is forwarded. */
   readonly source: string;
+  /** The journals that wait for what a hub says of `via`, its own last; undefined for a forwarder. */
+  readonly asking?: readonly string[];
+  /** Called with the ids of the journals that a hub said its events reach, whenever it answers. */
+  readonly onVia?: (via: readonly string[]) => void;
   readonly limits: Pick<
     Limits,
     | 'keptMs'

@@ -116,8 +116,8 @@ export const forwardHub: readonly Mutant[] = [
   {
     breaks: 'requests of one source are handled at the same time',
     file: 'forward/hub/receiver.ts',
-    from: 'const reply = turns.last.then(() =>',
-    to: 'const reply = Promise.resolve().then(() =>',
+    from: 'const reply = turns.last.then(async () => {',
+    to: 'const reply = Promise.resolve().then(async () => {',
     tests: [
       'forward/hub: a request that comes twice at the same time is recorded once, and one that overtakes another is sent back',
     ],
@@ -125,10 +125,28 @@ export const forwardHub: readonly Mutant[] = [
   {
     breaks: 'a loop is accepted',
     file: 'forward/hub/receiver.ts',
-    from: 'if (this.#via.includes(source)) {',
-    to: 'if (this.#via.includes(source) && known?.seq === -1) {',
+    from: 'if (via.has(source)) {',
+    to: 'if (via.has(source) && known?.seq === -1) {',
     tests: [
       'forward/receiver: a journal that the events would come back to is refused, and each reply says where they go',
+    ],
+  },
+  {
+    breaks: 'a line that was recorded here before is recorded again',
+    file: 'forward/hub/receiver.ts',
+    from: 'through !== undefined && via.has(through)',
+    to: 'through !== undefined && through === source',
+    tests: [
+      'forward/receiver: a line that was recorded here before, or that the journals which get the events have sent on, is refused with its batch',
+    ],
+  },
+  {
+    breaks: 'a hub takes events of a journal without asking where its own events go',
+    file: 'forward/hub/receiver.ts',
+    from: '!(await this.#options.freshVia([]))',
+    to: 'unread.firstSeq === -1',
+    tests: [
+      'forward/receiver: before a hub takes the first event of a journal since its start, its destinations say again where the events go',
     ],
   },
   {

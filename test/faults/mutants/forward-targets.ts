@@ -136,8 +136,8 @@ export const forwardTargets: readonly Mutant[] = [
   {
     breaks: 'a hub that forwards to the sender is used',
     file: 'forward/targets/hub.ts',
-    from: '!via.includes(source)',
-    to: '!via.includes(path)',
+    from: '!told.via.includes(source)',
+    to: '!told.via.includes(path)',
     tests: [SENT],
   },
   {
