@@ -221,7 +221,7 @@ export const options: Options<Config> = {
   maxConnections: {
     argument: 'COUNT',
     ...forHelp({
-      help: 'open connections; beyond it the longest idle one is closed for a new one, or the longest wait ends',
+      help: 'open connections; beyond it the longest idle one is closed, or a wait ends',
     }),
     initial: 256,
     parse: (text) => integer(text, 1, 65_536),

@@ -303,7 +303,7 @@ test('an end that a crash or a writer explains is noted, and so are events that 
     {
       kind: 'note',
       text: 'the events 1 to 4 are not there any more: an earlier repair could not find all of them',
-      gone: { first: 1, last: 4 },
+      gone: { first: 1, last: 4, why: 'lost' },
     },
   ]);
   assert.deepEqual((await read(gone, { afterSeq: 4 })).remarks, []);
@@ -362,7 +362,7 @@ test('files that vanish while a reader is on its way are told, and it goes on wi
       return Object.assign(new Error('ENOENT'), { code: 'ENOENT' });
     };
     const { seqs, remarks } = await read(disk);
-    const missing = { first: 4, last: 9 };
+    const missing = { first: 4, last: 9, why: marked ? 'removed' : 'lost' };
     assert.deepEqual(seqs, [1, 2, 3, 10]);
     assert.deepEqual(
       remarks,
