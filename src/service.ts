@@ -22,7 +22,7 @@ import { DamagedError } from './journal/recovery.ts';
 import { AssetMemory } from './reading/assets.ts';
 import { ReadableJournals } from './reading/journals.ts';
 import { readingRoutes } from './reading/routes.ts';
-import { contractOf } from './service/contract.ts';
+import { makeContract } from './service/contract.ts';
 import { DataFolder } from './service/folder.ts';
 import { recordForDeployments, warnOfWriters } from './service/hosted.ts';
 import { recordLocally } from './service/local.ts';
@@ -391,14 +391,16 @@ function createAppFor(address: string, setup: Setup, parts: Parts): App {
     strict: config.strict || config.test,
     tests: testMode,
     contract: () =>
-      contractOf({
-        server: pathPrefix || '/',
-        tokenHeader,
-        takesKeys,
-        test: testMode !== undefined,
-        endpoints,
-        limits,
-      }),
+      JSON.stringify(
+        makeContract({
+          server: pathPrefix || '/',
+          tokenHeader,
+          takesKeys,
+          test: testMode !== undefined,
+          endpoints,
+          limits,
+        }),
+      ),
     limits,
     metrics,
     freeBytes: () => space.freeBytes,

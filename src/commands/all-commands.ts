@@ -31,13 +31,8 @@ export const commands: Readonly<Record<string, Command>> = Object.assign({}, ...
 /** The help of the program and of its commands, and the completion scripts: `{ help: 'Usage: …', 'help events': 'Usage: …', … }`. */
 type Texts = Readonly<Record<string, string>>;
 
-/** @returns those texts: in the built program as the build has made them */
+/** @returns those texts */
 export function texts(): Texts {
-  return typeof ASSETLOG_HELP === 'string' ? JSON.parse(ASSETLOG_HELP) : makeTexts();
-}
-
-/** Of the texts, since they depend on nothing at run time. */
-function makeTexts(): Texts {
   const named = (kind: string, texts: Texts) =>
     Object.fromEntries(Object.entries(texts).map(([name, text]) => [`${kind} ${name}`, text]));
   const helps = Object.entries(commands).map(([name, command]) => [name, commandHelp(name, command)]);
@@ -47,6 +42,3 @@ function makeTexts(): Texts {
     ...named('completion', completionScripts(commands)),
   };
 }
-
-/** Put here by `build.ts`: the texts of `makeTexts` as JSON. */
-declare const ASSETLOG_HELP: string;

@@ -2,7 +2,6 @@
 
 import { type ExitCode, exitCodes } from '../config/exit-codes.ts';
 import { limits, MIB } from '../config/limits.ts';
-import { forHelp } from '../config/options.ts';
 import { keyText } from '../event/asset-key.ts';
 import { type By, happenedAt, sortKeyOf } from '../event/event-time.ts';
 import {
@@ -46,23 +45,21 @@ interface AssetsOptions extends FormatOptions, TimeRange, ServiceOptions {
 /** The command `assetlog assets`, as in `assetlog assets --failing`. */
 export const assets = defineCommand<AssetsOptions>(
   {
-    ...forHelp({
-      summary: 'show the latest events and the state of the checks of each asset',
-      about:
-        'Shows for each asset, in the order of their keys, how many events of each kind there are, the latest of each, and the\n' +
-        'state of its checks, which is the latest result of each check, whatever its partition. Reads the whole journal, or with\n' +
-        '--since and --until the events in that range. Takes memory for each asset and check, not for each event. Takes no lock,\n' +
-        'as assetlog events.',
-      notes: [
-        'Examples:',
-        '  assetlog assets --failing',
-        '  assetlog assets --key-prefix warehouse --csv',
-        '  assetlog assets --by event_time --until 2026-11-20',
-        '',
-        timeNotes,
-        lookNotes,
-      ],
-    }),
+    summary: 'show the latest events and the state of the checks of each asset',
+    about:
+      'Shows for each asset, in the order of their keys, how many events of each kind there are, the latest of each, and the\n' +
+      'state of its checks, which is the latest result of each check, whatever its partition. Reads the whole journal, or with\n' +
+      '--since and --until the events in that range. Takes memory for each asset and check, not for each event. Takes no lock,\n' +
+      'as assetlog events.',
+    notes: [
+      'Examples:',
+      '  assetlog assets --failing',
+      '  assetlog assets --key-prefix warehouse --csv',
+      '  assetlog assets --by event_time --until 2026-11-20',
+      '',
+      timeNotes,
+      lookNotes,
+    ],
     operands: folderOperand,
     options: {
       data: folderOption,

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { options } from '../config/config.ts';
 import { type ExitCode, exitCodes } from '../config/exit-codes.ts';
 import { limits } from '../config/limits.ts';
-import { forHelp, type Option } from '../config/options.ts';
+import type { Option } from '../config/options.ts';
 import { type Backup, backUp, OtherJournalError } from '../journal/backup.ts';
 import { type Disk, describe, isFull, isWithin, openDisk } from '../journal/disk.ts';
 import { InUseError, type Lock, lockFolder } from '../journal/lock.ts';
@@ -16,7 +16,7 @@ import { megabytes, showingProgress } from './verify.ts';
 
 const to: Option<string | undefined> = {
   argument: 'FOLDER',
-  ...forHelp({ help: 'folder of the backup, which is made when it is missing (0700, files 0600)' }),
+  help: 'folder of the backup, which is made when it is missing (0700, files 0600)',
   initial: undefined,
   flagOnly: true,
   parse: (text) => options.data.parse(text, ''),
@@ -25,29 +25,27 @@ const to: Option<string | undefined> = {
 /** The command `assetlog backup`, as in `assetlog backup --data /var/lib/assetlog --to /mnt/backup/assetlog`. */
 export const backup = defineCommand<BackupValues>(
   {
-    ...forHelp({
-      summary: 'copy a journal into another folder, beside a service; each run adds what is new',
-      about:
-        'Copies what is on stable storage when it begins, checks the crc and seq of each line as it copies it, and keeps what\n' +
-        'retention removes at the source. A file that is closed is copied once; the newest one again when it has grown.\n' +
-        'It may be interrupted at any moment: run it again. In hosted mode each deployment gets a folder of its name.',
-      notes: [
-        'The backup is a journal: verify, events, assets and serve work on it. To restore, start a service on a copy of it.',
-        '',
-        'Examples:',
-        '  assetlog backup --data /var/lib/assetlog --to /mnt/backup/assetlog',
-        '  assetlog verify --data /mnt/backup/assetlog',
-        '  17 * * * * assetlog backup --data /var/lib/assetlog --to /mnt/backup/assetlog >/dev/null     in a crontab',
-        '',
-        'Exit codes:',
-        '  0 copied, 2 flags, no journal there, or --to holds another journal or cannot be used, 3 the journal is damaged:',
-        '  what is before the damage is copied, 4 --to is in use, 5 it cannot be read or written, 75 the service does not',
-        '  answer: its newest file was left out, try again',
-      ],
-    }),
+    summary: 'copy a journal into another folder, beside a service; each run adds what is new',
+    about:
+      'Copies what is on stable storage when it begins, checks the crc and seq of each line as it copies it, and keeps what\n' +
+      'retention removes at the source. A file that is closed is copied once; the newest one again when it has grown.\n' +
+      'It may be interrupted at any moment: run it again. In hosted mode each deployment gets a folder of its name.',
+    notes: [
+      'The backup is a journal: verify, events, assets and serve work on it. To restore, start a service on a copy of it.',
+      '',
+      'Examples:',
+      '  assetlog backup --data /var/lib/assetlog --to /mnt/backup/assetlog',
+      '  assetlog verify --data /mnt/backup/assetlog',
+      '  17 * * * * assetlog backup --data /var/lib/assetlog --to /mnt/backup/assetlog >/dev/null     in a crontab',
+      '',
+      'Exit codes:',
+      '  0 copied, 2 flags, no journal there, or --to holds another journal or cannot be used, 3 the journal is damaged:',
+      '  what is before the damage is copied, 4 --to is in use, 5 it cannot be read or written, 75 the service does not',
+      '  answer: its newest file was left out, try again',
+    ],
     operands: folderOperand,
     options: {
-      data: { ...folderOption, ...forHelp({ help: 'as FOLDER; in hosted mode all deployments' }) },
+      data: { ...folderOption, help: 'as FOLDER; in hosted mode all deployments' },
       to,
     },
   },

@@ -1,4 +1,4 @@
-/** The completion scripts, made from the table of commands; no part of the built program, which has its result. */
+/** The completion scripts, made from the table of commands. */
 
 import { flagOf, type Option } from '../config/options.ts';
 import type { Command } from './command.ts';

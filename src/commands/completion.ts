@@ -1,7 +1,6 @@
 /** `assetlog completion`: prints a shell completion script, which `completion-scripts.ts` makes. */
 
 import { exitCodes } from '../config/exit-codes.ts';
-import { forHelp } from '../config/options.ts';
 import { didYouMean } from '../event/nearest.ts';
 import { type Command, defineCommand } from './command.ts';
 import type { Shell } from './completion-scripts.ts';
@@ -15,20 +14,18 @@ const shells: readonly Shell[] = ['bash', 'zsh'];
 export function completionOf(scriptFor: (shell: Shell) => string): Command {
   return defineCommand<object>(
     {
-      ...forHelp({
-        summary: 'print a script that makes bash or zsh complete commands, options and files',
-        about: 'Prints a script for the shell. It knows the commands of this version, and does not run assetlog again.',
-        notes: [
-          'Examples:',
-          "  echo 'source <(assetlog completion bash)' >> ~/.bashrc",
-          "  echo 'source <(assetlog completion zsh)' >> ~/.zshrc     after the line with compinit",
-          '  assetlog completion zsh > /usr/local/share/zsh/site-functions/_assetlog',
-          '',
-          'Exit codes:',
-          '  0 printed, 2 an unknown shell',
-        ],
-      }),
-      operands: { max: 1, ...forHelp({ text: shells.join('|'), choices: shells }) },
+      summary: 'print a script that makes bash or zsh complete commands, options and files',
+      about: 'Prints a script for the shell. It knows the commands of this version, and does not run assetlog again.',
+      notes: [
+        'Examples:',
+        "  echo 'source <(assetlog completion bash)' >> ~/.bashrc",
+        "  echo 'source <(assetlog completion zsh)' >> ~/.zshrc     after the line with compinit",
+        '  assetlog completion zsh > /usr/local/share/zsh/site-functions/_assetlog',
+        '',
+        'Exit codes:',
+        '  0 printed, 2 an unknown shell',
+      ],
+      operands: { max: 1, text: shells.join('|'), choices: shells },
       options: {},
     },
     async (_values, { say, complain }, [word = '']) => {

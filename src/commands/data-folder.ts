@@ -2,7 +2,7 @@
 
 import { join } from 'node:path';
 import { deploymentName, options } from '../config/config.ts';
-import { forHelp, type Operands, type Option } from '../config/options.ts';
+import type { Operands, Option } from '../config/options.ts';
 import { readLastStop } from '../journal/clean-stop.ts';
 import { type Disk, namesNothing, openDisk } from '../journal/disk.ts';
 import { contentsOf } from '../journal/segments.ts';
@@ -39,13 +39,14 @@ export interface NoJournal {
 export const folderOperand: Operands = {
   max: 1,
   option: 'data',
-  ...forHelp({ text: '[FOLDER]', paths: 'folders' }),
+  text: '[FOLDER]',
+  paths: 'folders',
 };
 
 /** The option `--data` of the commands that read a journal, as in `assetlog events --data ./assetlog-data`. */
 export const folderOption: Option<string> = {
   ...options.data,
-  ...forHelp({ help: 'as FOLDER; in hosted mode all deployments, or FOLDER/NAME for one' }),
+  help: 'as FOLDER; in hosted mode all deployments, or FOLDER/NAME for one',
 };
 
 /**

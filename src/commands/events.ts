@@ -2,7 +2,7 @@
 
 import { type ExitCode, exitCodes } from '../config/exit-codes.ts';
 import { limits } from '../config/limits.ts';
-import { forHelp, integer, text } from '../config/options.ts';
+import { integer, text } from '../config/options.ts';
 import { keyText } from '../event/asset-key.ts';
 import type { Event } from '../event/event.ts';
 import { type By, happenedAt } from '../event/event-time.ts';
@@ -48,7 +48,7 @@ interface EventsOptions extends FormatOptions, TimeRange, ServiceOptions {
 
 const count = <Initial>(argument: string, help: string, initial: Initial, min: number, max: number) => ({
   argument,
-  ...forHelp({ help }),
+  help,
   initial,
   flagOnly: true as const,
   parse: (value: string) => integer(value, min, max),
@@ -64,23 +64,21 @@ const LAST_OF_SERVICE_MAX = 1_000;
 /** The command `assetlog events`, as in `assetlog events ./assetlog-data --last 20`. */
 export const events = defineCommand<EventsOptions>(
   {
-    ...forHelp({
-      summary: 'show what was recorded',
-      about:
-        'Shows the events of a journal, oldest first: a table on a terminal, the lines of the journal byte for byte into a pipe.\n' +
-        'Takes no lock: it may run beside the service that writes the folder, and on a copy of it. An event is shown if it\n' +
-        'matches all filters that are given.',
-      notes: [
-        'Examples:',
-        '  assetlog events ./assetlog-data --last 20',
-        '  assetlog events --url https://assets.example/prod --token-file token.txt --follow',
-        '  assetlog events --key warehouse/orders --type check --failed --since 7d',
-        '  assetlog events --follow --since 0s | jq -c .metadata',
-        '',
-        timeNotes,
-        lookNotes,
-      ],
-    }),
+    summary: 'show what was recorded',
+    about:
+      'Shows the events of a journal, oldest first: a table on a terminal, the lines of the journal byte for byte into a pipe.\n' +
+      'Takes no lock: it may run beside the service that writes the folder, and on a copy of it. An event is shown if it\n' +
+      'matches all filters that are given.',
+    notes: [
+      'Examples:',
+      '  assetlog events ./assetlog-data --last 20',
+      '  assetlog events --url https://assets.example/prod --token-file token.txt --follow',
+      '  assetlog events --key warehouse/orders --type check --failed --since 7d',
+      '  assetlog events --follow --since 0s | jq -c .metadata',
+      '',
+      timeNotes,
+      lookNotes,
+    ],
     operands: folderOperand,
     options: {
       data: folderOption,
@@ -89,7 +87,7 @@ export const events = defineCommand<EventsOptions>(
       type: {
         ...text('TYPE', `only ${kinds.slice(0, -1).join(', ')} or ${kinds.at(-1)}`),
         initial: undefined,
-        ...forHelp({ choices: kinds }),
+        choices: kinds,
         parse: readType,
       },
       check: text('NAME', 'only results of the check of this name'),

@@ -4,27 +4,24 @@ import { openClient } from '../client/connection.ts';
 import { options } from '../config/config.ts';
 import { exitCodes } from '../config/exit-codes.ts';
 import { limits } from '../config/limits.ts';
-import { forHelp } from '../config/options.ts';
 import { hostOf } from '../http/origin.ts';
 import { defineCommand } from './command.ts';
 
 /** The command `assetlog healthcheck`, as in `assetlog healthcheck --port 3000`. */
 export const healthcheck = defineCommand(
   {
-    ...forHelp({
-      summary: 'check whether a running service accepts reports',
-      about:
-        'Requests /readyz of the service that runs with the same options or environment. Exits with 0 when it is ready,\n' +
-        'else with 1 and the reason on standard error. For container health checks.',
-      notes: [
-        'Examples:',
-        '  assetlog healthcheck --port 3000',
-        '  HEALTHCHECK CMD ["node", "/server.js", "healthcheck"]    in a Containerfile that sets ASSETLOG_PORT',
-        '',
-        'Exit codes:',
-        '  0 ready, 1 not ready or no reply, 2 flags or configuration',
-      ],
-    }),
+    summary: 'check whether a running service accepts reports',
+    about:
+      'Requests /readyz of the service that runs with the same options or environment. Exits with 0 when it is ready,\n' +
+      'else with 1 and the reason on standard error. For container health checks.',
+    notes: [
+      'Examples:',
+      '  assetlog healthcheck --port 3000',
+      '  HEALTHCHECK CMD ["node", "/server.js", "healthcheck"]    in a Containerfile that sets ASSETLOG_PORT',
+      '',
+      'Exit codes:',
+      '  0 ready, 1 not ready or no reply, 2 flags or configuration',
+    ],
     options: { host: options.host, port: options.port, pathPrefix: options.pathPrefix },
   },
   async ({ host, port, pathPrefix }, { complain }) => {

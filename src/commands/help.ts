@@ -1,7 +1,4 @@
-/**
- * The text of `--help`. No line is longer than 120 columns. This file is no part of the built program, which has the finished
- * texts.
- */
+/** The text of `--help`. No line is longer than 120 columns. */
 
 import { flagOf, hasVariable, variableOf } from '../config/options.ts';
 import type { Command } from './command.ts';

@@ -1,6 +1,6 @@
 /** Shared by the commands that list what a journal holds: options and output formats. */
 
-import { forHelp, type Option } from '../config/options.ts';
+import type { Option } from '../config/options.ts';
 import { readKey } from '../event/asset-key.ts';
 import { printable } from '../telemetry/printable.ts';
 import type { Page } from './command.ts';
@@ -10,7 +10,7 @@ import { type Column, Table } from './table.ts';
 /** An option whose value is an asset key: `warehouse/orders` becomes `['warehouse', 'orders']`. */
 export const keyOption = (help: string): Option<readonly string[] | undefined> => ({
   argument: 'KEY',
-  ...forHelp({ help }),
+  help,
   initial: undefined,
   flagOnly: true,
   parse: (text) => readKey([text]),
@@ -19,7 +19,7 @@ export const keyOption = (help: string): Option<readonly string[] | undefined> =
 /** An option without a value, such as `--failing`: `true` if it is given, else `false`. */
 export const switchOption = (help: string): Option<boolean> => ({
   argument: '',
-  ...forHelp({ help }),
+  help,
   initial: false,
   parse: () => true,
 });
@@ -39,7 +39,7 @@ export const formatOptions = {
 };
 
 /** Lines of the help that all listing commands have, such as `Exit codes:` and the codes. */
-export const lookNotes: readonly string[] = forHelp([
+export const lookNotes: readonly string[] = [
   'On a terminal, control characters in reported text are shown as \\u001b, also in JSON. In CSV, text that begins like a',
   'formula (= + - @) gets an apostrophe before it, also after a semicolon, a tab or a line break inside.',
   '',
@@ -54,7 +54,7 @@ export const lookNotes: readonly string[] = forHelp([
   '  0 read, 2 flags or no journal there, 3 the journal is damaged: file, line and byte are reported on standard error,',
   '  and the lines after the damage that verify are shown; 5 it cannot be read or printed; with --url also 1 the service',
   '  refuses, 75 it was unavailable',
-]);
+];
 
 /**
  * The columns and conversions of each output format for one kind of row, such as an event or an asset. For example

@@ -2,7 +2,6 @@
 
 import { type ExitCode, exitCodes } from '../config/exit-codes.ts';
 import { limits } from '../config/limits.ts';
-import { forHelp } from '../config/options.ts';
 import { CLEAN_STOP } from '../journal/clean-stop.ts';
 import type { Disk } from '../journal/disk.ts';
 import { lockFolder } from '../journal/lock.ts';
@@ -25,32 +24,30 @@ import {
 /** The command `assetlog repair`, as in `assetlog repair /var/lib/assetlog --yes`. */
 export const repairCommand = defineCommand(
   {
-    ...forHelp({
-      summary: 'make a damaged journal startable, without losing a good line',
-      about:
-        'Prints what it would do, and does it with --yes. Good lines stay, with their seq, id and time. Each damaged file is kept\n' +
-        'whole in a folder damaged-… beside the journal, and an empty file events-….lost marks events that are gone. The service\n' +
-        'must not be running. The exit code is 0 if the journal is good, and 3 if --yes would have something to do.',
-      notes: [
-        'Examples:',
-        '  assetlog repair /var/lib/assetlog          prints what it would do',
-        '  assetlog repair /var/lib/assetlog --yes    repairs it',
-        '',
-        'Exit codes:',
-        '  0 good, or with --yes no journal yet, 2 flags or no journal there, 3 the journal is damaged,',
-        '  4 the data folder is in use, 5 it cannot be read or written',
-      ],
-    }),
+    summary: 'make a damaged journal startable, without losing a good line',
+    about:
+      'Prints what it would do, and does it with --yes. Good lines stay, with their seq, id and time. Each damaged file is kept\n' +
+      'whole in a folder damaged-… beside the journal, and an empty file events-….lost marks events that are gone. The service\n' +
+      'must not be running. The exit code is 0 if the journal is good, and 3 if --yes would have something to do.',
+    notes: [
+      'Examples:',
+      '  assetlog repair /var/lib/assetlog          prints what it would do',
+      '  assetlog repair /var/lib/assetlog --yes    repairs it',
+      '',
+      'Exit codes:',
+      '  0 good, or with --yes no journal yet, 2 flags or no journal there, 3 the journal is damaged,',
+      '  4 the data folder is in use, 5 it cannot be read or written',
+    ],
     operands: folderOperand,
     options: {
       data: {
         ...folderOption,
-        ...forHelp({ help: 'folder of the journal, as FOLDER; in hosted mode that of one deployment, FOLDER/NAME' }),
+        help: 'folder of the journal, as FOLDER; in hosted mode that of one deployment, FOLDER/NAME',
       },
-      json: { ...json, ...forHelp({ help: 'print one JSON object instead of text' }) },
+      json: { ...json, help: 'print one JSON object instead of text' },
       yes: {
         argument: '',
-        ...forHelp({ help: 'repair the journal; without this nothing is changed' }),
+        help: 'repair the journal; without this nothing is changed',
         initial: false,
         parse: () => true,
       },

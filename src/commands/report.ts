@@ -8,7 +8,7 @@ import { objectOf, readObject, readSubmission, readValue, type Submission, submi
 import { type ExitCode, exitCodes } from '../config/exit-codes.ts';
 import { openStream } from '../config/files.ts';
 import { limits } from '../config/limits.ts';
-import { flagOf, forHelp, integer, type Option, type Options, text } from '../config/options.ts';
+import { flagOf, integer, type Option, type Options, text } from '../config/options.ts';
 import { keyNotes, readKey } from '../event/asset-key.ts';
 import { didYouMean } from '../event/nearest.ts';
 import { allParameters, type ChoiceParameter, type Endpoint, type Parameter } from '../event/parameters.ts';
@@ -42,7 +42,7 @@ type ParameterOptions = Readonly<Record<string, Option<ParameterValue>>>;
 function jsonString(argument: string, help: string, check = (text: string) => text): Option<ParameterValue> {
   return {
     argument,
-    ...forHelp({ help }),
+    help,
     initial: undefined,
     flagOnly: true,
     parse: (text) => JSON.stringify(check(text)),
@@ -50,7 +50,7 @@ function jsonString(argument: string, help: string, check = (text: string) => te
 }
 
 function flag(help: string, json: string): Option<ParameterValue> {
-  return { argument: '', ...forHelp({ help }), initial: undefined, parse: () => json };
+  return { argument: '', help, initial: undefined, parse: () => json };
 }
 
 /** @returns the options that set a parameter, by name. They exclude each other, as `--passed` and `--failed` do. */
@@ -68,7 +68,7 @@ function optionsOf(parameter: Parameter, endpoints: readonly Endpoint[]): Parame
     }
     case 'one of': {
       const option = jsonString(parameter.argument, `${parameter.what}${scope}`, (text) => choose(text, parameter));
-      return { [member]: { ...option, ...forHelp({ standard: parameter.standard, choices: parameter.choices }) } };
+      return { [member]: { ...option, standard: parameter.standard, choices: parameter.choices } };
     }
     default:
       return { [member]: jsonString(parameter.argument, `${parameter.what}${scope}`) };
@@ -84,9 +84,7 @@ function choose(word: string, { name, choices }: ChoiceParameter): string {
 
 const metadataOption: Option<ParameterValue> = {
   argument: 'NAME=TEXT',
-  ...forHelp({
-    help: 'one member of the metadata, as text; NAME:=JSON for any value, as in rows:=10; may be repeated',
-  }),
+  help: 'one member of the metadata, as text; NAME:=JSON for any value, as in rows:=10; may be repeated',
   initial: undefined,
   repeated: true,
   flagOnly: true,
@@ -134,7 +132,7 @@ const ownOptions: Options<Omit<OptionValues, keyof ServiceOptions>> = {
   from: text('FILE|-', 'report each line of a file, or of standard input'),
   fromLine: {
     argument: 'NUMBER',
-    ...forHelp({ help: 'with --from: skip the lines before this one' }),
+    help: 'with --from: skip the lines before this one',
     initial: 1,
     flagOnly: true,
     parse: (text) => integer(text, 1, Number.MAX_SAFE_INTEGER),
@@ -152,34 +150,32 @@ const ownOptions: Options<Omit<OptionValues, keyof ServiceOptions>> = {
 function describe(endpoints: readonly Endpoint[], parameterOptions: ParameterOptions): Description<OptionValues> {
   const kinds = endpoints.map(({ name }) => name);
   return {
-    ...forHelp({
-      summary: 'report a materialization, a check or an observation, or a file of them',
-      about:
-        'Sends a report and exits with 0 when it is recorded. Retries while the service cannot be reached or answers 408, 429 or\n' +
-        '503, with exponential backoff and jitter, honouring Retry-After. A report that may have been recorded (after a broken\n' +
-        'connection, a missing reply, a 500 or a 502) is sent again only if the service knows the Idempotency-Key that it gets.\n' +
-        'It takes at most --retry-for and one --timeout.',
-      notes: [
-        keyNotes,
-        '',
-        'Lines:',
-        '  {"type": "check", "asset_key": ["warehouse", "orders"], "check_name": "no_nulls", "passed": true}',
-        '  The members are the parameters of the API; lines of a journal are accepted as they are. Lines are sent in order, up',
-        '  to 500 in a request if the service takes batches. A line that is refused is reported on standard error, and the next',
-        '  one is sent.',
-        '',
-        'Examples:',
-        '  assetlog report materialization warehouse/orders --partition 2026-11-20 --metadata rows:=10 --metadata by=cron',
-        '  assetlog report check warehouse/orders --check-name no_nulls --failed --severity WARN',
-        '  assetlog report observation warehouse/orders --url https://assets.example/prod --token-file token.txt',
-        '  assetlog report --from reports.jsonl --retry-for 10m',
-        '',
-        'Exit codes:',
-        '  0 recorded, 1 refused: the same report would be refused again, 2 flags or files,',
-        '  75 try later: the service was unavailable, or it is in doubt whether the report was recorded',
-      ],
-    }),
-    operands: { max: 1_000, ...forHelp({ text: `${kinds.join('|')} KEY...`, choices: kinds }) },
+    summary: 'report a materialization, a check or an observation, or a file of them',
+    about:
+      'Sends a report and exits with 0 when it is recorded. Retries while the service cannot be reached or answers 408, 429 or\n' +
+      '503, with exponential backoff and jitter, honouring Retry-After. A report that may have been recorded (after a broken\n' +
+      'connection, a missing reply, a 500 or a 502) is sent again only if the service knows the Idempotency-Key that it gets.\n' +
+      'It takes at most --retry-for and one --timeout.',
+    notes: [
+      keyNotes,
+      '',
+      'Lines:',
+      '  {"type": "check", "asset_key": ["warehouse", "orders"], "check_name": "no_nulls", "passed": true}',
+      '  The members are the parameters of the API; lines of a journal are accepted as they are. Lines are sent in order, up',
+      '  to 500 in a request if the service takes batches. A line that is refused is reported on standard error, and the next',
+      '  one is sent.',
+      '',
+      'Examples:',
+      '  assetlog report materialization warehouse/orders --partition 2026-11-20 --metadata rows:=10 --metadata by=cron',
+      '  assetlog report check warehouse/orders --check-name no_nulls --failed --severity WARN',
+      '  assetlog report observation warehouse/orders --url https://assets.example/prod --token-file token.txt',
+      '  assetlog report --from reports.jsonl --retry-for 10m',
+      '',
+      'Exit codes:',
+      '  0 recorded, 1 refused: the same report would be refused again, 2 flags or files,',
+      '  75 try later: the service was unavailable, or it is in doubt whether the report was recorded',
+    ],
+    operands: { max: 1_000, text: `${kinds.join('|')} KEY...`, choices: kinds },
     options: {
       ...parameterOptions,
       ...serviceOptions,

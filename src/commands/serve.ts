@@ -5,7 +5,6 @@ import { type Config, contradictionsIn, forwards, options, readPassedSocket, ver
 import { type ExitCode, exitCodes } from '../config/exit-codes.ts';
 import { limits, limitsFor } from '../config/limits.ts';
 import { collectForwarded, readMemoryBytesMax, saveMemory } from '../config/memory.ts';
-import { forHelp } from '../config/options.ts';
 import { type Service, type ServiceParts, StartError, startService } from '../service.ts';
 import { showsColours } from '../telemetry/activity.ts';
 import { createNotices, type Notices } from '../telemetry/log.ts';
@@ -15,7 +14,7 @@ import { defineCommand, type Output } from './command.ts';
 import { endBySignal, endWith } from './end.ts';
 
 /** Lines at the end of the help of `serve` and of the program, such as `Exit codes:` and the codes. */
-export const serveNotes: readonly string[] = forHelp([
+export const serveNotes: readonly string[] = [
   'Examples:',
   '  assetlog serve --port 3000 --data ./assetlog-data',
   '  assetlog serve --test --port 0 --exit-with-stdin                                 for a test suite',
@@ -35,20 +34,18 @@ export const serveNotes: readonly string[] = forHelp([
   '  SIGTERM, SIGINT and, without deployments and destinations, SIGHUP stop it cleanly; a second SIGTERM or SIGINT ends',
   '  it at once and by that signal. If a system call of the disk never returns, it ends by SIGKILL (137 in a shell)',
   '  instead of an exit code.',
-]);
+];
 
 /** The command `assetlog serve`, as in `assetlog serve --port 3000`; also the command that runs if none is named. */
 export const serve = defineCommand(
   {
-    ...forHelp({
-      summary: 'take reports and write them to the journal (the default)',
-      about:
-        'Takes reports over HTTP and appends each to the journal as one JSON line. A reply of 200 means that the line\n' +
-        'is on the disk. Prints one line on standard output when it is ready; logs go to standard error.',
-      notes: serveNotes,
-    }),
+    summary: 'take reports and write them to the journal (the default)',
+    about:
+      'Takes reports over HTTP and appends each to the journal as one JSON line. A reply of 200 means that the line\n' +
+      'is on the disk. Prints one line on standard output when it is ready; logs go to standard error.',
+    notes: serveNotes,
     // Empty if it is not given, so that a service for tests does not keep its events in the folder of another one.
-    options: { ...options, data: { ...options.data, initial: '', ...forHelp({ standard: options.data.initial }) } },
+    options: { ...options, data: { ...options.data, initial: '', standard: options.data.initial } },
   },
   async (given, output) => {
     if (given.data !== '') return runService(given, output);

@@ -4,7 +4,7 @@ import type { TokenHeader } from '../client/connection.ts';
 import { options, version } from '../config/config.ts';
 import { readToken } from '../config/files.ts';
 import { limits } from '../config/limits.ts';
-import { duration, forHelp, type Option } from '../config/options.ts';
+import { duration, type Option } from '../config/options.ts';
 import type { Output } from './command.ts';
 
 /** Where a service is, and how it is called: `{ url: 'https://assets.example/prod', tokenFile: 'token.txt', … }`. */
@@ -25,7 +25,7 @@ const LOCAL = 'http://127.0.0.1:3000';
 export const serviceOptions = {
   url: {
     argument: 'URL',
-    ...forHelp({ help: 'base URL, with the path prefix and the deployment if there are any' }),
+    help: 'base URL, with the path prefix and the deployment if there are any',
     initial: LOCAL,
     parse: (text) => {
       if (/^https?:\/\//.test(text) && URL.canParse(text)) return text;
@@ -34,15 +34,13 @@ export const serviceOptions = {
   } satisfies Option<string> as Option<string>,
   tokenFile: {
     ...options.deployments,
-    ...forHelp({ help: 'hosted service: file that contains the token and nothing else' }),
+    help: 'hosted service: file that contains the token and nothing else',
   },
-  tokenHeader: { ...options.tokenHeader, ...forHelp({ help: 'hosted service: name of the header with the token' }) },
+  tokenHeader: { ...options.tokenHeader, help: 'hosted service: name of the header with the token' },
   timeout: {
     argument: 'TIME',
-    ...forHelp({
-      help: 'how long one attempt may take: connecting, sending and the whole reply',
-      standard: `${limits.attemptMs / 1000}s`,
-    }),
+    help: 'how long one attempt may take: connecting, sending and the whole reply',
+    standard: `${limits.attemptMs / 1000}s`,
     initial: limits.attemptMs,
     parse: (text) => {
       const ms = duration(text);
@@ -52,10 +50,8 @@ export const serviceOptions = {
   } satisfies Option<number> as Option<number>,
   retryFor: {
     argument: 'TIME',
-    ...forHelp({
-      help: 'how long to retry while the service is unavailable, for each report; 0 for one attempt',
-      standard: '60s',
-    }),
+    help: 'how long to retry while the service is unavailable, for each report; 0 for one attempt',
+    standard: '60s',
     initial: 60_000,
     parse: duration,
   } satisfies Option<number> as Option<number>,
@@ -67,17 +63,17 @@ export const readingOptions = {
   // No variable: one that is set for reports must not make a command read a service instead of a folder.
   url: {
     ...serviceOptions.url,
-    ...forHelp({ help: 'read a service instead of a folder: its base URL, as report has it' }),
+    help: 'read a service instead of a folder: its base URL, as report has it',
     initial: '',
     flagOnly: true as const,
   },
   timeout: {
     ...serviceOptions.timeout,
-    ...forHelp({ help: 'with --url: how long to wait for a connection, a reply or more of it' }),
+    help: 'with --url: how long to wait for a connection, a reply or more of it',
   },
   retryFor: {
     ...serviceOptions.retryFor,
-    ...forHelp({ help: 'with --url: how long to retry while the service is unavailable; --follow always does' }),
+    help: 'with --url: how long to retry while the service is unavailable; --follow always does',
   },
 };
 

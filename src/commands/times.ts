@@ -1,6 +1,6 @@
 /** The options about time that `events` and `assets` share: which time of an event counts, and the range of those that are wanted. */
 
-import { forHelp, type Option } from '../config/options.ts';
+import type { Option } from '../config/options.ts';
 import { type By, sortKeyOf } from '../event/event-time.ts';
 import { readMoment, timeAt } from '../event/moment.ts';
 
@@ -18,7 +18,8 @@ export interface TimeRange {
  */
 export const byOption = (help: string): Option<By> => ({
   argument: 'TIME',
-  ...forHelp({ help, choices: orders }),
+  help,
+  choices: orders,
   initial: 'time',
   flagOnly: true,
   parse: readOrder,
@@ -31,11 +32,11 @@ export const rangeOptions = {
 };
 
 /** The lines of the help about `--since` and `--until`, such as `Times without a zone are UTC, …`. */
-export const timeNotes: readonly string[] = forHelp([
+export const timeNotes: readonly string[] = [
   'Times without a zone are UTC, as in the journal; a duration (500ms, 30s, 15m, 2h, 7d) counts back from now.',
   'With --since and --until, a file that begins and ends outside of them is skipped, and not checked.',
   'With --by event_time an event without an event_time counts by its time, and no file is skipped.',
-]);
+];
 
 /**
  * @param range bounds with the form of a line's `time`
@@ -59,7 +60,7 @@ function readOrder(word: string): By {
 function timeOption(help: string): Option<string | undefined> {
   return {
     argument: 'TIME',
-    ...forHelp({ help }),
+    help,
     initial: undefined,
     flagOnly: true,
     parse: (word) => timeAt(readMoment(word), Date.now()),

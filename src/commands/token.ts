@@ -1,7 +1,6 @@
 /** `assetlog token`: prints a new token for a client, and its SHA-256 for the deployments file. */
 
 import { exitCodes } from '../config/exit-codes.ts';
-import { forHelp } from '../config/options.ts';
 import { NOT_AFTER, newToken, readNotAfter } from '../deployments/tokens.ts';
 import { type Right, rights } from '../http/router.ts';
 import { defineCommand } from './command.ts';
@@ -9,35 +8,33 @@ import { defineCommand } from './command.ts';
 /** The command `assetlog token`, as in `assetlog token --name cron --not-after 2027-01-31`. */
 export const token = defineCommand<{ name: string; notAfter: string | undefined; may: readonly Right[] | undefined }>(
   {
-    ...forHelp({
-      summary: 'print a fresh token and its entry for the deployments file',
-      about:
-        'Prints two lines: the token, which is for the client and is stored nowhere, and its entry for the tokens\n' +
-        'of a deployment. A deployment may have any number of tokens, so you can issue a new one before you revoke the old one;\n' +
-        'its member "notAfter" makes a token expire: at the end of a day in UTC, or at a time. "may" says what its clients may\n' +
-        'do: report, read, or both. Without "may" they may only report.',
-      notes: [
-        'Examples:',
-        '  assetlog token --name cron --not-after 2027-01-31',
-        '  assetlog token --name dashboard --may read',
-        '',
-        'A deployments file:',
-        '  {"deployments": [{"name": "prod", "tokens": [{"name": "ci", "sha256": "…", "may": ["report", "read"]}]}]}',
-        '',
-        'Exit codes:',
-        '  0 printed, 2 flags',
-      ],
-    }),
+    summary: 'print a fresh token and its entry for the deployments file',
+    about:
+      'Prints two lines: the token, which is for the client and is stored nowhere, and its entry for the tokens\n' +
+      'of a deployment. A deployment may have any number of tokens, so you can issue a new one before you revoke the old one;\n' +
+      'its member "notAfter" makes a token expire: at the end of a day in UTC, or at a time. "may" says what its clients may\n' +
+      'do: report, read, or both. Without "may" they may only report.',
+    notes: [
+      'Examples:',
+      '  assetlog token --name cron --not-after 2027-01-31',
+      '  assetlog token --name dashboard --may read',
+      '',
+      'A deployments file:',
+      '  {"deployments": [{"name": "prod", "tokens": [{"name": "ci", "sha256": "…", "may": ["report", "read"]}]}]}',
+      '',
+      'Exit codes:',
+      '  0 printed, 2 flags',
+    ],
     options: {
       name: {
         argument: 'TEXT',
-        ...forHelp({ help: 'names the client of the token, for readers of the file' }),
+        help: 'names the client of the token, for readers of the file',
         initial: 'client',
         parse: (text) => text,
       },
       notAfter: {
         argument: 'DATE',
-        ...forHelp({ help: 'when it expires: 2027-01-31, until the end of that day in UTC, or 2027-01-31T12:00:00Z' }),
+        help: 'when it expires: 2027-01-31, until the end of that day in UTC, or 2027-01-31T12:00:00Z',
         initial: undefined,
         flagOnly: true,
         parse: (text) => {
@@ -47,10 +44,8 @@ export const token = defineCommand<{ name: string; notAfter: string | undefined;
       },
       may: {
         argument: 'RIGHTS',
-        ...forHelp({
-          help: 'what its clients may do: report, read, or report,read [report]',
-          choices: [...rights, rights.join(',')],
-        }),
+        help: 'what its clients may do: report, read, or report,read [report]',
+        choices: [...rights, rights.join(',')],
         initial: undefined,
         flagOnly: true,
         parse: (text) => {

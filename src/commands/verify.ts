@@ -1,7 +1,7 @@
 /** `assetlog verify`: reads a whole journal and reports its contents and its damage. */
 
 import { type ExitCode, exitCodes } from '../config/exit-codes.ts';
-import { forHelp, type Option } from '../config/options.ts';
+import type { Option } from '../config/options.ts';
 import type { Disk } from '../journal/disk.ts';
 import { InUseError } from '../journal/lock.ts';
 import type { Finding } from '../journal/recovery.ts';
@@ -14,7 +14,7 @@ import { type FolderContent, folderOperand, folderOption, type NoJournal, survey
 /** The switch `--json` of `verify` and `repair`: `true` if it was given. */
 export const json: Option<boolean> = {
   argument: '',
-  ...forHelp({ help: 'print a JSON object instead of text, and for each deployment one in a line of its own' }),
+  help: 'print a JSON object instead of text, and for each deployment one in a line of its own',
   initial: false,
   parse: () => true,
 };
@@ -22,22 +22,20 @@ export const json: Option<boolean> = {
 /** The command `assetlog verify`, as in `assetlog verify /var/lib/assetlog`. */
 export const verifyCommand = defineCommand(
   {
-    ...forHelp({
-      summary: 'read the whole journal and print what is in it and what is wrong',
-      about:
-        'Checks every line of every file: its crc, its seq, and that each file continues the one before it. Prints how many\n' +
-        'files and events there are, the first and last seq and time, and the first thing wrong. Changes nothing, and may run\n' +
-        'beside a service. The exit code is 0 if a service would start on the journal, and 3 if the journal is damaged.\n' +
-        'Of a folder with deployments it verifies the journal of each, and the exit code is the greatest one.',
-      notes: [
-        'Examples:',
-        '  assetlog verify /var/lib/assetlog',
-        '  assetlog verify --json | jq .findings',
-        '',
-        'Exit codes:',
-        '  0 good, 2 flags or no journal there, 3 the journal is damaged, 5 it cannot be read',
-      ],
-    }),
+    summary: 'read the whole journal and print what is in it and what is wrong',
+    about:
+      'Checks every line of every file: its crc, its seq, and that each file continues the one before it. Prints how many\n' +
+      'files and events there are, the first and last seq and time, and the first thing wrong. Changes nothing, and may run\n' +
+      'beside a service. The exit code is 0 if a service would start on the journal, and 3 if the journal is damaged.\n' +
+      'Of a folder with deployments it verifies the journal of each, and the exit code is the greatest one.',
+    notes: [
+      'Examples:',
+      '  assetlog verify /var/lib/assetlog',
+      '  assetlog verify --json | jq .findings',
+      '',
+      'Exit codes:',
+      '  0 good, 2 flags or no journal there, 3 the journal is damaged, 5 it cannot be read',
+    ],
     operands: folderOperand,
     options: { data: folderOption, json },
   },

@@ -2,7 +2,7 @@
 
 import { type Network, readNetwork } from './client-address.ts';
 import { limits, MIB } from './limits.ts';
-import { forHelp, type Invalid, integer, matching, type Options, readOptions, size, trueOrFalse } from './options.ts';
+import { type Invalid, integer, matching, type Options, readOptions, size, trueOrFalse } from './options.ts';
 
 /** The version of the program, as in `package.json`: three numbers, such as `0.2.0`. */
 export const version = '0.2.0';
@@ -80,13 +80,13 @@ const LEAST_KEPT_BYTES = (limits.leastSegmentBytes * 100) / limits.segmentPercen
 export const options: Options<Config> = {
   host: {
     argument: 'ADDRESS',
-    ...forHelp({ help: 'address to listen on; 0.0.0.0 or :: for every interface' }),
+    help: 'address to listen on; 0.0.0.0 or :: for every interface',
     initial: '127.0.0.1',
     parse: (text) => matching(text, /^[A-Za-z0-9._:%-]+$/, 'is not an IP address or a host name'),
   },
   port: {
     argument: 'PORT',
-    ...forHelp({ help: 'port to listen on; 0 for any free one' }),
+    help: 'port to listen on; 0 for any free one',
     initial: 3000,
     parse: (text) => {
       if (/^tcp:/.test(text)) {
@@ -99,13 +99,13 @@ export const options: Options<Config> = {
   },
   data: {
     argument: 'FOLDER',
-    ...forHelp({ help: 'folder of the journal; serve makes it when it is missing' }),
+    help: 'folder of the journal; serve makes it when it is missing',
     initial: './assetlog-data',
     parse: (text) => matching(text, /^[^\0]+$/, 'is not a path; give the folder that holds the journal'),
   },
   pathPrefix: {
     argument: '/PATH',
-    ...forHelp({ help: 'put every path under this one, as behind a reverse proxy' }),
+    help: 'put every path under this one, as behind a reverse proxy',
     initial: '',
     parse: (text) =>
       matching(
@@ -116,7 +116,7 @@ export const options: Options<Config> = {
   },
   allowedHost: {
     argument: 'NAME',
-    ...forHelp({ help: 'a name that clients may use for this service besides localhost; may be repeated' }),
+    help: 'a name that clients may use for this service besides localhost; may be repeated',
     initial: [],
     repeated: true,
     parse: (text, before) => [
@@ -130,68 +130,68 @@ export const options: Options<Config> = {
   },
   segmentBytes: {
     argument: 'SIZE',
-    ...forHelp({ help: 'size of a closed file [64 MiB, or a quarter of a smaller --retain-bytes or --keep-free]' }),
+    help: 'size of a closed file [64 MiB, or a quarter of a smaller --retain-bytes or --keep-free]',
     initial: undefined,
     parse: (text) => size(text, limits.leastSegmentBytes, 1024 * MIB),
   },
   minFreeBytes: {
     argument: 'SIZE',
-    ...forHelp({ help: 'free space below which it is not ready; 0 for never [64 MiB, or 5 % of a smaller disk]' }),
+    help: 'free space below which it is not ready; 0 for never [64 MiB, or 5 % of a smaller disk]',
     initial: undefined,
     parse: (text) => size(text, 0, Number.MAX_SAFE_INTEGER),
   },
   retainBytes: {
     argument: 'SIZE',
-    ...forHelp({ help: 'remove the oldest closed files of a journal beyond this size (300MB); per deployment' }),
+    help: 'remove the oldest closed files of a journal beyond this size (300MB); per deployment',
     initial: undefined,
     parse: (text) => size(text, LEAST_KEPT_BYTES, Number.MAX_SAFE_INTEGER),
   },
   retainDays: {
     argument: 'DAYS',
-    ...forHelp({ help: 'remove closed files whose last event is older; of a deployment while its journal is open' }),
+    help: 'remove closed files whose last event is older; of a deployment while its journal is open',
     initial: undefined,
     parse: (text) => integer(text, 1, 36_500),
   },
   keepFree: {
     argument: 'SIZE',
-    ...forHelp({ help: 'remove the oldest closed files while the disk has less free; more than --min-free-bytes' }),
+    help: 'remove the oldest closed files while the disk has less free; more than --min-free-bytes',
     initial: undefined,
     parse: (text) => size(text, LEAST_KEPT_BYTES, Number.MAX_SAFE_INTEGER),
   },
   forwardTo: {
     argument: 'URL',
-    ...forHelp({ help: 'send every event on to this service; with --deployments the URL has {deployment}' }),
+    help: 'send every event on to this service; with --deployments the URL has {deployment}',
     initial: '',
     parse: (text) => matching(text, /^https?:\/\/[^/]/, 'is not a URL such as https://assets.example/prod'),
   },
   forward: {
     argument: 'FILE',
-    ...forHelp({ help: 'send every event on to the destinations in this file, which is read again' }),
+    help: 'send every event on to the destinations in this file, which is read again',
     initial: '',
     parse: (text) => matching(text, /^[^\0]+$/, 'is not a path; give the file with the destinations'),
   },
   forwardCaFile: {
     argument: 'FILE',
-    ...forHelp({ help: '--forward-to: certificates (PEM) of the authorities to trust instead of the usual ones' }),
+    help: '--forward-to: certificates (PEM) of the authorities to trust instead of the usual ones',
     initial: '',
     parse: (text) => matching(text, /^[^\0]+$/, 'is not a path; give the file with the certificates'),
   },
   forwardTokenFile: {
     argument: 'FILE',
-    ...forHelp({ help: '--forward-to: file that contains the token and nothing else' }),
+    help: '--forward-to: file that contains the token and nothing else',
     initial: '',
     parse: (text) => matching(text, /^[^\0]+$/, 'is not a path; give the file with the token'),
   },
   forwardTokenHeader: {
     argument: 'NAME',
-    ...forHelp({ help: '--forward-to: name of the header with the token' }),
+    help: '--forward-to: name of the header with the token',
     initial: 'Service-Cloud-Api-Token',
     parse: (text) => matching(text, headerName, 'is not the name of a header'),
   },
   whenBehind: {
     argument: 'WHAT',
     choices: whenBehind,
-    ...forHelp({ help: 'at a limit of retention with events to forward: refuse reports, or remove them' }),
+    help: 'at a limit of retention with events to forward: refuse reports, or remove them',
     initial: 'refuse',
     parse: (text) => {
       const what = whenBehind.find((known) => known === text);
@@ -201,54 +201,53 @@ export const options: Options<Config> = {
   },
   deployments: {
     argument: 'FILE',
-    ...forHelp({ help: 'hosted mode: the deployments and their tokens; reports go to /NAME/… and need a token' }),
+    help: 'hosted mode: the deployments and their tokens; reports go to /NAME/… and need a token',
     initial: '',
     parse: (text) => matching(text, /^[^\0]+$/, 'is not a path; give the file with the deployments'),
   },
   tokenHeader: {
     argument: 'NAME',
-    ...forHelp({ help: 'hosted mode: token header, besides Dagster-Cloud-Api-Token' }),
+    help: 'hosted mode: token header, besides Dagster-Cloud-Api-Token',
     initial: 'Service-Cloud-Api-Token',
     parse: (text) => matching(text, headerName, 'is not the name of a header'),
   },
   trustedProxy: {
     argument: 'NETWORK',
-    ...forHelp({ help: 'hosted mode: ADDRESS[/BITS] of proxies whose X-Forwarded-For is used; may be repeated' }),
+    help: 'hosted mode: ADDRESS[/BITS] of proxies whose X-Forwarded-For is used; may be repeated',
     initial: [],
     repeated: true,
     parse: (text, before) => [...before, readNetwork(text)],
   },
   maxConnections: {
     argument: 'COUNT',
-    ...forHelp({
-      help: 'open connections; beyond it the longest idle one is closed, or a wait ends',
-    }),
+    help: 'open connections; beyond it the longest idle one is closed, or a wait ends',
     initial: 256,
     parse: (text) => integer(text, 1, 65_536),
   },
   idempotencyKeys: {
     argument: 'COUNT',
-    ...forHelp({ help: 'Idempotency-Keys that are remembered; 0 for none [1000000, fewer in little memory]' }),
+    help: 'Idempotency-Keys that are remembered; 0 for none [1000000, fewer in little memory]',
     initial: undefined,
     parse: (text) => integer(text, 0, 16_777_216),
   },
   read: {
     argument: '',
     variable: true,
-    ...forHelp({ help: 'let clients read events over HTTP [on loopback]; in hosted mode the tokens decide' }),
+    help: 'let clients read events over HTTP [on loopback]; in hosted mode the tokens decide',
     initial: false,
     parse: trueOrFalse,
   },
   noRead: {
     argument: '',
     variable: true,
-    ...forHelp({ help: 'let no client read events over HTTP, such as other users of this machine' }),
+    help: 'let no client read events over HTTP, such as other users of this machine',
     initial: false,
     parse: trueOrFalse,
   },
   logLevel: {
     argument: 'LEVEL',
-    ...forHelp({ help: `${logLevels.join(', ')}; debug logs a line for each request`, choices: logLevels }),
+    help: `${logLevels.join(', ')}; debug logs a line for each request`,
+    choices: logLevels,
     initial: 'info',
     parse: (text) => {
       const level = logLevels.find((known) => known === text);
@@ -258,25 +257,25 @@ export const options: Options<Config> = {
   },
   quiet: {
     argument: '',
-    ...forHelp({ help: 'on a terminal, show no line for each recorded event; elsewhere there is none' }),
+    help: 'on a terminal, show no line for each recorded event; elsewhere there is none',
     initial: false,
     parse: () => true,
   },
   test: {
     argument: '',
-    ...forHelp({ help: 'for tests: a temporary folder unless --data is given, faults, a reset, and --strict' }),
+    help: 'for tests: a temporary folder unless --data is given, faults, a reset, and --strict',
     initial: false,
     parse: () => true,
   },
   strict: {
     argument: '',
-    ...forHelp({ help: 'refuse a report with an unknown parameter, which is else ignored' }),
+    help: 'refuse a report with an unknown parameter, which is else ignored',
     initial: false,
     parse: () => true,
   },
   exitWithStdin: {
     argument: '',
-    ...forHelp({ help: 'stop when standard input is closed, as it is when the program that started it ends' }),
+    help: 'stop when standard input is closed, as it is when the program that started it ends',
     initial: false,
     parse: () => true,
   },

@@ -46,20 +46,6 @@ export interface Operands {
   readonly option?: string;
 }
 
-/**
- * Marks what only the help, the completion and the OpenAPI document show of an option, a command or a parameter, such as
- * `...forHelp({ help: 'port to listen on' })` for `--port`. The built program has them finished, compressed, and lacks these members,
- * and arrays such as `lookNotes`: nothing else may read or spread them.
- * @returns the members, or the array; undefined in the built program
- */
-export function forHelp<Members extends object>(members: Members): Members;
-export function forHelp(members: object): object | undefined {
-  return typeof ASSETLOG_HELP === 'string' ? undefined : members;
-}
-
-/** Put here by `build.ts`, for the texts of `makeTexts` of `commands/all-commands.ts`. */
-declare const ASSETLOG_HELP: string;
-
 /** @returns the flag of an option, without its dashes: `flagOf('pathPrefix')` is `'path-prefix'` */
 export function flagOf(name: string): string {
   return name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
@@ -143,7 +129,7 @@ export function readOptions<Values extends object>(
   return { kind: 'valid', values: values as Values, operands: words };
 }
 
-const NO_OPERANDS: Operands = { max: 0, ...forHelp({ text: '' }) };
+const NO_OPERANDS: Operands = { max: 0, text: '' };
 
 /** @returns the texts given for each option: all of them for a repeated option, else the last one */
 function readFlags(
@@ -195,7 +181,7 @@ function readFlags(
 
 /** @returns an option of one call of a command whose value is any text: `text('NAME', 'only events of this partition')` */
 export function text(argument: string, help: string): Option<string | undefined> {
-  return { argument, ...forHelp({ help }), initial: undefined, flagOnly: true, parse: (given) => given };
+  return { argument, help, initial: undefined, flagOnly: true, parse: (given) => given };
 }
 
 /**

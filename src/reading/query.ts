@@ -1,7 +1,6 @@
 /** Reads the query of a reading: each parameter by a table, and no other ones, since a filter that is ignored shows everything. */
 
 import type { Limits } from '../config/limits.ts';
-import { forHelp } from '../config/options.ts';
 import { readKey, readKeyStart } from '../event/asset-key.ts';
 import type { Event } from '../event/event.ts';
 import { type Moment, readMoment } from '../event/moment.ts';
@@ -60,7 +59,7 @@ export function numberParameter<Initial extends number | undefined>(
 ): QueryParameter<number | Initial> {
   return {
     initial,
-    ...forHelp({ schema: { type: 'integer', minimum: min, maximum: max, default: initial } }),
+    schema: { type: 'integer', minimum: min, maximum: max, default: initial },
     parse: (text) => {
       const value = /^[0-9]{1,16}$/.test(text) ? Number(text) : Number.NaN;
       if (value >= min && value <= max) return value;
@@ -72,7 +71,7 @@ export function numberParameter<Initial extends number | undefined>(
 /** An asset key as commands take it: `warehouse/orders`, or a JSON array of the parts. Its parts: `['warehouse', 'orders']`. */
 export const keyParameter: QueryParameter<readonly string[] | undefined> = {
   initial: undefined,
-  ...forHelp({ schema: keySchema('^[^[/][^/]*(/[^/]+)*$') }),
+  schema: keySchema('^[^[/][^/]*(/[^/]+)*$'),
   parse: (text) => {
     try {
       return readKey([text]);
@@ -85,7 +84,7 @@ export const keyParameter: QueryParameter<readonly string[] | undefined> = {
 /** The beginning of a key: parses `warehouse/ord` as `['warehouse', 'ord']`. */
 export const keyStartParameter: QueryParameter<readonly string[] | undefined> = {
   initial: undefined,
-  ...forHelp({ schema: keySchema('^[^[/][^/]*(/[^/]+)*/?$') }),
+  schema: keySchema('^[^[/][^/]*(/[^/]+)*/?$'),
   parse: (text) => {
     try {
       return readKeyStart(text);
@@ -101,7 +100,7 @@ export function booleanParameter<Initial extends boolean | undefined>(
 ): QueryParameter<boolean | Initial> {
   return {
     initial,
-    ...forHelp({ schema: { type: 'boolean', default: initial } }),
+    schema: { type: 'boolean', default: initial },
     parse: (text) => {
       if (text === 'true' || text === 'false') return text === 'true';
       throw new Error('send true or false');
@@ -112,14 +111,14 @@ export function booleanParameter<Initial extends boolean | undefined>(
 /** A text, which `partition` is: `2026-11-20`. */
 export const textParameter: QueryParameter<string | undefined> = {
   initial: undefined,
-  ...forHelp({ schema: { type: 'string', minLength: 1 } }),
+  schema: { type: 'string', minLength: 1 },
   parse: (text) => text,
 };
 
 /** The type of an event, in the short or the long form: parses `check` as `AssetCheckEvaluation`. */
 export const typeParameter: QueryParameter<Event['type'] | undefined> = {
   initial: undefined,
-  ...forHelp({ schema: { type: 'string', enum: endpoints.flatMap(({ name, type }) => [name, type]) } }),
+  schema: { type: 'string', enum: endpoints.flatMap(({ name, type }) => [name, type]) },
   parse: (text) => {
     const endpoint = findEndpoint(endpoints, text);
     if (endpoint !== undefined) return endpoint.type;
@@ -136,7 +135,7 @@ const TIME_PATTERN = [
 /** A time as commands take it: parses `7d` as `{ kind: 'ago', ms: 604_800_000 }`. */
 export const timeParameter: QueryParameter<Moment | undefined> = {
   initial: undefined,
-  ...forHelp({ schema: { type: 'string', pattern: TIME_PATTERN } }),
+  schema: { type: 'string', pattern: TIME_PATTERN },
   parse: (text) => {
     if (/:\d\d(\.\d+)? \d\d:\d\d$/.test(text)) throw new Error('write + as %2B');
     try {
@@ -149,7 +148,7 @@ export const timeParameter: QueryParameter<Moment | undefined> = {
 
 /** @returns the parameter with its description: `described('only events of this asset', keyParameter)` */
 export function described<Value>(what: string, parameter: QueryParameter<Value>): QueryParameter<Value> {
-  return { ...parameter, ...forHelp({ what }) };
+  return { ...parameter, what };
 }
 
 function keySchema(pattern: string): Schema {

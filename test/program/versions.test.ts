@@ -2,12 +2,11 @@
 
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { createHash } from 'node:crypto';
 import { accessSync, constants, existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { commands, texts } from '../../src/commands/all-commands.ts';
-import { eventsIn, newFolder, root, run, startService } from '../support/program.ts';
+import { newFolder, root, run } from '../support/program.ts';
 
 const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
 const built = join(root, 'dist/server.js');
@@ -36,75 +35,7 @@ test('the built file can be called by its path, as a cron job does', { skip: wit
 
 test('the built file is small enough for a slow link to a device', { skip: withoutBuilt }, () => {
   const { size } = statSync(built);
-  assert.ok(size < 320_000, `dist/server.js has ${size} bytes`);
-});
-
-test('each text that the build took out of a function has a number', { skip: withoutBuilt }, () => {
-  assert.doesNotMatch(readFileSync(built, 'utf8'), /[\w$]\((["'`])@\d+\1\)/);
-});
-
-/** What runs the built file so that its standard error has a line each time that it unpacks something. */
-function reportingUnpacking(folder: string): readonly string[] {
-  const path = join(folder, 'reporting.cjs');
-  writeFileSync(
-    path,
-    `const zlib = require('node:zlib');
-    const { brotliDecompressSync } = zlib;
-    zlib.brotliDecompressSync = (bytes) => {
-      process.stderr.write('unpacking\\n');
-      return brotliDecompressSync(bytes);
-    };`,
-  );
-  return [process.execPath, '--require', path, built];
-}
-
-const reports = [
-  ['materialization', { data_version: 'v1' }],
-  ['check', { check_name: 'rows', passed: true, severity: 'WARN', metadata: { rows: 10 }, partition: '2026-11-20' }],
-  ['observation', { description: 'nightly', event_time: '2026-11-20T15:19:45Z' }],
-] as const;
-
-for (const mode of ['local', 'hosted']) {
-  test(`the built file starts and records reports without unpacking anything, ${mode}`, {
-    skip: withoutBuilt,
-  }, async (t) => {
-    const program = reportingUnpacking(newFolder(t));
-    const file = join(newFolder(t), 'deployments.json');
-    const tokens = [{ name: 'ci', sha256: createHash('sha256').update('token').digest('hex') }];
-    writeFileSync(file, JSON.stringify({ deployments: [{ name: 'prod', tokens }] }));
-    const isHosted = mode === 'hosted';
-    const args = isHosted ? ['--deployments', file] : [];
-    const { url, data, stderr, kill } = await startService(t, { program, args });
-    const send = (kind: string, body: object) => {
-      const headers = { 'Content-Type': 'application/json', 'Service-Cloud-Api-Token': 'token' };
-      const target = `${url}${isHosted ? '/prod' : ''}/report_asset_${kind}/warehouse/orders`;
-      return fetch(target, { method: 'POST', headers, body: JSON.stringify(body) });
-    };
-    for (const [kind, body] of reports) assert.equal((await send(kind, body)).status, 200);
-    assert.equal((await fetch(`${url}/readyz`)).status, 200);
-    assert.equal(eventsIn(isHosted ? join(data, 'prod') : data).length, reports.length);
-    for (const passed of ['yes', 1]) {
-      const { error } = (await (await send('check', { passed })).json()) as { error: string };
-      assert.match(error, /^passed is .*true/);
-    }
-    assert.doesNotMatch(stderr(), /unpacking/);
-
-    assert.equal((await fetch(`${url}/openapi.json`)).status, 200);
-    await kill();
-    assert.equal(stderr().match(/unpacking/g)?.length, 1, 'the first request for a document unpacks it');
-  });
-}
-
-test('the built file unpacks its seldom used code once, also if that is forwarding and the test mode', {
-  skip: withoutBuilt,
-}, async (t) => {
-  const program = reportingUnpacking(newFolder(t));
-  for (const args of [['--forward-to', 'http://127.0.0.1:9'], ['--test']]) {
-    const { url, stderr, kill } = await startService(t, { program, args });
-    assert.equal((await fetch(`${url}/readyz`)).status, 200);
-    await kill();
-    assert.equal(stderr().match(/unpacking/g)?.length, 1, args.join(' '));
-  }
+  assert.ok(size < 480_000, `dist/server.js has ${size} bytes`);
 });
 
 test('the built file has the same commands and help as the source', { skip: withoutBuilt }, () => {

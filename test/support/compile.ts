@@ -5,9 +5,9 @@
 
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { packedPage } from '../../src/http/page/build.ts';
+import { buildPage } from '../../src/http/page/build.ts';
 import { COMPILED, compile, typeScriptFiles } from './compiler.ts';
 import { root } from './program.ts';
 
 rmSync(join(root, COMPILED), { recursive: true, force: true }); // a test that was removed must not run
-await compile(root, typeScriptFiles(root), { ASSETLOG_PAGE: await packedPage() });
+await compile(root, typeScriptFiles(root), { ASSETLOG_PAGE: JSON.stringify(await buildPage()) });

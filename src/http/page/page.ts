@@ -7,7 +7,6 @@ import { createHash } from 'node:crypto';
 import { batchPath } from '../../event/item.ts';
 import type { Endpoint } from '../../event/parameters.ts';
 import type { DocumentReply, Handler } from '../message.ts';
-import { unpack } from '../packed.ts';
 import { readBody, readQuery } from '../request.ts';
 import type { Route } from '../router.ts';
 
@@ -27,7 +26,7 @@ export interface PageOptions {
  */
 export function pageRoutes(options: PageOptions): readonly Route<Handler>[] {
   const hosted = options.tokenHeader !== undefined;
-  let page: Promise<DocumentReply> | undefined; // unpacked when it is first asked for
+  let page: Promise<DocumentReply> | undefined; // made when it is first asked for
   const readPage = () => {
     page ??= loadPage().then(replyWith);
     return page;
@@ -104,12 +103,12 @@ function hashOf(name: string, html: string): string {
   return `'sha256-${createHash('sha256').update(text).digest('base64')}'`;
 }
 
-/** Put here by `build.ts`: the page, see `packed`. */
+/** Put here by `build.ts`: the page. */
 declare const ASSETLOG_PAGE: string;
 
 async function loadPage(): Promise<string> {
   if (typeof ASSETLOG_PAGE === 'string') {
-    return unpack(ASSETLOG_PAGE);
+    return ASSETLOG_PAGE;
   } else {
     const { buildPage } = await import('./build.ts'); // from the source
     return buildPage();
