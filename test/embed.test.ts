@@ -502,7 +502,7 @@ test('in hosted mode it gives the events of one deployment', async (t) => {
   });
 });
 
-test('deployments given by name get a token each, and nothing of them is left', async (t) => {
+test('deployments given by name get a token each, and nothing of them is left [embed-1]', async (t) => {
   const before = ownFolders();
   const service = await start(t, { deployments: ['prod', { name: 'staging' }, { name: 'outside', may: ['report'] }] });
   const { prod, staging, outside } = service.tokens;

@@ -1,63 +1,52 @@
 /** Each mutant still applies to the source, so that a change which leaves one behind is found before the long run. */
 
 import assert from 'node:assert/strict';
-import { existsSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { mutants } from './faults/mutants/all.ts';
-import { type Mutant, mutate, readTest } from './faults/mutants/mutant.ts';
+import { allMutants, filesByTest, type Mutant, mutate, readMutants } from './faults/mutants/mutant.ts';
 import { root } from './support/program.ts';
 
-test('each mutant patches its file in one place, and its tests exist', () => {
+test('each mutant patches its file in one place, and one test has its id', () => {
+  const files = filesByTest();
   const stale: string[] = [];
-  for (const mutant of mutants) {
+  for (const mutant of allMutants()) {
     try {
       mutate(readFileSync(join(root, 'src', mutant.file), 'utf8'), mutant);
     } catch (error) {
       stale.push((error as Error).message);
     }
     if (mutant.from === mutant.to) stale.push(`mutant '${mutant.breaks}' changes nothing`);
-    if (mutant.tests.length === 0) stale.push(`mutant '${mutant.breaks}' names no test`);
-    for (const test of mutant.tests) {
-      const reason = reasonAgainst(test);
-      if (reason !== undefined) stale.push(`mutant '${mutant.breaks}' in test/faults/mutants: ${reason}`);
-    }
+    const found = files.get(mutant.test) ?? [];
+    if (found.length !== 1) stale.push(`mutant '${mutant.breaks}': ${found.length} tests have the id ${mutant.test}`);
   }
   assert.deepEqual(stale, []);
-  assert.ok(mutants.length > 240, `only ${mutants.length} mutants`);
 });
 
-/** @returns why there is no such test as a mutant names */
-function reasonAgainst(test: string): string | undefined {
-  const { file, name } = readTest(test);
-  const path = `test/${file}.test.ts`;
-  if (!existsSync(join(root, path))) return `there is no ${path}`;
-  if (name === undefined || titlesIn(path).some((title) => title.test(name))) return undefined;
-  return `${path} has no test '${name}'; if it has another name now, write that`;
-}
-
-const titles = new Map<string, RegExp[]>();
-
-/** What the names of the tests of a file match; those that are made in a loop have anything for `${…}`. */
-function titlesIn(path: string): RegExp[] {
-  const known = titles.get(path);
-  if (known !== undefined) return known;
-  const text = readFileSync(join(root, path), 'utf8');
-  const found = [...text.matchAll(/(?<![.\w])test\(\s*(['"`])((?:\\.|(?!\1).)*)\1/g)].map(([, quote, title = '']) => {
-    const parts = quote === '`' ? title.split(/\$\{[^}]*\}/) : [title];
-    const plain = parts.map((part) => part.replace(/\\(.)/g, '$1').replace(/[\\^$.*+?()[\]{}|]/g, '\\$&'));
-    return new RegExp(`^${plain.join('.*')}$`);
-  });
-  titles.set(path, found);
-  return found;
-}
-
-test('no two mutants have the same promise', () => {
-  const promises = mutants.map(({ breaks }) => breaks);
+test('no two mutants have the same promise, and each id of a test is used', () => {
+  const promises = allMutants().map(({ breaks }) => breaks);
   assert.deepEqual(
     promises.filter((promise, index) => promises.indexOf(promise) !== index),
     [],
   );
+  const used = new Set(allMutants().map((mutant) => mutant.test));
+  assert.deepEqual(
+    [...filesByTest().keys()].filter((id) => !used.has(id)),
+    [],
+  );
+});
+
+test('a mutant is read from its paragraph, and a paragraph of another form is refused', () => {
+  const id = 'journal-1';
+  const place = `journal/append.ts Journal.#append [${id}]`;
+  const text = `# Mutants of the journal.\n\nfirst\n${place}\n-a\n-\n-  b\n+c\n\n\nsecond\nevent/json.ts [json-2]\n-d\n`;
+  assert.deepEqual(readMutants(text), [
+    { breaks: 'first', file: 'journal/append.ts', within: 'Journal.#append', test: id, from: 'a\n\n  b', to: 'c' },
+    { breaks: 'second', file: 'event/json.ts', within: '', test: 'json-2', from: 'd', to: '' },
+  ]);
+  for (const wrong of [`first\n${place}\n+c`, 'first\njournal/append.ts\n-a', `first\n${place}\n-a\nb`]) {
+    assert.throws(() => readMutants(wrong), /^Error: no mutant, see readMutants:\nfirst/);
+  }
 });
 
 const SOURCE = `\
@@ -80,7 +69,10 @@ class Line {
   }
 }
 `;
-const mutant: Mutant = { breaks: 'a rule', file: 'line.ts', from: 'check(text);', to: 'skip();', tests: [] };
+const mutant: Mutant = {
+  ...{ breaks: 'a rule', file: 'line.ts', within: '', test: 'line-1' },
+  ...{ from: 'check(text);', to: 'skip();' },
+};
 
 test('a patch is applied in one declaration only, to its end and no further', () => {
   const patched = mutate(SOURCE, { ...mutant, within: 'first' });

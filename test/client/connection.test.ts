@@ -46,7 +46,7 @@ test('a connection is reused for the next call, unless it was idle', async (t) =
   assert.equal(connections, 3);
 });
 
-test('after a 5xx the next call gets a new connection, since a server may close the old one unannounced', async (t) => {
+test('after a 5xx the next call gets a new connection, since a server may close the old one unannounced [connection-1]', async (t) => {
   const statuses = [500, 200, 503, 404, 200];
   let [requests, connections] = [0, 0];
   const server = createServer((_req, res) => {

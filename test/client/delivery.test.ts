@@ -56,7 +56,7 @@ async function course(
   return { found, attempts, waitsMs };
 }
 
-test('what each status means, and that all but three are final', async () => {
+test('what each status means, and that all but three are final [delivery-2]', async () => {
   const table: readonly (readonly [HttpReply, Delivery['kind'], RegExp])[] = [
     [GOOD, 'recorded', /^$/],
     [answer(200, ' {"ok": true}'), 'recorded', /^$/],
@@ -110,14 +110,14 @@ test('a 429 with the challenge of assetlog is final, since a valid token is not 
   }
 });
 
-test('a report that may have been received is not sent again', async () => {
+test('a report that may have been received is not sent again [delivery-1]', async () => {
   for (const code of ['ECONNRESET', 'EPIPE', undefined, 'ECONNREFUSED']) {
     const { found, attempts } = await course([silence(code, true), GOOD], 1);
     assert.deepEqual([found, attempts], [{ kind: 'in doubt', reason: 'sent no complete reply: what it was' }, 1]);
   }
 });
 
-test('a report that would not be recorded twice is sent again while it is in doubt', async () => {
+test('a report that would not be recorded twice is sent again while it is in doubt [delivery-3]', async () => {
   const yes = async () => ({ kind: 'yes' }) as const;
   for (const first of [silence('ECONNRESET', true), answer(500), answer(502)]) {
     const { found, attempts } = await course([first, GOOD], 1, 60_000, yes);

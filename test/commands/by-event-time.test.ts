@@ -41,7 +41,7 @@ async function sorted(
 /** Days of 4,000 events in an order that is neither that of the days nor its reverse. */
 const mixed = Array.from({ length: 4_000 }, (_, index) => 1 + ((index * 1_237) % 4_000));
 
-test('events beyond the memory are refused with what to do, those outside of the range take none', async () => {
+test('events beyond the memory are refused with what to do, those outside of the range take none [by-event-time-1]', async () => {
   const page = pageOf(mixed);
   const bytesMax = 1024 * 1024;
   await assert.rejects(

@@ -52,7 +52,7 @@ test('a process whose threads are done ends with its exit code', async (t) => {
   assert.deepEqual(await runScript(t, 'endWith(5, 60_000, complain);'), { code: 5, signal: null, stderr: '' });
 });
 
-test('a system call that returns in time is waited for', async (t) => {
+test('a system call that returns in time is waited for [end-1]', async (t) => {
   const fifo = newFifo(t);
   const act = () => closeSync(openSync(fifo, 'w'));
   const ended = await runScript(t, 'hang(); endWith(5, 60_000, complain); ready();', { fifo, act });
@@ -67,7 +67,7 @@ test('a system call that does not return ends the process by SIGKILL after a whi
   });
 });
 
-test('an end by a signal waits for nothing, although the signal had handlers', async (t) => {
+test('an end by a signal waits for nothing, although the signal had handlers [end-2]', async (t) => {
   for (const signal of ['SIGTERM', 'SIGINT'] as const) {
     const script = `process.on('${signal}', () => endBySignal('${signal}')); hang(); setInterval(ready, 100);`;
     const ended = await runScript(t, script, { act: (child) => child.kill(signal) });

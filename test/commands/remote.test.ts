@@ -92,7 +92,7 @@ const eventWith = (
 const assetWith = (more: string) => `{"asset_key":["a"],"checks":[]${more}}\n`;
 const LATEST = '"count":1,"seq":1,"time":"2026-11-20T15:19:45.266Z"';
 
-test('of an endless reply a command takes little, and ends with 1 and one sentence', async (t) => {
+test('of an endless reply a command takes little, and ends with 1 and one sentence [commands-remote-2]', async (t) => {
   const padding = 'x'.repeat(1_000);
   for (const [command, args, answer, said] of [
     [assets, [], endless(LINES, padding), /with a line of more than \d+ bytes/],
@@ -233,7 +233,7 @@ test('a 410 to every request, and a head that never ends, end the command', asyn
   assert.deepEqual([code, stderr], [75, `${url} sent no complete reply: nothing came within 0.3 s; try again later\n`]);
 });
 
-test('no command prints the token that a service repeats', async (t) => {
+test('no command prints the token that a service repeats [commands-remote-1]', async (t) => {
   const tokenFile = join(newFolder(t), 'token');
   const { token } = newToken();
   writeFileSync(tokenFile, token, { mode: 0o600 });

@@ -99,7 +99,7 @@ test('a line that is no report is reported with its number and the reason, and t
   assert.deepEqual([code, sent.length, said], [1, 2, ['2 recorded, 8 refused']]);
 });
 
-test('a line that is too long is reported, and is not held in memory', async (t) => {
+test('a line that is too long is reported, and is not held in memory [report-from-1]', async (t) => {
   async function* chunks() {
     for (let count = 0; count < 512; count += 1) yield Buffer.alloc(1024 * 1024, 'x');
     yield Buffer.from(`\n${LINE}`);

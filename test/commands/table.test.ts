@@ -74,7 +74,7 @@ test('the width of a text is that of East Asian Width and of emoji', () => {
   for (const [text, width] of widths) assert.equal(widthOf(text), width, text);
 });
 
-test('what is not to be seen is shown as the escape that JSON has for it', () => {
+test('what is not to be seen is shown as the escape that JSON has for it [table-1]', () => {
   assert.equal(
     printable('a\u001b[0m\n\u009b\u202e\u2028\ud800\u{e0041}é日'),
     'a\\u001b[0m\\u000a\\u009b\\u202e\\u2028\\ud800\\udb40\\udc41é日',

@@ -215,7 +215,7 @@ test('limits are positive whole numbers, and their names end in their unit', () 
   }
 });
 
-test('little memory lowers the caps of bodies and queues, and a report of any size can still be taken', () => {
+test('little memory lowers the caps of bodies and queues, and a report of any size can still be taken [config-1]', () => {
   const MIB = 1024 * 1024;
   assert.equal(limitsFor(Number.POSITIVE_INFINITY), limits);
   assert.equal(limitsFor(512 * MIB), limits);

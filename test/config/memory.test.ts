@@ -7,7 +7,7 @@ import { collectForwarded, readMemoryBytesMax, saveMemory } from '../../src/conf
 
 const MIB = 1024 * 1024;
 
-test('the cgroup and the heap of V8 both limit the memory, and there may be no cgroup', () => {
+test('the cgroup and the heap of V8 both limit the memory, and there may be no cgroup [config-memory-1]', () => {
   const table: readonly (readonly [number | undefined, number, number])[] = [
     [64 * MIB, 259 * MIB, 64 * MIB],
     [1024 * MIB, 32 * MIB, 64 * MIB],

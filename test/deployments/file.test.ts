@@ -39,7 +39,7 @@ function problems(text: string): readonly string[] {
   return found.problems;
 }
 
-test('each deployment takes each of its own tokens, until the day that one ends, and nobody else’s', () => {
+test('each deployment takes each of its own tokens, until the day that one ends, and nobody else’s [file-1]', () => {
   const deployments = good(FILE);
   const before = Date.parse('2026-01-30');
   const may = (name: string, token: string | undefined, now = before) =>
@@ -60,7 +60,7 @@ test('each deployment takes each of its own tokens, until the day that one ends,
   for (const name of ['', 'Prod', 'prod ', '__proto__', '../prod']) assert.equal(may(name, first.token), false, name);
 });
 
-test('a token may only report unless its entry says otherwise; of two entries of one token any may have the right', () => {
+test('a token may only report unless its entry says otherwise; of two entries of one token any may have the right [file-3]', () => {
   const tokens = (...entries: object[]) => JSON.stringify({ deployments: [{ name: 'prod', tokens: entries }] });
   const entryWith = (more: object) => ({ name: 'ci', sha256: first.digest, ...more });
   const mayOf = (...entries: object[]) =>
@@ -88,7 +88,7 @@ test('a token may only report unless its entry says otherwise; of two entries of
   }
 });
 
-test('a token that may read stops to when it expires, or when its entry loses the right or is gone', () => {
+test('a token that may read stops to when it expires, or when its entry loses the right or is gone [file-5]', () => {
   const digest = sha256(first.token);
   const until = (tokens: object[], name = 'prod') =>
     good(JSON.stringify({ deployments: [{ name, tokens: [{ name: 'x', sha256: second.digest }, ...tokens] }] }));
@@ -118,7 +118,7 @@ test('a token is new each time, and what is stored does not tell it', () => {
   assert.equal(first.digest, createHash('sha256').update(first.token).digest('hex'));
 });
 
-test('what is wrong with a file is told with line and member, all of it', () => {
+test('what is wrong with a file is told with line and member, all of it [file-2]', () => {
   const text = `{
   "deployments": [
     {"name": "ok", "tokens": [{"name": "a", "sha256": "${first.digest}"}]},
@@ -251,7 +251,7 @@ test('authentication finds the deployment by its path, refuses alike, and slows 
   assert.match(JSON.stringify(ask('/p/prod/x', 'wrong')), /"status":401/);
 });
 
-test('a token without the right that a request needs gets a 403, which slows no client', () => {
+test('a token without the right that a request needs gets a 403, which slows no client [file-4]', () => {
   const reader = newToken();
   const tokens = [
     { name: 'ci', sha256: first.digest },

@@ -22,7 +22,9 @@ const WINDOWS = 3;
 const FOREIGN_HOST = /^403 {"error":"Host \\"evil\.example:\d+\\" is not this service/;
 const debugging = ['--log-level', 'debug'];
 
-test('no page of another origin can read events, assets or refusals', { skip: noBrowser }, async (t) => {
+test('no page of another origin can read events, assets or refusals [browser-reading-1]', {
+  skip: noBrowser,
+}, async (t) => {
   const browser = await startBrowser(t, RESOLVE);
   for (const pageHost of hosts) {
     const page = await openPage(t, browser, pageHost);
@@ -65,7 +67,9 @@ test('a page on a name that was pointed at the service afterwards can not read',
   await readsOnlyRefusals(t, []);
 });
 
-test('nor can it where the service listens on every interface and may be read', { skip: noBrowser }, async (t) => {
+test('nor can it where the service listens on every interface and may be read [browser-reading-2]', {
+  skip: noBrowser,
+}, async (t) => {
   await readsOnlyRefusals(t, ['--host', '0.0.0.0', '--read']);
 });
 

@@ -324,18 +324,21 @@ test('10,000 events are a few elements; older ones are read, and the oldest drop
   assert.match(await textOf(page, '#count'), /the newest 10,[0-5]\d\d of 12,000 events/);
 });
 
-test('a search looks at the whole journal in small steps, says how far, stops and continues', options, async (t) => {
-  const service = await startService(t);
-  const items = Array.from({ length: 25_000 }, (_, index) => ({
-    ...materialization(`table-${index % 7}`),
-    description: index === 4 || index === 17_000 ? 'a needle' : 'hay',
-  }));
-  await report(service, items);
-  // How many steps a search may take is up to the test.
-  const page = await browser.newPage();
-  releases.unshift(() => page.close());
-  await page.addInitScript({
-    content: `window.steps = 0; window.taken = [];
+test(
+  'a search looks at the whole journal in small steps, says how far, stops and continues [edges-page-2]',
+  options,
+  async (t) => {
+    const service = await startService(t);
+    const items = Array.from({ length: 25_000 }, (_, index) => ({
+      ...materialization(`table-${index % 7}`),
+      description: index === 4 || index === 17_000 ? 'a needle' : 'hay',
+    }));
+    await report(service, items);
+    // How many steps a search may take is up to the test.
+    const page = await browser.newPage();
+    releases.unshift(() => page.close());
+    await page.addInitScript({
+      content: `window.steps = 0; window.taken = [];
       const real = fetch;
       window.fetch = async (url, more) => {
         if (!String(url).includes('limit=1000')) return real(url, more);
@@ -344,54 +347,55 @@ test('a search looks at the whole journal in small steps, says how far, stops an
         if (!more.signal.aborted) window.taken.push(String(url));
         return real(url, more);
       };`,
-  });
-  await page.goto(service.url);
-  const allow = (steps: number) => page.evaluate(`window.steps = ${steps}`);
-  const taken = () => page.evaluate<number>('window.taken.length');
-  await sees(page, has('#count', 'the newest 1,000 of 25,000 events'));
-  await page.fill('[name=text]', 'HAY');
-  await sees(page, has('#count', '1,000 found in the newest 1,000 of 25,000 events'));
-  assert.equal(await taken(), 0, 'there are enough hits');
-  await page.fill('[name=text]', 'needle');
-  await sees(page, has('#search', 'Stop'));
-  await sees(page, has('#count', '0 found in the newest 1,000 of 25,000 events'));
-  await allow(3);
-  await sees(page, has('#count', '0 found in the newest 4,000 of 25,000 events'));
-  await page.click('#search');
-  await sees(page, has('#search', 'Search on'));
-  await page.evaluate(readFileSync(axe, 'utf8'));
-  assert.deepEqual(await page.evaluate('axe.run().then(({ violations }) => violations.map(({ id }) => id))'), []);
-  await allow(100);
-  await report(service, [materialization('more hay')]);
-  await sees(page, has('#count', '0 found in the newest 4,001 of 25,001 events'));
-  assert.equal(await taken(), 3);
-  await page.click('#search');
-  await sees(page, `${COLUMN}('seq').join() === '17001,5'`);
-  await sees(page, has('#count', '2 found in 25,001 events'));
-  assert.ok(await page.evaluate(`document.querySelector('#search').hidden`), 'it has looked at all');
-  assert.equal(await taken(), 24, 'each event was read once');
-  await page.click('.row');
-  await sees(page, has('#detail', 'a needle'));
+    });
+    await page.goto(service.url);
+    const allow = (steps: number) => page.evaluate(`window.steps = ${steps}`);
+    const taken = () => page.evaluate<number>('window.taken.length');
+    await sees(page, has('#count', 'the newest 1,000 of 25,000 events'));
+    await page.fill('[name=text]', 'HAY');
+    await sees(page, has('#count', '1,000 found in the newest 1,000 of 25,000 events'));
+    assert.equal(await taken(), 0, 'there are enough hits');
+    await page.fill('[name=text]', 'needle');
+    await sees(page, has('#search', 'Stop'));
+    await sees(page, has('#count', '0 found in the newest 1,000 of 25,000 events'));
+    await allow(3);
+    await sees(page, has('#count', '0 found in the newest 4,000 of 25,000 events'));
+    await page.click('#search');
+    await sees(page, has('#search', 'Search on'));
+    await page.evaluate(readFileSync(axe, 'utf8'));
+    assert.deepEqual(await page.evaluate('axe.run().then(({ violations }) => violations.map(({ id }) => id))'), []);
+    await allow(100);
+    await report(service, [materialization('more hay')]);
+    await sees(page, has('#count', '0 found in the newest 4,001 of 25,001 events'));
+    assert.equal(await taken(), 3);
+    await page.click('#search');
+    await sees(page, `${COLUMN}('seq').join() === '17001,5'`);
+    await sees(page, has('#count', '2 found in 25,001 events'));
+    assert.ok(await page.evaluate(`document.querySelector('#search').hidden`), 'it has looked at all');
+    assert.equal(await taken(), 24, 'each event was read once');
+    await page.click('.row');
+    await sees(page, has('#detail', 'a needle'));
 
-  await allow(2);
-  await page.fill('[name=text]', 'nothing like it');
-  await sees(page, has('#count', '0 found in the newest 3,001 of 25,001 events'));
-  const become = (hidden: boolean) =>
-    page.evaluate(`Object.defineProperty(document, 'hidden', { configurable: true, get: () => ${hidden} });
+    await allow(2);
+    await page.fill('[name=text]', 'nothing like it');
+    await sees(page, has('#count', '0 found in the newest 3,001 of 25,001 events'));
+    const become = (hidden: boolean) =>
+      page.evaluate(`Object.defineProperty(document, 'hidden', { configurable: true, get: () => ${hidden} });
       document.dispatchEvent(new Event('visibilitychange'));`);
-  await become(true);
-  await sees(page, has('#state', 'Paused'));
-  const before = await taken();
-  await allow(100);
-  await sleep(200);
-  assert.equal(await taken(), before, 'a hidden page does not search');
-  await become(false);
-  await sees(page, has('#nothing', 'No event matches'));
-  await page.click('#nothing button');
-  await sees(page, has('#count', 'the newest 1,001 of 25,001 events'));
-});
+    await become(true);
+    await sees(page, has('#state', 'Paused'));
+    const before = await taken();
+    await allow(100);
+    await sleep(200);
+    assert.equal(await taken(), before, 'a hidden page does not search');
+    await become(false);
+    await sees(page, has('#nothing', 'No event matches'));
+    await page.click('#nothing button');
+    await sees(page, has('#count', 'the newest 1,001 of 25,001 events'));
+  },
+);
 
-test('names from outside are text, and do not reorder what is beside them', options, async (t) => {
+test('names from outside are text, and do not reorder what is beside them [edges-page-1]', options, async (t) => {
   const service = await startService(t);
   const tag = '<img src=x onerror=alert(1)><script>alert(2)</script>';
   const override = 'safe\u202egnp.exe';
@@ -526,7 +530,7 @@ test('axe-core finds nothing, in light and dark, wide and at 360 px', options, a
   }
 });
 
-test('hosted, the page shows a deployment to a client with its token', options, async (t) => {
+test('hosted, the page shows a deployment to a client with its token [edges-page-3]', options, async (t) => {
   const file = join(newFolder(t), 'deployments.json');
   const [reader, reporter] = [newToken(), newToken()];
   const tokens = [

@@ -46,7 +46,7 @@ test(`in a cgroup of ${GROUP_MIB} MiB a device forwards ${EVENTS} events while c
   assertAtHub(hub.data, data);
 });
 
-test(`of ${SOURCES} sources a hub remembers how far they are, and not their ${BODIES_MIB} MiB`, {
+test(`of ${SOURCES} sources a hub remembers how far they are, and not their ${BODIES_MIB} MiB [forward-memory-1]`, {
   skip: process.platform !== 'linux' && 'needs /proc',
 }, async (t) => {
   const hub = await startService(t);

@@ -37,7 +37,7 @@ function reportTo(url: string, description: string): Promise<Response> {
   return fetch(`${url}/report_asset_materialization/own`, { method: 'POST', headers, body });
 }
 
-test('a report passes the forwarded events that wait for a slow disk, and no more of them are received than can wait', {
+test('a report passes the forwarded events that wait for a slow disk, and no more of them are received than can wait [forward-senders-1]', {
   skip: withoutStrace,
 }, async (t) => {
   const hub = await startService(t, { under: SLOW_WRITES });

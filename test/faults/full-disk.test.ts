@@ -149,7 +149,7 @@ test('a start on a full XFS after SIGKILL waits, alive and not ready, and comes 
 });
 
 for (const mode of ['local', 'hosted'] as const) {
-  test(`a start without an inode for its folder and its lock waits, and comes up by itself: ${mode}`, {
+  test(`a start without an inode for its folder and its lock waits, and comes up by itself: ${mode} [full-disk-1]`, {
     skip: withoutMounts,
   }, async (t) => {
     const mount = mountNew(t, 'ext4', { bytes: 8 * MIB, inodes: 64 });

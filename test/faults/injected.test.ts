@@ -218,7 +218,7 @@ test('what a short write left is cut off at once, and its place is used again', 
   assertExactly(service.data, [...acknowledged, 'last']);
 });
 
-test('a follower shows no line of a report that got 503, and none twice, however slow a failed write is cut off', {
+test('a follower shows no line of a report that got 503, and none twice, however slow a failed write is cut off [injected-1]', {
   skip: withoutStrace || withoutPrlimit,
 }, async (t) => {
   const { service } = await startFaulty(t, ['pwrite64:delay_exit=500000:when=2', 'ftruncate:delay_enter=1500000']);

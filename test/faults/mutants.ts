@@ -1,13 +1,17 @@
 /**
- * Breaks each promise on purpose, in a copy of the source, and runs the tests that should notice: `mutants.ts [WORDS]` runs
- * the mutants whose promise has the words in it. Ends with 1 if a mutant survives, if one no longer applies, or if a test
- * fails without any mutant.
+ * Breaks each promise on purpose, in a copy of the source, and runs the test that should notice. Ends with 1 if a mutant
+ * survives, if one no longer applies, or if a test fails without any mutant.
+ *
+ *     mutants.ts                all of them
+ *     mutants.ts token          the mutants whose promise has the words in it
+ *     mutants.ts --changed      the mutants of files of the source that differ from the last commit
  */
 
+import { execFileSync } from 'node:child_process';
+import { root } from '../support/program.ts';
 import { each } from '../support/tools.ts';
-import { mutants } from './mutants/all.ts';
 import { bundleProgram, type Copy, makeCopy } from './mutants/copy.ts';
-import { type Mutant, mutate, readTest } from './mutants/mutant.ts';
+import { allMutants, filesByTest, type Mutant, mutate } from './mutants/mutant.ts';
 import { type Durations, interruptRuns, needsBuild, runTests, type TestRun } from './mutants/test-run.ts';
 
 /** At a time. Most tests wait more than they compute. With mutants, many also wait for a timeout. */
@@ -26,7 +30,7 @@ type Outcome =
   | { readonly kind: 'stale'; readonly reason: string }
   | { readonly kind: 'skipped'; readonly reason: string };
 
-/** What a test file does without any mutant. */
+/** What the tests of a file that mutants name do without any mutant. */
 type Unbroken =
   | { readonly kind: 'passes'; readonly durationsMs: Durations }
   | { readonly kind: 'unfit'; readonly reason: string };
@@ -36,7 +40,8 @@ let interrupted = false;
 class Runner {
   readonly #chosen: readonly Mutant[];
   readonly #free: Copy[];
-  readonly #unbroken = new Map<string, Promise<Unbroken>>();
+  readonly #files = filesByTest();
+  readonly #unbroken = new Map<string, Unbroken>();
   /** Why the run fails, a line each. */
   readonly #failing: string[] = [];
   /** What was clear only when it was tried again, a line each. */
@@ -50,12 +55,14 @@ class Runner {
   async run(): Promise<boolean> {
     const startedMs = performance.now();
     const seconds = (sinceMs: number) => `${((performance.now() - sinceMs) / 1000).toFixed(1)} s`;
-    const first = new Set(this.#chosen.flatMap(({ tests }) => tests.slice(0, 1).map((test) => readTest(test).file)));
-    await this.#each([...first], WORKERS.unbroken, async (copy, file) => void (await this.#withoutMutant(copy, file)));
+    const files = [...new Set(this.#chosen.map((mutant) => this.#fileOf(mutant)))];
+    await this.#each(files, WORKERS.unbroken, async (copy, file) => {
+      this.#unbroken.set(file, await this.#runUnbroken(copy, file));
+    });
     console.log(`the tests ran without any mutant in ${seconds(startedMs)}`);
     const counts = { survived: 0, killed: 0, stale: 0, skipped: 0 };
     let done = 0;
-    await this.#each(await this.#longestFirst(), WORKERS.broken, async (copy, mutant) => {
+    await this.#each(this.#longestFirst(), WORKERS.broken, async (copy, mutant) => {
       const beganMs = performance.now();
       const outcomes = await repeated(
         () => this.#tryMutant(copy, mutant),
@@ -73,22 +80,24 @@ class Runner {
     for (const line of [...this.#late, ...this.#failing]) console.log(`look at: ${line}`);
     const total = Object.entries(counts).map(([kind, count]) => `${count} ${kind}`);
     console.log(`${done} of ${this.#chosen.length} mutants in ${seconds(startedMs)}: ${total.join(', ')}`);
-    return done > 0 && done === this.#chosen.length && this.#failing.length === 0;
+    return done === this.#chosen.length && this.#failing.length === 0;
   }
 
-  /** @returns the mutants, those first whose first test takes longest, since a long one that comes last runs alone */
-  async #longestFirst(): Promise<Mutant[]> {
-    const expectedMs = async ({ tests: [test = ''] }: Mutant): Promise<number> => {
-      const { file, name } = readTest(test);
-      const unbroken = await this.#unbroken.get(file);
-      if (unbroken?.kind !== 'passes') return 0;
-      const { durationsMs } = unbroken;
-      return name === undefined
-        ? [...durationsMs.values()].reduce((sum, ms) => sum + ms, 0)
-        : (durationsMs.get(name) ?? 0);
-    };
-    const timed = await Promise.all(this.#chosen.map(async (mutant) => ({ mutant, ms: await expectedMs(mutant) })));
-    return timed.sort((a, b) => b.ms - a.ms).map(({ mutant }) => mutant);
+  #fileOf({ test }: Mutant): string {
+    return this.#files.get(test)?.[0] ?? `the file with [${test}]`;
+  }
+
+  /** @returns how long the test of a mutant takes without it; undefined if it was skipped or failed */
+  #expectedMs(mutant: Mutant): number | undefined {
+    const unbroken = this.#unbroken.get(this.#fileOf(mutant));
+    if (unbroken?.kind !== 'passes') return undefined;
+    const named = [...unbroken.durationsMs].filter(([name]) => name.endsWith(` [${mutant.test}]`));
+    return named.length === 0 ? undefined : named.reduce((sum, [, ms]) => sum + ms, 0);
+  }
+
+  /** @returns the mutants, those first whose test takes longest, since a long one that comes last runs alone */
+  #longestFirst(): Mutant[] {
+    return this.#chosen.toSorted((a, b) => (this.#expectedMs(b) ?? 0) - (this.#expectedMs(a) ?? 0));
   }
 
   /** Does something with each value and a copy that nothing else uses meanwhile, at most `atOnce` things at a time. */
@@ -104,30 +113,17 @@ class Runner {
     });
   }
 
-  /** Runs the tests of a mutant, each first without it, until one fails. */
   async #tryMutant(copy: Copy, mutant: Mutant): Promise<Outcome> {
-    let unfit: string | undefined;
-    let ran = false;
-    for (const test of mutant.tests) {
-      const { file, name } = readTest(test);
-      const unbroken = await this.#withoutMutant(copy, file);
-      unfit ??= reasonAgainst(unbroken, test, name);
-      if (unbroken.kind === 'unfit' || reasonAgainst(unbroken, test, name) !== undefined) continue;
-      ran = true;
-      const end = await this.#runBroken(copy, mutant, test, unbroken.durationsMs);
-      if (end.kind !== 'survived') return end;
-    }
-    return ran ? { kind: 'survived' } : { kind: 'skipped', reason: unfit ?? 'it names no test' };
-  }
-
-  async #runBroken(copy: Copy, mutant: Mutant, test: string, durationsMs: Durations): Promise<Outcome> {
-    const { file, name } = readTest(test);
+    const file = this.#fileOf(mutant);
+    const unbroken = this.#unbroken.get(file);
+    if (unbroken?.kind !== 'passes') return { kind: 'skipped', reason: `${unbroken?.reason}` };
+    if (this.#expectedMs(mutant) === undefined) return { kind: 'skipped', reason: `[${mutant.test}] is skipped here` };
     let restore = async () => {};
     try {
       restore = await copy.patch(mutant.file, (text) => mutate(text, mutant));
       if (needsBuild(file)) await bundleProgram(copy);
-      const hangsAfterMs = (one: string) => HANG.ms + HANG.times * (durationsMs.get(one) ?? 0);
-      const run = await runTests(copy, { file, names: name === undefined ? [] : [name], hangsAfterMs });
+      const hangsAfterMs = (name: string) => HANG.ms + HANG.times * (unbroken.durationsMs.get(name) ?? 0);
+      const run = await runTests(copy, { file, ids: [mutant.test], hangsAfterMs });
       return run.kind === 'passed' ? { kind: 'survived' } : { kind: 'killed', by: describe(file, run) };
     } catch (error) {
       return { kind: 'stale', reason: (error as Error).message };
@@ -136,23 +132,11 @@ class Runner {
     }
   }
 
-  /** A test that fails without any mutant would kill all that name it. */
-  #withoutMutant(copy: Copy, file: string): Promise<Unbroken> {
-    const known = this.#unbroken.get(file) ?? this.#runUnbroken(copy, file);
-    this.#unbroken.set(file, known);
-    return known;
-  }
-
-  /** Runs the tests of a file that mutants name, or all if one names the file alone. */
+  /** Runs the tests of a file that mutants name: one that fails without any mutant would kill all that name it. */
   async #runUnbroken(copy: Copy, file: string): Promise<Unbroken> {
-    const uses = this.#chosen.flatMap(({ tests }) => tests.map(readTest)).filter((use) => use.file === file);
-    const names = [...new Set(uses.map(({ name }) => name))];
+    const ids = this.#chosen.filter((mutant) => this.#fileOf(mutant) === file).map(({ test }) => test);
     if (needsBuild(file)) await bundleProgram(copy);
-    const choice = {
-      file,
-      names: names.every((name) => name !== undefined) ? names : [],
-      hangsAfterMs: () => UNBROKEN_MS_MAX,
-    };
+    const choice = { file, ids: [...new Set(ids)], hangsAfterMs: () => UNBROKEN_MS_MAX };
     const runs = await repeated(
       () => runTests(copy, choice),
       ({ kind }) => kind === 'passed',
@@ -182,16 +166,17 @@ function describeOutcome(outcome: Outcome): string {
   return `${outcome.kind.toUpperCase()}${detail}`;
 }
 
-/** @returns why a test can not judge a mutant, such as that it is skipped on this machine */
-function reasonAgainst(unbroken: Unbroken, test: string, name: string | undefined): string | undefined {
-  if (unbroken.kind === 'unfit') return unbroken.reason;
-  const ran = name === undefined ? unbroken.durationsMs.size > 0 : unbroken.durationsMs.has(name);
-  return ran ? undefined : `${test} is skipped here`;
-}
-
-/** As a mutant names a test, and more: `program/hostile: hostile inputs > limits: A body of …`. */
+/** Such as `program/hostile: hostile inputs > limits: A body of …`. */
 function describe(file: string, { test, detail }: TestRun & { readonly kind: 'failed' }): string {
   return `${file}: ${test}${detail === undefined ? '' : ` > ${detail}`}`;
+}
+
+/** @returns the mutants that the arguments of the command ask for */
+function chosenBy(args: readonly string[]): Mutant[] {
+  if (args[0] !== '--changed') return allMutants().filter(({ breaks }) => breaks.includes(args.join(' ')));
+  const changed = execFileSync('git', ['diff', '--name-only', 'HEAD', '--', 'src'], { cwd: root, encoding: 'utf8' });
+  const files = new Set(changed.split('\n'));
+  return allMutants().filter(({ file }) => files.has(`src/${file}`));
 }
 
 for (const signal of ['SIGINT', 'SIGTERM'] as const) {
@@ -200,11 +185,13 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) {
     interruptRuns();
   });
 }
-const words = process.argv.slice(2).join(' ');
+const args = process.argv.slice(2);
+const chosen = chosenBy(args);
 const copies: Copy[] = [];
 try {
-  for (let made = 0; made < WORKERS.broken; made += 1) copies.push(await makeCopy());
-  const chosen = mutants.filter(({ breaks }) => breaks.includes(words));
+  if (chosen.length === 0 && args[0] !== '--changed')
+    throw new Error(`no promise of a mutant has ${args.join(' ')} in it`);
+  for (let made = 0; made < Math.min(WORKERS.broken, chosen.length); made += 1) copies.push(await makeCopy());
   process.exitCode = (await new Runner(chosen, copies).run()) ? 0 : 1;
 } finally {
   for (const copy of copies) copy.remove();

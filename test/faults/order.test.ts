@@ -34,7 +34,7 @@ async function orderUnderLoad(t: TestContext): Promise<{ order: Order; acknowled
   return { order: checkOrder(strace.calls(), service.data), acknowledged: new Set(load.acknowledged) };
 }
 
-test('no 200 begins to leave before the sync of its line, and of the entry of its file, has returned', {
+test('no 200 begins to leave before the sync of its line, and of the entry of its file, has returned [order-2]', {
   skip: withoutStrace,
 }, async (t) => {
   const { order, acknowledged } = await orderUnderLoad(t);
@@ -43,7 +43,7 @@ test('no 200 begins to leave before the sync of its line, and of the entry of it
   assert.ok(order.files.size >= FILES_MIN, `${order.files.size} files`);
 });
 
-test('a folder that was made by a start that died is synced into its parent before the first 200', {
+test('a folder that was made by a start that died is synced into its parent before the first 200 [order-3]', {
   skip: withoutStrace,
 }, async (t) => {
   const parent = newFolder(t);
@@ -68,7 +68,7 @@ const APPENDING = `
   await log.truncate(3);
 `;
 
-test('an append is on the disk when it resolves, and what was cut off stays away', {
+test('an append is on the disk when it resolves, and what was cut off stays away [order-4]', {
   skip: withoutStrace,
 }, (t) => {
   const appended = { true: ['pwrite64'], false: ['pwrite64', 'fdatasync'] };
@@ -99,7 +99,7 @@ const SLOTS = `
   await slots.write(Buffer.alloc(512), 512);
 `;
 
-test('a slot is on the disk when its write resolves', { skip: withoutStrace }, (t) => {
+test('a slot is on the disk when its write resolves [order-1]', { skip: withoutStrace }, (t) => {
   const folder = newFolder(t);
   const strace = underStrace(t, { calls: ['pwrite64', 'fdatasync'], paths: [join(folder, 'x')] });
   const [tool = '', ...args] = strace.options.under;

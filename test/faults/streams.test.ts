@@ -77,7 +77,7 @@ class Follower {
   }
 }
 
-test('each follower has each acknowledged event once and in order, over kills of the service', async (t) => {
+test('each follower has each acknowledged event once and in order, over kills of the service [faults-streams-1]', async (t) => {
   const data = newFolder(t);
   const args = ['--segment-bytes', '65536', '--log-level', 'error'];
   let service = await startService(t, { data, args });

@@ -34,7 +34,7 @@ async function firstPage(backlog: Backlog): Promise<number> {
   return atHand(backlog).at(-1)!;
 }
 
-test('while lines are sent, the next ones are read, as many as a request has, or all there are', async (t) => {
+test('while lines are sent, the next ones are read, as many as a request has, or all there are [backlog-1]', async (t) => {
   const { backlog, close } = backlogOf(diskWith({ [FIRST]: segment(1, LAST) }));
   t.after(close);
   const sent = await firstPage(backlog);

@@ -42,7 +42,7 @@ async function untilAllAreSent(disk: SimulatedDisk, target: Model): Promise<void
   await bench.forwarder.close();
 }
 
-test('skip gives up the events that are next, each with its line, and the destination gets those after them', async () => {
+test('skip gives up the events that are next, each with its line, and the destination gets those after them [by-hand-2]', async () => {
   const disk = await forwardedTo(4, { sending: 5 });
   assert.equal(await skip(disk, 'upstream', { first: 5, last: 6 }), 'upstream continues with event 7');
   assert.deepEqual(await cursorOf(disk), { seq: 6, id: idOf(6), sending: undefined, kind: 'api', to: 'http://x' });
@@ -107,7 +107,7 @@ test('skip gives up what retention removed before the destination has passed it,
   }
 });
 
-test('from lets a lost cursor continue, sends events again, or leaves them out with a dead letter', async () => {
+test('from lets a lost cursor continue, sends events again, or leaves them out with a dead letter [by-hand-4]', async () => {
   const disk = await forwardedTo(8);
   disk.put('forward-upstream.cursor', Buffer.alloc(1024));
   assert.equal((await readCursor(disk, 'upstream')).kind, 'lost');
@@ -124,7 +124,7 @@ test('from lets a lost cursor continue, sends events again, or leaves them out w
   assert.deepEqual(upstream.recorded, [10, 11, 12]);
 });
 
-test('from leaves out no event of a hub, which would get it all the same, and says that the hub decides', async () => {
+test('from leaves out no event of a hub, which would get it all the same, and says that the hub decides [by-hand-1]', async () => {
   const disk = await forwardedTo(5, { kind: 'hub' });
   await assert.rejects(continueFrom(disk, 'upstream', 9), {
     message: 'upstream is a hub, which says itself what it needs next; identity --new --seq 9 leaves events out',
@@ -138,7 +138,7 @@ test('from leaves out no event of a hub, which would get it all the same, and sa
   assert.deepEqual(hub.recorded, [3, 4, 5, 6, 7, 8, 9, 10, 11, 12]);
 });
 
-test('after identity --new a hub that does not know the journal gets what it did not get before', async () => {
+test('after identity --new a hub that does not know the journal gets what it did not get before [by-hand-5]', async () => {
   const disk = await forwardedTo(8, { kind: 'hub' });
   await save(disk, 'plain', { seq: 3, id: idOf(3), sending: 4, kind: 'api', to: 'http://y' });
   await newIdentity(disk, undefined);
@@ -180,7 +180,7 @@ async function withPowerCuts(
 
 const identityAct = (disk: SimulatedDisk) => newIdentity(disk, undefined);
 
-test('a power cut at any call of skip or from: each event that the cursor passed has its dead letter', async () => {
+test('a power cut at any call of skip or from: each event that the cursor passed has its dead letter [by-hand-3]', async () => {
   const actions = [
     (disk: SimulatedDisk) => skip(disk, 'upstream', { first: 5, last: 7 }),
     (disk: SimulatedDisk) => continueFrom(disk, 'upstream', 8),
@@ -198,7 +198,7 @@ test('a power cut at any call of skip or from: each event that the cursor passed
   }
 });
 
-test('a power cut at any call of identity --new: no hub gets under the new id what it got under the old one', async () => {
+test('a power cut at any call of identity --new: no hub gets under the new id what it got under the old one [by-hand-6]', async () => {
   await withPowerCuts(identityAct, async (left, when) => {
     const { seq, id } = await cursorOf(left);
     assert.equal(seq, 4, when);

@@ -52,7 +52,7 @@ test('a cursor is new, then what was saved last, in a real file of two slots', a
   assert.match(readFileSync(join(folder, NAME), 'utf8'), /^\{"number":4,.*"\} *\n\{"number":3,.*"\} *\n$/);
 });
 
-test('a damaged slot leaves the other; without one the cursor is lost, and can be saved again', async () => {
+test('a damaged slot leaves the other; without one the cursor is lost, and can be saved again [cursor-2]', async () => {
   for (const damage of [(bytes: Buffer) => bytes.fill(0), (bytes: Buffer) => bytes.fill('x', 100, 110)]) {
     const disk = await saved(new SimulatedDisk(), 4);
     const bytes = disk.bytes(NAME) as Buffer;
@@ -69,7 +69,7 @@ test('a damaged slot leaves the other; without one the cursor is lost, and can b
   }
 });
 
-test('a missing cursor is lost if its destination was sent to, and new for another destination', async () => {
+test('a missing cursor is lost if its destination was sent to, and new for another destination [cursor-3]', async () => {
   const disk = await saved(new SimulatedDisk(), 2);
   await disk.remove(NAME);
   assert.deepEqual(await readCursor(disk, 'hub'), { kind: 'lost', reason: `/simulated/${NAME} is missing` });
@@ -116,7 +116,7 @@ function play(disk: SimulatedDisk): { begun: number; durable: number; end: Promi
 for (const what of ['once', 'power'] as const) {
   for (const short of [false, true]) {
     const title = `${what === 'once' ? 'a failure' : 'a power cut'}${short ? ' and a short write' : ''} at any call`;
-    test(`${title}: the cursor is the last durable one or the one that was being saved`, async () => {
+    test(`${title}: the cursor is the last durable one or the one that was being saved [cursor-1]`, async () => {
       for (let failing = 1; ; failing += 1) {
         const disk = new SimulatedDisk();
         const { fault, struck } = failingCall(failing, what, short ? 'ENOSPC' : 'EIO');

@@ -60,7 +60,7 @@ test('dead letters are lines of a real file, with the line of the journal digit 
   assert.deepEqual(await all(disk), [letter(10)]);
 });
 
-test('a torn end is cut when the file is opened; a damaged line before the last is reported', async () => {
+test('a torn end is cut when the file is opened; a damaged line before the last is reported [dead-letters-2]', async () => {
   const whole = `${encodeDeadLetter(letter(1))}\n${encodeDeadLetter(letter(2))}\n`;
   for (const torn of [
     '{"time":"2026',
@@ -115,7 +115,7 @@ function play(disk: SimulatedDisk): { begun: number; durable: number; end: Promi
 for (const what of ['once', 'power'] as const) {
   for (const short of [false, true]) {
     const title = `${what === 'once' ? 'a failure' : 'a power cut'}${short ? ' and a short write' : ''} at any call`;
-    test(`${title}: each letter whose append resolved is there`, async () => {
+    test(`${title}: each letter whose append resolved is there [dead-letters-1]`, async () => {
       for (let failing = 1; ; failing += 1) {
         const disk = new SimulatedDisk();
         const { fault, struck } = failingCall(failing, what, short ? 'ENOSPC' : 'EIO');
@@ -181,7 +181,7 @@ async function fill(letters: DeadLetters, from = 1): Promise<number> {
 
 const sentAgain = (seq: number): DeadLetter => ({ time, outcome: 'sent again', reason: '', first: seq, last: seq });
 
-test('at the limit no letter is lost; what is closed makes space, and what is open stays as it was', async () => {
+test('at the limit no letter is lost; what is closed makes space, and what is open stays as it was [dead-letters-3]', async () => {
   const disk = new SimulatedDisk();
   const letters = await DeadLetters.open(disk, 'upstream', BOUNDS);
   const next = await fill(letters);

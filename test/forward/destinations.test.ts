@@ -63,7 +63,7 @@ test('--when-behind remove lifts the hold of each destination', async () => {
   assert.equal((await watch(configOf('--forward-to', 'http://a')))?.current[0]?.hold, true);
 });
 
-test('every mistake of a file is named with its line and its member, and what to do', () => {
+test('every mistake of a file is named with its line and its member, and what to do [destinations-1]', () => {
   const text = `{"destinations": [
     {"name": "Hub", "to": "https://hub.example/prod", "tokenfile": "t"},
     {"name": "a", "to": "clickhouse+https://w@ch.example/assets.events"},

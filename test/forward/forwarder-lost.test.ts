@@ -51,7 +51,7 @@ async function forkOf(bench: Bench, model: Model): Promise<string> {
   return `${reason}`;
 }
 
-test('a restored journal whose line at the seq of the hub is gone is a fork while nothing shows what was sent', async () => {
+test('a restored journal whose line at the seq of the hub is gone is a fork while nothing shows what was sent [forwarder-lost-1]', async () => {
   for (const isLost of [true, false]) {
     // The backup had 100 events, and the hub got 200. Offline, 200 more were recorded, and retention removed the first 250.
     const gone = goneName({ first: 1, last: 250 }, 'removed');
@@ -143,7 +143,7 @@ test('a copy that is a fork continues after its own cursor, and the stop names t
   await assert.rejects(newIdentity(disk, undefined), { message: /upstream is ahead of the journal; add --seq N/ });
 });
 
-test('a destination that began once does not begin now again: a hub that knows nothing gets all there is', async () => {
+test('a destination that began once does not begin now again: a hub that knows nothing gets all there is [forwarder-lost-2]', async () => {
   for (const isLost of [true, false]) {
     const gone = goneName({ first: 1, last: 2 }, 'removed');
     const disk = diskWith({ [gone]: EMPTY, [segmentName(3)]: segment(3, 3) });

@@ -72,7 +72,7 @@ function survivor(model: Model): Model {
 }
 
 for (const kind of ['hub', 'api'] as const) {
-  test(`${kind}: whatever is answered and whenever the power is cut, nothing is lost and what is doubled is named`, async () => {
+  test(`${kind}: whatever is answered and whenever the power is cut, nothing is lost and what is doubled is named [forwarder-power-1]`, async () => {
     for (let round = 0; round < rounds({ long: 60, short: 15 }); round += 1) {
       const random = randomFrom(round);
       const pick = (below: number) => Math.floor(random() * below);
@@ -115,7 +115,7 @@ for (const kind of ['hub', 'api'] as const) {
 for (const what of ['power', 'once'] as const) {
   for (const kind of ['hub', 'api'] as const) {
     const title = what === 'power' ? 'a power cut at any call of the disk' : 'any call of the disk that fails once';
-    test(`${kind}: ${title}: nothing is lost and what is doubled is named`, async () => {
+    test(`${kind}: ${title}: nothing is lost and what is doubled is named [forwarder-power-2]`, async () => {
       for (let failing = 1; ; failing += 1) {
         const when = `${kind}, ${what}, call ${failing}`;
         const disk = diskWith({ [FIRST]: segment(1, EVENTS) });
@@ -193,7 +193,7 @@ test('a destination that wants an event at most once gets none twice, whenever t
   }
 });
 
-test('an event that was sent to look further is named too when the process dies', async () => {
+test('an event that was sent to look further is named too when the process dies [forwarder-power-3]', async () => {
   const disk = diskWith({ [FIRST]: segment(1, EVENTS) });
   const model = new Model('api');
   model.answer = (_, seq) => {

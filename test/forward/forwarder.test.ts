@@ -108,7 +108,7 @@ test('a new destination begins with the first event there is, or with the next o
   }
 });
 
-test('nothing is sent or asked before the journal is readable, and before the cursor is on the disk', async () => {
+test('nothing is sent or asked before the journal is readable, and before the cursor is on the disk [forwarder-15]', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 3) });
   const hub = new Model('hub');
   let found = '';
@@ -126,7 +126,7 @@ test('nothing is sent or asked before the journal is readable, and before the cu
   assert.equal(found, 'found');
 });
 
-test('a hub is asked where a lost cursor was; a plain upstream is stopped and never begins again by itself', async () => {
+test('a hub is asked where a lost cursor was; a plain upstream is stopped and never begins again by itself [forwarder-3]', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 20) });
   await loseCursor(disk);
   const hub = await hubAt(disk, 7);
@@ -149,7 +149,7 @@ test('a hub is asked where a lost cursor was; a plain upstream is stopped and ne
   assert.equal(kind, 'lost', 'a stop does not make up a cursor');
 });
 
-test('a journal that has less than its hub, or another event there, is a fork', async () => {
+test('a journal that has less than its hub, or another event there, is a fork [forwarder-8]', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 10) });
   for (const hub of [await hubAt(disk, 11, 'x'), await hubAt(disk, 5, await idOf(disk, 6))]) {
     const bench = startForwarder(disk, 10, () => hub);
@@ -194,7 +194,7 @@ test('a hub that was restored from a backup gets again what it has no more, and 
   assert.deepEqual([had, has], [25, 10]);
 });
 
-test('what retention removed meanwhile is lost for such a hub, and in the dead letters', async () => {
+test('what retention removed meanwhile is lost for such a hub, and in the dead letters [forwarder-11]', async () => {
   const disk = diskWith({ [segmentName(21)]: segment(21, 10), [goneName({ first: 1, last: 20 }, 'removed')]: EMPTY });
   await saveCursor(disk, { seq: 25, id: await idOf(disk, 25), kind: 'hub' });
   const hub = await hubAt(disk, 10, 'gone');
@@ -236,7 +236,7 @@ test('a hub that forgot the journal gets it from the first event there is', asyn
   assert.deepEqual(hub.recorded, upTo(30, 21));
 });
 
-test('what retention removed after the cursor is in the dead letters also if the hub forgot the journal', async () => {
+test('what retention removed after the cursor is in the dead letters also if the hub forgot the journal [forwarder-1]', async () => {
   const disk = diskWith({ [segmentName(21)]: segment(21, 10), [goneName({ first: 1, last: 20 }, 'removed')]: EMPTY });
   await saveCursor(disk, { seq: 5, id: 'gone', kind: 'hub' });
   const hub = new Model('hub');
@@ -248,7 +248,7 @@ test('what retention removed after the cursor is in the dead letters also if the
 });
 
 for (const kind of ['hub', 'api'] as const) {
-  test(`${kind}: events that retention removed or repair lost are named, and what follows is sent`, async () => {
+  test(`${kind}: events that retention removed or repair lost are named, and what follows is sent [forwarder-9]`, async () => {
     const disk = diskWith({
       [segmentName(11)]: segment(11, 5),
       [goneName({ first: 1, last: 10 }, 'removed')]: EMPTY,
@@ -268,7 +268,7 @@ for (const kind of ['hub', 'api'] as const) {
     if (kind === 'hub') assert.deepEqual(target.lost, [...upTo(10, 3), ...upTo(20, 16)]);
   });
 
-  test(`${kind}: a damaged line stops the forwarder after the events before it, and is not given up`, async () => {
+  test(`${kind}: a damaged line stops the forwarder after the events before it, and is not given up [forwarder-12]`, async () => {
     const lines = splitLines(segment(1, 10));
     const disk = diskWith({ [FIRST]: Buffer.concat(lines.map((line, at) => (at === 4 ? flip(line, 60) : line))) });
     const target = new Model(kind);
@@ -308,7 +308,7 @@ for (const kind of ['hub', 'api'] as const) {
   });
 }
 
-test('another journal in the folder is not sent in place of the one before', async () => {
+test('another journal in the folder is not sent in place of the one before [forwarder-17]', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 10) });
   const upstream = new Model('api');
   const bench = startForwarder(disk, 10, () => upstream);
@@ -321,7 +321,7 @@ test('another journal in the folder is not sent in place of the one before', asy
   assert.deepEqual(upstream.recorded, upTo(10));
 });
 
-test('a hub that answers like something else later is stopped, and gets no plain request', async () => {
+test('a hub that answers like something else later is stopped, and gets no plain request [forwarder-13]', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 10) });
   await saveCursor(disk, { kind: 'hub' });
   const opened: string[] = [];
@@ -340,7 +340,7 @@ test('a hub that answers like something else later is stopped, and gets no plain
   assert.deepEqual([opened, hub.recorded], [['hub'], upTo(10)]);
 });
 
-test('what a destination is, is found out once and kept; no connection decides nothing', async () => {
+test('what a destination is, is found out once and kept; no connection decides nothing [forwarder-14]', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 2) });
   const opened: string[] = [];
   const models = { hub: new Model('hub'), api: new Model('api') };
@@ -358,7 +358,7 @@ test('what a destination is, is found out once and kept; no connection decides n
   assert.deepEqual([opened, models.hub.asked, models.api.recorded], [['hub', 'api', 'api'], 4, [1, 2]]);
 });
 
-test('a proxy that answers in place of a hub at first does not decide for good that it is a plain upstream', async () => {
+test('a proxy that answers in place of a hub at first does not decide for good that it is a plain upstream [forwarder-18]', async () => {
   for (const answer of ['stopped', 'again'] as const) {
     const disk = diskWith({ [FIRST]: segment(1, 10) });
     const models = { hub: new Model('hub'), api: new Model('api') };
@@ -411,7 +411,7 @@ test('at 20 refusals in a row the forwarder stops with the last one; SIGHUP lets
   assert.deepEqual(upstream.recorded, [1, ...upTo(30, 26)]);
 });
 
-test('an event that leaves the upstream without an answer is given up once the next one is taken', async () => {
+test('an event that leaves the upstream without an answer is given up once the next one is taken [forwarder-4]', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 6) });
   const upstream = new Model('api');
   upstream.answer = (_, seq) => (seq === 3 ? 'lost' : 'record');
@@ -423,7 +423,7 @@ test('an event that leaves the upstream without an answer is given up once the n
   assert.deepEqual([letter?.outcome, seqsOf([letter!]), more], ['in doubt', [3], []]);
 });
 
-test('a letter of an event in doubt says whether the event was taken later or given up, and is closed if it was taken', async () => {
+test('a letter of an event in doubt says whether the event was taken later or given up, and is closed if it was taken [forwarder-10]', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 6) });
   const upstream = new Model('api');
   upstream.answer = (_, seq) => {
@@ -517,7 +517,7 @@ test('without a next event, one in doubt is not sent again until there is one', 
   assert.deepEqual(seqsOf(await lettersOf(disk)), [3], 'it may be there twice');
 });
 
-test('a destination that wants each event at most once: one in doubt is given up, after a pause', async () => {
+test('a destination that wants each event at most once: one in doubt is given up, after a pause [forwarder-7]', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 5) });
   const upstream = new Model('api');
   upstream.answer = (_, seq) => (seq === 2 || seq === 3 ? 'lost' : 'record');
@@ -527,7 +527,7 @@ test('a destination that wants each event at most once: one in doubt is given up
   assert.deepEqual([upstream.requests, seqsOf(await lettersOf(disk))], [upTo(5), [2, 3]]);
 });
 
-test('what was being sent when the process died is sent again and named', async () => {
+test('what was being sent when the process died is sent again and named [forwarder-5]', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 5) });
   await saveCursor(disk, { seq: 2, id: await idOf(disk, 2), sending: 4, kind: 'api' });
   const upstream = new Model('api');
@@ -545,7 +545,7 @@ test('what was being sent when the process died is sent again and named', async 
   assert.match(letters[0]!.reason, /stopped without a reply/);
 });
 
-test('any call of the disk that fails while the cursor is opened is repeated, and what was being sent is named once', async () => {
+test('any call of the disk that fails while the cursor is opened is repeated, and what was being sent is named once [forwarder-6]', async () => {
   for (let failing = 1; ; failing += 1) {
     const disk = diskWith({ [FIRST]: segment(1, 5) });
     await saveCursor(disk, { seq: 2, id: await idOf(disk, 2), sending: 4, kind: 'api' });
@@ -614,7 +614,7 @@ test('a Retry-After is waited for, and SIGHUP ends the wait', async () => {
   await bench.forwarder.close();
 });
 
-test('a full disk: nothing passes that is not in the dead letters, and nothing is sent before the cursor says so', async () => {
+test('a full disk: nothing passes that is not in the dead letters, and nothing is sent before the cursor says so [forwarder-16]', async () => {
   for (const file of ['dead-upstream.jsonl', 'forward-upstream.cursor']) {
     const disk = diskWith({ [FIRST]: segment(1, 8) });
     const upstream = new Model('api');
@@ -682,7 +682,7 @@ test('an outage is logged once, with its end', async () => {
   );
 });
 
-test('an event that a hub refuses is in the dead letters, and the next request says that it is lost', async () => {
+test('an event that a hub refuses is in the dead letters, and the next request says that it is lost [forwarder-19]', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 6) });
   const hub = new Model('hub');
   hub.answer = (what, seq) => {
@@ -696,7 +696,7 @@ test('an event that a hub refuses is in the dead letters, and the next request s
   assert.deepEqual(seqsOf(await lettersOf(disk)), [3], 'once, though it was refused twice');
 });
 
-test('what a hub does not get has one dead letter, also if the cursor did not pass it before a restart', async () => {
+test('what a hub does not get has one dead letter, also if the cursor did not pass it before a restart [forwarder-2]', async () => {
   const gone = goneName({ first: 1, last: 20 }, 'removed');
   const disk = diskWith({ [segmentName(21)]: segment(21, 6), [gone]: EMPTY });
   await saveCursor(disk, { seq: 15, id: 'gone', kind: 'hub' });
@@ -716,7 +716,7 @@ test('what a hub does not get has one dead letter, also if the cursor did not pa
   assert.deepEqual(seqsOf(await lettersOf(disk)), upTo(22, 16), 'each once');
 });
 
-test('a stop before the first event is known leaves a destination new', async () => {
+test('a stop before the first event is known leaves a destination new [forwarder-20]', async () => {
   const disk = diskWith({ [segmentName(11)]: segment(11, 5) });
   disk.fault = (call) =>
     call === 'list' && disk.bytes(cursorName('upstream')) !== undefined ? systemError('EIO') : undefined;
@@ -729,7 +729,7 @@ test('a stop before the first event is known leaves a destination new', async ()
   assert.equal((await readCursor(disk, 'upstream')).kind, 'new');
 });
 
-test('while a request is in flight the next one is read, and a stuck destination has no more read than that', async () => {
+test('while a request is in flight the next one is read, and a stuck destination has no more read than that [forwarder-21]', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 300) });
   const hub = new Model('hub');
   hub.answer = (what) => (what === 'send' && hub.requests.length < 50 ? 'again' : 'record');

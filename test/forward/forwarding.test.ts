@@ -79,7 +79,7 @@ test('every event arrives once and in order, though each of the two is killed an
   assert.equal(eventsIn(hubData).length, 61);
 });
 
-test('each deployment goes to its own URL, with the token of the destination', async (t) => {
+test('each deployment goes to its own URL, with the token of the destination [forwarding-4]', async (t) => {
   const folder = newFolder(t);
   const own = { prod: newToken(), eu: newToken() };
   const deployments = (names: readonly ('prod' | 'eu')[]) =>
@@ -119,7 +119,7 @@ test('each deployment goes to its own URL, with the token of the destination', a
   for (const name of ['prod', 'eu']) assertAtHub(join(hub.data, name), join(edge.data, name));
 });
 
-test('a destination is added, changed and removed by its file, and a reload forgets no cursor', async (t) => {
+test('a destination is added, changed and removed by its file, and a reload forgets no cursor [forwarding-3]', async (t) => {
   const folder = newFolder(t);
   const file = join(folder, 'forward.json');
   const [one, other] = [await startPlainUpstream(t), await startPlainUpstream(t)];
@@ -204,7 +204,7 @@ test('a stopped destination tries again when its token is another one, and on SI
   assert.equal((await edge.kill()).code, 0);
 });
 
-test('a destination that hangs delays no other one and no report, and a stop waits 5 s for it', async (t) => {
+test('a destination that hangs delays no other one and no report, and a stop waits 5 s for it [forwarding-1]', async (t) => {
   const [hanging, good] = [await startHanging(t), await startPlainUpstream(t)];
   const file = join(newFolder(t), 'forward.json');
   forwardFile(file, { name: 'hanging', to: hanging.url }, { name: 'good', to: good.url });
@@ -228,7 +228,7 @@ test('a destination that hangs delays no other one and no report, and a stop wai
   assert.doesNotMatch(stderr, /forwarding did not end/);
 });
 
-test('a destination that is changed begins after the request of the one before it has ended', async (t) => {
+test('a destination that is changed begins after the request of the one before it has ended [forwarding-2]', async (t) => {
   const upstream = await startPlainUpstream(t);
   const [slow, other] = [await startFaultyLink(t, upstream.port), await startFaultyLink(t, upstream.port)];
   slow.faultOf = ({ line }) => (line.startsWith('POST') ? { kind: 'delayed', ms: 1_500 } : { kind: 'passed' });

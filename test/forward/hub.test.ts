@@ -63,7 +63,7 @@ test('the id and the first time survive a second hub, whose events come from the
   );
 });
 
-test('what the hub has is not recorded again: a copy, an overlap, an older part', async (t) => {
+test('what the hub has is not recorded again: a copy, an overlap, an older part [hub-1]', async (t) => {
   const hub = await startHub(t);
   const sent = new SentJournal(20);
   for (const [first, last] of [
@@ -83,7 +83,7 @@ test('what the hub has is not recorded again: a copy, an overlap, an older part'
   assert.deepEqual((await sent.put(hub.url, 2, 3)).body, { seq: 13, id: sent.id(13), via: [] });
 });
 
-test('a request that comes twice at the same time is recorded once, and one that overtakes another is sent back', async (t) => {
+test('a request that comes twice at the same time is recorded once, and one that overtakes another is sent back [hub-4]', async (t) => {
   const hub = await startHub(t);
   const sent = new SentJournal(400);
   for (let first = 1; first < 400; first += 40) {
@@ -102,7 +102,7 @@ test('a request that comes twice at the same time is recorded once, and one that
   assert.deepEqual(seqsOf(hub.data), upTo(400));
 });
 
-test('a clone of a journal is a fork, and of two that race each seq is recorded once', async (t) => {
+test('a clone of a journal is a fork, and of two that race each seq is recorded once [hub-2]', async (t) => {
   const hub = await startHub(t);
   const one = new SentJournal(5);
   const other = new SentJournal(8);
@@ -127,7 +127,7 @@ test('a clone of a journal is a fork, and of two that race each seq is recorded 
   assert.deepEqual(seqsOf(hub.data, sourceOf(2)), upTo(50));
 });
 
-test('a gap is sent back with what the hub has, unless the sender says that just these events are lost', async (t) => {
+test('a gap is sent back with what the hub has, unless the sender says that just these events are lost [hub-3]', async (t) => {
   const hub = await startHub(t);
   const sent = new SentJournal(20);
   await sent.put(hub.url, 1, 3);

@@ -53,7 +53,7 @@ function linkOf(
   return link;
 }
 
-test('a token file that changes while its request is in flight is tried at once after the stop', async (t) => {
+test('a token file that changes while its request is in flight is tried at once after the stop [link-3]', async (t) => {
   const tokenFile = join(newFolder(t), 'token');
   writeFileSync(tokenFile, 'old');
   const tokens: string[] = [];
@@ -75,7 +75,7 @@ test('a token file that changes while its request is in flight is tried at once 
   assert.equal(tokens.filter((token) => token === 'old').length, 1, 'and the old one is not used again');
 });
 
-test('what status shows is written when it changes: no state that is older than the cursor', async (t) => {
+test('what status shows is written when it changes: no state that is older than the cursor [link-2]', async (t) => {
   const to = await startServer(t, ({ url }, response) => {
     response.statusCode = url?.startsWith('/forward/') ? 404 : 200;
     response.end('{}');
@@ -90,7 +90,7 @@ test('what status shows is written when it changes: no state that is older than 
   });
 });
 
-test('a restart keeps the time of the last success, and what has no time is none', async (t) => {
+test('a restart keeps the time of the last success, and what has no time is none [link-1]', async (t) => {
   const disk = diskWith({ [FIRST]: segment(1, 5) });
   for (const [last_success, expected] of [
     ['2026-11-20T16:04:05.678Z', '2026-11-20T16:04:05.678Z'],

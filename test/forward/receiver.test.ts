@@ -16,7 +16,7 @@ function gate(): { opened: Promise<void>; open: () => void } {
   return { opened, open };
 }
 
-test('a journal that the events would come back to is refused, and each reply says where they go', async () => {
+test('a journal that the events would come back to is refused, and each reply says where they go [receiver-1]', async () => {
   const via = [sourceOf(1), sourceOf(2)];
   const hub = await TestHub.open(new SimulatedDisk(), { via });
   for (const source of via) {
@@ -30,7 +30,7 @@ test('a journal that the events would come back to is refused, and each reply sa
   assert.deepEqual([...forwardedIn(hub.disk).keys()], [sourceOf(3)]);
 });
 
-test('a line that was recorded here before, or that the journals which get the events have sent on, is refused with its batch', async () => {
+test('a line that was recorded here before, or that the journals which get the events have sent on, is refused with its batch [receiver-2]', async () => {
   const [own, next] = [sourceOf(8), sourceOf(9)];
   const disk = new SimulatedDisk();
   disk.put('.journal-id', Buffer.from(`${own}\n`));
@@ -60,7 +60,7 @@ test('a line that was recorded here before, or that the journals which get the e
   assert.deepEqual([...forwardedIn(disk).keys()], [sourceOf(2)]);
 });
 
-test('before a hub takes the first event of a journal since its start, its destinations say again where the events go', async () => {
+test('before a hub takes the first event of a journal since its start, its destinations say again where the events go [receiver-3]', async () => {
   const [sent, comesBack] = [new SentJournal(4, sourceOf(1)), new SentJournal(4, sourceOf(2))];
   const disk = new SimulatedDisk();
   let asked = 0;
@@ -83,7 +83,7 @@ test('before a hub takes the first event of a journal since its start, its desti
   assert.equal((await again.put(sent, 1, 4)).status, 503, 'also of one that it knows');
 });
 
-test('a further source than the limit allows is refused, also if several come at once', async () => {
+test('a further source than the limit allows is refused, also if several come at once [receiver-4]', async () => {
   const hub = await TestHub.open(new SimulatedDisk(), { limits: { forwardSourcesMax: 5 } as never });
   const senders = Array.from({ length: 9 }, (_, index) => new SentJournal(2, sourceOf(index + 1)));
   const said = await Promise.all(senders.map((sent) => hub.put(sent, 1, 1)));
@@ -98,7 +98,7 @@ test('a further source than the limit allows is refused, also if several come at
   assert.equal(forwardedIn(hub.disk).size, 5);
 });
 
-test('of one source only some requests wait, and each of them gets its reply', async () => {
+test('of one source only some requests wait, and each of them gets its reply [receiver-5]', async () => {
   const disk = new SimulatedDisk();
   const hub = await TestHub.open(disk, { limits: { forwardWaitingMax: 2 } as never });
   const sent = new SentJournal(9);
@@ -179,7 +179,7 @@ test('watermarks that can not be read are an error of the service, and read agai
   assert.equal((await hub.ask(sourceOf(1))).status, 200);
 });
 
-test('a journal that is opened again is read again, after what was on its way to the disk', async () => {
+test('a journal that is opened again is read again, after what was on its way to the disk [receiver-6]', async () => {
   const disk = new SimulatedDisk();
   const hub = await TestHub.open(disk);
   const sent = new SentJournal(9);

@@ -54,7 +54,7 @@ async function lostIn(disk: SimulatedDisk): Promise<number[]> {
     .sort((one, other) => one - other);
 }
 
-test('what the cursor has not passed is named once, with a warning, and counted', async () => {
+test('what the cursor has not passed is named once, with a warning, and counted [removed-2]', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 30) });
   await saveCursor(disk, { seq: 4 });
   const { link, log } = linkOf(disk);
@@ -136,7 +136,7 @@ for (const kind of ['hub', 'api'] as const) {
     }
   });
 
-  test(`${kind}: an event that was on its way when it was named, and was taken, is not named any more`, async () => {
+  test(`${kind}: an event that was on its way when it was named, and was taken, is not named any more [removed-3]`, async () => {
     const disk = diskWith({ [FIRST]: segment(1, 20) });
     const target = new Model(kind);
     let isNamed = false;
@@ -195,7 +195,7 @@ test('a hub that took the last request closes what was named of it, and no more'
   assert.deepEqual(hub.recorded, [...upTo(tookSeq), ...upTo(30, 11)]);
 });
 
-test('while no letter can be written no file is removed, and reports are refused with the reason', async () => {
+test('while no letter can be written no file is removed, and reports are refused with the reason [removed-1]', async () => {
   const disk = new SimulatedDisk();
   await saveCursor(disk, {});
   const { link } = linkOf(disk);

@@ -26,7 +26,7 @@ import { eventually } from '../support/tools.ts';
 
 const HOLDING = ['--segment-bytes', '4096', '--retain-bytes', '16384'];
 
-test('at the limit of retention reports are refused with the name of the destination, until it has the events', async (t) => {
+test('at the limit of retention reports are refused with the name of the destination, until it has the events [forward-retention-2]', async (t) => {
   const hub = await startService(t);
   const link = await startFaultyLink(t, hub.port);
   link.isDown = true;
@@ -60,7 +60,7 @@ test('at the limit of retention reports are refused with the name of the destina
   assert.deepEqual(deadLettersIn(data, 'hub'), []);
 });
 
-test('a start at the limit of retention knows from the cursors what may go, before the first report', async (t) => {
+test('a start at the limit of retention knows from the cursors what may go, before the first report [forward-retention-3]', async (t) => {
   const hub = await startService(t);
   const data = newFolder(t);
   const args = [...HOLDING, '--forward-to', hub.url];

@@ -43,7 +43,7 @@ async function outcomes(disk: SimulatedDisk): Promise<Record<string, string>> {
   return Object.fromEntries(states.map(({ first, outcome }) => [first, outcome]));
 }
 
-test('what was refused is sent again, once, and the marker is removed', async () => {
+test('what was refused is sent again, once, and the marker is removed [retry-1]', async () => {
   const [disk, model] = [await folder(), new Model('api')];
   assert.equal(await take(disk, model), undefined, 'nothing was asked for');
   assert.deepEqual(await retry(disk, model), { sent: 3, refused: 0, left: 0 });
@@ -93,7 +93,7 @@ test('a service that stops leaves the rest as it was', async () => {
   assert.deepEqual(await take(disk, model, stop.signal), { sent: 1, refused: 0, left: 2 });
 });
 
-test('a power cut at any call: no event that may be there is sent again unless it is named', async () => {
+test('a power cut at any call: no event that may be there is sent again unless it is named [retry-2]', async () => {
   for (let failing = 1, struck = true; struck; failing += 1) {
     const [disk, model] = [await folder(), new Model('api')];
     await writeRetry(disk, 'upstream', {});

@@ -41,7 +41,7 @@ test('an id that is not readable, or that was removed beside a known destination
 });
 
 for (const what of ['once', 'power'] as const) {
-  test(`${what === 'once' ? 'a failure' : 'a power cut'} at any call: an id that was returned is the same after the next start`, async () => {
+  test(`${what === 'once' ? 'a failure' : 'a power cut'} at any call: an id that was returned is the same after the next start [source-1]`, async () => {
     for (let failing = 1; ; failing += 1) {
       const disk = new SimulatedDisk();
       const { fault, struck } = failingCall(failing, what);

@@ -58,7 +58,7 @@ test('after a clean stop or a crash a hub knows what it has, and needs the last 
   }
 });
 
-test('of a journal that no other forwards to, no line is read when files go, and after a crash those of its last file', async () => {
+test('of a journal that no other forwards to, no line is read when files go, and after a crash those of its last file [sources-5]', async () => {
   const parts: HubParts = { segmentBytes: SEGMENT_BYTES, retain: { retainBytes: 3_000 } };
   let disk = new SimulatedDisk();
   let isAfterCrash = false;
@@ -83,7 +83,7 @@ test('of a journal that no other forwards to, no line is read when files go, and
   }
 });
 
-test('a plain copy of a hub, without its file of watermarks, knows what it has before files of it go', async () => {
+test('a plain copy of a hub, without its file of watermarks, knows what it has before files of it go [sources-4]', async () => {
   const disk = new SimulatedDisk();
   const hub = await TestHub.open(disk, { segmentBytes: SEGMENT_BYTES });
   const [one, two] = [new SentJournal(9, sourceOf(1)), new SentJournal(9, sourceOf(2))];
@@ -134,7 +134,7 @@ test('retention does not make a hub forget', async () => {
   assert.deepEqual(forwardedIn(crashed.disk).get(sent.source), [8, 9]);
 });
 
-test('a file that holds a watermark stays until the snapshot has it, also if the service was started for that', async () => {
+test('a file that holds a watermark stays until the snapshot has it, also if the service was started for that [sources-2]', async () => {
   const disk = new SimulatedDisk();
   const hub = await TestHub.open(disk, { segmentBytes: 1_000_000 });
   const sent = new SentJournal(9);
@@ -155,7 +155,7 @@ test('a file that holds a watermark stays until the snapshot has it, also if the
   assert.equal((await last.ask(sent.source)).seq, 9);
 });
 
-test('a snapshot is on stable storage when files may go, by itself', async () => {
+test('a snapshot is on stable storage when files may go, by itself [sources-9]', async () => {
   const disk = new SimulatedDisk();
   const hub = await TestHub.open(disk);
   const sent = new SentJournal(9);
@@ -167,7 +167,7 @@ test('a snapshot is on stable storage when files may go, by itself', async () =>
   assert.match(disk.text(SNAPSHOT), /^\{"seq":7,/, 'an older one does not replace it');
 });
 
-test('a snapshot that is torn, stale, of another journal, or missing is made again from the lines', async () => {
+test('a snapshot that is torn, stale, of another journal, or missing is made again from the lines [sources-8]', async () => {
   const disk = new SimulatedDisk();
   const hub = await TestHub.open(disk, { segmentBytes: SEGMENT_BYTES });
   const sent = new SentJournal(20);
@@ -204,7 +204,7 @@ test('a snapshot that is torn, stale, of another journal, or missing is made aga
   }
 });
 
-test('a hub that lost its last events asks for them again, and says nothing it does not have', async () => {
+test('a hub that lost its last events asks for them again, and says nothing it does not have [sources-7]', async () => {
   const disk = new SimulatedDisk();
   const hub = await TestHub.open(disk, { segmentBytes: 1_000_000 });
   const [one, two] = [new SentJournal(10, sourceOf(1)), new SentJournal(10, sourceOf(2))];
@@ -239,7 +239,7 @@ async function loseLines(disk: SimulatedDisk, source: string, seqs: readonly num
   }
 }
 
-test('what a hub lost of a batch is sent again after a repair, whichever lines they are, and what it kept is not', async () => {
+test('what a hub lost of a batch is sent again after a repair, whichever lines they are, and what it kept is not [sources-3]', async () => {
   for (let lost = 0; lost < 16; lost += 1) {
     const torn = [4, 5, 6, 7].filter((_, index) => (lost & (1 << index)) !== 0);
     for (const harm of ['nothing', 'a stop', 'a stop without the snapshot', 'a crash', 'a new hole'] as const) {
@@ -311,7 +311,7 @@ test('what a repaired hub lacks and its source does not have any more is passed,
   assert.deepEqual(forwardedIn(disk).get(sent.source), [1, 2, 3, 4, 8, 9, 10, 11, 12]);
 });
 
-test('the lines of a write that failed are not counted', async () => {
+test('the lines of a write that failed are not counted [sources-1]', async () => {
   const disk = new SimulatedDisk();
   const hub = await TestHub.open(disk);
   const sent = new SentJournal(6);
@@ -341,7 +341,9 @@ async function script(disk: SimulatedDisk, senders: readonly SentJournal[], ackn
   }
 }
 
-test('a power cut at any call of the disk loses no watermark, and doubles no event', { timeout: 300_000 }, async () => {
+test('a power cut at any call of the disk loses no watermark, and doubles no event [sources-6]', {
+  timeout: 300_000,
+}, async () => {
   const senders = [new SentJournal(60, sourceOf(1)), new SentJournal(60, sourceOf(2))];
   const whole = new SimulatedDisk();
   await script(whole, senders, new Map());

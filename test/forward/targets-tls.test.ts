@@ -192,7 +192,7 @@ test('a CA file that is replaced is used for the next connection, and a bad one 
   assert.equal(got.length, 2);
 });
 
-test('a certificate for another name, or out of its time, is not trusted, and the reason says what to do', {
+test('a certificate for another name, or out of its time, is not trusted, and the reason says what to do [targets-tls-1]', {
   skip,
 }, async (t) => {
   const folder = newFolder(t);

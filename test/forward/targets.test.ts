@@ -65,7 +65,7 @@ function reasonOf(found: Asked | Sent): string {
 
 const error = '{"error":"no such thing"}';
 
-test('a plain upstream: what each answer means', async (t) => {
+test('a plain upstream: what each answer means [targets-2]', async (t) => {
   const withPartition: Event = { ...check, partition: 'p' };
   const table: readonly (readonly [string, Scripted, expected: string, event?: Event])[] = [
     ['recorded', [200, '{}'], 'recorded'],
@@ -118,7 +118,7 @@ test('a plain upstream: what each answer means', async (t) => {
   }
 });
 
-test('a hub is asked: what each answer means, and that only an answer decides that there is none', async (t) => {
+test('a hub is asked: what each answer means, and that only an answer decides that there is none [targets-3]', async (t) => {
   const table: readonly (readonly [Scripted, expected: string])[] = [
     [[200, HUB], 'at'],
     [[200, `{"seq":7,"id":"${ID}"}`], 'at'],
@@ -154,7 +154,7 @@ test('a hub is asked: what each answer means, and that only an answer decides th
   assert.deepEqual([got[0]?.method, got[0]?.url], ['GET', `/prod/forward/${SOURCE}`]);
 });
 
-test('a hub gets lines: what each answer means', async (t) => {
+test('a hub gets lines: what each answer means [targets-4]', async (t) => {
   const { lines } = outgoing([orders, orders, orders], 7);
   const ids = lines.map(({ event }) => event.id);
   const at = (seq: number, id: string | null | undefined) => JSON.stringify({ seq, id, via: [] });
@@ -211,7 +211,7 @@ test('a hub gets lines: what each answer means', async (t) => {
   }
 });
 
-test('a hub gets the lines byte for byte, with the crc before them and what was lost', async (t) => {
+test('a hub gets the lines byte for byte, with the crc before them and what was lost [targets-5]', async (t) => {
   const event: Event = {
     ...orders,
     metadata: '{"rows":1.0,"big":12345678901234567890,"text":"é\\u2028"}',
@@ -345,7 +345,7 @@ test('a stamp is added to the metadata without changing a byte of the rest', asy
   ]);
 });
 
-test('a redirect is never followed: the other server sees nothing, and the reason names it', async (t) => {
+test('a redirect is never followed: the other server sees nothing, and the reason names it [targets-1]', async (t) => {
   const other = await startScripted(t, () => [200, '{}']);
   for (const status of [301, 302, 303, 307, 308]) {
     const { url } = await startScripted(t, () => [status, '', { Location: `${other.url}/x?\u00e9` }]);
@@ -483,7 +483,7 @@ test('Retry-After is read as seconds or as a date beside the Date of the reply, 
   }
 });
 
-test('the token is read again when its file changes, is sent in its header, and is never shown', async (t) => {
+test('the token is read again when its file changes, is sent in its header, and is never shown [targets-6]', async (t) => {
   const tokenFile = join(newFolder(t), 'token');
   const { url, got } = await startScripted(t, ({ headers }) => [400, `{"error":"no ${headers['x-token']} here"}`]);
   writeFileSync(tokenFile, 'asl_first\n');

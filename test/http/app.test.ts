@@ -68,7 +68,7 @@ const ends = (ending: AbortSignal) =>
     else ending.addEventListener('abort', () => resolve());
   });
 
-test('a wait ends when its right is lost, with a refusal and not with what was found', async () => {
+test('a wait ends when its right is lost, with a refusal and not with what was found [app-1]', async () => {
   const right = new Right();
   const waiting = ask(right, async (ending) => {
     await ends(ending);
@@ -87,7 +87,7 @@ test('a reply that has been found out, or has failed, is no longer watched', asy
   assert.deepEqual([found.status, failed.status, right.watches.size], [200, 410, 0]);
 });
 
-test('a stream ends when its right is lost, also between its head and its first piece', async () => {
+test('a stream ends when its right is lost, also between its head and its first piece [app-2]', async () => {
   for (const early of [true, false]) {
     const right = new Right();
     const controller = new AbortController();

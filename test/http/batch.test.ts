@@ -63,7 +63,7 @@ test('blank lines, CR LF and a byte order mark are no part of an item, and every
   assert.deepEqual(refusalOf(body.replace('"passed":false', '"passed":1')).errors?.[0]?.item, 5);
 });
 
-test('one wrong item refuses the batch, with each wrong item by its number and nothing of it in the log', () => {
+test('one wrong item refuses the batch, with each wrong item by its number and nothing of it in the log [http-batch-1]', () => {
   const { status, error, errors, logged } = refusalOf(`${good}\n\n${wrong}\n{"type":"x"}\nsecret\n${check}\n`);
   assert.equal(status, 400);
   assert.match(error, /^3 of 5 items are wrong and nothing was recorded; item 3: passed is missing: send /);

@@ -61,7 +61,7 @@ test('on loopback only this machine’s own names and the configured ones are Ho
   assert.equal(verdict(createAccess({ address: '127.0.0.2', allowedHosts: [] }), { authority: '127.0.0.2:1' }), 'may');
 });
 
-test('on every interface any Host may ask, until --allowed-host says which names are its own', () => {
+test('on every interface any Host may ask, until --allowed-host says which names are its own [origin-2]', () => {
   assert.equal(verdict(open, { authority: 'anything.example' }), 'may');
   const named = createAccess({ address: '0.0.0.0', allowedHosts: ['good.example'] });
   for (const authority of ['good.example:3000', 'localhost', '192.0.2.7:3000', '[2001:db8::1]', undefined])
@@ -96,7 +96,7 @@ test('default ports are the same with and without being written', () => {
   assert.match(verdict(local, { origin: 'http://edge.example', authority: 'edge.example:443' }), /^Origin/);
 });
 
-test('a page on a name that was made to point here is refused on every address, but for an allowed name', () => {
+test('a page on a name that was made to point here is refused on every address, but for an allowed name [origin-1]', () => {
   const named = createAccess({ address: '0.0.0.0', allowedHosts: ['good.example'] });
   for (const from of [
     (name: string) => ({ origin: `http://${name}`, authority: name }),
@@ -119,7 +119,7 @@ test('a browser that calls the request foreign is believed', () => {
   }
 });
 
-test('a page of another site may open the page of the service in a tab, and nothing else', () => {
+test('a page of another site may open the page of the service in a tab, and nothing else [origin-3]', () => {
   const opens = { method: 'GET', fetchSite: 'cross-site', navigates: true };
   for (const check of [local, open]) {
     for (const fetchSite of ['cross-site', 'same-site'])

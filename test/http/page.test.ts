@@ -55,7 +55,7 @@ test('a stream is the same messages wherever it is cut', () => {
   }
 });
 
-test('the events that the page holds are bounded by their number and by their size', () => {
+test('the events that the page holds are bounded by their number and by their size [http-page-1]', () => {
   const store = new EventStore();
   for (let seq = 1; seq <= 3 * pageLimits.linesMax; seq += 500) {
     store.add(Array.from({ length: 500 }, (_, index) => line(seq + index)));

@@ -84,7 +84,7 @@ test('a HEAD gets the head alone, and nothing is produced', async (t) => {
   assert.equal(calls, 1);
 });
 
-test('nothing more is produced for a client that does not read, and it is cut off', async (t) => {
+test('nothing more is produced for a client that does not read, and it is cut off [http-streams-4]', async (t) => {
   let produced = 0;
   let isClosed = false;
   const endless = async function* () {
@@ -182,7 +182,7 @@ function waits(): { pieces: StreamReply['pieces']; readonly waiting: () => numbe
   return { pieces, waiting: () => waiting };
 }
 
-test('at the cap the longest waits end whole and announced, one for each new connection of a burst', async (t) => {
+test('at the cap the longest waits end whole and announced, one for each new connection of a burst [http-streams-2]', async (t) => {
   const { pieces, waiting } = waits();
   const log: string[] = [];
   const { port } = await serve(t, pieces, { deadlineCheckMs: 50 }, (line) => log.push(line));
@@ -237,7 +237,7 @@ test('requests after a wait that ends at the cap are answered, and the last repl
   for (const wire of wires.slice(CAP)) assert.equal((await wire.reply(true))?.status, 200);
 });
 
-test('clients that wait again and again at the cap are ended no faster than they are checked, and their number is bounded', async (t) => {
+test('clients that wait again and again at the cap are ended no faster than they are checked, and their number is bounded [http-streams-1]', async (t) => {
   const { pieces, waiting } = waits();
   const { port } = await serve(t, pieces, { deadlineCheckMs: 1_000_000 });
   const wires: Wire[] = [];
@@ -289,7 +289,7 @@ test('replies that could not be completed are logged at a bounded rate, and the 
   assert.ok(logged() < 10 && counted() > 0, `${logged()} and ${counted()}`);
 });
 
-test('at the cap a client that reads nothing of its reply is cut off for a new connection, but one that reads is not', async (t) => {
+test('at the cap a client that reads nothing of its reply is cut off for a new connection, but one that reads is not [http-streams-3]', async (t) => {
   const endless = async function* () {
     for (;;) yield Buffer.alloc(64 * 1024);
   };

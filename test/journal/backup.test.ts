@@ -47,7 +47,7 @@ function texts(...entries: readonly (readonly [string, Buffer])[]): Record<strin
   return Object.fromEntries(entries.map(([name, bytes]) => [name, `${bytes}`]));
 }
 
-test('it copies all of a journal, then only what is new', async () => {
+test('it copies all of a journal, then only what is new [journal-backup-3]', async () => {
   const [source, target] = [diskWith(files), new SimulatedDisk()];
   const first = await run(source, target);
   assert.deepEqual(first, {
@@ -75,7 +75,7 @@ test('it copies all of a journal, then only what is new', async () => {
   );
 });
 
-test('beside a writer it copies the durable lines only', async () => {
+test('beside a writer it copies the durable lines only [journal-backup-4]', async () => {
   const { lines, bytes } = makeLines(9);
   const source = diskWith({ [FIRST]: Buffer.concat([bytes, Buffer.from('{"seq":10,"torn')]) });
   const target = new SimulatedDisk();
@@ -86,7 +86,7 @@ test('beside a writer it copies the durable lines only', async () => {
   assert.equal(target.text(FIRST), bytes.toString());
 });
 
-test('a service that starts during the backup of a stopped one decides what is durable', async () => {
+test('a service that starts during the backup of a stopped one decides what is durable [journal-backup-5]', async () => {
   const { lines, bytes } = makeLines(5);
   const target = new SimulatedDisk();
   const result = await run(diskWith({ [FIRST]: bytes }), target, { kind: 'unsaid' }, { kind: 'before', seq: 3 });
@@ -116,7 +116,7 @@ test('the torn end of a crash is left out and reported, and what no crash explai
   assert.equal(target.text(FIRST), whole.toString());
 });
 
-test('damage is reported with file, line and byte, and what is before it is kept', async () => {
+test('damage is reported with file, line and byte, and what is before it is kept [journal-backup-1]', async () => {
   const [one = Buffer.alloc(0), two = Buffer.alloc(0), three = Buffer.alloc(0)] = splitLines(segment(4, 3));
   const damages: [Buffer, RegExp, number][] = [
     [Buffer.concat([one, flip(two, 40), three]), /events-0{19}4\.jsonl, line 2, byte \d+: its crc is/, 4],
@@ -141,14 +141,14 @@ test('damage is reported with file, line and byte, and what is before it is kept
   await assert.rejects(short, /the events 4 to 8 are missing/);
 });
 
-test('lines that a stopped journal has lost since its last clean stop are damage', async () => {
+test('lines that a stopped journal has lost since its last clean stop are damage [journal-backup-7]', async () => {
   const source = diskWith({ [FIRST]: segment(1, 3) });
   const { bytes, chain } = makeLines(4);
   await rememberCleanStop(source, { file: FIRST, bytes: bytes.length, chain });
   await assert.rejects(run(source, new SimulatedDisk()), /the events 4 to 4 are missing/);
 });
 
-test('a backup of another journal is refused, and not changed', async () => {
+test('a backup of another journal is refused, and not changed [journal-backup-6]', async () => {
   const others: Record<string, Buffer>[] = [
     { [FIRST]: segment(1, 2) },
     { [FIRST]: segment(1, 9) },
@@ -188,7 +188,7 @@ test('what retention removed is kept, and what it removed before it was copied i
   assert.deepEqual((await verify(fresh)).findings, []);
 });
 
-test('an empty last file is copied only if there is no other', async () => {
+test('an empty last file is copied only if there is no other [journal-backup-10]', async () => {
   const empty = Buffer.alloc(0);
   const began = { [FIRST]: files[FIRST] as Buffer, [FOURTH]: empty };
   for (const answers of [[{ kind: 'before', seq: 4 } as const], []]) {
@@ -204,7 +204,7 @@ test('an empty last file is copied only if there is no other', async () => {
   }
 });
 
-test('an empty file that the source no longer has is removed, and a power cut at any call leaves a journal', async () => {
+test('an empty file that the source no longer has is removed, and a power cut at any call leaves a journal [journal-backup-11]', async () => {
   const [empty, REMOVED_6] = [Buffer.alloc(0), goneName({ first: 1, last: 6 }, 'removed')];
   const after = { [REMOVED_6]: empty, [SEVENTH]: segment(7, 2), [segmentName(9)]: segment(9, 1) };
   const source = diskWith(after);
@@ -351,7 +351,7 @@ test('an error of the source is not taken for a removed file', async () => {
   await assert.rejects(run(source, new SimulatedDisk()), { code: 'EIO' });
 });
 
-test('a line that is longer than the limit is not held in memory', async () => {
+test('a line that is longer than the limit is not held in memory [journal-backup-2]', async () => {
   const copy = new VerifiedCopy(START.seq, Number.POSITIVE_INFINITY, { lineBytesMax: 1_000 });
   let read = 0;
   const endless = async function* () {
@@ -378,7 +378,7 @@ const forwarded = {
 };
 const { 'forward-hub.cursor': _cursor, 'forward-hub.state': _state, ...carried } = forwarded;
 
-test('with a journal that is forwarded it copies its id, the marks and the dead letters, and no cursor', async () => {
+test('with a journal that is forwarded it copies its id, the marks and the dead letters, and no cursor [journal-backup-8]', async () => {
   const [source, target] = [diskWith({ ...files, ...forwarded }), new SimulatedDisk()];
   await run(source, target);
   const all = { ...files, ...carried };
@@ -394,7 +394,7 @@ test('with a journal that is forwarded it copies its id, the marks and the dead 
   assert.deepEqual(copied(target), texts(...Object.entries({ ...all, '.journal-id': otherId })));
 });
 
-test('after a power cut at any call no backup forwards events from the beginning, or counts events that it lacks', async () => {
+test('after a power cut at any call no backup forwards events from the beginning, or counts events that it lacks [journal-backup-9]', async () => {
   const source = diskWith({ ...files, ...forwarded });
   for (let failing = 1, struck = true; struck; failing += 1) {
     const target = new SimulatedDisk();

@@ -133,7 +133,7 @@ function failOnce(t: TestContext, name: 'write' | 'fdatasync', works: boolean): 
   });
 }
 
-test('a write that failed and a sync that failed are told apart', async (t) => {
+test('a write that failed and a sync that failed are told apart [disk-2]', async (t) => {
   const table = [
     { name: 'write', works: false, syncingWrites: true, unsynced: false },
     { name: 'write', works: true, syncingWrites: true, unsynced: true },
@@ -172,7 +172,7 @@ test('a quota has no name in Node, and is told as what it is', {
   assert.deepEqual([isFull(Object.assign(new Error('x'), { code: 'EIO', errno: -5 }))], [false]);
 });
 
-test('the real disk: only regular files are opened', { skip: process.platform === 'win32' }, async (t) => {
+test('the real disk: only regular files are opened [disk-1]', { skip: process.platform === 'win32' }, async (t) => {
   const disk = openDisk(newFolder(t));
   execFileSync('mkfifo', [join(disk.folder, 'fifo'), join(disk.folder, 'small.new')]);
   await disk.createFolder('folder');

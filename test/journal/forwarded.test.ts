@@ -51,7 +51,7 @@ async function read(disk: Disk): Promise<Line[]> {
   return lines;
 }
 
-test('a forwarded line has the id and the time of its first recorder, also beside own lines in one batch', async (t) => {
+test('a forwarded line has the id and the time of its first recorder, also beside own lines in one batch [forwarded-1]', async (t) => {
   const disk = openDisk(newFolder(t));
   const journal = await open(disk);
   const together = [
@@ -76,7 +76,7 @@ test('a forwarded line has the id and the time of its first recorder, also besid
 
 for (const segmentBytes of [1_000_000, 1]) {
   const where = segmentBytes === 1 ? 'in sidecars' : 'in the last file';
-  test(`the idempotency key of a forwarded event is recorded and not looked up, ${where}`, async (t) => {
+  test(`the idempotency key of a forwarded event is recorded and not looked up, ${where} [forwarded-2]`, async (t) => {
     const disk = openDisk(newFolder(t));
     const yes = { kind: 'recorded' };
     const before = await open(disk, segmentBytes);

@@ -90,7 +90,7 @@ async function fill({ append }: Opened): Promise<{ reason: string; count: number
   throw new Error('nothing was refused');
 }
 
-test('at the limit of retention, a file that is held back stays, and reports are refused until it is not', async () => {
+test('at the limit of retention, a file that is held back stays, and reports are refused until it is not [hooks-1]', async () => {
   const disk = new SimulatedDisk();
   const hooks = new Calls();
   hooks.fromSeq = 4;
@@ -138,7 +138,7 @@ test('the refusal ends by itself soon after the destination has moved on, or spa
   }
 });
 
-test('reports that wait for a journal to be opened are refused if a file is held back then', async () => {
+test('reports that wait for a journal to be opened are refused if a file is held back then [hooks-2]', async () => {
   const disk = new SimulatedDisk();
   const hooks = new Calls();
   hooks.fromSeq = 1;
@@ -158,7 +158,7 @@ test('reports that wait for a journal to be opened are refused if a file is held
   await later.journal.close();
 });
 
-test('nothing is removed before the hook has resolved, and nothing at all if it rejects, until it is called again', async () => {
+test('nothing is removed before the hook has resolved, and nothing at all if it rejects, until it is called again [hooks-3]', async () => {
   const disk = new SimulatedDisk();
   const hooks = new Calls();
   let resolve = () => {};
@@ -195,7 +195,7 @@ test('nothing is removed before the hook has resolved, and nothing at all if it 
   assert.deepEqual((await verify(disk)).findings, []);
 });
 
-test('the hook learns of closed files without delaying a batch, and of a stop before it is noted', async () => {
+test('the hook learns of closed files without delaying a batch, and of a stop before it is noted [hooks-5]', async () => {
   const disk = new SimulatedDisk();
   const hooks = new Calls();
   let resolve = () => {};
@@ -232,7 +232,7 @@ test('the hook learns of closed files without delaying a batch, and of a stop be
 });
 
 for (const what of ['once', 'power'] as const) {
-  test(`${what === 'once' ? 'a failure' : 'a power cut'} at any call: what is held back stays, and the rest goes only after the hook`, async () => {
+  test(`${what === 'once' ? 'a failure' : 'a power cut'} at any call: what is held back stays, and the rest goes only after the hook [hooks-4]`, async () => {
     for (let failing = 1; ; failing += 1) {
       const disk = new SimulatedDisk();
       const hooks = new Calls();

@@ -18,7 +18,7 @@ function addMany(memory: KeyMemory, table: KeyTable, count: number, seconds = 10
   for (let seq = next; seq < next + count; seq += 1) memory.add(table, hashKey(`${seq}`), { seq, offset: 0 }, seconds);
 }
 
-test('the journal that has the most keys forgets its oldest, and none makes another forget its share', () => {
+test('the journal that has the most keys forgets its oldest, and none makes another forget its share [idempotency-memory-1]', () => {
   const memory = new KeyMemory(10);
   const [busy, quiet] = [memory.open('busy'), memory.open('quiet')];
   addMany(memory, quiet, 4, 100);
@@ -124,7 +124,7 @@ test('at most so many keys are held, and they are those that a search through al
   );
 });
 
-test('a restart knows the same keys, in whatever order the journals are opened', () => {
+test('a restart knows the same keys, in whatever order the journals are opened [idempotency-memory-2]', () => {
   const orders = fc.shuffledSubarray([0, 1, 2, 3], { minLength: 4 });
   const adds = fc.array(fc.nat(3), { maxLength: 100 });
   fc.assert(

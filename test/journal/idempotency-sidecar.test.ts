@@ -61,7 +61,7 @@ test('a sidecar of a file without keys is small, and one of many keys leaves out
   assert.equal(new Set(Array.from({ length: sidecar?.size ?? 0 }, (_, at) => sidecar?.at(at).seq)).size, sidecar?.size);
 });
 
-test('a sidecar is not used for a file with other lines, another length or another name', async () => {
+test('a sidecar is not used for a file with other lines, another length or another name [idempotency-sidecar-2]', async () => {
   const { disk, file, keys } = setUp();
   await writeSidecar(disk, file, keys, 10);
   const bytes = disk.bytes(FILE) as Buffer;
@@ -79,7 +79,7 @@ test('a sidecar is not used for a file with other lines, another length or anoth
   assert.equal(await readSidecar(disk, FIRST_SEQ + 1), undefined);
 });
 
-test('a damaged sidecar is not used: no byte may differ, be missing or be too much', async () => {
+test('a damaged sidecar is not used: no byte may differ, be missing or be too much [idempotency-sidecar-3]', async () => {
   const { disk, file, keys } = setUp();
   await writeSidecar(disk, file, keys, 10);
   const good = disk.bytes(SIDECAR) as Buffer;
@@ -105,7 +105,7 @@ const REMAINS: readonly Remains[] = (['none', 'half', 'all'] as const).flatMap((
   ),
 );
 
-test('the power goes at any call of a write: the sidecar is whole or not there, and the next one can be written', async () => {
+test('the power goes at any call of a write: the sidecar is whole or not there, and the next one can be written [idempotency-sidecar-1]', async () => {
   for (const replaces of [false, true]) {
     for (let cutting = 1; ; cutting += 1) {
       const { disk, file, keys } = setUp();

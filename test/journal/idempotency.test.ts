@@ -74,7 +74,7 @@ function gate(): { opened: Promise<void>; open: () => void } {
   return { opened, open };
 }
 
-test('a report that is sent again is recorded once and answered as the first, and counted', async () => {
+test('a report that is sent again is recorded once and answered as the first, and counted [journal-idempotency-1]', async () => {
   const disk = new SimulatedDisk();
   const { append, journal, metrics, memory } = await open(disk);
   assert.deepEqual(await append(event('a')), RECORDED);
@@ -89,7 +89,7 @@ test('a report that is sent again is recorded once and answered as the first, an
   assert.equal(memory.held, 0);
 });
 
-test('another event under the same key is a conflict that names the member which differs', async () => {
+test('another event under the same key is a conflict that names the member which differs [journal-idempotency-4]', async () => {
   const disk = new SimulatedDisk();
   const { append, journal } = await open(disk);
   const first = event('k', 'd', '{"rows":1.0}');
@@ -113,7 +113,7 @@ test('another event under the same key is a conflict that names the member which
   await journal.close();
 });
 
-test('a report joins the one with its key that is on its way to the disk, and is not answered before it', async () => {
+test('a report joins the one with its key that is on its way to the disk, and is not answered before it [journal-idempotency-3]', async () => {
   const disk = new SimulatedDisk();
   const { append, journal } = await open(disk);
   const { opened, open: release } = gate();
@@ -150,7 +150,7 @@ test('a write that fails refuses all that joined it, and leaves the key free', a
   await journal.close();
 });
 
-test('a failed sync refuses all that joined it, and the restart finds out whether the key is recorded', async () => {
+test('a failed sync refuses all that joined it, and the restart finds out whether the key is recorded [journal-idempotency-9]', async () => {
   const disk = new SimulatedDisk();
   const { append, journal } = await open(disk);
   disk.fault = (call) => (call === 'sync' ? systemError('EIO') : undefined);
@@ -167,7 +167,7 @@ test('a failed sync refuses all that joined it, and the restart finds out whethe
   await again.journal.close();
 });
 
-test('several events: each is new, known or a conflict, and a conflict records none', async () => {
+test('several events: each is new, known or a conflict, and a conflict records none [journal-idempotency-8]', async () => {
   const disk = new SimulatedDisk();
   const { append, journal } = await open(disk);
   assert.deepEqual(await append(event('a'), event(undefined), event('b')), RECORDED);
@@ -190,7 +190,7 @@ test('several events: each is new, known or a conflict, and a conflict records n
   await journal.close();
 });
 
-test('conflicts may be left out: the other events are recorded, and the key still belongs to its event', async () => {
+test('conflicts may be left out: the other events are recorded, and the key still belongs to its event [journal-idempotency-14]', async () => {
   const disk = new SimulatedDisk();
   const { append, journal } = await open(disk);
   assert.deepEqual(await append(event('a')), RECORDED);
@@ -237,7 +237,7 @@ test('several events join several reports, and are answered after the last of th
   await journal.close();
 });
 
-test('hashes that collide swallow nothing, and no race of lookups doubles a key', async () => {
+test('hashes that collide swallow nothing, and no race of lookups doubles a key [journal-idempotency-5]', async () => {
   const disk = new SimulatedDisk();
   const { append, journal } = await open(disk, { hashKey: (text) => ({ text, high: 1, low: 1 }), segmentBytes: 700 });
   const keys = Array.from({ length: 12 }, (_, index) => `k${index % 6}`);
@@ -275,7 +275,7 @@ test('a report without a key is queued at once and in order, while lines are rea
   await journal.close();
 });
 
-test('a key that was cut from a large body does not keep the body in memory while its report waits', async () => {
+test('a key that was cut from a large body does not keep the body in memory while its report waits [journal-idempotency-2]', async () => {
   setFlagsFromString('--expose-gc');
   const collect = runInNewContext('gc') as () => void;
   const disk = new SimulatedDisk();
@@ -299,7 +299,7 @@ test('a key that was cut from a large body does not keep the body in memory whil
   await journal.close();
 });
 
-test('few lines are read at a time, what waits counts, and a disk that does not answer is a 503, never a guess', async () => {
+test('few lines are read at a time, what waits counts, and a disk that does not answer is a 503, never a guess [journal-idempotency-6]', async () => {
   const disk = new SimulatedDisk();
   const { append, journal } = await open(disk, { limits: { ...limits, diskAnswerMs: 300, keyReadsMax: 2 } });
   for (const key of ['a', 'b', 'c', 'd']) await append(event(key));
@@ -323,7 +323,7 @@ test('few lines are read at a time, what waits counts, and a disk that does not 
   assert.deepEqual(recordedKeys(disk), ['a', 'b', 'c', 'd']);
 });
 
-test('a stop finishes the lookups that it meets, and what they queue', async () => {
+test('a stop finishes the lookups that it meets, and what they queue [journal-idempotency-13]', async () => {
   const disk = new SimulatedDisk();
   const { append, journal } = await open(disk, { hashKey: (text) => ({ text, high: 1, low: 1 }) });
   await append(event('a'));
@@ -335,7 +335,7 @@ test('a stop finishes the lookups that it meets, and what they queue', async () 
   assert.equal((await append(event('a'))).kind, 'refused');
 });
 
-test('a line that can not be read, or that is damaged, is a 503 and an entry in the log', async () => {
+test('a line that can not be read, or that is damaged, is a 503 and an entry in the log [journal-idempotency-7]', async () => {
   const disk = new SimulatedDisk();
   const { append, journal, notices } = await open(disk);
   await append(event('a'));
@@ -388,7 +388,7 @@ test('without a memory of keys they are recorded and not looked at', async () =>
 
 const SMALL = { segmentBytes: 1_000 };
 
-test('keys are known over rotations and restarts, with sidecars and without', async () => {
+test('keys are known over rotations and restarts, with sidecars and without [journal-idempotency-10]', async () => {
   const disk = new SimulatedDisk();
   const first = await open(disk, SMALL);
   const keys = Array.from({ length: 30 }, (_, index) => `k${index}`);
@@ -463,7 +463,7 @@ test('journals that share the memory keep their shares over a restart, in whatev
   }
 });
 
-test('without sidecars a start reads so many bytes and no more, and logs how far back keys are known', async () => {
+test('without sidecars a start reads so many bytes and no more, and logs how far back keys are known [journal-idempotency-11]', async () => {
   const disk = new SimulatedDisk();
   const first = await open(disk, SMALL);
   const keys = Array.from({ length: 20 }, (_, index) => `k${index}`);
@@ -482,7 +482,7 @@ test('without sidecars a start reads so many bytes and no more, and logs how far
   await second.journal.close();
 });
 
-test('keys in a damaged closed file are known, but for those of damaged lines, and no sidecar is written for it', async () => {
+test('keys in a damaged closed file are known, but for those of damaged lines, and no sidecar is written for it [journal-idempotency-12]', async () => {
   const disk = new SimulatedDisk();
   const first = await open(disk, SMALL);
   const keys = Array.from({ length: 12 }, (_, index) => `k${index}`);

@@ -116,7 +116,7 @@ for (const [kind, makeDisk] of Object.entries(disks)) {
     assert.deepEqual(await recorded(disk), ['a', 'b', 'c', 'd', 'e']);
   });
 
-  test(`${kind}: a full file is followed by the next, and lines go on over files and starts`, async (t) => {
+  test(`${kind}: a full file is followed by the next, and lines go on over files and starts [journal-1]`, async (t) => {
     const disk = makeDisk(t);
     const names: string[] = [];
     for (let start = 0; start < 3; start += 1) {
@@ -132,7 +132,7 @@ for (const [kind, makeDisk] of Object.entries(disks)) {
     assert.ok(files.length >= 4, files.join());
   });
 
-  test(`${kind}: a close finishes what was taken`, async (t) => {
+  test(`${kind}: a close finishes what was taken [journal-15]`, async (t) => {
     const disk = makeDisk(t);
     const { journal, append } = await open(disk);
     const taken = ['a', 'b', 'c'].map((name) => append(name));
@@ -203,7 +203,7 @@ test('a batch has a size, and acknowledgements keep the order of arrival', async
   await journal.close();
 });
 
-test('no write has more bytes than a batch may have, whatever the characters, unless it is one line', async () => {
+test('no write has more bytes than a batch may have, whatever the characters, unless it is one line [journal-11]', async () => {
   const batchBytesMax = 20_000;
   for (const text of ['x', 'é', '\u2028', '😀']) {
     const disk = new SimulatedDisk();
@@ -228,7 +228,7 @@ test('no write has more bytes than a batch may have, whatever the characters, un
   }
 });
 
-test('an event from a large body does not keep the body while it waits for the disk', async () => {
+test('an event from a large body does not keep the body while it waits for the disk [journal-14]', async () => {
   const collect = saveMemory();
   const disk = new SimulatedDisk();
   const { journal } = await open(disk);
@@ -253,7 +253,7 @@ test('an event from a large body does not keep the body while it waits for the d
   await journal.close();
 });
 
-test('more than may wait for the disk is refused at once, and what waits is recorded', async () => {
+test('more than may wait for the disk is refused at once, and what waits is recorded [journal-12]', async () => {
   const disk = new SimulatedDisk();
   const { append, journal } = await open(disk, { limits: { ...limits, queueBytesMax: 10_000 } });
   const { opened, open: release } = gate();
@@ -270,7 +270,7 @@ test('more than may wait for the disk is refused at once, and what waits is reco
   await journal.close();
 });
 
-test('journals that share a backlog share its bound, and each gives back what it took', async () => {
+test('journals that share a backlog share its bound, and each gives back what it took [journal-13]', async () => {
   const disks = [new SimulatedDisk(), new SimulatedDisk()] as const;
   const shared = { backlog: { bytes: 0 }, limits: { ...limits, backlogBytesMax: 10_000 } };
   const [slow, other] = [await open(disks[0], shared), await open(disks[1], shared)];
@@ -297,7 +297,7 @@ test('what waits counts as what it holds: not as the large body that it was cut 
   await journal.close();
 });
 
-test('a failed write is cut back and refused, and the next one is recorded without a gap', async () => {
+test('a failed write is cut back and refused, and the next one is recorded without a gap [journal-5]', async () => {
   for (const fault of [systemError('ENOSPC'), { shortBy: 1 }, { shortBy: 100 }]) {
     const disk = new SimulatedDisk();
     const { append, journal, notices } = await open(disk);
@@ -331,7 +331,7 @@ test('a disk that takes writes again is noticed without a report', async () => {
   await journal.close();
 });
 
-test('a failed sync is never believed again: everybody is refused and the journal has failed', async () => {
+test('a failed sync is never believed again: everybody is refused and the journal has failed [journal-2]', async () => {
   const disk = new SimulatedDisk();
   const { append, journal, failures } = await open(disk);
   await append('a');
@@ -377,7 +377,7 @@ test('memory that can not be allocated is not a failed disk: the batch is refuse
   await journal.close();
 });
 
-test('a callback that throws keeps nobody from an answer, is logged, and does not stop the journal', async () => {
+test('a callback that throws keeps nobody from an answer, is logged, and does not stop the journal [journal-4]', async () => {
   const disk = new SimulatedDisk();
   let recordedTo = 0;
   const throwing = {
@@ -463,7 +463,7 @@ test('a new file is acknowledged from only after its directory entry is synced',
   await journal.close();
 });
 
-test('a new file that can not be made is refused and tried again; an unsynced entry is a failed disk', async () => {
+test('a new file that can not be made is refused and tried again; an unsynced entry is a failed disk [journal-3]', async () => {
   const disk = new SimulatedDisk();
   const { append, failures } = await open(disk, { segmentBytes: 100 });
   await append('a');
@@ -642,7 +642,7 @@ test('a stop that can not be noted is still a stop', async () => {
   assert.match(notices.at(-1) ?? '', /the stop could not be noted/);
 });
 
-test('a journal that another program removes, replaces, moves or cuts is noticed before the next 200', async (t) => {
+test('a journal that another program removes, replaces, moves or cuts is noticed before the next 200 [journal-8]', async (t) => {
   const attacks: Record<string, (path: string) => void> = {
     removes: (path) => rmSync(path),
     replaces: (path) => {
@@ -689,7 +689,7 @@ function lost(): never {
   throw new Error('the lock file was removed');
 }
 
-test('a batch during whose sync the lock is lost is refused, and the journal has failed', async () => {
+test('a batch during whose sync the lock is lost is refused, and the journal has failed [journal-6]', async () => {
   const disk = new SimulatedDisk();
   let checkHeld = () => {};
   const { append, failures, journal } = await open(disk, { checkHeld: () => checkHeld() });
@@ -705,7 +705,7 @@ test('a batch during whose sync the lock is lost is refused, and the journal has
   assert.equal(failures.length, 1);
 });
 
-test('without the lock no file is begun, and no stop is noted, in a folder that another process may have', async () => {
+test('without the lock no file is begun, and no stop is noted, in a folder that another process may have [journal-7]', async () => {
   const disk = new SimulatedDisk();
   let checkHeld = () => {};
   const options = { checkHeld: () => checkHeld(), segmentBytes: 1 };
@@ -781,7 +781,7 @@ for (const [kind, makeDisk] of Object.entries(disks)) {
   });
 }
 
-test('events that are appended together share one write, also if they are larger than a batch', async () => {
+test('events that are appended together share one write, also if they are larger than a batch [journal-9]', async () => {
   const disk = new SimulatedDisk();
   const nextSeqs: number[] = [];
   const onRecorded = (nextSeq: number) => nextSeqs.push(nextSeq);
@@ -812,7 +812,7 @@ for (const fault of ['ENOSPC', 'short'] as const) {
   });
 }
 
-test('events that are appended together count against the queue before any of them is taken', async () => {
+test('events that are appended together count against the queue before any of them is taken [journal-10]', async () => {
   const disk = new SimulatedDisk();
   const { journal, append } = await open(disk, { limits: { ...limits, queueBytesMax: 10_000, queueLineBytes: 1_000 } });
   assert.match(

@@ -9,7 +9,7 @@ import { askHolder, holderOf, InUseError, LockLostError, lockFolder } from '../.
 import { newFolder, type Scope } from '../support/program.ts';
 import { eventually, within } from '../support/tools.ts';
 
-test('a folder has one holder, and is free again once it is released', async (t) => {
+test('a folder has one holder, and is free again once it is released [lock-1]', async (t) => {
   const folder = newFolder(t);
   const lock = await lockFolder(folder);
   await assert.rejects(lockFolder(folder), (error) => {
@@ -36,7 +36,7 @@ test('of twenty that start at once exactly one wins', async (t) => {
   }
 });
 
-test('what a dead process left is removed', async (t) => {
+test('what a dead process left is removed [lock-2]', async (t) => {
   const folder = newFolder(t);
   const { execFileSync } = await import('node:child_process');
   const script = `require('net').createServer().listen(${JSON.stringify(join(folder, '.lock-dead'))}, () => process.kill(process.pid, 'SIGKILL'))`;
@@ -100,7 +100,7 @@ test('a path longer than a socket address takes is locked too', {
   await lock.release();
 });
 
-test('a lock file that is removed, replaced or moved away with its folder is noticed', async (t) => {
+test('a lock file that is removed, replaced or moved away with its folder is noticed [lock-3]', async (t) => {
   const losses: Record<string, (folder: string, name: string) => void> = {
     removed: (folder, name) => rmSync(join(folder, name)),
     replaced: (folder, name) => {

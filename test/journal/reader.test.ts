@@ -179,7 +179,7 @@ test('what is looked for is found in the lines that say it, however it is escape
   assert.deepEqual(names, [undefined, 'c', undefined, 'c']);
 });
 
-test('what is damaged is reported with its position, and lines after it whose crc continues the chain are read', async () => {
+test('what is damaged is reported with its position, and lines after it whose crc continues the chain are read [reader-6]', async () => {
   const { bytes, lines } = makeLines(10);
   const at = (line: number) => Buffer.concat(lines.slice(0, line - 1)).length;
   const without = (...numbers: number[]) => Buffer.concat(lines.filter((_, index) => !numbers.includes(index + 1)));
@@ -417,7 +417,7 @@ function follow(t: TestContext, folder: string, progress = progressOf(), filter:
   return { seen, stop, until, idle };
 }
 
-test('a follower waits for the folder, for lines to become whole and for files to be begun, and shows each line once', async (t) => {
+test('a follower waits for the folder, for lines to become whole and for files to be begun, and shows each line once [reader-1]', async (t) => {
   const folder = join(newFolder(t), 'later');
   const { seen, stop, until } = follow(t, folder);
   const { lines, chain } = makeLines(6);
@@ -461,7 +461,7 @@ test('what is added to a file between the last look into it and the look that fi
   assert.deepEqual(seqs, upTo(8));
 });
 
-test('lines that the writer may take back are held back, and shown once when they are durable', async (t) => {
+test('lines that the writer may take back are held back, and shown once when they are durable [reader-3]', async (t) => {
   const folder = newFolder(t);
   const file = join(folder, FIRST);
   const { lines } = makeLines(8);
@@ -519,7 +519,7 @@ test('without --follow too only durable lines are shown, of closed files all, an
   assert.deepEqual([seqs, remarks.map(({ kind }) => kind)], [upTo(15), ['note']]);
 });
 
-test('what is added after a writer was looked for in vain is left for the next look', async () => {
+test('what is added after a writer was looked for in vain is left for the next look [reader-4]', async () => {
   const { bytes, lines } = makeLines(4);
   const disk = diskWith({ [FIRST]: Buffer.concat(lines.slice(0, 3)) });
   const durable = async (): Promise<Durable> => {
@@ -529,7 +529,7 @@ test('what is added after a writer was looked for in vain is left for the next l
   assert.deepEqual((await read(disk, {}, progressOf(durable))).seqs, upTo(3));
 });
 
-test('a follower shows again what a service took back, and begins anew with another journal', async (t) => {
+test('a follower shows again what a service took back, and begins anew with another journal [reader-2]', async (t) => {
   const folder = newFolder(t);
   const file = join(folder, FIRST);
   const { lines } = makeLines(6);
@@ -621,7 +621,7 @@ test('a filter by seq and by key is for one journal: of another one in the folde
   assert.deepEqual(seen.seqs, [3, 1, 2]);
 });
 
-test('what is recorded while a reader looks is not waited for, nor missed at the end of following', async (t) => {
+test('what is recorded while a reader looks is not waited for, nor missed at the end of following [reader-5]', async (t) => {
   const folder = newFolder(t);
   const file = join(folder, FIRST);
   const { lines } = makeLines(3);

@@ -105,7 +105,7 @@ test('a batch can follow a batch, and every line checks', () => {
   assert.deepEqual(chain, second.chain);
 });
 
-test('a flipped bit anywhere in a line shows', () => {
+test('a flipped bit anywhere in a line shows [record-1]', () => {
   const [line] = linesOf(encodeBatch([encodeMembers(materialization)], START, NOW).bytes);
   assert.ok(line !== undefined && checkLine(line, 0, line.length, START).kind === 'good');
   for (let bit = 0; bit < line.length * 8; bit += 1) {
@@ -141,7 +141,7 @@ test('a lost, a swapped and a doubled line show', () => {
   }
 });
 
-test('a seq that does not continue shows even where the crc fits', () => {
+test('a seq that does not continue shows even where the crc fits [record-2]', () => {
   const { bytes } = encodeBatch([encodeMembers(check)], { seq: 5, crc: 0 }, NOW);
   assert.deepEqual(checkLine(bytes, 0, bytes.length - 1, START), { kind: 'bad', problem: 'its seq is 5, expected 1' });
 });

@@ -114,7 +114,7 @@ function* positions(): Generator<[kind: FindingKind, position: SegmentPosition, 
   }
 }
 
-test('every kind of finding has its examples, and a start decides about each as the table says', async () => {
+test('every kind of finding has its examples, and a start decides about each as the table says [recovery-4]', async () => {
   assert.deepEqual(Object.keys(examples).sort(), Object.keys(decisions).sort());
   const outcomes: Readonly<Record<Decision, (files: Files, kind: FindingKind) => Promise<void>>> = {
     use: startsUnchanged,
@@ -228,7 +228,7 @@ test('events that are known to be lost are no gap', async () => {
   await isRefused({ [FIRST]: three, ...lost, [segmentName(8)]: segment(8, 1) }, 'missing file');
 });
 
-test('a folder without a journal file, but with what accounts for events of one, misses files', async () => {
+test('a folder without a journal file, but with what accounts for events of one, misses files [recovery-3]', async () => {
   const markers = [
     [goneName({ first: 1, last: 3 }, 'removed')],
     [goneName({ first: 1, last: 3 }, 'lost')],
@@ -254,7 +254,7 @@ test('a torn end is kept aside byte for byte, wherever it was torn', async () =>
   }
 });
 
-test('after a crash a last line that is bad but reached its newline is cut, whichever byte but its seq is bad', async () => {
+test('after a crash a last line that is bad but reached its newline is cut, whichever byte but its seq is bad [recovery-5]', async () => {
   const digit = '{"seq":'.length;
   for (let at = 0; at < last.length - 1; at += 1) {
     const files = { [FIRST]: Buffer.concat([one, two, flip(last, at)]) };
@@ -276,7 +276,7 @@ test('after a clean stop a last line with a flipped bit is refused, whichever bi
   assert.match(finding.problem, /^its crc is [0-9a-f]{8}, computed [0-9a-f]{8}, although the last stop was clean$/);
 });
 
-test('after a clean stop a journal that was cut at a line end, or lost its last file, is refused', async () => {
+test('after a clean stop a journal that was cut at a line end, or lost its last file, is refused [recovery-6]', async () => {
   const atSeven = segment(4, 3);
   const afterSix = makeLines(3, { seq: 4, crc: 0 }).chain;
   const stopped = await markerOf({ file: FOURTH, bytes: atSeven.length, chain: { ...afterSix, seq: 7 } });
@@ -319,7 +319,7 @@ test('after a clean stop a journal that was cut at a line end, or lost its last 
   assert.equal((await startOn(await markerOf({ file: FIRST, bytes: 0, chain: START }))).next.seq, 1);
 });
 
-test('a marker that is torn, changed or left over is no clean stop, and never damage; an empty one is as before', async () => {
+test('a marker that is torn, changed or left over is no clean stop, and never damage; an empty one is as before [recovery-7]', async () => {
   const marker = stoppedAfterThree[MARKER] as Buffer;
   const torn = { [FIRST]: Buffer.concat([three, Buffer.from('torn')]) };
   const notWhole = [
@@ -422,7 +422,7 @@ test('the command in a refusal can be pasted whatever the folder is called', () 
   assert.match(new DamagedError("/a b/it's", finding).message, /repair --data '\/a b\/it'\\''s' shows/);
 });
 
-test('after any stop but a clean one the last file is rewritten, and only then', async () => {
+test('after any stop but a clean one the last file is rewritten, and only then [recovery-1]', async () => {
   const disk = diskWith({ [FIRST]: three });
   await recover(disk, quiet);
   assert.deepEqual(
@@ -491,7 +491,7 @@ test('whatever call fails during a start, the next start finds every good line',
   }
 });
 
-test('a start that lost its lock while it read does not replace the file, to which another process may append', async () => {
+test('a start that lost its lock while it read does not replace the file, to which another process may append [recovery-2]', async () => {
   for (const end of ['', '{"seq":4,"torn']) {
     const files = { [FIRST]: Buffer.concat([three, Buffer.from(end)]) };
     const disk = diskWith(files);

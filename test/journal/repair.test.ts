@@ -89,7 +89,7 @@ function assertAccounted(disk: SimulatedDisk, next: number): void {
   }
 }
 
-test('a flipped bit anywhere costs the line that it is in, or nothing', async () => {
+test('a flipped bit anywhere costs the line that it is in, or nothing [repair-1]', async () => {
   for (const sample of samples) await flipEachBit(sample);
 });
 
@@ -109,7 +109,7 @@ async function flipEachBit({ kind, lines, bytes: all }: Sample): Promise<void> {
   }
 }
 
-test('whatever is done to a file, every line that is still there stays, and the journal can be gone on with', async () => {
+test('whatever is done to a file, every line that is still there stays, and the journal can be gone on with [repair-2]', async () => {
   for (const sample of samples) await damageInEachWay(sample);
 });
 
@@ -297,7 +297,7 @@ async function memoryOf(args: readonly string[]): Promise<{ maxRssBytes: number;
   return { maxRssBytes: Number(/^RSS (\d+)$/m.exec(finished.stderr)?.[1]) * 1024, finished };
 }
 
-test('repair takes little memory, whatever the size of a file and of a damaged stretch', async (t) => {
+test('repair takes little memory, whatever the size of a file and of a damaged stretch [repair-4]', async (t) => {
   const data = newFolder(t);
   const path = join(data, FIRST);
   const { bytes, chain } = makeLines(150_000);
@@ -432,7 +432,7 @@ async function stoppedAt(end: StopEnd): Promise<Files> {
   return { '.stopped-cleanly': disk.bytes('.stopped-cleanly') as Buffer };
 }
 
-test('what is missing since the last clean stop is accounted for, and no event gets its seq', async () => {
+test('what is missing since the last clean stop is accounted for, and no event gets its seq [repair-5]', async () => {
   const marker = await stoppedAt({ file: FIRST, bytes: all.length, chain: makeLines(LINES).chain });
   const cases: readonly [Files, firstLost: number][] = [
     [{ [FIRST]: Buffer.concat(lines.slice(0, 9)) }, 10],
@@ -516,7 +516,7 @@ const harder: Files = {
   ...(await stoppedAt({ file: segmentName(13), bytes: 9_000, chain: { seq: 25, crc: 1 } })),
 };
 
-test('whatever call of a repair fails or is the last before the power goes, the next repair loses nothing', async () => {
+test('whatever call of a repair fails or is the last before the power goes, the next repair loses nothing [repair-3]', async () => {
   const reference = diskWith(hard);
   await repair(reference);
   const good = eventsOf(reference);

@@ -156,7 +156,7 @@ test('of a hosted service it copies each deployment, and one that is damaged doe
   assert.equal(eventsIn(join(to, 'damaged-goods')).length, 3);
 });
 
-test('what can not be a backup of this journal is refused with 2, and the reason', async (t) => {
+test('what can not be a backup of this journal is refused with 2, and the reason [program-backup-1]', async (t) => {
   const folder = newFolder(t);
   const { data, to } = journalIn(folder);
   const link = join(folder, 'link');

@@ -102,7 +102,7 @@ test('each batch is recorded in its order with consecutive seqs, beside other cl
   );
 });
 
-test('a 200 is sent only when the last line is durable', async (t) => {
+test('a 200 is sent only when the last line is durable [program-batch-1]', async (t) => {
   const disk = new SimulatedDisk(newFolder(t));
   const { port } = await serveOn(t, disk);
   for (let round = 1; round <= 3; round += 1) {
@@ -309,7 +309,7 @@ test('a batch that is cut off is not recorded in part, wherever it is cut', asyn
   assert.deepEqual(keysIn(service.data), namesOf('k', 20));
 });
 
-test('on a full disk a batch gets 503 and leaves no line, and is taken when there is space', {
+test('on a full disk a batch gets 503 and leaves no line, and is taken when there is space [program-batch-2]', {
   skip: withoutPrlimit,
 }, async (t) => {
   const service = await startService(t);

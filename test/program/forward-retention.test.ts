@@ -53,7 +53,7 @@ function retainArgs({ proxy }: Link, bytes: number): string[] {
   return ['--retain-bytes', `${bytes}`, '--segment-bytes', '5000', '--forward-to', proxy.url];
 }
 
-test('at the limit of retention, reports are refused until the destination has the oldest events, also after a crash', async (t) => {
+test('at the limit of retention, reports are refused until the destination has the oldest events, also after a crash [forward-retention-1]', async (t) => {
   const link = await startHub(t);
   const args = retainArgs(link, 20_000);
   const crashing = await startService(t, { args });

@@ -31,7 +31,7 @@ async function refusalsAt(port: number, target = '/refusals', headers: readonly 
   return JSON.parse(reply.body).refusals;
 }
 
-test('refused requests of every kind are shown, the newest first, without their query', async (t) => {
+test('refused requests of every kind are shown, the newest first, without their query [get-refusals-2]', async (t) => {
   const { port } = await startService(t);
   assert.deepEqual(await refusalsAt(port), []);
   const begunMs = Date.now();
@@ -83,7 +83,7 @@ test('of refused requests the last hundred are kept', async (t) => {
   );
 });
 
-test('a reader sees the refusals of its own deployment only, and clients without a token push out half of them at most', async (t) => {
+test('a reader sees the refusals of its own deployment only, and clients without a token push out half of them at most [get-refusals-1]', async (t) => {
   const file = join(newFolder(t), 'deployments.json');
   const tokens = { prod: newToken(), other: newToken() };
   const deployments = Object.entries(tokens).map(([name, { digest }]) => ({

@@ -96,7 +96,7 @@ async function host(t: TestContext, parts: ServiceParts = {}, ...deployments: ob
   };
 }
 
-test('each deployment has a journal of its own, which its first report opens', async (t) => {
+test('each deployment has a journal of its own, which its first report opens [hosted-5]', async (t) => {
   const { data, report, get, service } = await host(t);
   assert.deepEqual(
     readdirSync(data).filter((name) => !name.startsWith('.')),
@@ -169,7 +169,7 @@ function entriesOf(stderr: string, message: string): Record<string, unknown>[] {
     .map((line) => JSON.parse(line));
 }
 
-test('the first failure of each address is logged with its reason, at most 20, and never with the token', async (t) => {
+test('the first failure of each address is logged with its reason, at most 20, and never with the token [hosted-7]', async (t) => {
   const folder = newFolder(t);
   const file = join(folder, 'deployments.json');
   const past = newToken();
@@ -216,7 +216,7 @@ test('the first failure of each address is logged with its reason, at most 20, a
   for (const secret of [token, past.token, other.token]) assert.ok(!stderr.includes(secret));
 });
 
-test('behind a trusted proxy the bad tokens of one client do not turn the 401 of another one into a 429', async (t) => {
+test('behind a trusted proxy the bad tokens of one client do not turn the 401 of another one into a 429 [hosted-2]', async (t) => {
   const folder = newFolder(t);
   const file = join(folder, 'deployments.json');
   write(file, entry('prod'));
@@ -234,7 +234,7 @@ test('behind a trusted proxy the bad tokens of one client do not turn the 401 of
   assert.match(bad.stderr, /--trusted-proxy "proxy\.example" is not an address such as 127\.0\.0\.1/);
 });
 
-test('a damaged journal, a locked one and a failing disk stop only their own deployment, which comes back by itself', async (t) => {
+test('a damaged journal, a locked one and a failing disk stop only their own deployment, which comes back by itself [hosted-6]', async (t) => {
   const simulated = new Map<string, SimulatedDisk>();
   const parts: ServiceParts = {
     openDisk: (folder) => {
@@ -373,7 +373,7 @@ test('on a disk with too little free space the journal with the most files gives
   assert.deepEqual(removed.slice(1), [...[2, 3].map((seq) => `large ${segmentName(seq)}`), `small ${segmentName(1)}`]);
 });
 
-test('reports that wait while their journal is opened share the caps of the queue, and are recorded in order', async (t) => {
+test('reports that wait while their journal is opened share the caps of the queue, and are recorded in order [hosted-8]', async (t) => {
   const { openDisk, release } = heldDisks(t);
   const limits = { ...standardLimits, queueBytesMax: 10_000, backlogBytesMax: 15_000 };
   const { hosted, data } = journals(t, { limits, openDisk });
@@ -406,7 +406,7 @@ test('reports that wait while their journal is opened share the caps of the queu
   assert.deepEqual(descriptionsIn(join(data, 'second')), ['e', 'f']);
 });
 
-test('a journal whose opening takes too long refuses what waits, and then each report at once', async (t) => {
+test('a journal whose opening takes too long refuses what waits, and then each report at once [hosted-9]', async (t) => {
   const { openDisk, release } = heldDisks(t);
   const { hosted, data } = journals(t, { limits: { ...standardLimits, openWaitMs: 50 }, openDisk });
   const journal = hosted.journalOf('slow');
@@ -477,7 +477,7 @@ test('over sockets: a large upload is refused before it is sent while too much w
   assert.deepEqual(descriptionsIn(join(data, 'prod')), ['0', '1', '2', '3', '4']);
 });
 
-test('a deployment whose lock file is removed fails alone, and is opened again once no other process has it', async (t) => {
+test('a deployment whose lock file is removed fails alone, and is opened again once no other process has it [hosted-1]', async (t) => {
   for (const lockCheckMs of [20, 60_000]) {
     const { data, report, get, notices } = await host(t, { limits: { ...standardLimits, lockCheckMs } });
     assert.equal((await report('prod')).status, 200);
@@ -504,7 +504,7 @@ test('a journal that nobody uses is closed, and opened again by the next report'
   assert.equal(eventsIn(join(data, 'prod')).length, 2);
 });
 
-test('of more journals than may be open the longest unused is closed, and comes back with its next report', async (t) => {
+test('of more journals than may be open the longest unused is closed, and comes back with its next report [hosted-4]', async (t) => {
   const names = ['a', 'b', 'c'];
   const limits = { ...standardLimits, openJournalsMax: 2 };
   const { data, report } = await host(t, { limits }, ...names.map((name) => entry(name)));
@@ -733,7 +733,7 @@ test('a deployment that is taken out is in trouble no more, and may come back', 
   assert.equal((await report('prod')).status, 200);
 });
 
-test('a changed file counts without a restart; a bad one is told once, and what was good stays', async (t) => {
+test('a changed file counts without a restart; a bad one is told once, and what was good stays [hosted-3]', async (t) => {
   const { file, report, notices, service, data } = await host(t);
   assert.equal((await report('prod')).status, 200);
   writeFileSync(file, '{"deployments": [\n{"name": "prod", "tokens": []}]}');

@@ -47,7 +47,7 @@ test('every row has a name of its own, and a reason where it allows several outc
   }
 });
 
-test('hostile inputs', { concurrency: ROWS_AT_A_TIME }, async (t) => {
+test('hostile inputs [hostile-2]', { concurrency: ROWS_AT_A_TIME }, async (t) => {
   const service = await startService(t);
   await runTable(t, groupsFor(local), {
     service,
@@ -59,7 +59,10 @@ test('hostile inputs', { concurrency: ROWS_AT_A_TIME }, async (t) => {
 
 const withoutAddresses = process.platform !== 'linux' && 'only Linux lets every address of 127.0.0.0/8 connect';
 
-test('hostile inputs in hosted mode', { concurrency: ROWS_AT_A_TIME, skip: withoutAddresses }, async (t) => {
+test('hostile inputs in hosted mode [hostile-1]', {
+  concurrency: ROWS_AT_A_TIME,
+  skip: withoutAddresses,
+}, async (t) => {
   const folder = newFolder(t);
   const [data, file] = [join(folder, 'data'), join(folder, 'deployments.json')];
   mkdirSync(join(data, FOREIGN_FOLDER), { recursive: true });

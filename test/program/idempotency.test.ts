@@ -76,7 +76,7 @@ test('what is no key is a 400 that shows it, and nothing is recorded', async (t)
     assert.equal((await fetch(`${service.url}/${path}`, { headers })).status, 200);
 });
 
-test('keys are known after a kill, and over rotations; one whose event retention removed is free again', async (t) => {
+test('keys are known after a kill, and over rotations; one whose event retention removed is free again [program-idempotency-1]', async (t) => {
   const data = newFolder(t);
   const args = ['--segment-bytes', '4096', '--retain-bytes', '20000'];
   const keys = Array.from({ length: 60 }, (_, index) => `k${index}`);
@@ -175,7 +175,7 @@ test('a batch: its key numbers the items, known ones are duplicates, and a key o
   assert.deepEqual([none.status, ((await none.json()) as { errors: { item: number }[] }).errors[0]?.item], [400, 1]);
 });
 
-test('keys are per deployment, and are known when its journal was closed and opened again', async (t) => {
+test('keys are per deployment, and are known when its journal was closed and opened again [program-idempotency-2]', async (t) => {
   const folder = newFolder(t);
   const deployments = join(folder, 'deployments.json');
   const sha256 = createHash('sha256').update('secret').digest('hex');

@@ -49,7 +49,7 @@ test('each refusal is a line with path, status and the error of the client, also
   assert.equal(linesOf(service, 'recorded').length, 0);
 });
 
-test('no line holds a token, metadata or a query', async (t) => {
+test('no line holds a token, metadata or a query [refusals-1]', async (t) => {
   const file = join(newFolder(t), 'deployments.json');
   const { token, digest } = newToken();
   writeFileSync(file, JSON.stringify({ deployments: [{ name: 'prod', tokens: [{ name: 'a', sha256: digest }] }] }));

@@ -107,7 +107,7 @@ test('for filters by chance a service and its folder show the same lines', async
   });
 });
 
-test('a reply that is cut anywhere loses no line and doubles none', async (t) => {
+test('a reply that is cut anywhere loses no line and doubles none [program-remote-1]', async (t) => {
   const service = await startService(t, { data: journal(t, 1_500) });
   const cuts = [150, 300, 40_000, 70_000, 65_536, 100_001, 250_000, 3, 90_000];
   const proxy = await startCuttingProxy(t, service.port, (n) => ({

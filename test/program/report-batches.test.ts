@@ -57,7 +57,7 @@ function requestsIn(sent: string): string[] {
   return [...sent.matchAll(/(GET|POST) (\S+) HTTP\/1\.1\r\n/g)].map(([, method, path]) => `${method} ${path}`);
 }
 
-test('lines go in batches over one connection, in order, each with a key of its run and its number', async (t) => {
+test('lines go in batches over one connection, in order, each with a key of its run and its number [report-batches-4]', async (t) => {
   const service = await startService(t);
   const proxy = await startCuttingProxy(t, service.port, () => uncut);
   const file = join(newFolder(t), 'lines.jsonl');
@@ -76,7 +76,7 @@ test('lines go in batches over one connection, in order, each with a key of its 
   assert.equal(service.events().length, 4_000);
 });
 
-test('a hosted service is asked at its root, and its token goes nowhere else', async (t) => {
+test('a hosted service is asked at its root, and its token goes nowhere else [report-batches-3]', async (t) => {
   const folder = newFolder(t);
   const [deployments, token] = [join(folder, 'deployments.json'), join(folder, 'token')];
   const minted = await run(['token', '--name', 'ci']);
@@ -180,7 +180,7 @@ test('each line is recorded once and in order by a service that is killed and st
   assert.equal(assetsOf(second), expectedAssets(20_000));
 });
 
-test('a run that stops in doubt is continued with its run id, and doubles nothing', async (t) => {
+test('a run that stops in doubt is continued with its run id, and doubles nothing [report-batches-6]', async (t) => {
   const service = await startService(t);
   let connections = 0;
   // The document arrives, and then no reply to a batch.
@@ -241,7 +241,7 @@ test('a journal of lines with keys is replayed into its own service as duplicate
   assert.deepEqual([code, stdout, JSON.stringify(service.events())], [0, '30 recorded, 0 refused\n', before]);
 });
 
-test('the time of a journal line becomes its event time, unless it has one or a key', async (t) => {
+test('the time of a journal line becomes its event time, unless it has one or a key [report-batches-5]', async (t) => {
   const service = await startService(t);
   const line = (members: object) => JSON.stringify({ type: 'AssetObservation', asset_key: ['k'], ...members });
   const time = '2020-01-02T03:04:05.678Z';
@@ -294,7 +294,7 @@ const WITH_BATCH = { paths: { [BATCH]: { post: {} } } };
 const keyHeader = { name: 'Idempotency-Key', in: 'header' };
 const WITH_KEYS = { paths: { [BATCH]: { post: { parameters: [keyHeader] } } } };
 
-test('without keys a batch in doubt is not sent again: its lines are counted as perhaps recorded', async (t) => {
+test('without keys a batch in doubt is not sent again: its lines are counted as perhaps recorded [report-batches-1]', async (t) => {
   const { url, posts } = await serve(t, WITH_BATCH, (_path, body, count) =>
     count === 2 ? [500, { error: 'broken' }] : [200, { recorded: body.split('\n').length }],
   );
@@ -351,7 +351,7 @@ test('a batch that is refused as a whole is sent again without its wrong lines',
   );
 });
 
-test('a 200 or 207 that does not account for each line is no success', async (t) => {
+test('a 200 or 207 that does not account for each line is no success [report-batches-2]', async (t) => {
   const table: readonly (readonly [number, unknown, number, RegExp])[] = [
     [200, {}, 1, /^assetlog: line 1: answers 200: .*; is this the right address\?\n/],
     [200, '<html>', 1, /^assetlog: line 1: answers 200: /],

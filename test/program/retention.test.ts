@@ -83,7 +83,7 @@ async function retain(disk: SimulatedDisk, limit: Retain): Promise<Ran> {
   };
 }
 
-test('the oldest files go, as many as either limit asks for, and never the newest', async () => {
+test('the oldest files go, as many as either limit asks for, and never the newest [program-retention-1]', async () => {
   const all = [1, 11, 21, 31];
   const table: readonly (readonly [limit: Retain, stay: readonly number[], why?: string])[] = [
     [{}, all],
@@ -153,7 +153,7 @@ function makeLinesOf(firstSeq: number, ages: readonly number[]): Buffer {
   );
 }
 
-test('what an earlier run was about to remove goes, whatever the limits are now, and not before its marker is durable', async () => {
+test('what an earlier run was about to remove goes, whatever the limits are now, and not before its marker is durable [program-retention-3]', async () => {
   const disk = diskWith({ ...fourFiles(), [removed(10)]: Buffer.alloc(0), [removed(20)]: Buffer.alloc(0) });
   const { notices } = await retain(disk, { retainDays: 100 });
   assert.deepEqual(journalNames(disk), [removed(20), segmentName(21), segmentName(31)].sort());
@@ -253,7 +253,7 @@ for (const limit of ALL_CLOSED) {
 }
 
 for (const what of ['once', 'always'] as const) {
-  test(`a call that fails, ${what}, is told and hurts nothing`, async () => {
+  test(`a call that fails, ${what}, is told and hurts nothing [program-retention-2]`, async () => {
     for (let failing = 1; ; failing += 1) {
       const disk = diskWith(fourFiles());
       const { fault, struck } = failingCall(failing, what);
@@ -296,7 +296,7 @@ test('a folder that can not be opened for a sync of retention is no failed sync'
   await retention.stop();
 });
 
-test('a failed sync of retention ends the journal: while it is idle, after the batch that is written, and at a start', async () => {
+test('a failed sync of retention ends the journal: while it is idle, after the batch that is written, and at a start [program-retention-5]', async () => {
   const event: Event = { type: 'AssetObservation', assetKey: ['a'] };
   const retained = { retainDays: 1, retainBytes: undefined };
   for (const isWriting of [false, true]) {
@@ -360,7 +360,7 @@ test('a file that can not be removed keeps no other from going, and is tried aga
   assert.deepEqual(journalNames(disk), [removed(30), segmentName(31)].sort());
 });
 
-test('a journal goes on while files are removed, also by rotations, and its close waits for the step that is under way', async () => {
+test('a journal goes on while files are removed, also by rotations, and its close waits for the step that is under way [program-retention-4]', async () => {
   const disk = diskWith(fourFiles());
   let release = () => {};
   const removing = new Promise<void>((resolve) => {

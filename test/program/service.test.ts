@@ -111,7 +111,7 @@ test('a failed sync answers everybody 503 and ends the service with 5', async (t
   await assert.rejects(ask(port, LIVE));
 });
 
-test('a lock file that is removed ends the service with 5, at the next report or without one', async (t) => {
+test('a lock file that is removed ends the service with 5, at the next report or without one [service-8]', async (t) => {
   for (const lockCheckMs of [20, 60_000]) {
     const data = newFolder(t);
     const { port, service, notices } = await start(t, { limits: { ...standardLimits, lockCheckMs } }, [], data);
@@ -142,7 +142,7 @@ test('while the journal is being read the service is alive, not ready, and refus
   assert.equal((await ask(port, post(`${TARGET}a`))).status, 200);
 });
 
-test('a start that fails says why, with the exit code of its reason, and leaves folder and port to others', async (t) => {
+test('a start that fails says why, with the exit code of its reason, and leaves folder and port to others [service-7]', async (t) => {
   const failure = (args: readonly string[], data?: string, parts?: ServiceParts) =>
     start(t, parts, args, data).then(
       () => assert.fail('it started'),
@@ -190,7 +190,7 @@ test('a start that fails says why, with the exit code of its reason, and leaves 
   await service.stop();
 });
 
-test('a start ends with 5 if the disk fails, and with 2 only for a mistake of the operator', async (t) => {
+test('a start ends with 5 if the disk fails, and with 2 only for a mistake of the operator [service-10]', async (t) => {
   const ended = async (code: string, arrange: (disk: SimulatedDisk, error: Error) => void) => {
     const disk = new SimulatedDisk(newFolder(t));
     arrange(disk, systemError(code));
@@ -211,7 +211,7 @@ test('a start ends with 5 if the disk fails, and with 2 only for a mistake of th
   assert.match(await ended('EROFS', failPrepare), /^2 .*; make it writable or choose another with --data$/);
 });
 
-test('a start warns if --retain-bytes exceeds the disk, and names --keep-free', async (t) => {
+test('a start warns if --retain-bytes exceeds the disk, and names --keep-free [service-11]', async (t) => {
   const warned = async (...args: string[]) => {
     const disk = new SimulatedDisk(newFolder(t));
     disk.freeSpace = { freeBytes: 9_000_000, usableBytes: 9_000_000, totalBytes: 10_000_000 };
@@ -265,7 +265,7 @@ test('a folder that is locked late, since the disk was full, is warned about as 
   await service.stop();
 });
 
-test('a start that fails keeps its folder locked while the journal that it opened may still be written', async (t) => {
+test('a start that fails keeps its folder locked while the journal that it opened may still be written [service-9]', async (t) => {
   const data = newFolder(t);
   const disk = new SimulatedDisk(data);
   const isLocked = () => readdirSync(data).some((name) => name.startsWith('.lock-'));
@@ -344,7 +344,7 @@ test('a connection on which a reply is due, or requests come, is not idle', asyn
   assert.equal(await wire.ends(3_000), true);
 });
 
-test('a connection whose client reads no replies is cut off after the idle time, and one that reads slowly is not', async (t) => {
+test('a connection whose client reads no replies is cut off after the idle time, and one that reads slowly is not [service-2]', async (t) => {
   const limits = { ...standardLimits, idleMs: 1_000, deadlineCheckMs: 50, unansweredMax: 5_000 };
   const { port } = await start(t, { limits });
   const documents = 'GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n'.repeat(3_000); // 67 MB: more than the system buffers
@@ -372,7 +372,7 @@ test('a connection whose client reads no replies is cut off after the idle time,
   for (const wire of [unread, slow]) wire.close();
 });
 
-test('the last of too many unanswered requests ends its connection, and what comes after it is not recorded', async (t) => {
+test('the last of too many unanswered requests ends its connection, and what comes after it is not recorded [service-3]', async (t) => {
   const { disk, port } = await simulated(t, { ...standardLimits, discardMs: 300 });
   const wire = await Wire.open(port);
   disk.fault = (call) => (call === 'sync' ? sleep(100) : undefined);
@@ -435,7 +435,7 @@ test('a stop does not wait for a client that reads no replies, and its other lim
   for (const wire of wires) wire.close();
 });
 
-test('at the cap the connection that was idle longest ends for a new one, and none that waits for its reply', async (t) => {
+test('at the cap the connection that was idle longest ends for a new one, and none that waits for its reply [service-4]', async (t) => {
   const limits = { ...standardLimits, evictableMs: 1_000, deadlineCheckMs: 20 };
   const disk = new SimulatedDisk(newFolder(t));
   const { port, notices } = await start(t, { openDisk: () => disk, limits }, ['--max-connections', '3']);
@@ -464,7 +464,7 @@ test('at the cap the connection that was idle longest ends for a new one, and no
   for (const wire of [waiting, younger, newcomer]) wire.close();
 });
 
-test('when upload memory is used up the upload that stalled longest gets 408, and one that moves is not ended', async (t) => {
+test('when upload memory is used up the upload that stalled longest gets 408, and one that moves is not ended [service-5]', async (t) => {
   const limits = { ...standardLimits, uploadBytesMax: 250_000, stalledUploadMs: 2_000, deadlineCheckMs: 20 };
   const { port } = await start(t, { limits });
   const body = JSON.stringify({ asset_key: 'a', description: 'x'.repeat(100_000) });
@@ -493,7 +493,7 @@ async function connectionsOf(port: number): Promise<number> {
   return Number(/^assetlog_connections (\d+)$/m.exec(body)?.[1]);
 }
 
-test('an upload for which no memory can be allocated gets 503 and is read to its end, and the service continues', async (t) => {
+test('an upload for which no memory can be allocated gets 503 and is read to its end, and the service continues [service-6]', async (t) => {
   // More than any machine can allocate: the same error as that of a machine without memory.
   const { port, notices } = await start(t, {
     limits: { ...standardLimits, bodyBytesMax: 2 ** 52, uploadBytesMax: 2 ** 52 },
@@ -534,7 +534,7 @@ test('bodies that are being received are bounded together, and room is given bac
   }
 });
 
-test('a garbage collection is asked for as bodies arrive, whether they are taken or thrown away', async (t) => {
+test('a garbage collection is asked for as bodies arrive, whether they are taken or thrown away [service-1]', async (t) => {
   let collections = 0;
   const collectGarbage = () => {
     collections += 1;

@@ -261,7 +261,7 @@ test('--strict refuses a report with an unknown parameter, and without it the pa
   assert.equal(await statusOf(lenient, '/report_asset_observation/a?colour=red'), 200);
 });
 
-test('what the client sees and what the journal has are as the fault says, for each effect and recorded or not', async (t) => {
+test('what the client sees and what the journal has are as the fault says, for each effect and recorded or not [test-mode-1]', async (t) => {
   const service = await standIn(t);
   const rows: readonly (readonly [object, number | string, boolean])[] = [
     [{ status: 503 }, 503, false],

@@ -183,7 +183,7 @@ test('repair keeps away from a folder that is in use', async (t) => {
   assert.match(stderr, /^assetlog: .* is in use by process \d+; stop it, or use another --data\n$/);
 });
 
-test('repair --yes before the first start finds nothing to repair, and makes nothing', async (t) => {
+test('repair --yes before the first start finds nothing to repair, and makes nothing [upkeep-1]', async (t) => {
   const empty = newFolder(t);
   for (const data of [empty, join(empty, 'nowhere'), join(empty, 'nowhere', 'else')]) {
     const { code, stdout, stderr } = await run(['repair', '--yes', '--data', data]);

@@ -66,7 +66,7 @@ async function host(
   };
 }
 
-test('without the right every reading gets the same 403, whatever there is', async (t) => {
+test('without the right every reading gets the same 403, whatever there is [who-may-read-3]', async (t) => {
   const { get, report } = await host(t);
   await report('orders');
   const asked = ['', '?limit=1', '?key=orders', '?key=nothing', '?after_seq=1', '?x=1', '?limit=0', '?x=%zz'];
@@ -88,7 +88,7 @@ const LOSSES: readonly (readonly [how: string, tokens: object[], status: number]
 ];
 
 for (const [how, tokens, status] of LOSSES) {
-  test(`a stream ends at the reload at which ${how}, and so does a wait`, async (t) => {
+  test(`a stream ends at the reload at which ${how}, and so does a wait [who-may-read-1]`, async (t) => {
     const { service, get, open, write, report } = await host(t);
     await report('before');
     const stream = await open('/prod/events?after_seq=0', reader);
@@ -123,7 +123,7 @@ test('a stream continues over a reload that leaves its token the right, and over
   await stream.until('the second', () => stream.seqs.length === 2);
 });
 
-test('a stream and a wait end when their token expires', async (t) => {
+test('a stream and a wait end when their token expires [who-may-read-2]', async (t) => {
   const { service, get, open, write } = await host(t, { rightsCheckMs: 20 });
   write(REPORTER, entry(reader, { may: ['read'], notAfter: new Date(Date.now() + 1_500).toISOString() }));
   await service.reload();

@@ -64,7 +64,7 @@ test('pages follow one another over files, also where a filter matches few', asy
   assert.deepEqual(await json(service, '?after_seq=900'), { seqs: [], next: 60 });
 });
 
-test('what retention removed is 410 with the first seq that is there, but the beginning is not', async (t) => {
+test('what retention removed is 410 with the first seq that is there, but the beginning is not [reading-events-2]', async (t) => {
   const service = await serveReads(t, { args: [...SMALL_FILES, '--retain-bytes', '16384'] });
   await service.report(...Array.from({ length: 150 }, () => 'a'));
   let first = 1;
@@ -137,7 +137,7 @@ async function removedUpTo(reply: Response): Promise<number> {
   return first - 1;
 }
 
-test('a page ends before events that retention removes while it is read, and the next one is 410', async (t) => {
+test('a page ends before events that retention removes while it is read, and the next one is 410 [reading-events-3]', async (t) => {
   for (const key of ['', '&key=a']) {
     const { service, reply, secondSeq } = await askBesideRetention(t, `/events?limit=1000${key}`, 'after');
     assert.equal(reply.status, 200);
@@ -152,7 +152,7 @@ test('a page ends before events that retention removes while it is read, and the
   }
 });
 
-test('a page that is ended early passes over no event', async (t) => {
+test('a page that is ended early passes over no event [reading-events-4]', async (t) => {
   const { url, report } = await serveReads(t);
   await report('a', 'b', 'c');
   const wire = await Wire.open(Number(new URL(url).port));
@@ -183,7 +183,7 @@ test('events that are removed before a page has its first one are 410, but not f
   );
 });
 
-test('a long poll gets the event that comes, and an empty reply at its end or at a stop', async (t) => {
+test('a long poll gets the event that comes, and an empty reply at its end or at a stop [reading-events-5]', async (t) => {
   const service = await serveReads(t);
   await service.report('a');
   const waiting = json(service, '?after_seq=1&wait=30&key=c');
@@ -204,7 +204,7 @@ test('a long poll gets the event that comes, and an empty reply at its end or at
   await stopped;
 });
 
-test('256 long polls that wait lock out no report, and those that make place get their empty reply', async (t) => {
+test('256 long polls that wait lock out no report, and those that make place get their empty reply [reading-events-1]', async (t) => {
   const service = await serveReads(t, { args: ['--max-connections', '257'] }); // one for the metrics
   const port = Number(new URL(service.url).port);
   await service.report('a');

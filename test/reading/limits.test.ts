@@ -93,7 +93,7 @@ test('a reading whose client has gone closes its file while that client reads no
   wire.close();
 });
 
-test('a long poll that has its event leaves no file open', async (t) => {
+test('a long poll that has its event leaves no file open [limits-1]', async (t) => {
   const service = await serveCounted(t, {}, 1, '');
   for (let seq = 1; seq < 20; seq += 1) {
     const waiting = service.get(`/events?after_seq=${seq}&wait=30`);
@@ -103,7 +103,7 @@ test('a long poll that has its event leaves no file open', async (t) => {
   await eventually('no open file', () => service.open.files === 0, 1_000);
 });
 
-test('beyond the memory of readings a further one gets 503, but those that wait for events hold none', async (t) => {
+test('beyond the memory of readings a further one gets 503, but those that wait for events hold none [limits-2]', async (t) => {
   const service = await serveCounted(t, { readBytesMax: 2 * 3 * standardLimits.readTurnBytes }, MANY, LONG);
   const streams = await Promise.all([1, 2, 3].map(() => StreamClient.open(`${service.url}/events`)));
   t.after(() => streams.map((stream) => stream.close()));
@@ -125,7 +125,7 @@ test('beyond the memory of readings a further one gets 503, but those that wait 
   deaf[1]!.close();
 });
 
-test('long lines are in memory one at a time, and are sent in chunks, byte for byte', async () => {
+test('long lines are in memory one at a time, and are sent in chunks, byte for byte [limits-3]', async () => {
   const eventOf = (seq: number) => ({ ...plainEvent(seq), ...(seq % 3 === 1 && { description: LONG }) });
   const { bytes } = makeLines(9, undefined, eventOf);
   const disk = diskWith({ [FIRST]: bytes });

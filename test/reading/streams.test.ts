@@ -16,7 +16,7 @@ import { Wire } from '../support/wire.ts';
 const upTo = (last: number, first = 1) => Array.from({ length: last - first + 1 }, (_, at) => first + at);
 const keys = (count: number) => Array.from({ length: count }, () => 'a');
 
-test('events come in order and once, over files, a restart and a connection that breaks', async (t) => {
+test('events come in order and once, over files, a restart and a connection that breaks [reading-streams-2]', async (t) => {
   const args = ['--segment-bytes', '4096'];
   const data = newFolder(t);
   const first = await serveReads(t, { args, data });
@@ -41,7 +41,7 @@ test('events come in order and once, over files, a restart and a connection that
   assert.deepEqual([...broken.seqs, ...resumed.seqs], upTo(100));
 });
 
-test('an event is shown only when its line is on stable storage', async (t) => {
+test('an event is shown only when its line is on stable storage [reading-streams-1]', async (t) => {
   let release: (() => void) | undefined;
   const openSlow = (folder: string) => {
     const disk = openDisk(folder);
@@ -74,7 +74,7 @@ test('an event is shown only when its line is on stable storage', async (t) => {
   await stream.until('the event', () => stream.seqs.length === 1);
 });
 
-test('32 streams are open at most, besides the connections that count, and one that ends makes space', async (t) => {
+test('32 streams are open at most, besides the connections that count, and one that ends makes space [reading-streams-3]', async (t) => {
   const service = await serveReads(t, {
     args: ['--max-connections', '8'],
     parts: { limits: { ...standardLimits, streamCommentMs: 50 } },
@@ -98,7 +98,7 @@ test('32 streams are open at most, besides the connections that count, and one t
   });
 });
 
-test('a client that does not read holds nothing up, and is cut off', async (t) => {
+test('a client that does not read holds nothing up, and is cut off [reading-streams-4]', async (t) => {
   const limits = { ...standardLimits, streamStallMs: 500, deadlineCheckMs: 50 };
   const service = await serveReads(t, { parts: { limits } });
   const good = await StreamClient.open(`${service.url}/events`);

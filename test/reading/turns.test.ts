@@ -34,7 +34,7 @@ async function read(turns: Turns, readers: number, turnMs: number, forMs: number
   return used;
 }
 
-test('while reports are recorded, readings share a tenth of the time, each as much as the others', async () => {
+test('while reports are recorded, readings share a tenth of the time, each as much as the others [turns-1]', async () => {
   const turns = new Turns({ readTimePercent: 10, readIdleMs: 100 });
   const reports = setInterval(() => turns.recorded(), 5);
   turns.recorded();
@@ -65,7 +65,7 @@ test('a reading that waits for something else does not hold up the next one', as
   assert.equal(await Promise.race([slow, 'others']), 'others');
 });
 
-test('a reading that is aborted leaves the queue at once, and the others keep their order', async () => {
+test('a reading that is aborted leaves the queue at once, and the others keep their order [turns-2]', async () => {
   const turns = new Turns({ readTimePercent: 10, readIdleMs: 100 });
   const [gone, ending] = [AbortSignal.abort(new Error('gone before')), new AbortController()];
   const begun: string[] = [];

@@ -29,7 +29,7 @@ function verdict(
   }
 }
 
-test('reading is on on loopback, with --read or --test and in hosted mode, and --no-read turns it off', () => {
+test('reading is on on loopback, with --read or --test and in hosted mode, and --no-read turns it off [readable-1]', () => {
   const off = /^403 reading is off: it needs --read .* no --no-read$/;
   for (const address of ['127.0.0.1', '::1', '127.0.0.9']) {
     assert.equal(verdict(address, {}), 'may');
@@ -46,12 +46,12 @@ test('reading is on on loopback, with --read or --test and in hosted mode, and -
   }
 });
 
-test('without a token nothing is learnt, not even whether reading is off', () => {
+test('without a token nothing is learnt, not even whether reading is off [readable-2]', () => {
   for (const noRead of [true, false])
     assert.equal(verdict('0.0.0.0', { deployments: 'file', noRead, isRefused: true }), '401 no token');
 });
 
-test('without tokens the Host of a reading is known to be this service, also if other machines reach it', () => {
+test('without tokens the Host of a reading is known to be this service, also if other machines reach it [readable-3]', () => {
   const read = true;
   for (const authority of ['192.0.2.7:3000', '[2001:db8::1]', 'localhost'])
     assert.equal(verdict('0.0.0.0', { read, authority }), 'may');

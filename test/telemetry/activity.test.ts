@@ -51,7 +51,7 @@ test('a refusal is a line with its path, its status and its reason', () => {
   assert.deepEqual(warnings.lines, []);
 });
 
-test('a 403 is one line, the first of each kind a warning that no flood of others hides', () => {
+test('a 403 is one line, the first of each kind a warning that no flood of others hides [activity-1]', () => {
   const foreign = { ...refusal, status: 403, problem: 'the page is foreign' };
   const { lines, activity } = open({ limits: { refusalLinesMax: 1 } });
   for (const one of [refusal, refusal, foreign, foreign, { ...foreign, problem: 'the host is foreign' }])
@@ -72,7 +72,7 @@ test('a 403 is one line, the first of each kind a warning that no flood of other
   assert.match(shownToPerson.lines.join(''), /^\S+ 403 refused POST \/report_asset_check\/a: the page is foreign\n$/);
 });
 
-test('of a target only the path is logged, cut and on one line', () => {
+test('of a target only the path is logged, cut and on one line [activity-2]', () => {
   const long = 'x'.repeat(limits.loggedPathCharactersMax);
   for (const [url, path] of [
     ['/a?s3cret', '/a'],

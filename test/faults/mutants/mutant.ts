@@ -1,4 +1,8 @@
-/** A mutant, and the place in the source that it changes. */
+/** A mutant: how it is written in the text files of this folder, and the part of the source that it changes. */
+
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { root } from '../../support/program.ts';
 
 /** One promise, broken by a text patch. */
 export interface Mutant {
@@ -6,29 +10,64 @@ export interface Mutant {
   readonly breaks: string;
   /** Below `src/`. */
   readonly file: string;
-  /**
-   * A declaration of the file, such as `append`, or a method of a class, such as `Journal.#append`: `from` is searched for
-   * in it alone, so that it can be short.
-   */
-  readonly within?: string;
+  /** A declaration of the file, such as `append` or `Journal.#append`: only its text is searched for `from`. Empty: all of the file. */
+  readonly within: string;
+  /** The id of the test that has to fail, such as `order-1`: a part of its title, in brackets. */
+  readonly test: string;
   /** Occurs exactly once in the file, or in the declaration. */
   readonly from: string;
   readonly to: string;
-  /**
-   * What should notice, the quickest first: a test by its file and name, such as `journal/lock: one writer`. A file alone,
-   * such as `journal/lock`, runs all its tests, which takes longer.
-   */
-  readonly tests: readonly string[];
 }
 
-/** Reads an entry of `tests`: `journal/lock: one writer` is `{ file: 'journal/lock', name: 'one writer' }`. */
-export function readTest(test: string): { readonly file: string; readonly name: string | undefined } {
-  const [, file = '', name] = /^([^:]*)(?:: (.*))?$/.exec(test) ?? [];
-  return { file, name };
+/**
+ * Reads mutants. Each is a paragraph: the promise; the file, a declaration if that makes the patch shorter, and the id of the
+ * test; then the lines that are replaced and those that replace them. `#` begins a comment.
+ *
+ *     acknowledges before the sync
+ *     journal/append.ts append [journal-1]
+ *     -await appendWhole(segment, bytes);
+ *     +appendWhole(segment, bytes).catch(() => {});
+ *
+ * @throws Error with the paragraph that has another form
+ */
+export function readMutants(text: string): Mutant[] {
+  const paragraphs = text.replace(/^#.*\n/gm, '').split(/\n{2,}/);
+  return paragraphs.filter((paragraph) => paragraph.trim() !== '').map(readMutant);
 }
 
-/** @throws where the text has changed since the mutant was written, with a sentence that says how */
-export function mutate(text: string, { breaks, file, within = '', from, to }: Mutant): string {
+function readMutant(paragraph: string): Mutant {
+  const [breaks = '', place = '', ...patch] = paragraph.trim().split('\n');
+  const [, file = '', within = '', test] = /^(\S+)(?: (\S+))? \[([a-z-]+-\d+)\]$/.exec(place) ?? [];
+  const linesWith = (sign: string) => patch.filter((line) => line.startsWith(sign)).map((line) => line.slice(1));
+  const [from, to] = [linesWith('-'), linesWith('+')];
+  if (test === undefined || from.length === 0 || from.length + to.length !== patch.length) {
+    throw new Error(`no mutant, see readMutants:\n${paragraph}`);
+  }
+  return { breaks, file, within, test, from: from.join('\n'), to: to.join('\n') };
+}
+
+/** @returns every mutant; the text files have the names of folders of `src/` */
+export function allMutants(): Mutant[] {
+  const folder = join(root, 'test/faults/mutants');
+  const names = readdirSync(folder).filter((name) => name.endsWith('.txt'));
+  return names.flatMap((name) => readMutants(readFileSync(join(folder, name), 'utf8')));
+}
+
+/** @returns the test files that have a title with the id of a test, by id: `order-1` is in `['faults/order']` */
+export function filesByTest(): Map<string, string[]> {
+  const found = new Map<string, string[]>();
+  const paths = readdirSync(join(root, 'test'), { recursive: true, encoding: 'utf8' });
+  for (const path of paths.filter((one) => one.endsWith('.test.ts'))) {
+    const text = readFileSync(join(root, 'test', path), 'utf8');
+    for (const [, id = ''] of text.matchAll(/ \[([a-z-]+-\d+)\]['"`]/g)) {
+      found.set(id, [...(found.get(id) ?? []), path.replace('.test.ts', '')]);
+    }
+  }
+  return found;
+}
+
+/** @throws Error that says how the text has changed since the mutant was written */
+export function mutate(text: string, { breaks, file, within, from, to }: Mutant): string {
   const stale = (reason: string) => new Error(`mutant '${breaks}': in src/${file}, ${reason}; bring it up to date`);
   let [start, end] = [0, text.length];
   for (const name of within === '' ? [] : within.split('.')) {

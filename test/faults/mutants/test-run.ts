@@ -20,8 +20,8 @@ export type TestRun =
 export interface TestChoice {
   /** A file below `test/` without `.test.ts`, such as `journal/disk`. */
   readonly file: string;
-  /** The top-level tests to run; all of them if there is none. */
-  readonly names: readonly string[];
+  /** The ids of the tests to run, such as `order-1`: see `Mutant.test`. */
+  readonly ids: readonly string[];
   /** How long a top-level test may take before it counts as hanging. */
   readonly hangsAfterMs: (test: string) => number;
 }
@@ -45,9 +45,9 @@ function isFaultTest(file: string): boolean {
   return file.startsWith('faults/');
 }
 
-export async function runTests(copy: Copy, { file, names, hangsAfterMs }: TestChoice): Promise<TestRun> {
+export async function runTests(copy: Copy, { file, ids, hangsAfterMs }: TestChoice): Promise<TestRun> {
   const reporter = `--test-reporter=${join(copy.folder, 'test/faults/mutants/reporter.js')}`;
-  const patterns = names.map((name) => `--test-name-pattern=^${name.replace(/[\\^$.*+?()[\]{}|/]/g, '\\$&')}$`);
+  const patterns = ids.map((id) => `--test-name-pattern=\\[${id}\\]$`);
   const child = start(copy, file, [reporter, ...patterns, join(COMPILED, 'test', `${file}.test.js`)]);
   const closed = once(child, 'close');
   const durationsMs = new Map<string, number>();
