@@ -65,7 +65,8 @@ export class Receiver {
 
   /** Whether the lines of a further request of a source have to wait before they are read. */
   isBusyFor(source: string, bodyBytes: number): boolean {
-    return !this.#taken.has(source) || this.#turns.has(source) || !this.#parsing.fits(bodyBytes);
+    const asksFirst = !this.#taken.has(source) && this.#options.via().length > 0; // only a hub with destinations waits for them
+    return asksFirst || this.#turns.has(source) || !this.#parsing.fits(bodyBytes);
   }
 
   /** Records what is new of the lines. @returns 200, 409, 413 or 503. @throws Refusal 400 or 503 */
