@@ -95,12 +95,12 @@ export const limits = {
   forwardTriesMax: 3,
   forwardRefusalsMax: 20,
   /**
-   * Bytes of the dead letters of one destination of one journal, at most this share of `--retain-bytes`. Of them, the last share is
-   * for letters without a line: about removed events, and about letters that are sent again.
+   * Bytes of the dead letters of one destination of one journal, at most so much of `--retain-bytes`. Of them, the last part
+   * is for letters without a line: about removed events, and about letters that are sent again.
    */
   deadLetterBytesMax: 64 * MIB,
-  deadLetterRetainShare: 1 / 4,
-  deadLetterSpareShare: 1 / 8,
+  deadLetterRetainPercent: 25,
+  deadLetterSparePercent: 12,
   /** After an outage of this length, the first event waits up to `forwardSpreadMsMax` by chance, and the rate begins at 1 a second. */
   forwardOutageMs: 60_000,
   forwardSpreadMsMax: 30_000,

@@ -345,10 +345,13 @@ function lettersOf(
 ): Promise<DeadLetters> {
   let opened = letters.get(name);
   if (opened === undefined) {
-    const { deadLetterBytesMax, deadLetterRetainShare, deadLetterSpareShare } = limits;
+    const { deadLetterBytesMax, deadLetterRetainPercent, deadLetterSparePercent } = limits;
     const { retainBytes = Number.POSITIVE_INFINITY } = config;
-    const bytesMax = Math.floor(Math.min(deadLetterBytesMax, retainBytes * deadLetterRetainShare));
-    opened = DeadLetters.open(disk, name, { bytesMax, spareBytes: bytesMax * deadLetterSpareShare });
+    const bytesMax = Math.min(deadLetterBytesMax, Math.floor((retainBytes * deadLetterRetainPercent) / 100));
+    opened = DeadLetters.open(disk, name, {
+      bytesMax,
+      spareBytes: Math.floor((bytesMax * deadLetterSparePercent) / 100),
+    });
     letters.set(name, opened);
     opened.catch(() => letters.delete(name));
   }
