@@ -395,6 +395,31 @@ test(
   },
 );
 
+test('a search misses nothing after events that retention removes while it reads', options, async (t) => {
+  const service = await startService(t);
+  const items = Array.from({ length: 3_000 }, (_, index) => ({
+    ...materialization('table'),
+    description: index === 1_799 ? 'a needle' : 'hay',
+  }));
+  await report(service, items);
+  const page = await browser.newPage();
+  releases.unshift(() => page.close());
+  // Events 1 to 1,499 are removed when the first line after event 1,000 has been read.
+  await page.addInitScript({
+    content: `const real = fetch;
+      window.fetch = async (url, more) => {
+        const text = String(url);
+        if (!text.includes('after_seq=1000&')) return real(text.replace('after_seq=0&limit=1000', 'after_seq=1499&limit=1000'), more);
+        if (text.includes('limit=1000')) return new Response((await (await real(url, more)).text()).replace(/\\n[^]*/, '\\n'));
+        return new Response('{"error":"the events up to seq 1499 were removed"}', { status: 410 });
+      };`,
+  });
+  await page.goto(service.url);
+  await sees(page, has('#count', 'the newest 1,000 of 3,000 events'));
+  await page.fill('[name=text]', 'needle');
+  await sees(page, `${COLUMN}('seq').join() === '1800'`);
+});
+
 test('names from outside are text, and do not reorder what is beside them [edges-page-1]', options, async (t) => {
   const service = await startService(t);
   const tag = '<img src=x onerror=alert(1)><script>alert(2)</script>';

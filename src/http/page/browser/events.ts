@@ -279,12 +279,16 @@ export class EventsView implements View {
     const { readLimit } = pageLimits;
     const { lowestSeq } = this.#store;
     const afterSeq = Math.max(0, lowestSeq - 1 - this.#olderSeqs);
-    const limit = String(readLimit);
-    const read = (after: number) => this.#read({ after_seq: String(after), limit }, signal);
-    const found = await read(afterSeq);
-    const lines = found ?? (await read(0)) ?? []; // retention removed a part of the range
+    const read = (after: number, limit: number) =>
+      this.#read({ after_seq: String(after), limit: String(limit) }, signal);
+    const lastSeqOf = (lines: readonly string[]) => new EventLine(lines.at(-1) ?? '').seq;
+    let found = await read(afterSeq, readLimit);
+    // A reply ends before events that retention removes while it is read, and the next request is refused.
+    const mayEndEarly = found !== undefined && found.length < readLimit && lastSeqOf(found) < lowestSeq - 1;
+    if (mayEndEarly && afterSeq > 0 && (await read(afterSeq, 1)) === undefined) found = undefined;
+    const lines = found ?? (await read(0, readLimit)) ?? []; // retention removed a part of the range
     if (signal.aborted) return 0;
-    const isCut = lines.length === readLimit && new EventLine(lines.at(-1) ?? '').seq < lowestSeq - 1;
+    const isCut = lines.length === readLimit && lastSeqOf(lines) < lowestSeq - 1;
     if (isCut && this.#olderSeqs > readLimit) {
       this.#olderSeqs = readLimit;
       return 0;
