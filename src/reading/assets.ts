@@ -48,7 +48,7 @@ export function readAssets({ assets, journals, limits, metrics }: ReadingParts):
     return {
       kind: 'later',
       reply: async (ending): Promise<Reply> => {
-        journals.shared.checkPlace();
+        journals.shared.checkMemory();
         metrics.read('assets');
         const states = await assets.upToDate(request.deployment, ending);
         const texts = type === linesType ? linesOf : documentOf;

@@ -17,7 +17,7 @@ export function readEvents({ journals, limits, metrics }: ReadingParts): Handler
   return (request) => {
     const question = readEventsQuestion(request, limits);
     const reply = async (ending: AbortSignal): Promise<Reply> => {
-      journals.shared.checkPlace();
+      journals.shared.checkMemory();
       const filter = question.filter(Date.now());
       const journal = await journals.whenReadable(request.deployment, ending);
       metrics.read(question.form);

@@ -12,7 +12,7 @@ import { contentsOf } from '../journal/segments.ts';
 import { type Notices, oncePerName } from '../telemetry/log.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { Refusals } from '../telemetry/refusals.ts';
-import { Places } from './places.ts';
+import { Semaphore } from './semaphore.ts';
 import { Turns } from './turns.ts';
 
 /** What the routes of this folder read, and their limits: `{ journals, assets, refusals, limits, metrics }`. */
@@ -45,12 +45,12 @@ export interface ReadableJournalsOptions {
 export class SharedByReadings {
   readonly turns: Turns;
   /**
-   * The memory of readings, `limits.readBytesMax` in all. A reading takes a place when it opens a file, or takes lines that others
-   * read, and leaves it when its client has accepted them, so a client that reads nothing holds one place.
+   * The memory of readings, `limits.readBytesMax` in all. A reading acquires a part when it opens a file, or takes lines that others
+   * read, and releases it when its client has accepted them, so a client that reads nothing holds one part.
    */
-  readonly places: Places;
+  readonly buffers: Semaphore;
   /** Of a line that is longer than a chunk, all bytes are in memory until it is checked: one such line at a time. */
-  readonly longLine = new Places(1);
+  readonly longLine = new Semaphore(1);
   /** How many journals are followed: see `limits.sharedLinesBytesMax`. */
   followed = 0;
   readonly #limits: Limits;
@@ -60,14 +60,14 @@ export class SharedByReadings {
   constructor({ limits, collectGarbage }: Pick<ReadableJournalsOptions, 'limits' | 'collectGarbage'>) {
     const { readBytesMax, readTurnBytes } = limits;
     this.turns = new Turns(limits);
-    this.places = new Places(Math.max(1, Math.floor(readBytesMax / (CHUNKS_HELD * readTurnBytes))));
+    this.buffers = new Semaphore(Math.max(1, Math.floor(readBytesMax / (CHUNKS_HELD * readTurnBytes))));
     this.#limits = limits;
     this.#collectGarbage = collectGarbage;
   }
 
   /** @throws Refusal 503 if the memory of readings is used up */
-  checkPlace(): void {
-    if (this.places.areTaken) throw unavailableRefusal('too many readings are at work; ask again', this.#limits);
+  checkMemory(): void {
+    if (this.buffers.isExhausted) throw unavailableRefusal('too many readings are at work; ask again', this.#limits);
   }
 
   /** Counts bytes that become garbage. */
@@ -151,22 +151,22 @@ export class ReadableJournal {
 
   /**
    * @param signal closes the files that are open, and makes what waits for a turn throw its reason
-   * @param inPlace whether each file that is open takes a place: for a reading that waits for its client
+   * @param isCounted whether each open file holds a part of `SharedByReadings.buffers`: for a reading that waits for its client
    * @returns the disk of its folder. Each chunk of a file waits for its turn among all readings of the service
    */
-  diskFor({ signal, inPlace = false }: { signal?: AbortSignal | undefined; inPlace?: boolean }): ReadableDisk {
+  diskFor({ signal, isCounted = false }: { signal?: AbortSignal | undefined; isCounted?: boolean }): ReadableDisk {
     const disk = this.#disk;
     return {
       folder: disk.folder,
       list: () => disk.list(),
       size: (name) => disk.size(name),
-      read: (name, start, end) => this.#chunks(disk.read(name, start, end, this.#chunked(signal)), signal, inPlace),
+      read: (name, start, end) => this.#chunks(disk.read(name, start, end, this.#chunked(signal)), signal, isCounted),
     };
   }
 
   /**
-   * Reads a line once more, in chunks, so that a client that does not read holds a chunk of it instead of the line. The caller has a
-   * place.
+   * Reads a line once more, in chunks, so that a client that does not read holds a chunk of it instead of the line. The caller holds a
+   * part of `SharedByReadings.buffers`.
    * @param signal ends the turns, but not the line: what ends early is complete
    * @returns its bytes with its newline
    * @throws the error of a system call
@@ -189,11 +189,11 @@ export class ReadableJournal {
   async *#chunks(
     read: AsyncIterable<Buffer>,
     signal: AbortSignal | undefined,
-    inPlace: boolean,
+    isCounted: boolean,
   ): AsyncGenerator<Buffer> {
-    const { turns, places, longLine } = this.shared;
+    const { turns, buffers, longLine } = this.shared;
     const bytesMax = this.#options.limits.readTurnBytes;
-    const leave = inPlace ? await places.take(signal) : undefined;
+    const release = isCounted ? await buffers.acquire(signal) : undefined;
     let endLongLine: (() => void) | undefined;
     try {
       for await (const whole of read) {
@@ -205,12 +205,12 @@ export class ReadableJournal {
           if (!isInside) endLongLine?.();
           if (!isInside) endLongLine = undefined;
           yield chunk;
-          if (isInside) endLongLine ??= await longLine.take(signal);
+          if (isInside) endLongLine ??= await longLine.acquire(signal);
         }
       }
     } finally {
       endLongLine?.();
-      leave?.();
+      release?.();
     }
   }
 

@@ -11,7 +11,7 @@ import { inPieces } from './texts.ts';
 export function readRefusals({ refusals, journals, limits, metrics }: ReadingParts): Handler {
   return (request) => {
     readParameters(request, {}, limits);
-    journals.shared.checkPlace();
+    journals.shared.checkMemory();
     metrics.read('refusals');
     const found = refusals.of(request.deployment);
     const type = acceptedType(request.head.accept, ['application/json', linesType]);

@@ -55,7 +55,7 @@ export async function* follow(journal: ReadableJournal, following: Following): A
 
 async function* followOne(journal: ReadableJournal, following: Following): AsyncGenerator<FollowedLines> {
   const { filter, signal } = following;
-  const { places, turns } = journal.shared;
+  const { buffers, turns } = journal.shared;
   const isPlain = Object.values(filter).every((value) => value === undefined);
   let seq = following.afterSeq;
   let tail: NewestLines | undefined;
@@ -81,7 +81,7 @@ async function* followOne(journal: ReadableJournal, following: Following): Async
         if (seq >= tail.oldestSeq) yield { kind: 'lines', lines: [], gone: [] };
         continue;
       }
-      const leave = await places.take(signal);
+      const release = await buffers.acquire(signal);
       try {
         await turns.take(signal);
         if (isPlain && page.afterSeq === seq) {
@@ -92,7 +92,7 @@ async function* followOne(journal: ReadableJournal, following: Following): Async
           yield { kind: 'lines', lines, gone: page.gone.filter(({ last }) => last > after) };
         }
       } finally {
-        leave();
+        release();
       }
       seq = page.lastSeq;
     }
@@ -120,7 +120,7 @@ export async function* recorded(
   };
   const once = AbortSignal.abort(); // reads once, and takes a missing folder for an empty journal
   const reading = { filter: { ...filter, afterSeq }, seek: true, follow: once, progress: journal.progress(), limits };
-  const disk = journal.diskFor({ signal, inPlace: true });
+  const disk = journal.diskFor({ signal, isCounted: true });
   try {
     for await (const lines of readJournal(disk, reading, onRemark)) {
       if (signal.aborted) return;

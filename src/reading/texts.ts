@@ -4,17 +4,17 @@ import type { Limits } from '../config/limits.ts';
 import type { SharedByReadings } from './journals.ts';
 
 /**
- * Yields the texts joined to pieces of about `limits.readTurnBytes` characters. Takes a place among all readings.
+ * Yields the texts joined to pieces of about `limits.readTurnBytes` characters. Holds a part of the memory of readings.
  * @param texts of at most that length, see `jsonTexts`
- * @throws the reason of the signal while it waits for a place
+ * @throws the reason of the signal while it waits for that
  */
 export async function* inPieces(
   texts: Iterable<string> | AsyncIterable<string>,
-  { places }: Pick<SharedByReadings, 'places'>,
+  { buffers }: Pick<SharedByReadings, 'buffers'>,
   { readTurnBytes }: Pick<Limits, 'readTurnBytes'>,
   signal: AbortSignal,
 ): AsyncGenerator<Buffer> {
-  const leave = await places.take(signal);
+  const release = await buffers.acquire(signal);
   try {
     let piece = '';
     for await (const text of texts) {
@@ -26,7 +26,7 @@ export async function* inPieces(
     }
     yield Buffer.from(piece);
   } finally {
-    leave();
+    release();
   }
 }
 

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Places } from '../../src/reading/places.ts';
+import { Semaphore } from '../../src/reading/semaphore.ts';
 import { inPieces, jsonTexts } from '../../src/reading/texts.ts';
 
 const values = [
@@ -32,13 +32,13 @@ test('the texts of a value are its JSON, each of bounded length', () => {
 });
 
 test('texts are sent in pieces, from a place of their own, which is left at the end', async () => {
-  const places = new Places(1);
+  const buffers = new Semaphore(1);
   const pieces: string[] = [];
   const texts = ['one ', 'two ', 'three ', 'four'];
-  for await (const piece of inPieces(texts, { places }, { readTurnBytes: 10 }, new AbortController().signal)) {
+  for await (const piece of inPieces(texts, { buffers }, { readTurnBytes: 10 }, new AbortController().signal)) {
     pieces.push(piece.toString());
-    assert.ok(places.areTaken);
+    assert.ok(buffers.isExhausted);
   }
   assert.deepEqual(pieces, ['one two ', 'three four']);
-  assert.ok(!places.areTaken);
+  assert.ok(!buffers.isExhausted);
 });

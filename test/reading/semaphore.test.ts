@@ -1,23 +1,23 @@
-/** The places of readings, in order. */
+/** What bounds the memory of readings. */
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Places } from '../../src/reading/places.ts';
+import { Semaphore } from '../../src/reading/semaphore.ts';
 
 const hops = async (): Promise<void> => {
   for (let at = 0; at < 10; at += 1) await Promise.resolve();
 };
 
-test('places are handed over in order, and a reading that gives up waiting gets none', async () => {
-  const places = new Places(2);
-  const leave = [await places.take(), await places.take()];
-  assert.equal(places.areTaken, true);
+test('a semaphore is handed over in order, and a reading that gives up waiting gets none', async () => {
+  const buffers = new Semaphore(2);
+  const release = [await buffers.acquire(), await buffers.acquire()];
+  assert.equal(buffers.isExhausted, true);
   const begun: string[] = [];
   const ending = new AbortController();
   const take = (name: string, signal?: AbortSignal) =>
-    places.take(signal).then((left) => {
+    buffers.acquire(signal).then((released) => {
       begun.push(name);
-      leave.push(left);
+      release.push(released);
     });
   void take('a');
   const aborted = take('b', ending.signal);
@@ -26,14 +26,14 @@ test('places are handed over in order, and a reading that gives up waiting gets 
   assert.deepEqual(begun, []);
   ending.abort(new Error('its client has gone'));
   await assert.rejects(aborted, /its client has gone/);
-  leave[0]!();
+  release[0]!();
   await hops();
   assert.deepEqual(begun, ['a']);
-  leave[1]!();
+  release[1]!();
   await hops();
   assert.deepEqual(begun, ['a', 'c']);
-  await assert.rejects(places.take(ending.signal), /its client has gone/);
-  leave[2]!();
-  leave[3]!();
-  assert.equal(places.areTaken, false);
+  await assert.rejects(buffers.acquire(ending.signal), /its client has gone/);
+  release[2]!();
+  release[3]!();
+  assert.equal(buffers.isExhausted, false);
 });

@@ -1,31 +1,31 @@
 /** Bounds how many readings hold memory at a time; the others wait, in the order in which they ask. */
 
-/** So many places: `const leave = await places.take(signal)`, and when the caller holds no memory any more, `leave()`. */
-export class Places {
+/** A counting semaphore: `const release = await buffers.acquire(signal)`, and when the caller holds no memory any more, `release()`. */
+export class Semaphore {
   readonly #waiting = new Set<() => void>();
   #free: number;
 
-  /** @param count at least 1 */
+  /** @param count how many callers may hold it at a time, at least 1 */
   constructor(count: number) {
     this.#free = count;
   }
 
   /** Whether the next caller has to wait. */
-  get areTaken(): boolean {
+  get isExhausted(): boolean {
     return this.#free === 0;
   }
 
   /**
-   * Resolves when there is a place for the caller.
+   * Resolves when fewer than `count` callers hold the semaphore.
    * @param signal removes the caller from the queue
-   * @returns the function to call once when the caller leaves its place
+   * @returns releases the semaphore; to be called once
    * @throws the reason of the signal
    */
-  async take(signal?: AbortSignal): Promise<() => void> {
+  async acquire(signal?: AbortSignal): Promise<() => void> {
     signal?.throwIfAborted();
     if (this.#free > 0) this.#free -= 1;
     else await this.#handedOver(signal);
-    return () => this.#leave();
+    return () => this.#release();
   }
 
   #handedOver(signal: AbortSignal | undefined): Promise<void> {
@@ -43,7 +43,7 @@ export class Places {
     });
   }
 
-  #leave(): void {
+  #release(): void {
     const [next] = this.#waiting;
     if (next === undefined) {
       this.#free += 1;
