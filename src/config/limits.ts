@@ -199,7 +199,7 @@ export const limits = {
    * streams fit, also if none of their clients reads.
    */
   readBytesMax: 40 * MIB,
-  /** The newest lines of journals that streams share; a stream that is behind them reads the file by itself. */
+  /** The newest lines of journals that streams share; a stream that needs older lines reads the file by itself. */
   sharedLinesBytesMax: 1 * MIB,
   /** While reports arrive, readings use at most so much of the time of the event loop. */
   readTimePercent: 5,

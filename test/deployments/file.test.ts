@@ -39,7 +39,7 @@ function problems(text: string): readonly string[] {
   return found.problems;
 }
 
-test('each deployment takes each of its own tokens, until the day that one ends, and nobody else’s [file-1]', () => {
+test('each deployment takes each of its own tokens, until the day on which the token ends, and no other token [file-1]', () => {
   const deployments = good(FILE);
   const before = Date.parse('2026-01-30');
   const may = (name: string, token: string | undefined, now = before) =>
@@ -118,7 +118,7 @@ test('a token is new each time, and what is stored does not tell it', () => {
   assert.equal(first.digest, createHash('sha256').update(first.token).digest('hex'));
 });
 
-test('what is wrong with a file is told with line and member, all of it [file-2]', () => {
+test('what is wrong with a file is reported with line and member, all of it [file-2]', () => {
   const text = `{
   "deployments": [
     {"name": "ok", "tokens": [{"name": "a", "sha256": "${first.digest}"}]},

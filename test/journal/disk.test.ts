@@ -133,7 +133,7 @@ function failOnce(t: TestContext, name: 'write' | 'fdatasync', works: boolean): 
   });
 }
 
-test('a write that failed and a sync that failed are told apart [disk-2]', async (t) => {
+test('a write that failed and a sync that failed are distinguished [disk-2]', async (t) => {
   const table = [
     { name: 'write', works: false, syncingWrites: true, unsynced: false },
     { name: 'write', works: true, syncingWrites: true, unsynced: true },

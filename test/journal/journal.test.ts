@@ -116,7 +116,7 @@ for (const [kind, makeDisk] of Object.entries(disks)) {
     assert.deepEqual(await recorded(disk), ['a', 'b', 'c', 'd', 'e']);
   });
 
-  test(`${kind}: a full file is followed by the next, and lines go on over files and starts [journal-1]`, async (t) => {
+  test(`${kind}: a full file is followed by the next, and lines continue over files and starts [journal-1]`, async (t) => {
     const disk = makeDisk(t);
     const names: string[] = [];
     for (let start = 0; start < 3; start += 1) {
@@ -377,7 +377,7 @@ test('memory that can not be allocated is not a failed disk: the batch is refuse
   await journal.close();
 });
 
-test('a callback that throws keeps nobody from an answer, is logged, and does not stop the journal [journal-4]', async () => {
+test('a callback that throws keeps no report from an answer, is logged, and does not stop the journal [journal-4]', async () => {
   const disk = new SimulatedDisk();
   let recordedTo = 0;
   const throwing = {

@@ -114,7 +114,7 @@ test('the script goes through on a disk that only writes short once, and all but
 
 for (const what of ['once', 'always'] as const) {
   for (const code of ['EIO', 'ENOSPC']) {
-    test(`${code} at any call, ${what}: what was acknowledged is there after the next start, also behind a power cut [power-1]`, async () => {
+    test(`${code} at any call, ${what}: what was acknowledged is there after the next start, also after a power cut [power-1]`, async () => {
       for (let failing = 1; ; failing += 1) {
         const disk = new SimulatedDisk();
         const { fault, struck } = failingCall(failing, what, code);

@@ -519,7 +519,7 @@ test('without --follow too only durable lines are shown, of closed files all, an
   assert.deepEqual([seqs, remarks.map(({ kind }) => kind)], [upTo(15), ['note']]);
 });
 
-test('what is added after a writer was looked for in vain is left for the next look [reader-4]', async () => {
+test('what is added after a look for a writer that found none is left for the next look [reader-4]', async () => {
   const { bytes, lines } = makeLines(4);
   const disk = diskWith({ [FIRST]: Buffer.concat(lines.slice(0, 3)) });
   const durable = async (): Promise<Durable> => {

@@ -216,7 +216,7 @@ test('the first failure of each address is logged with its reason, at most 20, a
   for (const secret of [token, past.token, other.token]) assert.ok(!stderr.includes(secret));
 });
 
-test('behind a trusted proxy the bad tokens of one client do not turn the 401 of another one into a 429 [hosted-2]', async (t) => {
+test('through a trusted proxy the bad tokens of one client do not turn the 401 of another one into a 429 [hosted-2]', async (t) => {
   const folder = newFolder(t);
   const file = join(folder, 'deployments.json');
   write(file, entry('prod'));
@@ -733,7 +733,7 @@ test('a deployment that is taken out is in trouble no more, and may come back', 
   assert.equal((await report('prod')).status, 200);
 });
 
-test('a changed file counts without a restart; a bad one is told once, and what was good stays [hosted-3]', async (t) => {
+test('a changed file counts without a restart; a bad one is reported once, and what was good stays [hosted-3]', async (t) => {
   const { file, report, notices, service, data } = await host(t);
   assert.equal((await report('prod')).status, 200);
   writeFileSync(file, '{"deployments": [\n{"name": "prod", "tokens": []}]}');

@@ -253,7 +253,7 @@ for (const limit of ALL_CLOSED) {
 }
 
 for (const what of ['once', 'always'] as const) {
-  test(`a call that fails, ${what}, is told and hurts nothing [program-retention-2]`, async () => {
+  test(`a call that fails, ${what}, is reported and hurts nothing [program-retention-2]`, async () => {
     for (let failing = 1; ; failing += 1) {
       const disk = diskWith(fourFiles());
       const { fault, struck } = failingCall(failing, what);
@@ -360,7 +360,7 @@ test('a file that can not be removed keeps no other from going, and is tried aga
   assert.deepEqual(journalNames(disk), [removed(30), segmentName(31)].sort());
 });
 
-test('a journal goes on while files are removed, also by rotations, and its close waits for the step that is under way [program-retention-4]', async () => {
+test('a journal continues while files are removed, also by rotations, and its close waits for the step that is under way [program-retention-4]', async () => {
   const disk = diskWith(fourFiles());
   let release = () => {};
   const removing = new Promise<void>((resolve) => {
