@@ -9,7 +9,8 @@ import type { DescribedRoute } from '../../http/openapi.ts';
 export function describedHub({
   batchItemsMax,
   forwardBodyBytesMax,
-}: Pick<Limits, 'batchItemsMax' | 'forwardBodyBytesMax'>): readonly DescribedRoute[] {
+  forwardHopsMax,
+}: Pick<Limits, 'batchItemsMax' | 'forwardBodyBytesMax' | 'forwardHopsMax'>): readonly DescribedRoute[] {
   const source = inPath('source', { type: 'string', pattern: `^${UUID}$` }, SOURCE);
   const firstSeq = inPath('first_seq', { type: 'integer', minimum: 1, maximum: Number.MAX_SAFE_INTEGER }, 7);
   const lines = `Lines of a journal as they are, with consecutive seqs: at most ${batchItemsMax} lines and ${forwardBodyBytesMax} bytes.`;
@@ -22,7 +23,11 @@ export function describedHub({
       summary: 'Ask how far this hub is with another journal',
       parameters: [
         source,
-        inHeader('Assetlog-Via', `^${UUID}(?:, ${UUID})*$`, 'The journals of the hubs that wait for a fresh `via`.'),
+        inHeader(
+          'Assetlog-Via',
+          `^${UUID}(?:, ${UUID}){0,${forwardHopsMax - 1}}$`,
+          'The journals of the hubs that wait for a fresh `via`.',
+        ),
       ],
       content,
     },
