@@ -5,7 +5,7 @@
  */
 
 import type { Limits } from '../../config/limits.ts';
-import type { Disk } from '../../journal/disk.ts';
+import { type Disk, SyncError } from '../../journal/disk.ts';
 import { type Progress, pollProgress } from '../../journal/progress.ts';
 import { type Line, readJournal } from '../../journal/reader.ts';
 import { contentsOf } from '../../journal/segments.ts';
@@ -109,7 +109,10 @@ export class Sources {
       ({ sources } = await this.#read(await readSnapshot(disk, limits), until));
       seq = Math.max(lastSeq, until);
     }
-    await this.#write({ seq, sources });
+    await this.#write({ seq, sources }).catch((error: Error) => {
+      // A full disk gets its space: without watermarks, the lines may go without a snapshot.
+      if (sources.size > 0 || error instanceof SyncError) throw error;
+    });
   }
 
   /** As `JournalHooks.closed`: the next start reads the lines after the snapshot only. */
