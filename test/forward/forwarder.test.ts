@@ -150,17 +150,20 @@ test('a hub is asked where a lost cursor was; a plain upstream is stopped and ne
 });
 
 test('a journal that has less than its hub, or another event there, is a fork [forwarder-8]', async () => {
-  const disk = diskWith({ [FIRST]: segment(1, 10) });
-  for (const hub of [await hubAt(disk, 11, 'x'), await hubAt(disk, 5, await idOf(disk, 6))]) {
-    const bench = startForwarder(disk, 10, () => hub);
-    await untilState(bench, 'stopped');
-    const { why, reason } = bench.forwarder.status();
-    assert.equal(why, 'fork');
-    assert.match(reason ?? '', new RegExp(`has event ${hub.seq} .*identity --new`));
-    await eventually('it is asked again', () => hub.asked > 3);
-    await bench.forwarder.close();
-    assert.deepEqual(hub.requests, []);
-    assert.equal(bench.log.filter(({ level }) => level === 'warn').length, 1, 'logged once');
+  for (const cursor of ['new', 'known']) {
+    const disk = diskWith({ [FIRST]: segment(1, 10) });
+    if (cursor === 'known') await saveCursor(disk, { seq: 3, id: await idOf(disk, 3), kind: 'hub' });
+    for (const hub of [await hubAt(disk, 11, 'x'), await hubAt(disk, 5, await idOf(disk, 6))]) {
+      const bench = startForwarder(disk, 10, () => hub);
+      await untilState(bench, 'stopped');
+      const { why, reason } = bench.forwarder.status();
+      assert.equal(why, 'fork', cursor);
+      assert.match(reason ?? '', new RegExp(`has event ${hub.seq} .*identity --new`));
+      await eventually('it is asked again', () => hub.asked > 3);
+      await bench.forwarder.close();
+      assert.deepEqual(hub.requests, []);
+      assert.equal(bench.log.filter(({ level }) => level === 'warn').length, 1, 'logged once');
+    }
   }
 });
 
@@ -194,7 +197,7 @@ test('a hub that was restored from a backup gets again what it has no more, and 
   assert.deepEqual([had, has], [25, 10]);
 });
 
-test('what retention removed meanwhile is lost for such a hub, and in the dead letters [forwarder-11]', async () => {
+test('what retention removed meanwhile is lost for such a hub, and in the dead letters', async () => {
   const disk = diskWith({ [segmentName(21)]: segment(21, 10), [goneName({ first: 1, last: 20 }, 'removed')]: EMPTY });
   await saveCursor(disk, { seq: 25, id: await idOf(disk, 25), kind: 'hub' });
   const hub = await hubAt(disk, 10, 'gone');

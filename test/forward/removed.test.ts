@@ -94,7 +94,7 @@ test('with a cursor that is lost or new, all that is removed is named, unless th
   assert.deepEqual(await lostIn(disk), upTo(20, 11));
 });
 
-test('events that have a letter already are not named again', async () => {
+test('events that have a letter already are not named again [removed-4]', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 30) });
   await saveCursor(disk, { seq: 4 });
   const letters = await DeadLetters.open(disk, 'upstream');
