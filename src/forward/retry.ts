@@ -82,15 +82,16 @@ export function isWanted({ first, last, outcome, became }: LetterState, seqs: Go
  */
 export async function takeRetry(parts: RetryParts): Promise<RetryResult | undefined> {
   const { disk, name } = parts;
-  let asked: Retry | undefined;
+  let isThere = true;
   try {
-    asked = await readRetry(disk, name);
+    const asked = await readRetry(disk, name);
+    isThere = asked !== undefined; // one that is written from now on is for the next call
     // One that is running was taken up by a process that has died: which event is in doubt is in the letters.
     if (asked === undefined || asked.isRunning === true) return undefined;
     await writeRetry(disk, name, { ...asked, isRunning: true });
     return await sendAgain(parts, asked.seqs);
   } finally {
-    await disk.remove(retryName(name)).catch(unlessAbsent(undefined));
+    if (isThere) await disk.remove(retryName(name)).catch(unlessAbsent(undefined));
   }
 }
 
