@@ -10,8 +10,9 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type BuildOptions, build, type Plugin } from 'esbuild';
 import { exitCodes } from './config/exit-codes.ts';
+import { limits } from './config/limits.ts';
 import { buildPage } from './http/page/build.ts';
-import { eventSchema } from './journal/line-schema.ts';
+import { eventSchema } from './journal/line/line-schema.ts';
 import { makeContract } from './service/contract.ts';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
@@ -121,7 +122,7 @@ function writeTypes(): void {
 function writeDocuments(): void {
   const write = (name: string, value: object) =>
     writeFileSync(join(dist, name), `${JSON.stringify(value, undefined, 2)}\n`);
-  const local = { server: 'http://127.0.0.1:3000', tokenHeader: undefined, takesKeys: true, test: false };
+  const local = { server: 'http://127.0.0.1:3000', tokenHeader: undefined, takesKeys: true, test: false, limits };
   write('openapi.json', makeContract(local));
   write('event.schema.json', eventSchema());
 }

@@ -13,18 +13,19 @@ import { differencesOf, readWanted, type Wanted } from './embed/filter.ts';
 import { makeOwnDeployments, removeOwnDeployments } from './embed/own-deployments.ts';
 import { RefusedRequests } from './embed/refused.ts';
 import { Resets } from './embed/resets.ts';
-import { Waits } from './embed/waits.ts';
+import { readUndamaged } from './embed/undamaged.ts';
+import { checkWait, Waits } from './embed/waits.ts';
+import type { Filter } from './event/search.ts';
 import { type Disk, openDisk } from './journal/disk.ts';
-import type { Filter } from './journal/filter.ts';
+import type { Line } from './journal/look/reading.ts';
 import { OwnProgress } from './journal/progress.ts';
-import { type Line, type Reading, type Remark, readJournal } from './journal/reader.ts';
 import { type Service, startService as startWith } from './service.ts';
 import { createNotices } from './telemetry/log.ts';
 import type { FaultCounts } from './test-mode/faults.ts';
 import { makeOwnFolder, removeOwnFolder } from './test-mode/own-folder.ts';
 import type { TestMode } from './test-mode/test-mode.ts';
 
-/** Options of `startService`: `{ port: 3000, logLevel: 'warn' }`. They are those of `assetlog serve` with the same names. */
+/** Options of `startService`: those of `assetlog serve` with the same names. */
 export interface StartOptions<Deployment extends string = string> {
   /** TCP port on 127.0.0.1, such as 3000. 0, the default, chooses a free port. */
   readonly port?: number | undefined;
@@ -45,7 +46,7 @@ export interface StartOptions<Deployment extends string = string> {
   readonly onNotice?: ((notice: Notice) => void) | undefined;
 }
 
-/** A deployment of `StartOptions`: `{ name: 'prod', may: ['report'] }`. */
+/** A deployment of `StartOptions`. */
 export interface DeploymentOptions<Deployment extends string = string> {
   /** Up to 63 letters, digits, `_` and `-`. */
   readonly name: Deployment;
@@ -53,7 +54,7 @@ export interface DeploymentOptions<Deployment extends string = string> {
   readonly may?: readonly ('report' | 'read')[] | undefined;
 }
 
-/** A log entry: `{ time: '2026-11-20T15:04:05.678Z', level: 'warn', message: 'little free space', … }`. */
+/** A log entry. */
 export interface Notice {
   /** ISO 8601, UTC, such as `2026-11-20T15:04:05.678Z`. */
   readonly time: string;
@@ -62,7 +63,7 @@ export interface Notice {
   readonly [field: string]: unknown;
 }
 
-/** A running service, as `startService` returns it: `service.url` is such as `http://127.0.0.1:3000`. */
+/** A running service, as `startService` returns it. */
 export interface RunningService<Deployment extends string = string> {
   /** The base address for clients, with the path prefix and without a trailing slash, such as `http://127.0.0.1:3000`. */
   readonly url: string;
@@ -110,7 +111,7 @@ export interface RunningService<Deployment extends string = string> {
   [Symbol.asyncDispose](): Promise<void>;
 }
 
-/** A request that got an error: `{ method: 'POST', path: '/report_asset_check/a', status: 400, error: 'passed is missing: …' … }`. */
+/** A request that got an error. */
 export interface RefusedRequest {
   /** When: ISO 8601, UTC, such as `2026-11-20T15:04:05.678Z`. */
   readonly time: string;
@@ -122,19 +123,17 @@ export interface RefusedRequest {
   readonly path?: string;
   /** As it was sent, without the question mark: `passed=1`. */
   readonly query?: string;
-  /** Such as 400. */
   readonly status: number;
   /** As in the reply: `passed is missing: …`. */
   readonly error: string;
 }
 
-/** Options of `waitFor`: `{ timeoutMs: 1_000 }`. */
 export interface WaitOptions {
   /** How long to wait, in milliseconds: from 0, for what is already recorded, to 2,147,483,647. The default is 5,000. */
   readonly timeoutMs?: number | undefined;
 }
 
-/** Options of `waitFor` for several events: `{ count: 3 }`. The first three that match, in the order of their `seq`. */
+/** Options of `waitFor` for several events: the first that match, in the order of their `seq`. */
 export interface CountOptions extends WaitOptions {
   /** How many events to wait for: a whole number from 1. */
   readonly count: number;
@@ -187,7 +186,7 @@ export interface FaultEffect {
   readonly as?: 'reference' | undefined;
 }
 
-/** What became of a fault so far: `{ met: 2, matched: 3, nearest: undefined }`. */
+/** What became of a fault so far. */
 export interface FaultResult {
   /** How many reports it met. */
   readonly met: number;
@@ -197,9 +196,7 @@ export interface FaultResult {
   readonly nearest: { readonly path: string; readonly differs: { readonly [name: string]: unknown } } | undefined;
 }
 
-/** The type of an event: `'AssetMaterialization'`, `'AssetCheckEvaluation'` or `'AssetObservation'`. */
 export type EventType = RecordedEvent['type'];
-/** The event of a type: `EventOf<'AssetCheckEvaluation'>` is `RecordedCheck`. */
 export type EventOf<Type extends EventType> = Extract<RecordedEvent, { readonly type: Type }>;
 
 /**
@@ -248,23 +245,20 @@ export type MetadataValue =
   | readonly MetadataValue[]
   | MetadataFilter;
 
-/**
- * A line of the journal, with its members under the names that they have in the file:
- * `{ seq: 1, type: 'AssetObservation', asset_key: ['orders'], … }`.
- */
+/** A line of the journal, with its members under the names that they have in the file. */
 export type RecordedEvent = RecordedMaterialization | RecordedObservation | RecordedCheck;
 
-/** An event from `POST /report_asset_materialization/`: `{ type: 'AssetMaterialization', … }`. */
+/** An event from `POST /report_asset_materialization/`. */
 export interface RecordedMaterialization extends AssetMembers {
   readonly type: 'AssetMaterialization';
 }
 
-/** An event from `POST /report_asset_observation/`: `{ type: 'AssetObservation', … }`. */
+/** An event from `POST /report_asset_observation/`. */
 export interface RecordedObservation extends AssetMembers {
   readonly type: 'AssetObservation';
 }
 
-/** An event from `POST /report_asset_check/`: `{ type: 'AssetCheckEvaluation', check_name: 'no_nulls', passed: true, … }`. */
+/** An event from `POST /report_asset_check/`. */
 export interface RecordedCheck extends CommonMembers {
   readonly type: 'AssetCheckEvaluation';
   readonly check_name: string;
@@ -272,13 +266,12 @@ export interface RecordedCheck extends CommonMembers {
   readonly severity: 'WARN' | 'ERROR';
 }
 
-/** Members of materializations and observations: `{ description: 'nightly load', tags: { data_version: '17' }, … }`. */
+/** Members of materializations and observations. */
 export interface AssetMembers extends CommonMembers {
   readonly description?: string;
   readonly tags?: { readonly data_version: string };
 }
 
-/** Members of every event: `{ seq: 1, time: '2026-11-20T15:04:05.678Z', asset_key: ['warehouse', 'orders'], … }`. */
 export interface CommonMembers {
   /** Sequence number in the journal, from 1. */
   readonly seq: number;
@@ -286,7 +279,7 @@ export interface CommonMembers {
   readonly id: string;
   /** When the event was recorded: ISO 8601, UTC, such as `2026-11-20T15:04:05.678Z`. */
   readonly time: string;
-  /** The parts of the asset key: `['warehouse', 'orders']`. */
+  /** The parts of the asset key. */
   readonly asset_key: readonly string[];
   /** Name of the partition, such as `2026-11-20`. */
   readonly partition?: string;
@@ -308,8 +301,7 @@ export interface CommonMembers {
 
 /**
  * Starts a real service in this process, on 127.0.0.1. It does not touch what belongs to the process, such as its signal
- * handlers, and does not keep the process alive. For example `(await startService({ port: 0 })).url` is such as
- * `http://127.0.0.1:40123`.
+ * handlers, and does not keep the process alive.
  * @param options `{}` for a free port and a temporary folder
  * @throws Error that says what is wrong and what to do; port, lock and temporary folder are then released
  */
@@ -336,6 +328,7 @@ export async function startService<const Deployment extends string = never>(
     const resets = new Resets(waits, refused);
     const progress = new OwnProgress();
     const service = await startWith(config, notices, {
+      limits,
       background: true,
       onRefused: (request) => refused.add(request),
       aroundReset: (reset) => resets.around(reset),
@@ -457,22 +450,6 @@ function resultOf(counts: FaultCounts): FaultResult {
   };
 }
 
-/** @throws Error for a damaged journal, after its valid lines. Ignores a `note`: such events were never acknowledged. */
-async function* readUndamaged(disk: Disk, reading: Reading): AsyncGenerator<readonly Line[]> {
-  let damage: string | undefined;
-  const check = () => {
-    if (damage !== undefined) throw new Error(`the journal in ${disk.folder} is damaged: ${damage}`);
-  };
-  const note = ({ kind, text }: Remark) => {
-    if (kind === 'damage') damage ??= text;
-  };
-  for await (const lines of readJournal(disk, reading, note)) {
-    yield lines;
-    check();
-  }
-  check();
-}
-
 function eventOf({ text }: Line): RecordedEvent {
   return { ...JSON.parse(text), line: text };
 }
@@ -485,14 +462,6 @@ function configOf(options: Readonly<Record<string, unknown>>): Config {
   const read = readConfig(flags, {});
   if (read.kind === 'invalid') throw new Error(read.problems.join('; '));
   return read.config;
-}
-
-/** @throws TypeError */
-function checkWait(timeoutMs: number, count: number | undefined): void {
-  if (!(timeoutMs >= 0 && timeoutMs < 2 ** 31))
-    throw new TypeError(`timeoutMs is ${timeoutMs}; give milliseconds from 0 to ${2 ** 31 - 1}`);
-  if (count !== undefined && !(Number.isSafeInteger(count) && count > 0))
-    throw new TypeError(`count is ${count}; give a whole number from 1`);
 }
 
 /** @returns the filter as JSON, such as `{"assetKey":"orders"}`, with the digits of a bigint as a string */

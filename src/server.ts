@@ -1,7 +1,7 @@
 /** The entry point of the program, which is built into `dist/server.js`. */
 
-import { main } from './commands/cli.ts';
-import { endWith } from './commands/end.ts';
+import { endWith } from './commands/cli/end.ts';
+import { main } from './commands/main.ts';
 import { exitCodes } from './config/exit-codes.ts';
 import { limits } from './config/limits.ts';
 

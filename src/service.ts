@@ -1,44 +1,41 @@
 /** Wires the parts of a service, and starts and stops them in order: lock, record, listen, open. */
 
-import { lookup } from 'node:dns/promises';
 import { join } from 'node:path';
+import { openClient as standardOpenClient } from './client/connection.ts';
 import { createClientAddress } from './config/client-address.ts';
-import { type Config, forwards, version } from './config/config.ts';
+import { type Config, forwards } from './config/config.ts';
 import { type ExitCode, exitCodes } from './config/exit-codes.ts';
-import { type Limits, limits as standardLimits } from './config/limits.ts';
-import { type Endpoint, endpoints as standardEndpoints } from './event/parameters.ts';
+import { endpoints as standardEndpoints } from './event/parameters.ts';
 import type { Forwarding } from './forward/forwarding.ts';
 import { Hub } from './forward/hub/hub.ts';
-import { createApp, readinessOf } from './http/app.ts';
-import { type ListenAt, type Listener, listen } from './http/listener.ts';
-import type { App } from './http/message.ts';
-import { createAccess, hostOf, isLoopback } from './http/origin.ts';
-import { pageRoutes } from './http/page/page.ts';
-import { type Disk, openDisk } from './journal/disk.ts';
+import { hostOf } from './http/origin.ts';
+import { listen as standardListen } from './http/socket/listener.ts';
+import { type Disk, openDisk as standardOpenDisk } from './journal/disk.ts';
 import { type SpaceWatch, watchSpace } from './journal/free-space.ts';
-import { KeyMemory } from './journal/idempotency-memory.ts';
+import { KeyMemory } from './journal/keys/memory.ts';
+import { lockFolder as standardLockFolder } from './journal/lock.ts';
+import { DamagedError } from './journal/open/recovery.ts';
 import { OwnProgress } from './journal/progress.ts';
-import { DamagedError } from './journal/recovery.ts';
 import { AssetMemory } from './reading/assets.ts';
 import { ReadableJournals } from './reading/journals.ts';
-import { readingRoutes } from './reading/routes.ts';
-import { makeContract } from './service/contract.ts';
 import { DataFolder } from './service/folder.ts';
 import { recordForDeployments, warnOfWriters } from './service/hosted.ts';
+import { addressToListenAt, listenAt } from './service/listening.ts';
 import { recordLocally } from './service/local.ts';
-import { createFindReadable, isReadingOn } from './service/readable.ts';
 import type { Recording } from './service/recording.ts';
+import { createAppFor, type RequestParts } from './service/requests.ts';
+import type { ServiceParts, Setup } from './service/setup.ts';
 import { resolvesWithin, Shutdown } from './service/shutdown.ts';
 import { exitCodeOf, StartError } from './service/start-error.ts';
-import { Activity, type Terminal } from './telemetry/activity.ts';
+import { Activity } from './telemetry/activity.ts';
 import type { Notices } from './telemetry/log.ts';
 import { Metrics } from './telemetry/metrics.ts';
 import { Refusals, type RefusedRequest } from './telemetry/refusals.ts';
 import type { TestMode } from './test-mode/test-mode.ts';
 
-export { StartError };
+export { type ServiceParts, StartError };
 
-/** A service that accepts reports, such as one at `http://127.0.0.1:3000`. */
+/** A service that accepts reports. */
 export interface Service {
   /** The base address for clients, with the path prefix: `http://127.0.0.1:3000/some/path`. */
   readonly url: string;
@@ -55,62 +52,14 @@ export interface Service {
 }
 
 /**
- * Parts of a service that a test or an embedding program may replace: `{ limits: { ...limits, idleMs: 100 }, background: true }`.
- */
-export interface ServiceParts {
-  /** The limits; those of `config/limits.ts` if they are absent. */
-  readonly limits?: Limits;
-  /** The endpoints that accept reports, one for each type of event. */
-  readonly endpoints?: readonly Endpoint[];
-  /** @returns the file system access of a folder; a test hands in a function whose disks fail */
-  readonly openDisk?: (folder: string) => Disk;
-  /** Descriptor of a listening socket (socket activation). The configuration's host and port are then ignored. */
-  readonly fd?: number | undefined;
-  /** Whether the process may exit while the service runs, as with `unref`. */
-  readonly background?: boolean;
-  /** Runs a full garbage collection. Called after each `limits.collectBytes` of bodies; without it V8 alone decides when. */
-  readonly collectGarbage?: () => void;
-  /** Called with the bytes of events that were forwarded. */
-  readonly onForwarded?: (bytes: number) => void;
-  /** The terminal that shows the log: it gets colours, and a line for each recorded event. */
-  readonly terminal?: Terminal | undefined;
-  /** Called with each refused request, also with bytes that are none. */
-  readonly onRefused?: (request: RefusedRequest) => void;
-  /** Wraps each reset of a service for tests: until `reset` is called and after it resolves, the journal can be read. */
-  readonly aroundReset?: (reset: () => Promise<void>) => Promise<void>;
-  /** Called when a journal is open and after each durable batch. The lines before `nextSeq` are then in the folder. */
-  readonly onRecorded?: (folder: string, nextSeq: number) => void;
-}
-
-/**
  * Locks the folder, listens and recovers the journal. Resolves when reports are accepted. If the disk is too full for the folder
- * or the lock file, the service listens first, not ready, and locks the folder as soon as there is space. For example
- * `(await startService(config, notices)).url` is `http://127.0.0.1:3000`.
+ * or the lock file, the service listens first, not ready, and locks the folder as soon as there is space.
  * @param config as `readConfig` returns it
  * @throws StartError, whose exit code is 2, 3, 4 or 5, after which the folder and the port are free again
  */
-export async function startService(config: Config, notices: Notices, parts: ServiceParts = {}): Promise<Service> {
-  const standard = { limits: standardLimits, endpoints: standardEndpoints, openDisk, background: false };
-  const shutdown = new Shutdown();
-  const metrics = new Metrics();
-  const { terminal, limits = standardLimits } = parts;
-  const addressOf = createClientAddress(config.trustedProxy);
-  const refusals = new Refusals({ addressOf, nowMs: () => Date.now(), limits });
-  const add = (request: RefusedRequest) => {
-    refusals.add(request);
-    parts.onRefused?.(request);
-  };
-  const activity = new Activity({ notices, terminal, quiet: config.quiet, refusals: { add }, limits });
-  shutdown.add(() => activity.close());
-  const keyMemory = openKeyMemory(config.idempotencyKeys ?? limits.idempotencyKeysMax, notices);
-  metrics.keys = keyMemory;
-  const progress = new OwnProgress();
-  const onRecorded = (folder: string, nextSeq: number) => {
-    progress.recorded(folder, nextSeq);
-    parts.onRecorded?.(folder, nextSeq);
-  };
-  const own = { config, notices, metrics, keyMemory, activity, refusals, progress, onRecorded, shutdown };
-  const setup = { ...standard, ...parts, ...own };
+export async function startService(config: Config, notices: Notices, parts: ServiceParts): Promise<Service> {
+  const setup = setUp(config, notices, parts);
+  const { shutdown } = setup;
   try {
     return await start(setup);
   } catch (error) {
@@ -124,6 +73,35 @@ function startFailed(error: Error): StartError {
   return new StartError(exitCodeOf(error), `the start failed: ${error.message}`);
 }
 
+/** Makes what acquires nothing yet. */
+function setUp(config: Config, notices: Notices, parts: ServiceParts): Setup {
+  const { limits, endpoints = standardEndpoints, openDisk = standardOpenDisk, background = false } = parts;
+  const { lockFolder = standardLockFolder, listen = standardListen, openClient = standardOpenClient } = parts;
+  const { fd, collectGarbage, onForwarded, aroundReset, terminal, onRefused } = parts;
+  const shutdown = new Shutdown();
+  const metrics = new Metrics();
+  const keyMemory = openKeyMemory(config.idempotencyKeys ?? limits.idempotencyKeysMax, notices);
+  metrics.keys = keyMemory;
+  const addressOf = createClientAddress(config.trustedProxy);
+  const refusals = new Refusals({ addressOf, nowMs: () => Date.now(), limits });
+  const add = (request: RefusedRequest) => {
+    refusals.add(request);
+    onRefused?.(request);
+  };
+  const activity = new Activity({ notices, terminal, quiet: config.quiet, refusals: { add }, limits });
+  shutdown.add(() => activity.close());
+  const progress = new OwnProgress();
+  const onRecorded = (folder: string, nextSeq: number) => {
+    progress.recorded(folder, nextSeq);
+    parts.onRecorded?.(folder, nextSeq);
+  };
+  return {
+    ...{ config, notices, limits, endpoints, openDisk, lockFolder, listen, openClient, background, fd },
+    ...{ collectGarbage, onForwarded, aroundReset },
+    ...{ metrics, activity, refusals, keyMemory, progress, onRecorded, shutdown },
+  };
+}
+
 /** @returns undefined if no keys are to be remembered, which is logged */
 function openKeyMemory(keysMax: number, notices: Notices): KeyMemory | undefined {
   if (keysMax > 0) return new KeyMemory(keysMax);
@@ -131,36 +109,14 @@ function openKeyMemory(keysMax: number, notices: Notices): KeyMemory | undefined
   return undefined;
 }
 
-/** What each step of the start uses. */
-interface Setup extends ServiceParts {
-  readonly config: Config;
-  readonly notices: Notices;
-  readonly limits: Limits;
-  readonly endpoints: readonly Endpoint[];
-  readonly openDisk: (folder: string) => Disk;
-  readonly background: boolean;
-  readonly metrics: Metrics;
-  readonly activity: Activity;
-  readonly refusals: Refusals;
-  readonly keyMemory: KeyMemory | undefined;
-  /** How far each journal is durable, for the routes that read. */
-  readonly progress: OwnProgress;
-  /** Each step of the start that acquires a resource adds the function that releases it. */
-  readonly shutdown: Shutdown;
-}
-
+/** The steps of a start, in order. */
 async function start(setup: Setup): Promise<Service> {
   const { config, fd, limits, shutdown } = setup;
   const at = await addressToListenAt(config, fd);
   const folder = await lock(setup);
   const forwarding = await createForwarding(setup, folder);
-  const viaOf = (deployment: string | undefined) => forwarding?.viaOf(deployment) ?? [];
-  const freshVia = async (deployment: string | undefined, asking: readonly string[]) =>
-    forwarding?.freshVia(deployment, asking) ?? true;
-  const hub = new Hub({ ...setup, data: folder.disk.folder, viaOf, freshVia });
-  setup.metrics.hubSources = () => hub.sourceCount;
-  setup.metrics.hubLostEvents = () => hub.lostEvents;
-  const recording = await record(setup, folder, forwarding, hub);
+  const hub = createHub(setup, folder, forwarding);
+  const recording = await createRecording(setup, folder, forwarding, hub);
   if (forwarding !== undefined) await readDestinations(setup, forwarding, recording);
   const space = await watchFreeSpace(setup, folder, recording);
   let opened: Promise<void> | undefined;
@@ -171,11 +127,10 @@ async function start(setup: Setup): Promise<Service> {
   // Clients of a passed socket wait in its accept queue while the journal is opened; after openWaitMs they get 503.
   if (fd !== undefined) await resolvesWithin(open(), limits.openWaitMs);
   // Else the listener comes first: during a long recovery /livez answers 200 and /readyz 503.
-  const journals = new ReadableJournals({ ...setup, data: folder.disk.folder });
-  const assets = new AssetMemory({ journals, limits });
-  shutdown.add(() => assets.close());
+  const { journals, assets } = createReadings(setup, folder);
   const testMode = config.test ? await createTestMode(setup, recording, journals, assets) : undefined;
-  const { address, port } = await listenAt(at, setup, { folder, recording, space, journals, assets, hub, testMode });
+  const parts = { folder, recording, space, journals, assets, hub, testMode };
+  const { address, port } = await listenAt(at, setup, (bound) => createAppFor(bound, setup, parts));
   shutdown.add(() => void forwarding?.close()); // meanwhile the listener finishes the requests that were read
   await open();
   folder.watch((error) => recording.abandon(error));
@@ -193,64 +148,44 @@ async function start(setup: Setup): Promise<Service> {
   };
 }
 
-/** @returns undefined if nothing is to be forwarded: the code for it is not loaded then */
-async function createForwarding(setup: Setup, folder: DataFolder): Promise<Forwarding | undefined> {
-  if (!forwards(setup.config)) return undefined;
-  const { Forwarding } = await import('./forward/forwarding.ts');
-  return new Forwarding({ ...setup, diskOf: (deployment) => openDiskOf(setup, folder, deployment) });
-}
-
-/** What handles the requests of a service. */
-interface Parts {
-  readonly folder: DataFolder;
-  readonly recording: Recording;
-  readonly space: SpaceWatch;
-  readonly journals: ReadableJournals;
-  readonly assets: AssetMemory;
-  readonly hub: Hub;
-  readonly testMode: TestMode | undefined;
-}
-
-/** The test mode, whose reset also forgets what was derived from the journal. */
-async function createTestMode(
-  setup: Setup,
-  recording: Recording,
-  journals: ReadableJournals,
-  assets: AssetMemory,
-): Promise<TestMode> {
-  const { TestMode } = await import('./test-mode/test-mode.ts');
-  const { refusals, aroundReset = (reset) => reset() } = setup;
-  const begin = async () => {
-    await journals.of(undefined).beginAnew(() => recording.beginAnew());
-    assets.beginAnew();
-    refusals.clear();
-  };
-  let last: Promise<void> = Promise.resolve();
-  const beginAnew = () =>
-    aroundReset(() => {
-      last = last.catch(() => {}).then(begin); // one after the other
-      return last;
-    });
-  return new TestMode({ ...setup, beginAnew });
-}
-
-async function lock({ config, notices, limits, openDisk, shutdown }: Setup): Promise<DataFolder> {
-  const folder = await DataFolder.lock(openDisk(config.data), limits, notices);
+async function lock({ config, notices, limits, openDisk, lockFolder, shutdown }: Setup): Promise<DataFolder> {
+  const folder = await DataFolder.lock(openDisk(config.data), lockFolder, limits, notices);
   shutdown.add(() => folder.release());
   return folder;
 }
 
-function openDiskOf({ openDisk }: Setup, { disk }: DataFolder, deployment: string | undefined): Disk {
-  return deployment === undefined ? disk : openDisk(join(disk.folder, deployment));
+/** @returns undefined if nothing is to be forwarded: the code of forwarding is not loaded then */
+async function createForwarding(setup: Setup, { disk }: DataFolder): Promise<Forwarding | undefined> {
+  const { config, progress, limits, notices, onForwarded, openDisk, openClient } = setup;
+  if (!forwards(config)) return undefined;
+  const { Forwarding } = await import('./forward/forwarding.ts');
+  const diskOf = (deployment: string | undefined) =>
+    deployment === undefined ? disk : openDisk(join(disk.folder, deployment));
+  return new Forwarding({ config, progress, limits, notices, onForwarded, openClient, diskOf });
 }
 
-async function record(
+/** The receiving side of forwarding; a hub may also forward. */
+function createHub(setup: Setup, { disk }: DataFolder, forwarding: Forwarding | undefined): Hub {
+  const { openDisk, progress, endpoints, limits, notices, metrics } = setup;
+  const hub = new Hub({
+    ...{ data: disk.folder, openDisk, progress, endpoints, limits, notices },
+    viaOf: (deployment) => forwarding?.viaOf(deployment) ?? [],
+    freshVia: async (deployment, asking) => forwarding?.freshVia(deployment, asking) ?? true,
+  });
+  metrics.hubSources = () => hub.sourceCount;
+  metrics.hubLostEvents = () => hub.lostEvents;
+  return hub;
+}
+
+/** @throws StartError if the deployments file can not be read or is invalid */
+async function createRecording(
   setup: Setup,
   folder: DataFolder,
   forwarding: Forwarding | undefined,
   hub: Hub,
 ): Promise<Recording> {
-  const { config, notices, limits, shutdown } = setup;
+  const { config, notices, limits, endpoints, metrics, keyMemory, openDisk, onRecorded } = setup;
+  const { refusals, activity, shutdown } = setup;
   const hooksOf = (deployment: string | undefined) => {
     const hooks = hub.hooksOf(deployment);
     return {
@@ -262,12 +197,17 @@ async function record(
       },
     };
   };
-  const options = { ...setup, folder, hooksOf, onDeployments: async () => forwarding?.update() };
+  const options = {
+    ...{ config, notices, folder, limits, endpoints, metrics, keyMemory, openDisk, onRecorded, hooksOf },
+    onDeployments: async () => forwarding?.update(),
+  };
   const recording =
-    config.deployments === '' ? recordLocally(options, onFailed) : await recordForDeployments(options, onLockLost);
-  setup.refusals.deploymentIn = recording.deploymentIn;
-  setup.refusals.isToken = recording.isToken;
-  setup.activity.isToken = recording.isToken;
+    config.deployments === ''
+      ? recordLocally(options, (error) => endAfter(DISK_FAILED, error, setup))
+      : await recordForDeployments(options, (error) => endAfter(LOCK_LOST, error, setup));
+  refusals.deploymentIn = recording.deploymentIn;
+  refusals.isToken = recording.isToken;
+  activity.isToken = recording.isToken;
   shutdown.add(async () => {
     const closed = recording.close();
     if (await resolvesWithin(closed, limits.lastSyncMs)) return;
@@ -277,22 +217,27 @@ async function record(
     folder.keepUntil(closed);
   });
   return recording;
+}
 
-  /** Each deployment's folder has its own lock, so the requests that were read can still be finished. */
-  function onLockLost({ message }: Error): void {
-    if (shutdown.hasBegun) return;
-    shutdown.exitCode = exitCodes.diskFailed;
-    notices.error('the data folder is not locked any more and the service ends', { problem: message });
-    void shutdown.run('lock lost');
-  }
+const DISK_FAILED = {
+  cause: 'disk failed',
+  message: 'the disk failed and the service ends; its next start finds out what is on the disk',
+} as const;
+/** Each deployment's folder has its own lock, so the requests that were read can still be finished. */
+const LOCK_LOST = {
+  cause: 'lock lost',
+  message: 'the data folder is not locked any more and the service ends',
+} as const;
 
-  function onFailed({ message }: Error): void {
-    shutdown.exitCode = exitCodes.diskFailed;
-    notices.error('the disk failed and the service ends; its next start finds out what is on the disk', {
-      problem: message,
-    });
-    void shutdown.run('disk failed');
-  }
+function endAfter(
+  { cause, message }: typeof DISK_FAILED | typeof LOCK_LOST,
+  error: Error,
+  { notices, shutdown }: Setup,
+): void {
+  if (cause === 'lock lost' && shutdown.hasBegun) return;
+  shutdown.exitCode = exitCodes.diskFailed;
+  notices.error(message, { problem: error.message });
+  void shutdown.run(cause);
 }
 
 /** @throws StartError if an option or the file with the destinations is wrong */
@@ -335,79 +280,35 @@ async function watchFreeSpace(
   );
 }
 
-/** @throws StartError */
-async function listenAt(at: ListenAt, setup: Setup, parts: Parts): Promise<Listener> {
-  const { config, notices, limits, shutdown } = setup;
-  const { maxConnections } = config;
-  const { background, metrics, activity, collectGarbage } = setup;
-  const createAppAt = (address: string) => createAppFor(address, setup, parts);
-  const shared = { background, maxConnections, limits, metrics, notices, activity, collectGarbage };
-  const options = { ...shared, at, createApp: createAppAt };
-  const listener = await listen(options).catch((error: NodeJS.ErrnoException) => {
-    throw new StartError(exitCodes.configuration, listenProblem(at, error));
-  });
-  shutdown.add(async (cause) => {
-    // After a disk failure every queued report has its reply. The listener gets lastRepliesMs to send them.
-    if (cause === 'disk failed') await resolvesWithin(listener.close(), limits.lastRepliesMs);
-    else await listener.close();
-  });
-  const { address } = listener;
-  if (config.deployments === '' && !isLoopback(address)) {
-    const rights = isReadingOn(config, address) ? 'report and read' : 'report';
-    const what = config.test
-      ? `${rights}, empty the journal and set faults; use`
-      : `${rights}; see --deployments, or use`;
-    notices.warn(`any client that can reach this address may ${what} --host 127.0.0.1`, { address });
-  }
-  return listener;
+/** What the routes that read share. */
+function createReadings(setup: Setup, { disk }: DataFolder): Pick<RequestParts, 'journals' | 'assets'> {
+  const { openDisk, progress, limits, notices, collectGarbage, shutdown } = setup;
+  const journals = new ReadableJournals({ data: disk.folder, openDisk, progress, limits, notices, collectGarbage });
+  const assets = new AssetMemory({ journals, limits });
+  shutdown.add(() => assets.close());
+  return { journals, assets };
 }
 
-function createAppFor(address: string, setup: Setup, parts: Parts): App {
-  const { folder, recording, space, journals, assets, hub, testMode } = parts;
-  const { config, notices, activity, refusals, endpoints, limits, metrics, keyMemory, shutdown } = setup;
-  const { pathPrefix, allowedHost: allowedHosts } = config;
-  const tokenHeader = config.deployments === '' ? undefined : config.tokenHeader;
-  const takesKeys = keyMemory !== undefined;
-  const problem = () => {
-    if (shutdown.hasBegun) return 'the service is stopping';
-    return folder.trouble ?? recording.trouble ?? space.trouble;
+/** The test mode, whose reset also forgets what was derived from the journal. */
+async function createTestMode(
+  { endpoints, limits, notices, refusals, aroundReset = (reset) => reset() }: Setup,
+  recording: Recording,
+  journals: ReadableJournals,
+  assets: AssetMemory,
+): Promise<TestMode> {
+  const { TestMode } = await import('./test-mode/test-mode.ts');
+  const begin = async () => {
+    await journals.of(undefined).beginAnew(() => recording.beginAnew());
+    assets.beginAnew();
+    refusals.clear();
   };
-  const readiness = () => readinessOf(problem(), recording.troubles(), limits);
-  const app = createApp({
-    endpoints,
-    takesKeys,
-    pathPrefix,
-    checkAccess: createAccess({ address, allowedHosts }),
-    namesDeployment: config.deployments !== '',
-    tokenHeaders: recording.tokenHeaders,
-    findRecorder: recording.findRecorder,
-    readings: [
-      ...readingRoutes({ journals, assets, refusals, limits, metrics }),
-      ...pageRoutes({ version, pathPrefix, tokenHeader, endpoints }),
-      ...hub.routes(),
-    ],
-    findReadable: createFindReadable(config, address, recording.findReadable),
-    readiness: testMode === undefined ? readiness : () => testMode.named(readiness()),
-    strict: config.strict || config.test,
-    tests: testMode,
-    contract: () =>
-      JSON.stringify(
-        makeContract({
-          server: pathPrefix || '/',
-          tokenHeader,
-          takesKeys,
-          test: testMode !== undefined,
-          endpoints,
-          limits,
-        }),
-      ),
-    limits,
-    metrics,
-    freeBytes: () => space.freeBytes,
-    notices,
-    activity,
-  });
-  return testMode?.aroundApp(app) ?? app;
+  let last: Promise<void> = Promise.resolve();
+  const beginAnew = () =>
+    aroundReset(() => {
+      last = last.catch(() => {}).then(begin); // one after the other
+      return last;
+    });
+  return new TestMode({ endpoints, limits, notices, beginAnew });
 }
 
 /** @throws StartError */
@@ -418,34 +319,6 @@ async function openJournals(folder: DataFolder, recording: Recording): Promise<v
   } catch (error) {
     throw recoveryFailed(folder.disk, error as Error);
   }
-}
-
-/** @throws StartError */
-async function addressToListenAt({ host, port }: Config, fd: number | undefined): Promise<ListenAt> {
-  if (fd !== undefined) return { kind: 'passed socket', fd };
-  return { kind: 'address', host: await resolveHost(host), port };
-}
-
-/** @returns the IP address of a host name: `127.0.0.1` for `localhost`. @throws StartError */
-async function resolveHost(host: string): Promise<string> {
-  try {
-    return (await lookup(host)).address;
-  } catch (error) {
-    throw new StartError(
-      exitCodes.configuration,
-      `--host ${host} is not an address of this machine: ${(error as Error).message}`,
-    );
-  }
-}
-
-function listenProblem(at: ListenAt, { code, message }: NodeJS.ErrnoException): string {
-  if (at.kind === 'passed socket') {
-    return `can not listen on the socket that was passed: ${message}; its unit needs a ListenStream= with a port`;
-  }
-  const { host, port } = at;
-  return code === 'EADDRINUSE'
-    ? `port ${port} on ${host} is busy; stop what listens there or choose another with --port`
-    : `can not listen on ${host} port ${port}: ${message}; choose another with --host and --port`;
 }
 
 function recoveryFailed({ folder }: Disk, error: Error): StartError {

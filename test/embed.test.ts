@@ -22,6 +22,7 @@ import {
 } from '../src/embed.ts';
 import { segmentName } from '../src/journal/segments.ts';
 import { freePort, newFolder, root } from './support/program.ts';
+import { reportOne } from './support/report.ts';
 import { FIRST, flip, makeLines, segment } from './support/segments.ts';
 import { within } from './support/tools.ts';
 import { ask, errorOf } from './support/wire.ts';
@@ -40,11 +41,8 @@ async function start<const Deployment extends string = never>(
   return service;
 }
 
-/** @returns the status of the reply */
 async function report({ url }: RunningService, path: string, headers = {}, under = ''): Promise<number> {
-  const reply = await fetch(`${url}${under}/report_asset_${path}`, { method: 'POST', headers });
-  await reply.text();
-  return reply.status;
+  return (await reportOne({ url: url + under }, path, { headers })).status;
 }
 
 async function reportAll(service: RunningService): Promise<void> {
@@ -136,7 +134,7 @@ test('a filter matches the members of an event, and a misspelt one is refused', 
     if (seqs.length > 0) assert.equal((await service.waitFor(filter)).seq, seqs[0]);
   }
   const misspelt = { asset_key: ['a'] } as EventFilter;
-  await assert.rejects(service.events(misspelt), /^TypeError: a filter has no asset_key; it may have type, assetKey, /);
+  await assert.rejects(service.events(misspelt), /^TypeError: a filter has no asset_key; it may have assetKey, type, /);
   await assert.rejects(service.waitFor(misspelt), TypeError);
   await assert.rejects(service.waitFor({}, { timeoutMs: Number.NaN }), /^TypeError: timeoutMs is NaN; give /);
   await assert.rejects(
@@ -359,9 +357,9 @@ test('refused requests are listed as their clients saw them, also bytes that are
 test('a stop ends every wait', async (t) => {
   const service = await start(t);
   const waits = ['a', 'b'].map((assetKey) => service.waitFor({ assetKey }, { timeoutMs: 30_000 }));
-  const told = Promise.allSettled(waits);
+  const settled = Promise.allSettled(waits);
   await service.stop();
-  for (const wait of await within('the end of the waits', 5_000, told)) {
+  for (const wait of await within('the end of the waits', 5_000, settled)) {
     assert.ok(wait.status === 'rejected');
     assert.match(
       String(wait.reason),
@@ -640,14 +638,14 @@ test('a disk that fails ends the service and not the process, and every wait', a
   const notices: Notice[] = [];
   const service = await start(t, { onNotice: (notice) => notices.push(notice) });
   assert.equal(await report(service, 'observation/a'), 200);
-  const told = assert.rejects(
+  const rejected = assert.rejects(
     service.waitFor({ assetKey: 'b' }, { timeoutMs: 30_000 }),
     /has ended \(disk failed\); 1 others/,
   );
   appendFileSync(join(service.data, FIRST), 'meddled with\n');
   assert.equal(await report(service, 'observation/b'), 503);
   assert.equal(await within('its end', 10_000, service.ended), 'disk failed');
-  await told;
+  await rejected;
   assert.equal((await service.events()).length, 1);
   assert.deepEqual(
     notices.map(({ level, message }) => [level, message.slice(0, 40)]),

@@ -1,12 +1,13 @@
 /** The structure of the source: which folder may import which, and which files may reach the system. */
 
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join, posix } from 'node:path';
 import { test } from 'node:test';
-import { COMPILED } from './support/compiler.ts';
+
+import { typeScriptFiles } from './support/compiler.ts';
 import { root } from './support/program.ts';
+import { testFiles } from './support/run-tests.ts';
 import { sources as allSources, isForBrowsers, isProgram } from './support/sources.ts';
 
 /** From left to right: a folder, or a file of `src/` itself, imports only what is to its left, or files of its own folder. */
@@ -64,6 +65,17 @@ test('a folder imports only folders to its left', () => {
   assert.deepEqual(wrong, []);
 });
 
+test('a room of the commands imports commands/cli only, and commands/cli no other room', () => {
+  const roomOf = (path: string) => (path.split('/').length > 2 ? path.split('/')[1] : undefined);
+  const wrong: string[] = [];
+  for (const path of [...sources.keys()].filter((path) => path.startsWith('commands/') && roomOf(path) !== undefined)) {
+    for (const imported of importsOf(path).filter((one) => one.startsWith('commands/'))) {
+      if (![roomOf(path), 'cli'].includes(roomOf(imported))) wrong.push(`${path} imports ${imported}`);
+    }
+  }
+  assert.deepEqual(wrong, []);
+});
+
 test('what runs in a browser imports no Node, and sets text only as text', () => {
   const files = [...allSources].filter(([path]) => isForBrowsers(path));
   assert.ok(files.length > 5);
@@ -98,9 +110,9 @@ test('a service that only records loads neither forwarders, nor the test mode, n
   assert.ok(loaded.has('journal/disk.ts'));
   for (const path of [
     'forward/forwarding.ts',
-    'forward/forwarder.ts',
+    'forward/sender/sender.ts',
     'test-mode/test-mode.ts',
-    'commands/report.ts',
+    'commands/send/report.ts',
   ]) {
     assert.ok(sources.has(path) && !loaded.has(path), path);
   }
@@ -113,18 +125,23 @@ test('nothing but Node is needed at run time', () => {
 
 test('the file system, sockets and the clock are reached by few files', () => {
   const allowed: Readonly<Record<string, readonly string[]>> = {
-    'node:child_process': [], // no process inherits a socket or a variable
-    'node:fs': ['config/files.ts', 'journal/disk.ts', 'journal/lock.ts', 'journal/owner.ts', 'test-mode/own-folder.ts'],
-    'node:fs/promises': ['config/files.ts', 'journal/disk.ts', 'journal/lock.ts', 'journal/owner.ts'],
-    'node:http': ['client/connection.ts', 'http/node-classes.ts', 'http/replies.ts'],
+    'node:fs': [
+      'config/files.ts',
+      'journal/disk.ts',
+      'journal/lock.ts',
+      'journal/open/owner.ts',
+      'test-mode/own-folder.ts',
+    ],
+    'node:fs/promises': ['config/files.ts', 'journal/disk.ts', 'journal/lock.ts', 'journal/open/owner.ts'],
+    'node:http': ['client/connection.ts', 'http/socket/node-classes.ts', 'http/socket/replies.ts'],
     'node:net': [
       'config/client-address.ts',
-      'http/connections.ts',
-      'http/exchanges.ts',
-      'http/listener.ts',
-      'http/node-classes.ts',
       'http/origin.ts',
-      'http/streams.ts',
+      'http/socket/connections.ts',
+      'http/socket/exchanges.ts',
+      'http/socket/listener.ts',
+      'http/socket/node-classes.ts',
+      'http/socket/streams.ts',
       'journal/lock.ts',
     ],
   };
@@ -132,7 +149,14 @@ test('the file system, sockets and the clock are reached by few files', () => {
     const users = [...sources.keys()].filter((path) => modulesOf(path).includes(module));
     assert.deepEqual(users, paths, module);
   }
-  for (const path of ['http/handlers.ts', 'http/router.ts', 'event/json.ts', 'http/request.ts', 'http/origin.ts']) {
+  for (const path of [
+    'http/handlers.ts',
+    'http/router.ts',
+    'event/json.ts',
+    'event/json-mistakes.ts',
+    'http/request.ts',
+    'http/origin.ts',
+  ]) {
     const impure = /Date|performance|process\.|console\.|Math\.random/;
     assert.doesNotMatch(sources.get(path) ?? 'Date', impure, `${path} is not pure`);
   }
@@ -156,13 +180,37 @@ test('no class has a static block, which Node 14 could not parse and would not s
   for (const [path, text] of sources) assert.doesNotMatch(text, /^\s*static \{/m, path);
 });
 
-test('npm test runs each test file but those with neighbours and faults', () => {
-  const { scripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
-  const words: string[] = scripts.test.split(' ');
-  const compiled = words.filter((word) => word.endsWith('.test.js'));
-  const globs = compiled.map((word) => word.replace(`${COMPILED}/`, '').replace(/js$/, 'ts'));
-  const run = execFileSync('sh', ['-c', `printf '%s\\n' ${globs.join(' ')}`], { cwd: root, encoding: 'utf8' });
-  const all = readdirSync(join(root, 'test'), { recursive: true, encoding: 'utf8' }).map((path) => `test/${path}`);
-  const expected = all.filter((path) => path.endsWith('.test.ts') && !/^test\/(edges|faults)\//.test(path));
-  assert.deepEqual(run.trim().split('\n').sort(), expected.sort());
+/** Biome holds that no function has more than 80 lines: see `noExcessiveLinesPerFunction` in `.biome.json`. */
+test('a file has at most 500 lines, a folder at most 20 files', () => {
+  const long = [...sources].filter(([, text]) => text.split('\n').length - 1 > 500).map(([path]) => path);
+  assert.deepEqual(long, []);
+  const folders = [...allSources.keys()].map((path) => posix.dirname(path));
+  const full = folders.filter((folder) => folders.filter((other) => other === folder).length > 20);
+  assert.deepEqual([...new Set(full)], []);
+});
+
+test('limits are handed in by the entries, the commands and the options: no other file takes them by itself', () => {
+  const taking = [...sources].filter(([, text]) =>
+    /^import \{[^}]*(?<!type )\blimits\b[^}]*\} from '[^']*config\/limits/m.test(text),
+  );
+  const others = taking
+    .map(([path]) => path)
+    .filter((path) => !/^(server|embed|config\/config)\.ts$|^commands\//.test(path));
+  // The letters and the status of a destination are read by commands too, and the length of a line is one for all files.
+  assert.deepEqual(others, ['forward/dead-letters/file.ts', 'forward/status.ts']);
+});
+
+test('comments and the names of tests are written in plain words', () => {
+  const dialect = /\b(whoever|everybody|somebody|goes on|(?:is|are|was|were) told)\b/i;
+  for (const path of typeScriptFiles(root)) {
+    if (['test/house.test.ts', 'test/readme.test.ts'].includes(path)) continue; // they list the words
+    assert.doesNotMatch(readFileSync(join(root, path), 'utf8'), dialect, path);
+  }
+});
+
+test('each test file is run by one of npm test, test:edges and test:faults', () => {
+  const all = readdirSync(join(root, 'test'), { recursive: true, encoding: 'utf8' });
+  const run = ['all', 'edges', 'faults'].flatMap((kind) => testFiles(kind));
+  assert.deepEqual(run.sort(), all.filter((path) => path.endsWith('.test.ts')).sort());
+  for (const path of testFiles('built')) assert.ok(testFiles('all').includes(path), path);
 });

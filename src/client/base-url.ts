@@ -4,10 +4,10 @@ import type { Endpoint } from '../event/parameters.ts';
 import { shellWord } from '../telemetry/printable.ts';
 
 /**
- * Checks a URL. One that includes an endpoint is refused, since its kind and key could contradict those of the report.
- * @param text an absolute URL, such as `https://assets.example/prod/`
- * @returns the origin and the path without a slash at its end, such as `https://assets.example/prod`
- * @throws Error with a sentence for an endpoint, and for a user, a query or a fragment; it does not contain a password
+ * Checks a URL. A URL with an endpoint is refused, since its kind and key could contradict those of the report.
+ * @param text an absolute URL
+ * @returns the origin and the path without a slash at its end
+ * @throws Error with a sentence for an endpoint, and for a user, a query or a fragment; the sentence has no password
  */
 export function readBaseUrl(text: string, endpoints: readonly Endpoint[]): string {
   const { base, endpoint, hasMore } = parseBaseUrl(text, endpoints);
@@ -22,7 +22,6 @@ export function readBaseUrl(text: string, endpoints: readonly Endpoint[]): strin
   return base;
 }
 
-/** The parts of a base URL: `{ base: 'https://assets.example/prod', endpoint: undefined, hasMore: false }`. */
 export interface BaseUrl {
   /** The origin and the path, up to an endpoint and without a slash at its end. */
   readonly base: string;
@@ -32,7 +31,6 @@ export interface BaseUrl {
   readonly hasMore: boolean;
 }
 
-/** @returns what an absolute URL consists of: of `https://a.example/prod/?x` the `base` is `https://a.example/prod` */
 export function parseBaseUrl(text: string, endpoints: readonly Endpoint[]): BaseUrl {
   const { origin, pathname, username, password, search, hash } = new URL(text);
   const parts = pathname.split('/');

@@ -2,13 +2,10 @@
 
 import type { Limits } from '../config/limits.ts';
 import type { HttpReply } from './connection.ts';
-import { type InDoubt, judge, onOneLine } from './delivery.ts';
+import { type DeliveryInDoubt, judge, onOneLine } from './delivery.ts';
 import type { Submission } from './submission.ts';
 
-/**
- * What a reply says about the items of a batch. `reasons` has one for each refused item, by its index from 0. For example
- * `{ kind: 'some recorded', reasons: Map { 1 => 'answers 400: passed is missing' }, isComplete: true }`.
- */
+/** What a reply says about the items of a batch. `reasons` has a clause for each refused item, by the index of the item from 0. */
 export type BatchReply =
   | { readonly kind: 'recorded' }
   /**
@@ -20,10 +17,7 @@ export type BatchReply =
   /** Nothing is at the path of a batch. */
   | { readonly kind: 'no such path'; readonly reason: string };
 
-/**
- * The headers of a batch: NDJSON, of which the right items are recorded if others are wrong: `Prefer: handling=lenient` (RFC 7240
- * section 4.4).
- */
+/** The right items of the batch are recorded if others are wrong: `Prefer: handling=lenient` (RFC 7240 section 4.4). */
 export const batchHeaders = { 'Content-Type': 'application/x-ndjson', Prefer: 'handling=lenient' } as const;
 
 /** @returns one line of a batch: `{"type":"check","asset_key":"orders",…,"idempotency_key":"load-17/1"}` */
@@ -33,18 +27,13 @@ export function itemText({ endpoint, body, idempotencyKey }: Submission): string
   return `{"type":"${endpoint.name}"${parameters}${key}}`;
 }
 
-/** An item and its line in a batch: `{ submission, text: '{"type":"check",…}' }`. */
 export interface BatchLine {
   readonly submission: Submission;
   /** The line as it is sent, without its newline. */
   readonly text: string;
 }
 
-/**
- * Cuts reports into batches.
- * @returns batches of at most `linesMax` items and `bodyBytesMax` bytes: 500, 500 and 200 for 1,200 small items and a `linesMax`
- *   of 500; an item that is larger is alone
- */
+/** @returns batches of at most `linesMax` items and `bodyBytesMax` bytes; an item that is larger is alone */
 export function batchesOf(
   submissions: readonly Submission[],
   linesMax: number,
@@ -70,10 +59,9 @@ export function batchesOf(
 
 /**
  * Reads what a reply to a batch of `count` items says about them. A 200 or 207 that does not account for each item is in doubt.
- * @returns `{ kind: 'recorded' }` for a 200 with `{"recorded":2,"failed":0}` to two items; undefined for a reply that is not
- *   specific to batches, such as a 503, or the page of another server
+ * @returns undefined for a reply that is not specific to batches, such as a 503, or the page of another server
  */
-export function readBatchReply(reply: HttpReply, count: number): BatchReply | InDoubt | undefined {
+export function readBatchReply(reply: HttpReply, count: number): BatchReply | DeliveryInDoubt | undefined {
   const { status, body } = reply;
   if (status === 404 || status === 405) return { kind: 'no such path', reason: judge(reply).reason };
   if (status !== 200 && status !== 207 && status !== 400) return undefined;
@@ -86,14 +74,14 @@ export function readBatchReply(reply: HttpReply, count: number): BatchReply | In
   return { kind: 'in doubt', reason: `answers ${status}: ${recorded} recorded, ${failed} not, of ${count} items` };
 }
 
-interface Counts {
+interface ReplyCounts {
   readonly recorded: number | undefined;
   readonly failed: number;
   /** Undefined if there is none, or if they do not describe items of the batch. */
   readonly reasons: ReadonlyMap<number, string> | undefined;
 }
 
-function readCounts(body: string, count: number): Counts {
+function readCounts(body: string, count: number): ReplyCounts {
   let reply: { recorded?: unknown; failed?: unknown; errors?: unknown } | null;
   try {
     reply = JSON.parse(body);

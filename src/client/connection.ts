@@ -6,21 +6,21 @@ import type { PeerCertificate } from 'node:tls';
 import type { Limits } from '../config/limits.ts';
 import { withoutToken } from '../telemetry/masked.ts';
 
-/** The token of a request, and the header that has it. What a reply repeats of it is masked. */
+/** The token of a request, and the name of its header. What a reply repeats of the token is masked. */
 export interface TokenHeader {
   readonly name: string;
   readonly token: string;
 }
 
-/** One request, without its URL: `{ method: 'POST', headers: { 'Content-Type': 'application/json' }, body: '{}', timeoutMs: 10_000 }`. */
+/** One request, without its URL. */
 export interface HttpCall {
   readonly method: 'GET' | 'POST' | 'PUT';
   readonly headers?: Readonly<Record<string, string>>;
   readonly token?: TokenHeader | undefined;
   readonly body?: string | Buffer;
   /**
-   * Timeout in ms of the whole call: name resolution, connecting, sending, and the reply to its last byte. It is no idle
-   * timeout, so a service that sends a byte now and then does not extend it.
+   * Timeout of the whole call: name resolution, connecting, sending, and the reply to its last byte. It is no idle timeout, so a
+   * service that sends a byte now and then does not extend it.
    */
   readonly timeoutMs: number;
   /** Bytes of the reply's body that are read; `limits.replyBytesMax` if it is absent. */
@@ -29,9 +29,9 @@ export interface HttpCall {
   readonly signal?: AbortSignal;
 }
 
-/** A complete reply without the token of its request: `{ status: 503, headers: { 'retry-after': '1' }, body: '{"error":"…"}' }`. */
+/** A complete reply without the token of its request. */
 export interface HttpReply {
-  /** Such as 200; never a 1xx except 101, after which the connection is not HTTP. */
+  /** Never a 1xx except 101, after which the connection is not HTTP. */
   readonly status: number;
   /** By name in lower case. */
   readonly headers: IncomingHttpHeaders;
@@ -41,10 +41,7 @@ export interface HttpReply {
 
 /** No complete reply was received. The message is that of the system or of TLS, such as `connect ECONNREFUSED 127.0.0.1:3000`. */
 export class NoReply extends Error {
-  /**
-   * Whether a connection was established, so that the service may have received the request. For example `false` after
-   * `ECONNREFUSED`.
-   */
+  /** Whether a connection was established, so that the service may have received the request. */
   readonly sent: boolean;
   /** The code of the system or of TLS, such as `ECONNREFUSED`; undefined for a timeout. */
   readonly code: string | undefined;
@@ -58,11 +55,7 @@ export class NoReply extends Error {
   }
 }
 
-/**
- * A client with one connection at a time, kept alive for the next call:
- * `await client.call(new URL('http://127.0.0.1:3000/readyz'), { method: 'GET', timeoutMs: 3_000 })` has the `status` 200 of a
- * service that is ready.
- */
+/** A client with one connection at a time, kept alive for the next call. */
 export interface HttpClient {
   /**
    * Sends a request and resolves with its reply, also if that is a redirect.
@@ -73,8 +66,11 @@ export interface HttpClient {
   close(): void;
 }
 
+/** As `openClient`. */
+export type OpenClient = typeof openClient;
+
 /**
- * @returns a client that is not connected yet: `openClient('http:', limits)`.
+ * @returns a client that is not connected yet
  * @param protocol the protocol of every URL that is called, `http:` or `https:`
  * @param ca certificates (PEM) of the authorities that are trusted instead of those of Node
  */
@@ -159,21 +155,21 @@ export function openClient(
   return { call, close: () => agent.destroy() };
 }
 
-/** A GET request whose reply may be long: `{ url, headers: {}, accept: 'text/event-stream', idleMs: 10_000, signal }`. */
+/** A GET request whose reply may be long. */
 export interface OpenCall {
   readonly url: URL;
   readonly headers: Readonly<Record<string, string>>;
   readonly token: TokenHeader | undefined;
   /** The media type of the long reply. */
   readonly accept: string;
-  /** How long to wait for the connection, for the head of the reply, and for each further piece of a long reply, in ms. */
+  /** How long to wait for the connection, for the head of the reply, and for each further piece of a long reply. */
   readonly idleMs: number;
   /** Ends the request and its reply. */
   readonly signal: AbortSignal | undefined;
 }
 
 /** A 200 with the media type that was asked for, as it arrives, or any other reply, with as much of its body as `call` reads. */
-export type Opened =
+export type OpenedReply =
   /** Reading throws if the connection breaks. */
   { readonly kind: 'long'; readonly chunks: AsyncIterable<Buffer> } | ({ readonly kind: 'short' } & HttpReply);
 
@@ -181,7 +177,7 @@ export type Opened =
 export function openReply(
   { url, headers, token, accept, idleMs, signal }: OpenCall,
   { replyBytesMax }: Pick<Limits, 'replyBytesMax'>,
-): Promise<Opened> {
+): Promise<OpenedReply> {
   // Loaded only if needed, since loading TLS takes time.
   const { request } = url.protocol === 'https:' ? process.getBuiltinModule('node:https') : http;
   return new Promise((resolve, reject) => {
@@ -241,7 +237,7 @@ function headersWith(
   return { ...headers, ...(token !== undefined && { [token.name]: token.token }) };
 }
 
-/** The only way in for what a service says besides its events and assets, so that no caller prints the token. */
+/** Every reply goes through this function, except events and assets, so that no caller prints the token. */
 function replyWithout(token: TokenHeader | undefined, reply: HttpReply): HttpReply {
   if (token === undefined) return reply;
   const { status, headers, body } = reply;

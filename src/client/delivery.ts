@@ -5,93 +5,81 @@ import type { Limits } from '../config/limits.ts';
 import { printable } from '../telemetry/printable.ts';
 import { type HttpReply, NoReply } from './connection.ts';
 
-/** What became of one report: `{ kind: 'recorded' }`, or `{ kind: 'refused', reason: 'answers 400: passed is missing' }`. */
-export type Delivery = { readonly kind: 'recorded' } | Failure;
+/** What became of one report. */
+export type Delivery = { readonly kind: 'recorded' } | DeliveryFailure;
 
 /**
  * Why a request was not accepted. `reason` is a clause about the service, such as `answers 400: passed is missing`, on one line
  * and without control characters.
  */
-export type Failure =
+export type DeliveryFailure =
   /** The service refused this request; it may accept others. */
   | { readonly kind: 'refused'; readonly reason: string }
   /** The service would refuse every report: the URL or the token is wrong. */
   | { readonly kind: 'misconfigured'; readonly reason: string }
-  | InDoubt
+  | DeliveryInDoubt
   /** Neither accepted nor refused within `retryForMs`. */
   | { readonly kind: 'unavailable'; readonly reason: string };
 
-/**
- * It is unknown whether the request was recorded: a retry could record it twice. For example
- * `{ kind: 'in doubt', reason: 'sent no complete reply: socket hang up' }`.
- */
-export interface InDoubt {
+/** It is unknown whether the request was recorded: a retry could record it twice. */
+export interface DeliveryInDoubt {
   readonly kind: 'in doubt';
-  /** A clause about the service, as in `Failure`. */
   readonly reason: string;
 }
 
-/**
- * The request may be sent again: the service recorded nothing of it, or never received it. For example
- * `{ kind: 'again', reason: 'answers 503: the disk is full', afterMs: 1_000 }`.
- */
-export interface Again {
+/** The request may be sent again: the service recorded nothing of it, or never received it. */
+export interface SafeToRetry {
   readonly kind: 'again';
-  /** A clause about the service, as in `Failure`. */
   readonly reason: string;
-  /** The service's Retry-After (RFC 9110 section 10.2.3) in ms; 0 if it sent none. */
+  /** The service's Retry-After (RFC 9110 section 10.2.3); 0 without one. */
   readonly afterMs: number;
 }
 
-/** When to send a request again, and how long to keep trying: `{ retryForMs: 60_000, stopped, limits, onWait }`. */
+/** When to send a request again, and how long to keep trying. */
 export interface RetryPolicy {
-  /** Time in ms from the first attempt to the last one; with 0 there is one attempt. */
+  /** Time from the first attempt to the last one; with 0 there is one attempt. */
   readonly retryForMs: number;
   /** Ends the wait for the next attempt; the result is then `unavailable`. */
   readonly stopped: AbortSignal;
-  /** The first pause between two attempts and the longest one: 250 and 10,000 ms. */
+  /** The first pause between two attempts, and the longest. */
   readonly limits: Pick<Limits, 'retryMs' | 'retryMsMax'>;
-  /** Called before each wait, for progress: `answers 503: the disk is full`, 250. */
+  /** Called before each wait, for progress. */
   readonly onWait: (reason: string, waitMs: number) => void;
 }
 
-/**
- * Whether a request that may have been recorded may be sent again, since it would not be recorded twice: `{ kind: 'no' }` for a
- * report without an idempotency key.
- */
-export type Permission = { readonly kind: 'yes' } | { readonly kind: 'no' } | Again;
+/** Whether a request that may have been recorded may be sent again, since it would not be recorded twice. */
+export type Permission = { readonly kind: 'yes' } | { readonly kind: 'no' } | SafeToRetry;
 
-/** One request with reports: `{ attempt, accept: acceptReport, mayRepeat: async () => ({ kind: 'no' }) }`. */
-export interface Request<Accepted> {
+/** One request with reports. */
+export interface ReportRequest<Accepted> {
   /** Sends the request once; throws only NoReply. */
   readonly attempt: () => Promise<HttpReply>;
   /** @returns what a reply means, if that differs from other requests: what counts as success. Undefined otherwise. */
-  readonly accept: (reply: HttpReply) => Accepted | InDoubt | undefined;
+  readonly accept: (reply: HttpReply) => Accepted | DeliveryInDoubt | undefined;
   /** Called when it is in doubt whether the request was recorded; `again` if that cannot be found out now. */
   readonly mayRepeat: () => Promise<Permission>;
 }
 
 /**
  * Sends a request, and again while that cannot record anything twice.
- * @returns what `accept` returns, such as `{ kind: 'recorded' }`, or the failure; `in doubt` if any attempt may have been
- *   recorded and no later one showed it
+ * @returns what `accept` returns, or the failure; `in doubt` if any attempt may have been recorded and no later one showed it
  */
 export async function deliver<Accepted extends { readonly kind: string }>(
-  { attempt, accept, mayRepeat }: Request<Accepted>,
+  { attempt, accept, mayRepeat }: ReportRequest<Accepted>,
   policy: RetryPolicy,
-): Promise<Accepted | Failure> {
+): Promise<Accepted | DeliveryFailure> {
   const untilMs = performance.now() + policy.retryForMs;
-  let doubt: InDoubt | undefined;
+  let doubt: DeliveryInDoubt | undefined;
   const permission = async (): Promise<Permission> => (performance.now() < untilMs ? mayRepeat() : { kind: 'no' });
-  const once = async (): Promise<Accepted | Failure | Again> => {
+  const once = async (): Promise<Accepted | DeliveryFailure | SafeToRetry> => {
     if (doubt !== undefined) {
       const may = await permission();
       if (may.kind === 'again') return may;
       if (may.kind === 'no' || performance.now() > untilMs) return doubt;
     }
     const found = await attempt().then((reply) => accept(reply) ?? judge(reply), judgeNoReply);
-    if (found.kind !== 'in doubt') return found;
-    doubt = found as InDoubt;
+    if (!isInDoubt(found)) return found;
+    doubt = found;
     const may = await permission();
     if (may.kind === 'no') return doubt;
     return { kind: 'again', reason: doubt.reason, afterMs: may.kind === 'again' ? may.afterMs : 0 };
@@ -105,19 +93,19 @@ export async function deliver<Accepted extends { readonly kind: string }>(
  * Calls a function until its result is final: with exponential backoff and jitter between attempts, at least the Retry-After of
  * the last reply (RFC 9110 section 10.2.3).
  * @param untilMs when the last attempt begins, on the clock of `performance.now()`
- * @returns the result of the last call; if that was `again`, `{ kind: 'unavailable', reason: 'answers 503: the disk is full' }`
+ * @returns the result of the last call; `unavailable` if that was `again`
  */
 export async function retry<Found extends { readonly kind: string }>(
-  once: () => Promise<Found | Again>,
+  once: () => Promise<Found | SafeToRetry>,
   { retryForMs, stopped, limits, onWait }: RetryPolicy,
   untilMs = performance.now() + retryForMs,
-): Promise<Found | Failure> {
+): Promise<Found | DeliveryFailure> {
   for (let pauseMs = limits.retryMs; ; pauseMs = Math.min(2 * pauseMs, limits.retryMsMax)) {
     const found = await once();
     if (!isAgain(found)) return found;
     const { reason, afterMs } = found;
     const leftMs = untilMs - performance.now();
-    const away: Failure = { kind: 'unavailable', reason };
+    const away: DeliveryFailure = { kind: 'unavailable', reason };
     if (leftMs <= 0 || stopped.aborted) return away;
     if (afterMs > leftMs) {
       return {
@@ -133,23 +121,21 @@ export async function retry<Found extends { readonly kind: string }>(
   }
 }
 
-function isAgain(found: { readonly kind: string }): found is Again {
+function isInDoubt(found: { readonly kind: string }): found is DeliveryInDoubt {
+  return found.kind === 'in doubt';
+}
+
+function isAgain(found: { readonly kind: string }): found is SafeToRetry {
   return found.kind === 'again';
 }
 
-/**
- * What counts as success for one report: 200 and a JSON object without `error`, since the page of another server is no success.
- * @returns `{ kind: 'recorded' }` for a 200 with the body `{}`; undefined if it is no success
- */
+/** Success for one report is 200 and a JSON object without `error`: the page of another server is no success. */
 export function acceptReport({ status, body }: HttpReply): { readonly kind: 'recorded' } | undefined {
   return status === 200 && errorIn(body) === undefined ? { kind: 'recorded' } : undefined;
 }
 
-/**
- * @returns what a reply means that is no success, whatever the request was: for a 503 with `Retry-After: 1` it is
- *   `{ kind: 'again', reason: 'answers 503: the disk is full', afterMs: 1_000 }`
- */
-export function judge({ status, headers, body }: HttpReply): Failure | Again {
+/** @returns what a reply means that is no success, whatever the request was */
+export function judge({ status, headers, body }: HttpReply): DeliveryFailure | SafeToRetry {
   const reason = `answers ${status}: ${errorIn(body) ?? 'no error'}`;
   if (isTokenLimit({ status, headers })) {
     return {
@@ -170,13 +156,12 @@ export function judge({ status, headers, body }: HttpReply): Failure | Again {
 /**
  * assetlog answers 429 only to requests without a valid token, and sends the challenge of its 401 with it: other credentials
  * would change the reply (RFC 9110 section 11.6.1). The 429 of another server is a rate limit, and is retried.
- * @returns whether the reply is such a 429, as with `WWW-Authenticate: Bearer realm="assetlog"`
  */
 export function isTokenLimit({ status, headers }: Pick<HttpReply, 'status' | 'headers'>): boolean {
   return status === 429 && isChallenge(headers);
 }
 
-/** @returns whether a reply has the challenge of an assetlog, as its 401s have */
+/** Whether a reply has the challenge of an assetlog, as its 401s have. */
 export function isChallenge(headers: HttpReply['headers']): boolean {
   return /\brealm="assetlog"/.test(headers['www-authenticate'] ?? '');
 }
@@ -186,12 +171,13 @@ const SAFE: ReadonlySet<number> = new Set([408, 429, 503]);
 /** Statuses that do not depend on the report, but on the token, the host name or the path. */
 const FOR_ALL: ReadonlySet<number> = new Set([401, 403, 404, 405]);
 
-/**
- * @returns what it means that there was no complete reply:
- *   `{ kind: 'again', reason: 'cannot be reached: connect ECONNREFUSED 127.0.0.1:3000', afterMs: 0 }`
- * @throws what is not a NoReply
- */
-export function judgeNoReply(error: unknown): Failure | Again {
+/** For a request that changes nothing, and so may always be repeated. @returns `again` in place of `in doubt` */
+export function neverInDoubt<Found extends { readonly kind: string }>(found: Found | DeliveryFailure | SafeToRetry) {
+  return isInDoubt(found) ? ({ kind: 'again', reason: found.reason, afterMs: 0 } as const) : found;
+}
+
+/** @param error that a call threw @returns what it means that there was no complete reply @throws what is not a NoReply */
+export function judgeNoReply(error: unknown): DeliveryFailure | SafeToRetry {
   if (!(error instanceof NoReply)) throw error;
   const { message, code = '', sent } = error;
   if (sent) return { kind: 'in doubt', reason: `sent no complete reply: ${message}` };
@@ -203,7 +189,7 @@ export function judgeNoReply(error: unknown): Failure | Again {
   return { kind: 'misconfigured', reason: `${reason}${hint}` };
 }
 
-/** @returns whether an error is one of TLS, such as `CERT_HAS_EXPIRED`, and not of the network below it, such as `ECONNRESET` */
+/** Whether an error is of TLS (`CERT_HAS_EXPIRED`), and not of the network below (`ECONNRESET`). */
 export function isTlsError(code = ''): boolean {
   return /CERT|SIGNATURE|SSL|TLS|EPROTO/.test(code);
 }
@@ -220,7 +206,7 @@ function errorIn(body: string): string | undefined {
   return onOneLine(body.slice(0, SHOWN_CHARACTERS)) || 'nothing';
 }
 
-/** @returns text from a service on one line, cut, without control characters: `onOneLine(' a\n  b ')` is `'a b'` */
+/** @returns text from a service on one line, cut, without control characters */
 export function onOneLine(text: string): string {
   const line = text.slice(0, REASON_CHARACTERS_MAX).replaceAll(/\s+/g, ' ').trim();
   return `${printable(line)}${text.length > REASON_CHARACTERS_MAX ? '…' : ''}`;
@@ -228,7 +214,7 @@ export function onOneLine(text: string): string {
 
 /**
  * Reads Retry-After: seconds, or a date in one of three formats (RFC 9110 sections 10.2.3 and 5.6.7).
- * @returns milliseconds, such as `1_000` for `Retry-After: 1`; 0 if the header is missing or malformed
+ * @returns milliseconds; 0 if the header is missing or malformed
  */
 export function retryAfterMs({ 'retry-after': after = '', date = '' }: HttpReply['headers']): number {
   if (/^[0-9]{1,9}$/.test(after)) return Number(after) * 1000;

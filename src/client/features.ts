@@ -1,29 +1,27 @@
 /** What a service can do beyond the API, according to its OpenAPI document. Looking it up reports nothing. */
 
+import { isObject } from '../config/json-file.ts';
 import { batchPath } from '../event/item.ts';
 import type { Endpoint } from '../event/parameters.ts';
 import type { HttpReply } from './connection.ts';
-import { type Again, type Failure, judge, judgeNoReply } from './delivery.ts';
+import { type DeliveryFailure, judge, judgeNoReply, neverInDoubt, type SafeToRetry } from './delivery.ts';
 
-/** Features of a service: `{ batch: true, keys: true }`. */
 export interface Features {
-  /** It takes many reports in one request. */
+  /** The service takes many reports in one request. */
   readonly batch: boolean;
-  /** It records a report with an idempotency key once, however often it is sent. */
+  /** The service records a report with an idempotency key once, however often it is sent. */
   readonly keys: boolean;
 }
 
-/** The features of a service without an OpenAPI document: `{ batch: false, keys: false }`. */
+/** The features of a service without an OpenAPI document. */
 export const noFeatures: Features = { batch: false, keys: false };
 
-/** The result of a search for the features of a service: `{ kind: 'found', features: { batch: true, keys: true } }`. */
-export type Search =
+export type FeatureSearch =
   | { readonly kind: 'found'; readonly features: Features }
   /** The service did not answer, or cannot now. */
-  | Again
-  | Failure;
+  | SafeToRetry
+  | DeliveryFailure;
 
-/** Where a document may be. */
 interface DocumentUrl {
   readonly url: URL;
   /** The path of the service below the document: empty, or `/prod` for a deployment. */
@@ -33,25 +31,21 @@ interface DocumentUrl {
 /**
  * Looks for the OpenAPI document below the base URL, in the parent folder (the URL of a deployment ends in its name), and at the
  * root.
- * @param base such as `https://assets.example/prod`
- * @param get requests a document; `below` is empty for the one that belongs to the base URL itself. Throws only NoReply.
- * @returns such as `{ kind: 'found', features: { batch: true, keys: true } }`; `noFeatures` if there is no document; `again` if
- *   the service did not answer
+ * @param get requests a document; `below` is empty for the document of the base URL itself. Throws only NoReply.
+ * @returns `noFeatures` if there is no document; `again` if the service did not answer
  */
 export async function findFeatures(
   base: string,
   endpoints: readonly Endpoint[],
   get: (document: DocumentUrl) => Promise<HttpReply>,
-): Promise<Search> {
-  let unknown: Again | undefined;
+): Promise<FeatureSearch> {
+  let unknown: SafeToRetry | undefined;
   for (const document of documentsOf(base)) {
     let reply: HttpReply;
     try {
       reply = await get(document);
     } catch (error) {
-      const found = judgeNoReply(error);
-      // A request for a document may always be sent again.
-      return found.kind === 'in doubt' ? { kind: 'again', reason: found.reason, afterMs: 0 } : found;
+      return neverInDoubt(judgeNoReply(error));
     }
     const features = reply.status === 200 ? readFeatures(reply.body, document.below, endpoints) : undefined;
     if (features !== undefined) return { kind: 'found', features };
@@ -77,9 +71,8 @@ function documentsOf(base: string): DocumentUrl[] {
 
 /**
  * Reads the features from a document. Only operations of this service count, since the root of a host may describe another one.
- * @param text of an OpenAPI document of version 3
  * @param below the path of the service below the document: empty, or `/prod`, which matches the template `/{deployment_name}`
- * @returns such as `{ batch: true, keys: false }`; undefined if the text is no JSON object with paths
+ * @returns undefined if the text is no JSON object with paths
  */
 export function readFeatures(text: string, below: string, endpoints: readonly Endpoint[]): Features | undefined {
   let document: unknown;
@@ -127,8 +120,4 @@ function resolved(document: unknown, value: unknown): Readonly<Record<string, un
 
 function member(value: unknown, name: string): unknown {
   return isObject(value) && Object.hasOwn(value, name) ? value[name] : undefined;
-}
-
-function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -8,27 +8,24 @@ import { type HttpReply, openClient, type TokenHeader } from './connection.ts';
 import {
   acceptReport,
   type Delivery,
+  type DeliveryFailure,
   deliver,
-  type Failure,
   type Permission,
   type RetryPolicy,
   retry,
 } from './delivery.ts';
-import { type Features, findFeatures, type Search } from './features.ts';
+import { type FeatureSearch, type Features, findFeatures } from './features.ts';
 import type { Submission } from './submission.ts';
 
-/**
- * What a `Reporter` needs: `{ base: 'https://assets.example/prod', endpoints, headers: {}, timeoutMs: 10_000, retry, limits }`.
- */
 export interface ReporterOptions {
-  /** Such as `https://assets.example/prod`. */
+  /** The base URL: `https://assets.example/prod`. */
   readonly base: string;
   /** The endpoints by which the OpenAPI document of the service is recognized. */
   readonly endpoints: readonly Endpoint[];
-  /** These two are sent with each request to the service. */
+  /** Sent with each request to the service, as is the token. */
   readonly headers: Readonly<Record<string, string>>;
   readonly token: TokenHeader | undefined;
-  /** How long one attempt may take, in ms: see `HttpCall`. */
+  /** Timeout of one attempt: see `HttpCall`. */
   readonly timeoutMs: number;
   readonly retry: RetryPolicy;
   readonly limits: Pick<
@@ -37,10 +34,7 @@ export interface ReporterOptions {
   >;
 }
 
-/**
- * Sends reports to one service, over one connection at a time: `await reporter.send(submission)` is
- * `{ kind: 'recorded' }` if it was accepted.
- */
+/** Sends reports to one service, over one connection at a time. */
 export class Reporter {
   readonly #options: ReporterOptions;
   readonly #client: ReturnType<typeof openClient>;
@@ -53,23 +47,17 @@ export class Reporter {
     this.#client = openClient(new URL(options.base).protocol, options.limits);
   }
 
-  /** Whether the service is known to record a report with an idempotency key once: `false` before its features were looked up. */
+  /** Whether the service is known to record a report with an idempotency key once; false before its features were looked up. */
   get knowsKeys(): boolean {
     return this.#features?.keys === true;
   }
 
-  /**
-   * Finds the features of the service, with retries.
-   * @returns such as `{ kind: 'found', features: { batch: true, keys: true } }`, or the failure
-   */
-  find(): Promise<{ readonly kind: 'found'; readonly features: Features } | Failure> {
+  /** Finds the features of the service, with retries. */
+  find(): Promise<{ readonly kind: 'found'; readonly features: Features } | DeliveryFailure> {
     return retry(() => this.#search(), this.#options.retry);
   }
 
-  /**
-   * Sends one report, with retries; again after a doubt only if it has a key and the service knows keys.
-   * @returns such as `{ kind: 'refused', reason: 'answers 400: passed is missing' }`
-   */
+  /** Sends one report, with retries; while it is in doubt only if the report has a key and the service knows keys. */
   send({ endpoint, body, idempotencyKey }: Submission): Promise<Delivery> {
     const headers = {
       'Content-Type': 'application/json',
@@ -77,7 +65,7 @@ export class Reporter {
     };
     return deliver(
       {
-        attempt: () => this.#post(`${endpoint.path}/`, headers, body),
+        attempt: () => this.#post(`${endpoint.path}/`, headers, body, this.#options.limits.replyBytesMax),
         accept: acceptReport,
         mayRepeat: async () => (idempotencyKey === undefined ? { kind: 'no' } : this.#mayRepeat()),
       },
@@ -86,8 +74,8 @@ export class Reporter {
   }
 
   /**
-   * Sends reports in order, in batches if the service takes them: call `find` before. If it knows keys, all of them must have
-   * one. For example three reports in one batch give `[{ kind: 'recorded' }, { kind: 'refused', … }, { kind: 'recorded' }]`.
+   * Sends reports in order, in batches if the service takes batches: call `find` before. If the service knows keys, all reports
+   * must have one.
    * @returns the deliveries of the reports in order. What a batch has in common is one object. After a failure other than a
    *   refusal the caller decides whether to continue.
    */
@@ -101,7 +89,6 @@ export class Reporter {
     }
   }
 
-  /** Closes the connection, as `HttpClient.close`. */
   close(): void {
     this.#client.close();
   }
@@ -186,7 +173,7 @@ export class Reporter {
     return { kind: found.kind === 'found' && found.features.keys ? 'yes' : 'no' };
   }
 
-  async #search(): Promise<Search> {
+  async #search(): Promise<FeatureSearch> {
     if (this.#features !== undefined) return { kind: 'found', features: this.#features };
     const { base, endpoints, headers, token, timeoutMs, limits } = this.#options;
     const untilMs = performance.now() + timeoutMs;
@@ -206,18 +193,12 @@ export class Reporter {
     path: string,
     headers: Readonly<Record<string, string>>,
     body: string,
-    replyBytesMax = this.#options.limits.replyBytesMax,
+    replyBytesMax: number,
   ): Promise<HttpReply> {
     const { base, token, timeoutMs } = this.#options;
     const all = { ...this.#options.headers, ...headers };
-    return this.#client.call(new URL(`${base}${path}`), {
-      method: 'POST',
-      headers: all,
-      token,
-      body,
-      timeoutMs,
-      replyBytesMax,
-    });
+    const call = { method: 'POST', headers: all, token, body, timeoutMs, replyBytesMax } as const;
+    return this.#client.call(new URL(`${base}${path}`), call);
   }
 }
 

@@ -1,23 +1,22 @@
 /** All commands, and the texts that are made of their descriptions. */
 
 import { endpoints } from '../event/parameters.ts';
-import { assets } from './assets.ts';
-import { backup } from './backup.ts';
-import type { Command } from './command.ts';
-import { completionOf } from './completion.ts';
-import { completionScripts } from './completion-scripts.ts';
-import { events } from './events.ts';
-import { forward } from './forward.ts';
+import type { Command } from './cli/command.ts';
+import { completionOf, completionScripts } from './cli/completion.ts';
+import { type CommandGroups, commandHelp, generalHelp } from './cli/help.ts';
+import { forward } from './forward/forward.ts';
 import { healthcheck } from './healthcheck.ts';
-import { commandHelp, type Groups, generalHelp } from './help.ts';
-import { repairCommand } from './repair.ts';
-import { reportOf } from './report.ts';
+import { assets } from './look/assets.ts';
+import { events } from './look/events.ts';
+import { reportOf } from './send/report.ts';
 import { serve, serveNotes } from './serve.ts';
 import { token } from './token.ts';
-import { verifyCommand } from './verify.ts';
+import { backup } from './upkeep/backup.ts';
+import { repairCommand } from './upkeep/repair.ts';
+import { verifyCommand } from './upkeep/verify.ts';
 
 /** The commands, in the order in which the help lists them. */
-const groups: Groups = {
+const groups: CommandGroups = {
   'Run a service': { serve, healthcheck, token },
   'Report to one': { report: reportOf(endpoints) },
   'Look at a journal': { events, assets },
@@ -25,13 +24,11 @@ const groups: Groups = {
   'Set up a shell': { completion: completionOf((shell) => texts()[`completion ${shell}`] ?? '') },
 };
 
-/** The commands by name: `commands.events`. */
 export const commands: Readonly<Record<string, Command>> = Object.assign({}, ...Object.values(groups));
 
-/** The help of the program and of its commands, and the completion scripts: `{ help: 'Usage: …', 'help events': 'Usage: …', … }`. */
 type Texts = Readonly<Record<string, string>>;
 
-/** @returns those texts */
+/** @returns the help of the program and of its commands, and the completion scripts: by `help`, `help events`, `completion bash` … */
 export function texts(): Texts {
   const named = (kind: string, texts: Texts) =>
     Object.fromEntries(Object.entries(texts).map(([name, text]) => [`${kind} ${name}`, text]));

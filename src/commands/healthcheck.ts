@@ -5,9 +5,8 @@ import { options } from '../config/config.ts';
 import { exitCodes } from '../config/exit-codes.ts';
 import { limits } from '../config/limits.ts';
 import { hostOf } from '../http/origin.ts';
-import { defineCommand } from './command.ts';
+import { defineCommand } from './cli/command.ts';
 
-/** The command `assetlog healthcheck`, as in `assetlog healthcheck --port 3000`. */
 export const healthcheck = defineCommand(
   {
     summary: 'check whether a running service accepts reports',

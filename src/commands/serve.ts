@@ -10,10 +10,10 @@ import { showsColours } from '../telemetry/activity.ts';
 import { createNotices, type Notices } from '../telemetry/log.ts';
 import { printable, shellWord } from '../telemetry/printable.ts';
 import { makeOwnFolder } from '../test-mode/own-folder.ts';
-import { defineCommand, type Output } from './command.ts';
-import { endBySignal, endWith } from './end.ts';
+import { defineCommand, type Output } from './cli/command.ts';
+import { endBySignal, endWith } from './cli/end.ts';
 
-/** Lines at the end of the help of `serve` and of the program, such as `Exit codes:` and the codes. */
+/** Lines at the end of the help of `serve` and of the program. */
 export const serveNotes: readonly string[] = [
   'Examples:',
   '  assetlog serve --port 3000 --data ./assetlog-data',
@@ -36,7 +36,7 @@ export const serveNotes: readonly string[] = [
   '  instead of an exit code.',
 ];
 
-/** The command `assetlog serve`, as in `assetlog serve --port 3000`; also the command that runs if none is named. */
+/** The command that runs if none is named. */
 export const serve = defineCommand(
   {
     summary: 'take reports and write them to the journal (the default)',
@@ -57,7 +57,7 @@ export const serve = defineCommand(
 /** Before the URL in the line on standard output. */
 const READY = 'assetlog listening on ';
 
-async function runService(config: Config, { say, complain, page }: Output): Promise<ExitCode> {
+async function runService(config: Config, { say, complain, stdout }: Output): Promise<ExitCode> {
   const passed = readPassedSocket(process.env, process.pid);
   const problems = [...contradictionsIn(config), ...(passed.kind === 'invalid' ? passed.problems : [])];
   if (passed.kind === 'invalid' || problems.length > 0) {
@@ -104,7 +104,7 @@ async function runService(config: Config, { say, complain, page }: Output): Prom
     reload = () => void service.reload();
     notices.info('started', { version, pid: process.pid, node: process.version, data: config.data, url: service.url });
     say(`${READY}${service.url}${config.test ? ' (test mode)' : ''}`);
-    if (page.columns !== undefined) say(firstSteps(config, service));
+    if (stdout.columns !== undefined) say(firstSteps(config, service));
     const code = await service.ended;
     notices.info('stopped', { exit_code: code });
     return code;
@@ -118,7 +118,7 @@ async function runService(config: Config, { say, complain, page }: Output): Prom
 /** @returns limits and garbage collectors for the memory that the process may use */
 function partsFor(memoryBytes: number, notices: Notices): ServiceParts {
   const chosen = limitsFor(memoryBytes);
-  if (chosen === limits) return { onForwarded: collectForwarded(limits) };
+  if (chosen === limits) return { limits, onForwarded: collectForwarded(limits) };
   const { uploadBytesMax, queueBytesMax, readBytesMax } = chosen;
   notices.info(
     'memory is scarce, so less of it is used for bodies, queues and readings; beyond that requests get 503',

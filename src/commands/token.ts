@@ -3,9 +3,8 @@
 import { exitCodes } from '../config/exit-codes.ts';
 import { NOT_AFTER, newToken, readNotAfter } from '../deployments/tokens.ts';
 import { type Right, rights } from '../http/router.ts';
-import { defineCommand } from './command.ts';
+import { defineCommand } from './cli/command.ts';
 
-/** The command `assetlog token`, as in `assetlog token --name cron --not-after 2027-01-31`. */
 export const token = defineCommand<{ name: string; notAfter: string | undefined; may: readonly Right[] | undefined }>(
   {
     summary: 'print a fresh token and its entry for the deployments file',

@@ -2,9 +2,7 @@
 
 import { BlockList, isIP, SocketAddress } from 'node:net';
 
-/**
- * A network in CIDR notation, the addresses that share the first `bits` bits: `{ address: '10.0.0.0', family: 'ipv4', bits: 8 }`.
- */
+/** A network in CIDR notation: the addresses that share the first `bits` bits. */
 export interface Network {
   readonly address: string;
   readonly family: 'ipv4' | 'ipv6';
@@ -13,7 +11,7 @@ export interface Network {
 }
 
 /**
- * Parses the value of an option, `ADDRESS` or `ADDRESS/BITS`: `10.0.0.0/8` is `{ address: '10.0.0.0', family: 'ipv4', bits: 8 }`.
+ * Parses the value of an option, `ADDRESS` or `ADDRESS/BITS`.
  * @throws Error whose message completes "--flag "value" …"
  */
 export function readNetwork(text: string): Network {
@@ -33,8 +31,8 @@ export function readNetwork(text: string): Network {
 /**
  * Each proxy appends the address of its peer to `X-Forwarded-For`, so only the entries of trusted proxies are reliable. The
  * client is the last address that is not itself a trusted proxy; the client may have forged the entries before it.
- * @returns a function from the address of the connection and the headers (name, value, name, value …) to the client's address:
- *   `192.0.2.7` for the trusted peer `127.0.0.1` and the header `X-Forwarded-For: 192.0.2.9, 192.0.2.7`
+ * @returns a function from the address of the connection and the headers (name, value, name, value …) to the client's address. For
+ *   the trusted peer `127.0.0.1` and the header `X-Forwarded-For: 192.0.2.9, 192.0.2.7` that is `192.0.2.7`.
  */
 export function createClientAddress(
   trustedProxies: readonly Network[],

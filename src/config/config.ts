@@ -2,23 +2,30 @@
 
 import { type Network, readNetwork } from './client-address.ts';
 import { limits, MIB } from './limits.ts';
-import { type Invalid, integer, matching, type Options, readOptions, size, trueOrFalse } from './options.ts';
+import {
+  type Invalid,
+  integer,
+  matching,
+  type Options,
+  oneOf,
+  pathOf,
+  readOptions,
+  size,
+  switchOption,
+  trueOrFalse,
+} from './options.ts';
 
-/** The version of the program, as in `package.json`: three numbers, such as `0.2.0`. */
+/** As in `package.json`. */
 export const version = '0.2.0';
 
-/** The levels of `--log-level`, from the most to the least severe: `logLevels[0]` is `'error'`. */
+/** From the most to the least severe. */
 export const logLevels = ['error', 'warn', 'info', 'debug'] as const;
-/** A level of the log, such as `'info'`. */
 export type LogLevel = (typeof logLevels)[number];
 
-/** The settings of a service: `{ host: '127.0.0.1', port: 3000, data: './assetlog-data', … }`. */
+/** The settings of a service. Their meaning for a user is in the help texts of `options`. */
 export interface Config {
-  /** The address to listen on: an IP address or a host name of this machine. */
   readonly host: string;
-  /** 0 for any free port. */
   readonly port: number;
-  /** The journal's folder. */
   readonly data: string;
   /** Empty, or begins with a slash and does not end with one: `/some/path`. */
   readonly pathPrefix: string;
@@ -28,55 +35,41 @@ export interface Config {
   readonly segmentBytes: number | undefined;
   /** Undefined for the default: `limits.minFreeBytes`, `limits.minFreePercent` of a smaller disk, or half of `keepFree`. */
   readonly minFreeBytes: number | undefined;
-  /** Size of all files of a journal; undefined for no limit. */
   readonly retainBytes: number | undefined;
-  /** Age of the last event of a journal file; undefined for no limit. */
   readonly retainDays: number | undefined;
-  /** Free bytes of the disk below which the oldest closed files are removed; undefined for never. */
   readonly keepFree: number | undefined;
-  /** Base URL of the destination `upstream`, that every event is sent to as well; empty for none. */
+  /** Base URL of the destination `upstream`; empty for none. */
   readonly forwardTo: string;
-  /** The file with destinations; empty for none. */
+  /** Path of a file, as the next two; empty for none. */
   readonly forward: string;
-  /** The file with the authorities that `forwardTo` is trusted by, instead of those of Node; empty for none. */
   readonly forwardCaFile: string;
-  /** The file with the token for `forwardTo`; empty for none. */
   readonly forwardTokenFile: string;
-  /** Name of the header with that token. */
   readonly forwardTokenHeader: string;
-  /** What happens at a limit of retention to events that a destination has not received yet. */
   readonly whenBehind: 'refuse' | 'remove';
-  /** The file with the deployments; empty for a service without deployments, which accepts reports without a token. */
+  /** Path of a file; empty for a service without deployments, which accepts reports without a token. */
   readonly deployments: string;
-  /** Name of the header with the token of hosted mode, besides `Dagster-Cloud-Api-Token`. */
   readonly tokenHeader: string;
-  /** Proxies whose `X-Forwarded-For` is used to find the address of a client. */
   readonly trustedProxy: readonly Network[];
-  /** Open connections; beyond it the longest idle one is closed for a new one, or the longest wait for events ends. */
   readonly maxConnections: number;
-  /** Keys that are remembered, 0 to ignore `Idempotency-Key`; undefined for the default: `limits.idempotencyKeysMax`. */
+  /** Undefined for the default: `limits.idempotencyKeysMax`. */
   readonly idempotencyKeys: number | undefined;
-  /** Reading over HTTP is on, also if other machines reach the address. Without either of them it is on on loopback. */
+  /** With neither `read` nor `noRead`, reading over HTTP is on if only this machine reaches the address. */
   readonly read: boolean;
-  /** Reading over HTTP is off. */
   readonly noRead: boolean;
   readonly logLevel: LogLevel;
-  /** If true, a terminal shows no line for each recorded event. */
   readonly quiet: boolean;
-  /** Whether the service is a stand-in for tests, whose journal can begin anew and which answers with faults when asked to. */
   readonly test: boolean;
-  /** Whether a report with an unknown parameter is refused; always so with `test`. */
+  /** `test` implies it. */
   readonly strict: boolean;
-  /** Whether the process ends when its standard input is closed. */
   readonly exitWithStdin: boolean;
 }
 
 const whenBehind = ['refuse', 'remove'] as const;
 
-/** With less, a quarter of it would be less than the smallest file. */
+/** With less, a quarter would be less than the smallest file. */
 const LEAST_KEPT_BYTES = (limits.leastSegmentBytes * 100) / limits.segmentPercent;
 
-/** The options of a service, in the order of the help: `options.port.initial` is `3000`. */
+/** In the order of the help. */
 export const options: Options<Config> = {
   host: {
     argument: 'ADDRESS',
@@ -101,7 +94,7 @@ export const options: Options<Config> = {
     argument: 'FOLDER',
     help: 'folder of the journal; serve makes it when it is missing',
     initial: './assetlog-data',
-    parse: (text) => matching(text, /^[^\0]+$/, 'is not a path; give the folder that holds the journal'),
+    parse: pathOf('the folder that holds the journal'),
   },
   pathPrefix: {
     argument: '/PATH',
@@ -168,19 +161,19 @@ export const options: Options<Config> = {
     argument: 'FILE',
     help: 'send every event on to the destinations in this file, which is read again',
     initial: '',
-    parse: (text) => matching(text, /^[^\0]+$/, 'is not a path; give the file with the destinations'),
+    parse: pathOf('the file with the destinations'),
   },
   forwardCaFile: {
     argument: 'FILE',
     help: '--forward-to: certificates (PEM) of the authorities to trust instead of the usual ones',
     initial: '',
-    parse: (text) => matching(text, /^[^\0]+$/, 'is not a path; give the file with the certificates'),
+    parse: pathOf('the file with the certificates'),
   },
   forwardTokenFile: {
     argument: 'FILE',
     help: '--forward-to: file that contains the token and nothing else',
     initial: '',
-    parse: (text) => matching(text, /^[^\0]+$/, 'is not a path; give the file with the token'),
+    parse: pathOf('the file with the token'),
   },
   forwardTokenHeader: {
     argument: 'NAME',
@@ -193,17 +186,13 @@ export const options: Options<Config> = {
     choices: whenBehind,
     help: 'at a limit of retention with events to forward: refuse reports, or remove them',
     initial: 'refuse',
-    parse: (text) => {
-      const what = whenBehind.find((known) => known === text);
-      if (what === undefined) throw new Error('is neither refuse nor remove');
-      return what;
-    },
+    parse: (text) => oneOf(whenBehind, text, 'is neither refuse nor remove'),
   },
   deployments: {
     argument: 'FILE',
     help: 'hosted mode: the deployments and their tokens; reports go to /NAME/… and need a token',
     initial: '',
-    parse: (text) => matching(text, /^[^\0]+$/, 'is not a path; give the file with the deployments'),
+    parse: pathOf('the file with the deployments'),
   },
   tokenHeader: {
     argument: 'NAME',
@@ -231,17 +220,13 @@ export const options: Options<Config> = {
     parse: (text) => integer(text, 0, 16_777_216),
   },
   read: {
-    argument: '',
+    ...switchOption('let clients read events over HTTP [on loopback]; in hosted mode the tokens decide'),
     variable: true,
-    help: 'let clients read events over HTTP [on loopback]; in hosted mode the tokens decide',
-    initial: false,
     parse: trueOrFalse,
   },
   noRead: {
-    argument: '',
+    ...switchOption('let no client read events over HTTP, such as other users of this machine'),
     variable: true,
-    help: 'let no client read events over HTTP, such as other users of this machine',
-    initial: false,
     parse: trueOrFalse,
   },
   logLevel: {
@@ -249,47 +234,18 @@ export const options: Options<Config> = {
     help: `${logLevels.join(', ')}; debug logs a line for each request`,
     choices: logLevels,
     initial: 'info',
-    parse: (text) => {
-      const level = logLevels.find((known) => known === text);
-      if (level === undefined) throw new Error(`is not a level; use one of ${logLevels.join(', ')}`);
-      return level;
-    },
+    parse: (text) => oneOf(logLevels, text, `is not a level; use one of ${logLevels.join(', ')}`),
   },
-  quiet: {
-    argument: '',
-    help: 'on a terminal, show no line for each recorded event; elsewhere there is none',
-    initial: false,
-    parse: () => true,
-  },
-  test: {
-    argument: '',
-    help: 'for tests: a temporary folder unless --data is given, faults, a reset, and --strict',
-    initial: false,
-    parse: () => true,
-  },
-  strict: {
-    argument: '',
-    help: 'refuse a report with an unknown parameter, which is else ignored',
-    initial: false,
-    parse: () => true,
-  },
-  exitWithStdin: {
-    argument: '',
-    help: 'stop when standard input is closed, as it is when the program that started it ends',
-    initial: false,
-    parse: () => true,
-  },
+  quiet: switchOption('on a terminal, show no line for each recorded event; elsewhere there is none'),
+  test: switchOption('for tests: a temporary folder unless --data is given, faults, a reset, and --strict'),
+  strict: switchOption('refuse a report with an unknown parameter, which is else ignored'),
+  exitWithStdin: switchOption('stop when standard input is closed, as it is when the program that started it ends'),
 };
 
-/** The names that a header may have, a token of RFC 9110 (section 5.6.2): `headerName.test('X-Token')` is `true`. */
+/** The names that a header may have: a token of RFC 9110 section 5.6.2. */
 export const headerName = /^[A-Za-z0-9!#$%&'*+.^_`|~-]+$/;
 
-/**
- * Reads the settings of a service.
- * @param args `--flag value` and `--flag=value`, nothing else
- * @param env such as `{ ASSETLOG_PORT: '4000' }`
- * @returns the configuration, `{ kind: 'valid', config: { port: 4000, … } }`, or every problem as a sentence that says what to do
- */
+/** @param args `--flag value` and `--flag=value`, nothing else */
 export function readConfig(
   args: readonly string[],
   env: Readonly<Record<string, string | undefined>>,
@@ -300,7 +256,6 @@ export function readConfig(
   return problems.length > 0 ? { kind: 'invalid', problems } : { kind: 'valid', config: read.values };
 }
 
-/** Whether a service forwards its events. With `{ forwardTo: '', forward: '/etc/forward.json' }` it does. */
 export function forwards({ forwardTo, forward }: Pick<Config, 'forwardTo' | 'forward'>): boolean {
   return forwardTo + forward !== '';
 }
@@ -321,10 +276,7 @@ type ContradictingValues = Pick<
   | 'forwardCaFile'
 >;
 
-/**
- * @returns what the values of a configuration contradict each other in, as sentences that say what to do, such as
- *   `--segment-bytes is 2000000, more than the 1000000 of --retain-bytes: …`; empty if nothing
- */
+/** @returns each contradiction between the values, as a sentence that says what to do */
 export function contradictionsIn({
   segmentBytes = 0,
   retainBytes = Number.POSITIVE_INFINITY,
@@ -367,8 +319,8 @@ export function contradictionsIn({
 }
 
 /**
- * @returns the size in bytes at which a journal file is closed: as given, else 64 MiB or a quarter of a smaller `retainBytes` or
- *   `keepFree`, so that there are closed files to remove: `segmentBytesOf({ retainBytes: 1_000_000, … })` is `250_000`
+ * @returns the size at which a journal file is closed: as given, else 64 MiB or a quarter of a smaller `retainBytes` or `keepFree`,
+ *   so that there are closed files to remove
  */
 export function segmentBytesOf({
   segmentBytes,
@@ -383,15 +335,13 @@ function shareOf(bytes: number): number {
   return Math.floor((bytes * limits.segmentPercent) / 100);
 }
 
-/** Whether another process opened the listening socket: `{ kind: 'passed', fd: 3 }`. */
+/** Whether another process opened the listening socket. */
 export type PassedSocket = { readonly kind: 'none' } | { readonly kind: 'passed'; readonly fd: number };
 
 /**
  * Finds the socket that systemd passed to the service (socket activation, sd_listen_fds(3)). The variables are left in the
  * environment: the service starts no child process that could inherit them.
- * @param pid the id of this process: variables for another process are ignored
- * @returns `{ kind: 'passed', fd: 3 }` if `LISTEN_PID` is `pid` and `LISTEN_FDS` is `1`, that there is `none`, or every problem
- *   of the variables
+ * @param pid of this process: variables for another process are ignored
  */
 export function readPassedSocket(
   env: Readonly<Record<string, string | undefined>>,
@@ -406,5 +356,5 @@ export function readPassedSocket(
 /** SD_LISTEN_FDS_START */
 const FIRST_PASSED_FD = 3;
 
-/** The names that a deployment may have, safe as a folder and as a part of a path: `deploymentName.test('prod')` is `true`. */
+/** The names that a deployment may have, safe as a folder and as a part of a path. */
 export const deploymentName = /^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$/;

@@ -1,6 +1,5 @@
-/** The exit codes of the process. */
+/** The exit codes of the service and of its commands. */
 
-/** Exit codes of the service and of its commands: `exitCodes.damaged` is `3`, the code for a damaged journal. */
 export const exitCodes = {
   done: 0,
   unexpected: 1,
@@ -14,5 +13,4 @@ export const exitCodes = {
   tryLater: 75,
 } as const;
 
-/** One of the exit codes, such as `2`. */
 export type ExitCode = (typeof exitCodes)[keyof typeof exitCodes];

@@ -5,8 +5,7 @@ import { open, stat } from 'node:fs/promises';
 import type { Readable } from 'node:stream';
 
 /**
- * Reads a small file: `await readText('token.txt', 8_192)` is its text, such as `asl_…\n`.
- * @returns the text, decoded as UTF-8
+ * Reads a small file as UTF-8.
  * @throws Error if the file has more than `bytesMax` bytes, or the error of a system call
  */
 export async function readText(path: string, bytesMax: number): Promise<string> {
@@ -21,11 +20,7 @@ export async function readText(path: string, bytesMax: number): Promise<string> 
   }
 }
 
-/**
- * @returns the text of a file, and whether every user of the machine may read it (mode bit `o+r`):
- *   `{ text: 'asl_…\n', exposed: false }` for the mode 0600
- * @throws the same errors as `readText`
- */
+/** @returns the text of a file, and whether every user of the machine may read it (mode bit `o+r`). @throws as `readText` */
 export async function readSecret(path: string, bytesMax: number): Promise<{ text: string; exposed: boolean }> {
   const text = await readText(path, bytesMax);
   // On Windows the mode says nothing about access: it is the same for every file.
@@ -33,8 +28,7 @@ export async function readSecret(path: string, bytesMax: number): Promise<{ text
 }
 
 /**
- * Reads a file with a token, as `readSecret`.
- * @returns the token without white space around it: `{ token: 'asl_…', exposed: false }`
+ * Reads a file with a token, as `readSecret`, without white space around it.
  * @throws Error if the file does not hold one token of visible ASCII on one line; the message does not contain the token
  */
 export async function readToken(path: string, bytesMax: number): Promise<{ token: string; exposed: boolean }> {
@@ -44,24 +38,21 @@ export async function readToken(path: string, bytesMax: number): Promise<{ token
   throw new Error(`${path} does not contain one token; write the token alone, on one line of ASCII`);
 }
 
-/**
- * @param path undefined for no file
- * @returns a text that is another one after the file was changed: `131-52-1795000000000`; empty if the file can not be found
- */
+/** @returns a text that is another one after the file was changed; empty without a path, or if there is no file */
 export async function fileVersion(path: string | undefined): Promise<string> {
   if (path === undefined) return '';
   try {
     const { ino, size, mtime } = await stat(path);
     return `${ino}-${size}-${mtime.getTime()}`;
   } catch {
-    return ''; // whoever reads the file reports why it can not
+    return ''; // what reads the file reports the error
   }
 }
 
 /**
  * Finds which users besides the owner and root may write to a file or a folder, by its mode. On Windows the mode does not say.
  * @param ownGroup the group of this process, which may write
- * @returns `{ kind: 'every user' }` for the mode 0777, or a group; undefined if no other user may write or on Windows
+ * @returns undefined if no other user may write, or on Windows
  * @throws the error of a system call
  */
 export async function otherWriters(path: string, ownGroup = process.getgid?.()): Promise<OtherWriters | undefined> {
@@ -72,12 +63,11 @@ export async function otherWriters(path: string, ownGroup = process.getgid?.()):
   return byGroup ? { kind: 'group', gid } : undefined;
 }
 
-/** All users of the machine, or the group with the id `gid`: `{ kind: 'group', gid: 1000 }`. */
 export type OtherWriters = { readonly kind: 'every user' } | { readonly kind: 'group'; readonly gid: number };
 
 /**
  * Opens a file or a pipe for reading from its beginning to its end.
- * @returns a stream, and the size of a regular file in bytes, undefined for anything else: `{ stream, bytes: 1_048_576 }`
+ * @returns a stream, and the size of a regular file, undefined for anything else
  * @throws the error of a system call
  */
 export async function openStream(path: string): Promise<{ stream: Readable; bytes: number | undefined }> {

@@ -1,19 +1,17 @@
 /** JSON files that an operator wrote: every mistake is named with its line and its member. */
 
-import { JsonError, readJson } from '../event/json.ts';
+import { readJson } from '../event/json.ts';
+import { JsonError } from '../event/json-mistakes.ts';
 import { didYouMean } from '../event/nearest.ts';
 import type { Invalid } from './options.ts';
 
 const DEPTH_MAX = 8;
 
-/** The members of an object in such a file: `{ name: 'prod', tokens: [] }`. */
 export type Members = Readonly<Record<string, unknown>>;
 
 /**
- * Reads a JSON file. Example: `readJsonFile('{"deployments":[…]}', (file, checker) => checker.entries(file, '', 'deployments'))`.
  * @param read checks the parsed file and returns what it means; it hands each mistake to the checker
- * @returns the value of `read`, or every problem as a clause that names line and member, such as
- *   `line 1: deployments[0].name must be …`
+ * @returns the value of `read`, or every problem as a clause: `line 1: deployments[0].name must be …`
  */
 export function readJsonFile<Value>(
   text: string,
@@ -30,9 +28,9 @@ export function readJsonFile<Value>(
   return checker.problems.length > 0 ? { kind: 'invalid', problems: checker.problems } : { kind: 'valid', value };
 }
 
-/** Collects the problems of one file: after `checker.refuse('a[0].b', 'must be a text')` one is `line 3: a[0].b must be a text`. */
+/** Collects the problems of one file. */
 export class Checker {
-  /** Each with its line and its member. */
+  /** Each with line and member: `line 3: a[0].b must be a text`. */
   readonly problems: string[] = [];
   readonly #text: string;
   /** Line number by path. Computed at the first problem, so that reloading a valid file while requests are served stays cheap. */
@@ -45,7 +43,7 @@ export class Checker {
 
   /**
    * @param least how many there have to be
-   * @returns the objects of the array member `name`, each with its path, such as `deployments[0]`
+   * @returns the objects of the array member `name`, each with its path: `deployments[0]`
    */
   entries(owner: unknown, path: string, name: string, least: 0 | 1 = 1): [string, Members][] {
     const at = path === '' ? name : `${path}.${name}`;
@@ -61,10 +59,7 @@ export class Checker {
     });
   }
 
-  /**
-   * Refuses unknown members: if a misspelt `notAfter` were ignored, its token would never expire. Example:
-   * `known({ nam: 'prod' }, 'deployments[0]', ['name', 'tokens'])` adds a problem with `did you mean name?`.
-   */
+  /** Refuses unknown members: if a misspelt `notAfter` were ignored, its token would never expire. */
   known(entry: Members, path: string, names: readonly string[]): void {
     for (const name of Object.keys(entry)) {
       if (names.includes(name)) continue;
@@ -73,8 +68,8 @@ export class Checker {
   }
 
   /**
-   * Adds a problem with its line number: `refuse('deployments[0].name', 'must be …')`. If the member is missing, the line is that
-   * of the nearest value that contains it.
+   * Adds a problem with its line number. If the member is missing, the line is that of the nearest value around it.
+   * @param path such as `deployments[0].name`
    */
   refuse(path: string, problem: string): void {
     this.#lines ??= linesOfValues(this.#text);
@@ -84,7 +79,7 @@ export class Checker {
   }
 }
 
-/** Whether a value of a file is an object: `isObject({})` is `true`, of an array it is `false`. */
+/** Arrays are not objects here. */
 export function isObject(value: unknown): value is Members {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

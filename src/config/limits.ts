@@ -1,17 +1,15 @@
 /** Every limit with its unit. Code receives its limits as an argument, so that a test can pass others. */
 
-/** Bytes of a kibibyte: `64 * KIB` is 65,536. */
 export const KIB = 1024;
-/** Bytes of a mebibyte: `4 * MIB` is 4,194,304. */
 export const MIB = 1024 * KIB;
 
-/** The limits of the service and of its commands. Names end in their unit: `limits.idleMs` is `75_000`. */
+/** The limits of the service and of its commands. Names end in their unit. */
 export const limits = {
   /** Body of one request. */
   bodyBytesMax: 1 * MIB,
   /** Bodies that are being received, on all connections together. */
   uploadBytesMax: 16 * MIB,
-  /** Up to so many bytes forwarded events are received as well; the rest is left to the bodies of reports. */
+  /** The part of `uploadBytesMax` that bodies of forwarded events may use; the rest is left to the bodies of reports. */
   forwardUploadBytesMax: 8 * MIB,
   /** Buffers for large bodies that are kept for reuse. */
   spareBuffersMax: 8,
@@ -82,7 +80,7 @@ export const limits = {
   forwardStopMs: 5_000,
   /** Bytes of a file with the certificates of authorities. */
   caBytesMax: 1 * MIB,
-  /** Exponential backoff with full jitter while a destination does not answer or asks to wait, and most that it may ask for. */
+  /** Exponential backoff with full jitter while a destination does not answer or asks to wait, and the longest wait it may ask for. */
   forwardRetryMs: 500,
   forwardRetryMsMax: 60_000,
   forwardRetryAfterMsMax: 3_600_000,
@@ -95,7 +93,7 @@ export const limits = {
   forwardTriesMax: 3,
   forwardRefusalsMax: 20,
   /**
-   * Bytes of the dead letters of one destination of one journal, at most so much of `--retain-bytes`. Of them, the last part
+   * Bytes of the dead letters of one destination of one journal, and the most that they take of `--retain-bytes`. The last part
    * is for letters without a line: about removed events, and about letters that are sent again.
    */
   deadLetterBytesMax: 64 * MIB,
@@ -171,7 +169,7 @@ export const limits = {
   /** Free space below which a service is not ready, unless --min-free-bytes is set; on a smaller disk `minFreePercent` of it. At most half of --keep-free. */
   minFreeBytes: 64 * MIB,
   minFreePercent: 5,
-  /** A reply that is produced while it is sent is cut off if its client has read nothing for so long. */
+  /** A reply that is produced while it is sent is cut off if its client has read nothing for this long. */
   streamStallMs: 30_000,
   /** Assets in one reply of `GET /assets`. */
   readAssetsMax: 1_000,
@@ -181,11 +179,13 @@ export const limits = {
   assetsWaitMs: 5_000,
   /** After how long it is tried again to build a state that took more memory. */
   assetsAgainMs: 3_600_000,
+  /** Greatest value of `--last`, whose search keeps the seq of each of these events in memory. */
+  lastEventsMax: 1_000_000,
   /** Events in one reply of `GET /events`, unless it is a stream. */
   readEventsMax: 1_000,
   /** Streams of events that are open at a time, on all journals together and besides `maxConnections`. */
   streamsMax: 32,
-  /** A stream on which no event was sent for so long gets a comment, so that a proxy does not take it for dead. */
+  /** A stream on which no event was sent for this long gets a comment, so that a proxy does not take it for dead. */
   streamCommentMs: 15_000,
   /** After how long the client of a stream that ended connects again: a time by chance from `streamRetryMs` to `streamRetryMsMax`. */
   streamRetryMs: 2_000,
@@ -201,7 +201,7 @@ export const limits = {
   readBytesMax: 40 * MIB,
   /** The newest lines of journals that streams share; a stream that needs older lines reads the file by itself. */
   sharedLinesBytesMax: 1 * MIB,
-  /** While reports arrive, readings use at most so much of the time of the event loop. */
+  /** Share of the event loop's time that readings use at most while reports arrive. */
   readTimePercent: 5,
   /** How long after the last recorded report readings may use all of the time again. */
   readIdleMs: 100,
@@ -268,7 +268,7 @@ export const limits = {
   mergedBytesMax: 8 * MIB,
   leastMergedChunkBytes: 16 * KIB,
   mergedChunkBytesMax: 256 * KIB,
-  /** If no event matches, the newest so many events are read to count how many match each filter alone. */
+  /** If no event matches, this many of the newest are read to count how many match each filter alone. */
   countedEventsMax: 100_000,
   /** Damaged ranges that a reader reports one by one; further ones are counted. */
   damageReportsMax: 20,
@@ -304,13 +304,13 @@ export const limits = {
    */
   collectBytes: 16 * MIB,
   collectedHeapBytesMax: 64 * MIB,
-  /** A request to a destination of so many bytes is part of a backlog. */
+  /** A request to a destination of at least this many bytes is part of a backlog. */
   backlogRequestBytes: 64 * KIB,
 } as const satisfies Record<string, number>;
 
 /**
- * Limits of `embed.ts`: how long `waitFor` waits (`waitMs` is 5,000), how many events and refusals its error shows, with how many
- * characters, and how many refused requests are kept.
+ * Limits of `embed.ts`: how long `waitFor` waits, how many events and refusals its error shows, with how many characters, and how
+ * many refused requests are kept.
  */
 export const waitLimits = {
   waitMs: 5_000,
@@ -330,7 +330,7 @@ export const pageLimits = {
   tokensMax: 5_000,
   /** A longer line has no preview of its metadata in the list. */
   previewedCharactersMax: 4 * KIB,
-  /** Without a byte for so long, a connection counts as lost. A stream has a comment every 15 s. */
+  /** Without a byte for this long, a connection counts as lost. A stream has a comment every 15 s. */
   quietMsMax: 40_000,
   /** Interval at which assets and refusals are read again. */
   pollMs: 3_000,
@@ -339,7 +339,7 @@ export const pageLimits = {
   retryMsMax: 15_000,
 } as const satisfies Record<string, number>;
 
-/** Values for all limits: `limits`, what `limitsFor` returns, or what a test chooses, such as `{ ...limits, idleMs: 100 }`. */
+/** Values for all limits: `limits`, what `limitsFor` returns, or what a test chooses. */
 export type Limits = { readonly [Name in keyof typeof limits]: number };
 
 /** With at least this much memory, the caps of bodies and queues are not lowered. */
@@ -350,8 +350,7 @@ const AMPLE_MEMORY_BYTES = 512 * MIB;
  * be accepted, so far below 64 MiB the caps no longer keep the process within its memory. A batch of many items may need more
  * than a lowered `queueBytesMax`; it gets 413.
  * @param memoryBytes the memory that the process may use: see `readMemoryBytesMax`
- * @returns lower limits, such as an `uploadBytesMax` of 8 MiB for 256 MiB of memory; `limits` itself if the memory is ample, from
- *   512 MiB on
+ * @returns lower limits; `limits` itself from 512 MiB on
  */
 export function limitsFor(memoryBytes: number): Limits {
   if (memoryBytes >= AMPLE_MEMORY_BYTES) return limits;

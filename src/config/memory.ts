@@ -4,10 +4,9 @@ import { getHeapStatistics, setFlagsFromString } from 'node:v8';
 import type { Limits } from './limits.ts';
 
 /**
- * Finds how much memory the process may use: `readMemoryBytesMax(268_435_456, 4_000_000_000)` is `268_435_456`.
  * @param constrainedBytes the memory limit of the cgroup (v1 and v2); 0, undefined or more than any machine has if there is none
  * @param heapBytes V8's heap limit, as `--max-old-space-size` sets it; buffers are outside the heap
- * @returns bytes, the lower of the cgroup's limit and what the heap limit implies
+ * @returns how much memory the process may use: the lower of the cgroup's limit and what the heap limit implies
  */
 export function readMemoryBytesMax(
   constrainedBytes: number | undefined = process.constrainedMemory(),
@@ -22,7 +21,7 @@ const HEAP_SHARE = 0.5;
 /**
  * Makes V8 use little memory. By default V8 lets the young generation grow to 32 MiB and more, and collects buffers only after
  * 64 MiB of them, whatever the cgroup allows.
- * @returns a function that runs a full garbage collection, which takes about 5 ms: `const collect = saveMemory()`
+ * @returns a function that runs a full garbage collection, which takes about 5 ms
  */
 export function saveMemory(): () => void {
   setYoungGrowth(1);
@@ -35,8 +34,8 @@ export function saveMemory(): () => void {
  * Collects the garbage of sending a backlog, of which V8 would let 100 MiB gather: buffers, and an object for each line. While a
  * backlog is sent, the young generation does not grow, and a collection follows each `limits.collectBytes`; a large heap is left to V8.
  * @param isScarce whether the memory is saved anyway, so that nothing has to change for a backlog, or after it
- * @returns a function to call with the bytes of each request that was taken: `sent(1_000_000)`. A small one is no backlog: events
- *   that are sent as they are recorded change nothing, since reports are a fifth slower in a young generation that can not grow
+ * @returns a function to call with the bytes of each request that was taken. A small request is no backlog: events that are sent as
+ *   they are recorded change nothing, since reports are a fifth slower in a young generation that can not grow
  */
 export function collectForwarded(
   { collectBytes, collectedHeapBytesMax, backlogRequestBytes }: CollectLimits,
@@ -60,7 +59,7 @@ export function collectForwarded(
 
 type CollectLimits = Pick<Limits, 'collectBytes' | 'collectedHeapBytesMax' | 'backlogRequestBytes'>;
 
-/** @param factor by which V8 lets it grow at a time: 2 by default. (`--max-semi-space-size` has no effect after the start.) */
+/** The factor is 2 by default. (`--max-semi-space-size` has no effect after the start.) */
 function setYoungGrowth(factor: 1 | 2): void {
   setFlagsFromString(`--semi-space-growth-factor=${factor}`);
 }

@@ -1,17 +1,16 @@
 /** Options of commands: parses flags and environment variables into typed values, or returns every problem as a sentence. */
 
 import { resolve } from 'node:path';
+import { durationMs } from '../event/moment.ts';
 import { didYouMean } from '../event/nearest.ts';
 
-/** One option of a command, such as `--port 3000`, and how its value is read. */
 export interface Option<Value> {
-  /** Placeholder of the value in the help, such as `PORT`; empty for a switch, which takes no value. */
+  /** Placeholder of the value in the help; empty for a switch, which takes no value. */
   readonly argument: string;
   /** The switch has an environment variable, whose value is `true` or `false`. */
   readonly variable?: true;
   /** One line of the help. */
   readonly help: string;
-  /** The value if the option is given neither as a flag nor in the environment. */
   readonly initial: Value;
   /** Text of the default in the help, if `initial` does not show it. */
   readonly standard?: string;
@@ -29,34 +28,33 @@ export interface Option<Value> {
   readonly parse: (text: string, before: Value) => Value;
 }
 
-/** Options by the name of their value: `{ port: { argument: 'PORT', … } }`. */
+/** Options by the name of their value. */
 export type Options<Values> = { readonly [Name in keyof Values]: Option<Values[Name]> };
 
-/** The arguments that a command takes besides options: `{ text: '[FOLDER]', max: 1, option: 'data', paths: 'folders' }`. */
+/** The arguments that a command takes besides options. */
 export interface Operands {
   /** As the help shows them. */
   readonly text: string;
-  /** How many operands there may be. */
   readonly max: number;
   /** The allowed values of the first operand, for shell completion. */
   readonly choices?: readonly string[];
   /** The operands are paths of files or of folders, for shell completion. */
   readonly paths?: 'files' | 'folders';
-  /** The option, whose value is a path, that the first operand sets: `data`, as if it were given by `--data`. */
+  /** The option, whose value is a path, that the first operand sets. */
   readonly option?: string;
 }
 
-/** @returns the flag of an option, without its dashes: `flagOf('pathPrefix')` is `'path-prefix'` */
+/** @returns the flag of an option, without its dashes: `path-prefix` for `pathPrefix` */
 export function flagOf(name: string): string {
   return name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
 }
 
-/** @returns the environment variable of an option: `variableOf('pathPrefix')` is `'ASSETLOG_PATH_PREFIX'` */
+/** @returns the environment variable of an option: `ASSETLOG_PATH_PREFIX` for `pathPrefix` */
 export function variableOf(name: string): string {
   return `ASSETLOG_${flagOf(name).replaceAll('-', '_').toUpperCase()}`;
 }
 
-/** Whether an environment variable may set the option: `true` for `--port PORT`, `false` for most switches. */
+/** Whether an environment variable may set the option. */
 export function hasVariable({
   argument,
   variable,
@@ -65,14 +63,13 @@ export function hasVariable({
   return (argument !== '' || variable === true) && flagOnly !== true;
 }
 
-/** Arguments, a configuration or a file that can not be used: `{ kind: 'invalid', problems: ['unknown option --prot'] }`. */
+/** Arguments, a configuration or a file that can not be used. */
 export interface Invalid {
   readonly kind: 'invalid';
   /** Every problem, as a sentence that says what to do. */
   readonly problems: readonly string[];
 }
 
-/** The values of options, and the operands: `{ kind: 'valid', values: { port: 3000 }, operands: [] }`. */
 export interface ValidOptions<Values> {
   readonly kind: 'valid';
   readonly values: Values;
@@ -83,8 +80,6 @@ export interface ValidOptions<Values> {
  * Reads options. A flag takes precedence over the environment, and the environment over the default.
  * @param args `--flag value` and `--flag=value`, and operands if the command takes any; after `--` there are only operands
  * @param env an empty variable counts as absent
- * @returns the values: `{ kind: 'valid', values: { port: 4000 }, operands: [] }` for `['--port', '4000']`; or every problem as a
- *   sentence that says what to do
  */
 export function readOptions<Values extends object>(
   args: readonly string[],
@@ -179,33 +174,40 @@ function readFlags(
   return { given, words, problems };
 }
 
-/** @returns an option of one call of a command whose value is any text: `text('NAME', 'only events of this partition')` */
+/** An option without a value: `true` if it is given, else `false`. */
+export function switchOption(help: string): Option<boolean> {
+  return { argument: '', help, initial: false, parse: () => true };
+}
+
+/** An option of one call of a command, whose value is any text. */
 export function text(argument: string, help: string): Option<string | undefined> {
   return { argument, help, initial: undefined, flagOnly: true, parse: (given) => given };
 }
 
-/**
- * For `parse`: `matching('/data', /^[^\0]+$/, 'is not a path')` is `'/data'`.
- * @returns the text
- * @throws Error with `problem` as message if the text does not match the pattern
- */
+/** For `parse`. @throws Error with `problem` as message if the text does not match the pattern */
 export function matching(text: string, pattern: RegExp, problem: string): string {
   if (!pattern.test(text)) throw new Error(problem);
   return text;
 }
 
-/**
- * For `parse` of a switch with a variable: `trueOrFalse('true')`, which is also what its flag gives, is `true`.
- * @throws Error for any other text than `true` and `false`
- */
+/** For `parse`. @throws Error with `problem` as message if the text is none of the choices */
+export function oneOf<Choice extends string>(choices: readonly Choice[], text: string, problem: string): Choice {
+  const choice = choices.find((known) => known === text);
+  if (choice === undefined) throw new Error(problem);
+  return choice;
+}
+
+/** @param what the path is of: `the file with the token` @returns a function for `parse` */
+export function pathOf(what: string): (text: string) => string {
+  return (text) => matching(text, /^[^\0]+$/, `is not a path; give ${what}`);
+}
+
+/** For `parse` of a switch with a variable. A flag gives `true`. @throws Error for any other text than `true` and `false` */
 export function trueOrFalse(text: string): boolean {
   return matching(text, /^(true|false)$/, 'is not true or false') === 'true';
 }
 
-/**
- * For `parse`: `integer('3000', 0, 65_535)` is `3000`.
- * @throws Error if the text is no whole number from `min` to `max`, both included
- */
+/** For `parse`. @throws Error if the text is no whole number from `min` to `max`, both included */
 export function integer(text: string, min: number, max: number): number {
   const value = /^[0-9]{1,15}$/.test(text) ? Number(text) : Number.NaN;
   if (!(value >= min && value <= max)) throw new Error(`is not a whole number from ${min} to ${max}`);
@@ -215,8 +217,8 @@ export function integer(text: string, min: number, max: number): number {
 /**
  * For `parse`: a size in bytes, such as `1000000`, `300MB` (300 * 1000^2) or `64MiB` (64 * 1024^2). Units are spelled exactly:
  * `300mb` could as well mean megabits, and `5G` either of two units.
- * @returns bytes: `300_000_000` for `300MB`
- * @throws Error if the text is no such size, or not from `min` to `max` bytes, both included
+ * @returns bytes
+ * @throws Error if the text is no size, or not from `min` to `max` bytes, both included
  */
 export function size(text: string, min: number, max: number): number {
   const [, count, unit = 'B'] = /^([0-9]{1,15})([kMGT]B|[KMGT]iB)?$/.exec(text) ?? [];
@@ -237,17 +239,14 @@ const UNITS_BYTES: Readonly<Record<string, number>> = {
 
 /**
  * For `parse`: a duration of at most a week with one of the units ms, s, m, h and d, or 0.
- * @returns milliseconds: `duration('60s')` is `60_000`
+ * @returns milliseconds
  * @throws Error for any other text, such as `60`
  */
 export function duration(text: string): number {
-  const [, count, unit = 'none'] = /^([0-9]{1,9})(ms|s|m|h|d)?$/.exec(text) ?? [];
-  const ms = Number(count) * (UNITS_MS[unit] ?? Number.NaN);
   // A number without a unit could mean seconds or milliseconds, but 0 is the same in both.
-  if (Number(count) === 0) return 0;
-  if (!(ms <= WEEK_MS)) throw new Error('is not a duration of at most a week, such as 500ms, 60s, 5m, 2h or 1d');
-  return ms;
+  const ms = /^0{1,9}$/.test(text) ? 0 : durationMs(text);
+  if (ms !== undefined && ms <= WEEK_MS) return ms;
+  throw new Error('is not a duration of at most a week, such as 500ms, 60s, 5m, 2h or 1d');
 }
 
-const UNITS_MS: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 const WEEK_MS = 604_800_000;

@@ -4,8 +4,8 @@ import { readText } from './files.ts';
 import type { Limits } from './limits.ts';
 import type { Invalid } from './options.ts';
 
-/** The file: `file.current` is what its last valid version says. */
 export interface WatchedFile<Value> {
+  /** What the last valid version says. */
   readonly current: Value;
   /**
    * Reads the file again. Resolves when a read that began after this call has taken effect. Never rejects: an invalid file is
@@ -16,7 +16,6 @@ export interface WatchedFile<Value> {
   stop(): void;
 }
 
-/** What a file means and what follows from a change: `{ read: readDeployments, changed: () => {}, failed: () => {} }`. */
 export interface FileUse<Value> {
   /** @returns what the text says, or every problem as a clause that begins with its line */
   readonly read: (text: string) => { readonly kind: 'valid'; readonly value: Value } | Invalid;
@@ -27,7 +26,7 @@ export interface FileUse<Value> {
 }
 
 /**
- * Reads a file, and reads it again every `limits.deploymentsCheckMs` to find changes: `await watchFile('/etc/a.json', limits, use)`.
+ * Reads a file, and reads it again every `deploymentsCheckMs` to find changes.
  * @throws Error if the first read fails; its message has one line for each problem of an invalid file:
  *   `/etc/a.json, line 1: deployments[0].name must be …`
  */

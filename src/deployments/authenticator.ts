@@ -1,7 +1,6 @@
 /** Hosted mode: authentication of clients by the tokens of a deployment, with a rate limit on failures and a log of them. */
 
-import { type Incoming, Refusal } from '../http/message.ts';
-import type { Head } from '../http/request.ts';
+import { type Head, type Incoming, Refusal } from '../http/message.ts';
 import type { Right } from '../http/router.ts';
 import type { Notices } from '../telemetry/log.ts';
 import type { IsToken } from '../telemetry/masked.ts';
@@ -20,7 +19,6 @@ export function deploymentIn(path: string, pathPrefix: string): string {
   return under.split('/', 1)[0] ?? '';
 }
 
-/** What `createAuthenticator` needs: `{ pathPrefix: '', tokenHeader: 'Service-Cloud-Api-Token', nowMs: () => Date.now(), … }`. */
 export interface AuthenticatorParts {
   /** Prefix of the paths of all deployments; empty if there is none. */
   readonly pathPrefix: string;

@@ -5,17 +5,14 @@ import type { Notices } from '../telemetry/log.ts';
 import { type IsToken, masked, tokensIn } from '../telemetry/masked.ts';
 import { type Deployments, sha256, type Token } from './tokens.ts';
 
-/**
- * How many failures are logged in which time, and how much of a value:
- * `{ failuresMs: 60_000, failuresLoggedMax: 20, shownCharactersMax: 100 }`.
- */
+/** How many failures are logged in which time, and how much of a value. */
 export type FailureLogLimits = Pick<Limits, 'failuresMs' | 'failuresLoggedMax' | 'shownCharactersMax'>;
 
-/** A request without a valid token: `{ id: '…', address: '192.0.2.7', count: 1, deployment: 'prod', token: undefined }`. */
+/** A request without a valid token. */
 export interface AuthenticationFailure {
   /** Id of the request. */
   readonly id: string;
-  /** Address of the client, such as `192.0.2.7`. */
+  /** Address of the client. */
   readonly address: string;
   /** How many failures of the address there were within `failuresMs`, with this one. */
   readonly count: number;
@@ -26,8 +23,7 @@ export interface AuthenticationFailure {
 }
 
 /**
- * Logs the first failure of an address in each window of `failuresMs`, at most `failuresLoggedMax` of them; counts the others. An
- * entry has fields such as `reason: 'expired token', token_name: 'ci'`.
+ * Logs the first failure of an address in each window of `failuresMs`, at most `failuresLoggedMax` of them; counts the others.
  */
 export class FailureLog {
   readonly #limits: FailureLogLimits;
@@ -47,7 +43,7 @@ export class FailureLog {
 
   /**
    * Logs a failure or counts it. The search for the reason begins after this returns, so the time of a 401 does not depend on it.
-   * @param deployments in which the reason, such as `expired token`, is searched for
+   * @param deployments in which the reason is searched for
    * @param nowMs milliseconds since 1970
    */
   add(failure: AuthenticationFailure, deployments: Deployments, nowMs: number): void {

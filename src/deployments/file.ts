@@ -103,12 +103,11 @@ function areRights(value: unknown): value is Right[] {
   return Array.isArray(value) && value.length > 0 && value.every((word) => rights.includes(word));
 }
 
-/** A deployments file that is read again when it changes: `file.current.tokensOf.get('prod')` has the tokens of `prod`. */
+/** A deployments file that is read again when it changes. */
 export type DeploymentsFile = WatchedFile<Deployments>;
 
 /**
  * Reads the deployments file, and reads it again every `limits.deploymentsCheckMs` to find changes.
- * @param path of the file, such as `/etc/deployments.json`
  * @param onChange called with the deployments of each valid new version, but not with the first ones
  * @throws Error if the first read fails; its message has one line for each problem of an invalid file:
  *   `/etc/deployments.json, line 1: deployments[0].name must be …`

@@ -8,22 +8,18 @@ import type { Event } from '../event/event.ts';
 import { type ConflictHandling, refused } from '../event/record-result.ts';
 import { type Disk, isFull } from '../journal/disk.ts';
 import type { JournalHooks } from '../journal/hooks.ts';
-import type { KeyMemory } from '../journal/idempotency-memory.ts';
-import { type Backlog, Journal, overload } from '../journal/journal.ts';
+import { Journal } from '../journal/journal.ts';
+import type { KeyMemory } from '../journal/keys/memory.ts';
 import { InUseError, type Lock, lockFolder } from '../journal/lock.ts';
+import { DamagedError } from '../journal/open/recovery.ts';
 import type { Done } from '../journal/queue-entry.ts';
-import { DamagedError } from '../journal/recovery.ts';
+import { type Backlog, overload } from '../journal/queue-entry.ts';
 import type { Retain } from '../journal/retention.ts';
 import type { Notices } from '../telemetry/log.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 
-/**
- * What the journals of all deployments have in common:
- * `{ pathPrefix: '', openDisk, segmentBytes: 67_108_864, retain: {}, limits, … }`.
- */
+/** What the journals of all deployments have in common. */
 export interface DeploymentJournalsOptions {
-  /** Prefix of the paths of all deployments, such as `/assets`; empty if there is none. */
-  readonly pathPrefix: string;
   /** @returns the disk of a deployment's folder */
   readonly openDisk: (name: string) => Disk;
   /** Like `JournalOptions.onRecorded`, and also gets the folder of the journal. */
@@ -53,10 +49,7 @@ type LifeCycle =
   /** The next report after `againMs` (monotonic clock) opens the journal again, with the same recovery as after a restart. */
   | { readonly kind: 'failed'; readonly reason: string; readonly againMs: number };
 
-/**
- * The journals of all deployments, by name. Each is opened by its first report. For example
- * `journals.journalOf('prod').append(events, bodyBytes, done)` records a report.
- */
+/** The journals of all deployments, by name. Each is opened by its first report. */
 export class DeploymentJournals {
   readonly #shared: Shared;
   readonly #deployments = new Map<string, DeploymentJournal>();
@@ -69,7 +62,7 @@ export class DeploymentJournals {
   }
 
   /**
-   * @param name of an existing deployment, such as `prod`. It names a folder, so it must not be a string that a client chose.
+   * @param name of an existing deployment. It names a folder, so it must not be a string that a client chose.
    * @returns the same object each time, until the deployment is removed
    */
   journalOf(name: string): DeploymentJournal {
@@ -82,8 +75,7 @@ export class DeploymentJournals {
   }
 
   /**
-   * @returns the deployments that can not record now, each with the reason:
-   *   `Map { 'prod' => 'the journal of this deployment can not be written: the disk is full' }`
+   * @returns the deployments that can not record now, each with the reason
    */
   troubles(): ReadonlyMap<string, string> {
     const troubles = new Map<string, string>();
@@ -93,7 +85,7 @@ export class DeploymentJournals {
 
   /**
    * Closes the journals of deployments that were removed, after the reports they had accepted are durable.
-   * @param isThere whether a deployment such as `prod` still exists
+   * @param isThere whether a deployment still exists
    */
   keepOnly(isThere: (name: string) => boolean): void {
     for (const [name, journal] of this.#deployments) {
@@ -121,7 +113,9 @@ export class DeploymentJournals {
 
   #closeIdle(): void {
     const beforeMs = performance.now() - this.#shared.limits.idleJournalMs;
-    for (const journal of this.#deployments.values()) if (journal.lastUsedMs < beforeMs) void journal.close();
+    for (const journal of this.#deployments.values()) {
+      if (journal.lastUsedMs < beforeMs && !journal.isBusy) void journal.close();
+    }
   }
 }
 
@@ -195,7 +189,7 @@ interface Shared extends DeploymentJournalsOptions {
 
 const RETIRED = 'this deployment is being closed; send the report again later';
 
-/** The journal of one deployment, such as `prod`, whether it is open or not. `LifeCycle` lists its states. */
+/** The journal of one deployment, whether it is open or not. `LifeCycle` lists its states. */
 export class DeploymentJournal {
   readonly #options: Shared;
   readonly #name: string;
@@ -207,9 +201,6 @@ export class DeploymentJournal {
   /** The lock of the journal that is opening or open, or that was open last: releasing it again has no effect. */
   #lock: Lock | undefined;
   #retired = false;
-  /** Prefix of the paths of this deployment, such as `/prod`. */
-  readonly prefix: string;
-  /** Its name: `prod`. */
   readonly deployment: string;
   /** When the last report arrived, or the object was made: milliseconds of the monotonic clock, as `performance.now()`. */
   lastUsedMs = performance.now();
@@ -219,13 +210,12 @@ export class DeploymentJournal {
     this.#options = options;
     this.#notices = options.notices.with({ deployment: name });
     this.#disk = options.openDisk(name);
-    this.prefix = `${options.pathPrefix}/${name}`;
     this.deployment = name;
   }
 
-  /** Whether reports are queued, until the journal is open or until the disk has them, or a forwarder waits for it to be open. */
+  /** Whether reports are queued, until the journal is open or until the disk has them, or a forwarder or a hub waits for it. */
   get isBusy(): boolean {
-    return this.#isWoken || (journalIn(this.#state)?.queueBytes ?? 0) > 0;
+    return this.#isWoken || this.#state.kind === 'opening' || (journalIn(this.#state)?.queueBytes ?? 0) > 0;
   }
 
   /** Whether the journal is being closed, for example because it was idle for `limits.idleJournalMs`. */
@@ -234,8 +224,7 @@ export class DeploymentJournal {
   }
 
   /**
-   * Why reports can not be recorded now; undefined if they can, and also before a report has opened the journal. For example
-   * `the journal of this deployment can not be written: it is damaged`.
+   * Why reports can not be recorded now; undefined if they can, and also before a report has opened the journal.
    */
   get trouble(): string | undefined {
     const state = this.#state;
@@ -285,7 +274,7 @@ export class DeploymentJournal {
     if (this.#state.kind === 'open') this.#state.journal.retain();
   }
 
-  /** Number of journal files, such as 3; 0 unless the journal is open. */
+  /** Number of journal files; 0 unless the journal is open. */
   get files(): number {
     return this.#state.kind === 'open' ? this.#state.journal.files : 0;
   }
@@ -310,7 +299,7 @@ export class DeploymentJournal {
 
   /**
    * Never rejects.
-   * @param reason the refusal of the reports that wait for the journal to be opened, such as `this deployment is being closed; …`
+   * @param reason the refusal of the reports that wait for the journal to be opened
    */
   async close(reason?: string): Promise<void> {
     const state = this.#state;
@@ -376,12 +365,6 @@ export class DeploymentJournal {
       return this.#fail(error as Error, journal);
     }
     if (this.#state.kind === 'opening') this.#state = { kind: 'open', journal };
-    this.#sleep();
-  }
-
-  /** The attempt to open the journal has ended, so another one may get its slot. */
-  #sleep(): void {
-    if (!this.#isWoken) return;
     this.#isWoken = false;
     this.#options.slots.closeIdle();
   }

@@ -3,7 +3,7 @@
 import type { Limits } from '../config/limits.ts';
 import { type Deployments, stillMay } from './tokens.ts';
 
-/** A reply that takes long, such as a stream of events: `{ deployment: 'prod', digest, end }`. */
+/** A reply that takes long, such as a stream of events. */
 export interface OpenReading {
   readonly deployment: string;
   /** The SHA-256 of its token. */

@@ -2,15 +2,11 @@
 
 import type { Limits } from '../config/limits.ts';
 
-/**
- * How many failures an address may have in which time, and how many addresses are counted:
- * `{ failuresMax: 20, failuresMs: 60_000, failedAddressesMax: 10_000 }`.
- */
+/** How many failures an address may have in which time, and how many addresses are counted. */
 export type RateLimits = Pick<Limits, 'failuresMax' | 'failuresMs' | 'failedAddressesMax'>;
 
 /**
- * Counts by address, in fixed windows. At most `failedAddressesMax` addresses are kept; the oldest window is evicted first. For
- * example `new FailureRate(limits).add('192.0.2.7', Date.now())` is `{ count: 1, waitMs: 0 }`.
+ * Counts by address, in fixed windows. At most `failedAddressesMax` addresses are kept; the oldest window is evicted first.
  */
 export class FailureRate {
   readonly #limits: RateLimits;
@@ -22,10 +18,9 @@ export class FailureRate {
 
   /**
    * Counts one failure.
-   * @param address such as `192.0.2.7`
    * @param nowMs milliseconds since 1970
    * @returns the number of failures of the address in its window, from 1, and how many milliseconds are left of the window if
-   *   that is over the limit, else 0: `{ count: 21, waitMs: 59_000 }` for the 21st failure, one second after the first
+   *   that is over the limit, else 0
    */
   add(address: string, nowMs: number): { readonly count: number; readonly waitMs: number } {
     const window = this.#windowOf(address, nowMs);

@@ -3,20 +3,17 @@
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { Right } from '../http/router.ts';
 
-/** The content of a valid deployments file: `{ tokensOf: Map { 'prod' => [token] }, tokensMax: 1 }`. */
+/** The content of a valid deployments file. */
 export interface Deployments {
-  /** The tokens of each deployment, by its name, such as `prod`. */
+  /** The tokens of each deployment, by its name. */
   readonly tokensOf: ReadonlyMap<string, readonly Token[]>;
   /** The greatest number of tokens of any deployment. Every check makes this many comparisons, so its time reveals nothing. */
   readonly tokensMax: number;
 }
 
-/**
- * One token of a deployment: `{ name: 'ci', sha256: Buffer of 32 bytes, notAfterMs: 1_801_440_000_000, may: ['report'] }`. The
- * token itself is stored nowhere.
- */
+/** One token of a deployment. The token itself is stored nowhere. */
 export interface Token {
-  /** Names the client for operators, such as `ci`; need not be unique. */
+  /** Names the client for operators; need not be unique. */
   readonly name: string;
   /** SHA-256 of the token's bytes: 32 bytes. */
   readonly sha256: Buffer;
@@ -32,7 +29,7 @@ export interface Token {
  * @param token as it was sent; undefined if none was
  * @param nowMs milliseconds since 1970
  * @param needs which of several entries with the same token is preferred: one that has this right
- * @returns such as `{ name: 'ci', … }`, with the right or without it; undefined if the token is missing, wrong or expired, or the
+ * @returns the token, with the right or without it; undefined if the token is missing, wrong or expired, or the
  *   deployment is unknown
  */
 export function findToken(
@@ -96,7 +93,7 @@ function beginOf(digest: Buffer): number {
   return digest.readUIntBE(0, 6);
 }
 
-/** @returns a new token of 256 random bits, and its SHA-256 as 64 hexadecimal digits: `{ token: 'asl_…', digest: '9f86…' }` */
+/** @returns a new token of 256 random bits, and its SHA-256 as 64 hexadecimal digits */
 export function newToken(): { token: string; digest: string } {
   const token = `asl_${randomBytes(32).toString('base64url')}`;
   return { token, digest: sha256(token).toString('hex') };

@@ -2,11 +2,10 @@
 
 import type { Limits } from '../config/limits.ts';
 import { eventTimeForm, readEventTime, sortKeyOf } from '../event/event-time.ts';
-import { differences, type Filter } from '../journal/filter.ts';
-import type { Line } from '../journal/reader.ts';
+import { allSearches, differences, type Filter } from '../event/search.ts';
+import type { Line } from '../journal/look/reading.ts';
 import { checkMetadata, metadataDifferences } from './metadata.ts';
 
-/** What is searched for: `{ filter: { assetKey: ['orders'] }, metadata: { rows: 10 } }`. */
 export interface Wanted {
   /** What a reader of the journal can compare. */
   readonly filter: Filter;
@@ -14,21 +13,9 @@ export interface Wanted {
   readonly metadata: object | undefined;
 }
 
+const embedded = allSearches.filter((row) => row.embedded);
 /** The members that a filter may have, besides the deployment. */
-const names: readonly string[] = [
-  'type',
-  'assetKey',
-  'partition',
-  'dataVersion',
-  'description',
-  'checkName',
-  'passed',
-  'severity',
-  'eventTime',
-  'idempotencyKey',
-  'afterSeq',
-  'metadata',
-] satisfies (keyof Filter | 'metadata')[];
+const names = [...embedded.map(({ member }) => member), 'metadata'];
 
 /**
  * Reads a filter such as `{ assetKey: 'warehouse/orders', passed: false }`. A member that is undefined is ignored.
@@ -40,7 +27,8 @@ export function readWanted(
 ): Wanted {
   const given = Object.entries(rest).filter(([, value]) => value !== undefined);
   for (const [name] of given) {
-    if (!names.includes(name)) throw new TypeError(`a filter has no ${name}; it may have ${names.join(', ')}`);
+    if (!(names as readonly string[]).includes(name))
+      throw new TypeError(`a filter has no ${name}; it may have ${names.join(', ')}`);
   }
   if (rest['metadata'] !== undefined) checkMetadata(rest['metadata'], limits.jsonDepthMax);
   const { metadata, ...filter } = Object.fromEntries(given.map(([name, value]) => [name, readMember(name, value)]));
@@ -57,11 +45,12 @@ export function differencesOf(line: Line, { filter, metadata }: Wanted): string[
 }
 
 function readMember(name: string, value: unknown): unknown {
-  if (name === 'assetKey') return keyOf(value);
-  if (name === 'eventTime') return momentOf(value);
-  if (name !== 'afterSeq') return value;
+  const kind = embedded.find(({ member }) => member === name)?.kind;
+  if (kind === 'key') return keyOf(value);
+  if (kind === 'event time') return momentOf(value);
+  if (kind !== 'seq') return value;
   const seq = Math.floor(Number(value));
-  if (Number.isNaN(seq)) throw new TypeError(`afterSeq is ${value}; give the seq of an event`);
+  if (Number.isNaN(seq)) throw new TypeError(`${name} is ${value}; give the seq of an event`);
   return Math.max(0, seq);
 }
 
@@ -71,7 +60,7 @@ function keyOf(value: unknown): readonly string[] {
   return Array.isArray(value) ? value : [];
 }
 
-/** @returns the sort key of a time, such as `2026-11-20T15:04:05.25` @throws TypeError for what no report could have sent */
+/** @returns the sort key of a time @throws TypeError for a text that no report could have sent */
 function momentOf(value: unknown): string {
   const read = typeof value === 'string' ? readEventTime(value) : undefined;
   if (read?.kind === 'time') return sortKeyOf(read.utc);

@@ -1,7 +1,7 @@
 /** Compares the metadata of an event with what a filter asks for. It reads the text that was sent, which has all digits. */
 
 /**
- * Checks what a filter asks of metadata, such as `{ rows: 10, source: { table: 'orders' } }`.
+ * Checks what a filter asks of metadata.
  * @param depthMax how deep arrays and objects may nest; the outermost has depth 1
  * @throws TypeError for what no metadata can match: `metadata.at is a Date; give JSON values, …`
  */
@@ -17,7 +17,7 @@ export function checkMetadata(wanted: unknown, depthMax: number): void {
  * digits. `undefined` matches anything.
  * @param text of the metadata as it was sent, `{"rows":1.0}`; undefined for an event without metadata
  * @param wanted as `checkMetadata` accepts it: `{ rows: 1 }`
- * @returns their paths, such as `['metadata.source.table']`; empty if everything matches
+ * @returns the paths of these members, such as `metadata.source.table`; empty if everything matches
  */
 export function metadataDifferences(text: string | undefined, wanted: object): string[] {
   return differences(text === undefined ? undefined : readMarked(text), wanted, 'metadata');

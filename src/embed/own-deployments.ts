@@ -1,12 +1,13 @@
 /** Deployments that a test gives by name: their tokens are made here, and the service gets a temporary deployments file. */
 
 import { dirname, join } from 'node:path';
+import { isObject } from '../config/json-file.ts';
 import { readDeployments } from '../deployments/file.ts';
 import { newToken } from '../deployments/tokens.ts';
 import { rights } from '../http/router.ts';
 import { makeOwnFolder, removeOwnFolder, writeOwnFile } from '../test-mode/own-folder.ts';
 
-/** A deployments file and the tokens whose digests are in it: `{ path: '/tmp/…/deployments.json', tokens: { prod: 'asl_…' } }`. */
+/** A deployments file and the tokens whose digests are in it. */
 export interface OwnDeployments {
   readonly path: string;
   /** The token of each deployment, by its name. */
@@ -36,16 +37,12 @@ export function makeOwnDeployments(given: readonly unknown[]): OwnDeployments {
   return { path, tokens };
 }
 
-/** Removes a file of `makeOwnDeployments` and its folder, such as `/tmp/assetlog-x3Fq9a/deployments.json`. */
+/** Removes a file of `makeOwnDeployments` and its folder. */
 export function removeOwnDeployments({ path }: OwnDeployments): void {
   removeOwnFolder(dirname(path));
 }
 
 type Entry = { readonly name?: unknown; readonly may?: unknown };
-
-function isObject(value: unknown): value is object {
-  return typeof value === 'object' && value !== null;
-}
 
 /** The caller has seen neither the lines of the file nor its tokens. */
 function withoutLine(problem: string): string {

@@ -1,12 +1,12 @@
 /** The last refused requests of an embedded service, as its clients saw them. */
 
 import type { waitLimits } from '../config/limits.ts';
+import { shortened } from '../telemetry/printable.ts';
 import { type RefusedRequest, targetPath } from '../telemetry/refusals.ts';
 
-/** How many are kept, and how many of them the error of a wait lists: `{ refusedMax: 1_000, shownMax: 5, … }`. */
+/** How many are kept, and how many of them the error of a wait lists. */
 export type RefusedLimits = Pick<typeof waitLimits, 'refusedMax' | 'shownMax' | 'shownCharactersMax'>;
 
-/** A refused request: `{ time: '2026-11-20T15:04:05.678Z', method: 'POST', path: '/report_asset_check/a', status: 400, … }`. */
 export interface Refused {
   readonly time: string;
   readonly request_id: string;
@@ -17,7 +17,7 @@ export interface Refused {
   readonly error: string;
 }
 
-/** Keeps the last refused requests: `refused.all()` is `[{ status: 400, … }]`. */
+/** Keeps the last refused requests. */
 export class RefusedRequests {
   readonly #limits: RefusedLimits;
   #last: Refused[] = [];
@@ -27,7 +27,6 @@ export class RefusedRequests {
     this.#limits = limits;
   }
 
-  /** Keeps a refused request such as `{ id: '…', method: 'POST', url: '/report_asset_check/a', status: 400, error: '…', … }`. */
   add({ id, method, url, status, error }: RefusedRequest): void {
     const query = url === undefined ? undefined : /\?([^#]*)/.exec(url)?.[1];
     this.#count += 1;
@@ -43,12 +42,11 @@ export class RefusedRequests {
     if (this.#last.length > this.#limits.refusedMax) this.#last.shift();
   }
 
-  /** @returns them in the order in which they came */
+  /** @returns the requests in the order in which they came */
   all(): Refused[] {
     return [...this.#last];
   }
 
-  /** Forgets all of them. */
   clear(): void {
     this.#last = [];
     this.#count = 0;
@@ -60,13 +58,8 @@ export class RefusedRequests {
     const { shownMax, shownCharactersMax } = this.#limits;
     const lines = this.#last.slice(-shownMax).map(({ method, path, query, status, error }) => {
       const what = path === undefined ? '' : ` for ${method} ${path}${query === undefined ? '' : `?${query}`}`;
-      return `  ${cut(`${status}${what}: ${error}`, shownCharactersMax)}\n`;
+      return `  ${shortened(`${status}${what}: ${error}`, shownCharactersMax)}\n`;
     });
     return `\nrefused requests: ${this.#count}, the last:\n${lines.join('')}`;
   }
-}
-
-/** @returns the text, with `…` in place of what is longer than so many characters: `cut('abc', 2)` is `ab…` */
-export function cut(text: string, charactersMax: number): string {
-  return text.length > charactersMax ? `${text.slice(0, charactersMax)}…` : text;
 }

@@ -3,7 +3,7 @@
 import type { RefusedRequests } from './refused.ts';
 import type { Waits } from './waits.ts';
 
-/** The resets of one service, one after the other: `new Resets(waits, refused)`. */
+/** The resets of one service, one after the other. */
 export class Resets {
   readonly #waits: Waits;
   readonly #refused: RefusedRequests;
@@ -15,7 +15,7 @@ export class Resets {
   }
 
   /**
-   * Ends open waits, and runs a reset once nothing reads the journal: `aroundReset: (reset) => resets.around(reset)`.
+   * Ends open waits, and runs a reset once nothing reads the journal.
    * @throws what `reset` throws
    */
   async around(reset: () => Promise<void>): Promise<void> {

@@ -1,30 +1,35 @@
 /** Waits for events with a timeout. Its error lists the events that were recorded instead, and the refused requests. */
 
 import type { waitLimits } from '../config/limits.ts';
-import type { Line } from '../journal/reader.ts';
+import type { Line } from '../journal/look/reading.ts';
+import { shortened } from '../telemetry/printable.ts';
 import { differencesOf, type Wanted } from './filter.ts';
-import { cut, type RefusedRequests } from './refused.ts';
+import type { RefusedRequests } from './refused.ts';
 
-/** How many events the error of a wait lists, and how many characters of each: `{ shownMax: 5, shownCharactersMax: 300 }`. */
+/** How many events the error of a wait lists, and how many characters of each. */
 export type WaitLimits = Pick<typeof waitLimits, 'shownMax' | 'shownCharactersMax'>;
 
-/**
- * What `waitFor` waits for, and for how long:
- * `{ wanted: { filter: { assetKey: ['orders'] } }, shown: '{"assetKey":"orders"}', read, timeoutMs: 5_000, count: 3 }`.
- */
+/** What `waitFor` waits for, and for how long. */
 export interface Wait {
   readonly wanted: Wanted;
-  /** The filter as the caller gave it, for the error message: `{"assetKey":"orders"}`. */
+  /** The filter as the caller gave it, for the error message. */
   readonly shown: string;
   /** Reads all lines of the journal, and then follows it until the signal aborts. */
   readonly read: (follow: AbortSignal) => AsyncIterable<readonly Line[]>;
-  /** Milliseconds, such as 5,000. */
   readonly timeoutMs: number;
   /** How many events to wait for; undefined for one, which the error then calls `no event` if there is none. */
   readonly count: number | undefined;
 }
 
-/** All waits of one service: `new Waits(waitLimits, refused)`. */
+/** @throws TypeError for options of `waitFor` that no wait can have */
+export function checkWait(timeoutMs: number, count: number | undefined): void {
+  if (!(timeoutMs >= 0 && timeoutMs < 2 ** 31))
+    throw new TypeError(`timeoutMs is ${timeoutMs}; give milliseconds from 0 to ${2 ** 31 - 1}`);
+  if (count !== undefined && !(Number.isSafeInteger(count) && count > 0))
+    throw new TypeError(`count is ${count}; give a whole number from 1`);
+}
+
+/** All waits of one service. */
 export class Waits {
   readonly #limits: WaitLimits;
   readonly #refused: RefusedRequests;
@@ -33,7 +38,7 @@ export class Waits {
   readonly #endings = new Set<AbortController>();
   #ended: string | undefined;
 
-  /** @param refused its refused requests, which the error of a wait lists */
+  /** @param refused the requests that the error of a wait lists */
   constructor(limits: WaitLimits, refused: RefusedRequests) {
     this.#limits = limits;
     this.#refused = refused;
@@ -51,8 +56,7 @@ export class Waits {
   }
 
   /**
-   * Resolves with the first lines that match, `wait.count` of them, recorded already or later. For example
-   * `(await waits.waitFor(wait))[0].seq` is `1`.
+   * Resolves with the first lines that match, `wait.count` of them, recorded already or later.
    * @throws Error after `timeoutMs` or at the end of the service: the filter, how many matched, the nearest other events and the
    *   refused requests; or what `read` throws
    */
@@ -60,7 +64,7 @@ export class Waits {
     return this.during(this.#find(wait));
   }
 
-  /** @returns the promise of a read of the journal, for which `allEnded` waits: `during(readAll())` */
+  /** @returns the promise of a read of the journal, for which `allEnded` waits */
   during<Value>(read: Promise<Value>): Promise<Value> {
     this.#open.add(read);
     return read.finally(() => this.#open.delete(read));
@@ -115,7 +119,7 @@ class NearMisses {
   add({ seq, text }: Line, wrong: readonly string[]): void {
     this.#count += 1;
     const after = this.#nearest.findIndex((other) => other.wrong.length >= wrong.length);
-    const shown = `seq ${seq}, ${cut(text.slice(text.indexOf('"type"')), this.#limits.shownCharactersMax)}`;
+    const shown = `seq ${seq}, ${shortened(text.slice(text.indexOf('"type"')), this.#limits.shownCharactersMax)}`;
     this.#nearest.splice(after === -1 ? this.#nearest.length : after, 0, { wrong, text: shown });
     this.#nearest.length = Math.min(this.#nearest.length, this.#limits.shownMax);
   }

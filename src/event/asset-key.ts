@@ -1,6 +1,6 @@
 /** Asset keys as text: on the command line, in queries and on the page. */
 
-/** Help text for commands that take keys, line by line; the first is `Keys:`. */
+/** Lines of the help of commands that take keys. */
 export const keyNotes: readonly string[] = [
   'Keys:',
   '  Each word and each slash begins another part: warehouse/orders is the same as warehouse orders.',
@@ -10,9 +10,7 @@ export const keyNotes: readonly string[] = [
 /**
  * Parses an asset key.
  * @param words at least one: `['warehouse/orders']`, `['warehouse', 'orders']` or a JSON array
- * @returns the parts of the key: `['warehouse', 'orders']`
- * @throws Error whose message completes "KEY …" and says how to write a key: for `['warehouse//orders']`,
- *   `is not a key; write warehouse/orders, or …`
+ * @throws Error whose message completes "KEY …" and says how to write a key
  */
 export function readKey(words: readonly string[]): string[] {
   // A shell splits an unquoted JSON array at its spaces.
@@ -24,8 +22,8 @@ export function readKey(words: readonly string[]): string[] {
 }
 
 /**
- * Parses the beginning of a key, whose last part may be incomplete: `warehouse/ord`. After a slash the parts are whole.
- * @returns such as `['warehouse', 'ord']`, and `['warehouse', '']` for `warehouse/`
+ * Parses the beginning of a key, whose last part may be incomplete: `warehouse/ord`. Before a slash the parts are whole, and after
+ * the last one is an empty part: `['warehouse', '']` for `warehouse/`.
  * @throws Error whose message completes "KEY …"
  */
 export function readKeyStart(text: string): string[] {

@@ -4,20 +4,18 @@
  * 99 for those of the 20th century.
  */
 
-/** The result of `readEventTime`: the time in UTC, such as `2026-11-20T14:19:45.250Z`, or what is wrong and what to send. */
+/** The time in UTC, such as `2026-11-20T14:19:45.250Z`, or what is wrong and what to send. */
 export type EventTime =
   | { readonly kind: 'time'; readonly utc: string }
   | { readonly kind: 'wrong'; readonly problem: string };
 
-/** What to send, with an example; completes `send …`, as in `its month is 13; send an RFC 3339 time with a zone, such as …`. */
+/** Completes `send …`. */
 export const eventTimeForm =
   'an RFC 3339 time with a zone, such as 2026-11-20T15:19:45.25Z or 2026-11-20T16:19:45+01:00';
 
 /**
  * Reads a time of RFC 3339 (section 5.6) between the years 0001 and 9999, with at most nine digits of fraction. `t` and `z` in
  * lower case are taken; second 60 is not.
- * @param text such as `2026-11-20T15:19:45.250+01:00`
- * @returns the time in UTC (`{ kind: 'time', utc: '2026-11-20T14:19:45.250Z' }`), or what is wrong and what to send
  */
 export function readEventTime(text: string): EventTime {
   const found = FORM.exec(text);
@@ -47,10 +45,7 @@ export function readEventTime(text: string): EventTime {
   return { kind: 'time', utc: `${digits(utc.year, 4)}-${digits(utc.month, 2)}-${digits(utc.day, 2)}T${clock}Z` };
 }
 
-/**
- * @param utc a time as it is recorded, such as `2026-11-20T14:19:45.250Z`
- * @returns a text that sorts as the time does, such as `2026-11-20T14:19:45.25`
- */
+/** @returns a text that sorts as the time does: `2026-11-20T14:19:45.25` for `2026-11-20T14:19:45.250Z` */
 export function sortKeyOf(utc: string): string {
   let end = utc.length - 1; // without the Z
   if (utc[19] === '.') while (utc[end - 1] === '0') end -= 1;
@@ -58,9 +53,8 @@ export function sortKeyOf(utc: string): string {
 }
 
 /**
- * The form of RFC 3339 section 5.6 as a regular expression for a schema, without lookahead, which Go and Rust do not have. It
- * looks at each field alone: it matches `2026-11-20T16:19:45+01:00`, and also `2026-02-31T16:19:45Z`, which `readEventTime`
- * refuses.
+ * The form of RFC 3339 section 5.6 as a regular expression for a schema, without lookahead, which Go and Rust do not have. The
+ * expression looks at each field alone, so it also matches `2026-02-31T16:19:45Z`, which `readEventTime` refuses.
  */
 export const eventTimePattern =
   '^(000[1-9]|00[1-9]\\d|0[1-9]\\d\\d|[1-9]\\d{3})-(0[1-9]|1[0-2])-(0[1-9]|[12]\\d|3[01])' +
@@ -69,18 +63,9 @@ export const eventTimePattern =
 /** Which time of an event counts: when it was recorded (`time`), or when it happened (`event_time`). */
 export type By = 'time' | 'event_time';
 
-/**
- * @param event as it is recorded: `{ event_time: '2026-11-20T14:19:45.250Z', time: '2026-11-20T15:19:45.266Z' }`
- * @returns its `event_time`, or its `time` if it has none: `'2026-11-20T14:19:45.250Z'`
- */
-export function happenedAt({
-  event_time,
-  time,
-}: {
-  readonly event_time?: string | undefined;
-  readonly time: string;
-}): string {
-  return event_time ?? time;
+/** @param event as it is recorded @returns its `event_time`, or its `time` if it has none */
+export function happenedAt(event: { readonly event_time?: string | undefined; readonly time: string }): string {
+  return event.event_time ?? event.time;
 }
 
 const FORM = /^(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(\.\d{1,9})?(?:[Zz]|([+-])(\d\d):(\d\d))$/;
@@ -102,7 +87,6 @@ function wrong(problem: string): EventTime {
   return { kind: 'wrong', problem };
 }
 
-/** @returns what is wrong with a text that has not the form */
 function mistakeIn(text: string): string {
   if (EPOCH.test(text)) return `a number may mean seconds or milliseconds; send ${eventTimeForm}`;
   if (SPACE_FOR_PLUS.test(text)) return 'it has a space before its zone, as a + becomes in a query; write + as %2B';

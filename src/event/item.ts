@@ -3,42 +3,37 @@
  * as well. The batch endpoint and `assetlog report --from` read the same form.
  */
 
-import { type Json, JsonError, readMembers, stringOf } from './json.ts';
+import { type Json, readMembers, stringOf } from './json.ts';
+import { JsonError } from './json-mistakes.ts';
 import { didYouMean } from './nearest.ts';
 import { type Endpoint, findEndpoint, type Parameter } from './parameters.ts';
 
-/** The path of the batch endpoint, without its trailing slash: `/report_asset_batch`. */
+/** The path of the batch endpoint, without its trailing slash. */
 export const batchPath = '/report_asset_batch';
 
-/** Members of a journal line that an item may have and that are ignored, such as `seq` and `crc`: position, origin, checksum. */
+/** Members of a journal line that an item may have and that are ignored. */
 export const ignoredMembers = ['seq', 'id', 'time', 'from', 'recorded', 'crc'] as const;
 
-/** One item: `{ endpoint, parameters: Map { 'asset_key' => … }, idempotencyKey: undefined }`. */
 export interface Item {
-  /** What its `type` names. */
   readonly endpoint: Endpoint;
-  /** The members that are parameters of the endpoint, such as `partition`; a tag is among them under its own name. */
+  /** The members that are parameters of the endpoint. A tag is among them under its own name. */
   readonly parameters: ReadonlyMap<string, Json>;
   /** The member `idempotency_key` of the item, not checked; undefined if it is absent or null. */
   readonly idempotencyKey: Json | undefined;
 }
 
-/** The limits of one item: `{ jsonDepthMax: 128, bodyMembersMax: 1000 }`. */
 export interface ItemLimits {
-  /** How deep arrays and objects may nest; the item itself has depth 1. */
+  /** The item itself has depth 1. */
   readonly jsonDepthMax: number;
-  /** How many members the item may have. */
   readonly bodyMembersMax: number;
 }
 
-/** Thrown for an item that is malformed. `message` is a clause about the item, such as `its "type" is missing; write check`. */
+/** A malformed item. `message` is a clause about the item, such as `its "type" is missing; write check`. */
 export class ItemError extends Error {}
 
 /**
- * @param text of one item: `{"type":"check","asset_key":"orders","check_name":"no_nulls","passed":true}`
  * @param columnsBefore what to add to the column of an error: 0 if the text is all of the item
- * @returns its members: `Map { 'type' => { kind: 'string', text: '"check"' }, … }`
- * @throws ItemError if it is not a JSON object; for `{"a":True}`, `it is not valid JSON at column 6: …`
+ * @throws ItemError if the text is not a JSON object; for `{"a":True}`, `it is not valid JSON at column 6: …`
  */
 export function readItemText(text: string, limits: ItemLimits, columnsBefore = 0): Map<string, Json> {
   let members: Map<string, Json> | undefined;
@@ -53,9 +48,8 @@ export function readItemText(text: string, limits: ItemLimits, columnsBefore = 0
 }
 
 /**
- * Finds the endpoint and the parameters of an item. The values of the parameters are not checked. Of
- * `{"type":"check","asset_key":"orders","seq":7}` the endpoint is `check`, and the only parameter is `asset_key`.
- * @param members the members of the item, by name; they become the parameters, since a copy costs a tenth of reading an item
+ * Finds the endpoint and the parameters of an item. The values of the parameters are not checked.
+ * @param members the members of the item; they become the parameters, since a copy costs a tenth of reading an item
  * @throws ItemError if the type is missing or unknown, if a member is neither a parameter nor part of a journal line
  *   (`a report of kind check has no "pased"; did you mean passed?`), or if a parameter differs from the tag of its name
  */
@@ -71,7 +65,7 @@ export function readItem(members: Map<string, Json>, endpoints: readonly Endpoin
   return { endpoint, parameters: members, idempotencyKey: isAbsent(idempotencyKey) ? undefined : idempotencyKey };
 }
 
-/** @returns whether a parameter is not given: true for a missing member, and for `null` */
+/** Whether a parameter is not given: the member is missing, or `null`. */
 export function isAbsent(value: Json | undefined): boolean {
   return value === undefined || value.kind === 'null';
 }
@@ -116,10 +110,10 @@ export function unknownMember({ name: kind, parameters }: Endpoint, name: string
   return `a report of kind ${kind} has no ${JSON.stringify(shownStart(name))}${didYouMean(name, names)}`;
 }
 
-function shownStart(text: string): string {
+/** @returns the text, or its beginning with an ellipsis */
+export function shownStart(text: string): string {
   return text.length > SHOWN_CHARACTERS_MAX ? `${text.slice(0, SHOWN_CHARACTERS_MAX)}…` : text;
 }
 
 const SHOWN_CHARACTERS_MAX = 100;
-/** Members that are read, and are no parameters. */
 const NO_PARAMETERS: ReadonlySet<string> = new Set([...ignoredMembers, 'type', 'idempotency_key']);

@@ -6,36 +6,19 @@
  * Its errors have the line and column, and name common mistakes such as `True` for `true`.
  */
 
-/** The six kinds of JSON values (RFC 8259 section 3, with true and false as one): `true` is a `boolean`. */
+import { cutShort, JsonError, mistakeInName, mistakeInString, mistakeInValue, shownAt } from './json-mistakes.ts';
+
+/** The kinds of JSON values (RFC 8259 section 3, with true and false as one kind). */
 export type JsonKind = 'null' | 'boolean' | 'number' | 'string' | 'array' | 'object';
 
-/** One value: its kind, and its text as sent, without the white space between tokens: `{ kind: 'number', text: '1.0' }`. */
 export interface Json {
   readonly kind: JsonKind;
+  /** As sent, without the white space between tokens. */
   readonly text: string;
 }
 
 /**
- * Thrown for a text that is not JSON, nests too deep or has too many members. `message` is a clause without the position. For
- * `{"a":True}`: line 1, column 6, `True is not a JSON value: JSON writes true in lower case`.
- */
-export class JsonError extends Error {
-  /** The line of the mistake, from `1`. Lines end at a line feed. */
-  readonly line: number;
-  /** The column of the mistake in its line, from `1`, in code points. */
-  readonly column: number;
-
-  /** @param offset of the mistake in `text`, from 0, in UTF-16 code units: 5 for the `True` of `{"a":True}` */
-  constructor(problem: string, text: string, offset: number) {
-    super(problem);
-    const { line, column } = positionAt(text, offset);
-    this.line = line;
-    this.column = column;
-  }
-}
-
-/**
- * Parses a text that is one JSON value: `readJson(' { "a" : 1.0 } ', 128)` is `{ kind: 'object', text: '{"a":1.0}' }`.
+ * Parses a text that is one JSON value.
  * @param depthMax how deep arrays and objects may nest; one that contains no other has depth 1
  * @throws JsonError if the text is not JSON or nests deeper
  */
@@ -51,7 +34,7 @@ export function readJson(text: string, depthMax: number): Json {
  * Parses an object into its members. The last value of a repeated name is used (RFC 8259 section 4 leaves it open).
  * @param depthMax how deep arrays and objects may nest; the object itself has depth 1
  * @param countMax how many members it may have; each occurrence of a repeated name counts
- * @returns `Map { 'rows' => { kind: 'number', text: '1.0' } }` for `{"rows": 1.0}`; undefined for other JSON, such as `[1]`
+ * @returns undefined if the text is JSON but not an object
  * @throws JsonError if the text is not JSON, nests deeper or has more members
  */
 export function readMembers(text: string, depthMax: number, countMax: number): Map<string, Json> | undefined {
@@ -64,7 +47,7 @@ export function readMembers(text: string, depthMax: number, countMax: number): M
 }
 
 /**
- * Parses an array of objects into the members of each: `[{"a":1},2]` gives a map and undefined.
+ * Parses an array of objects into the members of each.
  * @param depthMax how deep arrays and objects may nest; the array itself has depth 1
  * @param membersMax how many members one object may have
  * @param elementsMax how many elements the array may have
@@ -84,12 +67,12 @@ export function readObjects(
   return objects;
 }
 
-/** @returns the value of a JSON string, unquoted and unescaped: `a/b` for `"a\u002fb"` */
+/** @returns the value of a JSON string, unquoted and unescaped */
 export function stringOf(value: Json): string {
   return unquote(value.text);
 }
 
-/** @returns the strings of a JSON array (`['a', 'b']` for `["a","b"]`), or undefined if an element is not a string */
+/** @returns the strings of a JSON array, or undefined if an element is not a string */
 export function stringsOf({ text }: Json): string[] | undefined {
   if (text.includes('\\')) {
     const elements: unknown[] = JSON.parse(text);
@@ -126,26 +109,8 @@ const LOWER_E = 0x65;
 const LOWER_F = 0x66;
 const LOWER_N = 0x6e;
 const LOWER_T = 0x74;
-const LOWER_U = 0x75;
 const OPEN_BRACE = 0x7b;
 const CLOSE_BRACE = 0x7d;
-
-/** Literals of other languages that are not JSON, and what to write instead. */
-const USUAL_MISTAKES: ReadonlyMap<string, string> = new Map([
-  ['True', 'JSON writes true in lower case'],
-  ['TRUE', 'JSON writes true in lower case'],
-  ['False', 'JSON writes false in lower case'],
-  ['FALSE', 'JSON writes false in lower case'],
-  ['None', 'JSON writes null for "no value"'],
-  ['NULL', 'JSON writes null in lower case'],
-  ['Null', 'JSON writes null in lower case'],
-  ['nil', 'JSON writes null for "no value"'],
-  ['undefined', 'JSON writes null for "no value"'],
-  ['NaN', 'JSON has no NaN; send null or a string'],
-  ['nan', 'JSON has no NaN; send null or a string'],
-  ['Infinity', 'JSON has no Infinity; send null or a string'],
-  ['inf', 'JSON has no Infinity; send null or a string'],
-]);
 
 const ESCAPE_OR_CONTROL = /[\\\u0000-\u001f]/;
 const ESCAPES = new Set(['"', '\\', '/', 'b', 'f', 'n', 'r', 't']);
@@ -218,13 +183,13 @@ class Reader {
       return;
     }
     for (;;) {
-      if (!this.at(QUOTE)) this.#refuseName(opened);
+      if (!this.at(QUOTE)) this.#refuse(mistakeInName(this.#text, this.#at, opened));
       const start = this.#at;
       this.#string();
       const end = this.#at;
       this.skipSpace();
       if (!this.at(COLON))
-        this.#refuse(this.#ended() ? cutShort('an object') : 'a colon is missing after a member name');
+        this.#refuse(this.#ended() ? cutShort('an object', this.#text) : 'a colon is missing after a member name');
       this.#at += 1;
       this.skipSpace();
       if (members === undefined) {
@@ -248,7 +213,7 @@ class Reader {
     this.skipSpace();
     if (this.#ended()) return;
     if (this.at(COMMA) || this.at(CLOSE_BRACE) || this.at(CLOSE_BRACKET)) {
-      this.#refuse(`there is a ${this.#shown()} too many after the value`);
+      this.#refuse(`there is a ${shownAt(this.#text, this.#at)} too many after the value`);
     }
     this.#refuse('there is more text after the value; send one value');
   }
@@ -309,7 +274,7 @@ class Reader {
       return;
     }
     for (;;) {
-      if (this.#ended()) this.#refuse(cutShort('an array', positionAt(this.#text, opened)));
+      if (this.#ended()) this.#refuse(cutShort('an array', this.#text, opened));
       if (element === undefined) this.#value();
       else element();
       this.skipSpace();
@@ -338,9 +303,9 @@ class Reader {
   #comma(inside: string, closing: number): void {
     const comma = this.#at;
     if (!this.at(COMMA)) {
-      if (this.#ended()) this.#refuse(cutShort(inside));
+      if (this.#ended()) this.#refuse(cutShort(inside, this.#text));
       const end = String.fromCharCode(closing);
-      this.#refuse(`expected a comma or ${end} in ${inside}, found ${this.#shown()}`);
+      this.#refuse(`expected a comma or ${end} in ${inside}, found ${shownAt(this.#text, this.#at)}`);
     }
     this.#at += 1;
     this.skipSpace();
@@ -370,10 +335,7 @@ class Reader {
       } else if (at >= text.length) {
         this.#refuseOpenString(start);
       } else {
-        this.#refuse(
-          `unescaped control character ${codePointName(code)} in a string; write it as ${escaped(code)}`,
-          at,
-        );
+        this.#refuse(mistakeInString(text, at), at);
       }
     }
     this.#at = at + 1;
@@ -382,21 +344,15 @@ class Reader {
   /** @returns the offset after the escape that begins at `at` */
   #escape(at: number): number {
     const text = this.#text;
-    const letter = text.charAt(at + 1);
-    if (ESCAPES.has(letter)) return at + 2;
-    if (letter === '') this.#refuse('the text ends inside a string', at);
-    if (text.charCodeAt(at + 1) !== LOWER_U) {
-      this.#refuse(`JSON knows no escape \\${printable(letter)} in a string; a backslash itself is \\\\`, at);
-    }
-    if (!/^[0-9a-fA-F]{4}$/.test(text.slice(at + 2, at + 6))) {
-      this.#refuse('\\u needs exactly four hexadecimal digits', at);
-    }
+    if (ESCAPES.has(text.charAt(at + 1))) return at + 2;
+    if (!/^u[0-9a-fA-F]{4}$/.test(text.slice(at + 1, at + 6))) this.#refuse(mistakeInString(text, at), at);
     return at + 6;
   }
 
   #literal(word: string): void {
     const end = this.#at + word.length;
-    if (!this.#text.startsWith(word, this.#at) || isWord(this.#text.charCodeAt(end))) this.#refuseValue();
+    if (!this.#text.startsWith(word, this.#at) || isWord(this.#text.charCodeAt(end)))
+      this.#refuse(mistakeInValue(this.#text, this.#at));
     this.#at = end;
   }
 
@@ -404,7 +360,7 @@ class Reader {
     const text = this.#text;
     const start = this.#at;
     let at = text.charCodeAt(start) === MINUS ? start + 1 : start;
-    if (!isDigit(text.charCodeAt(at))) this.#refuseValue();
+    if (!isDigit(text.charCodeAt(at))) this.#refuse(mistakeInValue(this.#text, this.#at));
     if (text.charCodeAt(at) === ZERO && isDigit(text.charCodeAt(at + 1))) {
       this.#refuse('a number may not begin with 0; remove the zero or send a string', start);
     }
@@ -421,72 +377,20 @@ class Reader {
       at = digitsEnd(text, digits);
     }
     this.#at = at;
-    if (isWord(text.charCodeAt(at))) this.#refuse(`unexpected ${this.#shown()} after a number`);
+    if (isWord(text.charCodeAt(at))) this.#refuse(`unexpected ${shownAt(this.#text, this.#at)} after a number`);
   }
 
   #ended(): boolean {
     return this.#at >= this.#text.length;
   }
 
-  /** @returns the identifier at the cursor, at most 31 characters: enough to recognise a common mistake */
-  #word(): string {
-    return /^[A-Za-z_$][A-Za-z0-9_$]{0,30}/.exec(this.#text.slice(this.#at, this.#at + 32))?.[0] ?? '';
-  }
-
-  /** @returns the character at the cursor, escaped for printing on one line */
-  #shown(): string {
-    const code = this.#text.codePointAt(this.#at);
-    return code === undefined ? 'the end' : printable(String.fromCodePoint(code));
-  }
-
   #refuseOpenString(start: number): never {
     this.#refuse('this string is never closed; its closing double quote is missing', start);
-  }
-
-  #refuseName(opened: number): never {
-    if (this.#ended()) this.#refuse(cutShort('an object', positionAt(this.#text, opened)));
-    const word = this.#word();
-    if (word !== '') this.#refuse(`the member name ${word} needs double quotes`);
-    this.#refuseQuoteOr('a member name in double quotes');
-  }
-
-  #refuseValue(): never {
-    if (this.#ended()) this.#refuse('the text ends where a value should be');
-    const sign = this.at(MINUS) || this.at(PLUS) ? 1 : 0;
-    this.#at += sign;
-    const word = this.#word();
-    this.#at -= sign;
-    if (word !== '') {
-      const mistake = USUAL_MISTAKES.get(word);
-      this.#refuse(
-        mistake === undefined
-          ? `${word} is not a JSON value; a string needs double quotes`
-          : `${word} is not a JSON value: ${mistake}`,
-      );
-    }
-    if (this.at(PLUS)) this.#refuse('a number may not begin with +; remove it');
-    if (this.at(DOT)) this.#refuse('a number may not begin with a decimal point; write 0 before it');
-    this.#refuseQuoteOr('a value');
-  }
-
-  #refuseQuoteOr(expected: string): never {
-    const shown = this.#shown();
-    if (shown === "'") this.#refuse('single quotes; JSON strings are written in double quotes');
-    if (/^[\u201c-\u201f\u2018-\u201b\u00ab\u00bb`]$/.test(shown)) {
-      this.#refuse(`typographic quote ${shown}; JSON strings are written in straight double quotes`);
-    }
-    if (shown === '/' || shown === '#') this.#refuse('JSON has no comments; remove it');
-    this.#refuse(`expected ${expected}, found ${shown}`);
   }
 
   #refuse(problem: string, offset = this.#at): never {
     throw new JsonError(problem, this.#text, offset);
   }
-}
-
-function cutShort(inside: string, from?: { line: number; column: number }): string {
-  const began = from === undefined ? '' : ` that began at line ${from.line}, column ${from.column}`;
-  return `the text ends inside ${inside}${began}`;
 }
 
 function isDigit(code: number): boolean {
@@ -508,27 +412,4 @@ function digitsEnd(text: string, at: number): number {
 
 function unquote(quoted: string): string {
   return quoted.includes('\\') ? JSON.parse(quoted) : quoted.slice(1, -1);
-}
-
-function positionAt(text: string, offset: number): { line: number; column: number } {
-  const before = text.slice(0, offset);
-  const lineStart = before.lastIndexOf('\n') + 1;
-  let line = 1;
-  for (let at = before.indexOf('\n'); at !== -1; at = before.indexOf('\n', at + 1)) line += 1;
-  let column = 1;
-  for (const _ of before.slice(lineStart)) column += 1;
-  return { line, column };
-}
-
-function printable(character: string): string {
-  const code = character.codePointAt(0) as number;
-  return /^[\p{L}\p{M}\p{N}\p{P}\p{S}]$/u.test(character) ? character : codePointName(code);
-}
-
-function codePointName(code: number): string {
-  return `U+${code.toString(16).toUpperCase().padStart(4, '0')}`;
-}
-
-function escaped(code: number): string {
-  return JSON.stringify(String.fromCharCode(code)).slice(1, -1);
 }

@@ -1,32 +1,38 @@
 /** A moment as a person writes it for a search: a date, a time, or a duration that counts back from now. */
 
-/** A moment that was read: `{ kind: 'at', ms: 1_795_000_000_000 }` since 1970, or `{ kind: 'ago', ms: 7_200_000 }` for two hours ago. */
+/** `at` is a time in ms since 1970, `ago` a duration in ms before now. */
 export interface Moment {
   readonly kind: 'at' | 'ago';
   readonly ms: number;
 }
 
 /**
- * @param word such as `2026-11-20`, `2026-11-20T15:00`, `2026-11-20T15:04:05+01:00` or `2h`; without a zone it is UTC
+ * @param word such as `2026-11-20`, `2026-11-20T15:00`, `2026-11-20T15:04:05+01:00` or `2h`; UTC if there is no zone
  * @throws Error for any other text, with a message that completes "WORD …": `is not a time such as …`
  */
 export function readMoment(word: string): Moment {
-  const [, amount, unit = ''] = /^([0-9]{1,9})(ms|s|m|h|d)$/.exec(word) ?? [];
-  if (amount !== undefined) return { kind: 'ago', ms: Number(amount) * (UNITS_MS[unit] ?? Number.NaN) };
+  const agoMs = durationMs(word);
+  if (agoMs !== undefined) return { kind: 'ago', ms: agoMs };
   const ms = calendarMs(word);
   if (!(ms >= 0 && ms < YEAR_10000_MS)) throw new Error(NO_MOMENT);
   return { kind: 'at', ms };
 }
 
 /**
- * @param nowMs the clock, in milliseconds since 1970
- * @returns the moment as a journal line has it: `2026-11-20T15:00:00.000Z`
+ * @param nowMs the clock, in ms since 1970
+ * @returns the moment as a journal line has its time: `2026-11-20T15:00:00.000Z`
  * @throws Error for a duration that leads to before 1970
  */
 export function timeAt({ kind, ms }: Moment, nowMs: number): string {
   const at = kind === 'at' ? ms : nowMs - ms;
   if (at < 0) throw new Error(NO_MOMENT);
   return new Date(at).toISOString();
+}
+
+/** @param text a duration with a unit: `500ms`, `60s`, `5m`, `2h` or `1d` @returns undefined for any other text */
+export function durationMs(text: string): number | undefined {
+  const [, count, unit = ''] = /^([0-9]{1,9})(ms|s|m|h|d)$/.exec(text) ?? [];
+  return count === undefined ? undefined : Number(count) * (UNITS_MS[unit] ?? Number.NaN);
 }
 
 function calendarMs(word: string): number {

@@ -1,10 +1,9 @@
 /** Finds the name that was probably meant by a misspelt one: a flag, a command, a parameter, a path. */
 
 /**
- * @param distanceMax the largest edit distance that counts as near, at least 0: the number of characters to insert, delete or
- * replace to turn one word into the other (Levenshtein distance). The length of a word costs nothing beyond it.
- * @returns the candidate with the smallest edit distance, the first of several, or undefined if none is near:
- * `nearest('serv', ['serve', 'verify'], 2)` is `'serve'`
+ * @param distanceMax the largest edit distance that counts as near: the number of characters to insert, delete or replace to turn
+ *   one word into the other (Levenshtein distance). A word costs no time beyond this distance, however long.
+ * @returns the candidate with the smallest edit distance, the first of several, or undefined if none is near
  */
 export function nearest(word: string, candidates: readonly string[], distanceMax: number): string | undefined {
   let best: string | undefined;

@@ -14,7 +14,6 @@ const reports = [
   { name: 'observation', path: '/report_asset_observation', type: 'AssetObservation' },
 ] as const satisfies readonly Omit<Endpoint<string>, 'parameters'>[];
 
-/** `materialization`, `check` or `observation`. */
 export type EndpointName = (typeof reports)[number]['name'];
 
 const all = ['materialization', 'check', 'observation'] as const satisfies readonly EndpointName[];
@@ -113,19 +112,19 @@ export const parameters = [
   },
 ] as const satisfies readonly Parameter<EventMember>[];
 
-/** An endpoint for reports: `{ name: 'check', path: '/report_asset_check', type: 'AssetCheckEvaluation', parameters }`. */
+/** An endpoint for reports. */
 export interface Endpoint<Name extends string = EndpointName> {
-  /** The name in commands, and the `type` of a line that is to be reported: `check`. */
+  /** The name in commands, and the `type` of a line that is to be reported. */
   readonly name: Name;
-  /** The path without a trailing slash: `/report_asset_check`. */
+  /** The path without a trailing slash. */
   readonly path: string;
-  /** The type of the event that it records: `AssetCheckEvaluation`. */
+  /** The type of the event that the endpoint records. */
   readonly type: Event['type'];
   /** The parameters in the order in which they are checked. */
   readonly parameters: readonly Parameter[];
 }
 
-/** A row of the table of parameters, distinguished by `kind`: `{ name: 'passed', member: 'passed', kind: 'boolean', … }`. */
+/** A row of the table of parameters. */
 export type Parameter<Member extends string = string> =
   | KeyParameter<Member>
   | TextParameter<Member>
@@ -135,17 +134,16 @@ export type Parameter<Member extends string = string> =
   | MetadataParameter<Member>;
 
 interface Row<Member extends string> {
-  /** The name in a body, a query and a line of the journal: `data_version`. */
+  /** The name in a body, a query and a line of the journal. */
   readonly name: string;
-  /** The member of the event, and the option of `assetlog report`: `dataVersion`. */
+  /** The member of the event, and the option of `assetlog report`. */
   readonly member: Member;
-  /** The endpoints that have it: `['check']`. */
   readonly takenBy: readonly EndpointName[];
-  /** A valid value for the OpenAPI document: `{ rows: 10 }`. */
+  /** A valid value for the OpenAPI document. */
   readonly example: unknown;
 }
 
-/** The asset key: a string, or an array of strings (`["warehouse","orders"]`). The only parameter that may be in the path. */
+/** The asset key: a string, or an array of strings. The only parameter that may be in the path. */
 export interface KeyParameter<Member extends string = string> extends Row<Member> {
   readonly kind: 'key';
   readonly required: true;
@@ -153,52 +151,50 @@ export interface KeyParameter<Member extends string = string> extends Row<Member
 
 /** A parameter that an option of `assetlog report` sets. */
 interface TextRow<Member extends string> extends Row<Member> {
-  /** A description that completes "send the …" in an error and is shown in the help: `name of the check`. */
+  /** A description that completes "send the …" in an error and is shown in the help. */
   readonly what: string;
-  /** Placeholder of the value in the help: `NAME`. */
+  /** Placeholder of the value in the help. */
   readonly argument: string;
 }
 
-/** A string, recorded as a member of the line or as a tag: the row of `description`. */
 export interface TextParameter<Member extends string = string> extends TextRow<Member> {
   readonly kind: 'string' | 'non-empty string';
   readonly required: boolean;
-  /** Recorded as a tag of this name instead of as a member of the line: true for `data_version`. */
+  /** Recorded as a tag of this name instead of as a member of the line. */
   readonly tag?: true;
 }
 
-/** One of a few strings, such as `WARN` and `ERROR`: the row of `severity`. */
 export interface ChoiceParameter<Member extends string = string> extends TextRow<Member> {
   readonly kind: 'one of';
   readonly choices: readonly string[];
-  /** The default value, which is recorded for a report without the parameter: `ERROR`. */
+  /** The default value, which is recorded for a report without the parameter. */
   readonly standard: string;
   readonly required: false;
 }
 
-/** True or false, in a query the words `true` and `false`: the row of `passed`. */
+/** True or false, in a query the words `true` and `false`. */
 export interface BooleanParameter<Member extends string = string> extends Row<Member> {
   readonly kind: 'boolean';
   readonly required: boolean;
-  /** The meaning of true, for the help: `the check passed`. */
+  /** The meaning of true, for the help. */
   readonly what: string;
-  /** The option that sets false: `{ option: 'failed', what: 'it did not' }`. */
+  /** The option that sets false. */
   readonly opposite: { readonly option: string; readonly what: string };
 }
 
-/** A time, RFC 3339 with a zone, recorded in UTC (see `readEventTime`): the row of `event_time`. */
+/** A time, RFC 3339 with a zone, recorded in UTC (see `readEventTime`). */
 export interface TimeParameter<Member extends string = string> extends TextRow<Member> {
   readonly kind: 'time';
   readonly required: boolean;
 }
 
-/** Metadata: a JSON object such as `{"rows":10}`, recorded as it was sent. */
+/** A JSON object, recorded as it was sent. */
 export interface MetadataParameter<Member extends string = string> extends Row<Member> {
   readonly kind: 'metadata';
   readonly required: false;
 }
 
-/** @returns the endpoints with their parameters: `check` has seven of `parameters`. A test may pass its own table */
+/** @param rows `parameters`, or the table of a test */
 export function endpointsOf(rows: readonly Parameter[]): readonly Endpoint[] {
   return reports.map((report) => ({
     ...report,
@@ -206,28 +202,21 @@ export function endpointsOf(rows: readonly Parameter[]): readonly Endpoint[] {
   }));
 }
 
-/** The endpoints of the service with their parameters, in this order: `materialization`, `check`, `observation`. */
 export const endpoints: readonly Endpoint[] = endpointsOf(parameters);
 
-/**
- * @param type the name of an endpoint (`check`), or the type of its event in the journal (`AssetCheckEvaluation`)
- * @returns the endpoint; undefined for any other text, such as `Check`
- */
+/** @param type the name of an endpoint (`check`), or the type of its event in the journal (`AssetCheckEvaluation`) */
 export function findEndpoint(endpoints: readonly Endpoint[], type: string): Endpoint | undefined {
   return endpoints.find((endpoint) => endpoint.name === type || endpoint.type === type);
 }
 
-/** @returns the parameters of all endpoints without duplicates, those of the first endpoint first: `asset_key`, `metadata`, … */
+/** @returns the parameters of all endpoints without duplicates, those of the first endpoint first */
 export function allParameters(endpoints: readonly Endpoint[]): readonly Parameter[] {
   return [...new Set(endpoints.flatMap(({ parameters }) => parameters))];
 }
 
 type EventMember = Event extends infer One ? (One extends Event ? Exclude<keyof One, 'type'> : never) : never;
 
-/**
- * The type of the event that results from the rows of an endpoint, such as
- * `{ type: 'AssetCheckEvaluation', assetKey: ['orders'], passed: true, … }`. If it is no `Event`, the handlers do not compile.
- */
+/** The type of the event that results from the rows of an endpoint. If it is no `Event`, the handlers do not compile. */
 export type Reported = (typeof reports)[number] extends infer Report
   ? Report extends { name: infer Name; type: infer Type }
     ? { readonly type: Type } & { readonly [One in RowOf<Name> as One['member']]: Given<One> }

@@ -1,7 +1,4 @@
-/**
- * What became of the events of a report, or of a batch of reports: all of them are recorded, or none, as in
- * `{ kind: 'refused', reason: 'the service is stopping' }`.
- */
+/** What became of the events of a report, or of a batch of reports: all of them are recorded, or none. */
 export type RecordResult =
   | RecordedResult
   /** None of them is acknowledged; `reason` says why and what to do, such as `the service is stopping`. */
@@ -11,37 +8,33 @@ export type RecordResult =
   /** They can never be recorded together, however long the client waits; `reason` says what to do: `…; send them in parts`. */
   | { readonly kind: 'too large'; readonly reason: string };
 
-/** The events are on stable storage, except those in `conflicts`: `{ kind: 'recorded', replayed: [0, 7] }`. */
+/** The events are on stable storage, except those in `conflicts`. */
 export interface RecordedResult {
   readonly kind: 'recorded';
-  /** Events that were left out, as `ConflictHandling` asked for, in their order. Absent if none was. */
+  /** Events that were left out, as `ConflictHandling` asked for, in their order. Absent if none was left out. */
   readonly conflicts?: readonly KeyConflict[];
-  /** Indexes of the events that were recorded before, with the same idempotency key: `[0, 7]`. Ascending; absent if none was. */
+  /** Indexes of the events that were recorded before, with the same idempotency key. Ascending; absent if none was. */
   readonly replayed?: readonly number[];
 }
 
 /** What a conflict means for the other events of the report: none of them is recorded (`refuse all`), or all (`leave out`). */
 export type ConflictHandling = 'refuse all' | 'leave out';
 
-/** An event whose idempotency key belongs to another event: `{ index: 0, key: 'order-17/1', member: 'metadata', … }`. */
+/** An event whose idempotency key belongs to another event. */
 export interface KeyConflict {
   /** Index of the event among those of the report, from 0. */
   readonly index: number;
-  /** Its idempotency key: `order-17/1`. */
   readonly key: string;
-  /** The first member of the line that differs: `metadata`. */
+  /** The first member of the line that differs. */
   readonly member: string;
   /** Index of the event of the same report that has the key; undefined if it belongs to an event of an earlier report. */
   readonly first: number | undefined;
 }
 
-/** The result `{ kind: 'recorded' }`: one object for most reports, so that a report allocates none. */
+/** One object for most reports, so that a report allocates none. */
 export const recorded: RecordedResult = { kind: 'recorded' };
 
-/**
- * @param reason what the client reads: `the disk refuses writes; send the report again later`
- * @returns `{ kind: 'refused', reason }`
- */
+/** @param reason what the client reads, with what to do */
 export function refused(reason: string): RecordResult {
   return { kind: 'refused', reason };
 }

@@ -2,18 +2,19 @@
 
 import type { Disk } from '../journal/disk.ts';
 import type { GoneRange } from '../journal/segments.ts';
-import { Cursor, type CursorState, type CursorValue, readCursor } from './cursor.ts';
-import { DeadLetters, readLetterStates } from './dead-letters.ts';
-import { isOpen, type LetterState } from './open-letters.ts';
+import { DeadLetters, readLetterStates, UNBOUNDED } from './dead-letters/file.ts';
+import { isOpen } from './dead-letters/letter.ts';
+import type { LetterState } from './dead-letters/states.ts';
+import { Cursor, type CursorState, type CursorValue, readCursor } from './sender/cursor.ts';
+import { traitsOf } from './sender/kinds.ts';
 import { replaceSource } from './source.ts';
 import { readLastSeq, readLines, readNames } from './status.ts';
 
-/** Nothing was changed. Message: `upstream continues with event 54; begin there`. */
+/** Nothing was changed. The message says what to do. */
 export class NotPossibleError extends Error {}
 
 /**
  * Gives up the events that a stopped destination would get next, or dead letters. Each has a letter before the cursor passes it.
- * Example: `await skip(disk, 'upstream', { first: 54, last: 54 })`.
  * @returns what was done, as a sentence
  * @throws NotPossibleError, or the error of a system call, after which it can be run again
  */
@@ -27,17 +28,17 @@ export async function skip(disk: Disk, name: string, seqs: GoneRange): Promise<s
   const isGone = open.some(({ outcome }) => outcome === 'removed');
   if (isGone || (state.kind === 'found' && last <= seq)) return giveUp(disk, name, seqs, open.length);
   check(state.kind === 'found', `the cursor of ${name} is ${state.kind}; set it with forward from`);
-  check(value.kind !== 'hub', `${name} is a hub, which says itself what it needs next; mend what stops it`);
+  check(!canBeAsked(value), `${name} is a hub, which says itself what it needs next; mend what stops it`);
   check(first === seq + 1, `${name} continues with event ${seq + 1}; begin there`);
   checkEnd(await readLastSeq(disk), last);
   let [lines, id]: [number, string | null] = [0, null];
   for await (const line of readLines(disk, seqs)) {
-    await bury(disk, name, { line: line.text }, line.seq <= sending ? ', and the destination may have it' : '');
+    await addLetter(disk, name, { line: line.text }, line.seq <= sending ? ', and the destination may have it' : '');
     lines += 1;
     id = line.event.id;
   }
   if (lines <= last - first) {
-    await bury(disk, name, seqs, '; not all can be read');
+    await addLetter(disk, name, seqs, '; not all can be read');
     id = null;
   }
   await save(disk, name, { ...value, seq: last, id, sending: sending > last ? sending : undefined });
@@ -47,7 +48,7 @@ export async function skip(disk: Disk, name: string, seqs: GoneRange): Promise<s
 /**
  * Sets the next event that a destination gets, also of one whose cursor is lost or that is new. A hub that knows the journal
  * says itself what is next.
- * @param seq of the next event: 54
+ * @param seq of the next event
  * @returns and throws as `skip`
  */
 export async function continueFrom(disk: Disk, name: string, seq: number): Promise<string> {
@@ -56,12 +57,12 @@ export async function continueFrom(disk: Disk, name: string, seq: number): Promi
   const value = valueIn(state);
   const next = value.seq + 1;
   const isFound = state.kind === 'found';
-  const isHub = value.kind === 'hub';
+  const isAsked = canBeAsked(value);
   const leaveOut = `identity --new --seq ${seq} leaves events out`;
-  check(!isHub || seq <= next, `${name} is a hub, which says itself what it needs next; ${leaveOut}`);
-  if (isFound && next < seq) await bury(disk, name, { first: next, last: seq - 1 });
+  check(!isAsked || seq <= next, `${name} is a hub, which says itself what it needs next; ${leaveOut}`);
+  if (isFound && next < seq) await addLetter(disk, name, { first: next, last: seq - 1 });
   await save(disk, name, { ...value, seq: seq - 1, id: null, sending: undefined });
-  const unless = isHub ? ', unless the hub knows this journal and says what is next' : '';
+  const unless = isAsked ? ', unless the hub knows this journal and says what is next' : '';
   return `${name} continues with event ${seq}${unless}; before, it was ${isFound ? next : state.kind}`;
 }
 
@@ -77,7 +78,7 @@ export async function newIdentity(disk: Disk, seq: number | undefined): Promise<
   for (const name of await readNames(disk)) {
     const state = await readCursor(disk, name);
     const value = valueIn(state);
-    if (value.kind === 'api' || (seq === undefined && state.kind === 'new')) continue;
+    if ((value.kind !== undefined && !canBeAsked(value)) || (seq === undefined && state.kind === 'new')) continue;
     const problem = state.kind === 'found' ? 'ahead of the journal' : 'lost';
     check(
       seq !== undefined || (state.kind === 'found' && value.seq <= last),
@@ -97,12 +98,12 @@ async function openIn(disk: Disk, name: string, seqs: GoneRange): Promise<Letter
 
 async function giveUp(disk: Disk, name: string, seqs: GoneRange, open: number): Promise<string> {
   check(open > 0, `${name} has no open dead letter of these events`);
-  await bury(disk, name, seqs);
+  await addLetter(disk, name, seqs);
   return `given up: ${open}`;
 }
 
-async function bury(disk: Disk, name: string, what: { line: string } | GoneRange, more = ''): Promise<void> {
-  const letters = await DeadLetters.open(disk, name);
+async function addLetter(disk: Disk, name: string, what: { line: string } | GoneRange, more = ''): Promise<void> {
+  const letters = await DeadLetters.open(disk, name, UNBOUNDED);
   const reason = `an operator gave it up${more}`;
   await letters.append({ time: new Date().toISOString(), outcome: 'skipped', reason, ...what });
 }
@@ -113,6 +114,10 @@ function checkEnd(last: number, seq: number): void {
 
 function check(isPossible: boolean, problem: string): void {
   if (!isPossible) throw new NotPossibleError(problem);
+}
+
+function canBeAsked({ kind }: CursorValue): boolean {
+  return kind !== undefined && traitsOf[kind].canBeAsked;
 }
 
 function valueIn(state: CursorState): CursorValue {

@@ -1,21 +1,20 @@
 /** Where events are forwarded to, as an operator describes it. */
 
 /**
- * One destination: `{ name: 'hub', to: 'https://hub.example/{deployment}', tokenFile: '/run/secrets/hub', … }`. For each deployment
- * that it applies to there is one forwarder.
+ * One destination. For each deployment that it applies to there is one sender.
  */
 export interface Destination {
   /** Names its files and metrics: lower-case letters, digits and hyphens. `upstream` for `--forward-to`. */
   readonly name: string;
-  /** Base URL; `{deployment}` stands for the name of the deployment. */
+  /** Base URL: `https://hub.example/{deployment}`, with the name of the deployment at `{deployment}`. */
   readonly to: string;
   /** The deployments that are forwarded; all if it is absent. */
   readonly deployments?: readonly string[] | undefined;
   /** File with the token. Without it no token is sent. */
   readonly tokenFile?: string | undefined;
-  /** Header that the token is sent in, such as `Service-Cloud-Api-Token`. */
+  /** Header that the token is sent in. */
   readonly tokenHeader: string;
-  /** File with the certificates (PEM) of the authorities that are trusted instead of those of Node. */
+  /** File with certificates (PEM) of authorities, which are trusted instead of the ones that Node knows. */
   readonly caFile?: string | undefined;
   /** Most events (at a hub: requests) a second; no limit if it is absent. */
   readonly ratePerSecond?: number | undefined;

@@ -1,4 +1,4 @@
-/** The destinations of a service: that of `--forward-to`, and those in the file of `--forward`, which is read again. */
+/** The destinations of a service, from `--forward-to` and from the file of `--forward`, which is read again. */
 
 import { dirname, resolve } from 'node:path';
 import { parseBaseUrl } from '../client/base-url.ts';
@@ -27,12 +27,12 @@ export type ForwardOptions = Pick<
 /** What replaces `{deployment}` in the URL of a destination. */
 const DEPLOYMENT = '{deployment}';
 
-/** @returns the base URL of one deployment, or of a local service: `https://hub.example/prod` of `https://hub.example/{deployment}` */
+/** @returns the base URL for one deployment, or for a local service */
 export function urlFor({ to }: Pick<Destination, 'to'>, deployment: string | undefined): string {
   return to.replaceAll(DEPLOYMENT, deployment ?? '');
 }
 
-/** Whether the events of a deployment, or of a local service, go to this destination; `true` if it names no deployments. */
+/** Whether the events of a deployment, or of a local service, go to this destination: also if it names no deployments. */
 export function appliesTo({ deployments }: Pick<Destination, 'deployments'>, deployment: string | undefined): boolean {
   return deployments === undefined || deployments.includes(deployment ?? '');
 }
@@ -82,7 +82,7 @@ export async function watchDestinations(
   });
 }
 
-/** @returns what to do about more forwarders than there may be: `needs 65 connections, one for …` */
+/** @returns what to do about more senders than there may be, as a clause */
 export function tooMany(count: number, { forwardersMax }: Pick<Limits, 'forwardersMax'>): string {
   return `needs ${count} forwarders, one for each destination of each deployment, and there are at most ${forwardersMax}; list fewer in deployments`;
 }

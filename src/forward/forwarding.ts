@@ -1,6 +1,6 @@
 /**
- * All forwarders of a service: one for each destination of each journal. A service without destinations has none, and no timer
- * and no file of them.
+ * All senders of a service: one for each destination of each journal. A service without destinations has no sender, no timer and no
+ * file of forwarding.
  */
 
 import type { WatchedFile } from '../config/watched-file.ts';
@@ -8,15 +8,15 @@ import { type Disk, describe, unlessAbsent } from '../journal/disk.ts';
 import type { HeldBack } from '../journal/hooks.ts';
 import { contentsOf, type GoneRange } from '../journal/segments.ts';
 import type { ForwardFigures } from '../telemetry/metrics.ts';
-import { DeadLetters } from './dead-letters.ts';
+import { DeadLetters } from './dead-letters/file.ts';
 import type { Destination } from './destination.ts';
 import { appliesTo, type ForwardOptions, tooMany, urlFor, watchDestinations } from './destinations.ts';
-import { forwarderStates } from './forwarder.ts';
 import { Link, type LinkOptions } from './link.ts';
 import { Rounds } from './rounds.ts';
+import { senderStates } from './sender/sender.ts';
 import { openSource } from './source.ts';
 
-/** A deployment such as `prod`; undefined in a service without deployments. */
+/** Undefined in a service without deployments. */
 export type Deployment = string | undefined;
 
 /** The journals of a service, as forwarding needs them: see `Recording`. */
@@ -26,8 +26,8 @@ export interface ForwardedJournals {
   retain(deployment: Deployment): void;
 }
 
-/** What `Forwarding` needs: `{ config, openDisk, progress, limits, notices }`. */
-export interface ForwardingOptions extends Pick<LinkOptions, 'progress' | 'limits' | 'notices' | 'onForwarded'> {
+export interface ForwardingOptions
+  extends Pick<LinkOptions, 'progress' | 'limits' | 'notices' | 'onForwarded' | 'openClient'> {
   readonly config: ForwardOptions;
   /** @returns the folder of a journal */
   readonly diskOf: (deployment: Deployment) => Disk;
@@ -47,7 +47,7 @@ interface Forwarded {
   readonly closing: Set<Promise<void>>;
 }
 
-/** The forwarders of a service: `await forwarding.open(journals)`, `forwarding.begin()`, and later `await forwarding.close()`. */
+/** In this order: `open`, `begin` and `close`. */
 export class Forwarding {
   readonly #options: ForwardingOptions;
   #journals: ForwardedJournals | undefined;
@@ -59,7 +59,7 @@ export class Forwarding {
   #isClosed = false;
   #closed: Promise<void> | undefined;
   #loggedExcess = 0;
-  /** Names that were logged as those of no deployment. */
+  /** Names that were logged because no deployment has them. */
   #loggedNames = '';
 
   constructor(options: ForwardingOptions) {
@@ -87,7 +87,7 @@ export class Forwarding {
 
   /**
    * What of a journal a destination has not received yet, and may not be removed: for `JournalHooks.heldBack`.
-   * @returns the earliest such event: `{ fromSeq: 54, reason: 'the destination hub has not received event 54 yet; …' }`
+   * @returns the earliest event of this kind
    */
   heldBack(deployment: Deployment): HeldBack | undefined {
     let found: HeldBack | undefined;
@@ -109,7 +109,7 @@ export class Forwarding {
     for (const link of this.#forwarded.get(deployment)?.links.values() ?? []) await link.removing(gone);
   }
 
-  /** The ids of a journal and of those that its events go to, as far as they are known: what a hub tells its senders. */
+  /** The ids of a journal and of those that its events go to, as far as they are known: what a hub replies to its senders. */
   viaOf(deployment: Deployment): readonly string[] {
     const forwarded = this.#forwarded.get(deployment);
     if (forwarded === undefined) return [];
@@ -133,15 +133,15 @@ export class Forwarding {
     return links.every(({ isViaKnown }) => isViaKnown);
   }
 
-  /** Reads the file of destinations again, and lets those that wait or are stopped try at once. Never rejects. */
+  /** Reads the file of destinations again, and lets senders that wait or are stopped try at once. Never rejects. */
   async reload(): Promise<void> {
     await this.#file?.reload();
     for (const link of this.#links()) link.tryNow();
   }
 
   /**
-   * Called when there may be other destinations or deployments: begins those that are new, and ends those that are gone.
-   * @returns resolves when those that are gone have ended. Never rejects
+   * Called when there may be other destinations or deployments: begins links that are new, and ends links that are gone.
+   * @returns resolves when the links that are gone have ended. Never rejects
    */
   async update(): Promise<void> {
     if (this.#isClosed || this.#file === undefined) return;
@@ -165,7 +165,7 @@ export class Forwarding {
     await this.#ended();
   }
 
-  /** The metrics of each destination, those of all deployments together. */
+  /** The metrics of each destination, of all deployments together. */
   figures(): ForwardFigures[] {
     return (this.#file?.current ?? []).map(({ name }) => {
       const of = [...this.#forwarded.values()].filter(({ links }) => links.has(name));
@@ -181,8 +181,8 @@ export class Forwarding {
         destination: name,
         lagEvents: sum(statuses.map(({ lag_events }) => lag_events)),
         lagSeconds: Math.max(0, ...statuses.map(({ lag_seconds }) => lag_seconds)),
-        outcomes: total(links.map(({ forwarder }) => forwarder?.outcomes)),
-        answers: total(links.map(({ forwarder }) => forwarder?.answers)),
+        outcomes: total(links.map(({ sender }) => sender?.outcomes)),
+        answers: total(links.map(({ sender }) => sender?.answers)),
         states: total([NO_STATES, ...statuses.map(({ state }) => new Map([[state, 1]]))]),
         lastSuccessSeconds: successes.length > 0 ? Math.max(...successes) : undefined,
         deadLetters: sum(statuses.map(({ dead_letters }) => dead_letters)),
@@ -192,7 +192,7 @@ export class Forwarding {
     });
   }
 
-  /** A deployment may be added later, so that such a name is no mistake for certain. */
+  /** A deployment may be added later, so that a name without one is no mistake for certain. */
   #warnOfNames(): void {
     const known = this.#journals?.deployments() ?? [];
     const listed = (this.#file?.current ?? []).flatMap(({ name, deployments = [] }) =>
@@ -205,7 +205,7 @@ export class Forwarding {
     this.#loggedNames = names;
   }
 
-  /** Ends all forwarders, each after its request in flight, which has `limits.forwardStopMs`. Never rejects. */
+  /** Ends all senders, each after its request in flight, which has `limits.forwardStopMs`. Never rejects. */
   close(): Promise<void> {
     this.#closed ??= this.#close();
     return this.#closed;
@@ -243,7 +243,7 @@ export class Forwarding {
   }
 
   #add(deployment: Deployment, destinations: ReadonlyMap<string, Destination>): void {
-    const { diskOf, progress, limits, notices, onForwarded } = this.#options;
+    const { diskOf, progress, limits, notices, onForwarded, openClient } = this.#options;
     const disk = diskOf(deployment);
     const made = {
       disk,
@@ -269,7 +269,7 @@ export class Forwarding {
     for (const [name, destination] of destinations) {
       if (forwarded.links.has(name)) continue;
       const letters = () => lettersOf(forwarded, name, this.#options);
-      const shared = { disk: forwarded.disk, progress, source, letters, limits, notices: own, onForwarded };
+      const shared = { disk: forwarded.disk, progress, source, letters, limits, notices: own, onForwarded, openClient };
       forwarded.links.set(name, new Link({ destination, ...shared }));
     }
   }
@@ -290,7 +290,7 @@ export class Forwarding {
     try {
       const names = await disk.list();
       for (const link of links.values()) await link.check(names);
-      if (await files.look(names, this.heldBack(deployment)?.fromSeq)) this.#journals?.retain(deployment);
+      if (await files.refresh(names, this.heldBack(deployment)?.fromSeq)) this.#journals?.retain(deployment);
     } catch (error) {
       // The journal has the same folder, and reports it.
       this.#options.notices.debug('the folder of a journal could not be read', { problem: describe(error as Error) });
@@ -314,7 +314,7 @@ class Files {
    * @returns whether it is in another file than at the last call, so that more files may be removed
    * @throws the error of a system call
    */
-  async look(names: readonly string[], fromSeq = Number.POSITIVE_INFINITY): Promise<boolean> {
+  async refresh(names: readonly string[], fromSeq = Number.POSITIVE_INFINITY): Promise<boolean> {
     const { segments } = contentsOf(names);
     const known = new Map(this.#segments.slice(0, -1).map(({ firstSeq, bytes }) => [firstSeq, bytes]));
     this.#segments = [];
@@ -364,7 +364,7 @@ function resolved(destination: Destination, deployment: Deployment): Destination
 }
 
 /** Also the states of none, so that each has a time series. */
-const NO_STATES: ReadonlyMap<string, number> = new Map(forwarderStates.map((state) => [state, 0]));
+const NO_STATES: ReadonlyMap<string, number> = new Map(senderStates.map((state) => [state, 0]));
 
 /** @returns the sums by name */
 function total(counts: readonly (ReadonlyMap<string, number> | undefined)[]): ReadonlyMap<string, number> {

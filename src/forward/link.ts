@@ -1,52 +1,43 @@
-/** One destination of one journal: its forwarder, its state file, and the retries that an operator asks for. */
+/** One destination of one journal: its sender, its state file, and the retries that an operator asks for. */
 
-import type { Limits } from '../config/limits.ts';
-import { type Disk, describe } from '../journal/disk.ts';
+import type { OpenClient } from '../client/connection.ts';
+import { Mutex } from '../config/mutex.ts';
+import { describe } from '../journal/disk.ts';
 import { NotRemovableError } from '../journal/hooks.ts';
-import type { OwnProgress } from '../journal/progress.ts';
 import type { GoneRange } from '../journal/segments.ts';
-import type { Notices } from '../telemetry/log.ts';
-import { readCursor } from './cursor.ts';
-import type { DeadLetters } from './dead-letters.ts';
-import type { Destination } from './destination.ts';
-import { Forwarder, type ForwarderStatus, LOST } from './forwarder.ts';
+import type { DeadLetters } from './dead-letters/file.ts';
 import { retryName, takeRetry } from './retry.ts';
+import { readCursor } from './sender/cursor.ts';
+import { traitsOf } from './sender/kinds.ts';
+import { LOST, type OutboxParts } from './sender/outbox.ts';
+import { Sender, type SenderStatus } from './sender/sender.ts';
 import { type ForwardState, readState, writeState } from './state-file.ts';
 import type { Target, TargetKind } from './target.ts';
 import { openTarget } from './targets/open.ts';
 import { filesVersion } from './targets/requests.ts';
 
-/** What a link needs: `{ destination, disk, progress, source: () => source, letters: () => letters, limits, notices }`. */
-export interface LinkOptions {
-  /** Its `to` is that of the deployment. */
-  readonly destination: Destination;
-  /** The folder of the journal. */
-  readonly disk: Disk;
-  readonly progress: OwnProgress;
+/** `letters` returns the same object each time. */
+export interface LinkOptions extends Omit<OutboxParts, 'target' | 'lastSuccess'> {
   /** @returns the id of the journal, which is made if there is none. @throws the error of a system call */
   readonly source: () => Promise<string>;
-  /** @returns its dead letters, the same object each time. @throws the error of a system call */
-  readonly letters: () => Promise<DeadLetters>;
-  readonly limits: Limits;
-  readonly notices: Notices;
-  /** Called with the bytes of lines that were taken. */
-  readonly onForwarded?: ((bytes: number) => void) | undefined;
+  readonly openClient?: OpenClient | undefined;
 }
 
-/** `new Link(options)`: nothing is sent before `check` finds the journal open. */
+/** Nothing is sent before the first `check`. */
 export class Link {
   readonly options: LinkOptions;
-  #forwarder: Forwarder | undefined;
+  #sender: Sender | undefined;
   #source: string | undefined;
   #target: Target | undefined;
-  /** Its dead letters, once they are open. */
+  /** Undefined until they are open. */
   #letters: DeadLetters | undefined;
-  /** The first seq to be sent as the cursor on the disk had it, until the forwarder has read it. */
+  /** The first seq to be sent as the cursor on the disk had it, until the sender has read it. */
   #foundSeq = 1;
-  /** Why no forwarder could be made; undefined if that was not tried, or one was. */
+  /** Why no sender could be made; undefined if that was not tried, or succeeded. */
   #problem: { readonly reason: string; readonly since: string } | undefined;
   #written = { text: '', state: '', atMs: Number.NEGATIVE_INFINITY };
-  #writing: Promise<void> = Promise.resolve();
+  /** For the state file. */
+  readonly #mutex = new Mutex();
   /** As the state file had it; undefined until it was read. */
   #lastSuccess: string | null | undefined;
   /** What the destination last said; undefined until it has answered. */
@@ -60,14 +51,14 @@ export class Link {
     this.options = options;
   }
 
-  /** The first seq that the destination may still need: 54; 1 until it is known. */
+  /** The first seq that the destination may still need; 1 until the cursor is known. */
   get floorSeq(): number {
-    const floorSeq = this.#forwarder?.floorSeq ?? 1;
+    const floorSeq = this.#sender?.floorSeq ?? 1;
     if (floorSeq > 1) this.#foundSeq = 1;
     return Math.max(floorSeq, this.#foundSeq);
   }
 
-  /** The id of the journal, once there is a forwarder. */
+  /** The id of the journal, once there is a sender. */
   get source(): string | undefined {
     return this.#source;
   }
@@ -80,39 +71,43 @@ export class Link {
   /** Whether `via` is what the destination last said, or the destination has had its time to say it. */
   get isViaKnown(): boolean {
     const isLate = performance.now() - this.#madeMs > this.options.limits.forwardViaStartMs;
-    return this.#via !== undefined || isLate || this.status.kind === 'api';
+    return this.#via !== undefined || isLate || !this.#mayHaveVia;
   }
 
   /**
-   * Asks the destination for `via`, on a connection of its own: the forwarder may be sending, or waiting to try again. Never rejects.
+   * Asks the destination for `via`, on a connection of its own: the sender may be busy, or waiting to try again. Never rejects.
    * @param asking the journals that wait for the answer; if this one is among them, its destinations are being asked
    */
   async askVia(asking: readonly string[], timeoutMs: number): Promise<void> {
     const source = this.#source;
-    if (source === undefined || asking.includes(source) || this.status.kind === 'api') return;
+    if (source === undefined || asking.includes(source) || !this.#mayHaveVia) return;
     const { destination, limits } = this.options;
     const target = openTarget('hub', {
       ...destination,
-      ...{ source, limits, asking: [...asking, source], onVia: this.#onVia },
+      ...{ source, limits, openClient: this.options.openClient, asking: [...asking, source], onVia: this.#onVia },
     });
     const asked = await target.ask(AbortSignal.any([this.#closing.signal, AbortSignal.timeout(timeoutMs)]));
     target.close();
     if (asked.kind === 'no hub' && this.status.kind === null) this.#onVia([]);
   }
 
+  get #mayHaveVia(): boolean {
+    const { kind } = this.status;
+    return kind === null || traitsOf[kind].saysVia;
+  }
+
   readonly #onVia = (via: readonly string[]) => {
     this.#via = via;
   };
 
-  /** The forwarder, once there is one. */
-  get forwarder(): Forwarder | undefined {
-    return this.#forwarder;
+  /** Undefined until it could be made. */
+  get sender(): Sender | undefined {
+    return this.#sender;
   }
 
-  /** How far it is: `{ state: 'idle', lag_events: 0, … }`. */
-  get status(): ForwarderStatus {
+  get status(): SenderStatus {
     const { destination, disk, progress } = this.options;
-    if (this.#forwarder !== undefined) return this.#forwarder.status();
+    if (this.#sender !== undefined) return this.#sender.status();
     const { name, to } = destination;
     const [seq, last_seq] = [this.floorSeq - 1, (progress.nextSeq(disk.folder) ?? 1) - 1];
     const { reason = null, since = new Date().toISOString() } = this.#problem ?? {};
@@ -142,7 +137,7 @@ export class Link {
       const found = await readCursor(disk, destination.name);
       if (found.kind === 'found') this.#foundSeq = found.value.seq + 1;
     } catch {
-      // There is no folder yet, or the forwarder will report why it can not be read. Until then nothing is removed.
+      // There is no folder yet, or the sender will report why it can not be read. Until then nothing is removed.
     }
   }
 
@@ -158,7 +153,7 @@ export class Link {
       if (cursor.kind === 'new' && begin === 'now') return; // it begins with a later event
       // Without a cursor, what retention removed before has a letter, or was not promised.
       const savedSeq = cursor.kind === 'found' ? cursor.value.seq : gone.first - 1;
-      const first = Math.max(savedSeq, this.#forwarder?.seq ?? 0) + 1;
+      const first = Math.max(savedSeq, this.#sender?.seq ?? 0) + 1;
       if (first > gone.last) return;
       const letters = await this.#openLetters();
       const reason = `retention removed them, and ${to} had not confirmed them`;
@@ -187,46 +182,46 @@ export class Link {
     return this.#checking;
   }
 
-  /** One that waits or is stopped tries again at once. */
+  /** A sender that waits or is stopped tries again at once. */
   tryNow(): void {
     this.#problem = undefined;
-    this.#forwarder?.tryNow();
+    this.#sender?.tryNow();
   }
 
   /** Ends after the request in flight, which has `limits.forwardStopMs`. Never rejects. */
   async close(): Promise<void> {
     this.#closing.abort();
     await this.#checking;
-    await Promise.all([this.#forwarder?.close(), this.#retrying]);
+    await Promise.all([this.#sender?.close(), this.#retrying]);
     await this.#write(true);
   }
 
   async #check(names: readonly string[]): Promise<void> {
-    if (this.#forwarder === undefined) await this.#begin();
-    else if (this.#forwarder.status().state === 'stopped') await this.#lookAtFiles(this.#forwarder);
+    if (this.#sender === undefined) await this.#begin();
+    else if (this.#sender.status().state === 'stopped') await this.#checkFiles(this.#sender);
     const letters = this.#letters;
     if (
-      this.#forwarder !== undefined &&
+      this.#sender !== undefined &&
       letters !== undefined &&
       names.includes(retryName(this.options.destination.name))
     ) {
-      this.#retrying ??= this.#retry(letters, () => this.#forwarder!.turnMs());
+      this.#retrying ??= this.#retry(letters, () => this.#sender!.turnMs());
     }
     await this.#write(false);
   }
 
-  /** Sends dead letters again, beside the forwarder and the checks. Never rejects. */
+  /** Sends dead letters again, beside the sender and the checks. Never rejects. */
   async #retry(letters: DeadLetters, turnMs: () => number): Promise<void> {
-    const { destination, disk, limits, notices } = this.options;
+    const { destination, disk, limits, notices, openClient } = this.options;
     const { name } = destination;
-    const target = () => openTarget('api', { ...destination, source: this.#source ?? '', limits });
+    const target = () => openTarget('api', { ...destination, source: this.#source ?? '', limits, openClient });
     const { signal } = this.#closing;
     try {
       const result = await takeRetry({ disk, name, letters, target, turnMs, signal });
       if (result !== undefined) {
         const { sent, refused, left } = result;
         notices.info('dead letters were sent again', { destination: name, sent, refused, left });
-        if (sent > 0) this.#forwarder?.tryNow(); // there is space for others
+        if (sent > 0) this.#sender?.tryNow(); // there is space for others
       }
     } catch (error) {
       const problem = describe(error as Error);
@@ -236,7 +231,7 @@ export class Link {
   }
 
   async #begin(): Promise<void> {
-    const { destination, disk, progress, source: openSource, limits, notices, onForwarded } = this.options;
+    const { destination, disk, source: openSource, limits, notices, openClient } = this.options;
     // Before it is written. It is a hint, so that an error delays nothing.
     this.#lastSuccess ??= timeIn(await readState(disk, destination.name, limits).catch(() => undefined));
     try {
@@ -244,14 +239,13 @@ export class Link {
       if (this.#closing.signal.aborted) return;
       this.#source = source;
       const target = (kind: TargetKind) => {
-        this.#target = openTarget(kind, { ...destination, source, limits, onVia: this.#onVia });
+        this.#target = openTarget(kind, { ...destination, source, limits, openClient, onVia: this.#onVia });
         return this.#target;
       };
       const letters = () => this.#openLetters();
       const onChange = () => void this.#write(false);
-      const parts = { destination, disk, progress, target, letters, notices, limits, onForwarded, onChange };
-      this.#forwarder = new Forwarder({ ...parts, lastSuccess: this.#lastSuccess });
-      this.#forwarder.start();
+      this.#sender = new Sender({ ...this.options, target, letters, onChange, lastSuccess: this.#lastSuccess });
+      this.#sender.start();
       this.#problem = undefined;
     } catch (error) {
       const reason = `${describe(error as Error)}; it is tried again every ${limits.forwardCheckMs / 1000} s`;
@@ -261,16 +255,15 @@ export class Link {
     }
   }
 
-  /** A stopped forwarder may wait for another token or CA. */
-  async #lookAtFiles(forwarder: Forwarder): Promise<void> {
+  /** A stopped sender may wait for another token or CA. */
+  async #checkFiles(sender: Sender): Promise<void> {
     const read = this.#target?.files;
-    if (read !== undefined && read !== (await filesVersion(this.options.destination))) forwarder.tryNow();
+    if (read !== undefined && read !== (await filesVersion(this.options.destination))) sender.tryNow();
   }
 
   /** Writes the state file if the state is another one, or else at most every `limits.forwardStateMs`. */
   #write(isLast: boolean): Promise<void> {
-    this.#writing = this.#writing.then(() => this.#writeNow(isLast));
-    return this.#writing;
+    return this.#mutex.run(() => this.#writeNow(isLast));
   }
 
   async #writeNow(isLast: boolean): Promise<void> {
@@ -283,7 +276,7 @@ export class Link {
     if (text === this.#written.text) return;
     const isSoon = performance.now() - this.#written.atMs < limits.forwardStateMs;
     const shown = `${state} ${reason} ${last_success === null}`;
-    const before = [shown, shown.replace('sending', 'idle')]; // one that works sends now and then
+    const before = [shown, shown.replace('sending', 'idle')]; // a sender that works sends now and then
     if (!isLast && isSoon && before.includes(this.#written.state)) return;
     this.#written = { text, state: shown, atMs: performance.now() };
     try {

@@ -1,46 +1,46 @@
 /**
  * Sends dead letters again because an operator asked for it. `assetlog forward retry` leaves a file `forward-<name>.retry`, which
  * the service takes up, and removes when it has tried all. So the events pass through the process that has the token, and beside
- * the forwarder, which is not held up.
+ * the sender, which is not held up.
  *
  * Before an event is sent, its letter says that it is in doubt, and after it what became of it. So a crash between leaves it in
  * doubt, and it is sent a second time only if an operator names it.
  */
 
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Disk, type ReadableDisk, readSmall, unlessAbsent } from '../journal/disk.ts';
-import { Line } from '../journal/reader.ts';
+import { type Disk, type ReadableDisk, unlessAbsent } from '../journal/disk.ts';
+import { readSmall } from '../journal/file-io.ts';
+import { Line } from '../journal/look/reading.ts';
 import type { GoneRange } from '../journal/segments.ts';
-import type { DeadLetter } from './dead-letter.ts';
-import { type DeadLetters, readDeadLetters, readLetterStates } from './dead-letters.ts';
-import { isOpen, type LetterState, seqsOf } from './open-letters.ts';
+import { type DeadLetters, readDeadLetters, readLetterStates } from './dead-letters/file.ts';
+import { isOpen, type LetterOutcome, seqsOf } from './dead-letters/letter.ts';
+import type { LetterState } from './dead-letters/states.ts';
 import type { Sent, Target } from './target.ts';
 
-/** What the file says: `{ seqs: { first: 7, last: 12 } }`. */
+/** What the file says: `{"seqs":{"first":7,"last":12}}`. */
 export interface Retry {
-  /** The letters of these seqs; without it those that were refused, since one in doubt may be there already. */
+  /** The letters of these seqs; if it is absent, letters that were refused: an event in doubt may be there already. */
   readonly seqs?: GoneRange | undefined;
   /** A service has taken it up. */
   readonly isRunning?: boolean;
 }
 
-/** What became of the letters: `{ sent: 3, refused: 1, left: 0 }`. */
+/** What became of the letters, as numbers of events. */
 export interface RetryResult {
-  /** The destination took so many. */
+  /** The destination took them. */
   readonly sent: number;
-  /** So many were refused, or are in doubt. */
+  /** Refused, or in doubt. */
   readonly refused: number;
-  /** So many were not tried. */
+  /** Not tried. */
   readonly left: number;
 }
 
-/** What a retry needs: `{ disk, name: 'hub', letters, target: () => openTarget('api', …), turnMs: () => 0, signal }`. */
 export interface RetryParts {
   /** The folder of the journal. */
   readonly disk: Disk;
   /** Of the destination. */
   readonly name: string;
-  /** Those of the forwarder, if it has any open: only one may append at a time. */
+  /** The object that the sender uses: only one may append at a time. */
   readonly letters: Pick<DeadLetters, 'append'>;
   /** @returns the three report endpoints of the destination, also of a hub, which takes an event out of order as a report of its own */
   readonly target: () => Target;
@@ -50,7 +50,7 @@ export interface RetryParts {
   readonly signal: AbortSignal;
 }
 
-/** @returns the name of the file: of `hub` it is `forward-hub.retry` */
+/** @returns the name of the file: `forward-hub.retry` for `hub` */
 export function retryName(name: string): string {
   return `forward-${name}.retry`;
 }
@@ -66,7 +66,7 @@ export async function writeRetry(disk: Disk, name: string, retry: Retry): Promis
   await disk.replace(retryName(name), Buffer.from(JSON.stringify(retry)));
 }
 
-/** Whether a letter is to be sent again: `isWanted({ first: 7, last: 7, outcome: 'refused', at: 0 }, undefined)` is `true`. */
+/** Whether a letter is to be sent again. @param seqs as `Retry.seqs` */
 export function isWanted({ first, last, outcome, became }: LetterState, seqs: GoneRange | undefined): boolean {
   if (seqs === undefined) return outcome === 'refused';
   return (
@@ -86,7 +86,7 @@ export async function takeRetry(parts: RetryParts): Promise<RetryResult | undefi
   try {
     const asked = await readRetry(disk, name);
     isThere = asked !== undefined; // one that is written from now on is for the next call
-    // One that is running was taken up by a process that has died: which event is in doubt is in the letters.
+    // A process that has died had taken up a retry that is running: which event is in doubt is in the letters.
     if (asked === undefined || asked.isRunning === true) return undefined;
     await writeRetry(disk, name, { ...asked, isRunning: true });
     return await sendAgain(parts, asked.seqs);
@@ -125,8 +125,8 @@ async function sendOne(
   { letters, target, signal }: { letters: RetryParts['letters']; target: Target; signal: AbortSignal },
 ): Promise<Sent> {
   const { first: seq } = state;
-  const note = (letter: Pick<DeadLetter, 'outcome' | 'became' | 'status' | 'reason'>, wasOpen: boolean) =>
-    letters.append({ time: new Date().toISOString(), ...letter, first: seq, last: seq }, wasOpen);
+  const note = (result: LetterOutcome, wasOpen: boolean) =>
+    letters.append({ time: new Date().toISOString(), ...result, first: seq, last: seq }, wasOpen);
   const reason = 'it was being sent again when the service stopped';
   await note({ outcome: 'in doubt', reason }, isOpen(state));
   const bytes = Buffer.from(line);
@@ -136,7 +136,7 @@ async function sendOne(
 }
 
 /** @param before what the letter said before it was sent again */
-function outcomeOf(sent: Sent, { outcome, became }: LetterState): Pick<DeadLetter, 'outcome' | 'became' | 'reason'> {
+function outcomeOf(sent: Sent, { outcome, became }: LetterState): LetterOutcome {
   const { reason = '' } = sent as { reason?: string };
   switch (sent.kind) {
     case 'recorded':

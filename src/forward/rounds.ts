@@ -1,6 +1,6 @@
-/** Questions that many ask at the same time are asked once for all of them: `await rounds.ask('prod', () => askAll())`. */
+/** Questions that several callers have at the same time are asked once for all callers. */
 
-/** A round serves those that asked before it began. A question during a round waits for the next one. */
+/** A round serves the callers that asked before it began. A question during a round waits for the next round. */
 interface Round {
   readonly running: Promise<void>;
   next: Promise<void> | undefined;

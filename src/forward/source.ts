@@ -3,21 +3,22 @@
  * is the same after a restart, on another address and in a restored backup.
  */
 
-import { type Disk, type ReadableDisk, readSmall, replaceDurably } from '../journal/disk.ts';
-import { uuids } from '../journal/record.ts';
+import type { Disk, ReadableDisk } from '../journal/disk.ts';
+import { readSmall, replaceDurably } from '../journal/file-io.ts';
+import { uuids } from '../journal/line/uuid.ts';
 
-/** Name of the file with the id: `.journal-id`. */
+/** Name of the file with the id. */
 export const SOURCE_FILE = '.journal-id';
 
-/** The id of a journal: `{ source: '0193e0c2-7f3a-7000-8000-000000000000', isNew: false }`. */
-export interface Source {
+export interface JournalId {
+  /** A UUID in lower case. */
   readonly source: string;
   /** Whether it was made now, so that no destination has heard of it. */
   readonly isNew: boolean;
 }
 
 /**
- * @returns the id of the journal, such as `0193e0c2-7f3a-7000-8000-000000000000`; undefined if it never forwarded
+ * @returns the id of the journal; undefined if it never forwarded
  * @throws Error if the file holds something else, or the error of a system call
  */
 export async function readSource(disk: ReadableDisk): Promise<string | undefined> {
@@ -33,7 +34,7 @@ export async function readSource(disk: ReadableDisk): Promise<string | undefined
  * a power cut takes back.
  * @throws Error if the id is not readable or was removed: another one would make a hub record all events again
  */
-export async function openSource(disk: Disk): Promise<Source> {
+export async function openSource(disk: Disk): Promise<JournalId> {
   const source = await readSource(disk);
   if (source === undefined) {
     if ((await disk.list()).some((name) => name.startsWith(KNOWN_PREFIX))) {
@@ -47,7 +48,7 @@ export async function openSource(disk: Disk): Promise<Source> {
 
 /**
  * Gives the journal a new id, durably, for a copy that continues beside its original.
- * @returns the new id: `0193e0c2-7f3a-7000-8000-000000000000`
+ * @returns the new id
  * @throws the error of a system call, after which the file holds the old id or the new one
  */
 export async function replaceSource(disk: Disk): Promise<string> {
@@ -63,7 +64,7 @@ export async function replaceSource(disk: Disk): Promise<string> {
  */
 export const KNOWN_PREFIX = '.forwarded-';
 
-/** Whether a value is an id of a journal or of an event, a UUID in lower case: `0193e0c2-7f3a-7000-8000-000000000000`. */
+/** Whether a value is an id of a journal or of an event, a UUID in lower case. */
 export function isId(value: unknown): value is string {
   return typeof value === 'string' && ID.test(value);
 }

@@ -3,42 +3,32 @@
 import { limits } from '../config/limits.ts';
 import type { ReadableDisk } from '../journal/disk.ts';
 import type { Durable, Holder } from '../journal/lock.ts';
+import { readJournal } from '../journal/look/reader.ts';
+import type { Line } from '../journal/look/reading.ts';
+import { lastLine } from '../journal/open/scan.ts';
 import { askDurable, pollProgress } from '../journal/progress.ts';
-import { type Line, readJournal } from '../journal/reader.ts';
-import { lastLine } from '../journal/scan.ts';
 import { contentsOf, type GoneRange } from '../journal/segments.ts';
-import { readCursor } from './cursor.ts';
-import { readLetterStates } from './dead-letters.ts';
+import { readLetterStates } from './dead-letters/file.ts';
+import { readCursor } from './sender/cursor.ts';
+import type { SenderStatus } from './sender/sender.ts';
 import { type ForwardState, readState } from './state-file.ts';
-import type { TargetKind } from './target.ts';
 
 /** One destination of one journal, as `assetlog forward status --json` prints it. */
-export interface DestinationStatus {
-  readonly name: string;
+export interface DestinationStatus
+  extends Pick<SenderStatus, 'name' | 'kind' | 'reason' | 'next_try' | 'last_seq' | 'last_success' | 'last_error'> {
   readonly deployment: string | null;
   readonly to: string | null;
-  /** Null until the destination has answered. */
-  readonly kind: TargetKind | null;
-  /** That of the forwarder; `not running` if no service has the folder, `not forwarded` if it has not got this destination. */
+  /** The state of the sender; `not running` if no service has the folder, `not forwarded` if it has not got this destination. */
   readonly state: string;
-  /** What is wrong, and what to do. */
-  readonly reason: string | null;
   readonly since: string | null;
-  /** When one that waits or is stopped tries again. */
-  readonly next_try: string | null;
-  /** The events up to this one are dealt with; null if the cursor is lost, and then the two members of the lag too. */
+  /** The events up to this one are settled; null if the cursor is lost, and then the two members of the lag too. */
   readonly seq: number | null;
-  /** The last event of the journal. */
-  readonly last_seq: number;
   readonly lag_events: number | null;
-  /** Age of the oldest event that is not dealt with. */
   readonly lag_seconds: number | null;
   /** Letters that an operator has to decide about; null if their file is damaged. */
   readonly dead_letters: number | null;
   /** Events that retention removed before the destination confirmed them; null if the file of dead letters is damaged. */
   readonly lost_events: number | null;
-  readonly last_success: string | null;
-  readonly last_error: string | null;
 }
 
 /**
@@ -51,7 +41,7 @@ export async function readStatus(
   deployment: string | null,
   running: Holder | undefined,
 ): Promise<DestinationStatus[]> {
-  const durable = await askDurable(pollProgress(disk.folder, 0));
+  const durable = await askDurable(pollProgress(disk.folder, limits));
   const last_seq = durable.kind === 'before' ? durable.seq - 1 : await readLastSeq(disk);
   const all: DestinationStatus[] = [];
   for (const name of await readNames(disk)) {
@@ -84,18 +74,18 @@ export async function readStatus(
 
 const UNKNOWN = { to: null, since: null, last_success: null, last_error: null };
 
-/** @returns the names of the destinations that the folder has files of, in order: `['dagster', 'hub']` */
+/** @returns the names of the destinations that the folder has files of, in order */
 export async function readNames(disk: Pick<ReadableDisk, 'list'>): Promise<string[]> {
   const found = (await disk.list()).map((name) => DESTINATION_FILE.exec(name)).filter((match) => match !== null);
   return [...new Set(found.map(([, one, other, dead]) => one ?? other ?? dead ?? ''))].sort();
 }
 
-/** @returns the seq of the last whole line: `53`; 0 of a journal without events */
+/** @returns the seq of the last whole line; 0 of a journal without events */
 export async function readLastSeq(disk: ReadableDisk): Promise<number> {
   const segment = contentsOf(await disk.list()).segments.at(-1);
   if (segment === undefined) return 0;
   const { name, firstSeq: first } = segment;
-  const whole = await lastLine(disk, name, await disk.size(name));
+  const whole = await lastLine(disk, name, await disk.size(name), limits);
   if (whole !== undefined) return whole.seq;
   let last = first - 1;
   // It is empty, or ends with a part of a line.

@@ -1,12 +1,12 @@
-/** What a forwarder needs of a destination: to ask how far it is, and to send. Each kind of destination implements it. */
+/** What a sender needs of a destination: to ask how far it is, and to send. Each kind of destination implements it. */
 
-import type { Line } from '../journal/reader.ts';
+import type { Line } from '../journal/look/reading.ts';
 import type { GoneRange } from '../journal/segments.ts';
 
 /** The kinds of destinations: another assetlog that takes journal lines, or a server with the three report endpoints. */
 export type TargetKind = 'hub' | 'api';
 
-/** Lines of one journal to send: `{ lines, lost: undefined }`. */
+/** Lines of one journal to send. */
 export interface Outgoing {
   /** At least one, with consecutive seqs. A target may send only the first ones: see `Sent`. */
   readonly lines: readonly Line[];
@@ -25,7 +25,7 @@ export type StopKind =
   | 'dead letters'
   | 'refusals';
 
-/** The destination can not be used: `{ kind: 'stopped', why: 'turned away', reason: '401 …; check the token file' }`. */
+/** The destination can not be used. */
 export interface Stopped {
   readonly kind: 'stopped';
   readonly why: StopKind;
@@ -33,7 +33,7 @@ export interface Stopped {
   readonly reason: string;
 }
 
-/** Nothing was recorded, or what was is found out by asking: `{ kind: 'again', reason: 'connect ECONNREFUSED …' }`. */
+/** Nothing was recorded, or the next `ask` finds out what was. */
 export interface Again {
   readonly kind: 'again';
   readonly reason: string;
@@ -41,10 +41,17 @@ export interface Again {
   readonly afterMs?: number | undefined;
 }
 
+/** How far a destination is with a journal: it has all events up to one of them. */
+export interface Position {
+  /** 0 at the beginning. */
+  readonly seq: number;
+  /** The id of the line with that seq; null at the beginning, or if the id is not known. */
+  readonly id: string | null;
+}
+
 /** What a destination says it has of this journal. */
 export type Asked =
-  /** It has all up to this seq, whose line has this id; 0 and null if it never heard of the journal. */
-  | { readonly kind: 'at'; readonly seq: number; readonly id: string | null }
+  | ({ readonly kind: 'at' } & Position)
   /**
    * It can not be asked: it is no hub. The page of a proxy may look the same, so that this is certain only after an event was
    * recorded or refused there.
@@ -56,8 +63,8 @@ export type Asked =
 /** What became of the lines that were sent. */
 export type Sent =
   /** The destination has all lines up to this one. */
-  | { readonly kind: 'recorded'; readonly seq: number; readonly id: string }
-  /** The first line was refused and will be refused again: `{ kind: 'refused', status: 400, reason: 'asset_key is missing …' }`. */
+  | ({ readonly kind: 'recorded' } & Position)
+  /** The first line was refused and will be refused again. */
   | { readonly kind: 'refused'; readonly status: number; readonly reason: string }
   /**
    * The first line may have been recorded. With `final` it is not to be sent again, whatever the destination's `inDoubt` says, since
@@ -74,7 +81,7 @@ export type Sent =
   | Again
   | Stopped;
 
-/** A destination of one journal, with one connection: `await target.ask(signal)`. Neither method throws. */
+/** A destination of one journal, with one connection. No method throws. */
 export interface Target {
   readonly kind: TargetKind;
   /** The version of the token file and the CA file that were read last; undefined if no request was sent yet. */

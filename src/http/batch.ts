@@ -11,10 +11,20 @@ import { type Json, readObjects, stringOf } from '../event/json.ts';
 import type { Endpoint } from '../event/parameters.ts';
 import type { KeyConflict } from '../event/record-result.ts';
 import { type ParameterLimits, type Report, reportReader } from './handlers.ts';
-import { type BodyReply, type Handler, type ItemProblem, Refusal, type Reply, shown, WITHHELD } from './message.ts';
+import {
+  type BodyReply,
+  type Handler,
+  type ItemProblem,
+  quotingRefusal,
+  Refusal,
+  type Reply,
+  shown,
+  shownJson,
+  WITHHELD,
+} from './message.ts';
 import { isJson, orMalformedJson, readQuery, readText, TOKEN, wordOf } from './request.ts';
 
-/** The media types of lines of JSON (NDJSON): `lineTypes[0]` is `application/x-ndjson`. */
+/** The media types of lines of JSON (NDJSON), the commonest first. */
 export const lineTypes: readonly string[] = ['application/x-ndjson', 'application/ndjson', 'application/jsonl'];
 /** The media types of a batch: those of NDJSON, and as the last one that of a JSON array. */
 export const batchTypes: readonly string[] = [...lineTypes, 'application/json'];
@@ -23,20 +33,18 @@ export const batchTypes: readonly string[] = [...lineTypes, 'application/json'];
 export type BatchLimits = ParameterLimits &
   Pick<Limits, 'batchItemsMax' | 'batchErrorsMax' | 'bodyMembersMax' | 'idempotencyKeyCharactersMax'>;
 
-/**
- * @returns the handler of the batch endpoint, whose reply to a batch of two items is `{"recorded":2}`. It throws Refusal 400 if
- *   nothing is to be recorded
- */
+/** @returns the handler of the batch endpoint. It throws Refusal 400 if nothing is to be recorded */
 export function reportBatch(endpoints: readonly Endpoint[], limits: BatchLimits): Handler {
   const readEvent = itemReader(endpoints, limits);
-  return ({ body, head, idempotencyKey, query }) => {
-    readQuery(query); // nothing in it is used, but a malformed query is refused, as in a report
-    const { events, numbers, problems } = readBatch(body, isJson(head.contentType), readEvent, limits, idempotencyKey);
-    const lenient = prefersLenient(head.prefer);
+  return ({ body, head: { fields }, idempotencyKey, query }) => {
+    readQuery(query, limits); // nothing in it is used, but a malformed query is refused, as in a report
+    const isArray = isJson(fields.contentType);
+    const { events, numbers, problems } = readBatch(body, isArray, readEvent, limits, idempotencyKey);
+    const lenient = prefersLenient(fields.prefer);
     if (events.length === 0 || (problems.length > 0 && !lenient)) throw wrongItems(problems, events.length, limits);
     const count = events.length;
     const allProblems = (conflicts: readonly KeyConflict[]) =>
-      [...problems, ...conflicts.map((one) => conflictProblem(one, numbers))].sort((a, b) => a.item - b.item);
+      [...problems, ...conflicts.map((one) => conflictProblem(one, numbers, limits))].sort((a, b) => a.item - b.item);
     return {
       kind: 'record',
       events,
@@ -57,9 +65,13 @@ interface Counts {
   readonly duplicates: number | undefined;
 }
 
-function conflictProblem({ index, key, member, first }: KeyConflict, numbers: readonly number[]): Problem {
+function conflictProblem(
+  { index, key, member, first }: KeyConflict,
+  numbers: readonly number[],
+  limits: BatchLimits,
+): Problem {
   const owner = first === undefined ? 'was used before' : `is that of item ${numbers[first]} as well`;
-  const error = `idempotency_key ${shown(key)} ${owner}, for an event with another ${member}; send a new key, or the event as it was`;
+  const error = `idempotency_key ${shown(key, limits)} ${owner}, for an event with another ${member}; send a new key, or the event as it was`;
   return { item: numbers[index]!, error, logged: error };
 }
 
@@ -89,7 +101,7 @@ function shownProblems(problems: readonly Problem[], { batchErrorsMax }: BatchLi
   return problems.slice(0, batchErrorsMax).map(({ item, error }) => ({ item, error }));
 }
 
-/** The items of a batch, right and wrong: item 2 of 3 is wrong in `{ events, numbers: [1, 3], problems }`. */
+/** The items of a batch, right and wrong. */
 interface BatchItems {
   /** The right items in order. */
   readonly events: readonly Event[];
@@ -100,8 +112,7 @@ interface BatchItems {
 }
 
 /**
- * Reads the items of a batch. The lines `{"type":"observation","asset_key":"orders"}` and `[]` give one event with number 1,
- * and the problem `{ item: 2, error: 'it is not a JSON object', … }`.
+ * Reads the items of a batch.
  * @param isArray whether the body is a JSON array; otherwise it is NDJSON, whose empty lines are skipped but counted
  * @param readEvent reads one item
  * @param requestKey gives each item that has no key of its own one: `order-17/12` for `order-17` and item 12
@@ -139,13 +150,9 @@ function readBatch(
   return { events, numbers, problems };
 }
 
-/**
- * Reads the members of an item, which it may change: `(members) => ({ type: 'AssetObservation', … })`.
- * @throws ItemError, or Refusal 400
- */
+/** Reads the members of an item, which it may change. @throws ItemError, or Refusal 400 */
 export type ReadItem = (members: Map<string, Json>) => Report['event'];
 
-/** @returns the function that reads the items of batches; for `{"type":"observation","asset_key":"a"}` its result is an observation */
 export function itemReader(endpoints: readonly Endpoint[], limits: BatchLimits): ReadItem {
   const reports = new Map(endpoints.map((endpoint) => [endpoint, reportReader(endpoint, limits)]));
   return (members) => {
@@ -183,8 +190,8 @@ function takeElements(text: string, limits: BatchLimits, take: TakeItem): void {
   );
   if (elements === undefined) {
     const lines = `or one report a line as ${batchTypes[0]}`;
-    const problem = `the body must be a JSON array of reports, ${lines}; got `;
-    throw new Refusal(400, `${problem}${shown(text.trim())}`, { logged: `${problem}${WITHHELD}` });
+    const problem = (value: string) => `the body must be a JSON array of reports, ${lines}; got ${value}`;
+    throw quotingRefusal(400, shownJson(text.trim(), limits), 'withheld', problem);
   }
   for (const [index, members] of elements.entries()) {
     take(index + 1, () => {
@@ -195,13 +202,14 @@ function takeElements(text: string, limits: BatchLimits, take: TakeItem): void {
 }
 
 /** @returns the idempotency key of an item. @throws ItemError for another type, an empty key, or one that no header could have */
-function readKey(value: Json, { idempotencyKeyCharactersMax }: BatchLimits): string {
+function readKey(value: Json, limits: BatchLimits): string {
+  const { idempotencyKeyCharactersMax } = limits;
   const wanted = `send a string of 1 to ${idempotencyKeyCharactersMax} visible ASCII characters`;
-  if (value.kind !== 'string') throw new ItemError(`idempotency_key is ${shown(value.text)}; ${wanted}`);
+  if (value.kind !== 'string') throw new ItemError(`idempotency_key is ${shownJson(value.text, limits)}; ${wanted}`);
   const key = stringOf(value);
   const charactersMax = idempotencyKeyCharactersMax + ITEM_SUFFIX_CHARACTERS_MAX;
   if (!VISIBLE.test(key) || key.length > charactersMax) {
-    throw new ItemError(`idempotency_key is ${shown(key)}; ${wanted}`);
+    throw new ItemError(`idempotency_key is ${shown(key, limits)}; ${wanted}`);
   }
   return key;
 }

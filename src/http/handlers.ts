@@ -3,7 +3,7 @@
  * order of the table in `parameters.ts`, so that a request with two mistakes always gets the same error.
  */
 
-import { type Limits, limits as standardLimits } from '../config/limits.ts';
+import type { Limits } from '../config/limits.ts';
 import type { Event, EventOrigin } from '../event/event.ts';
 import { eventTimeForm, readEventTime } from '../event/event-time.ts';
 import { unknownMember } from '../event/item.ts';
@@ -15,37 +15,35 @@ import { keyConflict, replayedReply } from './idempotency.ts';
 import {
   accepted,
   type HandlerRequest,
+  quotingRefusal,
   type RecordOutcome,
   Refusal,
   type Reply,
+  type ShownLimits,
   shown,
   shownJson,
-  WITHHELD,
 } from './message.ts';
 import { orMalformedJson, percentDecode, readBody, readQuery } from './request.ts';
 
-/** The limits of parameters, bytes of a key and nesting depth of JSON: `{ keyBytesMax: 4_096, jsonDepthMax: 128 }`. */
-export type ParameterLimits = Pick<Limits, 'keyBytesMax' | 'jsonDepthMax'>;
+/** The limits of the parameters of a report. */
+export type ParameterLimits = Pick<Limits, 'keyBytesMax' | 'jsonDepthMax'> & ShownLimits;
 
-/**
- * @returns the handler of an endpoint: for `check`, the path `orders` and the query `passed=true&check_name=no_nulls` it returns
- *   `{ kind: 'record', events: [{ type: 'AssetCheckEvaluation', assetKey: ['orders'], passed: true, … }], … }`. It throws
- *   Refusal 400 for what is malformed first: the body, the query, a parameter
- */
+/** @returns the handler of an endpoint. It throws Refusal 400 for what is malformed first: the body, the query, a parameter */
 export function reportTo(
   endpoint: Endpoint,
-  limits: ParameterLimits & Pick<Limits, 'bodyMembersMax'> = standardLimits,
+  limits: ParameterLimits & Pick<Limits, 'bodyMembersMax'>,
 ): (request: HandlerRequest) => RecordOutcome {
   const read = reportReader(endpoint, limits);
+  const conflictReply: RecordOutcome['conflictReply'] = (conflicts) => keyConflict(conflicts, limits);
   return ({ keyPath, body, query, idempotencyKey }) => {
-    const { event, hiddenKey, unknown, misspelt } = read(keyPath, readBody(body, limits), readQuery(query));
+    const { event, hiddenKey, unknown, misspelt } = read(keyPath, readBody(body, limits), readQuery(query, limits));
     event.idempotencyKey = idempotencyKey;
     return {
       kind: 'record',
       events: [event],
       onConflict: 'refuse all',
       replyTo: accept,
-      conflictReply: keyConflict,
+      conflictReply,
       hiddenKey,
       unknown,
       misspelt,
@@ -73,7 +71,7 @@ function accept({ replayed }: RecordedResult): Reply {
   return replayed === undefined ? accepted : replayedReply;
 }
 
-/** What the parameters of one report say: `{ event: { type: 'AssetObservation', … }, unknown: ['colour'], … }`. */
+/** What the parameters of one report say. */
 export interface Report {
   readonly event: Event & { idempotencyKey?: string | undefined; origin?: EventOrigin | undefined };
   /** These three as in `RecordOutcome`. */
@@ -84,9 +82,9 @@ export interface Report {
 
 /**
  * Reads the parameters of one report, each from the first that has it: path, body, query.
- * @param keyPath as in `HandlerRequest`: `warehouse/orders`
- * @param body the members of the body, undefined without a body: `Map { 'passed' => { kind: 'boolean', text: 'true' } }`
- * @param query the parameters of the query, decoded: `Map { 'partition' => '2026-11-20' }`
+ * @param keyPath as in `HandlerRequest`
+ * @param body the members of the body, undefined without a body
+ * @param query the parameters of the query, decoded
  * @throws Refusal 400 for the first parameter that is missing or malformed
  */
 export type ReadReport = (
@@ -95,11 +93,8 @@ export type ReadReport = (
   query: ReadonlyMap<string, string>,
 ) => Report;
 
-/**
- * @returns the function that reads the reports of an endpoint; it throws Refusal 400, see `ReadReport`. For `observation`,
- *   `read('orders', undefined, new Map())` has the event `{ type: 'AssetObservation', assetKey: ['orders'], … }`
- */
-export function reportReader({ type, parameters }: Endpoint, limits: ParameterLimits = standardLimits): ReadReport {
+/** @returns the function that reads the reports of an endpoint */
+export function reportReader({ type, parameters }: Endpoint, limits: ParameterLimits): ReadReport {
   const names = parameters.map(({ name }) => name);
   const known: ReadonlySet<string> = new Set(names);
   const slots = parameters.filter((parameter) => parameter.kind !== 'key').map(slotOf);
@@ -111,7 +106,7 @@ export function reportReader({ type, parameters }: Endpoint, limits: ParameterLi
     const keyInBody = body?.get('asset_key');
     const keyInQuery = queryCount === 0 ? undefined : query.get('asset_key');
     const key = readKey(keyPath, keyInBody, keyInQuery, limits);
-    if (key === undefined) throw missing(KEY, unknownIn(body, query, known));
+    if (key === undefined) throw missing(KEY, unknownIn(body, query, known), limits);
     const event = { ...blank };
     event['assetKey'] = key.parts;
     // The known parameters are counted, so that names are compared only if the request also has an unknown one.
@@ -122,7 +117,7 @@ export function reportReader({ type, parameters }: Endpoint, limits: ParameterLi
       if (inBody !== undefined) found += 1;
       if (inQuery !== undefined) found += 1;
       const value = readParameter(slot, inBody, inQuery, limits);
-      if (value === undefined && slot.required) throw missing(slot, unknownIn(body, query, known));
+      if (value === undefined && slot.required) throw missing(slot, unknownIn(body, query, known), limits);
       if (value !== undefined) event[slot.member] = value;
     }
     const unknown = found === bodyCount + queryCount ? undefined : unknownIn(body, query, known);
@@ -218,20 +213,17 @@ function readKey(
 function keyInPath(path: string, limits: ParameterLimits): string[] {
   const parts = path.split('/').map((part) => {
     const decoded = percentDecode(part);
-    if (decoded === undefined) {
-      throw new Refusal(
-        400,
-        `asset_key in the path holds ${shown(part)}, which is not percent-encoded UTF-8; write % as %25`,
-      );
-    }
-    return decoded;
+    if (decoded !== undefined) return decoded;
+    const problem = (value: string) =>
+      `asset_key in the path holds ${value}, which is not percent-encoded UTF-8; write % as %25`;
+    throw quotingRefusal(400, shown(part, limits), 'logged', problem);
   });
   return checkKey(parts, path, 'in the path', limits);
 }
 
 function keyInBody(value: Json, limits: ParameterLimits): readonly string[] {
   const parts = value.kind === 'string' ? [stringOf(value)] : value.kind === 'array' ? stringsOf(value) : undefined;
-  if (parts === undefined) throw wrongType('asset_key', value, 'a string or an array of strings');
+  if (parts === undefined) throw wrongType('asset_key', value, 'a string or an array of strings', limits);
   return checkKey(parts, value.text, 'in the body', limits);
 }
 
@@ -240,7 +232,8 @@ function keyInQuery(text: string, limits: ParameterLimits): readonly string[] {
   const value = orMalformedJson('asset_key in the query begins with [ and', () => readJson(text, limits.jsonDepthMax));
   const parts = stringsOf(value);
   if (parts === undefined) {
-    throw inQueryRefused((value) => `asset_key in the query is ${value}; a JSON array must hold strings only`, text);
+    const problem = (value: string) => `asset_key in the query is ${value}; a JSON array must hold strings only`;
+    throw quotingRefusal(400, shown(text, limits), 'withheld', problem);
   }
   return checkKey(parts, text, 'in the query', limits);
 }
@@ -262,54 +255,36 @@ function sameKey(parts: readonly string[], other: string): boolean {
 
 /**
  * The checks of every key, from path, body or query.
- * @param sent the key as it was sent, ready to be shown
+ * @param sent the key as it was sent
  * @throws Refusal 400
  */
-function checkKey(parts: string[], sent: string, where: KeySource, { keyBytesMax }: ParameterLimits): string[] {
-  if (parts.length === 0) throw new Refusal(400, `asset_key ${where} is an empty array; give at least one part`);
+function checkKey(parts: string[], sent: string, from: KeyOrigin, limits: ParameterLimits): string[] {
+  const { keyBytesMax } = limits;
+  if (parts.length === 0) throw new Refusal(400, `asset_key ${from} is an empty array; give at least one part`);
   let characters = parts.length - 1;
   for (const part of parts) {
-    if (part === '') {
-      throw keyRefused(
-        (value) => `asset_key ${where} has an empty part: ${value}; every part needs a name`,
-        sent,
-        where,
-      );
-    }
-    if (CONTROL.test(part)) {
-      throw keyRefused((value) => `asset_key ${where} has a control character: ${value}; remove it`, sent, where);
-    }
-    if (!part.isWellFormed()) throw loneSurrogate(`asset_key ${where}`, shownKey(sent, where));
+    if (part === '') throw badKey(sent, from, 'an empty part', 'every part needs a name', limits);
+    if (CONTROL.test(part)) throw badKey(sent, from, 'a control character', 'remove it', limits);
+    if (!part.isWellFormed()) throw badKey(sent, from, HALF, WHOLE, limits);
     characters += part.length;
   }
-  if (characters * UTF8_BYTES_MAX > keyBytesMax) checkKeyBytes(parts, sent, where, keyBytesMax);
+  if (characters * UTF8_BYTES_MAX <= keyBytesMax) return parts;
+  const bytes = Buffer.byteLength(parts.join('/'));
+  if (bytes > keyBytesMax) throw badKey(sent, from, `${bytes} bytes`, `at most ${keyBytesMax} are taken`, limits);
   return parts;
 }
 
-function checkKeyBytes(parts: readonly string[], sent: string, where: KeySource, bytesMax: number): void {
-  const bytes = Buffer.byteLength(parts.join('/'));
-  if (bytes > bytesMax) {
-    const problem = (value: string) => `asset_key ${where} has ${bytes} bytes: ${value}; at most ${bytesMax} are taken`;
-    throw keyRefused(problem, sent, where);
-  }
+/** @param has what is wrong with the key */
+function badKey(sent: string, from: KeyOrigin, has: string, advice: string, limits: ParameterLimits): Refusal {
+  const quote = from === 'in the body' ? shownJson(sent, limits) : shown(sent, limits);
+  const problem = (key: string) => `asset_key ${from} has ${has}: ${key}; ${advice}`;
+  return quotingRefusal(400, quote, from === 'in the query' ? 'withheld' : 'logged', problem);
 }
 
-/** @param problem the error, made of the key as it is shown. A key of the query is not logged. */
-function keyRefused(problem: (value: string) => string, sent: string, where: KeySource): Refusal {
-  const logged = where === 'in the query' ? { logged: problem(WITHHELD) } : {};
-  return new Refusal(400, problem(shownKey(sent, where)), logged);
-}
+const HALF = 'half of a surrogate pair';
+const WHOLE = 'send whole characters';
 
-function shownKey(sent: string, where: KeySource): string {
-  return where === 'in the body' ? shownJson(sent) : shown(sent);
-}
-
-type KeySource = 'in the path' | 'in the body' | 'in the query';
-
-/** @param problem the error, from the value as it is shown. The value is not logged. */
-function inQueryRefused(problem: (value: string) => string, text: string): Refusal {
-  return new Refusal(400, problem(shown(text)), { logged: problem(WITHHELD) });
-}
+type KeyOrigin = 'in the path' | 'in the body' | 'in the query';
 
 /** Most bytes in UTF-8 for one UTF-16 code unit. */
 const UTF8_BYTES_MAX = 3;
@@ -329,60 +304,68 @@ function readParameter(
   limits: ParameterLimits,
 ): Value {
   if (inBody === undefined) return inQuery === undefined ? undefined : readInQuery(slot, inQuery, limits);
-  return inBody.kind === 'null' ? undefined : readInBody(slot, inBody);
+  return inBody.kind === 'null' ? undefined : readInBody(slot, inBody, limits);
 }
 
-function readInBody(slot: Slot, value: Json): Value {
+function readInBody(slot: Slot, value: Json, limits: ParameterLimits): Value {
   const { name, kind } = slot;
-  if (kind === 'metadata') return readMetadata(name, value);
+  if (kind === 'metadata') return readMetadata(name, value, limits);
   if (kind === 'boolean') {
-    if (value.kind !== 'boolean') throw wrongType(name, value, 'the JSON boolean true or false');
+    if (value.kind !== 'boolean') throw wrongType(name, value, 'the JSON boolean true or false', limits);
     return value.text === 'true';
   }
   if (value.kind !== 'string') {
     const ambiguous = kind === 'time' && value.kind === 'number' ? ': a number may mean seconds or milliseconds' : '';
-    throw wrongType(name, value, `${kind === 'time' ? eventTimeForm : 'a JSON string'}${ambiguous}`);
+    throw wrongType(name, value, `${kind === 'time' ? eventTimeForm : 'a JSON string'}${ambiguous}`, limits);
   }
   const text = stringOf(value);
-  if (!text.isWellFormed()) throw loneSurrogate(name, shownJson(value.text));
-  return checkText(slot, text);
+  if (!text.isWellFormed()) {
+    const problem = (sent: string) => `${name} has ${HALF}: ${sent}; ${WHOLE}`;
+    throw quotingRefusal(400, shownJson(value.text, limits), 'logged', problem);
+  }
+  return checkText(slot, text, 'logged', limits);
 }
 
 function readInQuery(slot: Slot, text: string, limits: ParameterLimits): Value {
   const { name, kind } = slot;
   if (kind === 'metadata') {
     const value = orMalformedJson(`${name} in the query`, () => readJson(text, limits.jsonDepthMax));
-    return value.kind === 'null' ? undefined : readMetadata(name, value);
+    return value.kind === 'null' ? undefined : readMetadata(name, value, limits);
   }
   if (kind === 'boolean') {
     if (text === 'true' || text === 'false') return text === 'true';
-    throw inQueryRefused((value) => `${name} in the query is ${value}; send true or false`, text);
+    const problem = (sent: string) => `${name} in the query is ${sent}; send true or false`;
+    throw quotingRefusal(400, shown(text, limits), 'withheld', problem);
   }
-  return checkText(slot, text, true);
+  return checkText(slot, text, 'withheld', limits);
 }
 
 /** @returns the JSON text of the object, as it was sent. @throws Refusal 400 if the value is not an object */
-function readMetadata(name: string, value: Json): string {
-  if (value.kind !== 'object') throw wrongType(name, value, 'a JSON object such as {"rows":10}');
+function readMetadata(name: string, value: Json, limits: ParameterLimits): string {
+  if (value.kind !== 'object') throw wrongType(name, value, 'a JSON object such as {"rows":10}', limits);
   return value.text;
 }
 
 /**
- * @param inQuery whether the text is from the query, which is never logged
+ * @param inLog whether the log may have the text
  * @returns the text to record
  */
-function checkText({ name, kind, what, choices, standard }: Slot, text: string, inQuery = false): string {
+function checkText(
+  { name, kind, what, choices, standard }: Slot,
+  text: string,
+  inLog: 'logged' | 'withheld',
+  limits: ParameterLimits,
+): string {
   if (kind === 'time') {
     const time = readEventTime(text);
     if (time.kind === 'time') return time.utc;
-    const problem = (value: string) => `${name} is ${value}: ${time.problem}`;
-    throw inQuery ? inQueryRefused(problem, text) : new Refusal(400, problem(shown(text)));
+    throw quotingRefusal(400, shown(text, limits), inLog, (sent) => `${name} is ${sent}: ${time.problem}`);
   }
   if (kind === 'non-empty string' && text === '') throw new Refusal(400, `${name} is ""; send the ${what}`);
   if (kind === 'one of' && !choices.includes(text)) {
     const wanted = choices.join(' or ');
-    const problem = (value: string) => `${name} is ${value}; send ${wanted}, or leave it out for ${standard}`;
-    throw inQuery ? inQueryRefused(problem, text) : new Refusal(400, problem(shown(text)));
+    const problem = (sent: string) => `${name} is ${sent}; send ${wanted}, or leave it out for ${standard}`;
+    throw quotingRefusal(400, shown(text, limits), inLog, problem);
   }
   return text;
 }
@@ -391,6 +374,7 @@ function checkText({ name, kind, what, choices, standard }: Slot, text: string, 
 function missing(
   { name, kind, what }: Pick<Slot, 'name' | 'what'> & { kind: Parameter['kind'] },
   unknown: readonly string[],
+  limits: ParameterLimits,
 ): Refusal {
   const wanted =
     kind === 'key'
@@ -398,20 +382,18 @@ function missing(
       : kind === 'boolean'
         ? `send true or false as a JSON boolean in the body, or ${name}=true in the query`
         : `send the ${what} as a string`;
+  const error = `${name} is missing: ${wanted}`;
   const misspelt = unknown.find((one) => nearestName(one, [name]) !== undefined);
-  const hint = misspelt === undefined ? '' : `; the request has ${shown(misspelt)}, did you mean ${name}?`;
-  return new Refusal(400, `${name} is missing: ${wanted}${hint}`);
+  if (misspelt === undefined) return new Refusal(400, error);
+  const problem = (sent: string) => `${error}; the request has ${sent}, did you mean ${name}?`;
+  return quotingRefusal(400, shown(misspelt, limits), 'logged', problem);
 }
 
 const KEY = { name: 'asset_key', kind: 'key', what: '' } as const;
 
-function wrongType(name: string, value: Json, wanted: string): Refusal {
+function wrongType(name: string, value: Json, wanted: string, limits: ParameterLimits): Refusal {
   const article = value.kind === 'array' || value.kind === 'object' ? 'an' : 'a';
+  const inLog = name === 'metadata' ? 'withheld' : 'logged';
   const problem = (sent: string) => `${name} is ${sent} (${article} ${value.kind}); send ${wanted}`;
-  // Metadata is never logged.
-  return new Refusal(400, problem(shownJson(value.text)), name === 'metadata' ? { logged: problem(WITHHELD) } : {});
-}
-
-function loneSurrogate(what: string, sent: string): Refusal {
-  return new Refusal(400, `${what} has half of a surrogate pair: ${sent}; send whole characters`);
+  return quotingRefusal(400, shownJson(value.text, limits), inLog, problem);
 }

@@ -1,11 +1,7 @@
-/**
- * The OpenAPI 3.1 document of the service. Its parameters come from `parameters.ts` and its bounds from `limits.ts`; the schema
- * of a line is an argument. The document is built on the first request. This file is not imported lazily, because the bundler
- * would then also initialize lazily every module that it shares with others, and these are on the hot path of a report.
- */
+/** The OpenAPI 3.1 document of the service, built on the first request. What is specific to a service is handed in. */
 
 import { deploymentName, version } from '../config/config.ts';
-import { type Limits, limits as standardLimits } from '../config/limits.ts';
+import type { Limits } from '../config/limits.ts';
 import { eventTimePattern } from '../event/event-time.ts';
 import { batchPath, ignoredMembers } from '../event/item.ts';
 import { allParameters, type Endpoint, type Parameter, endpoints as standardEndpoints } from '../event/parameters.ts';
@@ -17,7 +13,7 @@ import type { Route } from './router.ts';
 const JSON_TYPE = 'application/json';
 const TEXT = { type: 'string' };
 
-/** What the document describes: `{ server: '/', lineSchema: eventSchema() }` for a local service. */
+/** What the document describes. */
 export interface OpenApiOptions {
   /** The base of every path: a URL, or only its path, such as `/some/path`. */
   readonly server: string;
@@ -29,13 +25,13 @@ export interface OpenApiOptions {
   readonly endpoints?: readonly Endpoint[];
   /** Whether `Idempotency-Key` is looked at; true by default. */
   readonly takesKeys?: boolean;
-  /** The routes besides those of reports and of the service itself: `[{ needs: 'read', path: '/events', … }]`. */
+  /** The routes besides those of reports and of the service itself. */
   readonly routes?: readonly DescribedRoute[];
   /** The limits that the document states. */
-  readonly limits?: Limits;
+  readonly limits: Limits;
 }
 
-/** A route as the document describes it: `{ needs: 'read', path: '/events', methods: ['get', 'head'], summary: 'Read events', … }`. */
+/** A route as the document describes it. */
 export interface DescribedRoute extends Pick<Route<unknown>, 'needs' | 'path'> {
   /** In lower case. */
   readonly methods: readonly string[];
@@ -53,7 +49,7 @@ export interface DescribedRoute extends Pick<Route<unknown>, 'needs' | 'path'> {
   readonly also?: readonly (409 | 410)[];
 }
 
-/** @returns an OpenAPI 3.1 document of all routes, an object to be written as JSON: `{ openapi: '3.1.1', info: …, paths: … }` */
+/** @returns an OpenAPI 3.1 document of all routes, an object to be written as JSON */
 export function openApi({
   server,
   lineSchema,
@@ -61,7 +57,7 @@ export function openApi({
   endpoints = standardEndpoints,
   takesKeys = true,
   routes = [],
-  limits = standardLimits,
+  limits,
 }: OpenApiOptions): Schema {
   const hosted = tokenHeader !== undefined;
   const refused = { ...refusals(hosted, limits), ...(takesKeys && KEY_REFUSAL) };

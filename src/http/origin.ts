@@ -1,10 +1,9 @@
 /** Protects against cross-site requests: a web page of another site must not report, nor read, through the operator's browser. */
 
 import { isIP } from 'node:net';
-import { Refusal, shown } from './message.ts';
-import type { Head } from './request.ts';
+import { type Head, quotingRefusal, type Refusal, type ShownLimits, shown } from './message.ts';
 
-/** The names of this service: `{ address: '127.0.0.1', allowedHosts: ['assets.example'] }`. */
+/** The names of this service. */
 export interface AccessOptions {
   /** The address that the listener is bound to. */
   readonly address: string;
@@ -12,6 +11,7 @@ export interface AccessOptions {
   readonly allowedHosts: readonly string[];
   /** Whether other Hosts are refused also if `allowedHosts` is empty and other machines reach the address; IP addresses are not. */
   readonly onlyKnownHosts?: boolean;
+  readonly limits: ShownLimits;
 }
 
 /**
@@ -21,7 +21,7 @@ export interface AccessOptions {
  *
  * One request of another site is not refused: a link to the page of the service (`opensPage`), which holds no data and shows
  * none in a frame. The site that has the link gets nothing of it.
- * @returns a check that throws Refusal 403: on `127.0.0.1`, for the Host `evil.example`, but not for `localhost:3000`
+ * @returns a check that throws Refusal 403
  */
 export function createAccess(options: AccessOptions): (head: Head, opensPage: boolean) => void {
   const ownNames = new Set(['localhost', '127.0.0.1', '[::1]', hostOf(options.address), ...options.allowedHosts]);
@@ -31,41 +31,44 @@ export function createAccess(options: AccessOptions): (head: Head, opensPage: bo
   const isOwn = (authority: string) => ownNames.has(nameOf(authority));
   let lastGood: string | undefined; // most requests have the same Host, so it is checked once
 
-  return ({ method, authority, origin, fetchSite, navigates }, opensPage) => {
+  const refuse = (sent: string, problem: (value: string) => string): Refusal =>
+    quotingRefusal(403, shown(sent, options.limits), 'logged', problem);
+
+  return ({ method, authority, navigates, fields: { origin, fetchSite } }, opensPage) => {
     if (namesAreKnown && authority !== undefined && authority !== lastGood) {
       if (!isOwn(authority) && (onlyThisMachine || !isAddress(authority))) {
-        throw new Refusal(
-          403,
-          `Host ${shown(authority)} is not this service; use localhost, or allow it with --allowed-host`,
+        throw refuse(
+          authority,
+          (host) => `Host ${host} is not this service; use localhost, or allow it with --allowed-host`,
         );
       }
       lastGood = authority;
     }
     if (origin !== undefined && !isSameServer(origin, authority)) {
-      throw new Refusal(403, `Origin ${shown(origin)} is not this service: web pages of other sites are refused`);
+      throw refuse(origin, (value) => `Origin ${value} is not this service: web pages of other sites are refused`);
     }
     // DNS rebinding: a page is of the same origin if the owner of its name lets the name resolve to this service. An IP address
     // can not be rebound.
     const isOfPage = origin !== undefined || fetchSite === 'same-origin'; // a GET of the same origin has no Origin
     if (isOfPage && authority !== undefined && !isOwn(authority) && !isAddress(authority)) {
-      throw new Refusal(403, `Host ${shown(authority)} is not this service; let its pages use it with --allowed-host`);
+      throw refuse(authority, (host) => `Host ${host} is not this service; let its pages use it with --allowed-host`);
     }
     const isForeign = fetchSite !== undefined && fetchSite !== 'none' && fetchSite !== 'same-origin';
     if (isForeign && !(opensPage && navigates && method === 'GET')) {
-      throw new Refusal(403, `Sec-Fetch-Site is ${shown(fetchSite)}: web pages of other sites are refused`);
+      throw refuse(fetchSite, (site) => `Sec-Fetch-Site is ${site}: web pages of other sites are refused`);
     }
   };
 }
 
 /**
  * @param address as a socket reports it, or as it was configured
- * @returns whether only this machine reaches it: true for `127.0.0.1` and `::ffff:127.0.0.1`, false for `0.0.0.0`
+ * @returns whether only this machine reaches it: `127.0.0.1`, `::ffff:127.0.0.1`
  */
 export function isLoopback(address: string): boolean {
   return /^(::ffff:)?127\.[0-9.]+$/i.test(address) || address === '::1' || address === 'localhost';
 }
 
-/** @returns the address as the host of a URL: IPv6 in brackets, `[::1]` */
+/** @returns the address as the host of a URL: IPv6 in brackets */
 export function hostOf(address: string): string {
   return isIP(address) === 6 ? `[${address}]` : address;
 }

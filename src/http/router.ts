@@ -3,16 +3,15 @@
 import { deploymentName } from '../config/config.ts';
 import type { Limits } from '../config/limits.ts';
 
-/** What a client may do with the journal of a deployment: `rights[0]` is `'report'`. */
+/** What a client may do with the journal of a deployment. */
 export const rights = ['report', 'read'] as const;
-/** A right, such as `'read'`. */
 export type Right = (typeof rights)[number];
 
-/** A row of the route table: `{ needs: 'nothing', methods: ['GET', 'HEAD'], path: '/livez', followedBy: 'nothing', … }`. */
+/** A row of the route table. */
 export interface Route<Handler> {
   /** The right that it needs. In hosted mode, the name of a deployment precedes the path of a route that needs one. */
   readonly needs: Right | 'nothing';
-  /** The methods that it takes, in upper case: `['POST']`. */
+  /** The methods that it takes, in upper case. */
   readonly methods: readonly string[];
   /** Without a prefix and without a last slash: `/report_asset_check`. */
   readonly path: string;
@@ -21,9 +20,9 @@ export interface Route<Handler> {
    * follow it, each after a slash.
    */
   readonly followedBy: 'nothing' | 'slash' | 'key' | 'one component' | 'two components';
-  /** The media types of the bodies that it takes, in lower case: `['application/json']`. */
+  /** The media types of the bodies that it takes, in lower case. */
   readonly bodyTypes: readonly string[];
-  /** What its bodies may take, if not the same as those of reports: `{ bodyBytesMax: 4_194_304, uploadBytesMax: 8_388_608 }`. */
+  /** What its bodies may take, if not the same as those of reports. */
   readonly bodyLimits?: Pick<Limits, 'bodyBytesMax' | 'uploadBytesMax'>;
   /**
    * Asked before the upload of a large body.
@@ -38,13 +37,13 @@ export interface Route<Handler> {
   readonly handler: Handler;
 }
 
-/** What `findRoute` found: `{ kind: 'found', route, keyPath: 'warehouse/orders' }`, or why no route matches. */
+/** What `findRoute` found, or why no route matches. */
 export type RouteMatch<Handler> =
   | FoundRoute<Handler>
   | { readonly kind: 'wrong method'; readonly route: Route<Handler> }
   | { readonly kind: 'unknown path' };
 
-/** The route that matches a request: `{ kind: 'found', route, keyPath: 'warehouse/orders' }`. */
+/** The route that matches a request. */
 export interface FoundRoute<Handler> {
   readonly kind: 'found';
   readonly route: Route<Handler>;
@@ -52,7 +51,7 @@ export interface FoundRoute<Handler> {
   readonly keyPath: string | undefined;
 }
 
-/** The part of a request's path before the path of a route: `{ path: '/some/path', namesDeployment: false }`. */
+/** The part of a request's path before the path of a route. */
 export interface Prefix {
   /** Prefix of every path: empty, or begins with a slash and does not end with one, such as `/some/path`. */
   readonly path: string;
@@ -61,8 +60,7 @@ export interface Prefix {
 }
 
 /**
- * Finds the first route that matches; the order of the table is the precedence. A POST of `/report_asset_check/warehouse/orders`
- * gives `{ kind: 'found', route, keyPath: 'warehouse/orders' }`, a GET `{ kind: 'wrong method', route }`.
+ * Finds the first route that matches; the order of the table is the precedence.
  * @param path raw: compared byte for byte, since `.`, `..` and `%2F` may be parts of a key
  * @returns the route, or why none matches; in hosted mode the name of the deployment is not checked
  */

@@ -4,22 +4,19 @@
  */
 
 import { describe, SyncError } from './disk.ts';
-import { type ChainPosition, type EncodeBuffer, encodeBatch, type LineMembers } from './record.ts';
-import type { Segment } from './recovery.ts';
+import { type ChainPosition, type EncodeBuffer, encodeBatch, type LineMembers } from './line/record.ts';
+import type { Segment } from './open/recovery.ts';
 
-/**
- * A write failed and left no bytes in the file: the only disk failure after which the journal continues. Message:
- * `only 100 of 304 bytes were written`.
- */
+/** A write failed and left no bytes in the file: the only disk failure after which the journal continues. */
 export class NotWritten extends Error {}
 
 /**
  * A batch could not be encoded, since the memory for its bytes could not be allocated. Its message and `cause` are those of the
- * error, such as the RangeError `Array buffer allocation failed`.
+ * error.
  */
 export class NotEncoded extends Error {}
 
-/** The segment after a write, and the bytes that were written: `{ after: { file, bytes: 1514, chain }, bytes }`. */
+/** The segment after a write, and the bytes that were written. */
 export interface Appended {
   /** Its `chain` is that of the next line. */
   readonly after: Segment;
@@ -27,7 +24,7 @@ export interface Appended {
   readonly bytes: Buffer;
 }
 
-/** What one write takes: `{ lines: [members], ids: undefined }`. */
+/** What one write takes. */
 export interface LinesToAppend {
   readonly lines: readonly LineMembers[];
   /** As in a `QueueEntry`. */
@@ -35,7 +32,7 @@ export interface LinesToAppend {
 }
 
 /**
- * Appends one batch to the segment, durably. One line of 304 bytes makes a segment of `1210` bytes one of `1514`.
+ * Appends one batch to the segment, durably.
  * @throws NotEncoded, NotWritten, or another error after which the content of the disk is unknown
  */
 export async function appendBatch(
@@ -55,7 +52,7 @@ export async function appendBatch(
 
 /**
  * Makes a test write of 4,096 bytes and removes it again, to find out whether the disk takes writes.
- * @returns the unchanged segment and no bytes: `{ after: segment, bytes: Buffer.alloc(0) }`
+ * @returns the unchanged segment and no bytes
  * @throws NotWritten, or another error: see `appendBatch`
  */
 export async function tryWrite(segment: Segment): Promise<Appended> {
@@ -67,7 +64,7 @@ export async function tryWrite(segment: Segment): Promise<Appended> {
 /**
  * Checks that the file has the length that it had after the last write. Only the recovery of a restart can find out what else
  * another program changed.
- * @throws Error such as `events-00000000000000000001.jsonl has 0 bytes instead of 1210: another program changed it`
+ * @throws Error if the length differs, or the file is gone
  */
 export function checkUntouched({ file, bytes }: Segment): void {
   const size = file.sizeInFolder();
@@ -90,7 +87,7 @@ function encodeOrGiveUp({ lines, ids }: LinesToAppend, chain: ChainPosition, now
 
 /**
  * Appends all of the bytes, durably, or none: after a failed or short write the file is truncated to its previous length.
- * @param end of the file, its length in bytes: in `{ file, bytes: 1210 }` it is 1210
+ * @param end of the file, its length in bytes
  * @throws NotWritten, or another error after which the content of the file is unknown
  */
 export async function appendWhole({ file, bytes: end }: Pick<Segment, 'file' | 'bytes'>, bytes: Buffer): Promise<void> {

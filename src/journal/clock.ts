@@ -6,26 +6,21 @@ import type { Notices } from '../telemetry/log.ts';
 /** Before it no version of this program existed, so a clock that says so has not been set: many devices start in 1970. */
 const EARLIEST_MS = Date.UTC(2024, 0, 1);
 
-/**
- * Compares the clock of the system with the monotonic clock, each time that it is read. It needs no timer. Example:
- * `new Clock(notices, limits).read()`.
- */
+/** Compares the clock of the system with the monotonic clock, each time that it is read. It needs no timer. */
 export class Clock {
   readonly #notices: Notices;
   readonly #jumpMs: number;
   /** What the system's clock said minus what the monotonic clock said, at the last reading, in ms. */
   #offsetMs: number | undefined;
 
-  /** @param limits with `clockJumpMs`, the jump in milliseconds above which `read` warns: `{ clockJumpMs: 86_400_000 }` */
   constructor(notices: Notices, { clockJumpMs }: Pick<Limits, 'clockJumpMs'>) {
     this.#jumpMs = clockJumpMs;
     this.#notices = notices;
   }
 
   /**
-   * @returns the time of the system's clock, such as `2026-11-20T15:19:45.266Z`. Warns if the first one is before 2024, and
-   *   each time that the clock jumped by more than `clockJumpMs` (a day) since the last reading. Journals go by seq, so the time
-   *   is recorded as it is.
+   * @returns the time of the system's clock. Warns if the first time is before 2024, and each time that the clock jumped by more
+   *   than `clockJumpMs` since the last reading. Journals are in the order of seqs, so the time is recorded as it is
    */
   read(): Date {
     const now = new Date();

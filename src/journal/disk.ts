@@ -1,7 +1,7 @@
 /**
  * The only use of `node:fs` on the write path. Tests implement the same interface to inject faults. One `Disk` is one folder;
  * names are relative to it. Every method rejects with the error of the system call, which has a `code`, or with IrregularFileError:
- * a FIFO in the place of a file would be waited for without an end, and a device may have no end.
+ * a FIFO instead of a file would be waited for without an end, and a device may have no end.
  */
 
 import {
@@ -30,20 +30,21 @@ import {
 } from 'node:fs/promises';
 import { constants as osConstants } from 'node:os';
 import { basename, dirname, join, resolve, sep } from 'node:path';
-import { type Mount, mountOf } from './mount.ts';
-import { entryPath, giveToOwner, heirOf, unlessImpossible } from './owner.ts';
+import { type OtherWriters, otherWriters } from '../config/files.ts';
+import { type Mount, mountOf } from './open/mount.ts';
+import { entryPath, giveToOwner, heirOf, unlessImpossible } from './open/owner.ts';
 
-/** The file system of one folder: `openDisk('/data')` is the real one, and tests pass simulated ones. */
+/** The file system of one folder: `openDisk` opens the real one, and tests pass simulated ones. */
 export interface Disk {
-  /** Its absolute path: `/data`. */
+  /** Its absolute path. */
   readonly folder: string;
   /** Creates the folder and its missing parents, durably. */
   prepare(): Promise<void>;
-  /** Names of all entries of the folder, in no particular order: `['events-00000000000000000001.jsonl', '.stopped-cleanly']`. */
+  /** Names of all entries of the folder, in no particular order. */
   list(): Promise<string[]>;
-  /** Size of a file in bytes: `1210`. Rejects with ENOENT if there is none. */
+  /** Size of a file in bytes. Rejects with ENOENT if there is none. */
   size(name: string): Promise<number>;
-  /** The bytes from `start` (0) up to but not including `end` (the end of the file), in chunks: `read(name, 0, 256)`. */
+  /** The bytes from `start` (0) up to but not including `end` (the end of the file), in chunks. */
   read(name: string, start?: number, end?: number, options?: ReadOptions): AsyncIterable<Buffer>;
   /**
    * Creates a file, whose directory entry is durable when this resolves. Rejects with EEXIST if the file exists, and with
@@ -56,7 +57,7 @@ export interface Disk {
   openLog(name: string): Promise<LogFile>;
   /** Opens a file that is written in place, and creates it if there is none; its directory entry is durable when this resolves. */
   openSlots(name: string): Promise<SlotFile>;
-  /** Writes a small file in the place of an old one, which a reader sees whole or not at all. Not durable, and no sync. */
+  /** Replaces a small file, which a reader sees whole or not at all. Not durable, and no sync. */
   replace(name: string, bytes: Buffer): Promise<void>;
   /** Creates a subfolder, durably. Names of its entries contain a slash. */
   createFolder(name: string): Promise<void>;
@@ -70,9 +71,10 @@ export interface Disk {
   space(): Promise<Space>;
   /** The file system that the folder is on; undefined if the operating system does not report it. */
   mount(): Promise<Mount | undefined>;
+  /** Which users besides the owner and root may write to the folder; undefined if none may. */
+  otherWriters(): Promise<OtherWriters | undefined>;
 }
 
-/** How a file is read: `{ chunkBytes: 32_768, signal }`. */
 export interface ReadOptions {
   /** Size of the chunks. */
   readonly chunkBytes?: number;
@@ -83,7 +85,7 @@ export interface ReadOptions {
 /** What a reader needs of a `Disk`. */
 export type ReadableDisk = Pick<Disk, 'folder' | 'list' | 'size' | 'read'>;
 
-/** Space of the file system that the folder is on, in bytes: `{ freeBytes: 9_000, usableBytes: 10_000, totalBytes: 200_000 }`. */
+/** Space of the file system that the folder is on, in bytes. */
 export interface Space {
   /** For a user who is not root. */
   readonly freeBytes: number;
@@ -92,18 +94,12 @@ export interface Space {
   readonly totalBytes: number;
 }
 
-/**
- * Whether free space would make a retry succeed: the disk is full (ENOSPC), or the quota is used up (EDQUOT). Of an error with
- * the code `EIO` it is `false`.
- */
+/** Whether free space would make a retry succeed: the disk is full (ENOSPC), or the quota is used up (EDQUOT). */
 export function isFull(error: NodeJS.ErrnoException): boolean {
   return error.code === 'ENOSPC' || isQuota(error);
 }
 
-/**
- * Whether the error of a system call is that its path names nothing. ENOTDIR is that of a path through a file. Of
- * `{ code: 'ENOENT' }` it is `true`, of `{ code: 'EACCES' }` `false`.
- */
+/** Whether the error of a system call is that its path names nothing. ENOTDIR is that of a path through a file. */
 export function namesNothing({ code }: NodeJS.ErrnoException): boolean {
   return code === 'ENOENT' || code === 'ENOTDIR';
 }
@@ -119,10 +115,7 @@ export function unlessAbsent<Value>(value: Value): (error: NodeJS.ErrnoException
   };
 }
 
-/**
- * @returns the message about a failed system call for operators: its own, or for EDQUOT, which has no code in Node,
- *   `EDQUOT: the disk quota is used up, write`
- */
+/** @returns the message about a failed system call for operators: its own, or one for EDQUOT, which has no code in Node */
 export function describe(error: NodeJS.ErrnoException): string {
   return isQuota(error) ? `EDQUOT: the disk quota is used up, ${error.syscall}` : error.message;
 }
@@ -134,18 +127,18 @@ function isQuota({ errno }: NodeJS.ErrnoException): boolean {
 
 /**
  * The operation may have taken effect, but may be lost in a power cut. Never retry: a later sync may succeed without the data.
- * Its message is that of the system call, such as `EIO: i/o error, fdatasync`.
+ * Its message is that of the system call.
  */
 export class SyncError extends Error {}
 
-/** In the place of a file is something else, such as a FIFO: `new IrregularFileError('/data/.journal-id')`. */
+/** Under the name of a file is something else, such as a FIFO. */
 export class IrregularFileError extends Error {
   constructor(path: string) {
     super(`${path} is not a regular file; move it away, or remove it`);
   }
 }
 
-/** A file that is written once, from its beginning to its end. From `disk.create('.stopped-cleanly')`. */
+/** A file that is written once, from its beginning to its end. */
 export interface NewFile {
   /** Relative to the folder of the disk. */
   readonly name: string;
@@ -159,7 +152,7 @@ export interface NewFile {
   close(): Promise<void>;
 }
 
-/** A file that is appended to. From `disk.createLog('events-00000000000000000001.jsonl')`. */
+/** A file that is appended to. */
 export interface LogFile {
   /** Relative to the folder of the disk. */
   readonly name: string;
@@ -180,7 +173,7 @@ export interface LogFile {
   close(): Promise<void>;
 }
 
-/** A small file whose parts are written again in place, so that it needs no more space. From `disk.openSlots('forward-hub.cursor')`. */
+/** A small file whose parts are written again in place, so that it needs no more space. */
 export interface SlotFile {
   /**
    * Writes at a position, in bytes from the beginning of the file; durable when this resolves. After a rejection these bytes are
@@ -192,12 +185,11 @@ export interface SlotFile {
 
 const FOLDER_MODE = 0o700;
 const FILE_MODE = 0o600;
-const READ_CHUNK_BYTES = 256 * 1024;
-/** How much a `FileWindow` reads before the requested start, for a caller that reads lines in reverse order. */
-const READ_BACK_BYTES = 64 * 1024;
+/** Size of the chunks of `read`. */
+export const READ_CHUNK_BYTES = 256 * 1024;
 
 /**
- * Opens nothing yet: `openDisk('data').folder` is the absolute path, such as `/srv/data`.
+ * Opens nothing yet.
  * @param path of the folder, which need not exist yet: see `prepare`
  * @param syncingWrites whether an append is one `O_DSYNC` write instead of a write and `fdatasync`, which saves one call
  *   through the thread pool. Systems other than Linux have no `O_DSYNC`, or one that does not reach stable storage.
@@ -233,12 +225,12 @@ export function openDisk(
       return { freeBytes: bavail * bsize, usableBytes: usable * bsize, totalBytes: blocks * bsize };
     },
     mount: () => findMount(folder),
+    otherWriters: () => otherWriters(folder),
   };
 }
 
 /**
  * Finds out whether two paths name the same folder, or the second one a folder inside the first, also through symbolic links.
- * Example: `await isWithin('/data', '/data/a')` is `true`, and `await isWithin('/data', '/data2')` is `false`.
  * @param path of a folder that need not exist yet
  * @throws the error of a system call, but not of a missing folder
  */
@@ -257,112 +249,8 @@ async function realFolder(path: string): Promise<string> {
   }
 }
 
-/**
- * Copies the bytes of a file from `start` up to `end` into a new one, durably. After a failure the partial copy is removed.
- * Example: `copyFile(disk, 'events-00000000000000000001.jsonl', 'events-00000000000000000001.jsonl.torn', 612)`.
- * @throws the error of a system call
- */
-export async function copyFile(
-  disk: Disk,
-  from: string,
-  to: string,
-  start = 0,
-  end = Number.POSITIVE_INFINITY,
-): Promise<void> {
-  await writeFile(disk, to, disk.read(from, start, end));
-}
-
-/**
- * Reads parts of a file, mostly in sequence: it caches the last part that it read, and reads ahead. Example:
- * `new FileWindow(disk, 'events-00000000000000000001.jsonl')`.
- */
-export class FileWindow {
-  readonly #disk: Disk;
-  readonly #name: string;
-  #start = 0;
-  #bytes: Buffer = Buffer.alloc(0);
-
-  /** @param name of the file, relative to the folder of the disk */
-  constructor(disk: Disk, name: string) {
-    this.#disk = disk;
-    this.#name = name;
-  }
-
-  /**
-   * @returns the bytes from `start` up to `end`, fewer at the end of the file: `read(1000, 1400)` of a file of 1,210 bytes has
-   *   `210`. Later reads do not overwrite them
-   * @throws the error of a system call
-   */
-  async read(start: number, end: number): Promise<Buffer> {
-    if (start < this.#start || end > this.#start + this.#bytes.length) {
-      this.#start = Math.max(0, start - READ_BACK_BYTES);
-      const chunks: Buffer[] = [];
-      const windowEnd = Math.max(end, this.#start + READ_CHUNK_BYTES);
-      for await (const chunk of this.#disk.read(this.#name, this.#start, windowEnd)) chunks.push(chunk);
-      this.#bytes = chunks.length === 1 && chunks[0] !== undefined ? chunks[0] : Buffer.concat(chunks);
-    }
-    return this.#bytes.subarray(start - this.#start, end - this.#start);
-  }
-
-  /** Like `read`, in chunks of at most 256 KiB: `chunks(0, 600 * 1024)` yields `3`. */
-  async *chunks(start: number, end: number): AsyncGenerator<Buffer> {
-    for (let at = start; at < end; at += READ_CHUNK_BYTES) yield this.read(at, Math.min(end, at + READ_CHUNK_BYTES));
-  }
-}
-
-/**
- * Writes a new file, durably: `writeFile(disk, 'repair.json', [Buffer.from('{}')])`. After a failure the partial file is removed.
- * @throws the error of a system call, such as EEXIST
- */
-export async function writeFile(
-  disk: Disk,
-  name: string,
-  chunks: AsyncIterable<Buffer> | Iterable<Buffer>,
-): Promise<void> {
-  const file = await disk.create(name);
-  try {
-    let position = 0;
-    for await (const chunk of chunks) position += await writeWhole(file, chunk, position);
-    await file.sync();
-  } catch (error) {
-    await disk.remove(name).catch(() => {}); // the first error is reported
-    throw error;
-  } finally {
-    await file.close();
-  }
-}
-
-/**
- * Writes a file in place of the one with its name, durably: `replaceDurably(disk, '.journal-id', Buffer.from('0193e0c2-…'))`.
- * @throws the error of a system call, after which the old file is there, or the new one
- */
-export async function replaceDurably(disk: Disk, name: string, bytes: Buffer | AsyncIterable<Buffer>): Promise<void> {
-  const next = `${name}.new`;
-  await disk.remove(next).catch(unlessAbsent(undefined)); // of a write that was interrupted
-  await writeFile(disk, next, Buffer.isBuffer(bytes) ? [bytes] : bytes);
-  await disk.rename(next, name);
-  await disk.syncFolder();
-}
-
-/**
- * Reads a small file, such as `readSmall(disk, '.stopped-cleanly', 512)`.
- * @param bytesMax how much of it is read at most
- * @returns undefined if there is no such file; a byte that is in no valid file if it is not a regular file
- * @throws the error of a system call
- */
-export async function readSmall(disk: ReadableDisk, name: string, bytesMax: number): Promise<Buffer | undefined> {
-  const chunks: Buffer[] = [];
-  try {
-    for await (const chunk of disk.read(name, 0, bytesMax)) chunks.push(chunk);
-  } catch (error) {
-    if (error instanceof IrregularFileError) return Buffer.alloc(1);
-    return unlessAbsent(undefined)(error as NodeJS.ErrnoException);
-  }
-  return Buffer.concat(chunks);
-}
-
 /** Writes all of the bytes. After a short write it writes the rest, so that the system reports why the write was short. */
-async function writeWhole(file: NewFile, bytes: Buffer, position: number): Promise<number> {
+export async function writeWhole(file: NewFile, bytes: Buffer, position: number): Promise<number> {
   let written = 0;
   while (written < bytes.length) {
     const more = await file.write(bytes.subarray(written), position + written);

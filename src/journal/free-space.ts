@@ -5,12 +5,9 @@ import type { Limits } from '../config/limits.ts';
 import type { Notices } from '../telemetry/log.ts';
 import type { Disk, Space } from './disk.ts';
 
-/** The result of the last check of the free space. Example: `{ trouble: undefined, freeBytes: 9_000_000_000, … }`. */
+/** The result of the last check of the free space. */
 export interface SpaceWatch {
-  /**
-   * Why the service should not get more reports, such as
-   * `the disk is nearly full: 4096 bytes are free, --min-free-bytes asks for 67108864`; undefined if there is enough space.
-   */
+  /** Why the service should not get more reports, as a clause; undefined if there is enough space. */
   readonly trouble: string | undefined;
   /** Free space at the last check; undefined if the system did not report it. */
   readonly freeBytes: number | undefined;
@@ -21,14 +18,13 @@ export interface SpaceWatch {
 }
 
 /**
- * The free bytes below which a service is not ready, and those below which old journal files are removed. Example:
- * `{ minFreeBytes: 67_108_864, keepFree: undefined }`; see `limits.minFreeBytes` for the default.
+ * The free bytes below which a service is not ready, and the free bytes below which old journal files are removed; see
+ * `limits.minFreeBytes` for the default.
  */
 export type Thresholds = { readonly [Name in 'minFreeBytes' | 'keepFree']?: Config[Name] };
 
 /**
- * Checks at once and then every `limits.spaceCheckMs`. A failed check is no error, but `trouble`. Example:
- * `watchSpace(disk, { keepFree: 1_000_000_000 }, limits, notices, onLow)`.
+ * Checks at once and then every `limits.spaceCheckMs`. A failed check is no error, but `trouble`.
  * @param onLow called at each check, but the first, that finds less than `keepFree`
  */
 export async function watchSpace(

@@ -4,14 +4,11 @@
 
 import type { Notices } from '../telemetry/log.ts';
 
-/**
- * For example `{ heldBack: () => undefined, opened: () => {}, removing: async () => {}, closed: async () => {} }`. Shared by one
- * journal at most.
- */
+/** For one journal at most. */
 export interface JournalHooks {
   /**
    * Asked at each run of retention whose limits ask for files to be removed, also before the journal is open.
-   * @returns the seq from which on events are still to be sent, and by whom: `{ fromSeq: 54, reason: '…' }`. Files with such events
+   * @returns the seq from which on events are still to be sent, and the destination. Files with these events
    *   stay; at the limit of retention, reports are refused with the reason. Undefined if all may be removed
    */
   heldBack(): HeldBack | undefined;
@@ -28,7 +25,7 @@ export interface JournalHooks {
   /**
    * Called after a file was closed because it is full, and before a clean stop is noted. Its failure is logged and changes nothing
    * else. One call at a time: of files that are closed during a call, only the last is reported.
-   * @param lastSeq the last durable seq, such as 53
+   * @param lastSeq the last durable seq
    */
   closed(lastSeq: number): Promise<void>;
 }
@@ -36,14 +33,14 @@ export interface JournalHooks {
 /** The files stay, and reports are refused with its message, until a later call of `removing` resolves. */
 export class NotRemovableError extends Error {}
 
-/** Events that may not be removed yet: `{ fromSeq: 54, reason: 'the destination upstream has not received event 54 yet; …' }`. */
+/** Events that may not be removed yet. */
 export interface HeldBack {
   readonly fromSeq: number;
   /** For clients and operators: which destination, and what to do. */
   readonly reason: string;
 }
 
-/** Calls `JournalHooks.closed` of one journal beside its batches: `new ClosedCalls(hooks, notices)`. Without hooks it does nothing. */
+/** Calls `JournalHooks.closed` of one journal beside its batches. Without hooks it does nothing. */
 export class ClosedCalls {
   readonly #hooks: JournalHooks | undefined;
   readonly #notices: Notices;
@@ -56,7 +53,7 @@ export class ClosedCalls {
     this.#notices = notices;
   }
 
-  /** Schedules a call, such as `call(53)`. Resolves after it. Never rejects. */
+  /** Schedules a call. Resolves after it. Never rejects. */
   async call(lastSeq: number): Promise<void> {
     if (this.#hooks === undefined) return;
     this.#due = lastSeq;

@@ -5,103 +5,36 @@
  * sync. Its callbacks run after the sync, in the order of arrival.
  */
 
-import { setTimeout as sleep } from 'node:timers/promises';
-import type { Limits } from '../config/limits.ts';
 import type { Event } from '../event/event.ts';
 import { type ConflictHandling, type RecordResult, recorded, refused } from '../event/record-result.ts';
-import type { Notices } from '../telemetry/log.ts';
 import { type JournalFigures, Metrics } from '../telemetry/metrics.ts';
-import { appendBatch, checkUntouched, type LinesToAppend, NotEncoded, NotWritten, tryWrite } from './append.ts';
-import { rememberCleanStop } from './clean-stop.ts';
+import { appendBatch, checkUntouched, NotEncoded, NotWritten, tryWrite } from './append.ts';
 import { Clock } from './clock.ts';
-import { type Disk, describe, isFull, SyncError } from './disk.ts';
-import { ClosedCalls, type JournalHooks } from './hooks.ts';
-import { KeyedReports } from './idempotency.ts';
-import { JournalKeys } from './idempotency-keys.ts';
-import type { KeyMemory } from './idempotency-memory.ts';
-import type { HashKey } from './idempotency-table.ts';
-import type { Done, QueueEntry } from './queue-entry.ts';
+import { describe, SyncError } from './disk.ts';
+import { ClosedCalls } from './hooks.ts';
+import { KeyedReports } from './keys/idempotency.ts';
+import { JournalKeys } from './keys/keys.ts';
+import { type EncodeBuffer, type LineMembers, SEQ_MAX } from './line/record.ts';
+import { rememberCleanStop } from './open/clean-stop.ts';
+import { openWithSpace } from './open/opening.ts';
+import type { Segment } from './open/recovery.ts';
+import type { JournalOptions } from './options.ts';
 import {
-  type EncodeBuffer,
-  encodeMembers,
-  type LineMembers,
-  lineBytesMax,
-  memoryBytesOf,
-  packMembers,
-  SEQ_MAX,
-} from './record.ts';
-import { NoSpaceError, recover, type Segment } from './recovery.ts';
-import { type Retain, Retention } from './retention.ts';
+  type Backlog,
+  type Done,
+  type EncodedEvents,
+  encodeEvents,
+  overload,
+  oversize,
+  type QueueEntry,
+} from './queue-entry.ts';
+import { Retention } from './retention.ts';
 import { segmentName } from './segments.ts';
-
-/** What a journal needs. Example: `{ disk: openDisk('/data'), notices, segmentBytes: 67_108_864, limits, onFailed }`. */
-export interface JournalOptions {
-  readonly disk: Disk;
-  readonly notices: Notices;
-  /** Size at which a file is closed and the next one begun. */
-  readonly segmentBytes: number;
-  readonly retain?: Retain;
-  readonly limits: Limits;
-  /** Throws if the folder is no longer locked; see `Lock.checkHeld`. If omitted, no other process uses the folder. */
-  readonly checkHeld?: (() => void) | undefined;
-  /** Shared by the journals that have one common memory limit for waiting events. */
-  readonly backlog?: Backlog;
-  /**
-   * How long from construction, in milliseconds, reports are queued before the journal is open. By default they are refused until
-   * it is.
-   */
-  readonly openWaitMs?: number;
-  /** Called when the journal is open and when a batch is durable, with the next line's seq: all lines before it are durable. */
-  readonly onRecorded?: ((nextSeq: number) => void) | undefined;
-  /** Shared by all journals of the service. */
-  readonly metrics?: Metrics;
-  /** The idempotency keys of all journals of the service. If omitted, keys are recorded and not looked up. */
-  readonly keyMemory?: KeyMemory | undefined;
-  /** What forwarding needs; undefined if nothing is forwarded from or to the journal. */
-  readonly hooks?: JournalHooks | undefined;
-  /** Only tests hand in another one than `hashKey`. */
-  readonly hashKey?: HashKey | undefined;
-  /** Called when the last waiting event has been recorded or refused. */
-  readonly onIdle?: () => void;
-  /** Called once, after a disk failure from which only a restart can recover, and after the callbacks of all waiting events. */
-  readonly onFailed: (error: Error) => void;
-}
-
-/** Approximate memory of the events that wait for a disk, in bytes. A new one is `{ bytes: 0 }`. */
-export interface Backlog {
-  bytes: number;
-}
-
-type JournalState =
-  | { readonly kind: 'starting'; readonly reason: string; readonly queueing: boolean }
-  | { readonly kind: 'open'; readonly segment: Segment; readonly trouble?: Trouble }
-  | { readonly kind: 'closed'; readonly reason: string }
-  /** The content of the disk is unknown. */
-  | { readonly kind: 'failed'; readonly reason: string; readonly error: Error; readonly nextSeq: number };
-
-interface Trouble {
-  /**
-   * `refusing`: the last write failed, the next may succeed, so reports are still queued. `stalled`: the current write has
-   * stalled. `used up`: the largest seq is assigned.
-   */
-  readonly kind: 'refusing' | 'stalled' | 'used up';
-  readonly reason: string;
-}
-
-/** What one write takes: whole entries, and the lines of all of them. */
-interface Batch extends LinesToAppend {
-  readonly entries: readonly QueueEntry[];
-}
-
-interface Committing {
-  readonly batch: Batch;
-  readonly committed: Promise<RecordResult>;
-}
+import { type Batch, type Committing, type JournalState, OPENING, type OpenState, USED_UP } from './state.ts';
 
 /**
  * The writer of one journal. `open` recovers it, `append` queues events, `close` writes what is queued. Failures of the disk are
- * not thrown: they are results of `append`, and `onFailed`. Example:
- * `new Journal({ disk, notices, segmentBytes, limits, onFailed })`.
+ * not thrown: they are results of `append`, and `onFailed`.
  */
 export class Journal implements JournalFigures {
   readonly #options: JournalOptions;
@@ -128,7 +61,7 @@ export class Journal implements JournalFigures {
   readonly #openTimeout: NodeJS.Timeout | undefined;
   /** Time of the last log entry that reports could not be encoded. */
   #notEncodedAtMs = Number.NEGATIVE_INFINITY;
-  /** Number of journal files, including the one that is appended to: `1` for a new journal; 0 before it is open. */
+  /** Number of journal files, including the file that is appended to; 0 before the journal is open. */
   files = 0;
 
   /** Starts the time of `options.openWaitMs`; reads nothing before `open`. */
@@ -149,7 +82,7 @@ export class Journal implements JournalFigures {
     this.#clock = new Clock(options.notices, options.limits);
     const { keyMemory: memory, hashKey: hash, ...rest } = options;
     this.#keys = memory && new JournalKeys({ ...rest, memory, hash });
-    this.#keyed = this.#keys && this.#lookAt(this.#keys);
+    this.#keyed = this.#keys && this.#createKeyedReports(this.#keys);
     const { openWaitMs } = options;
     this.#state = { kind: 'starting', reason: OPENING, queueing: openWaitMs !== undefined };
     if (openWaitMs !== undefined) this.#openTimeout = setTimeout(() => this.#refuseUntilOpen(), openWaitMs).unref();
@@ -157,32 +90,25 @@ export class Journal implements JournalFigures {
 
   /**
    * Recovers the journal in the folder, which the caller has locked. On a full disk it applies retention first, then waits for
-   * enough free space or for `close`. A new journal is in one file, and its `nextSeq` is `1`.
+   * enough free space or for `close`.
    * @throws DamagedError, or the error of a system call
    */
   async open(): Promise<void> {
     const { disk, notices, limits } = this.#options;
-    for (let pauseMs = limits.openRetryMs; ; pauseMs = Math.min(2 * pauseMs, limits.openRetryMsMax)) {
-      let neededBytes: number | undefined;
-      try {
-        const { files, ...segment } = await recover(disk, notices, limits, this.#checkHeld, this.#keys?.beginScan());
-        await this.#keys?.load().catch((error: Error) => closeAndThrow(segment, error));
-        await this.#retention.look();
-        if (this.#closed) return await segment.file.close();
-        return this.#opened(segment, files);
-      } catch (error) {
-        if (error instanceof NoSpaceError) neededBytes = error.neededBytes;
-        else if (!isFull(error as NodeJS.ErrnoException)) throw error;
-        if (this.#closed) return;
+    const recovered = await openWithSpace({
+      ...{ disk, notices, limits, keys: this.#keys, retention: this.#retention, checkHeld: this.#checkHeld },
+      isClosed: () => this.#closed,
+      failedSync: () => this.#failedSync,
+      onFull: (error) => {
         const reason = 'the disk is full; the service waits for space to open its journal';
-        if (this.trouble !== reason) notices.error(reason, { problem: describe(error as Error) });
+        if (this.trouble !== reason) notices.error(reason, { problem: describe(error) });
         this.#refuseUntilOpen(reason);
-      }
-      const hasMadeSpace = await this.#retention.makeSpaceToOpen();
-      if (this.#failedSync !== undefined) throw this.#failedSync;
-      if (!hasMadeSpace) await this.#pause(pauseMs, neededBytes);
-      if (this.#closed) return;
-    }
+      },
+    });
+    if (recovered === undefined) return;
+    const { files, ...segment } = recovered;
+    if (this.#closed) return await segment.file.close();
+    this.#opened(segment, files);
   }
 
   #opened(segment: Segment, files: number): void {
@@ -198,41 +124,26 @@ export class Journal implements JournalFigures {
     if (this.#queue.length > 0) this.#running ??= this.#run();
   }
 
-  /** Waits before the next attempt to open; a `close` or enough free space ends the wait early. */
-  async #pause(pauseMs: number, neededBytes = Number.POSITIVE_INFINITY): Promise<void> {
-    const { disk, limits } = this.#options;
-    for (const endMs = performance.now() + pauseMs; performance.now() < endMs; ) {
-      await sleep(limits.probeMs);
-      if (this.#closed || (await disk.space()).usableBytes >= neededBytes) return;
-    }
-  }
-
-  /**
-   * Says why the journal is not open yet; does nothing once it is open.
-   * @param reason given to the reports that are refused until it is: `the journal is being opened` by default
-   */
+  /** Says why the journal is not open yet, to the reports that are refused until then; does nothing once it is open. */
   explainDelay(reason = OPENING): void {
     if (this.#state.kind === 'starting') this.#state = { ...this.#state, reason };
   }
 
-  /**
-   * Why nothing can be recorded now, such as `the disk refuses writes; send the report again later`; undefined if events can be
-   * recorded.
-   */
+  /** Why nothing can be recorded now, as a sentence for the client; undefined if events can be recorded. */
   get trouble(): string | undefined {
     const state = this.#state;
     if (state.kind === 'open') return state.trouble?.reason ?? this.#retention.refusal;
     return state.kind === 'starting' && state.queueing ? undefined : state.reason;
   }
 
-  /** The seq of the last durable line: `7`; 0 in a new journal. Valid only while the journal is open. */
+  /** The seq of the last durable line, 0 in a new journal. Valid only while the journal is open. */
   get lastSeq(): number {
     return (this.#state as OpenState).segment.chain.seq - 1;
   }
 
   /**
-   * The seq of the next line: `8` after the line with 7. Lines before it are durable; later bytes of the file may still be
-   * truncated. Undefined until the journal is open.
+   * The seq of the next line. Lines before it are durable; later bytes of the file may still be truncated. Undefined until the
+   * journal is open.
    */
   get nextSeq(): number | undefined {
     const state = this.#state;
@@ -240,31 +151,22 @@ export class Journal implements JournalFigures {
     return state.kind === 'failed' ? state.nextSeq : undefined;
   }
 
-  /** Approximate memory of the events that wait to be recorded, in bytes: `0` if none does. */
+  /** Approximate memory of the events that wait to be recorded, in bytes. */
   get queueBytes(): number {
     return this.#waitingBytes;
   }
 
-  /**
-   * Retention at once, for a disk with less free space than `Retain.keepFree`. Never rejects. Example:
-   * `watchSpace(disk, thresholds, limits, notices, () => void journal.makeSpace())`.
-   */
+  /** Retention at once, for a disk with less free space than `Retain.keepFree`. Never rejects. */
   async makeSpace(): Promise<void> {
     await this.#retention.makeSpace();
   }
 
-  /**
-   * Runs retention soon, for a destination that has received all events of a file. Example: `journal.retain()`, after which
-   * `trouble` may be undefined again.
-   */
+  /** Runs retention soon, for a destination that has received all events of a file. */
   retain(): void {
     this.#retention.run();
   }
 
-  /**
-   * Why an event of so many bytes of memory can not be queued, such as
-   * `the disk does not keep up: too many reports are waiting for it`; undefined if it can.
-   */
+  /** Why an event of so many bytes of memory can not be queued, as a sentence for the client; undefined if it can. */
   refusal(bytes: number): string | undefined {
     if (!this.#queueing) return this.trouble;
     return this.#retention.refusal ?? overload(bytes, this.#waitingBytes, this.#backlog, this.#options.limits);
@@ -272,8 +174,7 @@ export class Journal implements JournalFigures {
 
   /**
    * Queues events for the next batch, as one entry: they get consecutive seqs in one write, and all are recorded or none. An
-   * entry that is larger than `limits.batchBytesMax` is written alone. Example:
-   * `append([{ type: 'AssetObservation', assetKey: ['a'] }], 0, done)`.
+   * entry that is larger than `limits.batchBytesMax` is written alone.
    * @param events at least one
    * @param bodyBytes size of the body that they were in: substrings of it keep the whole body in memory
    * @param done called before `append` returns if the events can not be queued; it must not retain them
@@ -281,41 +182,27 @@ export class Journal implements JournalFigures {
    */
   append(events: readonly Event[], bodyBytes: number, done: Done, onConflict: ConflictHandling = 'refuse all'): void {
     const { limits } = this.#options;
-    const lines: LineMembers[] = [];
-    const copied = bodyBytes > limits.heldBodyBytesMax;
-    let hasKey = false;
-    let isForwarded = false;
-    let heldBytes = (events.length - 1) * limits.queueLineBytes;
-    let lineBytes = 0;
+    let encoded: EncodedEvents;
     try {
-      for (const event of events) {
-        const text = encodeMembers(event);
-        const members = copied ? packMembers(text) : text;
-        lines.push(members);
-        if (event.origin !== undefined) isForwarded = true;
-        else if (event.idempotencyKey !== undefined) hasKey = true;
-        heldBytes += memoryBytesOf(members);
-        lineBytes += lineBytesMax(members);
-      }
+      encoded = encodeEvents(events, bodyBytes, limits);
     } catch (error) {
       done(this.#notEncoded(error as Error));
       return;
     }
-    if (!copied) heldBytes += 2 * bodyBytes;
     // Before what may pass: a client that is asked to retry would retry forever.
-    const excess = oversize(events.length, lineBytes, heldBytes, limits);
+    const excess = oversize(events.length, encoded, limits);
     if (excess !== undefined) {
       done({ kind: 'too large', reason: excess });
       return;
     }
-    const refusal = this.refusal(heldBytes);
+    const refusal = this.refusal(encoded.heldBytes);
     if (refusal !== undefined) {
       done(refused(refusal));
       return;
     }
-    heldBytes += limits.queueEventBytes;
-    const keys = hasKey ? this.#keys?.hashAll(events, copied) : undefined;
-    const ids = isForwarded ? events.map(({ origin }) => origin?.id) : undefined;
+    const { lines, lineBytes, ids } = encoded;
+    const heldBytes = encoded.heldBytes + limits.queueEventBytes;
+    const keys = encoded.hasKey ? this.#keys?.hashAll(events, encoded.copied) : undefined;
     if (keys === undefined) this.#enqueue({ lines, lineBytes, heldBytes, done, ids, keys, joined: undefined });
     else this.#keyed?.admit({ lines, lineBytes, heldBytes, done, ids, keys, joined: undefined }, onConflict);
   }
@@ -327,7 +214,7 @@ export class Journal implements JournalFigures {
   }
 
   /** Queues reports with idempotency keys only after their keys were looked up. */
-  #lookAt(keys: JournalKeys): KeyedReports {
+  #createKeyedReports(keys: JournalKeys): KeyedReports {
     const { disk, limits, notices } = this.#options;
     return new KeyedReports({
       ...{ disk, limits, notices, keys },
@@ -347,7 +234,7 @@ export class Journal implements JournalFigures {
 
   /**
    * Fails the journal because the folder is no longer locked. Does nothing while a batch is being written: the batch checks the
-   * lock itself. May be called more than once. Example: `lock.watch(limits.lockCheckMs, (error) => journal.abandon(error))`.
+   * lock itself. May be called more than once.
    */
   abandon(error: Error): void {
     if (this.#state.kind !== 'open' || this.#running !== undefined) return;
@@ -509,7 +396,7 @@ export class Journal implements JournalFigures {
       if (lines.length > 0)
         this.#metrics.wrote(lines.length, after.bytes - segment.bytes, performance.now() - startedMs);
       this.#taken(after);
-      if (this.#keys !== undefined) rememberKeys(this.#keys, entries, segment, bytes);
+      this.#keys?.addDurable(entries, segment, bytes);
       return recorded;
     } catch (error) {
       if (error instanceof NotEncoded) return this.#notEncoded(error);
@@ -564,7 +451,7 @@ export class Journal implements JournalFigures {
     return refused('the service is short of memory; send the report again later');
   }
 
-  /** The write has stalled. Queued reports keep waiting, since they may still be recorded; new ones are refused. */
+  /** The write has stalled. Queued reports keep waiting, since they may still be recorded; new reports are refused. */
   #stall(): void {
     const seconds = this.#options.limits.diskAnswerMs / 1000;
     const reason = `the disk has not answered for ${seconds} s; send the report again later`;
@@ -609,69 +496,4 @@ export class Journal implements JournalFigures {
     this.#state = { kind: 'failed', reason, error, nextSeq: segment.chain.seq };
     return refused(reason);
   }
-}
-
-type OpenState = Extract<JournalState, { kind: 'open' }>;
-
-const USED_UP: Trouble = {
-  kind: 'used up',
-  reason: `the journal is full: its last event has seq ${SEQ_MAX}, the largest there is; give the service a new --data folder`,
-};
-
-const OPENING = 'the journal is being opened';
-
-/**
- * @returns why so many events can never be recorded together, undefined if they can: their lines must not exceed what a start
- *   explains as torn by a crash, and they must fit into an empty queue. One event always can, see `limitsFor`
- */
-function oversize(count: number, lineBytes: number, heldBytes: number, limits: Limits): string | undefined {
-  if (count === 1) return undefined;
-  const { tornBytesMax, queueBytesMax, queueEventBytes } = limits;
-  if (lineBytes > tornBytesMax) {
-    return `the ${count} events take up to ${lineBytes} bytes in the journal, and at most ${tornBytesMax} are written together; send them in parts`;
-  }
-  if (heldBytes + queueEventBytes > queueBytesMax) {
-    return `the ${count} events take ${heldBytes} bytes of memory, and the service has ${queueBytesMax} for events that wait; send them in parts`;
-  }
-  return undefined;
-}
-
-/**
- * @param waitingBytes memory of the events that wait for this journal
- * @returns why events of so many bytes would exceed a limit of the queue, as a clause for the client; undefined if they fit:
- *   `overload(100, 0, { bytes: 0 }, limits)` is `undefined`
- */
-export function overload(bytes: number, waitingBytes: number, backlog: Backlog, limits: Limits): string | undefined {
-  const { queueBytesMax, backlogBytesMax, queueEventBytes } = limits;
-  const more = bytes + queueEventBytes;
-  if (waitingBytes + more <= queueBytesMax && backlog.bytes + more <= backlogBytesMax) return undefined;
-  return 'the disk does not keep up: too many reports are waiting for it';
-}
-
-const LINE_FEED = 0x0a;
-
-/** Remembers the keys of the lines that are durable now. */
-function rememberKeys(
-  keys: JournalKeys,
-  entries: readonly QueueEntry[],
-  { chain, bytes }: Segment,
-  written: Buffer,
-): void {
-  if (entries.every((entry) => entry.keys === undefined)) return;
-  const nowMs = Date.now();
-  let seq = chain.seq;
-  let start = 0;
-  for (const entry of entries) {
-    for (const index of entry.lines.keys()) {
-      const key = entry.keys?.[index];
-      if (key !== undefined) keys.add(key, { seq, offset: bytes + start }, nowMs);
-      start = written.indexOf(LINE_FEED, start) + 1;
-      seq += 1;
-    }
-  }
-}
-
-async function closeAndThrow({ file }: Segment, error: Error): Promise<never> {
-  await file.close();
-  throw error;
 }

@@ -4,10 +4,10 @@
  *
  * Each starting process listens on a socket file of its own (`.lock-<id>`) and only then connects to the others in the folder:
  *
- * 1. one that refuses the connection is left over from a process that died: it is removed;
- * 2. one that answers `held` has the folder: give up;
- * 3. one that answers `starting`: the process with the lower id continues, the other one gives up;
- * 4. no other one in the folder: the lock is held. Until then the process lists the folder again.
+ * 1. a socket file that refuses the connection is left over from a process that died: it is removed;
+ * 2. a process that answers `held` has the folder: give up;
+ * 3. of two processes that answer `starting`, the process with the lower id continues, the other gives up;
+ * 4. no other socket file in the folder: the lock is held. Until then the process lists the folder again.
  *
  * Of two processes the later to publish finds the socket file of the earlier, so at most one reaches 4. The lowest id never
  * gives up to another starting process, so of any number that start at the same moment exactly one reaches 4.
@@ -32,24 +32,22 @@ import { stat } from 'node:fs/promises';
 import { connect, createServer, type Server } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Limits, limits as standardLimits } from '../config/limits.ts';
+import type { Limits } from '../config/limits.ts';
 import { namesNothing } from './disk.ts';
-import { giveSocketToOwner } from './owner.ts';
+import { giveSocketToOwner } from './open/owner.ts';
 
-type AskLimits = Pick<Limits, 'lockAnswerMs' | 'lockAnswerBytesMax'>;
-/** Times in milliseconds, and the bytes of an answer: `{ lockMs: 800, lockAnswerMs: 300, lockAnswerBytesMax: 256 }`. */
+/** The longest wait for an answer in milliseconds, and its bytes. */
+export type AskLimits = Pick<Limits, 'lockAnswerMs' | 'lockAnswerBytesMax'>;
+/** As `AskLimits`, and how long a start waits for others that start, in milliseconds. */
 export type LockLimits = AskLimits & Pick<Limits, 'lockMs'>;
 
-/** Another process writes to the folder. Message: `/data is in use by process 4711; stop it, or use another --data`. */
+/** Another process writes to the folder. */
 export class InUseError extends Error {}
 
-/**
- * Another program removed the lock file, so a second process may have taken the folder. Message:
- * `the lock file /data/.lock-… was removed or replaced by another program, …`.
- */
+/** Another program removed the lock file, so a second process may have taken the folder. */
 export class LockLostError extends Error {}
 
-/** The lock of a folder, held until `release` or the end of the process. Example: `await lockFolder('/data')`. */
+/** The lock of a folder, held until `release` or the end of the process. */
 export interface Lock {
   /** Which processes the lock does not exclude, as a sentence for the operator. */
   readonly hazard?: string;
@@ -71,12 +69,15 @@ export interface Lock {
   release(): Promise<void>;
 }
 
+/** As `lockFolder`. */
+export type LockFolder = (folder: string, limits: LockLimits) => Promise<Lock>;
+
 /**
  * Takes the lock of a folder: creates the socket file `.lock-<id>` in it, or returns a lock with a `hazard`.
  * @param folder must exist
  * @throws InUseError within a second; the error of a system call if no lock can be created
  */
-export async function lockFolder(folder: string, limits: LockLimits = standardLimits): Promise<Lock> {
+export async function lockFolder(folder: string, limits: LockLimits): Promise<Lock> {
   const id = randomUUID();
   const published = `${LOCK}${id}`;
   const path = join(folder, published);
@@ -155,9 +156,8 @@ export async function lockFolder(folder: string, limits: LockLimits = standardLi
 }
 
 /**
- * What the process that writes a journal reports: the seq of the first line that is not durable yet · `unsaid` if there is no
- * such process, it has not opened the journal, or it is of an older version · `unanswered` if it is suspended or overloaded.
- * Example: `{ kind: 'before', seq: 8 }`: the lines up to 7 are durable.
+ * What the process that writes a journal reports: the seq of the first line that is not durable yet · `unsaid` if no process
+ * writes it, the process has not opened the journal, or is of an older version · `unanswered` if it is suspended or overloaded.
  */
 export type Durable =
   | { readonly kind: 'before'; readonly seq: number }
@@ -166,10 +166,10 @@ export type Durable =
 
 /**
  * Asks the holder of a folder's lock how far the journal is durable, with a timeout of `limits.lockAnswerMs`. Changes nothing in
- * the folder. Example: `await askHolder('/data')` is `{ kind: 'before', seq: 8 }`.
+ * the folder.
  * @throws the error of a system call; a missing folder is no error, but `unsaid`
  */
-export async function askHolder(folder: string, limits: AskLimits = standardLimits): Promise<Durable> {
+export async function askHolder(folder: string, limits: AskLimits): Promise<Durable> {
   const answers = await answersIn(folder, limits);
   const held = answers.find((answer) => answer?.startsWith('held '));
   if (held === undefined) return { kind: answers.some((answer) => UNANSWERED.has(answer)) ? 'unanswered' : 'unsaid' };
@@ -177,17 +177,16 @@ export async function askHolder(folder: string, limits: AskLimits = standardLimi
   return Number.isSafeInteger(seq) && seq > 0 ? { kind: 'before', seq } : { kind: 'unsaid' };
 }
 
-/** A process that has a folder: `{ pid: 4711 }`; undefined if it does not answer. */
+/** A process that has a folder; its `pid` is undefined if it does not answer. */
 export interface Holder {
   readonly pid: number | undefined;
 }
 
 /**
- * Finds out which live process has the folder, or is about to take it. Changes nothing in the folder. Example:
- * `await holderOf('/data')` is `{ pid: 4711 }` beside a service, and `undefined` after it was killed.
+ * Finds out which live process has the folder, or is about to take it. Changes nothing in the folder.
  * @throws the error of a system call; a missing folder has no holder
  */
-export async function holderOf(folder: string, limits: AskLimits = standardLimits): Promise<Holder | undefined> {
+export async function holderOf(folder: string, limits: AskLimits): Promise<Holder | undefined> {
   const answers = (await answersIn(folder, limits)).filter((answer) => answer !== undefined);
   const pid = answers.map((answer) => Number(answer.split(' ')[1])).find((pid) => pid > 0);
   return answers.length === 0 ? undefined : { pid };

@@ -4,12 +4,13 @@
  */
 
 import { setTimeout as sleep } from 'node:timers/promises';
-import { askHolder, type Durable } from './lock.ts';
+import type { Limits } from '../config/limits.ts';
+import { type AskLimits, askHolder, type Durable } from './lock.ts';
 
-/** The writer's progress, for one reader: `pollProgress(folder, 200)`. */
+/** The writer's progress, for one reader. */
 export interface Progress {
   /**
-   * How far the journal is durable: `{ kind: 'before', seq: 8 }`. Lines from that seq on are not yielded: after a failed write
+   * How far the journal is durable. Lines from that seq on are not yielded: after a failed write
    * they are truncated, also during a read.
    */
   durable(): Promise<Durable>;
@@ -20,19 +21,17 @@ export interface Progress {
 /**
  * Asks the process that holds the folder's lock, and polls. Does not use fs.watch, which reports nothing on many file systems. If
  * no process holds it, `durable` resolves to `{ kind: 'unsaid' }`.
- * @param pollMs interval in milliseconds, such as `limits.followMs`
  */
-export function pollProgress(folder: string, pollMs: number): Progress {
+export function pollProgress(folder: string, limits: AskLimits & Pick<Limits, 'followMs'>): Progress {
   return {
-    durable: () => askHolder(folder),
-    more: (signal) => sleep(pollMs, undefined, { signal }).catch(() => {}), // it rejects only when it is aborted
+    durable: () => askHolder(folder, limits),
+    more: (signal) => sleep(limits.followMs, undefined, { signal }).catch(() => {}), // it rejects only when it is aborted
   };
 }
 
 /**
  * Asks the writer how far the journal is durable, and again if it does not answer: one that is starting or stopping may miss a
  * question.
- * @returns such as `{ kind: 'before', seq: 7 }`
  */
 export async function askDurable(progress: Progress): Promise<Durable> {
   for (let asked = 1; ; asked += 1) {
@@ -44,8 +43,7 @@ export async function askDurable(progress: Progress): Promise<Durable> {
 const ASKED_MAX = 3;
 
 /**
- * The progress of the journals of this process: pass the values of `JournalOptions.onRecorded` to `recorded`. After
- * `recorded('/data', 8)`, `await of('/data').durable()` is `{ kind: 'before', seq: 8 }`.
+ * The progress of the journals of this process: pass the values of `JournalOptions.onRecorded` to `recorded`.
  */
 export class OwnProgress {
   /** By folder: the seq of the first line that is not durable yet. */
@@ -54,24 +52,24 @@ export class OwnProgress {
   readonly #wakers = new Map<string, Set<() => void>>();
   #onRecorded: (() => void) | undefined;
 
-  /** The lines before `nextSeq` are durable now, such as `recorded('/data', 8)`: wakes the readers that wait for more. */
+  /** The lines before `nextSeq` are durable now: wakes the readers that wait for more. */
   recorded(folder: string, nextSeq: number): void {
     this.#nextSeqs.set(folder, nextSeq);
     this.#onRecorded?.();
     for (const wake of this.#wakers.get(folder) ?? []) wake();
   }
 
-  /** @param callback called at each `recorded`, before the readers are woken: one at most */
+  /** @param callback called at each `recorded`, before the readers are woken; a later callback replaces it */
   onRecorded(callback: () => void): void {
     this.#onRecorded = callback;
   }
 
-  /** Forgets how far a journal is durable, such as `forget('/data')`, because another one takes its place. */
+  /** Forgets how far a journal is durable, because another journal replaces it. */
   forget(folder: string): void {
     this.#nextSeqs.delete(folder);
   }
 
-  /** @returns the seq of the first line that is not durable yet: 8; undefined until the first `recorded` */
+  /** @returns the seq of the first line that is not durable yet; undefined until the first `recorded` */
   nextSeq(folder: string): number | undefined {
     return this.#nextSeqs.get(folder);
   }

@@ -1,17 +1,17 @@
-import type { RecordResult } from '../event/record-result.ts';
-import type { HashedKey } from './idempotency-table.ts';
-import type { LineMembers } from './record.ts';
+/** What waits in the queue of a journal: the events of a report, how much memory they take, and whether they fit. */
 
-/**
- * Called once for each call of `append`, with the result of all its events. Example:
- * `(result) => { if (result.kind === 'refused') retry(); }`.
- */
+import type { Limits } from '../config/limits.ts';
+import type { Event } from '../event/event.ts';
+import type { RecordResult } from '../event/record-result.ts';
+import type { HashedKey } from './keys/table.ts';
+import { encodeMembers, type LineMembers, lineBytesMax, memoryBytesOf, packMembers } from './line/record.ts';
+
+/** Called once for each call of `append`, with the result of all its events. */
 export type Done = (result: RecordResult) => void;
 
 /**
  * The events of one call of `append`, which are written together, and recorded or refused together. All entries have the same
- * members, and so one hidden class. Example:
- * `{ lines: [members], lineBytes: 1_320, heldBytes: 2_600, done, ids: undefined, keys: undefined, joined: undefined }`.
+ * members, and so one hidden class.
  */
 export interface QueueEntry {
   /** The members of each line, from `encodeMembers`. */
@@ -29,7 +29,72 @@ export interface QueueEntry {
   joined: Done[] | undefined;
 }
 
-/** An entry of which at least one line has an idempotency key: `keys` is such as `[{ text: 'run-7/12', high, low }]`. */
+/** An entry of which at least one line has an idempotency key. */
 export interface KeyedEntry extends QueueEntry {
   readonly keys: readonly (HashedKey | undefined)[];
+}
+
+/** The events of a report as their lines will have them, without what depends on the position in the journal. */
+export interface EncodedEvents extends Pick<QueueEntry, 'lines' | 'lineBytes' | 'heldBytes' | 'ids'> {
+  /** Whether an event has an idempotency key that is looked up here, and not by the journal that recorded the event first. */
+  readonly hasKey: boolean;
+  /** Whether the lines are copies: substrings of a large body keep the whole body in memory. */
+  readonly copied: boolean;
+}
+
+/**
+ * @param bodyBytes size of the body that the events were in
+ * @throws RangeError if the memory for a copy can not be allocated
+ */
+export function encodeEvents(events: readonly Event[], bodyBytes: number, limits: Limits): EncodedEvents {
+  const lines: LineMembers[] = [];
+  const copied = bodyBytes > limits.heldBodyBytesMax;
+  let hasKey = false;
+  let isForwarded = false;
+  let heldBytes = (events.length - 1) * limits.queueLineBytes;
+  let lineBytes = 0;
+  for (const event of events) {
+    const text = encodeMembers(event);
+    const members = copied ? packMembers(text) : text;
+    lines.push(members);
+    if (event.origin !== undefined) isForwarded = true;
+    else if (event.idempotencyKey !== undefined) hasKey = true;
+    heldBytes += memoryBytesOf(members);
+    lineBytes += lineBytesMax(members);
+  }
+  if (!copied) heldBytes += 2 * bodyBytes;
+  const ids = isForwarded ? events.map(({ origin }) => origin?.id) : undefined;
+  return { lines, lineBytes, heldBytes, ids, hasKey, copied };
+}
+
+/** Approximate memory of the events that wait for a disk, in bytes. */
+export interface Backlog {
+  bytes: number;
+}
+
+/**
+ * @returns why so many events can never be recorded together, undefined if they can: their lines must not exceed what a start
+ *   explains as torn by a crash, and they must fit into an empty queue. One event always can, see `limitsFor`
+ */
+export function oversize(count: number, { lineBytes, heldBytes }: EncodedEvents, limits: Limits): string | undefined {
+  if (count === 1) return undefined;
+  const { tornBytesMax, queueBytesMax, queueEventBytes } = limits;
+  if (lineBytes > tornBytesMax) {
+    return `the ${count} events take up to ${lineBytes} bytes in the journal, and at most ${tornBytesMax} are written together; send them in parts`;
+  }
+  if (heldBytes + queueEventBytes > queueBytesMax) {
+    return `the ${count} events take ${heldBytes} bytes of memory, and the service has ${queueBytesMax} for events that wait; send them in parts`;
+  }
+  return undefined;
+}
+
+/**
+ * @param waitingBytes memory of the events that wait for this journal
+ * @returns why events of so many bytes would exceed a limit of the queue, as a clause for the client; undefined if they fit
+ */
+export function overload(bytes: number, waitingBytes: number, backlog: Backlog, limits: Limits): string | undefined {
+  const { queueBytesMax, backlogBytesMax, queueEventBytes } = limits;
+  const more = bytes + queueEventBytes;
+  if (waitingBytes + more <= queueBytesMax && backlog.bytes + more <= backlogBytesMax) return undefined;
+  return 'the disk does not keep up: too many reports are waiting for it';
 }

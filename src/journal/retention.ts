@@ -6,7 +6,7 @@
  * `verify` treat a missing file as damage. The marker is durable before the first file is removed, and it names the last seq
  * that will be removed. So the journal is valid after an interruption at any step, and the next run completes the removal.
  *
- * Files with events that are still to be forwarded stay. If the limits ask for one of them, the journal takes no more reports:
+ * Files with events that are still to be forwarded stay. If the limits ask for such a file, the journal takes no more reports:
  * `refusal` says why, until the destination has received them or the limits no longer ask.
  */
 
@@ -15,17 +15,15 @@ import type { Limits } from '../config/limits.ts';
 import type { Notices } from '../telemetry/log.ts';
 import { type Disk, isFull, SyncError } from './disk.ts';
 import { type JournalHooks, NotRemovableError } from './hooks.ts';
-import { readTime } from './record.ts';
-import { lastLine } from './scan.ts';
+import { readTime } from './line/members.ts';
+import { lastLine } from './open/scan.ts';
 import { contentsOf, goneName, goneRange, type SegmentName, sidecarFirstSeq } from './segments.ts';
 
 /**
  * The limits. A file that exceeds `retainBytes` or `retainDays`, or that `keepFree` needs, is removed; without limits none is.
- * Example: `{ retainDays: 30 }`.
  */
 export type Retain = Partial<Pick<Config, 'retainBytes' | 'retainDays' | 'keepFree'>>;
 
-/** What the retention of one journal needs: `{ disk, retain: { retainDays: 30 }, limits, notices }`. */
 export interface RetentionOptions {
   readonly disk: Disk;
   readonly retain?: Retain;
@@ -34,10 +32,7 @@ export interface RetentionOptions {
   readonly hooks?: JournalHooks | undefined;
 }
 
-/**
- * Retention of one journal, whose folder is locked. It runs concurrently with the batches, one system call at a time. Example:
- * `new Retention({ disk, retain, limits, notices }, journal)`.
- */
+/** Retention of one journal, whose folder is locked. It runs concurrently with the batches, one system call at a time. */
 export class Retention {
   readonly #options: RetentionOptions;
   readonly #journal: { files: number };
@@ -47,7 +42,7 @@ export class Retention {
   #due = false;
   #running = Promise.resolve();
   #timer: NodeJS.Timeout | undefined;
-  /** The next run, while files are held back: the destination may have moved on, or space may be free again. */
+  /** The next run, while files are held back: the destination may have received more, or space may be free again. */
   #again: NodeJS.Timeout | undefined;
   #refusal: string | undefined;
   #stopped = true;
@@ -96,7 +91,7 @@ export class Retention {
   }
 
   /**
-   * Runs at once, and again every `limits.retainCheckMs` (1 hour), since files may become too old without a rotation. Does
+   * Runs at once, and again every `limits.retainCheckMs`, since files may become too old without a rotation. Does
    * nothing without limits.
    * @param lastSeq the last seq of the journal, as for `JournalHooks.opened`
    */
@@ -110,7 +105,7 @@ export class Retention {
 
   /**
    * One run before the journal is open, for a disk without the space to open it. Never rejects.
-   * @returns whether a file was removed: `false` without limits
+   * @returns whether a file was removed
    */
   async makeSpaceToOpen(): Promise<boolean> {
     if (!this.#mayRemove()) return false;
@@ -120,7 +115,7 @@ export class Retention {
 
   /**
    * One run at once, between `start` and `stop`. Never rejects.
-   * @returns whether a file was removed: `false` if the newest is the only one
+   * @returns whether a file was removed: `false` if the newest is the only file
    */
   async makeSpace(): Promise<boolean> {
     const before = this.#removed;
@@ -130,17 +125,17 @@ export class Retention {
   }
 
   /**
-   * @param segmentBytes the size at which files are closed as a rule: `67_108_864`
-   * @returns the size at which the newest file is to be closed now: the same, or at most `limits.earlyCloseBytes` (64 KiB) if
-   *   it is the only one and the disk has too little space
+   * @param segmentBytes the size at which files are closed as a rule
+   * @returns the size at which the newest file is to be closed now: the same, or at most `limits.earlyCloseBytes` if it is the only
+   *   file and the disk has too little space
    */
   closeAtBytes(segmentBytes: number): number {
     return this.#closesEarly ? Math.min(segmentBytes, this.#options.limits.earlyCloseBytes) : segmentBytes;
   }
 
   /**
-   * Schedules a run after the current one: of two calls `run()` before it begins, the second has no effect. Never throws:
-   * failures are logged, but for a failed sync.
+   * Schedules a run after the current run. A second call before it begins has no effect. Never throws: failures are logged, but
+   * for a failed sync.
    */
   run(): void {
     if (this.#stopped || this.#due) return;
@@ -160,8 +155,7 @@ export class Retention {
   }
 
   /**
-   * Stops after the current removal; the next start completes the run. After `await stop()` nothing more is removed. Never
-   * rejects.
+   * Stops after the current removal; the next start completes the run. Nothing more is removed after it resolves. Never rejects.
    */
   async stop(): Promise<void> {
     this.#stopped = true;
@@ -247,7 +241,7 @@ export class Retention {
   }
 
   /**
-   * Chooses the files to be removed, and finds out whether one of those that the limits ask for is held back.
+   * Chooses the files to be removed, and finds out whether a file that the limits ask for is held back.
    * @param before the last seq that an earlier run was to remove
    * @returns the files, and why reports are refused; undefined if they are not
    */
@@ -270,7 +264,7 @@ export class Retention {
       let why: string;
       if (firstSeq <= before) why = INTERRUPTED;
       else if (left > retainBytes) why = '--retain-bytes';
-      else if (retainDays !== undefined && (await ageMs(disk, file, bytes)) > retainDays * DAY_MS)
+      else if (retainDays !== undefined && (await this.#ageMs(file, bytes)) > retainDays * DAY_MS)
         why = '--retain-days';
       else if (freeBytes < keepFree) why = '--keep-free';
       else break;
@@ -281,11 +275,18 @@ export class Retention {
     return this.#withoutHeldBack(files);
   }
 
-  /** @param files that the limits ask for; those that an earlier run has begun to remove are gone already */
+  /** @param files that the limits ask for; files that an earlier run has begun to remove are gone already */
   #withoutHeldBack(files: readonly OldFile[]) {
     const held = files.length > 0 ? this.#options.hooks?.heldBack() : undefined;
     const count = files.findIndex(({ why, last_seq }) => held && why !== INTERRUPTED && last_seq >= held.fromSeq);
     return count === -1 ? { files, refusal: undefined } : { files: files.slice(0, count), refusal: held?.reason };
+  }
+
+  /** @returns the age of a file's last event; NaN if its last line has no time, which a start would refuse */
+  async #ageMs(file: string, bytes: number): Promise<number> {
+    const { disk, limits } = this.#options;
+    const end = await lastLine(disk, file, bytes, limits);
+    return Date.now() - Date.parse((end && readTime(end.line)) ?? '');
   }
 
   #refuse(reason: string | undefined): void {
@@ -319,12 +320,6 @@ type OldFile = {
   readonly bytes: number;
   readonly why: string;
 };
-
-/** @returns the age of a file's last event; NaN if its last line has no time, which a start would refuse */
-async function ageMs(disk: Disk, file: string, bytes: number): Promise<number> {
-  const end = await lastLine(disk, file, bytes);
-  return Date.now() - Date.parse((end && readTime(end.line)) ?? '');
-}
 
 const INTERRUPTED = 'interrupted';
 const DAY_MS = 24 * 60 * 60 * 1000;

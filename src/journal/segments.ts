@@ -10,7 +10,7 @@ export function segmentFirstSeq(name: string): number | undefined {
   return seqIn(name, SEGMENT_NAME);
 }
 
-/** @param pattern of such names, with the digits as its first group */
+/** @param pattern of names, with the digits as its first group */
 function seqIn(name: string, pattern: RegExp): number | undefined {
   const seq = Number(pattern.exec(name)?.[1]);
   return Number.isSafeInteger(seq) && seq >= 1 ? seq : undefined;
@@ -20,24 +20,21 @@ const SEGMENT_NAME = /^events-([0-9]{20})\.jsonl$/;
 /** Why the journal no longer has events: `lost` by damage, `removed` by retention. */
 export type Gone = 'lost' | 'removed';
 
-/** Seqs, both inclusive, of events that the journal is known to no longer have: `{ first: 1, last: 53 }`. */
+/** Seqs, both inclusive, of events that the journal is known to no longer have. */
 export interface GoneRange {
   readonly first: number;
   readonly last: number;
 }
 
 /**
- * @returns the name of the marker for events that are gone; it sorts to where their file was.
- *   `goneName({ first: 1, last: 53 }, 'removed')` is `events-00000000000000000001-00000000000000000053.removed`
+ * @returns the name of the marker for events that are gone, such as
+ *   `events-00000000000000000001-00000000000000000053.removed`; it sorts to the position of their file
  */
 export function goneName({ first, last }: GoneRange, why: Gone): string {
   return `events-${String(first).padStart(20, '0')}-${String(last).padStart(20, '0')}.${why}`;
 }
 
-/**
- * @returns the range in such a name, or undefined for a name of another kind: of
- *   `events-00000000000000000001-00000000000000000053.removed` it is `{ first: 1, last: 53 }`
- */
+/** @returns the range in the name of a marker, or undefined for a name of another kind */
 export function goneRange(name: string, why: Gone): GoneRange | undefined {
   const [, from, to, suffix] = GONE_NAME.exec(name) ?? [];
   const [first, last] = [Number(from), Number(to)];
@@ -45,16 +42,12 @@ export function goneRange(name: string, why: Gone): GoneRange | undefined {
 }
 
 const GONE_NAME = /^events-([0-9]{20})-([0-9]{20})\.(lost|removed)$/;
-/** A journal file: `{ name: 'events-00000000000000000001.jsonl', firstSeq: 1 }`. */
 export interface SegmentName {
   readonly name: string;
   readonly firstSeq: number;
 }
 
-/**
- * The journal files of a folder, and the events known to be gone before and between them, each in order. Example:
- * `{ segments: [{ name, firstSeq: 7 }], lost: [], removedLast: 6, gone: [{ first: 1, last: 6 }] }`.
- */
+/** The journal files of a folder, and the events known to be gone before and between them, each in order. */
 export interface Contents {
   readonly segments: readonly SegmentName[];
   readonly lost: readonly GoneRange[];
@@ -64,10 +57,7 @@ export interface Contents {
   readonly gone: readonly GoneRange[];
 }
 
-/**
- * @param names of all entries of the folder; other files than those of a journal are ignored
- * @returns for `['events-00000000000000000001.jsonl', 'notes.txt']` one segment, and `removedLast` is `0`
- */
+/** @param names of all entries of the folder; other files than those of a journal are ignored */
 export function contentsOf(names: readonly string[]): Contents {
   const firstSeqs = names.map(segmentFirstSeq).filter((seq) => seq !== undefined);
   const lost = rangesIn(names, 'lost');
@@ -85,10 +75,7 @@ function rangesIn(names: readonly string[], why: Gone): GoneRange[] {
   return ranges.sort((a, b) => a.first - b.first || a.last - b.last);
 }
 
-/**
- * @returns the next expected seq: `seq` itself, or the one after the range if it is known to be gone:
- *   `afterGone(5, [{ first: 5, last: 9 }])` is `10`
- */
+/** @returns the next expected seq: `seq` itself, or the seq after the range if it is known to be gone */
 export function afterGone(seq: number, gone: readonly GoneRange[]): number {
   let next = seq;
   for (const { first, last } of gone) if (first <= next && next <= last) next = last + 1;

@@ -4,8 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Limits } from '../config/limits.ts';
 import { startsWith } from '../event/asset-key.ts';
 import { type Handler, Refusal, type Reply, unavailableRefusal } from '../http/message.ts';
-import { type Asset, type AssetStates, assetJson, isFailing, keyOf } from '../journal/asset-state.ts';
-import { acceptedType, linesType } from './accept.ts';
+import { type AssetStates, assetJson, isFailing, keyOf } from '../journal/look/asset-state.ts';
 import type { ReadableJournals, ReadingParts } from './journals.ts';
 import { LiveAssets } from './live-assets.ts';
 import {
@@ -17,10 +16,9 @@ import {
   type QueryTable,
   readParameters,
 } from './query.ts';
-import { inPieces, jsonTexts } from './texts.ts';
+import { listReply } from './texts.ts';
 
-/** Which assets are wanted: `{ key_prefix: ['warehouse'], key_begins_with: undefined, failing: false, after_key: undefined, limit: 1_000 }`. */
-interface Wanted {
+interface AssetsQuery {
   readonly key_prefix: readonly string[] | undefined;
   readonly key_begins_with: readonly string[] | undefined;
   readonly failing: boolean;
@@ -28,8 +26,7 @@ interface Wanted {
   readonly limit: number;
 }
 
-/** @returns the parameters of the query: `assetsParameters(limits).limit.initial` is 1000 */
-export function assetsParameters({ readAssetsMax }: Pick<Limits, 'readAssetsMax'>): QueryTable<Wanted> {
+export function assetsParameters({ readAssetsMax }: Pick<Limits, 'readAssetsMax'>): QueryTable<AssetsQuery> {
   return {
     key_prefix: described('only assets whose key begins with these parts', keyParameter),
     key_begins_with: described('the same, of which the last part may be incomplete', keyStartParameter),
@@ -43,53 +40,32 @@ export function assetsParameters({ readAssetsMax }: Pick<Limits, 'readAssetsMax'
 export function readAssets({ assets, journals, limits, metrics }: ReadingParts): Handler {
   const table = assetsParameters(limits);
   return (request) => {
-    const wanted = readParameters(request, table, limits);
-    const type = acceptedType(request.head.accept, ['application/json', linesType]);
+    const query = readParameters(request, table, limits);
     return {
       kind: 'later',
       reply: async (ending): Promise<Reply> => {
         journals.shared.checkMemory();
         metrics.read('assets');
         const states = await assets.upToDate(request.deployment, ending);
-        const texts = type === linesType ? linesOf : documentOf;
-        const pieces = (signal: AbortSignal) =>
-          inPieces(texts(states, wanted, limits), journals.shared, limits, signal);
-        return { kind: 'stream', status: 200, contentType: type, pieces };
+        return listReply('assets', () => assetsOf(states, query), request.head.fields.accept, journals.shared, limits);
       },
     };
   };
 }
 
-async function* linesOf(states: AssetStates, wanted: Wanted, limits: Limits): AsyncGenerator<string> {
-  for await (const asset of assetsOf(states, wanted)) {
-    yield* jsonTexts(assetJson(asset, 'time'), limits.readTurnBytes);
-    yield '\n';
-  }
-}
-
-async function* documentOf(states: AssetStates, wanted: Wanted, limits: Limits): AsyncGenerator<string> {
-  let before = '{"assets":[';
-  for await (const asset of assetsOf(states, wanted)) {
-    yield before;
-    yield* jsonTexts(assetJson(asset, 'time'), limits.readTurnBytes);
-    before = ',';
-  }
-  yield `${before === ',' ? '' : before}]}`;
-}
-
-/** Looks at few assets at a time, so that reports are not kept waiting. */
-async function* assetsOf(states: AssetStates, wanted: Wanted): AsyncGenerator<Asset> {
-  let left = wanted.limit;
+/** Yields assets in their JSON form. Few are looked at at a time, so that reports are not kept waiting. */
+async function* assetsOf(states: AssetStates, query: AssetsQuery): AsyncGenerator<object> {
+  let left = query.limit;
   let looked = 0;
-  const start = wanted.key_begins_with;
+  const start = query.key_begins_with;
   const whole = start !== undefined && start.length > 1 ? start.slice(0, -1) : undefined;
-  for (const asset of states.inOrder(wanted.after_key, wanted.key_prefix ?? whole)) {
+  for (const asset of states.inOrder(query.after_key, query.key_prefix ?? whole)) {
     looked += 1;
     if (looked % LOOKED_ASSETS === 0) await turn();
-    if (wanted.failing && !isFailing(asset)) continue;
+    if (query.failing && !isFailing(asset)) continue;
     if (start !== undefined && !startsWith(keyOf(asset), start)) continue;
     left -= 1;
-    yield asset;
+    yield assetJson(asset, 'time');
     if (left === 0) return;
     if (left % TURN_ASSETS === 0) await turn();
   }
@@ -102,16 +78,12 @@ function turn(): Promise<void> {
 const TURN_ASSETS = 50;
 const LOOKED_ASSETS = 1_000;
 
-/** What `AssetMemory` needs: `{ journals, limits }`. */
 export interface AssetMemoryOptions {
   readonly journals: ReadableJournals;
   readonly limits: Limits;
 }
 
-/**
- * The states of the assets of all journals that were asked for, in bounded memory. For example
- * `(await memory.upToDate('prod', ending)).size` is 2.
- */
+/** The states of the assets of all journals that were asked for, in bounded memory. */
 export class AssetMemory {
   readonly #options: AssetMemoryOptions;
   /** By deployment; the one that was asked for last is the last one. */
@@ -125,7 +97,7 @@ export class AssetMemory {
 
   /**
    * Resolves to the states of the assets of a journal, with all that was durable when it was called.
-   * @param deployment such as `prod`; undefined in local mode
+   * @param deployment undefined in local mode
    * @throws Refusal 503 if they are being built for longer than `limits.assetsWaitMs`, or take more than `limits.assetBytesMax`
    */
   async upToDate(deployment: string | undefined, ending: AbortSignal): Promise<AssetStates> {
@@ -160,7 +132,7 @@ export class AssetMemory {
     this.#live.clear();
   }
 
-  /** Begins anew with the first lines of other journals that have taken the place of those that were read. */
+  /** Begins anew with the first lines: the journals that were read were replaced. */
   beginAnew(): void {
     for (const live of this.#live.values()) live.beginAnew();
     this.#tooLarge.clear();

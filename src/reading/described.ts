@@ -7,8 +7,10 @@ import { linesType } from './accept.ts';
 import { assetsParameters } from './assets.ts';
 import { eventsParameters } from './events-query.ts';
 
-/** @returns their descriptions, in the order of `readingRoutes`: `[{ needs: 'read', path: '/events', summary: 'Read events', … }, …]` */
-export function describedReadings(limits: Pick<Limits, 'readAssetsMax' | 'streamsMax'>): readonly DescribedRoute[] {
+/** @returns the descriptions of the routes, in the order of `readingRoutes` */
+export function describedReadings(
+  limits: Pick<Limits, 'readAssetsMax' | 'readEventsMax' | 'streamsMax'>,
+): readonly DescribedRoute[] {
   const shared = { needs: 'read', methods: ['get', 'head'] } as const;
   return [
     {
@@ -19,7 +21,7 @@ export function describedReadings(limits: Pick<Limits, 'readAssetsMax' | 'stream
         'With after_seq and wait the reply waits for the next event. As text/event-stream it has no end, and takes ' +
         `Last-Event-ID; ${limits.streamsMax} streams may be open. These exclude each other: limit or wait and last, limit or ` +
         'wait and a stream, check or passed and another type than check.',
-      query: eventsParameters,
+      query: eventsParameters(limits),
       content: {
         [linesType]: text,
         'application/json': object({ events: list(ref('Event')), next_after_seq: { ...count, minimum: 0 } }),

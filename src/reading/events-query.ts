@@ -1,9 +1,9 @@
 /** What `GET /events` can be asked for: the filters of `assetlog events`, and how much is sent in which form. */
 
-import { type Limits, limits } from '../config/limits.ts';
+import type { Limits } from '../config/limits.ts';
 import { type Moment, timeAt } from '../event/moment.ts';
-import { type HandlerRequest, Refusal, shown } from '../http/message.ts';
-import type { Filter } from '../journal/filter.ts';
+import { allSearches, type Filter, type QueryName, type SearchKind } from '../event/search.ts';
+import { type HandlerRequest, quotingRefusal, Refusal, shown } from '../http/message.ts';
 import { acceptedType, linesType } from './accept.ts';
 import {
   booleanParameter,
@@ -11,41 +11,50 @@ import {
   keyParameter,
   keyStartParameter,
   numberParameter,
+  type QueryLimits,
+  type QueryParameter,
   readParameters,
   textParameter,
   timeParameter,
   typeParameter,
 } from './query.ts';
 
-/** The parameters of the query of `GET /events`. */
-export const eventsParameters = {
-  key: described('only events of this asset', keyParameter),
-  key_prefix: described('only events of assets whose key begins with these parts', keyParameter),
-  key_begins_with: described('the same, of which the last part may be incomplete', keyStartParameter),
-  type: described('only events of this type', typeParameter),
-  check: described('only results of the check of this name', textParameter),
-  passed: described('only results of checks that passed, or that failed', booleanParameter(undefined)),
-  partition: described('only events of this partition', textParameter),
-  since: described('only events recorded at this time or later; 7d is seven days ago', timeParameter),
-  until: described('only events recorded before this time', timeParameter),
-  after_seq: described('only events after this one', numberParameter(undefined, 0, Number.MAX_SAFE_INTEGER)),
-  last: described('only the newest so many', numberParameter(undefined, 1, limits.readEventsMax)),
-  limit: described(
-    'at most so many, 100 by default; the oldest first',
-    numberParameter(undefined, 1, limits.readEventsMax),
+const searchParameters = Object.fromEntries(
+  allSearches.flatMap(({ query, kind, what = '' }) =>
+    query === undefined ? [] : [[query, described(what, parameterOf(kind))]],
   ),
-  wait: described('seconds to wait for an event if there is none yet', numberParameter(undefined, 0, 60)),
-};
+) as { readonly [Name in QueryName]: QueryParameter<Name extends 'after_seq' ? number | undefined : unknown> };
+
+function parameterOf(kind: SearchKind): QueryParameter<unknown> {
+  if (kind === 'key' || kind === 'key prefix') return keyParameter;
+  if (kind === 'key start') return keyStartParameter;
+  if (kind === 'type') return typeParameter;
+  if (kind === 'boolean') return booleanParameter(undefined);
+  if (kind === 'moment') return timeParameter;
+  return kind === 'seq' ? numberParameter(undefined, 0, Number.MAX_SAFE_INTEGER) : textParameter;
+}
+
+export type EventsParameters = ReturnType<typeof eventsParameters>;
+
+/** @returns the parameters of the query of `GET /events` */
+export function eventsParameters({ readEventsMax }: Pick<Limits, 'readEventsMax'>) {
+  const events = numberParameter(undefined, 1, readEventsMax);
+  return {
+    ...searchParameters,
+    last: described('only the newest so many', events),
+    limit: described('at most so many, 100 by default; the oldest first', events),
+    wait: described('seconds to wait for an event if there is none yet', numberParameter(undefined, 0, 60)),
+  };
+}
 
 /** The forms of the reply, by the media type that `Accept` names. */
 export type Form = 'lines' | 'json' | 'stream';
 
-/** What a request asks for: `{ form: 'lines', values: { key: ['orders'] }, afterSeq: 17, last: undefined, … }`. */
 export interface EventsQuestion {
   readonly form: Form;
   /** The seq that the events come after; undefined if the request does not say. */
   readonly afterSeq: number | undefined;
-  /** Only the newest so many. */
+  /** Only the newest events, this many. */
   readonly last: number | undefined;
   readonly limit: number;
   readonly waitMs: number;
@@ -60,13 +69,14 @@ export interface EventsQuestion {
 /** @throws Refusal 400 for a wrong query or a wrong `Last-Event-ID` */
 export function readEventsQuestion(
   request: Pick<HandlerRequest, 'body' | 'query' | 'head'>,
-  limits: Pick<Limits, 'jsonDepthMax' | 'bodyMembersMax'>,
+  table: EventsParameters,
+  limits: QueryLimits,
 ): EventsQuestion {
   const { head } = request;
-  const values: Values = readParameters(request, eventsParameters, limits);
-  const form = forms[acceptedType(head.accept, [linesType, 'application/json', 'text/event-stream'])];
+  const values: Values = readParameters(request, table, limits);
+  const form = forms[acceptedType(head.fields.accept, [linesType, 'application/json', 'text/event-stream'])];
   checkTogether(values, form);
-  const resumed = form === 'stream' ? readLastEventId(head.lastEventId) : undefined;
+  const resumed = form === 'stream' ? readLastEventId(head.fields.lastEventId, limits) : undefined;
   return {
     form,
     afterSeq: resumed ?? values.after_seq,
@@ -78,7 +88,7 @@ export function readEventsQuestion(
 }
 
 type Values = {
-  readonly [Name in keyof typeof eventsParameters]: (typeof eventsParameters)[Name]['initial'];
+  readonly [Name in keyof EventsParameters]: EventsParameters[Name]['initial'];
 };
 
 /** @throws Refusal 400 for parameters that contradict each other */
@@ -96,23 +106,18 @@ function checkTogether({ type, check, passed, last, limit, wait, after_seq }: Va
 }
 
 function filterOf(values: Values, nowMs: number): Filter {
-  const { key, key_prefix, key_begins_with, type, check, passed, partition, since, until } = values;
-  const from = since && timeOf('since', since, nowMs);
-  const before = until && timeOf('until', until, nowMs);
-  if (from !== undefined && before !== undefined && from >= before) {
-    throw new Refusal(400, `since is ${from} and until ${before}: no event is between them`);
+  const given: Readonly<Record<string, unknown>> = values;
+  const members = allSearches.flatMap(({ member, kind, query = '' }) => {
+    const value = given[query];
+    if (value === undefined || kind === 'seq') return [];
+    return [[member, kind === 'moment' ? timeOf(query, value as Moment, nowMs) : value]];
+  });
+  const filter: Filter = Object.fromEntries(members);
+  const { since, until } = filter;
+  if (since !== undefined && until !== undefined && since >= until) {
+    throw new Refusal(400, `since is ${since} and until ${until}: no event is between them`);
   }
-  return {
-    type,
-    assetKey: key,
-    keyPrefix: key_prefix,
-    keyStart: key_begins_with,
-    partition,
-    checkName: check,
-    passed,
-    since: from,
-    until: before,
-  };
+  return filter;
 }
 
 function timeOf(name: string, moment: Moment, nowMs: number): string {
@@ -124,11 +129,12 @@ function timeOf(name: string, moment: Moment, nowMs: number): string {
 }
 
 /** An EventSource sends it when it connects again (HTML standard, section 9.2): the id of the last event that it got. */
-function readLastEventId(id: string | undefined): number | undefined {
+function readLastEventId(id: string | undefined, limits: QueryLimits): number | undefined {
   if (id === undefined || id === '') return undefined;
   const seq = /^[0-9]{1,16}$/.test(id) ? Number(id) : Number.NaN;
   if (Number.isSafeInteger(seq)) return seq;
-  throw new Refusal(400, `Last-Event-ID is ${shown(id)}; send the seq of an event, or leave it out`);
+  const problem = (sent: string) => `Last-Event-ID is ${sent}; send the seq of an event, or leave it out`;
+  throw quotingRefusal(400, shown(id, limits), 'logged', problem);
 }
 
 const forms = { [linesType]: 'lines', 'application/json': 'json', 'text/event-stream': 'stream' } as const;

@@ -1,10 +1,10 @@
 /** `GET /events` as a stream of events (HTML standard, section 9.2: server-sent events), which begins again where it ended. */
 
 import type { Limits } from '../config/limits.ts';
+import type { Filter } from '../event/search.ts';
 import { type Reply, unavailable } from '../http/message.ts';
-import type { Filter } from '../journal/filter.ts';
-import type { Line } from '../journal/reader.ts';
-import { typeOf } from '../journal/record.ts';
+import { typeOf } from '../journal/line/members.ts';
+import type { Line } from '../journal/look/reading.ts';
 import type { GoneRange } from '../journal/segments.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { EventsQuestion } from './events-query.ts';
@@ -12,7 +12,7 @@ import type { ReadableJournal } from './journals.ts';
 import { startOfLast } from './last.ts';
 import { type Followed, follow } from './tail.ts';
 
-/** The streams that are open, on all journals together: `await streams.reply(journal, question, filter, ending)`. */
+/** The streams that are open, on all journals together. */
 export class Streams {
   readonly #limits: Limits;
   readonly #metrics: Metrics;

@@ -1,11 +1,11 @@
 /** `GET /events`: the recorded events of a journal, in the order of their seqs, as lines, as JSON or as a stream. */
 
 import type { Limits } from '../config/limits.ts';
+import type { Filter } from '../event/search.ts';
 import { type Handler, Refusal, type Reply } from '../http/message.ts';
-import type { Filter } from '../journal/filter.ts';
-import { bytesOf, type Line } from '../journal/reader.ts';
+import { bytesOf, type Line } from '../journal/look/reading.ts';
 import { linesType } from './accept.ts';
-import { type EventsQuestion, readEventsQuestion } from './events-query.ts';
+import { type EventsQuestion, eventsParameters, readEventsQuestion } from './events-query.ts';
 import { Streams } from './events-stream.ts';
 import type { ReadableJournal, ReadingParts } from './journals.ts';
 import { startOfLast } from './last.ts';
@@ -14,8 +14,9 @@ import { type FollowedLines, follow, recorded } from './tail.ts';
 /** @returns the handler of `GET /events`; it throws Refusal 400 for a wrong query */
 export function readEvents({ journals, limits, metrics }: ReadingParts): Handler {
   const streams = new Streams(limits, metrics);
+  const table = eventsParameters(limits);
   return (request) => {
-    const question = readEventsQuestion(request, limits);
+    const question = readEventsQuestion(request, table, limits);
     const reply = async (ending: AbortSignal): Promise<Reply> => {
       journals.shared.checkMemory();
       const filter = question.filter(Date.now());
@@ -23,7 +24,14 @@ export function readEvents({ journals, limits, metrics }: ReadingParts): Handler
       metrics.read(question.form);
       if (question.form === 'stream') return streams.reply(journal, question, filter, ending);
       const afterSeq = await startOf(journal, question, filter, ending, limits);
-      const page: Page = { journal, question, filter, afterSeq, limits, onSent: (count) => metrics.sentEvents(count) };
+      const page: EventsPage = {
+        journal,
+        question,
+        filter,
+        afterSeq,
+        limits,
+        onSent: (count) => metrics.sentEvents(count),
+      };
       return question.form === 'json'
         ? { kind: 'stream', status: 200, pieces: (signal, onWait) => json(page, signal, onWait) }
         : {
@@ -38,7 +46,7 @@ export function readEvents({ journals, limits, metrics }: ReadingParts): Handler
 }
 
 /** A part of a journal that is to be sent. */
-interface Page {
+interface EventsPage {
   readonly journal: ReadableJournal;
   readonly question: EventsQuestion;
   readonly filter: Filter;
@@ -76,7 +84,7 @@ function removedUpTo(seq: number): Refusal {
  * @throws Refusal 410 before the first line, if the next events after `after_seq` have been removed meanwhile
  */
 async function* linesOf(
-  page: Page,
+  page: EventsPage,
   ending: AbortSignal,
   onWait: () => void,
   looked: { seq: number },
@@ -118,7 +126,7 @@ async function* linesOf(
  * @throws Refusal 410
  */
 async function partOf(
-  { journal, question }: Page,
+  { journal, question }: EventsPage,
   { lines, gone }: FollowedLines,
   left: number,
 ): Promise<{ chosen: readonly Line[]; endSeq: number | undefined }> {
@@ -132,7 +140,7 @@ async function partOf(
   return { chosen: [], endSeq: hole.first - 1 };
 }
 
-async function* lines(page: Page, ending: AbortSignal, onWait: () => void): AsyncGenerator<Buffer> {
+async function* lines(page: EventsPage, ending: AbortSignal, onWait: () => void): AsyncGenerator<Buffer> {
   for await (const chosen of linesOf(page, ending, onWait, { seq: 0 })) {
     const [line] = chosen;
     if (line?.isDropped === true) yield* page.journal.bytesOf(line, ending);
@@ -140,7 +148,7 @@ async function* lines(page: Page, ending: AbortSignal, onWait: () => void): Asyn
   }
 }
 
-async function* json(page: Page, ending: AbortSignal, onWait: () => void): AsyncGenerator<Buffer> {
+async function* json(page: EventsPage, ending: AbortSignal, onWait: () => void): AsyncGenerator<Buffer> {
   const looked = { seq: 0 };
   let before = '{"events":[';
   for await (const chosen of linesOf(page, ending, onWait, looked)) {

@@ -3,11 +3,11 @@
 import { join } from 'node:path';
 import type { Limits } from '../config/limits.ts';
 import { unavailableRefusal } from '../http/message.ts';
-import type { AssetStates } from '../journal/asset-state.ts';
 import type { Disk, ReadableDisk, ReadOptions } from '../journal/disk.ts';
+import type { AssetStates } from '../journal/look/asset-state.ts';
+import type { GoneLines, Line, Remark } from '../journal/look/reading.ts';
+import { lastLine } from '../journal/open/scan.ts';
 import type { OwnProgress, Progress } from '../journal/progress.ts';
-import type { GoneLines, Line, Remark } from '../journal/reader.ts';
-import { lastLine } from '../journal/scan.ts';
 import { contentsOf } from '../journal/segments.ts';
 import { type Notices, oncePerName } from '../telemetry/log.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
@@ -15,7 +15,7 @@ import type { Refusals } from '../telemetry/refusals.ts';
 import { Semaphore } from './semaphore.ts';
 import { Turns } from './turns.ts';
 
-/** What the routes of this folder read, and their limits: `{ journals, assets, refusals, limits, metrics }`. */
+/** What the routes of this folder read, and their limits. */
 export interface ReadingParts {
   readonly journals: ReadableJournals;
   readonly assets: {
@@ -27,7 +27,6 @@ export interface ReadingParts {
   readonly metrics: Metrics;
 }
 
-/** What `ReadableJournals` needs: `{ data: '/var/lib/assetlog', openDisk, progress, limits, notices }`. */
 export interface ReadableJournalsOptions {
   /** The data folder. */
   readonly data: string;
@@ -83,9 +82,9 @@ export class SharedByReadings {
 const CHUNKS_HELD = 3;
 const LINE_FEED = 0x0a;
 
-/** The journals of a service: in local mode one, in hosted mode one for each deployment, as `of('prod')`. */
+/** The journals of a service: in local mode one, in hosted mode one for each deployment. */
 export class ReadableJournals {
-  /** Those that were asked for, by folder. Their number is bounded by that of the deployments. */
+  /** The journals that were asked for, by folder: at most one for each deployment. */
   readonly #journals = new Map<string, ReadableJournal>();
   readonly #options: ReadableJournalsOptions;
   readonly shared: SharedByReadings;
@@ -97,7 +96,7 @@ export class ReadableJournals {
   }
 
   /**
-   * @param deployment such as `prod`, which must exist: it names a folder. Undefined in local mode
+   * @param deployment one that exists, since it names a folder; undefined in local mode
    * @returns its journal, the same object each time. A deployment without a report has no folder yet
    */
   of(deployment: string | undefined): ReadableJournal {
@@ -130,7 +129,7 @@ export class ReadableJournals {
   }
 }
 
-/** A journal that may be read: `journal.diskFor({ signal })`, whose files are read in turns, and `journal.progress()`. */
+/** A journal that may be read. Its files are read in turns. */
 export class ReadableJournal {
   readonly shared: SharedByReadings;
   /** The newest lines, if there are streams: see `follow`. */
@@ -219,7 +218,7 @@ export class ReadableJournal {
     return this.#options.progress.of(this.#disk.folder);
   }
 
-  /** Aborts when another journal takes the place of this one, see `beginAnew`: what is being read of it ends. */
+  /** Aborts when another journal replaces this one, see `beginAnew`: what is being read of this one ends. */
   get replaced(): AbortSignal {
     return this.#replaced.signal;
   }
@@ -250,8 +249,8 @@ export class ReadableJournal {
   }
 
   /**
-   * @returns a function that logs what a reader that begins now finds damaged, each problem once; nothing if another journal takes
-   *   the place of this one meanwhile: files that are gone are no damage then
+   * @returns a function that logs what a reader that begins now finds damaged, each problem once; nothing if another journal
+   *   replaces this one meanwhile: files that are gone are no damage then
    */
   remarks(): (remark: Remark) => void {
     const { replaced } = this;
@@ -266,7 +265,7 @@ export class ReadableJournal {
   }
 
   /**
-   * @returns the first seq that the journal has, or would get, and the last one that is durable: `{ first: 54, last: 100 }`
+   * @returns the first seq that the journal has, or would get, and the last one that is durable
    * @throws the error of a system call
    */
   async range(): Promise<{ readonly first: number; readonly last: number }> {
@@ -282,8 +281,8 @@ export class ReadableJournal {
   }
 }
 
-/** Newest lines, all after `afterSeq` up to `lastSeq`: `{ afterSeq: 7, lastSeq: 9, lines, gone: [], bytes: 610 }`. */
-export interface Page {
+/** Newest lines, all after `afterSeq` up to `lastSeq`. */
+export interface SharedPage {
   readonly afterSeq: number;
   readonly lastSeq: number;
   readonly lines: readonly Line[];
@@ -293,7 +292,7 @@ export interface Page {
   form?: Buffer;
 }
 
-/** The newest lines of a journal, which its followers share: `await tail.after(7, signal, 15_000)`. */
+/** The newest lines of a journal, which its followers share. */
 export interface NewestLines {
   /** A follower of an older seq has to read the file: 7 if the oldest page has the lines after 7. */
   readonly oldestSeq: number;
@@ -308,7 +307,7 @@ export interface NewestLines {
    * @param idleMs that time, in milliseconds
    * @throws the error of a system call
    */
-  after(seq: number, signal: AbortSignal, idleMs: number): Promise<Page | undefined>;
+  after(seq: number, signal: AbortSignal, idleMs: number): Promise<SharedPage | undefined>;
 }
 
 async function listed(disk: ReadableDisk): Promise<string[]> {

@@ -1,7 +1,7 @@
 /** Finds where the last events of a journal begin, without reading what is before them. */
 
 import type { Limits } from '../config/limits.ts';
-import type { Filter } from '../journal/filter.ts';
+import type { Filter } from '../event/search.ts';
 import type { ReadableJournal } from './journals.ts';
 import { recorded } from './tail.ts';
 

@@ -5,17 +5,17 @@
  *
  * Retention removes the oldest files. Only their counts have to go: as long as there is an event of a kind, the latest one is
  * still there. So the events of the oldest file are counted while it is there. If several files were removed since the last
- * answer, the states are built again, and so they are if another journal has taken the place of this one.
+ * answer, the states are built again, and so they are if another journal has replaced this one.
  */
 
 import type { Limits } from '../config/limits.ts';
-import { AssetStates } from '../journal/asset-state.ts';
 import { unlessAbsent } from '../journal/disk.ts';
-import { type Line, readJournal } from '../journal/reader.ts';
+import { AssetStates } from '../journal/look/asset-state.ts';
+import { readJournal } from '../journal/look/reader.ts';
+import type { Line } from '../journal/look/reading.ts';
 import { contentsOf, type SegmentName } from '../journal/segments.ts';
 import type { ReadableJournal } from './journals.ts';
 
-/** What `LiveAssets` needs: `{ journal, onGrowth, limits }`. */
 export interface LiveAssetsOptions {
   readonly journal: ReadableJournal;
   /** Called when the states may have grown. It may call `drop`. */
@@ -23,7 +23,7 @@ export interface LiveAssetsOptions {
   readonly limits: Pick<Limits, 'followMs' | 'lineBytesMax'>;
 }
 
-/** The states of the assets of one journal: `(await live.upToDate()).size` is 2. */
+/** The states of the assets of one journal. */
 export class LiveAssets {
   readonly #options: LiveAssetsOptions;
   #building: Building | undefined;
@@ -37,7 +37,7 @@ export class LiveAssets {
     return this.#building?.states.bytes ?? 0;
   }
 
-  /** The seq of the last line that was read: 7. */
+  /** The seq of the last line that was read. */
   get lastSeq(): number {
     return this.#building?.lastSeq ?? 0;
   }
@@ -60,7 +60,7 @@ export class LiveAssets {
     }
   }
 
-  /** Another journal has taken the place of this one. Calls of `upToDate` that wait get its states. */
+  /** Another journal has replaced this one. Calls of `upToDate` that wait get its states. */
   beginAnew(): void {
     this.drop(new Outdated());
   }
@@ -80,7 +80,7 @@ interface Waiting {
   readonly reject: (error: Error) => void;
 }
 
-/** The oldest file of the journal: `{ firstSeq: 1, endSeq: 500, isCounted: true }`. */
+/** The oldest file of the journal. */
 interface OldestFile {
   readonly firstSeq: number;
   /** The first seq of the next file; undefined if this is the only file, which is never removed. */
@@ -99,7 +99,7 @@ class Building {
   /** Before this seq, events are counted as those of the oldest file when they are taken. */
   #countedEndSeq = 0;
   #checkedSeq = 0;
-  /** They wait for the end of the cycle that is under way, and of the next one. */
+  /** The callers that wait for the end of the cycle that is under way, and of the next one. */
   #now: Waiting[] = [];
   #next: Waiting[] = [];
   /** Begins the next cycle, if none is under way. */
@@ -214,5 +214,5 @@ class Building {
   }
 }
 
-/** After so many lines of a reading it is checked whether files were removed. */
+/** Number of lines of a reading after which it is checked whether files were removed. */
 const CHECKED_LINES = 100_000;

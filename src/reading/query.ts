@@ -5,16 +5,16 @@ import { readKey, readKeyStart } from '../event/asset-key.ts';
 import type { Event } from '../event/event.ts';
 import { type Moment, readMoment } from '../event/moment.ts';
 import { nearestName } from '../event/nearest.ts';
-import { endpoints, findEndpoint } from '../event/parameters.ts';
+import { endpoints } from '../event/parameters.ts';
 import type { Schema } from '../event/schema.ts';
-import { type HandlerRequest, Refusal, shown, WITHHELD } from '../http/message.ts';
+import { readEventType } from '../event/search.ts';
+import { type HandlerRequest, quotingRefusal, type Refusal, type ShownLimits, shown } from '../http/message.ts';
 import { readBody, readQuery } from '../http/request.ts';
 
-/** A parameter of a reading: `{ initial: 100, parse }` for `limit`. */
 export interface QueryParameter<Value> {
   /** The value if it is not given. */
   readonly initial: Value;
-  /** The JSON Schema of its value, for the OpenAPI document: `{ type: 'integer', minimum: 1, maximum: 1_000, default: 100 }`. */
+  /** The JSON Schema of its value, for the OpenAPI document. */
   readonly schema: Schema;
   /** A description for the OpenAPI document: `only events of this asset`. */
   readonly what?: string;
@@ -22,36 +22,39 @@ export interface QueryParameter<Value> {
   readonly parse: (text: string) => Value;
 }
 
-/** The parameters of a reading by their names: `{ key: keyParameter, limit: numberParameter(100, 1, 1_000) }`. */
+/** The parameters of a reading by their names. */
 export type QueryTable<Values> = { readonly [Name in keyof Values]: QueryParameter<Values[Name]> };
+
+/** The limits of a reading that has no body. */
+export type QueryLimits = Pick<Limits, 'jsonDepthMax' | 'bodyMembersMax'> & ShownLimits;
 
 /**
  * Reads the query of a reading. A body has no meaning, but must be well-formed, as for the other read-only routes.
- * @returns a value for each parameter of the table: `{ key: undefined, limit: 20 }` for the query `limit=20`
+ * @returns a value for each parameter of the table
  * @throws Refusal 400 for a parameter that is unknown or has a wrong value; the log gets none of the query
  */
 export function readParameters<Values extends object>(
   { body, query }: Pick<HandlerRequest, 'body' | 'query'>,
   table: QueryTable<Values>,
-  limits: Pick<Limits, 'jsonDepthMax' | 'bodyMembersMax'>,
+  limits: QueryLimits,
 ): Values {
   readBody(body, limits);
   const names = Object.keys(table) as (keyof Values & string)[];
   const values = Object.fromEntries(names.map((name) => [name, table[name].initial])) as Values;
-  for (const [sent, text] of readQuery(query, 'refused')) {
+  for (const [sent, text] of readQuery(query, limits, 'refused')) {
     const name = names.find((known) => known === sent);
-    if (name === undefined) throw unknown(sent, names);
+    if (name === undefined) throw unknown(sent, names, limits);
     try {
       if (text === '') throw new Error('leave it out, or give a value');
       values[name] = table[name].parse(text);
     } catch (error) {
-      throw withheld((value) => `${name} is ${value}; ${(error as Error).message}`, text);
+      const problem = (value: string) => `${name} is ${value}; ${(error as Error).message}`;
+      throw quotingRefusal(400, shown(text, limits), 'withheld', problem);
     }
   }
   return values;
 }
 
-/** A whole number: `numberParameter(100, 1, 1_000)` parses `20` as 20. */
 export function numberParameter<Initial extends number | undefined>(
   initial: Initial,
   min: number,
@@ -68,7 +71,7 @@ export function numberParameter<Initial extends number | undefined>(
   };
 }
 
-/** An asset key as commands take it: `warehouse/orders`, or a JSON array of the parts. Its parts: `['warehouse', 'orders']`. */
+/** An asset key as commands take it: `warehouse/orders`, or a JSON array of the parts. */
 export const keyParameter: QueryParameter<readonly string[] | undefined> = {
   initial: undefined,
   schema: keySchema('^[^[/][^/]*(/[^/]+)*$'),
@@ -94,7 +97,6 @@ export const keyStartParameter: QueryParameter<readonly string[] | undefined> = 
   },
 };
 
-/** `true` or `false`: `booleanParameter(false)` parses `true` as true. */
 export function booleanParameter<Initial extends boolean | undefined>(
   initial: Initial,
 ): QueryParameter<boolean | Initial> {
@@ -108,20 +110,19 @@ export function booleanParameter<Initial extends boolean | undefined>(
   };
 }
 
-/** A text, which `partition` is: `2026-11-20`. */
 export const textParameter: QueryParameter<string | undefined> = {
   initial: undefined,
   schema: { type: 'string', minLength: 1 },
   parse: (text) => text,
 };
 
-/** The type of an event, in the short or the long form: parses `check` as `AssetCheckEvaluation`. */
+/** The type of an event, in its short or its long form: `check` is `AssetCheckEvaluation`. */
 export const typeParameter: QueryParameter<Event['type'] | undefined> = {
   initial: undefined,
   schema: { type: 'string', enum: endpoints.flatMap(({ name, type }) => [name, type]) },
   parse: (text) => {
-    const endpoint = findEndpoint(endpoints, text);
-    if (endpoint !== undefined) return endpoint.type;
+    const type = readEventType(text);
+    if (type !== undefined) return type;
     throw new Error(`send ${endpoints.map(({ name }) => name).join(', ')}`);
   },
 };
@@ -132,7 +133,7 @@ const TIME_PATTERN = [
   '([T ]([01]\\d|2[0-3]):[0-5]\\d(:[0-5]\\d(\\.\\d{1,3})?)?)?(Z|[+-]([01]\\d|2[0-3]):[0-5]\\d)?)$',
 ].join('');
 
-/** A time as commands take it: parses `7d` as `{ kind: 'ago', ms: 604_800_000 }`. */
+/** A time as commands take it: `7d`, `2026-11-20T15:00`. */
 export const timeParameter: QueryParameter<Moment | undefined> = {
   initial: undefined,
   schema: { type: 'string', pattern: TIME_PATTERN },
@@ -146,7 +147,6 @@ export const timeParameter: QueryParameter<Moment | undefined> = {
   },
 };
 
-/** @returns the parameter with its description: `described('only events of this asset', keyParameter)` */
 export function described<Value>(what: string, parameter: QueryParameter<Value>): QueryParameter<Value> {
   return { ...parameter, what };
 }
@@ -161,14 +161,10 @@ function keySchema(pattern: string): Schema {
   };
 }
 
-function unknown(sent: string, names: readonly string[]): Refusal {
+function unknown(sent: string, names: readonly string[], limits: QueryLimits): Refusal {
   const meant = nearestName(sent, names);
   const hint = meant === undefined ? '' : `did you mean ${meant}? `;
   const known = names.length === 0 ? 'it takes none' : `it takes ${names.join(', ')}`;
-  return withheld((name) => `there is no parameter ${name} here; ${hint}${known}`, sent);
-}
-
-/** @param problem the error, from the text as it is shown */
-function withheld(problem: (shown: string) => string, text: string): Refusal {
-  return new Refusal(400, problem(shown(text)), { logged: problem(WITHHELD) });
+  const problem = (name: string) => `there is no parameter ${name} here; ${hint}${known}`;
+  return quotingRefusal(400, shown(sent, limits), 'withheld', problem);
 }

@@ -1,11 +1,9 @@
 /** `GET /refusals`: the last refused requests. */
 
 import type { Handler } from '../http/message.ts';
-import type { Refused } from '../telemetry/refusals.ts';
-import { acceptedType, linesType } from './accept.ts';
 import type { ReadingParts } from './journals.ts';
 import { readParameters } from './query.ts';
-import { inPieces } from './texts.ts';
+import { listReply } from './texts.ts';
 
 /** @returns the handler of `GET /refusals`; it throws Refusal 400 for a query with parameters */
 export function readRefusals({ refusals, journals, limits, metrics }: ReadingParts): Handler {
@@ -14,19 +12,7 @@ export function readRefusals({ refusals, journals, limits, metrics }: ReadingPar
     journals.shared.checkMemory();
     metrics.read('refusals');
     const found = refusals.of(request.deployment);
-    const type = acceptedType(request.head.accept, ['application/json', linesType]);
-    const texts = type === linesType ? linesOf : documentOf;
-    const pieces = (signal: AbortSignal) => inPieces(texts(found), journals.shared, limits, signal);
-    return { kind: 'answer', reply: { kind: 'stream', status: 200, contentType: type, pieces } };
+    const reply = listReply('refusals', () => found, request.head.fields.accept, journals.shared, limits);
+    return { kind: 'answer', reply };
   };
-}
-
-function* linesOf(found: readonly Refused[]): Generator<string> {
-  for (const refused of found) yield `${JSON.stringify(refused)}\n`;
-}
-
-function* documentOf(found: readonly Refused[]): Generator<string> {
-  yield '{"refusals":[';
-  for (const [at, refused] of found.entries()) yield `${at === 0 ? '' : ','}${JSON.stringify(refused)}`;
-  yield ']}';
 }

@@ -9,10 +9,10 @@ import { readRefusals } from './refusals.ts';
 
 const handlers = { '/events': readEvents, '/assets': readAssets, '/refusals': readRefusals };
 
-/** Their paths below the prefix of a journal: `readingPaths[0]` is `/events`. */
+/** The paths of the routes below the prefix of a journal. */
 export const readingPaths: readonly string[] = Object.keys(handlers);
 
-/** @returns the routes, such as that of `GET /events`, for `AppParts.readings` */
+/** @returns the routes, for `AppParts.readings` */
 export function readingRoutes(parts: ReadingParts): readonly Route<Handler>[] {
   return Object.entries(handlers).map(([path, handlerFor]) => readingRoute(path, handlerFor(parts)));
 }

@@ -1,8 +1,10 @@
 /** Bounds how many readings hold memory at a time; the others wait, in the order in which they ask. */
 
-/** A counting semaphore: `const release = await buffers.acquire(signal)`, and when the caller holds no memory any more, `release()`. */
+import { CallQueue } from './call-queue.ts';
+
+/** A counting semaphore. */
 export class Semaphore {
-  readonly #waiting = new Set<() => void>();
+  readonly #waiting = new CallQueue();
   #free: number;
 
   /** @param count how many callers may hold it at a time, at least 1 */
@@ -24,32 +26,9 @@ export class Semaphore {
   async acquire(signal?: AbortSignal): Promise<() => void> {
     signal?.throwIfAborted();
     if (this.#free > 0) this.#free -= 1;
-    else await this.#handedOver(signal);
-    return () => this.#release();
-  }
-
-  #handedOver(signal: AbortSignal | undefined): Promise<void> {
-    return new Promise((resolve, reject) => {
-      const giveUp = () => {
-        this.#waiting.delete(begin);
-        reject(signal?.reason);
-      };
-      const begin = () => {
-        signal?.removeEventListener('abort', giveUp);
-        resolve();
-      };
-      signal?.addEventListener('abort', giveUp);
-      this.#waiting.add(begin);
-    });
-  }
-
-  #release(): void {
-    const [next] = this.#waiting;
-    if (next === undefined) {
-      this.#free += 1;
-      return;
-    }
-    this.#waiting.delete(next);
-    next();
+    else await this.#waiting.wait(signal);
+    return () => {
+      if (!this.#waiting.next()) this.#free += 1; // else the caller that waited holds it
+    };
   }
 }

@@ -1,36 +1,35 @@
 /**
  * Follows a journal. All followers that keep up share the newest lines: one reader takes them from the file, checks them and keeps
- * the last few. A follower that is behind them reads the file by itself, from its own position. Nothing is queued for a follower.
+ * the last few. A follower that needs older lines reads the file by itself, from its own position. Nothing is queued for a follower.
  */
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Limits } from '../config/limits.ts';
-import { type Filter, isWanted } from '../journal/filter.ts';
+import { type Filter, isMatch } from '../event/search.ts';
+import { readJournal } from '../journal/look/reader.ts';
+import type { GoneLines, Line, Remark } from '../journal/look/reading.ts';
 import type { Progress } from '../journal/progress.ts';
-import { type GoneLines, type Line, type Remark, readJournal } from '../journal/reader.ts';
-import type { NewestLines, Page, ReadableJournal } from './journals.ts';
+import type { NewestLines, ReadableJournal, SharedPage } from './journals.ts';
 
-/** What a follower gets next, each event once and in order: `{ kind: 'lines', lines, gone: [], afterSeq: 7, page: undefined }`. */
+/** What a follower gets next, each event once and in order. */
 export type Followed = FollowedLines | { readonly kind: 'another journal' };
 
-/** Lines that match, and the seqs between them that the journal does not have any more: `gone` is `[{ first: 1, last: 53, why: 'removed' }]`. */
+/** Lines that match, and the seqs between them that the journal does not have any more. */
 export interface FollowedLines {
   readonly kind: 'lines';
-  /** One that is longer than a chunk is alone, and dropped: `ReadableJournal.bytesOf` reads its bytes. */
+  /** A line that is longer than a chunk is alone, and dropped: `ReadableJournal.bytesOf` reads its bytes. */
   readonly lines: readonly Line[];
   readonly gone: readonly GoneLines[];
-  /** If these are all lines of a page, for a form of the page that followers can share. */
-  readonly page?: Page;
+  /** If these are all lines of a page: its form can be shared by followers. */
+  readonly page?: SharedPage;
 }
 
-/** What a follower asks for: `{ afterSeq: 7, filter: { type: 'AssetObservation' }, signal, idleMs: 15_000, limits }`. */
 export interface Following {
   readonly afterSeq: number;
   /** Without `afterSeq`. */
   readonly filter: Filter;
-  /** Ends it. */
   readonly signal: AbortSignal;
-  /** After so long without an event, lines without any are yielded. */
+  /** After this long without an event, lines without any are yielded. */
   readonly idleMs: number;
   readonly limits: Limits;
 }
@@ -88,7 +87,7 @@ async function* followOne(journal: ReadableJournal, following: Following): Async
           yield { kind: 'lines', lines: page.lines, gone: page.gone, page };
         } else {
           const after = seq;
-          const lines = page.lines.filter((line) => line.seq > after && (isPlain || isWanted(line.event, filter)));
+          const lines = page.lines.filter((line) => line.seq > after && (isPlain || isMatch(line.event, filter)));
           yield { kind: 'lines', lines, gone: page.gone.filter(({ last }) => last > after) };
         }
       } finally {
@@ -152,7 +151,7 @@ function* apart(lines: readonly Line[], gone: readonly GoneLines[], limits: Limi
   }
 }
 
-/** The newest lines of a journal, for all its followers. Lines are read when a follower asks for them: `await tail.after(7, signal, 15_000)`. */
+/** The newest lines of a journal, for all its followers. Lines are read when a follower asks for them. */
 class Tail implements NewestLines {
   readonly #journal: ReadableJournal;
   readonly #limits: Limits;
@@ -160,7 +159,7 @@ class Tail implements NewestLines {
   readonly #lines: AsyncGenerator<readonly Line[]>;
   readonly #gone: GoneLines[] = [];
   readonly #waiting = new Set<() => void>();
-  #pages: Page[] = [];
+  #pages: SharedPage[] = [];
   #lastSeq: number;
   #followers = 0;
   #isReading = false;
@@ -201,7 +200,7 @@ class Tail implements NewestLines {
     if (this.#journal.tail === this) this.#journal.tail = undefined;
   }
 
-  async after(seq: number, signal: AbortSignal, idleMs: number): Promise<Page | undefined> {
+  async after(seq: number, signal: AbortSignal, idleMs: number): Promise<SharedPage | undefined> {
     const lateMs = performance.now() + idleMs;
     for (;;) {
       const page = this.#pages.find(({ lastSeq }) => lastSeq > seq);

@@ -1,7 +1,51 @@
-/** Sends JSON in pieces of bounded size, so that a client that does not read holds one piece. */
+/** Sends lists of JSON in pieces of bounded size, so that a client that does not read holds one piece. */
 
 import type { Limits } from '../config/limits.ts';
+import type { Reply } from '../http/message.ts';
+import { acceptedType, linesType } from './accept.ts';
 import type { SharedByReadings } from './journals.ts';
+
+type List = Iterable<unknown> | AsyncIterable<unknown>;
+
+/**
+ * @param name of the member that has the list in the document: `assets`
+ * @param items begins to list the items
+ * @param accept the header: the reply is a document, or JSON lines if the client prefers them
+ */
+export function listReply(
+  name: string,
+  items: () => List,
+  accept: string | undefined,
+  shared: Pick<SharedByReadings, 'buffers'>,
+  limits: Pick<Limits, 'readTurnBytes'>,
+): Reply {
+  const type = acceptedType(accept, ['application/json', linesType]);
+  const texts = () =>
+    type === linesType ? linesOf(items(), limits.readTurnBytes) : documentOf(name, items(), limits.readTurnBytes);
+  return {
+    kind: 'stream',
+    status: 200,
+    contentType: type,
+    pieces: (signal) => inPieces(texts(), shared, limits, signal),
+  };
+}
+
+async function* linesOf(items: List, charactersMax: number): AsyncGenerator<string> {
+  for await (const item of items) {
+    yield* jsonTexts(item, charactersMax);
+    yield '\n';
+  }
+}
+
+async function* documentOf(name: string, items: List, charactersMax: number): AsyncGenerator<string> {
+  let before = `{"${name}":[`;
+  for await (const item of items) {
+    yield before;
+    yield* jsonTexts(item, charactersMax);
+    before = ',';
+  }
+  yield `${before === ',' ? '' : before}]}`;
+}
 
 /**
  * Yields the texts joined to pieces of about `limits.readTurnBytes` characters. Holds a part of the memory of readings.

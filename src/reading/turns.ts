@@ -4,14 +4,15 @@
  */
 
 import type { Limits } from '../config/limits.ts';
+import { CallQueue } from './call-queue.ts';
 
-/** The share of the time, and when it applies: `{ readTimePercent: 10, readIdleMs: 100 }`. */
+/** The share of the time, and when it applies. */
 export type TurnLimits = Pick<Limits, 'readTimePercent' | 'readIdleMs'>;
 
-/** The turns of all readings of a service, in the order in which they ask: `await turns.take(signal)`. */
+/** The turns of all readings of a service, in the order in which they ask. */
 export class Turns {
   readonly #limits: TurnLimits;
-  readonly #waiting = new Set<() => void>();
+  readonly #waiting = new CallQueue();
   #isRunning = false;
   #recordedAtMs = Number.NEGATIVE_INFINITY;
   /** Time that readings may still use, in milliseconds, as of `#countedAtMs`; below 0 they wait. */
@@ -37,22 +38,12 @@ export class Turns {
    * @throws the reason of the signal
    */
   take(signal?: AbortSignal): Promise<void> {
-    return new Promise((resolve, reject) => {
-      if (signal?.aborted === true) return reject(signal.reason);
-      const leave = () => {
-        this.#waiting.delete(begin);
-        reject(signal?.reason);
-      };
-      const begin = () => {
-        signal?.removeEventListener('abort', leave);
-        resolve();
-      };
-      signal?.addEventListener('abort', leave);
-      this.#waiting.add(begin);
-      if (this.#isRunning) return;
+    const turn = this.#waiting.wait(signal);
+    if (!this.#isRunning && this.#waiting.size > 0) {
       this.#isRunning = true;
       this.#schedule();
-    });
+    }
+    return turn;
   }
 
   /** Node runs both callbacks one after the other, and between them all that the turns do. */
@@ -66,13 +57,7 @@ export class Turns {
     // As many turns as there is time for: under load there are few iterations of the event loop, and each is long.
     const fitting = Math.floor(Math.min(SAVED_MS, this.#creditMs) / this.#turnMs);
     this.#begun = Math.max(1, Math.min(this.#waiting.size, fitting));
-    let left = this.#begun;
-    for (const begin of this.#waiting) {
-      if (left === 0) break;
-      left -= 1;
-      this.#waiting.delete(begin);
-      begin();
-    }
+    for (let left = this.#begun; left > 0; left -= 1) this.#waiting.next();
   };
 
   readonly #end = (): void => {

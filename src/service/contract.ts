@@ -1,15 +1,15 @@
 /** The OpenAPI document of a service. It is made when a client first asks for it. */
 
-import { type Limits, limits as standardLimits } from '../config/limits.ts';
+import type { Limits } from '../config/limits.ts';
 import { type Endpoint, endpoints as standardEndpoints } from '../event/parameters.ts';
 import type { Schema } from '../event/schema.ts';
 import { describedHub } from '../forward/hub/described.ts';
 import { openApi } from '../http/openapi.ts';
-import { eventSchema } from '../journal/line-schema.ts';
+import { eventSchema } from '../journal/line/line-schema.ts';
 import { describedReadings } from '../reading/described.ts';
 import { describedTests } from '../test-mode/described.ts';
 
-/** What the document of a service depends on: `{ server: '/', tokenHeader: undefined, takesKeys: true, test: false, … }`. */
+/** What the document of a service depends on. */
 export interface ContractOptions {
   /** The base URL of the paths: `/some/path`. */
   readonly server: string;
@@ -19,13 +19,12 @@ export interface ContractOptions {
   readonly takesKeys: boolean;
   /** Whether the service is in test mode. */
   readonly test: boolean;
-  /** Only a test hands in others than the standard ones, as for `limits`. */
+  /** Only a test hands in others than the standard ones. */
   readonly endpoints?: readonly Endpoint[];
-  readonly limits?: Limits;
+  readonly limits: Limits;
 }
 
-/** @returns the document of a service as an object: `{ openapi: '3.1.1', … }` */
-export function makeContract({ test, limits = standardLimits, ...options }: ContractOptions): Schema {
+export function makeContract({ test, limits, ...options }: ContractOptions): Schema {
   const routes = [...describedReadings(limits), ...describedHub(limits), ...(test ? describedTests : [])];
   return openApi({ endpoints: standardEndpoints, ...options, lineSchema: eventSchema(), routes, limits });
 }

@@ -2,11 +2,10 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { exitCodes } from '../config/exit-codes.ts';
-import { otherWriters } from '../config/files.ts';
 import type { Limits } from '../config/limits.ts';
 import { type Disk, describe, isFull } from '../journal/disk.ts';
-import { InUseError, type Lock, lockFolder } from '../journal/lock.ts';
-import { hazardOf } from '../journal/mount.ts';
+import { InUseError, type Lock, type LockFolder } from '../journal/lock.ts';
+import { hazardOf } from '../journal/open/mount.ts';
 import type { Notices } from '../telemetry/log.ts';
 import { exitCodeOf, StartError } from './start-error.ts';
 
@@ -19,29 +18,29 @@ type LockState =
 
 const NO_SPACE = 'the disk is full; the service waits for space to lock its data folder';
 
-/** A data folder, such as `/var/lib/assetlog`, and its lock. Nothing in the folder is read or written before it is locked. */
+/** A data folder and its lock. Nothing in the folder is read or written before it is locked. */
 export class DataFolder {
-  /** The file system access of the folder: `disk.folder` is its path. */
   readonly disk: Disk;
+  readonly #lockFolder: LockFolder;
   readonly #limits: Limits;
   readonly #notices: Notices;
   #state: LockState = { kind: 'disk full' };
   /** Resolves after the last write to the folder; undefined if nothing writes to it when it is released. */
   #lastWrite: Promise<void> | undefined;
 
-  private constructor(disk: Disk, limits: Limits, notices: Notices) {
+  private constructor(disk: Disk, lockFolder: LockFolder, limits: Limits, notices: Notices) {
     this.disk = disk;
+    this.#lockFolder = lockFolder;
     this.#limits = limits;
     this.#notices = notices;
   }
 
   /**
-   * Makes and locks the folder. If the disk is too full, the folder is returned unlocked and `whenLocked` tries again. For
-   * example `await DataFolder.lock(openDisk('./assetlog-data'), limits, notices)`.
+   * Makes and locks the folder. If the disk is too full, the folder is returned unlocked and `whenLocked` tries again.
    * @throws StartError, or the error of a system call, after which the folder is unlocked again
    */
-  static async lock(disk: Disk, limits: Limits, notices: Notices): Promise<DataFolder> {
-    const folder = new DataFolder(disk, limits, notices);
+  static async lock(disk: Disk, lockFolder: LockFolder, limits: Limits, notices: Notices): Promise<DataFolder> {
+    const folder = new DataFolder(disk, lockFolder, limits, notices);
     try {
       await folder.#tryLock((error) => notices.error(NO_SPACE, { problem: describe(error) }));
     } catch (error) {
@@ -51,7 +50,7 @@ export class DataFolder {
     return folder;
   }
 
-  /** Why the folder is not locked, such as `the disk is full; …`, or undefined if it is locked. */
+  /** Why the folder is not locked, or undefined if it is locked. */
   get trouble(): string | undefined {
     return this.#state.kind === 'locked' ? undefined : NO_SPACE;
   }
@@ -89,8 +88,7 @@ export class DataFolder {
   }
 
   /**
-   * Unlocks the folder, or ends the attempts to lock it. After `keepUntil` it returns before the folder is unlocked. For example
-   * `await folder.release()` after a failed start.
+   * Unlocks the folder, or ends the attempts to lock it. After `keepUntil` it returns before the folder is unlocked.
    */
   async release(): Promise<void> {
     const lock = this.#lock;
@@ -108,7 +106,7 @@ export class DataFolder {
     let lock: Lock;
     try {
       await this.disk.prepare();
-      lock = await lockFolder(this.disk.folder, this.#limits);
+      lock = await this.#lockFolder(this.disk.folder, this.#limits);
     } catch (error) {
       if (!isFull(error as NodeJS.ErrnoException)) throw lockFailed(this.disk.folder, error as Error);
       return onFull(error as Error);
@@ -136,7 +134,7 @@ async function warnOfHazards(disk: Disk, lock: Lock, notices: Notices): Promise<
   const hazard = mount && hazardOf(mount);
   for (const sentence of [hazard, lock.hazard]) if (sentence !== undefined) notices.warn(sentence);
   const { folder } = disk;
-  if ((await otherWriters(folder))?.kind !== 'every user') return;
+  if ((await disk.otherWriters())?.kind !== 'every user') return;
   const problem =
     'every user of this machine may write to the data folder, and so change or remove events; chmod o-w it';
   notices.warn(problem, { folder });

@@ -8,7 +8,7 @@ import { DeploymentJournals } from '../deployments/journals.ts';
 import { OpenReadings } from '../deployments/open-readings.ts';
 import { sha256, tokenTest } from '../deployments/tokens.ts';
 import { refused } from '../event/record-result.ts';
-import type { Recorder } from '../http/app.ts';
+import type { Recorder } from '../http/message.ts';
 import { readingPaths } from '../reading/routes.ts';
 import type { Notices } from '../telemetry/log.ts';
 import type { Recording, RecordingOptions } from './recording.ts';
@@ -35,7 +35,7 @@ export async function recordForDeployments(
   });
   const readings = new OpenReadings(() => file.current, limits);
   const hosted = openJournals(options);
-  const found = (name: string | undefined) =>
+  const journalIfKnown = (name: string | undefined) =>
     name !== undefined && file.current.tokensOf.has(name) ? hosted.journalOf(name) : undefined;
   metrics.deploymentsInTrouble = () => hosted.troubles().size;
   await warnOfWriters(config.deployments, DEPLOYMENTS_FILE, notices);
@@ -76,8 +76,8 @@ export async function recordForDeployments(
     troubles: () => hosted.troubles(),
     makeSpace: () => hosted.makeSpace(),
     deployments: () => [...file.current.tokensOf.keys()],
-    wake: (deployment) => found(deployment)?.wake(),
-    retain: (deployment) => found(deployment)?.retain(),
+    wake: (deployment) => journalIfKnown(deployment)?.wake(),
+    retain: (deployment) => journalIfKnown(deployment)?.retain(),
     reload: () => file.reload(),
     beginAnew: () => Promise.reject(new Error('only a service without deployments can begin anew')),
     abandon: onLockLost,
@@ -99,17 +99,15 @@ function openJournals({
   onRecorded,
   hooksOf,
 }: RecordingOptions): DeploymentJournals {
-  const { pathPrefix } = config;
   const segmentBytes = segmentBytesOf(config);
   const openFor = (name: string) => openDisk(join(folder.disk.folder, name));
-  const shared = { pathPrefix, openDisk: openFor, onRecorded, segmentBytes, retain: config, hooksOf };
+  const shared = { openDisk: openFor, onRecorded, segmentBytes, retain: config, hooksOf };
   return new DeploymentJournals({ ...shared, limits, metrics, keyMemory, notices });
 }
 
 /** @returns a recorder that refuses every report with the same reason */
-function refuseAll({ prefix, deployment }: Recorder, reason: string): Recorder {
+function refuseAll({ deployment }: Recorder, reason: string): Recorder {
   return {
-    prefix,
     deployment,
     begin: () => {},
     append: (_events, _bodyBytes, done) => done(refused(reason)),

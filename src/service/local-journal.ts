@@ -1,10 +1,10 @@
 /** The journal of a local service, which begins anew when a service for tests is reset. */
 
-import type { Recorder } from '../http/app.ts';
-import { emptyJournal } from '../journal/empty.ts';
-import type { Journal, JournalOptions } from '../journal/journal.ts';
+import type { Recorder } from '../http/message.ts';
+import type { Journal } from '../journal/journal.ts';
+import { emptyJournal } from '../journal/open/empty.ts';
+import type { JournalOptions } from '../journal/options.ts';
 
-/** What `LocalJournal` needs: `{ disk, create, openWaitMs: 5_000, onFailed }`. */
 export interface LocalJournalOptions extends Pick<JournalOptions, 'disk' | 'onFailed'> {
   /** @param waiting how long its reports are queued before it is open, as `JournalOptions.openWaitMs` */
   readonly create: (waiting: Pick<JournalOptions, 'openWaitMs'>) => Journal;
@@ -14,7 +14,7 @@ export interface LocalJournalOptions extends Pick<JournalOptions, 'disk' | 'onFa
 
 /** One journal after the other in the same folder: `local.current` is the one that records now. */
 export class LocalJournal {
-  /** Records now: `current.nextSeq` is 8. */
+  /** Records now. */
   current: Journal;
   readonly #options: LocalJournalOptions;
   #opened: Promise<void> | undefined;
@@ -34,11 +34,10 @@ export class LocalJournal {
 
   /**
    * @param changes whether the journal may begin anew. A request that has its recorder by then is recorded in the new journal
-   * @returns a recorder with the prefix `/some/path`
    */
-  recorder(prefix: string, changes: boolean): Recorder {
+  recorder(changes: boolean): Recorder {
     const { current } = this;
-    const own = { prefix, deployment: undefined, begin: () => {} };
+    const own = { deployment: undefined, begin: () => {} };
     if (!changes) return { ...own, append: current.append.bind(current), refusal: current.refusal.bind(current) };
     return {
       ...own,

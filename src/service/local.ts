@@ -1,8 +1,10 @@
 import { join } from 'node:path';
 import { deploymentName, segmentBytesOf } from '../config/config.ts';
 import { exitCodes } from '../config/exit-codes.ts';
-import { type Disk, namesNothing, writeFile } from '../journal/disk.ts';
-import { Journal, type JournalOptions } from '../journal/journal.ts';
+import { type Disk, namesNothing } from '../journal/disk.ts';
+import { writeFile } from '../journal/file-io.ts';
+import { Journal } from '../journal/journal.ts';
+import type { JournalOptions } from '../journal/options.ts';
 import { contentsOf } from '../journal/segments.ts';
 import { folderFailed } from './folder.ts';
 import { LocalJournal } from './local-journal.ts';
@@ -10,14 +12,13 @@ import type { Recording, RecordingOptions } from './recording.ts';
 import { StartError } from './start-error.ts';
 
 /**
- * Local mode: records into one journal, directly in the data folder, such as `/var/lib/assetlog`.
+ * Local mode: records into one journal, directly in the data folder.
  * @param onFailed as `JournalOptions.onFailed`: called once when the disk failed and only a restart can recover
  */
 export function recordLocally(
   { config, notices, folder, limits, metrics, keyMemory, openDisk, onRecorded, hooksOf }: RecordingOptions,
   onFailed: (error: Error) => void,
 ): Recording {
-  const { pathPrefix } = config;
   const segmentBytes = segmentBytesOf(config);
   const { disk } = folder;
   const recorded = onRecorded?.bind(undefined, disk.folder);
@@ -27,7 +28,7 @@ export function recordLocally(
   const create = (waiting: Pick<JournalOptions, 'openWaitMs'>) =>
     new Journal({ ...options, ...waiting, hooks: hooksOf?.(undefined) });
   const local = new LocalJournal({ disk, create, openWaitMs, onFailed });
-  const recorder = local.recorder(pathPrefix, config.test);
+  const recorder = local.recorder(config.test);
   const readable = { deployment: undefined, whileAllowed: () => () => {} };
   return {
     deployment: undefined,

@@ -2,15 +2,15 @@
 
 import type { Config } from '../config/config.ts';
 import type { AppParts } from '../http/app.ts';
-import { Refusal } from '../http/message.ts';
+import { Refusal, type ShownLimits } from '../http/message.ts';
 import { createAccess, isLoopback } from '../http/origin.ts';
 
-/** The options that say which clients may read: `{ deployments: '', read: false, noRead: false, test: false, allowedHost: [] }`. */
+/** The options that say which clients may read. */
 export type ReadOptions = Pick<Config, 'deployments' | 'read' | 'noRead' | 'test' | 'allowedHost'>;
 
 /**
- * @param address of the listener: `127.0.0.1`
- * @returns whether reading is on: with `--read` or `--test`, in hosted mode (where the tokens decide) and on loopback, unless `--no-read`
+ * @param address of the listener
+ * @returns whether reading is on: with `--read` or `--test`, in hosted mode, in which the tokens decide, and on loopback, unless `--no-read`
  */
 export function isReadingOn({ deployments, read, noRead, test }: ReadOptions, address: string): boolean {
   return !noRead && (read || test || deployments !== '' || isLoopback(address));
@@ -18,7 +18,7 @@ export function isReadingOn({ deployments, read, noRead, test }: ReadOptions, ad
 
 /**
  * Adds the rules of the whole service to those of its journals.
- * @param address of the listener: `127.0.0.1`
+ * @param address of the listener
  * @param findReadable as `Recording.findReadable`; its refusals come first, so that without a token nothing is learnt
  * @returns a check that throws Refusal 403 if reading is off. In local mode it also refuses a Host that is not known to be this
  *   service, on every address: a page on a name that was pointed at it (DNS rebinding) could read all events, and its GET has
@@ -28,10 +28,11 @@ export function createFindReadable(
   options: ReadOptions,
   address: string,
   findReadable: AppParts['findReadable'],
+  limits: ShownLimits,
 ): AppParts['findReadable'] {
   const isOn = isReadingOn(options, address);
   if (isOn && options.deployments !== '') return findReadable;
-  const checkHost = createAccess({ address, allowedHosts: options.allowedHost, onlyKnownHosts: true });
+  const checkHost = createAccess({ address, allowedHosts: options.allowedHost, onlyKnownHosts: true, limits });
   return (head, incoming) => {
     const readable = findReadable(head, incoming);
     if (!isOn) throw new Refusal(403, READING_IS_OFF);

@@ -6,17 +6,14 @@ import type { Endpoint } from '../event/parameters.ts';
 import type { AppParts } from '../http/app.ts';
 import type { Disk } from '../journal/disk.ts';
 import type { JournalHooks } from '../journal/hooks.ts';
-import type { KeyMemory } from '../journal/idempotency-memory.ts';
+import type { KeyMemory } from '../journal/keys/memory.ts';
 import type { Notices } from '../telemetry/log.ts';
 import type { IsToken } from '../telemetry/masked.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { Refusals } from '../telemetry/refusals.ts';
 import type { DataFolder } from './folder.ts';
 
-/**
- * Records reports into the one journal of a local service, or into a journal for each deployment. In hosted mode its `deployment`
- * is such as `'prod'`.
- */
+/** Records reports into the one journal of a local service, or into a journal for each deployment. */
 export interface Recording extends Pick<AppParts, 'findRecorder' | 'findReadable' | 'tokenHeaders'> {
   /** In hosted mode the first deployment, or `NAME` if there is none yet; undefined in local mode. */
   readonly deployment: string | undefined;
@@ -32,20 +29,19 @@ export interface Recording extends Pick<AppParts, 'findRecorder' | 'findReadable
   /** Why no report at all can be recorded, or undefined. */
   readonly trouble: string | undefined;
   /**
-   * @returns the deployments that can not record now, each with the reason: `Map { 'prod' => '…: the disk is full' }`. Empty in
-   *   local mode.
+   * @returns the deployments that can not record now, each with the reason. Empty in local mode.
    */
   troubles(): ReadonlyMap<string, string>;
   /** Removes the oldest closed files of open journals if the disk has less free space than `Config.keepFree`. Never rejects. */
   makeSpace(): Promise<void>;
-  /** @returns the deployments that there are now, such as `['prod']`; in local mode `[undefined]` */
+  /** @returns the deployments that there are now; in local mode `[undefined]` */
   deployments(): readonly (string | undefined)[];
   /**
    * Opens the journal of a deployment, as its first report does: after a restart nothing else says how far it is durable. Else, and
    * for undefined, does nothing.
    */
   wake(deployment: string | undefined): void;
-  /** A destination has received all events of a file of this journal, which may be removed now. Example: `retain('prod')`. */
+  /** A destination has received all events of a file of this journal, which may be removed now. */
   retain(deployment: string | undefined): void;
   /** In hosted mode, reads the deployments file again. Else does nothing. */
   reload(): Promise<void>;
@@ -61,10 +57,7 @@ export interface Recording extends Pick<AppParts, 'findRecorder' | 'findReadable
   close(): Promise<void>;
 }
 
-/**
- * What `recordLocally` and `recordForDeployments` need:
- * `{ config, notices, folder, limits, endpoints, metrics, keyMemory, openDisk }`.
- */
+/** What `recordLocally` and `recordForDeployments` need. */
 export interface RecordingOptions {
   readonly config: Config;
   readonly notices: Notices;
@@ -75,7 +68,7 @@ export interface RecordingOptions {
   readonly metrics: Metrics;
   /** As `JournalOptions.keyMemory`: shared by all journals. */
   readonly keyMemory: KeyMemory | undefined;
-  /** @returns the file system access of a folder such as `/var/lib/assetlog/prod` */
+  /** @returns the file system access of a folder */
   readonly openDisk: (folder: string) => Disk;
   /** As `ServiceParts.onRecorded`: the lines before `nextSeq` are in the folder. */
   readonly onRecorded?: ((folder: string, nextSeq: number) => void) | undefined;

@@ -6,17 +6,14 @@ import { type ExitCode, exitCodes } from '../config/exit-codes.ts';
 /** Why a service ends. After `disk failed` the journal accepts nothing more; otherwise queued reports are still written. */
 export type Cause = 'start failed' | 'stop requested' | 'lock lost' | 'disk failed';
 
-/** Undoes one step of the start, as `() => listener.close()` does. */
+/** Undoes one step of the start. */
 export type Undo = (cause: Cause) => Promise<void> | void;
 
-/**
- * The steps of a start that were made, each with the function that undoes it: after `shutdown.add(() => lock.release())`,
- * `shutdown.run('stop requested')` releases the lock.
- */
+/** The steps of a start that were made, each with the function that undoes it. */
 export class Shutdown {
-  /** Resolves to `exitCode`, such as 0, after the last step is undone. */
+  /** Resolves to `exitCode` after the last step is undone. */
   readonly ended: Promise<ExitCode>;
-  /** The exit code of the process after the service has ended, such as 5. Set before `run` or by a step. */
+  /** The exit code of the process after the service has ended. Set before `run` or by a step. */
   exitCode: ExitCode = exitCodes.done;
   readonly #undos: Undo[] = [];
   #running: Promise<void> | undefined;
@@ -40,7 +37,7 @@ export class Shutdown {
 
   /**
    * Undoes the steps, once. A later call waits for the same shutdown, and its cause is ignored.
-   * @param cause handed to each step, such as `disk failed`
+   * @param cause handed to each step
    */
   run(cause: Cause): Promise<void> {
     this.#running ??= this.#undo(cause).finally(() => this.#end(this.exitCode));
@@ -60,7 +57,7 @@ export class Shutdown {
 }
 
 /**
- * @returns whether the promise resolved within `ms` milliseconds: `resolvesWithin(Promise.resolve(), 10)` resolves to `true`
+ * @returns whether the promise resolved within `ms` milliseconds
  * @throws the promise's error if it rejects within that time
  */
 export function resolvesWithin(promise: Promise<unknown>, ms: number): Promise<boolean> {

@@ -5,7 +5,6 @@ import { type ExitCode, exitCodes } from '../config/exit-codes.ts';
  * there or choose another with --port`, with one line for each problem. `exitCode` is the exit code of the process: 2, 3, 4 or 5 of `exitCodes`.
  */
 export class StartError extends Error {
-  /** Exit code of the process, such as 4 if another process has locked the data folder. */
   readonly exitCode: ExitCode;
 
   constructor(exitCode: ExitCode, message: string) {

@@ -7,10 +7,9 @@ import type { Limits } from '../config/limits.ts';
 import type { Event } from '../event/event.ts';
 import { type Notices, oncePerName } from './log.ts';
 import { type IsToken, masked, tokensIn, withoutTokens } from './masked.ts';
-import { printable } from './printable.ts';
+import { printable, shortened } from './printable.ts';
 import { type Refusals, type RefusedRequest, targetPath } from './refusals.ts';
 
-/** Where requests are logged: `{ notices, terminal: undefined, quiet: false, limits }`. */
 export interface ActivityOptions {
   readonly notices: Notices;
   /** The terminal on which people read the log; undefined if a program reads it. */
@@ -22,13 +21,12 @@ export interface ActivityOptions {
   readonly limits: ActivityLimits;
 }
 
-/** How many lines in how many milliseconds, and how much of a path: `{ activityMs: 1000, refusalLinesMax: 10, … }`. */
+/** How many lines in how many milliseconds, and how much of a path. */
 export type ActivityLimits = Pick<
   Limits,
   'activityMs' | 'refusalLinesMax' | 'recordedLinesMax' | 'loggedPathCharactersMax' | 'oncePerNameMax'
 >;
 
-/** The terminal that shows the log: `{ write: (line) => process.stderr.write(line), colours: true }`. */
 export interface Terminal {
   /** Receives one line with its newline. */
   readonly write: (line: string) => void;
@@ -80,7 +78,7 @@ export class Activity {
     const max = limits.loggedPathCharactersMax;
     const target = targetPath(url ?? '');
     const tokens = tokensIn(target, this.isToken, max);
-    const path = url === undefined ? undefined : cut(masked(target, tokens), max);
+    const path = url === undefined ? undefined : shortened(masked(target, tokens), max);
     const problem = masked(request.problem, tokens);
     if (terminal === undefined) {
       notices[warns ? 'warn' : 'info']('refused', { request_id: id, method, path, status, problem });
@@ -132,7 +130,7 @@ export class Activity {
     this.#options.notices.error('a reply could not be completed', { request_id: id, problem });
   }
 
-  /** Reports at once what was counted and not logged: `further requests were refused`, with `count: 7`. */
+  /** Reports at once how many lines were suppressed. */
   close(): void {
     this.#refusals.close();
     this.#recorded.close();
@@ -145,10 +143,7 @@ export class Activity {
   }
 }
 
-/**
- * Whether to write colours to a terminal, from `NO_COLOR` (no-color.org) and `TERM` of the environment: true for
- * `{ TERM: 'xterm' }`, false for `{ TERM: 'dumb' }`.
- */
+/** Whether to write colours to a terminal, from `NO_COLOR` (no-color.org) and `TERM` of the environment. */
 export function showsColours(env: Readonly<Record<string, string | undefined>>): boolean {
   return !env['NO_COLOR'] && env['TERM'] !== 'dumb';
 }
@@ -159,11 +154,7 @@ const GREEN = '\u001b[32m';
 const YELLOW = '\u001b[33m';
 const NO_COLOUR = '\u001b[0m';
 
-function cut(path: string, charactersMax: number): string {
-  return path.length > charactersMax ? `${path.slice(0, charactersMax)}…` : path;
-}
-
-/** Lets so many lines through in each interval, and reports at its end how many it did not. */
+/** Rate limit for log lines; reports the number suppressed. */
 class LineRate {
   readonly #max: number;
   readonly #intervalMs: number;

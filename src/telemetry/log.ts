@@ -4,7 +4,7 @@ import { type LogLevel, logLevels } from '../config/config.ts';
 import { withoutTokens } from './masked.ts';
 import { printable } from './printable.ts';
 
-/** Further members of a log entry, such as `{ file: "events-….jsonl", bytes: 512 }`. One that is undefined is left out. */
+/** Further members of a log entry. One that is undefined is left out. */
 export type Fields = Readonly<Record<string, string | number | boolean | readonly string[] | undefined>>;
 
 /**
@@ -21,7 +21,7 @@ export interface Notices {
   warn(message: string, fields?: Fields): void;
   info(message: string, fields?: Fields): void;
   debug(message: string, fields?: Fields): void;
-  /** Creates a child logger that adds the fields, such as `{ deployment: 'prod' }`, to every entry. */
+  /** Creates a child logger that adds the fields to every entry. */
   with(fields: Fields): Notices;
 }
 
@@ -57,7 +57,7 @@ export function createNotices(level: LogLevel, terminal: boolean, write: (line: 
 /**
  * Limits log entries to one for each name, so that a client can not fill the log by repeating a request.
  * @param max how many distinct names are remembered; further names do not count as new
- * @returns a function that says whether a name is new: true for the first `'checkName'`, false for the second
+ * @returns a function that says whether a name is new
  */
 export function oncePerName(max: number): (name: string) => boolean {
   const seen = new Set<string>();

@@ -9,25 +9,23 @@ import type { Event } from '../event/event.ts';
 /** The `Content-Type` of `/metrics`: `text/plain` with the version of the exposition format. */
 export const metricsType = 'text/plain; version=0.0.4; charset=utf-8';
 
-/** The metrics of one open journal: `{ lastSeq: 17, files: 2, queueBytes: 4_096 }`. */
+/** The metrics of one open journal. */
 export interface JournalFigures {
   /** The seq of the newest event, 0 if there is none. */
   readonly lastSeq: number;
-  /** Number of files of the journal. */
   readonly files: number;
   /** Approximate memory of the events that wait to be written, in bytes. */
   readonly queueBytes: number;
 }
 
-/** The metrics of the idempotency keys of all journals: `{ held: 3, oldestSeconds: 1_795_000_000 }`. */
+/** The metrics of the idempotency keys of all journals. */
 export interface KeyFigures {
-  /** Number of keys. */
   readonly held: number;
   /** Since when each key is remembered, in seconds since 1970; undefined without keys. */
   readonly oldestSeconds: number | undefined;
 }
 
-/** The metrics of one destination that events are forwarded to, of all journals together: `{ destination: 'hub', lagEvents: 3, … }`. */
+/** The metrics of one destination that events are forwarded to, of all journals together. */
 export interface ForwardFigures {
   /** Its name, which an operator gave it. */
   readonly destination: string;
@@ -35,13 +33,13 @@ export interface ForwardFigures {
   readonly lagEvents: number;
   /** Age of the oldest of them. */
   readonly lagSeconds: number;
-  /** Number of events by what became of them: `Map { 'recorded' => 17 }`. */
+  /** Number of events by what became of them: `recorded`. */
   readonly outcomes: ReadonlyMap<string, number>;
   /** Number of requests by what they were answered. */
   readonly answers: ReadonlyMap<string, number>;
-  /** Number of journals by the state of their forwarders: `Map { 'idle' => 1 }`. */
+  /** Number of journals by the state of their forwarders: `idle`. */
   readonly states: ReadonlyMap<string, number>;
-  /** When it took an event last, in seconds since 1970; undefined if it never took one. */
+  /** When the destination took an event last, in seconds since 1970; undefined if it never took an event. */
   readonly lastSuccessSeconds: number | undefined;
   readonly deadLetters: number;
   /** Number of events that retention removed before it confirmed them, as its dead letters say. */
@@ -58,8 +56,7 @@ const REQUEST_ITEMS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 100
 const SYNC_SECONDS = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 
 /**
- * The counters of a service. A report costs one or two additions; the histograms are updated once for each batch. An example of
- * a metric: `assetlog_events_total{type="AssetObservation"} 17`.
+ * The counters of a service. A report costs one or two additions; the histograms are updated once for each batch.
  */
 export class Metrics {
   /** Number of replies, by path of the route table and then by status. */
@@ -72,7 +69,7 @@ export class Metrics {
   /** Number of readings, by kind, and the events that were sent to them. */
   readonly #reads = new Map<string, number>();
   #sentEvents = 0;
-  /** Number of durable events, by type: `events.AssetObservation` is 17. */
+  /** Number of durable events, by type. */
   readonly events: Record<Event['type'], number> = {
     AssetMaterialization: 0,
     AssetCheckEvaluation: 0,
@@ -80,26 +77,24 @@ export class Metrics {
   };
   /** Number of requests without a valid token since the start (hosted mode): those that got `401` or `429`. */
   authFailures = 0;
-  /** Returns how many deployments can not record now, such as `1`; always `0` unless hosted mode replaces it. */
+  /** Returns how many deployments can not record now; `0` unless hosted mode replaces the function. */
   deploymentsInTrouble: () => number = () => 0;
-  /** The open journals, such as `{ lastSeq: 17, … }`; a journal adds and removes itself. */
+  /** The open journals; a journal adds and removes itself. */
   readonly journals = new Set<JournalFigures>();
-  /** The open connections, such as `{ size: 3 }`; the listener sets it to its own collection. */
+  /** The open connections; the listener sets it to its own collection. */
   connections: { readonly size: number } = new Set();
-  /** Returns how many streams of events are open, such as `3`. */
   openStreams: () => number = () => 0;
   /** Returns the destinations that events are forwarded to; none unless the service forwards. */
   forwarding: () => readonly ForwardFigures[] = () => [];
-  /** Returns how many journals forward to this service, such as `3`; 0 until one of them has asked since the start. */
+  /** Returns how many journals forward to this service; 0 until one of them has asked since the start. */
   hubSources: () => number = () => 0;
   /** Returns how many events such journals said are lost, since the start. */
   hubLostEvents: () => number = () => 0;
-  /** The idempotency keys that are remembered, such as `{ held: 3, … }`; undefined if `Idempotency-Key` is ignored. */
+  /** The idempotency keys that are remembered; undefined if `Idempotency-Key` is ignored. */
   keys: KeyFigures | undefined;
 
   /**
-   * Counts a reply. After `answered('/report_asset_check', 200)`, `/metrics` has
-   * `assetlog_http_requests_total{endpoint="report_asset_check",status="200"} 1`.
+   * Counts a reply.
    * @param path the path of the route that matched the request, or `/other`
    */
   answered(path: string, status: number): void {
@@ -111,28 +106,28 @@ export class Metrics {
     counts[status] = (counts[status] ?? 0) + 1;
   }
 
-  /** Counts a recorded request of the batch endpoint: `recordedBatch(500)`. @param items its events that are on stable storage */
+  /** Counts a recorded request of the batch endpoint. @param items its events that are on stable storage */
   recordedBatch(items: number): void {
     this.#requestItems.observe(items);
   }
 
-  /** Counts events that were not recorded, because an earlier report with their idempotency key was: `replayed(2)`. */
+  /** Counts events that were not recorded, because an earlier report with their idempotency key was. */
   replayed(count: number): void {
     this.#replays += count;
   }
 
-  /** Counts a reading that was begun: `read('stream')`. @param kind its form or what it reads, never what a client sent */
+  /** Counts a reading that was begun. @param kind its form or what it reads, never what a client sent */
   read(kind: string): void {
     this.#reads.set(kind, (this.#reads.get(kind) ?? 0) + 1);
   }
 
-  /** Counts events that were sent to a reading: `sentEvents(100)`. */
+  /** Counts events that were sent to a reading. */
   sentEvents(count: number): void {
     this.#sentEvents += count;
   }
 
   /**
-   * Counts a durable batch: `wrote(3, 512, 1.8)` for three events in 512 bytes.
+   * Counts a durable batch.
    * @param bytes of their lines
    * @param ms how long it took to be written and synced
    */
@@ -145,7 +140,7 @@ export class Metrics {
   /**
    * @param ready whether `/readyz` answers 200
    * @param freeBytes free space of the disk, undefined if the system does not report it
-   * @returns the body of `/metrics`: `# HELP assetlog_http_requests_total Replies by path and status.` and further lines
+   * @returns the body of `/metrics`
    */
   render(ready: boolean, freeBytes: number | undefined): string {
     let text = '';

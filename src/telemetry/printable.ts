@@ -12,7 +12,13 @@ export function printable(text: string): string {
   );
 }
 
+/** @returns the text, with `…` for the characters beyond `charactersMax` */
+export function shortened(text: string, charactersMax: number): string {
+  return text.length > charactersMax ? `${text.slice(0, charactersMax)}…` : text;
+}
+
 const UNPRINTABLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu;
+
 /** @returns a path or a URL, quoted if needed so that it can be pasted into a shell: `'/srv/my data'` */
 export function shellWord(path: string): string {
   return /^[\w./:-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`;

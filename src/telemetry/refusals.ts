@@ -2,8 +2,9 @@
 
 import type { Limits } from '../config/limits.ts';
 import { type IsToken, masked, tokensIn } from './masked.ts';
+import { shortened } from './printable.ts';
 
-/** A refused request as it is logged: `{ method: 'POST', url: '/report_asset_check/a?x=1', status: 400, … }`. */
+/** A refused request as it is logged. */
 export interface RefusedRequest {
   /** The `request_id` of the reply, a UUID. */
   readonly id: string;
@@ -20,12 +21,12 @@ export interface RefusedRequest {
   readonly peer?: string | undefined;
   /** All headers: name, value, name, value … */
   readonly headers?: readonly string[] | undefined;
-  /** In hosted mode the name of the valid token, such as `ci`. */
+  /** In hosted mode the name of the valid token. */
   readonly tokenName?: string | undefined;
 }
 
-/** A refused request as `GET /refusals` shows it: `{ time: '2026-11-20T15:19:45.266Z', method: 'POST', status: 400, … }`. */
-export interface Refused {
+/** A refused request as `GET /refusals` shows it. */
+export interface ListedRefusal {
   /** When it was refused, in the form of a line's `time`. */
   readonly time: string;
   readonly request_id: string;
@@ -38,11 +39,10 @@ export interface Refused {
   readonly error: string;
   /** Of the client, if trusted proxies passed it on. */
   readonly address: string;
-  /** In hosted mode the name of the valid token: `ci`. */
+  /** In hosted mode the name of the valid token. */
   readonly token_name: string | undefined;
 }
 
-/** What `Refusals` needs: `{ addressOf: createClientAddress([]), nowMs: () => Date.now(), limits }`. */
 export interface RefusalsOptions {
   /** @returns the client's address, from the peer address of its connection and the raw headers (name, value, name, value …) */
   readonly addressOf: (peer: string, headers: readonly string[]) => string;
@@ -56,8 +56,7 @@ export interface RefusalsOptions {
 
 /**
  * Keeps the last `limits.refusalsKeptMax` refused requests of each journal. In hosted mode a request belongs to the deployment
- * that its path names, so that a reader of one deployment learns nothing of another; one that names none is not kept. For example
- * `refusals.of(undefined)` is `[{ time: '…', method: 'POST', path: '/report_asset_check/a', status: 400, … }]`.
+ * that its path names, so that a reader of one deployment learns nothing of another. A request that names none is not kept.
  */
 export class Refusals {
   /**
@@ -69,7 +68,7 @@ export class Refusals {
   isToken: IsToken = () => false;
   readonly #options: RefusalsOptions;
   /** By deployment, oldest first; the deployment that was refused last is the last one. */
-  readonly #kept = new Map<string | undefined, Refused[]>();
+  readonly #kept = new Map<string | undefined, ListedRefusal[]>();
   #count = 0;
 
   constructor(options: RefusalsOptions) {
@@ -77,8 +76,8 @@ export class Refusals {
   }
 
   /**
-   * Keeps a refused request such as `{ id, method: 'POST', url: '/report_asset_check/a?x=1', status: 400, problem: '…' }`. It begins
-   * after this returns: the time of a 401 must not reveal whether there is a deployment for which it is kept.
+   * Keeps a refused request. The work begins after this returns: the time of a 401 must not reveal whether there is a deployment for
+   * which the request is kept.
    */
   add(request: RefusedRequest): void {
     setImmediate(() => this.#keep(request));
@@ -97,9 +96,9 @@ export class Refusals {
       time: new Date(nowMs()).toISOString(),
       request_id: id,
       method,
-      path: path === undefined ? undefined : cutCopy(masked(path, tokens), limits.loggedPathCharactersMax),
+      path: path === undefined ? undefined : shortenedCopy(masked(path, tokens), limits.loggedPathCharactersMax),
       status,
-      error: cutCopy(masked(problem, tokens), limits.refusalErrorCharactersMax),
+      error: shortenedCopy(masked(problem, tokens), limits.refusalErrorCharactersMax),
       address: addressOf(peer, headers),
       token_name: tokenName,
     });
@@ -109,21 +108,20 @@ export class Refusals {
   }
 
   /**
-   * @param deployment such as `prod`; undefined in local mode
+   * @param deployment undefined in local mode
    * @returns its refused requests, the newest first
    */
-  of(deployment: string | undefined): readonly Refused[] {
+  of(deployment: string | undefined): readonly ListedRefusal[] {
     return (this.#kept.get(deployment) ?? []).toReversed();
   }
 
-  /** Forgets all of them. */
   clear(): void {
     this.#kept.clear();
     this.#count = 0;
   }
 
   /** Clients without a valid token push out at most half of what is kept of a deployment: the rest is of its own clients. */
-  #dropOne(kept: Refused[]): void {
+  #dropOne(kept: ListedRefusal[]): void {
     const strangers = this.deploymentIn === undefined ? [] : kept.filter(({ token_name }) => token_name === undefined);
     const oldest = strangers.length > this.#options.limits.refusalsKeptMax / 2 ? kept.indexOf(strangers[0]!) : 0;
     kept.splice(oldest, 1);
@@ -143,7 +141,6 @@ export function targetPath(url: string): string {
 }
 
 /** A substring would keep the whole text in memory, which may be a request's target of 16 KB. */
-function cutCopy(text: string, charactersMax: number): string {
-  const cut = text.length > charactersMax ? `${text.slice(0, charactersMax)}…` : text;
-  return Buffer.from(cut).toString();
+function shortenedCopy(text: string, charactersMax: number): string {
+  return Buffer.from(shortened(text, charactersMax)).toString();
 }

@@ -1,6 +1,6 @@
 /** Replies that are held back on purpose. */
 
-/** Holds replies back, at most `max` at a time: `new Delays(1_000)`. */
+/** Holds replies back, at most `max` at a time. */
 export class Delays {
   readonly #max: number;
   readonly #waiting = new Set<() => void>();
@@ -10,7 +10,7 @@ export class Delays {
   }
 
   /**
-   * Calls `send` after `ms` milliseconds, or at once when `ending` aborts: `wait(500, incoming.ending, () => respond(reply))`.
+   * Calls `send` after `ms` milliseconds, or at once when `ending` aborts.
    * @returns false if too many replies wait already; `send` was then called at once
    */
   wait(ms: number, ending: AbortSignal, send: () => void): boolean {
@@ -31,7 +31,7 @@ export class Delays {
     return true;
   }
 
-  /** Sends all replies that wait: `end()` calls each `send` once. */
+  /** Sends all replies that wait. */
   end(): void {
     for (const end of [...this.#waiting]) end();
   }

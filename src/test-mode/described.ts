@@ -13,7 +13,6 @@ const faults = {
 // biome-ignore lint/suspicious/noThenProperty: the name in the JSON; its value is no function that could be called
 const example = { faults: [{ match: { type: 'check' }, times: 2, then: { status: 503 } }] };
 
-/** Their descriptions: `describedTests[0].path` is `/test/reset`. */
 export const describedTests: readonly DescribedRoute[] = [
   {
     needs: 'nothing',

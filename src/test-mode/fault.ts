@@ -6,12 +6,12 @@
 import { readKey } from '../event/asset-key.ts';
 import { didYouMean } from '../event/nearest.ts';
 import { endpoints, findEndpoint } from '../event/parameters.ts';
-import { shown } from '../http/message.ts';
+import { type ShownLimits, shown } from '../http/message.ts';
 
 /** Thrown for faults that can not be used: `faults[0].then.stauts is unknown; did you mean status?`. */
 export class FaultsError extends Error {}
 
-/** Which reports a fault meets: `{ type: 'AssetCheckEvaluation', asset_key: ['orders'] }`; `{}` for all. */
+/** Which reports a fault meets; `{}` for all. */
 export type Match = Readonly<Partial<Compared>>;
 
 /** The members of a report that a fault may compare, under their names in a line; null if the report has none. */
@@ -22,7 +22,6 @@ export interface Compared {
   readonly check_name: string | null;
 }
 
-/** What happens to a report: `{ status: 503, retry_after: 1, recorded: false, … }`. */
 export interface Effect {
   readonly status?: number;
   /** Body of a reply with `status`: text, or an object that is sent as JSON. */
@@ -40,8 +39,8 @@ export interface Effect {
   readonly as?: 'reference';
 }
 
-/** A fault as it was read: `{ given, match: {}, times: 2, probability: 1, after: 0, effect }`. */
-export interface Fault {
+/** A fault as it was read. */
+export interface ParsedFault {
   /** The JSON value that it was read from. */
   readonly given: object;
   readonly match: Match;
@@ -54,14 +53,13 @@ export interface Fault {
   readonly effect: Effect;
 }
 
-/** The body of `PUT /test/faults` as it was read: `{ seed: 7, faults: [fault] }`; without a seed it is chosen by chance. */
+/** The body of `PUT /test/faults` as it was read. Without a seed, chance decides. */
 export interface FaultList {
   readonly seed: number | undefined;
-  readonly faults: readonly Fault[];
+  readonly faults: readonly ParsedFault[];
 }
 
-/** The limits of faults: `{ faultsMax: 100, faultDelayMsMax: 300_000 }`. */
-export interface FaultLimits {
+export interface FaultLimits extends ShownLimits {
   readonly faultsMax: number;
   readonly faultDelayMsMax: number;
 }
@@ -72,11 +70,12 @@ export interface FaultLimits {
  */
 export function readFaults(value: unknown, limits: FaultLimits): FaultList {
   const list = (faults: unknown, path: string) => {
-    if (!Array.isArray(faults)) throw wrong(path, faults, 'an array of faults');
-    if (faults.length > limits.faultsMax) throw wrong(path, faults.length, `at most ${limits.faultsMax} faults`);
+    if (!Array.isArray(faults)) throw wrong(path, faults, 'an array of faults', limits);
+    if (faults.length > limits.faultsMax)
+      throw wrong(path, faults.length, `at most ${limits.faultsMax} faults`, limits);
     return faults.map((fault, index) => readFault(fault, `${path}[${index}]`, limits));
   };
-  const { seed, faults } = readMembers(value, '', { seed: integer(0, SEED_MAX), faults: list });
+  const { seed, faults } = readMembers(value, '', { seed: integer(0, SEED_MAX), faults: list }, limits);
   if (faults === undefined)
     throw new FaultsError('faults is missing; send {"faults":[{"match":{},"then":{"status":503}}]}');
   return { seed, faults };
@@ -86,15 +85,20 @@ export function readFaults(value: unknown, limits: FaultLimits): FaultList {
 export const SEED_MAX = 2 ** 32 - 1;
 
 /** @param path of the fault, for errors: `faults[0]`. @throws FaultsError */
-export function readFault(value: unknown, path: string, limits: FaultLimits): Fault {
-  const read = readMembers(value, path, {
-    match: readMatch,
-    times: integer(1, Number.MAX_SAFE_INTEGER),
-    probability: (given, at) => inRange(given, at, 0, 1, 'a number from 0 to 1'),
-    after: integer(0, Number.MAX_SAFE_INTEGER),
-    // biome-ignore lint/suspicious/noThenProperty: the name in the JSON; its value is no function that could be called
-    then: (given: unknown, at: string) => readEffect(given, at, limits),
-  });
+export function readFault(value: unknown, path: string, limits: FaultLimits): ParsedFault {
+  const read = readMembers(
+    value,
+    path,
+    {
+      match: readMatch,
+      times: integer(1, Number.MAX_SAFE_INTEGER),
+      probability: share,
+      after: integer(0, Number.MAX_SAFE_INTEGER),
+      // biome-ignore lint/suspicious/noThenProperty: the name in the JSON; its value is no function that could be called
+      then: readEffect,
+    },
+    limits,
+  );
   const { match = {}, times = Number.POSITIVE_INFINITY, probability = 1, after = 0, then: effect } = read;
   if (effect === undefined) throw new FaultsError(`${path}.then is missing; send what happens, such as {"status":503}`);
   const isCheck = match.type === undefined || match.type === 'AssetCheckEvaluation';
@@ -104,22 +108,28 @@ export function readFault(value: unknown, path: string, limits: FaultLimits): Fa
   return { given: JSON.parse(JSON.stringify(value)), match, times, probability, after, effect };
 }
 
-function readMatch(value: unknown, path: string): Match {
-  const { method: _, ...match } = readMembers(value, path, {
-    type: (given, at) => {
-      const found = typeof given === 'string' ? findEndpoint(endpoints, given) : undefined;
-      if (found === undefined) throw wrong(at, given, endpoints.map(({ name }) => name).join(', '));
-      return found.type;
+function readMatch(value: unknown, path: string, limits: FaultLimits): Match {
+  const { method: _, ...match } = readMembers(
+    value,
+    path,
+    {
+      type: (given, at) => {
+        const found = typeof given === 'string' ? findEndpoint(endpoints, given) : undefined;
+        if (found === undefined) throw wrong(at, given, endpoints.map(({ name }) => name).join(', '), limits);
+        return found.type;
+      },
+      asset_key: (given, at) => {
+        const parts: readonly unknown[] =
+          typeof given === 'string' ? partsOf(given) : Array.isArray(given) ? given : [];
+        if (parts.length > 0 && parts.every((part) => typeof part === 'string')) return parts as readonly string[];
+        throw wrong(at, given, 'warehouse/orders, or an array of the parts', limits);
+      },
+      partition: (given, at) => (given === null ? null : text(given, at, limits)),
+      check_name: text,
+      method: oneOf('POST'),
     },
-    asset_key: (given, at) => {
-      const parts: readonly unknown[] = typeof given === 'string' ? partsOf(given) : Array.isArray(given) ? given : [];
-      if (parts.length > 0 && parts.every((part) => typeof part === 'string')) return parts as readonly string[];
-      throw wrong(at, given, 'warehouse/orders, or an array of the parts');
-    },
-    partition: (given, at) => (given === null ? null : text(given, at)),
-    check_name: text,
-    method: oneOf('POST'),
-  });
+    limits,
+  );
   return match;
 }
 
@@ -132,27 +142,33 @@ function partsOf(text: string): readonly string[] {
   }
 }
 
-function readEffect(value: unknown, path: string, { faultDelayMsMax }: FaultLimits): Effect {
+function readEffect(value: unknown, path: string, limits: FaultLimits): Effect {
+  const { faultDelayMsMax } = limits;
   const delay = (given: unknown, at: string): readonly [number, number] => {
     const [least, most, ...more]: unknown[] = Array.isArray(given) ? given : [given, given];
     const wanted = `milliseconds up to ${faultDelayMsMax}, or the least and the most as [500, 3000]`;
     if (more.length > 0 || !isInteger(least, 0, faultDelayMsMax) || !isInteger(most, least, faultDelayMsMax))
-      throw wrong(at, given, wanted);
+      throw wrong(at, given, wanted, limits);
     return [least, most];
   };
-  const { recorded, ...effect } = readMembers(value, path, {
-    status: integer(400, 599),
-    body: (given, at) => {
-      if (typeof given === 'string' || (typeof given === 'object' && given !== null)) return given;
-      throw wrong(at, given, 'text or an object');
+  const { recorded, ...effect } = readMembers(
+    value,
+    path,
+    {
+      status: integer(400, 599),
+      body: (given, at) => {
+        if (typeof given === 'string' || (typeof given === 'object' && given !== null)) return given;
+        throw wrong(at, given, 'text or an object', limits);
+      },
+      retry_after: integer(0, 86_400),
+      html: truth,
+      delay_ms: delay,
+      drop: oneOf('request', 'reply', 'half'),
+      recorded: truth,
+      as: oneOf('reference'),
     },
-    retry_after: integer(0, 86_400),
-    html: truth,
-    delay_ms: delay,
-    drop: oneOf('request', 'reply', 'half'),
-    recorded: truth,
-    as: oneOf('reference'),
-  });
+    limits,
+  );
   checkEffect(effect, recorded, path);
   const records = effect.status === undefined && effect.drop !== 'request';
   return { ...effect, recorded: recorded ?? records };
@@ -182,15 +198,17 @@ function checkEffect(effect: Omit<Effect, 'recorded'>, recorded: boolean | undef
   if (more.delay_ms === undefined) throw new FaultsError(`${path} changes nothing; add status, delay_ms, drop or as`);
 }
 
-type Check<Value> = (value: unknown, path: string) => Value;
+type Check<Value> = (value: unknown, path: string, limits: FaultLimits) => Value;
 
 /** @returns the members that the object has, each as its check returns it. @throws FaultsError for an unknown member */
 function readMembers<Values extends object>(
   value: unknown,
   path: string,
   checks: { readonly [Name in keyof Values]: Check<Values[Name]> },
+  limits: FaultLimits,
 ): { -readonly [Name in keyof Values]?: Values[Name] } {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw wrong(path, value, 'an object');
+  if (typeof value !== 'object' || value === null || Array.isArray(value))
+    throw wrong(path, value, 'an object', limits);
   const read: { -readonly [Name in keyof Values]?: Values[Name] } = {};
   for (const [name, member] of Object.entries(value)) {
     const at = path === '' ? name : `${path}.${name}`;
@@ -198,7 +216,7 @@ function readMembers<Values extends object>(
       const names = Object.keys(checks);
       throw new FaultsError(`${at} is unknown${didYouMean(name, names) || `; it may be ${names.join(', ')}`}`);
     }
-    if (member !== undefined) read[name as keyof Values] = checks[name as keyof Values](member, at);
+    if (member !== undefined) read[name as keyof Values] = checks[name as keyof Values](member, at, limits);
   }
   return read;
 }
@@ -206,8 +224,8 @@ function readMembers<Values extends object>(
 function integer(min: number, max: number): Check<number> {
   const wanted =
     max === Number.MAX_SAFE_INTEGER ? `a whole number from ${min}` : `a whole number from ${min} to ${max}`;
-  return (value, path) => {
-    if (!isInteger(value, min, max)) throw wrong(path, value, wanted);
+  return (value, path, limits) => {
+    if (!isInteger(value, min, max)) throw wrong(path, value, wanted, limits);
     return value;
   };
 }
@@ -216,31 +234,31 @@ function isInteger(value: unknown, min: unknown, max: number): value is number {
   return Number.isInteger(value) && (value as number) >= (min as number) && (value as number) <= max;
 }
 
-function inRange(value: unknown, path: string, min: number, max: number, wanted: string): number {
-  if (typeof value === 'number' && value >= min && value <= max) return value;
-  throw wrong(path, value, wanted);
+function share(value: unknown, path: string, limits: FaultLimits): number {
+  if (typeof value === 'number' && value >= 0 && value <= 1) return value;
+  throw wrong(path, value, 'a number from 0 to 1', limits);
 }
 
-function text(value: unknown, path: string): string {
+function text(value: unknown, path: string, limits: FaultLimits): string {
   if (typeof value === 'string') return value;
-  throw wrong(path, value, 'a string');
+  throw wrong(path, value, 'a string', limits);
 }
 
-function truth(value: unknown, path: string): boolean {
+function truth(value: unknown, path: string, limits: FaultLimits): boolean {
   if (typeof value === 'boolean') return value;
-  throw wrong(path, value, 'true or false');
+  throw wrong(path, value, 'true or false', limits);
 }
 
 function oneOf<Word extends string>(...words: readonly Word[]): Check<Word> {
-  return (value, path) => {
+  return (value, path, limits) => {
     const found = words.find((word) => word === value);
-    if (found === undefined) throw wrong(path, value, words.map((word) => JSON.stringify(word)).join(' or '));
+    if (found === undefined) throw wrong(path, value, words.map((word) => JSON.stringify(word)).join(' or '), limits);
     return found;
   };
 }
 
-function wrong(path: string, value: unknown, wanted: string): FaultsError {
-  const sent = typeof value === 'string' ? shown(value) : shownValue(value);
+function wrong(path: string, value: unknown, wanted: string, limits: FaultLimits): FaultsError {
+  const sent = typeof value === 'string' ? shown(value, limits) : shownValue(value);
   return new FaultsError(`${path || 'the body'} is ${sent}; send ${wanted}`);
 }
 

@@ -5,15 +5,15 @@ import type { Event } from '../event/event.ts';
 import {
   type Compared,
   type Effect,
-  type Fault,
   type FaultLimits,
   FaultsError,
+  type ParsedFault,
   readFault,
   readFaults,
   SEED_MAX,
 } from './fault.ts';
 
-/** A report as a fault sees it, whose body was read: `{ path: '/report_asset_check/orders', events: [event], isBatch: false }`. */
+/** A report as a fault sees it, whose body was read. */
 export interface MetReport {
   /** Of the request, for the near misses. */
   readonly path: string;
@@ -21,7 +21,6 @@ export interface MetReport {
   readonly isBatch: boolean;
 }
 
-/** A fault that a report met: `{ index: 0, effect: { status: 503, recorded: false }, delayMs: 0 }`. */
 export interface Met {
   /** Its index in the list. */
   readonly index: number;
@@ -30,7 +29,7 @@ export interface Met {
   readonly delayMs: number;
 }
 
-/** What `GET /test/faults` shows: `{ seed: 7, reports: 12, faults: [{ match: {}, then: { status: 503 }, matched: 3, met: 2 }] }`. */
+/** What `GET /test/faults` shows. */
 export interface FaultsShown {
   readonly seed: number;
   /** Number of right reports since the faults were set. */
@@ -48,17 +47,16 @@ export interface FaultShown {
   readonly nearest?: { readonly path: string; readonly differs: Partial<Compared> };
 }
 
-/** The limits of `Faults`: `{ faultsMax: 100, faultDelayMsMax: 300_000, referenceChecksMax: 100_000 }`. */
 export interface FaultsLimits extends FaultLimits {
   /** Checks with a partition that are remembered for `"as": "reference"`. */
   readonly referenceChecksMax: number;
 }
 
-/** What became of a fault so far: `{ matched: 3, met: 2, nearest: undefined }`. */
+/** What became of a fault so far. */
 export type FaultCounts = Readonly<Pick<LiveFault, 'matched' | 'met' | 'nearest'>>;
 
 interface LiveFault {
-  readonly fault: Fault;
+  readonly fault: ParsedFault;
   /** @returns the next number of its own generator, from 0 up to 1 */
   readonly draw: () => number;
   matched: number;
@@ -68,10 +66,7 @@ interface LiveFault {
   nearest: FaultShown['nearest'] | undefined;
 }
 
-/**
- * The faults of one service. After `set({ faults: [{ match: {}, times: 1, then: { status: 503 } }] })` the first report meets
- * the fault, and the second does not.
- */
+/** The faults of one service, in their order: a report meets the first that matches. */
 export class Faults {
   readonly #limits: FaultsLimits;
   #seed = 0;
@@ -86,7 +81,7 @@ export class Faults {
 
   /**
    * Replaces all faults.
-   * @param value as the body of `PUT /test/faults`: `{ seed: 7, faults: [{ match: {}, then: { status: 503 } }] }`
+   * @param value the JSON of the body of `PUT /test/faults`
    * @throws FaultsError, after which the old faults stay
    */
   set(value: unknown): void {
@@ -97,8 +92,8 @@ export class Faults {
   }
 
   /**
-   * Adds a fault after the others: `add({ match: { type: 'check' }, then: { status: 503 } })`.
-   * @returns what becomes of it from now on: later its `met` may be 2
+   * Adds a fault after the others.
+   * @returns its counts, which change as reports meet it
    * @throws FaultsError, also if there are `limits.faultsMax` already
    */
   add(value: unknown): FaultCounts {
@@ -110,14 +105,13 @@ export class Faults {
     return this.#append(fault);
   }
 
-  /** Removes all faults. */
   clear(): void {
     this.#faults = [];
     this.#reports = 0;
     this.#checks.clear();
   }
 
-  /** The faults, each with what became of it: `show().faults[0].met` is 2. */
+  /** The faults, each with what became of it. */
   show(): FaultsShown {
     const faults = this.#faults.map(({ fault, matched, met, nearest }) => ({
       ...fault.given,
@@ -130,7 +124,7 @@ export class Faults {
   /**
    * Decides the faults that drop a request before its body is read, from its head alone. A fault that may match, and that only
    * the body decides, ends the search: it has precedence over those after it.
-   * @param type of the event that the endpoint records, such as `AssetObservation`; undefined for a batch
+   * @param type of the event that the endpoint records; undefined for a batch
    * @returns the fault, or how many faults are decided
    */
   meetHead(type: string | undefined): Met | number {
@@ -184,7 +178,7 @@ export class Faults {
     }
   }
 
-  #append(fault: Fault): FaultCounts {
+  #append(fault: ParsedFault): FaultCounts {
     const draw = mulberry32(this.#seed + Math.imul(this.#faults.length, GOLDEN));
     const added: LiveFault = { fault, draw, matched: 0, turns: 0, met: 0, nearest: undefined };
     this.#faults.push(added);
@@ -203,7 +197,7 @@ export class Faults {
   }
 
   /** @returns the members of the nearest event of a report that differ from what a fault meets; undefined if it matches */
-  #differences({ match, effect }: Fault, { events, isBatch }: MetReport): Partial<Compared> | undefined {
+  #differences({ match, effect }: ParsedFault, { events, isBatch }: MetReport): Partial<Compared> | undefined {
     if (effect.as !== undefined && (isBatch || !this.#checks.has(checkOf(events[0]) ?? ''))) return {};
     const wanted = Object.entries(match);
     if (wanted.length === 0) return undefined;
@@ -221,7 +215,7 @@ export class Faults {
 }
 
 /** Whether the head of a request says all that the fault asks for: it drops the request, and at most compares its type. */
-function isDecidedByHead({ match, effect }: Fault, type: string | undefined): boolean {
+function isDecidedByHead({ match, effect }: ParsedFault, type: string | undefined): boolean {
   if (effect.drop !== 'request' || effect.delay_ms !== undefined) return false;
   return Object.keys(match).every((name) => name === 'type' && type !== undefined);
 }

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 /** Folders of services that have not stopped. They share one `exit` listener, since Node warns of more than ten. */
 const ownFolders = new Set<string>();
 
-/** Makes a folder in the system's folder for temporary files. @returns its path, such as `/tmp/assetlog-x3Fq9a` */
+/** Makes a folder in the system's folder for temporary files. @returns its path */
 export function makeOwnFolder(): string {
   const folder = mkdtempSync(join(tmpdir(), 'assetlog-'));
   if (ownFolders.size === 0) process.on('exit', removeOwnFolders);
@@ -15,12 +15,12 @@ export function makeOwnFolder(): string {
   return folder;
 }
 
-/** Writes a file into a folder of `makeOwnFolder`, such as `/tmp/assetlog-x3Fq9a/deployments.json`, for this user alone. */
+/** Writes a file into a folder of `makeOwnFolder`, for this user alone. */
 export function writeOwnFile(path: string, text: string): void {
   writeFileSync(path, text, { mode: 0o600 });
 }
 
-/** Removes a folder of `makeOwnFolder`, such as `/tmp/assetlog-x3Fq9a`, with all that is in it. Does nothing if it is gone. */
+/** Removes a folder of `makeOwnFolder` with all that is in it. Does nothing if it is gone. */
 export function removeOwnFolder(folder: string): void {
   rmSync(folder, { recursive: true, force: true });
   ownFolders.delete(folder);

@@ -3,7 +3,8 @@
 import type { Limits } from '../config/limits.ts';
 import { batchPath } from '../event/item.ts';
 import type { Endpoint } from '../event/parameters.ts';
-import type { RecordReport, TestParts } from '../http/app.ts';
+import type { TestParts } from '../http/app.ts';
+import type { RecordReport } from '../http/counted.ts';
 import {
   type App,
   type BodyReply,
@@ -21,7 +22,6 @@ import { Delays } from './delays.ts';
 import { FaultsError } from './fault.ts';
 import { Faults, type Met, type MetReport } from './faults.ts';
 
-/** What the test mode of a service needs: `{ endpoints, limits, notices, beginAnew }`. */
 export interface TestModeOptions {
   readonly endpoints: readonly Endpoint[];
   readonly limits: Limits;
@@ -30,7 +30,6 @@ export interface TestModeOptions {
   readonly beginAnew: () => Promise<void>;
 }
 
-/** The test mode of a service: `testMode.faults.set(…)`, `await testMode.reset()`. */
 export class TestMode implements TestParts {
   readonly faults: Faults;
   readonly routes: readonly Route<Handler>[];
@@ -64,7 +63,7 @@ export class TestMode implements TestParts {
     await this.#options.beginAnew();
   }
 
-  /** @returns the reply of `/readyz`, which names the mode if it is 200: `{"status":"ok","mode":"test"}` */
+  /** @returns the reply of `/readyz`, which names the mode if it is 200 */
   named(reply: Reply): Reply {
     return reply.kind === 'body'
       ? { ...reply, body: JSON.stringify({ ...JSON.parse(reply.body), mode: 'test' }) }
@@ -146,10 +145,10 @@ export class TestMode implements TestParts {
     const { limits } = this.#options;
     const handler: Handler = ({ body, query, head }) => {
       const members = readBody(body, limits);
-      readQuery(query);
+      readQuery(query, limits);
       const value = members && Object.fromEntries([...members].map(([name, json]) => [name, JSON.parse(json.text)]));
       const reply = async () => {
-        await act(head.method ?? '', value).catch(refuse);
+        await act(head.method, value).catch(refuse);
         return path === '/test/faults' ? { ...OK, body: JSON.stringify(this.faults.show()) } : OK;
       };
       return { kind: 'later', reply };

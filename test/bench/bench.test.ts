@@ -6,7 +6,7 @@ import { newFolder, run } from '../support/program.ts';
 import { axisMax, drawChart, place } from './chart.ts';
 import { ratioText, spreadOf, table } from './figures.ts';
 import { writeJournal } from './growth.ts';
-import { readTold, reportOf } from './load.ts';
+import { readLoadResult, reportOf } from './load.ts';
 import { lineOf } from './machine.ts';
 import { readOptions } from './options.ts';
 import { beside, type Figure } from './rounds.ts';
@@ -48,9 +48,9 @@ test('small ratios keep two digits', () => {
 });
 
 test("wrk's result is read, and what is none is refused with what wrk said", () => {
-  const told = readTold('Running 1s test\nRESULT requests 120 microseconds 2000000 errors 1 p99 1500\n');
-  assert.deepEqual(told, { requests: 120, seconds: 2, errors: 1, p99Ms: 1.5 });
-  assert.throws(() => readTold('unable to connect'), /wrk gave no result: unable to connect/);
+  const result = readLoadResult('Running 1s test\nRESULT requests 120 microseconds 2000000 errors 1 p99 1500\n');
+  assert.deepEqual(result, { requests: 120, seconds: 2, errors: 1, p99Ms: 1.5 });
+  assert.throws(() => readLoadResult('unable to connect'), /wrk gave no result: unable to connect/);
 });
 
 test('a report has the size that is asked for, and its line holds all of it', () => {

@@ -5,7 +5,7 @@
  */
 
 import { statSync, writeFileSync } from 'node:fs';
-import { hazardOf } from '../../src/journal/mount.ts';
+import { hazardOf } from '../../src/journal/open/mount.ts';
 import { type Chart, drawChart } from './chart.ts';
 import { countOf, countText, mebibytesText, millisecondsText, ratioText, spreadText, table } from './figures.ts';
 import { measureGrowth } from './growth.ts';
@@ -159,7 +159,7 @@ async function compare(options: Options, conditions: Conditions, bodyBytes: numb
   return results;
 }
 
-/** @returns what shows how far the run is, and how long the rest will take if it goes on so */
+/** @returns what shows how far the run is, and how long the rest will take at this rate */
 function countDown({ subjects, connections, bodies, nodes, rounds }: Options): (text: string) => void {
   const present = nodes.reduce((sum, node) => sum + presentOn(node, subjects).length, 0);
   const runs = present * connections.length * bodies.length * rounds;

@@ -112,7 +112,7 @@ func quote(text string) []byte {
 	return bytes.TrimSuffix(quoted.Bytes(), []byte("\n"))
 }
 
-// commit owns the file: nobody else writes to it.
+// commit owns the file: nothing else writes to it.
 func commit(file *os.File, arriving <-chan waiting) {
 	seq, crc := 1, uint32(0)
 	for first := range arriving {

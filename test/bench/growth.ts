@@ -3,7 +3,7 @@
 import { closeSync, fsyncSync, openSync, readdirSync, statSync, writeFileSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { newToken } from '../../src/deployments/tokens.ts';
-import { type ChainPosition, encodeBatch, encodeMembers } from '../../src/journal/record.ts';
+import { type ChainPosition, encodeBatch, encodeMembers } from '../../src/journal/line/record.ts';
 import { segmentName } from '../../src/journal/segments.ts';
 import {
   countOf,
@@ -35,7 +35,7 @@ const FREE_BYTES = 4e9;
 
 interface Growth {
   readonly what: string;
-  /** The first is what the others are told beside. */
+  /** What the others are compared with comes first. */
   readonly variants: readonly Variant[];
 }
 
@@ -86,7 +86,7 @@ function rowOf(what: string, base: Result, { name, ratio, rate, p99Ratio, memory
 async function measureLarge({ scratch, node, progress }: Conditions, folder: string): Promise<string[]> {
   const bytes = readdirSync(folder).reduce((sum, name) => sum + statSync(join(folder, name)).size, 0);
   progress('starting with the large journal');
-  await measureStart(scratch, node, 1, folder); // the first one reads more: nobody has stopped here cleanly
+  await measureStart(scratch, node, 1, folder); // the first start reads more: there was no clean stop
   const empty = await measureStart(scratch, node, START_PAIRS);
   const full = await measureStart(scratch, node, START_PAIRS, folder);
   progress('verifying the large journal');

@@ -65,12 +65,12 @@ end`;
 async function measure(scratch: Scratch, side: Side, seconds: number): Promise<void> {
   const script = scriptOf(scratch, side.header);
   const before = side.server.processorSeconds();
-  const told = await load(scratch, side.server.url, script, Number(values.connections), seconds);
+  const result = await load(scratch, side.server.url, script, Number(values.connections), seconds);
   const usedSeconds = side.server.processorSeconds() - before;
-  if (told.errors > 0) throw new Error(`${side.name}: ${told.errors} errors`);
-  side.rates.push(told.requests / told.seconds);
-  side.costsUs.push((usedSeconds * 1e6) / told.requests);
-  side.reports += told.requests;
+  if (result.errors > 0) throw new Error(`${side.name}: ${result.errors} errors`);
+  side.rates.push(result.requests / result.seconds);
+  side.costsUs.push((usedSeconds * 1e6) / result.requests);
+  side.reports += result.requests;
 }
 
 async function main(): Promise<void> {

@@ -8,7 +8,7 @@ import type { Scratch } from './scratch.ts';
 /** Longer than the slowest subject takes for a reply: wrk counts what takes longer as an error. */
 const TIMEOUT_SECONDS = 60;
 
-export interface Told {
+export interface LoadResult {
   readonly requests: number;
   readonly seconds: number;
   readonly p99Ms: number;
@@ -85,7 +85,7 @@ export async function load(
   script: Script,
   connections: number,
   seconds: number,
-): Promise<Told> {
+): Promise<LoadResult> {
   const command = ['wrk', '-t1', `-c${connections}`, `-d${seconds}s`, `--timeout=${TIMEOUT_SECONDS}s`, '--latency'];
   const child = scratch.spawn([...command, '-s', script.file, url], { stdio: ['ignore', 'pipe', 'pipe'] });
   let text = '';
@@ -95,13 +95,13 @@ export async function load(
     });
   }
   await once(child, 'close');
-  return readTold(text);
+  return readLoadResult(text);
 }
 
-export function readTold(text: string): Told {
-  const told = /^RESULT requests (\d+) microseconds (\d+) errors (\d+) p99 (\d+)$/m.exec(text);
-  if (told === null) throw new Error(`wrk gave no result: ${text.trim()}`);
-  const [requests = 0, microseconds = 0, errors = 0, p99Us = 0] = told.slice(1).map(Number);
+export function readLoadResult(text: string): LoadResult {
+  const result = /^RESULT requests (\d+) microseconds (\d+) errors (\d+) p99 (\d+)$/m.exec(text);
+  if (result === null) throw new Error(`wrk gave no result: ${text.trim()}`);
+  const [requests = 0, microseconds = 0, errors = 0, p99Us = 0] = result.slice(1).map(Number);
   return { requests, seconds: microseconds / 1e6, errors, p99Ms: p99Us / 1000 };
 }
 

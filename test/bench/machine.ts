@@ -4,8 +4,8 @@ import { spawnSync } from 'node:child_process';
 import { closeSync, fdatasyncSync, openSync, readFileSync, rmSync, statfsSync, writeSync } from 'node:fs';
 import { cpus, loadavg, release, totalmem, type } from 'node:os';
 import { join } from 'node:path';
-import { type Mount, mountOf } from '../../src/journal/mount.ts';
-import { encodeBatch, encodeMembers } from '../../src/journal/record.ts';
+import { encodeBatch, encodeMembers } from '../../src/journal/line/record.ts';
+import { type Mount, mountOf } from '../../src/journal/open/mount.ts';
 import { millisecondsText, quantile } from './figures.ts';
 import type { Scratch } from './scratch.ts';
 

@@ -104,7 +104,7 @@ function parse(args: readonly string[]) {
   }
 }
 
-/** The ceiling is always there: everything is told beside it. */
+/** The ceiling is always there: everything is compared with it. */
 function choose(names: string | undefined, limits: boolean, problems: string[]): Subject[] {
   const wanted = names?.split(',').map((name) => name.trim());
   for (const name of wanted ?? []) {

@@ -13,7 +13,7 @@ import { get } from 'node:http';
 import { parseArgs } from 'node:util';
 import { countText, medianOf, millisecondsText, ratioText, spreadOf, spreadText, table } from './figures.ts';
 import { writeJournal } from './growth.ts';
-import { load, reportOf, type Told, writeScript } from './load.ts';
+import { type LoadResult, load, reportOf, writeScript } from './load.ts';
 import { Scratch } from './scratch.ts';
 import { ASSETLOG, ROOT } from './subjects.ts';
 
@@ -59,7 +59,7 @@ function readAll(url: string, streams: number): void {
   });
 }
 
-interface Run extends Told {
+interface Run extends LoadResult {
   /** Microseconds of the processors for each report, in all threads of the service. */
   readonly processorUs: number;
   readonly bytes: number;
@@ -72,11 +72,11 @@ function processorMs(pid: number): number {
   return 10 * (Number(fields[11]) + Number(fields[12]));
 }
 
-async function loadService(scratch: Scratch, url: string, pid: number): Promise<Told & { processorUs: number }> {
+async function loadService(scratch: Scratch, url: string, pid: number): Promise<LoadResult & { processorUs: number }> {
   const script = writeScript(scratch, reportOf(200));
   const beforeMs = processorMs(pid);
-  const told = await load(scratch, url, script, Number(values.connections), Number(values.seconds));
-  return { ...told, processorUs: (1000 * (processorMs(pid) - beforeMs)) / told.requests };
+  const result = await load(scratch, url, script, Number(values.connections), Number(values.seconds));
+  return { ...result, processorUs: (1000 * (processorMs(pid) - beforeMs)) / result.requests };
 }
 
 async function measure(scratch: Scratch, url: string, pid: number, isRead: boolean): Promise<Run> {
@@ -88,11 +88,11 @@ async function measure(scratch: Scratch, url: string, pid: number, isRead: boole
     cwd: ROOT,
   });
   await load(scratch, url, script, Number(values.connections), 1); // until the readings are under way
-  const told = await loadService(scratch, url, pid);
+  const result = await loadService(scratch, url, pid);
   const said = once(clients.stdout!, 'data') as Promise<[Buffer]>;
   clients.kill('SIGTERM');
   const [text] = await said;
-  return { ...told, ...JSON.parse(text.toString()) };
+  return { ...result, ...JSON.parse(text.toString()) };
 }
 
 /** @returns microseconds for a line */

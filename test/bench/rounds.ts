@@ -58,7 +58,7 @@ export interface Result {
 
 /**
  * Measures all of them in each round, one after the other; each round begins with another one.
- * @param variants the first is what the others are told beside
+ * @param variants the others are compared with the first
  */
 export async function measureRounds(variants: readonly Variant[], conditions: Conditions): Promise<Result[]> {
   const figures = new Map(variants.map((variant) => [variant, [] as Figure[]]));
@@ -73,7 +73,7 @@ export async function measureRounds(variants: readonly Variant[], conditions: Co
   return variants.map((variant) => beside(base, figures.get(variant) ?? [], variant));
 }
 
-/** @param base the figures of the same rounds of what these are told beside */
+/** @param base the figures of the same rounds of what these are compared with */
 export function beside(
   base: readonly Figure[],
   own: readonly Figure[],
@@ -133,16 +133,16 @@ async function measureServer(
     const warmUp = await load(scratch, server.url, script, connections, WARM_UP_SECONDS);
     asked += await ask(server.url, script); // what the warm-up left on its way comes first
     const usedBefore = server.processorSeconds();
-    const told = await load(scratch, server.url, script, connections, Math.max(seconds, subject.secondsMin ?? 0));
+    const result = await load(scratch, server.url, script, connections, Math.max(seconds, subject.secondsMin ?? 0));
     return {
       figure: {
-        rate: told.requests / told.seconds,
-        p99Ms: told.p99Ms,
+        rate: result.requests / result.seconds,
+        p99Ms: result.p99Ms,
         memoryBytes: server.memoryBytes(),
-        processorUs: ((server.processorSeconds() - usedBefore) / told.requests) * 1e6,
-        errors: warmUp.errors + told.errors,
+        processorUs: ((server.processorSeconds() - usedBefore) / result.requests) * 1e6,
+        errors: warmUp.errors + result.errors,
       },
-      replies: asked + warmUp.requests + told.requests,
+      replies: asked + warmUp.requests + result.requests,
     };
   } finally {
     await server.stop();

@@ -24,7 +24,7 @@ export interface Subject {
   readonly missing?: (node: string) => string | undefined;
   /** Absent for what is not a server: the bare loop. */
   readonly start?: (place: Place) => Promise<Server>;
-  /** How many lines or rows there are. Absent where nothing is recorded, or where somebody else's format would have to be read. */
+  /** How many lines or rows there are. Absent where nothing is recorded, or if a format of another program would have to be read. */
   readonly count?: (place: Place) => number;
 }
 

@@ -4,6 +4,7 @@ import { write } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { join } from 'node:path';
 import { readConfig } from '../../src/config/config.ts';
+import { limits } from '../../src/config/limits.ts';
 import { type Disk, type LogFile, openDisk } from '../../src/journal/disk.ts';
 import { startService } from '../../src/service.ts';
 import { createNotices } from '../../src/telemetry/log.ts';
@@ -15,6 +16,7 @@ const service = await startService(
   read.config,
   createNotices('warn', false, (line) => process.stderr.write(line)),
   {
+    limits,
     openDisk: (folder): Disk => {
       const disk = openDisk(folder);
       const unsynced = async (name: string, log: LogFile): Promise<LogFile> => {

@@ -131,8 +131,8 @@ test('a call without a reply throws NoReply, which says whether the request may 
   );
   assert.deepEqual((await ask(await listen(t, half))).slice(0, 2), [true, 'ECONNRESET']);
 
-  const silent = createNetServer((socket) => t.after(() => socket.destroy()));
-  const late = await ask(await listen(t, silent), 200);
+  const unresponsive = createNetServer((socket) => t.after(() => socket.destroy()));
+  const late = await ask(await listen(t, unresponsive), 200);
   assert.deepEqual(late, [true, undefined, 'no complete reply within 0.2 s']);
 });
 
@@ -234,11 +234,11 @@ test('a call settles whatever events a version of Node leaves out', async (t) =>
 });
 
 test('a call that waits for a connection settles when the client is closed', async (t) => {
-  const silent = createNetServer((socket) => t.after(() => socket.destroy()));
-  const url = await listen(t, silent);
+  const unresponsive = createNetServer((socket) => t.after(() => socket.destroy()));
+  const url = await listen(t, unresponsive);
   const { call, close } = openClient('http:', limits);
   const [first, second] = [1, 2].map(() => assert.rejects(call(url, { method: 'GET', timeoutMs: 300 }), NoReply));
-  await once(silent, 'connection');
+  await once(unresponsive, 'connection');
   close();
   await first;
   await second;
@@ -288,8 +288,8 @@ test('a call takes no longer than its timeout, however slow its parts are', asyn
 });
 
 test('the time that a connection takes to be established counts', async (t) => {
-  const silent = createNetServer((socket) => t.after(() => socket.destroy()));
-  const url = await listen(t, silent);
+  const unresponsive = createNetServer((socket) => t.after(() => socket.destroy()));
+  const url = await listen(t, unresponsive);
   const { createConnection } = http.Agent.prototype;
   // The handshake of a distant server: `connect` is emitted late.
   t.mock.method(

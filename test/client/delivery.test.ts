@@ -12,11 +12,11 @@ function answer(status: number, body = '{"error":"no"}', headers: HttpReply['hea
   return { status, headers, body };
 }
 
-function silence(code: string | undefined, sent: boolean): NoReply {
+function noReply(code: string | undefined, sent: boolean): NoReply {
   return new NoReply(Object.assign(new Error('what it was'), { code }), sent);
 }
 
-interface Course {
+interface DeliveryCourse {
   readonly found: Delivery;
   readonly attempts: number;
   readonly waitsMs: readonly number[];
@@ -31,7 +31,7 @@ async function course(
   waits = 0,
   retryForMs = 60_000,
   mayRepeat: () => Promise<Permission> = async () => ({ kind: 'no' }),
-): Promise<Course> {
+): Promise<DeliveryCourse> {
   const stop = new AbortController();
   const waitsMs: number[] = [];
   let attempts = 0;
@@ -112,19 +112,19 @@ test('a 429 with the challenge of assetlog is final, since a valid token is not 
 
 test('a report that may have been received is not sent again [delivery-1]', async () => {
   for (const code of ['ECONNRESET', 'EPIPE', undefined, 'ECONNREFUSED']) {
-    const { found, attempts } = await course([silence(code, true), GOOD], 1);
+    const { found, attempts } = await course([noReply(code, true), GOOD], 1);
     assert.deepEqual([found, attempts], [{ kind: 'in doubt', reason: 'sent no complete reply: what it was' }, 1]);
   }
 });
 
 test('a report that would not be recorded twice is sent again while it is in doubt [delivery-3]', async () => {
   const yes = async () => ({ kind: 'yes' }) as const;
-  for (const first of [silence('ECONNRESET', true), answer(500), answer(502)]) {
+  for (const first of [noReply('ECONNRESET', true), answer(500), answer(502)]) {
     const { found, attempts } = await course([first, GOOD], 1, 60_000, yes);
     assert.deepEqual([found, attempts], [{ kind: 'recorded' }, 2]);
   }
-  // It stays in doubt whatever follows, unless that shows what became of it.
-  for (const later of [answer(503), silence('ECONNREFUSED', false), answer(401)]) {
+  // The report stays in doubt unless a later reply shows what became of it.
+  for (const later of [answer(503), noReply('ECONNREFUSED', false), answer(401)]) {
     const { found } = await course([answer(500, '{"error":"first"}'), later], 1, 60_000, yes);
     assert.deepEqual(found, { kind: 'in doubt', reason: 'answers 500: first' });
   }
@@ -151,16 +151,16 @@ test('while it is unknown whether a report may be sent again, it is not', async 
 
 test('an unreachable service is retried; a certificate that is not trusted is final', async () => {
   for (const code of ['ECONNREFUSED', 'EAI_AGAIN', 'ENETUNREACH', undefined]) {
-    const { found, attempts, waitsMs } = await course([silence(code, false), GOOD], 1);
+    const { found, attempts, waitsMs } = await course([noReply(code, false), GOOD], 1);
     assert.deepEqual([found.kind, attempts, waitsMs.length], ['recorded', 2, 1], code);
   }
-  const untrusted = await course([silence('SELF_SIGNED_CERT_IN_CHAIN', false), GOOD], 1);
+  const untrusted = await course([noReply('SELF_SIGNED_CERT_IN_CHAIN', false), GOOD], 1);
   assert.deepEqual([untrusted.found.kind, untrusted.attempts], ['misconfigured', 1]);
   assert.match((untrusted.found as { reason: string }).reason, /NODE_EXTRA_CA_CERTS$/);
 });
 
 test('backoff is exponential up to a limit, with jitter', async () => {
-  const first = await Promise.all(Array.from({ length: 20 }, () => course([silence('ECONNREFUSED', false)])));
+  const first = await Promise.all(Array.from({ length: 20 }, () => course([noReply('ECONNREFUSED', false)])));
   const pauses = first.map(({ waitsMs }) => waitsMs[0] ?? 0);
   assert.ok(new Set(pauses).size > 10, 'there is no jitter');
   for (const pause of pauses) assert.ok(pause >= limits.retryMs / 2 && pause <= limits.retryMs, `${pause}`);
@@ -212,7 +212,7 @@ test('retries end at the end of the time, or at once if Retry-After is beyond it
   });
   assert.equal(tooLong.attempts, 1);
   const startedMs = performance.now();
-  const soon = await course([silence('ECONNREFUSED', false)], 99, 300);
+  const soon = await course([noReply('ECONNREFUSED', false)], 99, 300);
   const tookMs = performance.now() - startedMs;
   assert.equal(soon.found.kind, 'unavailable');
   // The last attempt is made when the time ends, not a pause before it.

@@ -14,13 +14,13 @@ function client(peer: string, ...lines: string[]): string {
   );
 }
 
-test('without a trusted proxy the client is the one that connected, whatever the header says [client-address-1]', () => {
+test('without a trusted proxy the client is the peer of the connection, whatever the header says [client-address-1]', () => {
   assert.equal(client('203.0.113.1', '203.0.113.9'), '203.0.113.1');
   assert.equal(createClientAddress([])('127.0.0.1', ['X-Forwarded-For', '203.0.113.9']), '127.0.0.1');
   assert.equal(createClientAddress([])('', []), '', 'a connection that is gone has no address');
 });
 
-test('behind trusted proxies it is the last address that is not one of them', () => {
+test('after trusted proxies the client is the last address that is not a trusted proxy', () => {
   const table: readonly (readonly [peer: string, lines: readonly string[], client: string])[] = [
     ['127.0.0.1', ['203.0.113.9'], '203.0.113.9'],
     ['127.0.0.1', ['198.51.100.7, 203.0.113.9'], '203.0.113.9'], // the client made the first one up
@@ -53,7 +53,7 @@ test('the port that some proxies add is left out', () => {
   }
 });
 
-test('at what is no address the search ends with the proxy that wrote it; nothing left of it counts', () => {
+test('at an entry that is no address the search ends with the proxy that wrote the entry; earlier entries do not count', () => {
   for (const bad of [
     'unknown',
     '',
@@ -86,7 +86,7 @@ test('--trusted-proxy takes addresses and networks, and says what is wrong with 
     { address: '2001:db8::', family: 'ipv6', bits: 32 },
   ]);
   const noAddress = 'is not an address such as 127.0.0.1, or a network such as 10.0.0.0/8';
-  const everybody = 'would let every client choose its address; name the proxies only';
+  const anyClient = 'would let every client choose its address; name the proxies only';
   for (const [text, problem] of Object.entries({
     localhost: noAddress,
     '10.0.0': noAddress,
@@ -97,9 +97,9 @@ test('--trusted-proxy takes addresses and networks, and says what is wrong with 
     '[::1]': noAddress,
     '10.0.0.0/33': 'has more than the 32 bits of its address',
     '::1/129': 'has more than the 128 bits of its address',
-    '0.0.0.0/0': everybody,
-    '::/0': everybody,
-    '::ffff:0.0.0.0/96': everybody,
+    '0.0.0.0/0': anyClient,
+    '::/0': anyClient,
+    '::ffff:0.0.0.0/96': anyClient,
   })) {
     assert.deepEqual(readConfig(['--trusted-proxy', text], {}), {
       kind: 'invalid',

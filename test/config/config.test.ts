@@ -54,7 +54,7 @@ test('without flags and environment there are defaults', () => {
   });
 });
 
-test('--read and --no-read contradict each other, wherever they are given', () => {
+test('--read and --no-read contradict each other, as flags and in the environment', () => {
   assert.deepEqual([config(['--read']).read, config([], { ASSETLOG_NO_READ: 'true' }).noRead], [true, true]);
   for (const [args, env] of [
     [['--read', '--no-read'], {}],
@@ -63,7 +63,7 @@ test('--read and --no-read contradict each other, wherever they are given', () =
     assert.deepEqual(problems(args, env), ['--read and --no-read contradict each other; leave one of them out']);
 });
 
-test('what forwards is not for a service whose journal can begin anew, and a token needs a URL to go to', () => {
+test('a service whose journal can begin anew does not forward, and a token for forwarding needs a URL', () => {
   const test = '--test has no --forward-to and no --forward, since its journal can begin anew; leave one of them out';
   const url =
     '--forward-token-file and --forward-ca-file are for --forward-to; give it, or tokenFile and caFile in the file of --forward';
@@ -101,7 +101,7 @@ test('an unknown option is answered with the nearest one, once', () => {
   assert.deepEqual(problems(['here']), ['unexpected argument "here"; options are written --name value']);
 });
 
-test('every bad value is told, with its source and what is wanted', () => {
+test('every bad value is reported, with its source and what is wanted', () => {
   const found = problems(
     [
       '--port',
@@ -197,7 +197,7 @@ test('sizes that contradict each other are refused together, with what to do', (
   assert.equal(config(['--keep-free=2MB', '--min-free-bytes=1999999']).keepFree, 2_000_000);
 });
 
-test('a passed socket counts where it is for this process, and where it is one', () => {
+test('a passed socket is used if it is for this process, and if it is the only one', () => {
   assert.deepEqual(readPassedSocket({}, 7), { kind: 'none' });
   assert.deepEqual(readPassedSocket({ LISTEN_FDS: '1' }, 7), { kind: 'none' });
   assert.deepEqual(readPassedSocket({ LISTEN_PID: '8', LISTEN_FDS: '2' }, 7), { kind: 'none' });

@@ -55,7 +55,7 @@ async function collections(collect: (bytes: number) => void, ...calls: number[])
   return count;
 }
 
-test('the garbage of forwarding is collected each time that so many bytes were forwarded', async () => {
+test('the garbage of forwarding is collected after each `collectBytes`', async () => {
   const collect = collectForwarded({
     collectBytes: 100,
     collectedHeapBytesMax: Number.POSITIVE_INFINITY,

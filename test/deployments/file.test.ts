@@ -5,8 +5,8 @@ import { limits as standardLimits } from '../../src/config/limits.ts';
 import { createAuthenticator } from '../../src/deployments/authenticator.ts';
 import { readDeployments } from '../../src/deployments/file.ts';
 import { type Deployments, findToken, newToken, sha256, stillMay } from '../../src/deployments/tokens.ts';
-import { Refusal } from '../../src/http/message.ts';
-import { type Head, readFields } from '../../src/http/request.ts';
+import { readFields } from '../../src/http/headers.ts';
+import { type Head, Refusal } from '../../src/http/message.ts';
 import { type Right, rights } from '../../src/http/router.ts';
 import { Metrics } from '../../src/telemetry/metrics.ts';
 import { quiet } from '../support/segments.ts';
@@ -112,7 +112,7 @@ test('a token is compared by the bytes that were sent', () => {
   assert.equal(has(deployments, 'prod', 'schlüssel', 0), false, 'that is latin1');
 });
 
-test('a token is new each time, and what is stored does not tell it', () => {
+test('a token is new each time, and what is stored does not reveal it', () => {
   assert.match(first.token, /^asl_[A-Za-z0-9_-]{43}$/);
   assert.notEqual(first.token, second.token);
   assert.equal(first.digest, createHash('sha256').update(first.token).digest('hex'));
@@ -184,7 +184,7 @@ test('a token ends on a date that exists', () => {
   }
 });
 
-test('text that is no JSON, or no deployments, is told as well', () => {
+test('text that is no JSON, or no deployments, is reported as well', () => {
   assert.deepEqual(problems('{"deployments": [\n1,]}'), [
     'line 2, column 2: trailing comma before ]; JSON allows none, remove it',
   ]);

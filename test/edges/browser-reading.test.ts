@@ -1,13 +1,11 @@
 /** A real browser on a hostile page: whatever the page asks for, it learns nothing of what a service has recorded. */
 
 import assert from 'node:assert/strict';
-import { writeFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { test } from 'node:test';
-import { newToken } from '../../src/deployments/tokens.ts';
 import { noBrowser, type Page, startBrowser } from '../support/chromium.ts';
+import { writeDeployments } from '../support/deployments.ts';
 import { brokenBuild, EVIL, openPage, RESOLVE, rebind } from '../support/hostile-site.ts';
-import { newFolder, type Running, type Scope, startService } from '../support/program.ts';
+import { type Running, type Scope, startService } from '../support/program.ts';
 import { eventually } from '../support/tools.ts';
 
 const PATHS = ['/events', '/assets', '/refusals'];
@@ -90,9 +88,9 @@ test('in hosted mode no page learns which deployments there are, nor what they r
   const paths = PATHS.flatMap((path) => [`/prod${path}`, `/other${path}`]);
   for (const serviceHost of ['127.0.0.1', EVIL]) {
     await t.test(`from another origin at ${serviceHost}`, async (t) => {
-      const { args, token } = hosted(t);
+      const { args, tokenOf } = writeDeployments(t, ['prod']);
       const service = await startService(t, { args: [...args, ...debugging] });
-      await report(service, '/prod', token);
+      await report(service, '/prod', tokenOf('prod'));
       await learnsNothing(page, service, serviceHost, paths);
       for (const path of paths) {
         // Among them OPTIONS: the browser asks whether it may send a token, and does not send it.
@@ -103,9 +101,9 @@ test('in hosted mode no page learns which deployments there are, nor what they r
   }
   for (const address of ['127.0.0.1', '0.0.0.0']) {
     await t.test(`from a name that was pointed at ${address} afterwards`, async (t) => {
-      const { args, token } = hosted(t);
+      const { args, tokenOf } = writeDeployments(t, ['prod']);
       const { page, service } = await rebind(t, browser, { args: [...args, '--host', address] });
-      await report(service, '/prod', token);
+      await report(service, '/prod', tokenOf('prod'));
       const learned = await readAll(page, service, EVIL, paths);
       for (const [name, read] of Object.entries(learned)) {
         assert.ok(!read.includes(SECRET) && !read.startsWith('200'), `${name}: ${read}`);
@@ -185,13 +183,4 @@ async function report({ url }: Running, prefix = '', token = ''): Promise<void> 
   const send = async (path: string) => (await fetch(`${url}${prefix}${path}`, { method: 'POST', headers })).status;
   assert.equal(await send(`/report_asset_materialization/${SECRET}`), 200);
   assert.equal(await send(`/report_asset_check/${SECRET}`), 400);
-}
-
-/** @returns the options of a service with the deployment `prod`, and its token */
-function hosted(t: Scope): { args: string[]; token: string } {
-  const file = join(newFolder(t), 'deployments.json');
-  const { token, digest } = newToken();
-  const entry = { name: 'client', sha256: digest, may: ['report', 'read'] };
-  writeFileSync(file, JSON.stringify({ deployments: [{ name: 'prod', tokens: [entry] }] }));
-  return { args: ['--deployments', file], token };
 }

@@ -53,7 +53,7 @@ const requests = names.map((name) => `${attempts[name]?.split(',')[0]} ${name}`)
 
 /** Where the page is from: another port is another origin, and another name another site as well. */
 const pageHosts = ['127.0.0.1', 'localhost', EVIL];
-/** The names under which the page finds the service; to the last of them the browser tells no Sec-Fetch-Site. */
+/** The names under which the page finds the service; to the last of them the browser sends no Sec-Fetch-Site. */
 const serviceHosts = ['127.0.0.1', 'localhost', EVIL];
 
 const originRules: readonly Replacement[] = [
@@ -159,7 +159,7 @@ async function arrivals(service: Running, pageHost: string, serviceHost: string,
   return [...seen.values()];
 }
 
-/** Gives up silently: what is not so then is what the test is about to tell. */
+/** Gives up silently: the assertions of the test then fail. */
 async function eventually(isSo: () => boolean): Promise<void> {
   for (const late = performance.now() + ARRIVED_MS; !isSo() && performance.now() < late; ) await sleep(20);
 }

@@ -1,5 +1,5 @@
 /**
- * A client that nobody wrote by hand: its types come from the document, through `openapi-typescript`, in a project of its own
+ * A generated client: its types come from the document, through `openapi-typescript`, in a project of its own
  * with the compiler that it asks for. What is wrong does not compile, and what compiles is recorded.
  */
 

@@ -88,7 +88,7 @@ function newVolume(t: TestContext, image: Image): string {
   return data;
 }
 
-test('in an empty root that is read-only, without a capability and as nobody, it records, restarts and is healthy', {
+test('in an empty root that is read-only, without a capability and as an unprivileged user, it records, restarts and is healthy', {
   skip: withoutNamespaces,
 }, async (t) => {
   assert.deepEqual(
@@ -124,7 +124,7 @@ test('in an empty root that is read-only, without a capability and as nobody, it
     const probe: string[] = JSON.parse(health.replace(/^CMD /, ''));
     const checked = await run(['--port', String(port)], image.options(JSON.stringify(probe), data));
     assert.deepEqual([checked.code, checked.stderr], [0, '']);
-    // SIGKILL first: the second start finds a lock that nobody holds, and rewrites the last file.
+    // SIGKILL first: the second start finds a lock that no process holds, and rewrites the last file.
     const { code, signal } = await service.kill(start === 1 ? 'SIGKILL' : 'SIGTERM');
     assert.deepEqual([code, signal], start === 1 ? [null, 'SIGKILL'] : [0, null]);
     assert.equal(eventsIn(data).length, start);
@@ -133,7 +133,7 @@ test('in an empty root that is read-only, without a capability and as nobody, it
   assert.equal(dead.code, 1);
 });
 
-test('a folder that it may not write to is told, and nothing is written anywhere else', {
+test('a folder that it may not write to is reported, and nothing is written anywhere else', {
   skip: withoutNamespaces,
 }, async (t) => {
   const image = build(t);

@@ -8,13 +8,11 @@ import { deadLettersIn, forwardStatus } from '../support/forwarded.ts';
 import { startPostgres, withoutPostgres } from '../support/postgres.ts';
 import { newFolder, type Running, startService } from '../support/program.ts';
 import { partitionsAtReference, referenceExecutable, startReference, withoutReference } from '../support/reference.ts';
+import { record } from '../support/report.ts';
 import { eventually, missing } from '../support/tools.ts';
 import { ask, post } from '../support/wire.ts';
 
-async function report(service: Running, key: string): Promise<void> {
-  const reply = await ask(service.port, post(`/report_asset_materialization/nightly?partition=${key}`));
-  assert.equal(reply.status, 200, reply.body);
-}
+const report = (service: Running, key: string) => record(service, `materialization/nightly?partition=${key}`);
 
 const ROUNDS = 3;
 const withoutDagsterPostgres =

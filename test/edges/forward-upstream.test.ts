@@ -8,7 +8,7 @@ import { limits } from '../../src/config/limits.ts';
 import type { CheckEvent, Event } from '../../src/event/event.ts';
 import type { Sent, Target } from '../../src/forward/target.ts';
 import { openTarget } from '../../src/forward/targets/open.ts';
-import type { Line } from '../../src/journal/reader.ts';
+import type { Line } from '../../src/journal/look/reading.ts';
 import { newFolder } from '../support/program.ts';
 import {
   type Members,

@@ -8,14 +8,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { assertAtHub, deadLettersIn, reachesHub, stopsForwarding } from '../support/forwarded.ts';
 import { type Nginx, recommendedArgs, startNginx, withoutNginx } from '../support/nginx.ts';
 import { eventsIn, freePort, newFolder, type Running, startService } from '../support/program.ts';
+import { record } from '../support/report.ts';
 import { each } from '../support/tools.ts';
-import { ask, post } from '../support/wire.ts';
 
-async function report(service: Running, key: string, text = ''): Promise<void> {
-  const body = JSON.stringify({ metadata: { text } });
-  const reply = await ask(service.port, post(`/report_asset_materialization/nightly?partition=${key}`, body));
-  assert.equal(reply.status, 200, reply.body);
-}
+const report = (service: Running, key: string, text = '') =>
+  record(service, `materialization/nightly?partition=${key}`, { body: { metadata: { text } } });
 
 /** A device that forwards to a hub through nginx. */
 async function startDevice(t: TestContext, nginx: Nginx, caFile: string | undefined): Promise<Running> {

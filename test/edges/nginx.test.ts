@@ -2,14 +2,13 @@
 
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { Agent, type RequestOptions, request } from 'node:https';
-import { type AddressInfo, createServer, type Socket } from 'node:net';
-import { join } from 'node:path';
+import { createServer, type Socket } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { limits } from '../../src/config/limits.ts';
-import { newToken } from '../../src/deployments/tokens.ts';
+import { writeDeployments } from '../support/deployments.ts';
 import {
   type Nginx,
   PUBLIC_NAME,
@@ -21,6 +20,7 @@ import {
   withoutNginx,
 } from '../support/nginx.ts';
 import { freePort, newFolder, type Running, startService } from '../support/program.ts';
+import { listenOn } from '../support/sent-lines.ts';
 
 const ENDPOINT = '/report_asset_materialization/';
 const MIB = 1024 * 1024;
@@ -75,104 +75,53 @@ interface Asked {
   readonly chunked?: boolean;
 }
 
-/** What goes through, and what is refused by the service and not by nginx: its errors are JSON. */
-const passages: readonly {
-  readonly name: string;
-  readonly asked: Asked;
-  readonly status: number;
-  readonly body: RegExp;
-  readonly key?: readonly string[];
-}[] = [
-  {
-    name: 'a body of 1 MiB is recorded',
-    asked: { path: `${ENDPOINT}large`, body: bodyOf(MIB) },
-    status: 200,
-    body: /^{}$/,
-    key: ['large'],
-  },
-  {
-    name: 'a body of 1 MiB in chunks is recorded',
-    asked: { path: `${ENDPOINT}chunked`, body: bodyOf(MIB), chunked: true },
-    status: 200,
-    body: /^{}$/,
-    key: ['chunked'],
-  },
-  {
-    name: 'a body of a byte more is refused by the service',
-    asked: { path: `${ENDPOINT}over`, body: bodyOf(MIB + 1) },
-    status: 413,
-    body: /^{"error":"the body is larger than 1048576 bytes/,
-  },
-  {
-    name: 'a body of 4 MiB is refused by the service',
-    asked: { path: `${ENDPOINT}far-over`, body: bodyOf(4 * MIB) },
-    status: 413,
-    body: /^{"error":"the body is larger than 1048576 bytes/,
-  },
-  {
-    name: 'an escaped slash in a key arrives as it was sent',
-    asked: { path: `${ENDPOINT}a%2Fb/c%20d` },
-    status: 200,
-    body: /^{}$/,
-    key: ['a/b', 'c d'],
-  },
-  {
-    name: 'dots in a key arrive as they were sent',
-    asked: { path: `${ENDPOINT}a/../b/./c` },
-    status: 200,
-    body: /^{}$/,
-    key: ['a', '..', 'b', '.', 'c'],
-  },
-  {
-    name: 'an empty part of a key is refused by the service',
-    asked: { path: `${ENDPOINT}a//b` },
-    status: 400,
-    body: /^{"error":/,
-  },
-  {
-    name: 'a query of 12 KiB is recorded',
-    asked: { path: `${ENDPOINT}query?description=${'x'.repeat(12 * 1024)}` },
-    status: 200,
-    body: /^{}$/,
-    key: ['query'],
-  },
-  {
-    name: 'a foreign Host is refused by the service',
-    asked: { path: `${ENDPOINT}foreign`, headers: { Host: 'evil.example' } },
-    status: 403,
-    body: /^{"error":"Host \\"evil.example\\" is not this service/,
-  },
-  {
-    name: 'a page of another site is refused by the service',
-    asked: { path: `${ENDPOINT}page`, headers: { Origin: 'https://evil.example' } },
-    status: 403,
-    body: /^{"error":"Origin \\"https:\/\/evil.example\\" is not this service/,
-  },
-  {
-    name: 'a page of the same name on another port is refused by the service',
-    asked: { path: `${ENDPOINT}port`, headers: { Origin: `https://${PUBLIC_NAME}` } },
-    status: 403,
-    body: /^{"error":"Origin \\"https:\/\/assets.example\\" is not this service/,
-  },
-  {
-    name: 'the readiness is that of the service',
-    asked: { method: 'GET', path: '/readyz' },
-    status: 200,
-    body: /^{"status":"ok"}$/,
-  },
-  {
-    name: 'an unknown path is refused by the service',
-    asked: { path: '/' },
-    status: 404,
-    body: /^{"error":"nothing is at this path/,
-  },
+const TOO_LARGE = /^{"error":"the body is larger than 1048576 bytes/;
+const OK = /^{}$/;
+
+/** What goes through, and what is refused by the service and not by nginx, whose errors are no JSON. */
+const passages: readonly (readonly [
+  name: string,
+  asked: Asked,
+  status: number,
+  body: RegExp,
+  key?: readonly string[],
+])[] = [
+  ['a body of 1 MiB is recorded', { path: `${ENDPOINT}large`, body: bodyOf(MIB) }, 200, OK, ['large']],
+  ['the same in chunks', { path: `${ENDPOINT}chunked`, body: bodyOf(MIB), chunked: true }, 200, OK, ['chunked']],
+  ['a body of a byte more is refused by the service', { path: `${ENDPOINT}a`, body: bodyOf(MIB + 1) }, 413, TOO_LARGE],
+  ['a body of 4 MiB is refused by the service', { path: `${ENDPOINT}a`, body: bodyOf(4 * MIB) }, 413, TOO_LARGE],
+  ['an escaped slash in a key arrives as it was sent', { path: `${ENDPOINT}a%2Fb/c%20d` }, 200, OK, ['a/b', 'c d']],
+  [
+    'dots in a key arrive as they were sent',
+    { path: `${ENDPOINT}a/../b/./c` },
+    ...([200, OK, ['a', '..', 'b', '.', 'c']] as const),
+  ],
+  ['an empty part of a key is refused by the service', { path: `${ENDPOINT}a//b` }, 400, /^{"error":/],
+  ['a query of 12 KiB is recorded', { path: `${ENDPOINT}q?description=${'x'.repeat(12 * 1024)}` }, 200, OK, ['q']],
+  [
+    'a foreign Host is refused by the service',
+    { path: `${ENDPOINT}a`, headers: { Host: 'evil.example' } },
+    ...([403, /^{"error":"Host \\"evil.example\\" is not this service/] as const),
+  ],
+  [
+    'a page of another site is refused by the service',
+    { path: `${ENDPOINT}a`, headers: { Origin: 'https://evil.example' } },
+    ...([403, /^{"error":"Origin \\"https:\/\/evil.example\\" is not this service/] as const),
+  ],
+  [
+    'a page of the same name on another port is refused by the service',
+    { path: `${ENDPOINT}a`, headers: { Origin: `https://${PUBLIC_NAME}` } },
+    ...([403, /^{"error":"Origin \\"https:\/\/assets.example\\" is not this service/] as const),
+  ],
+  ['the readiness is that of the service', { method: 'GET', path: '/readyz' }, 200, /^{"status":"ok"}$/],
+  ['an unknown path is refused by the service', { path: '/' }, 404, /^{"error":"nothing is at this path/],
 ];
 
 test('what passes the proxy', { skip }, async (t) => {
   const service = await startBehindProxy(t);
   const proxy = await startNginx(t, service.port);
   const agent = agentFor(t, proxy, 1);
-  for (const { name, asked, status, body, key } of passages) {
+  for (const [name, asked, status, body, key] of passages) {
     await t.test(name, async () => {
       const before = service.events().length;
       const reply = await ask(proxy, { agent, ...asked });
@@ -188,16 +137,13 @@ test('what passes the proxy', { skip }, async (t) => {
 });
 
 test('in hosted mode the bad tokens of one client leave the 401 of another one a 401', { skip }, async (t) => {
-  const folder = newFolder(t);
-  const deployments = join(folder, 'deployments.json');
-  const { token, digest } = newToken();
-  writeFileSync(deployments, `{"deployments":[{"name":"prod","tokens":[{"name":"ci","sha256":"${digest}"}]}]}`);
+  const { args: hosted, tokenOf } = writeDeployments(t, ['prod']);
   assert.deepEqual(recommendedHostedArgs, ['--trusted-proxy', '127.0.0.1']);
   for (const [args, other] of [
     [recommendedHostedArgs, 401],
     [[], 429], // without it the proxy is the only client
   ] as const) {
-    const service = await startService(t, { args: [...recommendedArgs, '--deployments', deployments, ...args] });
+    const service = await startService(t, { args: [...recommendedArgs, ...hosted, ...args] });
     const proxy = await startNginx(t, service.port);
     const path = `/prod${ENDPOINT}a`;
     const report = async (localAddress: string, headers: Readonly<Record<string, string>> = {}) => {
@@ -213,7 +159,7 @@ test('in hosted mode the bad tokens of one client leave the 401 of another one a
     }
     assert.deepEqual(statuses, [...Array(limits.failuresMax).fill(401), 429]);
     assert.equal(await report('127.0.0.3'), other);
-    assert.equal(await report('127.0.0.2', { 'Service-Cloud-Api-Token': token }), 200);
+    assert.equal(await report('127.0.0.2', { 'Service-Cloud-Api-Token': tokenOf('prod') }), 200);
   }
 });
 
@@ -240,7 +186,7 @@ test('restarts of the service under load lose nothing that was acknowledged and 
   for (let restart = 1; restart <= 3; restart += 1) {
     await sleep(700);
     assert.equal((await service.kill('SIGTERM')).code, 0);
-    await sleep(100); // long enough for a client to meet nobody
+    await sleep(100); // long enough for a client to find no service
     service = await startBehindProxy(t, data, port);
   }
   const before = load.acknowledged.size;
@@ -248,7 +194,7 @@ test('restarts of the service under load lose nothing that was acknowledged and 
   await load.stop();
 
   assert.ok(load.acknowledged.size > before, 'the proxy finds the service again');
-  assert.ok((load.statuses.get(502) ?? 0) > 0, 'somebody met nobody');
+  assert.ok((load.statuses.get(502) ?? 0) > 0, 'a client found no service');
   const foreign = [...load.statuses.keys()].filter((status) => ![200, 502, 503].includes(status));
   assert.deepEqual(foreign, []);
   const recorded = keysIn(service);
@@ -322,7 +268,7 @@ interface Load {
   stop(): Promise<void>;
 }
 
-/** Clients that report without a pause and never send a key again, whatever they were told. */
+/** Clients that report without a pause and never send a key again, whatever the reply was. */
 function startLoad(proxy: Nginx, agent: Agent, clients: number): Load {
   const acknowledged = new Set<string>();
   const statuses = new Map<number, number>();
@@ -349,7 +295,7 @@ function startLoad(proxy: Nginx, agent: Agent, clients: number): Load {
 
 /**
  * How often nginx sends one report to a service that answers the first on each connection and breaks off at the second. It
- * takes a kept connection: only where one of those breaks would nginx find somebody to ask again.
+ * takes a kept connection: only where one of those breaks would nginx send the report again.
  */
 async function timesSent(t: TestContext, text: string): Promise<number> {
   let times = 0;
@@ -365,13 +311,11 @@ async function timesSent(t: TestContext, text: string): Promise<number> {
         socket.write('HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}');
       }
     });
-  }).listen(0, '127.0.0.1');
+  });
   t.after(() => {
-    server.close();
     for (const socket of sockets) socket.destroy();
   });
-  await once(server, 'listening');
-  const proxy = await startNginx(t, (server.address() as AddressInfo).port, text);
+  const proxy = await startNginx(t, await listenOn(t, server), text);
   const agent = agentFor(t, proxy, 1); // one worker of nginx, whose kept connection it is
   assert.equal((await ask(proxy, { agent, path: `${ENDPOINT}good` })).status, 200);
   assert.equal((await ask(proxy, { agent, path: `${ENDPOINT}broken` })).status, 502);

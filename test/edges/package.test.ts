@@ -144,7 +144,7 @@ test('an install of the repository without its development tools builds nothing 
   npm(bare, 'ci', '--omit=dev', '--no-audit', '--no-fund', '--offline');
 });
 
-/** The same test for each runner: it reports, waits, looks, and leaves nothing behind. */
+/** The same test for each runner: it reports, waits, looks, and leaves no resource open. */
 const BODY = `
   const reply = await fetch(service.url + '/report_asset_check/warehouse/orders?check_name=fresh&passed=true', { method: 'POST' });
   if (reply.status !== 200) throw new Error(await reply.text());

@@ -10,6 +10,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { newToken } from '../../src/deployments/tokens.ts';
 import { type Browser, noBrowser, type Page, startBrowser } from '../support/chromium.ts';
+import { writeDeployments } from '../support/deployments.ts';
 import { freePort, newFolder, type Running, startService } from '../support/program.ts';
 import { startScripted } from '../support/sent-lines.ts';
 
@@ -599,14 +600,11 @@ test('hosted, the page shows a deployment to a client with its token [edges-page
 });
 
 test('hosted, the first command names the deployment and the header of the token', options, async (t) => {
-  const file = join(newFolder(t), 'deployments.json');
-  const { token, digest } = newToken();
-  const tokens = [{ name: 'a', sha256: digest, may: ['read'] }];
-  writeFileSync(file, JSON.stringify({ deployments: [{ name: 'prod', tokens }] }));
-  const service = await startService(t, { args: ['--deployments', file, '--token-header', "X-Someone's"] });
+  const { args, tokenOf } = writeDeployments(t, ['prod']);
+  const service = await startService(t, { args: [...args, '--token-header', "X-Someone's"] });
   const page = await open(`${service.url}/prod/`);
   await sees(page, `!document.querySelector('#access').hidden`);
-  await page.fill('[name=token]', token);
+  await page.fill('[name=token]', tokenOf('prod'));
   await page.keyboard.press('Enter');
   await sees(
     page,

@@ -14,6 +14,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fault } from '../support/faults.ts';
 import { startPostgres, withoutPostgres } from '../support/postgres.ts';
 import { newFolder, program, type Running, root, startService } from '../support/program.ts';
+import { record } from '../support/report.ts';
 import { FIRST } from '../support/segments.ts';
 import { eventually } from '../support/tools.ts';
 
@@ -52,12 +53,7 @@ function run(command: string, args: readonly string[], cwd: string, env = enviro
   return stdout;
 }
 
-async function report(service: { readonly url: string }, path: string, body?: object): Promise<void> {
-  const sent =
-    body === undefined ? {} : { body: JSON.stringify(body), headers: { 'Content-Type': 'application/json' } };
-  const reply = await fetch(`${service.url}/report_asset_${path}`, { method: 'POST', ...sent });
-  assert.equal(reply.status, 200, await reply.text());
-}
+const report = (service: { readonly url: string }, what: string, body?: object) => record(service, what, { body });
 
 /** A service with a few closed files in `assetlog-data` of a folder. */
 async function startWithEvents(t: TestContext, folder: string): Promise<Running> {
@@ -433,7 +429,7 @@ test('PostgreSQL takes the journal, again and again', { skip: withoutPostgres },
 
 const withoutS3 =
   (fails('aws', ['--version']) && 'the client of AWS is not installed') ||
-  (fails('moto_server', ['--help']) && 'moto_server, which stands in for S3, is not installed');
+  (fails('moto_server', ['--help']) && 'moto_server, which behaves like S3, is not installed');
 
 test('the client of S3 copies all files but the newest, each once', { skip: withoutS3 }, async (t) => {
   const folder = newFolder(t);

@@ -71,7 +71,7 @@ def filter_case(context, case):
     body, query = places(case)
     if not all(is_key(query.get(name)) for name in ("key", "key_prefix", "key_begins_with", "after_key")):
         return False
-    # With mistakes in both places nobody knows which one is hidden.
+    # With mistakes in both places it is unknown which one is hidden.
     both = is_wrong(case, ParameterLocation.QUERY) and is_wrong(case, ParameterLocation.BODY)
     return is_key(query.get("asset_key")) and not (both and any(name in body for name in query))
 
@@ -157,7 +157,7 @@ def is_wrong(case, location):
 
 
 def is_key(text):
-    # `contentSchema` says what is behind the bracket; Schemathesis does not look at it in a query.
+    # `contentSchema` says what follows the bracket; Schemathesis does not look at it in a query.
     if not isinstance(text, str) or not text.startswith("["):
         return True
     try:

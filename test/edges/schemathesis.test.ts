@@ -5,14 +5,10 @@
 
 import assert from 'node:assert/strict';
 import { execFile, spawnSync } from 'node:child_process';
-import { createHash } from 'node:crypto';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { readConfig } from '../../src/config/config.ts';
-import { limits } from '../../src/config/limits.ts';
-import { startService as startWith } from '../../src/service.ts';
-import { createNotices } from '../../src/telemetry/log.ts';
+import { host } from '../support/deployments.ts';
 import { eventsIn, newFolder, root, startService } from '../support/program.ts';
 
 const executable = process.env['ASSETLOG_TEST_SCHEMATHESIS'] ?? 'schemathesis';
@@ -22,7 +18,6 @@ const skip =
 
 const RUN_MS = 100_000;
 const EXAMPLES = 25;
-const TOKEN = 'token-of-schemathesis';
 const ONE = ['--include-path', '/report_asset_check/'];
 const TYPES = ['AssetMaterialization', 'AssetCheckEvaluation', 'AssetObservation'];
 
@@ -35,32 +30,13 @@ test('it finds nothing in a local service, with all its checks', { skip }, async
 });
 
 test('it finds nothing in a hosted service under a prefix', { skip }, async (t) => {
-  const folder = newFolder(t);
-  const file = join(folder, 'deployments.json');
-  const sha256 = createHash('sha256').update(TOKEN).digest('hex');
-  writeFileSync(
-    file,
-    JSON.stringify({ deployments: [{ name: 'prod', tokens: [{ name: 'ci', sha256, may: ['report', 'read'] }] }] }),
-  );
-  const data = join(folder, 'data');
-  const read = readConfig(['--port', '0', '--data', data, '--path-prefix', '/some/path', '--deployments', file], {});
-  assert.ok(read.kind === 'valid');
   // In this process, since a 429 for a missing token is a finding: it asks without one more often than an address may.
-  const parts = { limits: { ...limits, failuresMax: Number.MAX_SAFE_INTEGER } };
-  const service = await startWith(
-    read.config,
-    createNotices('error', false, () => {}),
-    parts,
-  );
-  t.after(() => service.stop());
-  const { code, output } = await check(t, [
-    `${service.url}/openapi.json`,
-    '--header',
-    `Service-Cloud-Api-Token: ${TOKEN}`,
-  ]);
+  const limits = { failuresMax: Number.MAX_SAFE_INTEGER };
+  const service = await host(t, ['prod'], { args: ['--path-prefix', '/some/path'], limits });
+  const { code, output } = await check(t, [`${service.url}/openapi.json`, '--header', service.headerOf('prod')]);
   assert.equal(code, 0, output);
   assert.match(output, /No issues found/);
-  await assertReported(join(data, 'prod'), service.url);
+  await assertReported(join(service.data, 'prod'), service.url);
 });
 
 test('it does find what is not so: a value, a status and a body that the service does not keep to', {

@@ -6,8 +6,8 @@ import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { newToken } from '../../src/deployments/tokens.ts';
 import { segmentName } from '../../src/journal/segments.ts';
+import { writeDeployments } from '../support/deployments.ts';
 import { eventsIn, freePort, launch, newFolder, root, run, startService } from '../support/program.ts';
 import { ELSEWHERE, startSystemd, withoutOwnSystemd } from '../support/systemd.ts';
 import { eventually, runWithin, withoutStrace } from '../support/tools.ts';
@@ -161,11 +161,10 @@ test('under systemd a device forwards, is backed up by root, and is restored, wi
   const systemd = await startSystemd(t);
   const { shell, beside, units } = systemd;
   const folder = newFolder(t);
-  const { token, digest } = newToken();
-  const deployments = { deployments: [{ name: 'prod', tokens: [{ name: 'device', sha256: digest }] }] };
-  writeFileSync(join(folder, 'deployments.json'), JSON.stringify(deployments));
+  const { args, tokenOf } = writeDeployments(t, ['prod']);
+  const token = tokenOf('prod');
   writeFileSync(join(folder, 'hub.token'), token, { mode: 0o600 });
-  const hosting = ['--host', ELSEWHERE, '--deployments', join(folder, 'deployments.json')];
+  const hosting = ['--host', ELSEWHERE, ...args];
   const hub = await startService(t, { args: hosting, under: beside });
   const atHub = () => (existsSync(join(hub.data, 'prod')) ? eventsIn(join(hub.data, 'prod')).length : 0);
   const report = (key: string) => shell(`/opt/assetlog/server.js report observation ${key} --timeout 5s`);
@@ -229,7 +228,7 @@ test('a program is replaced only by a whole one, which says its version', { skip
   }
 });
 
-/** What a group such as `@system-service` stands for. */
+/** What a group such as `@system-service` means. */
 function callsOf(group: string): string[] {
   const text = execFileSync('systemd-analyze', ['syscall-filter', group], { encoding: 'utf8', timeout: 10_000 });
   const names = text
@@ -245,5 +244,5 @@ async function connected(port: number): Promise<Wire> {
     const wire = await Wire.open(port).catch(() => undefined);
     if (wire !== undefined) return wire;
   }
-  throw new Error(`nobody listens on port ${port}`);
+  throw new Error(`nothing listens on port ${port}`);
 }

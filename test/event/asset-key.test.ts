@@ -31,7 +31,7 @@ test('every key can be written, and is read as it was', () => {
   }
 });
 
-test('what is no key is told with how to write one', () => {
+test('a text that is no key is refused with how to write a key', () => {
   const empty = [[''], ['a/'], ['/a'], ['a', ''], ['a//b'], ['[]'], ['["a", ""]']];
   const others = [['['], ['[a]'], ['[1]'], ['["a"', 'b]'], ['["a"'], ['[{}]']];
   for (const words of [...empty, ...others]) {

@@ -66,7 +66,7 @@ test('a zone may move a time into another day, month or year', () => {
   assert.equal(utcOf('9999-12-31T23:59:59.999999999Z'), '9999-12-31T23:59:59.999999999Z');
 });
 
-test('what is no such time is refused with a sentence that says what to do', () => {
+test('any other text is refused with a sentence that says what to do', () => {
   const ambiguous = /^a number may mean seconds or milliseconds; send an RFC 3339 time with a zone, such as /;
   const refused: readonly (readonly [text: string, problem: RegExp])[] = [
     ['1763650785', ambiguous],

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { JsonError, readJson, readMembers, readObjects, stringOf, stringsOf } from '../../src/event/json.ts';
+import { readJson, readMembers, readObjects, stringOf, stringsOf } from '../../src/event/json.ts';
+import { JsonError } from '../../src/event/json-mistakes.ts';
 
 const DEPTH = 128;
 
@@ -83,7 +84,7 @@ test('depth is counted from the outermost value', () => {
   assert.equal(refusal('{"a":{"b":[1]}}', 2), '1:11 it nests deeper than 2 levels');
 });
 
-test('an error points at the place and names the usual mistake', () => {
+test('an error has line and column, and names the usual mistake', () => {
   const table: readonly (readonly [string, string])[] = [
     ['{"a":1,}', '1:7 trailing comma before }; JSON allows none, remove it'],
     ['{"a":[1,2,\n]}', '1:10 trailing comma before ]; JSON allows none, remove it'],

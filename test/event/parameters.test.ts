@@ -6,16 +6,16 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { readSubmission } from '../../src/client/submission.ts';
-import type { Output } from '../../src/commands/command.ts';
-import { completionScripts } from '../../src/commands/completion-scripts.ts';
-import { commandHelp } from '../../src/commands/help.ts';
-import { reportOf } from '../../src/commands/report.ts';
-import { readConfig } from '../../src/config/config.ts';
+import { completionScripts } from '../../src/commands/cli/completion.ts';
+import { commandHelp } from '../../src/commands/cli/help.ts';
+import { reportOf } from '../../src/commands/send/report.ts';
+import { limits } from '../../src/config/limits.ts';
 import { type Endpoint, endpoints, endpointsOf, type Parameter, parameters } from '../../src/event/parameters.ts';
 import { reportTo } from '../../src/http/handlers.ts';
-import { startService } from '../../src/service.ts';
-import { createNotices } from '../../src/telemetry/log.ts';
+import { readFields } from '../../src/http/headers.ts';
+import { runInProcess } from '../support/command-output.ts';
 import { newFolder } from '../support/program.ts';
+import { serve } from '../support/service.ts';
 import { ask, errorOf, post } from '../support/wire.ts';
 
 const runLabel: Parameter = {
@@ -31,13 +31,7 @@ const runLabel: Parameter = {
 const extended = endpointsOf([...parameters, runLabel]);
 
 async function start(t: TestContext, endpoints: readonly Endpoint[], args: readonly string[] = []) {
-  const read = readConfig(['--port', '0', '--data', newFolder(t), '--log-level', 'debug', ...args], {});
-  assert.ok(read.kind === 'valid');
-  const notices: string[] = [];
-  const log = createNotices('debug', false, (line) => notices.push(line));
-  const service = await startService(read.config, log, { endpoints });
-  t.after(() => service.stop());
-  return { url: service.url, port: Number(new URL(service.url).port), notices };
+  return serve(t, { args, parts: { endpoints }, logLevel: 'debug' });
 }
 
 test('each endpoint checks its parameters in the order of its table in the specification', () => {
@@ -60,10 +54,10 @@ test('each endpoint checks its parameters in the order of its table in the speci
 
 test('the handler takes a parameter for its row, and only at its endpoints', () => {
   const body = Buffer.from('{"asset_key":"k","run_label":"x"}');
-  const head = { contentType: 'application/json', prefer: undefined };
+  const head = { method: 'POST', fields: readFields(['Content-Type', 'application/json']) };
   const outcomes = extended
     .filter(({ name }) => name !== 'check')
-    .map((endpoint) => reportTo(endpoint)({ keyPath: undefined, body, query: '', head }));
+    .map((endpoint) => reportTo(endpoint, limits)({ keyPath: undefined, body, query: '', head }));
   assert.deepEqual(outcomes[0]?.events[0], {
     type: 'AssetMaterialization',
     assetKey: ['k'],
@@ -134,23 +128,12 @@ test('the paths in a 401 and a 404 are those of the table', async (t) => {
   );
 });
 
-/** What a command says, in one array, and what it ends with. */
-function listen(): { output: Output; said: string[] } {
-  const said: string[] = [];
-  const say = (text: string) => void said.push(text);
-  return {
-    said,
-    output: { say, complain: say, progress: () => {}, page: { columns: undefined, write: async () => true } },
-  };
-}
-
 test('report has an option for its row, which goes with its endpoints only', async (t) => {
   const { url } = await start(t, extended);
   const report = reportOf(extended);
   const run = async (...args: readonly string[]) => {
-    const { output, said } = listen();
-    const end = await report.run([...args, '--url', url], {}, output);
-    return [end.kind === 'ended' ? end.exitCode : end, ...said];
+    const { code, complaints } = await runInProcess(report, [...args, '--url', url]);
+    return [code, ...complaints];
   };
   assert.deepEqual(await run('materialization', 'k', '--run-label', 'x'), [0]);
   assert.deepEqual(await run('materialization', 'k'), [2, 'a materialization needs --run-label']);
@@ -164,14 +147,17 @@ test('report has an option for its row, which goes with its endpoints only', asy
 
 test('a line may have a parameter for its row', () => {
   const line = '{"type":"materialization","asset_key":"k","run_label":"x"}';
-  assert.equal(readSubmission(line, extended).body, '{"asset_key":"k","run_label":"x"}');
-  assert.throws(() => readSubmission(line, endpoints), /^Error: a report of kind materialization has no "run_label"/);
+  assert.equal(readSubmission(line, extended, limits).body, '{"asset_key":"k","run_label":"x"}');
+  assert.throws(
+    () => readSubmission(line, endpoints, limits),
+    /^Error: a report of kind materialization has no "run_label"/,
+  );
 });
 
 test('a parameter that is recorded as a tag may come from the tags of a line, and others may not', () => {
   const tagged = endpointsOf([...parameters, { ...runLabel, required: false, tag: true }]);
   const read = (tags: string, table = tagged) =>
-    readSubmission(`{"type":"AssetMaterialization","asset_key":"k","tags":${tags}}`, table).body;
+    readSubmission(`{"type":"AssetMaterialization","asset_key":"k","tags":${tags}}`, table, limits).body;
   assert.equal(read('{"data_version":"v"}'), '{"asset_key":"k","data_version":"v"}');
   assert.equal(read('{"run_label":"x","data_version":"v"}'), '{"asset_key":"k","run_label":"x","data_version":"v"}');
   for (const tags of ['{}', '"v"', '{"data_version":"v","x":"y"}', '{"description":"d"}']) {

@@ -9,16 +9,15 @@
 import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { parseArgs } from 'node:util';
 import { answered, type FaultyLink, type LinkFault, PASSED, startFaultyLink } from '../support/faulty-link.ts';
 import { compareAtHub, deadLettersIn, sourceIn, watermark } from '../support/forwarded.ts';
 import { startPlainUpstream } from '../support/plain-upstream.ts';
-import { eachEvent, freePort, newFolder, type Running, run, type Scope, startService } from '../support/program.ts';
-import { randomFrom } from '../support/random.ts';
+import { eachEvent, freePort, newFolder, run, type Scope, startService } from '../support/program.ts';
 import { partitionsAtReference, startReference } from '../support/reference.ts';
 import { eventually, withoutMounts, withoutPowerCut } from '../support/tools.ts';
 import { post } from '../support/wire.ts';
 import { type Load, startLoad } from './load.ts';
+import { disturb, kill, type LongRun, type Restartable, runFor, stop } from './long-run.ts';
 import { type Mount, mountNew } from './mounts.ts';
 
 const MIB = 1024 * 1024;
@@ -35,14 +34,11 @@ const STALLED_MS = 120_000;
 const NAME = 'upstream';
 
 /** A device or the hub: a service, its disk, its clients, and its link to what it forwards to. */
-interface Site {
-  readonly name: string;
+interface Site extends Restartable {
   readonly data: string;
   readonly mount: Mount | undefined;
   readonly load: Load;
   readonly link: FaultyLink;
-  service: Running;
-  readonly start: () => Promise<Running>;
   /** Reports that got their 200 after the power was cut, perhaps from before the cut: may be recorded, need not. */
   readonly doubtful: Set<string>;
 }
@@ -72,13 +68,16 @@ const phases = {
   'hub stopped': { missing: always, act: ({ hub }: Chaos) => stop(hub) },
   'upstream killed': { missing: always, act: killUpstream },
   'device link down': { missing: always, act: (chaos: Chaos) => takeLinkDown(aDevice(chaos), chaos) },
-  'device link cuts': { missing: always, act: (chaos: Chaos) => disturb(aDevice(chaos), cuts, chaos) },
-  'device link delays and doubles': { missing: always, act: (chaos: Chaos) => disturb(aDevice(chaos), delays, chaos) },
-  'device link lies': { missing: always, act: (chaos: Chaos) => disturb(aDevice(chaos), lies, chaos) },
+  'device link cuts': { missing: always, act: (chaos: Chaos) => disturbLink(aDevice(chaos), cuts, chaos) },
+  'device link delays and doubles': {
+    missing: always,
+    act: (chaos: Chaos) => disturbLink(aDevice(chaos), delays, chaos),
+  },
+  'device link lies': { missing: always, act: (chaos: Chaos) => disturbLink(aDevice(chaos), lies, chaos) },
   'hub link down': { missing: always, act: (chaos: Chaos) => takeLinkDown(chaos.hub, chaos) },
-  'hub link cuts': { missing: always, act: (chaos: Chaos) => disturb(chaos.hub, cuts, chaos) },
-  'hub link delays': { missing: always, act: (chaos: Chaos) => disturb(chaos.hub, delaysAlone, chaos) },
-  'hub link lies': { missing: always, act: (chaos: Chaos) => disturb(chaos.hub, lies, chaos) },
+  'hub link cuts': { missing: always, act: (chaos: Chaos) => disturbLink(chaos.hub, cuts, chaos) },
+  'hub link delays': { missing: always, act: (chaos: Chaos) => disturbLink(chaos.hub, delaysAlone, chaos) },
+  'hub link lies': { missing: always, act: (chaos: Chaos) => disturbLink(chaos.hub, lies, chaos) },
   'device disk full': { missing: () => withoutMounts, act: (chaos: Chaos) => fillUp(aDevice(chaos), chaos) },
   'hub disk full': { missing: () => withoutMounts, act: (chaos: Chaos) => fillUp(chaos.hub, chaos) },
   'device power cut': { missing: () => withoutPowerCut, act: (chaos: Chaos) => cutPower(aDevice(chaos), chaos) },
@@ -89,17 +88,6 @@ type PhaseName = keyof typeof phases;
 
 function aDevice({ devices, random }: Chaos): Site {
   return devices[Math.floor(random() * devices.length)]!;
-}
-
-async function kill(site: Site): Promise<void> {
-  await site.service.kill('SIGKILL');
-  site.service = await site.start();
-}
-
-async function stop(site: Site): Promise<void> {
-  const { code, stderr } = await site.service.kill('SIGTERM');
-  if (code !== 0) throw new Error(`a stop of ${site.name} ended with ${code}: ${stderr.slice(-1_000)}`);
-  site.service = await site.start();
 }
 
 async function killUpstream({ upstream, random }: Chaos): Promise<void> {
@@ -138,7 +126,7 @@ const lies: Disturbance = (random) => {
   return dice < 0.75 ? answered(401, '<html>proxy</html>') : PASSED;
 };
 
-async function disturb({ link, service }: Site, disturbance: Disturbance, { random }: Chaos): Promise<void> {
+async function disturbLink({ link, service }: Site, disturbance: Disturbance, { random }: Chaos): Promise<void> {
   link.faultOf = ({ bytes }) => disturbance(random, bytes);
   await sleep(1_000 + random() * 2_000);
   link.faultOf = () => PASSED;
@@ -216,8 +204,7 @@ async function startSite(scope: Scope, { name, args, toPort, diskBytes, clients,
   return { name, data, mount, load, link, service, start, doubtful: new Set() };
 }
 
-async function chaosOf(seconds: number, seed: number, scope: Scope): Promise<Chaos> {
-  const random = randomFrom(seed);
+async function chaosOf({ seconds, random, scope }: LongRun): Promise<Chaos> {
   const upstream = await startUpstream(scope);
   // The reference records 40 to 100 reports a second, one at a time.
   const restMs = process.env['ASSETLOG_TEST_REFERENCE'] === undefined ? 60 : 400;
@@ -237,22 +224,6 @@ async function chaosOf(seconds: number, seed: number, scope: Scope): Promise<Cha
     );
   }
   return { random, hub, devices, upstream };
-}
-
-async function runPhases(chaos: Chaos, seconds: number): Promise<Map<PhaseName, number>> {
-  const counts = new Map<PhaseName, number>();
-  const possible = (Object.keys(phases) as PhaseName[]).filter((name) => phases[name].missing() === false);
-  const startedMs = performance.now();
-  const elapsed = () => (performance.now() - startedMs) / 1000;
-  for (let round = 0; (elapsed() < seconds || round < possible.length) && !interrupted; round += 1) {
-    // Each once, so that a short run has them all, and then as it comes.
-    const name = possible[round < possible.length ? round : Math.floor(chaos.random() * possible.length)]!;
-    await sleep(200 + chaos.random() * 1_000);
-    await phases[name].act(chaos);
-    counts.set(name, (counts.get(name) ?? 0) + 1);
-    if (process.stdout.isTTY) process.stdout.write(`\r${Math.round(elapsed())} s, ${name}\x1b[K`);
-  }
-  return counts;
 }
 
 /** Lets all that is recorded arrive. A start begins without a wait, so all of them start once more. @returns seconds */
@@ -279,7 +250,7 @@ async function drain({ hub, devices, upstream }: Chaos): Promise<number> {
   return (performance.now() - startedMs) / 1000;
 }
 
-/** It may take long, since the reference records some dozen events a second. @throws Error if it does not go on */
+/** It may take long, since the reference records some dozen events a second. @throws Error if nothing more arrives */
 async function reachesUpstream(
   expected: readonly Record<string, unknown>[],
   parts: Pick<Chaos, 'hub' | 'upstream'>,
@@ -369,26 +340,10 @@ async function judge(chaos: Chaos, counts: ReadonlyMap<PhaseName, number>, drain
   return right;
 }
 
-const { values } = parseArgs({ options: { seconds: { type: 'string' }, seed: { type: 'string' } } });
-const seed = Number(values.seed ?? Math.floor(Math.random() * 2 ** 31));
-console.log(`seed ${seed}`);
-
-let interrupted = false;
-for (const signal of ['SIGINT', 'SIGTERM'] as const) {
-  process.on(signal, () => {
-    interrupted = true;
-  });
-}
-const releases: (() => unknown)[] = [];
-try {
-  const seconds = Number(values.seconds ?? 600);
-  const chaos = await chaosOf(seconds, seed, { after: (release) => void releases.push(release) });
-  const counts = await runPhases(chaos, seconds);
-  if (!(await judge(chaos, counts, await drain(chaos)))) process.exitCode = 1;
-} catch (error) {
-  console.log((error as Error).message);
-  process.exitCode = 1;
-} finally {
-  // The newest first: what is mounted goes when no process uses it any more.
-  for (const release of releases.reverse()) await release();
-}
+await runFor(async (run) => {
+  const chaos = await chaosOf(run);
+  const possible = (Object.keys(phases) as PhaseName[]).filter((name) => phases[name].missing() === false);
+  const steps = possible.map((name) => ({ name, act: () => phases[name].act(chaos) }));
+  const counts = await disturb(steps, run);
+  return judge(chaos, counts, await drain(chaos));
+});

@@ -172,7 +172,7 @@ async function killAt(
   return strace.calls().some(({ result }) => Number.isNaN(result));
 }
 
-/** A start that nobody disturbs. */
+/** A start without a fault. */
 async function assertComesUp(t: TestContext, data: string, acknowledged: ReadonlySet<string>): Promise<void> {
   const started = performance.now();
   const service = await startService(t, { data });

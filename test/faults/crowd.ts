@@ -1,6 +1,6 @@
 /**
- * Many clients that send large bodies, as a program of its own so that it takes no time from whoever measures.
- * `crowd.ts '{"port":…,"clients":…,"seconds":…,"bodies":[…]}'` prints what it was told as JSON.
+ * Many clients that send large bodies, as a program of its own so that it takes no time from the process that measures.
+ * `crowd.ts '{"port":…,"clients":…,"seconds":…,"bodies":[…]}'` prints the replies as JSON.
  */
 
 import { connect, type Socket } from 'node:net';
@@ -17,7 +17,7 @@ export interface CrowdOptions {
 
 export type Kind = keyof typeof bodies;
 
-export interface Told {
+export interface CrowdSeen {
   /** The keys of the reports that got a 200. */
   readonly acknowledged: readonly string[];
   /** Replies by status; 0 counts connections that ended without a reply. */
@@ -71,7 +71,7 @@ function uploadOf(kind: Kind): Upload {
     : { body: plain, framing: `Content-Length: ${plain.length}`, hasKey };
 }
 
-async function crowd({ port, clients, seconds, bodies: kinds }: CrowdOptions): Promise<Told> {
+async function crowd({ port, clients, seconds, bodies: kinds }: CrowdOptions): Promise<CrowdSeen> {
   const uploads = kinds.map(uploadOf);
   const acknowledged: string[] = [];
   const statuses: Record<number, number> = {};

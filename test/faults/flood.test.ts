@@ -1,12 +1,10 @@
 /** Clients that pipeline without a pause, or never read a reply: what they cost, and that others are served meanwhile. */
 
 import assert from 'node:assert/strict';
-import { execFile } from 'node:child_process';
-import { join } from 'node:path';
 import { test } from 'node:test';
-import { promisify } from 'node:util';
 import { memoryMib } from '../support/memory.ts';
-import { root, startService } from '../support/program.ts';
+import { startService } from '../support/program.ts';
+import { runBeside } from './beside.ts';
 import type { FloodOptions } from './flood.ts';
 import { compare, startLoad } from './load.ts';
 
@@ -51,11 +49,6 @@ test(`${UNREAD_CLIENTS} clients that never read take less than ${UNREAD_MIB_MAX}
   assert.ok(grown < UNREAD_MIB_MAX, `they took ${grown} MiB`);
 });
 
-async function flood(options: FloodOptions): Promise<number> {
-  const { stdout } = await promisify(execFile)(
-    process.execPath,
-    ['--import', import.meta.resolve('tsx'), join(root, 'test/faults/flood.ts'), JSON.stringify(options)],
-    { timeout: PATIENCE_MS },
-  );
-  return Number(stdout);
+function flood(options: FloodOptions): Promise<number> {
+  return runBeside('flood.ts', options, PATIENCE_MS);
 }

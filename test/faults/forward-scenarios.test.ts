@@ -18,19 +18,18 @@ import {
 } from '../support/forwarded.ts';
 import { startPlainUpstream } from '../support/plain-upstream.ts';
 import { eventsIn, newFolder, type Running, run, startService } from '../support/program.ts';
+import { record } from '../support/report.ts';
 import { eventually } from '../support/tools.ts';
 import { ask, post } from '../support/wire.ts';
 
-/** Reports events whose partitions are the numbers `first` to `last`. */
 async function reports(service: Running, first: number, last: number, metadata = ''): Promise<void> {
+  const body = metadata === '' ? undefined : { metadata: { text: metadata } };
   for (let number = first; number <= last; number += 1) {
-    const body = metadata === '' ? undefined : JSON.stringify({ metadata: { text: metadata } });
-    const reply = await ask(service.port, post(`/report_asset_materialization/a?partition=${number}`, body));
-    assert.equal(reply.status, 200, reply.body);
+    await record(service, `materialization/a?partition=${number}`, { body });
   }
 }
 
-/** Reports so many events in batches. */
+/** Reports events in batches. */
 async function recordMany({ url }: Running, count: number): Promise<void> {
   const item = { type: 'AssetObservation', asset_key: ['a'] };
   for (let left = count; left > 0; left -= 1_000) {

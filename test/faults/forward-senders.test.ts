@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { limits } from '../../src/config/limits.ts';
-import { type ChainPosition, encodeBatch, encodeMembers } from '../../src/journal/record.ts';
+import { type ChainPosition, encodeBatch, encodeMembers } from '../../src/journal/line/record.ts';
 import { askHub, put, sourceOf } from '../support/forwarding.ts';
 import { memoryMib } from '../support/memory.ts';
 import { eachEvent, startService } from '../support/program.ts';

@@ -17,13 +17,13 @@ import {
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { newToken } from '../../src/deployments/tokens.ts';
-import { Cursor, readCursor } from '../../src/forward/cursor.ts';
-import { DeadLetters } from '../../src/forward/dead-letters.ts';
+import { Cursor, readCursor } from '../../src/forward/sender/cursor.ts';
 import { openDisk } from '../../src/journal/disk.ts';
+import { openLetters } from '../forward/scripted.ts';
 import { startCuttingProxy, uncut } from '../support/cutting-proxy.ts';
+import { type Deployments, writeDeployments } from '../support/deployments.ts';
 import { eventsIn, freePort, launch, newFolder, type Running, startService } from '../support/program.ts';
-import { runWithin, withoutMounts, withoutXfs } from '../support/tools.ts';
+import { eventually, runWithin, withoutMounts, withoutXfs } from '../support/tools.ts';
 import { ask, errorOf, post } from '../support/wire.ts';
 import { compare, type Load, report, startLoad } from './load.ts';
 import { type Kind, type Mount, type MountOptions, mountNew } from './mounts.ts';
@@ -51,7 +51,7 @@ for (const kind of ['ext4', 'tmpfs'] as const) {
     assert.equal(full.status, 503);
     assert.match(full.headers.get('retry-after') ?? '', /^[1-9]\d*$/);
     assert.match(errorOf(full), /^the disk refuses writes/);
-    await until('not ready, for the same reason', async () => {
+    await eventually('not ready, for the same reason', async () => {
       const ready = await ask(service.port, READY);
       return ready.status === 503 && errorOf(ready) === errorOf(full);
     });
@@ -59,12 +59,12 @@ for (const kind of ['ext4', 'tmpfs'] as const) {
     for (let round = 0; round < 3; round += 1) {
       const before = load.acknowledged.size;
       mount.free();
-      await until('200 again', () => load.acknowledged.size > before + 20);
+      await eventually('200 again', () => load.acknowledged.size > before + 20);
       mount.fill();
       await untilRefused(service, load);
     }
     mount.free();
-    await until('ready again', async () => (await ask(service.port, READY)).status === 200);
+    await eventually('ready again', async () => (await ask(service.port, READY)).status === 200);
     await load.stop();
     assert.match(service.stderr(), /"the disk takes writes again"/);
     assert.equal((await service.kill()).code, 0);
@@ -76,7 +76,7 @@ for (const kind of ['ext4', 'tmpfs'] as const) {
   }, async (t) => {
     const { mount, service } = await startOn(t, kind);
     const load = loadOn(t, service, { name: 'a', bodyBytes: 500 });
-    await until('some reports', () => load.acknowledged.size > 50);
+    await eventually('some reports', () => load.acknowledged.size > 50);
     mount.fill();
     await untilRefused(service, load);
     await load.stop();
@@ -87,7 +87,7 @@ for (const kind of ['ext4', 'tmpfs'] as const) {
     const nextLoad = loadOn(t, next, { name: 'b', bodyBytes: 500 });
     await untilRefused(next, nextLoad);
     mount.free();
-    await until('200 again', () => nextLoad.acknowledged.size > 50);
+    await eventually('200 again', () => nextLoad.acknowledged.size > 50);
     await nextLoad.stop();
     assert.equal((await next.kill()).code, 0);
     assertExact(service.data, new Set([...load.acknowledged, ...nextLoad.acknowledged]));
@@ -98,13 +98,13 @@ for (const kind of ['ext4', 'tmpfs'] as const) {
   }, async (t) => {
     const { mount, service } = await startOn(t, kind, { args: ['--port', String(await freePort(t))] });
     const load = loadOn(t, service, { name: 'a', bodyBytes: 500 });
-    await until('some reports', () => load.acknowledged.size > 50);
+    await eventually('some reports', () => load.acknowledged.size > 50);
     mount.fill();
     await untilRefused(service, load);
     await load.stop(); // a kill amid a write that fails may leave a torn line, or a whole one without its reply
     await service.kill('SIGKILL');
 
-    // The port is told on standard output only once it is ready, so it is given, not asked for.
+    // The port is printed on standard output only once it is ready, so it is given, not asked for.
     const { port, data } = service;
     const { child, finished } = launch(['serve', '--port', String(port), '--data', data]);
     t.after(() => child.kill('SIGKILL'));
@@ -112,7 +112,7 @@ for (const kind of ['ext4', 'tmpfs'] as const) {
     child.stderr?.on('data', (text) => {
       log += text;
     });
-    await until('it says that there is no space', () => {
+    await eventually('it says that there is no space', () => {
       assert.equal(child.exitCode, null, log);
       return /ENOSPC|no space/i.test(log);
     });
@@ -121,7 +121,7 @@ for (const kind of ['ext4', 'tmpfs'] as const) {
     assert.equal((await ask(port, post(`${TARGET}early`))).status, 503);
     mount.free();
     const acknowledged = new Set(load.acknowledged);
-    await until('200', async () => (await report(port, 'freed')) === 200);
+    await eventually('200', async () => (await report(port, 'freed')) === 200);
     acknowledged.add('freed');
     child.kill('SIGTERM');
     assert.equal((await finished).code, 0);
@@ -134,7 +134,7 @@ test('a start on a full XFS after SIGKILL waits, alive and not ready, and comes 
 }, async (t) => {
   const { mount, service } = await startOn(t, 'xfs');
   const load = loadOn(t, service, { name: 'a', bodyBytes: 500 });
-  await until('some reports', () => load.acknowledged.size > 50);
+  await eventually('some reports', () => load.acknowledged.size > 50);
   await load.stop();
   await service.kill('SIGKILL');
   mount.fill();
@@ -142,7 +142,7 @@ test('a start on a full XFS after SIGKILL waits, alive and not ready, and comes 
   const waiting = await startWaiting(t, service.data, /the disk is full; the service waits for space to/);
   mount.free();
   const acknowledged = new Set(load.acknowledged);
-  await until('200', async () => (await report(waiting.port, 'freed')) === 200);
+  await eventually('200', async () => (await report(waiting.port, 'freed')) === 200);
   acknowledged.add('freed');
   await waiting.end();
   assertExact(service.data, acknowledged);
@@ -153,17 +153,17 @@ for (const mode of ['local', 'hosted'] as const) {
     skip: withoutMounts,
   }, async (t) => {
     const mount = mountNew(t, 'ext4', { bytes: 8 * MIB, inodes: 64 });
-    const args = mode === 'hosted' ? withDeployments(t) : [];
+    const hosted = mode === 'hosted' ? writeDeployments(t, ['prod']) : undefined;
     for (const made of [false, true]) {
       const data = join(mount.folder, `data-${made}`);
       if (made) mkdirSync(data); // without it there is no inode for the folder, with it none for the lock
       // A deployment on another file system could record at once.
       if (made && mode === 'hosted') symlinkSync(newFolder(t), join(data, 'prod'));
       const freeInodes = mount.fillInodes();
-      const waiting = await startWaiting(t, data, FULL_FOLDER, args);
+      const waiting = await startWaiting(t, data, FULL_FOLDER, hosted);
       assert.equal(await waiting.report('early'), 503);
       freeInodes();
-      await until('200', async () => (await waiting.report('freed')) === 200);
+      await eventually('200', async () => (await waiting.report('freed')) === 200);
       await waiting.end();
       assertExact(mode === 'local' ? data : join(data, 'prod'), new Set(['freed']));
     }
@@ -189,7 +189,7 @@ test('a start that waits for space writes nothing, so that other programs keep w
 }, async (t) => {
   const { mount, service } = await startOn(t, 'ext4', { bytes: 24 * MIB });
   const load = loadOn(t, service, { name: 'a', bodyBytes: 50_000 });
-  await until('4 MiB of reports', () => load.acknowledged.size > 80);
+  await eventually('4 MiB of reports', () => load.acknowledged.size > 80);
   await load.stop();
   await service.kill('SIGKILL');
   mount.fill(2 * MIB);
@@ -200,7 +200,7 @@ test('a start that waits for space writes nothing, so that other programs keep w
   const written = /^wchar: (\d+)$/m.exec(readFileSync(`/proc/${waiting.pid}/io`, 'latin1'))?.[1];
   assert.ok(Number(written) < MIB, `${written} bytes were written`);
   mount.free();
-  await until('200', async () => (await waiting.report('freed')) === 200);
+  await eventually('200', async () => (await waiting.report('freed')) === 200);
   await waiting.end();
   assertExact(service.data, new Set([...load.acknowledged, 'freed']));
 });
@@ -208,7 +208,7 @@ test('a start that waits for space writes nothing, so that other programs keep w
 test('what retention may remove makes space for a start on a full disk', { skip: withoutMounts }, async (t) => {
   const { mount, service } = await startOn(t, 'ext4', { args: ['--segment-bytes', '500000'] });
   const load = loadOn(t, service, { name: 'a', bodyBytes: 50_000 });
-  await until('some files', () => journalFiles(service.data) > 4);
+  await eventually('some files', () => journalFiles(service.data) > 4);
   await load.stop();
   await service.kill('SIGKILL');
   mount.fill();
@@ -228,7 +228,7 @@ for (const kind of ['ext4', 'tmpfs'] as const) {
     const disk = openDisk(mount.folder);
     const value = { seq: 0, id: null, sending: undefined, kind: undefined, to: 'https://hub.example/prod' };
     const { cursor } = await Cursor.open(disk, 'hub');
-    const letters = await DeadLetters.open(disk, 'hub');
+    const letters = await openLetters(disk, 'hub');
     t.after(() => cursor.close());
     await cursor.save(value);
     mount.fill();
@@ -239,7 +239,7 @@ for (const kind of ['ext4', 'tmpfs'] as const) {
     await assert.rejects(letters.append(letter), /ENOSPC|bytes were written/);
     mount.free();
     await letters.append(letter);
-    assert.equal((await DeadLetters.open(disk, 'hub')).count, 1);
+    assert.equal((await openLetters(disk, 'hub')).count, 1);
   });
 }
 
@@ -283,9 +283,9 @@ test('a disk that fills while the hub is gone keeps what it has not sent and the
   assert.ok(freeBytesOf(mount) > MIB, `${freeBytesOf(mount)} bytes are free`);
   const before = load.acknowledged.size;
   isUp = true;
-  await until('200 again', () => load.acknowledged.size > before + 100);
+  await eventually('200 again', () => load.acknowledged.size > before + 100);
   await load.stop();
-  await until('the hub has all', () => eventsIn(hub.data).length === load.acknowledged.size);
+  await eventually('the hub has all', () => eventsIn(hub.data).length === load.acknowledged.size);
   const { code, stderr } = await service.kill();
   assert.equal(code, 0, stderr);
   assert.match(stderr, /"first_seq":1,.*"why":"--keep-free"/);
@@ -297,11 +297,11 @@ test('a disk that other programs fill gets space from the only file of a journal
 }, async (t) => {
   const { mount, service } = await startOn(t, 'tmpfs', { args: ['--keep-free', '4MB'] });
   const load = loadOn(t, service, { name: 'a', bodyBytes: 2_000 });
-  await until('some reports', () => load.acknowledged.size > 100);
+  await eventually('some reports', () => load.acknowledged.size > 100);
   mount.fill();
   for (let round = 0; round < 3; round += 1) {
     const before = load.acknowledged.size;
-    await until('200 again', () => load.acknowledged.size > before + 20);
+    await eventually('200 again', () => load.acknowledged.size > before + 20);
   }
   await load.stop();
   const { code, stderr } = await service.kill();
@@ -318,7 +318,7 @@ test('space to keep free that the whole disk does not have is refused with 2', {
   assert.match(stderr, /assetlog: --keep-free is 8388608, but the disk of \S+ has 8388608 bytes: .*; give less\n$/);
 });
 
-test('a disk that is full at a rotation refuses, and goes on in the new file when there is space', {
+test('a disk that is full at a rotation refuses, and continues in the new file when there is space', {
   skip: withoutMounts,
 }, async (t) => {
   const { mount, service } = await startOn(t, 'ext4', { args: ['--segment-bytes', '16384'] });
@@ -329,7 +329,7 @@ test('a disk that is full at a rotation refuses, and goes on in the new file whe
     await untilRefused(service, load);
     const before = { events: load.acknowledged.size, files: journalFiles(service.data) };
     mount.free();
-    await until('more files', () => journalFiles(service.data) > before.files + 1);
+    await eventually('more files', () => journalFiles(service.data) > before.files + 1);
     assert.ok(load.acknowledged.size > before.events);
   }
   await load.stop();
@@ -337,7 +337,7 @@ test('a disk that is full at a rotation refuses, and goes on in the new file whe
   assertExact(service.data, load.acknowledged);
 });
 
-test('a file system without room for another file refuses the rotation, and takes it when there is room', {
+test('a file system without space for another file refuses the rotation, and allows it when there is space', {
   skip: withoutMounts,
 }, async (t) => {
   const { mount, service } = await startOn(t, 'tmpfs', {
@@ -350,13 +350,13 @@ test('a file system without room for another file refuses the rotation, and take
   await untilRefused(service, load);
   const files = journalFiles(service.data);
   mount.change('nr_inodes=200');
-  await until('more files', () => journalFiles(service.data) > files + 1);
+  await eventually('more files', () => journalFiles(service.data) > files + 1);
   await load.stop();
   assert.equal((await service.kill()).code, 0);
   assertExact(service.data, load.acknowledged);
 });
 
-test('a stop that can not be noted for want of room is still clean, and the next start copies the last file', {
+test('a stop that can not be noted for lack of space is still clean, and the next start copies the last file', {
   skip: withoutMounts,
 }, async (t) => {
   const { mount, service } = await startOn(t, 'tmpfs', { options: 'nr_inodes=10' });
@@ -368,7 +368,7 @@ test('a stop that can not be noted for want of room is still clean, and the next
       break;
     }
   }
-  // Ending takes the lock's own file away, which would make room for the note.
+  // Ending takes the lock's own file away, which would make space for the note.
   const lock = readdirSync(service.data).find((name) => name.startsWith('.lock-'));
   assert.ok(lock);
   assert.equal((await service.kill()).code, 0);
@@ -384,7 +384,7 @@ test('a stop that can not be noted for want of room is still clean, and the next
 test('a file system that turns read-only under load gets no wrong 200', { skip: withoutMounts }, async (t) => {
   const { mount, service, load, before } = await breakUnderLoad(t);
   const met = refusals(load);
-  await until('more replies, of which a wrong 200 would be one', () => refusals(load) >= met + 2 * CLIENTS);
+  await eventually('more replies, of which a wrong 200 would be one', () => refusals(load) >= met + 2 * CLIENTS);
   await load.stop();
   await service.kill('SIGKILL');
   mount.remount();
@@ -397,7 +397,7 @@ test('a file system that turns read-only under load gets no wrong 200', { skip: 
   assert.ok(lostLater.length <= CLIENTS, `lost although it was read-only: ${lostLater}`);
 });
 
-test('a disk with less room than it said fails at its syncs: the end with 5, and every 200 was true', {
+test('a disk with less space than it reported fails at its syncs: the end with 5, and every 200 was true', {
   skip: withoutMounts,
 }, async (t) => {
   const below = mountNew(t, 'tmpfs', { bytes: 24 * MIB });
@@ -407,7 +407,7 @@ test('a disk with less room than it said fails at its syncs: the end with 5, and
   assert.equal(code, 5, stderr);
   assert.match(stderr, /"the disk failed and the service ends; .*EIO/);
   await load.stop();
-  assert.ok((load.statuses.get(503) ?? 0) > 0, 'those who waited are told');
+  assert.ok((load.statuses.get(503) ?? 0) > 0, 'the reports that waited got a reply');
   below.change(`size=${300 * MIB}`);
   mount.remount();
   const next = await startService(t, { data: service.data });
@@ -425,7 +425,7 @@ test('a service whose file system turned read-only ends with 5', {
   assert.equal(code, 5, stderr);
 });
 
-test('a read-only file system is told by a start in one line', { skip: withoutMounts }, async (t) => {
+test('a read-only file system is reported by a start in one line', { skip: withoutMounts }, async (t) => {
   const { mount, service } = await startOn(t, 'ext4');
   await report(service.port, 'a');
   await service.kill();
@@ -448,32 +448,26 @@ interface WaitingStart {
   end(): Promise<void>;
 }
 
-/** A start that is alive, not ready for this reason, and says so. */
-async function startWaiting(
-  t: TestContext,
-  data: string,
-  reason: RegExp,
-  args: readonly string[] = [],
-): Promise<WaitingStart> {
-  const { child, finished } = launch(['serve', '--port', '0', '--data', data, ...args]);
+/** A start that is alive, not ready for this reason, and says so. @param hosted has the deployment `prod`, which is reported to */
+async function startWaiting(t: TestContext, data: string, reason: RegExp, hosted?: Deployments): Promise<WaitingStart> {
+  const { child, finished } = launch(['serve', '--port', '0', '--data', data, ...(hosted?.args ?? [])]);
   const pid = child.pid as number;
   t.after(() => child.kill('SIGKILL'));
   let log = '';
   child.stderr?.on('data', (text) => {
     log += text;
   });
-  await until('it says that it waits', () => {
+  await eventually('it says that it waits', () => {
     assert.equal(child.exitCode, null, log);
     return reason.test(log);
   });
-  await until('it listens', () => listeningPort(pid) !== undefined);
+  await eventually('it listens', () => listeningPort(pid) !== undefined);
   const port = listeningPort(pid) as number;
   assert.equal((await ask(port, LIVE)).status, 200);
   const ready = await ask(port, READY);
   assert.equal(ready.status, 503);
   assert.match(errorOf(ready), reason);
-  const token = args.length > 0 ? [`Service-Cloud-Api-Token: ${TOKEN}`] : [];
-  const under = args.length > 0 ? '/prod' : '';
+  const [under, token] = hosted === undefined ? ['', []] : ['/prod', [hosted.headerOf('prod')]];
   return {
     port,
     pid,
@@ -504,15 +498,6 @@ function linkOf(path: string): string {
   }
 }
 
-const { token: TOKEN, digest } = newToken();
-
-/** The arguments for a service with one deployment, `prod`. */
-function withDeployments(t: TestContext): readonly string[] {
-  const file = join(newFolder(t), 'deployments.json');
-  writeFileSync(file, JSON.stringify({ deployments: [{ name: 'prod', tokens: [{ name: 'ci', sha256: digest }] }] }));
-  return ['--deployments', file];
-}
-
 function freeBytesOf({ folder }: Mount): number {
   const { bavail, bsize } = statfsSync(folder);
   return bavail * bsize;
@@ -538,10 +523,10 @@ async function startOn(t: TestContext, kind: Kind, { args = [], ...options }: St
 async function breakUnderLoad(t: TestContext): Promise<Started & { load: Load; before: ReadonlySet<string> }> {
   const { mount, service } = await startOn(t, 'ext4', { options: 'errors=remount-ro' });
   const load = loadOn(t, service, { name: 'a', bodyBytes: 500 });
-  await until('some reports', () => load.acknowledged.size > 50);
+  await eventually('some reports', () => load.acknowledged.size > 50);
   const before = new Set(load.acknowledged);
   mount.breakDown();
-  await until('refused or gone', () => refusals(load) > 0);
+  await eventually('refused or gone', () => refusals(load) > 0);
   return { mount, service, load, before };
 }
 
@@ -559,15 +544,8 @@ function loadOn(t: TestContext, { port }: Running, options: { name: string; body
 
 async function untilRefused(service: Running, load: Load): Promise<void> {
   const before = load.statuses.get(503) ?? 0;
-  await until('503', () => (load.statuses.get(503) ?? 0) >= before + 8);
-  await until('not ready', async () => (await ask(service.port, READY)).status === 503);
-}
-
-async function until(what: string, holds: () => boolean | Promise<boolean>): Promise<void> {
-  for (const late = performance.now() + PATIENCE_MS; performance.now() < late; await sleep(10)) {
-    if (await holds()) return;
-  }
-  assert.fail(`${what}: not within ${PATIENCE_MS} ms`);
+  await eventually('503', () => (load.statuses.get(503) ?? 0) >= before + 8);
+  await eventually('not ready', async () => (await ask(service.port, READY)).status === 503);
 }
 
 function journalFiles(data: string): number {

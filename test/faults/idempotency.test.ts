@@ -10,6 +10,7 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { eventsIn, startService } from '../support/program.ts';
+import { listenOn } from '../support/sent-lines.ts';
 import { each, eventually, withoutMounts } from '../support/tools.ts';
 import { ask, post } from '../support/wire.ts';
 import { mountNew } from './mounts.ts';
@@ -149,10 +150,8 @@ async function startProxy(t: TestContext, portNow: () => number): Promise<Proxy>
       return client.end(bytes.subarray(0, bytes.length >> 1));
     });
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const proxy: Proxy = { port: (server.address() as { port: number }).port, cut: 0, cutsReplies: true };
+  const proxy: Proxy = { port: await listenOn(t, server), cut: 0, cutsReplies: true };
   t.after(() => {
-    server.close();
     for (const socket of sockets) socket.destroy();
   });
   return proxy;

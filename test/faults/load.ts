@@ -1,4 +1,4 @@
-/** Clients that report without a pause and remember what they were told; afterwards the journal is held against it. */
+/** Clients that report without a pause and remember the replies; afterwards the journal is compared with them. */
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ask, post, Wire } from '../support/wire.ts';
@@ -16,7 +16,7 @@ export interface Load {
 
 export interface LoadOptions {
   readonly clients: number;
-  /** Begins every key, so that loads on one journal can be told apart. */
+  /** Begins every key, so that loads on one journal can be distinguished. */
   readonly name: string;
   /** How much metadata each report carries. */
   readonly bodyBytes?: number;
@@ -46,7 +46,7 @@ export function startLoad(port: number, options: LoadOptions): Load {
         wire.send(requestFor(key));
         status = (await wire.reply())?.status ?? 0;
       } catch {
-        // nobody listens, or no longer
+        // no process listens, or no longer
       }
       statuses.set(status, (statuses.get(status) ?? 0) + 1);
       if (status === 200) {

@@ -26,7 +26,7 @@ export type Kind = 'ext4' | 'plain ext4' | 'xfs' | 'tmpfs';
 export interface Mount {
   /** Where it is mounted; the owner may make what it likes in it. */
   readonly folder: string;
-  /** Takes all the space that is left with a file of its own, but for so many bytes. */
+  /** Takes all the space that is left with a file of its own, but for some bytes. */
   fill(leaveBytes?: number): void;
   /** Gives back what `fill` took. */
   free(): void;
@@ -34,7 +34,7 @@ export interface Mount {
   fillInodes(): () => void;
   /** From here on nothing reaches the disk, and every call fails. With `flush` what the journal of the file system holds is written first. */
   cutPower(flush?: boolean): void;
-  /** Unmounts and mounts again, which replays the file system's journal. Nobody may use it. */
+  /** Unmounts and mounts again, which replays the file system's journal. No process may use it. */
   remount(): void;
   /** Changes the options of the mount, as `mount -o remount` does. */
   change(options: string): void;
@@ -57,7 +57,7 @@ export interface MountOptions {
   readonly inodes?: number;
   /** As `mount -o` takes them. */
   readonly options?: string;
-  /** Where its image lies; where there is less room than `bytes`, it is a disk that has less room than it says. */
+  /** The folder of its image; with less space there than `bytes`, it is a disk that has less space than it reports. */
   readonly within?: Mount;
 }
 
@@ -129,7 +129,7 @@ export function unmountBelow(folder: string): void {
   for (const { at } of mounts().reverse()) if (at.startsWith(`${folder}/`)) unmount(at);
 }
 
-/** Whoever still has a file open there, after a test that failed, keeps it from being unmounted at once. */
+/** A process that still has a file open there, after a test that failed, keeps it from being unmounted at once. */
 function unmount(folder: string): void {
   if (!isMounted(folder)) return;
   try {

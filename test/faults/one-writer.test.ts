@@ -1,10 +1,10 @@
-/** One process writes to a folder, whoever else tries, from wherever, and however the one before ended. */
+/** One process writes to a folder, whatever other process tries, from any namespace, and however the one before ended. */
 
 import assert from 'node:assert/strict';
-import { mkdirSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, rmSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { newToken } from '../../src/deployments/tokens.ts';
+import { writeDeployments } from '../support/deployments.ts';
 import { type Finished, launch, newFolder, type RunOptions, run, startService } from '../support/program.ts';
 import {
   eventually,
@@ -171,7 +171,7 @@ test('what a start leaves that dies before it is to be seen is removed', {
   assert.deepEqual(readdirSync(data).sort(), ['.stopped-cleanly', 'events-00000000000000000001.jsonl']);
 });
 
-test('a file system without socket files leaves a lock for this network namespace, which is told', {
+test('a file system without socket files leaves a lock for this network namespace, which is logged', {
   skip: withoutStrace,
 }, async (t) => {
   const data = newFolder(t);
@@ -233,10 +233,7 @@ test('when the lock file is removed under load and a second process takes the fo
 test('a service with nothing to write notices within about a second that its lock file is gone, and ends with 5', async (t) => {
   const local = await startService(t);
   assert.equal(await report(local.port, 'a'), 200);
-  const file = join(newFolder(t), 'deployments.json');
-  const tokens = [{ name: 'ci', sha256: newToken().digest }];
-  writeFileSync(file, JSON.stringify({ deployments: [{ name: 'prod', tokens }] }));
-  const hosted = await startService(t, { args: ['--deployments', file] });
+  const hosted = await startService(t, { args: writeDeployments(t, ['prod']).args });
   for (const service of [local, hosted]) {
     removeLock(service.data);
     const { code, stderr } = await within('the end', NOTICED_MS, service.finished);

@@ -112,7 +112,7 @@ test('a slot is on the disk when its write resolves [order-1]', { skip: withoutS
 const FILE = '/data/events-00000000000000000001.jsonl';
 const NEXT = '/data/events-00000000000000000002.jsonl';
 
-/** A report that is recorded, in a file that is made for it, as strace tells it. */
+/** A report that is recorded, in a file that is made for it, as strace shows it. */
 const good = [
   `12 openat(AT_FDCWD, "${FILE}", O_WRONLY|O_CREAT|O_EXCL|O_CLOEXEC, 0600) = 20<${FILE}>`,
   '12 fsync(21</data> <unfinished ...>',
@@ -146,7 +146,7 @@ test('a trace in which everything is synced before the 200 is good', () => {
   assert.deepEqual(violations(madeSyncing, folderSyncBegins, folderSyncEnds, read, written, replied), []);
 });
 
-test('a trace in which a 200 comes too early is told for what it is', () => {
+test('a trace in which a 200 comes too early is reported', () => {
   const before = [made, folderSyncBegins, folderSyncEnds, read];
   const notWritten = /^200 for a on line \d+: its line was not written, or did not survive$/;
   const notSynced = /^200 for a on line \d+: its line was not synced$/;

@@ -52,7 +52,7 @@ interface State extends Order {
   readonly syncs: Map<Call, { readonly lines: readonly string[]; readonly entries: readonly string[] }>;
 }
 
-/** @param data the journal's folder, as the program was told */
+/** @param data the journal's folder, as it was given to the program */
 export function checkOrder(calls: readonly Call[], data: string): Order {
   const state: State = {
     ...{ violations: [], acknowledged: new Set(), files: new Set(), data },

@@ -1,9 +1,9 @@
 /**
  * A power cut: the file system is cut off from its disk under load, the service is killed, and the file system mounted
- * again from what had reached the disk. What was acknowledged before the cut has to be there. What the client reads after
- * it was told may be newer than the cut, so the set is taken just before.
+ * again from what had reached the disk. What was acknowledged before the cut has to be there. A 200
+ * that the client reads may be newer than the cut, so the set of acknowledged events is taken just before.
  *
- * What this can not show is a disk that forgets what it said it had taken: the image file keeps all that was sent to it.
+ * A disk that loses what it reported as synced can not be shown in this way: the image file keeps all that was sent to it.
  */
 
 import assert from 'node:assert/strict';
@@ -118,7 +118,7 @@ interface Cut extends RunOptions {
   readonly flush?: boolean;
 }
 
-/** @returns what was acknowledged before the power was cut; nobody uses the file system any more */
+/** @returns what was acknowledged before the power was cut; no process uses the file system any more */
 async function cutUnderLoad(
   t: TestContext,
   { mount, data, name, delayMs, flush, ...options }: Cut,

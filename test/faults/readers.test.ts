@@ -1,16 +1,14 @@
 /** Clients that only read, beside reports: they delay no report, and take bounded memory. */
 
 import assert from 'node:assert/strict';
-import { execFile } from 'node:child_process';
 import { readdirSync } from 'node:fs';
-import { join } from 'node:path';
 import { test } from 'node:test';
-import { promisify } from 'node:util';
 import { memoryMib } from '../support/memory.ts';
-import { type Running, root, startService } from '../support/program.ts';
+import { type Running, startService } from '../support/program.ts';
 import { createMemoryGroup, withoutMemoryGroups } from '../support/tools.ts';
+import { runBeside } from './beside.ts';
 import { compare, startLoad } from './load.ts';
-import type { ReadersOptions, ReadersTold } from './readers.ts';
+import type { ReadersOptions, ReadersSeen } from './readers.ts';
 
 const SECONDS = 6;
 const PATIENCE_MS = 60_000;
@@ -28,7 +26,7 @@ const withoutProc = process.platform !== 'linux' && 'needs /proc';
 async function besideReports(
   service: Running,
   crowd: Omit<ReadersOptions, 'port'>,
-): Promise<ReadersTold & { files: number }> {
+): Promise<ReadersSeen & { files: number }> {
   const before = startLoad(service.port, { clients: 1, name: 'before', bodyBytes: LONG_BYTES });
   while (before.acknowledged.size < LONG_LINES) await new Promise(setImmediate);
   await before.stop();
@@ -38,14 +36,14 @@ async function besideReports(
   const sampling = setInterval(() => {
     files = Math.max(files, filesOf(service.pid));
   }, SAMPLE_MS);
-  const told = await readers({ port: service.port, ...crowd }).finally(() => clearInterval(sampling));
+  const seen = await readers({ port: service.port, ...crowd }).finally(() => clearInterval(sampling));
   await Promise.all([small.stop(), long.stop()]);
   const statuses = [before, small, long].map((load) => [...load.statuses.keys()]);
   assert.deepEqual(statuses, [[200], [200], [200]]);
   const acknowledged = [before, small, long].flatMap((load) => [...load.acknowledged]);
   const { lost, doubled, gapAt } = compare(service.events(), acknowledged);
   assert.deepEqual({ lost, doubled, gapAt }, { lost: [], doubled: [], gapAt: undefined });
-  return { ...told, files };
+  return { ...seen, files };
 }
 
 for (const [cap, args] of [
@@ -56,9 +54,9 @@ for (const [cap, args] of [
     skip: withoutProc,
   }, async (t) => {
     const service = await startService(t, { args });
-    const { files, ...told } = await besideReports(service, CROWD);
+    const { files, ...seen } = await besideReports(service, CROWD);
     const peak = memoryMib(service.pid);
-    t.diagnostic(`peak ${peak} MiB, ${files} descriptors, replies ${JSON.stringify(told)}`);
+    t.diagnostic(`peak ${peak} MiB, ${files} descriptors, replies ${JSON.stringify(seen)}`);
     assert.ok(peak < MIB_MAX, `${peak} MiB`);
   });
 }
@@ -70,8 +68,8 @@ test('in a cgroup of 96 MiB the same readers stop neither the service nor a repo
   const service = await startService(t, { args: FOR_ALL, under: group.under }).finally(() =>
     t.after(() => group.remove()),
   );
-  const { files, ...told } = await besideReports(service, CROWD);
-  t.diagnostic(`peak ${memoryMib(service.pid)} MiB, ${files} descriptors, replies ${JSON.stringify(told)}`);
+  const { files, ...seen } = await besideReports(service, CROWD);
+  t.diagnostic(`peak ${memoryMib(service.pid)} MiB, ${files} descriptors, replies ${JSON.stringify(seen)}`);
   const { code, stderr } = await service.kill();
   assert.equal(code, 0, stderr);
 });
@@ -85,11 +83,6 @@ function filesOf(pid: number): number {
   }
 }
 
-async function readers(options: ReadersOptions): Promise<ReadersTold> {
-  const { stdout } = await promisify(execFile)(
-    process.execPath,
-    ['--import', import.meta.resolve('tsx'), join(root, 'test/faults/readers.ts'), JSON.stringify(options)],
-    { timeout: PATIENCE_MS },
-  );
-  return JSON.parse(stdout);
+function readers(options: ReadersOptions): Promise<ReadersSeen> {
+  return runBeside('readers.ts', options, PATIENCE_MS);
 }

@@ -19,7 +19,7 @@ export interface ReadersOptions {
 
 /** Replies by status, such as `{"200":12}`; 0 counts connections that ended without a reply. */
 export type Statuses = Record<number, number>;
-export interface ReadersTold {
+export interface ReadersSeen {
   readonly deaf: Statuses;
   readonly waiting: Statuses;
 }
@@ -103,14 +103,14 @@ function closed(socket: Socket): Promise<unknown> {
   return new Promise((resolve) => (socket.destroyed ? resolve(undefined) : socket.once('close', resolve)));
 }
 
-const told: ReadersTold = { deaf: {}, waiting: {} };
+const seen: ReadersSeen = { deaf: {}, waiting: {} };
 const { next: newest = 0 } = await page('last=1');
 setTimeout(() => {
   for (const socket of sockets) socket.destroy();
 }, seconds * 1000);
 await Promise.all([
   ...Array.from({ length: aborting }, abortPages),
-  ...Array.from({ length: deaf }, (_, number) => readNothing(number, told.deaf)),
-  ...Array.from({ length: waiting }, () => wait(newest, told.waiting)),
+  ...Array.from({ length: deaf }, (_, number) => readNothing(number, seen.deaf)),
+  ...Array.from({ length: waiting }, () => wait(newest, seen.waiting)),
 ]);
-console.log(JSON.stringify(told));
+console.log(JSON.stringify(seen));

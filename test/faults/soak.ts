@@ -6,18 +6,17 @@
  */
 
 import { spawn } from 'node:child_process';
-import { createHash } from 'node:crypto';
 import { once } from 'node:events';
-import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync } from 'node:fs';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { parseArgs } from 'node:util';
-import { eachEvent, freePort, newFolder, type Running, type Scope, startService } from '../support/program.ts';
-import { randomFrom } from '../support/random.ts';
-import { withoutMounts, withoutPowerCut, withoutStrace } from '../support/tools.ts';
+import { type Deployments, writeDeployments } from '../support/deployments.ts';
+import { eachEvent, freePort, newFolder, type Scope, startService } from '../support/program.ts';
+import { eventually, withoutMounts, withoutPowerCut, withoutStrace } from '../support/tools.ts';
 import { post, Wire } from '../support/wire.ts';
 import { compare, type Load, startLoad } from './load.ts';
+import { disturb, kill, type LongRun, type Restartable, runFor, stop } from './long-run.ts';
 import { type Mount, mountNew } from './mounts.ts';
 
 const MIB = 1024 * 1024;
@@ -26,22 +25,18 @@ const REST_MS = 25;
 const SEGMENT_BYTES = 2 * MIB;
 /** What the load writes in a second, and some. The image is sparse. */
 const BYTES_A_SECOND = 4 * MIB;
-const PATIENCE_MS = 20_000;
 const LARGE = 'x'.repeat(20_000);
 
-const TOKEN = 'the token of every deployment';
 /** A journal each, opened by the first report after a start. */
 const DEPLOYMENTS = ['one', 'two', 'three', 'four', 'five', 'six'];
 const READERLESS = 8;
 
 /** A service, its clients and its journals. */
-interface Site {
+interface Site extends Restartable {
   /** Begins each line of the table that is about it. */
   readonly name: 'local' | 'hosted';
   readonly data: string;
   readonly load: Load;
-  service: Running;
-  readonly start: () => Promise<Running>;
   /** The folders of its journals, and which of its keys are recorded there. */
   readonly journals: readonly { readonly folder: string; readonly has: (key: string) => boolean }[];
   /** Read after a power cut, so perhaps not from before it: may be there, need not. */
@@ -69,17 +64,6 @@ const phases = {
 
 type PhaseName = keyof typeof phases;
 
-async function kill(site: Site): Promise<void> {
-  await site.service.kill('SIGKILL');
-  site.service = await site.start();
-}
-
-async function stop(site: Site): Promise<void> {
-  const { code, stderr } = await site.service.kill('SIGTERM');
-  if (code !== 0) throw new Error(`a stop ended with ${code}: ${stderr.slice(-1_000)}`);
-  site.service = await site.start();
-}
-
 /** More replies than the system buffers, to clients that stay connected and read none of them. */
 async function leaveUnread(site: Site): Promise<void> {
   for (const wire of site.readerless) wire.close();
@@ -91,7 +75,7 @@ async function leaveUnread(site: Site): Promise<void> {
     wire.send('GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n'.repeat(200));
     site.readerless.add(wire);
   }
-  await until('200 beside clients that do not read', () => site.load.acknowledged.size > before + CLIENTS);
+  await eventually('200 beside clients that do not read', () => site.load.acknowledged.size > before + CLIENTS);
 }
 
 /** A program that connects to the lock and never leaves keeps the service neither from its work nor from its end. */
@@ -102,7 +86,7 @@ async function holdLock(site: Site): Promise<void> {
   await once(holder, 'connect');
   holder.on('error', () => {}); // the service ends
   const before = site.load.acknowledged.size;
-  await until('200 beside a held lock', () => site.load.acknowledged.size > before + CLIENTS);
+  await eventually('200 beside a held lock', () => site.load.acknowledged.size > before + CLIENTS);
   await stop(site);
   holder.destroy();
 }
@@ -117,7 +101,7 @@ async function slowDown(site: Site, { random }: Soak): Promise<void> {
   const ended = once(tracer, 'exit');
   await sleep(500 + random() * 1_000);
   const before = site.load.acknowledged.size;
-  await until('a 200 from a slow disk', () => site.load.acknowledged.size > before);
+  await eventually('a 200 from a slow disk', () => site.load.acknowledged.size > before);
   if (random() < 0.5) await kill(site);
   tracer.kill('SIGTERM');
   await ended;
@@ -126,11 +110,11 @@ async function slowDown(site: Site, { random }: Soak): Promise<void> {
 async function fillUp({ load }: Site, { mount, random }: Soak): Promise<void> {
   const refused = load.statuses.get(503) ?? 0;
   mount?.fill();
-  await until('503 from a full disk', () => (load.statuses.get(503) ?? 0) > refused + CLIENTS);
+  await eventually('503 from a full disk', () => (load.statuses.get(503) ?? 0) > refused + CLIENTS);
   await sleep(random() * 500);
   mount?.free();
   const before = load.acknowledged.size;
-  await until('200 from a disk with space', () => load.acknowledged.size > before + CLIENTS);
+  await eventually('200 from a disk with space', () => load.acknowledged.size > before + CLIENTS);
 }
 
 /** Of the disk that both services have. */
@@ -141,7 +125,7 @@ async function cutPower(_site: Site, { mount, random, sites }: Soak): Promise<vo
   const seen = unanswered();
   await Promise.all(sites.map(({ service }) => service.kill('SIGKILL')));
   // A client that met it twice has had every reply that was on its way.
-  await until('each client has met the end twice', () =>
+  await eventually('each client has met the end twice', () =>
     unanswered().every((count, at) => count >= seen[at]! + 2 * CLIENTS),
   );
   for (const [index, { load, doubtful }] of sites.entries())
@@ -151,10 +135,10 @@ async function cutPower(_site: Site, { mount, random, sites }: Soak): Promise<vo
 }
 
 /** Small and large, all three kinds, and now and then one that is refused. */
-function requestFor(random: () => number, siteOf?: (key: string) => string): (key: string) => string {
+function requestFor(random: () => number, hosted: Deployments | undefined): (key: string) => string {
   return (key) => {
-    const prefix = siteOf === undefined ? '' : `/${siteOf(key)}`;
-    const headers = siteOf === undefined ? [] : [`Service-Cloud-Api-Token: ${TOKEN}`];
+    const prefix = hosted === undefined ? '' : `/${deploymentOf(key)}`;
+    const headers = hosted === undefined ? [] : [hosted.headerOf(deploymentOf(key))];
     const send = (target: string, text: string) => post(prefix + target, text, headers);
     const body: Record<string, unknown> = { metadata: { text: random() < 0.1 ? LARGE : 'some', rows: 1.5 } };
     const dice = random();
@@ -176,24 +160,15 @@ function deploymentOf(key: string): string {
 async function startSite(name: Site['name'], disk: string, scope: Scope, random: () => number): Promise<Site> {
   const data = join(disk, name);
   mkdirSync(data, { recursive: true });
-  const isHosted = name === 'hosted';
-  const args = ['--segment-bytes', String(SEGMENT_BYTES)];
-  if (isHosted) {
-    const file = join(newFolder(scope), 'deployments.json');
-    const tokens = [{ name: 'soak', sha256: createHash('sha256').update(TOKEN).digest('hex') }];
-    writeFileSync(
-      file,
-      JSON.stringify({ deployments: DEPLOYMENTS.map((deployment) => ({ name: deployment, tokens })) }),
-    );
-    args.push('--deployments', file);
-  }
-  args.push('--port', String(await freePort(scope)));
+  const hosted = name === 'hosted' ? writeDeployments(scope, DEPLOYMENTS) : undefined;
+  const port = String(await freePort(scope));
+  const args = ['--segment-bytes', String(SEGMENT_BYTES), '--port', port, ...(hosted?.args ?? [])];
   const start = () => startService(scope, { data, args });
   const service = await start();
   const options = { clients: CLIENTS, name: 'k', restMs: REST_MS };
   const load = startLoad(service.port, {
     ...options,
-    requestFor: requestFor(random, isHosted ? deploymentOf : undefined),
+    requestFor: requestFor(random, hosted),
   });
   scope.after(load.stop);
   const journals = DEPLOYMENTS.map((deployment) => ({
@@ -202,32 +177,20 @@ async function startSite(name: Site['name'], disk: string, scope: Scope, random:
   }));
   return {
     ...{ name, data, load, service, doubtful: new Set<string>(), readerless: new Set<Wire>() },
-    journals: isHosted ? journals : [{ folder: data, has: () => true }],
+    journals: hosted !== undefined ? journals : [{ folder: data, has: () => true }],
     start,
   };
 }
 
-async function soak(seconds: number, seed: number, releases: (() => unknown)[]): Promise<boolean> {
-  const random = randomFrom(seed);
-  const scope = { after: (release: () => unknown) => void releases.push(release) };
+async function soak(run: LongRun): Promise<boolean> {
+  const { random, scope, seconds } = run;
   const mount = withoutMounts ? undefined : mountNew(scope, 'ext4', { bytes: 64 * MIB + seconds * BYTES_A_SECOND });
   const disk = mount?.folder ?? newFolder(scope);
   const sites = [await startSite('local', disk, scope, random), await startSite('hosted', disk, scope, random)];
   const state: Soak = { random, mount, sites };
-
-  const counts = new Map<PhaseName, number>();
   const possible = (Object.keys(phases) as PhaseName[]).filter((name) => phases[name].missing() === false);
-  const first = possible.flatMap((name) => sites.map((site) => ({ name, site })));
-  const startedMs = performance.now();
-  const elapsed = () => (performance.now() - startedMs) / 1000;
-  for (let round = 0; elapsed() < seconds && !interrupted; round += 1) {
-    // Each once with each service, so that a short run has them all, and then as it comes.
-    const { name, site } = first[round < first.length ? round : Math.floor(random() * first.length)]!;
-    await sleep(200 + random() * 1_300);
-    await phases[name].act(site, state);
-    counts.set(name, (counts.get(name) ?? 0) + 1);
-    if (process.stdout.isTTY) process.stdout.write(`\r${Math.round(elapsed())} s, ${site.name} ${name}\x1b[K`);
-  }
+  const steps = possible.flatMap((name) => sites.map((site) => ({ name, act: () => phases[name].act(site, state) })));
+  const counts = await disturb(steps, run);
   for (const { load, readerless, service } of sites) {
     await load.stop();
     for (const wire of readerless) wire.close();
@@ -284,29 +247,4 @@ async function judge({ sites }: Soak, counts: ReadonlyMap<PhaseName, number>): P
   return right;
 }
 
-async function until(what: string, holds: () => boolean): Promise<void> {
-  for (const late = performance.now() + PATIENCE_MS; !holds(); await sleep(10)) {
-    if (performance.now() > late) throw new Error(`${what}: not within ${PATIENCE_MS} ms`);
-  }
-}
-
-const { values } = parseArgs({ options: { seconds: { type: 'string' }, seed: { type: 'string' } } });
-const seed = Number(values.seed ?? Math.floor(Math.random() * 2 ** 31));
-console.log(`seed ${seed}`);
-
-let interrupted = false;
-for (const signal of ['SIGINT', 'SIGTERM'] as const) {
-  process.on(signal, () => {
-    interrupted = true;
-  });
-}
-const releases: (() => unknown)[] = [];
-try {
-  if (!(await soak(Number(values.seconds ?? 600), seed, releases))) process.exitCode = 1;
-} catch (error) {
-  console.log((error as Error).message);
-  process.exitCode = 1;
-} finally {
-  // The newest first: what is mounted goes when nobody uses it any more.
-  for (const release of releases.reverse()) await release();
-}
+await runFor(soak);

@@ -3,43 +3,27 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { continueFrom, NotPossibleError, newIdentity, skip } from '../../src/forward/by-hand.ts';
-import { Cursor, type CursorValue, readCursor } from '../../src/forward/cursor.ts';
-import { DeadLetters } from '../../src/forward/dead-letters.ts';
+import { type CursorValue, readCursor } from '../../src/forward/sender/cursor.ts';
 import { readSource, SOURCE_FILE } from '../../src/forward/source.ts';
+import { everyRemains, settled } from '../support/power.ts';
 import { diskWith, FIRST, flip, makeLines } from '../support/segments.ts';
 import { failingCall, type SimulatedDisk } from '../support/simulated-disk.ts';
-import { everyRemains, settled } from './power.ts';
-import { lettersOf, Model, seqsOf, startForwarder, untilDone } from './scripted.ts';
+import { cursorOf, lettersOf, Model, openLetters, saveCursor, sendAll, seqsOf, upTo } from './scripted.ts';
 
 const { lines, bytes } = makeLines(12);
 const SOURCE = '0193e0c2-7f3a-7000-8000-000000000000';
 const idOf = (seq: number): string => JSON.parse(`${lines[seq - 1]}`).id;
-const upTo = (last: number, first = 1) => Array.from({ length: last - first + 1 }, (_, at) => first + at);
 
 /** A journal of 12 events, whose first ones `upstream` has. */
 async function forwardedTo(seq: number, value: Partial<CursorValue> = {}, journal = bytes): Promise<SimulatedDisk> {
   const disk = diskWith({ [FIRST]: journal });
   disk.put(SOURCE_FILE, Buffer.from(`${SOURCE}\n`));
-  await save(disk, 'upstream', { seq, id: idOf(seq), sending: undefined, kind: 'api', to: 'http://x', ...value });
+  await saveCursor(disk, { seq, id: idOf(seq), sending: undefined, kind: 'api', to: 'http://x', ...value });
   return disk;
 }
 
-async function save(disk: SimulatedDisk, name: string, value: CursorValue): Promise<void> {
-  const { cursor } = await Cursor.open(disk, name);
-  await cursor.save(value);
-  await cursor.close();
-}
-
-async function cursorOf(disk: SimulatedDisk, name = 'upstream'): Promise<CursorValue> {
-  const state = await readCursor(disk, name);
-  assert.ok(state.kind === 'found', JSON.stringify(state));
-  return state.value;
-}
-
 async function untilAllAreSent(disk: SimulatedDisk, target: Model): Promise<void> {
-  const bench = startForwarder(disk, 12, () => target);
-  await untilDone(bench);
-  await bench.forwarder.close();
+  await sendAll(disk, 12, () => target);
 }
 
 test('skip gives up the events that are next, each with its line, and the destination gets those after them [by-hand-2]', async () => {
@@ -79,14 +63,14 @@ test('skip refuses what is not next, what does not exist, and a hub', async () =
   await refused([5, 13], /^the journal ends with event 12$/);
   await refused([3, 4], /^upstream has no open dead letter of these events$/);
   await refused([1, 1], /^the cursor of other is new; set it with forward from$/, 'other');
-  await save(disk, 'hub', { seq: 4, id: idOf(4), sending: undefined, kind: 'hub', to: 'http://x' });
+  await saveCursor(disk, { seq: 4, id: idOf(4), sending: undefined, kind: 'hub', to: 'http://x' }, 'hub');
   await refused([5, 5], /^hub is a hub, which says itself what it needs next; /, 'hub');
   assert.deepEqual([await lettersOf(disk), (await cursorOf(disk)).seq], [[], 4]);
 });
 
 test('skip gives up dead letters, and only those that are open', async () => {
   const disk = await forwardedTo(8);
-  const letters = await DeadLetters.open(disk, 'upstream');
+  const letters = await openLetters(disk);
   const time = '2026-11-20T15:19:45.266Z';
   for (const seq of [2, 3, 5]) {
     await letters.append({ time, outcome: 'refused', status: 400, reason: 'no', line: `${lines[seq - 1]}`.trimEnd() });
@@ -100,10 +84,10 @@ test('skip gives up dead letters, and only those that are open', async () => {
 test('skip gives up what retention removed before the destination has passed it, also of a hub', async () => {
   for (const kind of ['api', 'hub'] as const) {
     const disk = await forwardedTo(4, { kind });
-    const letters = await DeadLetters.open(disk, 'upstream');
+    const letters = await openLetters(disk);
     await letters.nameRemoved({ first: 5, last: 6 }, 'retention');
     assert.equal(await skip(disk, 'upstream', { first: 1, last: 8 }), 'given up: 1');
-    assert.deepEqual([(await cursorOf(disk)).seq, (await DeadLetters.open(disk, 'upstream')).open], [4, 0]);
+    assert.deepEqual([(await cursorOf(disk)).seq, (await openLetters(disk)).open], [4, 0]);
   }
 });
 
@@ -140,7 +124,7 @@ test('from leaves out no event of a hub, which would get it all the same, and sa
 
 test('after identity --new a hub that does not know the journal gets what it did not get before [by-hand-5]', async () => {
   const disk = await forwardedTo(8, { kind: 'hub' });
-  await save(disk, 'plain', { seq: 3, id: idOf(3), sending: 4, kind: 'api', to: 'http://y' });
+  await saveCursor(disk, { seq: 3, id: idOf(3), sending: 4, kind: 'api', to: 'http://y' }, 'plain');
   await newIdentity(disk, undefined);
   assert.notEqual(await readSource(disk), SOURCE);
   assert.deepEqual(await cursorOf(disk, 'plain'), { seq: 3, id: idOf(3), sending: 4, kind: 'api', to: 'http://y' });
@@ -188,7 +172,7 @@ test('a power cut at any call of skip or from: each event that the cursor passed
   for (const act of actions) {
     await withPowerCuts(act, async (left, when) => {
       const { seq } = await cursorOf(left);
-      await DeadLetters.open(left, 'upstream'); // as a start does: cuts what is torn
+      await openLetters(left); // as a start does: cuts what is torn
       const buried = seqsOf(await lettersOf(left));
       for (let passed = 5; passed <= seq; passed += 1)
         assert.ok(buried.includes(passed), `${when}: ${passed} of ${seq}`);

@@ -2,19 +2,20 @@ import assert from 'node:assert/strict';
 import { readFileSync, renameSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { type DeadLetter, encodeDeadLetter } from '../../src/forward/dead-letter.ts';
 import {
   DeadLetters,
   deadLettersName,
   LettersFullError,
   readDeadLetters,
   readLetterStates,
-} from '../../src/forward/dead-letters.ts';
+} from '../../src/forward/dead-letters/file.ts';
+import { type DeadLetter, encodeDeadLetter } from '../../src/forward/dead-letters/letter.ts';
 import { type Disk, openDisk } from '../../src/journal/disk.ts';
+import { everyRemains, settled, thrice } from '../support/power.ts';
 import { newFolder } from '../support/program.ts';
 import { makeLines, START } from '../support/segments.ts';
 import { failingCall, SimulatedDisk, systemError } from '../support/simulated-disk.ts';
-import { everyRemains, settled, thrice } from './power.ts';
+import { openLetters } from './scripted.ts';
 
 const NAME = deadLettersName('upstream');
 const time = '2026-11-20T15:19:45.266Z';
@@ -40,7 +41,7 @@ test('dead letters are lines of a real file, with the line of the journal digit 
   const folder = newFolder(t);
   const disk = openDisk(folder);
   assert.deepEqual(await all(disk), []);
-  const letters = await DeadLetters.open(disk, 'upstream');
+  const letters = await openLetters(disk);
   assert.equal(letters.count, 0);
   const removed: DeadLetter = { time, outcome: 'removed', reason: 'retention', line: undefined, first: 3, last: 9 };
   await letters.append(letter(2));
@@ -53,7 +54,7 @@ test('dead letters are lines of a real file, with the line of the journal digit 
     `${encodeDeadLetter(letter(2))}\n{"time":"${time}","outcome":"removed","reason":"retention","first":3,"last":9}\n`,
   );
   assert.ok(text.includes('"metadata":{"n":12345678901234567890.10}'));
-  assert.equal((await DeadLetters.open(disk, 'upstream')).count, 2);
+  assert.equal((await openLetters(disk)).count, 2);
   renameSync(join(folder, NAME), join(folder, 'moved'));
   await letters.append(letter(10));
   assert.equal(letters.count, 1);
@@ -70,7 +71,7 @@ test('a torn end is cut when the file is opened; a damaged line before the last 
   ]) {
     const disk = new SimulatedDisk();
     disk.put(NAME, Buffer.from(whole + torn));
-    const letters = await DeadLetters.open(disk, 'upstream');
+    const letters = await openLetters(disk);
     assert.equal(letters.count, 2);
     assert.equal(disk.text(NAME), whole);
     await letters.append(letter(4));
@@ -78,13 +79,13 @@ test('a torn end is cut when the file is opened; a damaged line before the last 
   }
   const disk = new SimulatedDisk();
   disk.put(NAME, Buffer.from(`${encodeDeadLetter(letter(1))}\nx\n${encodeDeadLetter(letter(2))}\n`));
-  assert.equal((await DeadLetters.open(disk, 'upstream')).count, 3);
+  assert.equal((await openLetters(disk)).count, 3);
   await assert.rejects(all(disk), /dead-upstream.jsonl, line 2: it is no dead letter/);
 });
 
 test('on a full disk an append rejects and leaves nothing, and succeeds when there is space', async () => {
   const disk = new SimulatedDisk();
-  const letters = await DeadLetters.open(disk, 'upstream');
+  const letters = await openLetters(disk);
   await letters.append(letter(1));
   for (const fault of [systemError('ENOSPC'), { shortBy: 10 }]) {
     disk.fault = (call) => (call === 'write' ? fault : undefined);
@@ -101,7 +102,7 @@ function play(disk: SimulatedDisk): { begun: number; durable: number; end: Promi
   const script = { begun: 0, durable: 0, end: Promise.resolve() };
   script.end = (async () => {
     for (let session = 0; session < 2; session += 1) {
-      const letters = await DeadLetters.open(disk, 'upstream').catch(() => DeadLetters.open(disk, 'upstream'));
+      const letters = await openLetters(disk).catch(() => openLetters(disk));
       for (let count = 0; count < 3; count += 1) {
         script.begun += 1;
         await thrice(() => letters.append(letter(script.begun)));
@@ -128,7 +129,7 @@ for (const what of ['once', 'power'] as const) {
         await Promise.race([script.end, settled()]);
         const when = `call ${failing}, ${disk.calls[failing - 1]}`;
         for (const after of [disk.afterCrash(), ...everyRemains(disk)]) {
-          const letters = await DeadLetters.open(after, 'upstream');
+          const letters = await openLetters(after);
           await letters.append(letter(20));
           const cut = after.afterPowerCut({ entries: 'none', share: 0, behind: 'zeros' });
           const found = (await all(cut)).map(({ line = '' }): number => JSON.parse(line).seq);
@@ -150,7 +151,7 @@ for (const what of ['once', 'power'] as const) {
 
 test('letters that are appended at the same time are all there, in their order', async () => {
   const disk = new SimulatedDisk();
-  const letters = await DeadLetters.open(disk, 'upstream');
+  const letters = await openLetters(disk);
   const full = systemError('ENOSPC', NAME);
   disk.fault = (call) => (call === 'write' && disk.count('write') === 2 ? full : undefined);
   const ends = await Promise.allSettled([1, 2, 3].map((seq) => letters.append(letter(seq))));
@@ -218,7 +219,7 @@ test('at the limit no letter is lost; what is closed makes space, and what is op
 
 test('a file that is larger than it may be now can be worked off, and a line that alone would fill it is left out', async () => {
   const disk = new SimulatedDisk();
-  const before = await DeadLetters.open(disk, 'upstream');
+  const before = await openLetters(disk);
   for (let seq = 1; seq < 20; seq += 1) await before.append(letter(seq));
   const letters = await DeadLetters.open(disk, 'upstream', { bytesMax: 1_000, spareBytes: 100 });
   await assert.rejects(letters.append(letter(20)), LettersFullError);

@@ -165,7 +165,7 @@ test('--forward-to is a destination, and without one there is nothing to watch',
   );
 });
 
-test('a file that turns bad changes nothing, and more forwarders than there may be are a problem', async (t) => {
+test('a file that turns bad changes nothing, and more senders than there may be are a problem', async (t) => {
   const path = join(newFolder(t), 'forward.json');
   const entry = (name: string) => ({ name, to: 'http://127.0.0.1:1' });
   writeFileSync(path, fileOf(entry('a')));

@@ -3,7 +3,6 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { createServer, type Server } from 'node:http';
 import { type AddressInfo, createServer as createTcpServer, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
@@ -14,13 +13,14 @@ import {
   deadLettersIn,
   forwardFile,
   forwardStatus,
-  named,
-  ok,
   reachesHub,
-  report,
+  startForwarding,
+  startLinkedHub,
 } from '../support/forwarded.ts';
 import { startPlainUpstream } from '../support/plain-upstream.ts';
 import { eventsIn, newFolder, type Running, run, type Scope, startService } from '../support/program.ts';
+import { named, ok, report } from '../support/report.ts';
+import { startScripted } from '../support/sent-lines.ts';
 import { eventually } from '../support/tools.ts';
 
 const stateOf = (data: string, name = 'upstream') => {
@@ -53,10 +53,9 @@ async function startHanging(t: Scope): Promise<{ url: string; requests: () => nu
 
 test('every event arrives once and in order, though each of the two is killed and restarted', async (t) => {
   const hubData = newFolder(t);
-  let hub = await startService(t, { data: hubData });
-  const link = await startFaultyLink(t, hub.port);
+  const { link, args, ...first } = await startLinkedHub(t, hubData);
+  let { hub } = first;
   const data = newFolder(t);
-  const args = ['--forward-to', link.url];
   let edge = await startService(t, { data, args });
   assert.deepEqual(await report(edge, named('a', 20)), ok(20));
   await reachesHub(hub, data, 20);
@@ -206,9 +205,7 @@ test('a stopped destination tries again when its token is another one, and on SI
 
 test('a destination that hangs delays no other one and no report, and a stop waits 5 s for it [forwarding-1]', async (t) => {
   const [hanging, good] = [await startHanging(t), await startPlainUpstream(t)];
-  const file = join(newFolder(t), 'forward.json');
-  forwardFile(file, { name: 'hanging', to: hanging.url }, { name: 'good', to: good.url });
-  const edge = await startService(t, { args: ['--forward', file] });
+  const { edge } = await startForwarding(t, { name: 'hanging', to: hanging.url }, { name: 'good', to: good.url });
   assert.deepEqual(await report(edge, named('a', 30)), ok(30));
   await eventually('the good one', () => good.events.length === 30);
   await eventually('a request to the other one', () => hanging.requests() > 0);
@@ -232,9 +229,7 @@ test('a destination that is changed begins after the request of the one before i
   const upstream = await startPlainUpstream(t);
   const [slow, other] = [await startFaultyLink(t, upstream.port), await startFaultyLink(t, upstream.port)];
   slow.faultOf = ({ line }) => (line.startsWith('POST') ? { kind: 'delayed', ms: 1_500 } : { kind: 'passed' });
-  const file = join(newFolder(t), 'forward.json');
-  forwardFile(file, { name: 'x', to: slow.url });
-  const edge = await startService(t, { args: ['--forward', file] });
+  const { file, edge } = await startForwarding(t, { name: 'x', to: slow.url });
   assert.deepEqual(await report(edge, ['a']), [200]);
   await eventually('a request on its way', () => slow.lines.some((line) => line.startsWith('POST')));
   forwardFile(file, { name: 'x', to: other.url });
@@ -246,18 +241,7 @@ test('a destination that is changed begins after the request of the one before i
 });
 
 test('64 destinations get each event, and a 65th is refused with what to do', async (t) => {
-  let requests = 0;
-  const server: Server = createServer((request, response) => {
-    if (request.method === 'GET') response.writeHead(404).end('no hub');
-    else
-      request.resume().on('end', () => {
-        requests += 1;
-        response.writeHead(200, { 'content-type': 'application/json' }).end('{}');
-      });
-  });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  t.after(() => server.close());
-  const to = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const { url: to, got } = await startScripted(t, ({ method }) => (method === 'GET' ? [404, 'no hub'] : [200, '{}']));
   const file = join(newFolder(t), 'forward.json');
   const all = named('d', 64).map((name) => ({ name, to }));
   forwardFile(file, ...all, { name: 'e', to });
@@ -267,7 +251,7 @@ test('64 destinations get each event, and a 65th is refused with what to do', as
   forwardFile(file, ...all);
   const edge = await startService(t, { args: ['--forward', file] });
   assert.deepEqual(await report(edge, named('a', 5)), ok(5));
-  await eventually('each event at each', () => requests === 64 * 5);
+  await eventually('each event at each', () => got.filter(({ method }) => method === 'POST').length === 64 * 5);
   const metrics = await metricsOf(edge);
   assert.equal(metrics.get('state{destination="d63",state="idle"}'), 1);
   assert.equal((await edge.kill()).code, 0);

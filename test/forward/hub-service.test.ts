@@ -4,21 +4,16 @@ import assert from 'node:assert/strict';
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { limits } from '../../src/config/limits.ts';
 import { newToken } from '../../src/deployments/tokens.ts';
+import { seqsAt } from '../support/forwarded.ts';
 import { askHub, SentJournal, SOURCE, sourceOf } from '../support/forwarding.ts';
-import { eventsIn, newFolder, run, type Scope, startService } from '../support/program.ts';
+import { newFolder, run, type Scope, startService } from '../support/program.ts';
 import { serveReads } from '../support/reading.ts';
 import { eventually } from '../support/tools.ts';
+import { upTo } from './scripted.ts';
 
 const SNAPSHOT = 'forward-sources.json';
 const TOKEN_HEADER = 'Service-Cloud-Api-Token';
-
-function seqsOf(data: string, source = SOURCE): unknown[] {
-  return eventsIn(data).flatMap(({ from }) => ((from as unknown[])?.[0] === source ? [(from as unknown[])[1]] : []));
-}
-
-const upTo = (last: number) => Array.from({ length: last }, (_, index) => index + 1);
 
 /** A deployments file, and a token of each kind for `prod` and `test`. */
 function deployments(t: Scope) {
@@ -58,19 +53,19 @@ test('in hosted mode each deployment is a hub of its own, for tokens that may re
   assert.deepEqual((await askHub(other, SOURCE, tokens.test)).body, { seq: 0, id: null, via: [] });
   assert.equal((await sent.put(other, 1, 6, { headers: tokens.test })).status, 200);
   assert.equal((await askHub(prod, SOURCE, tokens.prod)).body['seq'], 3);
-  assert.deepEqual(seqsOf(join(hub.data, 'prod')), upTo(3));
-  assert.deepEqual(seqsOf(join(hub.data, 'test')), upTo(6));
+  assert.deepEqual(seqsAt(join(hub.data, 'prod')), upTo(3));
+  assert.deepEqual(seqsAt(join(hub.data, 'test')), upTo(6));
   await hub.kill('SIGKILL');
   const again = await startService(t, { data: hub.data, args: ['--deployments', file] });
   assert.equal((await askHub(`${again.url}/prod`, SOURCE, tokens.prod)).body['seq'], 3);
   assert.equal((await sent.put(`${again.url}/test`, 4, 6, { headers: tokens.test })).body['seq'], 6);
-  assert.deepEqual(seqsOf(join(hub.data, 'test')), upTo(6));
+  assert.deepEqual(seqsAt(join(hub.data, 'test')), upTo(6));
 });
 
 test('a journal that was closed while idle, or replaced meanwhile, is read again', async (t) => {
   const { file, prod } = deployments(t);
-  const parts = { limits: { ...limits, idleJournalMs: 100, openWaitMs: 30_000 } };
-  const hub = await serveReads(t, { parts, args: ['--deployments', file] });
+  const limits = { idleJournalMs: 100, openWaitMs: 30_000 };
+  const hub = await serveReads(t, { limits, args: ['--deployments', file] });
   const sent = new SentJournal(9);
   const url = `${hub.url}/prod`;
   assert.equal((await sent.put(url, 1, 4, { headers: prod })).status, 200);
@@ -87,14 +82,14 @@ test('a journal that was closed while idle, or replaced meanwhile, is read again
   await says(4, () => askHub(url, SOURCE, prod));
   await says(9, () => sent.put(url, 3, 9, { headers: prod }));
   await says(9, () => sent.put(url, 8, 9, { headers: prod }));
-  assert.deepEqual(seqsOf(folder), upTo(9));
+  assert.deepEqual(seqsAt(folder), upTo(9));
 });
 
 test('a hub that is killed again and again has each event once and in order, also those that retention removed', async (t) => {
   const data = newFolder(t);
   const args = ['--segment-bytes', '20000', '--retain-bytes', '60000'];
   const senders = [1, 2, 3].map((number) => new SentJournal(400, sourceOf(number)));
-  const seen = new Map(senders.map(({ source }) => [source, [] as unknown[]]));
+  const seen = new Map(senders.map(({ source }) => [source, [] as number[]]));
   const acknowledged = new Map<string, number>();
   for (let round = 0; round < 8; round += 1) {
     const hub = await startService(t, { data, args });
@@ -122,8 +117,8 @@ test('a hub that is killed again and again has each event once and in order, als
     await hub.kill('SIGKILL');
     for (const { source } of senders) {
       const before = seen.get(source)!;
-      const last = (before.at(-1) as number | undefined) ?? 0;
-      before.push(...seqsOf(data, source).filter((seq) => (seq as number) > last));
+      const last = before.at(-1) ?? 0;
+      before.push(...seqsAt(data, source).filter((seq) => seq > last));
     }
   }
   assert.ok(
@@ -135,7 +130,7 @@ test('a hub that is killed again and again has each event once and in order, als
     const { seq = 0 } = (await askHub(hub.url, sent.source)).body as { seq: number };
     for (let first = seq + 1; first <= 400; first += 50) await sent.put(hub.url, first, Math.min(400, first + 49));
     assert.equal((await askHub(hub.url, sent.source)).body['seq'], 400);
-    const left = seqsOf(data, sent.source) as number[];
+    const left = seqsAt(data, sent.source);
     assert.deepEqual(left, upTo(400).slice(400 - left.length), 'none is doubled, lost or out of order');
   }
   await hub.kill();
@@ -160,7 +155,7 @@ test('200 senders that come back in the same second all get their events in, eac
       }
     }),
   );
-  for (const { source } of senders) assert.deepEqual(seqsOf(hub.data, source), upTo(40));
+  for (const { source } of senders) assert.deepEqual(seqsAt(hub.data, source), upTo(40));
 });
 
 test('a reset of a service for tests makes it forget what it has of other journals', async (t) => {
@@ -170,7 +165,7 @@ test('a reset of a service for tests makes it forget what it has of other journa
   assert.equal((await fetch(`${hub.url}/test/reset`, { method: 'POST' })).status, 200);
   assert.deepEqual((await askHub(hub.url)).body, { seq: 0, id: null, via: [] });
   assert.equal((await sent.put(hub.url, 1, 2)).body['seq'], 2);
-  assert.deepEqual(seqsOf(hub.data), [1, 2]);
+  assert.deepEqual(seqsAt(hub.data), [1, 2]);
 });
 
 test('events of other journals are counted as reports are', async (t) => {

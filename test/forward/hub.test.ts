@@ -2,18 +2,11 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { seqsAt } from '../support/forwarded.ts';
 import { askHub, observation, put, SentJournal, SOURCE, sourceOf } from '../support/forwarding.ts';
-import { eventsIn, type Running, type Scope, startService } from '../support/program.ts';
+import { type Running, type Scope, startService } from '../support/program.ts';
 import { makeLines } from '../support/segments.ts';
-
-/** The seqs of a source in the order in which the hub has them. */
-function seqsOf(data: string, source = SOURCE): unknown[] {
-  return eventsIn(data).flatMap(({ from }) => ((from as unknown[])?.[0] === source ? [(from as unknown[])[1]] : []));
-}
-
-function upTo(last: number): number[] {
-  return Array.from({ length: last }, (_, index) => index + 1);
-}
+import { upTo } from './scripted.ts';
 
 async function startHub(t: Scope, args: readonly string[] = []): Promise<Running> {
   return startService(t, { args });
@@ -79,7 +72,7 @@ test('what the hub has is not recorded again: a copy, an overlap, an older part 
     const { status } = await sent.put(hub.url, first, last);
     assert.equal(status, 200, `${first} to ${last}`);
   }
-  assert.deepEqual(seqsOf(hub.data), upTo(13));
+  assert.deepEqual(seqsAt(hub.data), upTo(13));
   assert.deepEqual((await sent.put(hub.url, 2, 3)).body, { seq: 13, id: sent.id(13), via: [] });
 });
 
@@ -99,7 +92,7 @@ test('a request that comes twice at the same time is recorded once, and one that
   }
   const early = await sent.put(hub.url, 1, 1);
   assert.equal(early.body['seq'], 400);
-  assert.deepEqual(seqsOf(hub.data), upTo(400));
+  assert.deepEqual(seqsAt(hub.data), upTo(400));
 });
 
 test('a clone of a journal is a fork, and of two that race each seq is recorded once [hub-2]', async (t) => {
@@ -112,7 +105,7 @@ test('a clone of a journal is a fork, and of two that race each seq is recorded 
   const { error, request_id, ...members } = fork.body;
   assert.match(String(error), /event 5 of this journal is here with the id/);
   assert.deepEqual(members, { reason: 'fork', seq: 5, id: one.id(5), via: [] });
-  assert.deepEqual(seqsOf(hub.data), upTo(5));
+  assert.deepEqual(seqsAt(hub.data), upTo(5));
 
   const racing = [new SentJournal(50, sourceOf(2)), new SentJournal(50, sourceOf(2))] as const;
   const winners = new Set<unknown>();
@@ -124,7 +117,7 @@ test('a clone of a journal is a fork, and of two that race each seq is recorded 
       }
     }),
   );
-  assert.deepEqual(seqsOf(hub.data, sourceOf(2)), upTo(50));
+  assert.deepEqual(seqsAt(hub.data, sourceOf(2)), upTo(50));
 });
 
 test('a gap is sent back with what the hub has, unless the sender says that just these events are lost [hub-3]', async (t) => {
@@ -143,7 +136,7 @@ test('a gap is sent back with what the hub has, unless the sender says that just
   }
   assert.equal((await sent.put(hub.url, 7, 9, { headers: { 'Assetlog-Lost': '4-6' } })).status, 200);
   assert.equal((await sent.put(hub.url, 15, 15, { headers: { 'Assetlog-Lost': '2-14' } })).status, 200);
-  assert.deepEqual(seqsOf(hub.data), [1, 2, 3, 7, 8, 9, 15]);
+  assert.deepEqual(seqsAt(hub.data), [1, 2, 3, 7, 8, 9, 15]);
   assert.equal((await sent.put(hub.url, 8, 16)).status, 200);
-  assert.deepEqual(seqsOf(hub.data), [1, 2, 3, 7, 8, 9, 15, 16]);
+  assert.deepEqual(seqsAt(hub.data), [1, 2, 3, 7, 8, 9, 15, 16]);
 });

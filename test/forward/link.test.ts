@@ -2,31 +2,18 @@
 
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { createServer, type RequestListener } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import type { Limits } from '../../src/config/limits.ts';
-import { DeadLetters } from '../../src/forward/dead-letters.ts';
 import type { Destination } from '../../src/forward/destination.ts';
-import { Link } from '../../src/forward/link.ts';
+import type { Link } from '../../src/forward/link.ts';
 import { readState, writeState } from '../../src/forward/state-file.ts';
 import { readStatus } from '../../src/forward/status.ts';
-import { OwnProgress } from '../../src/journal/progress.ts';
 import { newFolder, root } from '../support/program.ts';
-import { diskWith, FIRST, quiet, segment } from '../support/segments.ts';
+import { diskWith, FIRST, segment } from '../support/segments.ts';
+import { startScripted } from '../support/sent-lines.ts';
 import type { SimulatedDisk } from '../support/simulated-disk.ts';
 import { eventually } from '../support/tools.ts';
-import { limits as shortLimits, UPSTREAM } from './scripted.ts';
-
-const SOURCE = '0193e0c2-7f3a-7000-8000-000000000000';
-
-async function startServer(t: TestContext, listener: RequestListener): Promise<string> {
-  const server = createServer(listener);
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  t.after(() => server.close());
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-}
+import { createLink, limits } from './scripted.ts';
 
 /** A link of a journal with 5 events. */
 function linkOf(
@@ -34,21 +21,10 @@ function linkOf(
   destination: Partial<Destination>,
   {
     disk = diskWith({ [FIRST]: segment(1, 5) }),
-    limits = {},
-    source = async () => SOURCE,
-  }: { disk?: SimulatedDisk; limits?: Partial<Limits>; source?: () => Promise<string> } = {},
+    ...options
+  }: Parameters<typeof createLink>[3] & { disk?: SimulatedDisk } = {},
 ): Link {
-  const progress = new OwnProgress();
-  progress.recorded(disk.folder, 6);
-  const link = new Link({
-    destination: { ...UPSTREAM, ...destination },
-    disk,
-    progress,
-    source,
-    letters: () => DeadLetters.open(disk, destination.name ?? UPSTREAM.name),
-    limits: { ...shortLimits, ...limits },
-    notices: quiet,
-  });
+  const { link } = createLink(disk, 5, destination, options);
   t.after(() => link.close());
   return link;
 }
@@ -57,12 +33,11 @@ test('a token file that changes while its request is in flight is tried at once 
   const tokenFile = join(newFolder(t), 'token');
   writeFileSync(tokenFile, 'old');
   const tokens: string[] = [];
-  const to = await startServer(t, ({ headers, url }, response) => {
+  const { url: to } = await startScripted(t, ({ headers, method }) => {
     tokens.push(`${headers['authorization']}`);
-    // Before the answer, so that the first look after the stop already finds the new file.
+    // Before the answer, so that the first check after the stop already finds the new file.
     if (tokens.length === 1) writeFileSync(tokenFile, 'new one');
-    response.statusCode = tokens.at(-1) === 'old' ? 401 : 200;
-    response.end(url?.startsWith('/forward/') ? '{"error":"no"}' : '{}');
+    return [tokens.at(-1) === 'old' ? 401 : 200, method === 'GET' ? '{"error":"no"}' : '{}'];
   });
   const link = linkOf(t, { to, tokenFile }, { limits: { forwardStoppedMs: 60_000, keptMs: 60_000 } });
   await link.check([]);
@@ -76,16 +51,13 @@ test('a token file that changes while its request is in flight is tried at once 
 });
 
 test('what status shows is written when it changes: no state that is older than the cursor [link-2]', async (t) => {
-  const to = await startServer(t, ({ url }, response) => {
-    response.statusCode = url?.startsWith('/forward/') ? 404 : 200;
-    response.end('{}');
-  });
+  const { url: to } = await startScripted(t, ({ method }) => [method === 'GET' ? 404 : 200, '{}']);
   const disk = diskWith({ [FIRST]: segment(1, 5) });
   const link = linkOf(t, { to }, { disk });
   await link.check([]); // as about once a second: nothing writes after it but a change
   await eventually('all is sent', () => link.status.seq === 5);
   await eventually('the state file has caught up', async () => {
-    const written = await readState(disk, 'upstream', shortLimits);
+    const written = await readState(disk, 'upstream', limits);
     return written?.state === 'idle' && written.last_success !== null;
   });
 });
@@ -102,16 +74,13 @@ test('a restart keeps the time of the last success, and what has no time is none
     await link.check([]);
     await eventually('it waits', () => link.status.state === 'waiting');
     await link.close();
-    const written = await readState(disk, 'upstream', shortLimits);
+    const written = await readState(disk, 'upstream', limits);
     assert.deepEqual([link.status.last_success, written?.last_success], [expected, expected]);
   }
 });
 
 test('one that is stopped says when it tries again, and a change of its state is written at once', async (t) => {
-  const to = await startServer(t, (_, response) => {
-    response.statusCode = 403;
-    response.end('{"error":"no"}');
-  });
+  const { url: to } = await startScripted(t, () => [403, '{"error":"no"}']);
   const disk = diskWith({ [FIRST]: segment(1, 5) });
   const link = linkOf(t, { to }, { disk, limits: { forwardStoppedMs: 60_000 } });
   const [status] = await readStatus(disk, null, undefined);

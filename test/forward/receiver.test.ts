@@ -3,18 +3,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { observation, SentJournal, sourceOf } from '../support/forwarding.ts';
+import { gate } from '../support/gate.ts';
 import { forwardedIn, TestHub } from '../support/hub.ts';
 import { SimulatedDisk } from '../support/simulated-disk.ts';
-
-const upTo = (last: number) => Array.from({ length: last }, (_, index) => index + 1);
-
-function gate(): { opened: Promise<void>; open: () => void } {
-  let open = () => {};
-  const opened = new Promise<void>((resolve) => {
-    open = resolve;
-  });
-  return { opened, open };
-}
+import { upTo } from './scripted.ts';
 
 test('a journal that the events would come back to is refused, and each reply says where they go [receiver-1]', async () => {
   const via = [sourceOf(1), sourceOf(2)];

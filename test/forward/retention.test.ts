@@ -4,31 +4,25 @@ import assert from 'node:assert/strict';
 import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { readConfig } from '../../src/config/config.ts';
-import { limits as standardLimits } from '../../src/config/limits.ts';
-import { startService as startInProcess } from '../../src/service.ts';
-import { startFaultyLink } from '../support/faulty-link.ts';
 import {
   assertAtHub,
   deadLettersIn,
   forwardFile,
   forwardStatus,
-  named,
-  ok,
   reachesHub,
-  report,
+  startLinkedHub,
   stopsForwarding,
 } from '../support/forwarded.ts';
 import { startPlainUpstream } from '../support/plain-upstream.ts';
 import { eventsIn, newFolder, run, startService } from '../support/program.ts';
-import { quiet } from '../support/segments.ts';
+import { named, ok, report } from '../support/report.ts';
+import { serve } from '../support/service.ts';
 import { eventually } from '../support/tools.ts';
 
 const HOLDING = ['--segment-bytes', '4096', '--retain-bytes', '16384'];
 
 test('at the limit of retention reports are refused with the name of the destination, until it has the events [forward-retention-2]', async (t) => {
-  const hub = await startService(t);
-  const link = await startFaultyLink(t, hub.port);
+  const { hub, link } = await startLinkedHub(t);
   link.isDown = true;
   const data = newFolder(t);
   const file = join(newFolder(t), 'forward.json');
@@ -82,14 +76,10 @@ test('a start at the limit of retention knows from the cursors what may go, befo
 });
 
 test('retention runs again as soon as a destination has the events of a file', async (t) => {
-  const hub = await startService(t);
-  const link = await startFaultyLink(t, hub.port);
+  const { link, args } = await startLinkedHub(t);
   link.isDown = true;
-  const read = readConfig(['--port', '0', '--data', newFolder(t), ...HOLDING, '--forward-to', link.url], {});
-  assert.ok(read.kind === 'valid');
-  const limits = { ...standardLimits, spaceCheckMs: 3_600_000, retainCheckMs: 3_600_000, forwardRetryMsMax: 50 };
-  const edge = await startInProcess(read.config, quiet, { limits });
-  t.after(() => edge.stop());
+  const limits = { spaceCheckMs: 3_600_000, retainCheckMs: 3_600_000, forwardRetryMsMax: 50 };
+  const edge = await serve(t, { args: [...HOLDING, ...args], limits });
   let statuses: number[] = [];
   for (let count = 0; statuses[0] !== 503 && count < 500; count += 1) statuses = await report(edge, ['a']);
   assert.deepEqual(statuses, [503]);
@@ -98,10 +88,8 @@ test('retention runs again as soon as a destination has the events of a file', a
 });
 
 test('with --when-behind remove the events go, and are named in a dead letter', async (t) => {
-  const hub = await startService(t);
-  const link = await startFaultyLink(t, hub.port);
-  const args = [...HOLDING, '--when-behind', 'remove', '--forward-to', link.url];
-  const edge = await startService(t, { args });
+  const { hub, link, args } = await startLinkedHub(t);
+  const edge = await startService(t, { args: [...HOLDING, '--when-behind', 'remove', ...args] });
   assert.deepEqual(await report(edge, named('a', 3)), ok(3));
   await reachesHub(hub, edge.data, 3);
   link.isDown = true;
@@ -120,10 +108,9 @@ test('with --when-behind remove the events go, and are named in a dead letter', 
 });
 
 test('what retention removes while the destination is away is said at once, and counted at the hub later', async (t) => {
-  const hub = await startService(t);
-  const link = await startFaultyLink(t, hub.port);
+  const { hub, link, args: to } = await startLinkedHub(t);
   const data = newFolder(t);
-  const args = [...HOLDING, '--when-behind', 'remove', '--forward-to', link.url];
+  const args = [...HOLDING, '--when-behind', 'remove', ...to];
   let edge = await startService(t, { data, args });
   assert.deepEqual(await report(edge, named('a', 3)), ok(3));
   await reachesHub(hub, data, 3);

@@ -2,13 +2,13 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { DeadLetter } from '../../src/forward/dead-letter.ts';
-import { DeadLetters, readLetterStates } from '../../src/forward/dead-letters.ts';
+import { readLetterStates } from '../../src/forward/dead-letters/file.ts';
+import type { DeadLetter } from '../../src/forward/dead-letters/letter.ts';
 import { type Retry, type RetryResult, readRetry, retryName, takeRetry, writeRetry } from '../../src/forward/retry.ts';
+import { everyRemains, settled } from '../support/power.ts';
 import { makeLines } from '../support/segments.ts';
 import { failingCall, SimulatedDisk } from '../support/simulated-disk.ts';
-import { everyRemains, settled } from './power.ts';
-import { Model } from './scripted.ts';
+import { Model, openLetters } from './scripted.ts';
 
 const { lines } = makeLines(9);
 const time = '2026-11-20T15:19:45.266Z';
@@ -20,7 +20,7 @@ function letter(seq: number, outcome: DeadLetter['outcome'] = 'refused'): DeadLe
 /** A folder whose dead letters are of 2, 3 and 4 (refused), 5 (in doubt), 6 (given up), and 7 to 8 (removed). */
 async function folder(): Promise<SimulatedDisk> {
   const disk = new SimulatedDisk();
-  const letters = await DeadLetters.open(disk, 'upstream');
+  const letters = await openLetters(disk);
   for (const seq of [2, 3, 4]) await letters.append(letter(seq));
   await letters.append(letter(5, 'in doubt'));
   await letters.append(letter(6, 'skipped'));
@@ -34,7 +34,7 @@ async function retry(disk: SimulatedDisk, model: Model, asked: Retry = {}): Prom
 }
 
 async function take(disk: SimulatedDisk, model: Model, signal = new AbortController().signal) {
-  const letters = await DeadLetters.open(disk, 'upstream');
+  const letters = await openLetters(disk);
   return takeRetry({ disk, name: 'upstream', letters, target: () => model, turnMs: () => 0, signal });
 }
 

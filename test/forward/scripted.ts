@@ -1,14 +1,20 @@
-/** Destinations that answer as a script says, and a forwarder with one of them on a disk that can lose its power. */
+/** Destinations that answer as a script says, and a sender to one of them on a disk that can lose its power. */
 
 import assert from 'node:assert/strict';
 import { type Limits, limits as standardLimits } from '../../src/config/limits.ts';
-import type { DeadLetter } from '../../src/forward/dead-letter.ts';
-import { DeadLetters, readDeadLetters } from '../../src/forward/dead-letters.ts';
+import { DeadLetters, readDeadLetters, UNBOUNDED } from '../../src/forward/dead-letters/file.ts';
+import type { DeadLetter } from '../../src/forward/dead-letters/letter.ts';
 import type { Destination } from '../../src/forward/destination.ts';
-import { Forwarder } from '../../src/forward/forwarder.ts';
+import { Link } from '../../src/forward/link.ts';
+import { Cursor, type CursorValue, cursorName, readCursor } from '../../src/forward/sender/cursor.ts';
+import { Sender } from '../../src/forward/sender/sender.ts';
 import type { Asked, Outgoing, Sent, Target, TargetKind } from '../../src/forward/target.ts';
+import type { Disk } from '../../src/journal/disk.ts';
 import { OwnProgress } from '../../src/journal/progress.ts';
+import { contentsOf, goneName, segmentName } from '../../src/journal/segments.ts';
 import { createNotices } from '../../src/telemetry/log.ts';
+import { SOURCE } from '../support/forwarding.ts';
+import { diskWith, segment } from '../support/segments.ts';
 import type { SimulatedDisk } from '../support/simulated-disk.ts';
 import { eventually } from '../support/tools.ts';
 
@@ -117,16 +123,62 @@ export class Model implements Target {
   }
 }
 
+export const upTo = (last: number, first = 1) => Array.from({ length: last - first + 1 }, (_, at) => first + at);
+
+/** A journal whose events before `first` were removed by retention. */
+export function diskFrom(first: number, count: number): SimulatedDisk {
+  return diskWith({ [segmentName(first)]: segment(first, count), ...gone(1, first - 1) });
+}
+
+/** What the folder of a journal has in place of events. */
+export function gone(first: number, last: number, how: 'removed' | 'lost' = 'removed'): Record<string, Buffer> {
+  return { [goneName({ first, last }, how)]: Buffer.alloc(0) };
+}
+
+export async function saveCursor(disk: Disk, value: Partial<CursorValue>, name = UPSTREAM.name): Promise<void> {
+  const { cursor } = await Cursor.open(disk, name);
+  await cursor.save({ seq: 0, id: null, sending: undefined, kind: undefined, to: UPSTREAM.to, ...value });
+  await cursor.close();
+}
+
+/** @returns what the cursor on the disk says */
+export async function cursorOf(disk: Disk, name = UPSTREAM.name): Promise<CursorValue> {
+  const state = await readCursor(disk, name);
+  assert.ok(state.kind === 'found', JSON.stringify(state));
+  return state.value;
+}
+
+export async function loseCursor(disk: Disk): Promise<void> {
+  await saveCursor(disk, { seq: 7 });
+  await disk.remove(cursorName(UPSTREAM.name));
+}
+
+/** Opens dead letters without a limit. */
+export function openLetters(disk: Disk, name = UPSTREAM.name): Promise<DeadLetters> {
+  return DeadLetters.open(disk, name, UNBOUNDED);
+}
+
+/** @returns the id of an event in the first file of a journal */
+export function idOf(disk: SimulatedDisk, seq: number): string {
+  const [segment] = contentsOf(disk.names()).segments;
+  return JSON.parse(disk.text(segment!.name).split('\n')[seq - segment!.firstSeq]!).id;
+}
+
+/** A hub that has events of the journal up to a seq. */
+export function hubAt(disk: SimulatedDisk, seq: number, id = seq === 0 ? null : idOf(disk, seq)): Model {
+  return Object.assign(new Model('hub'), { seq, id });
+}
+
 export interface Bench {
-  readonly forwarder: Forwarder;
+  readonly sender: Sender;
   readonly disk: SimulatedDisk;
   readonly progress: OwnProgress;
   /** Log lines, parsed. */
   readonly log: Record<string, unknown>[];
 }
 
-/** Starts a forwarder on a journal that ends with `lastSeq`. */
-export function startForwarder(
+/** Starts a sender of a journal that ends with `lastSeq`. */
+export function startSender(
   disk: SimulatedDisk,
   lastSeq: number,
   target: (kind: TargetKind) => Target,
@@ -134,7 +186,7 @@ export function startForwarder(
     destination = {},
     limits: own = {},
     journalIsOpen = true,
-    letters = () => DeadLetters.open(disk, destination.name ?? UPSTREAM.name),
+    letters = () => openLetters(disk, destination.name),
   }: {
     destination?: Partial<Destination>;
     limits?: Partial<Limits>;
@@ -144,7 +196,7 @@ export function startForwarder(
 ): Bench {
   const progress = new OwnProgress();
   const log: Record<string, unknown>[] = [];
-  const forwarder = new Forwarder({
+  const sender = new Sender({
     destination: { ...UPSTREAM, ...destination },
     disk,
     progress,
@@ -153,24 +205,60 @@ export function startForwarder(
     notices: createNotices('info', false, (line) => log.push(JSON.parse(line))),
     limits: { ...limits, ...own },
   });
-  forwarder.start();
+  sender.start();
   if (journalIsOpen) progress.recorded(disk.folder, lastSeq + 1);
-  return { forwarder, disk, progress, log };
+  return { sender, disk, progress, log };
 }
 
-/** Waits until all events are dealt with. */
-export async function untilDone({ forwarder }: Bench): Promise<void> {
-  await eventually(`all is dealt with; now ${JSON.stringify(forwarder.status())}`, () => {
-    const { state, lag_events } = forwarder.status();
+/** A link of a journal that ends with `lastSeq`, and its log lines, parsed. Nothing is sent before `check`. */
+export function createLink(
+  disk: SimulatedDisk,
+  lastSeq: number,
+  destination: Partial<Destination> = {},
+  { limits: own = {}, source = async () => SOURCE }: { limits?: Partial<Limits>; source?: () => Promise<string> } = {},
+) {
+  const progress = new OwnProgress();
+  progress.recorded(disk.folder, lastSeq + 1);
+  const log: Record<string, unknown>[] = [];
+  let letters: Promise<DeadLetters> | undefined;
+  const link = new Link({
+    destination: { ...UPSTREAM, ...destination },
+    disk,
+    progress,
+    source,
+    letters: () => {
+      letters ??= openLetters(disk);
+      return letters;
+    },
+    limits: { ...limits, ...own },
+    notices: createNotices('info', false, (line) => log.push(JSON.parse(line))),
+  });
+  return { link, log };
+}
+
+/** Sends all events of a journal that ends with `lastSeq`, and stops. */
+export async function sendAll(...args: Parameters<typeof startSender>): Promise<Bench> {
+  const bench = startSender(...args);
+  await finish(bench);
+  return bench;
+}
+
+/** Waits until all events are settled, and stops. */
+export async function finish(bench: Bench): Promise<void> {
+  await untilDone(bench);
+  await bench.sender.close();
+}
+
+/** Waits until all events are settled. */
+export async function untilDone({ sender }: Bench): Promise<void> {
+  await eventually(`all is settled; now ${JSON.stringify(sender.status())}`, () => {
+    const { state, lag_events } = sender.status();
     return state === 'idle' && lag_events === 0;
   });
 }
 
-export async function untilState({ forwarder }: Bench, state: string): Promise<void> {
-  await eventually(
-    `it is ${state}; now ${JSON.stringify(forwarder.status())}`,
-    () => forwarder.status().state === state,
-  );
+export async function untilState({ sender }: Bench, state: string): Promise<void> {
+  await eventually(`it is ${state}; now ${JSON.stringify(sender.status())}`, () => sender.status().state === state);
 }
 
 export async function lettersOf(disk: SimulatedDisk, name = 'upstream'): Promise<DeadLetter[]> {

@@ -2,12 +2,12 @@ import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { Cursor } from '../../src/forward/cursor.ts';
+import { Cursor } from '../../src/forward/sender/cursor.ts';
 import { openSource, readSource, replaceSource, SOURCE_FILE } from '../../src/forward/source.ts';
 import { openDisk } from '../../src/journal/disk.ts';
+import { everyRemains, settled } from '../support/power.ts';
 import { newFolder } from '../support/program.ts';
 import { failingCall, SimulatedDisk } from '../support/simulated-disk.ts';
-import { everyRemains, settled } from './power.ts';
 
 const UUID7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 

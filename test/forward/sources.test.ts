@@ -2,15 +2,16 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { setImmediate as turn } from 'node:timers/promises';
 import { limits } from '../../src/config/limits.ts';
-import { carryOut, planRepair } from '../../src/journal/repair.ts';
+import { planRepair } from '../../src/journal/look/repair.ts';
 import { contentsOf } from '../../src/journal/segments.ts';
-import { verify } from '../../src/journal/verify.ts';
 import { SentJournal, sourceOf } from '../support/forwarding.ts';
 import { forwardedIn, type HubParts, TestHub } from '../support/hub.ts';
+import { settled } from '../support/power.ts';
 import { type Remains, SimulatedDisk, systemError } from '../support/simulated-disk.ts';
+import { carryOut, verify } from '../support/standard-limits.ts';
 import { eventually } from '../support/tools.ts';
+import { upTo } from './scripted.ts';
 
 const SNAPSHOT = 'forward-sources.json';
 /** Of about four events. */
@@ -20,14 +21,8 @@ const REMAINS: readonly Remains[] = [
   { entries: 'half', share: 0.5, behind: 'zeros' },
   { entries: 'all', share: 1, behind: 'nothing' },
 ];
-const upTo = (last: number) => Array.from({ length: last }, (_, index) => index + 1);
-
 function segments(disk: SimulatedDisk): number {
   return contentsOf(disk.names()).segments.length;
-}
-
-async function settled(): Promise<void> {
-  for (let turns = 0; turns < 100; turns += 1) await turn();
 }
 
 test('after a clean stop or a crash a hub knows what it has, and needs the last file only', async () => {

@@ -545,8 +545,8 @@ test('a hub that repeats the token where an id belongs is not understood, and th
   writeFileSync(tokenFile, 'asl_first');
   let said: object = {};
   const { url } = await startScripted(t, () => [200, JSON.stringify(said)]);
-  const told: unknown[] = [];
-  const target = open(t, 'hub', url, { tokenFile, onVia: (via) => told.push(via) });
+  const reached: unknown[] = [];
+  const target = open(t, 'hub', url, { tokenFile, onVia: (via) => reached.push(via) });
   for (said of [
     { seq: 7, id: 'asl_first', via: [] },
     { seq: 7, id: ID, via: ['asl_first'] },
@@ -555,7 +555,7 @@ test('a hub that repeats the token where an id belongs is not understood, and th
       assert.equal(shown(found), 'stopped: not understood');
       assert.doesNotMatch(JSON.stringify(found), /asl_first/);
     }
-    assert.deepEqual(told, []);
+    assert.deepEqual(reached, []);
   }
 });
 

@@ -1,12 +1,12 @@
-/** What becomes of a reply that takes long when its client may no longer read; a `Readable` that a test ends. */
+/** The steps of a request without a listener: a reply that takes long when its client may no longer read, and a defect. */
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { limits } from '../../src/config/limits.ts';
 import { endpoints } from '../../src/event/parameters.ts';
 import { createApp } from '../../src/http/app.ts';
+import { readFields } from '../../src/http/headers.ts';
 import { type Handler, type LaterOutcome, Refusal, type Reply } from '../../src/http/message.ts';
-import { readFields } from '../../src/http/request.ts';
 import { createNotices } from '../../src/telemetry/log.ts';
 import { Metrics } from '../../src/telemetry/metrics.ts';
 
@@ -31,22 +31,18 @@ class Right {
   }
 }
 
-/** Asks a service whose one read route gives this outcome. */
-function ask(right: Right, reply: LaterOutcome['reply'], controller = new AbortController()): Promise<Reply> {
-  const handler: Handler = ({ deployment }) => {
-    assert.equal(deployment, 'prod');
-    return { kind: 'later', reply };
-  };
-  const app = createApp({
+/** A service with these parts, and of the others as little as it needs. */
+function appWith(parts: Partial<Parameters<typeof createApp>[0]>) {
+  return createApp({
     endpoints,
     takesKeys: true,
     pathPrefix: '',
     checkAccess: () => {},
-    namesDeployment: true,
+    namesDeployment: false,
     tokenHeaders: new Set(),
     findRecorder: () => assert.fail('nothing is recorded'),
-    readings: [{ needs: 'read', methods: ['GET'], path: '/slow', followedBy: 'nothing', bodyTypes: [], handler }],
-    findReadable: () => right.find(),
+    readings: [],
+    findReadable: () => assert.fail('nothing is read'),
     contract: () => '{}',
     readiness: () => ({ kind: 'body', status: 200, body: '{}' }),
     limits,
@@ -54,6 +50,20 @@ function ask(right: Right, reply: LaterOutcome['reply'], controller = new AbortC
     freeBytes: () => undefined,
     notices: createNotices('error', false, () => {}),
     activity: { showsRecorded: false, textOf: () => '', recorded: () => {}, pathOf: (url) => url },
+    ...parts,
+  });
+}
+
+/** Asks a service whose one read route gives this outcome. */
+function ask(right: Right, reply: LaterOutcome['reply'], controller = new AbortController()): Promise<Reply> {
+  const handler: Handler = ({ deployment }) => {
+    assert.equal(deployment, 'prod');
+    return { kind: 'later', reply };
+  };
+  const app = appWith({
+    namesDeployment: true,
+    readings: [{ needs: 'read', methods: ['GET'], path: '/slow', followedBy: 'nothing', bodyTypes: [], handler }],
+    findReadable: () => right.find(),
   });
   const more = { fields: readFields(['Host', 'localhost']), ending: controller.signal };
   const incoming = { id: '1', method: 'GET', url: '/prod/slow', httpVersion: '1.1', ...more };
@@ -109,4 +119,24 @@ test('a stream ends when its right is lost, also between its head and its first 
     assert.equal(sent.join(''), early ? 'end' : 'first end');
     assert.equal(right.watches.size, 0);
   }
+});
+
+test('a defect of ours is a 503 for the client and a full account for the operator, never a 500', () => {
+  const logged: string[] = [];
+  const app = appWith({
+    checkAccess: () => {
+      throw new TypeError('defect');
+    },
+    notices: createNotices('info', false, (line) => logged.push(line)),
+  });
+  const incoming = {
+    method: 'POST',
+    url: '/report_asset_check/',
+    httpVersion: '1.1',
+    fields: readFields(['Host', 'a']),
+  };
+  const decision = app({ id: 'f00d-7', ...incoming, ending: AbortSignal.abort(), endReply: () => {} });
+  assert.ok(decision.kind === 'refuse');
+  assert.equal(decision.reply.status, 503);
+  assert.match(logged[0] ?? '', /"request_id":"f00d-7",.*TypeError: defect/);
 });

@@ -5,8 +5,9 @@ import { limits } from '../../src/config/limits.ts';
 import { endpoints } from '../../src/event/parameters.ts';
 import { recorded } from '../../src/event/record-result.ts';
 import { type BatchLimits, batchTypes, prefersLenient, reportBatch } from '../../src/http/batch.ts';
+import { readFields } from '../../src/http/headers.ts';
 import { type ErrorReply, Refusal } from '../../src/http/message.ts';
-import { encodeMembers } from '../../src/journal/record.ts';
+import { encodeMembers } from '../../src/journal/line/record.ts';
 import { processorMs } from '../support/processor-time.ts';
 
 interface Sent {
@@ -20,7 +21,8 @@ function send(
   { contentType = 'application/x-ndjson', prefer }: Sent = {},
   bounds: BatchLimits = limits,
 ) {
-  const request = { keyPath: undefined, body: Buffer.from(body), query: '', head: { contentType, prefer } };
+  const fields = readFields(['Content-Type', contentType, ...(prefer === undefined ? [] : ['Prefer', prefer])]);
+  const request = { keyPath: undefined, body: Buffer.from(body), query: '', head: { method: 'POST', fields } };
   const outcome = reportBatch(endpoints, bounds)(request);
   assert.ok(outcome.kind === 'record');
   const reply = outcome.replyTo(recorded);

@@ -2,19 +2,19 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setFlagsFromString } from 'node:v8';
 import fc from 'fast-check';
+import { limits } from '../../src/config/limits.ts';
 import { endpoints } from '../../src/event/parameters.ts';
 import { recorded as recordedResult } from '../../src/event/record-result.ts';
 import { reportTo } from '../../src/http/handlers.ts';
+import { readFields } from '../../src/http/headers.ts';
 import { type HandlerRequest, type RecordOutcome, Refusal } from '../../src/http/message.ts';
-import { encodeBatch, encodeMembers } from '../../src/journal/record.ts';
+import { encodeBatch, encodeMembers } from '../../src/journal/line/record.ts';
 
 type ReportHandler = ReturnType<typeof reportTo>;
 
-const [reportMaterialization, reportCheck, reportObservation] = endpoints.map((endpoint) => reportTo(endpoint)) as [
-  ReportHandler,
-  ReportHandler,
-  ReportHandler,
-];
+const [reportMaterialization, reportCheck, reportObservation] = endpoints.map((endpoint) =>
+  reportTo(endpoint, limits),
+) as [ReportHandler, ReportHandler, ReportHandler];
 
 interface Sent {
   readonly path?: string;
@@ -24,7 +24,7 @@ interface Sent {
 
 function request({ path, body, query = '' }: Sent): HandlerRequest {
   const text = typeof body === 'object' ? JSON.stringify(body) : (body ?? '');
-  const head = { contentType: 'application/json', prefer: undefined };
+  const head = { method: 'POST', fields: readFields(['Content-Type', 'application/json']) };
   return { keyPath: path, body: Buffer.from(text), query, head };
 }
 
@@ -189,7 +189,7 @@ test('a key in the path is split before it is decoded, once', () => {
   }
 });
 
-test('a key in the query is one part as it stands, unless it is a JSON array', () => {
+test('a key in the query is one part, unchanged, unless it is a JSON array', () => {
   const keyOf = (value: string) =>
     (recorded(reportMaterialization, { query: `asset_key=${encodeURIComponent(value)}` }) as { asset_key?: unknown })
       ?.asset_key;
@@ -320,7 +320,7 @@ test('a shown value is cut at 100 characters', () => {
   assert.equal(error, `partition is ["${'😀'.repeat(98)}… (an array); send a JSON string`);
 });
 
-test('a key in the path that hides a different one is told, and the same one is not', () => {
+test('a key in the path that hides a different one is logged, and the same one is not', () => {
   const hidden = (sent: Sent) => (outcome(reportMaterialization, sent) as RecordOutcome).hiddenKey;
   assert.equal(hidden({ path: 'a/b', body: { asset_key: 'c' } }), 'c');
   assert.equal(hidden({ path: 'a/b', body: { asset_key: ['a', 'c'] } }), '["a","c"]');
@@ -453,7 +453,7 @@ test('empty strings are values', () => {
   );
 });
 
-test('of two mistakes the first in the specification’s order is told', () => {
+test('of two mistakes the first in the specification’s order is reported', () => {
   const everything = { asset_key: 1, passed: 1, check_name: 1, metadata: 1, severity: 1, partition: 1 };
   const good = { asset_key: 'a', passed: true, check_name: 'c', metadata: {}, severity: 'WARN', partition: 'p' };
   const names = Object.keys(good) as (keyof typeof good)[];

@@ -1,28 +1,23 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Refusal } from '../../src/http/message.ts';
+import { limits } from '../../src/config/limits.ts';
+import { type HeaderFields, readFields } from '../../src/http/headers.ts';
+import { type Head, Refusal } from '../../src/http/message.ts';
 import { createAccess, hostOf, isLoopback } from '../../src/http/origin.ts';
-import type { Head } from '../../src/http/request.ts';
 
-function head(part: Partial<Head>): Head {
+type Sent = Partial<Head> & Partial<Pick<HeaderFields, 'origin' | 'fetchSite'>>;
+
+function head({ origin, fetchSite, ...part }: Sent): Head {
   const nothing = {
-    origin: undefined,
-    fetchSite: undefined,
+    fields: { ...readFields([]), origin, fetchSite },
     navigates: false,
-    idempotencyKey: undefined,
-    contentType: undefined,
-    contentEncoding: undefined,
-    prefer: undefined,
-    accept: undefined,
-    lastEventId: undefined,
-    raw: [],
     expect: undefined,
     token: undefined,
   };
   return { method: 'POST', path: '/', query: '', authority: 'localhost:3000', bodyBytes: 0, ...nothing, ...part };
 }
 
-function verdict(check: ReturnType<typeof createAccess>, part: Partial<Head>, opensPage = false): string {
+function verdict(check: ReturnType<typeof createAccess>, part: Sent, opensPage = false): string {
   try {
     check(head(part), opensPage);
     return 'may';
@@ -32,8 +27,8 @@ function verdict(check: ReturnType<typeof createAccess>, part: Partial<Head>, op
   }
 }
 
-const local = createAccess({ address: '127.0.0.1', allowedHosts: ['edge.example'] });
-const open = createAccess({ address: '0.0.0.0', allowedHosts: [] });
+const local = createAccess({ address: '127.0.0.1', allowedHosts: ['edge.example'], limits });
+const open = createAccess({ address: '0.0.0.0', allowedHosts: [], limits });
 
 test('on loopback only this machine’s own names and the configured ones are Hosts', () => {
   for (const authority of [
@@ -58,12 +53,15 @@ test('on loopback only this machine’s own names and the configured ones are Ho
   ]) {
     assert.match(verdict(local, { authority }), /^Host ".*" is not this service; .*--allowed-host/, authority);
   }
-  assert.equal(verdict(createAccess({ address: '127.0.0.2', allowedHosts: [] }), { authority: '127.0.0.2:1' }), 'may');
+  assert.equal(
+    verdict(createAccess({ address: '127.0.0.2', allowedHosts: [], limits }), { authority: '127.0.0.2:1' }),
+    'may',
+  );
 });
 
 test('on every interface any Host may ask, until --allowed-host says which names are its own [origin-2]', () => {
   assert.equal(verdict(open, { authority: 'anything.example' }), 'may');
-  const named = createAccess({ address: '0.0.0.0', allowedHosts: ['good.example'] });
+  const named = createAccess({ address: '0.0.0.0', allowedHosts: ['good.example'], limits });
   for (const authority of ['good.example:3000', 'localhost', '192.0.2.7:3000', '[2001:db8::1]', undefined])
     assert.equal(verdict(named, { authority }), 'may', authority);
   assert.match(verdict(named, { authority: 'evil.example' }), /^Host "evil\.example" is not this service/);
@@ -97,7 +95,7 @@ test('default ports are the same with and without being written', () => {
 });
 
 test('a page on a name that was made to point here is refused on every address, but for an allowed name [origin-1]', () => {
-  const named = createAccess({ address: '0.0.0.0', allowedHosts: ['good.example'] });
+  const named = createAccess({ address: '0.0.0.0', allowedHosts: ['good.example'], limits });
   for (const from of [
     (name: string) => ({ origin: `http://${name}`, authority: name }),
     (name: string) => ({ method: 'GET', fetchSite: 'same-origin', authority: name }), // has no Origin
@@ -135,7 +133,7 @@ test('a page of another site may open the page of the service in a tab, and noth
   assert.match(verdict(local, { ...opens, authority: 'evil.example' }, true), /^Host/);
 });
 
-test('loopback addresses are told from others', () => {
+test('loopback addresses are distinguished from others', () => {
   for (const address of ['127.0.0.1', '127.255.0.3', '::1', '::ffff:127.0.0.1', 'localhost'])
     assert.equal(isLoopback(address), true);
   for (const address of ['0.0.0.0', '::', '128.0.0.1', '10.127.0.1', 'localhost.example'])

@@ -1,4 +1,4 @@
-/** What every disk has to do: the real one, and the simulated one that stands in for it where a disk has to fail. */
+/** What every disk has to do: the real one, and the simulated one for tests in which a disk has to fail. */
 
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
@@ -6,17 +6,9 @@ import fs, { symlinkSync } from 'node:fs';
 import { syncBuiltinESMExports } from 'node:module';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import {
-  copyFile,
-  type Disk,
-  describe,
-  IrregularFileError,
-  isFull,
-  openDisk,
-  readSmall,
-  SyncError,
-  writeFile,
-} from '../../src/journal/disk.ts';
+import { type Disk, describe, IrregularFileError, isFull, openDisk, SyncError } from '../../src/journal/disk.ts';
+import { copyFile, readSmall, writeFile } from '../../src/journal/file-io.ts';
+import { textOf } from '../support/journal.ts';
 import { newFolder } from '../support/program.ts';
 import { SimulatedDisk, systemError } from '../support/simulated-disk.ts';
 
@@ -25,12 +17,6 @@ const disks: Readonly<Record<string, (t: TestContext) => Disk>> = {
   'the real disk where no write syncs': (t) => openDisk(`${newFolder(t)}/a/b`, false),
   'the simulated disk': () => new SimulatedDisk(),
 };
-
-async function textOf(disk: Disk, name: string, start?: number, end?: number): Promise<string> {
-  const chunks: Buffer[] = [];
-  for await (const chunk of disk.read(name, start, end)) chunks.push(chunk);
-  return Buffer.concat(chunks).toString();
-}
 
 const withCode = (code: string) => (error: NodeJS.ErrnoException) => error.code === code;
 
@@ -74,7 +60,7 @@ for (const [kind, makeDisk] of Object.entries(disks)) {
     await assert.rejects(disk.createLog('x'), withCode('EEXIST'));
   });
 
-  test(`${kind}: names stand for one file each, and what is not there is ENOENT`, async (t) => {
+  test(`${kind}: each name is of one file, and what is not there is ENOENT`, async (t) => {
     const disk = makeDisk(t);
     await disk.prepare();
     const old = await disk.createLog('x');
@@ -163,7 +149,7 @@ test('a short write is asked again, and a disk that takes nothing is given up', 
   await assert.rejects(writeFile(disk, 'y', [Buffer.from('hello')]), /the disk takes nothing more of y/);
 });
 
-test('a quota has no name in Node, and is told as what it is', {
+test('a quota has no name in Node, and is reported as a quota', {
   skip: process.platform !== 'linux' && 'its number is that of Linux',
 }, () => {
   const quota = Object.assign(new Error('Unknown system error -122'), { errno: -122, syscall: 'write' });

@@ -4,16 +4,15 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { limits } from '../../src/config/limits.ts';
 import type { Event } from '../../src/event/event.ts';
-import type { RecordResult } from '../../src/event/record-result.ts';
 import { type Disk, openDisk } from '../../src/journal/disk.ts';
-import { KeyMemory } from '../../src/journal/idempotency-memory.ts';
-import { Journal } from '../../src/journal/journal.ts';
+import { KeyMemory } from '../../src/journal/keys/memory.ts';
+import { readJournal } from '../../src/journal/look/reader.ts';
+import type { Line } from '../../src/journal/look/reading.ts';
 import { OwnProgress } from '../../src/journal/progress.ts';
-import { type Line, readJournal } from '../../src/journal/reader.ts';
 import { sidecarName } from '../../src/journal/segments.ts';
-import { verify } from '../../src/journal/verify.ts';
+import { openJournal } from '../support/journal.ts';
 import { newFolder } from '../support/program.ts';
-import { quiet } from '../support/segments.ts';
+import { verify } from '../support/standard-limits.ts';
 
 const SOURCE = '0193e0c2-7f3a-7000-8000-000000000000';
 const RECORDED = '2026-11-20T15:19:45.266Z';
@@ -30,16 +29,8 @@ function forwarded(seq: number, idempotencyKey?: string): Event {
   return { ...own(`f${seq}`, idempotencyKey), origin: { id: idOf(seq), source: SOURCE, seq, recorded: RECORDED } };
 }
 
-async function open(disk: Disk, segmentBytes = 1_000_000): Promise<Journal> {
-  const keyMemory = new KeyMemory(1_000);
-  const journal = new Journal({ disk, notices: quiet, segmentBytes, limits, keyMemory, onFailed: () => {} });
-  await journal.open();
-  return journal;
-}
-
-function append(journal: Journal, ...events: Event[]): Promise<RecordResult> {
-  return new Promise((resolve) => journal.append(events, 0, resolve));
-}
+const open = (disk: Disk, segmentBytes = 1_000_000) =>
+  openJournal(disk, { segmentBytes, keyMemory: new KeyMemory(1_000) });
 
 async function read(disk: Disk): Promise<Line[]> {
   const lines: Line[] = [];
@@ -55,13 +46,13 @@ test('a forwarded line has the id and the time of its first recorder, also besid
   const disk = openDisk(newFolder(t));
   const journal = await open(disk);
   const together = [
-    append(journal, own('a')),
-    append(journal, forwarded(7), forwarded(8)),
-    append(journal, own('b')),
-    append(journal, own('c'), forwarded(9)),
+    journal.append(own('a')),
+    journal.append(forwarded(7), forwarded(8)),
+    journal.append(own('b')),
+    journal.append(own('c'), forwarded(9)),
   ];
   for (const result of await Promise.all(together)) assert.deepEqual(result, { kind: 'recorded' });
-  await journal.close();
+  await journal.journal.close();
   const events = (await read(disk)).map(({ event }) => event);
   assert.deepEqual(
     events.map(({ asset_key }) => asset_key[0]),
@@ -80,17 +71,17 @@ for (const segmentBytes of [1_000_000, 1]) {
     const disk = openDisk(newFolder(t));
     const yes = { kind: 'recorded' };
     const before = await open(disk, segmentBytes);
-    assert.deepEqual(await append(before, forwarded(1, 'k'), forwarded(2, 'k')), yes);
-    assert.deepEqual(await append(before, own('a', 'own')), yes);
-    assert.deepEqual(await append(before, forwarded(3, 'own')), yes, 'no conflict with an own event');
-    await before.close();
+    assert.deepEqual(await before.append(forwarded(1, 'k'), forwarded(2, 'k')), yes);
+    assert.deepEqual(await before.append(own('a', 'own')), yes);
+    assert.deepEqual(await before.append(forwarded(3, 'own')), yes, 'no conflict with an own event');
+    await before.journal.close();
     if (segmentBytes === 1) assert.ok((await disk.list()).includes(sidecarName(1)));
     const after = await open(disk, segmentBytes);
-    assert.deepEqual(await append(after, own('b', 'k')), yes, 'it is not taken for the forwarded one');
-    assert.deepEqual(await append(after, own('a', 'own')), { ...yes, replayed: [0] });
-    const mixed = await append(after, own('a', 'own'), forwarded(4, 'k'), own('c', 'new'));
+    assert.deepEqual(await after.append(own('b', 'k')), yes, 'it is not taken for the forwarded one');
+    assert.deepEqual(await after.append(own('a', 'own')), { ...yes, replayed: [0] });
+    const mixed = await after.append(own('a', 'own'), forwarded(4, 'k'), own('c', 'new'));
     assert.deepEqual(mixed, { ...yes, replayed: [0] });
-    await after.close();
+    await after.journal.close();
     const lines = (await read(disk)).map(({ event }) => [event.asset_key[0], event.idempotency_key, event.from?.[1]]);
     assert.deepEqual(lines, [
       ...[

@@ -40,10 +40,10 @@ test('there is trouble below 64 MiB, below 5 % of a smaller disk, or below what 
   assert.match((await troubleWith({ ...large, freeBytes: MIB - 1 }, undefined, 2 * MIB)) ?? '', /asks for 1048576$/);
 });
 
-test('the space is looked at again and again, changes are told once, and a failure to look is trouble', async () => {
+test('the space is looked at again and again, each change is reported once, and a failure to look is trouble', async () => {
   const disk = new SimulatedDisk();
-  const told: string[] = [];
-  const notices = createNotices('info', false, (line) => told.push(line));
+  const logged: string[] = [];
+  const notices = createNotices('info', false, (line) => logged.push(line));
   const watch = await watchSpace(disk, { minFreeBytes: 100 }, limits, notices);
   const until = async (wanted: RegExp | undefined) => {
     for (let waited = 0; waited < 300; waited += 1) {
@@ -62,8 +62,8 @@ test('the space is looked at again and again, changes are told once, and a failu
   disk.space = () => Promise.reject(new Error('ENOENT'));
   await until(/^the free space of the disk is not known: ENOENT$/);
   watch.stop();
-  assert.equal(told.filter((line) => line.includes('not ready')).length, 2);
-  assert.equal(told.filter((line) => line.includes('enough free space again')).length, 1);
+  assert.equal(logged.filter((line) => line.includes('not ready')).length, 2);
+  assert.equal(logged.filter((line) => line.includes('enough free space again')).length, 1);
 });
 
 test('each check that finds less than the space to keep free calls for files to be removed', async () => {

@@ -4,14 +4,15 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 import { limits as standardLimits } from '../../src/config/limits.ts';
-import { CLEAN_STOP } from '../../src/journal/clean-stop.ts';
 import type { HeldBack, JournalHooks } from '../../src/journal/hooks.ts';
-import { Journal } from '../../src/journal/journal.ts';
+import { CLEAN_STOP } from '../../src/journal/open/clean-stop.ts';
 import type { Retain } from '../../src/journal/retention.ts';
 import { contentsOf, goneRange } from '../../src/journal/segments.ts';
-import { verify } from '../../src/journal/verify.ts';
-import { createNotices } from '../../src/telemetry/log.ts';
-import { failingCall, SimulatedDisk, systemError } from '../support/simulated-disk.ts';
+import { gate } from '../support/gate.ts';
+import { createJournal, type TestJournal } from '../support/journal.ts';
+import { eachCall, settled } from '../support/power.ts';
+import { SimulatedDisk, systemError } from '../support/simulated-disk.ts';
+import { verify } from '../support/standard-limits.ts';
 import { eventually } from '../support/tools.ts';
 
 const limits = { ...standardLimits, spaceCheckMs: 20 };
@@ -44,36 +45,16 @@ class Calls implements JournalHooks {
   }
 }
 
-interface Opened {
-  readonly journal: Journal;
-  readonly notices: string[];
-  /** @returns undefined when the event is durable, else why it was not recorded */
-  append(): Promise<string | undefined>;
+const TEXT = 'x'.repeat(100);
+
+function create(disk: SimulatedDisk, hooks: JournalHooks, retain: Retain = RETAIN): TestJournal {
+  return createJournal(disk, { hooks, retain, limits, openWaitMs: 10_000, segmentBytes: SEGMENT_BYTES });
 }
 
-function create(disk: SimulatedDisk, hooks: JournalHooks, retain: Retain = RETAIN, openWaitMs = 10_000): Opened {
-  const notices: string[] = [];
-  const journal = new Journal({
-    ...{ disk, hooks, retain, limits, openWaitMs, segmentBytes: SEGMENT_BYTES, onFailed: () => {} },
-    notices: createNotices('info', false, (line) => notices.push(line)),
-  });
-  const event = { type: 'AssetObservation', assetKey: ['a'], description: 'x'.repeat(100) } as const;
-  const append = () =>
-    new Promise<string | undefined>((resolve) =>
-      journal.append([event], 0, (result) => resolve('reason' in result ? result.reason : undefined)),
-    );
-  return { journal, notices, append };
-}
-
-async function open(disk: SimulatedDisk, hooks: JournalHooks, retain?: Retain): Promise<Opened> {
-  const opened = create(disk, hooks, retain);
-  await opened.journal.open();
-  return opened;
-}
-
-/** Resolves when everything that can still happen has: the simulated disk takes no time. */
-async function settled(): Promise<void> {
-  for (let turns = 0; turns < 200; turns += 1) await turn();
+async function open(disk: SimulatedDisk, hooks: JournalHooks, retain?: Retain): Promise<TestJournal> {
+  const created = create(disk, hooks, retain);
+  await created.journal.open();
+  return created;
 }
 
 function firstSeqs(disk: SimulatedDisk): number[] {
@@ -81,9 +62,9 @@ function firstSeqs(disk: SimulatedDisk): number[] {
 }
 
 /** Appends until an event is refused. @returns why, and how many were recorded */
-async function fill({ append }: Opened): Promise<{ reason: string; count: number }> {
+async function fill({ report }: TestJournal): Promise<{ reason: string; count: number }> {
   for (let count = 0; count < 100; count += 1) {
-    const reason = await append();
+    const reason = await report(TEXT);
     await settled();
     if (reason !== undefined) return { reason, count };
   }
@@ -105,7 +86,7 @@ test('at the limit of retention, a file that is held back stays, and reports are
   opened.journal.retain();
   await eventually('reports are recorded again', () => opened.journal.trouble === undefined);
   assert.equal(firstSeqs(disk)[0], 5);
-  assert.equal(await opened.append(), undefined);
+  assert.equal(await opened.report(TEXT), undefined);
   const texts = opened.notices
     .map((line) => JSON.parse(line))
     .filter(({ level, problem }) => problem || level !== 'info');
@@ -123,7 +104,7 @@ test('the refusal ends by itself soon after the destination has moved on, or spa
     const disk = new SimulatedDisk();
     const hooks = new Calls();
     const opened = await open(disk, hooks, retain);
-    for (let count = 0; count < 5; count += 1) assert.equal(await opened.append(), undefined);
+    for (let count = 0; count < 5; count += 1) assert.equal(await opened.report(TEXT), undefined);
     hooks.fromSeq = 1;
     disk.freeSpace = { ...disk.freeSpace, freeBytes: 10 };
     if (retain.keepFree !== undefined) await opened.journal.makeSpace();
@@ -133,7 +114,7 @@ test('the refusal ends by itself soon after the destination has moved on, or spa
     if (retain.keepFree === undefined) hooks.fromSeq = Number.POSITIVE_INFINITY;
     else disk.freeSpace = { ...disk.freeSpace, freeBytes: 10_000 };
     await eventually('reports are recorded again', () => opened.journal.trouble === undefined);
-    assert.equal(await opened.append(), undefined);
+    assert.equal(await opened.report(TEXT), undefined);
     await opened.journal.close();
   }
 });
@@ -146,13 +127,13 @@ test('reports that wait for a journal to be opened are refused if a file is held
   const { count } = await fill(before);
   await before.journal.close();
   const again = create(disk, hooks);
-  const waiting = again.append();
+  const waiting = again.report(TEXT);
   await again.journal.open();
   assert.equal(await waiting, `${REASON} 1`);
   assert.equal(again.journal.lastSeq, count, 'nothing was recorded');
   await again.journal.close();
   const later = create(disk, new Calls());
-  const taken = later.append();
+  const taken = later.report(TEXT);
   await later.journal.open();
   assert.equal(await taken, undefined);
   await later.journal.close();
@@ -161,11 +142,8 @@ test('reports that wait for a journal to be opened are refused if a file is held
 test('nothing is removed before the hook has resolved, and nothing at all if it rejects, until it is called again [hooks-3]', async () => {
   const disk = new SimulatedDisk();
   const hooks = new Calls();
-  let resolve = () => {};
-  hooks.onRemoving = () =>
-    new Promise((done) => {
-      resolve = done;
-    });
+  const removing = gate();
+  hooks.onRemoving = () => removing.opened;
   const opened = await open(disk, hooks);
   const files = () =>
     disk
@@ -173,17 +151,17 @@ test('nothing is removed before the hook has resolved, and nothing at all if it 
       .filter((name) => goneRange(name, 'removed') || name.endsWith('.jsonl'))
       .sort();
   while (!hooks.log.includes('removing 2')) {
-    assert.equal(await opened.append(), undefined);
+    assert.equal(await opened.report(TEXT), undefined);
     await settled();
   }
   const before = files();
   assert.deepEqual(firstSeqs(disk).slice(0, 2), [1, 3]);
-  resolve();
+  removing.open();
   await settled();
   assert.notDeepEqual(files(), before);
   hooks.onRemoving = () => Promise.reject(systemError('ENOSPC'));
   const [kept] = firstSeqs(disk);
-  for (let count = 0; count < 6; count += 1) assert.equal(await opened.append(), undefined);
+  for (let count = 0; count < 6; count += 1) assert.equal(await opened.report(TEXT), undefined);
   await settled();
   assert.equal(firstSeqs(disk)[0], kept);
   assert.ok(opened.notices.some((line) => /old journal files could not be removed.*ENOSPC/.test(line)));
@@ -204,7 +182,7 @@ test('the hook learns of closed files without delaying a batch, and of a stop be
       resolve = done;
     });
   const opened = await open(disk, hooks, {});
-  for (let count = 0; count < 9; count += 1) assert.equal(await opened.append(), undefined);
+  for (let count = 0; count < 9; count += 1) assert.equal(await opened.report(TEXT), undefined);
   assert.deepEqual(hooks.log, ['closed 2'], 'one call at a time');
   resolve();
   await settled();
@@ -212,8 +190,8 @@ test('the hook learns of closed files without delaying a batch, and of a stop be
   resolve();
   await settled();
   hooks.onClosed = () => Promise.reject(systemError('EIO'));
-  assert.equal(await opened.append(), undefined);
-  assert.equal(await opened.append(), undefined);
+  assert.equal(await opened.report(TEXT), undefined);
+  assert.equal(await opened.report(TEXT), undefined);
   await settled();
   assert.ok(opened.notices.some((line) => /could not note how far the journal is.*EIO/.test(line)));
   let notedBefore: boolean | undefined;
@@ -233,7 +211,7 @@ test('the hook learns of closed files without delaying a batch, and of a stop be
 
 for (const what of ['once', 'power'] as const) {
   test(`${what === 'once' ? 'a failure' : 'a power cut'} at any call: what is held back stays, and the rest goes only after the hook [hooks-4]`, async () => {
-    for (let failing = 1; ; failing += 1) {
+    for (const trial of eachCall(what)) {
       const disk = new SimulatedDisk();
       const hooks = new Calls();
       hooks.fromSeq = 6;
@@ -242,25 +220,22 @@ for (const what of ['once', 'power'] as const) {
         await turn();
         resolvedSeq = lastSeq;
       };
-      const { fault, struck } = failingCall(failing, what);
-      disk.fault = fault;
-      const script = (async () => {
+      await trial.run(disk, async () => {
         for (let session = 0; session < 2; session += 1) {
           const opened = await open(disk, hooks);
           for (let count = 0; count < 8; count += 1) {
-            await opened.append();
+            await opened.report(TEXT);
             await turn();
           }
           await opened.journal.close();
         }
-      })().catch(() => {});
-      await Promise.race([script, settled().then(settled).then(settled)]);
+      });
       const cuts = (['none', 'half', 'all'] as const).map((entries) =>
         disk.afterPowerCut({ entries, share: 1, behind: 'zeros' }),
       );
       for (const after of [disk.afterCrash(), ...cuts]) {
         const { removedLast } = contentsOf(after.names());
-        assert.ok(removedLast <= resolvedSeq && removedLast < 6, `call ${failing}: ${removedLast} of ${resolvedSeq}`);
+        assert.ok(removedLast <= resolvedSeq && removedLast < 6, `${trial.when}: ${removedLast} of ${resolvedSeq}`);
         const again = await open(after, hooks);
         await again.journal.close();
         const { findings } = await verify(after);
@@ -270,7 +245,6 @@ for (const what of ['once', 'power'] as const) {
         );
         assert.ok((firstSeqs(after)[0] ?? 0) <= 6);
       }
-      if (struck() === 0) break;
     }
   });
 }

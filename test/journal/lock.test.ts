@@ -5,8 +5,9 @@ import { connect, createServer, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { askHolder, holderOf, InUseError, LockLostError, lockFolder } from '../../src/journal/lock.ts';
+import { InUseError, LockLostError } from '../../src/journal/lock.ts';
 import { newFolder, type Scope } from '../support/program.ts';
+import { askHolder, holderOf, lockFolder } from '../support/standard-limits.ts';
 import { eventually, within } from '../support/tools.ts';
 
 test('a folder has one holder, and is free again once it is released [lock-1]', async (t) => {
@@ -65,7 +66,7 @@ test('a holder says how far its journal is durable, as it is at that moment', as
   assert.equal(await holderOf(folder), undefined);
 });
 
-test('a holder of an older version, and one that does not answer, are told apart', async (t) => {
+test('a holder of an older version, and one that does not answer, are distinguished', async (t) => {
   const folder = newFolder(t);
   const older = createServer((asker) => asker.end('held 77')).listen(join(folder, '.lock-older'));
   await once(older, 'listening');
@@ -80,7 +81,7 @@ test('a holder of an older version, and one that does not answer, are told apart
   assert.deepEqual(readdirSync(folder), ['.lock-stopped']);
 });
 
-test('a holder that is alive but silent still holds, and the answer comes within a second', async (t) => {
+test('a holder that is alive but stalled still holds, and the answer comes within a second', async (t) => {
   const folder = newFolder(t);
   const silent = createServer(() => {}).listen(join(folder, '.lock-silent'));
   t.after(() => silent.close());
@@ -134,7 +135,7 @@ test('a lock file that is removed, replaced or moved away with its folder is not
   }
 });
 
-/** Connects to the lock of a folder, keeps its own half open, and reads nothing until it is told to. */
+/** Connects to the lock of a folder, keeps its own half open, and reads nothing until its socket is resumed. */
 async function hold(t: Scope, folder: string): Promise<Socket> {
   const [name = ''] = readdirSync(folder).filter((entry) => entry.startsWith('.lock-'));
   const socket = connect({ path: join(folder, name), allowHalfOpen: true });

@@ -7,8 +7,8 @@ import { type TestContext, test } from 'node:test';
 import { type Limits, limits } from '../../src/config/limits.ts';
 import { Refusal } from '../../src/http/message.ts';
 import { type Disk, openDisk } from '../../src/journal/disk.ts';
+import { encodeBatch, encodeMembers } from '../../src/journal/line/record.ts';
 import { OwnProgress } from '../../src/journal/progress.ts';
-import { encodeBatch, encodeMembers } from '../../src/journal/record.ts';
 import { AssetMemory } from '../../src/reading/assets.ts';
 import { ReadableJournals } from '../../src/reading/journals.ts';
 import { createNotices } from '../../src/telemetry/log.ts';
@@ -17,7 +17,7 @@ import { FIRST, START } from '../support/segments.ts';
 
 const NEVER = new AbortController().signal;
 
-/** Two deployments with so many assets each. `reads` counts the readings of their files. */
+/** Two deployments with this number of assets each. `reads` counts the readings of their files. */
 function open(t: TestContext, assets: number, other: Partial<Limits>) {
   const data = newFolder(t);
   const reads = { a: 0, b: 0 };

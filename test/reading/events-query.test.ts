@@ -3,16 +3,17 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { limits } from '../../src/config/limits.ts';
+import { readFields } from '../../src/http/headers.ts';
 import type { ErrorReply } from '../../src/http/message.ts';
 import { Refusal } from '../../src/http/message.ts';
-import { readEventsQuestion } from '../../src/reading/events-query.ts';
+import { eventsParameters, readEventsQuestion } from '../../src/reading/events-query.ts';
 
 const NOW_MS = Date.parse('2026-11-22T12:00:00Z');
 const NO_BODY = Buffer.alloc(0);
 
 function ask(query: string, headers: { accept?: string; lastEventId?: string } = {}) {
-  const head = { contentType: undefined, prefer: undefined, ...headers };
-  return readEventsQuestion({ body: NO_BODY, query, head }, limits);
+  const head = { method: 'GET', fields: { ...readFields([]), ...headers } };
+  return readEventsQuestion({ body: NO_BODY, query, head }, eventsParameters(limits), limits);
 }
 
 function refusal(act: () => unknown): ErrorReply {

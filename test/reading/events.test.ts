@@ -40,7 +40,7 @@ test('the lines are those of the journal, byte for byte', async (t) => {
   assert.deepEqual([head.status, await head.text()], [200, '']);
 });
 
-test('pages follow one another over files, also where a filter matches few', async (t) => {
+test('pages follow one another over files, also if a filter matches few', async (t) => {
   const service = await serveReads(t, { args: SMALL_FILES });
   const keys = Array.from({ length: 60 }, (_, index) => (index % 20 === 0 ? 'rare' : 'often'));
   await service.report(...keys);
@@ -204,7 +204,7 @@ test('a long poll gets the event that comes, and an empty reply at its end or at
   await stopped;
 });
 
-test('256 long polls that wait lock out no report, and those that make place get their empty reply [reading-events-1]', async (t) => {
+test('256 long polls that wait lock out no report, and the polls that yield get their empty reply [reading-events-1]', async (t) => {
   const service = await serveReads(t, { args: ['--max-connections', '257'] }); // one for the metrics
   const port = Number(new URL(service.url).port);
   await service.report('a');

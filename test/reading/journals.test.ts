@@ -8,6 +8,7 @@ import { segmentName } from '../../src/journal/segments.ts';
 import { ReadableJournals } from '../../src/reading/journals.ts';
 import { recorded } from '../../src/reading/tail.ts';
 import { createNotices } from '../../src/telemetry/log.ts';
+import { gate } from '../support/gate.ts';
 import { diskWith, FIRST, segment } from '../support/segments.ts';
 
 /** Removes the second of three files while the first is read, and reads on. @returns the log */
@@ -23,10 +24,7 @@ async function readWhileOneGoes(how: 'by a reset' | 'by a reset that began befor
     undefined,
   );
   const remove = () => disk.remove(second);
-  let end = () => {};
-  const ended = new Promise<void>((resolve) => {
-    end = resolve;
-  });
+  const { opened: ended, open: end } = gate();
   const reset = how === 'by a reset that began before' ? journal.beginAnew(() => ended) : undefined;
   let isFirst = true;
   for await (const _ of recorded(journal, 0, { filter: {}, signal: new AbortController().signal, limits })) {

@@ -42,7 +42,7 @@ async function serveCounted(t: Scope, changed: Partial<Limits>, lines: number, d
     };
     return { ...disk, read };
   };
-  const service = await serveReads(t, { data, parts: { limits, openDisk: openCounted } });
+  const service = await serveReads(t, { data, limits, parts: { openDisk: openCounted } });
   return { ...service, open, port: Number(new URL(service.url).port) };
 }
 
@@ -118,7 +118,7 @@ test('beyond the memory of readings a further one gets 503, but those that wait 
     });
   }
   deaf[0]!.close();
-  await eventually('a place', async () => (await service.get('/events?last=1')).status === 200);
+  await eventually('memory for another reading', async () => (await service.get('/events?last=1')).status === 200);
   await service.report('a');
   for (const poll of polls) assert.match(await (await poll).text(), new RegExp(`"seq":${MANY + 1},`));
   for (const stream of streams) await stream.until('the event', () => stream.seqs.at(-1) === MANY + 1);

@@ -5,7 +5,6 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { limits as standardLimits } from '../../src/config/limits.ts';
 import { newToken } from '../../src/deployments/tokens.ts';
 import { type LogFile, openDisk } from '../../src/journal/disk.ts';
 import { newFolder } from '../support/program.ts';
@@ -67,7 +66,7 @@ test('an event is shown only when its line is on stable storage [reading-streams
   const reported = service.report('a');
   await eventually('the write', () => release !== undefined);
   const lines = await (await service.get('/events')).text();
-  await sleep(100); // nothing tells that something will not come
+  await sleep(100); // there is no sign that nothing will come
   assert.deepEqual([stream.seqs, lines], [[], '']);
   release?.();
   await reported;
@@ -77,7 +76,7 @@ test('an event is shown only when its line is on stable storage [reading-streams
 test('32 streams are open at most, besides the connections that count, and one that ends makes space [reading-streams-3]', async (t) => {
   const service = await serveReads(t, {
     args: ['--max-connections', '8'],
-    parts: { limits: { ...standardLimits, streamCommentMs: 50 } },
+    limits: { streamCommentMs: 50 },
   });
   const streams: StreamClient[] = [];
   t.after(() => streams.map((stream) => stream.close()));
@@ -99,8 +98,8 @@ test('32 streams are open at most, besides the connections that count, and one t
 });
 
 test('a client that does not read holds nothing up, and is cut off [reading-streams-4]', async (t) => {
-  const limits = { ...standardLimits, streamStallMs: 500, deadlineCheckMs: 50 };
-  const service = await serveReads(t, { parts: { limits } });
+  const limits = { streamStallMs: 500, deadlineCheckMs: 50 };
+  const service = await serveReads(t, { limits });
   const good = await StreamClient.open(`${service.url}/events`);
   const { port } = new URL(service.url);
   const stalled = await Wire.open(Number(port));

@@ -8,7 +8,7 @@ import { ReadableJournals } from '../../src/reading/journals.ts';
 import { follow } from '../../src/reading/tail.ts';
 import { diskWith, FIRST, quiet, segment } from '../support/segments.ts';
 
-/** Follows a journal of 9 lines from its beginning: so many are durable, and more each time that its folder is listed. */
+/** Follows a journal of 9 lines from its beginning. `durable` lines are durable, and more each time that its folder is listed. */
 async function seqsOf(durable: number, later: readonly number[]): Promise<number[]> {
   const disk = diskWith({ [FIRST]: segment(1, 9) });
   const progress = new OwnProgress();

@@ -31,7 +31,7 @@ test('the texts of a value are its JSON, each of bounded length', () => {
   }
 });
 
-test('texts are sent in pieces, from a place of their own, which is left at the end', async () => {
+test('texts are sent in pieces, which hold a part of the memory of readings until the end', async () => {
   const buffers = new Semaphore(1);
   const pieces: string[] = [];
   const texts = ['one ', 'two ', 'three ', 'four'];

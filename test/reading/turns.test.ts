@@ -16,7 +16,7 @@ interface Used {
   readonly turns: number[];
 }
 
-/** So many readers, each of which works for so long at each turn. */
+/** Readers that each work for `turnMs` at each turn. */
 async function read(turns: Turns, readers: number, turnMs: number, forMs: number): Promise<Used> {
   const end = performance.now() + forMs;
   const used: Used = { ms: 0, turns: new Array<number>(readers).fill(0) };

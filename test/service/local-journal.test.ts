@@ -1,13 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { limits } from '../../src/config/limits.ts';
 import { type Disk, openDisk } from '../../src/journal/disk.ts';
-import { Journal } from '../../src/journal/journal.ts';
 import { LocalJournal } from '../../src/service/local-journal.ts';
-import { createNotices } from '../../src/telemetry/log.ts';
+import { createJournal } from '../support/journal.ts';
 import { newFolder, type Scope } from '../support/program.ts';
-
-const notices = createNotices('error', false, () => {});
 
 /** A journal whose disk fails to remove files while `removes` is false. */
 async function openLocal(t: Scope, onFailed = (error: Error) => assert.ifError(error)) {
@@ -21,12 +17,12 @@ async function openLocal(t: Scope, onFailed = (error: Error) => assert.ifError(e
     },
   };
   await disk.prepare();
-  const shared = { disk, notices, segmentBytes: 1_000, limits, onFailed };
-  const create = (waiting: { openWaitMs?: number }) => new Journal({ ...shared, ...waiting });
+  const create = (waiting: { openWaitMs?: number }) =>
+    createJournal(disk, { segmentBytes: 1_000, onFailed, ...waiting }).journal;
   const local = new LocalJournal({ disk, create, openWaitMs: 5_000, onFailed });
   await local.open(Promise.resolve());
   t.after(() => local.close());
-  const recorder = local.recorder('', true);
+  const recorder = local.recorder(true);
   const record = () =>
     new Promise<string>((resolve) => {
       const event = { type: 'AssetObservation', assetKey: ['a'] } as const;

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Refusal } from '../../src/http/message.ts';
-import type { Head } from '../../src/http/request.ts';
+import { limits } from '../../src/config/limits.ts';
+import { readFields } from '../../src/http/headers.ts';
+import { type Head, Refusal } from '../../src/http/message.ts';
 import { createFindReadable, type ReadOptions } from '../../src/service/readable.ts';
 
 const READABLE = { deployment: undefined, whileAllowed: () => () => {} };
@@ -16,12 +17,16 @@ function verdict(
   }: Partial<ReadOptions & { authority: string; isRefused: boolean }>,
 ): string {
   const standard = { deployments: '', read: false, noRead: false, test: false, allowedHost: [] };
-  const find = createFindReadable({ ...standard, ...options }, address, () => {
+  const findReadable = () => {
     if (isRefused) throw new Refusal(401, 'no token');
     return READABLE;
-  });
+  };
+  const find = createFindReadable({ ...standard, ...options }, address, findReadable, limits);
   try {
-    assert.equal(find({ authority } as Head, { id: '1' } as Parameters<typeof find>[1]), READABLE);
+    assert.equal(
+      find({ authority, fields: readFields([]) } as unknown as Head, { id: '1' } as Parameters<typeof find>[1]),
+      READABLE,
+    );
     return 'may';
   } catch (error) {
     assert.ok(error instanceof Refusal);

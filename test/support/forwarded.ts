@@ -4,7 +4,9 @@ import assert from 'node:assert/strict';
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { eachEvent, type Running, run } from './program.ts';
+import { startFaultyLink } from './faulty-link.ts';
+import { SOURCE } from './forwarding.ts';
+import { eachEvent, eventsIn, newFolder, type Running, run, type Scope, startService } from './program.ts';
 import { eventually } from './tools.ts';
 
 /** @returns the id of the journal in a folder, undefined before its first start that forwards */
@@ -30,6 +32,20 @@ export function deadLettersIn(data: string, name = 'upstream'): DeadLetter[] {
   if (!readdirSync(data).includes(file)) return [];
   const lines = readFileSync(join(data, file), 'utf8').split('\n');
   return lines.filter((line) => line !== '').map((line) => JSON.parse(line));
+}
+
+/** A hub, a link to it that a test may cut, and the options of a device that forwards over the link. */
+export async function startLinkedHub(t: Scope, data?: string) {
+  const hub = await startService(t, data === undefined ? {} : { data });
+  const link = await startFaultyLink(t, hub.port);
+  return { hub, link, args: ['--forward-to', link.url] };
+}
+
+/** Starts a device whose file of `--forward` has these destinations. @returns the device, and its file */
+export async function startForwarding(t: Scope, ...destinations: object[]) {
+  const file = join(newFolder(t), 'forward.json');
+  forwardFile(file, ...destinations);
+  return { file, edge: await startService(t, { args: ['--forward', file] }) };
 }
 
 /** What `assetlog forward status --json` says of one destination. */
@@ -77,6 +93,12 @@ export async function watermark(hub: Pick<Running, 'url'>, source: string | unde
   return body?.seq ?? 0;
 }
 
+/** @returns the seqs of a source in the order in which a hub has them */
+export function seqsAt(data: string, source = SOURCE): number[] {
+  const origins = eventsIn(data).map(({ from }) => from as [string, number] | undefined);
+  return origins.flatMap((from) => (from?.[0] === source ? [from[1]] : []));
+}
+
 /** How the events of one source at a hub differ from the promise: each once, in order, with its id and time. */
 export interface AtHub {
   readonly events: number;
@@ -118,22 +140,6 @@ export function assertAtHub(hub: string, device: string, lost?: (seq: number) =>
   assert.deepEqual(compareAtHub(hub, device, lost).wrong, []);
 }
 
-/** Reports observations with these names, one after the other. @returns the statuses */
-export async function report({ url }: Pick<Running, 'url'>, names: readonly string[], headers = {}): Promise<number[]> {
-  const statuses: number[] = [];
-  for (const name of names) {
-    const reply = await fetch(`${url}/report_asset_observation/${name}`, { method: 'POST', headers });
-    statuses.push(reply.status);
-    await reply.arrayBuffer();
-  }
-  return statuses;
-}
-
-/** @returns `a0`, `a1`, … */
-export const named = (prefix: string, count: number) =>
-  Array.from({ length: count }, (_, index) => `${prefix}${index}`);
-/** @returns the statuses of so many recorded reports */
-export const ok = (count: number) => Array<number>(count).fill(200);
 /** Writes the file of `--forward`. */
 export const forwardFile = (path: string, ...destinations: object[]) =>
   writeFileSync(path, JSON.stringify({ destinations }));

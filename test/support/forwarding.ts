@@ -1,7 +1,7 @@
 /** Lines of journals that never existed, and how they are sent to a hub. */
 
 import type { Event } from '../../src/event/event.ts';
-import type { ChainPosition } from '../../src/journal/record.ts';
+import type { ChainPosition } from '../../src/journal/line/record.ts';
 import { makeLines, START } from './segments.ts';
 
 /** @returns the id of the journal with this number */

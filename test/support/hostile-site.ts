@@ -30,7 +30,7 @@ export async function openPage(t: Scope, browser: Browser, host: string): Promis
 
 /**
  * DNS rebinding: the page is from the attacker's server, then its name leads to the service. The name has one address
- * here, so it is the server behind the port that changes.
+ * here, so it is the server on the port that changes.
  */
 export async function rebind(
   t: Scope,

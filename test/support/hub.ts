@@ -5,7 +5,7 @@ import { endpoints } from '../../src/event/parameters.ts';
 import { readForwarded } from '../../src/forward/hub/received.ts';
 import { Receiver } from '../../src/forward/hub/receiver.ts';
 import { itemReader } from '../../src/http/batch.ts';
-import { type Recordable, Refusal, type Reply } from '../../src/http/message.ts';
+import { type Recorder, Refusal, type Reply } from '../../src/http/message.ts';
 import type { JournalHooks } from '../../src/journal/hooks.ts';
 import { Journal } from '../../src/journal/journal.ts';
 import { OwnProgress } from '../../src/journal/progress.ts';
@@ -32,7 +32,7 @@ export class TestHub {
   readonly notices: string[] = [];
   readonly receiver: Receiver;
   readonly journal: Journal;
-  readonly recordable: Recordable;
+  readonly recorder: Recorder;
 
   constructor(disk: SimulatedDisk, parts: HubParts = {}) {
     const { retain = {}, segmentBytes = 64 * 1024, limits = {}, via = [], freshVia = async () => true } = parts;
@@ -53,11 +53,11 @@ export class TestHub {
     const onRecorded = (nextSeq: number) => progress.recorded(disk.folder, nextSeq);
     const journal = new Journal({ ...options, hooks, retain, segmentBytes, onRecorded, onFailed: () => {} });
     this.journal = journal;
-    this.recordable = {
+    this.recorder = {
       deployment: undefined,
       begin: () => {},
       refusal: (bytes) => journal.refusal(bytes),
-      record: (events, bytes, done) => journal.append(events, bytes, done),
+      append: (events, bytes, done, onConflict) => journal.append(events, bytes, done, onConflict),
     };
   }
 
@@ -73,12 +73,12 @@ export class TestHub {
     const { source } = sent;
     const events = readForwarded(body, { source, firstSeq: first }, undefined, readItem, standardLimits);
     return saidBy(
-      this.receiver.take({ source, firstSeq: first, lost, read: () => events }, body.length, this.recordable),
+      this.receiver.take({ source, firstSeq: first, lost, read: () => events }, body.length, this.recorder),
     );
   }
 
   ask(source: string): Promise<Said> {
-    return saidBy(this.receiver.ask(source, this.recordable));
+    return saidBy(this.receiver.ask(source, this.recorder));
   }
 
   /** An event of the hub itself. */

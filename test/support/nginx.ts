@@ -17,10 +17,10 @@ const STOP_MS = 3_000;
 const handbook = readFileSync(join(root, 'bin/README.md'), 'utf8');
 /** The example of the handbook. */
 export const recommended = /^```nginx\n(.*?)^```$/ms.exec(handbook)?.[1] ?? '';
-/** Behind "assetlog serve". */
+/** For `assetlog serve` as the upstream. */
 export const recommendedArgs = /`assetlog serve (--allowed-host [^`]*)`/.exec(handbook)?.[1]?.split(' ') ?? [];
 /** What hosted mode needs besides. */
-export const recommendedHostedArgs = /`(--trusted-proxy [^`]*)`, so that/.exec(handbook)?.[1]?.split(' ') ?? [];
+export const recommendedHostedArgs = /`(--trusted-proxy [^`]*)`,\s+so\s+that/.exec(handbook)?.[1]?.split(' ') ?? [];
 
 /** Why tests that need it are skipped; false if it is here. */
 export const withoutNginx =
@@ -60,14 +60,14 @@ export async function startNginx(t: Scope, upstreamPort: number, text = recommen
   return proxy;
 }
 
-/** What stands around a site on a machine, with every path in a folder of the test. */
+/** What surrounds a site on a machine, with every path in a folder of the test. */
 function mainConfiguration(folder: string, site: string): string {
   const temporary = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map((name) => {
     mkdirSync(join(folder, name));
     return `${name}_temp_path ${join(folder, name)};`;
   });
   return [
-    process.getuid?.() === 0 ? 'user root;' : '', // the folder is nobody else's
+    process.getuid?.() === 0 ? 'user root;' : '', // the folder belongs to root
     'daemon off;',
     `error_log ${join(folder, 'error.log')} warn;`,
     'worker_processes 2;',

@@ -113,7 +113,7 @@ export async function startService(
   };
   t.after(async () => {
     const tooLong = setTimeout(() => child.kill('SIGKILL'), STOP_MS);
-    await kill('SIGTERM'); // not SIGKILL: only a process that ends by itself tells which lines it ran
+    await kill('SIGTERM'); // not SIGKILL: only a process that ends by itself reports which lines it ran
     clearTimeout(tooLong);
   });
   const url = await new Promise<string>((resolve, reject) => {
@@ -220,6 +220,6 @@ export function endGroup({ pid }: ChildProcess, signal: NodeJS.Signals): void {
   try {
     process.kill(-pid, signal);
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error; // nobody of the group is left
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error; // no process of the group is left
   }
 }

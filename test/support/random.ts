@@ -2,7 +2,7 @@
 
 /** @returns a function that gives numbers from 0 up to 1, the same for the same seed (mulberry32) */
 export function randomFrom(seed: number): () => number {
-  let state = seed;
+  let state = seed | 0;
   return () => {
     state = (state + 0x6d2b79f5) | 0;
     let mixed = Math.imul(state ^ (state >>> 15), 1 | state);

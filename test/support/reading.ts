@@ -2,42 +2,23 @@
 
 import { strict as assert } from 'node:assert';
 import { type IncomingMessage, request } from 'node:http';
-import { readConfig } from '../../src/config/config.ts';
-import { type Service, type ServiceParts, startService } from '../../src/service.ts';
-import { createNotices } from '../../src/telemetry/log.ts';
-import { newFolder, type Scope } from './program.ts';
+import type { Scope } from './program.ts';
+import { ok, report } from './report.ts';
+import { type Served, type Serving, serve } from './service.ts';
 import { eventually } from './tools.ts';
 
-export interface ReadService extends Service {
-  readonly data: string;
+export interface ReadService extends Served {
   /** Reports observations, one after the other; each is acknowledged. */
   report(...keys: readonly string[]): Promise<void>;
   get(target: string, headers?: Record<string, string>): Promise<Response>;
 }
 
 /** Starts a service in this process, which ends with the test. */
-export async function serveReads(
-  t: Scope,
-  {
-    parts = {},
-    args = [],
-    data = newFolder(t),
-  }: { parts?: ServiceParts; args?: readonly string[]; data?: string } = {},
-): Promise<ReadService> {
-  const read = readConfig(['--port', '0', '--data', data, ...args], {});
-  if (read.kind !== 'valid') throw new Error(read.problems.join());
-  const notices = createNotices('error', false, () => {});
-  const service = await startService(read.config, notices, { background: true, ...parts });
-  t.after(() => service.stop());
+export async function serveReads(t: Scope, { parts = {}, ...serving }: Serving = {}): Promise<ReadService> {
+  const service = await serve(t, { ...serving, parts: { background: true, ...parts } });
   return {
     ...service,
-    data,
-    report: async (...keys) => {
-      for (const key of keys) {
-        const reply = await fetch(`${service.url}/report_asset_observation/${key}`, { method: 'POST' });
-        assert.equal(reply.status, 200, await reply.text());
-      }
-    },
+    report: async (...keys) => assert.deepEqual(await report(service, keys), ok(keys.length)),
     get: (target, headers = {}) => fetch(`${service.url}${target}`, { headers }),
   };
 }

@@ -1,21 +1,19 @@
 /** Requests by a grammar, good ones and spoiled ones, for the fuzzer. Every byte follows from the seed. */
 
+import { randomFrom } from './random.ts';
 import type { TokensOf } from './strict.ts';
 
-/** Mulberry32: small, and the same on every machine. */
+/** Choices that a seed repeats. */
 export class Random {
-  #state: number;
+  readonly #next: () => number;
 
   constructor(seed: number) {
-    this.#state = seed | 0;
+    this.#next = randomFrom(seed);
   }
 
   /** @returns a whole number from 0 to one less than `below` */
   below(below: number): number {
-    this.#state = (this.#state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(this.#state ^ (this.#state >>> 15), 1 | this.#state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return Math.floor((((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32) * below);
+    return Math.floor(this.#next() * below);
   }
 
   pick<Value>(values: readonly Value[]): Value {

@@ -1,7 +1,7 @@
 /** Journal files made by hand, to be damaged by hand. */
 
 import type { Event } from '../../src/event/event.ts';
-import { type ChainPosition, encodeBatch, encodeMembers } from '../../src/journal/record.ts';
+import { type ChainPosition, encodeBatch, encodeMembers } from '../../src/journal/line/record.ts';
 import { segmentName } from '../../src/journal/segments.ts';
 import { createNotices } from '../../src/telemetry/log.ts';
 import { SimulatedDisk } from './simulated-disk.ts';
@@ -61,7 +61,14 @@ export function segment(firstSeq: number, count: number): Buffer {
   return makeLines(count, { seq: firstSeq, crc: 0 }).bytes;
 }
 
-/** @returns each line with its newline; what is behind the last newline is the last */
+/** The bytes of a whole file whose lines were recorded so long ago. */
+export function aged(firstSeq: number, count: number, ageMs: number): Buffer {
+  const event: Event = { type: 'AssetObservation', assetKey: ['a'], description: 'x'.repeat(100) };
+  const members = Array.from({ length: count }, () => encodeMembers(event));
+  return encodeBatch(members, { seq: firstSeq, crc: 0 }, new Date(Date.now() - ageMs)).bytes;
+}
+
+/** @returns each line with its newline; what is after the last newline is the last */
 export function splitLines(bytes: Buffer): Buffer[] {
   const lines: Buffer[] = [];
   for (let start = 0; start < bytes.length; ) {

@@ -4,8 +4,8 @@ import { once } from 'node:events';
 import { createServer, type IncomingHttpHeaders, type RequestListener, type Server } from 'node:http';
 import type { AddressInfo, Server as NetServer } from 'node:net';
 import type { Event } from '../../src/event/event.ts';
-import { Line } from '../../src/journal/reader.ts';
-import { encodeBatch, encodeMembers } from '../../src/journal/record.ts';
+import { encodeBatch, encodeMembers } from '../../src/journal/line/record.ts';
+import { Line } from '../../src/journal/look/reading.ts';
 import type { Scope } from './program.ts';
 
 /** @returns the lines that a journal has of these events, in one chunk of its file */

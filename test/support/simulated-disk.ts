@@ -1,12 +1,13 @@
 /**
- * A disk in memory that fails when it is told to, and that can lose its power: for what a real disk can not be made to show
+ * A disk in memory that fails when a test says so, and that can lose its power: for what a real disk can not be made to show
  * on demand. As on a real one, a write goes to a cache; only a sync makes it durable, and a sync that failed forgets what
  * it should have written: the next one succeeds without it.
  */
 
+import type { OtherWriters } from '../../src/config/files.ts';
 import type { Disk, LogFile, NewFile, SlotFile, Space } from '../../src/journal/disk.ts';
 import { SyncError } from '../../src/journal/disk.ts';
-import type { Mount } from '../../src/journal/mount.ts';
+import type { Mount } from '../../src/journal/open/mount.ts';
 
 export type Call =
   | 'write'
@@ -42,7 +43,7 @@ export interface Remains {
   readonly entries: 'none' | 'half' | 'all';
   /** How much of the unsynced bytes of a file, from 0 to 1, in their order. */
   readonly share: number;
-  /** What the sector behind them holds: nothing, zeros up to the new length, or garbage. */
+  /** What the sector after them holds: nothing, zeros up to the new length, or garbage. */
   readonly behind: 'nothing' | 'zeros' | 'garbage';
 }
 
@@ -55,11 +56,11 @@ export class SimulatedDisk implements Disk {
   readonly calls: string[] = [];
   /** Asked before each call. */
   fault: (call: Call, name: string) => Fault = () => undefined;
-  /** What `space` tells. */
+  /** What `space` returns. */
   freeSpace: Space = { freeBytes: 2 ** 40, usableBytes: 2 ** 40, totalBytes: 2 ** 41 };
   #entries = new Map<string, Inode>();
   #durableEntries = new Map<string, Inode>();
-  /** The changes to the folder since its last sync: what each name stands for from then on. */
+  /** The changes to the folder since its last sync: the file of each name from then on. */
   #changes: ReadonlyMap<string, Inode | undefined>[] = [];
 
   /** @param folder a real one where something besides the disk needs it, such as the lock */
@@ -82,11 +83,21 @@ export class SimulatedDisk implements Disk {
     return this.#entries.get(name)?.bytes;
   }
 
+  /** The names that a power cut leaves for sure. */
+  durableNames(): string[] {
+    return [...this.#durableEntries.keys()];
+  }
+
+  /** What of a file a power cut leaves for sure: the same object as long as it does not change. */
+  durableBytes(name: string): Buffer | undefined {
+    return this.#durableEntries.get(name)?.durable;
+  }
+
   text(name: string): string {
     return this.bytes(name)?.toString() ?? '';
   }
 
-  /** Takes a file away behind the back of whoever has it open. */
+  /** Removes a file, although a process may have it open. */
   drop(name: string): void {
     this.#entries.delete(name);
   }
@@ -95,7 +106,7 @@ export class SimulatedDisk implements Disk {
     return this.calls.filter((made) => made.startsWith(`${call} `)).length;
   }
 
-  /** The system wrote everything to the disk by itself; nobody may rely on it. */
+  /** The system wrote everything to the disk by itself, which no code may rely on. */
   writeBack(): void {
     for (const inode of this.#entries.values()) flush(inode);
   }
@@ -221,6 +232,10 @@ export class SimulatedDisk implements Disk {
   }
 
   async mount(): Promise<Mount | undefined> {
+    return undefined;
+  }
+
+  async otherWriters(): Promise<OtherWriters | undefined> {
     return undefined;
   }
 

@@ -45,7 +45,7 @@ export interface Prediction {
 /** The keys that were recorded, and for which event. */
 export class KnownKeys {
   readonly #events = new Map<string, EventText>();
-  /** Keys of which nobody knows whether they were recorded. */
+  /** Keys that may or may not have been recorded. */
   readonly #uncertain = new Set<string>();
 
   predict({ kind, deployment, lenient, items, wrong }: Candidate): Prediction {

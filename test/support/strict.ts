@@ -33,7 +33,7 @@ type Headers = ReadonlyMap<string, readonly string[]>;
 
 interface Taken {
   readonly candidate: Candidate | undefined;
-  /** It ends the connection, whatever stands behind it. */
+  /** It ends the connection, whatever follows it. */
   readonly last: boolean;
   readonly rest: string;
 }
@@ -147,7 +147,7 @@ function readPost(
 
 const BATCH_TYPES = ['application/x-ndjson', 'application/ndjson', 'application/jsonl', 'application/json'];
 
-/** @returns the first component of a path, and what is behind it */
+/** @returns the first component of a path, and what follows it */
 function split(path: string): { deployment: string; path: string } {
   const [, deployment = '', ...rest] = path.split('/');
   return { deployment, path: rest.length > 0 ? `/${rest.join('/')}` : '' };

@@ -1,8 +1,10 @@
 /** A real terminal, made by `script` of util-linux. */
 
-import { execFile, execFileSync } from 'node:child_process';
+import { execFile, execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { shellWord } from '../../src/telemetry/printable.ts';
-import { program, root } from './program.ts';
+import { program, root, type Scope } from './program.ts';
+import { eventually } from './tools.ts';
 
 /** @returns why there is no terminal to be had, or false */
 export function noTerminal(...tools: string[]): string | false {
@@ -29,4 +31,32 @@ export function onTerminal(args: readonly string[], columns: number, endMs = 20_
       (error?.code ?? 0) === code ? resolve(stdout.replaceAll('\r\n', '\n')) : reject(error),
     ).stdin?.end();
   });
+}
+
+/** Starts a service on a terminal, up to the example that it prints; it ends with the test. @returns what the terminal has shown */
+export async function serveOnTerminal(
+  t: Scope,
+  args: readonly string[],
+  env: Record<string, string> = {},
+): Promise<{ readonly port: number; shown(): string }> {
+  const words = [...program, '--port', '0', ...args].map(shellWord).join(' ');
+  const child = spawn('script', ['-qec', `exec ${words}`, '/dev/null'], {
+    cwd: root,
+    env: { ...process.env, NO_COLOR: '', TERM: 'xterm', ...env },
+    stdio: ['pipe', 'pipe', 'ignore'],
+  });
+  const closed = once(child, 'close');
+  let text = '';
+  child.stdout.setEncoding('utf8').on('data', (more) => {
+    text += more;
+  });
+  t.after(async () => {
+    child.stdin.write('\x03'); // as a person ends it
+    const tooLong = setTimeout(() => child.kill('SIGKILL'), 5_000);
+    await closed;
+    clearTimeout(tooLong);
+  });
+  const shown = () => text.replaceAll('\r', '');
+  await eventually('the example is shown', () => /to try it .*\n(?: {4}.*\n)?/.test(shown()));
+  return { port: Number(/listening on http:\/\/127\.0\.0\.1:(\d+)/.exec(shown())?.[1]), shown };
 }

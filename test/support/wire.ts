@@ -95,6 +95,11 @@ export function post(target: string, body?: string, headers: readonly string[] =
   return `${lines.join('\r\n')}\r\nContent-Type: application/json\r\nContent-Length: ${bytes.length}\r\n\r\n${bytes}`;
 }
 
+/** A GET without a body. */
+export function get(target: string, ...headers: readonly string[]): string {
+  return `${[`GET ${target} HTTP/1.1`, 'Host: localhost', ...headers].join('\r\n')}\r\n\r\n`;
+}
+
 /** The text of the error, or the whole body where there is none. A failure of another shape fails the test. */
 export function errorOf(reply: { readonly body: string } | undefined): string {
   if (reply === undefined) return 'no reply';
@@ -118,11 +123,11 @@ export function readFailure(body: string): Failed | undefined {
   return { error, requestId };
 }
 
-/** What may differ between two replies that tell a stranger nothing: time, id, and whether the connection goes on. */
+/** Without what may differ between two replies that reveal nothing: time, id, and whether the connection is kept. */
 export function withoutChance({ status, headers, body }: WireReply): string {
   const byChance = ['date', 'connection', 'keep-alive', 'content-length'];
-  const told = [...headers].filter(([name]) => !byChance.includes(name));
-  return JSON.stringify([status, told, errorOf({ body })]);
+  const others = [...headers].filter(([name]) => !byChance.includes(name));
+  return JSON.stringify([status, others, errorOf({ body })]);
 }
 
 function takeReply(text: string, bodiless: boolean, ended: boolean): { reply: WireReply; rest: string } | undefined {

@@ -50,7 +50,7 @@ test('nothing that a client sends can forge a line or hide a part of one', () =>
   }
 });
 
-test('a name is new once, and only so many names are remembered', () => {
+test('a name is new once, and a limited number of names is remembered', () => {
   const isNew = oncePerName(2);
   assert.deepEqual(['a', 'a', 'b', 'c', 'b', 'c'].map(isNew), [true, false, true, false, false, false]);
 });

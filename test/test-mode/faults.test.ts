@@ -24,7 +24,7 @@ function faultsOf(...faults: readonly object[]): Faults {
   return all;
 }
 
-/** The index of the fault that each of so many equal reports meets; `-` for none. */
+/** The index of the fault that each of `count` equal reports meets; `-` for none. */
 function run(faults: Faults, count: number, report = observation): string {
   return Array.from({ length: count }, () => faults.meet(report)?.index ?? '-').join('');
 }

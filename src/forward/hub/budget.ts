@@ -1,6 +1,6 @@
-/** Bounds the bytes of the requests that are at work at a time; the others wait, in the order in which they came. */
+/** Bounds the bytes of the requests that are handled at a time; others wait, in the order in which they came. */
 
-/** `new Budget(2_097_152)`: as many requests at a time as have 2 MiB together, and at least one. */
+/** As many requests at a time as fit `bytesMax` together, and at least one. */
 export class Budget {
   readonly #bytesMax: number;
   readonly #waiting: { readonly bytes: number; readonly begin: () => void }[] = [];
@@ -16,7 +16,7 @@ export class Budget {
     return this.#waiting.length === 0 && this.#allows(bytes);
   }
 
-  /** @returns what `work` returns: `await budget.run(300, () => record(events))`. Rejects with its error */
+  /** @returns what `work` returns. @throws what `work` throws */
   async run<T>(bytes: number, work: () => Promise<T>): Promise<T> {
     if (this.fits(bytes)) this.#bytes += bytes;
     else await new Promise<void>((begin) => this.#waiting.push({ bytes, begin }));
@@ -31,7 +31,7 @@ export class Budget {
     return this.#bytes === 0 || this.#bytes + bytes <= this.#bytesMax;
   }
 
-  /** Those that wait begin after what has arrived meanwhile: reports are handled between two of them. */
+  /** Waiting requests begin on the next turn of the event loop, so reports that just arrived are handled first. */
   #leave(bytes: number): void {
     this.#bytes -= bytes;
     for (let next = this.#waiting[0]; next !== undefined && this.#allows(next.bytes); next = this.#waiting[0]) {

@@ -13,7 +13,7 @@ import {
   type Handler,
   type HandlerRequest,
   type LaterOutcome,
-  type Recordable,
+  type Recorder,
   Refusal,
   type Reply,
   unavailableRefusal,
@@ -36,10 +36,9 @@ import {
 } from './received.ts';
 import { Receiver } from './receiver.ts';
 
-/** The path of its route: `/forward`. */
+/** The path of its routes. */
 export const forwardPath = '/forward';
 
-/** What `Hub` needs: `{ data: '/var/lib/assetlog', openDisk, progress, endpoints, viaOf: () => [], freshVia: async () => true, limits, notices }`. */
 export interface HubOptions {
   /** The data folder. */
   readonly data: string;
@@ -49,8 +48,8 @@ export interface HubOptions {
   readonly progress: OwnProgress;
   readonly endpoints: readonly Endpoint[];
   /**
-   * @param deployment such as `prod`; undefined in local mode
-   * @returns the own source of its journal and those of the journals that it forwards to: none if it does not forward
+   * @param deployment undefined in local mode
+   * @returns the source of its own journal and of the journals that it forwards to: none if it does not forward
    */
   readonly viaOf: (deployment: string | undefined) => readonly string[];
   /** As `Forwarding.freshVia`; true at once without destinations. */
@@ -73,7 +72,7 @@ export class Hub {
     this.#readItem = itemReader(options.endpoints, options.limits);
   }
 
-  /** @returns its routes, for `AppParts.readings`: `[{ needs: 'report', path: '/forward', … }, …]` */
+  /** @returns its routes, for `AppParts.readings` */
   routes(): readonly Route<Handler>[] {
     const { limits } = this.#options;
     const shared = { needs: 'report', path: forwardPath, bodyTypes: lineTypes } as const;
@@ -92,7 +91,7 @@ export class Hub {
     ];
   }
 
-  /** Number of journals that it has events of, a sum over its own journals: `3`. Those that were not asked for since the start have none. */
+  /** Number of journals that it has events of, a sum over its own journals. A journal that was not asked for since the start has none. */
   get sourceCount(): number {
     return [...this.#receivers.values()].reduce((sum, { sources }) => sum + (sources.loaded?.size ?? 0), 0);
   }
@@ -104,7 +103,7 @@ export class Hub {
 
   /**
    * Called once for each journal that is opened: also if it is opened again, or begins anew.
-   * @param deployment such as `prod`; undefined in local mode
+   * @param deployment undefined in local mode
    * @returns hooks that hold nothing back, and keep the watermarks when files are removed
    */
   hooksOf(deployment: string | undefined): JournalHooks {
@@ -119,10 +118,10 @@ export class Hub {
   }
 
   #ask({ keyPath, query, head, body }: HandlerRequest): LaterOutcome {
-    readQuery(query); // nothing in it is used, but a malformed query is refused, as in a report
-    const { source } = readForwardPath(keyPath);
+    readQuery(query, this.#options.limits); // nothing in it is used, but a malformed query is refused, as in a report
+    const { source } = readForwardPath(keyPath, this.#options.limits);
     if (body.length > 0) throw new Refusal(400, `a GET of this path has no body; ${sendWith}`);
-    const asking = readAsking(head.raw ?? [], this.#options.limits);
+    const asking = readAsking(head.fields.raw, this.#options.limits);
     return {
       kind: 'later',
       reply: (_ending, journal) => this.#receiverOf(journal!.deployment).ask(source, journal!, asking),
@@ -130,9 +129,9 @@ export class Hub {
   }
 
   #take({ keyPath, query, head, body }: HandlerRequest): LaterOutcome {
-    readQuery(query);
-    const path = readForwardPath(keyPath);
-    const { crc, lost } = readForwardHeaders(head.raw ?? []);
+    readQuery(query, this.#options.limits);
+    const path = readForwardPath(keyPath, this.#options.limits);
+    const { crc, lost } = readForwardHeaders(head.fields.raw, this.#options.limits);
     const reason = this.#refusal(body.length);
     if (reason !== undefined) throw unavailableRefusal(reason, this.#options.limits);
     return { kind: 'later', reply: (_ending, journal) => this.#record(path, crc, lost, body, journal!) };
@@ -149,7 +148,7 @@ export class Hub {
     crc: number | undefined,
     lost: GoneRange | undefined,
     body: Buffer,
-    journal: Recordable,
+    journal: Recorder,
   ): Promise<Reply> {
     const receiver = this.#receiverOf(journal.deployment);
     const read = (bytes: Buffer) => readForwarded(bytes, path, crc, this.#readItem, this.#options.limits);

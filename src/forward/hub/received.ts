@@ -9,12 +9,12 @@ import { readEventTime } from '../../event/event-time.ts';
 import { ItemError, readItemText } from '../../event/item.ts';
 import type { Json } from '../../event/json.ts';
 import { type BatchLimits, loggedOf, type ReadItem } from '../../http/batch.ts';
-import { Refusal, shown, shownJson } from '../../http/message.ts';
+import { quotingRefusal, Refusal, type ShownLimits, shown, shownJson } from '../../http/message.ts';
 import { readText } from '../../http/request.ts';
-import { checkLine, readForm } from '../../journal/record.ts';
+import { checkForm, checkLine } from '../../journal/line/chain.ts';
+import { partsOf } from '../../journal/line/members.ts';
 import type { GoneRange } from '../../journal/segments.ts';
 
-/** What a path of a hub names: `{ source: '0193e0c2-…', firstSeq: 7 }`. */
 export interface ForwardPath {
   /** The id of the journal that sends. */
   readonly source: string;
@@ -29,7 +29,7 @@ export type ForwardedEvent = Event & {
   readonly through?: string | undefined;
 };
 
-/** Lines of one journal that have been checked: `{ source, firstSeq: 7, lost: { first: 4, last: 6 }, events }`. */
+/** Lines of one journal that have been checked. */
 export interface Received {
   readonly source: string;
   readonly firstSeq: number;
@@ -39,8 +39,8 @@ export interface Received {
   readonly events: readonly ForwardedEvent[];
 }
 
-/** As `Received`, before its lines are parsed: `{ source, firstSeq: 7, lost: undefined, read: () => events }`. */
-export interface Unread extends Omit<Received, 'events'> {
+/** As `Received`, before its lines are parsed. */
+export interface Unparsed extends Omit<Received, 'events'> {
   /** Called at most once, when it is their turn. @throws Refusal 400 */
   readonly read: () => readonly ForwardedEvent[];
 }
@@ -52,25 +52,28 @@ export const sendWith = 'send lines with PUT /forward/{source}/{first_seq}';
  * @param path raw, after `/forward/`: `0193e0c2-…/7`, or `0193e0c2-…`
  * @throws Refusal 400
  */
-export function readForwardPath(path = ''): ForwardPath {
-  const [source = '', seq] = path.split('/');
+export function readForwardPath(path: string | undefined, limits: ShownLimits): ForwardPath {
+  const [source = '', seq] = (path ?? '').split('/');
   const firstSeq = Number(seq ?? 0);
   const isSeq = seq === undefined || (SEQ.test(seq) && Number.isSafeInteger(firstSeq));
   if (UUID.test(source) && isSeq) return { source, firstSeq };
-  throw new Refusal(
-    400,
-    `the path after /forward/ is ${shown(path)}; ${sendWith}: source is the id of the sending journal, a UUID in lower case, and first_seq the seq of the first line, from 1`,
-  );
+  const problem = (sent: string) =>
+    `the path after /forward/ is ${sent}; ${sendWith}: source is the id of the sending journal, a UUID in lower case, and first_seq the seq of the first line, from 1`;
+  throw quotingRefusal(400, shown(path ?? '', limits), 'logged', problem);
 }
 
 /**
  * @param raw all headers: name, value, name, value …
- * @returns the crc before the first line, such as `0x9ae0daaf`, and which lines the sender has lost; undefined for what is not said
+ * @returns the crc before the first line, and which lines the sender has lost; undefined for what is not said
  * @throws Refusal 400
  */
-export function readForwardHeaders(raw: readonly string[]): { crc: number | undefined; lost: GoneRange | undefined } {
-  const crc = matched(raw, 'Assetlog-Crc', /^([0-9a-f]{8})$/, '8 hexadecimal digits in lower case');
-  const range = matched(raw, 'Assetlog-Lost', /^([1-9][0-9]{0,15})-([1-9][0-9]{0,15})$/, 'two seqs, such as 4-6');
+export function readForwardHeaders(
+  raw: readonly string[],
+  limits: ShownLimits,
+): { crc: number | undefined; lost: GoneRange | undefined } {
+  const crc = matched(raw, 'Assetlog-Crc', /^([0-9a-f]{8})$/, '8 hexadecimal digits in lower case', limits);
+  const lostForm = /^([1-9][0-9]{0,15})-([1-9][0-9]{0,15})$/;
+  const range = matched(raw, 'Assetlog-Lost', lostForm, 'two seqs, such as 4-6', limits);
   const lost = range && { first: Number(range[1]), last: Number(range[2]) };
   return { crc: crc && Number.parseInt(crc[1]!, 16), lost };
 }
@@ -82,21 +85,29 @@ export function readForwardHeaders(raw: readonly string[]): { crc: number | unde
  */
 export function readAsking(
   raw: readonly string[],
-  { forwardHopsMax }: Pick<Limits, 'forwardHopsMax'>,
+  limits: Pick<Limits, 'forwardHopsMax'> & ShownLimits,
 ): readonly string[] | undefined {
+  const { forwardHopsMax } = limits;
   const wanted = `1 to ${forwardHopsMax} ids of journals, with a comma between`;
-  const ids = matched(raw, 'Assetlog-Via', ASKING, wanted)?.[0].split(', ');
+  const ids = matched(raw, 'Assetlog-Via', ASKING, wanted, limits)?.[0].split(', ');
   if (ids !== undefined && ids.length > forwardHopsMax) throw new Refusal(400, `Assetlog-Via must be ${wanted}`);
   return ids;
 }
 
-function matched(raw: readonly string[], name: string, form: RegExp, wanted: string): RegExpExecArray | undefined {
+function matched(
+  raw: readonly string[],
+  name: string,
+  form: RegExp,
+  wanted: string,
+  limits: ShownLimits,
+): RegExpExecArray | undefined {
   const values = raw.filter((_, at) => at % 2 === 1 && raw[at - 1]!.toLowerCase() === name.toLowerCase());
   const [value] = values;
   if (value === undefined) return undefined;
   const found = values.length === 1 ? form.exec(value) : null;
-  if (found === null) throw new Refusal(400, `${name} is ${shown(values.join(', '))}; send ${wanted}, once`);
-  return found;
+  if (found !== null) return found;
+  const problem = (sent: string) => `${name} is ${sent}; send ${wanted}, once`;
+  throw quotingRefusal(400, shown(values.join(', '), limits), 'logged', problem);
 }
 
 /**
@@ -139,7 +150,7 @@ export function readForwarded(
     try {
       const { id, time: own, members } = readLine(text.slice(at, textEnd), limits);
       const json = members.get('recorded')?.text ?? own;
-      if (json !== time.json) time = { json, text: timeIn(json) }; // the lines of a batch have the same one
+      if (json !== time.json) time = { json, text: timeIn(json, limits) }; // the lines of a batch have the same one
       const [, through] = FROM.exec(members.get('from')?.text ?? '') ?? [];
       const event = readItem(members); // takes the members
       const origin = { source, seq, id, recorded: time.text };
@@ -173,40 +184,37 @@ function chained(
   last: number | undefined,
   isFirst: boolean,
 ): number | string {
-  if (last === undefined) {
-    const form = readForm(body, start, end);
-    if (form?.seq === seq) return form.crc;
-    return form === undefined ? 'it is not of the form {"seq":…,"crc":"…"}' : `its seq is ${form.seq}`;
+  let check = last === undefined ? checkForm(body, start, end, seq) : checkLine(body, start, end, { seq, crc: last });
+  if (check.kind === 'bad' && last !== undefined && !isFirst) {
+    const anew = checkLine(body, start, end, { seq, crc: 0 }); // the first line of the next file
+    if (anew.kind === 'good') check = anew;
   }
-  const check = checkLine(body, start, end, { seq, crc: last });
-  if (check.kind === 'good') return check.chain.crc;
-  const anew = isFirst ? check : checkLine(body, start, end, { seq, crc: 0 }); // the first line of the next file
-  return anew.kind === 'good' ? anew.chain.crc : check.problem;
+  return check.kind === 'good' ? check.chain.crc : check.problem;
 }
 
-/** @returns the id of a line, the JSON text of its time, and its members, perhaps without those that are ignored. @throws ItemError */
+/** @returns the id of a line, the JSON text of its time, and its members, perhaps without ignored ones. @throws ItemError */
 function readLine(line: string, limits: BatchLimits): { id: string; time: string; members: Map<string, Json> } {
-  const [head, id, time] = HEAD.exec(line) ?? [];
-  if (head === undefined) {
+  const parts = partsOf(line); // faster than to parse all members
+  if (parts === undefined) {
     const members = readItemText(line, limits);
-    return { id: idIn(members), time: members.get('time')?.text ?? 'missing', members };
+    return { id: idIn(members, limits), time: members.get('time')?.text ?? 'missing', members };
   }
-  const members = readItemText(`{${line.slice(head.length, -CRC_CHARACTERS)}}`, limits, head.length - 1);
-  return { id: id!, time: time!, members };
+  const members = readItemText(`{${parts.members}}`, limits, parts.membersStart - 1);
+  return { id: parts.id, time: parts.time, members };
 }
 
-function idIn(members: ReadonlyMap<string, Json>): string {
+function idIn(members: ReadonlyMap<string, Json>, limits: ShownLimits): string {
   const json = members.get('id')?.text ?? 'missing';
   if (QUOTED_UUID.test(json)) return json.slice(1, -1);
-  throw new ItemError(`its id is ${shownJson(json)}; a line of a journal has a UUID in lower case`);
+  throw new ItemError(`its id is ${shownJson(json, limits)}; a line of a journal has a UUID in lower case`);
 }
 
 /** @param json of the time of the line in the journal that recorded it first */
-function timeIn(json: string): string {
+function timeIn(json: string, limits: ShownLimits): string {
   const text = json.slice(1, -1);
   const time = readEventTime(text);
   if (json === `"${text}"` && time.kind === 'time' && time.utc === text && text.length === TIME_CHARACTERS) return text;
-  throw new ItemError(`its time is ${shownJson(json)}; a line of a journal has one in UTC with milliseconds`);
+  throw new ItemError(`its time is ${shownJson(json, limits)}; a line of a journal has one in UTC with milliseconds`);
 }
 
 const NOTHING = 'nothing was recorded';
@@ -218,8 +226,5 @@ const SEQ = /^[1-9][0-9]{0,15}$/;
 const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 const ASKING = new RegExp(`^${UUID.source.slice(1, -1)}(?:, ${UUID.source.slice(1, -1)})*$`);
 const FROM = new RegExp(`^\\["(${UUID.source.slice(1, -1)})",`);
-/** How a journal begins its lines: faster to match than to parse. */
-const HEAD = new RegExp(`^{"seq":[0-9]+,"id":"(${UUID.source.slice(1, -1)})","time":("[^"\\\\]{24}"),`);
-const CRC_CHARACTERS = ',"crc":"9ae0daaf"}'.length;
 const QUOTED_UUID = new RegExp(UUID.source.replace('^', '^"').replace('$', '"$'));
 const TIME_CHARACTERS = '2026-11-20T15:19:45.266Z'.length;

@@ -1,49 +1,49 @@
 /** Takes forwarded events into one journal of a hub, each once and in the order of its source. */
 
+import { Mutex } from '../../config/mutex.ts';
 import type { RecordResult } from '../../event/record-result.ts';
 import {
   type BodyReply,
   type ErrorReply,
-  type Recordable,
+  type Recorder,
   type Reply,
   unavailable,
   unavailableRefusal,
 } from '../../http/message.ts';
 import { readSource } from '../source.ts';
 import { Budget } from './budget.ts';
-import type { ForwardedEvent, Received, Unread } from './received.ts';
+import type { ForwardedEvent, Received, Unparsed } from './received.ts';
 import { Sources, type SourcesOptions } from './sources.ts';
 import { advanced, decide, type Watermark } from './watermark.ts';
 
-/** What `Receiver` needs: `{ disk, progress, via: () => ['0193e0c2-…'], limits, notices }`. */
 export interface ReceiverOptions extends SourcesOptions {
-  /** @returns the own source of the journal, and those of the journals that its events are forwarded to */
+  /** @returns the source of the journal, and of the journals that its events are forwarded to */
   readonly via: () => readonly string[];
   /** As `Forwarding.freshVia`, of the journal. */
   readonly freshVia: (asking: readonly string[]) => Promise<boolean>;
 }
 
 /** The requests of one source, which are handled one after the other. */
-interface Turns {
+interface SourceQueue {
   count: number;
-  last: Promise<unknown>;
+  readonly mutex: Mutex;
 }
 
-/** The events of other journals that one journal takes: `await receiver.take(unread, bodyBytes, recordable)`. */
+/** The events of other journals that one journal takes. */
 export class Receiver {
   /** Its snapshot is written when the journal says so. */
   readonly sources: Sources;
   /** Number of events that journals said are lost, since the start. */
   lostEvents = 0;
   readonly #options: ReceiverOptions;
-  readonly #turns = new Map<string, Turns>();
+  readonly #queues = new Map<string, SourceQueue>();
   /** Of the bodies that are parsed and not recorded yet. */
   readonly #parsing: Budget;
   /** Sources whose events are taken since the start: before the first one, `via` was fresh. */
   readonly #taken = new Set<string>();
   /** The id of the journal, which has one if it ever forwarded. */
   #own: string | undefined;
-  /** Sources that may be new: those of the requests that are being handled. */
+  /** Requests that are being handled and whose sources are new. */
   #newcomers = 0;
 
   constructor(options: ReceiverOptions) {
@@ -57,7 +57,7 @@ export class Receiver {
    * @returns the reply to a source that asks how far the hub is: `{"seq":7,"id":"…","via":[]}`
    * @throws Refusal 503
    */
-  async ask(source: string, journal: Recordable, asking?: readonly string[]): Promise<Reply> {
+  async ask(source: string, journal: Recorder, asking?: readonly string[]): Promise<Reply> {
     const marks = await this.#ready(journal);
     if (asking !== undefined) await this.#options.freshVia(asking);
     return this.#at(marks.get(source));
@@ -66,40 +66,39 @@ export class Receiver {
   /** Whether the lines of a further request of a source have to wait before they are read. */
   isBusyFor(source: string, bodyBytes: number): boolean {
     const asksFirst = !this.#taken.has(source) && this.#options.via().length > 0; // only a hub with destinations waits for them
-    return asksFirst || this.#turns.has(source) || !this.#parsing.fits(bodyBytes);
+    return asksFirst || this.#queues.has(source) || !this.#parsing.fits(bodyBytes);
   }
 
   /** Records what is new of the lines. @returns 200, 409, 413 or 503. @throws Refusal 400 or 503 */
-  async take(unread: Unread, bodyBytes: number, journal: Recordable): Promise<Reply> {
+  async take(unparsed: Unparsed, bodyBytes: number, journal: Recorder): Promise<Reply> {
     const { limits } = this.#options;
-    const { source } = unread;
-    const turns = this.#turns.get(source) ?? { count: 0, last: Promise.resolve() };
-    if (turns.count > limits.forwardWaitingMax) {
+    const { source } = unparsed;
+    const queue = this.#queues.get(source) ?? { count: 0, mutex: new Mutex() };
+    if (queue.count > limits.forwardWaitingMax) {
       return unavailable('requests of this journal wait for earlier ones; wait for their replies', limits);
     }
-    this.#turns.set(source, turns);
-    turns.count += 1;
-    const reply = turns.last.then(async () => {
+    this.#queues.set(source, queue);
+    queue.count += 1;
+    const reply = queue.mutex.run(async () => {
       if (!this.#taken.has(source) && !(await this.#options.freshVia([]))) {
         return unavailable('a destination of this hub has not said yet whether the events would come back', limits);
       }
-      return this.#parsing.run(bodyBytes, () => this.#takeInTurn(unread, bodyBytes, journal));
+      return this.#parsing.run(bodyBytes, () => this.#takeNext(unparsed, bodyBytes, journal));
     });
-    turns.last = reply.catch(() => {}); // the request gets the error
     try {
       return await reply;
     } finally {
-      turns.count -= 1;
-      if (turns.count === 0) this.#turns.delete(source);
+      queue.count -= 1;
+      if (queue.count === 0) this.#queues.delete(source);
     }
   }
 
-  async #takeInTurn({ read, ...unread }: Unread, bodyBytes: number, journal: Recordable): Promise<Reply> {
+  async #takeNext({ read, ...unparsed }: Unparsed, bodyBytes: number, journal: Recorder): Promise<Reply> {
     const { limits } = this.#options;
-    const { source } = unread;
+    const { source } = unparsed;
     const marks = await this.#ready(journal);
     const events = read();
-    const received: Received = { ...unread, events };
+    const received: Received = { ...unparsed, events };
     const known = marks.get(source);
     const via = new Set(this.#via);
     if (via.has(source)) {
@@ -130,12 +129,13 @@ export class Receiver {
     }
     if (known === undefined) this.#newcomers += 1;
     const recorded = new Promise<RecordResult>((resolve) => {
-      journal.record(fresh, bodyBytes, (result) => {
+      const done = (result: RecordResult) => {
         // At once: the next call of the journal may be that its file is closed. Marks that are forgotten are read from its lines.
         if (result.kind === 'recorded' && this.sources.loaded === marks) marks.set(apart(source), mark);
         if (result.kind === 'recorded') this.#taken.add(apart(source));
         resolve(result);
-      });
+      };
+      journal.append(fresh, bodyBytes, done, 'refuse all');
     });
     const result = await this.sources.waitFor(recorded);
     if (known === undefined) this.#newcomers -= 1;
@@ -151,7 +151,7 @@ export class Receiver {
    * Opens the journal if it is not open, and reads the watermarks if they are not known.
    * @throws Refusal 503 if that takes longer than `limits.openWaitMs`
    */
-  async #ready(journal: Recordable): Promise<Map<string, Watermark>> {
+  async #ready(journal: Recorder): Promise<Map<string, Watermark>> {
     const { limits } = this.#options;
     let known = this.sources.loaded;
     if (known !== undefined) return known;
@@ -181,7 +181,7 @@ export class Receiver {
   }
 
   /** Until a start has recovered the journal, its last lines may be truncated. */
-  async #opened(journal: Recordable, late: AbortSignal): Promise<void> {
+  async #opened(journal: Recorder, late: AbortSignal): Promise<void> {
     const { limits, progress } = this.#options;
     journal.begin();
     const refuse = (reason = 'the journal is being opened') => {

@@ -10,12 +10,13 @@
 
 import { crc32 } from 'node:zlib';
 import type { Limits } from '../../config/limits.ts';
-import { type Disk, readSmall, replaceDurably } from '../../journal/disk.ts';
+import type { Disk } from '../../journal/disk.ts';
+import { readSmall, replaceDurably } from '../../journal/file-io.ts';
 import type { Watermark } from './watermark.ts';
 
 const NAME = 'forward-sources.json';
 
-/** The watermarks by source, and the own seq up to which they cover the journal: `{ seq: 1_210, sources }`. */
+/** The watermarks by source, and the own seq up to which they cover the journal. */
 export interface Snapshot {
   readonly seq: number;
   readonly sources: Map<string, Watermark>;

@@ -1,19 +1,20 @@
 /**
  * The watermarks of one journal of a hub: of each source the last event that is recorded here. They follow from the lines of the
- * journal itself, so they can neither be ahead of it nor behind it. They are read at the first request, from a snapshot and from
+ * journal itself, so they always agree with it. They are read at the first request, from a snapshot and from
  * the lines after it.
  */
 
 import type { Limits } from '../../config/limits.ts';
+import { Mutex } from '../../config/mutex.ts';
 import { type Disk, SyncError } from '../../journal/disk.ts';
+import { readJournal } from '../../journal/look/reader.ts';
+import type { Line } from '../../journal/look/reading.ts';
 import { type Progress, pollProgress } from '../../journal/progress.ts';
-import { type Line, readJournal } from '../../journal/reader.ts';
 import { contentsOf } from '../../journal/segments.ts';
 import { type Notices, oncePerName } from '../../telemetry/log.ts';
 import { readSnapshot, type Snapshot, writeSnapshot } from './snapshot.ts';
 import { continued, type Watermark } from './watermark.ts';
 
-/** What `Sources` needs: `{ disk, progress: () => own.of(disk.folder), limits, notices }`. */
 export interface SourcesOptions {
   /** The folder of the journal. */
   readonly disk: Disk;
@@ -23,7 +24,7 @@ export interface SourcesOptions {
   readonly notices: Notices;
 }
 
-/** The watermarks by source, of one journal: `(await sources.load()).get('0193e0c2-…')` is such as `{ seq: 7, id: '…' }`. */
+/** The watermarks of one journal, by source. */
 export class Sources {
   readonly #options: SourcesOptions;
   readonly #isNewDamage: (problem: string) => boolean;
@@ -41,7 +42,8 @@ export class Sources {
   #generation = 0;
   /** The own seq that the snapshot on the disk covers. */
   #writtenSeq = 0;
-  #writing: Promise<void> = Promise.resolve();
+  /** For the snapshot. */
+  readonly #mutex = new Mutex();
 
   constructor(options: SourcesOptions) {
     this.#options = options;
@@ -170,7 +172,7 @@ export class Sources {
     const message = 'what is here of other journals is read from the whole journal, not from forward-sources.json';
     const report = () => notices.warn(message, { folder: disk.folder, problem });
     if (!isGood && found !== 'absent') report();
-    const progress = pollProgress(disk.folder, limits.followMs);
+    const progress = pollProgress(disk.folder, limits);
     const durable = async () => ({ kind: 'before', seq: lastSeq + 1 }) as const;
     const reading = {
       filter: { afterSeq: seq, untilSeq: lastSeq },
@@ -214,17 +216,15 @@ export class Sources {
   }
 
   #write(snapshot: Snapshot): Promise<void> {
-    const written = this.#writing.then(async () => {
+    return this.#mutex.run(async () => {
       if (snapshot.seq < this.#writtenSeq) return; // `removing` counts on what was written
       await writeSnapshot(this.#options.disk, snapshot);
       this.#writtenSeq = snapshot.seq;
     });
-    this.#writing = written.catch(() => {}); // its caller gets the error
-    return written;
   }
 }
 
-/** @returns where the event of a line comes from, found without parsing the line; undefined for one that was reported here */
+/** @returns where the event of a line comes from, found without parsing the line; undefined if it was reported here */
 function originOf({ bytes, start, end }: Line): { source: string; seq: number } | undefined {
   const [, source, seq] = ORIGIN.exec(bytes.toString('latin1', Math.max(start, end - ORIGIN_BYTES_MAX), end)) ?? [];
   return source === undefined ? undefined : { source, seq: Number(seq) };

@@ -3,21 +3,19 @@
  * makes forwarding exactly once: a request may be repeated, cut or overtaken, and each event is recorded one time.
  */
 
+import type { Position } from '../target.ts';
 import type { ForwardedEvent, Received } from './received.ts';
 
 /**
- * The last event of a source up to which the hub has all: `{ seq: 7, id: '01a1fb95-…' }`. After a repair of the hub events before
- * others may be missing: `{ seq: 7, id: '…', ahead: [{ first: 10, last: 12, id: '…' }] }` lacks 8 and 9.
+ * The last event of a source up to which the hub has all; seq 0 if the first event is missing. After a repair of the hub, events
+ * before others may be missing: `{ seq: 7, id: '…', ahead: [{ first: 10, last: 12, id: '…' }] }` lacks 8 and 9.
  */
-export interface Watermark {
-  /** 0, with the id null, if the first event is missing. */
-  readonly seq: number;
-  readonly id: string | null;
+export interface Watermark extends Position {
   /** What is here of later events, in order, with missing ones before each part. */
   readonly ahead?: readonly Part[];
 }
 
-/** Consecutive events: `{ first: 10, last: 12, id: '01a1fb95-…' }`. */
+/** Consecutive events. */
 interface Part {
   readonly first: number;
   readonly last: number;
@@ -28,9 +26,9 @@ interface Part {
 /** The seq of an event in the journal of its source, and its id. */
 type Mark = Pick<ForwardedEvent['origin'], 'seq' | 'id'>;
 
-/** What is done with lines: `{ kind: 'record', fresh }` records those. */
-export type Decision =
-  /** @see Received.events: those that are not here yet; none if all of them are */
+/** What a hub does with a request. */
+export type RequestDecision =
+  /** `fresh`: the events that are not here yet; empty if all are. */
   | { readonly kind: 'record'; readonly fresh: readonly ForwardedEvent[] }
   /** The journal, or its copy, has recorded something else since. */
   | { readonly kind: 'fork' }
@@ -39,9 +37,9 @@ export type Decision =
 
 /**
  * @param known what the hub has of the source, undefined if nothing
- * @returns for lines from 6 to 9 and the watermark 7 those with 8 and 9, if the line 7 has its id
+ * @returns for lines from 6 to 9 and the watermark 7 the events 8 and 9, if the line 7 has the id of the watermark
  */
-export function decide(known: Watermark | undefined, { firstSeq, lost, events }: Received): Decision {
+export function decide(known: Watermark | undefined, { firstSeq, lost, events }: Received): RequestDecision {
   const { seq, id, ahead = [] } = known ?? NOTHING;
   if (firstSeq > seq + 1) {
     const isKnownToBeLost = lost !== undefined && lost.first <= seq + 1 && lost.last === firstSeq - 1;

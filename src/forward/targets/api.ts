@@ -4,9 +4,9 @@
  */
 
 import { objectOf } from '../../client/submission.ts';
+import type { Recorded } from '../../event/event.ts';
 import { endpoints, findEndpoint } from '../../event/parameters.ts';
-import type { Line } from '../../journal/reader.ts';
-import type { Recorded } from '../../journal/record.ts';
+import type { Line } from '../../journal/look/reading.ts';
 import type { Outgoing, Sent, Target } from '../target.ts';
 import { otherwise, Requests, type TargetOptions, turnedAway } from './requests.ts';
 

@@ -3,20 +3,18 @@
  * that a request may always be repeated: the next `ask` says what became of it.
  */
 
-import { bytesOf, type Line } from '../../journal/reader.ts';
-import { crcBefore } from '../../journal/record.ts';
+import { crcBefore } from '../../journal/line/chain.ts';
+import { bytesOf, type Line } from '../../journal/look/reading.ts';
 import { isId } from '../source.ts';
-import type { Again, Asked, Outgoing, Sent, Stopped, Target } from '../target.ts';
+import type { Again, Asked, Outgoing, Position, Sent, Stopped, Target } from '../target.ts';
 import { type Answer, otherwise, Requests, type Said, type TargetOptions } from './requests.ts';
 
-/** What a hub says: it has all up to the line with this seq and id, and the events reach the journals of `via`. */
-interface Told {
-  readonly seq: number;
-  readonly id: string | null;
+interface HubPosition extends Position {
+  /** The journals that its events reach. */
   readonly via: readonly string[];
 }
 
-type Reply = Extract<Answer, { readonly kind: 'answer' }>;
+type HubAnswer = Extract<Answer, { readonly kind: 'answer' }>;
 
 /** @returns a hub, not connected yet. @throws TypeError if `to` is no URL */
 export function openHub(options: TargetOptions): Target {
@@ -35,8 +33,8 @@ export function openHub(options: TargetOptions): Target {
     if (status !== 200 || said === undefined || !('seq' in said)) {
       return NO_HUB.has(status) ? { kind: 'no hub' } : otherwise(answer);
     }
-    const told = readTold(said, limits);
-    return told === undefined ? notUnderstood(reason) : (loopIn(told) ?? { kind: 'at', seq: told.seq, id: told.id });
+    const at = readPosition(said, limits);
+    return at === undefined ? notUnderstood(reason) : (loopIn(at) ?? { kind: 'at', seq: at.seq, id: at.id });
   }
 
   async function send({ lines, lost }: Outgoing, signal: AbortSignal): Promise<Sent> {
@@ -61,13 +59,13 @@ export function openHub(options: TargetOptions): Target {
     }
   }
 
-  function judge(answer: Reply, lines: readonly Line[]): Sent {
+  function judge(answer: HubAnswer, lines: readonly Line[]): Sent {
     const { status, said, reason } = answer;
     if (said !== undefined) {
       if ((status === 200 || status === 409) && 'seq' in said) {
-        const told = readTold(said, limits);
-        if (told === undefined) return notUnderstood(reason);
-        return loopIn(told) ?? (status === 200 ? recorded(told, lines) : conflict(said, reason));
+        const at = readPosition(said, limits);
+        if (at === undefined) return notUnderstood(reason);
+        return loopIn(at) ?? (status === 200 ? recorded(at, lines) : conflict(said, reason));
       }
       if (status === 400) return { kind: 'stopped', why: 'damage', reason: `${reason}; run assetlog verify` };
       if (status === 413 && 'error' in said) return { kind: 'refused', status, reason };
@@ -75,10 +73,10 @@ export function openHub(options: TargetOptions): Target {
     return otherwise(answer);
   }
 
-  /** A hub names in `via` its own journal, and those that it forwards to. */
-  function loopIn(told: Told): Stopped | undefined {
-    onVia(told.via);
-    if (!told.via.includes(source)) return undefined;
+  /** A hub names in `via` its own journal, and the journals that it forwards to. */
+  function loopIn({ via }: HubPosition): Stopped | undefined {
+    onVia(via);
+    if (!via.includes(source)) return undefined;
     const reason =
       'forwards to this journal itself, so events would go round for ever; give one of the two another destination';
     return { kind: 'stopped', why: 'loop', reason };
@@ -105,7 +103,10 @@ function asAgain<Found extends Answer>(answer: Found): Exclude<Found, { kind: 'u
 }
 
 /** @returns what a hub says; undefined if a member is not as it has to be, so that no text of a server is taken for an id */
-function readTold({ seq, id, via = [] }: Said, { forwardViaMax }: TargetOptions['limits']): Told | undefined {
+function readPosition(
+  { seq, id, via = [] }: Said,
+  { forwardViaMax }: TargetOptions['limits'],
+): HubPosition | undefined {
   if (!Number.isSafeInteger(seq) || (seq as number) < 0) return undefined;
   if (seq === 0 ? id !== null : !isId(id)) return undefined;
   if (!Array.isArray(via) || via.length > forwardViaMax || !via.every(isId)) return undefined;
@@ -117,7 +118,7 @@ function notUnderstood(reason: string): Stopped {
 }
 
 /** A 200 names the last line that the hub has, which is one of ours unless another sender has the same journal. */
-function recorded({ seq, id }: Told, lines: readonly Line[]): Sent {
+function recorded({ seq, id }: Position, lines: readonly Line[]): Sent {
   const line = lines[seq - lines[0]!.seq];
   if (line === undefined) return { kind: 'elsewhere', reason: `has event ${seq} of this journal` };
   if (line.event.id === id) return { kind: 'recorded', seq, id };

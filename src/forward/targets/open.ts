@@ -1,4 +1,4 @@
-/** Opens a destination of either kind. */
+/** Opens a destination of any kind. */
 
 import type { Target, TargetKind } from '../target.ts';
 import { openApi } from './api.ts';
@@ -11,5 +11,7 @@ import type { TargetOptions } from './requests.ts';
  * @throws TypeError if `options.to` is no URL
  */
 export function openTarget(kind: TargetKind, options: TargetOptions): Target {
-  return kind === 'hub' ? openHub(options) : openApi(options);
+  return openers[kind](options);
 }
+
+const openers: Readonly<Record<TargetKind, (options: TargetOptions) => Target>> = { hub: openHub, api: openApi };

@@ -1,6 +1,13 @@
 /** The requests to one destination: its URL, token and CA, and what an answer means whatever the kind of the destination. */
 
-import { type HttpCall, type HttpClient, type HttpReply, NoReply, openClient } from '../../client/connection.ts';
+import {
+  type HttpCall,
+  type HttpClient,
+  type HttpReply,
+  NoReply,
+  type OpenClient,
+  openClient,
+} from '../../client/connection.ts';
 import { isChallenge, isTlsError, isTokenLimit, onOneLine, retryAfterMs } from '../../client/delivery.ts';
 import { version } from '../../config/config.ts';
 import { fileVersion, readText, readToken } from '../../config/files.ts';
@@ -8,14 +15,15 @@ import type { Limits } from '../../config/limits.ts';
 import type { Destination } from '../destination.ts';
 import type { Again, Sent, Stopped } from '../target.ts';
 
-/** A destination of one journal: `{ to: 'https://hub.example/prod', source: '0193e0c2-…', tokenHeader, stamp: false, limits }`. */
 export interface TargetOptions extends Pick<Destination, 'to' | 'tokenFile' | 'tokenHeader' | 'caFile' | 'stamp'> {
   /** The id of the journal that is forwarded. */
   readonly source: string;
-  /** The journals that wait for what a hub says of `via`, its own last; undefined for a forwarder. */
+  /** The journals that wait for what a hub says of `via`, its own last; undefined for a sender. */
   readonly asking?: readonly string[];
   /** Called with the ids of the journals that a hub said its events reach, whenever it answers. */
   readonly onVia?: (via: readonly string[]) => void;
+  /** That of `client/connection.ts` if it is absent. */
+  readonly openClient?: OpenClient | undefined;
   readonly limits: Pick<
     Limits,
     | 'keptMs'
@@ -30,19 +38,19 @@ export interface TargetOptions extends Pick<Destination, 'to' | 'tokenFile' | 't
   >;
 }
 
-/** What a request came to. `reason` is a clause about the destination, such as `answers 404: no such path`. */
+/** What a request came to. `reason` is a clause about the destination: `answers 404: no such path`. */
 export type Answer =
-  /** Any status that is not one of the other cases; `said` is the JSON object of its body, if it is one. */
+  /** Any status that is in no other case; `said` is its body, if that is a JSON object. */
   | { readonly kind: 'answer'; readonly status: number; readonly said: Said | undefined; readonly reason: string }
   /** 5xx, or no complete reply: the request may have done what it asks for. */
   | { readonly kind: 'unclear'; readonly status?: number; readonly reason: string }
   | Again
   | Stopped;
 
-/** The members of a JSON object: `{ seq: 7, id: '0193e0c2-…' }`. */
+/** The members of a JSON object. */
 export type Said = Readonly<Record<string, unknown>>;
 
-/** One request, without what all have in common: `{ method: 'PUT', path: '/forward/0193e0c2-…/7', headers, body }`. */
+/** One request, without what all requests have in common. */
 export interface TargetCall extends Pick<HttpCall, 'method' | 'headers' | 'body'> {
   /** Appended to the base URL. */
   readonly path: string;
@@ -107,7 +115,7 @@ export class Requests {
     if (ca?.includes('-----BEGIN CERTIFICATE-----') === false) throw new Error(`${caFile} has no certificate (PEM)`);
     if (this.#client === undefined || ca !== this.#ca) {
       this.#client?.close();
-      this.#client = openClient(this.#base.protocol, limits, ca);
+      this.#client = (this.#options.openClient ?? openClient)(this.#base.protocol, limits, ca);
       this.#ca = ca;
     }
     this.#readMs = performance.now();
@@ -119,7 +127,7 @@ export class Requests {
     const said = readObject(body);
     const text = typeof said?.['error'] === 'string' ? said['error'] : body;
     const reason = `answers ${status}: ${quote(text) || 'nothing'}`;
-    // The text of an assetlog is for those who write requests: it lists every path.
+    // The text of an assetlog is for authors of clients: it lists every path.
     if (status === 401 && isChallenge(headers))
       return turnedAway(`answers 401 for the deployment in ${this.#options.to}; ${this.#tokenHint()}`);
     if (status === 401 || isTokenLimit(reply)) return turnedAway(`${reason}; ${this.#tokenHint()}`);
@@ -174,7 +182,6 @@ export async function filesVersion({ tokenFile, caFile }: Pick<Destination, 'tok
   return `${await fileVersion(tokenFile)} ${await fileVersion(caFile)}`;
 }
 
-/** @returns why requests are refused: `turnedAway('answers 404: no such path; check the URL')` */
 export function turnedAway(reason: string): Stopped {
   return { kind: 'stopped', why: 'turned away', reason };
 }
@@ -185,7 +192,7 @@ export function otherwise({ status, reason }: { readonly status: number; readonl
   return turnedAway(`${reason}; check the URL, and a proxy in front of it`);
 }
 
-/** @returns an error of TLS in a few words, without the lines of OpenSSL: `its certificate has expired` */
+/** @returns an error of TLS in a few words, without the lines of OpenSSL */
 function tlsProblem(code = '', message: string): string {
   const [, detail] = /:SSL routines:[^:]*:([^:]+)/.exec(message) ?? /altnames: (.*?):?$/.exec(message) ?? [];
   const [, problem] = TLS_PROBLEMS.find(([pattern]) => pattern.test(`${code} ${detail}`)) ?? [];

@@ -10,7 +10,6 @@ import { build } from 'esbuild';
 
 const folder = fileURLToPath(new URL('.', import.meta.url));
 
-/** @returns the page: `<!doctype html>…` */
 export async function buildPage(): Promise<string> {
   const { outputFiles } = await build({
     absWorkingDir: folder,

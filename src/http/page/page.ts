@@ -4,13 +4,14 @@
  */
 
 import { createHash } from 'node:crypto';
+import type { Limits } from '../../config/limits.ts';
 import { batchPath } from '../../event/item.ts';
 import type { Endpoint } from '../../event/parameters.ts';
 import type { DocumentReply, Handler } from '../message.ts';
 import { readBody, readQuery } from '../request.ts';
 import type { Route } from '../router.ts';
 
-/** What the page and its JSON say about the service: `{ pathPrefix: '', tokenHeader: undefined, endpoints, … }`. */
+/** What the page and its JSON say about the service. */
 export interface PageOptions {
   readonly version: string;
   /** As `AppParts.pathPrefix`. */
@@ -18,6 +19,7 @@ export interface PageOptions {
   /** Hosted mode: the header with the token, such as `Service-Cloud-Api-Token`. Undefined in local mode. */
   readonly tokenHeader: string | undefined;
   readonly endpoints: readonly Endpoint[];
+  readonly limits: Limits;
 }
 
 /**
@@ -38,10 +40,10 @@ export function pageRoutes(options: PageOptions): readonly Route<Handler>[] {
     followedBy: 'nothing',
     bodyTypes: ['application/json'],
     page: where,
-    handler: ({ body, query, head: { accept } }) => {
-      readBody(body); // not used, but well-formed, as in each request
-      readQuery(query);
-      if (acceptsHtml(accept)) return { kind: 'later', reply: readPage };
+    handler: ({ body, query, head }) => {
+      readBody(body, options.limits); // not used, but well-formed, as in each request
+      readQuery(query, options.limits);
+      if (acceptsHtml(head.fields.accept)) return { kind: 'later', reply: readPage };
       const links = JSON.stringify(linksOf(options, where === 'below any name'));
       return { kind: 'answer', reply: { kind: 'body', status: 200, body: links, headers: VARY } };
     },

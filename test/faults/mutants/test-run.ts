@@ -38,7 +38,7 @@ export function interruptRuns(): void {
  * starts processes runs the compiled files, which takes no build.
  */
 export function needsBuild(file: string): boolean {
-  return isFaultTest(file) || ['program/openapi', 'program/versions'].includes(file);
+  return isFaultTest(file) || ['program/http/openapi', 'program/command-line/built-file'].includes(file);
 }
 
 function isFaultTest(file: string): boolean {

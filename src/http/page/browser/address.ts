@@ -4,7 +4,6 @@
 export const views = ['events', 'assets', 'refusals'] as const;
 export type ViewName = (typeof views)[number];
 
-/** `{ view: 'events', text: '', key_prefix: '', type: 'check', partition: '', failed: '1', open: '17' }`. */
 export interface Address {
   readonly view: ViewName;
   readonly text: string;
@@ -16,8 +15,10 @@ export interface Address {
   readonly open: string;
 }
 
+/** The members of an address that filter what is listed. */
+export const filterNames = ['text', 'key_prefix', 'type', 'partition', 'failed'] as const;
 /** The members of an address besides its view. */
-const names = ['text', 'key_prefix', 'type', 'partition', 'failed', 'open'] as const;
+const names = [...filterNames, 'open'] as const;
 
 /** @returns what a hash says; a view that does not exist is `events` */
 export function readAddress(hash: string): Address {

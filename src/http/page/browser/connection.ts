@@ -1,9 +1,9 @@
-/** Keeps the page connected to its service: tries again with exponential backoff and jitter, and says how it stands. */
+/** Keeps the page connected to its service: tries again with exponential backoff and jitter, and reports its state. */
 
 import { pageLimits } from '../../../config/limits.ts';
-import { Refused } from './service.ts';
+import { RefusedError } from './service.ts';
 
-/** How the page is connected, distinguished by `kind`: `{ kind: 'live' }`. */
+/** How the page is connected, distinguished by `kind`. */
 export type ConnectionState =
   | { readonly kind: 'connecting' }
   | { readonly kind: 'live' }
@@ -17,7 +17,7 @@ export type ConnectionState =
 /** One attempt, which lasts as long as the connection does. It calls `live` once the service has answered. */
 export type Attempt = (signal: AbortSignal, live: () => void) => Promise<void>;
 
-/** Runs an attempt again and again: `new Connection(onState).start(attempt)`. */
+/** Runs an attempt again and again. */
 export class Connection {
   readonly #onState: (state: ConnectionState) => void;
   #abort: AbortController | undefined;
@@ -54,7 +54,7 @@ export class Connection {
         });
       } catch (error) {
         reason = 'The service does not answer';
-        if (error instanceof Refused) {
+        if (error instanceof RefusedError) {
           const { status, message } = error;
           if (status < 500 && status !== 429) {
             if (!signal.aborted) this.#onState({ kind: 'refused', status, error: message });

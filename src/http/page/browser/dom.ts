@@ -1,9 +1,8 @@
 /** Elements of the page. Text from outside is only ever set as text, never parsed as HTML. */
 
-/** What an element can contain: `'warehouse/orders'` becomes a text node. */
+/** What an element can contain. A string becomes a text node. */
 export type Content = Node | string;
 
-/** @returns a new element: `element('p', { class: 'badge' }, 'passed')` */
 export function element<Name extends keyof HTMLElementTagNameMap>(
   name: Name,
   attributes: Readonly<Record<string, string>> = {},
@@ -15,7 +14,7 @@ export function element<Name extends keyof HTMLElementTagNameMap>(
   return made;
 }
 
-/** @returns a button that calls `act`: `button('Copy', copy)` */
+/** @returns a button that calls `act` */
 export function button(text: string, act: () => void, attributes: Readonly<Record<string, string>> = {}): HTMLElement {
   const made = element('button', { type: 'button', ...attributes }, text);
   made.addEventListener('click', act);

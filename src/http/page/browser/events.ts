@@ -7,11 +7,11 @@ import { eventBadge, eventDetail } from './event-detail.ts';
 import { EventLine, EventStore } from './event-store.ts';
 import { kindOf, membersOf, unquote } from './json.ts';
 import type { Rows } from './list.ts';
-import { Refused, type Service } from './service.ts';
+import { RefusedError, type Service } from './service.ts';
 import { type Message, MessageParser, readStream } from './stream.ts';
 import { cell, counted, type DetailParts, keyShown, onceFor, shortTime, type View } from './view.ts';
 
-/** What the view tells the page. */
+/** What the view needs of the page. */
 export interface EventsOptions {
   readonly service: Service;
   /** The rows have changed. @param addedBefore how many are new at the top */
@@ -264,7 +264,7 @@ export class EventsView implements View {
         if (added > 0 && !this.#options.wantsMore()) return;
       } catch (error) {
         if (signal.aborted) return;
-        const { status = 503, retryAfterMs = 0 } = error instanceof Refused ? error : {};
+        const { status = 503, retryAfterMs = 0 } = error instanceof RefusedError ? error : {};
         if (status < 500 && status !== 429) {
           this.#isStopped = true; // the connection says what is wrong
           return;
@@ -332,7 +332,7 @@ export class EventsView implements View {
       const reply = await this.#options.service.ask(this.#path(more), NDJSON, signal);
       return (await reply.text()).split('\n').slice(0, -1);
     } catch (error) {
-      if (error instanceof Refused && error.status === 410) return undefined;
+      if (error instanceof RefusedError && error.status === 410) return undefined;
       throw error;
     }
   }

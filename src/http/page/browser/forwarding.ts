@@ -6,7 +6,7 @@ import { element } from './dom.ts';
 import type { Service } from './service.ts';
 import { badge, counted } from './view.ts';
 
-/** Each metric of a destination: `Map { 'lag_events' => 3, 'state=waiting' => 1 }`. */
+/** Each metric of a destination: `lag_events`, and with the value of a label `state=waiting`. */
 type Figures = Map<string, number>;
 
 /**
@@ -37,10 +37,10 @@ function destinationsIn(metrics: string): ReadonlyMap<string, Figures> {
 function shown(figures: Figures): (Node | string)[] {
   const of = (name: string) => figures.get(name) ?? 0;
   const lag = of('lag_events');
-  const behind = lag === 0 ? 'has all events' : `is ${counted(lag, 'event')} behind`;
+  const lagText = lag === 0 ? 'has all events' : `is ${counted(lag, 'event')} behind`;
   const letters = of('dead_letters') === 0 ? '' : `, ${counted(of('dead_letters'), 'dead letter')}`;
   if (of('state=stopped') > 0)
-    return [badge('bad', 'stopped'), ` ${behind}${letters}; assetlog forward status says why`];
-  if (of('state=waiting') + of('state=suspect') > 0) return [badge('warn', 'waiting'), ` ${behind}${letters}`];
-  return [behind + letters];
+    return [badge('bad', 'stopped'), ` ${lagText}${letters}; assetlog forward status says why`];
+  if (of('state=waiting') + of('state=suspect') > 0) return [badge('warn', 'waiting'), ` ${lagText}${letters}`];
+  return [lagText + letters];
 }

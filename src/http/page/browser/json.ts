@@ -3,13 +3,13 @@
  * is valid JSON without white space between its tokens, so nothing is checked.
  */
 
-/** A member of an object: `{ name: 'rows', value: '1.0' }`, its value as JSON text. */
+/** A member of an object, its value as JSON text. */
 export interface Member {
   readonly name: string;
   readonly value: string;
 }
 
-/** @returns the members of an object in their order: `[{ name: 'rows', value: '1.0' }]` for `{"rows":1.0}` */
+/** @returns the members of an object in their order */
 export function membersOf(object: string): Member[] {
   const members: Member[] = [];
   for (let at = 1; object[at] === '"'; ) {
@@ -21,10 +21,10 @@ export function membersOf(object: string): Member[] {
   return members;
 }
 
-/** The kind of a token, by which it is coloured: `string`. */
+/** The kind of a token, by which it is coloured. */
 export type TokenKind = 'name' | 'string' | 'number' | 'word' | 'mark';
 
-/** A piece of JSON text: `{ kind: 'number', text: '1.0' }`. Line breaks and indentation are marks. */
+/** A piece of JSON text. Line breaks and indentation are marks. */
 export interface Token {
   readonly kind: TokenKind;
   readonly text: string;

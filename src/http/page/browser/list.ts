@@ -2,7 +2,6 @@
 
 import { byId, element } from './dom.ts';
 
-/** What the list shows: `{ count: 3, at: (index) => items[index], … }`. */
 export interface Rows<Item> {
   readonly count: number;
   at(index: number): Item;

@@ -1,6 +1,6 @@
 /** The page: connects the views, the address, the keys and the state of the connection. */
 
-import { type Address, addressOf, hashOf, readAddress, type ViewName, views } from './address.ts';
+import { type Address, addressOf, filterNames, hashOf, readAddress, type ViewName, views } from './address.ts';
 import { assetsView } from './assets.ts';
 import { Connection, type ConnectionState } from './connection.ts';
 import { button, byId, element } from './dom.ts';
@@ -22,8 +22,6 @@ const keys: readonly (readonly [key: string, does: string])[] = [
   ['Home End PgUp PgDn', 'far in the list'],
   ['?', 'these keys'],
 ];
-
-const FILTERS = ['text', 'key_prefix', 'type', 'partition', 'failed'] as const;
 
 const NOUNS: Readonly<Record<ViewName, string>> = { events: 'event', assets: 'asset', refusals: 'refused request' };
 
@@ -131,7 +129,7 @@ function showRest(): void {
 }
 
 function whyNothing(): Node[] {
-  if (FILTERS.some((name) => address[name] !== '')) {
+  if (filterNames.some((name) => address[name] !== '')) {
     const clear = () => go(addressOf(address.view), false);
     return [element('h2', {}, `No ${NOUNS[address.view]} matches`), button('Clear the filters', clear)];
   }
@@ -163,7 +161,7 @@ function closeDetail(): void {
 }
 
 function fillFilters(): void {
-  for (const name of FILTERS) {
+  for (const name of filterNames) {
     const input = field(name);
     if (input.type === 'checkbox') (input as HTMLInputElement).checked = address[name] !== '';
     else if (input.value.trim() !== address[name]) input.value = address[name]; // a space that is being typed stays
@@ -176,12 +174,12 @@ function showFilters(shown: boolean): void {
   byId('more').setAttribute('aria-expanded', String(shown));
 }
 
-function field(name: (typeof FILTERS)[number]): HTMLInputElement | HTMLSelectElement {
+function field(name: (typeof filterNames)[number]): HTMLInputElement | HTMLSelectElement {
   return byId<HTMLFormElement>('filters').elements.namedItem(name) as HTMLInputElement | HTMLSelectElement;
 }
 
 function onFilter(): void {
-  const values = FILTERS.map((name): [typeof name, string] => {
+  const values = filterNames.map((name): [typeof name, string] => {
     const input = field(name);
     return [name, input.type === 'checkbox' ? ((input as HTMLInputElement).checked ? '1' : '') : input.value.trim()];
   });

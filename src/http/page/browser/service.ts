@@ -1,7 +1,7 @@
 /** The requests of the page to its service. */
 
-/** The service refused a request: `new Refused(401, 'this needs a token …')`. */
-export class Refused extends Error {
+/** The service refused a request. */
+export class RefusedError extends Error {
   readonly status: number;
   /** When to try again, in milliseconds; undefined if the service did not say. */
   readonly retryAfterMs: number | undefined;
@@ -26,7 +26,7 @@ const STORED = 'assetlog';
 export class Service {
   /** Hosted mode: the header with the token, such as `Service-Cloud-Api-Token`. Empty in local mode. */
   tokenHeader = '';
-  /** Hosted mode: such as `prod`. */
+  /** Only in hosted mode. */
   deployment = '';
   #token = '';
   #isBelowName = false;
@@ -40,7 +40,7 @@ export class Service {
     return !this.isHosted || this.#token !== '';
   }
 
-  /** Asks the service how it is addressed. @throws Refused, or TypeError if it does not answer */
+  /** Asks the service how it is addressed. @throws RefusedError, or TypeError if it does not answer */
   async findOut(signal: AbortSignal): Promise<void> {
     const reply = await checked(await fetch('./', { headers: { Accept: 'application/json' }, signal }));
     const links: Links = await reply.json();
@@ -67,13 +67,13 @@ export class Service {
     sessionStorage.removeItem(STORED);
   }
 
-  /** @param path below the deployment: `events?last=1`. @throws Refused, or TypeError if the service does not answer */
+  /** @param path below the deployment: `events?last=1`. @throws RefusedError, or TypeError if the service does not answer */
   async ask(path: string, headers: Readonly<Record<string, string>>, signal: AbortSignal): Promise<Response> {
     const token = this.isHosted ? { [this.tokenHeader]: this.#token } : {};
     return checked(await fetch(this.#base() + path, { headers: { ...headers, ...token }, signal, cache: 'no-store' }));
   }
 
-  /** @returns the metrics of a local service, as Prometheus reads them. @throws Refused, or TypeError if it does not answer */
+  /** @returns the metrics of a local service, as Prometheus reads them. @throws RefusedError, or TypeError if it does not answer */
   async metrics(signal: AbortSignal): Promise<string> {
     return this.isHosted ? '' : (await checked(await fetch('./metrics', { signal, cache: 'no-store' }))).text();
   }
@@ -94,12 +94,12 @@ function ownName(): string {
   return location.pathname.split('/').at(-2) ?? '';
 }
 
-/** @throws Refused */
+/** @throws RefusedError */
 async function checked(reply: Response): Promise<Response> {
   if (reply.ok) return reply;
   const text = await reply.text();
   const retryAfter = Number(reply.headers.get('Retry-After') ?? Number.NaN);
-  throw new Refused(
+  throw new RefusedError(
     reply.status,
     errorIn(text) ?? `status ${reply.status}`,
     retryAfter >= 0 ? retryAfter * 1_000 : undefined,

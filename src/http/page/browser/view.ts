@@ -54,7 +54,6 @@ export function onceFor<Item>(
   };
 }
 
-/** @returns a cell of a row: `cell('key', 'warehouse/orders')` */
 export function cell(kind: string, ...content: readonly Content[]): HTMLElement {
   return element(
     'span',
@@ -63,12 +62,11 @@ export function cell(kind: string, ...content: readonly Content[]): HTMLElement 
   );
 }
 
-/** @returns a coloured word: `badge('bad', 'failed')` */
 export function badge(kind: string, text: string): HTMLElement {
   return element('b', { class: `badge ${kind}` }, text);
 }
 
-/** @returns names and values, without those that are undefined: `[['partition', '2026-11-20']]` */
+/** @returns names and values, without those that are undefined */
 export function table(members: readonly (readonly [name: string, value: Content | undefined])[]): HTMLElement {
   const list = element('dl');
   for (const [name, value] of members) {

@@ -1,0 +1,70 @@
+/** The definition of a command: its description, options and operands, its output, and its exit code. */
+
+import type { ExitCode } from '../../config/exit-codes.ts';
+import { type Invalid, type Operands, type Options, readOptions } from '../../config/options.ts';
+
+/** The output channels of a command. */
+export interface Output {
+  /** Writes lines to standard output. */
+  readonly say: (text: string) => void;
+  /** Writes one line to standard error, after `assetlog: `. */
+  readonly complain: (problem: string) => void;
+  /** Replaces the progress line, on a terminal only. An empty text removes the line at the end of the work. */
+  readonly progress: (text: string) => void;
+  readonly stdout: Stdout;
+}
+
+/** Standard output for large texts, with backpressure. */
+export interface Stdout {
+  /** Width of the terminal; undefined for a pipe or a file. */
+  readonly columns: number | undefined;
+  /**
+   * Resolves when the text is written, so that a caller that waits for that holds no more than one text in memory.
+   * @returns false if the reading end of the pipe is closed (EPIPE)
+   * @throws the error of a system call
+   */
+  write(text: string | Buffer): Promise<boolean>;
+}
+
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+/** What the help and the completion know of a command; `Values` are the values of its options by name. */
+export interface Description<Values> {
+  /** One line for the list of all commands, without a period. */
+  readonly summary: string;
+  /** Lines of the help between the usage and the options. */
+  readonly about: string;
+  readonly operands?: Operands;
+  readonly options: Options<Values>;
+  /** Lines of the help below the options: examples, limits, exit codes; an array in it has lines that commands share. */
+  readonly notes: readonly (string | readonly string[])[];
+}
+
+export interface CommandEnd {
+  readonly kind: 'ended';
+  readonly exitCode: ExitCode;
+}
+
+/** A command, whatever its options. */
+export interface Command extends Description<Readonly<Record<string, unknown>>> {
+  /**
+   * @param args the arguments after the command's name
+   * @returns the exit code of the process, or the problems of the arguments
+   */
+  run(args: readonly string[], env: Environment, output: Output): Promise<CommandEnd | Invalid>;
+}
+
+/** @param act runs the command with valid values; resolves to the exit code when the command has finished */
+export function defineCommand<Values extends object>(
+  description: Description<Values>,
+  act: (values: Values, output: Output, operands: readonly string[]) => Promise<ExitCode>,
+): Command {
+  return {
+    ...(description as Description<never>),
+    run: async (args, env, output) => {
+      const read = readOptions(args, env, description.options, description.operands);
+      if (read.kind === 'invalid') return read;
+      return { kind: 'ended', exitCode: await act(read.values, output, read.operands) };
+    },
+  };
+}

@@ -1,0 +1,136 @@
+/** `assetlog completion`: the completion scripts for bash and zsh, made from the table of commands. */
+
+import { exitCodes } from '../../config/exit-codes.ts';
+import { flagOf, type Option } from '../../config/options.ts';
+import { didYouMean } from '../../event/nearest.ts';
+import { type Command, defineCommand } from './command.ts';
+
+const shells = ['bash', 'zsh'] as const;
+type Shell = (typeof shells)[number];
+
+/** @param scriptFor returns the script for a shell; called when the command runs */
+export function completionOf(scriptFor: (shell: Shell) => string): Command {
+  return defineCommand<object>(
+    {
+      summary: 'print a script that makes bash or zsh complete commands, options and files',
+      about: 'Prints a script for the shell. It knows the commands of this version, and does not run assetlog again.',
+      notes: [
+        'Examples:',
+        "  echo 'source <(assetlog completion bash)' >> ~/.bashrc",
+        "  echo 'source <(assetlog completion zsh)' >> ~/.zshrc     after the line with compinit",
+        '  assetlog completion zsh > /usr/local/share/zsh/site-functions/_assetlog',
+        '',
+        'Exit codes:',
+        '  0 printed, 2 an unknown shell',
+      ],
+      operands: { max: 1, text: shells.join('|'), choices: shells },
+      options: {},
+    },
+    async (_values, { say, complain }, [word = '']) => {
+      const shell = shells.find((known) => known === word);
+      if (shell === undefined) {
+        complain(`name a shell: assetlog completion ${shells.join('|')}${didYouMean(word, shells)}`);
+        return exitCodes.configuration;
+      }
+      say(scriptFor(shell));
+      return exitCodes.done;
+    },
+  );
+}
+
+export type Commands = Readonly<Record<string, Command>>;
+
+/** @returns the completion scripts without their last newlines */
+export function completionScripts(commands: Commands): Readonly<Record<Shell, string>> {
+  return { bash: bashScript(commands), zsh: zshScript(commands) };
+}
+
+/** @returns the possible values of an option: a list of words, or the paths of files or of folders */
+function valuesOf({ argument, choices = [] }: Option<unknown>): readonly string[] | 'files' | 'folders' {
+  if (argument.startsWith('FILE')) return 'files';
+  return argument === 'FOLDER' ? 'folders' : choices;
+}
+
+function flagsOf({ options }: Command): string {
+  return [...Object.keys(options).map(flagOf), 'help'].map((flag) => `--${flag}`).join(' ');
+}
+
+/** The script works in bash 3.2 and later, without the package bash-completion. */
+function bashScript(commands: Commands): string {
+  const names = Object.keys(commands).join(' ');
+  const values: string[] = [];
+  const rest: string[] = [];
+  for (const [name, command] of Object.entries(commands)) {
+    for (const [option, known] of Object.entries(command.options)) {
+      const found = valuesOf(known);
+      const act = found === 'files' ? 'paths -f' : found === 'folders' ? 'paths -d' : `words ${found.join(' ')}`;
+      if (found.length > 0) values.push(`    ${name}/--${flagOf(option)}) _assetlog_${act} ;;`);
+      // The value of another option is not an operand.
+      else if (known.argument !== '') values.push(`    ${name}/--${flagOf(option)}) ;;`);
+    }
+    const { choices = [], paths } = command.operands ?? {};
+    rest.push(`      ${name}/-) _assetlog_words ${flagsOf(command)} ;;`);
+    if (choices.length > 0) rest.push(`      ${name}/2) _assetlog_words ${choices.join(' ')} ;;`);
+    if (paths !== undefined) rest.push(`      ${name}/*) _assetlog_paths ${paths === 'files' ? '-f' : '-d'} ;;`);
+  }
+  return `# bash completion for assetlog
+_assetlog_words() { COMPREPLY=($(compgen -W "$*" -- "$word")); }
+_assetlog_paths() { local IFS=$'\\n'; compopt -o filenames 2>/dev/null; COMPREPLY=($(compgen "$1" -- "$word")); }
+_assetlog() {
+  local IFS=$' \\t\\n' command=\${COMP_WORDS[1]} word=\${COMP_WORDS[COMP_CWORD]} before=\${COMP_WORDS[COMP_CWORD-1]}
+  COMPREPLY=()
+  # bash takes --flag=value for three words
+  if [[ $word == = ]]; then word=; elif [[ $before == = ]]; then before=\${COMP_WORDS[COMP_CWORD-2]}; fi
+  if ((COMP_CWORD == 1)); then command=none; elif [[ $command == -* ]]; then command=serve; fi
+  case $command/$before in
+${values.join('\n')}
+    *) case $command/$([[ $word == -* ]] && echo - || echo "$COMP_CWORD") in
+      none/-) _assetlog_words --version ${flagsOf(commands['serve'] as Command)} ;;
+      none/1|help/2) _assetlog_words help ${names} ;;
+${rest.join('\n')}
+    esac ;;
+  esac
+}\ncomplete -F _assetlog assetlog`;
+}
+
+function zshScript(commands: Commands): string {
+  const names = Object.entries(commands).map(([name, { summary }]) => quote(`${name}:${summary}`));
+  const cases = Object.entries(commands).map(([name, { options, operands }]) => {
+    const specs = Object.entries(options).map(([option, known]) => {
+      const { argument, help, repeated } = known;
+      const found = valuesOf(known);
+      const action =
+        found === 'files'
+          ? '_files'
+          : found === 'folders'
+            ? '_files -/'
+            : found.length > 0
+              ? `(${found.join(' ')})`
+              : ' ';
+      const [equals, value] = argument === '' ? ['', ''] : ['=', `:${argument.replaceAll(':', '\\:')}:${action}`];
+      const text = help.replaceAll(/[[\]\\]/g, '\\$&');
+      return quote(`${repeated ? '*' : ''}--${flagOf(option)}${equals}[${text}]${value}`);
+    });
+    if (operands?.choices !== undefined) specs.push(`'1:what:(${operands.choices.join(' ')})'`);
+    if (operands?.paths !== undefined) specs.push(`'1:folder:_files${operands.paths === 'folders' ? ' -/' : ''}'`);
+    return `    ${name}) _arguments ${specs.join(' ')} '--help[how it is used]' ;;`;
+  });
+  return `#compdef assetlog
+_assetlog() {
+  local -a commands=(${names.join(' ')} 'help:how a command is used')
+  if [[ $CURRENT == 2 && $words[2] != -* || $words[2] == help ]]; then
+    _describe command commands
+    return
+  fi
+  local command=serve
+  [[ $words[2] == -* ]] || { command=$words[2]; shift words; ((CURRENT--)) }
+  case $command in
+${cases.join('\n')}
+  esac
+}
+# In a folder of functions this file is the function; read by a shell it says whose completion it is.\nif [[ $funcstack[1] == _assetlog ]]; then _assetlog "$@"; else compdef _assetlog assetlog; fi`;
+}
+
+function quote(text: string): string {
+  return `'${text.replaceAll("'", "'\\''")}'`;
+}

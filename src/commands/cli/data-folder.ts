@@ -1,0 +1,139 @@
+/** What the folder of a command holds: a journal, or in hosted mode a journal for each deployment in a subfolder. */
+
+import { join } from 'node:path';
+import { deploymentName, options } from '../../config/config.ts';
+import { type ExitCode, exitCodes } from '../../config/exit-codes.ts';
+import type { Operands, Option } from '../../config/options.ts';
+import { type Disk, namesNothing, openDisk } from '../../journal/disk.ts';
+import { InUseError } from '../../journal/lock.ts';
+import { readLastStop } from '../../journal/open/clean-stop.ts';
+import { contentsOf } from '../../journal/segments.ts';
+import { shellWord } from '../../telemetry/printable.ts';
+import type { Output } from './command.ts';
+
+/** The journal of a deployment. */
+export interface DeploymentFolder {
+  readonly name: string;
+  readonly disk: Disk;
+}
+
+/** A folder with a journal of its own counts as that journal, whatever its subfolders hold. */
+export type FolderWithJournal =
+  | { readonly kind: 'journal'; readonly disk: Disk }
+  /** At least one deployment, in the order of their names. */
+  | { readonly kind: 'hosted'; readonly folder: string; readonly deployments: readonly DeploymentFolder[] };
+
+/** A folder without a journal, or no folder. */
+interface NoJournal {
+  readonly kind: 'none';
+  /** Absolute path of the folder. */
+  readonly folder: string;
+  /** What to do: `there is no journal in /data; give its folder with --data`. */
+  readonly problem: string;
+  /** Whether the path may become a folder with a journal: not if it is a file, or a path through a file. */
+  readonly mayBegin: boolean;
+}
+
+/** The folder as an argument. It sets the option `data`. */
+export const folderOperand: Operands = {
+  max: 1,
+  option: 'data',
+  text: '[FOLDER]',
+  paths: 'folders',
+};
+
+export const folderOption: Option<string> = {
+  ...options.data,
+  help: 'as FOLDER; in hosted mode all deployments, or FOLDER/NAME for one',
+};
+
+/** Finds out what a folder holds, without reading a journal. @throws the error of a system call, but not of a missing folder */
+export async function surveyFolder(path: string): Promise<FolderWithJournal | NoJournal> {
+  const disk = openDisk(path);
+  const { folder } = disk;
+  let names: string[];
+  try {
+    names = await disk.list();
+  } catch (error) {
+    if (!namesNothing(error as NodeJS.ErrnoException)) throw error;
+    const { message, code } = error as NodeJS.ErrnoException;
+    const problem = `there is no journal in ${folder}: ${message}; give its folder with --data`;
+    return { kind: 'none', folder, problem, mayBegin: code === 'ENOENT' };
+  }
+  if (await holdsJournal(disk, names)) return { kind: 'journal', disk };
+  const deployments = await deploymentsIn(disk);
+  if (deployments.length > 0) return { kind: 'hosted', folder, deployments };
+  const problem = `there is no journal in ${folder}; give its folder with --data`;
+  return { kind: 'none', folder, problem, mayBegin: true };
+}
+
+/**
+ * Runs `act` on what a folder holds, and reports its errors on standard error.
+ * @param beforeJournal called if no service has begun a journal there yet; without it that is a mistake
+ * @returns the exit code of `act`; 2 if the folder has no journal, 4 if a service uses it, 5 if a system call failed
+ */
+export function withFolder(
+  data: string,
+  output: Output,
+  act: (found: FolderWithJournal) => Promise<ExitCode>,
+  beforeJournal?: (folder: string) => ExitCode,
+): Promise<ExitCode> {
+  return reportErrors(data, output, async () => {
+    const found = await surveyFolder(data);
+    if (found.kind !== 'none') return act(found);
+    if (found.mayBegin && beforeJournal !== undefined) return beforeJournal(found.folder);
+    output.complain(found.problem);
+    return exitCodes.configuration;
+  });
+}
+
+/** @returns the exit code of `act`; 4 if a service uses the folder, 5 if a system call failed */
+export async function reportErrors(folder: string, output: Output, act: () => Promise<ExitCode>): Promise<ExitCode> {
+  try {
+    return await act();
+  } catch (error) {
+    output.progress('');
+    const { message } = error as Error;
+    const isInUse = error instanceof InUseError;
+    output.complain(isInUse ? message : `the journal in ${folder} could not be read or repaired: ${message}`);
+    return isInUse ? exitCodes.inUse : exitCodes.diskFailed;
+  }
+}
+
+/**
+ * @returns a sentence for a command that needs one journal, with the names of the first few deployments:
+ *   `/data holds a journal for each deployment: prod, test; give one of them, such as --data /data/prod`
+ */
+export function askForOne(folder: string, deployments: readonly Pick<DeploymentFolder, 'name'>[]): string {
+  const names = deployments.slice(0, NAMED_MAX).map(({ name }) => name);
+  const more = deployments.length - names.length;
+  const all = `${names.join(', ')}${more > 0 ? ` and ${more} more` : ''}`;
+  const example = shellWord(join(folder, names[0] ?? ''));
+  return `${folder} holds a journal for each deployment: ${all}; give one of them, such as --data ${example}`;
+}
+
+/** Files that account for missing events prove that there was a journal, so `verify` and `repair` have something to report. */
+async function holdsJournal(disk: Disk, names: readonly string[]): Promise<boolean> {
+  const { segments, lost, removedLast } = contentsOf(names);
+  if (segments.length > 0 || lost.length > 0 || removedLast > 0) return true;
+  return ((await readLastStop(disk, names))?.end?.chain.seq ?? 1) > 1;
+}
+
+/** @returns the journals in the subfolders, in the order of their names. @throws the error of a system call on the folder itself */
+export async function deploymentsIn({ folder, list }: Pick<Disk, 'folder' | 'list'>): Promise<DeploymentFolder[]> {
+  const found: DeploymentFolder[] = [];
+  for (const name of (await list()).filter((name) => deploymentName.test(name) && !SIDE_FOLDER.test(name)).sort()) {
+    const disk = openDisk(join(folder, name));
+    try {
+      if (await holdsJournal(disk, await disk.list())) found.push({ name, disk });
+    } catch (error) {
+      // A folder that cannot be read is kept: the command that reads it reports the error.
+      if (!namesNothing(error as NodeJS.ErrnoException)) found.push({ name, disk });
+    }
+  }
+  return found;
+}
+
+const NAMED_MAX = 5;
+/** Made by a repair: the damaged files, under the names of journal files. */
+const SIDE_FOLDER = /^damaged-\d{8}T\d{6}Z(-\d+)?$/;

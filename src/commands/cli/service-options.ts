@@ -1,0 +1,93 @@
+/** The options of the commands that call a service: its URL, its token, and how long to wait for it. */
+
+import type { TokenHeader } from '../../client/connection.ts';
+import { options, version } from '../../config/config.ts';
+import { readToken } from '../../config/files.ts';
+import { limits } from '../../config/limits.ts';
+import { duration, type Option } from '../../config/options.ts';
+import type { Output } from './command.ts';
+
+export interface ServiceOptions {
+  readonly url: string;
+  /** Empty for none. */
+  readonly tokenFile: string;
+  readonly tokenHeader: string;
+  /** In ms. */
+  readonly timeout: number;
+  /** In ms. */
+  readonly retryFor: number;
+}
+
+const LOCAL = 'http://127.0.0.1:3000';
+
+export const serviceOptions = {
+  url: {
+    argument: 'URL',
+    help: 'base URL, with the path prefix and the deployment if there are any',
+    initial: LOCAL,
+    parse: (text) => {
+      if (/^https?:\/\//.test(text) && URL.canParse(text)) return text;
+      throw new Error(`is not a URL such as ${LOCAL} or https://assets.example/prod`);
+    },
+  } satisfies Option<string> as Option<string>,
+  tokenFile: {
+    ...options.deployments,
+    help: 'hosted service: file that contains the token and nothing else',
+  },
+  tokenHeader: { ...options.tokenHeader, help: 'hosted service: name of the header with the token' },
+  timeout: {
+    argument: 'TIME',
+    help: 'how long one attempt may take: connecting, sending and the whole reply',
+    standard: `${limits.attemptMs / 1000}s`,
+    initial: limits.attemptMs,
+    parse: (text) => {
+      const ms = duration(text);
+      if (ms === 0) throw new Error('leaves no time for an attempt; write a duration such as 500ms or 10s');
+      return ms;
+    },
+  } satisfies Option<number> as Option<number>,
+  retryFor: {
+    argument: 'TIME',
+    help: 'how long to retry while the service is unavailable, for each report; 0 for one attempt',
+    standard: '60s',
+    initial: 60_000,
+    parse: duration,
+  } satisfies Option<number> as Option<number>,
+};
+
+/** For a command that reads a folder, or a service if `--url` is given. */
+export const readingOptions = {
+  ...serviceOptions,
+  // No variable: one that is set for reports must not make a command read a service instead of a folder.
+  url: {
+    ...serviceOptions.url,
+    help: 'read a service instead of a folder: its base URL, as report has it',
+    initial: '',
+    flagOnly: true as const,
+  },
+  timeout: {
+    ...serviceOptions.timeout,
+    help: 'with --url: how long to wait for a connection, a reply or more of it',
+  },
+  retryFor: {
+    ...serviceOptions.retryFor,
+    help: 'with --url: how long to retry while the service is unavailable; --follow always does',
+  },
+};
+
+export const FOLDER_AND_URL = 'give a folder or --url, not both';
+
+/**
+ * @returns what each request has: the user agent, and the token
+ * @throws Error if the file holds no valid token. Its message does not contain the token
+ */
+export async function callerOf(
+  { tokenFile, tokenHeader }: Pick<ServiceOptions, 'tokenFile' | 'tokenHeader'>,
+  { complain }: Pick<Output, 'complain'>,
+): Promise<{ headers: Readonly<Record<string, string>>; token: TokenHeader | undefined }> {
+  const headers = { 'User-Agent': `assetlog/${version}` };
+  if (tokenFile === '') return { headers, token: undefined };
+  const { token, exposed } = await readToken(tokenFile, limits.tokenBytesMax);
+  if (exposed) complain(`every user of this machine can read the token in ${tokenFile}; chmod 600 it`);
+  return { headers, token: { name: tokenHeader, token } };
+}

@@ -1,0 +1,115 @@
+/** Formats rows as a text table. Values come from clients, so control characters are escaped for a terminal. */
+
+import { printable } from '../../telemetry/printable.ts';
+import { cutTo, fitTo, type ShownPart, widthOf } from './text-width.ts';
+
+export interface Column {
+  readonly title: string;
+  /** Minimum width in terminal columns. A column with this member is never cut; other columns get narrower instead. */
+  readonly whole?: number;
+  /** Which part of a value is shown if the column is too narrow for it; its beginning by default. */
+  readonly shownPart?: ShownPart;
+}
+
+/**
+ * A table that is printed in pages, before the last row is known. A column becomes wider when a later page needs it, so that the
+ * rows after that are aligned with each other. On a narrow terminal each value has a line of its own.
+ */
+export class Table {
+  readonly #columns: readonly Column[];
+  readonly #width: number;
+  /** For each column, how wide its cells would be if none were cut. At most the width of the terminal. */
+  #wanted: number[];
+  #widths: readonly number[] = [];
+  #isFirst = true;
+
+  /** @param width of the terminal in columns; `PIPE_COLUMNS` for a pipe */
+  constructor(columns: readonly Column[], width: number = PIPE_COLUMNS) {
+    this.#columns = columns;
+    this.#width = width;
+    this.#wanted = columns.map(({ title, whole = 0 }) => Math.max(widthOf(title), whole));
+  }
+
+  /**
+   * @param rows the cells of each row, in the order of the columns
+   * @returns the rows as lines with their newlines; the first call puts the titles before them
+   */
+  print(rows: readonly (readonly string[])[]): string {
+    if (rows.length === 0) return '';
+    // A cell may have a mebibyte of text. Only as much of it is processed as can be shown.
+    const lengthMax = STACKED_LINES_MAX * this.#width + NARROWEST;
+    const cells = rows.map((row) => row.map((cell) => printable(cell.slice(0, lengthMax))));
+    const isFirst = this.#isFirst;
+    this.#isFirst = false;
+    if (this.#width < SIDE_BY_SIDE_MIN) return this.#stack(cells, isFirst);
+    this.#grow(cells, isFirst);
+    const titles = this.#columns.map(({ title }) => title);
+    return (isFirst ? [titles, ...cells] : cells).map((row) => `${this.#line(row)}\n`).join('');
+  }
+
+  /** One line for each value that is not empty, and an empty line between two rows. */
+  #stack(rows: readonly (readonly string[])[], isFirst: boolean): string {
+    const titleWidth = Math.max(...this.#columns.map(({ title }) => widthOf(title)));
+    const blocks = rows.map((row) =>
+      this.#columns
+        .map(({ title }, at) => ({ title, cell: row[at] ?? '' }))
+        .filter(({ cell }) => cell !== '')
+        .map(({ title, cell }) => `${fitTo(title, titleWidth)}${GAP}${cutTo(cell, STACKED_LINES_MAX * this.#width)}\n`)
+        .join(''),
+    );
+    return `${isFirst ? '' : '\n'}${blocks.join('\n')}`;
+  }
+
+  #line(row: readonly string[]): string {
+    const cells = row.map((cell, at) => {
+      const width = this.#widths[at] ?? 0;
+      const { whole, shownPart } = this.#columns[at]!;
+      return whole === undefined ? fitTo(cell, width, shownPart) : cell.padEnd(width);
+    });
+    return cells.join(GAP).trimEnd();
+  }
+
+  /** Widens the columns that need it. After the first page in steps, so that a followed table does not move at each row. */
+  #grow(rows: readonly (readonly string[])[], isFirst: boolean): void {
+    const step = isFirst ? 1 : GROWTH_COLUMNS;
+    this.#wanted = this.#wanted.map((wanted, at) => {
+      const needed = rows.reduce((most, row) => Math.max(most, widthOf(row[at] ?? '')), 0);
+      return needed <= wanted ? wanted : Math.min(this.#width, Math.ceil(needed / step) * step);
+    });
+    this.#widths = this.#layOut([...this.#wanted]);
+  }
+
+  /** Narrows the widest column until all fit. The last column gets the width that is left. */
+  #layOut(widths: number[]): number[] {
+    const flexible = [...widths.keys()].filter((at) => this.#columns[at]?.whole === undefined);
+    let left = this.#width - widths.reduce((sum, width) => sum + width, GAP.length * (widths.length - 1));
+    for (; left < 0; left += 1) {
+      const widest = flexible.reduce((most, at) => (widths[at]! > widths[most]! ? at : most));
+      if (widths[widest]! <= NARROWEST) break;
+      widths[widest]! -= 1;
+    }
+    widths[widths.length - 1]! += Math.max(0, left);
+    return widths;
+  }
+}
+
+/** @returns a time to the second, as tables show it: `2026-11-20 15:19:45` for `2026-11-20T15:19:45.266Z` */
+export function secondOf(time: string): string {
+  return time.slice(0, 19).replace('T', ' ');
+}
+
+/** @returns a time to the minute: `2026-11-20 15:19` */
+export function minuteOf(time: string): string {
+  return time.slice(0, 16).replace('T', ' ');
+}
+
+/** Width of a table that goes into a pipe, since the width of the final display is unknown. */
+export const PIPE_COLUMNS = 120;
+const GAP = '  ';
+/** Terminal columns that a column which may be cut has at least. */
+const NARROWEST = 6;
+/** On a terminal with fewer columns each value has a line of its own. */
+const SIDE_BY_SIDE_MIN = 80;
+/** Lines of a narrow terminal that one value may take. */
+const STACKED_LINES_MAX = 3;
+const GROWTH_COLUMNS = 4;

@@ -1,0 +1,110 @@
+/** `assetlog forward`: how far the destinations are, and what an operator does about events that they did not take. */
+
+import { type ExitCode, exitCodes } from '../../config/exit-codes.ts';
+import { type Option, switchOption } from '../../config/options.ts';
+import { didYouMean } from '../../event/nearest.ts';
+import { readNames } from '../../forward/status.ts';
+import type { GoneRange } from '../../journal/segments.ts';
+import { defineCommand, type Output } from '../cli/command.ts';
+import { askForOne, folderOption, withFolder } from '../cli/data-folder.ts';
+import type { ForwardValues } from './action.ts';
+import { changes } from './changes.ts';
+import { showDead } from './dead.ts';
+import { retryDeadLetters } from './retry.ts';
+import { showStatus } from './status.ts';
+
+const seq: Option<GoneRange | undefined> = {
+  argument: 'N[-M]',
+  help: 'the event with this seq, or those from N to M',
+  initial: undefined,
+  flagOnly: true,
+  parse: (text) => {
+    const [, from = '', to = from] = /^(\d{1,15})(?:-(\d{1,15}))?$/.exec(text) ?? [];
+    const [first, last] = [Number(from), Number(to)];
+    if (first < 1 || first > last) throw new Error('is not a seq such as 7, or two such as 7-12');
+    return { first, last };
+  },
+};
+
+/** What is done for one destination of one journal. */
+const actions = { dead: showDead, retry: retryDeadLetters, ...changes };
+const names = ['status', ...Object.keys(actions)];
+
+export const forward = defineCommand<ForwardValues>(
+  {
+    summary: 'show how far forwarding is, and decide about events that were not taken',
+    about:
+      'status    how far each destination of serve --forward-to or --forward is, since when, why, and what to do\n' +
+      'dead      the dead letters of a destination: events that it refused, or may have twice, and why; --seq N shows all\n' +
+      '          about one event, with its line as it was, and --json the whole file\n' +
+      'retry     send dead letters again: those that were refused, or those of --seq\n' +
+      'skip      give up the event that a stopped destination would get next (--seq N), or open dead letters\n' +
+      'from      let a destination continue with event --seq N; what it leaves out is in the dead letters\n' +
+      'identity  the id by which hubs know the journal; --new gives a copied folder an id of its own\n' +
+      '\n' +
+      'status, dead and retry work beside a running service. skip, from and identity --new need it stopped. NAME is that of\n' +
+      'the destination (upstream for --forward-to); it may be left out if there is one.',
+    notes: [
+      'Examples:',
+      '  assetlog forward status --data /var/lib/assetlog',
+      "  assetlog forward status --json | jq '.destinations[] | select(.lag_seconds > 3600) | .name'",
+      '  assetlog forward dead upstream --seq 54            why it was refused, and its line',
+      '  assetlog forward retry upstream --seq 54-60        after the upstream was mended',
+      '  assetlog forward skip upstream --seq 54            with the service stopped',
+      '  assetlog forward from upstream --seq 1208          after its cursor was lost: 1208 is sent next',
+      '  assetlog forward identity --new                    in a folder that was copied, before both are forwarded',
+      '',
+      'Hosted mode:',
+      '  status shows all deployments. For the others name the folder of one: --data FOLDER/NAME.',
+      '',
+      'Dead letters:',
+      '  A letter that was refused, is in doubt (the destination may have the event, once or twice) or was removed by',
+      '  retention is open until it is sent again or given up. retry leaves those in doubt alone unless --seq names them.',
+      '  To a hub, which has later events by then, an event is sent again as a report, with a seq and an id of its own.',
+      '',
+      'Exit codes:',
+      '  0 all is well, or it was done; 1 a destination is stopped, a service does not run, or events were not taken;',
+      '  2 flags, no such destination, or it cannot be done: nothing was changed; 4 a service has the folder: stop it;',
+      '  5 it cannot be read or written; 75 no service runs that could send events again',
+    ],
+    operands: { max: 2, text: `${names.join('|')} [NAME]`, choices: names },
+    options: {
+      data: { ...folderOption, help: 'folder of the journal; for status also that of all deployments' },
+      seq,
+      new: switchOption('identity: make a new id'),
+      json: switchOption('JSON instead of text, for programs'),
+    },
+  },
+  act,
+);
+
+async function act(
+  values: ForwardValues,
+  output: Output,
+  [action = 'status', name]: readonly string[],
+): Promise<ExitCode> {
+  const { complain } = output;
+  if (!names.includes(action)) {
+    complain(`there is no ${action}; give one of ${names.join(', ')}${didYouMean(action, names)}`);
+    return exitCodes.configuration;
+  }
+  return withFolder(values.data, output, async (found) => {
+    if (action === 'status') return showStatus(found, values, name, output);
+    if (found.kind !== 'journal') {
+      complain(askForOne(found.folder, found.deployments));
+      return exitCodes.configuration;
+    }
+    const { disk } = found;
+    const known = await readNames(disk);
+    const chosen = name ?? (known.length === 1 ? (known[0] ?? '') : '');
+    // `from` also makes a cursor.
+    if (action !== 'identity' && !known.includes(chosen) && !(action === 'from' && NAME.test(chosen))) {
+      complain(`name a destination of ${disk.folder}: ${known.join(', ') || 'it was never forwarded'}`);
+      return exitCodes.configuration;
+    }
+    return actions[action as keyof typeof actions]({ disk, name: chosen, values, output });
+  });
+}
+
+/** As in the file of `--forward`. The name becomes a part of names of files. */
+const NAME = /^[a-z0-9][a-z0-9-]{0,62}$/;

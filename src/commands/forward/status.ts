@@ -1,0 +1,118 @@
+/** `assetlog forward status`: how far each destination is, why, and what to do, on one screen. */
+
+import { type ExitCode, exitCodes } from '../../config/exit-codes.ts';
+import { limits } from '../../config/limits.ts';
+import { type DestinationStatus, readStatus } from '../../forward/status.ts';
+import type { Disk } from '../../journal/disk.ts';
+import { holderOf } from '../../journal/lock.ts';
+import { printable, shellWord } from '../../telemetry/printable.ts';
+import type { Output } from '../cli/command.ts';
+import type { DeploymentFolder, FolderWithJournal } from '../cli/data-folder.ts';
+import { type Column, minuteOf, PIPE_COLUMNS, Table } from '../cli/table.ts';
+
+/**
+ * Prints the destinations of a journal, or of the journals of all deployments.
+ * @param name of the only destination to print
+ * @returns 0 if all is well, 1 if a destination is stopped or has no service, 5 if dead letters can not be read, 2 if there is none with the name
+ */
+export async function showStatus(
+  found: FolderWithJournal,
+  { json }: { readonly json: boolean },
+  name: string | undefined,
+  { say, complain, stdout }: Output,
+): Promise<ExitCode> {
+  const journals: readonly (DeploymentFolder | { readonly name: null; readonly disk: Disk })[] =
+    found.kind === 'journal' ? [{ name: null, disk: found.disk }] : found.deployments;
+  const all: ShownDestination[] = [];
+  for (const { name: deployment, disk } of journals) {
+    const statuses = await readStatus(disk, deployment, await holderOf(disk.folder, limits));
+    for (const status of statuses) if ((name ?? status.name) === status.name) all.push({ status, folder: disk.folder });
+  }
+  if (name !== undefined && all.length === 0) {
+    complain(`nothing is forwarded to ${name}; leave the name out to see all destinations`);
+    return exitCodes.configuration;
+  }
+  if (json) {
+    const text = JSON.stringify({ destinations: all.map(({ status }) => status) });
+    say(stdout.columns === undefined ? text : printable(text));
+  } else if (all.length === 0) say('nothing is forwarded; serve --forward-to URL begins to');
+  else await stdout.write(screenOf(all, stdout.columns ?? PIPE_COLUMNS));
+  if (all.some(({ status }) => status.dead_letters === null)) return exitCodes.diskFailed;
+  return all.every(({ status }) => isWell(status)) ? exitCodes.done : exitCodes.refused;
+}
+
+/** Whether a service forwards to the destination, or tries to. */
+export function isServed({ state }: Pick<DestinationStatus, 'state'>): boolean {
+  return !state.startsWith('not ');
+}
+
+/** A destination that does not answer is well: forwarding continues by itself. */
+function isWell(status: DestinationStatus): boolean {
+  return isServed(status) && status.state !== 'stopped';
+}
+
+const columns: readonly Column[] = [
+  { title: 'destination', shownPart: 'end' },
+  { title: 'state', whole: 11 },
+  { title: 'since (UTC)', whole: 16 },
+  { title: 'behind', whole: 6 },
+  { title: 'oldest', whole: 6 },
+  { title: 'dead', whole: 4 },
+];
+
+/** A destination, and the folder of its journal. */
+interface ShownDestination {
+  readonly status: DestinationStatus;
+  readonly folder: string;
+}
+
+function screenOf(all: readonly ShownDestination[], width: number): string {
+  const rows = all.map(({ status }) => {
+    const { state, since, lag_events, lag_seconds, dead_letters } = status;
+    const age = lag_events === 0 ? '-' : lag_seconds === null ? '?' : ageOf(lag_seconds);
+    return [
+      titleOf(status),
+      isWell(status) ? state : state.toUpperCase(),
+      shownMinute(since),
+      `${lag_events ?? '?'}`,
+      age,
+      `${dead_letters ?? '?'}`,
+    ];
+  });
+  return new Table(columns, width).print(rows) + all.map((shown) => notesOf(shown, width)).join('');
+}
+
+/** What does not fit a row: the URL, why forwarding does not continue, and what to do. */
+function notesOf({ status, folder }: ShownDestination, width: number): string {
+  const { name, to, kind, seq, last_seq, reason, next_try, dead_letters, lost_events, last_success } = status;
+  const at = `event ${seq ?? '?'} of ${last_seq}, last success ${shownMinute(last_success)}`;
+  const notes = [`${titleOf(status)}: ${to}${kind === null ? '' : ` (${kind})`}, ${at}`];
+  if (reason !== null) notes.push(reason);
+  if (next_try !== null && Date.parse(next_try) > Date.now())
+    notes.push(`tries again at ${next_try.slice(11, 19)} UTC, or on SIGHUP`);
+  if (lost_events) notes.push(`events that were removed before it confirmed them: ${lost_events}`);
+  if (dead_letters !== 0) notes.push(`assetlog forward dead ${name} --data ${shellWord(folder)}`);
+  // Broken between words.
+  const fitting = new RegExp(`(.{1,${width - 2}})( |$)`, 'g');
+  return `\n${notes.map((note) => printable(note).replace(fitting, '$1\n  ').trimEnd()).join('\n  ')}\n`;
+}
+
+function titleOf({ deployment, name }: DestinationStatus): string {
+  return deployment === null ? name : `${deployment}/${name}`;
+}
+
+function shownMinute(time: string | null): string {
+  return time === null ? '-' : minuteOf(time);
+}
+
+/** @returns an age in its largest unit: `2 h` */
+function ageOf(seconds: number): string {
+  const [unit = 's', divisor = 1] = UNITS.find(([, divisor]) => seconds >= 2 * divisor) ?? [];
+  return `${Math.floor(seconds / divisor)} ${unit}`;
+}
+
+const UNITS: readonly (readonly [string, number])[] = [
+  ['d', 86_400],
+  ['h', 3_600],
+  ['min', 60],
+];

@@ -1,0 +1,287 @@
+/** `assetlog assets`: shows a summary of each asset in a journal, with its latest events and the state of its checks. */
+
+import { type ExitCode, exitCodes } from '../../config/exit-codes.ts';
+import { limits, MIB } from '../../config/limits.ts';
+import { switchOption } from '../../config/options.ts';
+import { keyText } from '../../event/asset-key.ts';
+import type { Recorded } from '../../event/event.ts';
+import { type By, happenedAt, sortKeyOf } from '../../event/event-time.ts';
+import {
+  type Asset,
+  AssetStates,
+  assetJson,
+  checksOf,
+  deploymentOf,
+  failingOf,
+  isFailing,
+  keyOf,
+  type Latest,
+  latestCheck,
+  recordedAt,
+} from '../../journal/look/asset-state.ts';
+import type { Line } from '../../journal/look/reading.ts';
+import { defineCommand, type Output } from '../cli/command.ts';
+import { folderOperand, folderOption } from '../cli/data-folder.ts';
+import { FOLDER_AND_URL, readingOptions, type ServiceOptions } from '../cli/service-options.ts';
+import { minuteOf } from '../cli/table.ts';
+import {
+  type FormatOptions,
+  type Forms,
+  formatOptions,
+  keyOption,
+  lookNotes,
+  printerOf,
+  problemWithFormat,
+  withDeployment,
+} from './listing.ts';
+import { withLocalJournals } from './local.ts';
+import { noMatch } from './no-match.ts';
+import { withServiceJournal } from './remote.ts';
+import type { JournalSource, JournalSources } from './source.ts';
+import { byOption, rangeOptions, rangeTest, type TimeRange, timeNotes } from './times.ts';
+
+interface AssetsOptions extends FormatOptions, TimeRange, ServiceOptions {
+  readonly data: string;
+  readonly key: readonly string[] | undefined;
+  readonly keyPrefix: readonly string[] | undefined;
+  readonly failing: boolean;
+  readonly by: By;
+}
+
+export const assets = defineCommand<AssetsOptions>(
+  {
+    summary: 'show the latest events and the state of the checks of each asset',
+    about:
+      'Shows for each asset, in the order of their keys, how many events of each kind there are, the latest of each, and the\n' +
+      'state of its checks, which is the latest result of each check, whatever its partition. Reads the whole journal, or with\n' +
+      '--since and --until the events in that range. Takes memory for each asset and check, not for each event. Takes no lock,\n' +
+      'as assetlog events.',
+    notes: [
+      'Examples:',
+      '  assetlog assets --failing',
+      '  assetlog assets --key-prefix warehouse --csv',
+      '  assetlog assets --by event_time --until 2026-11-20',
+      '',
+      timeNotes,
+      lookNotes,
+    ],
+    operands: folderOperand,
+    options: {
+      data: folderOption,
+      key: keyOption('only this asset'),
+      keyPrefix: keyOption('only assets whose key begins with these parts'),
+      failing: switchOption('only assets with a check that failed when it last ran'),
+      ...rangeOptions,
+      by: byOption('time (recorded) or event_time (happened): for the latest event, --since and --until'),
+      ...formatOptions,
+      ...readingOptions,
+    },
+  },
+  showAssets,
+);
+
+async function showAssets(values: AssetsOptions, output: Output, [folder]: readonly string[]): Promise<ExitCode> {
+  const problem = problemWithFormat(values) ?? (values.url !== '' && folder !== undefined ? FOLDER_AND_URL : undefined);
+  if (problem !== undefined) {
+    output.complain(problem);
+    return exitCodes.configuration;
+  }
+  const act = async (sources: JournalSources) => {
+    await listAssets(sources, values, output);
+    return undefined;
+  };
+  return values.url === ''
+    ? withLocalJournals(values.data, output, undefined, act)
+    : withServiceJournal(values, output, undefined, act);
+}
+
+async function listAssets({ kind, all }: JournalSources, values: AssetsOptions, output: Output): Promise<void> {
+  const { by, key, keyPrefix, failing, since, until } = values;
+  const filter = { assetKey: key, keyPrefix, ...(by === 'time' && { since, until }) };
+  const isInRange = rangeTest(values);
+  const print = printerOf(values, output.stdout, formsBy(by, kind === 'hosted'));
+  const known = knownAssets(all, values);
+  const states = new AssetStates(by);
+  if (known === undefined) {
+    await readEvents(
+      all,
+      (source) => source.read(filter),
+      (event, deployment) => {
+        if (by === 'time' || isInRange(sortKeyOf(happenedAt(event)))) states.take(event, deployment);
+      },
+      () => checkMemory(states, values),
+    );
+  }
+  let count = 0;
+  if (!(await print([]))) return;
+  for await (const assets of known ?? states.pages()) {
+    const page = assets.filter((asset) => !failing || isFailing(asset));
+    count += page.length;
+    if (!(await print(page))) return;
+  }
+  if (count === 0) output.complain(await assetsMatchingAlone(all, values));
+}
+
+/** @param afterPage called after the events of each page */
+async function readEvents(
+  sources: readonly JournalSource[],
+  read: (source: JournalSource) => AsyncIterable<readonly Line[]>,
+  take: (event: Recorded, deployment: string | undefined) => void,
+  afterPage: () => void,
+): Promise<void> {
+  for (const source of sources) {
+    for await (const lines of read(source)) {
+      for (const { event } of lines) take(event, source.deployment);
+      afterPage();
+    }
+  }
+}
+
+/** @returns the assets that match as a service knows them, without reading its events; undefined if they depend on times */
+function knownAssets(
+  [source]: readonly JournalSource[],
+  { by, since, until, key, keyPrefix, failing }: AssetsOptions,
+): AsyncGenerator<readonly Asset[]> | undefined {
+  if (by !== 'time' || since !== undefined || until !== undefined || source?.assets === undefined) return undefined;
+  return key === undefined
+    ? source.assets({ keyPrefix, failing })
+    : onlyKey(source.assets({ keyPrefix: key }), key, keyPrefix);
+}
+
+/** Of the assets whose keys begin with a key, that one is the first. */
+async function* onlyKey(
+  pages: AsyncGenerator<readonly Asset[]>,
+  key: readonly string[],
+  keyPrefix: readonly string[] = [],
+): AsyncGenerator<readonly Asset[]> {
+  for await (const [first] of pages) {
+    if (first !== undefined && keyOf(first).length === key.length && begins(first, keyPrefix)) yield [first];
+    return;
+  }
+}
+
+function begins(asset: Asset, parts: readonly string[]): boolean {
+  return parts.every((part, at) => keyOf(asset)[at] === part);
+}
+
+/** @returns the sentence for a result without assets: how many there are, and how many match each filter alone */
+async function assetsMatchingAlone(sources: readonly JournalSource[], values: AssetsOptions): Promise<string> {
+  const { key, keyPrefix, failing, by, since, until } = values;
+  const states = new AssetStates(by);
+  const inRange = new AssetStates(by);
+  const isInRange = rangeTest(values);
+  const known = knownAssets(sources, { ...values, key: undefined, keyPrefix: undefined, failing: false });
+  await readEvents(
+    known === undefined ? sources : [],
+    (source) => source.readAgain({}),
+    (event, deployment) => {
+      states.take(event, deployment);
+      if (isInRange(sortKeyOf(by === 'time' ? event.time : happenedAt(event)))) inRange.take(event, deployment);
+    },
+    () => checkMemory(states, values),
+  );
+  const single = new Map<string, (asset: Asset) => boolean>();
+  if (key !== undefined) {
+    single.set(`key ${keyText(key)}`, (asset) => keyOf(asset).length === key.length && begins(asset, key));
+  }
+  if (keyPrefix !== undefined) {
+    single.set(`keys that begin with ${keyText(keyPrefix)}`, (asset) => begins(asset, keyPrefix));
+  }
+  if (failing) single.set('with a failing check', isFailing);
+  const alone = new Map([...single.keys()].map((words) => [words, 0]));
+  let total = 0;
+  for await (const page of known ?? states.pages()) {
+    total += page.length;
+    for (const [words, matches] of single) alone.set(words, (alone.get(words) ?? 0) + page.filter(matches).length);
+  }
+  if (since !== undefined || until !== undefined) {
+    const bounds = [since && `since ${since}`, until && `until ${until}`].filter((words) => words !== undefined);
+    alone.set(`with events ${bounds.join(' and ')}`, inRange.size);
+  }
+  return noMatch('assets', total, alone);
+}
+
+/** @throws Error if the states of the assets of a service take too much memory: it may send assets without end */
+function checkMemory({ bytes }: AssetStates, { url }: AssetsOptions): void {
+  if (url === '' || bytes <= limits.assetBytesMax) return;
+  throw new Error(`its assets take more than ${limits.assetBytesMax / MIB} MiB of memory; give --key or --key-prefix`);
+}
+
+/** @param by the time of the latest events that the table shows. By `event_time`, JSON and CSV have it beside the `time`. */
+function formsBy(by: By, isHosted: boolean): Forms<Asset> {
+  const when = by === 'time' ? 'UTC' : 'event time';
+  const forms: Forms<Asset> = {
+    columns: [
+      { title: 'checks', whole: 8 },
+      { title: 'asset key', shownPart: 'end' }, // keys differ in their last parts
+      { title: `materialized (${when})`, whole: 18 },
+      { title: `observed (${when})`, whole: 14 },
+      { title: 'failed checks' },
+    ],
+    row: (asset) => [
+      outcomeOf(asset),
+      keyText(keyOf(asset)),
+      whenAndHowOften(asset.materialization, by),
+      whenAndHowOften(asset.observation, by),
+      failedChecksAsText(asset),
+    ],
+    header: [
+      'asset_key',
+      ...columnsOf('materialization', by),
+      ...columnsOf('observation', by),
+      ...columnsOf('check', by).slice(0, -1),
+      ...['checks_passed', 'checks_failed', 'failed'],
+    ],
+    record: (asset) => {
+      const failing = failingOf(asset);
+      return [
+        keyText(keyOf(asset)),
+        ...cellsOf(asset.materialization, by),
+        ...cellsOf(asset.observation, by),
+        ...cellsOf(latestCheck(asset), by).slice(0, -1),
+        (asset.checks?.size ?? 0) - failing.length,
+        failing.length,
+        failing.length === 0 ? undefined : JSON.stringify(failing),
+      ];
+    },
+    json: (assets) => jsonLines(assets.map((asset) => assetJson(asset, by))),
+  };
+  if (!isHosted) return forms;
+  return withDeployment(forms, 1, deploymentOf, (assets) =>
+    jsonLines(assets.map((asset) => ({ deployment: deploymentOf(asset), ...assetJson(asset, by) }))),
+  );
+}
+
+function jsonLines(objects: readonly object[]): string {
+  return objects.map((one) => `${JSON.stringify(one)}\n`).join('');
+}
+
+function whenAndHowOften(kind: Latest | undefined, by: By): string {
+  if (kind === undefined) return '';
+  return `${minuteOf((by === 'event_time' ? kind.eventTime : undefined) ?? recordedAt(kind))} ×${kind.count}`;
+}
+
+/** @returns how many checks there are, and how many failed, in capitals: `2 passed`, `1 FAILED of 3`; empty without checks */
+function outcomeOf(asset: Asset): string {
+  const count = asset.checks?.size ?? 0;
+  const failed = failingOf(asset).length;
+  if (failed === 0) return count === 0 ? '' : `${count} passed`;
+  return failed === count ? `${failed} FAILED` : `${failed} FAILED of ${count}`;
+}
+
+function failedChecksAsText(asset: Asset): string {
+  return checksOf(asset)
+    .filter(([, { passed }]) => !passed)
+    .map(([name, { severity }]) => `${name} (${severity})`)
+    .join(', ');
+}
+
+function columnsOf(kind: string, by: By): string[] {
+  const times = by === 'time' ? ['time'] : ['time', 'event_time'];
+  return ['count', 'seq', ...times, 'partition', 'data_version'].map((column) => `${kind}_${column}`);
+}
+
+function cellsOf(kind: Latest | undefined, by: By): (string | number | undefined)[] {
+  const times = [kind && recordedAt(kind), ...(by === 'time' ? [] : [kind?.eventTime])];
+  return [kind?.count ?? 0, kind?.seq, ...times, kind?.partition, kind?.dataVersion];
+}

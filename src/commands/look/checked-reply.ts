@@ -1,0 +1,107 @@
+/** Checks what a service sends of its journal, before a command shows it: any server may be at a URL. */
+
+import { readForm } from '../../journal/line/chain.ts';
+import { type Asset, assetOf } from '../../journal/look/asset-state.ts';
+import { Line } from '../../journal/look/reading.ts';
+import type { GoneRange } from '../../journal/segments.ts';
+
+/** @returns a line of a journal whose members have their types; its crc is not verified. Undefined for anything else */
+export function readLine(bytes: Buffer, start: number, end: number): Line | undefined {
+  const seq = readForm(bytes, start, end)?.seq;
+  if (seq === undefined) return undefined;
+  const line = new Line(bytes, start, end, seq);
+  try {
+    JSON.parse(line.text); // with its metadata, which `event` leaves out
+    return line.event.seq === seq && has(line.event, EVENT) ? line : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** @param text a line of `GET /assets` @returns undefined for anything else */
+export function readAsset(text: string): Asset | undefined {
+  const json = parsed(text);
+  return has(json, ASSET) ? assetOf(json as Parameters<typeof assetOf>[0]) : undefined;
+}
+
+/** @param text the data of an event `gap` @returns undefined for anything else */
+export function readGap(text: string): GoneRange | undefined {
+  const json = parsed(text);
+  if (!has(json, { first: isSeq, last: isSeq })) return undefined;
+  const { first, last } = json as unknown as GoneRange;
+  return first <= last ? { first, last } : undefined;
+}
+
+/** @param text `GET /events` as JSON @returns the seq of its first event, if there is one; undefined for anything else */
+export function readPage(text: string): { nextAfterSeq: number; firstSeq: number | undefined } | undefined {
+  const json = parsed(text);
+  if (!has(json, { next_after_seq: isCount, events: listOf(objectWith({ seq: isSeq })) })) return undefined;
+  const { next_after_seq, events } = json as unknown as { next_after_seq: number; events: readonly { seq: number }[] };
+  return { nextAfterSeq: next_after_seq, firstSeq: events[0]?.seq };
+}
+
+type Test = (value: unknown) => boolean;
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function has(value: unknown, tests: Readonly<Record<string, Test>>): value is Readonly<Record<string, unknown>> {
+  if (typeof value !== 'object' || value === null) return false;
+  return Object.entries(tests).every(([name, test]) => test((value as Readonly<Record<string, unknown>>)[name]));
+}
+
+const isText: Test = (value) => typeof value === 'string';
+const isBoolean: Test = (value) => typeof value === 'boolean';
+const isCount: Test = (value) => Number.isSafeInteger(value) && (value as number) >= 0;
+const isSeq: Test = (value) => isCount(value) && value !== 0;
+const isTime: Test = (value) => typeof value === 'string' && TIME.test(value) && !Number.isNaN(Date.parse(value));
+const isKey: Test = (value) => Array.isArray(value) && value.length > 0 && value.every(isText);
+const optional =
+  (test: Test): Test =>
+  (value) =>
+    value === undefined || test(value);
+const listOf =
+  (test: Test): Test =>
+  (value) =>
+    Array.isArray(value) && value.every(test);
+const objectWith =
+  (tests: Readonly<Record<string, Test>>): Test =>
+  (value) =>
+    has(value, tests);
+
+const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
+
+const EVENT: Readonly<Record<string, Test>> = {
+  id: isText,
+  time: isTime,
+  type: isText,
+  asset_key: isKey,
+  partition: optional(isText),
+  check_name: optional(isText),
+  passed: optional(isBoolean),
+  severity: optional(isText),
+  description: optional(isText),
+  tags: optional(objectWith({ data_version: isText })),
+  event_time: optional(isText),
+  idempotency_key: optional(isText),
+};
+
+const LATEST: Readonly<Record<string, Test>> = {
+  count: isCount,
+  seq: isSeq,
+  time: isTime,
+  partition: optional(isText),
+  data_version: optional(isText),
+};
+
+const ASSET: Readonly<Record<string, Test>> = {
+  asset_key: isKey,
+  materialization: optional(objectWith(LATEST)),
+  observation: optional(objectWith(LATEST)),
+  checks: listOf(objectWith({ ...LATEST, check_name: isText, passed: isBoolean, severity: isText })),
+};

@@ -1,0 +1,291 @@
+/** `assetlog events`: shows the recorded events of a journal, one line each. */
+
+import { type ExitCode, exitCodes } from '../../config/exit-codes.ts';
+import { limits } from '../../config/limits.ts';
+import { integer, switchOption } from '../../config/options.ts';
+import { keyText } from '../../event/asset-key.ts';
+import type { Recorded } from '../../event/event.ts';
+import { type By, happenedAt } from '../../event/event-time.ts';
+import { endpoints, findEndpoint } from '../../event/parameters.ts';
+import { type Filter, searches } from '../../event/search.ts';
+import { bytesOf } from '../../journal/look/reading.ts';
+import { defineCommand, type Output } from '../cli/command.ts';
+import { askForOne, folderOperand, folderOption } from '../cli/data-folder.ts';
+import { FOLDER_AND_URL, readingOptions, type ServiceOptions } from '../cli/service-options.ts';
+import { secondOf } from '../cli/table.ts';
+import { sortedByEventTime, TooManyToSort } from './by-event-time.ts';
+import {
+  type FormatOptions,
+  type Forms,
+  formatOptions,
+  lookNotes,
+  type Print,
+  printerOf,
+  problemWithFormat,
+  withDeployment,
+} from './listing.ts';
+import { withLocalJournals } from './local.ts';
+import { mergeByTime } from './merge.ts';
+import { eventsMatchingAlone } from './no-match.ts';
+import { withServiceJournal } from './remote.ts';
+import { membersOf, type SearchOptions, searchOptions } from './search-options.ts';
+import type { DeploymentLine, JournalSource, JournalSources, TimedSeq } from './source.ts';
+import { byOption, rangeOptions, type TimeRange, timeNotes } from './times.ts';
+
+interface EventsOptions extends FormatOptions, SearchOptions, TimeRange, ServiceOptions {
+  readonly data: string;
+  readonly afterSeq: number;
+  readonly by: By;
+  readonly limit: number | undefined;
+  readonly last: number | undefined;
+  readonly follow: boolean;
+}
+
+const count = <Initial>(argument: string, help: string, initial: Initial, min: number, max: number) => ({
+  argument,
+  help,
+  initial,
+  flagOnly: true as const,
+  parse: (value: string) => integer(value, min, max),
+});
+
+export const events = defineCommand<EventsOptions>(
+  {
+    summary: 'show what was recorded',
+    about:
+      'Shows the events of a journal, oldest first: a table on a terminal, the lines of the journal byte for byte into a pipe.\n' +
+      'Takes no lock: it may run beside the service that writes the folder, and on a copy of it. An event is shown if it\n' +
+      'matches all filters that are given.',
+    notes: [
+      'Examples:',
+      '  assetlog events ./assetlog-data --last 20',
+      '  assetlog events --url https://assets.example/prod --token-file token.txt --follow',
+      '  assetlog events --key warehouse/orders --type check --failed --since 7d',
+      '  assetlog events --follow --since 0s | jq -c .metadata',
+      '',
+      timeNotes,
+      lookNotes,
+    ],
+    operands: folderOperand,
+    options: {
+      data: folderOption,
+      ...searchOptions,
+      ...rangeOptions,
+      by: byOption('time (recorded) or event_time (happened): the order, also for --since, --until and --last'),
+      afterSeq: count('SEQ', searches.afterSeq.what, 0, 0, Number.MAX_SAFE_INTEGER),
+      limit: count('COUNT', 'stop after so many', undefined, 1, Number.MAX_SAFE_INTEGER),
+      last: count('COUNT', 'only the newest so many', undefined, 1, limits.lastEventsMax),
+      follow: switchOption(
+        'then show events as they are recorded, until it is interrupted; the folder need not exist yet',
+      ),
+      ...formatOptions,
+      ...readingOptions,
+    },
+  },
+  showEvents,
+);
+
+async function showEvents(values: EventsOptions, output: Output, operands: readonly string[]): Promise<ExitCode> {
+  const problem = problemWith(values, operands);
+  if (problem !== undefined) {
+    output.complain(problem);
+    return exitCodes.configuration;
+  }
+  const interrupted = new AbortController();
+  if (values.follow) {
+    for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => interrupted.abort());
+  }
+  const follow = values.follow ? interrupted.signal : undefined;
+  const act = (sources: JournalSources) => listEvents(sources, values, output, follow);
+  return values.url === ''
+    ? withLocalJournals(values.data, output, follow, act)
+    : withServiceJournal(values, output, follow, act);
+}
+
+/** @returns the options that cannot be combined */
+function problemWith(values: EventsOptions, [folder]: readonly string[]): string | undefined {
+  const { passed, failed, follow, by, url, last = 0 } = values;
+  const formats = problemWithFormat(values);
+  if (formats !== undefined) return formats;
+  if (passed && failed) return 'use one of --passed and --failed';
+  if (follow && by === 'event_time') return '--follow shows events as they are recorded; leave out --by event_time';
+  if (url === '') return undefined;
+  if (folder !== undefined) return FOLDER_AND_URL;
+  if (last <= limits.readEventsMax) return undefined;
+  return `with --url, --last is at most ${limits.readEventsMax}; use --after-seq or --since`;
+}
+
+function filterOf(values: EventsOptions): Filter {
+  const { afterSeq, by, since, until } = values;
+  return { ...membersOf(values), afterSeq, ...(by === 'time' && { since, until }) };
+}
+
+/** @returns an exit code; undefined if all was read */
+async function listEvents(
+  sources: JournalSources,
+  values: EventsOptions,
+  { complain, stdout }: Output,
+  follow: AbortSignal | undefined,
+): Promise<ExitCode | undefined> {
+  const { data, since, until, by, last } = values;
+  if (sources.all.length > limits.mergedJournalsMax) {
+    const names = sources.all.map(({ deployment = '' }) => ({ name: deployment }));
+    complain(`at most ${limits.mergedJournalsMax} deployments can be merged; ${askForOne(data, names)}`);
+    return exitCodes.configuration;
+  }
+  const filter = filterOf(values);
+  const print = printerOf(values, stdout, formsBy(by, sources.kind === 'hosted'));
+  const pages = linesOf(sources, filter, by === 'time' ? last : undefined, follow);
+  const range = { since, until, last, bytesMax: limits.sortBytesMax };
+  let outcome: 'some' | 'none';
+  try {
+    const ordered = by === 'time' ? pages : sortedByEventTime(pages, range);
+    outcome = await printAll(ordered, print, values.limit, follow);
+  } catch (error) {
+    if (!(error instanceof TooManyToSort)) throw error;
+    complain(error.message);
+    return exitCodes.configuration;
+  }
+  if (outcome === 'none') {
+    const happened = by === 'time' ? { since: undefined, until: undefined } : { since, until };
+    complain(await eventsMatchingAlone(sources.all, filter, happened, limits));
+  }
+  return undefined;
+}
+
+/** Prints pages of lines. @returns `none` if the pages ended without a line; never while following */
+async function printAll(
+  pages: AsyncIterable<readonly DeploymentLine[]>,
+  print: Print<DeploymentLine>,
+  limit: number | undefined,
+  follow: AbortSignal | undefined,
+): Promise<'some' | 'none'> {
+  let left = limit ?? Number.POSITIVE_INFINITY;
+  let isEmpty = follow === undefined;
+  if (!(await print([]))) return 'some';
+  for await (const page of pages) {
+    const chosen = page.slice(0, left);
+    left -= chosen.length;
+    isEmpty &&= chosen.length === 0;
+    if (!(await print(chosen)) || left === 0 || follow?.aborted) return 'some';
+  }
+  return isEmpty ? 'none' : 'some';
+}
+
+/** @returns the lines that match, in the order of their times; of all, or the last ones of all sources together */
+async function* linesOf(
+  { kind, all, added }: JournalSources,
+  filter: Filter,
+  last: number | undefined,
+  follow: AbortSignal | undefined,
+): AsyncGenerator<readonly DeploymentLine[]> {
+  const starts = last === undefined ? undefined : await startsOfLast(all, last, filter);
+  const filterFor = (source: JournalSource) => ({ ...filter, afterSeq: starts?.get(source) ?? filter.afterSeq });
+  const [only] = all;
+  if (kind === 'journal' && only !== undefined) {
+    for await (const lines of only.read(filterFor(only), follow && { signal: follow })) {
+      yield lines.map((line) => ({ deployment: '', line }));
+    }
+    return;
+  }
+  let left = limits.mergedJournalsMax - all.length;
+  const addedUpToMax = async () => {
+    const fresh = (await added()).slice(0, left);
+    left -= fresh.length;
+    return fresh;
+  };
+  yield* mergeByTime({ sources: all, filterOf: filterFor, follow, added: addedUpToMax, followMs: limits.followMs });
+}
+
+/** A line that may be one of the last ones. */
+interface Candidate extends TimedSeq {
+  readonly source: JournalSource;
+}
+
+/** @returns for each source the seq before the first of the last `count` events of all sources that match */
+async function startsOfLast(
+  sources: readonly JournalSource[],
+  count: number,
+  filter: Filter,
+): Promise<ReadonlyMap<JournalSource, number>> {
+  const starts = new Map<JournalSource, number>();
+  let newest: Candidate[] = [];
+  for (const source of sources) {
+    const own = (await source.newest(count, filter)).map((position) => ({ ...position, source }));
+    starts.set(source, own.at(-1)?.seq ?? filter.afterSeq ?? 0);
+    newest = [...newest, ...own].sort((a, b) => (a.time < b.time ? -1 : a.time === b.time ? 0 : 1)).slice(-count);
+  }
+  for (const { source, seq } of newest.toReversed()) starts.set(source, seq - 1);
+  return starts;
+}
+
+/** @param by the time that the table shows, which is that of the order */
+function formsBy(by: By, isHosted: boolean): Forms<DeploymentLine> {
+  const forms: Forms<DeploymentLine> = {
+    columns: [
+      { title: 'seq', whole: 3 },
+      { title: by === 'time' ? 'time (UTC)' : 'event time (UTC)', whole: 19 },
+      { title: 'event', whole: 15 },
+      { title: 'asset key', shownPart: 'end' }, // keys differ in their last parts
+      { title: 'partition' },
+      { title: 'what it says' },
+    ],
+    row: ({ line: { event, metadata } }) => [
+      String(event.seq),
+      secondOf(by === 'time' ? event.time : happenedAt(event)),
+      outcomeOf(event),
+      keyText(event.asset_key),
+      event.partition ?? '',
+      whatItSays(event, metadata),
+    ],
+    header: [
+      ...['seq', 'time', 'type', 'asset_key', 'partition', 'check_name', 'passed', 'severity', 'data_version'],
+      ...['description', 'metadata', 'id', 'event_time', 'idempotency_key'],
+    ],
+    record: ({ line: { event, metadata } }) => [
+      event.seq,
+      event.time,
+      event.type,
+      keyText(event.asset_key),
+      event.partition,
+      event.check_name,
+      event.passed,
+      event.severity,
+      event.tags?.data_version,
+      event.description,
+      metadata,
+      event.id,
+      event.event_time,
+      event.idempotency_key,
+    ],
+    json: (rows) => bytesOf(rows.map(({ line }) => line)),
+  };
+  return isHosted
+    ? withDeployment(forms, DEPLOYMENT_COLUMN, ({ deployment }) => deployment, jsonWithDeployment)
+    : forms;
+}
+
+/** The index of the column in the table: after the columns that are never cut. */
+const DEPLOYMENT_COLUMN = 3;
+
+function jsonWithDeployment(rows: readonly DeploymentLine[]): Buffer {
+  const pieces = rows.flatMap(({ deployment, line: { bytes, start, end } }) => [
+    Buffer.from(`{"deployment":${JSON.stringify(deployment)},`),
+    bytes.subarray(start + 1, end), // the line of the journal after its brace, byte for byte
+    NEWLINE,
+  ]);
+  return Buffer.concat(pieces);
+}
+
+/** @returns the type of the event, and for a check its result, in capitals if it failed: `FAILED (ERROR)` */
+function outcomeOf({ type, passed, severity }: Recorded): string {
+  if (passed === undefined) return findEndpoint(endpoints, type)?.name ?? type;
+  return passed ? 'check passed' : `FAILED (${severity})`;
+}
+
+function whatItSays({ check_name, tags, description }: Recorded, metadata: string | undefined): string {
+  const version = tags && `version ${tags.data_version}`;
+  return [check_name, version, description, metadata].filter((word) => word !== undefined).join('  ');
+}
+
+const NEWLINE = Buffer.from('\n');

@@ -1,0 +1,184 @@
+/** Opens the journals of a folder for reading, and reports what their reader finds wrong. */
+
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type ExitCode, exitCodes } from '../../config/exit-codes.ts';
+import { limits } from '../../config/limits.ts';
+import type { Filter } from '../../event/search.ts';
+import { type Disk, openDisk } from '../../journal/disk.ts';
+import { timeOf } from '../../journal/line/members.ts';
+import { readJournal } from '../../journal/look/reader.ts';
+import type { Remark } from '../../journal/look/reading.ts';
+import { lastLine } from '../../journal/open/scan.ts';
+import { pollProgress } from '../../journal/progress.ts';
+import { contentsOf } from '../../journal/segments.ts';
+import { oncePerName } from '../../telemetry/log.ts';
+import type { Output } from '../cli/command.ts';
+import { type DeploymentFolder, type FolderWithJournal, surveyFolder } from '../cli/data-folder.ts';
+import type { FollowOptions, JournalSource, JournalSources, TimedSeq } from './source.ts';
+
+/**
+ * Opens the journals of a folder, and runs `act`. Reports damage and other remarks of the reader on
+ * standard error, each once.
+ * @param follow if given, a folder without a journal is no error: its first journal is awaited until the signal aborts
+ * @param act resolves to an exit code that is returned as it is, or to undefined after it has read what it needs
+ * @returns 0 if all was read, 2 if there is no journal, 3 if a journal is damaged, 5 if one cannot be read or printed
+ */
+export async function withLocalJournals(
+  data: string,
+  { complain }: Output,
+  follow: AbortSignal | undefined,
+  act: (sources: JournalSources) => Promise<ExitCode | undefined>,
+): Promise<ExitCode> {
+  const remarks: ReaderRemarks[] = [];
+  const open = (disk: Disk, deployment: string | undefined) => {
+    const own = new ReaderRemarks(deployment, complain);
+    remarks.push(own);
+    return sourceOf(disk, deployment, own);
+  };
+  try {
+    const found = await awaitJournal(data, follow);
+    if (found.kind === 'none') {
+      if (follow !== undefined) return exitCodes.done; // interrupted before there was a journal
+      complain(found.problem);
+      return exitCodes.configuration;
+    }
+    const code = await act(found.kind === 'journal' ? only(open(found.disk, undefined)) : hosted(found, open));
+    if (code !== undefined) return code;
+  } catch (error) {
+    complain(`the journal in ${data} could not be shown: ${(error as Error).message}`);
+    return exitCodes.diskFailed;
+  }
+  return Math.max(...remarks.map((own) => own.end())) as ExitCode;
+}
+
+async function awaitJournal(data: string, follow: AbortSignal | undefined): ReturnType<typeof surveyFolder> {
+  for (;;) {
+    const found = await surveyFolder(data);
+    if (found.kind !== 'none' || follow === undefined || follow.aborted) return found;
+    await sleep(limits.followMs, undefined, { signal: follow }).catch(() => {}); // it rejects only when it is aborted
+  }
+}
+
+function only(source: JournalSource): JournalSources {
+  return { kind: 'journal', all: [source], added: async () => [] };
+}
+
+function hosted(
+  { folder, deployments }: FolderWithJournal & { kind: 'hosted' },
+  open: (disk: Disk, deployment: string) => JournalSource,
+): JournalSources {
+  const known = new Set(deployments.map(({ name }) => name));
+  const chunkBytes = Math.max(limits.leastMergedChunkBytes, Math.floor(limits.mergedBytesMax / deployments.length));
+  const openOne = ({ name, disk }: DeploymentFolder) => {
+    const inChunks = openDisk(disk.folder, undefined, Math.min(limits.mergedChunkBytesMax, chunkBytes));
+    return open(inChunks, name);
+  };
+  return {
+    kind: 'hosted',
+    all: deployments.map(openOne),
+    added: async () => {
+      const found = await surveyFolder(folder);
+      if (found.kind !== 'hosted') return [];
+      const fresh = found.deployments.filter(({ name }) => !known.has(name));
+      for (const { name } of fresh) known.add(name);
+      return fresh.map(openOne);
+    },
+  };
+}
+
+function sourceOf(disk: Disk, deployment: string | undefined, remarks: ReaderRemarks): JournalSource {
+  const linesOf = (filter: Filter, follow: FollowOptions | undefined, report: (remark: Remark) => void) => {
+    const polled = pollProgress(disk.folder, limits);
+    const progress = { durable: polled.durable, more: follow?.more ?? polled.more };
+    return readJournal(disk, { filter, follow: follow?.signal, progress, limits }, report);
+  };
+  const source: JournalSource = {
+    deployment,
+    async *read(filter, follow) {
+      try {
+        yield* linesOf(filter, follow, remarks.take);
+      } catch (error) {
+        remarks.fail(`the journal in ${disk.folder} could not be shown: ${(error as Error).message}`);
+      }
+    },
+    readAgain: (filter) => linesOf(filter, undefined, () => {}),
+    newest: (count, filter) => newestOf(disk, source, count, filter),
+    size: () => sizeOf(disk),
+  };
+  return source;
+}
+
+/** Reads the segments from the newest to the oldest until enough events match. In a large journal that is often the newest alone. */
+async function newestOf(
+  disk: Disk,
+  source: JournalSource,
+  count: number,
+  filter: Filter,
+): Promise<readonly TimedSeq[]> {
+  const { afterSeq = 0 } = filter;
+  const names = await disk.list().catch(() => []); // the next read reports the error, or waits for the folder
+  let found: { readonly seq: number; time: string }[] = [];
+  let untilSeq = Number.POSITIVE_INFINITY;
+  for (const { firstSeq } of contentsOf(names).segments.toReversed()) {
+    if (found.length >= count || untilSeq <= afterSeq) break;
+    let here: typeof found = [];
+    for await (const lines of source.read({ ...filter, afterSeq: Math.max(afterSeq, firstSeq - 1), untilSeq })) {
+      for (const { bytes, start, seq } of lines) here.push({ seq, time: timeOf(bytes, start, seq) });
+      if (here.length > 2 * count) here = here.slice(-count);
+    }
+    found = [...here, ...found].slice(-count);
+    untilSeq = firstSeq - 1;
+  }
+  for (let at = found.length - 2; at >= 0; at -= 1) {
+    if (found[at]!.time > found[at + 1]!.time) found[at]!.time = found[at + 1]!.time;
+  }
+  return found;
+}
+
+/** Reads the names of the files and the last line only. */
+async function sizeOf(disk: Disk): Promise<{ events: number; lastSeq: number }> {
+  const { segments, gone } = contentsOf(await disk.list());
+  for (const { name, firstSeq } of segments.toReversed()) {
+    const last = await lastLine(disk, name, await disk.size(name), limits);
+    if (last === undefined || last.seq < firstSeq) continue;
+    const missing = gone.reduce((sum, { first, last }) => sum + last - first + 1, 0);
+    return { events: Math.max(0, last.seq - missing), lastSeq: last.seq };
+  }
+  return { events: 0, lastSeq: 0 };
+}
+
+/** What is wrong with one journal. The number of reports is limited, so that one journal does not hide another. */
+class ReaderRemarks {
+  readonly #about: string;
+  readonly #complain: (problem: string) => void;
+  readonly #isNew = oncePerName(limits.damageReportsMax);
+  readonly #reported = new Set<string>();
+  #unreported = 0;
+  #code: ExitCode = exitCodes.done;
+
+  constructor(deployment: string | undefined, complain: (problem: string) => void) {
+    this.#about = deployment === undefined ? '' : `${deployment}: `;
+    this.#complain = complain;
+  }
+
+  readonly take = ({ kind, text }: Remark): void => {
+    if (kind === 'damage' && this.#code === exitCodes.done) this.#code = exitCodes.damaged;
+    if (this.#isNew(text)) {
+      this.#reported.add(text);
+      this.#complain(`${kind === 'damage' ? 'damaged: ' : ''}${this.#about}${text}`);
+    } else if (!this.#reported.has(text)) this.#unreported += 1;
+  };
+
+  fail(problem: string): void {
+    this.#code = exitCodes.diskFailed;
+    this.#complain(problem);
+  }
+
+  /** Reports how many remarks were left out. @returns 0, 3 if the journal is damaged, 5 if it could not be read */
+  end(): ExitCode {
+    if (this.#unreported > 0) {
+      this.#complain(`${this.#about}and ${this.#unreported} more; assetlog verify with the same --data lists them`);
+    }
+    return this.#code;
+  }
+}

@@ -1,0 +1,378 @@
+/** Reads the journal of a service over HTTP: the source of `assetlog events --url` and `assetlog assets --url`. */
+
+import { setTimeout as sleep } from 'node:timers/promises';
+import { readBaseUrl } from '../../client/base-url.ts';
+import { type HttpReply, openReply, type TokenHeader } from '../../client/connection.ts';
+import {
+  type DeliveryFailure,
+  judge,
+  judgeNoReply,
+  neverInDoubt,
+  onOneLine,
+  retry,
+  type SafeToRetry,
+} from '../../client/delivery.ts';
+import { type ExitCode, exitCodes } from '../../config/exit-codes.ts';
+import { limits } from '../../config/limits.ts';
+import { endpoints } from '../../event/parameters.ts';
+import { type Filter, queryOf } from '../../event/search.ts';
+import { LineCutter, type TakeLine } from '../../journal/line/lines.ts';
+import { type Asset, keyOf } from '../../journal/look/asset-state.ts';
+import type { Line } from '../../journal/look/reading.ts';
+import type { Output } from '../cli/command.ts';
+import { callerOf, type ServiceOptions } from '../cli/service-options.ts';
+import { readAsset, readGap, readLine, readPage } from './checked-reply.ts';
+import type { AssetQuery, FollowOptions, JournalSource, JournalSources, TimedSeq } from './source.ts';
+
+/**
+ * Opens the journal of a service and runs `act`, as `withLocalJournals` does for a folder. Failures are reported on standard error.
+ * @param follow if given, the service is tried again without end, until the signal aborts
+ * @returns 0 if all was read, 1 if the service refuses or sends something else than a journal, 2 for a wrong URL or token file, 75 if it was unavailable
+ */
+export async function withServiceJournal(
+  values: ServiceOptions,
+  output: Output,
+  follow: AbortSignal | undefined,
+  act: (sources: JournalSources) => Promise<ExitCode | undefined>,
+): Promise<ExitCode> {
+  let journal: RemoteJournal;
+  try {
+    const base = readBaseUrl(values.url, endpoints);
+    journal = new RemoteJournal(base, await callerOf(values, output), values, output, follow);
+  } catch (error) {
+    output.complain((error as Error).message);
+    return exitCodes.configuration;
+  }
+  try {
+    return (await act({ kind: 'journal', all: [journal], added: async () => [] })) ?? exitCodes.done;
+  } catch (error) {
+    output.progress('');
+    const { message, syscall } = error as NodeJS.ErrnoException;
+    const isFailure = error instanceof ServiceFailure;
+    output.complain(isFailure ? message : `what ${values.url} sent could not be shown: ${message}`);
+    // Without a system call it is no error of the standard output.
+    return isFailure ? error.exitCode : syscall === undefined ? exitCodes.refused : exitCodes.diskFailed;
+  }
+}
+
+/** The service refuses, or was unavailable for too long. */
+export class ServiceFailure extends Error {
+  readonly exitCode: ExitCode;
+
+  constructor(reason: string, exitCode: ExitCode) {
+    super(reason);
+    this.exitCode = exitCode;
+  }
+}
+
+/** A reply with the media type that was asked for; or the first events were removed, up to the seq. */
+type ReadingReply =
+  | { readonly kind: 'long'; readonly chunks: AsyncIterable<Buffer> }
+  | { readonly kind: 'removed'; readonly seq: number };
+
+type Caller = { readonly headers: Readonly<Record<string, string>>; readonly token: TokenHeader | undefined };
+type Query = Readonly<Record<string, string | number | boolean | undefined>>;
+
+class RemoteJournal implements JournalSource {
+  readonly deployment = undefined;
+  readonly #base: string;
+  readonly #caller: Caller;
+  readonly #options: ServiceOptions;
+  readonly #output: Output;
+  readonly #follow: AbortSignal | undefined;
+  #isAway = false;
+
+  constructor(base: string, caller: Caller, options: ServiceOptions, output: Output, follow: AbortSignal | undefined) {
+    this.#base = base;
+    this.#caller = caller;
+    this.#options = options;
+    this.#output = output;
+    this.#follow = follow;
+  }
+
+  readonly readAgain = (filter: Filter) => this.read(filter);
+
+  /** Continues after the last line that arrived, when the connection breaks: no line is lost or doubled. */
+  async *read(filter: Filter, follow?: FollowOptions): AsyncGenerator<readonly Line[]> {
+    const signal = follow?.signal;
+    const linesMax = signal === undefined ? PAGE_EVENTS : undefined;
+    const position = { seq: filter.afterSeq ?? 0 };
+    let progressMs = performance.now();
+    let removals = 0;
+    for (let pauseMs: number = limits.retryMs; !signal?.aborted; ) {
+      const before = position.seq;
+      const query = { ...queryOf(filter), after_seq: before, limit: linesMax };
+      const opened = await this.#open('/events', query, linesMax === undefined ? STREAM : LINES);
+      if (opened.kind === 'removed') {
+        removals += 1;
+        this.#checkRemoved(opened.seq, before, removals);
+        this.#output.complain(goneText(before + 1, opened.seq));
+        position.seq = opened.seq;
+        continue;
+      }
+      removals = 0;
+      let count = 0;
+      let reason = 'ends its replies';
+      try {
+        for await (const lines of this.#linesIn(opened.chunks, position, linesMax)) {
+          count += lines.length;
+          yield lines;
+        }
+        if (linesMax !== undefined && count < linesMax) {
+          if (count === 0 || !(await this.#isRemovedAfter(position.seq))) return;
+          continue;
+        }
+      } catch (error) {
+        if (error instanceof ServiceFailure) throw error;
+        reason = `sent no complete reply: ${(error as Error).message}`;
+      }
+      if (count === linesMax) continue;
+      if (position.seq !== before) [pauseMs, progressMs] = [limits.retryMs, performance.now()];
+      const isLate = performance.now() - progressMs > this.#options.retryFor;
+      if (signal === undefined && isLate) throw this.#unavailable(reason);
+      await sleep((pauseMs * (1 + Math.random())) / 2, undefined, { signal }).catch(() => {}); // aborted
+      pauseMs = Math.min(2 * pauseMs, limits.retryMsMax);
+    }
+  }
+
+  /** Whether a page ended early because retention removed the events after it. @param seq of its last event */
+  async #isRemovedAfter(seq: number): Promise<boolean> {
+    const opened = await this.#open('/events', { after_seq: seq, limit: 1 }, LINES);
+    if (opened.kind === 'removed') return true;
+    for await (const _ of opened.chunks) break; // closes the reply
+    return false;
+  }
+
+  async newest(count: number, filter: Filter, removals = 1): Promise<readonly TimedSeq[]> {
+    const { afterSeq } = filter;
+    const query = { ...queryOf(filter), ...(afterSeq ? { after_seq: afterSeq } : {}), last: count };
+    const found: TimedSeq[] = [];
+    const opened = await this.#open('/events', query, LINES);
+    if (opened.kind === 'removed') {
+      this.#checkRemoved(opened.seq, afterSeq ?? 0, removals);
+      return this.newest(count, { ...filter, afterSeq: opened.seq }, removals + 1);
+    }
+    for await (const lines of this.#linesIn(opened.chunks, { seq: 0 }, count)) {
+      for (const { event, seq } of lines) found.push({ seq, time: event.time });
+    }
+    return found;
+  }
+
+  async size(): Promise<{ events: number; lastSeq: number }> {
+    const { nextAfterSeq: lastSeq } = await this.#page({ after_seq: Number.MAX_SAFE_INTEGER, limit: 1 });
+    const { firstSeq } = await this.#page({ limit: 1 });
+    return { events: firstSeq === undefined ? 0 : Math.max(0, lastSeq - firstSeq + 1), lastSeq };
+  }
+
+  /** Continues after the last asset that arrived, when the connection breaks. */
+  async *assets({ keyPrefix, failing }: AssetQuery) {
+    const filter = { key_prefix: keyPrefix && JSON.stringify(keyPrefix), failing: failing || undefined };
+    let last: Asset | undefined;
+    for (let wait = this.#attempts(); ; ) {
+      const query = { ...filter, after_key: last && JSON.stringify(keyOf(last)) };
+      let page: Asset[] = [];
+      let count = 0;
+      const take = (bytes: Buffer, start: number, end: number) => {
+        const asset = readAsset(bytes.toString('utf8', start, end));
+        if (asset === undefined) throw this.#notAService('with a line that is no asset');
+        if (last !== undefined && asset.name <= last.name) throw this.#notAService('with assets that are not in order');
+        count += 1;
+        if (count > PAGE_EVENTS) throw this.#notAService(`with more than ${PAGE_EVENTS} assets in a reply`);
+        last = asset;
+        page.push(asset);
+      };
+      try {
+        let bytes = 0;
+        for await (const chunk of this.#cut(
+          await this.#long('/assets', query, LINES),
+          take,
+          limits.assetLineBytesMax,
+        )) {
+          bytes += chunk.length;
+          if (bytes <= limits.lineBytesMax || page.length === 0) continue;
+          yield page; // to hold little memory, also if the assets have thousands of checks
+          page = [];
+          bytes = 0;
+        }
+        if (page.length > 0) yield page;
+        if (count < PAGE_EVENTS) return;
+        wait = this.#attempts();
+      } catch (error) {
+        if (error instanceof ServiceFailure) throw error;
+        if (page.length > 0) yield page;
+        if (count > 0) wait = this.#attempts();
+        await wait(error as Error);
+      }
+    }
+  }
+
+  /**
+   * @param position the seq of the last line that was yielded; a line up to it is left out
+   * @param linesMax undefined for a stream
+   */
+  async *#linesIn(
+    reply: AsyncIterable<Buffer>,
+    position: { seq: number },
+    linesMax: number | undefined,
+  ): AsyncGenerator<readonly Line[]> {
+    let lines: Line[] = [];
+    let event = '';
+    let count = 0;
+    const add = (bytes: Buffer, start: number, end: number) => {
+      const line = readLine(bytes, start, end);
+      if (line === undefined) throw this.#notAService('with a line that is no event');
+      count += 1;
+      if (linesMax !== undefined && count > linesMax) {
+        throw this.#notAService(`with more than ${linesMax} events in a reply`);
+      }
+      if (line.seq <= position.seq) return;
+      position.seq = line.seq;
+      lines.push(line);
+    };
+    const addField = (bytes: Buffer, start: number, end: number) => {
+      const colon = bytes.indexOf(': ', start);
+      const name = colon === -1 || colon > end ? '' : bytes.toString('latin1', start, colon);
+      if (name === 'event') event = bytes.toString('latin1', colon + 2, end);
+      if (name !== 'data') return;
+      if (event !== 'gap' && event !== 'reset') return add(bytes, colon + 2, end);
+      if (event === 'reset') {
+        position.seq = 0;
+        return this.#output.complain('the journal began anew with seq 1');
+      }
+      const gap = readGap(bytes.toString('utf8', colon + 2, end));
+      if (gap === undefined) throw this.#notAService('with an event "gap" that names no range of events');
+      this.#output.complain(goneText(gap.first, gap.last));
+    };
+    for await (const _ of this.#cut(reply, linesMax === undefined ? addField : add, limits.lineBytesMax)) {
+      if (lines.length > 0) yield lines;
+      lines = [];
+    }
+  }
+
+  /**
+   * @param seq of the last event that was removed
+   * @param before the seq after which events were asked for
+   * @param times how many replies in a row said so
+   * @throws ServiceFailure if these replies never end
+   */
+  #checkRemoved(seq: number, before: number, times: number): void {
+    if (seq > before && times <= limits.removalsMax) return;
+    throw this.#notAService(`410 to after_seq=${before} for the ${times}. time in a row, and names ${seq}`);
+  }
+
+  /** Hands each line to `take`. @returns the chunks */
+  async *#cut(chunks: AsyncIterable<Buffer>, take: TakeLine, lineBytesMax: number): AsyncGenerator<Buffer> {
+    const cutter = new LineCutter(take, lineBytesMax);
+    for await (const chunk of chunks) {
+      cutter.push(chunk);
+      if (cutter.carriedBytes > lineBytesMax) throw this.#notAService(`with a line of more than ${lineBytesMax} bytes`);
+      yield chunk;
+    }
+  }
+
+  /** One event at most, and how far the journal is. */
+  async #page(query: Query): Promise<{ nextAfterSeq: number; firstSeq: number | undefined }> {
+    const wait = this.#attempts();
+    for (;;) {
+      try {
+        const chunks: Buffer[] = [];
+        let bytes = 0;
+        for await (const chunk of await this.#long('/events', query, JSON_TYPE)) {
+          chunks.push(chunk);
+          bytes += chunk.length;
+          if (bytes > 2 * limits.lineBytesMax)
+            throw this.#notAService(`with more than ${2 * limits.lineBytesMax} bytes`);
+        }
+        const page = readPage(Buffer.concat(chunks).toString());
+        if (page === undefined) throw this.#notAService('with JSON that is no page of events');
+        return page;
+      } catch (error) {
+        if (error instanceof ServiceFailure) throw error;
+        await wait(error as Error);
+      }
+    }
+  }
+
+  /** @returns a function that waits after a broken connection, and throws ServiceFailure when there were too many */
+  #attempts(): (error: Error) => Promise<void> {
+    const untilMs = performance.now() + this.#options.retryFor;
+    return async ({ message }) => {
+      if (performance.now() > untilMs) throw this.#unavailable(`sent no complete reply: ${message}`);
+      await sleep(limits.retryMs);
+    };
+  }
+
+  async #long(path: string, query: Query, accept: string): Promise<AsyncIterable<Buffer>> {
+    const opened = await this.#open(path, query, accept);
+    if (opened.kind === 'removed') throw this.#notAService('410');
+    return opened.chunks;
+  }
+
+  /** Sends a request until it is answered with the media type `accept`. @throws ServiceFailure */
+  async #open(path: string, query: Query, accept: string): Promise<ReadingReply> {
+    const url = new URL(`${this.#base}${path}`);
+    for (const [name, value] of Object.entries(query))
+      if (value !== undefined) url.searchParams.set(name, String(value));
+    const { timeout, retryFor } = this.#options;
+    const signal = this.#follow;
+    const idleMs = accept === STREAM ? Math.max(timeout, STREAM_IDLE_MS) : timeout;
+    const found = await retry<ReadingReply | DeliveryFailure>(
+      async () => {
+        const result = await openReply({ url, ...this.#caller, accept, idleMs, signal }, limits)
+          .then((reply) => (reply.kind === 'long' ? reply : this.#judge(reply)))
+          .catch(judgeNoReply);
+        return neverInDoubt(result);
+      },
+      {
+        retryForMs: signal === undefined ? retryFor : Number.POSITIVE_INFINITY,
+        stopped: signal ?? NEVER,
+        limits,
+        onWait: (reason, waitMs) => this.#waits(reason, waitMs),
+      },
+    );
+    this.#output.progress('');
+    this.#isAway = false;
+    if (found.kind === 'long' || found.kind === 'removed') return found;
+    if (found.kind === 'unavailable') throw this.#unavailable(found.reason);
+    throw new ServiceFailure(`${this.#base} ${found.reason}`, exitCodes.refused);
+  }
+
+  #judge(reply: HttpReply): ReadingReply | DeliveryFailure | SafeToRetry {
+    const { status, headers, body } = reply;
+    const seq = status === 410 && Number(/continue with after_seq=(\d+)/.exec(body)?.[1]);
+    if (Number.isSafeInteger(seq) && seq) return { kind: 'removed', seq };
+    if (status === 200) throw this.#notAService(`200 with ${onOneLine(headers['content-type'] ?? 'no media type')}`);
+    const found = judge(reply);
+    if (status !== 404) return found;
+    return { ...found, reason: `${found.reason}; an older version answers so, whose journal only its folder shows` };
+  }
+
+  /** While a service is followed, an outage is reported once. */
+  #waits(reason: string, waitMs: number): void {
+    this.#output.progress(`${this.#base} ${reason}; again in ${(waitMs / 1000).toFixed(1)} s`);
+    if (this.#follow === undefined || this.#isAway) return;
+    this.#isAway = true;
+    this.#output.complain(`${this.#base} ${reason}; it is tried again until it answers`);
+  }
+
+  #unavailable(reason: string): ServiceFailure {
+    return new ServiceFailure(`${this.#base} ${reason}; try again later`, exitCodes.tryLater);
+  }
+
+  #notAService(what: string): ServiceFailure {
+    return new ServiceFailure(`${this.#base} answers ${what}; is this the address of a service?`, exitCodes.refused);
+  }
+}
+
+function goneText(first: number, last: number): string {
+  return `the events ${first} to ${last} are not there any more`;
+}
+
+const LINES = 'application/x-ndjson';
+const STREAM = 'text/event-stream';
+const JSON_TYPE = 'application/json';
+/** Events or assets in a reply: the most that a service sends. */
+const PAGE_EVENTS = 1_000;
+/** A service sends at least a comment every 15 s. */
+const STREAM_IDLE_MS = 45_000;
+const NEVER = new AbortController().signal;

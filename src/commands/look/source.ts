@@ -1,0 +1,55 @@
+/** A journal that `events` and `assets` read, of a folder (`local.ts`) or of a service (`remote.ts`). */
+
+import type { Filter } from '../../event/search.ts';
+import type { Asset } from '../../journal/look/asset-state.ts';
+import type { Line } from '../../journal/look/reading.ts';
+import type { Progress } from '../../journal/progress.ts';
+
+/** The seq of a line, with a time by which the lines of several journals are compared. */
+export interface TimedSeq {
+  readonly seq: number;
+  /** Its time, or an earlier one of a later line if the clock was set back, so that times of a journal are in order. */
+  readonly time: string;
+}
+
+export interface JournalSource {
+  /** The name of the deployment in hosted mode; undefined for a journal that belongs to no deployment. */
+  readonly deployment: string | undefined;
+  /** Yields the lines that match, in the order of their seqs. An error is reported, and ends the lines. */
+  read(filter: Filter, follow?: FollowOptions): AsyncGenerator<readonly Line[]>;
+  /** Like `read`, but reports nothing: what is wrong was reported by the first read. Rejects with the error of a system call. */
+  readAgain(filter: Filter): AsyncGenerator<readonly Line[]>;
+  /** @returns the last `count` lines that match, or all, in the order of their seqs */
+  newest(count: number, filter: Filter): Promise<readonly TimedSeq[]>;
+  /** @returns how many events there are, and the last seq, without reading all of them. Rejects with the error of a system call */
+  size(): Promise<{ readonly events: number; readonly lastSeq: number }>;
+  /** Only of a service, which knows its assets: the assets that match, in the order of their keys. */
+  assets?(wanted: AssetQuery): AsyncGenerator<readonly Asset[]>;
+}
+
+export interface AssetQuery {
+  readonly keyPrefix?: readonly string[] | undefined;
+  readonly failing?: boolean;
+}
+
+export interface FollowOptions {
+  /** Ends the reading when it aborts. */
+  readonly signal: AbortSignal;
+  /** Resolves when the source is to be read again. By default it is polled. */
+  readonly more?: Progress['more'];
+}
+
+export interface JournalSources {
+  /** `hosted` if the folder holds a journal for each deployment. */
+  readonly kind: 'journal' | 'hosted';
+  /** The journals that were found first; one if `kind` is `journal`. */
+  readonly all: readonly JournalSource[];
+  /** @returns the journals of deployments that have appeared since the last call */
+  added(): Promise<readonly JournalSource[]>;
+}
+
+/** A line with its deployment, which is empty for a journal that belongs to none. */
+export interface DeploymentLine {
+  readonly deployment: string;
+  readonly line: Line;
+}

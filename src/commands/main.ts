@@ -1,0 +1,75 @@
+/** The command line: finds the command, prints help, and writes to standard output and standard error. */
+
+import { version } from '../config/config.ts';
+import { type ExitCode, exitCodes } from '../config/exit-codes.ts';
+import { didYouMean } from '../event/nearest.ts';
+import { printable } from '../telemetry/printable.ts';
+import type { Command, Environment, Output } from './cli/command.ts';
+import { healthcheck } from './healthcheck.ts';
+import { serve } from './serve.ts';
+
+/** The commands that a service or its container runs are loaded at the start. The others are loaded when one of them is called. */
+const resident: Readonly<Record<string, Command>> = { serve, healthcheck };
+
+const versionWords: ReadonlySet<string> = new Set(['--version', '-v', '-V', 'version']);
+
+/**
+ * Runs a command.
+ * @param args the arguments after the program's name
+ * @returns the exit code of the process; for `serve` only after the service has ended
+ */
+export async function main(args: readonly string[], env: Environment): Promise<ExitCode> {
+  // A closed pipe (EPIPE) must not stop a running service, or end a command with a stack trace.
+  for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {});
+  const [first = ''] = args;
+  const named = first !== '' && !first.startsWith('-');
+  const name = named ? first : 'serve';
+  const rest = named ? args.slice(1) : args;
+
+  if (versionWords.has(first)) return say(`assetlog ${version}`);
+  if (first === 'help') return say(await helpFor(args[1]));
+  if (rest.some((word) => word === '--help' || word === '-h')) return say(await helpFor(named ? first : undefined));
+  const commands = Object.hasOwn(resident, name) ? resident : (await import('./all-commands.ts')).commands;
+  const command = Object.hasOwn(commands, name) ? commands[name] : undefined;
+  if (command === undefined) {
+    return complain([`unknown command ${JSON.stringify(name)}${didYouMean(name, Object.keys(commands))}`]);
+  }
+  const outcome = await command.run(rest, env, output());
+  return outcome.kind === 'ended' ? outcome.exitCode : complain(outcome.problems);
+}
+
+function output(): Output {
+  const { stderr, stdout } = process;
+  return {
+    say: (text) => void say(text),
+    complain: (problem) => void complain([problem]),
+    progress: stderr.isTTY ? (text) => void stderr.write(`\r${text}\x1b[K`) : () => {},
+    stdout: { columns: stdout.isTTY ? stdout.columns || 80 : undefined, write },
+  };
+}
+
+function write(text: string | Buffer): Promise<boolean> {
+  return new Promise((resolve, reject) => {
+    process.stdout.write(text, (error) => {
+      if (!error) resolve(true);
+      else if ((error as NodeJS.ErrnoException).code === 'EPIPE') resolve(false);
+      else reject(error);
+    });
+  });
+}
+
+function say(text: string): ExitCode {
+  process.stdout.write(`${text}\n`);
+  return exitCodes.done;
+}
+
+function complain(problems: readonly string[]): ExitCode {
+  for (const problem of problems) process.stderr.write(`assetlog: ${printable(problem)}\n`);
+  return exitCodes.configuration;
+}
+
+/** @returns the help of a command, or of the program if there is no such command */
+async function helpFor(name: string | undefined): Promise<string> {
+  const { help = '', [`help ${name}`]: found = help } = (await import('./all-commands.ts')).texts();
+  return found;
+}

@@ -1,0 +1,346 @@
+/** `assetlog report`: sends one report from options, or many from lines, to a local or remote service with this API. */
+
+import { randomUUID } from 'node:crypto';
+import { readBaseUrl } from '../../client/base-url.ts';
+import type { DeliveryFailure } from '../../client/delivery.ts';
+import { Reporter } from '../../client/reporter.ts';
+import { objectOf, readObject, readSubmission, readValue, type Submission, submit } from '../../client/submission.ts';
+import { type ExitCode, exitCodes } from '../../config/exit-codes.ts';
+import { openStream } from '../../config/files.ts';
+import { limits } from '../../config/limits.ts';
+import { flagOf, integer, type Option, type Options, text } from '../../config/options.ts';
+import { keyNotes, readKey } from '../../event/asset-key.ts';
+import { didYouMean } from '../../event/nearest.ts';
+import { allParameters, type ChoiceParameter, type Endpoint, type Parameter } from '../../event/parameters.ts';
+import { shellWord } from '../../telemetry/printable.ts';
+import { type Command, type Description, defineCommand, type Output } from '../cli/command.ts';
+import { callerOf, type ServiceOptions, serviceOptions } from '../cli/service-options.ts';
+import { type LineRun, reportLines } from './report-from.ts';
+
+interface OptionValues extends ServiceOptions {
+  readonly from: string | undefined;
+  readonly fromLine: number;
+  readonly runId: string | undefined;
+  readonly idempotencyKey: string | undefined;
+}
+
+interface CommandLine extends OptionValues {
+  readonly endpoints: readonly Endpoint[];
+  /** The values of the options that set a parameter, by the names of the options. */
+  readonly given: ReadonlyMap<string, ParameterValue>;
+  readonly operands: readonly string[];
+}
+
+/** The value of an option that sets a parameter: JSON text, or the members of an object, each name with its JSON text. */
+type ParameterValue = string | ReadonlyMap<string, string> | undefined;
+/** By the name of the option. */
+type ParameterValues = Readonly<Record<string, ParameterValue>>;
+type ParameterOptions = Readonly<Record<string, Option<ParameterValue>>>;
+
+/** @param check returns the string to send, or throws Error. @returns an option whose value is the JSON text of a string */
+function jsonString(argument: string, help: string, check = (text: string) => text): Option<ParameterValue> {
+  return {
+    argument,
+    help,
+    initial: undefined,
+    flagOnly: true,
+    parse: (text) => JSON.stringify(check(text)),
+  };
+}
+
+function flag(help: string, json: string): Option<ParameterValue> {
+  return { argument: '', help, initial: undefined, parse: () => json };
+}
+
+/** @returns the options that set a parameter, by name. They exclude each other, as `--passed` and `--failed` do. */
+function optionsOf(parameter: Parameter, endpoints: readonly Endpoint[]): ParameterOptions {
+  const { member, takenBy } = parameter;
+  const scope = takenBy.length < endpoints.length ? ` (${takenBy.join(', ')})` : '';
+  switch (parameter.kind) {
+    case 'key':
+      return {}; // the operands are the key
+    case 'metadata':
+      return { [member]: metadataOption, [`${member}Json`]: metadataJsonOption };
+    case 'boolean': {
+      const { what, opposite } = parameter;
+      return { [member]: flag(`${what}${scope}`, 'true'), [opposite.option]: flag(opposite.what, 'false') };
+    }
+    case 'one of': {
+      const option = jsonString(parameter.argument, `${parameter.what}${scope}`, (text) => choose(text, parameter));
+      return { [member]: { ...option, standard: parameter.standard, choices: parameter.choices } };
+    }
+    default:
+      return { [member]: jsonString(parameter.argument, `${parameter.what}${scope}`) };
+  }
+}
+
+/** Ignores case. @returns the choice as the API spells it. @throws Error if the word is none of the choices */
+function choose(word: string, { name, choices }: ChoiceParameter): string {
+  const choice = choices.find((known) => known.toLowerCase() === word.toLowerCase());
+  if (choice === undefined) throw new Error(`is not a ${name}; use ${choices.join(' or ')}`);
+  return choice;
+}
+
+const metadataOption: Option<ParameterValue> = {
+  argument: 'NAME=TEXT',
+  help: 'one member of the metadata, as text; NAME:=JSON for any value, as in rows:=10; may be repeated',
+  initial: undefined,
+  repeated: true,
+  flagOnly: true,
+  parse: (text, before) => {
+    const [, name = '', json, value = ''] = /^([^=]*?)(:)?=(.*)$/s.exec(text) ?? [];
+    if (name === '') throw new Error('is not of the form NAME=TEXT or NAME:=JSON');
+    const members = typeof before === 'object' ? before : new Map<string, string>();
+    if (members.has(name)) throw new Error('gives a name a second time');
+    return new Map([...members, [name, json === undefined ? JSON.stringify(value) : readValue(value, limits)]]);
+  },
+};
+
+const metadataJsonOption: Option<ParameterValue> = {
+  ...text('OBJECT', 'the whole metadata as a JSON object; every digit is kept'),
+  parse: (text) => readObject(text, limits),
+};
+
+/** @throws Error if the text is empty, too long, or has other characters than an idempotency key may have */
+function visible(text: string, charactersMax: number): string {
+  if (/^[\x21-\x7e]+$/.test(text) && text.length <= charactersMax) return text;
+  throw new Error(`is not 1 to ${charactersMax} visible ASCII characters`);
+}
+
+const LINE_SUFFIX_CHARACTERS = `/${Number.MAX_SAFE_INTEGER}`.length;
+
+/**
+ * @param endpoints the kinds of reports: the first operand names one of them, and the options are their parameters
+ */
+export function reportOf(endpoints: readonly Endpoint[]): Command {
+  const parameterOptions: ParameterOptions = Object.assign(
+    {},
+    ...allParameters(endpoints).map((one) => optionsOf(one, endpoints)),
+  );
+  return defineCommand<OptionValues>(describe(endpoints, parameterOptions), (values, output, operands) => {
+    const all = values as OptionValues & ParameterValues; // readOptions gives a value for each option
+    const names = Object.keys(parameterOptions).filter((name) => all[name] !== undefined);
+    const given = new Map(names.map((name) => [name, all[name]]));
+    return run({ ...values, endpoints, given, operands }, output);
+  });
+}
+
+/** The options that are neither parameters nor those of every command that calls a service. */
+const ownOptions: Options<Omit<OptionValues, keyof ServiceOptions>> = {
+  from: text('FILE|-', 'report each line of a file, or of standard input'),
+  fromLine: {
+    argument: 'NUMBER',
+    help: 'with --from: skip the lines before this one',
+    initial: 1,
+    flagOnly: true,
+    parse: (text) => integer(text, 1, Number.MAX_SAFE_INTEGER),
+  },
+  runId: {
+    ...text('TEXT', 'with --from: line 7 gets the idempotency key TEXT/7, so a rerun records no line twice [random]'),
+    parse: (text) => visible(text, limits.idempotencyKeyCharactersMax - LINE_SUFFIX_CHARACTERS),
+  },
+  idempotencyKey: {
+    ...text('TEXT', 'of a single report: sent again with the same key, it is recorded once [random]'),
+    parse: (text) => visible(text, limits.idempotencyKeyCharactersMax),
+  },
+};
+
+function describe(endpoints: readonly Endpoint[], parameterOptions: ParameterOptions): Description<OptionValues> {
+  const kinds = endpoints.map(({ name }) => name);
+  return {
+    summary: 'report a materialization, a check or an observation, or a file of them',
+    about:
+      'Sends a report and exits with 0 when it is recorded. Retries while the service cannot be reached or answers 408, 429 or\n' +
+      '503, with exponential backoff and jitter, honouring Retry-After. A report that may have been recorded (after a broken\n' +
+      'connection, a missing reply, a 500 or a 502) is sent again only if the service knows the Idempotency-Key that it gets.\n' +
+      'It takes at most --retry-for and one --timeout.',
+    notes: [
+      keyNotes,
+      '',
+      'Lines:',
+      '  {"type": "check", "asset_key": ["warehouse", "orders"], "check_name": "no_nulls", "passed": true}',
+      '  The members are the parameters of the API; lines of a journal are accepted as they are. Lines are sent in order, up',
+      '  to 500 in a request if the service takes batches. A line that is refused is reported on standard error, and the next',
+      '  one is sent.',
+      '',
+      'Examples:',
+      '  assetlog report materialization warehouse/orders --partition 2026-11-20 --metadata rows:=10 --metadata by=cron',
+      '  assetlog report check warehouse/orders --check-name no_nulls --failed --severity WARN',
+      '  assetlog report observation warehouse/orders --url https://assets.example/prod --token-file token.txt',
+      '  assetlog report --from reports.jsonl --retry-for 10m',
+      '',
+      'Exit codes:',
+      '  0 recorded, 1 refused: the same report would be refused again, 2 flags or files,',
+      '  75 try later: the service was unavailable, or it is in doubt whether the report was recorded',
+    ],
+    operands: { max: 1_000, text: `${kinds.join('|')} KEY...`, choices: kinds },
+    options: {
+      ...parameterOptions,
+      ...serviceOptions,
+      ...ownOptions,
+    },
+  };
+}
+
+async function run(call: CommandLine, output: Output): Promise<ExitCode> {
+  const stop = new AbortController();
+  let reporter: Reporter | undefined;
+  try {
+    const submission = call.from === undefined ? readOperands(call) : checkAlone(call);
+    const base = readBaseUrl(call.url, call.endpoints);
+    reporter = await openReporter(base, call, stop.signal, output);
+    if (submission !== undefined) return await reportOne(submission, base, call, reporter, output);
+    return await reportAll(call, base, reporter, stop, output);
+  } catch (error) {
+    output.progress('');
+    output.complain((error as Error).message);
+    return exitCodes.configuration;
+  } finally {
+    reporter?.close();
+  }
+}
+
+/** @throws Error for a token that cannot be read or sent */
+async function openReporter(base: string, call: CommandLine, stopped: AbortSignal, output: Output): Promise<Reporter> {
+  return new Reporter({
+    base,
+    endpoints: call.endpoints,
+    ...(await callerOf(call, output)),
+    timeoutMs: call.timeout,
+    retry: {
+      retryForMs: call.retryFor,
+      stopped,
+      limits,
+      onWait: (reason, waitMs) => output.progress(`${base} ${reason}; again in ${(waitMs / 1000).toFixed(1)} s`),
+    },
+    limits,
+  });
+}
+
+async function reportOne(
+  submission: Submission,
+  base: string,
+  call: CommandLine,
+  reporter: Reporter,
+  output: Output,
+): Promise<ExitCode> {
+  const idempotencyKey = call.idempotencyKey ?? randomUUID();
+  if (call.idempotencyKey !== undefined) {
+    const search = await reporter.find();
+    if (search.kind === 'found' && !search.features.keys) output.complain(`${base} ${WITHOUT_KEYS}`);
+  }
+  const found = await reporter.send({ ...submission, idempotencyKey });
+  output.progress('');
+  if (found.kind === 'recorded') return exitCodes.done;
+  output.complain(`${base} ${found.reason}${outlookOf(found, reporter.knowsKeys, idempotencyKey)}`);
+  return found.kind === 'in doubt' || found.kind === 'unavailable' ? exitCodes.tryLater : exitCodes.refused;
+}
+
+/** @returns what a failure means for the report: `; try again later` */
+function outlookOf({ kind }: DeliveryFailure, knowsKeys: boolean, key: string): string {
+  if (kind === 'unavailable') return '; try again later';
+  if (kind !== 'in doubt') return '';
+  if (!knowsKeys) return '; it may have been recorded, and sending it again may record it twice';
+  return `; it may have been recorded; with --idempotency-key ${shellWord(key)} it can be sent again and is recorded once`;
+}
+
+async function reportAll(
+  { from = '-', fromLine, runId, endpoints }: CommandLine,
+  base: string,
+  reporter: Reporter,
+  stop: AbortController,
+  output: Output,
+): Promise<ExitCode> {
+  const { stream, bytes } = from === '-' ? { stream: process.stdin, bytes: undefined } : await openStream(from);
+  // A signal ends the run after the lines that are being sent. The same signal again has its default action: it ends the process.
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stop.abort());
+  stop.signal.addEventListener('abort', () => stream.destroy());
+  async function* chunks(): AsyncIterable<Buffer> {
+    try {
+      yield* stream;
+    } catch (error) {
+      if (!stop.signal.aborted) throw new Error(`${from} cannot be read: ${(error as Error).message}`);
+    }
+  }
+  const find: LineRun['find'] = async () => {
+    const search = await reporter.find();
+    const isWithout = runId !== undefined && search.kind === 'found' && !search.features.keys;
+    if (isWithout) output.complain(`${base} ${WITHOUT_KEYS}`);
+    return search;
+  };
+  const run: LineRun = {
+    chunks: chunks(),
+    bytes,
+    fromLine,
+    runId: runId ?? randomUUID(),
+    limits,
+    read: (line) => readSubmission(line, endpoints, limits),
+    find,
+    send: (submissions) => reporter.sendAll(submissions),
+    stopped: stop.signal,
+  };
+  try {
+    return await reportLines(run, output);
+  } finally {
+    stream.destroy();
+  }
+}
+
+const WITHOUT_KEYS = 'does not know Idempotency-Key: what is sent to it again is recorded again';
+
+/** @throws Error for operands and parameter options, which cannot be combined with --from */
+function checkAlone({ given, operands, idempotencyKey }: CommandLine): undefined {
+  if (idempotencyKey !== undefined) {
+    throw new Error(
+      '--idempotency-key cannot be combined with --from; give --run-id, or put idempotency_key in the lines',
+    );
+  }
+  const [name] = given.keys();
+  if (operands.length === 0 && name === undefined) return;
+  throw new Error(
+    `${name === undefined ? 'a key' : `--${flagOf(name)}`} cannot be combined with --from; put it in the lines`,
+  );
+}
+
+/** @throws Error if the operands and options do not make a valid report */
+function readOperands({ endpoints, given, runId, operands: [kind = '', ...words] }: CommandLine): Submission {
+  if (runId !== undefined) throw new Error('--run-id needs --from; for a single report give --idempotency-key');
+  const endpoint = endpoints.find(({ name }) => name === kind);
+  if (endpoint === undefined || words.length === 0) {
+    const kinds = endpoints.map(({ name }) => name);
+    const hint = endpoint === undefined ? didYouMean(kind, kinds) : '';
+    throw new Error(
+      `say what to report: assetlog report ${endpoint?.name ?? kinds.join('|')} KEY, or --from FILE${hint}`,
+    );
+  }
+  const parameters = new Map<string, string>();
+  for (const parameter of allParameters(endpoints)) {
+    const options = Object.keys(optionsOf(parameter, endpoints));
+    const flags = options.map((name) => `--${flagOf(name)}`);
+    const [first, second] = options.filter((name) => given.has(name));
+    if (!endpoint.parameters.includes(parameter)) {
+      if (first !== undefined) throw new Error(`--${flagOf(first)} does not go with ${endpoint.name}; leave it out`);
+    } else if (parameter.kind === 'key') {
+      parameters.set(parameter.name, JSON.stringify(keyOf(words)));
+    } else if (parameter.required && (first === undefined || second !== undefined)) {
+      throw new Error(`a ${endpoint.name} needs ${flags.length > 1 ? 'one of ' : ''}${flags.join(' and ')}`);
+    } else if (second !== undefined) {
+      throw new Error(`give ${flags.join(' or ')}, not both`);
+    } else if (first !== undefined) {
+      parameters.set(parameter.name, jsonOf(given.get(first)));
+    }
+  }
+  return submit(endpoint, parameters);
+}
+
+function jsonOf(value: ParameterValue = ''): string {
+  return typeof value === 'string' ? value : objectOf(value);
+}
+
+function keyOf(words: readonly string[]): string[] {
+  try {
+    return readKey(words);
+  } catch (error) {
+    throw new Error(`${JSON.stringify(words.join(' '))} ${(error as Error).message}`);
+  }
+}

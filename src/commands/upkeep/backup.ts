@@ -1,0 +1,184 @@
+/** `assetlog backup`: brings a copy of a journal up to date, or of the journals of all deployments. */
+
+import { join } from 'node:path';
+import { options } from '../../config/config.ts';
+import { type ExitCode, exitCodes } from '../../config/exit-codes.ts';
+import { limits } from '../../config/limits.ts';
+import type { Option } from '../../config/options.ts';
+import { type Disk, describe, isFull, isWithin, openDisk } from '../../journal/disk.ts';
+import { InUseError, type Lock, lockFolder } from '../../journal/lock.ts';
+import { type Backup, backUp, OtherJournalError } from '../../journal/look/backup.ts';
+import { DamagedError } from '../../journal/open/recovery.ts';
+import { pollProgress } from '../../journal/progress.ts';
+import { defineCommand, type Output } from '../cli/command.ts';
+import { deploymentsIn, folderOperand, folderOption, surveyFolder } from '../cli/data-folder.ts';
+import { createByteProgress, megabytes } from '../cli/progress.ts';
+
+const to: Option<string | undefined> = {
+  argument: 'FOLDER',
+  help: 'folder of the backup, which is made when it is missing (0700, files 0600)',
+  initial: undefined,
+  flagOnly: true,
+  parse: (text) => options.data.parse(text, ''),
+};
+
+export const backup = defineCommand<BackupValues>(
+  {
+    summary: 'copy a journal into another folder, beside a service; each run adds what is new',
+    about:
+      'Copies what is on stable storage when it begins, checks the crc and seq of each line as it copies it, and keeps what\n' +
+      'retention removes at the source. A file that is closed is copied once; the newest one again when it has grown.\n' +
+      'It may be interrupted at any moment: run it again. In hosted mode each deployment gets a folder of its name.',
+    notes: [
+      'The backup is a journal: verify, events, assets and serve work on it. To restore, start a service on a copy of it.',
+      '',
+      'Examples:',
+      '  assetlog backup --data /var/lib/assetlog --to /mnt/backup/assetlog',
+      '  assetlog verify --data /mnt/backup/assetlog',
+      '  17 * * * * assetlog backup --data /var/lib/assetlog --to /mnt/backup/assetlog >/dev/null     in a crontab',
+      '',
+      'Exit codes:',
+      '  0 copied, 2 flags, no journal there, or --to holds another journal or cannot be used, 3 the journal is damaged:',
+      '  what is before the damage is copied, 4 --to is in use, 5 it cannot be read or written, 75 the service does not',
+      '  answer: its newest file was left out, try again',
+    ],
+    operands: folderOperand,
+    options: {
+      data: { ...folderOption, help: 'as FOLDER; in hosted mode all deployments' },
+      to,
+    },
+  },
+  backUpFolder,
+);
+
+interface BackupValues {
+  readonly data: string;
+  readonly to: string | undefined;
+}
+
+async function backUpFolder({ data, to }: BackupValues, output: Output): Promise<ExitCode> {
+  const { complain } = output;
+  const source = openDisk(data);
+  if (to === undefined) {
+    complain('no folder for the backup; give one with --to');
+    return exitCodes.configuration;
+  }
+  const target = openDisk(to);
+  try {
+    if (await isWithin(source.folder, target.folder)) {
+      complain(
+        `--to ${target.folder} is ${source.folder}, or inside it; give a folder elsewhere, best on another disk`,
+      );
+      return exitCodes.configuration;
+    }
+    const found = await surveyFolder(data);
+    if (found.kind === 'none') {
+      complain(found.problem);
+      return exitCodes.configuration;
+    }
+    const deployments = found.kind === 'hosted' ? found.deployments : await deploymentsIn(found.disk);
+    const names = deployments.map(({ name }) => name);
+    return await backUpAll(found.kind === 'journal' ? ['', ...names] : names, { source, target }, output);
+  } catch (error) {
+    output.progress('');
+    complain(failureOf(error as Error, target).problem);
+    return exitCodes.diskFailed;
+  }
+}
+
+/**
+ * Copies each of the journals. One that is damaged does not keep the others from being copied.
+ * @param names of their folders in both places; the empty name is the folder itself
+ */
+async function backUpAll(
+  names: readonly string[],
+  { source, target }: { readonly source: Disk; readonly target: Disk },
+  output: Output,
+): Promise<ExitCode> {
+  const done: Backup[] = [];
+  let code: ExitCode = exitCodes.done;
+  for (const name of names) {
+    const [from, to] = [openDisk(join(source.folder, name)), openDisk(join(target.folder, name))];
+    try {
+      const result = await backUpOne(from, to, output);
+      done.push(result);
+      for (const remark of result.remarks) output.complain(name === '' ? remark : `${name}: ${remark}`);
+      if (result.isComplete) continue;
+      output.complain(
+        `the service that writes ${from.folder} does not answer: its newest file was left out; try again`,
+      );
+      code ||= exitCodes.tryLater;
+    } catch (error) {
+      output.progress('');
+      const failure = failureOf(error as Error, to);
+      if (failure.code === undefined) throw error;
+      output.complain(failure.problem);
+      code = failure.code;
+    }
+  }
+  if (done.length > 0) output.say(summaryOf(done, source, target));
+  return code;
+}
+
+async function backUpOne(source: Disk, target: Disk, { progress }: Output): Promise<Backup> {
+  const lock = await prepareAndLock(target);
+  try {
+    const result = await backUp({
+      source,
+      target,
+      progress: pollProgress(source.folder, limits),
+      limits,
+      onProgress: createByteProgress(progress),
+    });
+    progress('');
+    return result;
+  } finally {
+    await lock.release();
+  }
+}
+
+/** The folder of the backup can not be made, or not be written to. */
+class UnusableFolderError extends Error {}
+
+/** @throws UnusableFolderError, InUseError, or the error of a full disk */
+async function prepareAndLock(target: Disk): Promise<Lock> {
+  try {
+    await target.prepare();
+    return await lockFolder(target.folder, limits);
+  } catch (error) {
+    if (error instanceof InUseError || isFull(error as NodeJS.ErrnoException)) throw error;
+    const { message } = error as Error;
+    throw new UnusableFolderError(
+      `the folder ${target.folder} cannot be used: ${message}; make it writable or give another with --to`,
+    );
+  }
+}
+
+/** @returns the sentence for the operator, and the exit code of an error that concerns one journal: the others can be copied */
+function failureOf(error: Error, { folder }: Disk): { readonly problem: string; readonly code?: ExitCode } {
+  const { message } = error;
+  if (error instanceof DamagedError) {
+    return { code: exitCodes.damaged, problem: `${message}; ${folder} has what is before the damage` };
+  }
+  if (error instanceof OtherJournalError || error instanceof UnusableFolderError) {
+    return { code: exitCodes.configuration, problem: message };
+  }
+  if (error instanceof InUseError) {
+    const problem = `a service or another backup uses ${folder}; end it, or give another folder with --to`;
+    return { code: exitCodes.inUse, problem };
+  }
+  const problem = isFull(error)
+    ? `${folder} could not be completed: ${describe(error)}; free space there and run it again, it continues; or give another folder with --to`
+    : `the backup in ${folder} could not be made: ${message}; run it again, it continues`;
+  return { problem };
+}
+
+function summaryOf(done: readonly Backup[], source: Disk, target: Disk): string {
+  const events = done.reduce((sum, one) => sum + one.events, 0);
+  const bytes = done.reduce((sum, one) => sum + one.bytes, 0);
+  const [only] = done;
+  const { first, last } = only?.seqs ?? {};
+  const holds =
+    done.length > 1 ? `${done.length} journals` : first === undefined ? 'no event yet' : `seq ${first} to ${last}`;
+  return `backed up ${source.folder} to ${target.folder}: ${events} new ${events === 1 ? 'event' : 'events'}, ${megabytes(bytes)}; it holds ${holds}`;
+}

@@ -1,0 +1,137 @@
+/** `assetlog repair`: repairs a damaged journal, so that a service can start on it. */
+
+import { type ExitCode, exitCodes } from '../../config/exit-codes.ts';
+import { limits } from '../../config/limits.ts';
+import { switchOption } from '../../config/options.ts';
+import type { Disk } from '../../journal/disk.ts';
+import { lockFolder } from '../../journal/lock.ts';
+import { carryOut, type DamagedFile, type Plan, planRepair, sideName } from '../../journal/look/repair.ts';
+import { verify } from '../../journal/look/verify.ts';
+import { CLEAN_STOP } from '../../journal/open/clean-stop.ts';
+import { defineCommand, type Output } from '../cli/command.ts';
+import { askForOne, type FolderWithJournal, folderOperand, folderOption, withFolder } from '../cli/data-folder.ts';
+import {
+  damageOf,
+  findingAsText,
+  rangeAsText,
+  type VerifyOptions,
+  verdictAsJson,
+  verdictAsText,
+  verifyWithProgress,
+} from './verify.ts';
+
+export const repairCommand = defineCommand(
+  {
+    summary: 'make a damaged journal startable, without losing a good line',
+    about:
+      'Prints what it would do, and does it with --yes. Good lines stay, with their seq, id and time. Each damaged file is kept\n' +
+      'whole in a folder damaged-… beside the journal, and an empty file events-….lost marks events that are gone. The service\n' +
+      'must not be running. The exit code is 0 if the journal is good, and 3 if --yes would have something to do.',
+    notes: [
+      'Examples:',
+      '  assetlog repair /var/lib/assetlog          prints what it would do',
+      '  assetlog repair /var/lib/assetlog --yes    repairs it',
+      '',
+      'Exit codes:',
+      '  0 good, or with --yes no journal yet, 2 flags or no journal there, 3 the journal is damaged,',
+      '  4 the data folder is in use, 5 it cannot be read or written',
+    ],
+    operands: folderOperand,
+    options: {
+      data: {
+        ...folderOption,
+        help: 'folder of the journal, as FOLDER; in hosted mode that of one deployment, FOLDER/NAME',
+      },
+      json: switchOption('print one JSON object instead of text'),
+      yes: switchOption('repair the journal; without this nothing is changed'),
+    },
+  },
+  repairFolder,
+);
+
+interface RepairOptions extends VerifyOptions {
+  readonly yes: boolean;
+}
+
+async function repairFolder(values: RepairOptions, output: Output): Promise<ExitCode> {
+  const repair = async (found: FolderWithJournal) => {
+    if (found.kind === 'journal') return repairJournal(found.disk, values, output);
+    output.complain(askForOne(found.folder, found.deployments));
+    return exitCodes.configuration;
+  };
+  // Unattended devices run `repair --yes` before each start, also before the first one.
+  const beforeJournal = (folder: string) => {
+    const nothing = { damaged: [], written: [], newly_lost: [], done: false };
+    output.say(values.json ? JSON.stringify(nothing) : `nothing to repair: there is no journal in ${folder} yet`);
+    return exitCodes.done;
+  };
+  return withFolder(values.data, output, repair, values.yes ? beforeJournal : undefined);
+}
+
+/** @returns 0 if the journal is undamaged, before or after the repair; 3 if damage is left, as without `--yes` */
+async function repairJournal(disk: Disk, { json, yes }: RepairOptions, output: Output): Promise<ExitCode> {
+  const lock = await lockFolder(disk.folder, limits);
+  try {
+    const verdict = await verifyWithProgress(disk, output);
+    const plan = await planRepair(disk, verdict, limits);
+    const needed = damageOf(verdict).length > 0;
+    const side = sideName(await disk.list(), new Date());
+    if (needed && yes)
+      await carryOut(disk, plan, side, `${JSON.stringify(planAsJson(plan, side), undefined, 2)}\n`, limits);
+    const after = needed && yes ? await verify(disk, limits) : verdict;
+    output.say(
+      json
+        ? JSON.stringify({ ...planAsJson(plan, side), done: needed && yes, after: verdictAsJson(disk, after) })
+        : [...planAsText(plan, side, needed, yes), verdictAsText(disk, after)].join('\n'),
+    );
+    return damageOf(after).length === 0 ? exitCodes.done : exitCodes.damaged;
+  } finally {
+    await lock.release();
+  }
+}
+
+function planAsText({ files, runs, lost, forgetsStop }: Plan, side: string, needed: boolean, yes: boolean): string[] {
+  if (!needed) return ['nothing to repair'];
+  const names = runs.length === 0 ? [] : [`  write   ${runs.length} files with the good lines of the damaged ones`];
+  return [
+    yes ? 'this was done:' : 'this is to be done; nothing was changed, add --yes to do it:',
+    ...files.flatMap((file) => fileAsText(file, side)),
+    ...names,
+    ...lost.map((range) => `  note    ${rangeAsText(range)} as lost`),
+    ...(forgetsStop ? [`  remove  ${CLEAN_STOP}, which describes the end of the journal before this repair`] : []),
+    '',
+  ];
+}
+
+function fileAsText(file: DamagedFile, side: string): string[] {
+  const { name, finding, bytes, kept, unproved, unprovedLines, carriageReturns, removedBytes, removedRanges } = file;
+  const lines = [
+    `  ${findingAsText(finding)}`,
+    `  move    ${name} whole to ${side}; keep ${kept} good lines, leave out ${removedBytes} of ${bytes} bytes in ${removedRanges} places`,
+  ];
+  if (unprovedLines > 0) {
+    lines.push(`  trust   ${unprovedLines} lines whose checksum chain begins at a lost line, from seq ${unproved[0]}`);
+  }
+  if (carriageReturns > 0)
+    lines.push(`  write   ${carriageReturns} lines that end in CR LF with LF, as they were recorded`);
+  return lines;
+}
+
+function planAsJson({ files, runs, lost }: Plan, side: string): object {
+  return {
+    side,
+    damaged: files.map(fileAsJson),
+    written: runs.map(({ firstSeq, lines }) => ({ first_seq: firstSeq, lines })),
+    newly_lost: lost,
+  };
+}
+
+function fileAsJson({ unprovedLines, carriageReturns, removedRanges, removedBytes, ...file }: DamagedFile): object {
+  return {
+    ...file,
+    unproved_lines: unprovedLines,
+    carriage_returns: carriageReturns,
+    removed_places: removedRanges,
+    removed_bytes: removedBytes,
+  };
+}

@@ -1,0 +1,260 @@
+/**
+ * The table of a search: the values of an event that it can be searched by. The parameters of `GET /events`, the options of
+ * `assetlog events`, the query that `assetlog events --url` sends, the filter of an embedded service and what a reader compares
+ * are derived from it. A new value needs one row in `searches`, and a member of `Filter`: without the member the row does not
+ * compile. (`EventFilter` in `embed.ts`, which refers to no other file, has it as well.)
+ */
+
+import { startsWith } from './asset-key.ts';
+import type { Event, Recorded, Severity } from './event.ts';
+import { sortKeyOf } from './event-time.ts';
+import { endpoints, findEndpoint } from './parameters.ts';
+
+/** What an event has to match. A member that is omitted or undefined matches anything. */
+export interface Filter extends Bounds {
+  /** All parts of the key. */
+  readonly assetKey?: readonly string[] | undefined;
+  /** The first parts of the key, whole: `['warehouse']` matches `['warehouse', 'orders']`. */
+  readonly keyPrefix?: readonly string[] | undefined;
+  /** The first parts of the key, of which the last one may be incomplete: see `readKeyStart`. */
+  readonly keyStart?: readonly string[] | undefined;
+  readonly type?: Event['type'] | undefined;
+  readonly checkName?: string | undefined;
+  readonly passed?: boolean | undefined;
+  readonly severity?: Severity | undefined;
+  readonly partition?: string | undefined;
+  readonly dataVersion?: string | undefined;
+  readonly description?: string | undefined;
+  /** The sort key of the time at which it happened, from `sortKeyOf`: `2026-11-20T15:04:05.25`. */
+  readonly eventTime?: string | undefined;
+  readonly idempotencyKey?: string | undefined;
+}
+
+/** Bounds of seq and time. Files outside of them need not be read. */
+export interface Bounds {
+  /** Only events recorded at this time or later: in the form of a line, `2026-11-20T15:19:45.266Z`. */
+  readonly since?: string | undefined;
+  /** Only events recorded before this time. */
+  readonly until?: string | undefined;
+  /** Only events with a larger seq. */
+  readonly afterSeq?: number | undefined;
+  /** Only events with this seq or a smaller one. */
+  readonly untilSeq?: number | undefined;
+}
+
+/** The kind of a value: how its text is read, and how it is found in a line. */
+export type SearchKind =
+  | 'key'
+  | 'key prefix'
+  | 'key start'
+  | 'type'
+  | 'text'
+  | 'boolean'
+  | 'severity'
+  | 'event time'
+  | 'moment'
+  | 'seq';
+
+interface Row<Value> {
+  readonly kind: SearchKind;
+  /** The member of a line that holds the value: `data_version`. A bound has none. */
+  readonly line?: string;
+  /** The parameter of `GET /events`: `key_prefix`. */
+  readonly query?: string;
+  /**
+   * The option of `assetlog events`, if all that it does is to set this member: `keyPrefix`. (`--since` and `--until` may be about
+   * the time at which an event happened, and `--after-seq` has a default.)
+   */
+  readonly option?: string;
+  /** The filter of an embedded service has the member too. */
+  readonly embedded?: true;
+  /** The description of the parameter, and of the option if `help` has none. */
+  readonly what?: string;
+  readonly help?: string;
+  /** The option that sets false. */
+  readonly opposite?: { readonly option: string; readonly help: string };
+  readonly matches: (event: Recorded, value: Value) => boolean;
+}
+
+type Member = keyof Filter;
+type Rows = { readonly [Name in Member]-?: Row<NonNullable<Filter[Name]>> };
+
+const types = endpoints.map(({ name }) => name);
+
+/**
+ * The rows, in the order of the help and of the OpenAPI document. If a filter has several members, a reader looks for the bytes of
+ * the last of them (see `traceOf`), so what many events share is before what few events share.
+ */
+export const searches = {
+  assetKey: {
+    kind: 'key',
+    line: 'asset_key',
+    query: 'key',
+    option: 'key',
+    embedded: true,
+    what: 'only events of this asset',
+    matches: ({ asset_key }, value) => asset_key.length === value.length && beginsWith(asset_key, value),
+  },
+  keyPrefix: {
+    kind: 'key prefix',
+    line: 'asset_key',
+    query: 'key_prefix',
+    option: 'keyPrefix',
+    what: 'only events of assets whose key begins with these parts',
+    matches: ({ asset_key }, value) => beginsWith(asset_key, value),
+  },
+  keyStart: {
+    kind: 'key start',
+    line: 'asset_key',
+    query: 'key_begins_with',
+    what: 'the same, of which the last part may be incomplete',
+    matches: ({ asset_key }, value) => startsWith(asset_key, value),
+  },
+  type: {
+    kind: 'type',
+    line: 'type',
+    query: 'type',
+    option: 'type',
+    embedded: true,
+    what: 'only events of this type',
+    help: `only ${types.slice(0, -1).join(', ')} or ${types.at(-1)}`,
+    matches: ({ type }, value) => type === value,
+  },
+  checkName: {
+    kind: 'text',
+    line: 'check_name',
+    query: 'check',
+    option: 'check',
+    embedded: true,
+    what: 'only results of the check of this name',
+    matches: ({ check_name }, value) => check_name === value,
+  },
+  severity: {
+    kind: 'severity',
+    line: 'severity',
+    embedded: true,
+    matches: ({ severity }, value) => severity === value,
+  },
+  passed: {
+    kind: 'boolean',
+    line: 'passed',
+    query: 'passed',
+    option: 'passed',
+    embedded: true,
+    what: 'only results of checks that passed, or that failed',
+    help: 'only results of checks that passed',
+    opposite: { option: 'failed', help: 'only results of checks that failed' },
+    matches: ({ passed }, value) => passed === value,
+  },
+  partition: {
+    kind: 'text',
+    line: 'partition',
+    query: 'partition',
+    option: 'partition',
+    embedded: true,
+    what: 'only events of this partition',
+    matches: ({ partition }, value) => partition === value,
+  },
+  dataVersion: {
+    kind: 'text',
+    line: 'data_version',
+    embedded: true,
+    matches: ({ tags }, value) => tags?.data_version === value,
+  },
+  description: {
+    kind: 'text',
+    line: 'description',
+    embedded: true,
+    matches: ({ description }, value) => description === value,
+  },
+  eventTime: {
+    kind: 'event time',
+    line: 'event_time',
+    embedded: true,
+    matches: ({ event_time }, value) => event_time !== undefined && sortKeyOf(event_time) === value,
+  },
+  idempotencyKey: {
+    kind: 'text',
+    line: 'idempotency_key',
+    embedded: true,
+    matches: ({ idempotency_key }, value) => idempotency_key === value,
+  },
+  since: {
+    kind: 'moment',
+    query: 'since',
+    what: 'only events recorded at this time or later; 7d is seven days ago',
+    matches: ({ time }, value) => time >= value,
+  },
+  until: {
+    kind: 'moment',
+    query: 'until',
+    what: 'only events recorded before this time',
+    matches: ({ time }, value) => time < value,
+  },
+  afterSeq: {
+    kind: 'seq',
+    query: 'after_seq',
+    embedded: true,
+    what: 'only events after this one',
+    matches: ({ seq }, value) => seq > value,
+  },
+  untilSeq: { kind: 'seq', matches: ({ seq }, value) => seq <= value },
+} as const satisfies Rows;
+
+type Searches = typeof searches;
+type Property<Name extends keyof Row<never>, One = Searches[Member]> = One extends { readonly [_ in Name]: infer Value }
+  ? Value
+  : never;
+
+/** The names of the options of `assetlog events` that are in the table. */
+export type OptionName = Property<'option'> | Property<'opposite'>['option'];
+/** The names of the parameters of `GET /events` that are in the table. */
+export type QueryName = Property<'query'>;
+
+/** A row with the member of `Filter` that it is about. */
+export interface Search extends Omit<Row<never>, 'matches'> {
+  readonly member: Member;
+}
+
+/** The rows of `searches` as an array. */
+export const allSearches: readonly Search[] = Object.entries(searches).map(([member, row]) => ({
+  member: member as Member,
+  ...row,
+}));
+
+/** @returns the type of an event by its short name or its long one; undefined for any other text */
+export function readEventType(word: string): Event['type'] | undefined {
+  return findEndpoint(endpoints, word)?.type;
+}
+
+/** Whether the event matches each member of the filter. */
+export function isMatch(event: Recorded, filter: Filter): boolean {
+  for (const name in filter) if (!holds(event, filter, name as Member)) return false;
+  return true;
+}
+
+/** @returns the names of the members that the event does not match, in the order of the filter */
+export function differences(event: Recorded, filter: Filter): Member[] {
+  return (Object.keys(filter) as Member[]).filter((name) => !holds(event, filter, name));
+}
+
+/** @returns the query of `GET /events` that asks for what the filter asks for, without `afterSeq`: `{ key: '["a"]', passed: false }` */
+export function queryOf(filter: Filter): Readonly<Record<string, string | boolean>> {
+  const query: Record<string, string | boolean> = {};
+  for (const { member, query: name } of allSearches) {
+    const value = filter[member];
+    if (name === undefined || value === undefined || typeof value === 'number') continue;
+    query[name] = typeof value === 'object' ? JSON.stringify(value) : value;
+  }
+  return query;
+}
+
+function holds<Name extends Member>(event: Recorded, filter: Filter, name: Name): boolean {
+  const value = filter[name];
+  const row: Rows[Name] = searches[name];
+  return value === undefined || row.matches(event, value as never);
+}
+
+function beginsWith(key: readonly string[], parts: readonly string[]): boolean {
+  return parts.every((part, index) => key[index] === part);
+}

@@ -1,0 +1,329 @@
+/**
+ * The events that a destination did not take, or may have recorded twice, with the reason: `dead-<name>.jsonl`. Each is one JSON
+ * line, durable before the cursor passes its event.
+ */
+
+import { limits } from '../../config/limits.ts';
+import { Mutex } from '../../config/mutex.ts';
+import { appendWhole } from '../../journal/append.ts';
+import { type Disk, type LogFile, type ReadableDisk, unlessAbsent } from '../../journal/disk.ts';
+import { replaceDurably } from '../../journal/file-io.ts';
+import { LineCutter } from '../../journal/line/lines.ts';
+import type { GoneRange } from '../../journal/segments.ts';
+import { type DeadLetter, decodeDeadLetter, encodeDeadLetter, isNamed, isOpen, lostBy, seqsOf } from './letter.ts';
+import { compacted, LetterStates } from './states.ts';
+
+/** @returns the name of the file with the dead letters of a destination */
+export function deadLettersName(name: string): string {
+  return `dead-${name}.jsonl`;
+}
+
+/** The file has as many letters as it may have, and all are open. Its message says what to do. */
+export class LettersFullError extends Error {}
+
+/** How large the file may become, in bytes. */
+export interface LetterBounds {
+  readonly bytesMax: number;
+  /** The part of `bytesMax` that is only for letters without a line. */
+  readonly spareBytes: number;
+}
+
+/** For an operator who gives events up. */
+export const UNBOUNDED: LetterBounds = { bytesMax: Number.POSITIVE_INFINITY, spareBytes: 0 };
+
+/**
+ * The dead letters of one destination, for its sender, for retention and for retries. Only one may be open at a time. The file is
+ * opened for each letter: letters are few, and an operator may move the file away.
+ */
+export class DeadLetters {
+  readonly #disk: Disk;
+  readonly #name: string;
+  readonly #file: string;
+  readonly #bounds: LetterBounds;
+  readonly #mutex = new Mutex();
+  #summary = EMPTY;
+  /** Whether a letter was begun whose end is not known: what is after the last whole letter is cut off. */
+  #isUnsure = false;
+  /** Its size after the last compaction, and whether no letter was appended since then. */
+  #compactBytes = 0;
+  #isCompact = false;
+  /** Lost events whose letters were closed and are not in the file any more. */
+  #lostBefore = 0;
+
+  private constructor(disk: Disk, name: string, bounds: LetterBounds) {
+    this.#disk = disk;
+    this.#name = name;
+    this.#file = deadLettersName(name);
+    this.#bounds = bounds;
+  }
+
+  /**
+   * Counts the letters, and cuts off the end of one that a crash has torn.
+   * @throws the error of a system call
+   */
+  static async open(disk: Disk, name: string, bounds: LetterBounds): Promise<DeadLetters> {
+    const letters = new DeadLetters(disk, name, bounds);
+    const log = await letters.#openLog();
+    if (log !== undefined) await closing(log, () => letters.#recover(log));
+    return letters;
+  }
+
+  /** Number of letters in the file. */
+  get count(): number {
+    return this.#summary.count;
+  }
+
+  /** Number of letters that an operator still has to decide about, as `assetlog forward status` counts them. */
+  get open(): number {
+    return this.#summary.open;
+  }
+
+  /** Number of events that retention removed, and that the destination did not confirm, as far as the file has them. */
+  get lost(): number {
+    return this.#lostBefore + this.#summary.lost;
+  }
+
+  /**
+   * For a start after a crash that kept the cursor from passing events with letters.
+   * @returns the last seq up to which each event after `seq` has a letter that says that the event is lost: 7 if 6 and 7 have one
+   *   and `seq` is 5; `seq` if 6 has none
+   * @throws the error of a system call
+   */
+  async namedAfter(seq: number): Promise<number> {
+    const { states } = await readSummary(this.#disk, this.#file);
+    for (let last = seq; ; ) {
+      const state = states.get(last + 1);
+      if (state === undefined || !isNamed(state)) return last;
+      last = state.last;
+    }
+  }
+
+  /**
+   * Appends letters about events that the journal does not have any more, unless they have a letter.
+   * @returns the ranges that were named now, in order
+   * @throws as `append`; it may be called again
+   */
+  nameRemoved(gone: GoneRange, reason: string): Promise<readonly GoneRange[]> {
+    return this.#mutex.run(async () => {
+      const { states } = await readSummary(this.#disk, this.#file);
+      const ranges = states.unnamed(gone);
+      for (const range of ranges) await this.#append({ time: now(), outcome: 'removed', reason, ...range }, false);
+      return ranges;
+    });
+  }
+
+  /**
+   * Closes the letters about removed events, or a part of them, that the destination took after all.
+   * @throws as `append`; it may be called again
+   */
+  closeTaken({ first, last }: GoneRange): Promise<void> {
+    return this.#mutex.run(async () => {
+      if (first > this.#summary.removedSeq) return;
+      const { states } = await readSummary(this.#disk, this.#file);
+      const reason = 'the destination has them after all';
+      for (const state of states.removed()) {
+        const range = { first: Math.max(first, state.first), last: Math.min(last, state.last) };
+        if (range.first > range.last || !isOpen(state)) continue;
+        await this.#append({ time: now(), outcome: 'removed', became: 'taken', reason, ...range }, true);
+      }
+      await this.#read();
+    });
+  }
+
+  /**
+   * Appends a letter, durably, after all earlier letters.
+   * @param wasOpen whether the last letter about the same event is open
+   * @throws LettersFullError, the error of a system call, or a NotWritten, as of a full disk: the letter is not in the file, and may
+   *   be appended again
+   */
+  append(letter: DeadLetter, wasOpen = false): Promise<void> {
+    return this.#mutex.run(() => this.#append(letter, wasOpen));
+  }
+
+  async #append(given: DeadLetter, wasOpen: boolean): Promise<void> {
+    const letter = this.#shortened(given);
+    const bytes = Buffer.from(`${encodeDeadLetter(letter)}\n`);
+    await this.#makeSpace(bytes.length, letter, wasOpen);
+    const log = (await this.#openLog()) ?? (await this.#begin());
+    await closing(log, async () => {
+      await this.#prepare(log);
+      this.#isUnsure = true;
+      const { bytes: end, count, open, lost, removedSeq } = this.#summary;
+      await appendWhole({ file: log, bytes: end }, bytes);
+      if (log.sizeInFolder() !== end + bytes.length) throw new Error(`${this.#file} was changed by another program`);
+      this.#isUnsure = false;
+      this.#isCompact = false;
+      this.#summary = {
+        bytes: end + bytes.length,
+        count: count + 1,
+        open: open + Number(isOpen(letter)) - Number(wasOpen),
+        lost: lost + lostBy(letter),
+        removedSeq: letter.outcome === 'removed' ? Math.max(removedSeq, letter.last ?? 0) : removedSeq,
+      };
+    });
+    // An event that was named as removed is in doubt, or refused: how many letters are open is counted again.
+    if (letter.line !== undefined && seqsOf(letter).first <= this.#summary.removedSeq) await this.#read();
+  }
+
+  /** @returns a letter with seqs in place of a line that alone would fill the file */
+  #shortened({ line, ...letter }: DeadLetter): DeadLetter {
+    const { bytesMax, spareBytes } = this.#bounds;
+    if (line === undefined || Buffer.byteLength(line) <= (bytesMax - spareBytes) / 2) return { ...letter, line };
+    const reason = `${letter.reason}; its line is too long for this file`;
+    return { ...letter, reason, ...seqsOf({ ...letter, line }) };
+  }
+
+  /** @throws LettersFullError if there is no space for a letter of so many bytes, also without the letters that are closed */
+  async #makeSpace(bytes: number, { line }: DeadLetter, wasOpen: boolean): Promise<void> {
+    const { bytesMax, spareBytes } = this.#bounds;
+    // A letter that is sent again can be closed also while the file is larger than it may be, since the limit was another one.
+    const isTooMuch = () => {
+      const least = wasOpen ? this.#compactBytes + spareBytes : 0;
+      return this.#summary.bytes + bytes > Math.max(line === undefined ? bytesMax : bytesMax - spareBytes, least);
+    };
+    if (!isTooMuch()) return;
+    await this.#compact();
+    if (!isTooMuch()) return;
+    const { bytes: has } = this.#summary;
+    throw new LettersFullError(
+      `the dead letters of ${this.#name} take ${has} of at most ${bytesMax} bytes; send them again with assetlog forward retry ${this.#name}, or stop the service and give them up with assetlog forward skip ${this.#name} --seq N-M`,
+    );
+  }
+
+  /** Removes closed letters, unless that was done and nothing was changed since then. */
+  async #compact(): Promise<void> {
+    const log = await this.#openLog();
+    if (log === undefined) {
+      this.#summary = EMPTY;
+      return;
+    }
+    await closing(log, () => this.#prepare(log));
+    const { lost, bytes } = this.#summary;
+    if (this.#isCompact && bytes === this.#compactBytes) return;
+    await replaceDurably(
+      this.#disk,
+      this.#file,
+      compacted(() => readDeadLetters(this.#disk, this.#name)),
+    );
+    await this.#read();
+    this.#lostBefore += lost - this.#summary.lost;
+    this.#compactBytes = this.#summary.bytes;
+    this.#isCompact = true;
+  }
+
+  async #read(): Promise<void> {
+    const { states, ...summary } = await readSummary(this.#disk, this.#file);
+    this.#summary = summary;
+  }
+
+  /** Makes the file end after its last whole letter. */
+  async #prepare(log: LogFile): Promise<void> {
+    const { bytes } = this.#summary;
+    const size = log.sizeInFolder() ?? 0;
+    if (!this.#isUnsure && size === bytes) return;
+    if (!this.#isUnsure || size < bytes) return this.#recover(log); // another program changed it
+    await log.truncate(bytes);
+    await this.#disk.syncFolder();
+  }
+
+  /** @returns undefined if there is no file */
+  #openLog(): Promise<LogFile | undefined> {
+    return this.#disk.openLog(this.#file).catch(unlessAbsent(undefined));
+  }
+
+  #begin(): Promise<LogFile> {
+    this.#summary = EMPTY;
+    this.#isUnsure = true;
+    return this.#disk.createLog(this.#file);
+  }
+
+  async #recover(log: LogFile): Promise<void> {
+    await this.#read();
+    // Also if nothing is torn: the sync makes letters durable whose append was interrupted by the death of the process.
+    await log.truncate(this.#summary.bytes);
+    await this.#disk.syncFolder();
+  }
+}
+
+/**
+ * Reads the dead letters of a destination, oldest first, also while a service writes them. If there is no file there are none.
+ * @throws Error for a line that is no dead letter, or the error of a system call
+ */
+export async function* readDeadLetters(disk: ReadableDisk, name: string): AsyncGenerator<DeadLetter> {
+  const file = deadLettersName(name);
+  let number = 0;
+  for await (const texts of readLines(disk, file)) {
+    for (const { text } of texts) {
+      number += 1;
+      const letter = decodeDeadLetter(text);
+      if (letter === undefined) throw new Error(`${disk.folder}/${file}, line ${number}: it is no dead letter`);
+      yield letter;
+    }
+  }
+}
+
+/** Reads the state of each dead letter of a destination. @throws as `readDeadLetters` */
+export async function readLetterStates(disk: ReadableDisk, name: string): Promise<LetterStates> {
+  const states = new LetterStates();
+  let at = 0;
+  for await (const letter of readDeadLetters(disk, name)) states.add(letter, at++);
+  return states;
+}
+
+/** What is in the file, up to its last whole letter. */
+interface Summary {
+  readonly bytes: number;
+  /** Number of letters, and how many are open. */
+  readonly count: number;
+  readonly open: number;
+  /** As `LetterStates.lost`. */
+  readonly lost: number;
+  /** The last event that a letter names as removed. */
+  readonly removedSeq: number;
+}
+
+const EMPTY: Summary = { bytes: 0, count: 0, open: 0, lost: 0, removedSeq: 0 };
+
+/** A power cut may leave zeros or other bytes in place of the last letter. */
+async function readSummary(disk: ReadableDisk, file: string): Promise<Summary & { readonly states: LetterStates }> {
+  let whole = { bytes: 0, count: 0 };
+  const states = new LetterStates();
+  let count = 0;
+  for await (const lines of readLines(disk, file)) {
+    for (const { text, end } of lines) {
+      const letter = decodeDeadLetter(text);
+      if (letter !== undefined) {
+        states.add(letter, count);
+        whole = { bytes: end, count: count + 1 };
+      }
+      count += 1;
+    }
+  }
+  const removedSeq = states.removed().reduce((seq, { last }) => Math.max(seq, last), 0);
+  return { ...whole, open: states.open, lost: states.lost, removedSeq, states };
+}
+
+/** The whole lines of each chunk, each with the position after its newline. */
+async function* readLines(disk: ReadableDisk, file: string): AsyncGenerator<{ text: string; end: number }[]> {
+  let lines: { text: string; end: number }[] = [];
+  const cutter = new LineCutter((bytes, start, end, lineEnd) => {
+    lines.push({ text: bytes.toString('utf8', start, end), end: lineEnd + 1 });
+  }, limits.lineBytesMax);
+  try {
+    for await (const chunk of disk.read(file)) {
+      cutter.push(chunk);
+      yield lines;
+      lines = [];
+    }
+  } catch (error) {
+    unlessAbsent(undefined)(error as NodeJS.ErrnoException);
+  }
+}
+
+async function closing(log: LogFile, act: () => Promise<void>): Promise<void> {
+  await act().finally(() => log.close());
+}
+
+function now(): string {
+  return new Date().toISOString();
+}

@@ -1,0 +1,76 @@
+/** One dead letter: an event that a destination did not take, or may have recorded twice, and its line in the file. */
+
+import type { GoneRange } from '../../journal/segments.ts';
+
+/** One event, or several that retention removed: `{"time":"…","outcome":"refused","status":400,"reason":"…","line":{"seq":7,…}}`. */
+export interface DeadLetter {
+  /** When it was written, in UTC. */
+  readonly time: string;
+  /**
+   * `refused`: the destination does not have it. `in doubt`: it may have it, once or twice. `removed`: retention removed it
+   * before the destination confirmed it. `skipped`: an operator gave it up. `sent again`: the destination took it when an operator
+   * sent it again.
+   */
+  readonly outcome: 'refused' | 'in doubt' | 'removed' | 'skipped' | 'sent again';
+  /**
+   * Of an event in doubt, or of removed ones: the destination took them, and the letter is closed; or nothing more is sent.
+   * Absent in other letters, and in files of programs that did not write it.
+   */
+  readonly became?: 'taken' | 'given up' | undefined;
+  /** HTTP status of the last reply. */
+  readonly status?: number | undefined;
+  readonly reason: string;
+  /** The line of the journal as it is there, without its newline. */
+  readonly line?: string | undefined;
+  /** The seqs of the events, both inclusive, if there is no line. */
+  readonly first?: number | undefined;
+  readonly last?: number | undefined;
+}
+
+/** What a letter says of its event. */
+export type LetterOutcome = Pick<DeadLetter, 'outcome' | 'became' | 'status' | 'reason'>;
+
+/** @returns the letter as one line of JSON without a newline; `line` is its last member, digit by digit as in the journal */
+export function encodeDeadLetter({ line, ...letter }: DeadLetter): string {
+  const text = JSON.stringify(letter);
+  return line === undefined ? text : `${text.slice(0, -1)}${LINE_MEMBER}${line}}`;
+}
+
+/** Reads what `encodeDeadLetter` wrote. @returns undefined if the text is not a whole letter */
+export function decodeDeadLetter(text: string): DeadLetter | undefined {
+  // No string can contain the member, since a quote in a string is escaped. So its first occurrence is the member.
+  const at = text.indexOf(LINE_MEMBER);
+  const line = at === -1 ? undefined : text.slice(at + LINE_MEMBER.length, -1);
+  try {
+    if (line !== undefined) JSON.parse(line);
+    const letter = JSON.parse(line === undefined ? text : `${text.slice(0, at)}}`);
+    return typeof letter.outcome === 'string' && text.endsWith('}') ? { ...letter, line } : undefined;
+  } catch {
+    return undefined; // not JSON
+  }
+}
+
+const LINE_MEMBER = ',"line":';
+
+/** @returns the seqs that a letter is about; NaN if its line has none */
+export function seqsOf({ line, first, last }: DeadLetter): GoneRange {
+  const seq = first ?? Number(/^\{"seq":(\d+)/.exec(line ?? '')?.[1]);
+  return { first: seq, last: last ?? seq };
+}
+
+/** Whether an operator still has to decide about a letter: its event is sent again, or given up. */
+export function isOpen({ outcome, became }: Pick<DeadLetter, 'outcome' | 'became'>): boolean {
+  return outcome !== 'sent again' && outcome !== 'skipped' && became !== 'taken';
+}
+
+/** Whether a letter says that the destination does not get the event, also after an operator gave the event up. */
+export function isNamed(letter: Pick<DeadLetter, 'outcome' | 'became'>): boolean {
+  return isOpen(letter) || letter.outcome === 'skipped';
+}
+
+/** @returns by how many events a letter changes the number of lost events: below 0 if they were taken after all */
+export function lostBy(letter: DeadLetter): number {
+  if (letter.outcome !== 'removed') return 0;
+  const { first, last } = seqsOf(letter);
+  return letter.became === 'taken' ? first - 1 - last : last + 1 - first;
+}

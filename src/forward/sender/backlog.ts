@@ -1,0 +1,188 @@
+/** The unsent events of a journal, read in pages. The journal is the queue: there is no second queue in memory. */
+
+import type { ReadableDisk } from '../../journal/disk.ts';
+import { readJournal } from '../../journal/look/reader.ts';
+import type { Reading } from '../../journal/look/reading.ts';
+import { type Line, sizeOf } from '../../journal/look/reading.ts';
+import type { Progress } from '../../journal/progress.ts';
+import type { GoneRange } from '../../journal/segments.ts';
+
+/** What comes next after a seq. */
+export type BacklogHead =
+  /** At least one, with consecutive seqs. */
+  | { readonly kind: 'lines'; readonly lines: readonly Line[] }
+  /** Events that the journal does not have any more, since retention removed them or a repair did not find them. */
+  | { readonly kind: 'gap'; readonly gone: GoneRange; readonly reason: string }
+  /** Events that can not be read: a repair or a backup may still bring them back, so an operator decides. */
+  | { readonly kind: 'damage'; readonly reason: string }
+  /** The folder has another journal now. */
+  | { readonly kind: 'another journal' };
+
+export interface BacklogSource {
+  readonly disk: ReadableDisk;
+  /** Of the service that writes the journal, which has to be readable. */
+  readonly progress: () => Progress;
+  readonly limits: Reading['limits'];
+  /** Ends a wait for events. */
+  readonly signal: AbortSignal;
+}
+
+/**
+ * The events after a seq: call `more` until `head` has something. Holds the lines that were read and not passed: one page, or as
+ * many as `readAhead` may read.
+ */
+export class Backlog {
+  readonly #source: BacklogSource;
+  /** The last seq that was passed. */
+  #seq: number;
+  #pages: AsyncGenerator<readonly Line[]> | undefined;
+  /** Ends the pages: they may be waiting for events. */
+  #ending = new AbortController();
+  /** The page that is being read. */
+  #reading: Promise<void> | undefined;
+  #lines: readonly Line[] = [];
+  #gone: { readonly gone: GoneRange; readonly text: string; readonly isDamage: boolean }[] = [];
+  #damage = 'its lines are not in order';
+
+  /** @param seq after which it begins: 0 for the first event */
+  constructor(source: BacklogSource, seq: number) {
+    this.#source = source;
+    this.#seq = seq;
+    source.signal.addEventListener('abort', () => this.#ending.abort());
+  }
+
+  /**
+   * @param bytesMax of the lines together; one line is always returned
+   * @param after a seq to continue after, in place of the last one that was passed: that of a line that is at hand, or the end of a gap
+   * @returns what comes next; undefined if that is not read yet
+   */
+  head(bytesMax: number, after = this.#seq): BacklogHead | undefined {
+    const lines = this.#after(after);
+    const [first] = lines;
+    if (first?.seq === after + 1) return { kind: 'lines', lines: consecutive(lines, bytesMax) };
+    const found = this.#gone.find(({ gone }) => gone.first <= after + 1 && after < gone.last);
+    if (found !== undefined) {
+      const last = Math.min(found.gone.last, (first?.seq ?? Number.POSITIVE_INFINITY) - 1);
+      if (last > after) {
+        if (found.isDamage) return unreadable(after + 1, last, found.text);
+        return { kind: 'gap', gone: { first: after + 1, last }, reason: found.text };
+      }
+    }
+    if (first === undefined) return undefined;
+    if (first.seq <= after) return { kind: 'another journal' };
+    return unreadable(after + 1, first.seq - 1, this.#damage);
+  }
+
+  /** @returns what comes after a line that is at hand, without gaps; undefined if that is not read yet */
+  afterGap(seq: number): Exclude<BacklogHead, { kind: 'gap' }> | undefined {
+    const next = this.head(0, seq);
+    return next?.kind === 'gap' ? this.afterGap(next.gone.last) : next;
+  }
+
+  /**
+   * Reads a page, or waits for the one that is being read. Waits until there is one, or the signal aborts; the page may be empty.
+   * @throws the error of a system call; the next call then reads again
+   */
+  more(): Promise<void> {
+    this.#reading ??= this.#read().finally(() => {
+      this.#reading = undefined;
+    });
+    return this.#reading;
+  }
+
+  /**
+   * Reads further while lines are being sent, so that the next request is larger and needs no wait for the disk. Never rejects: the
+   * error of a system call is met again by the next `more`.
+   * @param sentSeq the seq of the last line that is being sent
+   * @param lastSeq of the journal: later events are not waited for
+   * @param bytesMax no further page is read once the lines after `sentSeq` have as many bytes
+   */
+  async readAhead(sentSeq: number, lastSeq: number, bytesMax: number): Promise<void> {
+    let readSeq = this.#readSeq;
+    while (readSeq < lastSeq && sizeOf(this.#after(sentSeq)) < bytesMax) {
+      try {
+        await this.more();
+      } catch {
+        return;
+      }
+      if (this.#readSeq <= readSeq) return; // an empty page, or it was moved
+      readSeq = this.#readSeq;
+    }
+  }
+
+  async #read(): Promise<void> {
+    const { disk, progress, limits, signal } = this.#source;
+    if (signal.aborted) this.#ending.abort();
+    const filter = { afterSeq: this.#readSeq };
+    const reading = { filter, seek: true, follow: this.#ending.signal, progress: progress(), limits };
+    this.#pages ??= readJournal(disk, reading, ({ kind, text, gone }) => {
+      if (pages !== this.#pages) return;
+      if (gone !== undefined) this.#gone.push({ gone, text, isDamage: kind === 'damage' });
+      else if (kind === 'damage') this.#damage = text;
+    });
+    const pages = this.#pages;
+    try {
+      const { value: lines = [] } = await pages.next();
+      if (pages !== this.#pages) return; // it was moved meanwhile
+      this.#lines = this.#lines.length === 0 ? lines : [...this.#lines, ...lines];
+    } catch (error) {
+      if (pages === this.#pages) await this.moveTo(this.#seq);
+      throw error;
+    }
+  }
+
+  #after(seq: number): readonly Line[] {
+    return seq === this.#seq ? this.#lines : this.#lines.filter((line) => line.seq > seq);
+  }
+
+  get #readSeq(): number {
+    return this.#lines.at(-1)?.seq ?? this.#seq;
+  }
+
+  /** Passes all up to a seq. */
+  pass(seq: number): void {
+    this.#seq = seq;
+    const at = this.#lines.findIndex((line) => line.seq > seq);
+    this.#lines = at === -1 ? [] : this.#lines.slice(at);
+    this.#gone = this.#gone.filter(({ gone }) => gone.last > seq);
+  }
+
+  /** Reads what comes after a seq, again if it was read before. */
+  async moveTo(seq: number): Promise<void> {
+    const pages = this.#pages;
+    this.#pages = undefined;
+    this.#seq = seq;
+    this.#lines = [];
+    this.#gone = [];
+    this.#ending.abort();
+    this.#ending = new AbortController();
+    await pages?.return(undefined);
+  }
+}
+
+/**
+ * @returns the line with a seq, as it is in the journal now; undefined if it is not there, or damaged
+ * @throws the error of a system call
+ */
+export async function lineAt({ disk, progress, limits }: BacklogSource, seq: number): Promise<Line | undefined> {
+  const filter = { afterSeq: seq - 1, untilSeq: seq };
+  const reading = { filter, seek: true, follow: AbortSignal.abort(), progress: progress(), limits }; // reads once
+  for await (const [line] of readJournal(disk, reading, () => {})) if (line !== undefined) return line;
+  return undefined;
+}
+
+function unreadable(first: number, last: number, text: string): BacklogHead {
+  const which = first === last ? `event ${first}` : `the events ${first} to ${last}`;
+  const reason = `${which} can not be read: ${text}; stop the service and run assetlog repair`;
+  return { kind: 'damage', reason };
+}
+
+function consecutive(lines: readonly Line[], bytesMax: number): readonly Line[] {
+  const [first] = lines;
+  let bytes = 0;
+  const end = lines.findIndex(({ seq, start, end }, at) => {
+    bytes += end + 1 - start;
+    return seq !== first!.seq + at || (at > 0 && bytes > bytesMax);
+  });
+  return end === -1 ? lines : lines.slice(0, end);
+}

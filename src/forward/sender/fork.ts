@@ -1,0 +1,55 @@
+/** A journal that does not have an event that its destination has from it: its folder was restored from a backup, or copied. */
+
+import { idTimeMs } from '../../journal/line/uuid.ts';
+import { shellWord } from '../../telemetry/printable.ts';
+import type { Position } from '../target.ts';
+import { lineAt } from './backlog.ts';
+import type { Outbox } from './outbox.ts';
+import { type State, stop } from './states.ts';
+
+/**
+ * @param at what the destination has
+ * @returns whether the journal has the same event at that seq; also `true` if retention removed the line after the destination
+ *   answered, as the cursor shows
+ */
+export async function isOurs({ journal, value }: Outbox, at: Position): Promise<boolean> {
+  const line = await lineAt(journal, at.seq);
+  if (line === undefined && value.kind === undefined) return false; // nothing shows what was sent
+  const own = line?.event.id ?? (at.seq === value.seq ? value.id : null);
+  return own === null || own === at.id;
+}
+
+/**
+ * @param problem which event the destination has
+ * @param id of that event
+ */
+export async function fork(outbox: Outbox, problem: string, id: string | null, next: State): Promise<State> {
+  const { value, traits, lastSeq, destination } = outbox;
+  const why = `${problem}: the folder was restored or copied`;
+  // A copy continues after its own cursor.
+  if (traits.canBeAsked && value.kind !== undefined && value.seq <= lastSeq)
+    return stop('fork', `${why}; ${toRun(outbox, 'identity --new')}`, next);
+  const first = (await firstAfter(outbox, id)) ?? 'N';
+  const command = traits.canBeAsked ? 'identity --new' : `from ${destination.name}`;
+  const which = `${first} is the first event recorded after that one, by the clock; a lower number sends events twice, a higher one leaves events out`;
+  return stop('fork', `${why}; ${toRun(outbox, `${command} --seq ${first}`)} (${which})`, next);
+}
+
+export function toRun({ journal }: Outbox, command: string): string {
+  return `stop the service and run assetlog forward ${command} --data ${shellWord(journal.disk.folder)}`;
+}
+
+/** @returns the first seq that was recorded after the event with this id; 1 if all there are were; undefined if the id has no time */
+async function firstAfter(outbox: Outbox, id: string | null): Promise<number | undefined> {
+  const atMs = idTimeMs(id);
+  if (atMs === undefined) return undefined;
+  const first = await outbox.firstSeq();
+  let [low, high] = [first, outbox.lastSeq + 1];
+  while (low < high) {
+    const seq = Math.floor((low + high) / 2);
+    const line = await lineAt(outbox.journal, seq);
+    if (line !== undefined && Date.parse(line.event.time) > atMs) high = seq;
+    else low = seq + 1;
+  }
+  return low === first ? 1 : low;
+}

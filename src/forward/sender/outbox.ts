@@ -1,0 +1,307 @@
+/**
+ * The events of one journal on their way to one destination: the backlog, the requests, and what is durable about them, the
+ * cursor and the dead letters.
+ *
+ * Order of durability: a dead letter before the cursor that passes its event. If an event that is sent twice is recorded twice, the
+ * cursor says that the event is being sent before the event is.
+ */
+
+import type { Limits } from '../../config/limits.ts';
+import { type Disk, describe } from '../../journal/disk.ts';
+import { type Line, sizeOf } from '../../journal/look/reading.ts';
+import type { OwnProgress } from '../../journal/progress.ts';
+import { contentsOf, type GoneRange } from '../../journal/segments.ts';
+import type { Notices } from '../../telemetry/log.ts';
+import type { DeadLetters } from '../dead-letters/file.ts';
+import type { LetterOutcome } from '../dead-letters/letter.ts';
+import type { Destination } from '../destination.ts';
+import type { Outgoing, Position, Sent, Target, TargetKind } from '../target.ts';
+import { Backlog, type BacklogHead, type BacklogSource } from './backlog.ts';
+import { Cursor, type CursorValue, storedUrl } from './cursor.ts';
+import { type KindTraits, traitsOf } from './kinds.ts';
+import { Pace } from './pace.ts';
+import { type Failure, IDLE, type Settling, type State, stop } from './states.ts';
+
+export interface OutboxParts {
+  /** Its `to` is that of the deployment. */
+  readonly destination: Destination;
+  /** The folder of the journal. */
+  readonly disk: Disk;
+  readonly progress: OwnProgress;
+  /** Opens the destination as this kind: as a hub first, if the kind is not known yet. */
+  readonly target: (kind: TargetKind) => Target;
+  /** @returns the dead letters of the destination, which others append to as well. @throws the error of a system call */
+  readonly letters: () => Promise<DeadLetters>;
+  readonly notices: Notices;
+  readonly limits: Limits;
+  /** Called with the bytes of lines that were taken. */
+  readonly onForwarded?: ((bytes: number) => void) | undefined;
+  /** Time of the last event that was taken before this start, if it is known. */
+  readonly lastSuccess?: string | null;
+}
+
+export class Outbox {
+  readonly destination: Destination;
+  readonly limits: Limits;
+  readonly notices: Notices;
+  readonly pace: Pace;
+  readonly journal: BacklogSource;
+  readonly backlog: Backlog;
+  readonly #parts: OutboxParts;
+  readonly #onTaken: (isFirst: boolean) => void;
+  /** Ends waits for events, and after `forwardStopMs` the request in flight. */
+  readonly #closing = new AbortController();
+  readonly #abort = new AbortController();
+  #wake: (() => void) | undefined;
+
+  #cursor: Cursor | undefined;
+  #letters: DeadLetters | undefined;
+  #target: Target | undefined;
+  /** Why the cursor is lost; undefined if it is known. */
+  lostCursor: string | undefined;
+  /** How far the destination is. The file of the cursor may have an earlier value. */
+  value: CursorValue;
+  #saved: CursorValue | undefined;
+  /** Missing events up to this seq already have dead letters. */
+  namedSeq = 0;
+  /** Events that the destination may have although they are not settled. */
+  readonly doubts = new Map<number, LetterOutcome>();
+  /** Refusals since the last event that was taken. */
+  refusals = 0;
+
+  lastSuccess: string | null;
+  /** Events by what became of them, since the start: `recorded`, `refused`, `in doubt`. */
+  readonly outcomes = new Map<string, number>();
+  /** Requests by their answers, since the start: the kinds of `Asked` and `Sent`. */
+  readonly answers = new Map<string, number>();
+
+  /** @param onTaken called when the destination took lines. @param isFirst whether it never took any before */
+  constructor(parts: OutboxParts, onTaken: (isFirst: boolean) => void) {
+    const { destination, disk, progress, notices, limits } = parts;
+    this.#parts = parts;
+    this.#onTaken = onTaken;
+    this.destination = destination;
+    this.limits = limits;
+    this.notices = notices.with({ destination: destination.name });
+    this.pace = new Pace(limits, destination.ratePerSecond);
+    this.journal = { disk, progress: () => progress.of(disk.folder), limits, signal: this.#closing.signal };
+    this.backlog = new Backlog(this.journal, 0);
+    this.value = { seq: 0, id: null, sending: undefined, kind: undefined, to: storedUrl(destination.to) };
+    this.lastSuccess = parts.lastSuccess ?? null;
+  }
+
+  get isClosing(): boolean {
+    return this.#closing.signal.aborted;
+  }
+
+  /** Ends requests when a stop has waited long enough. */
+  get signal(): AbortSignal {
+    return this.#abort.signal;
+  }
+
+  /** The last seq of the journal. */
+  get lastSeq(): number {
+    return (this.#parts.progress.nextSeq(this.#parts.disk.folder) ?? 1) - 1;
+  }
+
+  /** What the cursor on the disk says; undefined until the cursor is known. */
+  get saved(): CursorValue | undefined {
+    return this.#saved;
+  }
+
+  get letters(): DeadLetters | undefined {
+    return this.#letters;
+  }
+
+  /** Until the destination has answered it is asked, as a hub is. */
+  get traits(): KindTraits {
+    return traitsOf[this.value.kind ?? 'hub'];
+  }
+
+  get target(): Target {
+    return this.#target!;
+  }
+
+  /** Opens the destination as the kind that the cursor has. */
+  openTarget(): void {
+    const { kind = 'hub' } = this.value;
+    if (this.#target?.kind === kind) return;
+    this.#target?.close();
+    this.#target = this.#parts.target(kind);
+  }
+
+  /** Opens dead letters and cursor, unless they are open. May be called again after a rejection. */
+  async open(): Promise<void> {
+    this.#letters ??= await this.#parts.letters();
+    if (this.#saved === undefined) await this.#openCursor(this.#letters);
+  }
+
+  async #openCursor(letters: DeadLetters): Promise<void> {
+    const { disk, destination } = this.#parts;
+    const { to } = this.value;
+    await this.#cursor?.close();
+    this.#cursor = undefined;
+    const opened = await Cursor.open(disk, destination.name);
+    this.#cursor = opened.cursor;
+    this.lostCursor = opened.kind === 'lost' ? opened.reason : undefined;
+    if (opened.kind === 'found') {
+      const { value } = opened;
+      this.namedSeq = await letters.namedAfter(value.seq);
+      for (let seq = value.seq + 1; seq <= (value.sending ?? 0); seq += 1) this.doubts.set(seq, CRASHED);
+      // A cursor that an operator made has no URL.
+      if (value.to !== '' && value.to !== to)
+        this.notices.info('the destination has another URL and continues', { seq: value.seq, to });
+      this.value = { ...value, to };
+      this.#saved = value; // last: until then all of this is repeated after an error
+      return;
+    }
+    if (opened.kind === 'lost') return; // also with `begin` at `now`: what the destination lacks is not known
+    const seq = destination.begin === 'now' ? this.lastSeq : (await this.firstSeq()) - 1;
+    await this.save({ ...this.value, seq });
+    this.notices.info('forwarding begins', { to, seq: seq + 1 });
+  }
+
+  async save(value: CursorValue): Promise<void> {
+    if (this.#saved === undefined || !isSame(value, this.#saved)) await this.#cursor?.save(value);
+    this.value = this.#saved = value;
+  }
+
+  /** Saves how far the destination is. Only an event in doubt is still being sent. */
+  saveSettled(): Promise<void> {
+    const { sending, ...rest } = this.value;
+    return this.save({ ...rest, sending: this.doubts.size > 0 ? sending : undefined });
+  }
+
+  /** All up to a position is settled: recorded by the destination, or in the dead letters. */
+  passTo({ seq, id }: Position): void {
+    this.backlog.pass(seq);
+    this.value = { ...this.value, seq, id };
+  }
+
+  /** Appends a dead letter, durably. */
+  async addLetter(line: Line, result: LetterOutcome): Promise<void> {
+    await this.#letters!.append({ time: new Date().toISOString(), ...result, line: line.text });
+    const { outcome, became, reason } = result;
+    if (became === 'taken') return; // it is counted as recorded
+    if (!this.outcomes.has(outcome))
+      this.notices.warn('there are new dead letters; this is the first', { outcome, reason });
+    count(this.outcomes, outcome);
+  }
+
+  /** Closes the letters about events that retention removed while they were on their way, or whose removal a power cut undid. */
+  confirmed(taken: GoneRange): Promise<void> {
+    return this.#letters!.closeTaken(taken);
+  }
+
+  /** Retention has named the events before it removed them, unless the service did not have this destination then. */
+  passGap({ gone, reason }: Extract<BacklogHead, { kind: 'gap' }>, finish: Settling['finish']): Settling {
+    const name = async () => {
+      for (const range of await this.#letters!.nameRemoved(gone, reason)) this.notices.warn(LOST, { ...range, reason });
+    };
+    return {
+      kind: 'settling',
+      writes: gone.last > this.namedSeq ? [name] : [],
+      finish: () => {
+        this.namedSeq = Math.max(this.namedSeq, gone.last);
+        for (const seq of this.doubts.keys()) if (seq <= gone.last) this.doubts.delete(seq);
+        if (this.traits.namesLost)
+          this.backlog.pass(gone.last); // the cursor passes it with the next event that is taken
+        else this.passTo({ seq: gone.last, id: null });
+        return finish();
+      },
+    };
+  }
+
+  async request(outgoing: Outgoing): Promise<Sent> {
+    await this.pause(this.pace.turnMs());
+    if (this.isClosing) return { kind: 'again', reason: 'the service stops' };
+    if (this.traits.savesEndFirst)
+      await this.save({ ...this.value, sending: Math.max(outgoing.lines.at(-1)!.seq, ...this.doubts.keys()) });
+    const sent = await this.target.send(outgoing, this.signal);
+    count(this.answers, sent.kind);
+    return sent;
+  }
+
+  /** The destination took lines. */
+  taken(lines: readonly Line[]): void {
+    this.refusals = 0;
+    this.pace.succeeded();
+    const isFirst = this.lastSuccess === null;
+    this.lastSuccess = new Date().toISOString();
+    count(this.outcomes, 'recorded', lines.length);
+    this.#parts.onForwarded?.(sizeOf(lines));
+    this.#onTaken(isFirst);
+  }
+
+  get isOneRefusalTooMany(): boolean {
+    return this.refusals + 1 >= this.limits.forwardRefusalsMax;
+  }
+
+  tooManyRefusals({ seq }: Line, why: string): State {
+    const reason = `${this.refusals + 1} events in a row were refused, the last one is ${seq}: ${why}; if they are wrong, continue with SIGHUP`;
+    return stop('refusals', reason, IDLE);
+  }
+
+  waiting({ reason, afterMs }: Failure, next: State): State {
+    return { kind: 'waiting', reason, waitMs: this.pace.failed(afterMs), next };
+  }
+
+  /** The first seq of the journal's first file. */
+  async firstSeq(): Promise<number> {
+    return contentsOf(await this.#parts.disk.list()).segments[0]?.firstSeq ?? 1;
+  }
+
+  /** Waits, until `wake` or `close`. */
+  pause(ms: number): Promise<void> {
+    if (ms <= 0 || this.isClosing) return Promise.resolve();
+    return new Promise((resolve) => {
+      const end = () => {
+        clearTimeout(timer);
+        this.#wake = undefined;
+        resolve();
+      };
+      const timer = setTimeout(end, ms);
+      this.#wake = end;
+    });
+  }
+
+  /** Ends a pause. */
+  wake(): void {
+    this.#wake?.();
+  }
+
+  /** @param ended resolves after the request in flight, which has `forwardStopMs` to end */
+  async close(ended: Promise<void>): Promise<void> {
+    this.#closing.abort();
+    this.wake();
+    const late = setTimeout(() => this.#abort.abort(), this.limits.forwardStopMs);
+    await ended;
+    clearTimeout(late);
+    this.#target?.close();
+    const warn = (message: string) => (error: Error) => this.notices.warn(message, { reason: describe(error) });
+    const save = async () => {
+      await this.backlog.moveTo(this.value.seq);
+      if (this.#saved !== undefined) await this.saveSettled();
+    };
+    await save().catch(warn('the cursor could not be saved'));
+    await this.#cursor?.close().catch(warn('the cursor could not be closed'));
+  }
+}
+
+/** Log message about events that a destination does not get. */
+export const LOST = 'events are gone that a destination has not confirmed; a dead letter names them';
+
+export function count(counts: Map<string, number>, name: string, more = 1): void {
+  counts.set(name, (counts.get(name) ?? 0) + more);
+}
+
+const CRASHED: LetterOutcome = {
+  outcome: 'in doubt',
+  became: 'given up',
+  reason: 'it was being sent when the service stopped without a reply; it may be there, once or twice',
+};
+
+function isSame(one: CursorValue, other: CursorValue): boolean {
+  const textOf = ({ seq, id, sending, kind, to }: CursorValue) => `${[seq, id, sending, kind, to]}`;
+  return textOf(one) === textOf(other);
+}

@@ -1,0 +1,137 @@
+/**
+ * Sends to a destination that can be asked how far it is. Its answer, not the cursor, says what is sent next, so a request may always
+ * be repeated.
+ */
+
+import type { Line } from '../../journal/look/reading.ts';
+import type { GoneRange } from '../../journal/segments.ts';
+import type { Position, Sent } from '../target.ts';
+import { fork, isOurs, toRun } from './fork.ts';
+import { count, type Outbox } from './outbox.ts';
+import { ASKING, IDLE, type Settling, STARTING, type State, stop } from './states.ts';
+
+export class ToHub {
+  readonly #outbox: Outbox;
+  /** The last seq that the destination has. */
+  #hasSeq = 0;
+  /** The events of the last request. */
+  #sent: GoneRange = { first: 1, last: 0 };
+
+  constructor(outbox: Outbox) {
+    this.#outbox = outbox;
+  }
+
+  async ask(): Promise<State> {
+    const outbox = this.#outbox;
+    const asked = await outbox.target.ask(outbox.signal);
+    count(outbox.answers, asked.kind);
+    switch (asked.kind) {
+      case 'again':
+        return outbox.waiting(asked, ASKING);
+      case 'stopped':
+        return { ...asked, next: ASKING };
+      case 'at':
+        return this.#continueAt(asked);
+      case 'no hub':
+        return this.#isNoHub();
+    }
+  }
+
+  async #isNoHub(): Promise<State> {
+    const { value, lostCursor, destination } = this.#outbox;
+    const { name, to } = destination;
+    if (value.kind !== undefined) {
+      const reason = `${to} was a hub and does not answer as one any more; check the URL and proxies`;
+      return stop('not understood', reason, ASKING);
+    }
+    if (lostCursor !== undefined) {
+      const wayOut = toRun(this.#outbox, `from ${name} --seq N`);
+      return stop('cursor lost', `${lostCursor}, and ${to} can not be asked; ${wayOut}`, ASKING);
+    }
+    await this.#outbox.save({ ...value, kind: 'api' });
+    return STARTING;
+  }
+
+  async #continueAt({ seq: hasSeq, id }: Position): Promise<State> {
+    const outbox = this.#outbox;
+    const { value, lastSeq, destination, notices } = outbox;
+    if (hasSeq > lastSeq || (hasSeq > 0 && !(await isOurs(outbox, { seq: hasSeq, id })))) {
+      const problem = `${destination.to} has event ${hasSeq} of this journal as ${id}, and this journal, which ends with ${lastSeq}, does not`;
+      return fork(outbox, problem, id, ASKING);
+    }
+    const had = value.seq;
+    // Without an id, an operator or `begin` has said what is next for a hub that does not know the journal. A destination
+    // that took an event does not begin `now` a second time.
+    const isSet = value.id === null;
+    // Not beyond the cursor: what retention removed after it is named.
+    const seq = hasSeq > 0 ? hasSeq : isSet ? had : Math.min(had, (await outbox.firstSeq()) - 1);
+    if (hasSeq < had && !isSet) {
+      notices.warn('the hub has fewer events than it had: they are sent again', { had, has: hasSeq });
+      outbox.namedSeq = Math.min(outbox.namedSeq, hasSeq);
+    }
+    // The hub may have taken the last request although its answer was lost.
+    if (this.#sent.first <= hasSeq && hasSeq <= this.#sent.last) {
+      await outbox.confirmed({ ...this.#sent, last: hasSeq });
+    }
+    await outbox.backlog.moveTo(seq);
+    this.#hasSeq = hasSeq;
+    await outbox.save({ ...value, kind: outbox.target.kind, sending: undefined, ...(seq === had ? {} : { seq, id }) });
+    if (outbox.lostCursor !== undefined) notices.info('the cursor was lost and forwarding continues', { seq: seq + 1 });
+    outbox.lostCursor = undefined;
+    outbox.pace.reached();
+    return IDLE;
+  }
+
+  /** Sends the lines at hand. */
+  async send(): Promise<State> {
+    const outbox = this.#outbox;
+    const bytesMax = outbox.traits.requestBytesMax(outbox.limits);
+    const head = outbox.backlog.head(bytesMax);
+    if (head?.kind !== 'lines') return IDLE;
+    const { lines } = head;
+    const [first, last] = [lines[0]!.seq, lines.at(-1)!.seq];
+    const lost = first > this.#hasSeq + 1 ? { first: this.#hasSeq + 1, last: first - 1 } : undefined;
+    this.#sent = { first, last };
+    const sending = outbox.request({ lines, lost });
+    void outbox.backlog.readAhead(last, outbox.lastSeq, bytesMax);
+    return this.#settle(lines, await sending);
+  }
+
+  #settle(lines: readonly Line[], sent: Sent): State | Promise<State> {
+    const outbox = this.#outbox;
+    if (sent.kind === 'stopped')
+      return sent.why === 'fork' ? fork(outbox, sent.reason, null, ASKING) : { ...sent, next: ASKING };
+    if (sent.kind === 'refused') return this.#refused(lines[0]!, sent);
+    if (sent.kind !== 'recorded') return outbox.waiting(sent, ASKING);
+    const taken = lines.findIndex(({ seq }) => seq === sent.seq);
+    if (taken === -1) return outbox.waiting({ reason: `it answered with event ${sent.seq}` }, ASKING);
+    this.#hasSeq = sent.seq;
+    outbox.passTo({ seq: sent.seq, id: lines[taken]!.event.id });
+    return {
+      kind: 'settling',
+      writes: [() => outbox.confirmed({ first: lines[0]!.seq, last: sent.seq }), () => outbox.saveSettled()],
+      finish: () => {
+        outbox.taken(lines.slice(0, taken + 1));
+        return IDLE;
+      },
+    };
+  }
+
+  /** The next request says that the event is lost. */
+  #refused(line: Line, sent: Extract<Sent, { kind: 'refused' }>): State | Settling {
+    const outbox = this.#outbox;
+    if (outbox.isOneRefusalTooMany) return outbox.tooManyRefusals(line, sent.reason);
+    const { status, reason } = sent;
+    const isNew = line.seq > outbox.namedSeq;
+    return {
+      kind: 'settling',
+      writes: isNew ? [() => outbox.addLetter(line, { outcome: 'refused', status, reason })] : [],
+      finish: () => {
+        outbox.namedSeq = Math.max(outbox.namedSeq, line.seq);
+        outbox.refusals += 1;
+        outbox.backlog.pass(line.seq);
+        return IDLE;
+      },
+    };
+  }
+}

@@ -1,0 +1,90 @@
+/** Records events, and counts those that are new: in the metrics, and on a terminal that shows them. */
+
+import type { Limits } from '../config/limits.ts';
+import type { Event } from '../event/event.ts';
+import { batchPath } from '../event/item.ts';
+import type { RecordedResult, RecordResult } from '../event/record-result.ts';
+import type { Activity } from '../telemetry/activity.ts';
+import type { Metrics } from '../telemetry/metrics.ts';
+import { type Incoming, type Recorder, type RecordOutcome, type Reply, unavailable } from './message.ts';
+
+/** Where recorded events are counted. */
+export interface CountedParts {
+  readonly limits: Pick<Limits, 'retryAfterSeconds'>;
+  readonly metrics: Pick<Metrics, 'events' | 'recordedBatch'>;
+  readonly activity: Pick<Activity, 'showsRecorded' | 'textOf' | 'recorded'>;
+}
+
+/** Records the events of a report whose body has so many bytes, and calls `respond` once with the reply. */
+export type RecordReport = (
+  outcome: RecordOutcome,
+  recorder: Recorder,
+  bodyBytes: number,
+  route: string,
+  respond: (reply: Reply) => void,
+  incoming: Incoming,
+) => void;
+
+export function reportRecorder(parts: CountedParts): RecordReport {
+  const { limits, metrics } = parts;
+  return ({ events, onConflict, replyTo, conflictReply }, recorder, bodyBytes, route, respond) => {
+    // The callback must not retain an event: its substrings keep the whole body alive.
+    const types = events.map(({ type }) => type);
+    const lines = linesOf(events, parts);
+    const done = (result: RecordResult) => {
+      if (result.kind === 'refused') return respond(unavailable(result.reason, limits));
+      if (result.kind === 'too large') return respond({ kind: 'error', status: 413, error: result.reason });
+      if (result.kind === 'conflict') return respond(conflictReply(result.conflicts));
+      count(types, lines, result, parts);
+      if (route === batchPath) metrics.recordedBatch(types.length - (result.conflicts?.length ?? 0));
+      respond(replyTo(result));
+    };
+    recorder.append(events, bodyBytes, done, onConflict);
+  };
+}
+
+/** @returns a recorder for a handler that records events itself */
+export function countingRecorder(recorder: Recorder, parts: CountedParts): Recorder {
+  return {
+    deployment: recorder.deployment,
+    begin: () => recorder.begin(),
+    refusal: (bodyBytes) => recorder.refusal(bodyBytes),
+    append: (events, bodyBytes, done, onConflict) => {
+      const types = events.map(({ type }) => type);
+      const lines = linesOf(events, parts);
+      const counted = (result: RecordResult) => {
+        if (result.kind === 'recorded') count(types, lines, result, parts);
+        done(result);
+      };
+      recorder.append(events, bodyBytes, counted, onConflict);
+    },
+  };
+}
+
+/** @returns the events as a terminal shows them */
+function linesOf(events: readonly Event[], { activity }: CountedParts): readonly string[] {
+  return activity.showsRecorded ? events.map((event) => activity.textOf(event)) : NO_LINES;
+}
+
+function count(
+  types: readonly Event['type'][],
+  lines: readonly string[],
+  result: RecordedResult,
+  { metrics, activity }: CountedParts,
+): void {
+  const old = result.replayed === undefined && result.conflicts === undefined ? NONE : notNew(result);
+  types.forEach((type, index) => {
+    if (!old.has(index)) metrics.events[type] += 1;
+  });
+  lines.forEach((line, index) => {
+    if (!old.has(index)) activity.recorded(line);
+  });
+}
+
+/** @returns the indexes of events that are neither counted nor shown: recorded before, or left out */
+function notNew({ replayed = [], conflicts = [] }: RecordedResult): ReadonlySet<number> {
+  return new Set([...replayed, ...conflicts.map(({ index }) => index)]);
+}
+
+const NO_LINES: readonly string[] = [];
+const NONE: ReadonlySet<number> = new Set();

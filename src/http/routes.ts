@@ -1,0 +1,149 @@
+/** The routes of reports and of the service itself, and what a request gets that no route takes. */
+
+import type { Limits } from '../config/limits.ts';
+import { batchPath } from '../event/item.ts';
+import { nearestName } from '../event/nearest.ts';
+import type { Endpoint } from '../event/parameters.ts';
+import { type Metrics, metricsType } from '../telemetry/metrics.ts';
+import { type BatchLimits, batchTypes, reportBatch } from './batch.ts';
+import { reportStrictlyTo, reportTo } from './handlers.ts';
+import { type Handler, type Head, Refusal, type Reply, unavailable } from './message.ts';
+import { readBody, readQuery } from './request.ts';
+import type { FoundRoute, Right, Route, RouteMatch } from './router.ts';
+
+/** The routes that take reports, below the prefix of a journal. @param strict whether an unknown parameter is refused */
+export function reportRoutesOf(
+  endpoints: readonly Endpoint[],
+  limits: BatchLimits,
+  strict: boolean,
+): readonly Route<Handler>[] {
+  const handlerOf = strict ? reportStrictlyTo : reportTo;
+  const reports: Route<Handler>[] = endpoints.map((endpoint) => ({
+    needs: 'report',
+    methods: ['POST'],
+    path: endpoint.path,
+    followedBy: 'key',
+    bodyTypes: ['application/json'],
+    handler: handlerOf(endpoint, limits),
+  }));
+  const batch: Route<Handler> = {
+    needs: 'report',
+    methods: ['POST'],
+    path: batchPath,
+    followedBy: 'slash',
+    bodyTypes: batchTypes,
+    handler: reportBatch(endpoints, limits),
+  };
+  return [...reports, batch];
+}
+
+/** What the routes of the service itself reply with. */
+export interface ServiceRouteParts {
+  /** The reply of `/readyz`. */
+  readonly readiness: () => Reply;
+  /** The body of `/openapi.json`, as JSON text. */
+  readonly contract: () => string;
+  readonly metrics: Metrics;
+  /** Free space of the disk in bytes, undefined if the system does not report it. */
+  readonly freeBytes: () => number | undefined;
+  readonly limits: Limits;
+}
+
+/** The routes of the service itself. They need no token and record nothing; `checkAccess` applies to them as well. */
+export function serviceRoutesOf(parts: ServiceRouteParts): readonly Route<Handler>[] {
+  const { readiness, contract, metrics, freeBytes, limits } = parts;
+  let document: Reply | undefined; // built on the first request
+  const readContract = () => {
+    document ??= { kind: 'document', status: 200, body: Buffer.from(contract()) };
+    return document;
+  };
+  const showMetrics = (): Reply => ({
+    kind: 'body',
+    status: 200,
+    body: metrics.render(readiness().status === 200, freeBytes()),
+    contentType: metricsType,
+  });
+  const readRoute = (path: string, answer: () => Reply): Route<Handler> => ({
+    needs: 'nothing',
+    methods: ['GET', 'HEAD'],
+    path,
+    followedBy: 'nothing',
+    bodyTypes: ['application/json'],
+    handler: ({ body, query }) => {
+      // They are not used, but must be well-formed, as in a report: a request inside of a body must not look accepted.
+      readBody(body, limits);
+      readQuery(query, limits);
+      return { kind: 'answer', reply: answer() };
+    },
+  });
+  return [
+    readRoute('/livez', () => OK),
+    readRoute('/readyz', readiness),
+    readRoute('/openapi.json', readContract),
+    readRoute('/metrics', showMetrics),
+  ];
+}
+
+const OK: Reply = { kind: 'body', status: 200, body: '{"status":"ok"}' };
+
+/**
+ * The reply of `/readyz`: 503 if nothing can be recorded, else 200.
+ * @param problem why nothing can be recorded, or undefined
+ * @param troubles problems by deployment; other deployments still record, so the service is ready but degraded
+ */
+export function readinessOf(
+  problem: string | undefined,
+  troubles: ReadonlyMap<string, string>,
+  limits: Pick<Limits, 'retryAfterSeconds'>,
+): Reply {
+  if (problem !== undefined) return unavailable(problem, limits);
+  if (troubles.size === 0) return OK;
+  const body = JSON.stringify({ status: 'degraded', deployments: Object.fromEntries(troubles) });
+  return { kind: 'body', status: 200, body };
+}
+
+/** @throws Refusal 404 or 405 */
+export function requireRoute(
+  match: RouteMatch<Handler>,
+  { method, path }: Head,
+  routes: readonly Route<Handler>[],
+  pathPrefix: string,
+  deployment: string | undefined,
+): FoundRoute<Handler> {
+  if (match.kind === 'found') return match;
+  if (match.kind === 'unknown path') {
+    throw nothingAt(path, routes, deployment === undefined ? pathPrefix : `${pathPrefix}/${deployment}`);
+  }
+  const allow = match.route.methods.join(', ');
+  throw new Refusal(405, `${method} is not allowed here; use ${allow}`, { headers: ['Allow', allow] });
+}
+
+function nothingAt(path: string, routes: readonly Route<Handler>[], prefix: string): Refusal {
+  const pathsOf = (right: Right, method: string) =>
+    routes
+      .filter(({ needs, page, methods }) => needs === right && page === undefined && methods.includes(method))
+      .map((route) => pathOf(route));
+  const [reports, readings] = [pathsOf('report', 'POST'), pathsOf('read', 'GET')];
+  const meant = nearestPath(path, prefix, [...reports, ...readings]);
+  const hint = meant === undefined ? '' : `did you mean ${prefix}${meant}? `;
+  const listed = (paths: readonly string[]) => paths.map((one) => `${prefix}${one}`).join(', ');
+  const orRead = readings.length === 0 ? '' : `, or GET ${listed(readings)}`;
+  return new Refusal(404, `nothing is at this path; ${hint}POST a report to ${listed(reports)}${orRead}`);
+}
+
+/** @returns the path of a route as clients write it: `/report_asset_check/`, but `/events` */
+function pathOf({ path, followedBy }: Route<Handler>): string {
+  return followedBy === 'nothing' ? path : `${path}/`;
+}
+
+/** @returns which of the paths the first component of a request's path is one edit away from: `/report_asset_check/` */
+function nearestPath(path: string, prefix: string, paths: readonly string[]): string | undefined {
+  const under = path.startsWith(`${prefix}/`) ? path.slice(prefix.length) : path;
+  const end = under.indexOf('/', 1);
+  const name = nearestName(end === -1 ? under : under.slice(0, end), paths.map(withoutSlash));
+  return paths.find((known) => withoutSlash(known) === name);
+}
+
+function withoutSlash(path: string): string {
+  return path.replace(/\/$/, '');
+}

@@ -1,0 +1,53 @@
+/**
+ * How a connection closes whose client may still send (RFC 9112 section 9.6, known as a lingering close): its bytes are read and
+ * discarded for a while. Closing at once would reset the connection before the client has read the reply.
+ */
+
+import type { Limits } from '../../config/limits.ts';
+import { type Connection, resume } from './connections.ts';
+import { shareFurtherRequests } from './node-classes.ts';
+
+type LingeringLimits = Pick<Limits, 'discardMs'>;
+
+/** Marks that the requests after the current one are ignored. */
+export function ignoreFurther(connection: Connection): void {
+  if (connection.closing) return;
+  connection.closing = true;
+  shareFurtherRequests(connection.socket);
+}
+
+/** Calls `act` when the client has finished sending, or after `limits.discardMs` milliseconds. */
+export function afterUpload(connection: Connection, { discardMs }: LingeringLimits, act: () => void): void {
+  const { socket } = connection;
+  const stop = () => {
+    connection.uploadEnded = ignore;
+    clearTimeout(deadline);
+    socket.off('end', stop);
+    act();
+  };
+  const deadline = setTimeout(stop, discardMs).unref();
+  connection.uploadEnded = stop;
+  if (socket.readableEnded) stop();
+  else socket.once('end', stop);
+}
+
+/**
+ * Closes a connection whose client still sends, without a TCP reset, so that the client can read the replies: as soon as it has
+ * finished, or after `limits.discardMs` milliseconds.
+ */
+export function closeLingering(connection: Connection, limits: LingeringLimits): void {
+  const { socket } = connection;
+  socket.end();
+  // Discards bytes before the parser, which would create a request of each. On a paused socket, this waits for its resume:
+  // a socket that is not reading would otherwise not start.
+  const skipParser = () => {
+    if (socket.isPaused()) return;
+    socket.off('resume', skipParser).removeAllListeners('data').on('data', ignore);
+  };
+  socket.on('resume', skipParser);
+  skipParser();
+  resume(connection);
+  afterUpload(connection, limits, () => socket.destroySoon());
+}
+
+const ignore = () => {};

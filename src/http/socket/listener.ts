@@ -1,0 +1,78 @@
+/** The listening socket: binds it, connects the events of `node:http` to an `App`, and closes it gracefully. */
+
+import { once } from 'node:events';
+import type { Socket } from 'node:net';
+import type { Limits } from '../../config/limits.ts';
+import type { App } from '../message.ts';
+import type { ClientError } from './client-error.ts';
+import { Exchanges, type ExchangesOptions } from './exchanges.ts';
+import { createRawServer } from './node-classes.ts';
+
+/** An IP address and a port (0 for any free one), or the file descriptor of a listening socket that another process opened. */
+export type ListenAt =
+  | { readonly kind: 'address'; readonly host: string; readonly port: number }
+  | { readonly kind: 'passed socket'; readonly fd: number };
+
+export interface ListenerOptions extends ExchangesOptions {
+  readonly at: ListenAt;
+  /** Called once, with the address that the listener is bound to. */
+  readonly createApp: (address: string) => App;
+  readonly limits: Limits;
+}
+
+/** A bound socket that serves requests. */
+export interface Listener {
+  /** The IP address that is bound. */
+  readonly address: string;
+  /** The port that is bound, also if `ListenAt` has 0. */
+  readonly port: number;
+  /**
+   * Stops accepting connections, answers the requests that are being received, and resolves when all connections are closed,
+   * at the latest after `limits.drainMs` (10,000 ms).
+   */
+  close(): Promise<void>;
+}
+
+/** As `listen`. */
+export type Listen = (options: ListenerOptions) => Promise<Listener>;
+
+/**
+ * Binds the socket and serves requests.
+ * @returns the listener, once it accepts connections
+ * @throws the error of `listen`, with its `code`, such as `EADDRINUSE`
+ */
+export async function listen(options: ListenerOptions): Promise<Listener> {
+  const server = createRawServer(options.limits);
+  server.listen(options.at); // Node reads `host` and `port`, or `fd`
+  await once(server, 'listening');
+  const bound = server.address();
+  if (bound === null || typeof bound === 'string') {
+    server.close();
+    throw new Error('it is not a TCP socket');
+  }
+  if (options.background) server.unref();
+  // In the same turn of the event loop as 'listening', so no connection event was missed.
+  const exchanges = new Exchanges(options, options.createApp(bound.address));
+  const { connections } = exchanges;
+  options.metrics.connections = connections;
+  server.on('connection', (socket) => connections.add(socket));
+  server.on('request', (req, res) => exchanges.onRequest(req, res, false));
+  server.on('checkContinue', (req, res) => exchanges.onRequest(req, res, true));
+  server.on('checkExpectation', (req, res) => exchanges.onRequest(req, res, false));
+  server.on('connect', (req, socket) => exchanges.onConnect(req, socket as Socket));
+  server.on('clientError', (error: ClientError, socket) => exchanges.onClientError(error, socket as Socket));
+  // From here on, an 'error' event means that a connection could not be accepted. Without a handler it would end the process.
+  server.on('error', ({ message }) =>
+    connections.notAccepted('a connection could not be accepted', { problem: message }),
+  );
+  return {
+    address: bound.address,
+    port: bound.port,
+    close: () => {
+      exchanges.drain();
+      const closed = once(server, 'close');
+      server.close();
+      return connections.drain(closed);
+    },
+  };
+}

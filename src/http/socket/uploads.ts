@@ -1,0 +1,164 @@
+/** The bodies of requests: their size limits, the memory that all of them share, and the buffers in which they are assembled. */
+
+import type { Limits } from '../../config/limits.ts';
+import { type ReceiveDecision, Refusal, type Reply, unavailable } from '../message.ts';
+import { bodyTooLarge } from '../request.ts';
+import { type Connection, type Connections, type Exchange, pause } from './connections.ts';
+import { ignoreFurther } from './lingering-close.ts';
+
+export interface UploadsOptions {
+  readonly limits: Limits;
+  readonly connections: Connections;
+  /** Sets the reply of a request. */
+  readonly answer: (exchange: Exchange, reply: Reply) => void;
+  /** Called each time that `limits.collectBytes` of bodies have been received. */
+  readonly collectGarbage: (() => void) | undefined;
+}
+
+/** The body of a request without one. */
+export const NO_BODY = Buffer.alloc(0);
+
+/** The bodies that are being received, on all connections together at most `limits.uploadBytesMax`. */
+export class Uploads {
+  readonly #options: UploadsOptions;
+  /** Sum of `uploadBytes` of all connections. */
+  #uploadBytes = 0;
+  /** Bytes of bodies received since the last requested garbage collection. */
+  #uncollectedBytes = 0;
+  /** Free buffers in which bodies of more than one chunk are assembled. */
+  readonly #spareBuffers: Buffer[] = [];
+
+  constructor(options: UploadsOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Receives the body of a request and passes it to `decision`. Answers 413 if the body is larger than its route allows, or 503
+   * if there is no memory for the body.
+   */
+  receive(exchange: Exchange, decision: ReceiveDecision): void {
+    const { limits, answer } = this.#options;
+    const { bodyBytesMax, uploadBytesMax } = decision.bodyLimits;
+    const { req, connection } = exchange;
+    let body: Buffer = NO_BODY;
+    req.onBytes = (chunk) => {
+      if (chunk === null) {
+        exchange.received = true;
+        if (exchange.final) ignoreFurther(connection);
+        const buffer = body;
+        body = NO_BODY; // this closure lives until the next request on the connection
+        const whole = buffer.subarray(0, connection.uploadBytes);
+        this.release(connection);
+        decision.receive(whole, (reply) => answer(exchange, reply));
+        this.#keepSpare(buffer);
+        return;
+      }
+      const before = connection.uploadBytes;
+      connection.uploadBytes += chunk.length;
+      this.#uploadBytes += chunk.length;
+      this.#countGarbage(chunk.length);
+      if (connection.uploadBytes > bodyBytesMax) {
+        answer(exchange, bodyTooLarge(decision.bodyLimits).reply);
+      } else if (this.#uploadBytes > uploadBytesMax && !this.#freeMemory(connection, uploadBytesMax)) {
+        answer(exchange, unavailable(TOO_MUCH, limits));
+      } else if (before === 0) {
+        body = chunk;
+      } else {
+        const appended = this.#appended(body, before, chunk, bodyBytesMax);
+        if (appended === undefined) answer(exchange, unavailable(NO_MEMORY, limits));
+        else body = appended;
+      }
+    };
+  }
+
+  /**
+   * Discards the rest of an upload that was refused, at most `limits.discardBytesMax` (4 MiB), so that the client can read its
+   * reply.
+   */
+  discard(exchange: Exchange): void {
+    const { req, connection } = exchange;
+    let bytes = 0;
+    req.onBytes = (chunk) => {
+      bytes += chunk?.length ?? 0;
+      this.#countGarbage(chunk?.length ?? 0);
+      if (chunk !== null && bytes <= this.#options.limits.discardBytesMax) return;
+      exchange.received = true;
+      if (chunk !== null) pause(connection); // its reply may have to wait for the replies to earlier requests
+      connection.uploadEnded();
+    };
+  }
+
+  /** Gives up the memory of an upload that is complete, refused or cut off. */
+  release(connection: Connection): void {
+    this.#uploadBytes -= connection.uploadBytes;
+    connection.uploadBytes = 0;
+  }
+
+  /**
+   * Appends a chunk to a body. The first chunk is kept without a copy. Further chunks are copied into one buffer, so that a
+   * body of a million chunks takes no more memory than a body of one.
+   * @param bytesMax how large the body may be
+   * @returns undefined if the memory for the body could not be allocated
+   */
+  #appended(body: Buffer, bytes: number, chunk: Buffer, bytesMax: number): Buffer | undefined {
+    const { bodyBytesMax } = this.#options.limits;
+    const neededBytes = bytes + chunk.length;
+    let buffer: Buffer | undefined = body;
+    if (buffer.length < bodyBytesMax || buffer.length < neededBytes) {
+      const isLarge = neededBytes > bodyBytesMax; // a route may take larger bodies than reports have
+      buffer = isLarge ? this.#allocated(bytesMax) : (this.#spareBuffers.pop() ?? this.#allocated(bodyBytesMax));
+      if (buffer === undefined) return undefined;
+      body.copy(buffer, 0, 0, bytes);
+      if (isLarge) this.#keepSpare(body);
+    }
+    chunk.copy(buffer, bytes);
+    return buffer;
+  }
+
+  /**
+   * Allocates a buffer. Its pages take no memory until they are written.
+   * @returns undefined if the allocation failed: this runs in a callback of the parser, where nothing would catch an error
+   */
+  #allocated(bytes: number): Buffer | undefined {
+    try {
+      return Buffer.allocUnsafeSlow(bytes);
+    } catch (error) {
+      this.#options.connections.notAccepted('a body could not be received and gets 503; is memory short?', {
+        problem: (error as Error).message,
+      });
+      return undefined;
+    }
+  }
+
+  /** Keeps the buffer for the next body: freed memory returns to the system late, and large bodies arrive in bursts. */
+  #keepSpare(buffer: Buffer): void {
+    const { bodyBytesMax, spareBuffersMax } = this.#options.limits;
+    if (buffer.length === bodyBytesMax && this.#spareBuffers.length < spareBuffersMax) this.#spareBuffers.push(buffer);
+  }
+
+  /** Counts bytes that become garbage: each chunk does, and so does what its body is parsed to. */
+  #countGarbage(bytes: number): void {
+    const { limits, collectGarbage } = this.#options;
+    this.#uncollectedBytes += bytes;
+    if (this.#uncollectedBytes < limits.collectBytes) return;
+    this.#uncollectedBytes = 0;
+    collectGarbage?.();
+  }
+
+  /** Refuses the uploads that have stalled longest until the others fit. @returns whether they fit */
+  #freeMemory(newest: Connection, uploadBytesMax: number): boolean {
+    const { limits, connections, answer } = this.#options;
+    const { stalledUploadMs } = limits;
+    while (this.#uploadBytes > uploadBytesMax) {
+      const stalled = connections.longestIdle(stalledUploadMs, (one) => one.uploadBytes > 0 && one !== newest);
+      if (stalled?.last === undefined) return false;
+      answer(stalled.last, STALLED);
+    }
+    return true;
+  }
+}
+
+const TOO_MUCH = 'too much is being received at once; send the report again later';
+const NO_MEMORY = 'the service is short of memory; send the report again later';
+
+const STALLED = new Refusal(408, 'the body stalled while others needed its memory; send it without a pause').reply;

@@ -1,0 +1,307 @@
+/**
+ * Reports with an idempotency key (draft-ietf-httpapi-idempotency-key-header-07): each key is recorded once, however often its
+ * report is sent.
+ *
+ * An event with a key is one of these:
+ *
+ * | its key | then |
+ * |---|---|
+ * | waits for the disk with another report | it joins that report and gets its result; a failure leaves the key free |
+ * | is in a durable line with the same event | it counts as recorded (replayed) |
+ * | belongs to another event | conflict: nothing of the report is recorded, or all but this event |
+ * | is not known | it is queued, and remembered when it is durable |
+ *
+ * All events of a report are looked up before any is queued. Looking up is synchronous, but for keys whose hash is known: their
+ * lines are read back, and after that all events are looked up again, since another report may have queued the same key
+ * meanwhile. Queueing follows in the same turn of the event loop, so no key can be queued twice.
+ */
+
+import type { Limits } from '../../config/limits.ts';
+import {
+  type ConflictHandling,
+  type KeyConflict,
+  type RecordResult,
+  recorded,
+  refused,
+} from '../../event/record-result.ts';
+import type { Notices } from '../../telemetry/log.ts';
+import type { Disk } from '../disk.ts';
+import { type LineMembers, lineBytesMax } from '../line/record.ts';
+import type { Done, KeyedEntry, QueueEntry } from '../queue-entry.ts';
+import type { JournalKeys } from './keys.ts';
+import { type Comparison, differingMember, LineReads, type LineToCompare, PendingKeys } from './lookup.ts';
+import type { HashedKey, LineLocation } from './table.ts';
+
+/** What the reports with keys need of their journal. */
+export interface KeyedReportsOptions {
+  readonly disk: Disk;
+  readonly limits: Pick<Limits, 'lineBytesMax' | 'diskAnswerMs' | 'keyReadsMax' | 'notAcceptedNoticeMs'>;
+  readonly notices: Notices;
+  readonly keys: JournalKeys;
+  /** Queues an entry for the next batch, or refuses it; `release` follows in both cases. */
+  readonly queue: (entry: KeyedEntry) => void;
+  /** Counts memory of reports that wait and are not in the queue; a negative number when they no longer do. */
+  readonly hold: (bytes: number) => void;
+  /** Calls `done` with the result, whatever it throws. */
+  readonly answer: (done: Done, result: RecordResult) => void;
+  /** Called with the number of events that were recorded before. */
+  readonly onReplayed: (count: number) => void;
+}
+
+/** The reports with keys of one journal, each from `admit` until it has its result. */
+export class KeyedReports {
+  readonly #options: KeyedReportsOptions;
+  /** By key: the events in the queue and in the batch that is being written. */
+  readonly #pending = new PendingKeys();
+  readonly #reads: LineReads;
+  /** Reports that came before the keys of the journal were known; undefined since they are. */
+  #early: Early[] | undefined = [];
+  /** Reports that wait for lines to be read. */
+  #lookups = 0;
+  /** Called when no report waits for lines. */
+  readonly #onSettled: (() => void)[] = [];
+  /** Time of the last log entry that a line could not be read. */
+  #unreadableAtMs = Number.NEGATIVE_INFINITY;
+
+  /** Until `opened`, reports wait for the keys of the journal. */
+  constructor(options: KeyedReportsOptions) {
+    this.#options = options;
+    const { disk, limits, keys } = options;
+    const onUnreadable = (file: string, problem: string) => this.#reportUnreadable(file, problem);
+    this.#reads = new LineReads({ disk, limits, fileOf: (seq) => keys.fileOf(seq), onUnreadable });
+  }
+
+  /**
+   * Takes the events of a report that the queue would take now. Its `done` is called once. With `refuse all`, a conflict is the
+   * result before anything is queued.
+   */
+  admit(entry: KeyedEntry, onConflict: ConflictHandling): void {
+    if (this.#early !== undefined) {
+      this.#options.hold(entry.heldBytes);
+      this.#early.push({ entry, onConflict });
+      return;
+    }
+    if (this.#isNewByItself(entry)) {
+      this.#queue(entry);
+      return;
+    }
+    const lookup = new Lookup(entry, onConflict);
+    const lines = this.#decide(lookup);
+    if (lines.length > 0) void this.#readAndDecide(lookup, lines);
+  }
+
+  /** An entry has its result, so its keys no longer wait for the disk. */
+  release(keys: KeyedEntry['keys']): void {
+    for (const key of keys) if (key !== undefined) this.#pending.delete(key.text);
+  }
+
+  /** The keys of the journal are known now: admits the reports that came before. */
+  opened(): void {
+    const early = this.#takeEarly();
+    this.#early = undefined;
+    for (const { entry, onConflict } of early) this.admit(entry, onConflict);
+  }
+
+  /** Refuses the reports that came before the keys of the journal were known. */
+  refuseEarly(reason: string): void {
+    for (const { entry } of this.#takeEarly()) this.#options.answer(entry.done, refused(reason));
+  }
+
+  /** Resolves when no report waits for a line to be read, after `limits.diskAnswerMs` at most. */
+  async settled(): Promise<void> {
+    if (this.#lookups > 0) await new Promise<void>((resolve) => this.#onSettled.push(resolve));
+  }
+
+  /** True for most reports, which then need no lookup of several events. */
+  #isNewByItself({ keys }: KeyedEntry): boolean {
+    const [key] = keys;
+    if (keys.length !== 1 || key === undefined || this.#pending.has(key.text)) return false;
+    return this.#options.keys.find(key).length === 0;
+  }
+
+  #takeEarly(): Early[] {
+    const early = this.#early?.splice(0) ?? [];
+    for (const { entry } of early) this.#options.hold(-entry.heldBytes);
+    return early;
+  }
+
+  /** Never rejects. */
+  async #readAndDecide(lookup: Lookup, lines: readonly LineToCompare[]): Promise<void> {
+    const { hold, answer } = this.#options;
+    const { heldBytes, done } = lookup.entry;
+    this.#lookups += 1;
+    hold(heldBytes);
+    for (let next = lines; next.length > 0; ) {
+      const failure = await this.#reads.compareAll(next);
+      if (failure !== undefined) {
+        answer(done, refused(failure));
+        break;
+      }
+      next = this.#decide(lookup);
+    }
+    hold(-heldBytes);
+    this.#lookups -= 1;
+    if (this.#lookups === 0) for (const resolve of this.#onSettled.splice(0)) resolve();
+  }
+
+  /**
+   * Looks up all events of a report. If no line has to be read for that, queues it or answers it.
+   * @returns the lines that have to be read first
+   */
+  #decide(lookup: Lookup): LineToCompare[] {
+    const { lines, keys } = lookup.entry;
+    const found: Found = { fresh: [], replayed: [], joined: new Set(), conflicts: [], toRead: [] };
+    const firstOf = new Map<string, number>();
+    for (const [index, key] of keys.entries()) {
+      const members = lines[index] as LineMembers;
+      const first = key === undefined ? undefined : firstOf.get(key.text);
+      const pending = key === undefined ? undefined : this.#pending.get(key.text);
+      if (key === undefined) {
+        found.fresh.push(index);
+      } else if (first !== undefined) {
+        this.#addKnown(found, { index, key: key.text, first }, differingMember(lines[first] as LineMembers, members));
+      } else if (pending !== undefined) {
+        found.joined.add(pending.entry);
+        this.#addKnown(found, { index, key: key.text, first }, differingMember(pending.members, members));
+      } else {
+        this.#decideByLines(found, lookup, index, key);
+      }
+      // An event with a conflict is not recorded, so its key still belongs to the other event.
+      const conflicts = found.conflicts.at(-1)?.index === index;
+      if (key !== undefined && first === undefined && !conflicts) firstOf.set(key.text, index);
+    }
+    if (found.toRead.length === 0) this.#conclude(lookup, found);
+    return found.toRead;
+  }
+
+  /**
+   * Adds an event whose key is known, to the replayed events or to the conflicts.
+   * @param member the first that differs from the event which has the key; undefined if it is the same event
+   */
+  #addKnown(found: Found, event: Omit<KeyConflict, 'member'>, member: string | undefined): void {
+    if (member === undefined) found.replayed.push(event.index);
+    else found.conflicts.push({ ...event, member });
+  }
+
+  /** Compares an event with the durable lines whose keys have the same hash, the latest first. */
+  #decideByLines(found: Found, lookup: Lookup, index: number, key: HashedKey): void {
+    const members = lookup.entry.lines[index] as LineMembers;
+    for (const location of this.#options.keys.find(key)) {
+      const comparison = lookup.comparison(index, location);
+      if (comparison === undefined) {
+        const compared = (result: Comparison) => lookup.compared(index, location, result);
+        found.toRead.push({ key: key.text, members, location, compared });
+        return;
+      }
+      if (comparison.kind !== 'other key') {
+        const member = comparison.kind === 'same' ? undefined : comparison.member;
+        this.#addKnown(found, { index, key: key.text, first: undefined }, member);
+        return;
+      }
+    }
+    found.fresh.push(index);
+  }
+
+  /** Queues or answers a report whose events are all looked up. */
+  #conclude({ entry, onConflict }: Lookup, { fresh, replayed, joined, conflicts }: Found): void {
+    const { hold, answer, onReplayed } = this.#options;
+    if (conflicts.length > 0 && (onConflict === 'refuse all' || fresh.length + replayed.length === 0)) {
+      answer(entry.done, { kind: 'conflict', conflicts });
+      return;
+    }
+    // The queue counts the memory of what it holds. A report that only waits for others is counted here.
+    const heldBytes = fresh.length > 0 ? 0 : entry.heldBytes;
+    hold(heldBytes);
+    let left = joined.size + 1;
+    let failure: RecordResult | undefined;
+    const finish = (result: RecordResult) => {
+      if (result.kind !== 'recorded') failure ??= result;
+      left -= 1;
+      if (left > 0) return;
+      hold(-heldBytes);
+      if (failure === undefined && replayed.length > 0) onReplayed(replayed.length);
+      answer(entry.done, failure ?? recordedWith(replayed, conflicts));
+    };
+    for (const queued of joined) {
+      queued.joined ??= [];
+      queued.joined.push(finish);
+    }
+    if (fresh.length === 0) {
+      finish(recorded);
+      return;
+    }
+    const lines = fresh.map((index) => entry.lines[index] as LineMembers);
+    const keys = fresh.map((index) => entry.keys[index]);
+    const ids = entry.ids && fresh.map((index) => entry.ids?.[index]);
+    const lineBytes = lines.reduce((sum, members) => sum + lineBytesMax(members), 0);
+    this.#queue({ lines, lineBytes, heldBytes: entry.heldBytes, done: finish, ids, keys, joined: undefined });
+  }
+
+  /** Queues an entry with events of which none is recorded yet. */
+  #queue(entry: KeyedEntry): void {
+    const { lines, keys } = entry;
+    for (let index = 0; index < keys.length; index += 1) {
+      const key = keys[index];
+      if (key !== undefined) this.#pending.add(key.text, lines[index]!, entry);
+    }
+    this.#options.queue(entry);
+  }
+
+  #reportUnreadable(file: string, problem: string): void {
+    const now = performance.now();
+    if (now - this.#unreadableAtMs < this.#options.limits.notAcceptedNoticeMs) return;
+    this.#unreadableAtMs = now;
+    this.#options.notices.error(
+      'the line of an earlier report can not be read; reports with its idempotency key get 503',
+      { file, problem },
+    );
+  }
+}
+
+function recordedWith(replayed: readonly number[], conflicts: readonly KeyConflict[]): RecordResult {
+  if (replayed.length === 0 && conflicts.length === 0) return recorded;
+  return {
+    kind: 'recorded',
+    ...(replayed.length > 0 && { replayed }),
+    ...(conflicts.length > 0 && { conflicts }),
+  };
+}
+
+/** A report that came before the keys of the journal were known. */
+interface Early {
+  readonly entry: KeyedEntry;
+  readonly onConflict: ConflictHandling;
+}
+
+/** What the lookup of all events of a report found; events are given by their indexes. */
+interface Found {
+  /** Events that are not recorded yet. */
+  readonly fresh: number[];
+  /** Events that are recorded, or will be when the entries in `joined` are. */
+  readonly replayed: number[];
+  readonly joined: Set<QueueEntry>;
+  readonly conflicts: KeyConflict[];
+  /** Lines that have to be read before the report can be decided. */
+  readonly toRead: LineToCompare[];
+}
+
+/** A report that is being looked up, and what the lines that were read for it say. */
+class Lookup {
+  readonly entry: KeyedEntry;
+  readonly onConflict: ConflictHandling;
+  /** By event and by seq of the line. */
+  readonly #comparisons = new Map<string, Comparison>();
+
+  constructor(entry: KeyedEntry, onConflict: ConflictHandling) {
+    this.entry = entry;
+    this.onConflict = onConflict;
+  }
+
+  comparison(index: number, { seq }: LineLocation): Comparison | undefined {
+    return this.#comparisons.get(`${index} ${seq}`);
+  }
+
+  compared(index: number, { seq }: LineLocation, comparison: Comparison): void {
+    this.#comparisons.set(`${index} ${seq}`, comparison);
+  }
+}

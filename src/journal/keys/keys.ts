@@ -1,0 +1,254 @@
+/**
+ * The idempotency keys of one journal, from its start to its close: read from the sidecars of the closed files and from the last
+ * file, added when their lines are durable, written to a sidecar when a file is closed, forgotten with the files that retention
+ * removes. `memory.ts` decides how many are remembered.
+ */
+
+import type { Limits } from '../../config/limits.ts';
+import type { Event } from '../../event/event.ts';
+import type { Notices } from '../../telemetry/log.ts';
+import type { Disk } from '../disk.ts';
+import type { ChainPosition } from '../line/record.ts';
+import type { TakeGoodLine } from '../open/scan.ts';
+import type { QueueEntry } from '../queue-entry.ts';
+import { contentsOf, type SegmentName, segmentName, sidecarFirstSeq, sidecarName } from '../segments.ts';
+import type { KeyMemory } from './memory.ts';
+import {
+  type ClosedFile,
+  KeyCollector,
+  type KeyRows,
+  type KeyScan,
+  readSidecar,
+  type Sidecar,
+  scanKeys,
+  writeSidecar,
+} from './sidecar.ts';
+import { type HashedKey, type HashKey, hashKey, type KeyTable, type LineLocation } from './table.ts';
+
+/** What the keys of one journal need of the journal and of the service. */
+export interface JournalKeysOptions {
+  readonly disk: Disk;
+  readonly notices: Notices;
+  /** Shared by all journals of the service. */
+  readonly memory: KeyMemory;
+  readonly limits: Pick<Limits, 'lineBytesMax' | 'keyScanBytesMax' | 'sidecarsWaitingMax'>;
+  /** Only tests hand in another one. */
+  readonly hash?: HashKey | undefined;
+}
+
+/** The keys of one journal: loaded when it is opened, added to by each batch, and written beside each file that is closed. */
+export class JournalKeys {
+  readonly #options: JournalKeysOptions;
+  readonly #hash: HashKey;
+  readonly #table: KeyTable;
+  /** The first seqs of the journal's files, in order; the last is that of the file that is appended to. */
+  #firstSeqs: number[] = [];
+  /** Number of lines with a key in the last file. */
+  #lastFileKeys = 0;
+  /** The keys of the last file, while a start reads it. */
+  #found: KeyCollector;
+  #writing = Promise.resolve();
+  #sidecarsWaiting = 0;
+
+  /** Adds an empty table to `options.memory`; reads nothing before `load`. */
+  constructor(options: JournalKeysOptions) {
+    this.#options = options;
+    this.#hash = options.hash ?? hashKey;
+    this.#table = options.memory.open(options.disk.folder);
+    this.#found = new KeyCollector(this.#hash, 0);
+  }
+
+  /** @returns the function that takes the good lines of the last file, for `recover`. A repeated start begins anew */
+  beginScan(): TakeGoodLine {
+    const found = new KeyCollector(this.#hash, this.#options.memory.keysMax);
+    this.#found = found;
+    return (bytes, start, end, seq, offset) => found.take(bytes, start, end, seq, offset);
+  }
+
+  /**
+   * Reads the keys of the closed files, after `recover` has read the last one: from their sidecars, and from the files that have
+   * no good sidecar, up to `limits.keyScanBytesMax` bytes. The newest come first, until no more are remembered. Logs how many.
+   * @throws the error of a system call that lists the folder; a file that can not be read is logged
+   */
+  async load(): Promise<void> {
+    const { disk, notices, limits } = this.#options;
+    const names = await disk.list();
+    const { segments } = contentsOf(names);
+    this.#firstSeqs = segments.map(({ firstSeq }) => firstSeq);
+    await this.#removeStale(names);
+    this.#lastFileKeys = this.#found.count;
+    let wanted = this.#addAll(this.#found.keys);
+    this.#found = new KeyCollector(this.#hash, 0);
+    let bytesLeft = limits.keyScanBytesMax;
+    for (let index = segments.length - 2; index >= 0 && wanted; index -= 1) {
+      const segment = segments[index] as SegmentName;
+      const sidecar = await this.#readSidecar(segment);
+      if (sidecar !== undefined) wanted = this.#addAll(sidecar);
+      if (sidecar?.isComplete === true || !wanted) continue;
+      const read = bytesLeft > 0 ? await this.#scan(segment, segments[index + 1]?.firstSeq ?? 0, bytesLeft) : undefined;
+      if (read !== undefined) wanted = this.#addAll(read.found.keys);
+      if (read?.file !== undefined) this.#writeSidecar(read.file, read.found.count);
+      bytesLeft -= read?.bytes ?? 0;
+      if (read?.isFromStart === true) continue;
+      notices.warn('idempotency keys of older events are not known: a report that repeats one is recorded again', {
+        before_seq: read?.firstSeq ?? segments[index + 1]?.firstSeq,
+        file: segment.name,
+      });
+      break;
+    }
+    if (this.#table.size > 0) {
+      notices.info('idempotency keys known', { keys: this.#table.size, since_seq: this.#table.at(0).seq });
+    }
+  }
+
+  /**
+   * @param copied whether the keys are copied: substrings of a large body would keep the whole body in memory
+   * @returns the key of each event with its hash. Undefined for an event without a key, and for a forwarded event, whose key was looked up by the journal that recorded it first
+   */
+  hashAll(events: readonly Event[], copied: boolean): (HashedKey | undefined)[] {
+    return events.map(({ idempotencyKey: key, origin }) =>
+      key === undefined || origin !== undefined
+        ? undefined
+        : this.#hash(copied ? Buffer.from(key).toString('latin1') : key),
+    );
+  }
+
+  /** @returns where the lines of the keys with the same hash are, the latest first; empty for an unknown key */
+  find(key: HashedKey): readonly LineLocation[] {
+    return this.#table.find(key);
+  }
+
+  /**
+   * Remembers the key of a line that is durable now.
+   * @param nowMs milliseconds since 1970
+   */
+  add(key: HashedKey, location: LineLocation, nowMs: number): void {
+    this.#lastFileKeys += 1;
+    this.#options.memory.add(this.#table, key, location, Math.floor(nowMs / 1000));
+  }
+
+  /**
+   * Remembers the keys of the lines of a batch, which are durable now.
+   * @param first the chain position of the first line, and where the line begins in its file
+   * @param written the lines
+   */
+  addDurable(
+    entries: readonly QueueEntry[],
+    first: { readonly chain: ChainPosition; readonly bytes: number },
+    written: Buffer,
+  ): void {
+    if (entries.every((entry) => entry.keys === undefined)) return;
+    const nowMs = Date.now();
+    let { seq } = first.chain;
+    let start = 0;
+    for (const entry of entries) {
+      for (const index of entry.lines.keys()) {
+        const key = entry.keys?.[index];
+        if (key !== undefined) this.add(key, { seq, offset: first.bytes + start }, nowMs);
+        start = written.indexOf(LINE_FEED, start) + 1;
+        seq += 1;
+      }
+    }
+  }
+
+  /** @returns the name of the file that has the line with this seq; undefined if retention removed it */
+  fileOf(seq: number): string | undefined {
+    const firstSeq = this.#firstSeqs.findLast((first) => first <= seq);
+    return firstSeq === undefined ? undefined : segmentName(firstSeq);
+  }
+
+  /**
+   * The last file was closed and the next one begun: writes the sidecar, in the background.
+   * @param file its length and the chain position after it
+   */
+  closed({ bytes, chain }: Omit<ClosedFile, 'firstSeq'>): void {
+    this.#writeSidecar({ firstSeq: this.#firstSeqs.at(-1) as number, bytes, chain }, this.#lastFileKeys);
+    this.#firstSeqs.push(chain.seq);
+    this.#lastFileKeys = 0;
+  }
+
+  /** Retention is about to remove the files with the lines up to this seq. */
+  removed(lastSeq: number): void {
+    this.#firstSeqs = this.#firstSeqs.filter((firstSeq) => firstSeq > lastSeq);
+    this.#options.memory.forgetBefore(this.#table, lastSeq + 1);
+  }
+
+  /**
+   * Resolves when the sidecars are written; forgets all keys, which the next start reads again. Never rejects.
+   */
+  async close(): Promise<void> {
+    this.#options.memory.close(this.#table);
+    await this.#writing;
+  }
+
+  /** Removes sidecars of files that are gone or that are not closed, and sidecars that were not written to their end. */
+  async #removeStale(names: readonly string[]): Promise<void> {
+    const { disk, notices } = this.#options;
+    const closed = new Set(this.#firstSeqs.slice(0, -1).map(sidecarName));
+    for (const name of names) {
+      if (sidecarFirstSeq(name) === undefined || closed.has(name)) continue;
+      await disk.remove(name).catch((error: Error) => {
+        notices.warn('a file with idempotency keys that is not needed could not be removed', {
+          file: name,
+          problem: error.message,
+        });
+      });
+    }
+  }
+
+  /** @returns undefined if it can not be used */
+  async #readSidecar({ firstSeq }: SegmentName): Promise<Sidecar | undefined> {
+    const { disk, notices, limits } = this.#options;
+    try {
+      return await readSidecar(disk, firstSeq, limits);
+    } catch (error) {
+      const problem = (error as Error).message;
+      notices.warn('a file with idempotency keys can not be read', { file: sidecarName(firstSeq), problem });
+      return undefined;
+    }
+  }
+
+  async #scan(segment: SegmentName, endSeq: number, bytesMax: number): Promise<KeyScan | undefined> {
+    const { disk, notices, limits, memory } = this.#options;
+    try {
+      const collector = new KeyCollector(this.#hash, memory.keysMax);
+      return await scanKeys(disk, segment, endSeq, collector, { bytesMax, lineBytesMax: limits.lineBytesMax });
+    } catch (error) {
+      const problem = (error as Error).message;
+      notices.warn('a journal file can not be read for its idempotency keys', { file: segment.name, problem });
+      return undefined;
+    }
+  }
+
+  /** Adds the keys that are older than all in the table, the newest first. @returns whether still older keys could be remembered */
+  #addAll(keys: KeyRows): boolean {
+    const { memory } = this.#options;
+    const beforeSeq = this.#table.size === 0 ? Number.POSITIVE_INFINITY : this.#table.at(0).seq;
+    for (let index = keys.size - 1; index >= 0; index -= 1) {
+      const entry = keys.at(index);
+      if (entry.seq >= beforeSeq) continue; // an incomplete sidecar had it
+      if (!memory.addOldest(this.#table, entry, entry, entry.seconds)) return false;
+    }
+    return true;
+  }
+
+  /** Writes one sidecar after the other, concurrently with the batches. A failure is logged: the next start reads the file. */
+  #writeSidecar(file: ClosedFile, keyCount: number): void {
+    const { disk, notices, limits } = this.#options;
+    if (this.#sidecarsWaiting >= limits.sidecarsWaitingMax) return;
+    this.#sidecarsWaiting += 1;
+    this.#writing = this.#writing
+      .then(() => writeSidecar(disk, file, this.#table, keyCount))
+      .catch((error: Error) => {
+        notices.warn('idempotency keys could not be written beside a journal file; the next start reads the file', {
+          file: sidecarName(file.firstSeq),
+          problem: error.message,
+        });
+      })
+      .finally(() => {
+        this.#sidecarsWaiting -= 1;
+      });
+  }
+}
+
+const LINE_FEED = 0x0a;

@@ -1,0 +1,246 @@
+/**
+ * Finds the earlier event of an idempotency key, for a report that repeats the key or its hash: an event that waits for the disk,
+ * or a durable line, which is read back and compared. Few lines are read at a time, so that writes are not delayed, and in
+ * bounded time.
+ */
+
+import type { Limits } from '../../config/limits.ts';
+import type { Disk } from '../disk.ts';
+import { readBytes } from '../file-io.ts';
+import { checkLine, ENDING_BYTES, readEndingCrc } from '../line/chain.ts';
+import { idempotencyKeyOf, membersOf, readMembers } from '../line/members.ts';
+import { type LineMembers, packMembers } from '../line/record.ts';
+import type { QueueEntry } from '../queue-entry.ts';
+import type { LineLocation } from './table.ts';
+
+/** An event with an idempotency key that waits for the disk. */
+export interface Pending {
+  readonly members: LineMembers;
+  /** In the queue, or in the batch that is being written. */
+  readonly entry: QueueEntry;
+}
+
+/**
+ * The events with idempotency keys that wait for the disk, by key. A `Map` alone would do, but for garbage collection: a map moves
+ * to a new table each time that enough keys came and went, and what the old tables still refer to survives until the next
+ * collection of the whole heap. So the map holds numbers, and the events are in arrays whose elements are cleared.
+ */
+export class PendingKeys {
+  readonly #slotOf = new Map<string, number>();
+  readonly #members: (LineMembers | undefined)[] = [];
+  readonly #entries: (QueueEntry | undefined)[] = [];
+  readonly #free: number[] = [];
+
+  has(key: string): boolean {
+    return this.#slotOf.has(key);
+  }
+
+  get(key: string): Pending | undefined {
+    const slot = this.#slotOf.get(key);
+    if (slot === undefined) return undefined;
+    return { members: this.#members[slot]!, entry: this.#entries[slot]! };
+  }
+
+  /** @param key that is not pending */
+  add(key: string, members: LineMembers, entry: QueueEntry): void {
+    const slot = this.#free.pop() ?? this.#entries.length;
+    this.#members[slot] = members;
+    this.#entries[slot] = entry;
+    this.#slotOf.set(key, slot);
+  }
+
+  /** Does nothing if the key is not pending. */
+  delete(key: string): void {
+    const slot = this.#slotOf.get(key);
+    if (slot === undefined) return;
+    this.#slotOf.delete(key);
+    this.#members[slot] = undefined;
+    this.#entries[slot] = undefined;
+    this.#free.push(slot);
+  }
+}
+
+/** What the line of an earlier report says about a report. */
+export type Comparison =
+  /** The same key and the same event. */
+  | { readonly kind: 'same' }
+  /** The same key and another event; `member` is the first that differs, such as `metadata`. */
+  | { readonly kind: 'other event'; readonly member: string }
+  /** Another key, whose hash is the same. */
+  | { readonly kind: 'other key' };
+
+/** There is no good line at a remembered position, which means damage. */
+interface Unreadable {
+  readonly kind: 'unreadable';
+  /** What is there instead. */
+  readonly problem: string;
+}
+
+/**
+ * Compares two events as they are recorded: `1.0` and `1.00` in the metadata are different events.
+ * @returns the name of the first member that differs, such as `metadata`; undefined if they are the same event
+ */
+export function differingMember(a: LineMembers, b: LineMembers): string | undefined {
+  if (a === b) return undefined;
+  const [one, other] = [bytesOf(a), bytesOf(b)];
+  if (one.equals(other)) return undefined;
+  const [left, right] = [readMembers(one), readMembers(other)];
+  return [...left.keys(), ...right.keys()].find((name) => left.get(name) !== right.get(name));
+}
+
+function bytesOf(members: LineMembers): Buffer {
+  return typeof members === 'string' ? packMembers(members) : members;
+}
+
+/** A line to read, and the event to compare it with. */
+export interface LineToCompare {
+  readonly key: string;
+  /** The members of the event, from `encodeMembers`. */
+  readonly members: LineMembers;
+  readonly location: LineLocation;
+  /** Called with what the line says about the event. */
+  readonly compared: (comparison: Comparison) => void;
+}
+
+interface LineReadsOptions {
+  readonly disk: Disk;
+  readonly limits: Pick<Limits, 'lineBytesMax' | 'diskAnswerMs' | 'keyReadsMax'>;
+  /** @returns the file that has the line with this seq; undefined if retention removed it */
+  readonly fileOf: (seq: number) => string | undefined;
+  /** Called for a line that can not be read, or that is not what was remembered. */
+  readonly onUnreadable: (file: string, problem: string) => void;
+}
+
+/** Reads of lines of one journal, of at most `limits.keyReadsMax` reports at a time. */
+export class LineReads {
+  readonly #options: LineReadsOptions;
+  /** Begin to read for one report each, in the order of their arrival. */
+  readonly #waiting: (() => void)[] = [];
+  /** Reports for which lines are being read. A read that never ends stays in it. */
+  #reading = 0;
+
+  constructor(options: LineReadsOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Reads lines in the order of their seqs and compares them. Resolves after `limits.diskAnswerMs` at the latest. Never rejects.
+   * @returns undefined if all were compared. Else why lines could not be read, as a sentence for the client: then nothing is known
+   *   about the report
+   */
+  compareAll(lines: readonly LineToCompare[]): Promise<string | undefined> {
+    const { diskAnswerMs, keyReadsMax } = this.#options.limits;
+    return new Promise((resolve) => {
+      let isOver = false;
+      const end = (failure: string | undefined) => {
+        clearTimeout(timeout);
+        isOver = true;
+        resolve(failure);
+      };
+      const timeout = setTimeout(() => end(noAnswer(diskAnswerMs)), diskAnswerMs);
+      this.#waiting.push(() => {
+        if (isOver) return this.#next();
+        this.#reading += 1;
+        void this.#compareInOrder(lines, () => isOver).then((failure) => {
+          this.#reading -= 1;
+          end(failure);
+          this.#next();
+        });
+      });
+      if (this.#reading < keyReadsMax) this.#next();
+    });
+  }
+
+  #next(): void {
+    this.#waiting.shift()?.();
+  }
+
+  /** Never rejects. */
+  async #compareInOrder(lines: readonly LineToCompare[], isOver: () => boolean): Promise<string | undefined> {
+    const { disk, limits, fileOf, onUnreadable } = this.#options;
+    const reader = new LineReader(disk, limits, lines.length);
+    for (const line of [...lines].sort((a, b) => a.location.seq - b.location.seq)) {
+      if (isOver()) return undefined;
+      const { key, members, location, compared } = line;
+      const file = fileOf(location.seq);
+      const comparison: Comparison | Unreadable =
+        file === undefined
+          ? { kind: 'other key' } // forgotten with its line
+          : await reader.compare(file, location, key, members).catch(({ message }: Error) => {
+              if (fileOf(location.seq) === undefined) return { kind: 'other key' };
+              return { kind: 'unreadable', problem: message };
+            });
+      if (comparison.kind === 'unreadable') {
+        onUnreadable(file ?? '', comparison.problem);
+        return 'the earlier report with this idempotency key can not be read; send the report again later';
+      }
+      compared(comparison);
+    }
+    return undefined;
+  }
+}
+
+function noAnswer(ms: number): string {
+  return `the disk has not answered for ${ms / 1000} s; send the report again later`;
+}
+
+/** Reads lines of one journal. Lines that are near each other are read at once, so a caller reads them in their order. */
+class LineReader {
+  readonly #disk: Disk;
+  readonly #lineBytesMax: number;
+  readonly #windowBytes: number;
+  #file = '';
+  #start = 0;
+  #bytes: Buffer = Buffer.alloc(0);
+
+  /** @param lineCount how many lines will be read: for `1` parts of 4 KiB are read, for more parts of 256 KiB */
+  constructor(disk: Disk, { lineBytesMax }: Pick<Limits, 'lineBytesMax'>, lineCount: number) {
+    this.#disk = disk;
+    this.#lineBytesMax = lineBytesMax;
+    this.#windowBytes = lineCount > 1 ? LARGE_WINDOW_BYTES : SMALL_WINDOW_BYTES;
+  }
+
+  /**
+   * Reads the line of an earlier report, and verifies it with the crc of the line before it.
+   * @param file that has the line
+   * @param key of the report
+   * @param members of the report, from `encodeMembers`
+   * @throws the error of a system call
+   */
+  async compare(
+    file: string,
+    { seq, offset }: LineLocation,
+    key: string,
+    members: LineMembers,
+  ): Promise<Comparison | Unreadable> {
+    const start = Math.max(0, offset - ENDING_BYTES);
+    const bytes = await this.#read(file, start, offset);
+    const at = offset - start;
+    const end = bytes.indexOf(LINE_FEED, at);
+    const seed = offset === 0 ? 0 : readEndingCrc(bytes, at - 1);
+    if (end === -1 || seed === undefined) return { kind: 'unreadable', problem: `no line begins at byte ${offset}` };
+    const check = checkLine(bytes, at, end, { seq, crc: seed });
+    if (check.kind === 'bad') return { kind: 'unreadable', problem: `the line at byte ${offset}: ${check.problem}` };
+    if (idempotencyKeyOf(bytes, at, end) !== key) return { kind: 'other key' };
+    const member = differingMember(membersOf(bytes, at, end, seq), members);
+    return member === undefined ? { kind: 'same' } : { kind: 'other event', member };
+  }
+
+  /** @returns the bytes from `start` at least up to the newline of the line at `offset`, if it has one */
+  async #read(file: string, start: number, offset: number): Promise<Buffer> {
+    if (file === this.#file && start >= this.#start) {
+      const cached = this.#bytes.subarray(start - this.#start);
+      if (cached.indexOf(LINE_FEED, offset - start) !== -1) return cached;
+    }
+    for (const bytesMax of [this.#windowBytes, this.#lineBytesMax + ENDING_BYTES]) {
+      this.#bytes = await readBytes(this.#disk, file, start, start + bytesMax);
+      [this.#file, this.#start] = [file, start];
+      if (this.#bytes.indexOf(LINE_FEED, offset - start) !== -1) break;
+    }
+    return this.#bytes;
+  }
+}
+
+const SMALL_WINDOW_BYTES = 4 * 1024;
+const LARGE_WINDOW_BYTES = 256 * 1024;
+const LINE_FEED = 0x0a;

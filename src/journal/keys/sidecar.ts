@@ -1,0 +1,264 @@
+/**
+ * The idempotency keys of a closed journal file: its sidecar, and the lines that the sidecar is made of.
+ *
+ * The sidecar is `keys-<first seq of the file>.idx`, so that a start need not read the file. It holds nothing that is not in the
+ * journal, and a start that finds it missing or bad reads the file.
+ *
+ *     sidecar = head row… tail                      (little endian)
+ *     head    = 'assetlog keys 1\n', first seq (8), bytes of the file (8), seq after its last line (8), crc of its last line (4)
+ *     row     = hash (4 + 4), seq - first seq (4), offset of the line (4), seconds since 1970 (4)
+ *     tail    = number of rows (4), 1 if they are all keys of the file (4), CRC-32 of everything before it (4)
+ *
+ * The crc of a file's last line depends on all its lines (the checksum chain). A sidecar with the crc and the length of the file
+ * beside it describes exactly that file. The sidecar of another journal, or of a file that `repair` wrote again, is not used.
+ *
+ * It is written to another name, synced and renamed. So it is whole after a crash, or not there.
+ */
+
+import { crc32 } from 'node:zlib';
+import type { Limits } from '../../config/limits.ts';
+import { type Disk, unlessAbsent } from '../disk.ts';
+import { readBytes, writeFile } from '../file-io.ts';
+import { checkLine, readForm } from '../line/chain.ts';
+import { LineCutter } from '../line/lines.ts';
+import { idempotencyKeyOf, timeOf } from '../line/members.ts';
+import type { ChainPosition } from '../line/record.ts';
+import { lastLine } from '../open/scan.ts';
+import { type SegmentName, segmentName, sidecarName } from '../segments.ts';
+import { type Entry, type HashKey, KeyTable, OFFSET_MAX } from './table.ts';
+
+/** A closed journal file as its sidecar describes it. */
+export interface ClosedFile {
+  readonly firstSeq: number;
+  readonly bytes: number;
+  /** The chain position after its last line. */
+  readonly chain: ChainPosition;
+}
+
+/** Keys in the order of their lines. */
+export interface KeyRows {
+  readonly size: number;
+  /** @param index from 0 to `size - 1` */
+  at(index: number): Entry;
+}
+
+/** A sidecar that was read. */
+export interface Sidecar extends KeyRows {
+  /** Whether it has all keys of the file. A sidecar that was written when fewer keys were remembered has the newest keys only. */
+  readonly isComplete: boolean;
+}
+
+/**
+ * Writes the sidecar of a file and replaces an older one. Its bytes are synced, its name is with the next file of the journal: a
+ * failed sync of the folder must only be seen where a new journal file needs it. A power cut may take the name of the last
+ * sidecar, and then the next start reads its file. The keys are read from the table in parts, so that other work
+ * is not delayed. Keys that the table forgets meanwhile are left out.
+ * @param keyCount number of lines with a key that the file has
+ * @throws the error of a system call, after which an older sidecar may still be there
+ */
+export async function writeSidecar(disk: Disk, file: ClosedFile, keys: KeyTable, keyCount: number): Promise<void> {
+  const name = sidecarName(file.firstSeq);
+  const unfinished = `${name}${UNFINISHED}`;
+  await disk.remove(unfinished).catch(unlessAbsent(undefined)); // left by an interrupted write
+  await writeFile(disk, unfinished, encode(file, keys, keyCount));
+  await disk.rename(unfinished, name);
+}
+
+/**
+ * Reads the sidecar of a closed file and checks that it describes the file as it is now.
+ * @returns undefined if there is none, if it is damaged, or if it describes another file
+ * @throws the error of a system call
+ */
+export async function readSidecar(
+  disk: Disk,
+  firstSeq: number,
+  limits: Pick<Limits, 'lineBytesMax'>,
+): Promise<Sidecar | undefined> {
+  const name = segmentName(firstSeq);
+  const fileBytes = await disk.size(name);
+  // A row is smaller than a line, so assetlog wrote no sidecar that is larger than its file.
+  const bytes = await readAtMost(disk, sidecarName(firstSeq), fileBytes);
+  const found = bytes === undefined ? undefined : decode(bytes, firstSeq);
+  if (found === undefined || found.file.bytes !== fileBytes) return undefined;
+  const { file, ...sidecar } = found;
+  const last = await lastLine(disk, name, fileBytes, limits);
+  const same = last?.seq === file.chain.seq - 1 && last.crc === file.chain.crc;
+  return same ? sidecar : undefined;
+}
+
+/** What the name of a sidecar ends in until it is complete. */
+const UNFINISHED = '.new';
+const MAGIC = 'assetlog keys 1\n';
+const HEAD_BYTES = MAGIC.length + 3 * 8 + 4;
+const ROW_BYTES = 5 * 4;
+const TAIL_BYTES = 3 * 4;
+/** Rows that are encoded at a time: 64 KiB. */
+const CHUNK_ROWS = 3_276;
+
+function* encode(file: ClosedFile, keys: KeyTable, keyCount: number): Generator<Buffer> {
+  const head = encodeHead(file);
+  let crc = crc32(head);
+  let count = 0;
+  yield head;
+  for (let seq = file.firstSeq; ; ) {
+    // Looked up again for each part: the table may have forgotten keys since the last one.
+    const from = keys.countBefore(seq);
+    const end = Math.min(keys.countBefore(file.chain.seq), from + CHUNK_ROWS);
+    if (from >= end) break;
+    const rows = Buffer.alloc((end - from) * ROW_BYTES);
+    for (let index = from; index < end; index += 1) {
+      const entry = keys.at(index);
+      putRow(rows, (index - from) * ROW_BYTES, entry, file.firstSeq);
+      seq = entry.seq + 1;
+    }
+    crc = crc32(rows, crc);
+    count += end - from;
+    yield rows;
+  }
+  const tail = Buffer.alloc(TAIL_BYTES);
+  tail.writeUInt32LE(count, 0);
+  tail.writeUInt32LE(Number(count === keyCount), 4);
+  tail.writeUInt32LE(crc32(tail.subarray(0, 8), crc), 8);
+  yield tail;
+}
+
+function encodeHead({ firstSeq, bytes, chain }: ClosedFile): Buffer {
+  const head = Buffer.alloc(HEAD_BYTES);
+  let at = head.write(MAGIC, 'latin1');
+  for (const number of [firstSeq, bytes, chain.seq]) at = head.writeBigUInt64LE(BigInt(number), at);
+  head.writeUInt32LE(chain.crc, at);
+  return head;
+}
+
+function putRow(rows: Buffer, at: number, { high, low, seq, offset, seconds }: Entry, firstSeq: number): void {
+  rows.writeInt32LE(high, at);
+  rows.writeInt32LE(low, at + 4);
+  rows.writeUInt32LE(seq - firstSeq, at + 8);
+  rows.writeUInt32LE(offset, at + 12);
+  rows.writeUInt32LE(seconds, at + 16);
+}
+
+/** @returns undefined if the bytes are not a whole sidecar of the file with this first seq */
+function decode(bytes: Buffer, firstSeq: number): (Sidecar & { readonly file: ClosedFile }) | undefined {
+  const tail = bytes.length - TAIL_BYTES;
+  const rowsBytes = tail - HEAD_BYTES;
+  if (rowsBytes < 0 || rowsBytes % ROW_BYTES !== 0) return undefined;
+  if (bytes.readUInt32LE(tail + 8) !== crc32(bytes.subarray(0, tail + 8))) return undefined;
+  if (bytes.toString('latin1', 0, MAGIC.length) !== MAGIC) return undefined;
+  const number = (index: number) => Number(bytes.readBigUInt64LE(MAGIC.length + 8 * index));
+  const chain = { seq: number(2), crc: bytes.readUInt32LE(HEAD_BYTES - 4) };
+  const size = bytes.readUInt32LE(tail);
+  if (number(0) !== firstSeq || size !== rowsBytes / ROW_BYTES) return undefined;
+  return {
+    file: { firstSeq, bytes: number(1), chain },
+    isComplete: bytes.readUInt32LE(tail + 4) === 1,
+    size,
+    at: (index) => {
+      const row = HEAD_BYTES + index * ROW_BYTES;
+      const word = (index: number) => bytes.readUInt32LE(row + 4 * index);
+      const [high, low] = [bytes.readInt32LE(row), bytes.readInt32LE(row + 4)];
+      return { high, low, seq: firstSeq + word(2), offset: word(3), seconds: word(4) };
+    },
+  };
+}
+
+/** @returns undefined if there is no such file, or if it has more bytes */
+async function readAtMost(disk: Disk, name: string, bytesMax: number): Promise<Buffer | undefined> {
+  try {
+    if ((await disk.size(name)) > bytesMax) return undefined;
+    return await readBytes(disk, name, 0, bytesMax);
+  } catch (error) {
+    return unlessAbsent(undefined)(error as NodeJS.ErrnoException);
+  }
+}
+
+/** Collects the newest keys of the lines of one file, which it gets in order. */
+export class KeyCollector {
+  readonly #hash: HashKey;
+  readonly #keysMax: number;
+  /** The keys that were found, the oldest line first. */
+  readonly keys = new KeyTable();
+  /** Number of lines with a key so far. `keys` has the last `keysMax` of them. */
+  count = 0;
+
+  /** @param keysMax the most keys that are collected; older keys are forgotten */
+  constructor(hash: HashKey, keysMax: number) {
+    this.#hash = hash;
+    this.#keysMax = keysMax;
+  }
+
+  /**
+   * Takes one verified line, and adds the hash of its key if it has one.
+   * @param end of a line: the index of its newline
+   * @param offset of the line in its file, in bytes; a line beyond `OFFSET_MAX` is passed over
+   */
+  take(bytes: Buffer, start: number, end: number, seq: number, offset: number): void {
+    const key = idempotencyKeyOf(bytes, start, end);
+    if (key === undefined || offset > OFFSET_MAX) return;
+    this.count += 1;
+    this.keys.add(this.#hash(key), { seq, offset }, secondsOf(timeOf(bytes, start, seq)));
+    if (this.keys.size > this.#keysMax) this.keys.removeOldest();
+  }
+}
+
+/** What was found in the lines of a closed file. */
+export interface KeyScan {
+  readonly found: KeyCollector;
+  /** Whether the file was read from its beginning, and not only its last bytes. */
+  readonly isFromStart: boolean;
+  /** How many bytes were read. */
+  readonly bytes: number;
+  /** Seq of the first line that was read. */
+  readonly firstSeq: number;
+  /** How the file ends, for its sidecar; undefined if it was not read from its beginning, or if it is damaged. */
+  readonly file: ClosedFile | undefined;
+}
+
+/**
+ * Reads the last bytes of a closed file. The lines after a bad one are read as well: `verify` reports the damage.
+ * @param endSeq first seq of the next file
+ * @param bytesMax the most bytes that are read
+ * @throws the error of a system call
+ */
+export async function scanKeys(
+  disk: Disk,
+  { name, firstSeq }: SegmentName,
+  endSeq: number,
+  found: KeyCollector,
+  { bytesMax, lineBytesMax }: { readonly bytesMax: number; readonly lineBytesMax: number },
+): Promise<KeyScan> {
+  const size = await disk.size(name);
+  const from = Math.max(0, size - bytesMax);
+  const isFromStart = from === 0;
+  // Unknown in the middle of a file: there the first whole line is not verified, and the chain begins with it.
+  let chain: ChainPosition | undefined = isFromStart ? { seq: firstSeq, crc: 0 } : undefined;
+  let isGood = isFromStart;
+  let lines = 0;
+  let foundFirst = endSeq;
+  let lastSeq = 0;
+  const cutter = new LineCutter((bytes, start, end, lineEnd) => {
+    lines += 1;
+    if (lines === 1 && !isFromStart) return; // most likely a part of a line
+    const check = chain === undefined ? undefined : checkLine(bytes, start, end, chain);
+    const form = readForm(bytes, start, end);
+    isGood &&= check?.kind === 'good';
+    chain = check?.kind === 'good' ? check.chain : undefined;
+    if (form === undefined) return;
+    const isNext = chain !== undefined || (form.seq >= firstSeq && form.seq > lastSeq && form.seq < endSeq);
+    if (!isNext) return;
+    chain ??= { seq: form.seq + 1, crc: form.crc };
+    lastSeq = form.seq;
+    foundFirst = Math.min(foundFirst, form.seq);
+    found.take(bytes, start, end, form.seq, from + lineEnd - (end - start));
+  }, lineBytesMax);
+  for await (const chunk of disk.read(name, from, size)) cutter.push(chunk);
+  const file =
+    isGood && cutter.carriedBytes === 0 && chain !== undefined ? { firstSeq, bytes: size, chain } : undefined;
+  return { found, isFromStart, bytes: size - from, firstSeq: foundFirst, file };
+}
+
+/** @param time such as `2026-11-20T15:19:45.266Z`. @returns seconds since 1970, 0 for a time outside of 1970 to 2106 */
+function secondsOf(time: string): number {
+  const seconds = Math.floor(Date.parse(time) / 1000);
+  return seconds >= 0 && seconds < 2 ** 32 ? seconds : 0;
+}

@@ -1,0 +1,295 @@
+/**
+ * Reads lines and checks them against the checksum chain: one line, the lines of a file, and lines among other bytes. A line is
+ * given as `bytes`, the index `start` of its first byte, and `end`, the index of its newline.
+ */
+
+import { crc32 } from 'node:zlib';
+import { seedOf } from './crc.ts';
+import {
+  type ChainPosition,
+  CLOSING_BRACE,
+  COMMA,
+  CRC_MEMBER_BYTES,
+  CRC_TAIL_BYTES,
+  HEX_DIGITS,
+  hex,
+  isDigit,
+  QUOTE,
+  SEQ_PREFIX,
+  writeHex,
+  ZERO,
+} from './record.ts';
+
+/** Whether a line continues the chain: the chain position after it, or what is wrong, as a clause. */
+export type LineCheck =
+  | { readonly kind: 'good'; readonly chain: ChainPosition }
+  | { readonly kind: 'bad'; readonly problem: string };
+
+/** Checks one line against the chain position that it must have. */
+export function checkLine(bytes: Buffer, start: number, end: number, chain: ChainPosition): LineCheck {
+  const form = readForm(bytes, start, end);
+  if (form === undefined) return { kind: 'bad', problem: FORMLESS };
+  const crc = crcOf(bytes, form, chain.crc);
+  if (form.crc !== crc) return { kind: 'bad', problem: `its crc is ${hex(form.crc)}, computed ${hex(crc)}` };
+  if (form.seq !== chain.seq) return { kind: 'bad', problem: `its seq is ${form.seq}, expected ${chain.seq}` };
+  return { kind: 'good', chain: { seq: chain.seq + 1, crc } };
+}
+
+/** Like `checkLine`, for a line of which the crc before it is not known: the crc of the line is taken as it is. */
+export function checkForm(bytes: Buffer, start: number, end: number, seq: number): LineCheck {
+  const form = readForm(bytes, start, end);
+  if (form === undefined) return { kind: 'bad', problem: FORMLESS };
+  if (form.seq !== seq) return { kind: 'bad', problem: `its seq is ${form.seq}` };
+  return { kind: 'good', chain: { seq: seq + 1, crc: form.crc } };
+}
+
+/** What a line is after the lines before it in its file. */
+export type FollowedLine =
+  /** It continues the chain. */
+  | { readonly kind: 'good'; readonly chain: ChainPosition }
+  /** The chain continues with it after bad lines; the line should have had the seq `due`. */
+  | {
+      readonly kind: 'resumed';
+      readonly chain: ChainPosition;
+      readonly due: number;
+      /** As of a bad line: for a line whose seq alone is not the expected one. */
+      readonly problem: string | undefined;
+    }
+  | {
+      readonly kind: 'bad';
+      /** What is wrong, if the line before it is valid; undefined for the bad lines after the first. */
+      readonly problem: string | undefined;
+      readonly hasForm: boolean;
+      /** Whether the line does not say the seq that is due. */
+      readonly hasOtherSeq: boolean;
+    };
+
+/**
+ * Follows the checksum chain of one file, line by line. After bad lines the chain continues at the next line whose crc is seeded
+ * with that of the last valid line or of a bad line.
+ */
+export class ChainFollower {
+  #chain: ChainPosition;
+  #isStart: boolean;
+  /** Crcs with which the next valid line may be seeded; empty while no bad line is before it. */
+  #seeds: readonly number[] = [];
+
+  /**
+   * @param chain the chain position of the next line
+   * @param isStart whether no valid line is before it: then any seq is accepted after a bad line, since the file may have the wrong
+   *   name
+   */
+  constructor(chain: ChainPosition, isStart: boolean) {
+    this.#chain = chain;
+    this.#isStart = isStart;
+  }
+
+  /** @param endSeq the chain does not resume with a line with this seq or a larger one */
+  take(bytes: Buffer, start: number, end: number, endSeq = Number.POSITIVE_INFINITY): FollowedLine {
+    let problem: string | undefined;
+    if (this.#seeds.length === 0) {
+      const check = checkLine(bytes, start, end, this.#chain);
+      if (check.kind === 'good') {
+        this.#continueAt(check.chain);
+        return check;
+      }
+      problem = check.problem;
+      this.#seeds = [this.#chain.crc];
+    }
+    const form = readForm(bytes, start, end);
+    if (form !== undefined && form.seq < endSeq && this.#resumesWith(bytes, form)) {
+      const due = this.#chain.seq;
+      this.#continueAt({ seq: form.seq + 1, crc: form.crc });
+      return { kind: 'resumed', chain: this.#chain, due, problem };
+    }
+    this.#pass(bytes, start, end, form);
+    return { kind: 'bad', problem, hasForm: form !== undefined, hasOtherSeq: form?.seq !== this.#chain.seq };
+  }
+
+  #continueAt(chain: ChainPosition): void {
+    this.#chain = chain;
+    this.#isStart = false;
+    if (this.#seeds.length > 0) this.#seeds = [];
+  }
+
+  /** Whether a line's crc is seeded with that of the last valid line or of a bad one. The seed of a file's first line is 0. */
+  #resumesWith(bytes: Buffer, form: LineForm): boolean {
+    const isAhead = form.seq >= this.#chain.seq || this.#isStart;
+    return isAhead && this.#seeds.some((seed) => crcOf(bytes, form, seed) === form.crc);
+  }
+
+  /**
+   * Passes a bad line. The next line may be seeded with the crc that it has, or should have; if it has not the form of a line,
+   * also with the crc of an earlier line.
+   */
+  #pass(bytes: Buffer, start: number, end: number, form: LineForm | undefined): void {
+    const [, other = 0] = this.#seeds;
+    const computed = crcOf(bytes, { start, end }, this.#chain.crc);
+    const kept = form === undefined ? this.#seeds.slice(2, 3) : [];
+    this.#seeds = [this.#chain.crc, form?.crc ?? other, computed, ...kept];
+  }
+}
+
+/**
+ * Finds a valid line that does not begin at `start`, or that is not directly followed by a newline. A conversion of line ends
+ * leaves misplaced lines, a crash never does.
+ * @param end of the bytes: the index of the next newline, or the end of the file
+ * @param bytesMax of a line
+ * @returns what is wrong around the line, as a clause; undefined if there is no such line
+ */
+export function findMisplaced(
+  bytes: Buffer,
+  start: number,
+  end: number,
+  chain: ChainPosition,
+  bytesMax: number,
+): string | undefined {
+  const line = bytes.subarray(start, end);
+  const isGood = (form: Pick<LineForm, 'start' | 'end'>) =>
+    checkLine(line, form.start, form.end, chain).kind === 'good';
+  if (line.at(-1) === CARRIAGE_RETURN && isGood({ start: 0, end: line.length - 1 })) {
+    return 'its line is good but ends with a carriage return: a program converted the line ends';
+  }
+  const form = findForms(line, line.length, MISPLACED_MAX, bytesMax).find(isGood);
+  if (form === undefined) return undefined;
+  if (form.start > 0) return `its line is good, but ${form.start} bytes are before it`;
+  const after = line.toString('latin1', form.end, form.end + AFTER_LINE_BYTES);
+  return AFTER_MISPLACED.test(after) ? 'its line is good, but something other than a newline follows it' : undefined;
+}
+
+/** The seq and crc that a line contains, not verified. */
+export interface LineForm {
+  readonly seq: number;
+  readonly crc: number;
+  readonly start: number;
+  /** Index of its newline, or where it should be. */
+  readonly end: number;
+}
+
+/**
+ * Reads the seq and the crc of a line, and verifies neither.
+ * @returns undefined if the bytes do not begin and end like a line
+ */
+export function readForm(bytes: Buffer, start: number, end: number): LineForm | undefined {
+  const bodyEnd = end - CRC_MEMBER_BYTES;
+  if (bodyEnd < start + SEQ_PREFIX.length) return undefined;
+  for (let at = 0; at < SEQ_PREFIX.length; at += 1) if (bytes[start + at] !== SEQ_PREFIX[at]) return undefined;
+  for (let at = 0; at < CRC_PREFIX.length; at += 1) if (bytes[bodyEnd + at] !== CRC_PREFIX[at]) return undefined;
+  if (bytes[end - 2] !== QUOTE || bytes[end - 1] !== CLOSING_BRACE) return undefined;
+
+  let crc = 0;
+  for (let at = end - CRC_TAIL_BYTES; at < end - 2; at += 1) {
+    const digit = HEX_VALUES[bytes[at]!]!;
+    if (digit < 0) return undefined;
+    crc = crc * 16 + digit;
+  }
+  let seq = 0;
+  let at = start + SEQ_PREFIX.length;
+  // The digit's value is computed first: an intermediate sum above 2^53 would be rounded.
+  for (; isDigit(bytes[at]); at += 1) seq = seq * 10 + (bytes[at]! - ZERO);
+  const sound = seq > 0 && Number.isSafeInteger(seq) && bytes[at] === COMMA && at < bodyEnd;
+  return sound ? { seq, crc, start, end } : undefined;
+}
+
+/** @returns the seq of a line of which at least the beginning is there, not verified; undefined if it does not begin like a line */
+export function readSeq(bytes: Buffer, start: number): number | undefined {
+  const [, digits] = LINE_SEQ.exec(bytes.toString('latin1', start, start + 32)) ?? [];
+  const seq = Number(digits);
+  return Number.isSafeInteger(seq) ? seq : undefined;
+}
+
+/**
+ * Finds all that has the form of a line anywhere in the bytes, for lines whose newline is damaged or that follow other bytes.
+ * Metadata may contain the same text: only the crc distinguishes it.
+ * @param beginEnd only lines that begin before it are found; the bytes after it are searched for line ends only
+ * @param countMax how many beginnings, and how many ends for each, are tried
+ * @param bytesMax of a line
+ */
+export function findForms(bytes: Buffer, beginEnd: number, countMax: number, bytesMax: number): LineForm[] {
+  const forms: LineForm[] = [];
+  if (bytes.indexOf(SEQ_PREFIX) === -1) return forms; // most junk: nothing to decode
+  const text = bytes.toString('latin1');
+  let beginnings = 0;
+  for (const { index: from } of text.matchAll(LINE_BEGINNING)) {
+    beginnings += 1;
+    if (beginnings > countMax || from >= beginEnd) break;
+    const ending = new RegExp(LINE_ENDING);
+    ending.lastIndex = from;
+    for (let ends = 0; ends < countMax && ending.test(text); ends += 1) {
+      if (ending.lastIndex - from > bytesMax) break;
+      const form = readForm(bytes, from, ending.lastIndex);
+      if (form !== undefined) forms.push(form);
+    }
+  }
+  return forms;
+}
+
+/** @returns the crc that a line must have after a line with the crc `seed`, which is 0 for a file's first line */
+export function crcOf(bytes: Buffer, { start, end }: Pick<LineForm, 'start' | 'end'>, seed: number): number {
+  return crc32(bytes.subarray(start, end - CRC_MEMBER_BYTES), seed);
+}
+
+/** @returns the last bytes of a line with this crc, including its newline */
+export function endingOf(crc: number): Buffer {
+  return Buffer.from(`,"crc":"${hex(crc)}"}\n`);
+}
+
+/**
+ * @param end of a line, at least whose last bytes are there: the index of its newline
+ * @returns the crc that the line contains, not verified; undefined if the bytes do not end like a line
+ */
+export function readEndingCrc(bytes: Buffer, end: number): number | undefined {
+  const [, digits] = /^([0-9a-f]{8})"\}$/.exec(bytes.toString('latin1', end - CRC_TAIL_BYTES, end)) ?? [];
+  return digits === undefined || bytes[end] !== LINE_FEED ? undefined : Number.parseInt(digits, 16);
+}
+
+/**
+ * Overwrites a line's crc with the one that it must have after a line with the crc `seed`.
+ * @returns that crc
+ */
+export function rechain(bytes: Buffer, start: number, end: number, seed: number): number {
+  const crc = crcOf(bytes, { start, end }, seed);
+  writeHex(crc, bytes, end - CRC_TAIL_BYTES);
+  return crc;
+}
+
+/** What is sufficient to compute a line's crc from a seed, and the seed from the crc. */
+export interface Link {
+  /** The line's crc with the seed 0. */
+  readonly unseededCrc: number;
+  /** Length of the line without its newline. */
+  readonly lineBytes: number;
+}
+
+export function linkOf(bytes: Buffer, { start, end }: Pick<LineForm, 'start' | 'end'>): Link {
+  return { unseededCrc: crcOf(bytes, { start, end }, 0), lineBytes: end - start };
+}
+
+/** @returns the crc of the previous line with which this line has the crc `crc` */
+export function seedFor({ unseededCrc, lineBytes }: Link, crc: number): number {
+  return seedOf(unseededCrc, lineBytes - CRC_MEMBER_BYTES, crc);
+}
+
+/** @returns the crc of the line before it in its file, as eight hexadecimal digits: `00000000` for a file's first */
+export function crcBefore(bytes: Buffer, start: number, end: number): string {
+  const form = readForm(bytes, start, end)!;
+  return hex(seedFor(linkOf(bytes, form), form.crc));
+}
+
+const LINE_FEED = 0x0a;
+const FORMLESS = 'it is not of the form {"seq":…,"crc":"…"}';
+const CARRIAGE_RETURN = 0x0d;
+const CRC_PREFIX = Buffer.from(',"crc":"');
+const LINE_SEQ = /^\{"seq":([0-9]{1,16}),/;
+const LINE_BEGINNING = /\{"seq":[0-9]{1,16},"id":"/g;
+const LINE_ENDING = /,"crc":"[0-9a-f]{8}"\}/g;
+/** How many beginnings and ends are tried to find a misplaced line. */
+const MISPLACED_MAX = 8;
+const AFTER_LINE_BYTES = 16;
+/** White space to the end, or the next line. Zeros are excluded: a crash may leave them after a valid line. */
+const AFTER_MISPLACED = /^(\s+$|[^\0]{0,2}\{"seq":[0-9])/;
+/** The end of a line that has its crc, with its newline: so many bytes before a line contain what it is seeded with. */
+export const ENDING_BYTES = CRC_TAIL_BYTES + 1;
+
+/** For each byte its value as a hexadecimal digit in lower case, or -1 if it is none. */
+const HEX_VALUES = Int8Array.from({ length: 256 }, (_, byte) => HEX_DIGITS.indexOf(byte));

@@ -1,0 +1,64 @@
+/** The JSON Schema of a line of the journal. */
+
+import { type Event, severities } from '../../event/event.ts';
+import { keyPartSchema, type Schema } from '../../event/schema.ts';
+import { SEQ_MAX } from './record.ts';
+
+/**
+ * @returns the JSON Schema of one line: `{ $schema: 'https://json-schema.org/draft/2020-12/schema', title: …, oneOf: […] }`.
+ *   The order of the members and the checksum chain are not in it, since no schema can express them
+ */
+export function eventSchema(): Schema {
+  const text = { type: 'string' };
+  const closed = (properties: Schema, required: readonly string[]) => ({
+    type: 'object',
+    properties,
+    required,
+    additionalProperties: false,
+  });
+  const line = (types: readonly Event['type'][], own: Schema, required: readonly string[]) => {
+    const members = {
+      seq: { type: 'integer', minimum: 1, maximum: SEQ_MAX, description: 'Counts up without gaps.' },
+      id: { ...text, pattern: '^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$' },
+      time: {
+        ...text,
+        pattern: TIME,
+        description: 'When it was recorded.',
+      },
+      type: { ...text, enum: types },
+      asset_key: { type: 'array', items: keyPartSchema(), minItems: 1 },
+      partition: text,
+      ...own,
+      metadata: { type: 'object', additionalProperties: true },
+      event_time: { ...text, pattern: EVENT_TIME, description: 'When it happened, as the client said.' },
+      idempotency_key: { ...text, pattern: '^[\\x21-\\x7e]+$', description: 'Identifies a report that is sent again.' },
+      from: {
+        type: 'array',
+        prefixItems: [text, { type: 'integer', minimum: 1, maximum: SEQ_MAX }],
+        minItems: 2,
+        items: false,
+        description: 'The journal that recorded a forwarded event first, and its seq there.',
+      },
+      recorded: { ...text, pattern: TIME, description: 'The time in that journal.' },
+      crc: { ...text, pattern: '^[0-9a-f]{8}$', description: 'Chains it to the line before it.' },
+    };
+    return closed(members, ['seq', 'id', 'time', 'type', 'asset_key', ...required, 'crc']);
+  };
+  const tags = closed({ data_version: text }, ['data_version']);
+  const check = {
+    check_name: { ...text, minLength: 1 },
+    passed: { type: 'boolean' },
+    severity: { ...text, enum: severities },
+  };
+  return {
+    $schema: 'https://json-schema.org/draft/2020-12/schema',
+    title: 'A line of an assetlog journal',
+    oneOf: [
+      line(['AssetMaterialization', 'AssetObservation'], { description: text, tags }, []),
+      line(['AssetCheckEvaluation'], check, Object.keys(check)),
+    ],
+  };
+}
+
+const TIME = '^\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d\\.\\d{3}Z$';
+const EVENT_TIME = '^\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d(\\.\\d{1,9})?Z$';

@@ -1,0 +1,169 @@
+/**
+ * Reads the members of a verified line, most of them without a parse of the whole line. The line is given as `bytes`, the index
+ * `start` of its first byte, and `end`, the index of its newline.
+ */
+
+import type { Recorded } from '../../event/event.ts';
+import {
+  CLOSING_BRACE,
+  COMMA,
+  CRC_MEMBER_BYTES,
+  ID_MEMBER_BYTES,
+  isDigit,
+  QUOTE,
+  SEQ_PREFIX,
+  TIME_BYTES,
+  TIME_PREFIX_BYTES,
+  TIME_SUFFIX_BYTES,
+} from './record.ts';
+
+/** @throws SyntaxError only for a line that assetlog did not write */
+export function readRecorded(bytes: Buffer, start: number, end: number): Recorded {
+  return JSON.parse(`${withoutMetadata(bytes, start, end)}}`);
+}
+
+/** @returns the metadata as JSON text, as it was sent, such as `{"rows":1.0}`; undefined if the report had none */
+export function metadataOf(bytes: Buffer, start: number, end: number): string | undefined {
+  const metadata = bytes.subarray(start, end).indexOf(METADATA_MEMBER);
+  if (metadata === -1) return undefined;
+  return bytes.toString('utf8', start + metadata + METADATA_MEMBER.length, metadataEnd(bytes, end));
+}
+
+/**
+ * @returns the idempotency key of its report; undefined if it had none, and for a forwarded event, whose key was looked up by the
+ *   journal that recorded it first
+ */
+export function idempotencyKeyOf(bytes: Buffer, start: number, end: number): string | undefined {
+  const at = end - CRC_MEMBER_BYTES;
+  if (bytes[at - 1] !== QUOTE) return undefined;
+  const quote = stringBegin(bytes, at);
+  const begin = quote - KEY_PREFIX.length + 1;
+  if (begin <= start || !bytes.subarray(begin, quote + 1).equals(KEY_PREFIX)) return undefined;
+  return JSON.parse(bytes.toString('utf8', quote, at));
+}
+
+/** @returns the bytes of the members that `encodeMembers` made of its event: `"type":"AssetObservation","asset_key":["a"]` */
+export function membersOf(bytes: Buffer, start: number, end: number, seq: number): Buffer {
+  return bytes.subarray(timeStart(start, seq) + TIME_BYTES + TIME_SUFFIX_BYTES, end - CRC_MEMBER_BYTES);
+}
+
+/**
+ * @param bytes from `membersOf` or `packMembers`
+ * @returns each member with its value as JSON text, in their order: `asset_key` with `["a"]`
+ */
+export function readMembers(bytes: Buffer): ReadonlyMap<string, string> {
+  const metadata = bytes.indexOf(METADATA_MEMBER);
+  const tail = metadata === -1 ? bytes.length : metadataEnd(bytes, bytes.length + CRC_MEMBER_BYTES);
+  const head = bytes.toString('utf8', 0, metadata === -1 ? bytes.length : metadata);
+  const members = new Map<string, string>();
+  const addAll = (text: string) => {
+    for (const [name, value] of Object.entries(JSON.parse(`{${text}}`))) members.set(name, JSON.stringify(value));
+  };
+  addAll(head);
+  if (metadata !== -1) members.set('metadata', bytes.toString('utf8', metadata + METADATA_MEMBER.length, tail));
+  if (tail < bytes.length) addAll(bytes.toString('utf8', tail + 1));
+  return members;
+}
+
+/** The time at which a verified line was recorded, such as `2026-11-20T15:19:45.266Z`. Such times sort as text. */
+export function timeOf(bytes: Buffer, start: number, seq: number): string {
+  const at = timeStart(start, seq);
+  return bytes.toString('latin1', at, at + TIME_BYTES);
+}
+
+/** @returns the type of the event of a verified line: `AssetObservation` */
+export function typeOf(bytes: Buffer, start: number, seq: number): string {
+  const at = timeStart(start, seq) + TIME_BYTES + TIME_SUFFIX_BYTES + TYPE_PREFIX_BYTES;
+  return bytes.toString('latin1', at, bytes.indexOf(QUOTE, at));
+}
+
+function timeStart(start: number, seq: number): number {
+  return start + SEQ_PREFIX.length + String(seq).length + ID_MEMBER_BYTES + TIME_PREFIX_BYTES;
+}
+
+/** @returns a line's `time` member as text, such as `2026-11-20T15:19:45.266Z`, not verified; undefined if it has none */
+export function readTime(line: Buffer): string | undefined {
+  return TIME_MEMBER.exec(line.toString('latin1', 0, 128))?.[1];
+}
+
+/** A line as text, taken apart without a parse of its members. */
+export interface LineParts {
+  readonly id: string;
+  /** JSON text. */
+  readonly time: string;
+  /** The members between the time and the crc, without braces, and where they begin in the line. */
+  readonly members: string;
+  readonly membersStart: number;
+}
+
+/** @returns undefined if the text does not begin as a journal begins its lines */
+export function partsOf(line: string): LineParts | undefined {
+  const [head, id, time] = LINE_HEAD.exec(line) ?? [];
+  if (head === undefined) return undefined;
+  return { id: id!, time: time!, members: line.slice(head.length, -CRC_MEMBER_BYTES), membersStart: head.length };
+}
+
+/** Bytes at the beginning of a line that include its time. */
+export const TIME_HEAD_BYTES = 256;
+
+const BACKSLASH = 0x5c;
+const CLOSING_BRACKET = 0x5d;
+const TYPE_PREFIX_BYTES = '"type":"'.length;
+/** No string can contain it, since a quote in a string is escaped with a backslash. So its first occurrence is the member. */
+const METADATA_MEMBER = ',"metadata":';
+const KEY_PREFIX = Buffer.from(',"idempotency_key":"');
+/** The members that may follow the metadata, last first, up to the quote that begins their string. */
+const MEMBERS_AFTER_METADATA = [
+  { prefix: Buffer.from(',"recorded":"'), isList: false },
+  { prefix: Buffer.from(',"from":["'), isList: true },
+  { prefix: KEY_PREFIX, isList: false },
+  { prefix: Buffer.from(',"event_time":"'), isList: false },
+];
+const LINE_HEAD = /^\{"seq":[0-9]+,"id":"([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})","time":("[^"\\]{24}"),/;
+const SHORT_LINE_BYTES = 1024;
+const TIME_MEMBER = /^\{"seq":[0-9]+,"id":"[^"]*","time":"([0-9TZ:.-]{1,40})"/;
+
+/** The text of the members except metadata and crc. Most lines are short, and searched faster as text. */
+function withoutMetadata(bytes: Buffer, start: number, end: number): string {
+  const short = bytes.toString('utf8', start, Math.min(end, start + SHORT_LINE_BYTES));
+  let head = short;
+  let metadata = short.indexOf(METADATA_MEMBER);
+  if (metadata === -1 && end - start > SHORT_LINE_BYTES) {
+    head = bytes.toString('utf8', start, end);
+    metadata = head.indexOf(METADATA_MEMBER);
+  }
+  if (metadata === -1) return head.slice(0, -CRC_MEMBER_BYTES);
+  const tail = metadataEnd(bytes, end);
+  return head.slice(0, metadata) + bytes.toString('utf8', tail, end - CRC_MEMBER_BYTES);
+}
+
+/** Finds the end of the metadata of a line that has some: the members after it are removed one by one, from the last. */
+function metadataEnd(bytes: Buffer, end: number): number {
+  let at = end - CRC_MEMBER_BYTES;
+  for (const { prefix, isList } of MEMBERS_AFTER_METADATA) {
+    if (bytes[at - 1] === CLOSING_BRACE) return at;
+    const stringEnd = isList ? listStringEnd(bytes, at) : at;
+    const begin = stringBegin(bytes, stringEnd) - prefix.length + 1;
+    if (bytes.subarray(begin, begin + prefix.length).equals(prefix)) at = begin;
+  }
+  return at;
+}
+
+/** @returns the end of the string in a list such as `["0193e0c2-…",7]`, which ends at `end`; `end` for other bytes */
+function listStringEnd(bytes: Buffer, end: number): number {
+  let at = end - 1;
+  if (bytes[at] !== CLOSING_BRACKET) return end;
+  while (isDigit(bytes[at - 1])) at -= 1;
+  return bytes[at - 1] === COMMA ? at - 1 : end;
+}
+
+/** @returns the index of the quote that begins the string which ends at `end`; quotes inside it follow a backslash */
+function stringBegin(bytes: Buffer, end: number): number {
+  for (let at = end - 2; ; at -= 1) {
+    at = bytes.lastIndexOf(QUOTE, at);
+    if (at === -1) return -1;
+    let backslashes = 0;
+    while (bytes[at - 1 - backslashes] === BACKSLASH) backslashes += 1;
+    if (backslashes % 2 === 0) return at;
+  }
+}

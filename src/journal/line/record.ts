@@ -1,0 +1,214 @@
+/**
+ * The format of a journal line, and what writes lines. Only the files of this folder depend on the format.
+ *
+ *     line    = '{"seq":' seq ',"id":"' uuid '","time":"' time '",' members ',"crc":"' crc '"}' LF
+ *     members = '"type":…,"asset_key":[…]' and then, each only if the report has it,
+ *               partition, check_name, passed, severity, description, tags, metadata,
+ *               event_time, idempotency_key, from, recorded
+ *
+ * 1. `seq` counts from 1 without gaps over all files of a journal.
+ * 2. `crc` is the CRC-32 of the line's bytes before `,"crc"`, seeded with the crc of the line before it in the same file
+ *    (0 for a file's first), as eight hexadecimal digits. This chain detects a flipped bit and a lost, swapped or repeated line.
+ * 3. A line holds no line break of any kind: JSON escapes the ASCII ones, and U+0085, U+2028 and U+2029 are escaped here
+ *    even inside metadata, which is otherwise recorded as it was sent.
+ * 4. `from` and `recorded` are in a forwarded event: `["<id of the journal that recorded it first>",<seq there>]`, and its time there.
+ * 5. Metadata may contain any text, so its end is found from the end of the line: the members after it end in `"` or `]`, and
+ *    metadata ends in `}`.
+ *
+ * The cost, which is intended: to change a line, all later lines of its file have to be rewritten.
+ */
+
+import { crc32 } from 'node:zlib';
+import type { Event } from '../../event/event.ts';
+import { uuids } from './uuid.ts';
+
+/**
+ * The members of a line that come from the report, such as `"type":"AssetObservation","asset_key":["a"]`: text from
+ * `encodeMembers`, or bytes from `packMembers` for an event whose text would keep a large body alive.
+ */
+export type LineMembers = string | Buffer;
+
+/** Encodes the members of a line that come from the report. `encodeBatch` adds those that depend on its position in the journal. */
+export function encodeMembers(event: Event): string {
+  let members = `"type":"${event.type}","asset_key":${quoteAll(event.assetKey)}`;
+  if (event.partition !== undefined) members += `,"partition":${quote(event.partition)}`;
+  if (event.type === 'AssetCheckEvaluation') {
+    members += `,"check_name":${quote(event.checkName)},"passed":${event.passed},"severity":"${event.severity}"`;
+  } else {
+    if (event.description !== undefined) members += `,"description":${quote(event.description)}`;
+    if (event.dataVersion !== undefined) members += `,"tags":{"data_version":${quote(event.dataVersion)}}`;
+  }
+  if (event.metadata !== undefined) members += `,"metadata":${event.metadata}`;
+  const { eventTime, idempotencyKey, origin } = event;
+  if (eventTime !== undefined) members += `,"event_time":"${eventTime}"`;
+  if (idempotencyKey !== undefined) members += `,"idempotency_key":${quote(idempotencyKey)}`;
+  if (origin !== undefined) {
+    members += `,"from":["${origin.source}",${origin.seq}],"recorded":"${origin.recorded}"`;
+  }
+  return members;
+}
+
+/** Position in the checksum chain: what a line takes from the line before it. A journal begins at `{ seq: 1, crc: 0 }`. */
+export interface ChainPosition {
+  /** Seq of the next line. */
+  readonly seq: number;
+  /** The crc of the previous line in the same file; 0 if there is none. */
+  readonly crc: number;
+}
+
+/** @returns an upper bound of a line's bytes with these members. For packed members it is at most a few bytes too large */
+export function lineBytesMax(members: LineMembers): number {
+  const bytes = typeof members === 'string' ? members.length * RECORDED_BYTES_MAX : members.length;
+  return bytes + FRAME_BYTES_MAX;
+}
+
+/** @returns the approximate memory of members while they wait, in bytes: a character of a text takes up to 2 */
+export function memoryBytesOf(members: LineMembers): number {
+  return typeof members === 'string' ? 2 * members.length : members.length;
+}
+
+/**
+ * Members as the bytes of a line, with U+0085, U+2028 and U+2029 escaped. Unlike a substring, they do not keep the text alive that they were cut from.
+ */
+export function packMembers(members: string): Buffer {
+  const bytes = Buffer.from(members);
+  // Only text outside ASCII can contain a separator, and a separator can only be inside a string.
+  return bytes.length === members.length ? bytes : Buffer.from(members.replace(LINE_SEPARATORS, escapeSeparator));
+}
+
+/** Buffer that one writer reuses to encode its batches; it grows as necessary, up to 1 MiB. */
+export interface EncodeBuffer {
+  bytes: Buffer;
+}
+
+/**
+ * Encodes a batch of lines that have the same time.
+ * @param batch the members of each line, from `encodeMembers`, packed or not
+ * @param scratch buffer that may hold the returned bytes: it must not be reused until they are written
+ * @param ids the id of each line that has one already, with 36 characters; undefined if all get a new one
+ * @returns the bytes to append, and the chain position after them
+ */
+export function encodeBatch(
+  batch: readonly LineMembers[],
+  chain: ChainPosition,
+  now: Date,
+  scratch: EncodeBuffer = { bytes: NO_BYTES },
+  ids?: readonly (string | undefined)[],
+): { bytes: Buffer; chain: ChainPosition } {
+  const time = now.toISOString();
+  const nextId = uuids(now);
+  const parts: LineMembers[] = [];
+  let { seq, crc } = chain;
+  let text = '';
+  for (const members of batch) {
+    const id = ids?.[seq - chain.seq] ?? nextId();
+    text += `{"seq":${seq},"id":"${id}","time":"${time}",`;
+    if (typeof members === 'string') {
+      text += members;
+    } else {
+      parts.push(text, members);
+      text = '';
+    }
+    text += CRC_TEMPLATE;
+    seq += 1;
+  }
+  parts.push(text);
+  const bytes = packInto(scratch, parts);
+  // A crc is computed over bytes, so it replaces the zeros of the template after the text is encoded.
+  for (let start = 0, end = 0; start < bytes.length; start = end + 1) {
+    end = bytes.indexOf(LINE_FEED, start);
+    crc = crc32(bytes.subarray(start, end - CRC_MEMBER_BYTES), crc);
+    writeHex(crc, bytes, end - CRC_TAIL_BYTES);
+  }
+  return { bytes, chain: { seq, crc } };
+}
+
+/**
+ * Like `packMembers`, of texts and packed members in turn, but reuses the buffer if they fit: allocating memory for each batch
+ * costs more than the encoding.
+ */
+function packInto(scratch: EncodeBuffer, parts: readonly LineMembers[]): Buffer {
+  let bytesMax = 0;
+  for (const part of parts) bytesMax += typeof part === 'string' ? part.length * UTF8_BYTES_MAX : part.length;
+  if (bytesMax > ENCODE_BUFFER_BYTES_MAX) return packApart(parts);
+  if (bytesMax > scratch.bytes.length)
+    scratch.bytes = Buffer.allocUnsafeSlow(Math.min(2 * bytesMax, ENCODE_BUFFER_BYTES_MAX));
+  const { bytes } = scratch;
+  let end = 0;
+  for (const part of parts) {
+    if (typeof part !== 'string') bytes.set(part, end);
+    else if (bytes.write(part, end) !== part.length) return packApart(parts);
+    end += part.length;
+  }
+  return bytes.subarray(0, end);
+}
+
+function packApart(parts: readonly LineMembers[]): Buffer {
+  return Buffer.concat(parts.map((part) => (typeof part === 'string' ? packMembers(part) : part)));
+}
+
+/**
+ * JSON text of a string without lone surrogates: of `a"b` it is `"a\"b"`. Most strings need no escape, and then this is faster
+ * than JSON.stringify.
+ */
+export function quote(text: string): string {
+  return NEEDS_ESCAPE.test(text) ? JSON.stringify(text) : `"${text}"`;
+}
+
+/** @returns the JSON text of an array of strings without lone surrogates: `["warehouse","orders"]` */
+export function quoteAll(texts: readonly string[]): string {
+  let all = '';
+  for (const text of texts) all += all === '' ? quote(text) : `,${quote(text)}`;
+  return `[${all}]`;
+}
+
+/** The largest seq of a journal: above it a JavaScript number can not represent every integer. */
+export const SEQ_MAX = Number.MAX_SAFE_INTEGER;
+
+const NO_BYTES = Buffer.alloc(0);
+/** For one UTF-16 code unit. */
+const UTF8_BYTES_MAX = 3;
+/** For one UTF-16 code unit of members: U+0085, U+2028 and U+2029 are escaped as \uXXXX. */
+const RECORDED_BYTES_MAX = 6;
+const ENCODE_BUFFER_BYTES_MAX = 1024 * 1024;
+const LINE_FEED = 0x0a;
+export const QUOTE = 0x22;
+export const COMMA = 0x2c;
+export const ZERO = 0x30;
+export const CLOSING_BRACE = 0x7d;
+const LINE_SEPARATORS = /[\u0085\u2028\u2029]/g;
+const NEEDS_ESCAPE = /[\u0000-\u001f"\\]/;
+const CRC_TEMPLATE = ',"crc":"00000000"}\n';
+export const CRC_MEMBER_BYTES = CRC_TEMPLATE.length - 1;
+export const CRC_TAIL_BYTES = '00000000"}'.length;
+export const SEQ_PREFIX = Buffer.from('{"seq":');
+export const ID_MEMBER_BYTES = ',"id":"01a1fb95-ce62-7e59-9364-610bf5613940"'.length;
+export const TIME_PREFIX_BYTES = ',"time":"'.length;
+export const TIME_BYTES = '2026-11-20T15:19:45.266Z'.length;
+export const TIME_SUFFIX_BYTES = '",'.length;
+/** What `encodeBatch` adds to the members of a line. */
+const FRAME_BYTES_MAX =
+  SEQ_PREFIX.length +
+  String(SEQ_MAX).length +
+  ID_MEMBER_BYTES +
+  TIME_PREFIX_BYTES +
+  TIME_BYTES +
+  TIME_SUFFIX_BYTES +
+  CRC_TEMPLATE.length;
+export const HEX_DIGITS = Buffer.from('0123456789abcdef');
+
+function escapeSeparator(separator: string): string {
+  return `\\u${separator.charCodeAt(0).toString(16).padStart(4, '0')}`;
+}
+
+export function isDigit(byte: number | undefined): boolean {
+  return byte !== undefined && byte >= ZERO && byte <= ZERO + 9;
+}
+
+export function hex(crc: number): string {
+  return crc.toString(16).padStart(8, '0');
+}
+
+export function writeHex(crc: number, bytes: Buffer, at: number): void {
+  for (let digit = 0; digit < 8; digit += 1) bytes[at + digit] = HEX_DIGITS[(crc >>> (28 - 4 * digit)) & 15]!;
+}

@@ -1,0 +1,437 @@
+/**
+ * Copies a journal into another folder, which is a journal then. A service may write, begin files and remove old files meanwhile:
+ * what is copied is what was durable when the backup began.
+ *
+ * Each run copies the files that have grown. A file is written under another name, verified line by line as it is copied, synced,
+ * and only then renamed. So after an interruption at any step the folder holds whole lines, and the next run continues.
+ *
+ * A file is known to continue its copy by the last line of the copy: its crc depends on all lines before it.
+ *
+ * The newest file is empty after a rotation. It is copied only if there is no other file, since retention may remove it before the
+ * next run: then it would be an empty file before others in the copy, which no crash explains. Such a file of an earlier run, or
+ * of an earlier version, is removed.
+ *
+ * With the journal it copies its id, the marks of the destinations that it is forwarded to, and their dead letters, but not the
+ * cursors. A copy that replaces its journal therefore knows that it was forwarded, and not how far: a hub is asked,
+ * and a plain destination stops. With a cursor of yesterday it would send again what was sent today, and without the marks
+ * everything.
+ */
+
+import { crc32 } from 'node:zlib';
+import type { Limits } from '../../config/limits.ts';
+import { type Disk, type ReadableDisk, unlessAbsent } from '../disk.ts';
+import { readBytes, writeFile } from '../file-io.ts';
+import { readLastStop } from '../open/clean-stop.ts';
+import {
+  DamagedError,
+  type Finding,
+  findingsIn,
+  findingsInLast,
+  findingsOfNone,
+  joinFindings,
+} from '../open/recovery.ts';
+import { lastLine, type Scan, scanSegment } from '../open/scan.ts';
+import { askDurable, type Progress } from '../progress.ts';
+import { type Contents, contentsOf, goneName, type SegmentName } from '../segments.ts';
+import { VerifiedCopy } from './verified-copy.ts';
+import type { OnProgress } from './verify.ts';
+
+/** In bytes the longest line and an interrupted write, and how often a journal that changes meanwhile is listed. */
+export type BackupLimits = Pick<Limits, 'lineBytesMax' | 'tornBytesMax' | 'verifyListingsMax'>;
+
+export interface BackupOptions {
+  /** The journal that is backed up; only read. */
+  readonly source: Disk;
+  /** An existing folder, which no other process writes to. */
+  readonly target: Disk;
+  /** Of the process that writes the source. */
+  readonly progress: Progress;
+  readonly limits: BackupLimits;
+  /** Called with the number of bytes read or skipped so far, and the total. */
+  readonly onProgress?: OnProgress;
+}
+
+/** What a run did. */
+export interface Backup {
+  /** What this run added to the backup. */
+  readonly events: number;
+  readonly bytes: number;
+  /** The first and the last seq that the backup holds; undefined if it holds no event. */
+  readonly seqs: { readonly first: number; readonly last: number } | undefined;
+  /** Sentences about events that it does not hold. */
+  readonly remarks: readonly string[];
+  /** False if the writer does not answer, so that its newest file was left out. */
+  readonly isComplete: boolean;
+}
+
+/** The target can not be continued with this source. Nothing in it was changed by the file that the message names. */
+export class OtherJournalError extends Error {}
+
+/**
+ * Brings a backup up to date. A second run at once adds nothing.
+ * @throws OtherJournalError, DamagedError for damage in the source, after what is before it was copied, or the error of a
+ *   system call; after each the backup is a valid journal, and another run continues it
+ */
+export function backUp(options: BackupOptions): Promise<Backup> {
+  return new BackupRun(options).run();
+}
+
+/** How far a file may be copied. */
+type Extent =
+  /** All of it: the next file was begun after it was durable. */
+  | { readonly kind: 'closed' }
+  /** The lines before this seq are durable. */
+  | { readonly kind: 'before'; readonly seq: number }
+  /** No process writes to it, and it had so many bytes when that was known. */
+  | { readonly kind: 'size'; readonly bytes: number }
+  /** The process that writes to it does not answer. */
+  | { readonly kind: 'unanswered' };
+
+/** The end of a file of the backup: its last line, with its newline, and the seq after it. */
+interface Held {
+  readonly bytes: number;
+  readonly lastLine: Buffer;
+  readonly nextSeq: number;
+}
+
+class BackupRun {
+  readonly #source: Disk;
+  readonly #target: Disk;
+  readonly #options: BackupOptions;
+  #contents: Contents = contentsOf([]);
+  #held: readonly SegmentName[] = [];
+  /** Names of files in the backup that are empty, and that the source no longer has. */
+  #empty: readonly string[] = [];
+  /** The seq after the last line of the backup, as far as this run has come. */
+  #nextSeq = 1;
+  #events = 0;
+  #bytes = 0;
+  readonly #remarks = new Set<string>();
+  /** Files beside the journal that are copied, but do not have their names yet. */
+  readonly #beside: string[] = [];
+
+  constructor(options: BackupOptions) {
+    this.#options = options;
+    this.#source = options.source;
+    this.#target = options.target;
+  }
+
+  async run(): Promise<Backup> {
+    const names = await this.#target.list();
+    for (const name of names.filter((name) => name.endsWith(PARTIAL))) await this.#target.remove(name);
+    this.#held = contentsOf(names).segments;
+    for (const name of (await this.#source.list()).filter((name) => FORWARDED.test(name)).sort()) {
+      if (await this.#copyBeside(name)) this.#beside.push(name);
+    }
+    const hasWatermarks = await this.#copyBeside(WATERMARKS);
+    const last = await this.#look();
+    await this.#checkTarget();
+    const { segments } = this.#contents;
+    const sizes = await Promise.all(segments.map(({ name }) => this.#source.size(name).catch(unlessAbsent(0))));
+    const total = sizes.reduce((sum, size) => sum + size, 0);
+    let doneBytes = 0;
+    let isComplete = true;
+    for (const [index, segment] of segments.entries()) {
+      const extent: Extent = index === segments.length - 1 ? last : { kind: 'closed' };
+      isComplete = await this.#segment(segment, extent, (bytes) =>
+        this.#options.onProgress?.(doneBytes + bytes, total),
+      );
+      doneBytes += sizes[index] ?? 0;
+    }
+    await this.#completeBeside();
+    await this.#removeEmpty();
+    // Only after all events that they count: else a hub would say that it has events which it lacks.
+    if (hasWatermarks && isComplete) await this.#complete(WATERMARKS);
+    const first = contentsOf(await this.#target.list()).segments[0]?.firstSeq ?? this.#nextSeq;
+    const seqs = first < this.#nextSeq ? { first, last: this.#nextSeq - 1 } : undefined;
+    return { events: this.#events, bytes: this.#bytes, seqs, remarks: [...this.#remarks], isComplete };
+  }
+
+  /** Copies a small file under another name, durably, if it differs from its copy. @returns whether it does */
+  async #copyBeside(name: string): Promise<boolean> {
+    const there = await fingerprint(this.#source, name);
+    if (there === undefined || there === (await fingerprint(this.#target, name))) return false;
+    await writeFile(this.#target, `${name}${PARTIAL}`, this.#source.read(name));
+    return true;
+  }
+
+  /** Before the first event: events without these files would be forwarded from the beginning. */
+  async #completeBeside(): Promise<void> {
+    for (const name of this.#beside.splice(0)) await this.#complete(name);
+  }
+
+  async #complete(name: string): Promise<void> {
+    await this.#target.rename(`${name}${PARTIAL}`, name);
+    await this.#target.syncFolder();
+  }
+
+  /** Lists the source. @returns how far its last file may be copied */
+  async #look(): Promise<Extent> {
+    for (let listings = 1; ; listings += 1) {
+      this.#contents = contentsOf(await this.#source.list());
+      const last = this.#contents.segments.at(-1);
+      // Before the question: without a writer these bytes are from a process that has ended.
+      const bytes = last === undefined ? 0 : await this.#source.size(last.name).catch(unlessAbsent(undefined));
+      const said = await askDurable(this.#options.progress);
+      if (said.kind === 'before') {
+        // After the answer: every durable line is in a file of this listing.
+        this.#contents = contentsOf(await this.#source.list());
+        return said;
+      }
+      if (said.kind === 'unsaid' && bytes !== undefined) return { kind: 'size', bytes };
+      if (said.kind === 'unanswered' || listings >= this.#options.limits.verifyListingsMax)
+        return { kind: 'unanswered' };
+    }
+  }
+
+  /** Finds where the backup ends before the first file of the source. @throws OtherJournalError if it does not fit the source */
+  async #checkTarget(): Promise<void> {
+    const { segments } = this.#contents;
+    const [missing] = findingsOfNone(this.#contents, (await this.#lastStop())?.end);
+    if (missing !== undefined) throw new DamagedError(this.#source.folder, missing);
+    const firstSeq = segments[0]?.firstSeq ?? 1;
+    const names = new Set(segments.map(({ name }) => name));
+    const absent = this.#held.filter(({ name }) => !names.has(name));
+    const sizes = await Promise.all(absent.map(({ name }) => this.#target.size(name)));
+    this.#empty = absent.filter((_, index) => sizes[index] === 0).map(({ name }) => name);
+    const other = absent.find((held) => held.firstSeq >= firstSeq && !this.#empty.includes(held.name));
+    if (other !== undefined) throw this.#otherJournal(`${other.name} is in it, and not in ${this.#source.folder}`);
+    // Retention removed them at the source; the backup keeps them.
+    const kept = this.#held.filter((held) => held.firstSeq < firstSeq).at(-1);
+    if (kept === undefined) return;
+    this.#nextSeq = (await this.#heldEnd(kept))?.nextSeq ?? kept.firstSeq;
+    if (this.#nextSeq > firstSeq) {
+      throw this.#otherJournal(
+        `${kept.name} holds the events to ${this.#nextSeq - 1}, and those from ${firstSeq} on are in another file of ${this.#source.folder}`,
+      );
+    }
+  }
+
+  /** @returns false if the file was left out because its writer does not answer */
+  async #segment(segment: SegmentName, extent: Extent, onRead: (bytes: number) => void): Promise<boolean> {
+    if (extent.kind === 'unanswered') return false;
+    if (extent.kind === 'before' && segment.firstSeq > extent.seq) return true; // begun after the backup
+    const held = await this.#heldEnd(segment);
+    try {
+      const markers = await this.#join(segment);
+      if (held !== undefined && !(await this.#continues(segment, held))) throw await this.#difference(segment, extent);
+      if (held === undefined || !(await this.#isWhole(segment, held, extent))) {
+        return await this.#copy(segment, extent, { held, markers, onRead });
+      }
+      this.#nextSeq = held.nextSeq;
+    } catch (error) {
+      await this.#whyAbsent(segment, error as Error);
+      this.#nextSeq = held?.nextSeq ?? this.#nextSeq;
+    }
+    return true;
+  }
+
+  /**
+   * Checks that the file continues the one before it.
+   * @returns names of the markers for the events that are gone between them
+   */
+  async #join(segment: SegmentName): Promise<string[]> {
+    const due = this.#nextSeq;
+    let findings = joinFindings(segment, due, this.#contents.gone);
+    for (let look = 1; findings.length > 0 && look < this.#options.limits.verifyListingsMax; look += 1) {
+      // A listing is no snapshot: it may miss the marker of retention, and the next one has it.
+      const { gone, lost, removedLast } = contentsOf(await this.#source.list());
+      this.#contents = { ...this.#contents, gone, lost, removedLast };
+      findings = joinFindings(segment, due, gone);
+    }
+    if (findings[0] !== undefined) throw new DamagedError(this.#source.folder, findings[0]);
+    if (due === segment.firstSeq) return [];
+    const { lost, removedLast } = this.#contents;
+    const last = segment.firstSeq - 1;
+    const markers = lost
+      .filter((range) => range.first <= last && range.last >= due)
+      .map((range) => goneName(range, 'lost'));
+    if (removedLast < due) return markers;
+    const removed = { first: 1, last: Math.min(removedLast, last) };
+    if (this.#held.length > 0) {
+      this.#remarks.add(
+        `retention removed the events ${due} to ${removed.last} before they were copied; back up more often to keep them`,
+      );
+    }
+    return [...markers, goneName(removed, 'removed')];
+  }
+
+  /** Copies the lines of a file that may be copied. @returns as `#segment` */
+  async #copy(
+    segment: SegmentName,
+    extent: Extent,
+    step: { held: Held | undefined; markers: readonly string[]; onRead: (bytes: number) => void },
+  ): Promise<boolean> {
+    const { name, firstSeq } = segment;
+    const { held = { bytes: 0, nextSeq: firstSeq }, markers, onRead } = step;
+    const endSeq = extent.kind === 'before' ? extent.seq : Number.POSITIVE_INFINITY;
+    const endBytes = extent.kind === 'size' ? extent.bytes : Number.POSITIVE_INFINITY;
+    const copy = new VerifiedCopy(firstSeq, endSeq, this.#options.limits);
+    await writeFile(
+      this.#target,
+      `${name}${PARTIAL}`,
+      copy.verified(counted(this.#source.read(name, 0, endBytes), onRead)),
+    );
+    if (extent.kind === 'size') {
+      const said = await askDurable(this.#options.progress);
+      if (said.kind !== 'unsaid') {
+        // A service has started since, so the bytes may be lines that are not durable yet.
+        await this.#target.remove(`${name}${PARTIAL}`);
+        return this.#segment(segment, said, onRead);
+      }
+    }
+    const { bytes, chain } = copy;
+    const damage = await this.#damage(segment, extent, copy);
+    if (bytes < held.bytes || (bytes === 0 && (damage !== undefined || (await this.#isNeedless(segment))))) {
+      await this.#target.remove(`${name}${PARTIAL}`);
+    } else {
+      await this.#completeBeside();
+      for (const marker of markers) await this.#mark(marker);
+      await this.#removeEmpty(name);
+      await this.#complete(name);
+      this.#events += chain.seq - held.nextSeq;
+      this.#bytes += bytes - held.bytes;
+      this.#nextSeq = chain.seq;
+    }
+    if (damage !== undefined) throw new DamagedError(this.#source.folder, damage);
+    return true;
+  }
+
+  /** Whether the backup holds the events up to the first one of an empty file of the source, and lacks the file. */
+  async #isNeedless({ name, firstSeq }: SegmentName): Promise<boolean> {
+    const { segments } = contentsOf(await this.#target.list());
+    return this.#nextSeq === firstSeq && segments.length > 0 && !segments.some((held) => held.name === name);
+  }
+
+  /**
+   * Removes the empty files that the source no longer has. The only file of the backup is renamed instead: markers without a
+   * journal file are damage.
+   * @param next the file that is about to be completed
+   */
+  async #removeEmpty(next?: string): Promise<void> {
+    for (const name of this.#empty) {
+      const isOnly = contentsOf(await this.#target.list()).segments.length === 1;
+      if (isOnly && next === undefined) return;
+      await (isOnly ? this.#target.rename(name, next as string) : this.#target.remove(name));
+      await this.#target.syncFolder();
+      this.#empty = this.#empty.filter((other) => other !== name);
+    }
+  }
+
+  async #mark(marker: string): Promise<void> {
+    const isThere = (await this.#target.list()).includes(marker);
+    if (!isThere) return (await this.#target.create(marker)).close();
+    await this.#target.syncFolder(); // an interrupted run may have made it without a sync
+  }
+
+  /** @returns what is wrong in the source after the lines that were copied, if no crash and no running write explains it */
+  async #damage(segment: SegmentName, extent: Extent, copy: VerifiedCopy): Promise<Finding | undefined> {
+    const { lines, bytes, chain, problem } = copy;
+    const at = { file: segment.name, line: lines + 1, byte: bytes };
+    if (extent.kind === 'size') {
+      const scan = problem === undefined ? copy : await this.#scan(segment);
+      const findings = findingsInLast(segment, scan, await this.#lastStop(), this.#options.limits);
+      for (const { decision, problem } of findings) {
+        if (decision === 'truncate') {
+          this.#remarks.add(
+            `${segment.name}, line ${at.line}, byte ${at.byte}: ${problem}; this end was left out, a start truncates it`,
+          );
+        }
+      }
+      return findings.find(({ decision }) => decision === 'refuse');
+    }
+    if (problem !== undefined) return { kind: 'bad line inside', decision: 'refuse', ...at, problem };
+    if (extent.kind === 'closed') return findingsIn(segment, copy, 'earlier', this.#options.limits)[0];
+    if (extent.kind !== 'before' || chain.seq >= extent.seq) return undefined;
+    return {
+      kind: 'missing file',
+      decision: 'refuse',
+      ...at,
+      problem: `the events ${chain.seq} to ${extent.seq - 1} are missing`,
+    };
+  }
+
+  /** @returns undefined if the backup does not have the file @throws OtherJournalError if its copy does not end with a line */
+  async #heldEnd({ name, firstSeq }: SegmentName): Promise<Held | undefined> {
+    if (!this.#held.some((held) => held.name === name)) return undefined;
+    const bytes = await this.#target.size(name);
+    if (bytes === 0) return { bytes, lastLine: Buffer.alloc(0), nextSeq: firstSeq };
+    const found = await lastLine(this.#target, name, bytes, this.#options.limits);
+    if (found === undefined) throw this.#otherJournal(`${name} in it does not end with a line`);
+    return { bytes, lastLine: Buffer.concat([found.line, NEWLINE]), nextSeq: found.seq + 1 };
+  }
+
+  /** Whether the file of the source begins with all that the backup has of it. */
+  async #continues({ name }: SegmentName, { bytes, lastLine }: Held): Promise<boolean> {
+    return (await readBytes(this.#source, name, bytes - lastLine.length, bytes)).equals(lastLine);
+  }
+
+  async #isWhole({ name }: SegmentName, { bytes, nextSeq }: Held, extent: Extent): Promise<boolean> {
+    if (extent.kind === 'before') return nextSeq >= extent.seq;
+    return bytes === (extent.kind === 'size' ? extent.bytes : await this.#source.size(name));
+  }
+
+  /** @returns the error for a file that differs from its copy: damage if the source has any, else another journal */
+  async #difference(segment: SegmentName, extent: Extent): Promise<Error> {
+    const position = extent.kind === 'closed' ? 'earlier' : 'afterCrash';
+    const findings = findingsIn(segment, await this.#scan(segment), position, this.#options.limits);
+    const damage = findings.find(({ decision }) => decision === 'refuse');
+    if (damage !== undefined) return new DamagedError(this.#source.folder, damage);
+    return this.#otherJournal(`${segment.name} differs from that in ${this.#source.folder}`);
+  }
+
+  #otherJournal(how: string): OtherJournalError {
+    return new OtherJournalError(
+      `${this.#target.folder} holds a backup of another journal, or the journal was repaired or replaced since: ${how}; ` +
+        'keep it, and give an empty folder with --to',
+    );
+  }
+
+  /** @throws the error, unless it is that retention removed the file of the source */
+  async #whyAbsent({ name, firstSeq }: SegmentName, error: NodeJS.ErrnoException): Promise<void> {
+    unlessAbsent(undefined)(error);
+    const names = await this.#source.list();
+    const { gone, lost, removedLast } = contentsOf(names);
+    if (names.includes(name) || firstSeq > removedLast) throw error;
+    this.#contents = { ...this.#contents, gone, lost, removedLast };
+  }
+
+  #scan({ name, firstSeq }: SegmentName): Promise<Scan> {
+    return scanSegment(this.#source.read(name), firstSeq, this.#options.limits);
+  }
+
+  async #lastStop() {
+    return readLastStop(this.#source, await this.#source.list());
+  }
+}
+
+/** End of the name of a file while it is copied. A start, `verify` and `events` ignore it. */
+const PARTIAL = '.partial';
+/** That it is forwarded, to which destinations, and its id: in the order of their names the id is after the destinations. */
+const FORWARDED = /^(\.forwarded-.*|\.journal-id|dead-.*\.jsonl)$/;
+/** How far a hub has the journals that are forwarded to it, as of one of its own seqs. */
+const WATERMARKS = 'forward-sources.json';
+const NEWLINE = Buffer.from('\n');
+
+async function* counted(chunks: AsyncIterable<Buffer>, onRead: (bytes: number) => void): AsyncGenerator<Buffer> {
+  let bytes = 0;
+  for await (const chunk of chunks) {
+    yield chunk;
+    bytes += chunk.length;
+    onRead(bytes);
+  }
+}
+
+/** @returns undefined if there is no such file */
+async function fingerprint(disk: ReadableDisk, name: string): Promise<string | undefined> {
+  let [crc, bytes] = [0, 0];
+  try {
+    for await (const chunk of disk.read(name)) {
+      crc = crc32(chunk, crc);
+      bytes += chunk.length;
+    }
+  } catch (error) {
+    return unlessAbsent(undefined)(error as NodeJS.ErrnoException);
+  }
+  return `${bytes} ${crc}`;
+}

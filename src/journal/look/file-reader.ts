@@ -1,0 +1,302 @@
+/** Reads one file of a journal, also while a service writes it: checks each line, and reports what is wrong. */
+
+import { type Bounds, type Filter, isMatch } from '../../event/search.ts';
+import type { ReadableDisk } from '../disk.ts';
+import { readBytes } from '../file-io.ts';
+import { ChainFollower, endingOf } from '../line/chain.ts';
+import { LineCutter } from '../line/lines.ts';
+import { timeOf } from '../line/members.ts';
+import type { ChainPosition } from '../line/record.ts';
+import { askDurable } from '../progress.ts';
+import type { SegmentName } from '../segments.ts';
+import type { GoneLines, Reading, Remark } from './reading.ts';
+import { Line } from './reading.ts';
+import { seekLine } from './seek.ts';
+import { traceOf } from './trace.ts';
+
+/** The state of reading one file: how far its lines are valid, and what is wrong after them. */
+export class FileReader {
+  readonly #disk: ReadableDisk;
+  readonly #name: string;
+  readonly #firstSeq: number;
+  readonly #lineFilter: LineFilter;
+  readonly #onRemark: (remark: Remark) => void;
+  /** Where the last valid line ends, its number, and the chain position after it. */
+  #goodBytes = 0;
+  #goodLines = 0;
+  #chain: ChainPosition;
+  #firstCrc: number | undefined;
+  /** The `passedSeq` of the line filter when the last read began. */
+  #passedBefore = 0;
+  /** Where the next line begins, and its number; the number of bytes that were read. */
+  #byte = 0;
+  #line = 1;
+  #readBytes = -1;
+  #isTorn = false;
+  #follower: ChainFollower;
+  #badLines: BadLines | undefined;
+  readonly #reading: Reading;
+  /** Lines from this seq on may still be truncated, as of the writer's last answer. */
+  #durableSeq = 0;
+  #isHeldBack = false;
+
+  constructor(
+    disk: ReadableDisk,
+    { name, firstSeq }: SegmentName,
+    lineFilter: LineFilter,
+    reading: Reading,
+    onRemark: (remark: Remark) => void,
+  ) {
+    this.#disk = disk;
+    this.#name = name;
+    this.#firstSeq = firstSeq;
+    this.#lineFilter = lineFilter;
+    this.#reading = reading;
+    this.#onRemark = onRemark;
+    this.#chain = { seq: firstSeq, crc: 0 };
+    this.#follower = new ChainFollower(this.#chain, true);
+  }
+
+  /** Whether there are bytes after the valid lines. */
+  get isIncomplete(): boolean {
+    return this.#isTorn || this.#badLines !== undefined;
+  }
+
+  /** Continues after the last line that the filter skips, if it is found; the lines before it are not verified. */
+  async seek(): Promise<void> {
+    const { passedSeq } = this.#lineFilter;
+    if (passedSeq < this.#firstSeq) return;
+    const size = await this.#disk.size(this.#name);
+    const found = await seekLine(this.#disk, this.#name, size, passedSeq, this.#reading.limits);
+    if (found === undefined) return;
+    this.#goodBytes = found.bytes;
+    this.#goodLines = found.chain.seq - this.#firstSeq;
+    this.#chain = found.chain;
+  }
+
+  /**
+   * Reads from the end of the valid lines, if the file's size changed since the last read.
+   * @param isClosed whether all of the file is durable: the next file is begun only after that
+   */
+  async *read(isClosed: boolean): AsyncGenerator<readonly Line[]> {
+    const size = await this.#disk.size(this.#name);
+    if (size === this.#readBytes && !this.#isHeldBack) return;
+    // Asked before the file is read: the answer does not cover what is written later.
+    const endBytes = await this.#askDurable(isClosed, size);
+    if (this.#goodBytes > 0 && !(await this.#endsAsBefore())) this.#beginAgain();
+    this.#passedBefore = this.#lineFilter.passedSeq;
+    this.#byte = this.#goodBytes;
+    this.#line = this.#goodLines + 1;
+    this.#follower = new ChainFollower(this.#chain, this.#goodBytes === 0);
+    this.#badLines = undefined;
+    this.#isHeldBack = false;
+    const from = this.#goodBytes;
+    let readBytes = from;
+    const cutter = new LineCutter(
+      (bytes, start, end, lineEnd) => this.#take(bytes, start, end, from + lineEnd),
+      this.#reading.limits.lineBytesMax,
+    );
+    for await (const chunk of this.#disk.read(this.#name, from, endBytes)) {
+      cutter.push(chunk);
+      readBytes += chunk.length;
+      // Inside of a long line the caller gets no turn: what it may wait for would keep the beginning of the line in memory.
+      if (cutter.carriedBytes < chunk.length) yield this.#lineFilter.matches();
+      if (this.#isHeldBack) break;
+    }
+    this.#readBytes = readBytes;
+    this.#isTorn = cutter.carriedBytes > 0 && this.#chain.seq < this.#durableSeq;
+    this.#isHeldBack ||= this.#chain.seq >= this.#durableSeq && size > this.#goodBytes;
+  }
+
+  /**
+   * Asks the writer how far the journal is durable.
+   * @returns how many bytes of the file may be read. Without an answer that is its size before the question
+   */
+  async #askDurable(isClosed: boolean, size: number): Promise<number | undefined> {
+    const { progress, follow } = this.#reading;
+    if (isClosed) {
+      this.#durableSeq = Number.POSITIVE_INFINITY;
+      return undefined;
+    }
+    const said = await askDurable(progress);
+    if (said.kind === 'before') {
+      this.#durableSeq = said.seq;
+      return undefined;
+    }
+    if (said.kind === 'unanswered') {
+      const isFollowing = follow !== undefined;
+      const what = isFollowing ? 'held back until it does' : 'shown, and the last of them may still be truncated';
+      this.#onRemark({
+        kind: 'note',
+        text: `the service that writes ${this.#name} does not answer: its newest lines are ${what}`,
+      });
+      if (isFollowing) {
+        // If an earlier read found no writer, its lines were yielded, and only later lines are held back.
+        if (this.#durableSeq === Number.POSITIVE_INFINITY) this.#durableSeq = this.#chain.seq;
+        return undefined;
+      }
+    }
+    this.#durableSeq = Number.POSITIVE_INFINITY;
+    return size;
+  }
+
+  /**
+   * Reports what is after the valid lines.
+   * @returns the seq that is expected in the next file; undefined if unknown
+   */
+  end(hasNext: boolean): number | undefined {
+    if (this.#isTorn) this.#badLines ??= this.#badLinesHere('it ends without a newline');
+    if (this.#badLines === undefined) {
+      if (hasNext && this.#goodLines === 0) this.#remark('damage', this.#badLinesHere('it is empty'), '');
+      return this.#chain.seq;
+    }
+    // As in the table of recovery.ts: a crash, or a running write, explains bad bytes only at the end of the last file.
+    if (!hasNext && this.#badLines.unexplained === 0) {
+      this.#remark(
+        'note',
+        this.#badLines,
+        '; this end is skipped: a crash or a copy may have cut it off, or a service is writing it',
+      );
+    } else {
+      this.#remark('damage', this.#badLines, '; what follows in this file can not be verified and is skipped');
+    }
+    return undefined;
+  }
+
+  #take(bytes: Buffer, start: number, end: number, lineEnd: number): void {
+    if (this.#isHeldBack) return;
+    if (this.#chain.seq >= this.#durableSeq) {
+      this.#isHeldBack = true;
+      return;
+    }
+    const byte = this.#byte;
+    this.#byte = lineEnd + 1;
+    this.#line += 1;
+    const found = this.#follower.take(bytes, start, end, this.#durableSeq);
+    if (found.kind === 'good') {
+      this.#accept(bytes, start, end, found.chain, byte);
+      return;
+    }
+    const isFirst = found.problem !== undefined;
+    const bad = this.#badLines ?? { ...this.#badLinesHere(found.problem ?? ''), line: this.#line - 1, byte };
+    if (found.kind === 'resumed') {
+      const seq = found.chain.seq - 1;
+      const gone: GoneLines = { first: found.due, last: seq - 1, why: 'lost' };
+      this.#remark('damage', bad, skipped(bad.linesSkipped, seq), gone.first <= gone.last ? { gone } : {});
+      this.#badLines = undefined;
+      this.#accept(bytes, start, end, found.chain, byte);
+      return;
+    }
+    if (found.hasForm && (!isFirst || found.hasOtherSeq)) bad.unexplained += 1;
+    bad.linesSkipped += 1;
+    this.#badLines = bad;
+  }
+
+  #accept(bytes: Buffer, start: number, end: number, next: ChainPosition, byte: number): void {
+    if (this.#goodBytes === 0) {
+      if (this.#firstCrc !== undefined && this.#firstCrc !== next.crc) this.#lineFilter.passedSeq = 0; // another journal
+      this.#firstCrc = next.crc;
+    }
+    this.#chain = next;
+    this.#goodBytes = this.#byte;
+    this.#goodLines = this.#line - 1;
+    this.#lineFilter.take(bytes, start, end, next.seq - 1, this.#name, byte);
+  }
+
+  /** Checks that the last valid line is unchanged. A service that starts replaces the file by a copy with the same lines. */
+  async #endsAsBefore(): Promise<boolean> {
+    const ending = endingOf(this.#chain.crc);
+    const start = this.#goodBytes - ending.length;
+    return (await readBytes(this.#disk, this.#name, start, this.#goodBytes)).equals(ending);
+  }
+
+  /** Restarts the file: a service truncated it after a failed write, or another journal was begun. */
+  #beginAgain(): void {
+    this.#lineFilter.passedSeq = Math.min(this.#lineFilter.passedSeq, this.#passedBefore);
+    const text = `${this.#name} was truncated or replaced while it was read; from seq ${this.#lineFilter.passedSeq + 1} on it is read again`;
+    this.#onRemark({ kind: 'note', text });
+    this.#goodBytes = 0;
+    this.#goodLines = 0;
+    this.#chain = { seq: this.#firstSeq, crc: 0 };
+  }
+
+  #badLinesHere(problem: string): BadLines {
+    return { line: this.#line, byte: this.#byte, problem, linesSkipped: 0, unexplained: 0 };
+  }
+
+  #remark(kind: Remark['kind'], at: BadLines, more: string, gone: Pick<Remark, 'gone'> = {}): void {
+    const { line, byte, problem } = at;
+    this.#onRemark({ kind, text: `${this.#name}, line ${line}, byte ${byte}: ${problem}${more}`, ...gone });
+  }
+}
+
+/** A range without valid lines: where it begins and what is wrong there. */
+interface BadLines {
+  readonly line: number;
+  readonly byte: number;
+  readonly problem: string;
+  linesSkipped: number;
+  /** Number of lines in the form of a journal line that no crash explains: after the first bad line, or with another seq than due. */
+  unexplained: number;
+}
+
+function skipped(lines: number, seq: number): string {
+  return lines === 0
+    ? `; reading continues with seq ${seq}`
+    : `; ${lines === 1 ? '1 line is' : `${lines} lines are`} skipped, reading continues with seq ${seq}`;
+}
+
+/** Collects the lines that match the filter. */
+export class LineFilter {
+  readonly #bounds: Bounds;
+  readonly #timed: boolean;
+  /** The filter without its bounds, which do not apply to another journal of the same folder. */
+  readonly #members: Filter;
+  readonly #trace: Buffer | undefined;
+  /** Lines with this seq or a smaller one are skipped. */
+  passedSeq: number;
+  #matches: Line[] = [];
+  /** The next occurrence of the trace, from the last line on: -1 if these bytes have no more. */
+  #searched: Buffer | undefined;
+  #hit = -1;
+
+  constructor({ afterSeq = 0, untilSeq, since, until, ...members }: Filter) {
+    this.#bounds = { untilSeq, since, until };
+    this.#timed = since !== undefined || until !== undefined;
+    this.#members = members;
+    this.#trace = traceOf(members);
+    this.passedSeq = afterSeq;
+  }
+
+  take(bytes: Buffer, start: number, end: number, seq: number, file: string, byte: number): void {
+    if (seq <= this.passedSeq) return;
+    this.passedSeq = seq;
+    if (this.#trace !== undefined && !this.#holds(bytes, start, end, this.#trace)) return;
+    const { untilSeq, since = '', until } = this.#bounds;
+    if (untilSeq !== undefined && seq > untilSeq) return;
+    if (this.#timed) {
+      const time = timeOf(bytes, start, seq);
+      if (time < since || (until !== undefined && time >= until)) return;
+    }
+    const line = new Line(bytes, start, end, seq, file, byte);
+    // A line is parsed only if the filter has members to match. Text in metadata may contain the trace too.
+    if (this.#trace === undefined || isMatch(line.event, this.#members)) this.#matches.push(line);
+  }
+
+  /** @returns the lines collected since the last call */
+  matches(): readonly Line[] {
+    const lines = this.#matches;
+    this.#matches = [];
+    this.#searched = undefined; // it may be a long line
+    return lines;
+  }
+
+  /** Searches all lines of a chunk at once, so that lines without the trace cost no search each. */
+  #holds(bytes: Buffer, start: number, end: number, trace: Buffer): boolean {
+    if (bytes !== this.#searched || (this.#hit !== -1 && this.#hit < start)) {
+      this.#searched = bytes;
+      this.#hit = bytes.indexOf(trace, start);
+    }
+    return this.#hit !== -1 && this.#hit + trace.length <= end;
+  }
+}

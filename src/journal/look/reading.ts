@@ -1,0 +1,114 @@
+/** What is asked of a reader of a journal, and what it yields: lines, and remarks about the journal. */
+
+import type { Limits } from '../../config/limits.ts';
+import type { Recorded } from '../../event/event.ts';
+import type { Filter } from '../../event/search.ts';
+import { metadataOf, readRecorded } from '../line/members.ts';
+import type { Progress } from '../progress.ts';
+import type { Gone, GoneRange } from '../segments.ts';
+
+/** Interval of the polls in milliseconds, and bytes of a line. */
+export type ReaderLimits = Pick<Limits, 'followMs' | 'lineBytesMax'>;
+
+/** What is read of a journal. */
+export interface Reading {
+  /** Which lines are yielded; all by default. Files outside of its bounds are not read. */
+  readonly filter?: Filter;
+  /**
+   * Finds the first line after `filter.afterSeq` inside its file instead of reading the file up to it, so that the lines before it
+   * are not verified.
+   */
+  readonly seek?: boolean;
+  /** If set, waits for later lines until it is aborted, and then reads a last time. The folder need not exist yet. */
+  readonly follow?: AbortSignal | undefined;
+  readonly progress: Progress;
+  readonly limits: ReaderLimits;
+}
+
+/** A message about the journal besides its lines. */
+export interface Remark {
+  /** `damage` is what no crash explains: a service would refuse to start. A `note` is no damage. */
+  readonly kind: 'damage' | 'note';
+  readonly text: string;
+  /** The lines that are not yielded because of it; the next line is after them. Undefined if that is not known. */
+  readonly gone?: GoneLines | undefined;
+}
+
+/** Lines that a reader does not yield, and why the first of them is gone. */
+export interface GoneLines extends GoneRange {
+  readonly why: Gone;
+}
+
+/** A verified line. It keeps the whole chunk alive that it was read from. */
+export class Line {
+  /** The chunk that it was read from; empty after `drop`. */
+  bytes: Buffer;
+  /** Index of its first byte in `bytes`. */
+  readonly start: number;
+  /** Index after its last byte: its newline is not included. */
+  readonly end: number;
+  readonly seq: number;
+  /** Its file, and where it begins there; empty and -1 if it was not read from a file of a journal. */
+  readonly file: string;
+  readonly byte: number;
+  #event: Recorded | undefined;
+
+  /** @param end of the line: the index of its newline */
+  constructor(bytes: Buffer, start: number, end: number, seq: number, file = '', byte = -1) {
+    this.bytes = bytes;
+    this.start = start;
+    this.end = end;
+    this.seq = seq;
+    this.file = file;
+    this.byte = byte;
+  }
+
+  /** Frees the memory of the line, for a reader that sends it from its file. */
+  drop(): void {
+    this.bytes = NO_BYTES;
+    this.#event = undefined;
+  }
+
+  get isDropped(): boolean {
+    return this.bytes === NO_BYTES;
+  }
+
+  /** Its event without the metadata. Parsed at the first use. */
+  get event(): Recorded {
+    this.#event ??= readRecorded(this.bytes, this.start, this.end);
+    return this.#event;
+  }
+
+  /** JSON text without its newline. */
+  get text(): string {
+    return this.bytes.toString('utf8', this.start, this.end);
+  }
+
+  /** JSON text of the metadata, as it was sent; undefined if the report had none. */
+  get metadata(): string | undefined {
+    return metadataOf(this.bytes, this.start, this.end);
+  }
+}
+
+/**
+ * @param lines adjacent lines of a chunk are copied as one slice
+ * @returns the lines byte for byte as in the journal, each with its newline
+ */
+export function bytesOf(lines: readonly Line[]): Buffer {
+  const pieces: Buffer[] = [];
+  for (let at = 0; at < lines.length; ) {
+    const { bytes, start } = lines[at]!;
+    let { end } = lines[at]!;
+    for (at += 1; lines[at]?.bytes === bytes && lines[at]?.start === end + 1; at += 1) end = lines[at]!.end;
+    pieces.push(bytes.subarray(start, end), NEWLINE);
+  }
+  return Buffer.concat(pieces);
+}
+
+/** @returns the number of bytes that `bytesOf` returns */
+export function sizeOf(lines: readonly Line[]): number {
+  return lines.reduce((bytes, { start, end }) => bytes + end + 1 - start, 0);
+}
+
+const NEWLINE = Buffer.from('\n');
+const NO_BYTES = Buffer.alloc(0);

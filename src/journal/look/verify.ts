@@ -1,0 +1,255 @@
+/** Reads the whole journal and reports its content and all damage. Changes nothing, and may run while a service writes. */
+
+import { isDeepStrictEqual } from 'node:util';
+import type { Limits } from '../../config/limits.ts';
+import { type Disk, unlessAbsent } from '../disk.ts';
+import { ChainFollower } from '../line/chain.ts';
+import { LineCutter } from '../line/lines.ts';
+import { readTime, TIME_HEAD_BYTES } from '../line/members.ts';
+import { type LastStop, readLastStop } from '../open/clean-stop.ts';
+import { type Finding, findingsIn, findingsInLast, findingsOfNone, joinFindings } from '../open/recovery.ts';
+import { lastLine, type Scan, scanSegment } from '../open/scan.ts';
+import { type Contents, contentsOf, type SegmentName } from '../segments.ts';
+
+/** What `verify` found in a journal. */
+export interface Verdict extends Contents {
+  readonly segments: readonly VerifiedSegment[];
+  readonly lastStop: LastStop;
+  /** All findings, in order; only the first of each file. Findings with the decision `truncate` do not make a journal damaged. */
+  readonly findings: readonly Finding[];
+  /** Size of all journal files, valid or not. */
+  readonly bytes: number;
+  /** Lines before the first bad one of their file. */
+  readonly events: number;
+  /** Number of all valid lines, also after a bad one of their file, and number of all bad lines. */
+  readonly goodLines: number;
+  readonly badLines: number;
+  /** Ranges of bad lines: the first of them, and how many there are. */
+  readonly badRanges: readonly BadRange[];
+  readonly badRangesCount: number;
+  /** Undefined if there is no valid line. */
+  readonly first: Moment | undefined;
+  readonly last: Moment | undefined;
+}
+
+/** One file that was read whole. */
+export interface VerifiedSegment extends SegmentName {
+  /** Size of the file, valid or not. */
+  readonly bytes: number;
+  readonly scan: Scan;
+  /** The time of its first line, as text of the line. */
+  readonly firstTime: string | undefined;
+}
+
+/** A range of adjacent bad lines. */
+export interface BadRange {
+  readonly file: string;
+  /** Of the first bad line: its number, from 1, and its first byte, from 0. */
+  readonly line: number;
+  readonly byte: number;
+  /** What is wrong with the first bad line. */
+  readonly problem: string;
+  /** Number of bad lines; 0 if only a seq is not the expected one. */
+  readonly lines: number;
+}
+
+/** One event, and the time at which it was recorded, as text of its line. */
+export interface Moment {
+  readonly seq: number;
+  readonly time: string | undefined;
+}
+
+/** Bytes of a line and of an interrupted write, how many listings are compared, and how many bad ranges are listed. */
+export type VerifyLimits = Pick<Limits, 'lineBytesMax' | 'tornBytesMax' | 'verifyListingsMax' | 'damageReportsMax'>;
+
+/** @param read bytes that were read so far, of `total`; the total may grow while a service writes */
+export type OnProgress = (read: number, total: number) => void;
+
+/**
+ * Reads each file once, and a damaged one again from its first bad line on. The retention of a running service may remove files
+ * meanwhile: these are not counted.
+ * @param onProgress called for each chunk with the number of bytes read so far, and the total
+ * @throws the error of a system call
+ */
+export async function verify(disk: Disk, limits: VerifyLimits, onProgress: OnProgress = () => {}): Promise<Verdict> {
+  let names = await disk.list();
+  let lastStop = await readLastStop(disk, names);
+  let { read, vanished } = await readSegments(disk, contentsOf(names).segments, limits, onProgress);
+  for (let look = 1; ; look += 1) {
+    const namesNow = await disk.list();
+    const lastStopNow = await readLastStop(disk, namesNow);
+    const now = contentsOf(namesNow);
+    const namesLeft = new Set(now.segments.map(({ name }) => name));
+    const isLeft = ({ name, firstSeq }: SegmentName) => firstSeq > now.removedLast || namesLeft.has(name);
+    // The newest file that was read always counts, so that a verdict is about at least one file.
+    const left = read.filter((segment, index) => isLeft(segment) || index === read.length - 1);
+    const unexplained = vanished.find(({ firstSeq }) => firstSeq > now.removedLast);
+    const joined = findingsBetween(left, now, lastStop, limits);
+    // A service that started or stopped meanwhile wrote to the last file, so its position is unknown and it is read again.
+    const isRead = (left.length > 0 || now.segments.length === 0) && isDeepStrictEqual(lastStop, lastStopNow);
+    // A listing is no snapshot: it may miss the marker of retention, and the next one has it.
+    const isStable = unexplained === undefined && isRead && joined.every(({ kind }) => kind !== 'missing file');
+    if (isStable || look === limits.verifyListingsMax) {
+      if (unexplained !== undefined) throw unexplained.error;
+      return verdictOf(disk, now, { segments: left, lastStop }, joined, limits);
+    }
+    if (isRead) continue;
+    names = namesNow;
+    lastStop = lastStopNow;
+    ({ read, vanished } = await readSegments(disk, now.segments, limits, onProgress));
+  }
+}
+
+interface Vanished extends SegmentName {
+  readonly error: Error;
+}
+
+async function readSegments(
+  disk: Disk,
+  names: readonly SegmentName[],
+  limits: VerifyLimits,
+  onProgress: OnProgress,
+): Promise<{ read: VerifiedSegment[]; vanished: Vanished[] }> {
+  const sizes = await Promise.all(names.map(({ name }) => disk.size(name).catch(unlessAbsent(0))));
+  const total = sizes.reduce((sum, size) => sum + size, 0);
+  let readBytes = 0;
+  const read: VerifiedSegment[] = [];
+  const vanished: Vanished[] = [];
+  for (const segment of names) {
+    const before = readBytes;
+    let head: Buffer | undefined;
+    const counted = async function* (): AsyncIterable<Buffer> {
+      for await (const chunk of disk.read(segment.name)) {
+        head ??= Buffer.from(chunk.subarray(0, TIME_HEAD_BYTES));
+        yield chunk;
+        readBytes += chunk.length;
+        onProgress(readBytes, Math.max(readBytes, total));
+      }
+    };
+    try {
+      const scan = await scanSegment(counted(), segment.firstSeq, limits);
+      const firstTime = head && readTime(head);
+      read.push({ ...segment, bytes: readBytes - before, scan, firstTime });
+    } catch (error) {
+      vanished.push(unlessAbsent({ ...segment, error: error as Error })(error as Error));
+    }
+  }
+  return { read, vanished };
+}
+
+/** The findings in each of the files and between them, in the order of the files. */
+function findingsBetween(
+  segments: readonly VerifiedSegment[],
+  contents: Contents,
+  lastStop: LastStop,
+  limits: VerifyLimits,
+): Finding[] {
+  const findings = findingsOfNone(contents, lastStop?.end);
+  let expected: number | undefined = 1;
+  for (const [index, segment] of segments.entries()) {
+    // After a damaged file the expected seq is unknown; the finding of that file is sufficient.
+    if (expected !== undefined) findings.push(...joinFindings(segment, expected, contents.gone));
+    const isLast = index === segments.length - 1;
+    const { scan } = segment;
+    const wrong = isLast
+      ? findingsInLast(segment, scan, lastStop, limits)
+      : findingsIn(segment, scan, 'earlier', limits);
+    findings.push(...wrong);
+    expected = wrong.length === 0 ? scan.chain.seq : undefined;
+  }
+  return findings;
+}
+
+async function verdictOf(
+  disk: Disk,
+  contents: Contents,
+  { segments, lastStop }: Pick<Verdict, 'segments' | 'lastStop'>,
+  findings: readonly Finding[],
+  limits: VerifyLimits,
+): Promise<Verdict> {
+  const events = segments.reduce((sum, { scan }) => sum + scan.lines, 0);
+  const account = { goodLines: events, badLines: 0, badRanges: [] as BadRange[], badRangesCount: 0 };
+  for (const segment of segments) {
+    const isDamaged = findings.some(({ file, decision }) => file === segment.name && decision === 'refuse');
+    if (segment.scan.flaw === undefined || !isDamaged) continue;
+    const rest = new RestOfFile(segment, limits, (range) => {
+      account.badRangesCount += 1;
+      account.badLines += range.lines;
+      if (account.badRanges.length < limits.damageReportsMax) account.badRanges.push(range);
+    });
+    account.goodLines += await rest.read(disk).catch(unlessAbsent(0));
+  }
+  const filled = segments.filter(({ scan }) => scan.lines > 0);
+  const first = filled[0] && { seq: filled[0].firstSeq, time: filled[0].firstTime };
+  const bytes = segments.reduce((sum, segment) => sum + segment.bytes, 0);
+  const last = await lastMoment(disk, filled.at(-1), limits);
+  return { ...contents, segments, lastStop, findings, bytes, events, ...account, first, last };
+}
+
+/** Reads a damaged file from its first bad line on. A later line is valid if its crc is seeded with that of an earlier one. */
+class RestOfFile {
+  readonly #segment: VerifiedSegment;
+  readonly #lineBytesMax: number;
+  readonly #onBadRange: (range: BadRange) => void;
+  readonly #follower: ChainFollower;
+  #line: number;
+  #byte: number;
+  #good = 0;
+  #bad: BadRange | undefined;
+
+  constructor(segment: VerifiedSegment, { lineBytesMax }: VerifyLimits, onBadRange: (range: BadRange) => void) {
+    this.#segment = segment;
+    this.#lineBytesMax = lineBytesMax;
+    this.#onBadRange = onBadRange;
+    this.#follower = new ChainFollower(segment.scan.chain, segment.scan.bytes === 0);
+    this.#line = segment.scan.lines + 1;
+    this.#byte = segment.scan.bytes;
+  }
+
+  /** @returns the number of valid lines */
+  async read(disk: Disk): Promise<number> {
+    const start = this.#byte;
+    const cutter = new LineCutter((bytes, from, to, lineEnd) => {
+      this.#take(bytes, from, to);
+      this.#byte = start + lineEnd + 1;
+      this.#line += 1;
+    }, this.#lineBytesMax);
+    for await (const chunk of disk.read(this.#segment.name, start)) cutter.push(chunk);
+    if (cutter.carriedBytes > 0) this.#addBad('it ends without a newline');
+    if (this.#bad !== undefined) this.#onBadRange(this.#bad);
+    return this.#good;
+  }
+
+  #take(bytes: Buffer, start: number, end: number): void {
+    const found = this.#follower.take(bytes, start, end);
+    if (found.kind === 'bad') {
+      this.#addBad(found.problem ?? '');
+      return;
+    }
+    this.#good += 1;
+    if (found.kind === 'good') return;
+    this.#onBadRange(this.#bad ?? this.#rangeHere(found.problem ?? ''));
+    this.#bad = undefined;
+  }
+
+  /** @param problem of the line, which counts for the first bad line of a range */
+  #addBad(problem: string): void {
+    const range = this.#bad ?? this.#rangeHere(problem);
+    this.#bad = { ...range, lines: range.lines + 1 };
+  }
+
+  #rangeHere(problem: string): BadRange {
+    return { file: this.#segment.name, line: this.#line, byte: this.#byte, problem, lines: 0 };
+  }
+}
+
+async function lastMoment(
+  disk: Disk,
+  segment: VerifiedSegment | undefined,
+  limits: VerifyLimits,
+): Promise<Moment | undefined> {
+  if (segment === undefined) return undefined;
+  const { bytes, chain } = segment.scan;
+  const found = await lastLine(disk, segment.name, bytes, limits).catch(unlessAbsent(undefined));
+  return { seq: chain.seq - 1, time: found && readTime(found.line) };
+}

@@ -1,0 +1,85 @@
+/**
+ * Ownership of the entries of a folder. A file that root creates, by a repair or a manual start, is given to the owner of its
+ * folder: otherwise the service, which runs as that user, could not open it. In a folder of root nothing changes.
+ */
+
+import { chownSync, closeSync, constants, fstatSync, lchownSync, openSync } from 'node:fs';
+import type { FileHandle } from 'node:fs/promises';
+import { join } from 'node:path';
+
+/** The ids of a user and a group. */
+export interface Owner {
+  readonly uid: number;
+  readonly gid: number;
+}
+
+/**
+ * @param owner of the folder
+ * @returns the owner to whom an entry that this process creates in the folder must be given: for root these ids; undefined if
+ *   no change is necessary, as for every other user and in a folder of root
+ */
+export function heirOf({ uid, gid }: Owner): Owner | undefined {
+  return isRoot() && uid !== ROOT ? { uid, gid } : undefined;
+}
+
+/**
+ * Gives a new file or folder to the owner of the folder that it is in.
+ * @param entries an open handle of that folder
+ * @throws the error of a system call, unless the owner can not be changed: see `unlessImpossible`
+ */
+export async function giveToOwner(made: FileHandle, entries: FileHandle): Promise<void> {
+  if (!isRoot()) return;
+  const heir = heirOf(await entries.stat());
+  if (heir !== undefined) await made.chown(heir.uid, heir.gid).catch(unlessImpossible);
+}
+
+/**
+ * Like `giveToOwner`, for a socket file, which can not be opened for reading.
+ * @param directory a file descriptor of the folder
+ */
+export function giveSocketToOwner(folder: string, directory: number, name: string): void {
+  const heir = heirOf(isRoot() ? fstatSync(directory) : { uid: ROOT, gid: ROOT });
+  if (heir === undefined) return;
+  try {
+    if (process.platform !== 'linux') {
+      lchownSync(join(folder, name), heir.uid, heir.gid);
+      return;
+    }
+    // Not by its path: the folder's owner could replace it by a link to any file, and would become the owner of that file.
+    const socket = openSync(entryPath(folder, directory, name), O_PATH | constants.O_NOFOLLOW);
+    try {
+      if (fstatSync(socket).isSocket()) chownSync(`/proc/self/fd/${socket}`, heir.uid, heir.gid);
+    } finally {
+      closeSync(socket);
+    }
+  } catch (error) {
+    unlessImpossible(error as NodeJS.ErrnoException);
+  }
+}
+
+/**
+ * @returns a path to an entry through the open folder's descriptor, so that a replaced folder has no effect:
+ *   `entryPath('/data', 21, 'a')` is `/proc/self/fd/21/a` on Linux, and `/data/a` elsewhere
+ */
+export function entryPath(folder: string, directory: number, name: string): string {
+  return process.platform === 'linux' ? `/proc/self/fd/${directory}/${name}` : join(folder, name);
+}
+
+const ROOT = 0;
+/** The flag O_PATH of Linux: opens any file without access to its content. Node has no constant for it. */
+const O_PATH = 0o10000000;
+
+function isRoot(): boolean {
+  return process.geteuid?.() === ROOT;
+}
+
+/**
+ * Ignores errors that mean that the owner can not be changed, such as EPERM: root has no CAP_CHOWN, /proc is missing, or the
+ * file system has no owners or none for root. The entry keeps root as its owner.
+ * @throws any other error, such as EIO
+ */
+export function unlessImpossible(error: NodeJS.ErrnoException): void {
+  if (!IMPOSSIBLE.has(error.code ?? '')) throw error;
+}
+
+const IMPOSSIBLE: ReadonlySet<string> = new Set(['EPERM', 'EACCES', 'EINVAL', 'ENOENT', 'ENOSYS', 'ENOTSUP', 'EROFS']);

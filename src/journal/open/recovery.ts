@@ -1,0 +1,366 @@
+/**
+ * Recovery of a journal at a start: checks the folder and decides by the table `decisions`. It reads all of the last file, and
+ * only the last line of each earlier one; `verify.ts` reads everything.
+ */
+
+import type { Limits } from '../../config/limits.ts';
+import type { Notices } from '../../telemetry/log.ts';
+import { shellWord } from '../../telemetry/printable.ts';
+import { type Disk, type LogFile, unlessAbsent } from '../disk.ts';
+import { copyFile } from '../file-io.ts';
+import type { ChainPosition } from '../line/record.ts';
+import {
+  afterGone,
+  type Contents,
+  contentsOf,
+  type GoneRange,
+  goneName,
+  type SegmentName,
+  segmentName,
+} from '../segments.ts';
+import { CLEAN_STOP, forgetCleanStop, type LastStop, readLastStop, type StopEnd } from './clean-stop.ts';
+import { type Flaw, lastLine, type Scan, scanSegment, type TakeGoodLine } from './scan.ts';
+
+/**
+ * `use` it as it is · `leave` it alone · `truncate` it and keep the removed bytes in another file · `refuse` to start: no crash explains
+ * it, so acknowledged events may be lost, and the operator has to decide.
+ */
+export type RecoveryDecision = 'use' | 'leave' | 'truncate' | 'refuse';
+
+/** What can be wrong with a journal: in one file, or between its files. */
+export type FindingKind =
+  | Flaw
+  | 'long bad end'
+  | 'empty file'
+  | 'missing file'
+  | 'overlapping file'
+  | 'other end than at the stop'
+  | 'foreign file';
+
+/** Which file of the journal it is: the last one after a crash, the last one after a clean stop, or an earlier one. */
+export type SegmentPosition = 'afterCrash' | 'afterStop' | 'earlier';
+
+interface DecisionRow extends Readonly<Record<SegmentPosition, RecoveryDecision>> {
+  readonly why: string;
+}
+
+/**
+ * The decision for each kind in each position, and why. The columns on the left say how `scan.ts` recognises the kind. After a
+ * clean stop every line is synced, so a crash explains nothing.
+ */
+// biome-ignore format: a table, with one row a line
+export const decisions: Readonly<Record<FindingKind, DecisionRow>> = {
+// where                newline  crc, seq      kind                           a crash     a clean stop  an earlier file
+/* end of the file      no       –          */ 'torn end':                    row('truncate', 'refuse', 'refuse', 'a crash interrupts a write anywhere; a file was whole when the next one was begun'),
+/* end of the file      no       –          */ 'zeros at the end':            row('truncate', 'refuse', 'refuse', 'a power cut kept the new length of the file and lost the bytes: ext4 and XFS read them as zeros'),
+/* last line            yes      bad        */ 'bad last line':               row('truncate', 'refuse', 'refuse', 'an interrupted write may reach its newline'),
+/* end of the file      either   bad        */ 'long bad end':                row('refuse',   'refuse', 'refuse', 'one of the three above with more bytes than one write has, and a crash interrupts one write'),
+/* lines after it       yes      bad        */ 'bad line inside':             row('refuse',   'refuse', 'refuse', 'lines follow it, so it was once whole'),
+/* beside a line        any      good       */ 'bytes between lines':         row('refuse',   'refuse', 'refuse', 'a program converted the line ends or added bytes; the line itself is good'),
+/* any line             yes      seq ahead  */ 'gap':                         row('refuse',   'refuse', 'refuse', 'lines were removed'),
+/* any line             yes      seq again  */ 'repeat':                      row('refuse',   'refuse', 'refuse', 'lines were inserted'),
+/* lines after it       yes      seq ahead  */ 'swapped lines':               row('refuse',   'refuse', 'refuse', 'the order of the lines was changed'),
+/* first line           yes      seq other  */ 'name and first seq disagree': row('refuse',   'refuse', 'refuse', 'the file was renamed, or its first lines are gone'),
+/* no line              –        –          */ 'empty file':                  row('use',      'use',    'refuse', 'a crash during a rotation leaves it; the next file is begun only after this one has lines'),
+/* between files        –        seq ahead  */ 'missing file':                row('refuse',   'refuse', 'refuse', 'the file before it ends too early to be the one before it'),
+/* between files        –        seq again  */ 'overlapping file':            row('refuse',   'refuse', 'refuse', 'the file before it holds the same events already'),
+/* end of the journal   yes      good       */ 'other end than at the stop':  row('use',      'refuse', 'use',    'lines were removed from the end of the journal, or changed there, after the clean stop'),
+/* in the folder        –        –          */ 'foreign file':                row('leave',    'leave',  'leave',  'assetlog did not create it'),
+};
+
+function row(
+  afterCrash: RecoveryDecision,
+  afterStop: RecoveryDecision,
+  earlier: RecoveryDecision,
+  why: string,
+): DecisionRow {
+  return { afterCrash, afterStop, earlier, why };
+}
+
+/** One deviation from a valid journal in the folder. */
+export interface Finding {
+  readonly kind: FindingKind;
+  readonly decision: RecoveryDecision;
+  readonly file: string;
+  /** Where the valid lines end: the number of the first line after them, from 1, and its first byte, from 0. */
+  readonly line: number;
+  readonly byte: number;
+  /** A clause for the operator. */
+  readonly problem: string;
+}
+
+/** The journal has damage that no crash explains. The message says file, line, byte and what to do. */
+export class DamagedError extends Error {
+  readonly finding: Finding;
+
+  constructor(folder: string, finding: Finding) {
+    const { file, line, byte, problem } = finding;
+    super(
+      `the journal is damaged: ${folder}/${file}, line ${line}, byte ${byte}: ${problem}; nothing was changed. ` +
+        `assetlog repair --data ${shellWord(folder)} shows how to mend it`,
+    );
+    this.finding = finding;
+  }
+}
+
+/** Too little free space to rewrite the last file, which is necessary before the journal is written to. Nothing was changed. */
+export class NoSpaceError extends Error {
+  /** Free space that is necessary. */
+  readonly neededBytes: number;
+
+  /**
+   * @param name of the last file
+   * @param usableBytes free space for this process
+   */
+  constructor(name: string, neededBytes: number, usableBytes: number) {
+    super(`no space to copy ${name}: that needs ${neededBytes} bytes, and ${usableBytes} are free`);
+    this.neededBytes = neededBytes;
+  }
+}
+
+/** The segment that the next batch is appended to. */
+export interface Segment {
+  readonly file: LogFile;
+  /** Length of the file. */
+  readonly bytes: number;
+  /** The chain position of the next line. */
+  readonly chain: ChainPosition;
+}
+
+/** The segment that a start found or created. */
+export interface Recovered extends Segment {
+  /** Number of journal files, including this one. */
+  readonly files: number;
+}
+
+/** In bytes: the longest line, the longest end that a start truncates, and the space that it leaves free. */
+export type RecoveryLimits = Pick<Limits, 'lineBytesMax' | 'tornBytesMax' | 'openReserveBytes'>;
+
+/**
+ * Finds the end of the journal, makes its content durable, and opens the last file for appends. The caller holds the lock. In an
+ * empty folder it creates the first file.
+ * @param checkHeld throws if the folder is no longer locked
+ * @param take called with each good line of the last file
+ * @throws DamagedError, NoSpaceError, or the error of a system call, after which it may be called again
+ */
+export async function recover(
+  disk: Disk,
+  notices: Notices,
+  limits: RecoveryLimits,
+  checkHeld: () => void = () => {},
+  take?: TakeGoodLine,
+): Promise<Recovered> {
+  const names = await disk.list();
+  const contents = contentsOf(names);
+  const lastStop = await readLastStop(disk, names);
+  const last = contents.segments.at(-1);
+  if (last === undefined) {
+    const [missing] = findingsOfNone(contents, lastStop?.end);
+    if (missing !== undefined) throw new DamagedError(disk.folder, missing);
+    if (names.includes(CLEAN_STOP)) await forgetCleanStop(disk);
+    return begin(disk);
+  }
+
+  const scan = await scanSegment(disk.read(last.name), last.firstSeq, limits, take);
+  const findings = [
+    ...foreignIn(names),
+    ...(await findingsBefore(disk, contents, limits)),
+    ...findingsInLast(last, scan, lastStop, limits),
+  ];
+  const refused = findings.find(({ decision }) => decision === 'refuse');
+  if (refused !== undefined) throw new DamagedError(disk.folder, refused);
+  for (const { file } of findings.filter(({ decision }) => decision === 'leave')) {
+    notices.debug('a file that assetlog did not create is ignored', { file });
+  }
+  const torn = findings.find(({ decision }) => decision === 'truncate');
+  // After an unclean stop the page cache may hold bytes that are not on stable storage, since a sync may have failed before it.
+  if (positionOfLast(lastStop, scan) === 'afterCrash') {
+    const aside = await rewrite(disk, last.name, scan, limits.openReserveBytes, checkHeld);
+    if (torn !== undefined) logTruncated(notices, torn, aside);
+  }
+  if (names.includes(CLEAN_STOP)) await forgetCleanStop(disk);
+  return { file: await disk.openLog(last.name), bytes: scan.bytes, chain: scan.chain, files: contents.segments.length };
+}
+
+/**
+ * @param scan of the last journal file
+ * @returns its position: without a marker it is `afterCrash`. If the journal has lines after the end that the marker records,
+ *   it was written to since then: the marker is stale, as in a copy of the folder that was updated without deleting files
+ */
+function positionOfLast(lastStop: LastStop, scan: Scan): 'afterCrash' | 'afterStop' {
+  if (lastStop === undefined) return 'afterCrash';
+  const isLeftOver = lastStop.end !== undefined && scan.chain.seq > lastStop.end.chain.seq;
+  return isLeftOver ? 'afterCrash' : 'afterStop';
+}
+
+/** @returns the findings about the last file of the journal, whose end is compared with the end at the last clean stop */
+export function findingsInLast(
+  segment: SegmentName,
+  scan: Scan,
+  lastStop: LastStop,
+  limits: Pick<Limits, 'tornBytesMax'>,
+): Finding[] {
+  const found = findingsIn(segment, scan, positionOfLast(lastStop, scan), limits);
+  return [...found, ...endFindings(segment, scan, lastStop)];
+}
+
+/** @returns how the end of the journal differs from the end at the clean stop; nothing if the last file has a flaw of its own */
+function endFindings({ name }: SegmentName, scan: Scan, lastStop: LastStop): Finding[] {
+  const { lines, bytes, chain, flaw } = scan;
+  const end = lastStop?.end;
+  if (end === undefined || flaw !== undefined || chain.seq > end.chain.seq) return [];
+  const kind = 'other end than at the stop';
+  const found = { kind, decision: decisions[kind].afterStop, file: name, line: lines + 1, byte: bytes } as const;
+  if (chain.seq < end.chain.seq) {
+    const missing = `the events ${chain.seq} to ${end.chain.seq - 1}`;
+    return [{ ...found, problem: `${missing} are missing, which were there at the last clean stop, in ${end.file}` }];
+  }
+  // If the last file has another name, a new file was begun or an empty one removed: no event is affected.
+  if (name !== end.file || (bytes === end.bytes && chain.crc === end.chain.crc)) return [];
+  const problem = `it ends with other lines than at the last clean stop, where it had ${end.bytes} bytes`;
+  return [{ ...found, problem }];
+}
+
+/** @returns the findings about a file that was read whole, at most one; none if the file is valid */
+export function findingsIn(
+  { name }: SegmentName,
+  scan: Scan,
+  position: SegmentPosition,
+  { tornBytesMax }: Pick<Limits, 'tornBytesMax'>,
+): Finding[] {
+  const { flaw, lines, bytes } = scan;
+  if (flaw === undefined && lines > 0) return [];
+  const at = { file: name, line: lines + 1, byte: bytes };
+  if (flaw === undefined) {
+    return [{ kind: 'empty file', decision: decisions['empty file'][position], ...at, problem: 'it is empty' }];
+  }
+  const isEnd = decisions[flaw.kind].afterCrash === 'truncate';
+  const tooLong = isEnd && flaw.bytes > tornBytesMax;
+  const kind = tooLong ? 'long bad end' : flaw.kind;
+  let { problem } = flaw;
+  if (tooLong) problem += `, for ${flaw.bytes} bytes, and a crash explains at most ${tornBytesMax}`;
+  else if (isEnd && position === 'afterStop') problem += ', although the last stop was clean';
+  return [{ kind, decision: decisions[kind][position], ...at, problem }];
+}
+
+/**
+ * Findings in a folder without journal files whose markers show that there were some. Retention never removes the newest file,
+ * and a repair writes one, so neither leaves its marker without a journal file.
+ * @param end of the journal at the last clean stop, if known
+ */
+export function findingsOfNone({ segments, lost, removedLast, gone }: Contents, end?: StopEnd): Finding[] {
+  if (segments.length > 0) return [];
+  const due = Math.max(...gone.map((range) => range.last)) + 1;
+  const kind = 'missing file';
+  const found = { kind, decision: decisions[kind].afterCrash, line: 1, byte: 0 } as const;
+  if (end !== undefined && end.chain.seq > due) {
+    const missing = `the events ${due} to ${end.chain.seq - 1}`;
+    return [{ ...found, file: end.file, problem: `all journal files are missing: ${missing}` }];
+  }
+  const last = lost.at(-1);
+  const marker = last === undefined ? goneName({ first: 1, last: removedLast }, 'removed') : goneName(last, 'lost');
+  if (last === undefined && removedLast === 0) return [];
+  return [{ ...found, file: marker, problem: `all journal files are missing: the events from ${due} on, if not more` }];
+}
+
+/**
+ * Checks that a file continues where the previous one ends.
+ * @param expected the seq after the last line of the previous file, 1 for the first file
+ * @returns at most one finding
+ */
+export function joinFindings({ name, firstSeq }: SegmentName, expected: number, gone: readonly GoneRange[]): Finding[] {
+  const due = afterGone(expected, gone);
+  if (expected <= firstSeq && firstSeq <= due) return [];
+  const [kind, problem]: [FindingKind, string] =
+    firstSeq > due
+      ? ['missing file', `the events ${due} to ${firstSeq - 1} before it are missing`]
+      : ['overlapping file', `it begins with seq ${firstSeq}, but the file before it continues to ${expected - 1}`];
+  return [{ kind, decision: decisions[kind].earlier, file: name, line: 1, byte: 0, problem }];
+}
+
+/** Names of all files that assetlog creates in the folder. */
+const OURS =
+  /^(\.(un)?lock(ed)?-.*|\.journal-id(\.new)?|\.?forward(ed)?-.*|dead-.*\.jsonl(\.new)?|\.stopped-cleanly|events-[0-9]{20}\.jsonl(\..*)?|events-[0-9-]{41}\.(lost|removed)|keys-[0-9]{20}\.idx(\.new)?|damaged-.*)$/;
+
+function foreignIn(names: readonly string[]): Finding[] {
+  const kind = 'foreign file';
+  return names
+    .filter((name) => !OURS.test(name))
+    .map((file) => ({ kind, decision: decisions[kind].earlier, file, line: 1, byte: 0, problem: decisions[kind].why }));
+}
+
+/** The first findings in the files before the last one, and in how each file continues the previous one. */
+async function findingsBefore(disk: Disk, { segments, gone }: Contents, limits: RecoveryLimits): Promise<Finding[]> {
+  let expected = 1;
+  let before: SegmentName | undefined;
+  for (const segment of segments) {
+    if (before !== undefined) {
+      const end = await lastLine(disk, before.name, await disk.size(before.name), limits);
+      // If the last line is not the expected one, the whole file is read to find the first bad line.
+      if (end === undefined || joinFindings(segment, end.seq + 1, gone).length > 0) {
+        const scan = await scanSegment(disk.read(before.name), before.firstSeq, limits);
+        const found = findingsIn(before, scan, 'earlier', limits);
+        if (found.length > 0) return found;
+      }
+      expected = (end?.seq ?? before.firstSeq) + 1;
+    }
+    const found = joinFindings(segment, expected, gone);
+    if (found.length > 0) return found;
+    before = segment;
+  }
+  return [];
+}
+
+async function begin(disk: Disk): Promise<Recovered> {
+  const file = await disk.createLog(segmentName(1));
+  return { file, bytes: 0, chain: { seq: 1, crc: 0 }, files: 1 };
+}
+
+/**
+ * Replaces a file atomically by a durable copy of its valid lines. Bytes after them are first copied to another file, durably.
+ * @returns the name of that other file; undefined if there are no such bytes
+ */
+async function rewrite(
+  disk: Disk,
+  name: string,
+  scan: Scan,
+  reserveBytes: number,
+  checkHeld: () => void,
+): Promise<string | undefined> {
+  const fresh = `${name}.rewrite`;
+  await disk.remove(fresh).catch(unlessAbsent(undefined)); // left by an interrupted rewrite
+  await checkSpace(disk, name, scan.bytes + (scan.flaw?.bytes ?? 0) + reserveBytes);
+  await copyFile(disk, name, fresh, 0, scan.bytes);
+  let aside: string | undefined;
+  try {
+    if (scan.flaw !== undefined) aside = await keepAside(disk, name, scan.bytes);
+  } catch (error) {
+    await disk.remove(fresh); // a full disk gets its space back until the next attempt
+    throw error;
+  }
+  checkHeld(); // without the lock another process may have appended to the file since it was read
+  await disk.rename(fresh, name);
+  await disk.syncFolder();
+  return aside;
+}
+
+/** Checked before copying, since each attempt on a full disk would otherwise take all free space from other programs. */
+async function checkSpace(disk: Disk, name: string, neededBytes: number): Promise<void> {
+  const { usableBytes } = await disk.space();
+  if (usableBytes < neededBytes) throw new NoSpaceError(name, neededBytes, usableBytes);
+}
+
+/** Logs that the file was truncated. The message does not say whether it was acknowledged, since that is unknown. */
+function logTruncated(notices: Notices, { file, line, byte, problem }: Finding, kept: string | undefined): void {
+  const why = 'the last stop was not clean, and an interrupted write explains what was there';
+  notices.warn(`the end of the journal was truncated: ${why}`, { file, line, byte, problem, kept });
+}
+
+/** Copies the bytes from `start` to a new file, durably. @returns its name, such as `<name>.torn` or `<name>.torn-2` */
+async function keepAside(disk: Disk, name: string, start: number): Promise<string> {
+  const names = await disk.list();
+  let aside = `${name}.torn`;
+  for (let number = 2; names.includes(aside); number += 1) aside = `${name}.torn-${number}`;
+  await copyFile(disk, name, aside, start);
+  return aside;
+}

@@ -1,0 +1,42 @@
+import type { Limits } from '../config/limits.ts';
+import type { Notices } from '../telemetry/log.ts';
+import type { Metrics } from '../telemetry/metrics.ts';
+import type { Disk } from './disk.ts';
+import type { JournalHooks } from './hooks.ts';
+import type { KeyMemory } from './keys/memory.ts';
+import type { HashKey } from './keys/table.ts';
+import type { Backlog } from './queue-entry.ts';
+import type { Retain } from './retention.ts';
+
+/** What a journal needs. */
+export interface JournalOptions {
+  readonly disk: Disk;
+  readonly notices: Notices;
+  /** Size at which a file is closed and the next one begun. */
+  readonly segmentBytes: number;
+  readonly retain?: Retain;
+  readonly limits: Limits;
+  /** Throws if the folder is no longer locked; see `Lock.checkHeld`. If omitted, no other process uses the folder. */
+  readonly checkHeld?: (() => void) | undefined;
+  /** Shared by the journals that have one common memory limit for waiting events. */
+  readonly backlog?: Backlog;
+  /**
+   * How long from construction, in milliseconds, reports are queued before the journal is open. By default they are refused until
+   * it is.
+   */
+  readonly openWaitMs?: number;
+  /** Called when the journal is open and when a batch is durable, with the next line's seq: all lines before it are durable. */
+  readonly onRecorded?: ((nextSeq: number) => void) | undefined;
+  /** Shared by all journals of the service. */
+  readonly metrics?: Metrics;
+  /** The idempotency keys of all journals of the service. If omitted, keys are recorded and not looked up. */
+  readonly keyMemory?: KeyMemory | undefined;
+  /** What forwarding needs; undefined if nothing is forwarded from or to the journal. */
+  readonly hooks?: JournalHooks | undefined;
+  /** Only tests hand in another one than `hashKey`. */
+  readonly hashKey?: HashKey | undefined;
+  /** Called when the last waiting event has been recorded or refused. */
+  readonly onIdle?: () => void;
+  /** Called once, after a disk failure from which only a restart can recover, and after the callbacks of all waiting events. */
+  readonly onFailed: (error: Error) => void;
+}

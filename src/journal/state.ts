@@ -1,0 +1,42 @@
+/** The states of a journal, and what it writes at a time. */
+
+import type { RecordResult } from '../event/record-result.ts';
+import type { LinesToAppend } from './append.ts';
+import { SEQ_MAX } from './line/record.ts';
+import type { Segment } from './open/recovery.ts';
+import type { QueueEntry } from './queue-entry.ts';
+
+export type JournalState =
+  | { readonly kind: 'starting'; readonly reason: string; readonly queueing: boolean }
+  | { readonly kind: 'open'; readonly segment: Segment; readonly trouble?: Trouble }
+  | { readonly kind: 'closed'; readonly reason: string }
+  /** The content of the disk is unknown. */
+  | { readonly kind: 'failed'; readonly reason: string; readonly error: Error; readonly nextSeq: number };
+
+export interface Trouble {
+  /**
+   * `refusing`: the last write failed, the next may succeed, so reports are still queued. `stalled`: the current write has
+   * stalled. `used up`: the largest seq is assigned.
+   */
+  readonly kind: 'refusing' | 'stalled' | 'used up';
+  readonly reason: string;
+}
+
+export type OpenState = Extract<JournalState, { kind: 'open' }>;
+
+export const USED_UP: Trouble = {
+  kind: 'used up',
+  reason: `the journal is full: its last event has seq ${SEQ_MAX}, the largest there is; give the service a new --data folder`,
+};
+
+export const OPENING = 'the journal is being opened';
+
+/** What one write takes: whole entries, and the lines of all of them. */
+export interface Batch extends LinesToAppend {
+  readonly entries: readonly QueueEntry[];
+}
+
+export interface Committing {
+  readonly batch: Batch;
+  readonly committed: Promise<RecordResult>;
+}

@@ -1,0 +1,73 @@
+/** The address of a service, and what may be asked there. */
+
+import { lookup } from 'node:dns/promises';
+import type { Config } from '../config/config.ts';
+import { exitCodes } from '../config/exit-codes.ts';
+import type { App } from '../http/message.ts';
+import { isLoopback } from '../http/origin.ts';
+import type { ListenAt, Listener } from '../http/socket/listener.ts';
+import type { Notices } from '../telemetry/log.ts';
+import { isReadingOn } from './readable.ts';
+import type { Setup } from './setup.ts';
+import { resolvesWithin } from './shutdown.ts';
+import { StartError } from './start-error.ts';
+
+/** @throws StartError */
+export async function addressToListenAt({ host, port }: Config, fd: number | undefined): Promise<ListenAt> {
+  if (fd !== undefined) return { kind: 'passed socket', fd };
+  return { kind: 'address', host: await resolveHost(host), port };
+}
+
+/** @returns the IP address of a host name. @throws StartError */
+async function resolveHost(host: string): Promise<string> {
+  try {
+    return (await lookup(host)).address;
+  } catch (error) {
+    throw new StartError(
+      exitCodes.configuration,
+      `--host ${host} is not an address of this machine: ${(error as Error).message}`,
+    );
+  }
+}
+
+function listenProblem(at: ListenAt, { code, message }: NodeJS.ErrnoException): string {
+  if (at.kind === 'passed socket') {
+    return `can not listen on the socket that was passed: ${message}; its unit needs a ListenStream= with a port`;
+  }
+  const { host, port } = at;
+  return code === 'EADDRINUSE'
+    ? `port ${port} on ${host} is busy; stop what listens there or choose another with --port`
+    : `can not listen on ${host} port ${port}: ${message}; choose another with --host and --port`;
+}
+
+/** @throws StartError */
+export async function listenAt(at: ListenAt, setup: Setup, createApp: (address: string) => App): Promise<Listener> {
+  const { config, notices, limits, shutdown } = setup;
+  const { background, metrics, activity, collectGarbage } = setup;
+  const { maxConnections } = config;
+  const listener = await setup
+    .listen({
+      ...{ at, createApp, background, maxConnections, limits },
+      ...{ metrics, notices, activity, collectGarbage },
+    })
+    .catch((error: NodeJS.ErrnoException) => {
+      throw new StartError(exitCodes.configuration, listenProblem(at, error));
+    });
+  shutdown.add(async (cause) => {
+    // After a disk failure every queued report has its reply. The listener gets lastRepliesMs to send them.
+    if (cause === 'disk failed') await resolvesWithin(listener.close(), limits.lastRepliesMs);
+    else await listener.close();
+  });
+  warnOfClients(config, listener.address, notices);
+  return listener;
+}
+
+/** In local mode no token is asked for, so each client that reaches the address may report. */
+function warnOfClients(config: Config, address: string, notices: Notices): void {
+  if (config.deployments !== '' || isLoopback(address)) return;
+  const rights = isReadingOn(config, address) ? 'report and read' : 'report';
+  const what = config.test
+    ? `${rights}, empty the journal and set faults; use`
+    : `${rights}; see --deployments, or use`;
+  notices.warn(`any client that can reach this address may ${what} --host 127.0.0.1`, { address });
+}

@@ -1,0 +1,79 @@
+/** What handles the requests of a service: its routes, and who may use them. */
+
+import { version } from '../config/config.ts';
+import type { Hub } from '../forward/hub/hub.ts';
+import { createApp } from '../http/app.ts';
+import type { App } from '../http/message.ts';
+import { createAccess } from '../http/origin.ts';
+import { pageRoutes } from '../http/page/page.ts';
+import { readinessOf } from '../http/routes.ts';
+import type { SpaceWatch } from '../journal/free-space.ts';
+import type { AssetMemory } from '../reading/assets.ts';
+import type { ReadableJournals } from '../reading/journals.ts';
+import { readingRoutes } from '../reading/routes.ts';
+import type { TestMode } from '../test-mode/test-mode.ts';
+import { makeContract } from './contract.ts';
+import type { DataFolder } from './folder.ts';
+import { createFindReadable } from './readable.ts';
+import type { Recording } from './recording.ts';
+import type { Setup } from './setup.ts';
+
+/** The parts of a service that its requests use. */
+export interface RequestParts {
+  readonly folder: DataFolder;
+  readonly recording: Recording;
+  readonly space: SpaceWatch;
+  readonly journals: ReadableJournals;
+  readonly assets: AssetMemory;
+  readonly hub: Hub;
+  readonly testMode: TestMode | undefined;
+}
+
+/** @param address of the listener */
+export function createAppFor(address: string, setup: Setup, parts: RequestParts): App {
+  const { folder, recording, space, journals, assets, hub, testMode } = parts;
+  const { config, notices, activity, refusals, endpoints, limits, metrics, keyMemory, shutdown } = setup;
+  const { pathPrefix, allowedHost: allowedHosts } = config;
+  const tokenHeader = config.deployments === '' ? undefined : config.tokenHeader;
+  const takesKeys = keyMemory !== undefined;
+  const problem = () => {
+    if (shutdown.hasBegun) return 'the service is stopping';
+    return folder.trouble ?? recording.trouble ?? space.trouble;
+  };
+  const readiness = () => readinessOf(problem(), recording.troubles(), limits);
+  const app = createApp({
+    endpoints,
+    takesKeys,
+    pathPrefix,
+    checkAccess: createAccess({ address, allowedHosts, limits }),
+    namesDeployment: config.deployments !== '',
+    tokenHeaders: recording.tokenHeaders,
+    findRecorder: recording.findRecorder,
+    readings: [
+      ...readingRoutes({ journals, assets, refusals, limits, metrics }),
+      ...pageRoutes({ version, pathPrefix, tokenHeader, endpoints, limits }),
+      ...hub.routes(),
+    ],
+    findReadable: createFindReadable(config, address, recording.findReadable, limits),
+    readiness: testMode === undefined ? readiness : () => testMode.named(readiness()),
+    strict: config.strict || config.test,
+    tests: testMode,
+    contract: () =>
+      JSON.stringify(
+        makeContract({
+          server: pathPrefix || '/',
+          tokenHeader,
+          takesKeys,
+          test: testMode !== undefined,
+          endpoints,
+          limits,
+        }),
+      ),
+    limits,
+    metrics,
+    freeBytes: () => space.freeBytes,
+    notices,
+    activity,
+  });
+  return testMode?.aroundApp(app) ?? app;
+}

@@ -1,0 +1,69 @@
+/** What the steps of a start share, and the parts of a service that a test or an embedding program may replace. */
+
+import type { OpenClient } from '../client/connection.ts';
+import type { Config } from '../config/config.ts';
+import type { Limits } from '../config/limits.ts';
+import type { Endpoint } from '../event/parameters.ts';
+import type { Listen } from '../http/socket/listener.ts';
+import type { Disk } from '../journal/disk.ts';
+import type { KeyMemory } from '../journal/keys/memory.ts';
+import type { LockFolder } from '../journal/lock.ts';
+import type { OwnProgress } from '../journal/progress.ts';
+import type { Activity, Terminal } from '../telemetry/activity.ts';
+import type { Notices } from '../telemetry/log.ts';
+import type { Metrics } from '../telemetry/metrics.ts';
+import type { Refusals, RefusedRequest } from '../telemetry/refusals.ts';
+import type { Shutdown } from './shutdown.ts';
+
+/** Parts of a service that a test or an embedding program may replace. */
+export interface ServiceParts {
+  readonly limits: Limits;
+  /** The endpoints that accept reports, one for each type of event. */
+  readonly endpoints?: readonly Endpoint[];
+  /** @returns the file system access of a folder; a test hands in a function whose disks fail */
+  readonly openDisk?: (folder: string) => Disk;
+  /** Takes the lock of a folder. */
+  readonly lockFolder?: LockFolder;
+  /** Binds the socket, or takes its place: a simulation passes requests to the app itself. */
+  readonly listen?: Listen;
+  /** @returns a client for the requests of forwarding */
+  readonly openClient?: OpenClient;
+  /** Descriptor of a listening socket (socket activation). The configuration's host and port are then ignored. */
+  readonly fd?: number | undefined;
+  /** Whether the process may exit while the service runs, as with `unref`. */
+  readonly background?: boolean;
+  /** Runs a full garbage collection. Called after each `limits.collectBytes` of bodies; without it V8 alone decides when. */
+  readonly collectGarbage?: (() => void) | undefined;
+  /** Called with the bytes of events that were forwarded. */
+  readonly onForwarded?: ((bytes: number) => void) | undefined;
+  /** The terminal that shows the log: it gets colours, and a line for each recorded event. */
+  readonly terminal?: Terminal | undefined;
+  /** Called with each refused request, also with bytes that are none. */
+  readonly onRefused?: (request: RefusedRequest) => void;
+  /** Wraps each reset of a service for tests: until `reset` is called and after it resolves, the journal can be read. */
+  readonly aroundReset?: ((reset: () => Promise<void>) => Promise<void>) | undefined;
+  /** Called when a journal is open and after each durable batch. The lines before `nextSeq` are then in the folder. */
+  readonly onRecorded?: (folder: string, nextSeq: number) => void;
+}
+
+/** What the steps of a start share. Each hands the parts that it makes what they need by name. */
+export interface Setup
+  extends Pick<ServiceParts, 'limits' | 'fd' | 'collectGarbage' | 'onForwarded' | 'aroundReset'>,
+    Required<
+      Pick<
+        ServiceParts,
+        'endpoints' | 'openDisk' | 'lockFolder' | 'listen' | 'openClient' | 'background' | 'onRecorded'
+      >
+    > {
+  readonly config: Config;
+  readonly notices: Notices;
+  readonly metrics: Metrics;
+  readonly activity: Activity;
+  readonly refusals: Refusals;
+  /** Undefined if `Idempotency-Key` is not looked at. */
+  readonly keyMemory: KeyMemory | undefined;
+  /** How far each journal is durable, for the routes that read. */
+  readonly progress: OwnProgress;
+  /** Each step of the start that acquires a resource adds the function that releases it. */
+  readonly shutdown: Shutdown;
+}

@@ -1,0 +1,85 @@
+/** How the process ends while a system call does not return: a FIFO that nothing writes to holds a thread as a disk does that hangs. */
+
+import assert from 'node:assert/strict';
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { closeSync, openSync } from 'node:fs';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { newFolder, root } from '../../support/program.ts';
+import { IN_OTHER_PIDS, within, withoutPidNamespaces } from '../../support/tools.ts';
+
+const WITHIN_MS = 20_000;
+
+interface Ended {
+  readonly code: number | null;
+  readonly signal: NodeJS.Signals | null;
+  readonly stderr: string;
+}
+
+/** Runs a script in which `hang` opens the FIFO. @returns how it ends, once it has said that it is ready */
+async function runScript(
+  t: TestContext,
+  script: string,
+  { fifo = newFifo(t), under = [] as readonly string[], act = (_child: ChildProcess) => {} } = {},
+): Promise<Ended> {
+  const head = `import { open } from 'node:fs';
+    import { endBySignal, endWith } from ${JSON.stringify(join(root, 'src/commands/cli/end.ts'))};
+    const hang = () => open(${JSON.stringify(fifo)}, () => {});
+    const complain = (problem) => console.error(problem);
+    const ready = () => console.log('ready');\n`;
+  const node = [process.execPath, '--import', import.meta.resolve('tsx'), '--input-type=module', '--eval'];
+  const [command = '', ...args] = [...under, ...node, head + script];
+  const child = spawn(command, args, { cwd: root, stdio: ['ignore', 'pipe', 'pipe'] });
+  t.after(() => child.kill('SIGKILL'));
+  let stderr = '';
+  child.stderr.setEncoding('utf8').on('data', (text) => {
+    stderr += text;
+  });
+  const closed = once(child, 'close');
+  child.stdout.once('data', () => act(child));
+  const [code, signal] = await within(`the end of ${script}`, WITHIN_MS, closed);
+  return { code, signal, stderr };
+}
+
+function newFifo(t: TestContext): string {
+  const fifo = join(newFolder(t), 'fifo');
+  execFileSync('mkfifo', [fifo]);
+  return fifo;
+}
+
+test('a process whose threads are done ends with its exit code', async (t) => {
+  assert.deepEqual(await runScript(t, 'endWith(5, 60_000, complain);'), { code: 5, signal: null, stderr: '' });
+});
+
+test('a system call that returns in time is waited for [end-1]', async (t) => {
+  const fifo = newFifo(t);
+  const act = () => closeSync(openSync(fifo, 'w'));
+  const ended = await runScript(t, 'hang(); endWith(5, 60_000, complain); ready();', { fifo, act });
+  assert.deepEqual(ended, { code: 5, signal: null, stderr: '' });
+});
+
+test('a system call that does not return ends the process by SIGKILL after a while, which is logged', async (t) => {
+  assert.deepEqual(await runScript(t, 'hang(); endWith(5, 100, complain);'), {
+    code: null,
+    signal: 'SIGKILL',
+    stderr: 'a system call has not returned for 100 ms; the process ends by SIGKILL, and not with exit code 5\n',
+  });
+});
+
+test('an end by a signal waits for nothing, although the signal had handlers [end-2]', async (t) => {
+  for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+    const script = `process.on('${signal}', () => endBySignal('${signal}')); hang(); setInterval(ready, 100);`;
+    const ended = await runScript(t, script, { act: (child) => child.kill(signal) });
+    assert.deepEqual(ended, { code: null, signal, stderr: '' });
+  }
+});
+
+test('the first process of a container, which can not signal itself, ends all the same', {
+  skip: withoutPidNamespaces,
+}, async (t) => {
+  const idle = await runScript(t, "endBySignal('SIGTERM');", { under: IN_OTHER_PIDS });
+  assert.deepEqual(idle, { code: 1, signal: null, stderr: '' });
+  const busy = await runScript(t, "hang(); endBySignal('SIGTERM');", { under: IN_OTHER_PIDS });
+  assert.ok((busy.code ?? 0) > 128 || busy.signal !== null, `${busy.code} ${busy.signal}`);
+});

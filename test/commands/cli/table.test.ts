@@ -1,0 +1,82 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Table } from '../../../src/commands/cli/table.ts';
+import { cutTo, fitTo, widthOf } from '../../../src/commands/cli/text-width.ts';
+import { printable } from '../../../src/telemetry/printable.ts';
+
+const COLUMNS = [{ title: 'n', whole: 3 }, { title: 'name' }, { title: 'rest' }];
+
+test('what is cut still fits, whatever the width of its characters', () => {
+  const lines = new Table(COLUMNS, 80).print([
+    ['1', '日本語'.repeat(20), 'e\u0301'.repeat(4)],
+    ['12345', 'plain', `👍 ${'and more than fits '.repeat(5)}`],
+  ]);
+  const [titles, first, second, rest] = lines.split('\n');
+  assert.deepEqual([titles, rest], [`n      name${' '.repeat(33)}rest`, '']);
+  assert.equal(first, `1      ${'日本語'.repeat(5)}日本…  ${'e\u0301'.repeat(4)}`);
+  assert.equal(second, `12345  plain${' '.repeat(32)}👍 and more than fits and more than…`);
+  assert.deepEqual(
+    [first, second].map((line) => widthOf(line ?? '')),
+    [48, 80],
+  );
+});
+
+test('a column that a later page needs wider is wider from then on, never beyond the terminal', () => {
+  const table = new Table(COLUMNS, 80);
+  assert.equal(table.print([['1', 'a', 'b']]), 'n    name  rest\n1    a     b\n');
+  assert.equal(table.print([]), '');
+  assert.equal(table.print([['2', 'x'.repeat(9), 'y']]), `2    ${'x'.repeat(9)}     y\n`);
+  assert.equal(table.print([['123456', 'x', 'y']]), `123456    x${' '.repeat(13)}y\n`);
+  const wide = table.print([
+    ['4', 'x'.repeat(500), 'y'.repeat(500)],
+    ['5', 'x', 'y'],
+  ]);
+  const [long = '', short = ''] = wide.split('\n');
+  assert.equal(long.length, 80);
+  assert.equal(long.indexOf('y'), short.indexOf('y'), 'aligned');
+  assert.ok(long.indexOf('y') < 50, 'the last column keeps its share');
+});
+
+test('below 80 columns each value that is there has a line of its own, and at most three', () => {
+  const table = new Table(COLUMNS, 40);
+  assert.equal(table.print([['1', '', 'b']]), 'n     1\nrest  b\n');
+  assert.equal(table.print([['2', '日本', '']]), '\nn     2\nname  日本\n');
+  const long = table.print([['3', 'x'.repeat(1_000), '']]);
+  assert.equal(long, `\nn     3\nname  ${'x'.repeat(119)}…\n`);
+});
+
+test('of a key that is too long the end is shown', () => {
+  const table = new Table([{ title: 'key', shownPart: 'end' }, { title: 'rest' }], 80);
+  const [, line] = table.print([[`warehouse/${'x'.repeat(90)}/orders`, 'y'.repeat(30)]]).split('\n');
+  assert.match(line ?? '', /^…x+\/orders {2}y{30}$/);
+  assert.equal(line?.length, 80);
+  assert.equal(cutTo('a日本語', 5, 'end'), '…本語');
+  assert.equal(fitTo('日本語', 4, 'end'), '…語 ');
+});
+
+test('the width of a text is that of East Asian Width and of emoji', () => {
+  const widths: readonly (readonly [string, number])[] = [
+    ['abc', 3],
+    ['ä', 1],
+    ['日本', 4],
+    ['ｱ', 1],
+    ['Ａ', 2],
+    ['한', 2],
+    ['\u1112\u1161\u11ab', 2], // the same syllable, in its three letters
+    ['e\u0301', 1],
+    ['👍', 2],
+    ['👍🏽', 2],
+    ['🇩🇪', 2],
+    ['❤', 1],
+    ['❤\ufe0f', 2],
+    ['→×…', 3],
+  ];
+  for (const [text, width] of widths) assert.equal(widthOf(text), width, text);
+});
+
+test('what is not to be seen is shown as the escape that JSON has for it [table-1]', () => {
+  assert.equal(
+    printable('a\u001b[0m\n\u009b\u202e\u2028\ud800\u{e0041}é日'),
+    'a\\u001b[0m\\u000a\\u009b\\u202e\\u2028\\ud800\\udb40\\udc41é日',
+  );
+});

@@ -1,0 +1,272 @@
+/** What a command reads of a service at a URL, which may be any server: bounded, checked, and never its own token. */
+
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { writeFileSync } from 'node:fs';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { type AddressInfo, createServer as createNetServer } from 'node:net';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import type { Command } from '../../../src/commands/cli/command.ts';
+import { assets } from '../../../src/commands/look/assets.ts';
+import { events } from '../../../src/commands/look/events.ts';
+import { reportOf } from '../../../src/commands/send/report.ts';
+import { newToken } from '../../../src/deployments/tokens.ts';
+import { endpoints } from '../../../src/event/parameters.ts';
+import { runInProcess } from '../../support/command-output.ts';
+import { newFolder } from '../../support/program.ts';
+import { within } from '../../support/tools.ts';
+
+const MIB = 1024 * 1024;
+const END_MS = 30_000;
+process.setMaxListeners(100); // each command with --follow listens for signals
+
+type Answer = (request: IncomingMessage, response: ServerResponse) => void;
+
+async function serve(t: TestContext, answer: Answer): Promise<{ url: string; sentBytes: () => number }> {
+  let sent = 0;
+  const server = createServer((request, response) => {
+    request.resume();
+    response.socket?.on('close', () => {
+      sent += response.socket?.bytesWritten ?? 0;
+    });
+    answer(request, response);
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.after(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, sentBytes: () => sent };
+}
+
+async function runCommand(command: Command, args: readonly string[]) {
+  const ended = await within(args.join(' '), END_MS, runInProcess(command, args));
+  const stderr = ended.complaints.map((problem) => `${problem}\n`).join('');
+  return { code: ended.code, stdout: ended.said.join(''), stderr };
+}
+
+/** Sends the same text again and again, as fast as the client takes it, until the client has enough. */
+function endless(type: string, text: string, begin = ''): Answer {
+  return (_, response) => {
+    response.writeHead(200, { 'Content-Type': type });
+    response.write(begin);
+    const piece = Buffer.from(text.repeat(Math.ceil(65_536 / text.length)));
+    const more = () => {
+      while (!response.destroyed && response.write(piece));
+      if (!response.destroyed) response.once('drain', more);
+    };
+    more();
+  };
+}
+
+const always =
+  (status: number, type: string, body: string): Answer =>
+  (_, response) => {
+    response.writeHead(status, { 'Content-Type': type }).end(body);
+  };
+
+const LINES = 'application/x-ndjson';
+const STREAM = 'text/event-stream';
+const eventWith = (
+  seq: number | string,
+  more = '"type":"AssetObservation","asset_key":["a"]',
+  time = 'T15:19:45.266Z',
+) => `{"seq":${seq},"id":"0193e0c2-1234-7000-8000-000000000001","time":"2026-11-20${time}",${more},"crc":"00000000"}\n`;
+const assetWith = (more: string) => `{"asset_key":["a"],"checks":[]${more}}\n`;
+const LATEST = '"count":1,"seq":1,"time":"2026-11-20T15:19:45.266Z"';
+
+test('of an endless reply a command takes little, and ends with 1 and one sentence [commands-remote-2]', async (t) => {
+  const padding = 'x'.repeat(1_000);
+  for (const [command, args, answer, said] of [
+    [assets, [], endless(LINES, padding), /with a line of more than \d+ bytes/],
+    [assets, [], endless(LINES, '\n'), /with a line that is no asset/],
+    [assets, [], endless(LINES, assetWith('')), /with assets that are not in order/],
+    [assets, ['--key', 'a'], endless(LINES, padding), /with a line of more than \d+ bytes/],
+    [assets, [], endless('text/html', padding), /answers 200 with text\/html/],
+    [events, [], endless(LINES, padding), /with a line of more than \d+ bytes/],
+    [events, [], endless(LINES, eventWith(1)), /with more than 1000 events in a reply/],
+    [events, ['--last', '3'], endless(LINES, eventWith(7)), /with more than 3 events in a reply/],
+    [events, ['--follow'], endless(STREAM, padding, 'data: '), /with a line of more than \d+ bytes/],
+    [events, [], endless('text/html', padding), /answers 200 with text\/html/],
+    [reportOf(endpoints), ['observation', 'a'], endless('application/json', padding), /answers 200: xxx/],
+    [
+      reportOf(endpoints),
+      ['observation', 'a'],
+      (_: IncomingMessage, response: ServerResponse) => {
+        response.writeHead(400, { 'Content-Type': 'application/json' });
+        response.end(JSON.stringify({ error: 'no '.repeat(20_000) }));
+      },
+      /answers 400: no no .*…$/,
+    ],
+  ] as const) {
+    const { url, sentBytes } = await serve(t, answer);
+    const { code, stderr } = await runCommand(command, ['--url', url, ...args]);
+    assert.deepEqual([code, stderr.split('\n').length], [1, 2], stderr.slice(0, 1_000));
+    assert.match(stderr.trimEnd(), said);
+    assert.ok(stderr.length < 2_500, `${stderr.length} characters`);
+    assert.ok(sentBytes() < 40 * MIB, `${args} ${said}: ${sentBytes()} bytes`);
+  }
+});
+
+test('what is no journal ends with 1 and one sentence, and nothing of it is shown', async (t) => {
+  const key = '"type":"AssetObservation","asset_key"';
+  const lines = [
+    'nonsense\n',
+    '\n',
+    '[]\n',
+    eventWith(0),
+    eventWith(`${2 ** 53}`),
+    eventWith(1, `${key}:"a"`),
+    eventWith(1, `${key}:[]`),
+    eventWith(1, `${key}:[1]`),
+    eventWith(1, `${key}:{"map":1}`),
+    eventWith(1, '"type":"AssetObservation"'),
+    eventWith(1, `${key}:["a"],"seq":2`),
+    eventWith(1, `${key}:["a"],"tags":5`),
+    eventWith(1, `${key}:["a"],"tags":{"data_version":{}}`),
+    eventWith(1, `${key}:["a"],"event_time":7`),
+    eventWith(1, `${key}:["a"],"passed":"no"`),
+    eventWith(1, `${key}:["a"],"metadata":{"a":}`),
+    eventWith(1, `${key}:["a"],"partition":null`),
+    eventWith(1, `${key}:["a"]`, 'T25:19:45.266Z'),
+    eventWith(1, `${key}:["a"]`, '0'),
+    eventWith(1, `${key}:["\\u00`),
+  ];
+  const notAssets = [
+    'null\n',
+    '7\n',
+    '{}\n',
+    '{"asset_key":"a","checks":[]}\n',
+    '{"asset_key":[1],"checks":[]}\n',
+    '{"asset_key":["a"]}\n',
+    assetWith(',"materialization":7'),
+    assetWith(',"materialization":{"count":1,"seq":1,"time":"never"}'),
+    assetWith(',"observation":{"count":"1","seq":1,"time":"2026-11-20T15:19:45.266Z"}'),
+    `{"asset_key":["a"],"checks":[{${LATEST},"check_name":"c","passed":1,"severity":"ERROR"}]}\n`,
+    `{"asset_key":["a"],"checks":[null]}\n`,
+  ];
+  const gaps = [
+    '7',
+    'null',
+    '{}',
+    '{',
+    '{"first":1}',
+    '{"first":"1","last":2}',
+    '{"first":5,"last":4}',
+    '{"first":0,"last":4}',
+  ];
+  const cases: (readonly [Command, readonly string[], Answer])[] = [
+    ...lines.flatMap((line) => {
+      const answer = always(200, LINES, line);
+      return [
+        [events, ['--csv'], answer],
+        [events, ['--table', '--by', 'event_time'], answer],
+        [assets, ['--since', '2026-01-01'], answer],
+      ] as const;
+    }),
+    ...notAssets.map((line) => [assets, ['--json'], always(200, LINES, line)] as const),
+    ...gaps.map((gap) => [events, ['--follow'], always(200, STREAM, `event: gap\ndata: ${gap}\n\n`)] as const),
+    ...[1, 5].map(
+      (seq) =>
+        [
+          events,
+          ['--after-seq', '5'],
+          always(410, 'application/json', `{"error":"continue with after_seq=${seq}"}`),
+        ] as const,
+    ),
+    ...['{}', 'null', '[', '{"next_after_seq":"1","events":[]}', '{"next_after_seq":1,"events":[7]}'].map((page) => {
+      const answer: Answer = (request, response) => {
+        const isLines = request.headers.accept === LINES;
+        always(200, isLines ? LINES : 'application/json', isLines ? '' : page)(request, response);
+      };
+      return [events, ['--by', 'time', '--key', 'a'], answer] as const;
+    }),
+  ];
+  let answer: Answer = always(500, '', '');
+  const { url } = await serve(t, (request, response) => answer(request, response));
+  for (const [index, [command, args, own]] of cases.entries()) {
+    answer = own;
+    const { code, stdout, stderr } = await runCommand(command, ['--url', url, '--retry-for', '0', ...args]);
+    const which = `case ${index} ${args.join(' ')}: ${stderr}`;
+    assert.deepEqual([code, stderr.split('\n').length], [1, 2], which);
+    assert.match(stderr, / answers .*; is this the address of a service\?\n$/, which);
+    assert.ok(!stdout.includes('{') && !stdout.includes('0193e0c2'), `${which}${stdout}`);
+  }
+});
+
+test('a 410 to every request, and a head that never ends, end the command', async (t) => {
+  let seq = 0;
+  const gone = await serve(t, (request, response) => {
+    seq += 1;
+    always(410, 'application/json', `{"error":"continue with after_seq=${seq}"}`)(request, response);
+  });
+  for (const args of [[], ['--last', '3']]) {
+    const { code, stderr } = await runCommand(events, ['--url', gone.url, ...args]);
+    assert.equal(code, 1);
+    assert.match(stderr, /answers 410 to after_seq=\d+ for the 11\. time in a row, and names \d+; /);
+  }
+  const server = createNetServer((socket) => {
+    const timer = setInterval(() => socket.write('HTTP/1.1 103 Early Hints\r\n\r\n'), 20);
+    socket.on('error', () => {}).on('close', () => clearInterval(timer));
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.after(() => server.close());
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const { code, stderr } = await runCommand(events, ['--url', url, '--timeout', '300ms', '--retry-for', '0']);
+  assert.deepEqual([code, stderr], [75, `${url} sent no complete reply: nothing came within 0.3 s; try again later\n`]);
+});
+
+test('no command prints the token that a service repeats [commands-remote-1]', async (t) => {
+  const tokenFile = join(newFolder(t), 'token');
+  const { token } = newToken();
+  writeFileSync(tokenFile, token, { mode: 0o600 });
+  const got = new Set<unknown>();
+  let status = 401;
+  let type = 'application/json';
+  let location: string | undefined;
+  let body = (said: string) => JSON.stringify({ error: `no ${said}` });
+  const { url } = await serve(t, ({ headers }, response) => {
+    const said = headers['service-cloud-api-token'];
+    got.add(said);
+    response.writeHead(status, { 'Content-Type': type, ...(location !== undefined && { Location: location }) });
+    response.end(body(String(said)));
+  });
+  const form = reportOf(endpoints);
+  const file = join(newFolder(t), 'lines');
+  writeFileSync(file, '{"type":"observation","asset_key":"a"}\n');
+  const replies: readonly (() => void)[] = [
+    () => {},
+    () => ([status] = [400]),
+    () => ([status, type] = [404, 'text/html']),
+    () => ([status, type] = [200, `text/html; ${token}`]),
+    () => ([status, location] = [301, `http://localhost/${token}?x`]),
+    () => ([status, location, body] = [503, undefined, (said) => `<html>${said.slice(0, 30)}`]),
+    () => ([status, body] = [500, (said) => `{"error":"${said.replaceAll('_', '\\u005f')}"}`]),
+    () =>
+      ([status, body] = [
+        400,
+        (said) => JSON.stringify({ recorded: 0, failed: 1, errors: [{ item: 1, error: said }] }),
+      ]),
+  ];
+  for (const [index, reply] of replies.entries()) {
+    reply();
+    for (const [command, args] of [
+      [events, []],
+      [events, ['--follow', '--last', '1']],
+      [assets, []],
+      [form, ['observation', 'a']],
+      [form, ['--from', file]],
+    ] as readonly (readonly [Command, readonly string[]])[]) {
+      if (args.includes('--follow') && status >= 500) continue; // it is tried again until it answers
+      const more = ['--url', url, '--token-file', tokenFile, '--retry-for', '0'];
+      const { code, stdout, stderr } = await runCommand(command, [...args, ...more]);
+      assert.ok(code === 1 || code === 75, `${index} ${args}: ${code} ${stderr}`);
+      assert.doesNotMatch(stdout + stderr, /asl_|asl.u005f/, `${index} ${args.join(' ')}`);
+    }
+  }
+  assert.deepEqual(
+    [...got].filter((one) => one !== undefined),
+    [token],
+  );
+});

@@ -1,0 +1,197 @@
+/** Lines, in memory: which are sent, in which order, and what is reported about the others. */
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { Delivery } from '../../../src/client/delivery.ts';
+import { noFeatures } from '../../../src/client/features.ts';
+import { readSubmission } from '../../../src/client/submission.ts';
+import { type LineRun, reportLines } from '../../../src/commands/send/report-from.ts';
+import { limits } from '../../../src/config/limits.ts';
+import { endpoints } from '../../../src/event/parameters.ts';
+import { collectOutput } from '../../support/command-output.ts';
+
+const LINE = '{"type":"observation","asset_key":"k"}';
+
+async function* chunksOf(text: string | Buffer, bytes = 7): AsyncIterable<Buffer> {
+  const all = Buffer.from(text);
+  for (let at = 0; at < all.length; at += bytes) yield all.subarray(at, at + bytes);
+}
+
+interface RunResult {
+  readonly code: number;
+  readonly sent: readonly string[];
+  readonly said: readonly string[];
+  readonly complaints: readonly string[];
+  readonly progress: readonly string[];
+}
+
+/** @param answers the delivery of each report that is sent; later ones are recorded */
+async function runLines(
+  chunks: AsyncIterable<Buffer>,
+  { answers = [], ...more }: { answers?: readonly Delivery[] } & Partial<LineRun> = {},
+): Promise<RunResult> {
+  const { output, said, complaints, progress } = collectOutput();
+  const sent: string[] = [];
+  let busy = false;
+  const send: LineRun['send'] = async function* (submissions) {
+    for (const { endpoint, body } of submissions) {
+      assert.ok(!busy, 'two at a time');
+      busy = true;
+      await new Promise(setImmediate);
+      busy = false;
+      sent.push(`${endpoint.name} ${body}`);
+      yield [answers[sent.length - 1] ?? ({ kind: 'recorded' } as const)];
+    }
+  };
+  const stopped = new AbortController().signal;
+  const read = (line: string) => readSubmission(line, endpoints, limits);
+  const find = async () => ({ kind: 'found', features: noFeatures }) as const;
+  const standard = { bytes: undefined, fromLine: 1, limits, runId: 'run', find };
+  const code = await reportLines({ ...standard, chunks, read, send, stopped, ...more }, output);
+  return { code, sent, said, complaints, progress };
+}
+
+test('lines are sent in order, one at a time, however the input is cut into chunks', async () => {
+  const lines = Array.from({ length: 50 }, (_, index) => `{"type":"observation","asset_key":"é${index}"}`);
+  for (const bytes of [1, 7, 100_000]) {
+    const { code, sent, said, complaints } = await runLines(chunksOf(lines.join('\n'), bytes));
+    assert.deepEqual(
+      sent,
+      lines.map((_, index) => `observation {"asset_key":"é${index}"}`),
+    );
+    assert.deepEqual([code, said, complaints], [0, ['50 recorded, 0 refused'], []]);
+  }
+});
+
+test('empty lines, a byte order mark and CR LF are accepted', async () => {
+  const { code, sent, complaints } = await runLines(chunksOf(`\ufeff${LINE}\r\n\r\n  \n${LINE}\n\n`));
+  assert.deepEqual([code, sent.length, complaints], [0, 2, []]);
+});
+
+test('a line that is no report is reported with its number and the reason, and the next one is sent', async () => {
+  const lines = [
+    LINE,
+    'nonsense',
+    '[1]',
+    '{"asset_key":"k"}',
+    '{"type":"toString"}',
+    '{"type":"check","asset_key":"k","description":"d"}',
+    '{"type":"observation","asset_key":"k","tags":{"a":"b"}}',
+    LINE,
+  ];
+  const bytes = Buffer.concat([Buffer.from(`${lines.join('\n')}\n"`), Buffer.from([0xff]), Buffer.from('"\n\0\0\n')]);
+  const { code, sent, said, complaints } = await runLines(chunksOf(bytes));
+  assert.deepEqual(complaints, [
+    'line 2: it is not valid JSON at column 1: nonsense is not a JSON value; a string needs double quotes',
+    'line 3: it is not a JSON object',
+    'line 4: its "type" is missing; write materialization, check, observation',
+    'line 5: its "type" is "toString"; write materialization, check, observation',
+    'line 6: a report of kind check has no "description"',
+    'line 7: its "tags" may only have a "data_version"',
+    'line 9: it is not UTF-8',
+    'line 10: it is not valid JSON at column 1: expected a value, found U+0000',
+  ]);
+  assert.deepEqual([code, sent.length, said], [1, 2, ['2 recorded, 8 refused']]);
+});
+
+test('a line that is too long is reported, and is not held in memory [report-from-1]', async (t) => {
+  async function* chunks() {
+    for (let count = 0; count < 512; count += 1) yield Buffer.alloc(1024 * 1024, 'x');
+    yield Buffer.from(`\n${LINE}`);
+  }
+  const before = process.memoryUsage().rss;
+  const { code, sent, complaints } = await runLines(chunks());
+  const grown = process.memoryUsage().rss - before;
+  t.diagnostic(`${grown} bytes`);
+  assert.deepEqual(complaints, [`line 1: it has more than ${limits.lineBytesMax} bytes`]);
+  assert.deepEqual([code, sent.length], [1, 1]);
+  assert.ok(grown < 200 * 1024 * 1024, `${grown} bytes more`);
+});
+
+test('a line may be as long as the limit, however the input is cut into chunks', async () => {
+  const lines = `${LINE}\n${LINE} \n${LINE}\n${LINE} `;
+  for (const bytes of [1, 7, 100_000]) {
+    const { sent, complaints } = await runLines(chunksOf(lines, bytes), {
+      limits: { ...limits, lineBytesMax: LINE.length },
+    });
+    assert.equal(sent.length, 2);
+    assert.deepEqual(
+      complaints,
+      [2, 4].map((line) => `line ${line}: it has more than ${LINE.length} bytes`),
+    );
+  }
+});
+
+test('the run continues after a line that is refused or in doubt, and stops if the service is unavailable or misconfigured', async () => {
+  const lines = `${LINE}\n`.repeat(5);
+  const refused = await runLines(chunksOf(lines), { answers: [{ kind: 'refused', reason: 'answers 400: no' }] });
+  assert.deepEqual(refused.complaints, ['line 1: answers 400: no']);
+  assert.deepEqual([refused.code, refused.sent.length, refused.said], [1, 5, ['4 recorded, 1 refused']]);
+
+  const doubt: Delivery = { kind: 'in doubt', reason: 'sent no complete reply: x' };
+  const inDoubt = await runLines(chunksOf(lines), { answers: [{ kind: 'recorded' }, doubt] });
+  assert.deepEqual(inDoubt.complaints, ['line 2: sent no complete reply: x; it may have been recorded']);
+  assert.deepEqual(
+    [inDoubt.code, inDoubt.sent.length, inDoubt.said],
+    [75, 5, ['4 recorded, 0 refused, 1 perhaps recorded']],
+  );
+
+  for (const [kind, code] of [
+    ['unavailable', 75],
+    ['misconfigured', 1],
+  ] as const) {
+    const stopped = await runLines(chunksOf(lines), { answers: [{ kind: 'recorded' }, { kind, reason: 'r' }] });
+    assert.deepEqual(stopped.complaints, ['line 2: r', 'stopped before line 2; continue with --from-line 2']);
+    assert.deepEqual([stopped.code, stopped.sent.length], [code, 2]);
+  }
+});
+
+test('a run begins at a given line, and a signal stops it after the line that is being sent', async () => {
+  const lines = Array.from({ length: 5 }, (_, index) => `{"type":"observation","asset_key":"${index + 1}"}`).join('\n');
+  const rest = await runLines(chunksOf(lines), { fromLine: 4 });
+  assert.deepEqual(rest.sent, ['observation {"asset_key":"4"}', 'observation {"asset_key":"5"}']);
+  const stop = new AbortController();
+  const send: LineRun['send'] = async function* (submissions) {
+    for (const _ of submissions) {
+      stop.abort();
+      yield [{ kind: 'recorded' }];
+    }
+  };
+  const { code, said, complaints } = await runLines(chunksOf(lines), { send, stopped: stop.signal, fromLine: 2 });
+  assert.deepEqual([code, said], [75, ['1 recorded, 0 refused']]);
+  assert.deepEqual(complaints, ['stopped before line 3; continue with --from-line 3']);
+});
+
+test('the input is read ahead by one group at most', async () => {
+  let read = 0;
+  async function* chunks() {
+    for (; read < 10_000; read += 1) yield Buffer.from(`${LINE}\n`);
+  }
+  const lead: number[] = [];
+  let sent = 0;
+  const send: LineRun['send'] = async function* (submissions) {
+    for (const _ of submissions) {
+      await new Promise(setImmediate);
+      lead.push(read - sent);
+      sent += 1;
+      yield [{ kind: 'recorded' }];
+    }
+  };
+  const { code } = await runLines(chunks(), { send });
+  assert.deepEqual([code, sent], [0, 10_000]);
+  assert.ok(Math.max(...lead) <= 2 * limits.groupLinesMax + 2, `${Math.max(...lead)} lines ahead`);
+});
+
+test('progress is a bar if the size is known, and is removed before other output', async () => {
+  async function* slow() {
+    for (let count = 0; count < 3; count += 1) {
+      await new Promise((resolve) => setTimeout(resolve, 110));
+      yield Buffer.from(`${LINE}\n`);
+    }
+  }
+  const known = await runLines(slow(), { bytes: 3 * (LINE.length + 1) });
+  assert.match(known.progress[0] ?? '', /^\[#{10}\.{20}\] 3[23] % {2}0 recorded, 0 not, 0\/s, 1 s left$/);
+  assert.equal(known.progress.at(-1), '');
+  const unknown = await runLines(slow());
+  assert.match(unknown.progress[1] ?? '', /^1 recorded, 0 not, \d+\/s$/);
+});

@@ -1,0 +1,355 @@
+/** The journals of deployments without the listener, so that a report arrives exactly when the test appends it. */
+
+import assert from 'node:assert/strict';
+import { existsSync } from 'node:fs';
+import { basename, join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { limits as standardLimits } from '../../src/config/limits.ts';
+import {
+  type DeploymentJournal,
+  DeploymentJournals,
+  type DeploymentJournalsOptions,
+} from '../../src/deployments/journals.ts';
+import type { Event } from '../../src/event/event.ts';
+import { type Disk, openDisk as openRealDisk } from '../../src/journal/disk.ts';
+import type { JournalHooks } from '../../src/journal/hooks.ts';
+import { OwnProgress } from '../../src/journal/progress.ts';
+import type { Retain } from '../../src/journal/retention.ts';
+import { segmentName } from '../../src/journal/segments.ts';
+import type { ServiceParts } from '../../src/service.ts';
+import { createNotices } from '../../src/telemetry/log.ts';
+import { Metrics } from '../../src/telemetry/metrics.ts';
+import { gate } from '../support/gate.ts';
+import { eventsIn, newFolder } from '../support/program.ts';
+import { systemError } from '../support/simulated-disk.ts';
+import { eventually } from '../support/tools.ts';
+
+function journals(
+  t: TestContext,
+  parts: Partial<Pick<ServiceParts, 'limits' | 'openDisk'>> & Pick<DeploymentJournalsOptions, 'onRecorded' | 'hooksOf'>,
+  retain: Retain = {},
+): { hosted: DeploymentJournals; data: string } {
+  const data = newFolder(t);
+  const { limits = standardLimits, openDisk: open = openRealDisk, onRecorded, hooksOf } = parts;
+  const hosted = new DeploymentJournals({
+    ...{ segmentBytes: Object.keys(retain).length === 0 ? 1_000_000 : 1_000, retain, limits },
+    ...{ onRecorded, hooksOf },
+    openDisk: (name) => open(join(data, name)),
+    metrics: new Metrics(),
+    notices: createNotices('error', false, () => {}),
+  });
+  const alive = setInterval(() => {}, 1_000); // the timers of the service leave that to its listener
+  t.after(async () => {
+    await hosted.close();
+    clearInterval(alive);
+  });
+  return { hosted, data };
+}
+
+/** @returns why the report was refused, or undefined once it is recorded; `answer` is set when that is known */
+function append(journal: DeploymentJournal, description: string): Promise<string | undefined> & { answered: boolean } {
+  const event: Event = { type: 'AssetMaterialization', assetKey: ['a'], description };
+  let answered = false;
+  const answer = new Promise<string | undefined>((resolve) => {
+    journal.append([event], 0, (result) => {
+      answered = true;
+      resolve(result.kind === 'refused' ? result.reason : undefined);
+    });
+  });
+  return Object.defineProperty(answer, 'answered', { get: () => answered }) as never;
+}
+
+function descriptionsIn(folder: string): unknown[] {
+  return eventsIn(folder).map((event) => event['description']);
+}
+
+/** Disks on which no journal can be opened until `release` is called. */
+function heldDisks(t: TestContext): { openDisk: (folder: string) => Disk; release: () => void } {
+  const { opened: released, open: release } = gate();
+  const open = (folder: string): Disk => {
+    const disk = openRealDisk(folder);
+    return { ...disk, prepare: () => released.then(disk.prepare) };
+  };
+  t.after(release);
+  return { openDisk: open, release };
+}
+
+test('on a disk with too little free space the journal with the most files gives its oldest ones first', async (t) => {
+  let freeBytes = 1_000_000;
+  const removed: string[] = [];
+  const openDisk = (folder: string): Disk => {
+    const disk = openRealDisk(folder);
+    return {
+      ...disk,
+      space: async () => ({ ...(await disk.space()), freeBytes }),
+      remove: async (name) => {
+        if (name.endsWith('.jsonl')) {
+          removed.push(`${basename(folder)} ${name}`);
+          freeBytes += await disk.size(name);
+        }
+        await disk.remove(name);
+      },
+    };
+  };
+  const { hosted } = journals(t, { openDisk }, { keepFree: 1_000_000 });
+  const [small, large] = [hosted.journalOf('small'), hosted.journalOf('large')];
+  for (const [journal, files] of [
+    [small, 2],
+    [large, 4],
+  ] as const) {
+    for (let count = 0; count < files; count += 1) assert.equal(await append(journal, 'x'.repeat(1_000)), undefined);
+    assert.equal(journal.files, files);
+  }
+  freeBytes = 999_999;
+  await hosted.makeSpace();
+  assert.deepEqual(removed, [`large ${segmentName(1)}`]);
+  freeBytes = 0;
+  await hosted.makeSpace();
+  assert.deepEqual(removed.slice(1), [...[2, 3].map((seq) => `large ${segmentName(seq)}`), `small ${segmentName(1)}`]);
+});
+
+test('reports that wait while their journal is opened share the caps of the queue, and are recorded in order [hosted-8]', async (t) => {
+  const { openDisk, release } = heldDisks(t);
+  const limits = { ...standardLimits, queueBytesMax: 10_000, backlogBytesMax: 15_000 };
+  const { hosted, data } = journals(t, { limits, openDisk });
+  const [first, second, third] = ['first', 'second', 'third'].map((name) => hosted.journalOf(name));
+  assert.ok(first !== undefined && second !== undefined && third !== undefined);
+  assert.equal(first.refusal(7_000), undefined);
+  const waiting = ['a', 'b', 'c', 'd'].map((name) => append(first, name));
+  assert.deepEqual(
+    waiting.map(({ answered }) => answered),
+    [false, false, false, false],
+  );
+  const reason = 'the disk does not keep up: too many reports are waiting for it';
+  assert.equal(first.refusal(7_000), reason, 'known before the upload');
+  const late = append(first, 'late');
+  assert.ok(late.answered, 'refused at once');
+  assert.equal(await late, reason);
+  const others = ['e', 'f', 'g', 'h'].map((name) => append(second, name));
+  assert.deepEqual(
+    others.map(({ answered }) => answered),
+    [false, false, true, true],
+    'the cap of all deployments together',
+  );
+  assert.equal(third.refusal(7_000), reason, 'also of a deployment without a report');
+  assert.equal(first.trouble, undefined);
+  release();
+  assert.deepEqual(await Promise.all(waiting), Array(4).fill(undefined));
+  assert.deepEqual(await Promise.all(others), [undefined, undefined, reason, reason]);
+  assert.equal(await append(first, 'again'), undefined);
+  assert.deepEqual(descriptionsIn(join(data, 'first')), ['a', 'b', 'c', 'd', 'again']);
+  assert.deepEqual(descriptionsIn(join(data, 'second')), ['e', 'f']);
+});
+
+test('a journal whose opening takes too long refuses what waits, and then each report at once [hosted-9]', async (t) => {
+  const { openDisk, release } = heldDisks(t);
+  const { hosted, data } = journals(t, { limits: { ...standardLimits, openWaitMs: 50 }, openDisk });
+  const journal = hosted.journalOf('slow');
+  const waiting = [append(journal, 'a'), append(journal, 'b')];
+  const reason = 'the journal is being opened';
+  assert.deepEqual(await Promise.all(waiting), [reason, reason]);
+  assert.equal(journal.trouble, reason);
+  assert.equal(journal.refusal(0), reason);
+  const late = append(journal, 'c');
+  assert.ok(late.answered, 'it does not wait again');
+  assert.equal(await late, reason);
+  release();
+  await eventually('the journal is open', () => journal.trouble === undefined);
+  assert.equal(await append(journal, 'd'), undefined);
+  assert.deepEqual(descriptionsIn(join(data, 'slow')), ['d'], 'what was refused is not recorded');
+});
+
+test('a report for a journal that is being closed waits in the next one, and a stop refuses what waits', async (t) => {
+  const { hosted, data } = journals(t, {});
+  const journal = hosted.journalOf('a');
+  assert.equal(await append(journal, '1'), undefined);
+  const [closed, next] = [journal.close(), append(journal, '2')];
+  assert.ok(!next.answered);
+  await closed;
+  assert.equal(await next, undefined);
+  const closing = journal.close();
+  const waiting = append(journal, '3');
+  await hosted.close();
+  await closing;
+  assert.equal(await waiting, 'the service is stopping');
+  assert.deepEqual(descriptionsIn(join(data, 'a')), ['1', '2']);
+});
+
+test('on a full disk no report waits for the journal to be opened', async (t) => {
+  const openFull = (folder: string): Disk => ({
+    ...openRealDisk(folder),
+    createLog: () => Promise.reject(systemError('ENOSPC')),
+  });
+  const { hosted } = journals(t, { limits: { ...standardLimits, openWaitMs: 3_600_000 }, openDisk: openFull });
+  const journal = hosted.journalOf('a');
+  const reason = 'the disk is full; the service waits for space to open its journal';
+  assert.equal(await append(journal, 'first'), reason);
+  const second = append(journal, 'second');
+  assert.ok(second.answered);
+  assert.equal(await second, reason);
+});
+
+/** Real disks of which the journal's writes to one wait for `release`. */
+function slowDisk(t: TestContext, slow: string): { openDisk: (folder: string) => Disk; release: () => void } {
+  const { opened: released, open: release } = gate();
+  t.after(release);
+  const open = (folder: string): Disk => {
+    const disk = openRealDisk(folder);
+    if (!folder.endsWith(slow)) return disk;
+    const createLog: Disk['createLog'] = async (name) => {
+      const file = await disk.createLog(name);
+      return { ...file, append: (bytes, end) => released.then(() => file.append(bytes, end)) };
+    };
+    return { ...disk, createLog };
+  };
+  return { openDisk: open, release };
+}
+
+test('a busy journal is not closed for another one; those that wait are opened in turn', async (t) => {
+  const { openDisk, release } = slowDisk(t, 'busy');
+  const { hosted, data } = journals(t, { limits: { ...standardLimits, openJournalsMax: 1 }, openDisk });
+  const done: string[] = [];
+  const report = async (name: string, description: string) => {
+    assert.equal(await append(hosted.journalOf(name), description), undefined);
+    done.push(`${name} ${description}`);
+  };
+  const first = report('busy', '1');
+  await eventually('its file is there', () => existsSync(join(data, 'busy', segmentName(1))));
+  const others = ['z', 'a', 'm'].map((name) => report(name, '1'));
+  const second = report('busy', '2');
+  release();
+  await Promise.all([first, second, ...others]);
+  assert.deepEqual(done, ['busy 1', 'busy 2', 'z 1', 'a 1', 'm 1']);
+  assert.deepEqual(descriptionsIn(join(data, 'busy')), ['1', '2']);
+});
+
+test('a forwarder opens a journal without a report, in its turn, and an idle close keeps how far it is durable', async (t) => {
+  const { openDisk, release } = slowDisk(t, 'busy');
+  const progress = new OwnProgress();
+  const onRecorded = (folder: string, nextSeq: number) => progress.recorded(folder, nextSeq);
+  const limits = { ...standardLimits, openJournalsMax: 1, openWaitMs: 3_600_000 };
+  const { hosted, data } = journals(t, { limits, openDisk, onRecorded });
+  const durable = async (name: string) => (await progress.of(join(data, name)).durable()).kind;
+  assert.equal(await append(hosted.journalOf('a'), '1'), undefined);
+  await hosted.journalOf('a').close();
+  progress.forget(join(data, 'a'));
+  const busy = append(hosted.journalOf('busy'), '1');
+  await eventually('its file is there', () => existsSync(join(data, 'busy', segmentName(1))));
+  hosted.journalOf('a').wake();
+  hosted.journalOf('new').wake();
+  hosted.journalOf('new').wake();
+  assert.deepEqual(
+    [await durable('a'), await durable('new')],
+    ['unsaid', 'unsaid'],
+    'a busy journal is not closed for it',
+  );
+  release();
+  assert.equal(await busy, undefined);
+  await eventually('both were open', async () => !(await Promise.all(['a', 'new'].map(durable))).includes('unsaid'));
+  assert.equal(await append(hosted.journalOf('busy'), '2'), undefined, 'a journal that was woken gives its slot back');
+  await hosted.journalOf('a').close();
+  assert.deepEqual(await progress.of(join(data, 'a')).durable(), { kind: 'before', seq: 2 });
+  assert.deepEqual(await progress.of(join(data, 'new')).durable(), { kind: 'before', seq: 1 });
+});
+
+test('a journal that is woken again and again is not closed as idle', async (t) => {
+  const { hosted } = journals(t, { limits: { ...standardLimits, idleJournalMs: 1_000 } });
+  const [woken, idle] = [hosted.journalOf('woken'), hosted.journalOf('idle')];
+  for (const journal of [woken, idle]) assert.equal(await append(journal, 'x'), undefined);
+  await eventually('the other one is closed', () => {
+    woken.wake();
+    return idle.files === 0;
+  });
+  assert.equal(woken.files, 1);
+});
+
+test('a journal that is being opened is not closed as idle, with or without a report that waits for it', async (t) => {
+  const limits = { ...standardLimits, idleJournalMs: 20 };
+  const { openDisk, release } = heldDisks(t);
+  const progress = new OwnProgress();
+  const onRecorded = (folder: string, nextSeq: number) => progress.recorded(folder, nextSeq);
+  const { hosted, data } = journals(t, { limits, openDisk, onRecorded });
+  const answer = append(hosted.journalOf('reported'), 'first');
+  hosted.journalOf('begun').begin();
+  await sleep(10 * limits.idleJournalMs);
+  assert.ok(!answer.answered);
+  release();
+  assert.equal(await answer, undefined);
+  await eventually('the journal without a report is open', () => progress.nextSeq(join(data, 'begun')) === 1);
+});
+
+test('a journal that can not be opened is not tried again at each wake, but by a report and after a while', async (t) => {
+  let prepared = 0;
+  const openFailing = (folder: string): Disk => ({
+    ...openRealDisk(folder),
+    prepare: async () => {
+      prepared += 1;
+      throw systemError('EIO');
+    },
+  });
+  const limits = { ...standardLimits, reopenMs: 1, forwardStoppedMs: 3_600_000 };
+  const { hosted } = journals(t, { openDisk: openFailing, limits });
+  const journal = hosted.journalOf('a');
+  journal.wake();
+  await eventually('it failed', () => journal.trouble !== undefined);
+  await sleep(limits.reopenMs + 1);
+  journal.wake();
+  assert.deepEqual([prepared, journal.isBusy], [1, false]);
+  assert.match((await append(journal, 'x')) ?? '', /the disk failed/);
+  assert.equal(prepared, 2);
+  const { hosted: sooner } = journals(t, { openDisk: openFailing, limits: { ...limits, forwardStoppedMs: 1 } });
+  await eventually('it is tried again', () => {
+    sooner.journalOf('a').wake();
+    return prepared >= 5;
+  });
+});
+
+test('at the limit of retention, only the deployment whose destination needs the files refuses reports', async (t) => {
+  let fromSeq = 1;
+  const names: string[] = [];
+  const hooksOf = (name: string): JournalHooks => {
+    names.push(name);
+    const heldBack = () => (name === 'held' ? { fromSeq, reason: 'the destination hub needs event 1' } : undefined);
+    return { heldBack, opened: () => {}, removing: async () => {}, closed: async () => {} };
+  };
+  const { hosted, data } = journals(t, { hooksOf }, { retainBytes: 2_500 });
+  const [held, free] = [hosted.journalOf('held'), hosted.journalOf('free')];
+  let reason: string | undefined;
+  await eventually('reports are refused', async () => {
+    assert.equal(await append(free, 'x'.repeat(1_000)), undefined);
+    reason = await append(held, 'x'.repeat(1_000));
+    return reason !== undefined;
+  });
+  assert.equal(reason, 'the destination hub needs event 1');
+  assert.deepEqual(hosted.troubles(), new Map([['held', reason]]));
+  assert.ok(existsSync(join(data, 'held', segmentName(1))));
+  await eventually('a file is removed', () => !existsSync(join(data, 'free', segmentName(1))));
+  await held.close();
+  assert.equal(await append(held, 'x'), reason, 'also by the report that opens the journal again');
+  fromSeq = 1_000;
+  held.retain();
+  await eventually('reports are recorded again', () => held.trouble === undefined);
+  assert.equal(await append(held, 'x'), undefined);
+  assert.deepEqual([...new Set(names)], ['free', 'held']);
+});
+
+test('a report that waits too long for busy journals is refused, and no journal is opened for it afterwards', async (t) => {
+  const { openDisk, release } = slowDisk(t, 'busy');
+  const limits = { ...standardLimits, openJournalsMax: 1, openWaitMs: 1_000 };
+  const { hosted, data } = journals(t, { limits, openDisk });
+  const busy = append(hosted.journalOf('busy'), '1');
+  const late = hosted.journalOf('late');
+  const reason = 'all 1 journals that may be open at a time are busy';
+  assert.equal(await append(late, '1'), reason);
+  const again = append(late, '2');
+  assert.ok(again.answered, 'it does not wait again');
+  assert.equal(await again, reason);
+  assert.equal(late.trouble, reason);
+  release();
+  assert.equal(await busy, undefined);
+  await eventually('the journal takes reports', () => late.trouble === undefined);
+  assert.equal(existsSync(join(data, 'late')), false);
+  assert.equal(await append(late, '3'), undefined);
+  assert.deepEqual(descriptionsIn(join(data, 'late')), ['3']);
+});

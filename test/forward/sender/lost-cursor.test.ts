@@ -1,0 +1,183 @@
+/** A destination whose cursor was lost, as in a restored backup: what is sent again, and where forwarding stops. */
+
+import assert from 'node:assert/strict';
+import { rmSync } from 'node:fs';
+import { type TestContext, test } from 'node:test';
+import { continueFrom, newIdentity } from '../../../src/forward/by-hand.ts';
+import { encodeBatch, encodeMembers } from '../../../src/journal/line/record.ts';
+import { uuids } from '../../../src/journal/line/uuid.ts';
+import { segmentName } from '../../../src/journal/segments.ts';
+import { reachesHub, stopsForwarding } from '../../support/forwarded.ts';
+import { eventsIn, newFolder, run, startService } from '../../support/program.ts';
+import { named, ok, report } from '../../support/report.ts';
+import { diskWith, FIRST, plainEvent, segment } from '../../support/segments.ts';
+import {
+  type Bench,
+  diskFrom,
+  gone,
+  lettersOf,
+  loseCursor,
+  Model,
+  saveCursor,
+  sendAll,
+  seqsOf,
+  startSender,
+  untilState,
+  upTo,
+} from '../scripted.ts';
+
+const BEFORE = new Date('2026-11-20T15:00:00.000Z');
+/** When the last event was sent that the backup lacks. */
+const SENT = new Date('2026-11-20T16:00:00.000Z');
+const AFTER = new Date('2026-11-20T17:00:00.000Z');
+
+/** A file with events of one moment. */
+function fileAt(time: Date, first: number, last: number): Record<string, Buffer> {
+  const members = upTo(last, first).map((seq) => encodeMembers(plainEvent(seq)));
+  return { [segmentName(first)]: Buffer.from(encodeBatch(members, { seq: first, crc: 0 }, time).bytes) };
+}
+
+function modelAt(kind: 'hub' | 'api', seq: number, id: string | null = uuids(SENT)()): Model {
+  return Object.assign(new Model(kind), { seq, id });
+}
+
+/** @returns the reason of a stopped sender, which has ended then and has sent nothing */
+async function forkOf(bench: Bench, model: Model): Promise<string> {
+  await untilState(bench, 'stopped');
+  const { why, reason } = bench.sender.status();
+  await bench.sender.close();
+  assert.deepEqual([why, model.requests, await lettersOf(bench.disk)], ['fork', [], []]);
+  return `${reason}`;
+}
+
+test('a restored journal whose line at the seq of the hub is gone is a fork while nothing shows what was sent [forwarder-lost-1]', async () => {
+  for (const isLost of [true, false]) {
+    // The backup had 100 events, and the hub got 200. Offline, 200 more were recorded, and retention removed the first 250.
+    const disk = diskWith({ ...gone(1, 250), ...fileAt(AFTER, 251, 300) });
+    if (isLost) await loseCursor(disk); // else it is new, under another name
+    const hub = modelAt('hub', 200);
+    const reason = await forkOf(
+      startSender(disk, 300, () => hub),
+      hub,
+    );
+    assert.match(reason, /has event 200 of this journal as .* identity --new --seq 1 --data /);
+    // What the stop names lets it continue, and what is gone is named.
+    await newIdentity(disk, 1);
+    const other = new Model('hub');
+    await sendAll(disk, 300, () => other);
+    assert.deepEqual([other.recorded, other.lost], [upTo(300, 251), upTo(250)]);
+    assert.deepEqual(seqsOf(await lettersOf(disk)), upTo(250));
+  }
+});
+
+test('a line that retention removed after the hub answered is no fork', async () => {
+  for (const seq of [200, 190, 210]) {
+    const disk = diskWith({ ...gone(1, 250), ...fileAt(AFTER, 251, 300) });
+    const hub = modelAt('hub', 200, 'gone');
+    await saveCursor(disk, { seq, id: seq === 200 ? 'gone' : 'another', kind: 'hub' });
+    await sendAll(disk, 300, () => hub);
+    assert.deepEqual([hub.recorded, hub.lost], [upTo(300, 251), upTo(250, 201)], `cursor ${seq}`);
+    assert.deepEqual(seqsOf(await lettersOf(disk)), upTo(250, 201));
+  }
+});
+
+test('a fork names the first event that was recorded after the restore, if the cursor does not say it', async () => {
+  const restored = () => diskWith({ ...fileAt(BEFORE, 1, 100), ...fileAt(AFTER, 101, 130) });
+  for (const [seq, kind] of [
+    [200, 'hub'],
+    [120, 'hub'],
+    [200, 'api'],
+    [120, 'api'],
+  ] as const) {
+    const disk = restored();
+    const id = uuids(SENT)();
+    if (kind === 'hub') await loseCursor(disk);
+    else await saveCursor(disk, { seq, id, kind });
+    const model = modelAt(kind, seq, id);
+    const reason = await forkOf(
+      startSender(disk, 130, () => model),
+      model,
+    );
+    const command = kind === 'hub' ? 'identity --new' : 'from upstream';
+    assert.match(reason, new RegExp(`stop the service and run assetlog forward ${command} --seq 101 --data /`));
+    if (kind === 'hub') await newIdentity(disk, 101);
+    else await continueFrom(disk, 'upstream', 101);
+    const next = new Model(kind);
+    const bench = await sendAll(disk, 130, () => next);
+    assert.deepEqual(
+      [next.recorded, bench.log.some(({ message }) => /URL/.test(`${message}`))],
+      [upTo(130, 101), false],
+    );
+  }
+  const unknown = restored();
+  await loseCursor(unknown);
+  const model = modelAt('hub', 200, 'made by another program');
+  const reason = await forkOf(
+    startSender(unknown, 130, () => model),
+    model,
+  );
+  assert.match(reason, / --seq N /);
+});
+
+test('a copy that is a fork continues after its own cursor, and the stop names the command for that', async () => {
+  const disk = diskWith(fileAt(BEFORE, 1, 100));
+  await saveCursor(disk, { seq: 50, id: 'a', kind: 'hub' });
+  const hub = modelAt('hub', 80);
+  const reason = await forkOf(
+    startSender(disk, 100, () => hub),
+    hub,
+  );
+  assert.match(reason, /run assetlog forward identity --new --data \S+$/);
+  await newIdentity(disk, undefined);
+  // A journal that ends before its cursor would leave out what comes until there.
+  await saveCursor(disk, { seq: 101, id: 'a', kind: 'hub' });
+  await assert.rejects(newIdentity(disk, undefined), { message: /upstream is ahead of the journal; add --seq N/ });
+});
+
+test('a destination that began once does not begin now again: a hub that knows nothing gets all there is [forwarder-lost-2]', async () => {
+  for (const isLost of [true, false]) {
+    const disk = diskFrom(3, 3);
+    if (isLost) await loseCursor(disk);
+    else await saveCursor(disk, { seq: 5, id: JSON.parse(disk.text(segmentName(3)).split('\n')[2]!).id, kind: 'hub' });
+    const hub = new Model('hub');
+    const bench = await sendAll(disk, 5, () => hub, { destination: { begin: 'now' } });
+    assert.deepEqual(hub.recorded, [3, 4, 5]);
+    const what = isLost ? /cursor was lost and forwarding continues/ : /sent again/;
+    assert.ok(bench.log.some(({ message }) => what.test(`${message}`)));
+    assert.deepEqual(seqsOf(await lettersOf(disk)), isLost ? [1, 2] : [], 'what is gone, unless the cursor passed it');
+  }
+  // One that has begun and got nothing yet does not get what was before its begin.
+  const disk = diskWith({ [FIRST]: segment(1, 5) });
+  await saveCursor(disk, { seq: 3, id: null, kind: 'hub' });
+  const hub = new Model('hub');
+  await sendAll(disk, 5, () => hub, { destination: { begin: 'now' } });
+  assert.deepEqual(hub.recorded, [4, 5]);
+});
+
+test('a device that is restored from a backup continues with the command that its status shows', async (t: TestContext) => {
+  const hub = await startService(t);
+  const [data, backup] = [`${newFolder(t)}/a b`, newFolder(t)];
+  const args = ['--forward-to', hub.url];
+  const device = await startService(t, { data, args });
+  assert.deepEqual(await report(device, named('a', 3)), ok(3));
+  assert.equal((await run(['backup', '--data', data, '--to', backup])).code, 0);
+  assert.deepEqual(await report(device, named('b', 2)), ok(2));
+  await reachesHub(hub, data, 5);
+  await device.kill();
+  rmSync(data, { recursive: true });
+  assert.equal((await run(['backup', '--data', backup, '--to', data])).code, 0);
+
+  const restored = await startService(t, { data, args });
+  assert.deepEqual(await report(restored, named('c', 4)), ok(4));
+  const { reason } = await stopsForwarding(data);
+  await restored.kill();
+  const [, command = ''] = /run assetlog (forward .*') \(/.exec(reason) ?? assert.fail(reason);
+  const words = command.match(/'[^']*'|\S+/g)!.map((word) => word.replaceAll("'", ''));
+  const done = await run(words);
+  assert.deepEqual([done.code, done.stderr], [0, '']);
+  const again = await startService(t, { data, args });
+  assert.deepEqual(await report(again, ['d']), [200]);
+  const keys = () => eventsIn(hub.data).map(({ asset_key }) => `${asset_key}`);
+  await reachesHub(hub, data, 8);
+  assert.deepEqual(keys(), [...named('a', 3), ...named('b', 2), ...named('c', 4), 'd']);
+});

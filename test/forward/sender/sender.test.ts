@@ -1,0 +1,319 @@
+/** The states of a sender, with destinations that answer as a script says. */
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { DeadLetters } from '../../../src/forward/dead-letters/file.ts';
+import { cursorName, readCursor } from '../../../src/forward/sender/cursor.ts';
+import { encodeBatch, encodeMembers } from '../../../src/journal/line/record.ts';
+import { segmentName } from '../../../src/journal/segments.ts';
+import { diskWith, FIRST, flip, plainEvent, START, segment, splitLines } from '../../support/segments.ts';
+import { systemError } from '../../support/simulated-disk.ts';
+import { eventually } from '../../support/tools.ts';
+import {
+  cursorOf,
+  diskFrom,
+  finish,
+  gone,
+  hubAt,
+  idOf,
+  lettersOf,
+  loseCursor,
+  Model,
+  saveCursor,
+  sendAll,
+  seqsOf,
+  startSender,
+  UPSTREAM,
+  untilDone,
+  untilState,
+  upTo,
+} from '../scripted.ts';
+
+const NOTHING_MORE = { entries: 'none', share: 0, behind: 'nothing' } as const;
+
+/** Lines that were recorded at a time. */
+function batchAt(time: Date, count: number, chain = START): { bytes: Buffer } {
+  const members = Array.from({ length: count }, (_, at) => encodeMembers(plainEvent(chain.seq + at)));
+  return { bytes: Buffer.from(encodeBatch(members, chain, time).bytes) };
+}
+
+test('a new destination begins with the first event there is, or with the next one', async () => {
+  for (const kind of ['hub', 'api'] as const) {
+    const disk = diskFrom(11, 10);
+    const all = new Model(kind);
+    await sendAll(disk, 20, () => all);
+    assert.deepEqual(all.recorded, upTo(20, 11));
+    const next = new Model(kind);
+    const now = startSender(disk, 15, () => next, { destination: { name: 'now', begin: 'now' } });
+    await untilDone(now);
+    now.progress.recorded(disk.folder, 21);
+    await finish(now);
+    assert.deepEqual(next.recorded, upTo(20, 16));
+    assert.deepEqual([...(await lettersOf(disk)), ...(await lettersOf(disk, 'now'))], [], 'they were never promised');
+  }
+});
+
+test('nothing is sent or asked before the journal is readable, and before the cursor is on the disk [forwarder-15]', async () => {
+  const disk = diskWith({ [FIRST]: segment(1, 3) });
+  const hub = new Model('hub');
+  let found = '';
+  hub.answer = async () => {
+    found ||= (await readCursor(disk.afterPowerCut(NOTHING_MORE), 'upstream')).kind;
+    return 'record' as const;
+  };
+  const bench = startSender(disk, 3, () => hub, { journalIsOpen: false });
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  assert.equal(hub.asked, 0);
+  assert.equal(bench.sender.floorSeq, 1, 'retention waits until the cursor is known');
+  bench.progress.recorded(disk.folder, 4);
+  await finish(bench);
+  assert.equal(found, 'found');
+});
+
+test('a hub is asked where a lost cursor was; a plain upstream is stopped and never begins again by itself [forwarder-3]', async () => {
+  const disk = diskWith({ [FIRST]: segment(1, 20) });
+  await loseCursor(disk);
+  const hub = hubAt(disk, 7);
+  await sendAll(disk, 20, () => hub);
+  assert.deepEqual(hub.recorded, upTo(20, 8));
+
+  await disk.remove(cursorName('upstream'));
+  const upstream = new Model('api');
+  const stopped = startSender(disk, 20, () => upstream);
+  await untilState(stopped, 'stopped');
+  const { why, reason } = stopped.sender.status();
+  assert.equal(why, 'cursor lost');
+  assert.match(reason ?? '', /is missing.*assetlog forward from upstream --seq N/);
+  await eventually('it is tried again', () => stopped.sender.answers.get('no hub')! > 3);
+  await stopped.sender.close();
+  assert.deepEqual(upstream.requests, []);
+  const { kind } = await readCursor(disk, 'upstream');
+  assert.equal(kind, 'lost', 'a stop does not make up a cursor');
+});
+
+for (const kind of ['hub', 'api'] as const) {
+  test(`${kind}: events that retention removed or repair lost are named, and what follows is sent [forwarder-9]`, async () => {
+    const disk = diskWith({
+      [segmentName(11)]: segment(11, 5),
+      ...gone(1, 10),
+      ...gone(16, 20, 'lost'),
+      [segmentName(21)]: segment(21, 10),
+    });
+    await saveCursor(disk, { seq: 2, id: 'gone', kind });
+    const target = new Model(kind);
+    Object.assign(target, { seq: 2, id: 'gone' });
+    await sendAll(disk, 30, () => target);
+    assert.deepEqual(target.recorded, [...upTo(15, 11), ...upTo(30, 21)]);
+    const letters = await lettersOf(disk);
+    assert.deepEqual(seqsOf(letters), [...upTo(10, 3), ...upTo(20, 16)]);
+    assert.match(letters[0]!.reason, /retention removed them/);
+    if (kind === 'hub') assert.deepEqual(target.lost, [...upTo(10, 3), ...upTo(20, 16)]);
+  });
+
+  test(`${kind}: a damaged line stops the sender after the events before it, and is not given up [forwarder-12]`, async () => {
+    const lines = splitLines(segment(1, 10));
+    const disk = diskWith({ [FIRST]: Buffer.concat(lines.map((line, at) => (at === 4 ? flip(line, 60) : line))) });
+    const target = new Model(kind);
+    const bench = startSender(disk, 10, () => target);
+    await untilState(bench, 'stopped');
+    await eventually('what can be read is sent', () => bench.sender.status().seq === 4);
+    const { why, reason } = bench.sender.status();
+    assert.equal(why, 'damage');
+    assert.match(reason ?? '', /event 5 can not be read: events-0+1.jsonl, line 5, byte .*assetlog repair/);
+    await bench.sender.close();
+    assert.deepEqual([target.recorded, await lettersOf(disk)], [upTo(4), []]);
+  });
+
+  test(`${kind}: damage without a known end stops the sender after the events before it`, async () => {
+    const disk = diskWith({ [FIRST]: segment(1, 10).subarray(0, -9), [segmentName(12)]: segment(12, 5) });
+    const target = new Model(kind);
+    const bench = startSender(disk, 16, () => target);
+    await untilState(bench, 'stopped');
+    await eventually('what can be read is sent', () => bench.sender.status().seq === 9);
+    const { why, reason } = bench.sender.status();
+    assert.equal(why, 'damage');
+    assert.match(reason ?? '', /events 10 to 11 can not be read: events-0+1.jsonl, line 10, byte .*assetlog repair/);
+    await bench.sender.close();
+    assert.deepEqual([target.recorded, await lettersOf(disk)], [upTo(9), []]);
+  });
+
+  test(`${kind}: a line that is damaged after it was sent is not noticed`, async () => {
+    const lines = splitLines(segment(1, 10));
+    const disk = diskWith({ [FIRST]: Buffer.concat(lines.map((line, at) => (at === 4 ? flip(line, 60) : line))) });
+    await saveCursor(disk, { seq: 5, id: 'x', kind });
+    const target = new Model(kind);
+    Object.assign(target, { seq: 5, id: 'x' });
+    await sendAll(disk, 10, () => target);
+    assert.deepEqual([target.recorded, await lettersOf(disk)], [upTo(10, 6), []]);
+  });
+}
+
+test('another journal in the folder is not sent in place of the one before [forwarder-17]', async () => {
+  const disk = diskWith({ [FIRST]: segment(1, 10) });
+  const upstream = new Model('api');
+  const bench = startSender(disk, 10, () => upstream);
+  await untilDone(bench);
+  disk.put(FIRST, segment(1, 12));
+  bench.progress.recorded(disk.folder, 13);
+  await untilState(bench, 'stopped');
+  assert.equal(bench.sender.status().why, 'fork');
+  await bench.sender.close();
+  assert.deepEqual(upstream.recorded, upTo(10));
+});
+
+test('what a destination is, is found out once and kept; no connection decides nothing [forwarder-14]', async () => {
+  const disk = diskWith({ [FIRST]: segment(1, 2) });
+  const opened: string[] = [];
+  const models = { hub: new Model('hub'), api: new Model('api') };
+  models.hub.answer = () => (models.hub.asked < 4 ? 'again' : 'no hub');
+  const target = (kind: 'hub' | 'api') => {
+    opened.push(kind);
+    return models[kind];
+  };
+  await sendAll(disk, 2, target);
+  await sendAll(disk, 2, target);
+  assert.deepEqual([opened, models.hub.asked, models.api.recorded], [['hub', 'api', 'api'], 4, [1, 2]]);
+});
+
+test('a proxy that answers in place of a hub at first does not decide for good that it is a plain upstream [forwarder-18]', async () => {
+  for (const answer of ['stopped', 'again'] as const) {
+    const disk = diskWith({ [FIRST]: segment(1, 10) });
+    const models = { hub: new Model('hub'), api: new Model('api') };
+    models.hub.answer = () => (models.hub.asked < 4 ? 'no hub' : 'record');
+    models.api.answer = () => answer;
+    const bench = startSender(disk, 10, (kind) => models[kind]);
+    await untilDone(bench);
+    assert.equal(bench.sender.status().kind, 'hub');
+    await bench.sender.close();
+    assert.deepEqual([models.hub.recorded, models.api.recorded], [upTo(10), []]);
+  }
+  // One that has taken an event stays what it is.
+  const disk = diskWith({ [FIRST]: segment(1, 10) });
+  const models = { hub: new Model('hub'), api: new Model('api') };
+  models.hub.answer = () => (models.hub.asked < 2 ? 'no hub' : 'record');
+  models.api.answer = (_, seq) => (seq === 2 && models.api.requests.length < 9 ? 'stopped' : 'record');
+  await sendAll(disk, 10, (kind) => models[kind]);
+  assert.deepEqual([models.hub.asked, models.hub.recorded, models.api.recorded], [1, [], upTo(10)]);
+});
+
+test('a destination whose dead letters have reached their limit stops, and continues when there is space', async () => {
+  const disk = diskWith({ [FIRST]: segment(1, 30) });
+  const upstream = new Model('api');
+  upstream.answer = () => (upstream.requests.length > 25 ? 'record' : 'refused');
+  const letters = await DeadLetters.open(disk, 'upstream', { bytesMax: 4_000, spareBytes: 500 });
+  const bench = startSender(disk, 30, () => upstream, {
+    letters: async () => letters,
+    limits: { forwardStoppedMs: 60_000, forwardRefusalsMax: 100 },
+  });
+  let [closed, count] = [0, 0];
+  while (closed < 10) {
+    await untilState(bench, 'stopped');
+    const { why, reason, seq, dead_letters } = bench.sender.status();
+    assert.equal(why, 'dead letters');
+    assert.match(reason ?? '', /of at most 4000 bytes; send them again with assetlog forward retry upstream/);
+    count = dead_letters;
+    assert.equal(seq, closed + count, 'nothing passes that has no letter');
+    for (let more = 0; more < 5; more += 1) {
+      closed += 1;
+      const now = new Date().toISOString();
+      await letters.append({ time: now, outcome: 'sent again', reason: '', first: closed, last: closed }, true);
+    }
+    bench.sender.tryNow();
+    await eventually('it continues', () => bench.sender.status().seq > seq);
+  }
+  for (; closed < 30 && bench.sender.status().lag_events > 0; closed += 1) {
+    await letters.append({ time: '', outcome: 'sent again', reason: '', first: closed + 1, last: closed + 1 }, true);
+    bench.sender.tryNow();
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+  await finish(bench);
+  assert.deepEqual(upstream.recorded, upTo(30, 26));
+});
+
+test('a Retry-After is waited for, and SIGHUP ends the wait', async () => {
+  const disk = diskWith({ [FIRST]: segment(1, 5) });
+  const hub = new Model('hub');
+  hub.answer = (what) => (what === 'send' && hub.requests.length < 2 ? 'again' : 'record');
+  hub.afterMs = 60_000;
+  const bench = startSender(disk, 5, () => hub);
+  await untilState(bench, 'waiting');
+  await new Promise((resolve) => setTimeout(resolve, 30));
+  assert.equal(hub.requests.length, 1);
+  bench.sender.tryNow();
+  await finish(bench);
+});
+
+test('a full disk: nothing passes that is not in the dead letters, and nothing is sent before the cursor says so [forwarder-16]', async () => {
+  for (const file of ['dead-upstream.jsonl', 'forward-upstream.cursor']) {
+    const disk = diskWith({ [FIRST]: segment(1, 8) });
+    const upstream = new Model('api');
+    upstream.answer = (_, seq) => (seq === 3 ? 'final' : seq === 5 ? 'refused' : 'record');
+    let isFull = false;
+    disk.fault = (call, name) => {
+      isFull ||= upstream.requests.includes(3) && failed < 20;
+      if (!isFull || name !== file || (call !== 'write' && call !== 'create')) return undefined;
+      failed += 1;
+      if (failed === 20) isFull = false;
+      return systemError('ENOSPC');
+    };
+    let failed = 0;
+    const bench = startSender(disk, 8, () => upstream);
+    await eventually('the disk is full', () => bench.sender.status().reason?.includes('ENOSPC') === true);
+    assert.equal(bench.sender.status().state, 'waiting');
+    await finish(bench);
+    assert.deepEqual([upstream.requests, seqsOf(await lettersOf(disk))], [upTo(8), [3, 5]], file);
+  }
+});
+
+test('a destination with another URL continues, and the log says so', async () => {
+  const disk = diskWith({ [FIRST]: segment(1, 5) });
+  await saveCursor(disk, { seq: 2, id: idOf(disk, 2), kind: 'api', to: 'http://127.0.0.1:3001' });
+  const upstream = new Model('api');
+  const bench = await sendAll(disk, 5, () => upstream);
+  assert.deepEqual(upstream.recorded, [3, 4, 5]);
+  assert.match(JSON.stringify(bench.log), /another URL.*"to":"http:\/\/127.0.0.1:3000"/);
+  assert.equal((await cursorOf(disk)).to, UPSTREAM.to);
+});
+
+test('how far it lags is said in events and seconds, before the first answer and with a clock of 1970', async (t) => {
+  const { bytes } = batchAt(new Date(Date.now() - 90_000), 5);
+  const disk = diskWith({ [FIRST]: bytes });
+  const hub = new Model('hub');
+  hub.answer = (what) => (what === 'ask' && hub.asked < 2 ? 'again' : 'stopped');
+  const bench = startSender(disk, 5, () => hub, { limits: { forwardStoppedMs: 60_000 } });
+  await untilState(bench, 'stopped');
+  const { lag_events, lag_seconds, last_seq } = bench.sender.status();
+  assert.deepEqual([lag_events, last_seq], [5, 5]);
+  assert.ok(lag_seconds >= 90 && lag_seconds < 150, `${lag_seconds}`);
+  t.mock.method(Date, 'now', () => 0);
+  assert.equal(bench.sender.status().lag_seconds, 0);
+  await bench.sender.close();
+});
+
+test('an outage is logged once, with its end', async () => {
+  const disk = diskWith({ [FIRST]: segment(1, 2) });
+  const hub = new Model('hub');
+  hub.answer = (what) => (what === 'ask' && hub.asked < 20 ? 'again' : 'record');
+  const bench = await sendAll(disk, 2, () => hub);
+  assert.deepEqual(
+    bench.log.map(({ level, message, lag }) => [level, message, lag]),
+    [
+      ['info', 'forwarding begins', undefined],
+      ['warn', 'events can not be forwarded now', 2],
+      ['info', 'events are forwarded again', 0],
+    ],
+  );
+});
+
+test('a stop before the first event is known leaves a destination new [forwarder-20]', async () => {
+  const disk = diskWith({ [segmentName(11)]: segment(11, 5) });
+  disk.fault = (call) =>
+    call === 'list' && disk.bytes(cursorName('upstream')) !== undefined ? systemError('EIO') : undefined;
+  const bench = startSender(disk, 15, () => new Model('hub'), {
+    limits: { forwardRetryMs: 60_000, forwardRetryMsMax: 60_000 },
+  });
+  await untilState(bench, 'waiting');
+  await bench.sender.close();
+  disk.fault = () => undefined;
+  assert.equal((await readCursor(disk, 'upstream')).kind, 'new');
+});

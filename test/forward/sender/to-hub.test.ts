@@ -1,0 +1,177 @@
+/** Sends to a hub: where forwarding continues after what the hub says that it has. */
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { diskWith, FIRST, makeLines, segment } from '../../support/segments.ts';
+import { eventually } from '../../support/tools.ts';
+import {
+  diskFrom,
+  finish,
+  hubAt,
+  idOf,
+  lettersOf,
+  Model,
+  saveCursor,
+  sendAll,
+  seqsOf,
+  startSender,
+  untilDone,
+  untilState,
+  upTo,
+} from '../scripted.ts';
+
+test('a new hub gets all there is, in order, and what comes later', async () => {
+  const { lines } = makeLines(300);
+  const disk = diskWith({ [FIRST]: Buffer.concat(lines.slice(0, 200)) });
+  const hub = new Model('hub');
+  const bench = startSender(disk, 200, () => hub);
+  await untilDone(bench);
+  disk.put(FIRST, Buffer.concat(lines));
+  bench.progress.recorded(disk.folder, 301);
+  await untilDone(bench);
+  assert.deepEqual(hub.recorded, upTo(300));
+  const { seq, kind, state, last_seq, lag_events, lag_seconds, dead_letters, last_success } = bench.sender.status();
+  assert.deepEqual(
+    [seq, kind, state, last_seq, lag_events, lag_seconds, dead_letters],
+    [300, 'hub', 'idle', 300, 0, 0, 0],
+  );
+  assert.ok(last_success !== null);
+  assert.equal(bench.sender.floorSeq, 301);
+  assert.equal(bench.sender.outcomes.get('recorded'), 300);
+  await bench.sender.close();
+});
+
+test('a journal that has less than its hub, or another event there, is a fork [forwarder-8]', async () => {
+  for (const cursor of ['new', 'known']) {
+    const disk = diskWith({ [FIRST]: segment(1, 10) });
+    if (cursor === 'known') await saveCursor(disk, { seq: 3, id: idOf(disk, 3), kind: 'hub' });
+    for (const hub of [hubAt(disk, 11, 'x'), hubAt(disk, 5, idOf(disk, 6))]) {
+      const bench = startSender(disk, 10, () => hub);
+      await untilState(bench, 'stopped');
+      const { why, reason } = bench.sender.status();
+      assert.equal(why, 'fork', cursor);
+      assert.match(reason ?? '', new RegExp(`has event ${hub.seq} .*identity --new`));
+      await eventually('it is asked again', () => hub.asked > 3);
+      await bench.sender.close();
+      assert.deepEqual(hub.requests, []);
+      assert.equal(bench.log.filter(({ level }) => level === 'warn').length, 1, 'logged once');
+    }
+  }
+});
+
+test('a hub that was restored from a backup gets again what it has no more, and the log has both numbers', async () => {
+  const { lines } = makeLines(30);
+  const disk = diskWith({ [FIRST]: Buffer.concat(lines) });
+  await saveCursor(disk, { seq: 25, id: idOf(disk, 25), kind: 'hub' });
+  const hub = hubAt(disk, 10);
+  const bench = await sendAll(disk, 30, () => hub);
+  assert.deepEqual(hub.recorded, upTo(30, 11));
+  const [{ had, has } = {}] = bench.log.filter(({ level }) => level === 'warn');
+  assert.deepEqual([had, has], [25, 10]);
+});
+
+test('what retention removed meanwhile is lost for such a hub, and in the dead letters', async () => {
+  const disk = diskFrom(21, 10);
+  await saveCursor(disk, { seq: 25, id: idOf(disk, 25), kind: 'hub' });
+  const hub = hubAt(disk, 10, 'gone');
+  let answers = 0;
+  hub.answer = (what) => {
+    answers += 1;
+    return what === 'send' && answers < 6 ? 'again' : 'record';
+  };
+  await sendAll(disk, 30, () => hub);
+  assert.deepEqual([hub.lost, hub.recorded], [upTo(20, 11), upTo(30, 21)]);
+  const letters = await lettersOf(disk);
+  assert.deepEqual(
+    letters.map(({ outcome, first, last }) => [outcome, first, last]),
+    [['removed', 11, 20]],
+    'once',
+  );
+});
+
+test('what retention removed before the first answer of a hub is lost for it, and in the dead letters', async () => {
+  const disk = diskFrom(21, 10);
+  await saveCursor(disk, { seq: 0, id: null });
+  const hub = new Model('hub');
+  await sendAll(disk, 30, () => hub);
+  assert.deepEqual([hub.lost, hub.recorded], [upTo(20), upTo(30, 21)]);
+  assert.deepEqual(seqsOf(await lettersOf(disk)), upTo(20));
+});
+
+test('a hub that forgot the journal gets it from the first event there is', async () => {
+  const disk = diskFrom(21, 10);
+  await saveCursor(disk, { seq: 25, id: idOf(disk, 25), kind: 'hub' });
+  const hub = new Model('hub');
+  await sendAll(disk, 30, () => hub);
+  assert.deepEqual(hub.recorded, upTo(30, 21));
+});
+
+test('what retention removed after the cursor is in the dead letters also if the hub forgot the journal [forwarder-1]', async () => {
+  const disk = diskFrom(21, 10);
+  await saveCursor(disk, { seq: 5, id: 'gone', kind: 'hub' });
+  const hub = new Model('hub');
+  await sendAll(disk, 30, () => hub);
+  assert.deepEqual(hub.recorded, upTo(30, 21));
+  assert.deepEqual(seqsOf(await lettersOf(disk)), upTo(20, 6));
+});
+
+test('a hub that answers like something else later is stopped, and gets no plain request [forwarder-13]', async () => {
+  const disk = diskWith({ [FIRST]: segment(1, 10) });
+  await saveCursor(disk, { kind: 'hub' });
+  const opened: string[] = [];
+  const hub = new Model('hub');
+  hub.answer = () => 'no hub';
+  const bench = startSender(disk, 10, (kind) => {
+    opened.push(kind);
+    return hub;
+  });
+  await untilState(bench, 'stopped');
+  await eventually('it is asked again', () => hub.asked > 3);
+  assert.equal(bench.sender.status().why, 'not understood');
+  hub.answer = () => 'record';
+  await finish(bench);
+  assert.deepEqual([opened, hub.recorded], [['hub'], upTo(10)]);
+});
+
+test('an event that a hub refuses is in the dead letters, and the next request says that it is lost [forwarder-19]', async () => {
+  const disk = diskWith({ [FIRST]: segment(1, 6) });
+  const hub = new Model('hub');
+  hub.answer = (what, seq) => {
+    if (what === 'ask') return 'at';
+    return seq === 3 ? 'refused' : hub.requests.filter((other) => other === 4).length === 1 ? 'again' : 'record';
+  };
+  await sendAll(disk, 6, () => hub, { limits: { forwardBatchBytes: 1 } });
+  assert.deepEqual([hub.recorded, hub.lost], [[1, 2, 4, 5, 6], [3]]);
+  assert.deepEqual(seqsOf(await lettersOf(disk)), [3], 'once, though it was refused twice');
+});
+
+test('what a hub does not get has one dead letter, also if the cursor did not pass it before a restart [forwarder-2]', async () => {
+  const disk = diskFrom(21, 6);
+  await saveCursor(disk, { seq: 15, id: 'gone', kind: 'hub' });
+  const hub = new Model('hub');
+  [hub.seq, hub.id] = [15, 'gone'];
+  let isDown = true;
+  hub.answer = (what, seq) => (what === 'ask' ? 'at' : seq < 23 ? 'refused' : isDown ? 'again' : 'record');
+  for (const isLast of [false, false, true]) {
+    isDown = !isLast;
+    const bench = startSender(disk, 26, () => hub, { limits: { forwardBatchBytes: 1 } });
+    if (isLast) await untilDone(bench);
+    else await untilState(bench, 'waiting');
+    assert.equal(bench.sender.status().dead_letters, 3);
+    await bench.sender.close();
+  }
+  assert.deepEqual([hub.recorded, hub.lost], [upTo(26, 23), upTo(22, 16)]);
+  assert.deepEqual(seqsOf(await lettersOf(disk)), upTo(22, 16), 'each once');
+});
+
+test('while a request is in flight the next one is read, and a stuck destination has no more read than that [forwarder-21]', async () => {
+  const disk = diskWith({ [FIRST]: segment(1, 300) });
+  const hub = new Model('hub');
+  hub.answer = (what) => (what === 'send' && hub.requests.length < 50 ? 'again' : 'record');
+  const bench = startSender(disk, 300, () => hub, { limits: { forwardBatchBytes: 4_000 } });
+  await eventually('40 tries', () => hub.requests.length > 40);
+  assert.ok(hub.largest <= 5, `the first page has 1,000 bytes, so at most 5 lines, and a request had ${hub.largest}`);
+  await finish(bench);
+  assert.deepEqual(hub.recorded, upTo(300));
+  assert.ok(hub.largest > 5 && hub.largest <= 20, `a request of up to 4,000 bytes had ${hub.largest} lines`);
+});

@@ -1,0 +1,227 @@
+/** Sends to a plain upstream: what each answer leads to, and which events are sent again. */
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { diskWith, FIRST, makeLines, segment } from '../../support/segments.ts';
+import { failingCall, type SimulatedDisk } from '../../support/simulated-disk.ts';
+import { eventually } from '../../support/tools.ts';
+import {
+  cursorOf,
+  finish,
+  idOf,
+  lettersOf,
+  Model,
+  openLetters,
+  saveCursor,
+  sendAll,
+  seqsOf,
+  startSender,
+  untilDone,
+  untilState,
+  upTo,
+} from '../scripted.ts';
+
+/** The lines that follow those of the first file. */
+function segmentAfter(disk: SimulatedDisk, count: number): Buffer {
+  const last = JSON.parse(disk.text(FIRST).trimEnd().split('\n').at(-1)!);
+  return makeLines(count, { seq: last.seq + 1, crc: Number.parseInt(last.crc, 16) }).bytes;
+}
+
+test('a plain upstream gets one event in a request, and a stop leaves none as being sent', async () => {
+  const disk = diskWith({ [FIRST]: segment(1, 20) });
+  const upstream = new Model('api');
+  const bench = startSender(disk, 20, () => upstream);
+  await untilDone(bench);
+  assert.deepEqual(upstream.recorded, upTo(20));
+  await bench.sender.close();
+  const cursor = await cursorOf(disk);
+  assert.deepEqual([cursor.seq, cursor.sending, cursor.kind], [20, undefined, 'api']);
+  assert.deepEqual(await lettersOf(disk), []);
+});
+
+test('a cursor of a plain upstream that is ahead of its journal, or that of another one, stops the sender', async () => {
+  for (const value of [
+    { seq: 11, id: 'x' },
+    { seq: 5, id: 'x' },
+  ]) {
+    const disk = diskWith({ [FIRST]: segment(1, 10) });
+    await saveCursor(disk, { ...value, kind: 'api' });
+    const upstream = new Model('api');
+    const bench = startSender(disk, 10, () => upstream);
+    await untilState(bench, 'stopped');
+    assert.equal(bench.sender.status().why, 'fork');
+    assert.match(bench.sender.status().reason ?? '', /assetlog forward from upstream --seq N/);
+    await bench.sender.close();
+    assert.deepEqual(upstream.requests, []);
+  }
+});
+
+test('an event that was refused is in the dead letters as it is in the journal, and the next one is sent', async () => {
+  const disk = diskWith({ [FIRST]: segment(1, 5) });
+  const upstream = new Model('api');
+  upstream.answer = (_, seq) => (seq === 3 ? 'refused' : 'record');
+  const bench = startSender(disk, 5, () => upstream);
+  await untilDone(bench);
+  assert.equal(bench.sender.status().dead_letters, 1);
+  await bench.sender.close();
+  assert.deepEqual([upstream.requests, upstream.recorded], [upTo(5), [1, 2, 4, 5]]);
+  const [{ time, ...letter } = assert.fail('there is no letter')] = await lettersOf(disk);
+  const line = disk.text(FIRST).split('\n')[2]!;
+  assert.deepEqual(letter, { outcome: 'refused', status: 400, reason: 'scripted', line });
+  assert.ok(Math.abs(Date.now() - Date.parse(time)) < 60_000);
+});
+
+test('at 20 refusals in a row the sender stops with the last one; SIGHUP lets it continue', async () => {
+  const disk = diskWith({ [FIRST]: segment(1, 30) });
+  const upstream = new Model('api');
+  upstream.answer = (_, seq) => (seq > 1 && seq < 26 ? 'refused' : 'record');
+  const bench = startSender(disk, 30, () => upstream, { limits: { forwardStoppedMs: 60_000 } });
+  await untilState(bench, 'stopped');
+  assert.deepEqual([bench.sender.status().why, bench.sender.status().seq], ['refusals', 20]);
+  assert.match(bench.sender.status().reason ?? '', /20 events in a row were refused, the last one is 21/);
+  bench.sender.tryNow();
+  await finish(bench);
+  assert.deepEqual(seqsOf(await lettersOf(disk)), upTo(25, 2));
+  assert.deepEqual(upstream.recorded, [1, ...upTo(30, 26)]);
+});
+
+test('an event that leaves the upstream without an answer is given up once the next one is taken [forwarder-4]', async () => {
+  const disk = diskWith({ [FIRST]: segment(1, 6) });
+  const upstream = new Model('api');
+  upstream.answer = (_, seq) => (seq === 3 ? 'lost' : 'record');
+  await sendAll(disk, 6, () => upstream);
+  assert.deepEqual(upstream.requests, [1, 2, 3, 3, 3, 4, 5, 6]);
+  const [letter, ...more] = await lettersOf(disk);
+  assert.deepEqual([letter?.outcome, seqsOf([letter!]), more], ['in doubt', [3], []]);
+});
+
+test('a letter of an event in doubt says whether the event was taken later or given up, and is closed if it was taken [forwarder-10]', async () => {
+  const disk = diskWith({ [FIRST]: segment(1, 6) });
+  const upstream = new Model('api');
+  upstream.answer = (_, seq) => {
+    if (seq === 2 && upstream.requests.filter((other) => other === 2).length === 1) return 'in doubt';
+    return seq === 4 ? 'lost' : 'record';
+  };
+  const bench = startSender(disk, 6, () => upstream);
+  await untilDone(bench);
+  const { dead_letters } = bench.sender.status();
+  await bench.sender.close();
+  const letters = (await lettersOf(disk)).map((letter) => [...seqsOf([letter]), letter.outcome, letter.became]);
+  assert.deepEqual(letters, [
+    [2, 'in doubt', 'taken'],
+    [4, 'in doubt', 'given up'],
+  ]);
+  assert.equal(dead_letters, 1);
+  const again = await openLetters(disk);
+  assert.equal(again.open, 1);
+  assert.doesNotMatch(
+    JSON.stringify(bench.log.filter(({ message }) => /dead letters/.test(`${message}`))),
+    /answers 502/,
+  );
+});
+
+test('in an outage with answers in doubt nothing is given up', async () => {
+  const disk = diskWith({ [FIRST]: segment(1, 6) });
+  const upstream = new Model('api');
+  upstream.answer = (_, seq) => (seq > 2 && upstream.requests.length < 30 ? 'in doubt' : 'record');
+  const bench = await sendAll(disk, 6, () => upstream);
+  const seen = new Set(upstream.requests.slice(0, 30));
+  assert.deepEqual([...seen], [1, 2, 3, 4], 'one further at most');
+  const letters = await lettersOf(disk);
+  const there = new Set([...upstream.recorded, ...seqsOf(letters)]);
+  assert.deepEqual([...there].sort(), upTo(6));
+  for (const seq of seqsOf(letters)) assert.ok(seq === 3 || seq === 4, `${seq} was never in doubt`);
+  const problems = bench.log.filter(({ level, reason }) => level === 'warn' && reason === 'answers 502');
+  assert.equal(problems.length, 3, 'waiting, suspect and the first dead letter, once each');
+});
+
+test('without a next event, one in doubt is not sent again until there is one', async () => {
+  const disk = diskWith({ [FIRST]: segment(1, 3) });
+  const upstream = new Model('api');
+  upstream.answer = (_, seq) => (seq === 3 && upstream.requests.length < 6 ? 'in doubt' : 'record');
+  const bench = startSender(disk, 3, () => upstream);
+  await untilState(bench, 'suspect');
+  await new Promise((resolve) => setTimeout(resolve, 30));
+  assert.deepEqual(upstream.requests, [1, 2, 3, 3, 3]);
+  disk.put(FIRST, Buffer.concat([disk.bytes(FIRST)!, segmentAfter(disk, 1)]));
+  bench.progress.recorded(disk.folder, 5);
+  await finish(bench);
+  assert.deepEqual(upstream.requests, [1, 2, 3, 3, 3, 3, 4], 'the outage may be over, so first the same again');
+  assert.deepEqual(upstream.recorded, upTo(4));
+  assert.deepEqual(seqsOf(await lettersOf(disk)), [3], 'it may be there twice');
+});
+
+test('a destination that wants each event at most once: one in doubt is given up, after a pause [forwarder-7]', async () => {
+  const disk = diskWith({ [FIRST]: segment(1, 5) });
+  const upstream = new Model('api');
+  upstream.answer = (_, seq) => (seq === 2 || seq === 3 ? 'lost' : 'record');
+  await sendAll(disk, 5, () => upstream, { destination: { inDoubt: 'once' } });
+  assert.deepEqual([upstream.requests, seqsOf(await lettersOf(disk))], [upTo(5), [2, 3]]);
+});
+
+test('what was being sent when the process died is sent again and named [forwarder-5]', async () => {
+  const disk = diskWith({ [FIRST]: segment(1, 5) });
+  await saveCursor(disk, { seq: 2, id: idOf(disk, 2), sending: 4, kind: 'api' });
+  const upstream = new Model('api');
+  await sendAll(disk, 5, () => upstream);
+  const letters = await lettersOf(disk);
+  assert.deepEqual(
+    [upstream.recorded, seqsOf(letters)],
+    [
+      [3, 4, 5],
+      [3, 4],
+    ],
+  );
+  assert.match(letters[0]!.reason, /stopped without a reply/);
+});
+
+test('any call of the disk that fails while the cursor is opened is repeated, and what was being sent is named once [forwarder-6]', async () => {
+  for (let failing = 1; ; failing += 1) {
+    const disk = diskWith({ [FIRST]: segment(1, 5) });
+    await saveCursor(disk, { seq: 2, id: idOf(disk, 2), sending: 4, kind: 'api' });
+    const letters = await openLetters(disk);
+    await letters.append({ time: '2026-11-20T15:19:45.266Z', outcome: 'removed', reason: 'before', first: 1, last: 1 });
+    const upstream = new Model('api');
+    const { fault, struck } = failingCall(failing, 'once');
+    disk.fault = () => (upstream.requests.length === 0 ? fault() : undefined);
+    await sendAll(disk, 5, () => upstream);
+    assert.deepEqual(
+      [upstream.recorded, seqsOf(await lettersOf(disk))],
+      [
+        [3, 4, 5],
+        [1, 3, 4],
+      ],
+      `call ${failing}`,
+    );
+    if (struck() === 0) return assert.ok(failing > 10, `${failing}`);
+  }
+});
+
+test('a stop gives the request in flight some time, and then its event stays as being sent', async () => {
+  const disk = diskWith({ [FIRST]: segment(1, 5) });
+  const upstream = new Model('api');
+  upstream.answer = (_, seq) => {
+    if (seq < 3) return 'record';
+    const signal = upstream.signals.at(-1)!;
+    return new Promise((resolve) => signal.addEventListener('abort', () => resolve('in doubt')));
+  };
+  const bench = startSender(disk, 5, () => upstream);
+  await eventually('3 is on its way', () => upstream.requests.at(-1) === 3);
+  await bench.sender.close();
+  const cursor = await cursorOf(disk);
+  assert.deepEqual([cursor.seq, cursor.sending], [2, 3]);
+});
+
+test('a stop after an answer that recorded nothing leaves no event as being sent', async () => {
+  const disk = diskWith({ [FIRST]: segment(1, 5) });
+  const upstream = new Model('api');
+  upstream.answer = (what) => (what === 'send' ? 'again' : 'record');
+  const bench = startSender(disk, 5, () => upstream, {
+    limits: { forwardRetryMs: 60_000, forwardRetryMsMax: 60_000 },
+  });
+  await untilState(bench, 'waiting');
+  assert.match(bench.sender.status().reason ?? '', /answers 503/);
+  await bench.sender.close();
+  const cursor = await cursorOf(disk);
+  assert.deepEqual([cursor.seq, cursor.sending], [0, undefined]);
+});

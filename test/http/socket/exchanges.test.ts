@@ -1,0 +1,104 @@
+/** What a connection holds in memory while its client reads nothing: the listener with an app of one long reply. */
+
+import assert from 'node:assert/strict';
+import { type TestContext, test } from 'node:test';
+import { MIB, limits as standardLimits } from '../../../src/config/limits.ts';
+import { saveMemory } from '../../../src/config/memory.ts';
+import type { App, Reply } from '../../../src/http/message.ts';
+import type { Connections } from '../../../src/http/socket/connections.ts';
+import { listen } from '../../../src/http/socket/listener.ts';
+import { Activity } from '../../../src/telemetry/activity.ts';
+import { createNotices } from '../../../src/telemetry/log.ts';
+import { Metrics } from '../../../src/telemetry/metrics.ts';
+import { eventually } from '../../support/tools.ts';
+import { Wire } from '../../support/wire.ts';
+
+/** A stop does not wait for the clients. */
+const limits = { ...standardLimits, drainMs: 10 };
+const REQUESTS = 60;
+/** All replies together are more than the kernel keeps for a connection: 10 MiB, or 36 with recent Linux. */
+const REPLY_BYTES = 4 * MIB;
+
+interface Started {
+  readonly port: number;
+  /** How many replies were decided. */
+  readonly decided: () => number;
+  /** Bytes that each connection holds for its client. */
+  readonly unsent: () => readonly number[];
+}
+
+/** @param reply to each request; none without one, as while the disk does not answer */
+async function start(t: TestContext, reply?: Reply): Promise<Started> {
+  let decided = 0;
+  const receive = (_body: Buffer, respond: (reply: Reply) => void) => {
+    decided += 1;
+    if (reply !== undefined) respond(reply);
+  };
+  const app: App = () => ({ kind: 'receive', route: '/long', bodyLimits: limits, receive });
+  const notices = createNotices('error', false, () => {});
+  const activity = new Activity({ notices, terminal: undefined, quiet: false, refusals: { add: () => {} }, limits });
+  const metrics = new Metrics();
+  const at = { kind: 'address', host: '127.0.0.1', port: 0 } as const;
+  const shared = { maxConnections: 16, background: false, limits, metrics, notices, activity };
+  const { port, close } = await listen({ ...shared, at, createApp: () => app });
+  t.after(close);
+  const connections = metrics.connections as Connections;
+  return {
+    port,
+    decided: () => decided,
+    unsent: () => [...connections.all()].map(({ socket }) => socket.writableLength),
+  };
+}
+
+/** A client that sends all requests at once, and reads no reply. */
+async function sendUnread(t: TestContext, port: number, method: string, requests = REQUESTS): Promise<void> {
+  const wire = await Wire.open(port);
+  t.after(() => wire.close());
+  wire.socket.pause();
+  wire.send(`${method} /long HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n`.repeat(requests));
+}
+
+test('a client that reads nothing has one reply in memory, and its further GETs wait undecided [exchanges-1]', async (t) => {
+  const { port, decided, unsent } = await start(t, { kind: 'body', status: 200, body: 'x'.repeat(REPLY_BYTES) });
+  for (const method of ['GET', 'POST']) {
+    const before = decided();
+    await sendUnread(t, port, method);
+    await eventually('a reply waits for the client', () => decided() > before && (unsent().at(-1) ?? 0) > 0);
+    if (method === 'POST') await eventually('all are decided', () => decided() - before === REQUESTS);
+    else assert.ok(decided() <= REQUESTS / 2, `${decided()} of ${REQUESTS} replies are decided`);
+  }
+  assert.equal(unsent().length, 2);
+  for (const bytes of unsent()) assert.ok(bytes <= REPLY_BYTES + 1_000, `${bytes} bytes are kept for the client`);
+});
+
+test('clients that do not read a document share its memory [exchanges-2]', async (t) => {
+  const collect = saveMemory();
+  const document = Buffer.alloc(REPLY_BYTES, 'x');
+  const { port, unsent } = await start(t, { kind: 'document', status: 200, body: document });
+  const before = process.memoryUsage().arrayBuffers;
+  const clients = 4;
+  for (let count = 0; count < clients; count += 1) await sendUnread(t, port, 'GET');
+  await eventually(
+    'a document waits for each of them',
+    () => unsent().length === clients && !unsent().some((bytes) => bytes === 0),
+  );
+  await eventually('they share it', () => {
+    collect();
+    return process.memoryUsage().arrayBuffers - before < REPLY_BYTES;
+  });
+});
+
+test('requests that are ignored take no memory, although Node keeps them [exchanges-3]', async (t) => {
+  const collect = saveMemory();
+  const heapBytes = () => {
+    collect();
+    return process.memoryUsage().heapUsed;
+  };
+  const { port, decided } = await start(t);
+  const before = heapBytes();
+  const clients = 8;
+  for (let count = 0; count < clients; count += 1) await sendUnread(t, port, 'POST', 1_000); // less than Node reads at a time
+  await eventually('no further requests are taken', () => decided() === clients * limits.unansweredMax);
+  const perClient = (heapBytes() - before) / clients;
+  assert.ok(perClient < 1 * MIB, `${perClient} bytes for each client; a thousand requests are 3 MB`);
+});

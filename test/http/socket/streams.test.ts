@@ -1,0 +1,319 @@
+/** Replies that are produced while they are sent, over real sockets. */
+
+import assert from 'node:assert/strict';
+import { type TestContext, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type Limits, limits as standardLimits } from '../../../src/config/limits.ts';
+import { Refusal, type StreamReply } from '../../../src/http/message.ts';
+import { listen } from '../../../src/http/socket/listener.ts';
+import { Activity } from '../../../src/telemetry/activity.ts';
+import { createNotices } from '../../../src/telemetry/log.ts';
+import { Metrics } from '../../../src/telemetry/metrics.ts';
+import { eventually } from '../../support/tools.ts';
+import { Wire } from '../../support/wire.ts';
+
+const GET = (version = '1.1') => `GET / HTTP/${version}\r\nHost: localhost\r\n\r\n`;
+
+const CAP = 10;
+
+/** Serves one stream to every request. */
+async function serve(
+  t: TestContext,
+  pieces: StreamReply['pieces'],
+  limits: Partial<Limits> = {},
+  log: (line: string) => void = () => {},
+) {
+  const notices = createNotices('warn', false, log);
+  const all = { ...standardLimits, ...limits };
+  const listener = await listen({
+    at: { kind: 'address', host: '127.0.0.1', port: 0 },
+    createApp: () => () => ({
+      kind: 'receive',
+      route: '/',
+      bodyLimits: all,
+      receive: (_body, respond) => respond({ kind: 'stream', status: 200, contentType: 'text/plain', pieces }),
+    }),
+    maxConnections: CAP,
+    background: true,
+    limits: all,
+    metrics: new Metrics(),
+    notices,
+    activity: new Activity({ notices, terminal: undefined, quiet: false, refusals: { add: () => {} }, limits: all }),
+  });
+  t.after(() => listener.close());
+  return listener;
+}
+
+async function* words(...all: readonly string[]): AsyncGenerator<Buffer> {
+  for (const word of all) yield Buffer.from(word);
+}
+
+test('a stream is chunked and the connection is kept; with HTTP/1.0 the end of the connection ends it', async (t) => {
+  const { port } = await serve(t, () => words('one ', '', 'two'));
+  const wire = await Wire.open(port);
+  t.after(() => wire.close());
+  let text = '';
+  wire.socket.on('data', (more) => {
+    text += more;
+  });
+  wire.send(GET() + GET());
+  await eventually('two replies', () => text.split('0\r\n\r\n').length === 3);
+  assert.match(
+    text,
+    /^HTTP\/1\.1 200 OK\r\n.*Transfer-Encoding: chunked\r\n.*\r\n\r\n4\r\none \r\n3\r\ntwo\r\n0\r\n\r\nHTTP/s,
+  );
+  text = '';
+  wire.send(GET('1.0'));
+  await eventually('the end', () => wire.ended);
+  assert.match(text, /Connection: close\r\n\r\none two$/);
+  assert.doesNotMatch(text, /chunked/);
+});
+
+test('a HEAD gets the head alone, and nothing is produced', async (t) => {
+  let calls = 0;
+  const { port } = await serve(t, () => {
+    calls += 1;
+    return words('one');
+  });
+  const wire = await Wire.open(port);
+  t.after(() => wire.close());
+  wire.send('HEAD / HTTP/1.1\r\nHost: localhost\r\n\r\n');
+  assert.equal((await wire.reply(true))?.status, 200);
+  wire.send(GET());
+  assert.equal((await wire.reply(true))?.headers.get('transfer-encoding'), 'chunked');
+  assert.equal(calls, 1);
+});
+
+test('nothing more is produced for a client that does not read, and it is cut off [http-streams-4]', async (t) => {
+  let produced = 0;
+  let isClosed = false;
+  const endless = async function* () {
+    try {
+      for (;;) {
+        produced += 1;
+        yield Buffer.alloc(64 * 1024);
+      }
+    } finally {
+      isClosed = true;
+    }
+  };
+  const { port } = await serve(t, endless, { streamStallMs: 400, deadlineCheckMs: 50 });
+  const wire = await Wire.open(port);
+  t.after(() => wire.close());
+  wire.socket.pause();
+  wire.send(GET());
+  await eventually('pieces', () => produced > 1);
+  let before = 0;
+  while (before !== produced) {
+    before = produced;
+    await sleep(100);
+  }
+  assert.ok(before < 500, `${before} pieces were produced ahead of the client`); // what the kernel buffers
+  await eventually('it is cut off', () => isClosed);
+  assert.equal(produced, before);
+});
+
+for (const [what, limits, pauseMs] of [
+  ['is not idle', { idleMs: 100, streamStallMs: 100, deadlineCheckMs: 20 }, 400],
+  ['ends whole when the service stops, and its connection with it', {}, 0],
+] as const) {
+  test(`a stream that waits ${what}`, async (t) => {
+    const pieces = async function* (ending: AbortSignal) {
+      yield Buffer.from('first ');
+      await new Promise((resolve) => ending.addEventListener('abort', resolve));
+      yield Buffer.from('last');
+    };
+    const listener = await serve(t, pieces, limits);
+    const wire = await Wire.open(listener.port);
+    t.after(() => wire.close());
+    let text = '';
+    wire.socket.on('data', (more) => {
+      text += more;
+    });
+    wire.send(GET());
+    await eventually('the first piece', () => text.endsWith('first \r\n'));
+    await sleep(pauseMs);
+    const closed = listener.close();
+    assert.equal((await wire.reply())?.body, 'first last');
+    assert.ok(await wire.ends(standardLimits.drainMs / 2), 'a stop does not wait until it cuts off what is left');
+    wire.close();
+    await closed;
+  });
+}
+
+test('a stream ends when its client has gone, and an error in it does not look like its end', async (t) => {
+  const ended: boolean[] = [];
+  const waiting = async function* (ending: AbortSignal) {
+    yield Buffer.from('one');
+    if (ended.length > 0) throw new Error('the disk failed');
+    await new Promise((resolve) => ending.addEventListener('abort', resolve));
+    ended.push(true);
+  };
+  const { port } = await serve(t, waiting);
+  const first = await Wire.open(port);
+  first.send(GET());
+  await first.reply(true);
+  first.close();
+  await eventually('the end of the stream', () => ended.length === 1);
+  const second = await Wire.open(port);
+  t.after(() => second.close());
+  let text = '';
+  second.socket.on('data', (more) => {
+    text += more;
+  });
+  second.send(GET());
+  await eventually('the end of the connection', () => second.ended);
+  assert.match(text, /3\r\none\r\n$/);
+});
+
+/** Replies that wait until they are ended; each has its number. */
+function waits(): { pieces: StreamReply['pieces']; readonly waiting: () => number } {
+  let count = 0;
+  let waiting = 0;
+  const pieces = async function* (ending: AbortSignal, onWait: () => void) {
+    count += 1;
+    const text = `number ${count}`;
+    waiting += 1;
+    onWait();
+    if (!ending.aborted) await new Promise((resolve) => ending.addEventListener('abort', resolve));
+    waiting -= 1;
+    yield Buffer.from(text);
+  };
+  return { pieces, waiting: () => waiting };
+}
+
+test('at the cap the longest waits end whole and announced, one for each new connection of a burst [http-streams-2]', async (t) => {
+  const { pieces, waiting } = waits();
+  const log: string[] = [];
+  const { port } = await serve(t, pieces, { deadlineCheckMs: 50 }, (line) => log.push(line));
+  const open: Wire[] = [];
+  t.after(() => open.map((wire) => wire.close()));
+  const waitNow = async (text = GET()) => {
+    const before = waiting();
+    const wire = await Wire.open(port);
+    open.push(wire);
+    wire.send(text);
+    await eventually('it waits', () => waiting() > before);
+    return wire;
+  };
+  const olds: Wire[] = [];
+  for (let at = 0; at < CAP; at += 1) olds.push(await waitNow());
+  const newcomers = await Promise.all(Array.from({ length: 4 }, () => Wire.open(port)));
+  open.push(...newcomers);
+  for (const [at, wire] of olds.slice(0, 4).entries()) {
+    const reply = await wire.reply();
+    assert.deepEqual([reply?.status, reply?.body], [200, `number ${at + 1}`]);
+    assert.equal(reply?.headers.get('connection'), 'close');
+    assert.ok(await wire.ends());
+  }
+  for (const wire of newcomers) wire.send('HEAD / HTTP/1.1\r\nHost: localhost\r\n\r\n');
+  for (const wire of newcomers) assert.equal((await wire.reply(true))?.status, 200);
+  assert.equal(waiting(), CAP - 4);
+  assert.ok(olds.slice(4).every(({ ended }) => !ended));
+  assert.equal(log.filter((line) => line.includes('the longest wait for events ends early')).length, 1, log.join(''));
+});
+
+test('requests after a wait that ends at the cap are answered, and the last reply announces the end', async (t) => {
+  const { pieces, waiting } = waits();
+  const { port } = await serve(t, pieces, { deadlineCheckMs: 50 });
+  const wires = await Promise.all(Array.from({ length: CAP }, () => Wire.open(port)));
+  t.after(() => wires.map((wire) => wire.close()));
+  for (const wire of wires) wire.send(GET().repeat(3));
+  await eventually('all wait', () => waiting() === CAP);
+  for (let at = 0; at < CAP; at += 1) wires.push(await Wire.open(port));
+  for (const wire of wires.slice(0, CAP)) {
+    const replies = [await wire.reply(), await wire.reply(), await wire.reply()];
+    assert.deepEqual(
+      replies.map((reply) => [reply?.status, reply?.headers.get('connection')]),
+      [
+        [200, 'keep-alive'],
+        [200, 'keep-alive'],
+        [200, 'close'],
+      ],
+    );
+    assert.ok(await wire.ends());
+  }
+  for (const wire of wires.slice(CAP)) wire.send('HEAD / HTTP/1.1\r\nHost: localhost\r\n\r\n');
+  for (const wire of wires.slice(CAP)) assert.equal((await wire.reply(true))?.status, 200);
+});
+
+test('clients that wait again and again at the cap are ended no faster than they are checked, and their number is bounded [http-streams-1]', async (t) => {
+  const { pieces, waiting } = waits();
+  const { port } = await serve(t, pieces, { deadlineCheckMs: 1_000_000 });
+  const wires: Wire[] = [];
+  t.after(() => wires.map((wire) => wire.close()));
+  for (let at = 0; at < 3 * CAP; at += 1) {
+    const wire = await Wire.open(port);
+    wires.push(wire);
+    wire.send(GET());
+    await eventually('it waits', () => waiting() === Math.min(at + 1, 2 * CAP));
+  }
+  await eventually('the oldest have gone', () => wires.filter(({ ended }) => ended).length === CAP);
+  assert.ok(wires.slice(0, CAP).every(({ ended }) => ended));
+});
+
+test('what a stream throws before its first piece is the reply, and its connection is kept', async (t) => {
+  const errors = [new Refusal(410, 'it was removed'), new Error('the disk failed')];
+  const log: string[] = [];
+  const failing = async function* () {
+    yield Buffer.alloc(0);
+    throw errors.shift();
+  };
+  const { port } = await serve(t, failing, {}, (line) => log.push(line));
+  const wire = await Wire.open(port);
+  t.after(() => wire.close());
+  wire.send(GET() + GET());
+  for (const status of [410, 503]) {
+    const reply = await wire.reply();
+    assert.deepEqual([reply?.status, reply?.headers.get('connection')], [status, 'keep-alive']);
+  }
+  assert.equal(log.filter((line) => line.includes('a reply could not be completed')).length, 1, log.join(''));
+});
+
+test('replies that could not be completed are logged at a bounded rate, and the others are counted', async (t) => {
+  const lines: string[] = [];
+  const broken = async function* () {
+    yield Buffer.from('one');
+    throw new Error('the disk failed');
+  };
+  const { port } = await serve(t, broken, { refusalLinesMax: 3, activityMs: 1_000 }, (line) => lines.push(line));
+  for (let at = 0; at < 10; at += 1) {
+    const wire = await Wire.open(port);
+    wire.send(GET());
+    await wire.ends();
+    wire.close();
+  }
+  const logged = () => lines.filter((line) => line.includes('"a reply could not be completed"')).length;
+  const counted = () => lines.reduce((sum, line) => sum + (JSON.parse(line).count ?? 0), 0);
+  await eventually('all', () => logged() + counted() === 10);
+  assert.ok(logged() < 10 && counted() > 0, `${logged()} and ${counted()}`);
+});
+
+test('at the cap a client that reads nothing of its reply is cut off for a new connection, but one that reads is not [http-streams-3]', async (t) => {
+  const endless = async function* () {
+    for (;;) {
+      yield Buffer.alloc(64 * 1024);
+      await sleep(1); // else the client that reads takes all of the processor
+    }
+  };
+  const { port } = await serve(t, endless, { evictableMs: 300, deadlineCheckMs: 50 });
+  const reading = await Wire.open(port);
+  reading.socket.removeAllListeners('data').on('data', () => {}); // it keeps nothing
+  reading.send(GET());
+  const deaf: Wire[] = [];
+  for (let at = 1; at < CAP; at += 1) {
+    const wire = await Wire.open(port);
+    wire.socket.pause();
+    wire.send(GET());
+    deaf.push(wire);
+  }
+  await eventually('a place', async () => {
+    const wire = await Wire.open(port);
+    wire.send('HEAD / HTTP/1.1\r\nHost: localhost\r\n\r\n');
+    const reply = await wire.reply(true);
+    wire.close();
+    return reply?.status === 200;
+  });
+  assert.ok(!reading.ended);
+  for (const wire of [reading, ...deaf]) wire.close(); // the listener would wait for them
+});

@@ -1,0 +1,257 @@
+/** Writes and syncs that fail or hang, a file that another program changes, and a lock that is lost: no report gets a 200 for nothing. */
+
+import assert from 'node:assert/strict';
+import { appendFileSync, renameSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises';
+import { openDisk } from '../../src/journal/disk.ts';
+import { hold } from '../support/gate.ts';
+import { openJournal, quickLimits, recorded } from '../support/journal.ts';
+import { newFolder } from '../support/program.ts';
+import { FIRST } from '../support/segments.ts';
+import { SimulatedDisk, systemError } from '../support/simulated-disk.ts';
+import { eventually } from '../support/tools.ts';
+
+test('a failed write is cut back and refused, and the next one is recorded without a gap [journal-5]', async () => {
+  for (const fault of [systemError('ENOSPC'), { shortBy: 1 }, { shortBy: 100 }]) {
+    const disk = new SimulatedDisk();
+    const { report, journal, notices } = await openJournal(disk);
+    await report('a');
+    disk.fault = (call) => (call === 'write' ? fault : undefined);
+    assert.equal(await report('lost'), 'the disk refuses writes; send the report again later');
+    assert.equal(journal.trouble, 'the disk refuses writes; send the report again later');
+    assert.deepEqual(await recorded(disk), ['a']);
+    disk.fault = () => undefined;
+    assert.equal(await report('b'), undefined);
+    assert.equal(journal.trouble, undefined);
+    assert.deepEqual(await recorded(disk), ['a', 'b']);
+    await journal.close();
+    assert.equal(notices.filter((line) => line.includes('the disk refuses writes')).length, 1);
+    assert.equal(notices.filter((line) => line.includes('the disk takes writes again')).length, 1);
+  }
+});
+
+test('a disk that takes writes again is noticed without a report', async () => {
+  const disk = new SimulatedDisk();
+  const { report, journal } = await openJournal(disk);
+  disk.fault = (call) => (call === 'write' ? systemError('ENOSPC') : undefined);
+  await report('lost');
+  await eventually('an attempt to write', () => disk.count('write') > 1);
+  assert.notEqual(journal.trouble, undefined);
+  disk.fault = () => undefined;
+  await eventually('writes are taken again', () => journal.trouble === undefined);
+  assert.equal(disk.text(FIRST), '', 'the attempt left something behind');
+  assert.equal(await report('a'), undefined);
+  assert.deepEqual(await recorded(disk), ['a']);
+  await journal.close();
+});
+
+test('a failed sync is never believed again: all waiting reports are refused and the journal has failed [journal-2]', async () => {
+  const disk = new SimulatedDisk();
+  const { report, journal, failures } = await openJournal(disk);
+  await report('a');
+  let syncs = 0;
+  disk.fault = (call) => {
+    if (call === 'sync') syncs += 1;
+    return call === 'sync' && syncs === 1 ? systemError('EIO') : undefined;
+  };
+  const during = report('b');
+  await turn();
+  const queued = report('c');
+  const reason = 'the disk failed; send the report again when the service is back';
+  assert.deepEqual(await Promise.all([during, queued]), [reason, reason]);
+  assert.equal(await report('d'), reason);
+  assert.equal(syncs, 1, 'the sync was tried again');
+  await turn();
+  assert.deepEqual(
+    failures.map(({ message }) => message),
+    ["EIO: simulated, 'file'"],
+  );
+  assert.equal(journal.trouble, reason);
+  await journal.close();
+  assert.equal(disk.names().includes('.stopped-cleanly'), false);
+});
+
+test('memory that can not be allocated is not a failed disk: the batch is refused, and the journal continues', async (t) => {
+  const disk = new SimulatedDisk();
+  const { journal, report, notices, failures } = await openJournal(disk);
+  const large = quickLimits.heldBodyBytesMax + 1;
+  const outOfMemory = () => {
+    throw new RangeError('Array buffer allocation failed');
+  };
+  for (const method of ['allocUnsafeSlow', 'from'] as const) {
+    // `allocUnsafeSlow` makes the buffer of a batch, `from` packs a large report before it waits.
+    const mocked = t.mock.method(Buffer, method, outOfMemory);
+    assert.equal(await report(method, large), 'the service is short of memory; send the report again later');
+    mocked.mock.restore();
+    assert.deepEqual([journal.trouble, journal.queueBytes, failures], [undefined, 0, []]);
+    assert.equal(await report(`after ${method}`, large), undefined);
+  }
+  assert.deepEqual(await recorded(disk), ['after allocUnsafeSlow', 'after from']);
+  assert.equal(notices.filter((line) => line.includes('Array buffer allocation failed')).length, 1);
+  await journal.close();
+});
+
+test('a write that can not be cut back is as bad as a failed sync', async () => {
+  const disk = new SimulatedDisk();
+  const { report, failures } = await openJournal(disk);
+  disk.fault = (call) => (call === 'write' || call === 'truncate' ? systemError('EIO') : undefined);
+  assert.match((await report('a')) ?? '', /^the disk failed/);
+  await turn();
+  assert.equal(failures.length, 1);
+});
+
+test('a disk that refused and then failed is reported once', async () => {
+  const disk = new SimulatedDisk();
+  const { report, failures } = await openJournal(disk);
+  disk.fault = (call) => (call === 'write' ? systemError('ENOSPC') : undefined);
+  assert.match((await report('a')) ?? '', /^the disk refuses writes/);
+  disk.fault = (call) => (call === 'write' || call === 'truncate' ? systemError('EIO') : undefined);
+  assert.match((await report('b')) ?? '', /^the disk failed/);
+  await sleep(5 * quickLimits.probeMs);
+  assert.equal(failures.length, 1);
+});
+
+test('a new file that can not be made is refused and tried again; an unsynced entry is a failed disk [journal-3]', async () => {
+  const disk = new SimulatedDisk();
+  const { report, failures } = await openJournal(disk, { segmentBytes: 100 });
+  await report('a');
+  disk.fault = (call) => (call === 'create' ? systemError('EMFILE') : undefined);
+  assert.match((await report('lost')) ?? '', /^the disk refuses writes/);
+  disk.fault = () => undefined;
+  assert.equal(await report('b'), undefined);
+  assert.deepEqual(await recorded(disk), ['a', 'b']);
+  disk.fault = (call) => (call === 'syncFolder' ? systemError('EIO') : undefined);
+  assert.match((await report('c')) ?? '', /^the disk failed/);
+  await turn();
+  assert.equal(failures.length, 1);
+});
+
+test('a disk that does not answer is reported, further reports are refused, and those that wait still count', async () => {
+  const disk = new SimulatedDisk();
+  const { report, journal, notices } = await openJournal(disk, { limits: { ...quickLimits, diskAnswerMs: 50 } });
+  const release = hold(disk, 'sync');
+  const first = report('a');
+  await eventually('the sync', () => disk.count('sync') === 1);
+  const waiting = report('b');
+  await eventually('the delay is noticed', () => journal.trouble !== undefined);
+  const reason = 'the disk has not answered for 0.05 s; send the report again later';
+  assert.equal(journal.trouble, reason);
+  assert.equal(await report('late'), reason);
+  release();
+  assert.deepEqual(await Promise.all([first, waiting]), [undefined, undefined]);
+  assert.equal(journal.trouble, undefined);
+  assert.equal(await report('c'), undefined);
+  assert.deepEqual(await recorded(disk), ['a', 'b', 'c']);
+  assert.equal(notices.filter((line) => line.includes('the disk does not answer')).length, 1);
+  await journal.close();
+});
+
+test('a stop that can not be noted is still a stop', async () => {
+  const disk = new SimulatedDisk();
+  const { report, journal, notices } = await openJournal(disk);
+  await report('a');
+  disk.fault = (call) => (call === 'create' ? systemError('ENOSPC') : undefined);
+  await journal.close();
+  assert.match(notices.at(-1) ?? '', /the stop could not be noted/);
+});
+
+test('a journal that another program removes, replaces, moves or cuts is noticed before the next 200 [journal-8]', async (t) => {
+  const attacks: Record<string, (path: string) => void> = {
+    removes: (path) => rmSync(path),
+    replaces: (path) => {
+      writeFileSync(`${path}.new`, '');
+      renameSync(`${path}.new`, path);
+    },
+    moves: (path) => renameSync(path, `${path}.old`),
+    cuts: (path) => truncateSync(path, 0),
+    'appends to': (path) => appendFileSync(path, 'x'.repeat(1000)),
+  };
+  for (const [verb, attack] of Object.entries(attacks)) {
+    // Also where the next batch begins the next file.
+    for (const segmentBytes of [64 * 1024 * 1024, 100]) {
+      const folder = newFolder(t);
+      const { report, failures, journal } = await openJournal(openDisk(folder), { segmentBytes });
+      assert.equal(await report('a'), undefined);
+      attack(join(folder, FIRST));
+      assert.match((await report('b')) ?? 'acknowledged', /^the disk failed/, verb);
+      await turn();
+      assert.match(
+        failures[0]?.message ?? '',
+        /was removed or replaced by another program|another program changed it/,
+        verb,
+      );
+      await journal.close();
+    }
+  }
+});
+
+test('a journal that is removed while its sync runs is not acknowledged either', async () => {
+  const disk = new SimulatedDisk();
+  const { report, failures } = await openJournal(disk);
+  disk.fault = (call) => {
+    if (call === 'sync') disk.drop(FIRST);
+    return undefined;
+  };
+  assert.match((await report('a')) ?? 'acknowledged', /^the disk failed/);
+  await turn();
+  assert.match(failures[0]?.message ?? '', /was removed or replaced by another program/);
+});
+
+/** What `Lock.checkHeld` does once the lock file is gone. */
+function lost(): never {
+  throw new Error('the lock file was removed');
+}
+
+test('a batch during whose sync the lock is lost is refused, and the journal has failed [journal-6]', async () => {
+  const disk = new SimulatedDisk();
+  let checkHeld = () => {};
+  const { report, failures, journal } = await openJournal(disk, { checkHeld: () => checkHeld() });
+  assert.equal(await report('a'), undefined);
+  disk.fault = (call) => {
+    if (call === 'sync') checkHeld = lost;
+    return undefined;
+  };
+  assert.match((await report('b')) ?? 'acknowledged', /^the disk failed/);
+  await turn();
+  assert.deepEqual(failures.map(String), ['Error: the lock file was removed']);
+  journal.abandon(new Error('it is noticed again'));
+  assert.equal(failures.length, 1);
+});
+
+test('without the lock no file is begun, and no stop is noted, in a folder that another process may have [journal-7]', async () => {
+  const disk = new SimulatedDisk();
+  let checkHeld = () => {};
+  const options = { checkHeld: () => checkHeld(), segmentBytes: 1 };
+  const { report } = await openJournal(disk, options);
+  assert.equal(await report('a'), undefined);
+  checkHeld = lost;
+  assert.match((await report('b')) ?? 'acknowledged', /^the disk failed/);
+  assert.deepEqual(disk.names(), [FIRST]);
+
+  checkHeld = () => {};
+  const { journal, notices } = await openJournal(disk, options);
+  checkHeld = lost;
+  await journal.close();
+  assert.deepEqual(disk.names(), [FIRST]);
+  assert.match(notices.at(-1) ?? '', /the stop could not be noted.*the lock file was removed/);
+});
+
+test('a journal with nothing to write fails when it is abandoned; a batch on its way finds out itself', async () => {
+  const error = new Error('the lock file was removed');
+  const idle = await openJournal(new SimulatedDisk());
+  idle.journal.abandon(error);
+  assert.deepEqual(idle.failures, [error]);
+  assert.match((await idle.report('a')) ?? 'acknowledged', /^the disk failed/);
+
+  const disk = new SimulatedDisk();
+  const busy = await openJournal(disk);
+  const finish = hold(disk, 'sync');
+  const appended = busy.report('a');
+  await turn();
+  busy.journal.abandon(error);
+  assert.deepEqual(busy.failures, []);
+  finish();
+  assert.equal(await appended, undefined);
+});

@@ -1,0 +1,503 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { setImmediate as turn } from 'node:timers/promises';
+import { saveMemory } from '../../../src/config/memory.ts';
+import type { Event } from '../../../src/event/event.ts';
+import type { RecordResult } from '../../../src/event/record-result.ts';
+import type { Disk } from '../../../src/journal/disk.ts';
+import { KeyMemory } from '../../../src/journal/keys/memory.ts';
+import type { JournalOptions } from '../../../src/journal/options.ts';
+import { segmentFirstSeq, sidecarName } from '../../../src/journal/segments.ts';
+import { Metrics } from '../../../src/telemetry/metrics.ts';
+import { hold } from '../../support/gate.ts';
+import { createJournal, quickLimits, type TestJournal } from '../../support/journal.ts';
+import { FIRST, splitLines } from '../../support/segments.ts';
+import { SimulatedDisk, systemError } from '../../support/simulated-disk.ts';
+import { eventually } from '../../support/tools.ts';
+
+function event(idempotencyKey: string | undefined, description = 'x', metadata?: string): Event {
+  return { type: 'AssetMaterialization', assetKey: ['a'], description, metadata, idempotencyKey };
+}
+
+interface Opened extends TestJournal {
+  readonly memory: KeyMemory;
+  readonly metrics: Metrics;
+}
+
+function create(disk: Disk, options: Partial<JournalOptions> = {}): Opened {
+  const [memory, metrics] = [options.keyMemory ?? new KeyMemory(1_000), new Metrics()];
+  return { ...createJournal(disk, { keyMemory: memory, metrics, ...options }), memory, metrics };
+}
+
+async function open(disk: Disk, options?: Partial<JournalOptions>): Promise<Opened> {
+  const created = create(disk, options);
+  await created.journal.open();
+  return created;
+}
+
+const RECORDED: RecordResult = { kind: 'recorded' };
+const REPLAYED: RecordResult = { kind: 'recorded', replayed: [0] };
+
+function conflict(key: string, member: string, index = 0, first?: number): RecordResult {
+  return { kind: 'conflict', conflicts: [{ index, key, member, first }] };
+}
+
+/** The keys of all lines, in order; undefined for a line without one. */
+function recordedKeys(disk: SimulatedDisk): (string | undefined)[] {
+  const names = disk
+    .names()
+    .filter((name) => segmentFirstSeq(name) !== undefined)
+    .sort();
+  const lines = names.flatMap((name) => splitLines(disk.bytes(name) as Buffer));
+  return lines.map((line) => JSON.parse(line.toString()).idempotency_key);
+}
+
+test('a report that is sent again is recorded once and answered as the first, and counted [journal-idempotency-1]', async () => {
+  const disk = new SimulatedDisk();
+  const { append, journal, metrics, memory } = await open(disk);
+  assert.deepEqual(await append(event('a')), RECORDED);
+  assert.deepEqual(await append(event('a')), REPLAYED);
+  assert.deepEqual(await append(event('b')), RECORDED);
+  assert.deepEqual(await append(event('a')), REPLAYED);
+  assert.deepEqual(recordedKeys(disk), ['a', 'b']);
+  assert.equal(memory.held, 2);
+  assert.match(metrics.render(true, undefined), /^assetlog_idempotent_replays_total 2$/m);
+  assert.equal(journal.queueBytes, 0);
+  await journal.close();
+  assert.equal(memory.held, 0);
+});
+
+test('another event under the same key is a conflict that names the member which differs [journal-idempotency-4]', async () => {
+  const disk = new SimulatedDisk();
+  const { append, journal } = await open(disk);
+  const first = event('k', 'd', '{"rows":1.0}');
+  await append(first);
+  for (const [other, member] of [
+    [{ ...first, metadata: '{"rows":1.00}' }, 'metadata'],
+    [{ ...first, metadata: undefined }, 'metadata'],
+    [{ ...first, metadata: '{"rows":1.0}', partition: 'p' }, 'partition'],
+    [{ ...first, description: undefined }, 'description'],
+    [{ ...first, description: 'D' }, 'description'],
+    [{ ...first, assetKey: ['a', 'b'] }, 'asset_key'],
+    [{ ...first, dataVersion: 'v' }, 'tags'],
+    [{ ...first, type: 'AssetObservation' }, 'type'],
+    [{ ...first, eventTime: '2026-11-20T15:19:45Z' }, 'event_time'],
+    [{ ...first, type: 'AssetCheckEvaluation', checkName: 'c', passed: true, severity: 'WARN' }, 'type'],
+  ] as [Event, string][]) {
+    assert.deepEqual(await append(other), conflict('k', member), JSON.stringify(other));
+  }
+  assert.deepEqual(await append(first), REPLAYED);
+  assert.deepEqual(recordedKeys(disk), ['k']);
+  await journal.close();
+});
+
+test('a report joins the one with its key that is on its way to the disk, and is not answered before it [journal-idempotency-3]', async () => {
+  const disk = new SimulatedDisk();
+  const { append, journal } = await open(disk);
+  const release = hold(disk, 'sync');
+  const answers: string[] = [];
+  const first = append(event('k')).then((result) => answers.push(`first ${result.kind}`));
+  const inQueue = append(event('k')).then((result) => answers.push(`second ${result.kind}`));
+  await eventually('the sync', () => disk.count('sync') === 1);
+  const inSync = append(event('k')).then((result) => answers.push(`third ${result.kind}`));
+  assert.deepEqual(await append(event('k', 'other')), conflict('k', 'description'));
+  for (let count = 0; count < 20; count += 1) await turn();
+  assert.deepEqual(answers, []);
+  assert.ok(journal.queueBytes > 3 * quickLimits.queueEventBytes, 'those that wait count');
+  release();
+  await Promise.all([first, inQueue, inSync]);
+  assert.deepEqual(answers, ['first recorded', 'second recorded', 'third recorded']);
+  assert.deepEqual(recordedKeys(disk), ['k']);
+  assert.equal(journal.queueBytes, 0);
+  await journal.close();
+});
+
+test('a write that fails refuses all that joined it, and leaves the key free', async () => {
+  const disk = new SimulatedDisk();
+  const { append, journal } = await open(disk);
+  disk.fault = (call) => (call === 'write' ? systemError('ENOSPC') : undefined);
+  const results = await Promise.all([append(event('k')), append(event('k'))]);
+  assert.deepEqual(
+    results.map(({ kind }) => kind),
+    ['refused', 'refused'],
+  );
+  disk.fault = () => undefined;
+  assert.deepEqual(await append(event('k', 'another')), RECORDED);
+  assert.deepEqual(recordedKeys(disk), ['k']);
+  await journal.close();
+});
+
+test('a failed sync refuses all that joined it, and the restart finds out whether the key is recorded [journal-idempotency-9]', async () => {
+  const disk = new SimulatedDisk();
+  const { append, journal } = await open(disk);
+  disk.fault = (call) => (call === 'sync' ? systemError('EIO') : undefined);
+  const results = await Promise.all([append(event('k')), append(event('k'))]);
+  assert.deepEqual(
+    results.map(({ kind }) => kind),
+    ['refused', 'refused'],
+  );
+  assert.equal((await append(event('k'))).kind, 'refused');
+  disk.fault = () => undefined;
+  await journal.close();
+  const again = await open(disk.afterCrash());
+  assert.deepEqual(await again.append(event('k')), REPLAYED);
+  await again.journal.close();
+});
+
+test('several events: each is new, known or a conflict, and a conflict records none [journal-idempotency-8]', async () => {
+  const disk = new SimulatedDisk();
+  const { append, journal } = await open(disk);
+  assert.deepEqual(await append(event('a'), event(undefined), event('b')), RECORDED);
+  assert.deepEqual(await append(event('c'), event('b'), event(undefined), event('a')), {
+    kind: 'recorded',
+    replayed: [1, 3],
+  });
+  assert.deepEqual(await append(event('d'), event('b', 'other')), conflict('b', 'description', 1));
+  assert.deepEqual(await append(event('d'), event('e'), event('d')), { kind: 'recorded', replayed: [2] });
+  assert.deepEqual(await append(event('f'), event('g'), event('f', 'other')), conflict('f', 'description', 2, 0));
+  assert.deepEqual(await append(event('a'), event('b')), { kind: 'recorded', replayed: [0, 1] });
+  assert.deepEqual(await append(event('a', '1'), event('h'), event('b', '2')), {
+    kind: 'conflict',
+    conflicts: [
+      { index: 0, key: 'a', member: 'description', first: undefined },
+      { index: 2, key: 'b', member: 'description', first: undefined },
+    ],
+  });
+  assert.deepEqual(recordedKeys(disk), ['a', undefined, 'b', 'c', undefined, 'd', 'e']);
+  await journal.close();
+});
+
+test('conflicts may be left out: the other events are recorded, and the key still belongs to its event [journal-idempotency-14]', async () => {
+  const disk = new SimulatedDisk();
+  const { append, journal } = await open(disk);
+  assert.deepEqual(await append(event('a')), RECORDED);
+  const rest = (...events: Event[]) =>
+    new Promise<RecordResult>((resolve) => journal.append(events, 0, resolve, 'leave out'));
+  const left = (index: number, key: string, first?: number) => ({ index, key, member: 'description', first });
+  assert.deepEqual(await rest(event('a', '1'), event('b'), event('a', '1'), event('a'), event('b'), event(undefined)), {
+    kind: 'recorded',
+    replayed: [3, 4],
+    conflicts: [left(0, 'a'), left(2, 'a')],
+  });
+  assert.deepEqual(await rest(event('a'), event('a', '2')), {
+    kind: 'recorded',
+    replayed: [0],
+    conflicts: [left(1, 'a', 0)],
+  });
+  assert.deepEqual(await rest(event('a', '1'), event('b', '2')), {
+    kind: 'conflict',
+    conflicts: [left(0, 'a'), left(1, 'b')],
+  });
+  assert.deepEqual(await rest(event('c'), event('d')), RECORDED);
+  assert.deepEqual(recordedKeys(disk), ['a', 'b', undefined, 'c', 'd']);
+  await journal.close();
+});
+
+test('several events join several reports, and are answered after the last of them', async () => {
+  const disk = new SimulatedDisk();
+  const { append, journal } = await open(disk, { limits: { ...quickLimits, batchBytesMax: 1 } });
+  const answers: string[] = [];
+  const note = (name: string) => (result: RecordResult) => answers.push(`${name} ${JSON.stringify(result)}`);
+  await Promise.all([
+    append(event('a')).then(note('a')),
+    append(event('b')).then(note('b')),
+    append(event('b'), event('c'), event('a')).then(note('c')),
+    append(event('a')).then(note('a again')),
+  ]);
+  assert.deepEqual(answers, [
+    'a {"kind":"recorded"}',
+    'a again {"kind":"recorded","replayed":[0]}',
+    'b {"kind":"recorded"}',
+    'c {"kind":"recorded","replayed":[0,2]}',
+  ]);
+  assert.deepEqual(recordedKeys(disk), ['a', 'b', 'c']);
+  await journal.close();
+});
+
+test('hashes that collide swallow nothing, and no race of lookups doubles a key [journal-idempotency-5]', async () => {
+  const disk = new SimulatedDisk();
+  const { append, journal } = await open(disk, { hashKey: (text) => ({ text, high: 1, low: 1 }), segmentBytes: 700 });
+  const keys = Array.from({ length: 12 }, (_, index) => `k${index % 6}`);
+  for (let round = 0; round < 3; round += 1) {
+    const results = await Promise.all(keys.map((key) => append(event(key))));
+    assert.equal(results.filter(({ kind }) => kind === 'recorded').length, 12);
+  }
+  await Promise.all(['x', 'y', 'x', 'y', 'x'].map((key) => append(event(key), event(`${key}2`))));
+  assert.deepEqual(await append(event('k3', 'other')), conflict('k3', 'description'));
+  const sorted = recordedKeys(disk).sort();
+  assert.deepEqual(sorted, ['k0', 'k1', 'k2', 'k3', 'k4', 'k5', 'x', 'x2', 'y', 'y2']);
+  await journal.close();
+});
+
+test('a report without a key is queued at once and in order, while lines are read for one with a key', async () => {
+  const disk = new SimulatedDisk();
+  const { append, journal } = await open(disk);
+  await append(event('k', 'first'));
+  const release = hold(disk, 'read');
+  let isAnswered = false;
+  const again = append(event('new', '3'), event('k', 'first')).then((result) => {
+    isAnswered = true;
+    return result;
+  });
+  assert.deepEqual(await Promise.all([append(event(undefined, '1')), append(event(undefined, '2'))]), [
+    RECORDED,
+    RECORDED,
+  ]);
+  assert.equal(isAnswered, false);
+  release();
+  assert.deepEqual(await again, { kind: 'recorded', replayed: [1] });
+  const descriptions = splitLines(disk.bytes(FIRST) as Buffer).map((line) => JSON.parse(line.toString()).description);
+  assert.deepEqual(descriptions, ['first', '1', '2', '3']);
+  await journal.close();
+});
+
+test('a key that was cut from a large body does not keep the body in memory while its report waits [journal-idempotency-2]', async () => {
+  const collect = saveMemory();
+  const disk = new SimulatedDisk();
+  const { journal } = await open(disk);
+  const release = hold(disk, 'write');
+  const bodyBytes = 512 * 1024;
+  const results: RecordResult[] = [];
+  collect();
+  const before = process.memoryUsage().heapUsed;
+  for (let number = 0; number < 20; number += 1) {
+    const body = Buffer.alloc(bodyBytes, `the key of report ${number},`).toString('latin1');
+    journal.append([event(body.slice(0, 20))], bodyBytes, (result) => results.push(result));
+    await turn();
+  }
+  collect();
+  const grown = process.memoryUsage().heapUsed - before;
+  assert.ok(grown < 4 * bodyBytes, `${grown} bytes for 20 events`);
+  release();
+  await eventually('all events have a result', () => results.length === 20);
+  await journal.close();
+});
+
+test('few lines are read at a time, what waits counts, and a disk that does not answer is a 503, never a guess [journal-idempotency-6]', async () => {
+  const disk = new SimulatedDisk();
+  const { append, journal } = await open(disk, { limits: { ...quickLimits, diskAnswerMs: 300, keyReadsMax: 2 } });
+  for (const key of ['a', 'b', 'c', 'd']) await append(event(key));
+  disk.calls.length = 0;
+  disk.fault = (call) => (call === 'read' ? new Promise(() => {}) : undefined);
+  const again = ['a', 'b', 'c', 'd'].map((key) => append(event(key)));
+  await turn();
+  assert.equal(disk.count('read'), 2);
+  assert.ok(journal.queueBytes >= 4 * quickLimits.queueEventBytes);
+  const closed = journal.close();
+  const results = await Promise.all(again);
+  for (const result of results) {
+    assert.equal(result.kind, 'refused');
+    assert.match(
+      'reason' in result ? result.reason : '',
+      /the disk has not answered for 0\.3 s; send the report again/,
+    );
+  }
+  assert.equal(journal.queueBytes, 0);
+  await closed;
+  assert.deepEqual(recordedKeys(disk), ['a', 'b', 'c', 'd']);
+});
+
+test('a stop finishes the lookups that it meets, and what they queue [journal-idempotency-13]', async () => {
+  const disk = new SimulatedDisk();
+  const { append, journal } = await open(disk, { hashKey: (text) => ({ text, high: 1, low: 1 }) });
+  await append(event('a'));
+  const fresh = append(event('b'));
+  const known = append(event('a'));
+  await journal.close();
+  assert.deepEqual(await Promise.all([fresh, known]), [RECORDED, REPLAYED]);
+  assert.deepEqual(recordedKeys(disk), ['a', 'b']);
+  assert.equal((await append(event('a'))).kind, 'refused');
+});
+
+test('a line that can not be read, or that is damaged, is a 503 and an entry in the log [journal-idempotency-7]', async () => {
+  const disk = new SimulatedDisk();
+  const { append, journal, notices } = await open(disk);
+  await append(event('a'));
+  await append(event('b'));
+  disk.fault = (call) => (call === 'read' ? systemError('EIO') : undefined);
+  assert.equal((await append(event('a'))).kind, 'refused');
+  disk.fault = () => undefined;
+  const bytes = disk.bytes(FIRST) as Buffer;
+  bytes[bytes.indexOf('"idempotency_key":"b"') + 19] = 'c'.charCodeAt(0);
+  const damaged = await append(event('b'));
+  assert.match(
+    'reason' in damaged ? damaged.reason : '',
+    /the earlier report with this idempotency key can not be read/,
+  );
+  assert.deepEqual(await append(event('a')), REPLAYED);
+  const logged = notices.filter((line) => line.includes('can not be read'));
+  assert.equal(logged.length, 1, 'at most once a minute');
+  assert.match(logged[0] ?? '', /EIO/);
+  await journal.close();
+});
+
+test('reports with a key that come while the journal is being opened wait for its keys', async () => {
+  const disk = new SimulatedDisk();
+  const first = await open(disk);
+  await first.append(event('k'));
+  await first.journal.close();
+  const second = create(disk, { openWaitMs: 60_000 });
+  const early = [second.append(event('k')), second.append(event('l')), second.append(event('l'))];
+  await turn();
+  assert.ok(second.journal.queueBytes > 0);
+  await second.journal.open();
+  assert.deepEqual(await Promise.all(early), [REPLAYED, RECORDED, REPLAYED]);
+  assert.deepEqual(recordedKeys(disk), ['k', 'l']);
+  await second.journal.close();
+  const third = create(disk, { openWaitMs: 1 });
+  const late = third.append(event('k'));
+  await eventually('the end of the wait', () => third.journal.queueBytes === 0);
+  assert.equal((await late).kind, 'refused');
+  await third.journal.close();
+  assert.equal(third.journal.queueBytes, 0);
+});
+
+test('without a memory of keys they are recorded and not looked at', async () => {
+  const disk = new SimulatedDisk();
+  const { append, journal } = await open(disk, { keyMemory: undefined });
+  assert.deepEqual(await Promise.all([append(event('k')), append(event('k'))]), [RECORDED, RECORDED]);
+  assert.deepEqual(recordedKeys(disk), ['k', 'k']);
+  await journal.close();
+});
+
+const SMALL = { segmentBytes: 1_000 };
+
+test('keys are known over rotations and restarts, with sidecars and without [journal-idempotency-10]', async () => {
+  const disk = new SimulatedDisk();
+  const first = await open(disk, SMALL);
+  const keys = Array.from({ length: 30 }, (_, index) => `k${index}`);
+  for (const key of keys) assert.deepEqual(await first.append(event(key)), RECORDED);
+  for (const key of keys) assert.deepEqual(await first.append(event(key)), REPLAYED, key);
+  await first.journal.close();
+  const sidecars = disk.names().filter((name) => name.endsWith('.idx'));
+  assert.ok(sidecars.length >= 4, disk.names().join());
+  for (const drop of [[], sidecars.slice(0, 2), sidecars]) {
+    for (const name of drop) disk.drop(name);
+    disk.calls.length = 0;
+    const again = await open(disk, SMALL);
+    const read = disk.calls.filter((call) => call.startsWith('read events-'));
+    const whole = new Set(read).size + drop.length;
+    assert.ok(read.length <= 3 * whole, read.join());
+    for (const key of keys) assert.deepEqual(await again.append(event(key)), REPLAYED, key);
+    assert.deepEqual(await again.append(event(keys[0], 'other')), conflict('k0', 'description'));
+    await again.journal.close();
+    assert.deepEqual(
+      disk.names().filter((name) => name.endsWith('.idx')),
+      disk.names().filter((name) => sidecars.includes(name)),
+    );
+    assert.equal(
+      disk.names().filter((name) => sidecars.includes(name)).length,
+      sidecars.length,
+      'those that were read are written',
+    );
+  }
+  assert.deepEqual(recordedKeys(disk), keys);
+});
+
+test('a start that remembers more keys than the one before reads the files whose sidecars lack keys', async () => {
+  const disk = new SimulatedDisk();
+  const first = await open(disk, { ...SMALL, keyMemory: new KeyMemory(2) });
+  const keys = Array.from({ length: 20 }, (_, index) => `k${index}`);
+  for (const key of keys) await first.append(event(key));
+  assert.equal(first.memory.held, 2);
+  await first.journal.close();
+  const second = await open(disk, { ...SMALL, keyMemory: new KeyMemory(7) });
+  assert.equal(second.memory.held, 7);
+  for (const key of keys.slice(-7)) assert.deepEqual(await second.append(event(key)), REPLAYED);
+  assert.deepEqual(await second.append(event(keys[12])), RECORDED, 'the window is the last 7');
+  await second.journal.close();
+  const third = await open(disk, SMALL);
+  for (const key of keys) assert.deepEqual(await third.append(event(key)), REPLAYED);
+  await third.journal.close();
+});
+
+test('journals that share the memory keep their shares over a restart, in whatever order they are opened', async () => {
+  const [busy, quiet] = [new SimulatedDisk('/busy'), new SimulatedDisk('/quiet')];
+  const shared = { ...SMALL, keyMemory: new KeyMemory(20) };
+  const key = (count: number) => Array.from({ length: count }, (_, index) => `k${index}`);
+  const first = [await open(busy, shared), await open(quiet, shared)] as const;
+  for (const one of key(8)) await first[1].append(event(one));
+  for (const one of key(60)) await first[0].append(event(one)); // all in the same second
+  for (const one of key(12).slice(8)) await first[1].append(event(one));
+  for (const { journal } of first) await journal.close();
+  for (const disks of [
+    [busy, quiet],
+    [quiet, busy],
+  ]) {
+    const keyMemory = new KeyMemory(20);
+    const opened = new Map<SimulatedDisk, Opened>();
+    for (const disk of disks) opened.set(disk, await open(disk, { ...SMALL, keyMemory }));
+    assert.equal(keyMemory.held, 20);
+    for (const [disk, newest] of [[busy, key(60).slice(-10)] as const, [quiet, key(12).slice(-10)] as const]) {
+      for (const one of newest) {
+        assert.deepEqual(await opened.get(disk)?.append(event(one)), REPLAYED, `${disk.folder} ${one}`);
+      }
+    }
+    for (const { journal } of opened.values()) await journal.close();
+  }
+});
+
+test('without sidecars a start reads a limited number of bytes, and logs how far back keys are known [journal-idempotency-11]', async () => {
+  const disk = new SimulatedDisk();
+  const first = await open(disk, SMALL);
+  const keys = Array.from({ length: 20 }, (_, index) => `k${index}`);
+  for (const key of keys) await first.append(event(key));
+  await first.journal.close();
+  for (const name of disk.names().filter((one) => one.endsWith('.idx'))) disk.drop(name);
+  const { length: bytes } = disk.bytes(FIRST) as Buffer;
+  const keyScanBytesMax = Math.floor(1.5 * bytes);
+  const second = await open(disk, { ...SMALL, limits: { ...quickLimits, keyScanBytesMax } });
+  const logged = second.notices.find((line) => line.includes('keys of older events are not known')) ?? '{}';
+  const known = second.memory.held;
+  assert.ok(known > 5 && known < 18, `${known} keys`);
+  assert.equal(JSON.parse(logged).before_seq, 20 - known + 1);
+  for (const key of keys.slice(-known)) assert.deepEqual(await second.append(event(key)), REPLAYED);
+  assert.deepEqual(await second.append(event(keys[20 - known - 1])), RECORDED);
+  await second.journal.close();
+});
+
+test('keys in a damaged closed file are known, but for those of damaged lines, and no sidecar is written for it [journal-idempotency-12]', async () => {
+  const disk = new SimulatedDisk();
+  const first = await open(disk, SMALL);
+  const keys = Array.from({ length: 12 }, (_, index) => `k${index}`);
+  for (const key of keys) await first.append(event(key));
+  await first.journal.close();
+  const bytes = disk.bytes(FIRST) as Buffer;
+  bytes.write('X', bytes.indexOf('"idempotency_key":"k1"') + 20);
+  disk.drop(sidecarName(1));
+  const second = await open(disk, SMALL);
+  for (const key of ['k3', 'k4', 'k11']) assert.deepEqual(await second.append(event(key)), REPLAYED, key);
+  await second.journal.close();
+  assert.equal(disk.bytes(sidecarName(1)), undefined);
+});
+
+test('a journal without keys reads nothing of its closed files but their ends, and holds no memory for keys', async () => {
+  const disk = new SimulatedDisk();
+  const first = await open(disk, SMALL);
+  for (let count = 0; count < 20; count += 1) await first.append(event(undefined));
+  await first.journal.close();
+  disk.calls.length = 0;
+  const second = await open(disk, SMALL);
+  assert.equal(second.memory.held, 0);
+  const reads = disk.calls.filter((call) => call.startsWith('read events-'));
+  assert.ok(reads.length <= 2 * disk.names().filter((name) => name.endsWith('.jsonl')).length + 1, reads.join());
+  await second.journal.close();
+});
+
+test('a start removes sidecars that are not finished, or whose file is gone', async () => {
+  const disk = new SimulatedDisk();
+  const first = await open(disk, { segmentBytes: 300 });
+  for (const key of ['a', 'b', 'c']) assert.deepEqual(await first.append(event(key)), RECORDED);
+  await first.journal.close();
+  const before = disk.names().sort();
+  const sidecar = disk.bytes(sidecarName(1)) as Buffer;
+  disk.put(`${sidecarName(1)}.new`, sidecar.subarray(0, 9));
+  disk.put(sidecarName(999), sidecar);
+  const again = await open(disk, { segmentBytes: 300 });
+  assert.deepEqual(
+    disk.names().filter((name) => name.startsWith('keys-')),
+    before.filter((name) => name.startsWith('keys-')),
+  );
+  assert.deepEqual(await again.append(event('a')), REPLAYED);
+  await again.journal.close();
+});

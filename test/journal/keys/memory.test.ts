@@ -1,0 +1,174 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import { KeyMemory } from '../../../src/journal/keys/memory.ts';
+import { hashKey, type KeyTable } from '../../../src/journal/keys/table.ts';
+
+function holds(table: KeyTable, key: string): boolean {
+  return table.find(hashKey(key)).length === 1;
+}
+
+/** The seqs of the keys in a table, the oldest first. */
+function seqsOf(table: KeyTable): number[] {
+  return Array.from({ length: table.size }, (_, index) => table.at(index).seq);
+}
+
+function addMany(memory: KeyMemory, table: KeyTable, count: number, seconds = 100): void {
+  const next = table.size === 0 ? 1 : table.at(table.size - 1).seq + 1;
+  for (let seq = next; seq < next + count; seq += 1) memory.add(table, hashKey(`${seq}`), { seq, offset: 0 }, seconds);
+}
+
+test('the journal that has the most keys forgets its oldest, and none makes another forget its share [idempotency-memory-1]', () => {
+  const memory = new KeyMemory(10);
+  const [busy, quiet] = [memory.open('busy'), memory.open('quiet')];
+  addMany(memory, quiet, 4, 100);
+  addMany(memory, busy, 1_000, 200);
+  assert.deepEqual(
+    [seqsOf(quiet), seqsOf(busy)],
+    [
+      [1, 2, 3, 4],
+      [995, 996, 997, 998, 999, 1_000],
+    ],
+  );
+  addMany(memory, quiet, 1, 300);
+  assert.deepEqual([memory.held, seqsOf(quiet).length, seqsOf(busy).length], [10, 5, 5]);
+  addMany(memory, quiet, 1_000, 300);
+  assert.deepEqual([memory.held, seqsOf(busy).length], [10, 5], 'the share is equal now');
+});
+
+test('a start finds the share of a journal, whatever the others hold', () => {
+  const memory = new KeyMemory(4);
+  const [a, b] = [memory.open('a'), memory.open('b')];
+  addMany(memory, a, 4, 200);
+  const addOldest = (seq: number) => memory.addOldest(b, hashKey(`b${seq}`), { seq, offset: 0 }, 100);
+  assert.deepEqual([addOldest(9), addOldest(8), addOldest(7)], [true, true, false]);
+  assert.deepEqual([seqsOf(a), seqsOf(b), holds(b, 'b9')], [[3, 4], [8, 9], true]);
+  memory.close(a);
+  assert.equal(addOldest(6), false, 'the key between is not there');
+  memory.close(b);
+  memory.close(b);
+  assert.equal(memory.held, 0);
+  memory.add(b, hashKey('late'), { seq: 10, offset: 0 }, 100);
+  assert.equal(memory.held, 0, 'a closed table counts no more');
+});
+
+test('the keys of lines that retention removed are forgotten', () => {
+  const memory = new KeyMemory(10);
+  const table = memory.open('a');
+  assert.equal(memory.oldestSeconds, undefined);
+  for (const seq of [1, 4, 5, 9]) memory.add(table, hashKey(`k${seq}`), { seq, offset: 0 }, seq);
+  memory.forgetBefore(table, 5);
+  assert.deepEqual([memory.held, holds(table, 'k4'), holds(table, 'k5')], [2, false, true]);
+  memory.forgetBefore(table, 100);
+  assert.equal(memory.held, 0);
+});
+
+test('the window is that of the journal which forgets the soonest', () => {
+  const memory = new KeyMemory(4);
+  const [slow, fast] = [memory.open('slow'), memory.open('fast')];
+  addMany(memory, slow, 1, 100);
+  addMany(memory, fast, 2, 200);
+  assert.equal(memory.oldestSeconds, 100, 'nothing is forgotten');
+  addMany(memory, fast, 1_000, 300);
+  assert.equal(memory.oldestSeconds, 300);
+});
+
+const change = fc.oneof(
+  { weight: 8, arbitrary: fc.record({ kind: fc.constant('add' as const), table: fc.nat(3) }) },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant('reopen' as const), table: fc.nat(3) }) },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant('remove' as const), table: fc.nat(3), count: fc.nat(4) }) },
+);
+
+const NAMES = ['c', 'a', 'd', 'b'];
+
+/** What is remembered, by a search through all journals: the seqs of each, the oldest first. */
+class Model {
+  readonly seqs: number[][] = NAMES.map(() => []);
+
+  forget(keysMax: number): void {
+    while (this.seqs.flat().length > keysMax) {
+      const sizes = this.seqs.map(({ length }) => length);
+      const most = NAMES.filter((_, index) => sizes[index] === Math.max(...sizes))
+        .sort()
+        .at(-1) as string;
+      this.seqs[NAMES.indexOf(most)]?.shift();
+    }
+  }
+}
+
+test('the number of keys is limited, and the ones that are held are those that a search through all journals keeps', () => {
+  fc.assert(
+    fc.property(fc.integer({ min: 1, max: 12 }), fc.array(change, { maxLength: 200 }), (keysMax, changes) => {
+      const memory = new KeyMemory(keysMax);
+      const tables = NAMES.map((name) => memory.open(name));
+      const model = new Model();
+      for (const [seq, made] of changes.entries()) {
+        const [table, seqs] = [tables[made.table] as KeyTable, model.seqs[made.table] as number[]];
+        if (made.kind === 'add') {
+          memory.add(table, hashKey(`${seq}`), { seq, offset: 0 }, 100);
+          seqs.push(seq);
+          model.forget(keysMax);
+        } else if (made.kind === 'reopen') {
+          memory.close(table);
+          tables[made.table] = memory.open(NAMES[made.table] as string);
+          seqs.splice(0);
+        } else {
+          memory.forgetBefore(table, seqs[made.count] ?? seq);
+          seqs.splice(0, made.count);
+        }
+        assert.deepEqual(tables.map(seqsOf), model.seqs);
+        assert.equal(memory.held, model.seqs.flat().length);
+      }
+    }),
+    { numRuns: 1_000 },
+  );
+});
+
+test('a restart knows the same keys, in whatever order the journals are opened [idempotency-memory-2]', () => {
+  const orders = fc.shuffledSubarray([0, 1, 2, 3], { minLength: 4 });
+  const adds = fc.array(fc.nat(3), { maxLength: 100 });
+  fc.assert(
+    fc.property(fc.integer({ min: 1, max: 30 }), adds, orders, (keysMax, added, order) => {
+      const memory = new KeyMemory(keysMax);
+      const tables = NAMES.map((name) => memory.open(name));
+      for (const [seq, table] of added.entries()) {
+        memory.add(tables[table] as KeyTable, hashKey(`${seq}`), { seq, offset: 0 }, 100);
+      }
+      const again = new KeyMemory(keysMax);
+      const reopened = new Map(order.map((index) => [index, again.open(NAMES[index] as string)]));
+      for (const [index, table] of reopened) {
+        const seqs = added.flatMap((added, seq) => (added === index ? [seq] : [])).reverse();
+        for (const seq of seqs) if (!again.addOldest(table, hashKey(`${seq}`), { seq, offset: 0 }, 100)) break;
+      }
+      assert.deepEqual(
+        NAMES.map((_, index) => seqsOf(reopened.get(index) as KeyTable)),
+        tables.map(seqsOf),
+      );
+    }),
+    { numRuns: 1_000 },
+  );
+});
+
+test('a key costs no search through all journals', () => {
+  let reads = 0;
+  const journals = 1_024;
+  const memory = new KeyMemory(10 * journals);
+  const tables = Array.from({ length: journals }, (_, index) => memory.open(`${index}`));
+  for (const table of tables) {
+    addMany(memory, table, 10);
+    let { size } = table;
+    const get = () => {
+      reads += 1;
+      return size;
+    };
+    const set = (next: number) => {
+      size = next;
+    };
+    Object.defineProperty(table, 'size', { get, set });
+  }
+  const added = 2_000;
+  const one = memory.open('one');
+  for (let seq = 1; seq <= added; seq += 1) memory.add(one, hashKey(`${seq}`), { seq, offset: 0 }, 100);
+  assert.equal(memory.held, 10 * journals);
+  assert.ok(reads < 100 * added, `${reads} sizes were read`);
+});

@@ -1,0 +1,435 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { crc32 } from 'node:zlib';
+import fc from 'fast-check';
+import type { Event } from '../../../src/event/event.ts';
+import { checkLine, linkOf, readForm, rechain, seedFor } from '../../../src/journal/line/chain.ts';
+import { metadataOf, readRecorded, readTime } from '../../../src/journal/line/members.ts';
+import {
+  type ChainPosition,
+  encodeBatch,
+  encodeMembers,
+  lineBytesMax,
+  packMembers,
+  SEQ_MAX,
+} from '../../../src/journal/line/record.ts';
+import { goneName, goneRange, segmentFirstSeq, segmentName } from '../../../src/journal/segments.ts';
+
+const NOW = new Date('2026-11-20T15:19:45.266Z');
+const START = { seq: 1, crc: 0 };
+
+const materialization: Event = {
+  type: 'AssetMaterialization',
+  assetKey: ['warehouse', 'orders'],
+  partition: '2026-11-20',
+  description: 'nightly load',
+  dataVersion: 'v1',
+  metadata: '{"rows":10}',
+};
+const check: Event = {
+  type: 'AssetCheckEvaluation',
+  assetKey: ['warehouse', 'orders'],
+  checkName: 'no_nulls',
+  passed: false,
+  severity: 'ERROR',
+  metadata: '{}',
+};
+
+/** The chain position after a line, which has to be good. */
+function chainAfter(line: Buffer, chain: ChainPosition): ChainPosition {
+  const checked = checkLine(line, 0, line.length, chain);
+  assert.ok(checked.kind === 'good', JSON.stringify(checked));
+  return checked.chain;
+}
+
+function linesOf(bytes: Buffer): Buffer[] {
+  const lines: Buffer[] = [];
+  for (let start = 0; start < bytes.length; ) {
+    const end = bytes.indexOf(10, start);
+    assert.notEqual(end, -1);
+    lines.push(bytes.subarray(start, end));
+    start = end + 1;
+  }
+  return lines;
+}
+
+test('a line has the members of the format, in its order', () => {
+  const { bytes, chain } = encodeBatch([encodeMembers(materialization), encodeMembers(check)], { seq: 7, crc: 0 }, NOW);
+  const [first = '', second = '', rest] = bytes.toString().split('\n');
+  assert.match(
+    first,
+    /^\{"seq":7,"id":"[0-9a-f-]{36}","time":"2026-11-20T15:19:45.266Z","type":"AssetMaterialization","asset_key":\["warehouse","orders"\],"partition":"2026-11-20","description":"nightly load","tags":\{"data_version":"v1"\},"metadata":\{"rows":10\},"crc":"[0-9a-f]{8}"\}$/,
+  );
+  assert.match(
+    second,
+    /^\{"seq":8,"id":"[0-9a-f-]{36}","time":"2026-11-20T15:19:45.266Z","type":"AssetCheckEvaluation","asset_key":\["warehouse","orders"\],"check_name":"no_nulls","passed":false,"severity":"ERROR","metadata":\{\},"crc":"[0-9a-f]{8}"\}$/,
+  );
+  assert.equal(rest, '');
+  assert.equal(chain.seq, 9);
+});
+
+test('what a report did not give is absent', () => {
+  assert.equal(
+    encodeMembers({ type: 'AssetObservation', assetKey: ['a'] }),
+    '"type":"AssetObservation","asset_key":["a"]',
+  );
+});
+
+test('the crc covers the bytes before it and is seeded with that of the previous line', () => {
+  const { bytes, chain } = encodeBatch(
+    [encodeMembers(materialization), encodeMembers({ ...check, checkName: 'ä€😀' })],
+    START,
+    NOW,
+  );
+  let crc = 0;
+  for (const line of linesOf(bytes)) {
+    crc = crc32(line.subarray(0, line.length - 18), crc);
+    assert.equal(JSON.parse(line.toString()).crc, crc.toString(16).padStart(8, '0'));
+  }
+  assert.equal(chain.crc, crc);
+});
+
+test('a batch can follow a batch, and every line checks', () => {
+  const first = encodeBatch([encodeMembers(check)], START, NOW);
+  const second = encodeBatch([encodeMembers(check), encodeMembers(check)], first.chain, NOW);
+  let chain = START;
+  for (const line of linesOf(Buffer.concat([first.bytes, second.bytes]))) {
+    chain = chainAfter(line, chain);
+  }
+  assert.deepEqual(chain, second.chain);
+});
+
+test('a flipped bit anywhere in a line shows [record-1]', () => {
+  const [line] = linesOf(encodeBatch([encodeMembers(materialization)], START, NOW).bytes);
+  assert.ok(line !== undefined && checkLine(line, 0, line.length, START).kind === 'good');
+  for (let bit = 0; bit < line.length * 8; bit += 1) {
+    const flipped: Buffer = Buffer.from(line);
+    flipped.writeUInt8(line.readUInt8(bit >> 3) ^ (1 << (bit & 7)), bit >> 3);
+    assert.equal(checkLine(flipped, 0, flipped.length, START).kind, 'bad', `bit ${bit}`);
+  }
+});
+
+test('a lost, a swapped and a doubled line show', () => {
+  const members = [encodeMembers(materialization), encodeMembers(check), encodeMembers(materialization)];
+  const [a, b, c] = linesOf(encodeBatch(members, START, NOW).bytes) as [Buffer, Buffer, Buffer];
+  const verdict = (lines: readonly Buffer[]) => {
+    let chain = START;
+    for (const line of lines) {
+      const checked = checkLine(line, 0, line.length, chain);
+      if (checked.kind === 'bad') return checked.problem;
+      chain = checked.chain;
+    }
+    return 'good';
+  };
+  assert.equal(verdict([a, b, c]), 'good');
+  for (const wrong of [
+    [b, c],
+    [a, c],
+    [b, a, c],
+    [a, c, b],
+    [a, a, b, c],
+    [a, b, b, c],
+    [a, b, c, c],
+  ]) {
+    assert.match(verdict(wrong), /^its (crc|seq) is/);
+  }
+});
+
+test('a seq that does not continue shows even where the crc fits [record-2]', () => {
+  const { bytes } = encodeBatch([encodeMembers(check)], { seq: 5, crc: 0 }, NOW);
+  assert.deepEqual(checkLine(bytes, 0, bytes.length - 1, START), { kind: 'bad', problem: 'its seq is 5, expected 1' });
+});
+
+test('what does not begin with a seq and end in a crc is no line', () => {
+  for (const text of [
+    '',
+    '{}',
+    '{"seq":1}',
+    ',"crc":"00000000"}',
+    '{"seq":1,"crc":"0000000G"}',
+    '{"seq":1,"crc":"0000000A"}',
+    '{"seq":0,"x":1,"crc":"00000000"}',
+    '{"seq":,"x":1,"crc":"00000000"}',
+    '{"seq":99999999999999999,"x":1,"crc":"00000000"}',
+    '{"seq":1,"x":1,"crc":"00000000"',
+    '{"seq":1,"x":1,"crc":"00000000"} ',
+    '{"sex":1,"x":1,"crc":"00000000"}',
+    '{"seq":1234567,"crx":"00000000"}',
+  ]) {
+    const bytes = Buffer.from(text);
+    assert.equal(readForm(bytes, 0, bytes.length), undefined, text);
+    const problem = 'it is not of the form {"seq":…,"crc":"…"}';
+    assert.deepEqual(checkLine(bytes, 0, bytes.length, START), { kind: 'bad', problem });
+  }
+  const bytes = Buffer.from('xx{"seq":12345,"x":1,"crc":"89abcdef"}\n');
+  assert.deepEqual(readForm(bytes, 2, bytes.length - 1), {
+    seq: 12_345,
+    crc: 0x89abcdef,
+    start: 2,
+    end: bytes.length - 1,
+  });
+});
+
+test('a line and its crc name the crc of the line before it', () => {
+  const { bytes } = encodeBatch([encodeMembers(check), encodeMembers(materialization)], START, NOW);
+  const [first, second] = linesOf(bytes) as [Buffer, Buffer];
+  const chain = chainAfter(first, START);
+  const form = readForm(second, 0, second.length)!;
+  assert.equal(seedFor(linkOf(second, form), form.crc), chain.crc);
+});
+
+test('a line after another one than before is the same but for its crc', () => {
+  const { bytes } = encodeBatch([encodeMembers(check), encodeMembers(materialization)], START, NOW);
+  const [first, second] = linesOf(bytes) as [Buffer, Buffer];
+  const chain = chainAfter(first, START);
+  const moved = Buffer.from(second);
+  const crc = rechain(moved, 0, moved.length, 0);
+  assert.deepEqual(chainAfter(moved, { seq: 2, crc: 0 }), { seq: 3, crc });
+  rechain(moved, 0, moved.length, chain.crc);
+  assert.deepEqual(moved, second);
+  assert.equal(readTime(second), NOW.toISOString());
+  assert.equal(readTime(Buffer.from('{"seq":1,"id":5}')), undefined);
+});
+
+test('the name of lost events says which they are, and sorts to where they were', () => {
+  const name = goneName({ first: 5, last: 7 }, 'lost');
+  assert.deepEqual(goneRange(name, 'lost'), { first: 5, last: 7 });
+  assert.deepEqual([segmentName(8), name, segmentName(1)].sort(), [segmentName(1), name, segmentName(8)]);
+  for (const foreign of [
+    segmentName(1),
+    goneName({ first: 7, last: 5 }, 'lost'),
+    `${name}x`,
+    goneName({ first: 0, last: 1 }, 'lost'),
+  ]) {
+    assert.equal(goneRange(foreign, 'lost'), undefined, foreign);
+  }
+});
+
+test('ids are version 7 UUIDs of the moment, distinct, and sort as they came', () => {
+  const members = Array.from({ length: 500 }, () => encodeMembers(check));
+  const ids = linesOf(encodeBatch(members, START, NOW).bytes).map((line): string => JSON.parse(line.toString()).id);
+  for (const id of ids) {
+    assert.match(id, /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
+    assert.equal(Number.parseInt(id.replace('-', '').slice(0, 12), 16), NOW.getTime());
+  }
+  assert.equal(new Set(ids).size, ids.length);
+  assert.deepEqual([...ids].sort(), ids);
+  const others = linesOf(encodeBatch(members, START, NOW).bytes).map((line): string => JSON.parse(line.toString()).id);
+  assert.equal(new Set([...ids, ...others]).size, 1000);
+});
+
+test('no line separator of Unicode splits a line, in any member', () => {
+  const separators = 'a\u0085b\u2028c\u2029d\n';
+  const event: Event = {
+    type: 'AssetMaterialization',
+    assetKey: [separators.trim()],
+    partition: separators,
+    description: separators,
+    dataVersion: separators,
+    metadata: JSON.stringify({ [separators]: separators }),
+  };
+  const line = encodeBatch([encodeMembers(event)], START, NOW).bytes.toString();
+  assert.equal(line.search(/[\u0085\u2028\u2029]/), -1);
+  assert.equal(line.indexOf('\n'), line.length - 1);
+  const parsed = JSON.parse(line);
+  assert.equal(parsed.partition, separators);
+  assert.equal(parsed.tags.data_version, separators);
+  assert.deepEqual(parsed.metadata, { [separators]: separators });
+  assert.equal(checkLine(Buffer.from(line), 0, Buffer.byteLength(line) - 1, START).kind, 'good');
+});
+
+test('every event parses back to what it was, whatever its text', () => {
+  const text = fc.oneof(fc.string({ unit: 'grapheme' }), fc.string({ unit: 'binary' })).filter((s) => s.isWellFormed());
+  const optional = fc.option(text, { nil: undefined });
+  const metadata = fc.option(
+    fc.dictionary(text, fc.jsonValue()).map((value) => JSON.stringify(value)),
+    { nil: undefined },
+  );
+  const key = fc.array(text, { minLength: 1, maxLength: 4 });
+  const event: fc.Arbitrary<Event> = fc.oneof(
+    fc.record({
+      type: fc.constantFrom('AssetMaterialization' as const, 'AssetObservation' as const),
+      assetKey: key,
+      partition: optional,
+      description: optional,
+      dataVersion: optional,
+      metadata,
+    }),
+    fc.record({
+      type: fc.constant('AssetCheckEvaluation' as const),
+      assetKey: key,
+      partition: optional,
+      checkName: text,
+      passed: fc.boolean(),
+      severity: fc.constantFrom('WARN' as const, 'ERROR' as const),
+      metadata,
+    }),
+  );
+  const scratch = { bytes: Buffer.alloc(0) };
+  fc.assert(
+    fc.property(fc.array(event, { minLength: 1, maxLength: 3 }), fc.nat(7), (events, packed) => {
+      const members = events.map(encodeMembers).map((one, at) => ((packed >> at) % 2 === 1 ? packMembers(one) : one));
+      const { bytes, chain } = encodeBatch(members, START, NOW, scratch);
+      const lines = linesOf(bytes);
+      assert.equal(lines.length, events.length);
+      assert.deepEqual(
+        lines.reduce((before, line) => chainAfter(line, before), START),
+        chain,
+      );
+      for (const [index, sent] of events.entries()) {
+        const { id, crc, ...line } = JSON.parse(lines[index]!.toString());
+        const common = { seq: index + 1, time: NOW.toISOString(), type: sent.type, asset_key: sent.assetKey };
+        const rest =
+          sent.type === 'AssetCheckEvaluation'
+            ? { check_name: sent.checkName, passed: sent.passed, severity: sent.severity }
+            : {
+                description: sent.description,
+                tags: sent.dataVersion === undefined ? undefined : { data_version: sent.dataVersion },
+              };
+        const given = {
+          ...common,
+          partition: sent.partition,
+          ...rest,
+          metadata: sent.metadata && JSON.parse(sent.metadata),
+        };
+        assert.deepEqual(line, JSON.parse(JSON.stringify(given)));
+        assert.ok(id !== undefined && crc !== undefined);
+      }
+    }),
+    { numRuns: 1_000 },
+  );
+});
+
+test('a seq is read to its last digit up to the largest, and a larger one is none', () => {
+  for (const seq of [1, 9, 10, 2 ** 52 + 1, SEQ_MAX - 2, SEQ_MAX - 1, SEQ_MAX]) {
+    const { bytes, chain } = encodeBatch([encodeMembers(check)], { seq, crc: 0 }, NOW);
+    assert.equal(readForm(bytes, 0, bytes.length - 1)?.seq, seq);
+    assert.deepEqual(chainAfter(bytes.subarray(0, -1), { seq, crc: 0 }), chain);
+    assert.equal(JSON.parse(bytes.toString()).seq, seq);
+    assert.equal(segmentFirstSeq(segmentName(seq)), seq);
+    assert.deepEqual(goneRange(goneName({ first: seq, last: seq }, 'lost'), 'lost'), { first: seq, last: seq });
+  }
+  for (const seq of ['9007199254740992', '9007199254740993', '90071992547409910', '99999999999999999999']) {
+    const line = Buffer.from(`{"seq":${seq},"id":"x","crc":"00000000"}`);
+    assert.equal(readForm(line, 0, line.length), undefined, seq);
+    assert.equal(segmentFirstSeq(`events-${seq.padStart(20, '0')}.jsonl`), undefined, seq);
+  }
+});
+
+test('a line has at most the bytes that are counted for it before it is encoded', () => {
+  for (const text of [
+    '',
+    'x'.repeat(100),
+    'é'.repeat(100),
+    '\u0085\u2028\u2029'.repeat(50),
+    '😀'.repeat(50),
+    '"\\\n',
+  ]) {
+    for (const event of [{ ...materialization, description: text }, check]) {
+      const members = encodeMembers(event);
+      const { bytes } = encodeBatch([members], { seq: SEQ_MAX, crc: 0 }, NOW);
+      assert.ok(bytes.length <= lineBytesMax(members), text.slice(0, 3));
+      assert.equal(bytes.length, lineBytesMax(packMembers(members)), text.slice(0, 3));
+    }
+  }
+});
+
+test('names of segments sort as their numbers do, and other names are foreign', () => {
+  assert.equal(segmentName(1), 'events-00000000000000000001.jsonl');
+  assert.equal(segmentFirstSeq(segmentName(123_456)), 123_456);
+  assert.ok(segmentName(9) < segmentName(10) && segmentName(99) < segmentName(100));
+  for (const name of [
+    'events-1.jsonl',
+    'events-00000000000000000001.jsonl.torn',
+    'x',
+    'events-00000000000000000000.jsonl',
+    'events-99999999999999999999.jsonl',
+  ]) {
+    assert.equal(segmentFirstSeq(name), undefined, name);
+  }
+});
+
+/** Texts that look like what follows metadata in a line, or like the beginning of metadata. */
+const lookalikes = [
+  ',"event_time":"2026-11-20T15:19:45Z"',
+  ',"idempotency_key":"k"',
+  ',"from":["s",7]',
+  ',"recorded":"2026-11-20T15:19:45.266Z"',
+  ',"metadata":{"a":1}',
+  ',"crc":"00000000"}',
+  '\\',
+  '\\"',
+  '"',
+  '}',
+  ']',
+  ',7]',
+  'é\u2028',
+];
+
+test('the members after the metadata are found, whatever the metadata and they contain', () => {
+  const part = fc.oneof(fc.constantFrom(...lookalikes), fc.string());
+  const text = fc.array(part, { maxLength: 5 }).map((parts) => parts.join('').toWellFormed());
+  const optional = <Value>(value: fc.Arbitrary<Value>) => fc.option(value, { nil: undefined });
+  const raw = fc.constantFrom(...lookalikes.slice(0, 5)).map((member) => `{"a":"b"${member}}`);
+  const metadata = optional(
+    fc.oneof(
+      raw,
+      fc.dictionary(text, fc.oneof(text, fc.array(text), fc.jsonValue())).map((value) => JSON.stringify(value)),
+    ),
+  );
+  const event = fc.record({
+    type: fc.constant('AssetObservation' as const),
+    assetKey: fc.array(text, { minLength: 1, maxLength: 2 }),
+    partition: optional(text),
+    dataVersion: optional(text),
+    description: optional(fc.oneof(text, fc.constant('x'.repeat(2_000)))),
+    metadata,
+    eventTime: optional(fc.constantFrom('2026-11-20T15:19:45Z', '0001-01-01T00:00:00.123456789Z')),
+    idempotencyKey: optional(text),
+    origin: optional(
+      fc.record({
+        id: fc.constant('01a1fb95'),
+        source: fc.uuid(), // a sender is refused whose id is none
+        seq: fc.integer({ min: 1 }),
+        recorded: fc.constant(NOW.toISOString()),
+      }),
+    ),
+  });
+  fc.assert(
+    fc.property(fc.array(event, { minLength: 1, maxLength: 3 }), (events) => {
+      const { bytes } = encodeBatch(events.map(encodeMembers), START, NOW);
+      let start = 0;
+      for (const sent of events) {
+        const end = bytes.indexOf('\n', start);
+        const { crc: _, metadata: parsed, ...others } = JSON.parse(bytes.toString('utf8', start, end));
+        assert.deepEqual(readRecorded(bytes, start, end), others);
+        assert.equal(others.event_time, sent.eventTime);
+        assert.equal(others.idempotency_key, sent.idempotencyKey);
+        assert.deepEqual(others.from, sent.origin && [sent.origin.source, sent.origin.seq]);
+        assert.equal(others.recorded, sent.origin?.recorded);
+        const found = metadataOf(bytes, start, end);
+        assert.equal(
+          found,
+          sent.metadata
+            ?.replaceAll('\u2028', '\\u2028')
+            .replaceAll('\u2029', '\\u2029')
+            .replaceAll('\u0085', '\\u0085'),
+        );
+        assert.deepEqual(found && JSON.parse(found), parsed);
+        start = end + 1;
+      }
+    }),
+    { numRuns: 3_000 },
+  );
+});
+
+test('the optional members have their order in the line, and one without them is as it was before they existed', () => {
+  const event: Event = { type: 'AssetObservation', assetKey: ['a'], metadata: '{}' };
+  assert.equal(encodeMembers(event), '"type":"AssetObservation","asset_key":["a"],"metadata":{}');
+  const origin = { id: '01a1fb95', source: '0193e0c2', seq: 7, recorded: '2026-11-20T15:19:45.266Z' };
+  assert.equal(
+    encodeMembers({ ...event, eventTime: '2026-11-20T15:19:45.25Z', idempotencyKey: 'order-17/1', origin }),
+    '"type":"AssetObservation","asset_key":["a"],"metadata":{},"event_time":"2026-11-20T15:19:45.25Z",' +
+      '"idempotency_key":"order-17/1","from":["0193e0c2",7],"recorded":"2026-11-20T15:19:45.266Z"',
+  );
+});

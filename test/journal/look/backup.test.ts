@@ -1,0 +1,388 @@
+/** A backup of a journal: what it copies beside a writer, and what is left of it when the power goes at any step. */
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { limits } from '../../../src/config/limits.ts';
+import type { Durable } from '../../../src/journal/lock.ts';
+import { type Backup, backUp, OtherJournalError } from '../../../src/journal/look/backup.ts';
+import { VerifiedCopy } from '../../../src/journal/look/verified-copy.ts';
+import { rememberCleanStop } from '../../../src/journal/open/clean-stop.ts';
+import { DamagedError } from '../../../src/journal/open/recovery.ts';
+import { goneName, segmentName } from '../../../src/journal/segments.ts';
+import { eachCall, remainsOf, type Trial } from '../../support/power.ts';
+import { diskWith, FIRST, filesOf, flip, makeLines, START, segment, splitLines } from '../../support/segments.ts';
+import { SimulatedDisk, systemError } from '../../support/simulated-disk.ts';
+import { verify } from '../../support/standard-limits.ts';
+
+const FOURTH = segmentName(4);
+const SEVENTH = segmentName(7);
+const five = segment(7, 5);
+const files = { [FIRST]: segment(1, 3), [FOURTH]: segment(4, 3), [SEVENTH]: firstLines(five, 2) };
+const REMOVED_3 = goneName({ first: 1, last: 3 }, 'removed');
+
+function firstLines(bytes: Buffer, count: number): Buffer {
+  return Buffer.concat(splitLines(bytes).slice(0, count));
+}
+
+/** @param answers what the writer says to each question; the last answer is repeated */
+function run(source: SimulatedDisk, target: SimulatedDisk, ...answers: Durable[]): Promise<Backup> {
+  let asked = 0;
+  const progress = {
+    durable: async (): Promise<Durable> => answers[Math.min(asked++, answers.length - 1)] ?? { kind: 'unsaid' },
+    more: async () => {},
+  };
+  return backUp({ source, target, progress, limits });
+}
+
+function copied(target: SimulatedDisk): Record<string, string> {
+  return Object.fromEntries(Object.entries(filesOf(target)).map(([name, bytes]) => [name, `${bytes}`]));
+}
+
+/** What a start would refuse. */
+async function refusals(disk: SimulatedDisk): Promise<string[]> {
+  const { findings } = await verify(disk);
+  return findings.filter(({ decision }) => decision === 'refuse').map(({ problem }) => problem);
+}
+
+function texts(...entries: readonly (readonly [string, Buffer])[]): Record<string, string> {
+  return Object.fromEntries(entries.map(([name, bytes]) => [name, `${bytes}`]));
+}
+
+/** The target as the next run may find it: after a power cut or a crash of this one, or after its end. */
+function leftOf(target: SimulatedDisk, { struck }: Trial): SimulatedDisk[] {
+  if (!struck) return [target];
+  return [target.afterCrash(), ...remainsOf([0, 0.5, 1]).map((remains) => target.afterPowerCut(remains))];
+}
+
+test('it copies all of a journal, then only what is new [journal-backup-3]', async () => {
+  const [source, target] = [diskWith(files), new SimulatedDisk()];
+  const first = await run(source, target);
+  assert.deepEqual(first, {
+    events: 8,
+    bytes: Buffer.concat(Object.values(files)).length,
+    seqs: { first: 1, last: 8 },
+    remarks: [],
+    isComplete: true,
+  });
+  assert.deepEqual(copied(target), texts(...Object.entries(files)));
+
+  const cut = target.afterPowerCut({ entries: 'none', share: 0, behind: 'nothing' });
+  assert.deepEqual(copied(cut), copied(target), 'all of it is durable when the run has ended');
+  target.calls.length = 0;
+  assert.equal((await run(source, target)).events, 0);
+  assert.deepEqual([target.count('write'), target.count('create')], [0, 0], 'nothing is written again');
+
+  source.put(SEVENTH, five);
+  source.put(segmentName(12), segment(12, 1));
+  const { events, seqs } = await run(source, target);
+  assert.deepEqual([events, seqs], [4, { first: 1, last: 12 }]);
+  assert.ok(
+    !target.calls.some((call) => /^(create|write) /.test(call) && call.includes(FIRST)),
+    'closed files are not',
+  );
+});
+
+test('beside a writer it copies the durable lines only [journal-backup-4]', async () => {
+  const { lines, bytes } = makeLines(9);
+  const source = diskWith({ [FIRST]: Buffer.concat([bytes, Buffer.from('{"seq":10,"torn')]) });
+  const target = new SimulatedDisk();
+  assert.equal((await run(source, target, { kind: 'before', seq: 4 })).events, 3);
+  assert.equal(target.text(FIRST), Buffer.concat(lines.slice(0, 3)).toString());
+  assert.equal((await run(source, target, { kind: 'before', seq: 4 })).events, 0);
+  assert.equal((await run(source, target, { kind: 'before', seq: 10 })).events, 6);
+  assert.equal(target.text(FIRST), bytes.toString());
+});
+
+test('a service that starts during the backup of a stopped one decides what is durable [journal-backup-5]', async () => {
+  const { lines, bytes } = makeLines(5);
+  const target = new SimulatedDisk();
+  const result = await run(diskWith({ [FIRST]: bytes }), target, { kind: 'unsaid' }, { kind: 'before', seq: 3 });
+  assert.equal(result.events, 2);
+  assert.equal(target.text(FIRST), Buffer.concat(lines.slice(0, 2)).toString());
+  assert.deepEqual(target.names(), [FIRST]);
+});
+
+test('of a writer that does not answer the newest file is left out', async () => {
+  const target = new SimulatedDisk();
+  const { events, isComplete } = await run(diskWith(files), target, { kind: 'unanswered' });
+  assert.deepEqual([events, isComplete], [6, false]);
+  assert.deepEqual(target.names(), [FIRST, FOURTH]);
+  assert.deepEqual([(await run(diskWith(files), target)).events], [2]);
+});
+
+test('the torn end of a crash is left out and reported, and what no crash explains is damage', async () => {
+  const whole = segment(1, 3);
+  const torn = Buffer.concat([whole, Buffer.from('{"seq":4,"id')]);
+  const target = new SimulatedDisk();
+  const { events, remarks } = await run(diskWith({ [FIRST]: torn }), target);
+  assert.equal(events, 3);
+  assert.match(
+    remarks.join(),
+    /^events-0{19}1\.jsonl, line 4, byte \d+: it ends without a newline; this end was left out/,
+  );
+  assert.equal(target.text(FIRST), whole.toString());
+});
+
+test('damage is reported with file, line and byte, and what is before it is kept [journal-backup-1]', async () => {
+  const [one = Buffer.alloc(0), two = Buffer.alloc(0), three = Buffer.alloc(0)] = splitLines(segment(4, 3));
+  const damages: [Buffer, RegExp, number][] = [
+    [Buffer.concat([one, flip(two, 40), three]), /events-0{19}4\.jsonl, line 2, byte \d+: its crc is/, 4],
+    [Buffer.concat([one, two]), /events-0{19}7\.jsonl, line 1, byte 0: the events 6 to 6 before it are missing/, 5],
+    [
+      Buffer.concat([one, two, three.subarray(0, 30)]),
+      /events-0{19}4\.jsonl, line 3, byte \d+: it ends without a newline/,
+      5,
+    ],
+    [Buffer.alloc(0), /events-0{19}4\.jsonl, line 1, byte 0: it is empty/, 3],
+  ];
+  for (const [bytes, expected, last] of damages) {
+    const target = new SimulatedDisk();
+    const source = diskWith({ ...files, [FOURTH]: bytes });
+    await assert.rejects(run(source, target), (error) => error instanceof DamagedError && expected.test(error.message));
+    const verdict = await verify(target);
+    assert.deepEqual([verdict.findings, verdict.last?.seq], [[], last]);
+    await assert.rejects(run(source, target), DamagedError);
+    assert.deepEqual([(await verify(target)).last?.seq, target.names().length], [last, last === 3 ? 1 : 2]);
+  }
+  const short = run(diskWith({ [FIRST]: segment(1, 3) }), new SimulatedDisk(), { kind: 'before', seq: 9 });
+  await assert.rejects(short, /the events 4 to 8 are missing/);
+});
+
+test('lines that a stopped journal has lost since its last clean stop are damage [journal-backup-7]', async () => {
+  const source = diskWith({ [FIRST]: segment(1, 3) });
+  const { bytes, chain } = makeLines(4);
+  await rememberCleanStop(source, { file: FIRST, bytes: bytes.length, chain });
+  await assert.rejects(run(source, new SimulatedDisk()), /the events 4 to 4 are missing/);
+});
+
+test('a backup of another journal is refused, and not changed [journal-backup-6]', async () => {
+  const others: Record<string, Buffer>[] = [
+    { [FIRST]: segment(1, 2) },
+    { [FIRST]: segment(1, 9) },
+    { ...files, [segmentName(9)]: segment(9, 1) },
+    { [FIRST]: files[FIRST] as Buffer, [segmentName(3)]: segment(3, 1) },
+    { [FIRST]: Buffer.from('not a line\n') },
+  ];
+  for (const other of others) {
+    const target = diskWith(other);
+    await assert.rejects(run(diskWith(files), target), OtherJournalError);
+    assert.deepEqual(copied(target), texts(...Object.entries(other)));
+  }
+  const kept = diskWith({ [FIRST]: segment(1, 5) });
+  const source = diskWith({ [REMOVED_3]: Buffer.alloc(0), [FOURTH]: segment(4, 3) });
+  await assert.rejects(run(source, kept), /holds the events to 5, and those from 4 on are in another file/);
+});
+
+test('what retention removed is kept, and what it removed before it was copied is marked and reported', async () => {
+  const target = new SimulatedDisk();
+  await run(diskWith({ [FIRST]: files[FIRST] as Buffer }), target);
+  const later = diskWith({ [REMOVED_3]: Buffer.alloc(0), [FOURTH]: files[FOURTH] as Buffer });
+  const second = await run(later, target);
+  assert.deepEqual([second.remarks, second.seqs], [[], { first: 1, last: 6 }]);
+  assert.deepEqual(target.names(), [FIRST, FOURTH], 'no marker: the backup has all events');
+
+  const REMOVED_9 = goneName({ first: 1, last: 9 }, 'removed');
+  const third = await run(diskWith({ [REMOVED_9]: Buffer.alloc(0), [segmentName(10)]: segment(10, 2) }), target);
+  assert.deepEqual(third.remarks, [
+    'retention removed the events 7 to 9 before they were copied; back up more often to keep them',
+  ]);
+  assert.ok(target.names().includes(REMOVED_9), 'the marker is there');
+  assert.deepEqual((await verify(target)).findings, []);
+
+  const fresh = new SimulatedDisk();
+  assert.deepEqual((await run(later, fresh)).remarks, []);
+  assert.deepEqual(fresh.names().sort(), [REMOVED_3, FOURTH].sort());
+  assert.deepEqual((await verify(fresh)).findings, []);
+});
+
+test('an empty last file is copied only if there is no other [journal-backup-10]', async () => {
+  const empty = Buffer.alloc(0);
+  const began = { [FIRST]: files[FIRST] as Buffer, [FOURTH]: empty };
+  for (const answers of [[{ kind: 'before', seq: 4 } as const], []]) {
+    const target = new SimulatedDisk();
+    assert.deepEqual((await run(diskWith(began), target, ...answers)).seqs, { first: 1, last: 3 });
+    assert.deepEqual(target.names(), [FIRST]);
+    await run(diskWith({ [REMOVED_3]: empty, [FOURTH]: empty }), target, ...answers);
+    assert.deepEqual(target.names(), [FIRST], 'the backup has all events before it');
+    const only = new SimulatedDisk();
+    await run(diskWith({ [REMOVED_3]: empty, [FOURTH]: empty }), only, ...answers);
+    assert.deepEqual(only.names().sort(), [REMOVED_3, FOURTH].sort());
+    assert.deepEqual(await refusals(only), []);
+  }
+});
+
+test('an empty file that the source no longer has is removed, and a power cut at any call leaves a journal [journal-backup-11]', async () => {
+  const [empty, REMOVED_6] = [Buffer.alloc(0), goneName({ first: 1, last: 6 }, 'removed')];
+  const after = { [REMOVED_6]: empty, [SEVENTH]: segment(7, 2), [segmentName(9)]: segment(9, 1) };
+  const source = diskWith(after);
+  const bytes = segment(1, 5);
+  const first = { [FIRST]: firstLines(bytes, 3) };
+  const copies: [string, Record<string, Buffer>, number][] = [
+    ['after other files', { ...first, [FOURTH]: empty }, 6],
+    ['the only file', { [REMOVED_3]: empty, [FOURTH]: empty }, 3],
+    ['from the beginning', { [FIRST]: empty }, 3],
+    ['with files after it', { ...first, [FOURTH]: empty, [REMOVED_6]: empty, [SEVENTH]: after[SEVENTH] as Buffer }, 6],
+    ['complete', { ...first, [FOURTH]: empty, ...after }, 6],
+  ];
+  for (const [what, copy, events] of copies) {
+    const isJournal = (await refusals(diskWith(copy))).length === 0;
+    for (const trial of eachCall('power')) {
+      const target = diskWith(copy);
+      await trial.run(target, () => run(source, target));
+      const when = `${what}, ${trial.when}`;
+      for (const left of leftOf(target, trial)) {
+        if (isJournal) assert.deepEqual(await refusals(left), [], when);
+        await run(source, left);
+        assert.deepEqual(await refusals(left), [], when);
+        assert.equal((await verify(left)).events, events, when);
+      }
+    }
+  }
+  const grown = diskWith({ [FIRST]: bytes });
+  const target = diskWith({ ...first, [FOURTH]: empty });
+  assert.deepEqual((await run(grown, target)).seqs, { first: 1, last: 5 });
+  assert.deepEqual(target.names(), [FIRST]);
+});
+
+test('a file that retention removes during the backup is passed over', async () => {
+  const [source, target] = [diskWith(files), new SimulatedDisk()];
+  source.fault = (call, name) => {
+    if (call !== 'read' || name !== FIRST) return undefined;
+    source.fault = () => undefined;
+    source.put(goneName({ first: 1, last: 6 }, 'removed'), Buffer.alloc(0));
+    source.drop(FIRST);
+    source.drop(FOURTH);
+    return undefined;
+  };
+  assert.deepEqual((await run(source, target)).seqs, { first: 7, last: 8 });
+  assert.deepEqual((await verify(target)).findings, []);
+  const gone = diskWith(files);
+  gone.fault = (call, name) => {
+    if (call === 'read' && name === FIRST) gone.drop(FIRST);
+    return undefined;
+  };
+  await assert.rejects(run(gone, new SimulatedDisk()), { code: 'ENOENT' }, 'without a marker it is an error');
+});
+
+test('the marker of lost events is copied with the file after them', async () => {
+  const lost = goneName({ first: 4, last: 6 }, 'lost');
+  const target = new SimulatedDisk();
+  const source = diskWith({ [FIRST]: segment(1, 3), [lost]: Buffer.alloc(0), [SEVENTH]: segment(7, 2) });
+  assert.equal((await run(source, target)).events, 5);
+  assert.deepEqual((await verify(target)).lost, [{ first: 4, last: 6 }]);
+  assert.deepEqual((await verify(target)).findings, []);
+});
+
+for (const [what, before, source] of [
+  ['begun', { [FIRST]: files[FIRST] as Buffer, [FOURTH]: firstLines(files[FOURTH] as Buffer, 2) }, files],
+  ['new', {}, { [REMOVED_3]: Buffer.alloc(0), [FOURTH]: segment(4, 3), [SEVENTH]: segment(7, 2) }],
+] as const) {
+  test(`a power cut at any call leaves a journal that the next run completes: a ${what} backup`, async () => {
+    const grown = diskWith(source);
+    const { last, events } = await verify(diskWith(before));
+    for (const trial of eachCall('power')) {
+      const target = diskWith(before);
+      await trial.run(target, () => run(grown, target));
+      const { when } = trial;
+      for (const left of leftOf(target, trial)) {
+        if (events > 0) {
+          const verdict = await verify(left);
+          assert.deepEqual(verdict.findings, [], when);
+          assert.ok((verdict.last?.seq ?? 0) >= (last?.seq ?? 0), `${when}: it holds less than before`);
+        }
+        await run(grown, left);
+        assert.deepEqual((await verify(left)).findings, [], when);
+        assert.deepEqual(copied(left), texts(...Object.entries(source)), when);
+      }
+    }
+  });
+}
+
+test('a disk that fails at any call is an error, and the next run completes the backup', async () => {
+  const source = diskWith(files);
+  for (const code of ['EIO', 'ENOSPC']) {
+    for (const trial of eachCall('once', code)) {
+      const target = diskWith({ [FIRST]: firstLines(files[FIRST] as Buffer, 2) });
+      const { kind } = await trial.run(target, () => run(source, target));
+      target.fault = () => undefined;
+      assert.deepEqual((await verify(target)).findings, []);
+      assert.equal(kind, trial.struck ? 'failed' : 'done', trial.when);
+      await run(source, target);
+      assert.deepEqual(copied(target), texts(...Object.entries(files)));
+    }
+  }
+});
+
+test('an error of the source is not taken for a removed file', async () => {
+  const source = diskWith(files);
+  source.fault = (call, name) => (call === 'read' && name === FOURTH ? systemError('EIO', name) : undefined);
+  await assert.rejects(run(source, new SimulatedDisk()), { code: 'EIO' });
+});
+
+test('a line that is longer than the limit is not held in memory [journal-backup-2]', async () => {
+  const copy = new VerifiedCopy(START.seq, Number.POSITIVE_INFINITY, { lineBytesMax: 1_000 });
+  let read = 0;
+  const endless = async function* () {
+    for (;;) {
+      read += 1;
+      yield Buffer.alloc(500, 'x');
+    }
+  };
+  for await (const _ of copy.verified(endless())) assert.fail('it has no line');
+  assert.equal(copy.problem, 'it has more than 1000 bytes');
+  assert.equal(read, 3);
+});
+
+/** As a journal that is forwarded to a hub, and is a hub itself, has them beside its events. */
+const forwarded = {
+  '.journal-id': Buffer.from('0193e0c2-7f3a-7000-8000-000000000000\n'),
+  '.forwarded-hub': Buffer.alloc(0),
+  'dead-hub.jsonl': Buffer.from(
+    '{"time":"2026-11-20T15:19:45.266Z","outcome":"refused","reason":"no","line":{"seq":1}}\n',
+  ),
+  'forward-sources.json': Buffer.from('{"seq":8}'),
+  'forward-hub.cursor': Buffer.from('{"seq":8}'),
+  'forward-hub.state': Buffer.from('{}'),
+};
+const { 'forward-hub.cursor': _cursor, 'forward-hub.state': _state, ...carried } = forwarded;
+
+test('with a journal that is forwarded it copies its id, the marks and the dead letters, and no cursor [journal-backup-8]', async () => {
+  const [source, target] = [diskWith({ ...files, ...forwarded }), new SimulatedDisk()];
+  await run(source, target);
+  const all = { ...files, ...carried };
+  assert.deepEqual(copied(target), texts(...Object.entries(all)));
+  assert.deepEqual((await verify(target)).findings, [], 'none of them is foreign');
+  target.calls.length = 0;
+  await run(source, target);
+  assert.deepEqual([target.count('write'), target.count('create')], [0, 0], 'nothing is written again');
+
+  const otherId = Buffer.from('0193e0c2-7f3a-7000-8000-000000000001\n');
+  source.put('.journal-id', otherId);
+  await run(source, target);
+  assert.deepEqual(copied(target), texts(...Object.entries({ ...all, '.journal-id': otherId })));
+});
+
+test('after a power cut at any call no backup forwards events from the beginning, or counts events that it lacks [journal-backup-9]', async () => {
+  const source = diskWith({ ...files, ...forwarded });
+  for (const trial of eachCall('power')) {
+    const target = new SimulatedDisk();
+    await trial.run(target, () => run(source, target));
+    for (const left of leftOf(target, trial)) {
+      const names = left.names();
+      const when = `${trial.when}: ${names}`;
+      if (names.some((name) => name.startsWith('events-') && name.endsWith('.jsonl'))) {
+        assert.ok(names.includes('.forwarded-hub') && names.includes('.journal-id'), when);
+      }
+      if (names.includes('.journal-id')) assert.ok(names.includes('.forwarded-hub'), when);
+      if (names.includes('forward-sources.json')) assert.equal((await verify(left)).last?.seq, 8, when);
+      await run(source, left);
+      assert.deepEqual(copied(left), texts(...Object.entries({ ...files, ...carried })), when);
+    }
+  }
+});
+
+test('the backup of another journal keeps its id', async () => {
+  const target = diskWith({ [FIRST]: segment(1, 3), '.journal-id': Buffer.from('its own\n') });
+  await assert.rejects(run(diskWith({ ...files, ...forwarded }), target), OtherJournalError);
+  assert.equal(target.text('.journal-id'), 'its own\n');
+});

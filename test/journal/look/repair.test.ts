@@ -1,0 +1,546 @@
+import assert from 'node:assert/strict';
+import { truncateSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import { limits } from '../../../src/config/limits.ts';
+import { type Plan, planRepair, type RepairLimits, sideName } from '../../../src/journal/look/repair.ts';
+import type { Verdict } from '../../../src/journal/look/verify.ts';
+import { rememberCleanStop, type StopEnd } from '../../../src/journal/open/clean-stop.ts';
+import { afterGone, goneName, goneRange, segmentName } from '../../../src/journal/segments.ts';
+import { rounds } from '../../support/long.ts';
+import { eachCall } from '../../support/power.ts';
+import { type Finished, newFolder, run } from '../../support/program.ts';
+import {
+  diskWith,
+  eventWithLaterMembers,
+  FIRST,
+  type Files,
+  filesOf,
+  flip,
+  makeLines,
+  quiet,
+  START,
+  segment,
+  splitLines,
+} from '../../support/segments.ts';
+import { type Remains, SimulatedDisk } from '../../support/simulated-disk.ts';
+import { carryOut, recover, verify } from '../../support/standard-limits.ts';
+
+const SIDE = 'damaged-now';
+const LINES = 12;
+const plain = makeLines(LINES);
+const { lines, bytes: all } = plain;
+/** Lines that the property tests damage. */
+interface Sample {
+  readonly kind: string;
+  readonly lines: readonly Buffer[];
+  readonly bytes: Buffer;
+}
+const samples: readonly Sample[] = [
+  { kind: 'plain lines', ...plain },
+  { kind: 'lines with members after the metadata', ...makeLines(LINES, START, eventWithLaterMembers) },
+];
+const FOLLOWING = segmentName(LINES + 1);
+
+function needed({ findings }: Verdict): boolean {
+  return findings.some(({ decision }) => decision === 'refuse');
+}
+
+/** Repairs until nothing is left to do, which has to be at once. */
+async function repair(disk: SimulatedDisk, side = SIDE, within: RepairLimits = limits): Promise<Plan> {
+  const verdict = await verify(disk);
+  const plan = await planRepair(disk, verdict, within);
+  if (needed(verdict)) await carryOut(disk, plan, side, 'report');
+  const after = await verify(disk);
+  assert.equal(needed(after), false, JSON.stringify(after.findings));
+  return plan;
+}
+
+/** The content of each event in the journal, without what its place decides, by seq. */
+function eventsOf(disk: SimulatedDisk): Map<number, string> {
+  const events = new Map<number, string>();
+  for (const name of disk.names().filter((name) => /^events-\d{20}\.jsonl$/.test(name))) {
+    for (const line of splitLines(disk.bytes(name) as Buffer)) {
+      const { seq, crc: _, ...event } = JSON.parse(line.toString());
+      assert.equal(events.has(seq), false, `seq ${seq} twice`);
+      events.set(seq, JSON.stringify(event));
+    }
+  }
+  return events;
+}
+
+/** As `eventsOf`, of lines. */
+function contentOf(lines: readonly Buffer[]): Map<number, string> {
+  return new Map(
+    lines.map((line) => {
+      const { seq, crc: _, ...event } = JSON.parse(line.toString());
+      return [seq as number, JSON.stringify(event)] as const;
+    }),
+  );
+}
+
+/** Every seq up to the end is there or said to be lost, and nothing is both. */
+function assertAccounted(disk: SimulatedDisk, next: number): void {
+  const events = eventsOf(disk);
+  const lost = disk.names().flatMap((name) => goneRange(name, 'lost') ?? []);
+  for (let seq = 1; seq < next; seq += 1) {
+    const isLost = afterGone(seq, lost) !== seq;
+    assert.notEqual(events.has(seq), isLost, `seq ${seq}`);
+  }
+}
+
+test('a flipped bit anywhere costs the line that it is in, or nothing [repair-1]', async () => {
+  for (const sample of samples) await flipEachBit(sample);
+});
+
+async function flipEachBit({ kind, lines, bytes: all }: Sample): Promise<void> {
+  const wanted = contentOf(lines);
+  const lineOf = (at: number) => lines.findIndex((_, index) => at < lines.slice(0, index + 1).join('').length);
+  for (let at = 0; at < all.length; at += 1) {
+    if (lineOf(at) >= 2) break;
+    const disk = diskWith({ [FIRST]: flip(all, at) });
+    await repair(disk);
+    const events = eventsOf(disk);
+    for (const [seq, event] of wanted) {
+      if (seq === lineOf(at) + 1 && !events.has(seq)) continue;
+      assert.equal(events.get(seq), event, `${kind}, byte ${at}, seq ${seq}`);
+    }
+    assertAccounted(disk, LINES + 1);
+  }
+}
+
+test('whatever is done to a file, every line that is still there stays, and the journal can be continued [repair-2]', async () => {
+  for (const sample of samples) await damageInEachWay(sample);
+});
+
+async function damageInEachWay({ kind, lines, bytes: all }: Sample): Promise<void> {
+  const wanted = contentOf(lines);
+  const place = fc.nat(all.length - 1);
+  const damage = fc.oneof(
+    fc.record({ kind: fc.constant('flip' as const), at: place }),
+    fc.record({ kind: fc.constant('zero' as const), at: place, length: fc.integer({ min: 1, max: 600 }) }),
+    fc.record({
+      kind: fc.constant('insert' as const),
+      at: place,
+      text: fc.constantFrom('\n', 'x', 'garbage\n', '{"seq":3,'),
+    }),
+    fc.record({ kind: fc.constant('remove line' as const), line: fc.nat(LINES - 1) }),
+    fc.record({ kind: fc.constant('double line' as const), line: fc.nat(LINES - 1) }),
+    fc.record({ kind: fc.constant('swap lines' as const), line: fc.nat(LINES - 2) }),
+    fc.record({ kind: fc.constant('move line' as const), line: fc.nat(LINES - 1), to: fc.nat(LINES - 1) }),
+    fc.record({ kind: fc.constant('add carriage return' as const), line: fc.nat(LINES - 1) }),
+  );
+  await fc.assert(
+    fc.asyncProperty(fc.array(damage, { minLength: 1, maxLength: 3 }), fc.boolean(), async (damages, isLast) => {
+      const bytes = damages.reduce(damaged, all);
+      const files: Files = { [FIRST]: bytes, ...(isLast ? {} : { [FOLLOWING]: segment(LINES + 1, 2) }) };
+      const disk = diskWith(files);
+      const before = await verify(disk);
+      const { files: changed } = await repair(disk);
+      const once = filesOf(disk);
+      await repair(disk);
+      assert.deepEqual(filesOf(disk), once, 'a second repair changed something');
+      if (changed.length > 0) assert.deepEqual(disk.bytes(`${SIDE}/${FIRST}`), bytes);
+
+      const { chain: next } = await recover(disk, quiet);
+      assertAccounted(disk, next.seq);
+      const events = eventsOf(disk);
+      const unproved = new Set(changed.flatMap((file) => file.unproved));
+      for (const [seq, event] of events) {
+        if (seq <= LINES && !unproved.has(seq)) assert.equal(event, wanted.get(seq), `${kind}, seq ${seq}`);
+      }
+      // A line is good where it and the one before it are as they were written.
+      const left = splitLines(bytes).map(String);
+      for (const [index, line] of lines.entries()) {
+        const proved = index === 0 || left.includes(String(lines[index - 1]));
+        const cut = isLast && !needed(before);
+        if (left.includes(String(line)) && proved && !cut) assert.ok(events.has(index + 1), `seq ${index + 1}`);
+      }
+    }),
+    { numRuns: rounds({ long: 750, short: 150 }) },
+  );
+}
+
+type Damage =
+  | { kind: 'flip'; at: number }
+  | { kind: 'zero'; at: number; length: number }
+  | { kind: 'insert'; at: number; text: string }
+  | {
+      kind: 'remove line' | 'double line' | 'swap lines' | 'move line' | 'add carriage return';
+      line: number;
+      to?: number;
+    };
+
+function damaged(bytes: Buffer, damage: Damage): Buffer {
+  if (bytes.length === 0) return bytes;
+  switch (damage.kind) {
+    case 'flip':
+      return flip(bytes, damage.at % bytes.length);
+    case 'zero': {
+      const at = damage.at % bytes.length;
+      return Buffer.from(bytes).fill(0, at, Math.min(bytes.length, at + damage.length));
+    }
+    case 'insert': {
+      const at = damage.at % bytes.length;
+      return Buffer.concat([bytes.subarray(0, at), Buffer.from(damage.text), bytes.subarray(at)]);
+    }
+    default: {
+      const parts = splitLines(bytes);
+      const at = damage.line % parts.length;
+      if (damage.kind === 'remove line') parts.splice(at, 1);
+      if (damage.kind === 'double line') parts.splice(at, 0, parts[at]!);
+      if (damage.kind === 'swap lines') parts.splice(at, 2, ...parts.slice(at, at + 2).reverse());
+      if (damage.kind === 'move line') parts.splice(damage.to ?? 0, 0, ...parts.splice(at, 1));
+      if (damage.kind === 'add carriage return') parts[at] = withCarriageReturns(parts[at]!);
+      return Buffer.concat(parts);
+    }
+  }
+}
+
+function withCarriageReturns(bytes: Buffer): Buffer {
+  return Buffer.from(bytes.toString('latin1').replaceAll('\n', '\r\n'), 'latin1');
+}
+
+test('lines that end in CR LF are good, and are written back with LF', async () => {
+  const [head, tail] = [lines.slice(0, 5), lines.slice(5)].map((part) => Buffer.concat(part)) as [Buffer, Buffer];
+  const mixed = lines.map((line, index) => (index % 2 === 0 ? withCarriageReturns(line) : line));
+  const changed = flip(withCarriageReturns(all), 500);
+  const table: readonly (readonly [Buffer, number])[] = [
+    [withCarriageReturns(all), LINES],
+    [Buffer.concat([head, withCarriageReturns(tail)]), LINES - 5],
+    [Buffer.concat([withCarriageReturns(head), tail]), 5],
+    [Buffer.concat(mixed), LINES / 2],
+  ];
+  for (const [bytes, carriageReturns] of table) {
+    const disk = diskWith({ [FIRST]: bytes, [FOLLOWING]: segment(LINES + 1, 2) });
+    const plan = await repair(disk);
+    assert.deepEqual(disk.bytes(FIRST), all);
+    const { kept, removed, ...file } = plan.files[0]!;
+    assert.deepEqual([kept, removed, file.carriageReturns, plan.lost], [LINES, [], carriageReturns, []]);
+  }
+  const disk = diskWith({ [FIRST]: changed, [FOLLOWING]: segment(LINES + 1, 2) });
+  const plan = await repair(disk);
+  assert.deepEqual([plan.files[0]?.kept, plan.lost], [LINES - 1, [{ first: 2, last: 2 }]]);
+});
+
+test('lines are found in junk of any length, wherever a window of the search cuts it', async () => {
+  const lineBytesMax = 400;
+  const joined = Buffer.from(lines.slice(4, 6).join('').replace('}\n{', '}x{'));
+  for (const before of [0, 1, 399, 400, 401, 700, 2_000, 20_000]) {
+    for (const after of [1, 5_000]) {
+      const junk = [Buffer.alloc(before, 0x07), joined.subarray(0, -1), Buffer.alloc(after, 0), Buffer.from('\n')];
+      const disk = diskWith({ [FIRST]: Buffer.concat([...lines.slice(0, 4), ...junk, ...lines.slice(6)]) });
+      const plan = await repair(disk, SIDE, { ...limits, lineBytesMax });
+      assert.deepEqual(disk.bytes(FIRST), all, `${before} bytes before them`);
+      const removedBytes = before + 1 + after;
+      assert.deepEqual([plan.lost, plan.files[0]?.unproved], [[], []]);
+      assert.ok(Math.abs((plan.files[0]?.removedBytes ?? 0) - removedBytes) <= 3, `${plan.files[0]?.removedBytes}`);
+    }
+  }
+});
+
+test('an oversized line does not move what is after it', async () => {
+  const oversized = Buffer.concat([Buffer.alloc(5_000_000, 'x'), Buffer.from('\n')]);
+  const disk = diskWith({ [FIRST]: Buffer.concat([...lines.slice(0, 4), oversized, ...lines.slice(4)]) });
+  const { runs, files } = await planRepair(disk, await verify(disk), limits);
+  const before = lines.slice(0, 4).join('').length;
+  assert.deepEqual(files[0]?.removed, [{ byte: before, bytes: oversized.length }]);
+  assert.deepEqual(
+    runs[0]?.stretches.map(({ start, end }) => [start, end]),
+    [
+      [0, before - 1],
+      [before + oversized.length, all.length + oversized.length - 1],
+    ],
+  );
+});
+
+test('long lists are cut, and what is in them is counted', async () => {
+  const holes = lines.map((line, index) => (index % 3 === 1 ? Buffer.from('junk\n') : line));
+  const disk = diskWith({ [FIRST]: Buffer.concat(holes) });
+  const within = { ...limits, repairListMax: 2 };
+  const all = (await planRepair(disk, await verify(disk), limits)).files[0]!;
+  const cut = (await planRepair(disk, await verify(disk), within)).files[0]!;
+  assert.ok(all.unproved.length > 2 && all.removed.length > 2, JSON.stringify(all));
+  assert.deepEqual(cut, { ...all, unproved: all.unproved.slice(0, 2), removed: all.removed.slice(0, 2) });
+  assert.deepEqual(
+    [all.unproved.length, all.removed.length, all.removed.reduce((sum, { bytes }) => sum + bytes, 0)],
+    [all.unprovedLines, all.removedRanges, all.removedBytes],
+  );
+});
+
+test('a file with more damaged ranges than the limit is refused, and the error says what to do', async () => {
+  const disk = diskWith({ [FIRST]: Buffer.concat(lines.toReversed()) });
+  const within = { ...limits, salvagePiecesMax: LINES - 1 };
+  await assert.rejects(planRepair(disk, await verify(disk), within), {
+    message: `${FIRST} has over ${LINES - 1} damaged ranges; move it out of the folder and run the repair again`,
+  });
+  await repair(disk, SIDE, { ...limits, salvagePiecesMax: LINES });
+  assert.deepEqual(disk.bytes(FIRST), all);
+});
+
+test('repairs in the same second have folders of their own', () => {
+  const now = new Date('2026-11-20T15:19:45.266Z');
+  const first = sideName([FIRST], now);
+  assert.equal(first, 'damaged-20261120T151945Z');
+  assert.equal(sideName([first], now), `${first}-2`);
+  assert.equal(sideName([first, `${first}-2`], now), `${first}-3`);
+});
+
+/** The most memory that a command took, in bytes, in an old space of 64 MiB. */
+async function memoryOf(args: readonly string[]): Promise<{ maxRssBytes: number; finished: Finished }> {
+  const tell = `process.on('exit', () => process.stderr.write('RSS ' + process.resourceUsage().maxRSS + '\\n'))`;
+  const env = {
+    NODE_OPTIONS: `--max-old-space-size=64 --import=data:text/javascript,${encodeURIComponent(tell)}`,
+    NODE_V8_COVERAGE: '', // it would be measured as well
+  };
+  const finished = await run(args, { env });
+  return { maxRssBytes: Number(/^RSS (\d+)$/m.exec(finished.stderr)?.[1]) * 1024, finished };
+}
+
+test('repair takes little memory, whatever the size of a file and of a damaged stretch [repair-4]', async (t) => {
+  const data = newFolder(t);
+  const path = join(data, FIRST);
+  const count = rounds({ long: 150_000, short: 30_000 });
+  const { bytes, chain } = makeLines(count);
+  assert.ok(bytes.length > count * 250);
+  writeFileSync(path, flip(bytes, bytes.length >> 1));
+  // A hole of more than the longest string, and lines after it.
+  const hole = 600 * 1024 * 1024;
+  truncateSync(path, bytes.length + hole);
+  writeFileSync(path, Buffer.concat([Buffer.from('\n'), makeLines(3, chain).bytes]), { flag: 'a' });
+  writeFileSync(join(data, segmentName(chain.seq + 3)), segment(chain.seq + 3, 1));
+  const { maxRssBytes: base } = await memoryOf(['repair', '--help']);
+  const { maxRssBytes, finished } = await memoryOf(['repair', '--json', '--data', data]);
+  assert.equal(finished.code, 3, finished.stderr);
+  const { damaged, newly_lost } = JSON.parse(finished.stdout);
+  assert.deepEqual([damaged[0].kept, damaged[0].removed_places, newly_lost.length], [count + 3 - 1, 2, 1]);
+  t.diagnostic(`${maxRssBytes} bytes, and ${base} to show its help`);
+  assert.ok(maxRssBytes - base < 100e6, `${maxRssBytes} bytes, and ${base} to show its help`);
+});
+
+test('a bad line inside is removed, and the journal continues after it in a new file', async () => {
+  const disk = diskWith({ [FIRST]: Buffer.concat([...lines.slice(0, 4), flip(lines[4]!, 150), ...lines.slice(5)]) });
+  const plan = await repair(disk);
+  assert.deepEqual(
+    disk.names().sort(),
+    [`${SIDE}/${FIRST}`, `${SIDE}/repair.json`, goneName({ first: 5, last: 5 }, 'lost'), FIRST, segmentName(6)].sort(),
+  );
+  assert.deepEqual(disk.bytes(FIRST), Buffer.concat(lines.slice(0, 4)));
+  assert.deepEqual([plan.files[0]?.kept, plan.files[0]?.unproved, plan.lost], [11, [], [{ first: 5, last: 5 }]]);
+  const start = lines.slice(0, 4).join('').length;
+  assert.deepEqual(plan.files[0]?.removed, [{ byte: start, bytes: lines[4]?.length }]);
+});
+
+test('swapped and doubled lines come back byte for byte', async () => {
+  const swapped = [lines[0]!, lines[2]!, lines[1]!, ...lines.slice(3)];
+  const doubled = [...lines.slice(0, 3), lines[1]!, ...lines.slice(3)];
+  for (const wrong of [swapped, doubled]) {
+    const disk = diskWith({ [FIRST]: Buffer.concat(wrong) });
+    const plan = await repair(disk);
+    assert.deepEqual(disk.bytes(FIRST), all);
+    assert.deepEqual(plan.lost, []);
+  }
+});
+
+test('a line after a lost one stays, and is reported as unproved', async () => {
+  const disk = diskWith({ [FIRST]: Buffer.concat([...lines.slice(0, 4), ...lines.slice(5)]) });
+  const plan = await repair(disk);
+  assert.deepEqual([...eventsOf(disk).keys()], [1, 2, 3, 4, 6, 7, 8, 9, 10, 11, 12]);
+  assert.deepEqual(plan.files[0]?.unproved, [6]);
+});
+
+test('a line whose crc only is damaged is proved by the line after it', async () => {
+  const fifth = lines[4]!;
+  const digit = fifth.length - 5;
+  const other = Buffer.from(fifth).fill(fifth[digit] === 0x30 ? '1' : '0', digit, digit + 1);
+  const disk = diskWith({ [FIRST]: Buffer.concat([...lines.slice(0, 4), other, ...lines.slice(5)]) });
+  await repair(disk);
+  assert.deepEqual(disk.bytes(FIRST), all);
+});
+
+test('lines that a damaged newline joined are separated again', async () => {
+  const at = lines[0]!.length - 1;
+  const disk = diskWith({ [FIRST]: flip(all, at) });
+  await repair(disk);
+  assert.deepEqual(disk.bytes(FIRST), all);
+});
+
+test('a file whose line ends were converted comes back byte for byte, however many lines it has', async () => {
+  const { bytes } = makeLines(300);
+  for (const stop of [{}, { '.stopped-cleanly': Buffer.alloc(0) }]) {
+    const files: Files = { [FIRST]: Buffer.from(bytes.toString().replaceAll('\n', '\r\n')), ...stop };
+    const disk = diskWith(files);
+    const plan = await repair(disk);
+    assert.deepEqual(disk.bytes(FIRST), bytes);
+    assert.deepEqual([plan.files[0]?.kept, plan.files[0]?.unproved, plan.lost], [300, [], []]);
+    assert.deepEqual(disk.bytes(`${SIDE}/${FIRST}`), files[FIRST]);
+    assert.equal((await recover(disk, quiet)).chain.seq, 301);
+  }
+});
+
+test('what a start refuses at the end of the last file keeps every good line before it', async () => {
+  const ends = [Buffer.alloc(10_000_000), Buffer.alloc(10_000_000, 0xff), makeLines(1, { seq: 20, crc: 1 }).bytes];
+  for (const end of ends) {
+    const disk = diskWith({ [FIRST]: Buffer.concat([all, end]) });
+    const plan = await repair(disk);
+    assert.deepEqual(disk.bytes(FIRST), all);
+    assert.equal(plan.files[0]?.kept, LINES);
+    await recover(disk, quiet);
+  }
+});
+
+test('a renamed file gets its name back, wherever its name put it', async () => {
+  for (const name of [segmentName(2), segmentName(5), segmentName(50)]) {
+    const disk = diskWith({ [name]: all, [FOLLOWING]: segment(LINES + 1, 2) });
+    const plan = await repair(disk);
+    assert.deepEqual(disk.bytes(FIRST), all, name);
+    assert.deepEqual(plan.lost, []);
+    assert.equal(eventsOf(disk).size, LINES + 2);
+  }
+});
+
+test('events of a missing file are said to be lost, and nothing else is touched', async () => {
+  const files = { [FIRST]: all, [segmentName(20)]: segment(20, 2) };
+  const disk = diskWith(files);
+  const plan = await repair(disk);
+  assert.deepEqual(plan.files, []);
+  assert.deepEqual(filesOf(disk), { ...files, [goneName({ first: 13, last: 19 }, 'lost')]: Buffer.alloc(0) });
+  const missingFirst = diskWith({ [segmentName(20)]: segment(20, 2) });
+  await repair(missingFirst);
+  assert.ok(missingFirst.names().includes(goneName({ first: 1, last: 19 }, 'lost')));
+});
+
+test('a journal of which only the marker of retention is left continues after the removed events', async () => {
+  const disk = diskWith({ [goneName({ first: 1, last: 8 }, 'removed')]: Buffer.alloc(0) });
+  await repair(disk);
+  assert.equal((await recover(disk, quiet)).chain.seq, 9);
+});
+
+test('no new line gets the seq of a line that was there and is bad', async () => {
+  const disk = diskWith({
+    [FIRST]: Buffer.concat([...lines.slice(0, 10), flip(lines[10]!, 99), flip(lines[11]!, 99)]),
+  });
+  const plan = await repair(disk);
+  assert.deepEqual(plan.lost, [{ first: 11, last: 12 }]);
+  const { chain } = await recover(disk, quiet);
+  assert.equal(chain.seq, 13);
+});
+
+/** The marker of a clean stop after which the journal ended so. */
+async function stoppedAt(end: StopEnd): Promise<Files> {
+  const disk = new SimulatedDisk();
+  await rememberCleanStop(disk, end);
+  return { '.stopped-cleanly': disk.bytes('.stopped-cleanly') as Buffer };
+}
+
+test('what is missing since the last clean stop is accounted for, and no event gets its seq [repair-5]', async () => {
+  const marker = await stoppedAt({ file: FIRST, bytes: all.length, chain: makeLines(LINES).chain });
+  const cases: readonly [Files, firstLost: number][] = [
+    [{ [FIRST]: Buffer.concat(lines.slice(0, 9)) }, 10],
+    [{ [FIRST]: Buffer.concat([...lines.slice(0, 9), Buffer.from('{"seq":10,')]) }, 10], // more were cut off than are seen
+    [{ [FIRST]: Buffer.alloc(0) }, 1],
+    [{ [FIRST]: Buffer.from('x\n'.repeat(50)) }, 1],
+    [{}, 1],
+  ];
+  for (const [files, first] of cases) {
+    const disk = diskWith({ ...files, ...marker });
+    const plan = await repair(disk);
+    assert.deepEqual(plan.lost, [{ first, last: LINES }], JSON.stringify(files));
+    assert.equal(disk.names().includes('.stopped-cleanly'), false);
+    assert.equal((await recover(disk, quiet)).chain.seq, LINES + 1);
+    assertAccounted(disk, LINES + 1);
+  }
+  const changed = diskWith({ [FIRST]: makeLines(LINES).bytes, ...marker });
+  const { runs, files, lost } = await repair(changed);
+  assert.deepEqual([runs, files, lost], [[], [], []]);
+  assert.equal((await recover(changed, quiet)).chain.seq, LINES + 1);
+});
+
+test('a bad last line counts as an event that was there, also if nothing of its form is left', async () => {
+  const [good, line] = [Buffer.concat(lines.slice(0, 11)), lines[11]!];
+  const ends: readonly [Buffer, lost: number][] = [
+    [line.subarray(0, 1), 1],
+    [line.subarray(0, -20), 1],
+    [flip(line, 0), 1],
+    [Buffer.alloc(line.length), 1],
+    [Buffer.concat([flip(line, 0), flip(line, 0)]), 2],
+    [Buffer.from('\r\n\r\n\n\r'), 0],
+  ];
+  for (const [end, lost] of ends) {
+    const disk = diskWith({ [FIRST]: Buffer.concat([good, end]), '.stopped-cleanly': Buffer.alloc(0) });
+    const plan = await repair(disk);
+    assert.deepEqual(plan.lost, lost === 0 ? [] : [{ first: 12, last: 11 + lost }], end.toString());
+    assert.equal((await recover(disk, quiet)).chain.seq, 12 + lost);
+  }
+});
+
+test('a damaged newline of the last line is no further event', async () => {
+  const disk = diskWith({ [FIRST]: flip(all, all.length - 1), '.stopped-cleanly': Buffer.alloc(0) });
+  const plan = await repair(disk);
+  assert.deepEqual(disk.bytes(FIRST), all);
+  assert.deepEqual(plan.lost, []);
+});
+
+test('a torn end alone is left to the start', async () => {
+  const files = { [FIRST]: all.subarray(0, -10) };
+  const disk = diskWith(files);
+  await repair(disk);
+  assert.deepEqual(filesOf(disk), files);
+});
+
+test('planning changes nothing', async () => {
+  const files = { [FIRST]: Buffer.concat([lines[1]!, all]) };
+  const disk = diskWith(files);
+  await planRepair(disk, await verify(disk), limits);
+  assert.deepEqual(filesOf(disk), files);
+});
+
+const REMAINS: readonly Remains[] = [
+  { entries: 'none', share: 0, behind: 'nothing' },
+  { entries: 'none', share: 1, behind: 'nothing' },
+  { entries: 'half', share: 0.5, behind: 'garbage' },
+  { entries: 'all', share: 0, behind: 'zeros' },
+  { entries: 'all', share: 1, behind: 'nothing' },
+];
+
+/** Damaged in ways that need every kind of step: several runs, a lost range, a renamed and an overlapping file. */
+const hard: Files = {
+  [FIRST]: Buffer.concat([...lines.slice(0, 3), flip(lines[3]!, 99), ...lines.slice(4)]),
+  [segmentName(10)]: segment(10, 3),
+  [segmentName(13)]: segment(16, 2),
+  [segmentName(14)]: Buffer.alloc(0),
+};
+
+/** The same, and more was there at the last clean stop. */
+const harder: Files = {
+  ...hard,
+  ...(await stoppedAt({ file: segmentName(13), bytes: 9_000, chain: { seq: 25, crc: 1 } })),
+};
+
+test('whatever call of a repair fails or is the last before the power goes, the next repair loses nothing [repair-3]', async () => {
+  const reference = diskWith(hard);
+  await repair(reference);
+  const good = eventsOf(reference);
+  assert.equal(good.size, LINES - 1 + 2);
+  for (const [what, files, nextSeq] of [
+    ...(['once', 'always', 'power'] as const).map((what) => [what, hard, 18] as const),
+    ...(['once', 'power'] as const).map((what) => [what, harder, 25] as const),
+  ]) {
+    for (const trial of eachCall(what, 'EIO', rounds({ long: 1, short: 3 }))) {
+      const disk = diskWith(files);
+      const verdict = await verify(disk);
+      const plan = await planRepair(disk, verdict, limits);
+      await trial.run(disk, () => carryOut(disk, plan, SIDE, 'report'));
+      const remains = REMAINS.map((each) => disk.afterPowerCut(each));
+      for (const left of what === 'power' ? remains : [disk.afterCrash(), ...remains]) {
+        await repair(left, 'damaged-later');
+        for (const [seq, event] of good)
+          assert.equal(eventsOf(left).get(seq), event, `${what}, ${trial.when}, seq ${seq}`);
+        const { chain } = await recover(left, quiet);
+        assert.equal(chain.seq, nextSeq, `${what}, ${trial.when}`);
+        assertAccounted(left, chain.seq);
+      }
+    }
+  }
+});

@@ -1,0 +1,69 @@
+/** Finding a line inside a journal file by its seq. */
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { limits } from '../../../src/config/limits.ts';
+import type { Event } from '../../../src/event/event.ts';
+import { readJournal } from '../../../src/journal/look/reader.ts';
+import { seekLine } from '../../../src/journal/look/seek.ts';
+import { diskWith, FIRST, flip, makeLines, plainEvent, START } from '../../support/segments.ts';
+
+/** Most lines are short, and some are larger than what the search reads at a time. */
+function eventOf(seq: number): Event {
+  const plain = plainEvent(seq);
+  if (seq % 50 !== 0) return plain;
+  return { ...plain, metadata: `{"long":"${'y'.repeat(seq % 100 === 0 ? 300_000 : 20_000)}"}` };
+}
+
+test('each line of a file is found, however long the lines are', async () => {
+  const { lines, bytes } = makeLines(400, START, eventOf);
+  const disk = diskWith({ [FIRST]: bytes });
+  let end = 0;
+  for (const [index, line] of lines.entries()) {
+    end += line.length;
+    const found = await seekLine(disk, FIRST, bytes.length, index + 1, limits);
+    assert.deepEqual([found?.bytes, found?.chain.seq], [end, index + 2], `line ${index + 1}`);
+  }
+  assert.equal(await seekLine(disk, FIRST, bytes.length, 401, limits), undefined);
+  assert.equal(await seekLine(disk, FIRST, bytes.length - 10, 400, limits), undefined, 'the last line is torn');
+});
+
+test('a reader that seeks yields the same lines, and reads little of what is before them', async () => {
+  const { lines, bytes } = makeLines(20_000);
+  const text = lines.map(String);
+  for (const afterSeq of [1, 9_999, 19_999, 20_000]) {
+    const disk = diskWith({ [FIRST]: bytes });
+    let readBytes = 0;
+    const counted = { ...{ folder: disk.folder, list: () => disk.list(), size: (name: string) => disk.size(name) } };
+    const read = async function* (name: string, start?: number, end?: number) {
+      for await (const chunk of disk.read(name, start, end)) {
+        readBytes += chunk.length;
+        yield chunk;
+      }
+    };
+    const seen: string[] = [];
+    const progress = { durable: async () => ({ kind: 'before' as const, seq: 20_001 }), more: async () => {} };
+    const reading = { filter: { afterSeq }, seek: true, progress, limits };
+    for await (const page of readJournal({ ...counted, read }, reading, ({ text }) => assert.fail(text))) {
+      for (const line of page) seen.push(`${line.text}\n`);
+    }
+    assert.deepEqual(seen, text.slice(afterSeq));
+    const needed = text.slice(afterSeq).join('').length;
+    assert.ok(readBytes < needed + 400_000, `${readBytes} bytes were read for ${needed}`);
+  }
+});
+
+test('where lines are damaged, a reader that seeks finds the lines after them as one that does not', async () => {
+  const { bytes } = makeLines(1_000);
+  for (const at of [100, Math.floor(bytes.length / 2), bytes.length - 400]) {
+    const disk = diskWith({ [FIRST]: flip(bytes, at) });
+    const progress = { durable: async () => ({ kind: 'before' as const, seq: 1_001 }), more: async () => {} };
+    const seqs = async (seek: boolean) => {
+      const found: number[] = [];
+      const reading = { filter: { afterSeq: 300 }, seek, progress, limits };
+      for await (const page of readJournal(disk, reading, () => {})) found.push(...page.map(({ seq }) => seq));
+      return found;
+    };
+    assert.deepEqual(await seqs(true), await seqs(false), `byte ${at}`);
+  }
+});

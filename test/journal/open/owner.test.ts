@@ -1,0 +1,117 @@
+/** What root makes in the folder of another user belongs to that user, and what root left blocks no start. */
+
+import assert from 'node:assert/strict';
+import { lstatSync, mkdirSync, readdirSync, truncateSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { openDisk } from '../../../src/journal/disk.ts';
+import { copyFile } from '../../../src/journal/file-io.ts';
+import { segmentName } from '../../../src/journal/segments.ts';
+import { runAsUser, USER, userFolder, withoutBuilt } from '../../faults/as-user.ts';
+import { writeDeployments } from '../../support/deployments.ts';
+import { newFolder, run, startService } from '../../support/program.ts';
+import { FIRST, flip, makeLines } from '../../support/segments.ts';
+import { lockFolder } from '../../support/standard-limits.ts';
+import { withoutRoot } from '../../support/tools.ts';
+import { ask, post } from '../../support/wire.ts';
+
+const TARGET = '/report_asset_materialization/';
+/** A report that fills a file of 4096 bytes. */
+const FILLING = JSON.stringify({ metadata: { filling: 'x'.repeat(5_000) } });
+
+/** Everything in the folder, with its owner. */
+function ownersIn(folder: string): Record<string, number> {
+  // A sidecar that is being written may have no owner yet, or none after a kill; the next start removes it, whatever its owner.
+  const entries = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter(
+    (name) => !name.endsWith('.idx.new'),
+  );
+  return Object.fromEntries(
+    entries.map((entry) => {
+      const { uid, gid } = lstatSync(join(folder, entry));
+      assert.equal(uid === USER, gid === USER, entry);
+      return [entry, uid];
+    }),
+  );
+}
+
+function assertUsers(folder: string): void {
+  for (const [entry, uid] of Object.entries(ownersIn(folder))) assert.equal(uid, USER, entry);
+}
+
+test('files, folders and the lock that root makes belong to the owner of the folder', {
+  skip: withoutRoot,
+}, async (t) => {
+  const folder = userFolder(t);
+  const disk = openDisk(folder);
+  await (await disk.create('file')).close();
+  await (await disk.createLog('log')).close();
+  await disk.createFolder('side');
+  await copyFile(disk, 'file', 'side/copy');
+  await openDisk(join(folder, 'deployment')).prepare();
+  const lock = await lockFolder(folder);
+  assert.equal(Object.keys(ownersIn(folder)).length, 6);
+  assertUsers(folder);
+  await lock.release();
+});
+
+test('in a folder of root everything stays with root', { skip: withoutRoot }, async (t) => {
+  const folder = newFolder(t);
+  await openDisk(join(folder, 'data')).prepare();
+  const disk = openDisk(join(folder, 'data'));
+  await (await disk.create('file')).close();
+  const lock = await lockFolder(disk.folder);
+  assert.deepEqual([...new Set(Object.values(ownersIn(folder)))], [0]);
+  await lock.release();
+});
+
+test('what a service and a repair of root leave, whatever their end, belongs to the user, who can start on it', {
+  skip: withoutRoot || withoutBuilt,
+}, async (t) => {
+  const data = userFolder(t);
+  const args = ['--segment-bytes', '4096'];
+  const first = await startService(t, { data, args });
+  for (const key of ['a', 'b']) assert.equal((await ask(first.port, post(TARGET + key, FILLING))).status, 200);
+  assertUsers(data);
+  await first.kill('SIGKILL');
+  truncateSync(join(data, segmentName(2)), lstatSync(join(data, segmentName(2))).size - 10); // a torn end
+  const second = await startService(t, { data, args });
+  assert.equal((await second.kill('SIGTERM')).code, 0);
+  const { bytes, lines } = makeLines(10);
+  writeFileSync(join(data, FIRST), flip(bytes, lines.slice(0, 3).join('').length + 99));
+  assert.equal((await run(['repair', '--data', data, '--yes'])).code, 0);
+  const third = await startService(t, { data, args });
+  assert.equal((await ask(third.port, post(`${TARGET}c`, FILLING))).status, 200);
+  await third.kill('SIGKILL');
+  for (const part of ['.lock-', '.torn', 'damaged-', '.lost'])
+    assert.ok(
+      readdirSync(data).some((name) => name.includes(part)),
+      part,
+    );
+  assertUsers(data);
+
+  const user = await runAsUser(t, data);
+  assert.equal((await ask(user.port, post(`${TARGET}d`))).status, 200, user.stderr);
+});
+
+test('the folder of a deployment belongs to the owner of the data folder', { skip: withoutRoot }, async (t) => {
+  const data = userFolder(t);
+  const { args, headerOf } = writeDeployments(t, ['prod']);
+  const { port } = await startService(t, { data, args });
+  const report = post(`/prod${TARGET}a`, undefined, [headerOf('prod')]);
+  assert.equal((await ask(port, report)).status, 200);
+  assert.ok(Object.keys(ownersIn(data)).includes('prod'));
+  assertUsers(data);
+});
+
+test('verify leaves everything as it is', async (t) => {
+  const data = newFolder(t);
+  mkdirSync(join(data, 'damaged-before'));
+  writeFileSync(join(data, FIRST), Buffer.concat([makeLines(3).bytes, Buffer.from('torn')]));
+  const look = () => {
+    const names = ['.', ...readdirSync(data)];
+    return names.map((name) => [name, lstatSync(join(data, name), { bigint: true }).ctimeNs]);
+  };
+  const before = look();
+  assert.equal((await run(['verify', '--data', data])).code, 0);
+  assert.deepEqual(look(), before);
+});

@@ -1,0 +1,450 @@
+/** What retention removes, and that a journal is sound whatever was the last step of it. */
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { limits as standardLimits } from '../../src/config/limits.ts';
+import { encodeBatch, encodeMembers } from '../../src/journal/line/record.ts';
+import { planRepair } from '../../src/journal/look/repair.ts';
+import { type Retain, Retention } from '../../src/journal/retention.ts';
+import { contentsOf, goneName, segmentFirstSeq, segmentName } from '../../src/journal/segments.ts';
+import { createNotices } from '../../src/telemetry/log.ts';
+import { gate } from '../support/gate.ts';
+import { createJournal, openJournal } from '../support/journal.ts';
+import { eachCall, remainsOf, settled } from '../support/power.ts';
+import { aged, diskWith, type Files, flip, makeLines, quiet, segment } from '../support/segments.ts';
+import { type Call, type SimulatedDisk, systemError } from '../support/simulated-disk.ts';
+import { carryOut, recover, verify } from '../support/standard-limits.ts';
+import { eventually } from '../support/tools.ts';
+
+const DAY_MS = 24 * 3_600_000;
+const removed = (last: number) => goneName({ first: 1, last }, 'removed');
+
+/** Four files of ten events each, of 5, 3 and 2 days ago and of now. */
+function fourFiles(): Files {
+  return Object.fromEntries(
+    [5, 3, 2, 0].map((days, at) => [segmentName(10 * at + 1), aged(10 * at + 1, 10, days * DAY_MS)]),
+  );
+}
+
+const FREE_BYTES = 1_000_000;
+const FILE_BYTES = aged(1, 10, 0).length; // a digit more of seq is nothing here
+
+function journalNames(disk: SimulatedDisk): string[] {
+  return disk
+    .names()
+    .filter((name) => /^events-/.test(name))
+    .sort();
+}
+
+interface Ran {
+  readonly notices: Record<string, unknown>[];
+  readonly retention: Retention;
+  readonly journal: { files: number };
+  /** Messages of the syncs that failed. */
+  readonly failedSyncs: readonly string[];
+}
+
+/** One run, to its end. */
+async function retain(disk: SimulatedDisk, limit: Retain): Promise<Ran> {
+  const lines: string[] = [];
+  const notices = createNotices('info', false, (line) => lines.push(line));
+  const journal = { files: contentsOf(disk.names()).segments.length };
+  const failedSyncs: string[] = [];
+  const onSyncFailed = ({ message }: Error) => void failedSyncs.push(message);
+  const options = { disk, retain: limit, limits: standardLimits, notices };
+  const retention = new Retention(options, journal, () => {}, onSyncFailed);
+  retention.start(0);
+  await settled();
+  return {
+    retention,
+    journal,
+    failedSyncs,
+    get notices() {
+      return lines.map((line) => JSON.parse(line));
+    },
+  };
+}
+
+test('the oldest files go, as many as either limit asks for, and never the newest [program-retention-1]', async () => {
+  const all = [1, 11, 21, 31];
+  const table: readonly (readonly [limit: Retain, stay: readonly number[], why?: string])[] = [
+    [{}, all],
+    [{ retainBytes: 10 * FILE_BYTES, retainDays: 10 }, all],
+    [{ retainBytes: 3.5 * FILE_BYTES }, [11, 21, 31], '--retain-bytes'],
+    [{ retainBytes: 2.5 * FILE_BYTES }, [21, 31], '--retain-bytes'],
+    [{ retainBytes: 1 }, [31], '--retain-bytes'],
+    [{ retainDays: 4 }, [11, 21, 31], '--retain-days'],
+    [{ retainDays: 1 }, [31], '--retain-days'],
+    [{ retainBytes: 2.5 * FILE_BYTES, retainDays: 4 }, [21, 31], '--retain-bytes'],
+    [{ retainBytes: 10 * FILE_BYTES, retainDays: 1 }, [31], '--retain-days'],
+    [{ keepFree: FREE_BYTES }, all],
+    [{ keepFree: FREE_BYTES + 1 }, [11, 21, 31], '--keep-free'],
+    [{ keepFree: FREE_BYTES + 1.5 * FILE_BYTES }, [21, 31], '--keep-free'],
+    [{ keepFree: 10 * FREE_BYTES }, [31], '--keep-free'],
+    [{ keepFree: FREE_BYTES + 1, retainBytes: 3.5 * FILE_BYTES }, [11, 21, 31], '--retain-bytes'],
+  ];
+  for (const [limit, stay, why] of table) {
+    const disk = diskWith(fourFiles());
+    disk.freeSpace = { freeBytes: FREE_BYTES, usableBytes: FREE_BYTES, totalBytes: 10 * FREE_BYTES };
+    const { notices, journal } = await retain(disk, limit);
+    const gone = all.filter((firstSeq) => !stay.includes(firstSeq));
+    const marker = gone.length > 0 ? [removed(10 * gone.length)] : [];
+    assert.deepEqual(journalNames(disk), [...marker, ...stay.map(segmentName)].sort(), JSON.stringify(limit));
+    const found = notices.map(({ time: _, bytes, ...fields }) => {
+      assert.ok(Number(bytes) > 1_000);
+      return fields;
+    });
+    const [level, message] = ['info', 'journal file removed'];
+    const expected = gone.map((first) => ({
+      level,
+      message,
+      file: segmentName(first),
+      first_seq: first,
+      last_seq: first + 9,
+      why,
+    }));
+    assert.deepEqual(found, expected, JSON.stringify(limit));
+    assert.equal(journal.files, stay.length);
+    const { findings, removedLast, first, lost } = await verify(disk);
+    assert.deepEqual([findings, removedLast, first?.seq, lost], [[], 10 * gone.length, stay[0], []]);
+    assert.equal((await recover(disk, quiet)).chain.seq, 41);
+  }
+});
+
+test('a file of which one event is young enough stays, and so do all later ones', async () => {
+  const old = makeLinesOf(1, [9, 9, 0]);
+  const disk = diskWith({
+    [segmentName(1)]: old,
+    [segmentName(4)]: aged(4, 3, 9 * DAY_MS),
+    [segmentName(7)]: aged(7, 1, 0),
+  });
+  await retain(disk, { retainDays: 1 });
+  assert.deepEqual(journalNames(disk), [1, 4, 7].map(segmentName));
+});
+
+/** A line of each age in days. */
+function makeLinesOf(firstSeq: number, ages: readonly number[]): Buffer {
+  let chain = { seq: firstSeq, crc: 0 };
+  return Buffer.concat(
+    ages.map((days) => {
+      const members = encodeMembers({ type: 'AssetObservation', assetKey: ['a'] });
+      const { bytes, chain: next } = encodeBatch([members], chain, new Date(Date.now() - days * DAY_MS));
+      chain = next;
+      return Buffer.from(bytes);
+    }),
+  );
+}
+
+test('what an earlier run was about to remove goes, whatever the limits are now, and not before its marker is durable [program-retention-3]', async () => {
+  const disk = diskWith({ ...fourFiles(), [removed(10)]: Buffer.alloc(0), [removed(20)]: Buffer.alloc(0) });
+  const { notices } = await retain(disk, { retainDays: 100 });
+  assert.deepEqual(journalNames(disk), [removed(20), segmentName(21), segmentName(31)].sort());
+  assert.deepEqual(
+    notices.map(({ file, why }) => [file, why]),
+    [1, 11].map((first) => [segmentName(first), 'interrupted']),
+  );
+  const order = disk.calls.filter((call) => /^(create|remove|syncFolder)/.test(call));
+  assert.deepEqual(order, [
+    'syncFolder ',
+    ...[segmentName(1), segmentName(11), removed(10)].map((name) => `remove ${name}`),
+    'syncFolder ',
+  ]);
+});
+
+test('one marker remains, however often files go, and lost events before and between them stay accounted for', async () => {
+  const lost = goneName({ first: 11, last: 20 }, 'lost');
+  const { [segmentName(11)]: _, ...files } = fourFiles();
+  const disk = diskWith({ ...files, [lost]: Buffer.alloc(0) });
+  await retain(disk, { retainDays: 4 });
+  assert.deepEqual(journalNames(disk), [removed(20), lost, segmentName(21), segmentName(31)].sort());
+  await retain(disk, { retainDays: 1 });
+  assert.deepEqual(journalNames(disk), [removed(30), lost, segmentName(31)].sort());
+  assert.deepEqual((await verify(disk)).findings, []);
+  assert.equal((await recover(disk, quiet)).chain.seq, 41);
+});
+
+test('without its marker a missing beginning is damage, and so is a missing middle with one', async () => {
+  const { [segmentName(1)]: _, ...later } = fourFiles();
+  await assert.rejects(recover(diskWith(later), quiet), /the events 1 to 10 before it are missing/);
+  assert.equal((await recover(diskWith({ ...later, [removed(10)]: Buffer.alloc(0) }), quiet)).chain.seq, 41);
+  await assert.rejects(
+    recover(diskWith({ ...later, [removed(9)]: Buffer.alloc(0) }), quiet),
+    /the events 10 to 10 before it/,
+  );
+  const { [segmentName(21)]: __, ...gap } = later;
+  await assert.rejects(
+    recover(diskWith({ ...gap, [removed(10)]: Buffer.alloc(0) }), quiet),
+    /the events 21 to 30 before it/,
+  );
+  assert.equal((await verify(diskWith({ ...gap, [removed(10)]: Buffer.alloc(0) }))).findings[0]?.kind, 'missing file');
+  // Retention never removes the newest file: a marker alone is not what it left.
+  await assert.rejects(
+    recover(diskWith({ [removed(40)]: Buffer.alloc(0) }), quiet),
+    /all journal files are missing: the events from 41 on/,
+  );
+});
+
+/** Nothing is wrong with what is left, no event of the newest two files is gone, and another run comes to the same end. */
+async function assertSound(disk: SimulatedDisk, when: string): Promise<void> {
+  const { findings, last } = await verify(disk);
+  assert.deepEqual(findings, [], when);
+  assert.equal(last?.seq, 40, when);
+  const { chain, file } = await recover(disk, quiet);
+  assert.equal(chain.seq, 41, when);
+  await file.close();
+  const { notices } = await retain(disk, { retainDays: 1 });
+  assert.deepEqual(journalNames(disk), [removed(30), segmentName(31)].sort(), when);
+  for (const { level } of notices) assert.equal(level, 'info', when);
+}
+
+/** Each removes all but the newest file: the simulated disk never has so much free space. */
+const ALL_CLOSED: readonly Retain[] = [{ retainDays: 1 }, { keepFree: 2 ** 50 }];
+
+for (const limit of ALL_CLOSED) {
+  test(`the process dies or the power goes at any call: the next start goes well, and the next run finishes it: ${Object.keys(limit)}`, async () => {
+    for (const trial of eachCall('power')) {
+      const disk = diskWith(fourFiles());
+      await retain(disk, { retainDays: 4 }); // so that there is an older marker
+      await trial.run(disk, () => retain(disk, limit));
+      await assertSound(disk.afterCrash(), trial.when);
+      // What the next run finds may be in memory only.
+      for (const again of eachCall('power')) {
+        const second = disk.afterCrash();
+        await again.run(second, () => retain(second, limit));
+        const entries = again.number % 2 === 0 ? 'none' : 'half';
+        const cut = second.afterPowerCut({ entries, share: 0, behind: 'nothing' });
+        await assertSound(cut, `${trial.when}, then ${again.when}`);
+      }
+      for (const remains of remainsOf([0, 0.5, 1], ['nothing']))
+        await assertSound(disk.afterPowerCut(remains), `${trial.when}, ${JSON.stringify(remains)}`);
+    }
+  });
+}
+
+for (const what of ['once', 'always'] as const) {
+  test(`a call that fails, ${what}, is reported and hurts nothing [program-retention-2]`, async () => {
+    for (const trial of eachCall(what)) {
+      const disk = diskWith(fourFiles());
+      const end = await trial.run(disk, () => retain(disk, { retainDays: 1 }));
+      assert.equal(end.kind, 'done', trial.when);
+      if (end.kind !== 'done' || !trial.struck) continue;
+      const { notices, failedSyncs } = end.value;
+      const warnings = notices.filter(({ level }) => level === 'warn').map(({ problem }) => String(problem));
+      assert.ok(
+        [...warnings, ...failedSyncs].some((problem) => problem.includes('EIO')),
+        trial.when,
+      );
+      await assertSound(disk.afterCrash(), trial.when);
+      await assertSound(disk.afterPowerCut({ entries: 'none', share: 0, behind: 'nothing' }), trial.when);
+    }
+  });
+}
+
+test('after a failed sync nothing is removed, and no sync is made again', async () => {
+  const disk = diskWith(fourFiles());
+  disk.fault = (call) => (call === 'syncFolder' ? systemError('EIO') : undefined);
+  const { notices, failedSyncs, retention } = await retain(disk, { retainDays: 1 });
+  disk.fault = () => undefined;
+  const syncs = disk.count('syncFolder');
+  retention.run();
+  await settled();
+  assert.deepEqual([disk.count('remove'), disk.count('syncFolder')], [0, syncs]);
+  assert.deepEqual([notices, failedSyncs], [[], ["EIO: simulated, 'file'"]]);
+  await assertSound(disk.afterPowerCut({ entries: 'none', share: 0, behind: 'nothing' }), 'then a power cut');
+});
+
+test('a folder that can not be opened for a sync of retention is no failed sync', async () => {
+  const disk = diskWith({ ...fourFiles(), [removed(10)]: Buffer.alloc(0) });
+  const error = Object.assign(systemError('EMFILE'), { syscall: 'open' });
+  disk.fault = (call) => (call === 'syncFolder' && disk.count('remove') > 0 ? error : undefined);
+  const { notices, failedSyncs, retention } = await retain(disk, { retainDays: 1 });
+  assert.deepEqual(failedSyncs, []);
+  assert.ok(notices.some(({ problem, again }) => /EMFILE/.test(String(problem)) && again === 'later'));
+  await retention.stop();
+});
+
+test('a failed sync of retention ends the journal: while it is idle, after the batch that is written, and at a start [program-retention-5]', async () => {
+  const retained = { retainDays: 1, retainBytes: undefined };
+  for (const isWriting of [false, true]) {
+    const disk = diskWith(fourFiles());
+    const { journal, report, failures } = createJournal(disk, { retain: retained });
+    const [removing, writing] = [gate(), gate()];
+    let isRemoving = false;
+    disk.fault = (call, name) => {
+      isRemoving ||= call === 'remove' && name === segmentName(1);
+      if (!isRemoving) return undefined;
+      if (call === 'remove') return removing.opened;
+      if (call === 'write' && isWriting) return writing.opened;
+      return call === 'syncFolder' ? systemError('EIO') : undefined;
+    };
+    await journal.open();
+    await settled();
+    const first = isWriting ? report('first') : undefined;
+    await settled();
+    removing.open();
+    await settled();
+    assert.deepEqual(failures.map(String), isWriting ? [] : ["Error: EIO: simulated, 'file'"]);
+    writing.open();
+    for (const reason of [first, report('second')]) {
+      if (reason !== undefined) assert.match((await reason) ?? 'recorded', /^the disk failed/);
+    }
+    await settled();
+    assert.deepEqual(failures.map(String), ["Error: EIO: simulated, 'file'"]);
+    await journal.close();
+    assert.ok(!disk.names().includes('.stopped-cleanly'));
+  }
+  const disk = diskWith(fourFiles());
+  disk.freeSpace = { ...disk.freeSpace, usableBytes: 0 };
+  disk.fault = (call) => (call === 'syncFolder' ? systemError('EIO') : undefined);
+  await assert.rejects(openJournal(disk, { retain: retained }), /EIO/);
+});
+
+test('a file that can not be removed keeps no other from going, and is tried again', async () => {
+  const disk = diskWith(fourFiles());
+  disk.fault = (call, name) => (call === 'remove' && name === segmentName(11) ? systemError('EPERM') : undefined);
+  const { notices, retention } = await retain(disk, { retainDays: 1 });
+  assert.deepEqual(journalNames(disk), [removed(30), segmentName(11), segmentName(31)].sort());
+  const found = notices.filter(({ level }) => level === 'warn').map(({ file, again }) => [file, again]);
+  assert.deepEqual(found, [[segmentName(11), 'later']]);
+  disk.fault = () => undefined;
+  retention.run();
+  await settled();
+  assert.deepEqual(journalNames(disk), [removed(30), segmentName(31)].sort());
+});
+
+test('a journal continues while files are removed, also by rotations, and its close waits for the step that is under way [program-retention-4]', async () => {
+  const disk = diskWith(fourFiles());
+  const { opened: removing, open: release } = gate();
+  disk.fault = (call: Call, name) => (call === 'remove' && name.endsWith('.jsonl') ? removing : undefined);
+  const retainBytes = 2.5 * FILE_BYTES;
+  const retainOptions = { retainBytes, retainDays: undefined };
+  const { journal, report, failures } = await openJournal(disk, { segmentBytes: FILE_BYTES, retain: retainOptions });
+  const text = 'x'.repeat(1_000);
+  for (let count = 0; count < 10; count += 1) assert.equal(await report(text), undefined);
+  assert.ok(journalNames(disk).includes(segmentName(1)), 'its removal is under way');
+  release();
+  await settled();
+  for (let count = 0; count < 10; count += 1) assert.equal(await report(text), undefined);
+  await settled();
+  const left = journalNames(disk).filter((name) => name.endsWith('.jsonl'));
+  const bytes = left.reduce((sum, name) => sum + (disk.bytes(name)?.length ?? 0), 0);
+  assert.ok(bytes < 3.5 * FILE_BYTES && left.length >= 2, `${bytes} bytes in ${left}`);
+  assert.equal(journal.files, left.length);
+
+  const { opened: last, open: finish } = gate();
+  disk.fault = (call, name) => (call === 'remove' && name.endsWith('.jsonl') ? last : undefined);
+  for (let count = 0; disk.calls.at(-1)?.startsWith('remove') !== true; count += 1) {
+    assert.ok(count < 50, 'nothing is removed');
+    assert.equal(await report(text), undefined);
+    await settled();
+  }
+  const closed = journal.close();
+  await settled();
+  assert.equal(disk.names().includes('.stopped-cleanly'), false);
+  finish();
+  await closed;
+  assert.ok(disk.names().includes('.stopped-cleanly'));
+  assert.deepEqual([failures, (await verify(disk)).findings], [[], []]);
+});
+
+test('files become too old without a rotation', async () => {
+  const files = { [segmentName(1)]: aged(1, 3, DAY_MS - 300), [segmentName(4)]: aged(4, 3, 0) };
+  const disk = diskWith(files);
+  const limits = { ...standardLimits, retainCheckMs: 20 };
+  const retention = new Retention({ disk, retain: { retainDays: 1 }, limits, notices: quiet }, { files: 2 });
+  retention.start(0);
+  await settled();
+  assert.deepEqual(journalNames(disk), Object.keys(files).sort());
+  await eventually('the old file is removed', () => !disk.names().includes(segmentName(1)));
+  await settled();
+  assert.deepEqual(journalNames(disk), [removed(3), segmentName(4)].sort());
+  await retention.stop();
+});
+
+test('verify begins again where retention removes what it was about to read', async () => {
+  const disk = diskWith(fourFiles());
+  disk.fault = (call, name) => {
+    if (call === 'read' && name === segmentName(11) && disk.names().includes(name)) {
+      disk.put(removed(20), Buffer.alloc(0));
+      for (const firstSeq of [1, 11]) disk.drop(segmentName(firstSeq));
+    }
+    return undefined;
+  };
+  const { findings, events, first, removedLast } = await verify(disk);
+  assert.deepEqual([findings, events, first?.seq, removedLast], [[], 20, 21, 20]);
+  // A listing of a large folder is not of one moment: it may have neither the marker nor the file.
+  const list = disk.list.bind(disk);
+  let listings = 0;
+  disk.list = async () => {
+    listings += 1;
+    return (await list()).filter((name) => listings > 1 || !name.endsWith('.removed'));
+  };
+  assert.deepEqual((await verify(disk)).findings, []);
+  disk.fault = (call, name) => {
+    if (call === 'read' && name === segmentName(31)) disk.drop(name);
+    return undefined;
+  };
+  await assert.rejects(verify(disk), { code: 'ENOENT' }, 'no marker says that this file may go');
+});
+
+test('verify keeps up with a retention that removes each file as it is about to be read', async () => {
+  const disk = diskWith(
+    Object.fromEntries(Array.from({ length: 8 }, (_, at) => [segmentName(10 * at + 1), segment(10 * at + 1, 10)])),
+  );
+  let newest = 71;
+  let begun = 0;
+  disk.fault = (call, name) => {
+    const firstSeq = segmentFirstSeq(name) ?? 0;
+    if (call !== 'read' || !disk.names().includes(name)) return undefined;
+    if (firstSeq === newest && begun === 3) return undefined;
+    if (firstSeq === newest) {
+      newest += 10;
+      begun += 1;
+      disk.put(segmentName(newest), segment(newest, 10));
+    }
+    for (const old of disk.names().filter((each) => each.endsWith('.removed'))) disk.drop(old);
+    disk.put(removed(firstSeq + 9), Buffer.alloc(0));
+    disk.drop(name);
+    return undefined;
+  };
+  const { findings, events, first, segments, removedLast } = await verify(disk);
+  assert.deepEqual([findings, events, first?.seq, segments.length, removedLast], [[], 10, 101, 1, 100]);
+});
+
+test('repair of a journal that begins later calls nothing lost that retention removed', async () => {
+  const lines = makeLines(10, { seq: 21, crc: 0 });
+  const files = {
+    [segmentName(21)]: flip(lines.bytes, 60),
+    [segmentName(31)]: segment(31, 3),
+    [removed(20)]: Buffer.alloc(0),
+  };
+  const disk = diskWith(files);
+  const plan = await planRepair(disk, await verify(disk), standardLimits);
+  assert.deepEqual(plan.lost, [{ first: 21, last: 21 }]);
+  await carryOut(disk, plan, 'side', '');
+  const { findings, events, removedLast } = await verify(disk);
+  assert.deepEqual([findings, events, removedLast], [[], 12, 20]);
+
+  const garbage = `${'{"seq":21,"x":1,"crc":"00000000"}\n'.repeat(2)}`;
+  const hopeless = diskWith({ [segmentName(21)]: Buffer.from(garbage), [removed(20)]: Buffer.alloc(0) });
+  const { runs, lost } = await planRepair(hopeless, await verify(hopeless), standardLimits);
+  assert.ok(
+    runs.every(({ firstSeq }) => firstSeq > 20) && lost.every(({ first }) => first > 20),
+    'no seq is used twice',
+  );
+});
+
+test('below the space to keep free the only file is closed at 64 KiB, so that it can be removed, and else never early', async () => {
+  for (const [keepFree, firstSeqs, closeAtBytes] of [
+    [FREE_BYTES, [1], 1_000_000],
+    [FREE_BYTES + 1, [1], 65_536],
+    [10 * FREE_BYTES, [1, 11], 1_000_000],
+    [undefined, [1], 1_000_000],
+  ] as const) {
+    const disk = diskWith(Object.fromEntries(firstSeqs.map((seq) => [segmentName(seq), segment(seq, 10)])));
+    disk.freeSpace = { freeBytes: FREE_BYTES, usableBytes: FREE_BYTES, totalBytes: 10 * FREE_BYTES };
+    const { retention } = await retain(disk, { keepFree, retainDays: 1 });
+    assert.equal(retention.closeAtBytes(1_000_000), closeAtBytes);
+    assert.equal(retention.closeAtBytes(4_096), 4_096);
+  }
+});

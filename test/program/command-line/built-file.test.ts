@@ -1,0 +1,116 @@
+/** The built file: it runs alone, says what the source says, and names the Node that it needs. */
+
+import assert from 'node:assert/strict';
+import { execFileSync, spawnSync } from 'node:child_process';
+import { accessSync, constants, cpSync, existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { commands, texts } from '../../../src/commands/all-commands.ts';
+import { version } from '../../../src/config/config.ts';
+import { newFolder, root, run } from '../../support/program.ts';
+import { each } from '../../support/tools.ts';
+
+const built = join(root, 'dist/server.js');
+const embedded = join(root, 'dist/embed.cjs');
+const withoutBuilt = !existsSync(built) && 'npm run build makes it';
+const withoutEmbedded = !existsSync(embedded) && 'npm run build makes it';
+const ofBuilt = { program: [process.execPath, built] };
+
+test('the built file can be called by its path, as a cron job does', { skip: withoutBuilt }, () => {
+  accessSync(built, constants.X_OK);
+  assert.match(readFileSync(built, 'utf8'), /^#!\/usr\/bin\/env node\n/);
+  const { status, stdout } = spawnSync(built, ['--version'], { encoding: 'utf8' });
+  assert.deepEqual([status, stdout], [0, `assetlog ${version}\n`]);
+});
+
+test('the built file is small enough for a slow link to a device', { skip: withoutBuilt }, () => {
+  const { size } = statSync(built);
+  assert.ok(size < 520_000, `dist/server.js has ${size} bytes`);
+});
+
+test('the built file has the commands of the source, and prints the texts that the source makes', {
+  skip: withoutBuilt,
+}, async () => {
+  const expected = Object.entries(texts());
+  assert.ok(expected.length > 12, 'each command, both scripts and the program itself');
+  await each(expected, 4, async ([name, text]) => {
+    const { code, stdout, stderr } = await run(name.split(' '), ofBuilt);
+    assert.deepEqual([code, stderr, stdout], [0, '', `${text}\n`], name);
+  });
+  await each(Object.keys(commands), 4, async (name) => {
+    const { code, stderr } = await run([name, '--unheard-of'], ofBuilt);
+    assert.deepEqual([code, stderr.split(';')[0]?.trim()], [2, 'assetlog: unknown option --unheard-of'], name);
+  });
+  assert.equal((await run(['help', 'nonsense'], ofBuilt)).stdout, `${texts()['help']}\n`);
+  assert.equal((await run(['report', '--help'], ofBuilt)).stdout, `${texts()['help report']}\n`);
+});
+
+/** Makes this Node say that it is an older one, before the file is evaluated. */
+function pretending(folder: string, node: string): string {
+  const path = join(folder, `pretend-${node}.cjs`);
+  const lacking = 'process.getBuiltinModule = undefined;'; // as before 20.16
+  writeFileSync(path, `Object.defineProperty(process.versions, 'node', { value: '${node}' }); ${lacking}`);
+  return path;
+}
+
+test('on an older Node the program says in one line which one it needs', { skip: withoutBuilt }, (t) => {
+  const folder = newFolder(t);
+  for (const node of ['14.21.3', '18.20.8', '20.18.3']) {
+    for (const path of [built, join(root, 'bin/assetlog.js')]) {
+      const args = ['--require', pretending(folder, node), path, '--version'];
+      const { status, stdout, stderr } = spawnSync(process.execPath, args, { encoding: 'utf8' });
+      assert.deepEqual([status, stdout, stderr], [2, '', `assetlog needs Node 20.19 or newer; this is ${node}\n`]);
+    }
+  }
+  for (const node of ['20.19.0', '22.0.0', '100.1.0']) {
+    const path = join(folder, `newer-${node}.cjs`);
+    writeFileSync(path, `Object.defineProperty(process.versions, 'node', { value: '${node}' });`);
+    assert.equal(spawnSync(process.execPath, ['--require', path, built, '--version']).status, 0, node);
+  }
+});
+
+test('on an older Node the package throws an Error with that line', { skip: withoutEmbedded }, (t) => {
+  const script = `try { require(${JSON.stringify(embedded)}) } catch (error) { console.log(error.message) }`;
+  const args = ['--require', pretending(newFolder(t), '18.20.8'), '-e', script];
+  const { stdout } = spawnSync(process.execPath, args, { encoding: 'utf8' });
+  assert.equal(stdout, 'assetlog needs Node 20.19 or newer; this is 18.20.8\n');
+});
+
+/** Node 14 to 18 as the registry has them; each is about 30 MB, so they are fetched in the long run only. */
+const olderNodes = process.env['ASSETLOG_TEST_LONG'] === '1' ? ['14.21.3', '16.20.2', '18.20.8'] : [];
+
+for (const node of olderNodes) {
+  test(`Node ${node} parses the built files up to that line`, {
+    skip: withoutBuilt || withoutEmbedded,
+    timeout: 110_000,
+  }, (t) => {
+    const folder = newFolder(t);
+    const install = ['install', '--silent', '--no-audit', '--no-fund', '--prefix', folder, `node@${node}`];
+    if (spawnSync('npm', install).status !== 0) return t.skip('the registry can not be reached');
+    const old = join(folder, 'node_modules/node/bin/node');
+    const problem = `assetlog needs Node 20.19 or newer; this is ${node}`;
+    for (const path of [built, join(root, 'bin/assetlog.js')]) {
+      const { status, stderr } = spawnSync(old, [path], { encoding: 'utf8' });
+      assert.deepEqual([status, stderr], [2, `${problem}\n`]);
+    }
+    const { stderr } = spawnSync(old, [embedded], { encoding: 'utf8' });
+    assert.match(stderr, new RegExp(`^Error: ${problem}$`, 'm'));
+  });
+}
+
+test('the built file runs alone, whatever kind of package is around it', {
+  skip: withoutBuilt,
+}, async (t) => {
+  for (const type of [undefined, 'commonjs', 'module']) {
+    const folder = newFolder(t);
+    cpSync(built, join(folder, 'server.js'));
+    if (type !== undefined) writeFileSync(join(folder, 'package.json'), JSON.stringify({ type }));
+    const out = execFileSync(process.execPath, [join(folder, 'server.js'), '--version'], {
+      encoding: 'utf8',
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    assert.match(out, /^assetlog \d/);
+  }
+  const bin = execFileSync(process.execPath, [join(root, 'bin/assetlog.js'), '--version'], { encoding: 'utf8' });
+  assert.match(bin, /^assetlog \d/);
+});

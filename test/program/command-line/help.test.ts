@@ -1,0 +1,54 @@
+/** What the program says of itself: help, version, and wrong options. */
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { version } from '../../../src/config/config.ts';
+import { run } from '../../support/program.ts';
+
+const COLUMNS = 120;
+
+test('the help of every command fits a terminal, and has examples and exit codes', async () => {
+  const general = await run(['--help']);
+  const names = [...general.stdout.matchAll(/^ {2}([a-z]+) {2,}\S/gm)].map(([, name = '']) => name);
+  assert.ok(names.length >= 7, `${names}`);
+  const helps = await Promise.all(names.map((name) => run([name, '--help'])));
+  for (const [index, { code, stdout, stderr }] of [...helps, general].entries()) {
+    const name = names[index] ?? '';
+    assert.deepEqual([code, stderr], [0, ''], name);
+    assert.ok(stdout.startsWith(`Usage: assetlog ${name || '[command]'}`), stdout);
+    assert.match(stdout, new RegExp(`\nExamples:\n(.*\n)*?  .*assetlog ${name}`), name);
+    assert.match(stdout, /\nExit codes:\n {2}0 [a-z]/, name);
+    for (const line of stdout.split('\n')) assert.ok(line.length <= COLUMNS, `${name}: ${line}`);
+  }
+});
+
+test('each way of asking for the version and for the help has its answer', async () => {
+  const versions = ['--version', '-v', '-V', 'version'].map((word) => run([word]));
+  const helps = ['--help', '-h', 'help'].map((word) => run([word]));
+  for (const end of await Promise.all(versions))
+    assert.deepEqual(end, { code: 0, signal: null, stdout: `assetlog ${version}\n`, stderr: '' });
+  for (const { code, stdout } of await Promise.all(helps)) {
+    assert.equal(code, 0);
+    assert.match(stdout, /^Usage: assetlog \[command\] \[options\]\n/);
+  }
+  assert.match((await run(['help', 'verify'])).stdout, /^Usage: assetlog verify /);
+});
+
+test('wrong options and commands end with 2, one line each, and the nearest match', async () => {
+  const table: readonly (readonly [readonly string[], string])[] = [
+    [['--prot', '1'], 'assetlog: unknown option --prot; did you mean --port?\n'],
+    [['serv'], 'assetlog: unknown command "serv"; did you mean serve?\n'],
+    [['toString'], 'assetlog: unknown command "toString"\n'],
+    [
+      ['serve', '--port', 'x', '--data='],
+      'assetlog: --data needs a value: --data FOLDER\nassetlog: --port "x" is not a whole number from 0 to 65535\n',
+    ],
+    [['healthcheck', '--data', 'x'], 'assetlog: unknown option --data\n'],
+    [['events', '--data', '/no\n\u001b\u2028'], 'assetlog: there is no journal in /no\\u000a\\u001b\\u2028: '],
+  ];
+  for (const [args, expected] of table) {
+    const { code, stderr, stdout } = await run(args);
+    const beginning = expected.endsWith('\n') ? stderr : stderr.slice(0, expected.length);
+    assert.deepEqual([code, beginning, stdout], [2, expected, ''], args.join(' '));
+  }
+});

@@ -1,0 +1,403 @@
+/** `assetlog forward` as its users meet it: folders in each state, beside a service and without one. */
+
+import assert from 'node:assert/strict';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { retryName, takeRetry } from '../../../src/forward/retry.ts';
+import { Cursor, type CursorValue, readCursor } from '../../../src/forward/sender/cursor.ts';
+import { readSource, replaceSource } from '../../../src/forward/source.ts';
+import { type ForwardState, writeState } from '../../../src/forward/state-file.ts';
+import { openDisk } from '../../../src/journal/disk.ts';
+import { encodeBatch, encodeMembers } from '../../../src/journal/line/record.ts';
+import { Model, openLetters } from '../../forward/scripted.ts';
+import { newFolder, run, startService } from '../../support/program.ts';
+import { FIRST, plainEvent, START, splitLines } from '../../support/segments.ts';
+import { listenOn } from '../../support/sent-lines.ts';
+import { lockFolder } from '../../support/standard-limits.ts';
+import { noTerminal, onTerminal } from '../../support/terminal.ts';
+import { eventually } from '../../support/tools.ts';
+
+/** Recorded two hours ago. */
+const recorded = new Date(Date.now() - 7_200_000);
+const { bytes } = encodeBatch(
+  Array.from({ length: 12 }, (_, at) => encodeMembers(plainEvent(at + 1))),
+  START,
+  recorded,
+);
+const lines = splitLines(bytes);
+const SINCE = '2026-11-20T15:04:05.678Z';
+const NEXT_TRY = new Date(Date.now() + 3_600_000).toISOString();
+const WORKING: ForwardState = {
+  state: 'idle',
+  why: null,
+  reason: null,
+  since: SINCE,
+  next_try: null,
+  kind: 'api',
+  to: 'http://upstream.example:3000',
+  last_success: '2026-11-20T16:04:05.678Z',
+  last_error: null,
+  pid: process.pid,
+};
+const VALUE: CursorValue = { seq: 8, id: null, sending: undefined, kind: 'api', to: 'http://upstream.example:3000' };
+
+/** The folder of a journal of 12 events that is forwarded. */
+async function forwarded(
+  t: TestContext,
+  { cursor = {}, state, data = newFolder(t), name = 'upstream' }: Made = {},
+): Promise<string> {
+  mkdirSync(data, { recursive: true });
+  writeFileSync(join(data, FIRST), bytes);
+  const disk = openDisk(data);
+  await replaceSource(disk);
+  const opened = await Cursor.open(disk, name);
+  await opened.cursor.save({ ...VALUE, ...cursor });
+  await opened.cursor.close();
+  if (state !== undefined) await writeState(disk, name, { ...WORKING, ...state });
+  return data;
+}
+
+interface Made {
+  readonly cursor?: Partial<CursorValue>;
+  readonly state?: Partial<ForwardState>;
+  readonly data?: string;
+  readonly name?: string;
+}
+
+/** This process takes the folder, as a service does. */
+async function serve(t: TestContext, data: string, nextSeq = 13): Promise<void> {
+  const lock = await lockFolder(data);
+  lock.shareDurable(() => nextSeq);
+  t.after(() => lock.release());
+}
+
+async function refuse(data: string, seqs: readonly number[], reason = 'no'): Promise<void> {
+  const letters = await openLetters(openDisk(data));
+  for (const seq of seqs) {
+    const line = `${lines[seq - 1]}`.trimEnd();
+    await letters.append({ time: SINCE, outcome: 'refused', status: 400, reason, line });
+  }
+}
+
+function forward(data: string, ...args: string[]) {
+  return run(['forward', ...args, '--data', data]);
+}
+
+async function statusOf(data: string): Promise<{ code: number | null; destinations: Record<string, unknown>[] }> {
+  const { code, stdout, stderr } = await forward(data, 'status', '--json');
+  assert.equal(stderr, '');
+  return { code, destinations: JSON.parse(stdout).destinations };
+}
+
+async function seqOf(data: string): Promise<number | string> {
+  const found = await readCursor(openDisk(data), 'upstream');
+  return found.kind === 'found' ? found.value.seq : found.kind;
+}
+
+test('status says as JSON how far a destination is, since when and why', async (t) => {
+  const stopped = {
+    state: 'stopped',
+    why: 'turned away',
+    reason: 'answers 401: no; check the token',
+    last_error: 'no',
+    next_try: NEXT_TRY,
+  } as const;
+  const data = await forwarded(t, { state: { ...stopped, kind: null } }); // it is written seconds after the cursor
+  await refuse(data, [2, 3]);
+  await serve(t, data);
+  const { code, destinations } = await statusOf(data);
+  assert.equal(code, 1);
+  const [{ lag_seconds, ...status } = {}] = destinations;
+  assert.deepEqual(status, {
+    name: 'upstream',
+    deployment: null,
+    to: 'http://upstream.example:3000',
+    kind: 'api',
+    state: 'stopped',
+    reason: 'answers 401: no; check the token',
+    since: SINCE,
+    next_try: NEXT_TRY,
+    seq: 8,
+    last_seq: 12,
+    lag_events: 4,
+    dead_letters: 2,
+    lost_events: 0,
+    last_success: '2026-11-20T16:04:05.678Z',
+    last_error: 'no',
+  });
+  assert.ok((lag_seconds as number) >= 7_200 && (lag_seconds as number) < 7_300, `${lag_seconds}`);
+});
+
+test('status is 0 while a destination is up to date, sends, or waits', async (t) => {
+  const data = await forwarded(t, { cursor: { seq: 12 }, state: {} });
+  await serve(t, data);
+  for (const state of ['asking', 'idle', 'sending', 'waiting', 'suspect'] as const) {
+    await writeState(openDisk(data), 'upstream', { ...WORKING, state });
+    const { code, destinations } = await statusOf(data);
+    const [{ lag_events, lag_seconds, state: shown } = {}] = destinations;
+    assert.deepEqual([code, shown, lag_events, lag_seconds], [0, state, 0, 0]);
+  }
+});
+
+test('status of a dead service says so, and its figures are right', async (t) => {
+  const data = await forwarded(t, { state: { state: 'waiting', reason: 'connect ECONNREFUSED', next_try: NEXT_TRY } });
+  writeFileSync(join(data, FIRST), Buffer.concat([bytes, Buffer.from('{"seq":13,"id')])); // torn by the crash
+  const { code, destinations } = await statusOf(data);
+  const [{ state, reason, seq, last_seq, lag_events, next_try } = {}] = destinations;
+  assert.deepEqual([code, state, seq, last_seq, lag_events, next_try], [1, 'not running', 8, 12, 4, null]);
+  assert.equal(reason, 'no service has the folder; start it; before, waiting: connect ECONNREFUSED');
+});
+
+test('beside a service that does not have the destination, status says that', async (t) => {
+  const data = await forwarded(t, { state: { pid: 1 } });
+  await serve(t, data);
+  const { code, destinations } = await statusOf(data);
+  assert.deepEqual([code, destinations[0]?.['state']], [1, 'not forwarded']);
+});
+
+test('status of a damaged cursor, and of damaged dead letters', async (t) => {
+  const data = await forwarded(t, { state: {} });
+  await serve(t, data);
+  writeFileSync(join(data, 'forward-upstream.cursor'), Buffer.alloc(1024));
+  const { destinations } = await statusOf(data);
+  const [{ reason, seq, lag_events, lag_seconds } = {}] = destinations;
+  assert.deepEqual([seq, lag_events, lag_seconds], [null, null, null]);
+  assert.match(
+    `${reason}`,
+    /forward-upstream\.cursor is damaged: a hub is asked, else say forward from upstream --seq N$/,
+  );
+
+  writeFileSync(join(data, 'dead-upstream.jsonl'), '{"time":\n');
+  const damaged = await forward(data, 'status', '--json');
+  assert.equal(damaged.code, 5);
+  assert.equal(JSON.parse(damaged.stdout).destinations[0].dead_letters, null);
+  const dead = await forward(data, 'dead');
+  assert.equal(dead.code, 5);
+  assert.match(dead.stderr, /dead-upstream\.jsonl, line 1: it is no dead letter/);
+});
+
+test('status of a hosted folder shows each deployment, and of one that was never forwarded nothing', async (t) => {
+  const data = newFolder(t);
+  await forwarded(t, { data: join(data, 'prod'), state: {} });
+  await forwarded(t, { data: join(data, 'test'), state: {}, name: 'hub' });
+  await serve(t, join(data, 'prod'));
+  const { code, destinations } = await statusOf(data);
+  const shown = destinations.map(({ deployment, name, state }) => [deployment, name, state]);
+  assert.deepEqual(
+    [code, shown],
+    [
+      1,
+      [
+        ['prod', 'upstream', 'idle'],
+        ['test', 'hub', 'not running'],
+      ],
+    ],
+  );
+  const one = await forward(data, 'status', 'upstream', '--json');
+  assert.deepEqual([one.code, JSON.parse(one.stdout).destinations.length], [0, 1], 'the other one is not running');
+  const none = await forward(data, 'status', 'none');
+  assert.deepEqual([none.code, none.stdout], [2, '']);
+  assert.match(none.stderr, /nothing is forwarded to none; leave the name out/);
+  assert.match((await forward(data, 'dead', 'hub')).stderr, /holds a journal for each deployment: prod, test; /);
+
+  const plain = newFolder(t);
+  writeFileSync(join(plain, FIRST), bytes);
+  assert.deepEqual(await statusOf(plain), { code: 0, destinations: [] });
+  const text = await forward(plain, 'status');
+  assert.equal(text.stdout, 'nothing is forwarded; serve --forward-to URL begins to\n');
+});
+
+test('on a terminal a status is one screen of at most 80 columns, and nothing in it steers the terminal', {
+  skip: noTerminal(),
+}, async (t) => {
+  const reason =
+    'answers 403: \u001b[31mred\u001b[0m; check the URL, and what the token may do, and whether a proxy in front of it lets this through';
+  const data = await forwarded(t, { state: { state: 'waiting', reason, since: SINCE, next_try: NEXT_TRY } });
+  await refuse(data, [2]);
+  await serve(t, data);
+  const screen = await onTerminal(['forward', 'status', '--data', data], 80);
+  assert.equal(
+    screen.replaceAll(data, 'DATA'),
+    `destination  state        since (UTC)       behind  oldest  dead
+upstream     waiting      2026-11-20 15:04  4       2 h     1
+
+upstream: http://upstream.example:3000 (api), event 8 of 12, last success
+  2026-11-20 16:04
+  answers 403: \\u001b[31mred\\u001b[0m; check the URL, and what the token may do,
+  and whether a proxy in front of it lets this through
+  tries again at ${NEXT_TRY.slice(11, 19)} UTC, or on SIGHUP
+  assetlog forward dead upstream --data DATA
+`,
+  );
+  for (const line of screen.split('\n')) assert.ok(line.length <= 80 || line.includes(data), line);
+  assert.doesNotMatch(screen, /\u001b/);
+
+  await writeState(openDisk(data), 'upstream', { ...WORKING, state: 'stopped', reason: 'answers 401: no' });
+  const [, row] = (await onTerminal(['forward', '--data', data], 80, 20_000, 1)).split('\n');
+  assert.match(`${row}`, /^upstream {5}STOPPED {6}2026-11-20 15:04 {2}4 /);
+});
+
+test('dead lists the open letters, and shows all of one event with its line as it was', async (t) => {
+  const data = await forwarded(t);
+  await refuse(data, [2, 3], 'asset_key is missing');
+  const letters = await openLetters(openDisk(data));
+  await letters.append({ time: SINCE, outcome: 'sent again', reason: 'taken', first: 3, last: 3 });
+  await letters.append({ time: SINCE, outcome: 'removed', reason: 'retention', first: 5, last: 7 });
+  const doubt = { time: SINCE, outcome: 'in doubt', status: 502, reason: 'answers 502' } as const;
+  await letters.append({ ...doubt, became: 'taken', line: `${lines[7]}`.trimEnd() });
+  await letters.append({ ...doubt, became: 'given up', line: `${lines[8]}`.trimEnd() });
+  await letters.append({ ...doubt, line: `${lines[9]}`.trimEnd() }); // by a program from before
+  assert.equal((await statusOf(data)).destinations[0]?.['dead_letters'], 4);
+  const table = await forward(data, 'dead');
+  assert.equal(table.code, 0);
+  assert.deepEqual(
+    table.stdout.split('\n').map((line) => line.split(/ {2,}/)),
+    [
+      ['seq', 'time', 'outcome', 'status', 'reason'],
+      ['2', '2026-11-20 15:04:05', 'refused', '400', 'asset_key is missing'],
+      ['5-7', '2026-11-20 15:04:05', 'removed', 'retention'],
+      ['9', '2026-11-20 15:04:05', 'in doubt, given up', '502', 'answers 502'],
+      ['10', '2026-11-20 15:04:05', 'in doubt', '502', 'answers 502'],
+      [''],
+    ],
+  );
+  const all = readFileSync(join(data, 'dead-upstream.jsonl'), 'utf8');
+  const one = await forward(data, 'dead', 'upstream', '--seq', '3');
+  assert.deepEqual(one.stdout.trimEnd().split('\n'), all.split('\n').slice(1, 3));
+  assert.ok(one.stdout.includes(`,"line":${`${lines[2]}`.trimEnd()}}`), 'digit by digit');
+  const json = await forward(data, 'dead', 'upstream', '--json');
+  assert.equal(json.stdout, all);
+  const none = await forward(data, 'dead', '--seq', '11');
+  assert.deepEqual([none.code, none.stdout], [0, '']);
+});
+
+test('retry has the service send what was refused, once, and says what became of it', async (t) => {
+  const data = await forwarded(t, { state: {} });
+  await refuse(data, [2, 3, 4]);
+  await serve(t, data);
+  const disk = openDisk(data);
+  const model = new Model('api');
+  model.answer = (_, seq) => (seq === 4 ? 'refused' : 'record');
+  const letters = await openLetters(disk);
+  const { signal } = new AbortController();
+  const retried = forward(data, 'retry', 'upstream');
+  let result: unknown;
+  await eventually('the marker is taken up', async () => {
+    result ??= await takeRetry({ disk, name: 'upstream', letters, target: () => model, turnMs: () => 0, signal });
+    return result !== undefined;
+  });
+  const { code, stdout, stderr } = await retried;
+  assert.deepEqual([code, stdout], [1, '2 of 3 were taken\n']);
+  assert.equal(stderr, 'assetlog: assetlog forward dead upstream says why the others were not\n');
+  assert.deepEqual(model.recorded, [2, 3]);
+  const again = await forward(data, 'retry', '--seq', '2-3');
+  assert.deepEqual([again.code, again.stdout], [0, '0 of 0 were taken\n']);
+});
+
+test('retry without a service sends nothing, and leaves nothing that would be sent later', async (t) => {
+  const data = await forwarded(t, { state: {} });
+  await refuse(data, [2]);
+  const { code, stderr } = await forward(data, 'retry');
+  assert.equal(code, 75);
+  assert.match(
+    stderr,
+    /^assetlog: nothing was sent, since only a service has the token: no service has the folder; start it/,
+  );
+  assert.equal((await openDisk(data).list()).includes(retryName('upstream')), false);
+});
+
+test('skip, from and identity --new change a folder without a service, and are refused with 4 beside one', async (t) => {
+  const data = await forwarded(t);
+  const before = await readSource(openDisk(data));
+  const skipped = await forward(data, 'skip', '--seq', '9');
+  assert.deepEqual([skipped.code, skipped.stdout], [0, 'upstream continues with event 10\n']);
+  assert.match(readFileSync(join(data, 'dead-upstream.jsonl'), 'utf8'), /"outcome":"skipped".*"line":\{"seq":9,/);
+  const moved = await forward(data, 'from', 'upstream', '--seq', '6');
+  assert.deepEqual([moved.code, moved.stdout], [0, 'upstream continues with event 6; before, it was 10\n']);
+  const made = await forward(data, 'from', 'other', '--seq', '13');
+  assert.deepEqual([made.code, made.stdout], [0, 'other continues with event 13; before, it was new\n']);
+  const identity = await forward(data, 'identity', '--new');
+  const after = await readSource(openDisk(data));
+  assert.deepEqual([identity.code, identity.stdout], [0, `the journal has the id ${after} now\n`]);
+  assert.notEqual(after, before);
+
+  await serve(t, data);
+  for (const args of [
+    ['skip', 'upstream', '--seq', '6'],
+    ['from', 'upstream', '--seq', '2'],
+    ['identity', '--new'],
+  ]) {
+    const { code, stderr } = await forward(data, ...args);
+    assert.equal(code, 4, args[0]);
+    assert.match(stderr, / is in use by process \d+; stop it/);
+  }
+  assert.deepEqual([await seqOf(data), await readSource(openDisk(data))], [5, after]);
+});
+
+test('what can not be done is refused with 2, and says what can [program-forward-1]', async (t) => {
+  const data = await forwarded(t);
+  const refusals: readonly (readonly [string[], RegExp])[] = [
+    [['stauts'], /there is no stauts; give one of status, dead, retry, skip, from, identity; did you mean status\?/],
+    [['dead', 'hub'], /name a destination of .*: upstream/],
+    [['from', '../x', '--seq', '1'], /name a destination of .*: upstream/],
+    [['skip', 'upstream'], /add --seq N/],
+    [['identity'], /add --new/],
+    [['skip', '--seq', '11'], /upstream continues with event 9; begin there/],
+    [['from', '--seq', '14'], /the journal ends with event 12/],
+    [['dead', '--seq', '7-3'], /--seq "7-3" is not a seq such as 7, or two such as 7-12/],
+  ];
+  for (const [args, message] of refusals) {
+    const { code, stderr } = await forward(data, ...args);
+    assert.equal(code, 2, `${args}: ${stderr}`);
+    assert.match(stderr, message);
+  }
+  assert.equal(await seqOf(data), 8);
+  const plain = newFolder(t);
+  writeFileSync(join(plain, FIRST), bytes);
+  assert.match((await forward(plain, 'dead')).stderr, /name a destination of .*: it was never forwarded/);
+});
+
+test('a real service is shown as it is, sends a dead letter again when asked, and is shown as dead when it is', async (t) => {
+  let isMended = false;
+  const recorded: string[] = [];
+  const atMs: number[] = [];
+  const upstream = createServer((request, response) => {
+    request.resume().on('end', () => {
+      response.statusCode = request.method === 'POST' ? 200 : 404;
+      if (request.method === 'POST' && !isMended) response.statusCode = 400;
+      if (response.statusCode === 200) recorded.push(`${request.headers['idempotency-key']}`);
+      if (response.statusCode === 200) atMs.push(performance.now());
+      response.setHeader('Content-Type', 'application/json');
+      response.end(response.statusCode === 200 ? '{}' : '{"error":"no"}');
+    });
+  });
+  const port = await listenOn(t, upstream);
+  const file = join(newFolder(t), 'forward.json');
+  const destination = { name: 'upstream', to: `http://127.0.0.1:${port}`, ratePerSecond: 2 };
+  writeFileSync(file, JSON.stringify({ destinations: [destination] }));
+  const service = await startService(t, { args: ['--forward', file] });
+  for (const key of ['a', 'b', 'c']) await fetch(`${service.url}/report_asset_observation/${key}`, { method: 'POST' });
+  await eventually(
+    'all are refused',
+    async () => (await statusOf(service.data)).destinations[0]?.['dead_letters'] === 3,
+  );
+  const metrics = async () => (await (await fetch(`${service.url}/metrics`)).text()).split('\n');
+  assert.ok((await metrics()).includes('assetlog_forward_dead_letters{destination="upstream"} 3'));
+  assert.equal((await forward(service.data, 'skip', '--seq', '2')).code, 4);
+  isMended = true;
+  const { code, stdout } = await forward(service.data, 'retry');
+  assert.deepEqual([code, stdout], [0, '3 of 3 were taken\n']);
+  assert.deepEqual(
+    recorded,
+    service.events().map(({ id }) => `"${id}"`),
+  );
+  assert.ok((atMs.at(-1) as number) - (atMs[0] as number) > 300, `three within ${atMs}, at most two a second`);
+  const figures = await metrics();
+  assert.ok(figures.includes('assetlog_forward_dead_letters{destination="upstream"} 0'), 'none is open any more');
+  await service.kill('SIGKILL');
+  const dead = await statusOf(service.data);
+  const [{ state, seq, dead_letters } = {}] = dead.destinations;
+  assert.deepEqual([dead.code, state, seq, dead_letters], [1, 'not running', 3, 0]);
+});

@@ -1,0 +1,165 @@
+/** Hosted mode: which clients may report, and what the others learn. */
+
+import assert from 'node:assert/strict';
+import { readdirSync } from 'node:fs';
+import { test } from 'node:test';
+import { limits } from '../../../src/config/limits.ts';
+import { newToken, sha256 } from '../../../src/deployments/tokens.ts';
+import { entryOf, host, REPORT, rewrite, writeDeployments } from '../../support/deployments.ts';
+import { entriesOf } from '../../support/log.ts';
+import { metricsOf } from '../../support/metrics.ts';
+import { run, startService } from '../../support/program.ts';
+import { ask, errorOf, get, post, Wire, withoutChance } from '../../support/wire.ts';
+
+/** What is in the folder of a service besides its lock. */
+const foldersIn = (data: string) => readdirSync(data).filter((name) => !name.startsWith('.'));
+
+test('an unknown deployment, no token and a wrong one get the same 401, and leave nothing', async (t) => {
+  const { data, report, get, tokenOf } = await host(t);
+  const refusals = [
+    await report('prod', 'wrong'),
+    await report('prod', ''),
+    await report('prod', tokenOf('test')),
+    await report('unknown', tokenOf('prod')),
+    await report('..%2Fprod', tokenOf('prod')),
+    await get('/nothing'),
+    await get('/prod/report_asset_chek/'),
+    await get('/report_asset_chek'),
+  ];
+  const seen = new Set(refusals.map(withoutChance));
+  assert.equal(seen.size, 1, [...seen].join('\n'));
+  assert.match([...seen][0] ?? '', /^\[401,.*\["www-authenticate","Service-Cloud-Api-Token realm=\\"assetlog\\""\]/);
+  assert.deepEqual(foldersIn(data), []);
+  assert.equal((await get('/livez')).status, 200);
+});
+
+test('the token is looked at before the body, and two of them are no token', async (t) => {
+  const { port, report, tokenOf, headerOf } = await host(t);
+  const header = headerOf('prod');
+  const wire = await Wire.open(port);
+  const head = ['Host: localhost', 'Content-Type: application/json', 'Content-Length: 1000'];
+  wire.send([`POST /prod/${REPORT} HTTP/1.1`, ...head, '', '{'].join('\r\n'));
+  assert.equal((await wire.reply())?.status, 401);
+  wire.close();
+  const two = [header, `Dagster-Cloud-Api-Token: ${tokenOf('prod')}`];
+  const refused = await ask(port, post(`/prod/${REPORT}`, undefined, two));
+  assert.deepEqual([refused.status, errorOf(refused)], [400, 'more than one token header; send one']);
+  assert.equal((await ask(port, post('/prod/nothing', undefined, [header]))).status, 404);
+  assert.equal((await ask(port, get(`/prod/${REPORT}`, header))).status, 405);
+  assert.equal((await report('prod')).status, 200);
+});
+
+test('the first failure of each address is logged with its reason, at most 20, and never with the token [hosted-7]', async (t) => {
+  const { file, args, tokenOf } = writeDeployments(t, ['prod', 'test']);
+  const past = newToken().token;
+  const of = (token: string, more: object) => ({ sha256: sha256(token).toString('hex'), ...more });
+  const tokens = [of(tokenOf('prod'), { name: 'ci' }), of(past, { name: 'old', notAfter: '2020-01-31' })];
+  rewrite(file, { name: 'prod', tokens }, entryOf('test', tokenOf('test')));
+  const more = ['--trusted-proxy', '127.0.0.0/8', '--log-level', 'debug'];
+  const service = await startService(t, { args: [...args, ...more] });
+  const report = async (name: string, sent: string | undefined, from: string) => {
+    const headers = [`X-Forwarded-For: ${from}`, ...(sent === undefined ? [] : [`Service-Cloud-Api-Token: ${sent}`])];
+    return ask(service.port, post(`/${name}/${REPORT}`, undefined, headers));
+  };
+  const failures = [
+    ['prod', undefined, { reason: 'missing token' }],
+    ['prod', 'wrong', { reason: 'unknown token' }],
+    ['prod', past, { reason: 'expired token', token_name: 'old' }],
+    ['prod', tokenOf('test'), { reason: 'token of another deployment', token_name: 'ci', belongs_to: 'test' }],
+    ['unknown', tokenOf('prod'), { reason: 'unknown deployment' }],
+  ] as const;
+  const replies = [];
+  for (const [index, [name, sent]] of failures.entries()) replies.push(await report(name, sent, `192.0.2.${index}`));
+  assert.equal(new Set(replies.map(withoutChance)).size, 1, 'the client does not get the reason');
+  assert.equal((await report('prod', 'wrong', '192.0.2.0')).status, 401);
+  assert.equal((await report('prod', tokenOf('prod'), '192.0.2.0')).status, 200);
+  for (let index = 0; index < 20; index += 1)
+    assert.equal((await report('prod', 'w', `198.51.100.${index}`)).status, 401);
+  const metrics = await metricsOf(service);
+  assert.match(metrics, /^assetlog_auth_failures_total 26$/m);
+  assert.match(metrics, /^assetlog_deployments_in_trouble 0$/m);
+  const { stderr } = await service.kill();
+  const logged = entriesOf(stderr, 'a request without a valid token was refused');
+  assert.equal(logged.length, 20);
+  for (const [index, [name, , reason]] of failures.entries()) {
+    const { time: _, message: __, request_id, ...fields } = logged[index] ?? {};
+    assert.deepEqual(fields, { level: 'warn', address: `192.0.2.${index}`, deployment: name, ...reason });
+    assert.equal(request_id, JSON.parse(replies[index]?.body ?? '').request_id);
+  }
+  assert.equal(logged[5]?.['omitted_since'], 1);
+  assert.deepEqual(
+    entriesOf(stderr, 'request').flatMap(({ status, token_name }) => (status === 200 ? [token_name] : [])),
+    ['ci', undefined],
+  );
+  for (const secret of [tokenOf('prod'), past, tokenOf('test')]) assert.ok(!stderr.includes(secret));
+});
+
+test('through a trusted proxy the bad tokens of one client do not turn the 401 of another one into a 429 [hosted-2]', async (t) => {
+  const { args } = writeDeployments(t, ['prod']);
+  const { port } = await startService(t, { args: [...args, '--trusted-proxy', '127.0.0.0/8'] });
+  const report = async (from: string) =>
+    (await ask(port, post(`/prod/${REPORT}`, undefined, [`X-Forwarded-For: ${from}`]))).status;
+  const statuses: number[] = [];
+  for (let count = 0; count <= limits.failuresMax; count += 1) {
+    statuses.push(await report(`192.0.2.${count}, 203.0.113.1`));
+  }
+  assert.deepEqual(statuses, [...Array(limits.failuresMax).fill(401), 429]);
+  assert.equal(await report('203.0.113.2'), 401);
+  const bad = await run(['--port', '0', ...args, '--trusted-proxy', 'proxy.example']);
+  assert.equal(bad.code, 2);
+  assert.match(bad.stderr, /--trusted-proxy "proxy\.example" is not an address such as 127\.0\.0\.1/);
+});
+
+test('a token that may only read reports nowhere, and learns no more than any token which paths there are', async (t) => {
+  const { data, file, port, report, reload, tokenOf, headerOf } = await host(t);
+  rewrite(file, entryOf('prod', tokenOf('prod'), { may: ['read'] }), entryOf('test', tokenOf('test')));
+  await reload();
+  const send = (path: string, body?: string) => ask(port, post(path, body, [headerOf('prod')]));
+  const refusals = [
+    await report('prod'),
+    await send('/prod/report_asset_check/a?passed=maybe'),
+    await send('/prod/report_asset_observation//'),
+    await send('/prod/report_asset_batch/', '[{]'),
+    await ask(port, get(`/prod/${REPORT}`, headerOf('prod'))),
+  ];
+  const seen = new Set(refusals.map(withoutChance));
+  assert.equal(seen.size, 1, [...seen].join('\n'));
+  assert.match(errorOf(refusals[0]), /^this token may not report; /);
+  assert.equal(refusals[0]?.status, 403);
+  assert.equal((await send('/prod/nothing')).status, 404);
+  assert.equal((await report('test', tokenOf('prod'))).status, 401);
+  assert.deepEqual(foldersIn(data), []);
+});
+
+test('a token is printed with what it may do', async () => {
+  const mayOf = async (...args: string[]) => {
+    const { code, stdout, stderr } = await run(['token', ...args]);
+    return code === 0 ? JSON.parse(stdout.split('\n')[1] ?? '').may : [code, stderr];
+  };
+  assert.equal(await mayOf(), undefined);
+  assert.deepEqual(await mayOf('--may', 'read'), ['read']);
+  assert.deepEqual(await mayOf('--may', 'read,report'), ['report', 'read']);
+  for (const words of ['write', 'report read', 'read,', 'read,read']) {
+    assert.deepEqual(await mayOf('--may', words), [
+      2,
+      `assetlog: --may ${JSON.stringify(words)} is not a list of rights; use report, read or report,read\n`,
+    ]);
+  }
+});
+
+test('a token can be printed with its end, which has to exist', async () => {
+  for (const date of ['2026-12-31', '2026-12-31T12:00:00.5+01:00']) {
+    const printed = await run(['token', '--name', 'ci', '--not-after', date]);
+    assert.equal(printed.code, 0);
+    const { notAfter, ...others } = JSON.parse(printed.stdout.split('\n')[1] ?? '');
+    assert.deepEqual([notAfter, Object.keys(others)], [date, ['name', 'sha256']]);
+  }
+  for (const date of ['2026-02-30', '2026-13-01', '2026-12-31T12:00', 'tomorrow']) {
+    const { code, stdout, stderr } = await run(['token', '--not-after', date]);
+    assert.deepEqual([code, stdout], [2, ''], date);
+    assert.match(
+      stderr,
+      /^assetlog: --not-after "\S+" is not a day that exists, such as 2027-01-31 \(until its end in UTC\), or /,
+    );
+  }
+});

@@ -1,0 +1,151 @@
+/** The deployments file: it is read again, and a bad one changes nothing. */
+
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import {
+  chmodSync,
+  chownSync,
+  closeSync,
+  constants,
+  openSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+  writeSync,
+} from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { sha256 } from '../../../src/deployments/tokens.ts';
+import { entryOf, host, REPORT, rewrite, writeDeployments } from '../../support/deployments.ts';
+import { newFolder, run, startService } from '../../support/program.ts';
+import { serve } from '../../support/service.ts';
+import { eventually } from '../../support/tools.ts';
+import { ask, post } from '../../support/wire.ts';
+
+test('a changed file counts without a restart; a bad one is reported once, and what was good stays [hosted-3]', async (t) => {
+  const { data, file, notices, reload, report, tokenOf } = await host(t);
+  assert.equal((await report('prod')).status, 200);
+  const refusals = () => notices.filter((line) => line.includes('the deployments file is refused'));
+  writeFileSync(file, '{"deployments": [\n{"name": "prod", "tokens": []}]}');
+  await eventually('the file is refused', () => refusals().length > 0);
+  await reload();
+  assert.equal((await report('prod')).status, 200);
+  assert.equal(refusals().length, 1);
+  assert.match(refusals()[0] ?? '', /deployments\.json, line 2: deployments\[0\]\.tokens must be an array/);
+
+  const [old, fresh] = [tokenOf('prod'), tokenOf('test')];
+  const tokens = [old, fresh].map((token) => ({ name: token.slice(-9), sha256: sha256(token).toString('hex') }));
+  rewrite(file, { name: 'prod', tokens }, entryOf('more', fresh)); // the service finds the change by itself
+  const isRead = () => notices.some((line) => line.includes('the deployments were read again'));
+  await eventually('the file is read', isRead);
+  const replies = [report('prod', old), report('prod', fresh), report('more', fresh), report('test', fresh)];
+  assert.deepEqual(
+    (await Promise.all(replies)).map(({ status }) => status),
+    [200, 200, 200, 401],
+  );
+  rewrite(file, entryOf('more', fresh));
+  await reload();
+  assert.equal((await report('prod')).status, 401);
+  await eventually('the journal of a deployment that is gone is closed', () =>
+    readdirSync(join(data, 'prod')).includes('.stopped-cleanly'),
+  );
+});
+
+test('of two reads of the deployments file that overlap, the one that began later counts', async (t) => {
+  const { file, reload, report, tokenOf } = await host(t, ['prod', 'test'], {
+    limits: { deploymentsCheckMs: 3_600_000 },
+  });
+  assert.equal((await report('prod')).status, 200);
+  const [before, revoked] = [readFileSync(file), `${file}.new`];
+  rewrite(revoked, entryOf('test', tokenOf('test')));
+  // A pipe instead of the file: its reader gets the text when the test writes it.
+  rmSync(file);
+  execFileSync('mkfifo', [file]);
+  const earlier = reload();
+  const pipe = await openWhenRead(file);
+  renameSync(revoked, file);
+  const later = reload();
+  await Promise.race([later, sleep(200)]); // two reads at once would have ended the later one by now
+  writeSync(pipe, before);
+  closeSync(pipe);
+  await Promise.all([earlier, later]);
+  assert.equal((await report('prod')).status, 401, 'its token was revoked');
+  assert.equal((await report('test')).status, 200);
+});
+
+/** Opens a pipe for writing as soon as it has a reader. */
+async function openWhenRead(path: string): Promise<number> {
+  for (;;) {
+    try {
+      return openSync(path, constants.O_WRONLY | constants.O_NONBLOCK);
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ENXIO') throw error;
+      await sleep(5);
+    }
+  }
+}
+
+test('a start warns of a data folder or a deployments file that others may write to', {
+  skip: process.getuid?.() === 0 ? false : 'only root can give a file to another group',
+}, async (t) => {
+  const data = newFolder(t);
+  const { file, args } = writeDeployments(t, ['prod']);
+  const own = process.getgid?.() ?? 0;
+  const ofFile = 'may write to the deployments file, and so decide which clients may report; chmod';
+  const everyUser = `every user of this machine ${ofFile} go-w it`;
+  const ofFolder =
+    'every user of this machine may write to the data folder, and so change or remove events; chmod o-w it';
+  for (const [folderMode, fileMode, group, ...warnings] of [
+    [0o700, 0o640, 12345],
+    [0o770, 0o664, own],
+    [0o700, 0o602, own, everyUser],
+    [0o700, 0o666, 12345, everyUser],
+    [0o700, 0o660, 12345, `the group 12345 ${ofFile} g-w it`],
+    [0o777, 0o600, own, ofFolder],
+  ] as const) {
+    chmodSync(data, folderMode);
+    chmodSync(file, fileMode);
+    chownSync(file, process.getuid?.() ?? 0, group);
+    const { notices, stop } = await serve(t, { data, args });
+    await stop();
+    assert.deepEqual(
+      notices.map((line) => JSON.parse(line).message).filter((message) => message.includes('may write to')),
+      warnings,
+      `${folderMode.toString(8)} ${fileMode.toString(8)} ${group}`,
+    );
+  }
+});
+
+test('a start with a bad deployments file ends with 2, SIGHUP reads it again, and a printed token gets in', async (t) => {
+  const { file, args, tokenOf } = writeDeployments(t, ['prod']);
+  for (const [text, problem] of [
+    [undefined, /^assetlog: ENOENT[^\n]*deployments\.json'\n$/m],
+    ['', /deployments\.json, line 1, column 1: /],
+    [
+      '{"deployments": [{"name": "a b", "tokens": []}]}',
+      /deployments\.json, line 1: deployments\[0\]\.name must be up to 63 letters/,
+    ],
+  ] as const) {
+    if (text === undefined) rmSync(file);
+    else writeFileSync(file, text);
+    const { code, stderr } = await run(['--port', '0', '--data', newFolder(t), ...args]);
+    assert.equal(code, 2);
+    assert.match(stderr, problem);
+  }
+  const printed = await run(['token', '--name', 'cron']);
+  assert.equal(printed.code, 0);
+  const [fresh = '', line = ''] = printed.stdout.split('\n');
+  assert.equal(JSON.parse(line).name, 'cron');
+  rewrite(file, entryOf('prod', tokenOf('prod')));
+  const service = await startService(t, { args });
+  rewrite(file, { name: 'prod', tokens: [JSON.parse(line)] });
+  process.kill(service.pid, 'SIGHUP');
+  const report = () => ask(service.port, post(`/prod/${REPORT}`, undefined, [`Service-Cloud-Api-Token: ${fresh}`]));
+  await eventually('the new token counts', async () => (await report()).status === 200);
+  const { code, stderr } = await service.kill('SIGTERM');
+  assert.equal(code, 0);
+  assert.ok(!stderr.includes(fresh));
+});

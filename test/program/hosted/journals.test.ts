@@ -1,0 +1,250 @@
+/** A journal for each deployment: when it is opened and closed, and that its trouble is its own. */
+
+import assert from 'node:assert/strict';
+import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { exitCodes } from '../../../src/config/exit-codes.ts';
+import { type Disk, openDisk as openRealDisk } from '../../../src/journal/disk.ts';
+import { segmentName } from '../../../src/journal/segments.ts';
+import { entryOf, host, REPORT, rewrite } from '../../support/deployments.ts';
+import { gate } from '../../support/gate.ts';
+import { eventsIn, newFolder } from '../../support/program.ts';
+import { serve } from '../../support/service.ts';
+import { SimulatedDisk, systemError } from '../../support/simulated-disk.ts';
+import { askHolder, lockFolder } from '../../support/standard-limits.ts';
+import { eventually } from '../../support/tools.ts';
+import { ask, errorOf, get, post, Wire } from '../../support/wire.ts';
+
+/** What is in the folder of a service besides its lock. */
+const foldersIn = (data: string) => readdirSync(data).filter((name) => !name.startsWith('.'));
+
+test('each deployment has a journal of its own, which its first report opens [hosted-5]', async (t) => {
+  const { data, report, get, stop, tokenOf } = await host(t);
+  assert.deepEqual(foldersIn(data), []);
+  assert.equal((await report('prod')).status, 200);
+  assert.deepEqual(foldersIn(data), ['prod']);
+  assert.equal((await report('test', tokenOf('test'), 'dagster-cloud-api-token')).status, 200);
+  assert.deepEqual(
+    await Promise.all(Array.from({ length: 20 }, async () => (await report('prod')).status)),
+    Array(20).fill(200),
+  );
+  assert.deepEqual([eventsIn(join(data, 'prod')).length, eventsIn(join(data, 'test')).length], [21, 1]);
+  assert.equal((await get('/readyz')).body, '{"status":"ok"}');
+  await stop();
+  assert.ok(readdirSync(join(data, 'prod')).includes('.stopped-cleanly'));
+});
+
+test('a damaged journal, a locked one and a failing disk stop only their own deployment, which comes back by itself [hosted-6]', async (t) => {
+  const simulated = new Map<string, SimulatedDisk>();
+  const parts = {
+    openDisk: (folder: string): Disk => {
+      if (!folder.endsWith('failing')) return openRealDisk(folder);
+      mkdirSync(folder, { recursive: true });
+      const disk = simulated.get(folder) ?? new SimulatedDisk(folder);
+      simulated.set(folder, disk);
+      return disk;
+    },
+  };
+  const names = ['good', 'damaged', 'locked', 'failing'];
+  const { data, report, get, notices } = await host(t, names, { parts });
+  for (const name of ['damaged', 'locked']) mkdirSync(join(data, name));
+  writeFileSync(join(data, 'damaged', segmentName(1)), 'x\n{"seq":2,"x":1,"crc":"00000000"}\n');
+  const lock = await lockFolder(join(data, 'locked'));
+  assert.equal((await report('failing')).status, 200);
+  const [disk] = simulated.values();
+  assert.ok(disk !== undefined);
+  disk.fault = (call) => (call === 'sync' ? systemError('EIO') : undefined);
+
+  const errors: Record<string, string> = {};
+  for (const name of ['damaged', 'locked', 'failing']) {
+    const reply = await report(name);
+    assert.deepEqual([reply.status, reply.headers.get('retry-after')], [503, '1'], name);
+    errors[name] = errorOf(reply);
+    assert.doesNotMatch(reply.body, /\/tmp|simulated|process \d/, 'the reply names no path');
+  }
+  assert.match(errors['damaged'] ?? '', /it is damaged$/);
+  assert.match(errors['locked'] ?? '', /another process writes to it$/);
+  assert.equal((await report('good')).status, 200);
+  assert.deepEqual(await askHolder(join(data, 'good')), { kind: 'before', seq: 2 });
+  const ready = await get('/readyz');
+  assert.equal(ready.status, 200, 'the other deployments take reports');
+  assert.deepEqual(Object.keys(JSON.parse(ready.body).deployments).sort(), ['damaged', 'failing', 'locked']);
+  assert.match(notices.join(''), /"deployment":"damaged","problem":"the journal is damaged: .*assetlog repair --data /);
+
+  await lock.release();
+  disk.fault = () => undefined;
+  writeFileSync(join(data, 'damaged', segmentName(1)), '');
+  for (const name of ['damaged', 'locked', 'failing', 'good'])
+    await eventually(`${name} takes reports again`, async () => (await report(name)).status === 200);
+  assert.equal((await get('/readyz')).body, '{"status":"ok"}');
+  const [lines] = [disk.text(segmentName(1)).trim().split('\n')];
+  assert.ok(lines.length >= 2, 'what was acknowledged before is there');
+});
+
+test('a large upload is refused before it is sent while too much waits for a journal', async (t) => {
+  const { opened, open } = gate();
+  t.after(open);
+  const openDisk = (folder: string): Disk => {
+    const disk = openRealDisk(folder);
+    return folder.endsWith('prod') ? { ...disk, prepare: () => opened.then(disk.prepare) } : disk;
+  };
+  const limits = { queueBytesMax: 300_000, openWaitMs: 60_000 };
+  const { data, port, headerOf } = await host(t, ['prod'], { limits, parts: { openDisk } });
+  const wire = await Wire.open(port);
+  t.after(() => wire.close());
+  const metadata = { x: 'x'.repeat(50_000) };
+  for (let index = 0; index < 8; index += 1) {
+    wire.send(post(`/prod/${REPORT}`, JSON.stringify({ description: `${index}`, metadata }), [headerOf('prod')]));
+  }
+  const large = post(`/prod/${REPORT}`, 'x'.repeat(250_000), [headerOf('prod'), 'Expect: 100-continue']);
+  const head = large.slice(0, -250_000);
+  let reply = await ask(port, head);
+  for (let waited = 0; reply.status === 100 && waited < 500; waited += 1) reply = await ask(port, head);
+  assert.deepEqual([reply.status, reply.headers.get('retry-after')], [503, '1']);
+  open();
+  const statuses: (number | undefined)[] = [];
+  for (let index = 0; index < 8; index += 1) statuses.push((await wire.reply())?.status);
+  assert.deepEqual(statuses, [200, 200, 200, 200, 200, 503, 503, 503]);
+  assert.deepEqual(
+    eventsIn(join(data, 'prod')).map((event) => event['description']),
+    ['0', '1', '2', '3', '4'],
+  );
+});
+
+test('a deployment whose lock file is removed fails alone, and is opened again once no other process has it [hosted-1]', async (t) => {
+  for (const lockCheckMs of [20, 60_000]) {
+    const { data, report, get, notices } = await host(t, ['prod'], { limits: { lockCheckMs } });
+    assert.equal((await report('prod')).status, 200);
+    const [lock = ''] = readdirSync(join(data, 'prod')).filter((name) => name.startsWith('.lock-'));
+    rmSync(join(data, 'prod', lock));
+    const second = await lockFolder(join(data, 'prod'));
+    const isNoticed = () => /"deployment":"prod".*the lock file/.test(notices.join(''));
+    if (lockCheckMs === 20) await eventually('it is noticed without a report', isNoticed);
+    assert.equal((await report('prod')).status, 503);
+    assert.ok(isNoticed());
+    assert.deepEqual(Object.keys(JSON.parse((await get('/readyz')).body).deployments), ['prod']);
+    await second.release();
+    await eventually('reports are taken again', async () => (await report('prod')).status === 200);
+    assert.equal((await get('/readyz')).body, '{"status":"ok"}');
+  }
+});
+
+test('an idle journal is closed, and opened again by the next report', async (t) => {
+  const { data, report } = await host(t, ['prod'], { limits: { idleJournalMs: 100 } });
+  assert.equal((await report('prod')).status, 200);
+  const clean = () => readdirSync(join(data, 'prod')).includes('.stopped-cleanly');
+  await eventually('it is closed', clean);
+  const { status, body } = await report('prod');
+  assert.equal(status, 200, body);
+  assert.equal(eventsIn(join(data, 'prod')).length, 2);
+});
+
+test('of more journals than may be open the longest unused is closed, and comes back with its next report [hosted-4]', async (t) => {
+  const names = ['a', 'b', 'c'];
+  const { data, report } = await host(t, names, { limits: { openJournalsMax: 2 } });
+  const isClosed = (name: string) => readdirSync(join(data, name)).includes('.stopped-cleanly');
+  for (const name of names) assert.equal((await report(name)).status, 200);
+  await eventually('a is closed', () => isClosed('a'));
+  assert.deepEqual(names.map(isClosed), [true, false, false]);
+  assert.equal((await report('a')).status, 200);
+  await eventually('b is closed', () => isClosed('b'));
+  assert.deepEqual(names.map(isClosed), [false, true, false]);
+  assert.equal(eventsIn(join(data, 'a')).length, 2);
+});
+
+test('of 60 deployments that report at once, only as many journals hold descriptors as may, and nothing is lost', {
+  skip: process.platform === 'linux' ? false : 'open descriptors are counted in /proc/self/fd',
+}, async (t) => {
+  const names = Array.from({ length: 60 }, (_, index) => `d${index}`);
+  const limits = { openJournalsMax: 5, openWaitMs: 60_000 };
+  const { data, port, headerOf } = await host(t, names, { limits });
+  const wires = await Promise.all(names.map(() => Wire.open(port)));
+  t.after(() => {
+    for (const wire of wires) wire.close();
+  });
+  assert.equal((await ask(port, get('/livez'))).status, 200);
+  const count = () => readdirSync('/proc/self/fd').length;
+  const before = count();
+  let most = before;
+  const counting = setInterval(() => {
+    most = Math.max(most, count());
+  }, 1);
+  t.after(() => clearInterval(counting));
+  for (const [index, wire] of wires.entries()) {
+    const name = names[index] ?? '';
+    wire.send(post(`/${name}/${REPORT}`, undefined, [headerOf(name)]));
+  }
+  const replies = await Promise.all(wires.map((wire) => wire.reply()));
+  assert.deepEqual(new Set(replies.map((reply) => reply?.status)), new Set([200]), errorOf(replies[0]));
+  // Folder, lock and file of each; while it is opened or closed, a few more for a moment.
+  assert.ok(most - before <= 5 * 6, `${most - before} more descriptors`);
+  for (const name of names) assert.equal(eventsIn(join(data, name)).length, 1, name);
+});
+
+test('a journal that waits for a full disk is named, and does not hold up a stop', async (t) => {
+  const full = (folder: string): Disk => {
+    const disk = openRealDisk(folder);
+    if (!folder.endsWith('prod')) return disk;
+    return { ...disk, createLog: async () => Promise.reject(systemError('ENOSPC')) };
+  };
+  const { report, get, stop, ended } = await host(t, ['prod', 'test'], { parts: { openDisk: full } });
+  const reply = await report('prod');
+  assert.deepEqual(
+    [reply.status, errorOf(reply)],
+    [503, 'the disk is full; the service waits for space to open its journal'],
+  );
+  assert.equal((await report('test')).status, 200);
+  assert.deepEqual(Object.keys(JSON.parse((await get('/readyz')).body).deployments), ['prod']);
+  await stop();
+  assert.equal(await ended, 0);
+});
+
+test('a deployment that is taken out is in trouble no more, and may come back', async (t) => {
+  const { data, file, report, get, reload, tokenOf } = await host(t);
+  mkdirSync(join(data, 'prod'));
+  const lock = await lockFolder(join(data, 'prod'));
+  assert.equal((await report('prod')).status, 503);
+  assert.match((await get('/readyz')).body, /"prod"/);
+  assert.match((await get('/metrics')).body, /^assetlog_deployments_in_trouble 1$/m);
+  rewrite(file, entryOf('test', tokenOf('test')));
+  await reload();
+  assert.equal((await get('/readyz')).body, '{"status":"ok"}');
+  await lock.release();
+  rewrite(file, entryOf('prod', tokenOf('prod')));
+  await reload();
+  assert.equal((await report('prod')).status, 200);
+});
+
+test('without --deployments the folder of hosted mode is refused with 2, and that of one deployment is a journal', async (t) => {
+  const { data, args, report, stop, headerOf } = await host(t);
+  assert.equal((await report('prod')).status, 200);
+  await stop();
+  const before = readdirSync(data);
+  const refused = {
+    exitCode: exitCodes.configuration,
+    message:
+      /^the data folder \S+ holds journals of deployments, such as prod, .*give --deployments FILE, or --data \S+\/prod for that journal alone$/,
+  };
+  await assert.rejects(serve(t, { data }), refused);
+  assert.deepEqual(readdirSync(data), before);
+  const reportTo = async (data: string) => {
+    const service = await serve(t, { data });
+    assert.equal((await ask(service.port, post(`/${REPORT}`))).status, 200);
+    await service.stop();
+    return eventsIn(data).length;
+  };
+  assert.equal(await reportTo(join(data, 'prod')), 2);
+  // What a repair put aside, what a journal in the folder itself was copied to, and other folders are no deployments.
+  const own = newFolder(t);
+  for (const name of ['damaged-20261120T150405Z', 'other', '.hidden']) mkdirSync(join(own, name));
+  for (const name of ['damaged-20261120T150405Z', '.hidden']) writeFileSync(join(own, name, segmentName(1)), '');
+  assert.equal(await reportTo(own), 1);
+  mkdirSync(join(own, 'copy'));
+  writeFileSync(join(own, 'copy', segmentName(1)), '');
+  assert.equal(await reportTo(own), 2);
+  // A journal of local mode is no obstacle to hosted mode, which leaves it alone.
+  const mixed = await serve(t, { data: own, args });
+  assert.equal((await ask(mixed.port, post(`/prod/${REPORT}`, undefined, [headerOf('prod')]))).status, 200);
+  assert.equal(eventsIn(own).length, 2);
+});

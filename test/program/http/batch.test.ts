@@ -1,0 +1,338 @@
+/** The batch endpoint of the program, over real sockets: what is recorded, what is refused, and that it is all or nothing. */
+
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { statSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { limits } from '../../../src/config/limits.ts';
+import { batchTypes } from '../../../src/http/batch.ts';
+import { gate, hold } from '../../support/gate.ts';
+import { entriesOf } from '../../support/log.ts';
+import { memoryMib } from '../../support/memory.ts';
+import { metricsOf } from '../../support/metrics.ts';
+import { eventsIn, type Running, run, startService } from '../../support/program.ts';
+import { FIRST } from '../../support/segments.ts';
+import { serveSimulated } from '../../support/service.ts';
+import type { SimulatedDisk } from '../../support/simulated-disk.ts';
+import { eventually, withoutPrlimit } from '../../support/tools.ts';
+import { ask, get, Wire, type WireReply } from '../../support/wire.ts';
+
+const BATCH = '/report_asset_batch/';
+const NDJSON = batchTypes[0]!;
+const MIB = 1024 * 1024;
+const WRONG = '{"type":"check","asset_key":"c","check_name":"n"}';
+
+interface Sent {
+  readonly target?: string;
+  readonly type?: string;
+  readonly headers?: readonly string[];
+  readonly chunkBytes?: number;
+}
+
+/** A batch as bytes on a connection. */
+function requestOf(body: string | Buffer, { target = BATCH, type = NDJSON, headers = [], chunkBytes }: Sent = {}) {
+  const bytes = Buffer.from(body);
+  const framing = chunkBytes === undefined ? `Content-Length: ${bytes.length}` : 'Transfer-Encoding: chunked';
+  const lines = [`POST ${target} HTTP/1.1`, 'Host: localhost', `Content-Type: ${type}`, framing, ...headers];
+  const head = Buffer.from(`${lines.join('\r\n')}\r\n\r\n`);
+  if (chunkBytes === undefined) return Buffer.concat([head, bytes]);
+  const chunks: Buffer[] = [head];
+  for (let at = 0; at < bytes.length; at += chunkBytes) {
+    const chunk = bytes.subarray(at, at + chunkBytes);
+    chunks.push(Buffer.from(`${chunk.length.toString(16)}\r\n`), chunk, Buffer.from('\r\n'));
+  }
+  return Buffer.concat([...chunks, Buffer.from('0\r\n\r\n')]);
+}
+
+function send({ port }: { readonly port: number }, body: string | Buffer, sent?: Sent): Promise<WireReply> {
+  return ask(port, requestOf(body, sent));
+}
+
+function itemOf(name: string): string {
+  return JSON.stringify({ type: 'observation', asset_key: name });
+}
+
+function namesOf(prefix: string, count: number): string[] {
+  return Array.from({ length: count }, (_, index) => `${prefix}${index}`);
+}
+
+function linesOf(names: readonly string[]): string {
+  return names.map(itemOf).join('\n');
+}
+
+function keysIn(data: string): unknown[] {
+  return eventsIn(data).map(({ asset_key: key }) => (key as string[])[0]);
+}
+
+function assertRecorded({ status, body }: WireReply, count: number): void {
+  assert.deepEqual([status, body], [200, JSON.stringify({ recorded: count })]);
+}
+
+/** Exactly 1 MiB: so many items, the last padded. */
+function largestOf(count: number, filler = 'x'): string {
+  const items = namesOf('k', count - 1).map(itemOf);
+  const last = (text: string) =>
+    JSON.stringify({ type: 'observation', asset_key: 'last', partition: 'p', description: text });
+  const body = (text: string) => [...items, last(text)].join('\n');
+  const padding = limits.bodyBytesMax - Buffer.byteLength(body(''));
+  const bytes = Buffer.byteLength(filler);
+  return body(filler.repeat(Math.floor(padding / bytes)) + 'x'.repeat(padding % bytes));
+}
+
+test('each batch is recorded in its order with consecutive seqs, beside other clients', async (t) => {
+  const service = await startService(t);
+  const clients = await Promise.all(namesOf('', 4).map(() => Wire.open(service.port)));
+  t.after(() => {
+    for (const client of clients) client.close();
+  });
+  const batches = namesOf('b', 20).map((name) => namesOf(`${name}-`, 1 + (Number(name.slice(1)) % 7)));
+  for (const [index, names] of batches.entries()) clients[index % clients.length]!.send(requestOf(linesOf(names)));
+  for (const [index, names] of batches.entries()) {
+    assertRecorded((await clients[index % clients.length]!.reply())!, names.length);
+  }
+  const keys = keysIn(service.data);
+  assert.equal(keys.length, batches.flat().length);
+  for (const names of batches) {
+    const start = keys.indexOf(names[0]);
+    assert.deepEqual(keys.slice(start, start + names.length), names);
+  }
+  assert.deepEqual(
+    service.events().map(({ seq }) => seq),
+    keys.map((_, index) => index + 1),
+  );
+});
+
+test('with lenient handling the right items are recorded, and the reply says that the preference was applied', async (t) => {
+  const service = await startService(t);
+  const names = namesOf('k', 1_000);
+  const reply = await send(service, `${linesOf(names)}\n${WRONG}`, { headers: ['Prefer: handling=lenient'] });
+  assert.deepEqual([reply.status, reply.headers.get('preference-applied')], [207, 'handling=lenient']);
+  const { recorded, failed, errors } = JSON.parse(reply.body);
+  assert.deepEqual([recorded, failed, errors[0].item], [1_000, 1, 1_001]);
+  assert.deepEqual(keysIn(service.data), names);
+});
+
+test('a 200 is sent only when the last line is durable [program-batch-1]', async (t) => {
+  const { disk, port } = await serveSimulated(t);
+  for (let round = 1; round <= 3; round += 1) {
+    const first = gate();
+    const later = gate();
+    let syncs = 0;
+    disk.fault = (call) => {
+      if (call !== 'sync') return undefined;
+      syncs += 1;
+      return syncs === 1 ? first.opened : later.opened;
+    };
+    const wire = await Wire.open(port);
+    t.after(() => wire.close());
+    let reply: WireReply | undefined;
+    wire.send(requestOf(linesOf(namesOf(`r${round}-`, 50))));
+    const replied = wire.reply().then((one) => {
+      reply = one;
+    });
+    await eventually('its lines are written', () => syncs > 0);
+    assert.equal((await ask(port, get('/livez'))).status, 200);
+    assert.equal(reply, undefined);
+    first.open();
+    await replied;
+    assertRecorded(reply!, 50);
+    assert.equal(durableLines(disk), 50 * round);
+    later.open();
+  }
+});
+
+test('a batch of the largest size whose lines become as long as they can is taken', async (t) => {
+  const service = await startService(t);
+  // U+0085 has two bytes in the body and six in the line, and each item adds a whole line to the journal.
+  const longest = largestOf(limits.batchItemsMax, '\u0085');
+  assert.equal(Buffer.byteLength(longest), MIB);
+  assertRecorded(await send(service, longest), limits.batchItemsMax);
+  const { size } = statSync(join(service.data, FIRST));
+  assert.ok(size > 3 * MIB && size < limits.tornBytesMax, `${size} bytes`);
+});
+
+test('a batch that could never be queued is a 413 instead of a 503, and the same items in parts are taken', async (t) => {
+  const service = await startService(t, { env: { NODE_OPTIONS: '--max-old-space-size=32 --max-semi-space-size=1' } });
+  const longest = largestOf(limits.batchItemsMax, '\u0085');
+  const { status, body, headers } = await send(service, longest);
+  assert.equal(status, 413);
+  assert.match(body, /^\{"error":"the 10000 events take \d+ bytes of memory, .*; send them in parts"/);
+  assert.equal(headers.get('retry-after'), undefined);
+  assert.equal(service.events().length, 0);
+  const lines = longest.split('\n');
+  for (const part of [lines.slice(0, 5_000), lines.slice(5_000)]) {
+    assertRecorded(await send(service, part.join('\n')), 5_000);
+  }
+});
+
+test('a batch whose lines are more than one write may have is a 413, and with a shorter key it is taken', async (t) => {
+  const service = await startService(t);
+  const body = largestOf(limits.batchItemsMax, '\u0085');
+  // Each backslash of the key is escaped in each line.
+  const longest = `"${'\\\\'.repeat(limits.idempotencyKeyCharactersMax)}"`;
+  const { status, body: problem } = await send(service, body, { headers: [`Idempotency-Key: ${longest}`] });
+  assert.equal(status, 413);
+  assert.match(problem, /^\{"error":"the 10000 events take up to \d+ bytes in the journal, .*; send them in parts"/);
+  const headers = [`Idempotency-Key: ${'k'.repeat(limits.idempotencyKeyCharactersMax)}`];
+  assertRecorded(await send(service, body, { headers }), limits.batchItemsMax);
+  const again = await send(service, body, { headers });
+  assert.deepEqual(JSON.parse(again.body), { recorded: limits.batchItemsMax, duplicates: limits.batchItemsMax });
+  assert.equal(service.events().length, limits.batchItemsMax);
+});
+
+test('a batch that is cut off is not recorded in part, wherever it is cut', async (t) => {
+  const service = await startService(t);
+  const body = linesOf(namesOf('k', 20));
+  for (const request of [requestOf(body), requestOf(body, { chunkBytes: 50 })]) {
+    for (let end = 1; end < request.length; end += 37) {
+      const wire = await Wire.open(service.port);
+      wire.send(request.subarray(0, end));
+      wire.socket.end();
+      const reply = await wire.reply();
+      assert.ok(reply === undefined || reply.status >= 400, `cut at ${end}: ${reply?.status}`);
+      wire.close();
+    }
+  }
+  assertRecorded(await send(service, body), 20);
+  assert.deepEqual(keysIn(service.data), namesOf('k', 20));
+});
+
+test('on a full disk a batch gets 503 and leaves no line, and is taken when there is space [program-batch-2]', {
+  skip: withoutPrlimit,
+}, async (t) => {
+  const service = await startService(t);
+  const body = linesOf(namesOf('k', 400));
+  assertRecorded(await send(service, linesOf(['before'])), 1);
+  const file = join(service.data, FIRST);
+  const { size } = statSync(file);
+  // So much of the batch fits that a part of its lines could be recorded.
+  limitFiles(service, size + 50_000);
+  for (let attempt = 0; attempt < 3; attempt += 1) {
+    const { status, body: problem, headers } = await send(service, body);
+    assert.deepEqual([status, headers.get('retry-after')], [503, '1'], problem);
+    assert.equal(statSync(file).size, size);
+  }
+  limitFiles(service, 'unlimited');
+  assertRecorded(await send(service, body), 400);
+  assert.deepEqual(keysIn(service.data), ['before', ...namesOf('k', 400)]);
+  const metrics = await metricsOf(service);
+  assert.match(metrics, /^assetlog_events_total\{type="AssetObservation"\} 401$/m);
+  assert.match(metrics, /^assetlog_request_items_count 2$/m);
+});
+
+test('with a full queue a batch gets 503, none of it is recorded, and those that wait are', async (t) => {
+  const { disk, port } = await serveSimulated(t, { limits: { queueBytesMax: 100_000 } });
+  const release = hold(disk, 'sync');
+  const wires = await Promise.all(namesOf('', 6).map(() => Wire.open(port)));
+  t.after(() => {
+    for (const wire of wires) wire.close();
+  });
+  for (const [index, wire] of wires.entries()) wire.send(requestOf(linesOf(namesOf(`w${index}-`, 100))));
+  const replies = Promise.all(wires.map((wire) => wire.reply()));
+  await eventually(
+    'the queue is full',
+    async () => (await send({ port }, linesOf(namesOf('full', 100)))).status === 503,
+  );
+  release();
+  const statuses = (await replies).map((reply) => reply?.status);
+  assert.ok(statuses.includes(200) && statuses.includes(503), statuses.join());
+  assertRecorded(await send({ port }, linesOf(['afterwards'])), 1);
+  const recordedBatches = statuses.filter((status) => status === 200).length;
+  assert.equal(durableLines(disk), 100 * recordedBatches + 1);
+});
+
+test('a batch is in events, in the metrics, and a refused one is one line without what was sent', async (t) => {
+  const service = await startService(t);
+  const items = [
+    { type: 'materialization', asset_key: ['a', 'b'], metadata: { rows: 1 }, event_time: '2026-11-20T16:00:00+01:00' },
+    { type: 'check', asset_key: 'c', check_name: 'n', passed: true, idempotency_key: 'own' },
+    { type: 'AssetObservation', asset_key: 'd', tags: { data_version: 'v' } },
+  ];
+  assertRecorded(await send(service, items.map((item) => JSON.stringify(item)).join('\n')), 3);
+  const { stdout } = await run(['events', '--data', service.data]);
+  const shown = stdout
+    .trimEnd()
+    .split('\n')
+    .map((line) => JSON.parse(line));
+  assert.deepEqual(
+    shown.map(({ seq, type }) => [seq, type]),
+    [
+      [1, 'AssetMaterialization'],
+      [2, 'AssetCheckEvaluation'],
+      [3, 'AssetObservation'],
+    ],
+  );
+  assert.deepEqual([shown[0].event_time, shown[1].idempotency_key], ['2026-11-20T15:00:00Z', 'own']);
+
+  const secret = '{"type":"observation","asset_key":"d","metadata":{"secret":"hidden"},}';
+  const refusedBodies = [
+    `${itemOf('a')}\n${secret}`,
+    `${itemOf('a')}\n{"type":"observation","asset_key":"d","metadata":["hidden"]}`,
+  ];
+  for (const [index, body] of refusedBodies.entries()) {
+    assert.equal((await send(service, body)).status, 400);
+    const refusals = () => entriesOf(service.stderr(), 'refused');
+    await eventually('the refusal is logged', () => refusals().length > index);
+    assert.equal(refusals().length, index + 1);
+    const { path, status, problem } = refusals()[index] ?? {};
+    assert.deepEqual([path, status], [BATCH, 400]);
+    assert.match(`${problem}`, /^1 of 2 items is wrong/);
+  }
+  assert.doesNotMatch(service.stderr(), /hidden|secret/);
+  const metrics = await metricsOf(service);
+  for (const line of [
+    'assetlog_events_total{type="AssetMaterialization"} 1',
+    'assetlog_events_total{type="AssetCheckEvaluation"} 1',
+    'assetlog_events_total{type="AssetObservation"} 1',
+    'assetlog_request_items_bucket{le="2"} 0',
+    'assetlog_request_items_bucket{le="5"} 1',
+    'assetlog_request_items_sum 3',
+    'assetlog_request_items_count 1',
+    'assetlog_http_requests_total{endpoint="report_asset_batch",status="200"} 1',
+    'assetlog_http_requests_total{endpoint="report_asset_batch",status="400"} 2',
+  ]) {
+    assert.ok(metrics.split('\n').includes(line), line);
+  }
+});
+
+test('16 batches of 10,000 items at a time, again and again, take a bounded amount of memory', {
+  skip: process.platform === 'linux' ? false : 'the memory of a process is read from /proc',
+}, async (t) => {
+  const service = await startService(t);
+  const body = linesOf(namesOf('a-key-that-fills-a-mebibyte-with-ten-thousand-of-them-', limits.batchItemsMax));
+  assert.ok(body.length > 0.9 * MIB && body.length <= MIB, `${body.length} bytes`);
+  const wires = await Promise.all(namesOf('', 16).map(() => Wire.open(service.port)));
+  const request = requestOf(body);
+  let [recorded, refused] = [0, 0];
+  for (let round = 0; round < 5; round += 1) {
+    for (const wire of wires) wire.send(request);
+    for (const wire of wires) {
+      const status = (await wire.reply())?.status;
+      assert.ok(status === 200 || status === 503, `${status}`);
+      if (status === 200) recorded += 1;
+      else refused += 1;
+    }
+  }
+  for (const wire of wires) wire.close();
+  const peakMib = memoryMib(service.pid);
+  t.diagnostic(`peak ${peakMib} MiB, ${recorded} recorded, ${refused} refused`);
+  assert.ok(recorded > 0);
+  const metrics = await metricsOf(service);
+  assert.match(metrics, new RegExp(`^assetlog_last_seq ${recorded * limits.batchItemsMax}$`, 'm'));
+  assert.ok(peakMib < MEMORY_MIB_MAX, `it took ${peakMib} MiB`);
+});
+
+/** As in the tests of memory with large bodies: newer Nodes let garbage grow further before they collect it. */
+const MEMORY_MIB_MAX = Number(process.versions.node.split('.')[0]) <= 20 ? 300 : 450;
+
+/** How many lines a power cut would leave. */
+function durableLines(disk: SimulatedDisk): number {
+  const text = disk.afterPowerCut({ entries: 'none', share: 0, behind: 'nothing' }).text(FIRST);
+  return text.split('\n').length - 1;
+}
+
+/** Lets the service's files grow up to so many bytes: the write that reaches the limit is short, the next one fails. */
+function limitFiles({ pid }: Pick<Running, 'pid'>, bytes: number | 'unlimited'): void {
+  execFileSync('prlimit', ['--pid', String(pid), `--fsize=${bytes}:unlimited`]);
+}

@@ -1,0 +1,139 @@
+/** Uploads: their memory, and those that are refused before their end. */
+
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { connectionsOf } from '../../support/metrics.ts';
+import { startService } from '../../support/program.ts';
+import { serve } from '../../support/service.ts';
+import { eventually } from '../../support/tools.ts';
+import { ask, errorOf, get, post, Wire } from '../../support/wire.ts';
+
+const TARGET = '/report_asset_materialization/';
+const LIVE = get('/livez');
+
+test('a body in very many pieces takes no more memory than one in a few', {
+  skip: process.platform !== 'linux' && 'needs /proc',
+}, async (t) => {
+  const service = await startService(t);
+  const resident = () => Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${service.pid}/status`, 'utf8'))?.[1]) / 1024;
+  await ask(service.port, post(`${TARGET}a`));
+  const before = resident();
+  const body = `{"asset_key":"a","description":"${'x'.repeat(500_000)}"}`;
+  const wires = await Promise.all(Array.from({ length: 4 }, () => Wire.open(service.port)));
+  const pieces = [...body].map((character) => `1\r\n${character}\r\n`).join('');
+  for (const wire of wires) {
+    wire.send(
+      `POST ${TARGET} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n${pieces}`,
+    );
+  }
+  await sleep(1_500);
+  const grown = resident() - before;
+  for (const wire of wires) {
+    wire.send('0\r\n\r\n');
+    assert.equal((await wire.reply())?.status, 200);
+    wire.close();
+  }
+  t.diagnostic(`${Math.round(grown)} MiB`);
+  assert.ok(grown < 120, `it grew by ${Math.round(grown)} MiB for 2 MB of bodies`);
+});
+
+test('a large upload that is refused early still gets to read its reply', async (t) => {
+  const service = await startService(t);
+  for (const target of ['/nowhere', TARGET]) {
+    const wire = await Wire.open(service.port);
+    wire.send(
+      `POST ${target} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 3000000\r\n\r\n`,
+    );
+    for (let sent = 0; sent < 3_000_000; sent += 100_000) {
+      wire.send(Buffer.alloc(100_000, 'x'));
+      await sleep(1);
+    }
+    const reply = await wire.reply();
+    assert.equal(reply?.status, target === '/nowhere' ? 404 : 413);
+    assert.equal(await wire.ends(), true);
+    assert.equal(wire.socket.errored, null, 'the connection was reset before the reply was read');
+  }
+});
+
+test('when upload memory is used up the upload that stalled longest gets 408, and one that moves is not ended [service-5]', async (t) => {
+  const limits = { uploadBytesMax: 250_000, stalledUploadMs: 2_000, deadlineCheckMs: 20 };
+  const { port } = await serve(t, { limits });
+  const body = JSON.stringify({ asset_key: 'a', description: 'x'.repeat(100_000) });
+  const open = post(TARGET, body).slice(0, -1_000);
+  const [stalled, moving] = await Promise.all([Wire.open(port), Wire.open(port)]);
+  stalled.send(open);
+  moving.send(open);
+  const beat = setInterval(() => moving.send('x'), 50);
+  t.after(() => clearInterval(beat));
+  await sleep(1.5 * limits.stalledUploadMs); // as long as an upload must stall
+  const reply = await ask(port, post(TARGET, body));
+  assert.equal(reply.status, 200, reply.body);
+  const ended = await stalled.reply();
+  assert.equal(ended?.status, 408);
+  assert.match(errorOf(ended), /stalled while others needed its memory/);
+  const other = await Wire.open(port);
+  other.send(open);
+  await sleep(10 * limits.deadlineCheckMs); // it has been read, and since then there was no progress
+  assert.equal((await ask(port, post(TARGET, body))).status, 503, 'no upload had stalled');
+  assert.equal(moving.ended, false);
+  for (const wire of [stalled, moving, other]) wire.close();
+});
+
+test('an upload for which no memory can be allocated gets 503 and is read to its end, and the service continues [service-6]', async (t) => {
+  // More than any machine can allocate: the same error as that of a machine without memory.
+  const { port, notices } = await serve(t, { limits: { bodyBytesMax: 2 ** 52, uploadBytesMax: 2 ** 52 } });
+  const body = JSON.stringify({ asset_key: 'a', description: 'x'.repeat(300_000) });
+  const wire = await Wire.open(port);
+  wire.send(post(TARGET, body));
+  const refused = await wire.reply();
+  assert.equal(refused?.status, 503);
+  assert.match(errorOf(refused), /^the service is short of memory; send the report again later$/);
+  assert.equal(refused?.headers.get('retry-after'), '1');
+  assert.equal(await wire.ends(), true);
+  assert.match(notices.join(''), /a body could not be received and gets 503; is memory short\?/);
+  assert.equal((await ask(port, post(TARGET, '{"asset_key":"a"}'))).status, 200);
+});
+
+test('bodies that are being received are bounded together, and their memory is given back', async (t) => {
+  const { port } = await serve(t, { limits: { uploadBytesMax: 300_000 } });
+  const body = JSON.stringify({ asset_key: 'a', description: 'x'.repeat(100_000) });
+  for (const leave of ['finishes', 'goes away']) {
+    const uploads = await Promise.all(Array.from({ length: 3 }, () => Wire.open(port)));
+    for (const wire of uploads.slice(0, 2)) wire.send(post(TARGET, body).slice(0, -1));
+    await ask(port, LIVE); // what was sent before it has been read
+    uploads[2]?.send(post(TARGET, body).slice(0, -1));
+    const refused = await uploads[2]?.reply();
+    assert.equal(refused?.status, 503);
+    assert.equal(refused?.headers.get('retry-after'), '1');
+    for (const wire of uploads.slice(0, 2)) {
+      if (leave === 'finishes') {
+        wire.send('}');
+        assert.equal((await wire.reply())?.status, 200);
+      }
+      wire.close();
+    }
+    uploads[2]?.close();
+    await eventually('only the one that asks is connected', async () => (await connectionsOf({ port })) === 1);
+    assert.equal((await ask(port, post(TARGET, body))).status, 200, leave);
+  }
+});
+
+test('a garbage collection is asked for as bodies arrive, whether they are taken or thrown away [service-1]', async (t) => {
+  let collections = 0;
+  const collectGarbage = () => {
+    collections += 1;
+  };
+  const { port } = await serve(t, { limits: { collectBytes: 100_000 }, parts: { collectGarbage } });
+  const body = JSON.stringify({ asset_key: 'a', description: 'x'.repeat(50_000) });
+  const collectionsAfter: number[] = [];
+  for (let count = 0; count < 4; count += 1) {
+    assert.equal((await ask(port, post(TARGET, body))).status, 200);
+    collectionsAfter.push(collections);
+  }
+  assert.deepEqual(collectionsAfter, [0, 1, 1, 2]);
+  assert.equal((await ask(port, post('/nowhere', body.repeat(2)))).status, 404);
+  for (const late = performance.now() + 5_000; collections < 3 && performance.now() < late; ) await sleep(5);
+  assert.equal(collections, 3);
+});

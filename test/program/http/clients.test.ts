@@ -1,0 +1,502 @@
+/** Clients that really call these endpoints: each decides by itself what it sends. */
+
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { type ClientRequest, request as httpRequest, type RequestOptions } from 'node:http';
+import { request as httpsRequest } from 'node:https';
+import { connect, type Socket } from 'node:net';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { createServer as createTlsServer } from 'node:tls';
+import { promisify } from 'node:util';
+import { journalText, newFolder, type Running, startService } from '../../support/program.ts';
+import { listenOn } from '../../support/sent-lines.ts';
+import { missing } from '../../support/tools.ts';
+
+interface Reply {
+  readonly status: number | undefined;
+  readonly body: string;
+}
+
+interface Client {
+  /** Begins "… is answered with 200 and leaves its line". */
+  readonly name: string;
+  /** Why it can not run here; undefined where it can. */
+  readonly missing?: string | false;
+  readonly report: (service: Running, t: TestContext) => Promise<Reply>;
+  /** What its line holds besides seq, id, time and crc. */
+  readonly line: Readonly<Record<string, unknown>>;
+}
+
+const accepted: Reply = { status: 200, body: '{}' };
+
+const noPython = missing('python3 is not installed', 'python3', ['--version']);
+const noRequests = missing('python3 or its package requests is not installed', 'python3', ['-c', 'import requests']);
+const noCurl = missing('curl is not installed', 'curl', ['--version']);
+const noOpenssl = missing('openssl is not installed', 'openssl', ['version']);
+const noJq = missing('jq is not installed', 'jq', ['--version']);
+const noHttp2InCurl = missing('curl without HTTP/2, or none, is installed', 'sh', [
+  '-c',
+  'curl --version | grep -qw HTTP2',
+]);
+
+const clients: readonly Client[] = [
+  {
+    name: 'Python urllib with a JSON body',
+    missing: noPython,
+    report: (service) =>
+      python(
+        service,
+        `
+body = {'asset_key': ['urllib', 'orders'], 'partition': '2026-11-20', 'metadata': {'rows': 2**70, 'ratio': 0.5, 'note': 'é'}}
+request = urllib.request.Request(base + '/report_asset_materialization/', data=json.dumps(body).encode(), method='POST',
+                                 headers={'Content-Type': 'application/json'})
+show(urllib.request.urlopen(request))`,
+      ),
+    line: {
+      type: 'AssetMaterialization',
+      asset_key: ['urllib', 'orders'],
+      partition: '2026-11-20',
+      metadata: { rows: 2 ** 70, ratio: 0.5, note: 'é' },
+    },
+  },
+  {
+    name: 'Python urllib with everything in the query and no body',
+    missing: noPython,
+    report: (service) =>
+      python(
+        service,
+        `
+query = urllib.parse.urlencode({'check_name': 'no nulls & more', 'passed': 'true', 'metadata': json.dumps({'rows': 10})})
+request = urllib.request.Request(base + '/report_asset_check/urllib/orders?' + query, method='POST')
+show(urllib.request.urlopen(request))`,
+      ),
+    line: {
+      type: 'AssetCheckEvaluation',
+      asset_key: ['urllib', 'orders'],
+      check_name: 'no nulls & more',
+      passed: true,
+      severity: 'ERROR',
+      metadata: { rows: 10 },
+    },
+  },
+  {
+    // It then names a form as Content-Type, of a body that is not there.
+    name: 'Python urllib with data of zero bytes',
+    missing: noPython,
+    report: (service) =>
+      python(
+        service,
+        `show(urllib.request.urlopen(base + '/report_asset_observation/urllib/empty?data_version=v1', data=b''))`,
+      ),
+    line: { type: 'AssetObservation', asset_key: ['urllib', 'empty'], tags: { data_version: 'v1' } },
+  },
+  {
+    name: 'Python requests with a JSON body',
+    missing: noRequests,
+    report: (service) =>
+      python(
+        service,
+        `
+import requests
+reply = requests.post(base + '/report_asset_check/', json={'asset_key': 'requests', 'check_name': 'fresh', 'passed': False,
+                                                           'severity': 'WARN', 'metadata': {'age_hours': 30, 'why': None}})
+assert reply.json() == {}
+print(reply.status_code, reply.text)`,
+      ),
+    line: {
+      type: 'AssetCheckEvaluation',
+      asset_key: ['requests'],
+      check_name: 'fresh',
+      passed: false,
+      severity: 'WARN',
+      metadata: { age_hours: 30, why: null },
+    },
+  },
+  {
+    name: 'Python requests with parameters and a session',
+    missing: noRequests,
+    report: (service) =>
+      python(
+        service,
+        `
+import requests
+with requests.Session() as session:
+    reply = session.post(base + '/report_asset_observation/requests/orders', params={'description': '100 % + more', 'partition': 'é'})
+print(reply.status_code, reply.text)`,
+      ),
+    line: {
+      type: 'AssetObservation',
+      asset_key: ['requests', 'orders'],
+      partition: 'é',
+      description: '100 % + more',
+    },
+  },
+  {
+    name: 'Node https with a chunked body through a proxy that ends TLS',
+    missing: noOpenssl,
+    report: async (service, t) => {
+      const proxy = await startTlsProxy(t, service.port);
+      const asked = httpsRequest({
+        host: '127.0.0.1',
+        port: proxy.port,
+        servername: 'localhost',
+        ca: proxy.certificate,
+        agent: false,
+        method: 'POST',
+        path: '/report_asset_materialization/',
+        headers: { Host: `localhost:${proxy.port}`, 'Content-Type': 'application/json' },
+      });
+      const reply = replyOf(asked);
+      await sendInPieces(asked, '{"asset_key":["https","orders"],"metadata":{"rows":10}}');
+      const outcome = await reply;
+      assert.match(proxy.heard(), /^transfer-encoding: chunked\r$/im);
+      assert.doesNotMatch(proxy.heard(), /^accept:/im);
+      return outcome;
+    },
+    line: { type: 'AssetMaterialization', asset_key: ['https', 'orders'], metadata: { rows: 10 } },
+  },
+  {
+    name: 'Node http with a chunked body and without Accept',
+    report: async (service) => {
+      const asked = post(service, '/report_asset_observation/http/orders', { 'Content-Type': 'application/json' });
+      const reply = replyOf(asked);
+      await sendInPieces(asked, '{"data_version":"v2","metadata":{"rows":[1,2.5,"é",{"deep":true}]}}');
+      assert.equal(asked.getHeader('Accept'), undefined);
+      assert.match(headOf(asked), /^transfer-encoding: chunked\r$/im);
+      return reply;
+    },
+    line: {
+      type: 'AssetObservation',
+      asset_key: ['http', 'orders'],
+      tags: { data_version: 'v2' },
+      metadata: { rows: [1, 2.5, 'é', { deep: true }] },
+    },
+  },
+  {
+    name: 'Node http with the lower-case content-type of a Lambda',
+    report: (service) => {
+      const asked = post(service, '/report_asset_materialization/', { 'content-type': 'application/json' });
+      asked.end('{"asset_key":"lambda"}');
+      assert.match(headOf(asked), /^content-type: application\/json\r$/m);
+      return replyOf(asked);
+    },
+    line: { type: 'AssetMaterialization', asset_key: ['lambda'] },
+  },
+  {
+    name: 'fetch with a JSON body',
+    report: (service) =>
+      reportWithFetch(`${service.url}/report_asset_materialization/`, {
+        headers: { 'Content-Type': 'application/json' },
+        body: JSON.stringify({ asset_key: ['fetch', 'orders'], description: 'two\nlines', metadata: { 'a b': '😀' } }),
+      }),
+    line: {
+      type: 'AssetMaterialization',
+      asset_key: ['fetch', 'orders'],
+      description: 'two\nlines',
+      metadata: { 'a b': '😀' },
+    },
+  },
+  {
+    name: 'fetch with a query and no body',
+    report: (service) => {
+      const url = new URL(`${service.url}/report_asset_check/fetch/orders`);
+      url.searchParams.set('check_name', 'no+nulls 100%');
+      url.searchParams.set('passed', 'false');
+      url.searchParams.set('metadata', '{"rows":1.0}');
+      return reportWithFetch(url, {});
+    },
+    line: {
+      type: 'AssetCheckEvaluation',
+      asset_key: ['fetch', 'orders'],
+      check_name: 'no+nulls 100%',
+      passed: false,
+      severity: 'ERROR',
+      metadata: { rows: 1 },
+    },
+  },
+  {
+    // A habit of wrappers around fetch: the header is set whether there is a body or not.
+    name: 'fetch with Content-Type: application/json and no body',
+    report: (service) =>
+      reportWithFetch(`${service.url}/report_asset_materialization/fetch/empty`, {
+        headers: { 'Content-Type': 'application/json' },
+      }),
+    line: { type: 'AssetMaterialization', asset_key: ['fetch', 'empty'] },
+  },
+  {
+    name: 'curl with a JSON body',
+    missing: noCurl,
+    report: (service) =>
+      curl(`${service.url}/report_asset_observation/`, [
+        ...['--header', 'Content-Type: application/json'],
+        ...['--data', '{"asset_key": ["curl", "orders"], "metadata": {"rows": 10}}'],
+      ]),
+    line: { type: 'AssetObservation', asset_key: ['curl', 'orders'], metadata: { rows: 10 } },
+  },
+  {
+    name: 'curl without a body',
+    missing: noCurl,
+    report: (service) => curl(`${service.url}/report_asset_materialization/curl/orders`, []),
+    line: { type: 'AssetMaterialization', asset_key: ['curl', 'orders'] },
+  },
+  {
+    name: 'curl that waits for 100 Continue before its chunked body',
+    missing: noCurl,
+    report: async (service) => {
+      const trace: string[] = [];
+      const reply = await curl(
+        `${service.url}/report_asset_check/curl`,
+        [
+          ...['--header', 'Content-Type: application/json', '--header', 'Transfer-Encoding: chunked'],
+          ...['--header', 'Expect: 100-continue', '--expect100-timeout', '20', '--verbose'],
+          ...['--data', '{"check_name": "fresh", "passed": true}'],
+        ],
+        trace,
+      );
+      assert.match(trace.join(''), /^< HTTP\/1\.1 100 Continue/m);
+      return reply;
+    },
+    line: { type: 'AssetCheckEvaluation', asset_key: ['curl'], check_name: 'fresh', passed: true, severity: 'ERROR' },
+  },
+  {
+    name: 'curl --http2 with its offer of an upgrade beside a JSON body',
+    missing: noHttp2InCurl,
+    report: async (service) => {
+      const trace: string[] = [];
+      const reply = await curl(
+        `${service.url}/report_asset_materialization/`,
+        [
+          ...['--http2', '--verbose', '--header', 'Content-Type: application/json'],
+          ...['--data', '{"asset_key": "http2", "data_version": "v3"}'],
+        ],
+        trace,
+      );
+      assert.match(trace.join(''), /^> Upgrade: h2c/m);
+      return reply;
+    },
+    line: { type: 'AssetMaterialization', asset_key: ['http2'], tags: { data_version: 'v3' } },
+  },
+  {
+    name: 'a generated SDK that leaves out the trailing slash and adds a field uri',
+    report: (service) =>
+      reportWithFetch(`${service.url}/report_asset_check`, {
+        headers: {
+          accept: 'application/json',
+          'content-type': 'application/json;charset=UTF-8',
+          'user-agent': 'OpenAPI-Generator/1.0.0/typescript',
+        },
+        body: JSON.stringify({
+          uri: 's3://warehouse/orders',
+          asset_key: ['sdk', 'orders'],
+          check_name: 'no_nulls',
+          passed: true,
+          severity: 'WARN',
+          metadata: {},
+        }),
+      }),
+    line: {
+      type: 'AssetCheckEvaluation',
+      asset_key: ['sdk', 'orders'],
+      check_name: 'no_nulls',
+      passed: true,
+      severity: 'WARN',
+      metadata: {},
+    },
+  },
+];
+
+test('clients report as they are', async (t) => {
+  const service = await startService(t);
+  for (const { name, missing, report, line } of clients) {
+    await t.test(`${name} is answered with 200 and leaves its line`, { skip: missing ?? false }, async (t) => {
+      const before = service.events().length;
+      assert.deepEqual(await report(service, t), accepted);
+      const lines = service.events().slice(before);
+      assert.deepEqual(lines.map(withoutPlace), [line]);
+      assert.equal(lines[0]?.['seq'], before + 1);
+    });
+  }
+});
+
+/** Digits that a reader of doubles would lose, and characters at which careless readers split lines. */
+const difficultMetadata =
+  '{"rows":12345678901234567890,"ratio":1.0,"huge":1e400,"precise":0.12345678901234567890,"text":"a\\u2028b"}';
+
+const readers = [
+  {
+    name: 'jq reads the journal line by line and gets what was reported',
+    missing: noJq,
+    // Raw input makes each line a text of its own, so a value that went over two lines would not be read.
+    read: (file: string) => run('jq', ['-c', '-R', 'fromjson | [.seq, .type, .asset_key, .metadata.text]', file]),
+    lines: [
+      '[1,"AssetMaterialization",["read","numbers"],"a\u2028b"]',
+      '[2,"AssetObservation",["read","é\u2028\u0085/x"],null]',
+      '[3,"AssetCheckEvaluation",["read"],null]',
+    ],
+  },
+  {
+    name: 'Python reads the journal line by line and gets what was reported, integers digit for digit',
+    missing: noPython,
+    read: (file: string) =>
+      run('python3', [
+        '-c',
+        `
+import json, sys
+text = open(sys.argv[1], encoding='utf-8', newline='').read()
+# splitlines breaks at every separator that Unicode knows, so it is the strictest reader.
+for line in text.splitlines():
+    event = json.loads(line)
+    metadata = event.get('metadata', {})
+    print(json.dumps([event['seq'], event['type'], event['asset_key'], metadata.get('rows'), metadata.get('text')]))`,
+        file,
+      ]),
+    lines: [
+      '[1, "AssetMaterialization", ["read", "numbers"], 12345678901234567890, "a\\u2028b"]',
+      '[2, "AssetObservation", ["read", "\\u00e9\\u2028\\u0085/x"], null, null]',
+      '[3, "AssetCheckEvaluation", ["read"], null, null]',
+    ],
+  },
+];
+
+test('other programs read the journal', async (t) => {
+  const service = await startService(t);
+  const json = { 'Content-Type': 'application/json' };
+  for (const [path, body] of [
+    ['/report_asset_materialization/read/numbers', `{ "metadata": ${difficultMetadata} }`],
+    ['/report_asset_observation/', '{"asset_key":["read","é\u2028\u0085/x"]}'],
+    ['/report_asset_check/read', '{"check_name":"c","passed":true}'],
+  ] as const) {
+    assert.deepEqual(await reportWithFetch(`${service.url}${path}`, { headers: json, body }), accepted);
+  }
+  const file = join(service.data, 'events-00000000000000000001.jsonl');
+
+  await t.test('the text of numbers is in the journal as it was sent', () => {
+    assert.equal(readFileSync(file, 'utf8'), journalText(service.data));
+    assert.ok(journalText(service.data).includes(`,"metadata":${difficultMetadata},`));
+  });
+  for (const { name, missing, read, lines } of readers) {
+    await t.test(name, { skip: missing ?? false }, async () => {
+      assert.deepEqual((await read(file)).stdout.trimEnd().split('\n'), lines);
+    });
+  }
+});
+
+const run = promisify(execFile);
+
+/** Runs a script whose last line of output is the status and the body of the reply. */
+async function python({ url }: Running, script: string): Promise<Reply> {
+  const beginning = `
+import json, sys, urllib.parse, urllib.request
+base = sys.argv[1]
+def show(reply):
+    print(reply.status, reply.read().decode())
+`;
+  // A proxy of the environment is not meant for this machine.
+  const env = { ...process.env, NO_PROXY: '*', no_proxy: '*' };
+  const { stdout } = await run('python3', ['-c', beginning + script, url], { env });
+  return replyIn(stdout);
+}
+
+/** @param trace gets what curl prints about the exchange */
+async function curl(url: string, args: readonly string[], trace: string[] = []): Promise<Reply> {
+  const always = ['--silent', '--show-error', '--noproxy', '*', '--request', 'POST', '--write-out', '\\n%{http_code}'];
+  const { stdout, stderr } = await run('curl', [...always, ...args, url]);
+  trace.push(stderr);
+  const statusAt = stdout.lastIndexOf('\n');
+  return { status: Number(stdout.slice(statusAt)), body: stdout.slice(0, statusAt) };
+}
+
+function replyIn(output: string): Reply {
+  const [status, ...body] = output.trimEnd().split(' ');
+  return { status: Number(status), body: body.join(' ') };
+}
+
+async function reportWithFetch(url: string | URL, options: RequestInit): Promise<Reply> {
+  const reply = await fetch(url, { method: 'POST', ...options });
+  return { status: reply.status, body: await reply.text() };
+}
+
+function post({ port }: Running, path: string, headers: RequestOptions['headers']): ClientRequest {
+  return httpRequest({
+    host: '127.0.0.1',
+    port,
+    path,
+    method: 'POST',
+    headers: { ...headers } as Record<string, string>,
+    agent: false,
+  });
+}
+
+function replyOf(asked: ClientRequest): Promise<Reply> {
+  return new Promise((resolve, reject) => {
+    asked.on('error', reject);
+    asked.on('response', (incoming) => {
+      let body = '';
+      incoming.setEncoding('utf8').on('data', (text) => {
+        body += text;
+      });
+      incoming.on('end', () => resolve({ status: incoming.statusCode, body }));
+      incoming.on('error', reject);
+    });
+  });
+}
+
+/** Writes a body of unknown length, so that it is chunked, with a character of more than one byte cut in two. */
+async function sendInPieces(asked: ClientRequest, text: string): Promise<void> {
+  const bytes = Buffer.from(text);
+  const accented = bytes.indexOf(0xc3);
+  const cut = accented === -1 ? Math.floor(bytes.length / 2) : accented + 1;
+  for (const piece of [bytes.subarray(0, cut), bytes.subarray(cut)]) {
+    await new Promise<void>((resolve, reject) => {
+      asked.write(piece, (error) => (error ? reject(error) : resolve()));
+    });
+  }
+  asked.end();
+}
+
+/** The request line and headers as Node sent them. Not in its types. */
+function headOf(asked: ClientRequest): string {
+  return String((asked as ClientRequest & { _header: string | null })._header);
+}
+
+function withoutPlace({ seq, id, time, crc, ...reported }: Record<string, unknown>): Record<string, unknown> {
+  for (const member of [seq, id, time, crc]) assert.notEqual(member, undefined);
+  return reported;
+}
+
+interface TlsProxy {
+  readonly port: number;
+  readonly certificate: string;
+  /** What clients have sent so far, decrypted. */
+  heard(): string;
+}
+
+/** A proxy that terminates TLS and passes bytes on. */
+async function startTlsProxy(t: TestContext, servicePort: number): Promise<TlsProxy> {
+  const folder = newFolder(t);
+  const [keyFile, certificateFile] = [join(folder, 'key.pem'), join(folder, 'certificate.pem')];
+  await run('openssl', [
+    ...['req', '-x509', '-nodes', '-days', '2', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1'],
+    ...['-subj', '/CN=localhost', '-addext', 'subjectAltName=DNS:localhost'],
+    ...['-keyout', keyFile, '-out', certificateFile],
+  ]);
+  const certificate = readFileSync(certificateFile, 'utf8');
+  let heard = '';
+  const sockets = new Set<Socket>();
+  const server = createTlsServer({ key: readFileSync(keyFile), cert: certificate }, (client) => {
+    sockets.add(client);
+    const service = connect(servicePort, '127.0.0.1');
+    client.on('data', (bytes) => {
+      heard += bytes.toString('latin1');
+    });
+    client.pipe(service).pipe(client);
+    client.on('error', () => service.destroy());
+    service.on('error', () => client.destroy());
+  });
+  t.after(() => {
+    for (const socket of sockets) socket.destroy();
+  });
+  return { port: await listenOn(t, server), certificate, heard: () => heard };
+}

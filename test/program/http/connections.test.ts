@@ -1,0 +1,172 @@
+/** Connections: slow clients, idle ones, those that read nothing, and their cap. */
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { limits } from '../../../src/config/limits.ts';
+import { segmentName } from '../../../src/journal/segments.ts';
+import { gate } from '../../support/gate.ts';
+import { connectionsOf } from '../../support/metrics.ts';
+import { serve, serveSimulated } from '../../support/service.ts';
+import { eventually } from '../../support/tools.ts';
+import { ask, errorOf, get, post, Wire } from '../../support/wire.ts';
+
+const TARGET = '/report_asset_materialization/';
+const LIVE = get('/livez');
+
+test('slow requests get 408, in their turn, and the connection ends', async (t) => {
+  const limits = { headersMs: 300, requestMs: 600, deadlineCheckMs: 50, discardMs: 200 };
+  const { port } = await serve(t, { limits });
+  const slow: readonly (readonly [string, RegExp])[] = [
+    ['', /the request took too long/],
+    ['POST / HTTP/1.1\r\nHost: loc', /the request took too long/],
+    [post(TARGET, '{"asset_key":"a"}').slice(0, -3), /the body took too long/],
+  ];
+  for (const [bytes, error] of slow) {
+    const wire = await Wire.open(port);
+    wire.send(`${post(`${TARGET}before`)}${bytes}`.slice(bytes === '' ? 10_000 : 0));
+    if (bytes !== '') assert.equal((await wire.reply())?.status, 200);
+    const reply = await wire.reply();
+    assert.equal(reply?.status, 408, bytes);
+    assert.equal(reply?.headers.get('connection'), 'close');
+    assert.match(errorOf(reply), error);
+    assert.equal(await wire.ends(2_000), true);
+  }
+  assert.equal((await ask(port, LIVE)).status, 200);
+});
+
+test('an idle connection is closed after its time, and an endless refused upload is cut off', async (t) => {
+  const limits = { idleMs: 200, discardMs: 300, discardBytesMax: 1_000_000, deadlineCheckMs: 50 };
+  const { port } = await serve(t, { limits });
+  const idle = await Wire.open(port);
+  idle.send(LIVE);
+  assert.equal((await idle.reply())?.status, 200);
+  assert.equal(await idle.ends(3_000), true);
+
+  for (const pauseMs of [1, 400]) {
+    const upload = await Wire.open(port);
+    upload.send(`POST /nowhere HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000000\r\n\r\n`);
+    assert.equal((await upload.reply())?.status, 404);
+    for (let sent = 0; sent < 100 && !upload.ended; sent += 1) {
+      upload.send(Buffer.alloc(100_000));
+      await sleep(pauseMs);
+    }
+    assert.equal(upload.ended, true, 'it was read on and on');
+    upload.close();
+  }
+});
+
+test('a connection on which a reply is due, or requests come, is not idle', async (t) => {
+  const { disk, port } = await serveSimulated(t, {
+    limits: { idleMs: 800, deadlineCheckMs: 20 },
+  });
+  const wire = await Wire.open(port);
+  disk.fault = (call) => (call === 'sync' ? sleep(1_200) : undefined);
+  wire.send(post(`${TARGET}slow`));
+  assert.equal((await wire.reply())?.status, 200);
+  disk.fault = () => undefined;
+  for (let count = 0; count < 5; count += 1) {
+    await sleep(250);
+    wire.send(post(`${TARGET}quick`));
+    const reply = await wire.reply();
+    assert.deepEqual([reply?.status, reply?.headers.get('keep-alive')], [200, 'timeout=0']);
+  }
+  assert.equal(await wire.ends(3_000), true);
+});
+
+test('a connection whose client reads no replies is cut off after the idle time, and one that reads slowly is not [service-2]', async (t) => {
+  const limits = { idleMs: 1_000, deadlineCheckMs: 50, unansweredMax: 5_000 };
+  const { port } = await serve(t, { limits });
+  const documents = 'GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n'.repeat(3_000); // 67 MB: more than the system buffers
+  const [unread, slow] = await Promise.all([Wire.open(port), Wire.open(port)]);
+  for (const wire of [unread, slow]) {
+    wire.send(LIVE); // connected is not yet accepted
+    assert.equal((await wire.reply())?.status, 200);
+    wire.socket.pause();
+  }
+  let read = 0;
+  slow.socket.on('data', (text) => {
+    read += text.length;
+    slow.socket.pause();
+  });
+  slow.socket.pause();
+  for (const wire of [unread, slow]) wire.send(documents);
+  const beat = setInterval(() => slow.socket.resume(), 20);
+  t.after(() => clearInterval(beat));
+  for (const late = performance.now() + 10_000; (await connectionsOf({ port })) > 2; await sleep(20))
+    assert.ok(performance.now() < late, 'the connection that is not read is still there');
+  assert.equal(slow.socket.destroyed, false);
+  const before = read;
+  for (const late = performance.now() + 5_000; read === before; await sleep(5))
+    assert.ok(performance.now() < late, 'the slow reader gets nothing more');
+  for (const wire of [unread, slow]) wire.close();
+});
+
+test('the last of too many unanswered requests ends its connection, and what comes after it is not recorded [service-3]', async (t) => {
+  const { disk, port } = await serveSimulated(t, { limits: { discardMs: 300 } });
+  const wire = await Wire.open(port);
+  disk.fault = (call) => (call === 'sync' ? sleep(100) : undefined);
+  const max = limits.unansweredMax;
+  wire.send(Array.from({ length: 200 }, (_, count) => post(`${TARGET}${count}`)).join(''));
+  for (let count = 1; count <= max; count += 1) {
+    const reply = await wire.reply();
+    assert.deepEqual([reply?.status, reply?.headers.get('connection')], [200, count < max ? 'keep-alive' : 'close']);
+  }
+  assert.equal(await wire.ends(3_000), true);
+  wire.close();
+  disk.fault = () => undefined;
+  assert.equal((await ask(port, post(`${TARGET}after`))).status, 200);
+  assert.equal(disk.text(segmentName(1)).split('\n').length, max + 2);
+});
+
+test('a client that resets its connection before its reply does not stop the service', async (t) => {
+  const { disk, port } = await serveSimulated(t);
+  const { opened: syncing, open: release } = gate();
+  disk.fault = (call) => (call === 'sync' ? syncing : undefined);
+  const wire = await Wire.open(port);
+  wire.send(post(`${TARGET}a`));
+  await eventually('the sync is under way', () => disk.count('sync') === 1);
+  wire.socket.resetAndDestroy();
+  await eventually('the reset has arrived', async () => (await connectionsOf({ port })) === 1);
+  release();
+  assert.equal((await ask(port, LIVE)).status, 200);
+  await eventually('the report is recorded', () => disk.text(segmentName(1)).endsWith('\n'));
+});
+
+test('reading pauses while replies are due, and continues when they are sent', async (t) => {
+  const { disk, port } = await serveSimulated(t);
+  const wire = await Wire.open(port);
+  disk.fault = (call) => (call === 'sync' ? sleep(50) : undefined);
+  const body = JSON.stringify({ description: 'x'.repeat(5_000) }); // a dozen fit into what Node reads at once
+  for (let count = 0; count < 150; count += 1) wire.send(post(`${TARGET}${count}`, body));
+  for (let count = 0; count < 150; count += 1) {
+    const reply = await wire.reply();
+    assert.deepEqual([count, reply?.status, reply?.headers.get('connection')], [count, 200, 'keep-alive']);
+  }
+  wire.close();
+});
+
+test('at the cap the connection that was idle longest ends for a new one, and none that waits for its reply [service-4]', async (t) => {
+  const limits = { evictableMs: 1_000, deadlineCheckMs: 20 };
+  const { disk, port, notices } = await serveSimulated(t, { args: ['--max-connections', '3'], limits });
+  const { opened: syncing, open: release } = gate();
+  const waiting = await Wire.open(port);
+  disk.fault = (call) => (call === 'sync' ? syncing : undefined);
+  waiting.send(post(`${TARGET}waiting`));
+  const oldest = await Wire.open(port);
+  await sleep(100); // by so much it is older
+  const younger = await Wire.open(port);
+  await sleep(limits.evictableMs + 100); // both have been idle for long enough
+  const newcomer = await Wire.open(port);
+  assert.equal(await oldest.ends(), true);
+  newcomer.send(LIVE);
+  assert.equal((await newcomer.reply())?.status, 200);
+  younger.send(LIVE);
+  assert.equal((await younger.reply())?.status, 200);
+  assert.equal(await (await Wire.open(port)).ends(), true, 'nothing was idle long enough');
+  release();
+  assert.equal((await waiting.reply())?.status, 200);
+  assert.match(notices.join(''), /at the cap, the longest idle connection is closed for a new one.*"cap":3/);
+  assert.match(notices.join(''), /connections over the cap are closed at once.*"cap":3/);
+  for (const wire of [waiting, younger, newcomer]) wire.close();
+});

@@ -1,0 +1,194 @@
+/** `Idempotency-Key` through the program: header, replies, restarts, retention, hosted mode. */
+
+import assert from 'node:assert/strict';
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { writeDeployments } from '../../support/deployments.ts';
+import { eventsIn, newFolder, startService } from '../../support/program.ts';
+import { eventually } from '../../support/tools.ts';
+
+async function report(url: string, keys: string | readonly string[] | undefined, description = 'x'): Promise<Response> {
+  const headers: [string, string][] = [['Content-Type', 'application/json']];
+  for (const key of keys === undefined ? [] : [keys].flat()) headers.push(['Idempotency-Key', key]);
+  const body = JSON.stringify({ asset_key: ['a'], description });
+  return fetch(`${url}/report_asset_materialization/`, { method: 'POST', headers, body });
+}
+
+async function assertReply(reply: Response, status: number, isReplayed: boolean): Promise<void> {
+  const body = await reply.text();
+  assert.equal(reply.status, status, body);
+  assert.equal(reply.headers.get('idempotent-replayed'), isReplayed ? 'true' : null);
+  if (status === 200) assert.equal(body, '{}');
+}
+
+test('a key is taken in quotes or bare, and its report is recorded once', async (t) => {
+  const service = await startService(t);
+  await assertReply(await report(service.url, 'order-17/1'), 200, false);
+  await assertReply(await report(service.url, '"order-17/1"'), 200, true);
+  await assertReply(await report(service.url, 'order-17/1'), 200, true);
+  await assertReply(await report(service.url, '"a\\"b\\\\c,d;e"'), 200, false);
+  await assertReply(await report(service.url, 'k'.repeat(255)), 200, false);
+  const conflict = await report(service.url, 'order-17/1', 'other');
+  assert.equal(conflict.status, 422);
+  const { error } = (await conflict.json()) as { error: string };
+  assert.match(error, /^the Idempotency-Key "order-17\/1" was used before, for an event with another description;/);
+  assert.deepEqual(
+    eventsIn(service.data).map((line) => line['idempotency_key']),
+    ['order-17/1', 'a"b\\c,d;e', 'k'.repeat(255)],
+  );
+  const metrics = await (await fetch(`${service.url}/metrics`)).text();
+  assert.match(metrics, /^assetlog_idempotent_replays_total 2$/m);
+  assert.match(metrics, /^assetlog_idempotency_keys 3$/m);
+  assert.match(metrics, /^assetlog_events_total\{type="AssetMaterialization"\} 3$/m);
+});
+
+test('what is no key is a 400 that shows it, and nothing is recorded', async (t) => {
+  const service = await startService(t);
+  for (const key of [
+    '',
+    '""',
+    'a b',
+    '"a b"',
+    'a,b',
+    'a"b',
+    '"a',
+    'a"',
+    '"a";b=1',
+    '"a" b',
+    '"a\\b"',
+    'é',
+    '"é"',
+    'k'.repeat(256),
+    ['a', 'b'],
+    ['"a"', '"a"'],
+  ]) {
+    const reply = await report(service.url, key);
+    assert.equal(reply.status, 400, String(key));
+    assert.match(
+      ((await reply.json()) as { error: string }).error,
+      /^Idempotency-Key is .*; send one key of 1 to 255 /,
+    );
+  }
+  assert.deepEqual(eventsIn(service.data), []);
+  const headers = { 'Idempotency-Key': 'a b' };
+  for (const path of ['livez', 'events'])
+    assert.equal((await fetch(`${service.url}/${path}`, { headers })).status, 200);
+});
+
+test('keys are known after a kill, and over rotations; one whose event retention removed is free again [program-idempotency-1]', async (t) => {
+  const data = newFolder(t);
+  const args = ['--segment-bytes', '4096', '--retain-bytes', '20000'];
+  const keys = Array.from({ length: 60 }, (_, index) => `k${index}`);
+  const first = await startService(t, { args, data });
+  for (const key of keys) await assertReply(await report(first.url, key), 200, false);
+  for (const key of keys) await assertReply(await report(first.url, key), 200, true);
+  await first.kill('SIGKILL');
+  const second = await startService(t, { args, data });
+  for (const key of keys) await assertReply(await report(second.url, key, 'x'), 200, true);
+  assert.equal((await report(second.url, 'k0', 'y')).status, 422);
+  const large = 'x'.repeat(3_000);
+  for (let count = 0; count < 12; count += 1) await report(second.url, undefined, large);
+  await eventually('the removal', () => {
+    try {
+      return eventsIn(data).every((line) => line['idempotency_key'] !== 'k0');
+    } catch (error) {
+      assert.equal((error as NodeJS.ErrnoException).code, 'ENOENT'); // a file was removed after it was listed
+      return false;
+    }
+  });
+  await assertReply(await report(second.url, 'k0', 'another'), 200, false);
+  await eventually('the removal of the keys of removed files', async () => {
+    await report(second.url, undefined, large); // the next rotation removes what was written after the one before
+    const files = new Set(readdirSync(data).map((name) => name.slice(-26, -6)));
+    return readdirSync(data).every((name) => !name.endsWith('.idx') || files.has(name.slice(5, 25)));
+  });
+  await second.kill(); // its folder is removed first
+});
+
+test('--idempotency-keys 0 ignores the header, with a warning, and the OpenAPI document does not offer it', async (t) => {
+  const service = await startService(t, { args: ['--idempotency-keys', '0'] });
+  for (const key of ['a', 'a', 'not, a key']) await assertReply(await report(service.url, key), 200, false);
+  assert.equal(eventsIn(service.data).length, 3);
+  assert.ok(eventsIn(service.data).every((line) => !('idempotency_key' in line)));
+  assert.match(service.stderr(), /Idempotency-Key is ignored: a report that is sent again is recorded again/);
+  const contract = await (await fetch(`${service.url}/openapi.json`)).text();
+  assert.doesNotMatch(contract, /Idempotency-Key|422/);
+  const other = await startService(t);
+  assert.match(await (await fetch(`${other.url}/openapi.json`)).text(), /"name":"Idempotency-Key","in":"header"/);
+});
+
+test('a batch: its key numbers the items, known ones are duplicates, and a key of another event is a wrong item', async (t) => {
+  const service = await startService(t);
+  const send = (lines: readonly object[], key?: string, prefer?: string) =>
+    fetch(`${service.url}/report_asset_batch/`, {
+      method: 'POST',
+      headers: {
+        'Content-Type': 'application/x-ndjson',
+        ...(key !== undefined && { 'Idempotency-Key': key }),
+        ...(prefer && { Prefer: prefer }),
+      },
+      body: lines.map((line) => `${JSON.stringify(line)}\n`).join('\n'),
+    });
+  const item = (asset_key: string, idempotency_key?: string) => ({ type: 'observation', asset_key, idempotency_key });
+  assert.deepEqual(await (await send([item('a'), item('b', 'own')], 'run')).json(), { recorded: 2 });
+  assert.deepEqual(await (await send([item('a'), item('b', 'own')], 'run')).json(), { recorded: 2, duplicates: 2 });
+  assert.deepEqual(
+    eventsIn(service.data).map((line) => line['idempotency_key']),
+    ['run/1', 'own'],
+  );
+  const wrong = await send([item('c', 'new'), item('other', 'own'), item('d', 'new')]);
+  assert.equal(wrong.status, 400);
+  const { error, errors } = (await wrong.json()) as { error: string; errors: { item: number; error: string }[] };
+  assert.match(
+    error,
+    /^2 of 3 items are wrong and nothing was recorded; item 3: idempotency_key "own" was used before/,
+  );
+  assert.deepEqual(
+    errors.map((one) => one.item),
+    [3, 5],
+  );
+  assert.match(errors[1]?.error ?? '', /"new" is that of item 1 as well, for an event with another asset_key/);
+  assert.equal(eventsIn(service.data).length, 2);
+
+  const lenient = await send(
+    [item('c', 'new'), item('other', 'own'), item('b', 'own'), {}],
+    undefined,
+    'handling=lenient',
+  );
+  assert.equal(lenient.status, 207);
+  const { errors: left, ...counts } = (await lenient.json()) as { errors: { item: number }[] };
+  assert.deepEqual(counts, { recorded: 2, duplicates: 1, failed: 2 });
+  assert.deepEqual(
+    left.map((one) => one.item),
+    [3, 7],
+  );
+  assert.deepEqual(
+    eventsIn(service.data).map((line) => line['idempotency_key']),
+    ['run/1', 'own', 'new'],
+  );
+  assert.match(
+    await (await fetch(`${service.url}/metrics`)).text(),
+    /^assetlog_events_total\{type="AssetObservation"\} 3$/m,
+  );
+  const none = await send([item('other', 'own'), {}], undefined, 'handling=lenient');
+  assert.deepEqual([none.status, ((await none.json()) as { errors: { item: number }[] }).errors[0]?.item], [400, 1]);
+});
+
+test('keys are per deployment, and are known when its journal was closed and opened again [program-idempotency-2]', async (t) => {
+  const names = ['one', 'two'];
+  const { args, tokenOf } = writeDeployments(t, names);
+  const data = newFolder(t);
+  const send = (url: string, name: string) =>
+    fetch(`${url}/${name}/report_asset_observation/a`, {
+      method: 'POST',
+      headers: { 'Service-Cloud-Api-Token': tokenOf(name), 'Idempotency-Key': 'k' },
+    });
+  for (const isReplayed of [false, true]) {
+    const service = await startService(t, { args, data });
+    for (const name of names) await assertReply(await send(service.url, name), 200, isReplayed);
+    for (const name of names) await assertReply(await send(service.url, name), 200, true);
+    await service.kill();
+  }
+  for (const name of names) assert.equal(eventsIn(join(data, name)).length, 1);
+});

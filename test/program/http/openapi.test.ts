@@ -1,0 +1,621 @@
+/** The document that tools read, and the code: what one says, the other does. */
+
+import assert from 'node:assert/strict';
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { Validator } from '@seriousme/openapi-schema-validator';
+import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
+import { version } from '../../../src/config/config.ts';
+import { type Limits, limits } from '../../../src/config/limits.ts';
+import { batchPath } from '../../../src/event/item.ts';
+import { endpoints } from '../../../src/event/parameters.ts';
+import { describedHub } from '../../../src/forward/hub/described.ts';
+import { accepted } from '../../../src/http/message.ts';
+import { openApi } from '../../../src/http/openapi.ts';
+import { reportRoutesOf, serviceRoutesOf } from '../../../src/http/routes.ts';
+import { eventSchema } from '../../../src/journal/line/line-schema.ts';
+import { describedReadings } from '../../../src/reading/described.ts';
+import { type ContractOptions, makeContract } from '../../../src/service/contract.ts';
+import { Metrics } from '../../../src/telemetry/metrics.ts';
+import { entryOf, rewrite, writeDeployments } from '../../support/deployments.ts';
+import { eventsIn, newFolder, root, startService as startProcess } from '../../support/program.ts';
+import { serve } from '../../support/service.ts';
+import { sources } from '../../support/sources.ts';
+import { ask, errorOf, get, post, Wire, type WireReply } from '../../support/wire.ts';
+
+interface Document {
+  readonly openapi: string;
+  readonly info: { readonly version: string; readonly description: string };
+  readonly servers: readonly { readonly url: string }[];
+  readonly paths: Readonly<Record<string, Item>>;
+  readonly components: {
+    readonly schemas: Readonly<Record<string, Readonly<Record<string, unknown>>>>;
+    readonly responses: Readonly<Record<string, Response>>;
+    readonly securitySchemes?: Readonly<Record<string, { readonly name: string }>>;
+  };
+}
+
+type Item = { readonly parameters?: readonly Ref[] } & { readonly [Method in Methods]?: Operation };
+type Methods = 'get' | 'head' | 'post';
+type Ref = { readonly $ref: string };
+
+interface Operation {
+  readonly operationId: string;
+  readonly description: string;
+  readonly parameters?: readonly Ref[];
+  readonly requestBody?: { readonly content: Content };
+  readonly responses: Readonly<Record<string, Ref | Response>>;
+  readonly security?: readonly unknown[];
+}
+
+interface Parameter {
+  readonly name: string;
+  readonly in: 'path' | 'query';
+  readonly schema?: unknown;
+  readonly example?: unknown;
+  readonly content?: Content;
+}
+
+interface Response {
+  readonly description: string;
+  readonly content: Content;
+  readonly headers?: Readonly<Record<string, { readonly required: boolean; readonly schema: object }>>;
+}
+
+type Content = Readonly<Record<'application/json', { readonly schema: Body; readonly example?: unknown }>>;
+
+interface Body {
+  readonly description?: string;
+  readonly maxProperties: number;
+  readonly properties: Readonly<Record<string, object>>;
+}
+
+const READINGS = ['/events', '/assets', '/refusals'];
+const BOOLEANS: Readonly<Record<string, boolean>> = { true: true, false: false };
+const READING_VALUES: readonly string[] = [
+  ...[
+    '',
+    '0',
+    '1',
+    '60',
+    '61',
+    '1000',
+    '1001',
+    '-1',
+    '1.5',
+    '9007199254740991',
+    '9007199254740992',
+    'true',
+    'false',
+    'True',
+  ],
+  ...['check', 'AssetObservation', 'Check', 'warehouse/orders', 'a//b', '/a', 'a/', '["a","b/c"]', ' ', '2026-11-20'],
+  ...[
+    '2026-11-20T15:04',
+    '2026-11-20 15:04:05.123+01:00',
+    '2026-11-20Z',
+    '2026-13-01',
+    '2026-02-30',
+    '2026-11-20T25:00',
+  ],
+  ...['2026-11-20T15', '7d', '9999d', '99999d', '2h', '1m', '500ms', '7 d', '7D', '1w'],
+];
+const TOKEN = 'token-of-the-contract';
+const TOKEN_HEADER = 'Service-Cloud-Api-Token';
+const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'DELETE', 'PATCH', 'OPTIONS', 'TRACE'];
+
+const routes = [...describedReadings(limits), ...describedHub(limits)];
+
+/** Both ways to run the service. */
+const modes = [
+  { mode: 'local', base: '', tokens: [], options: { server: '/', lineSchema: eventSchema(), routes } },
+  {
+    mode: 'hosted',
+    base: '/{deployment_name}',
+    tokens: [`${TOKEN_HEADER}: ${TOKEN}`],
+    options: { server: '/', lineSchema: eventSchema(), tokenHeader: TOKEN_HEADER, routes },
+  },
+] as const;
+type Mode = (typeof modes)[number];
+
+const documents = new Map(
+  modes.map(({ mode, options }) => [mode, JSON.parse(JSON.stringify(openApi({ ...options, limits }))) as Document]),
+);
+
+function documentOf({ mode }: Mode): Document {
+  return documents.get(mode) as Document;
+}
+
+interface Started {
+  readonly port: number;
+  readonly data: string;
+  readonly notices: readonly string[];
+  /** As it is sent: a path of the document with its parts filled in. */
+  readonly fill: (path: string) => string;
+  readonly report: (path: string, body?: unknown) => Promise<WireReply>;
+}
+
+async function start(t: TestContext, { mode, tokens }: Mode, short: Partial<Limits> = {}): Promise<Started> {
+  const file = join(newFolder(t), 'deployments.json');
+  rewrite(file, entryOf('prod', TOKEN, { may: ['report', 'read'] }));
+  const args = mode === 'hosted' ? ['--deployments', file] : [];
+  const { data, port, notices } = await serve(t, { args, limits: short, logLevel: 'debug' });
+  const fill = (path: string) => path.replace('{deployment_name}', 'prod').replace('{asset_key}', 'orders');
+  return {
+    port,
+    data: mode === 'hosted' ? join(data, 'prod') : data,
+    notices,
+    fill,
+    report: (path, body) => ask(port, post(fill(path), body === undefined ? undefined : JSON.stringify(body), tokens)),
+  };
+}
+
+function operationsOf({ paths }: Document): { path: string; method: string; operation: Operation }[] {
+  return Object.entries(paths).flatMap(([path, { parameters: _, ...methods }]) =>
+    Object.entries(methods).map(([method, operation]) => ({ path, method: method.toUpperCase(), operation })),
+  );
+}
+
+/** What a reference means, or the thing itself. */
+function follow<Thing>(document: Document, thing: Ref | Thing): Thing {
+  if (typeof thing !== 'object' || thing === null || !('$ref' in thing)) return thing as Thing;
+  let found: unknown = document;
+  for (const name of thing.$ref.split('/').slice(1)) found = (found as Record<string, unknown>)[name];
+  return found as Thing;
+}
+
+/** @returns why a value is not what a schema of the document says, or undefined */
+function checkerOf(document: Document): (schema: object, value: unknown) => string | undefined {
+  const ajv = new Ajv2020({ strict: false, validateFormats: false });
+  ajv.addSchema(document, 'document');
+  const compiled = new Map<string, ValidateFunction>();
+  return (schema, value) => {
+    // References inside of it are to the whole document.
+    const text = JSON.stringify(schema).replaceAll('"#/', '"document#/');
+    const validate = compiled.get(text) ?? ajv.compile(JSON.parse(text));
+    compiled.set(text, validate);
+    return validate(value) ? undefined : ajv.errorsText(validate.errors);
+  };
+}
+
+function reportsOf(document: Document): { path: string; operation: Operation; body: Body; names: string[] }[] {
+  return operationsOf(document)
+    .filter(({ path, method }) => method === 'POST' && !path.includes(batchPath))
+    .map(({ path, operation }) => {
+      const body = operation.requestBody?.content['application/json'].schema as Body;
+      return { path, operation, body, names: Object.keys(body.properties) };
+    });
+}
+
+/** What the handler of a path takes, and whether it is required, without the key where the path has it. */
+function takenAt(path: string): Readonly<Record<string, boolean>> {
+  const { parameters } = endpoints.find((endpoint) => path.includes(`${endpoint.path}/`)) ?? assert.fail(path);
+  const taken = Object.fromEntries(parameters.map(({ name, required }) => [name, required]));
+  const { asset_key, ...others } = taken;
+  return path.endsWith('{asset_key}') ? others : taken;
+}
+
+for (const mode of modes) {
+  const document = documentOf(mode);
+  const violationOf = checkerOf(document);
+
+  test(`${mode.mode}: the document is OpenAPI 3.1`, async () => {
+    const { valid, errors } = await new Validator().validate({ ...document });
+    assert.ok(valid, JSON.stringify(errors));
+    assert.match(document.openapi, /^3\.1\./);
+    assert.equal(document.info.version, version);
+    const ids = operationsOf(document).map(({ operation }) => operation.operationId);
+    assert.equal(new Set(ids).size, ids.length);
+  });
+
+  test(`${mode.mode}: every route and method is in the document, and nothing else`, async (t) => {
+    const questions = serviceRoutesOf({
+      readiness: () => accepted,
+      contract: () => '',
+      metrics: new Metrics(),
+      freeBytes: () => undefined,
+      limits,
+    });
+    const page = { path: '/', methods: ['GET', 'HEAD'] };
+    const hub = [
+      { path: `${mode.base}/forward/{source}`, methods: ['GET', 'HEAD'] },
+      { path: `${mode.base}/forward/{source}/{first_seq}`, methods: ['PUT'] },
+    ];
+    const readings = READINGS.map((path) => ({ path: `${mode.base}${path}`, methods: ['GET', 'HEAD'] }));
+    const routes = [
+      ...questions,
+      page,
+      ...readings,
+      ...hub,
+      ...reportRoutesOf(endpoints, limits, false).flatMap((route) => {
+        const path = `${mode.base}${route.path}/`;
+        return [{ ...route, path }, ...(route.followedBy === 'key' ? [{ ...route, path: `${path}{asset_key}` }] : [])];
+      }),
+    ].flatMap(({ methods, path }) => methods.map((method) => `${method} ${path}`));
+    assert.deepEqual(
+      operationsOf(document)
+        .map(({ method, path }) => `${method} ${path}`)
+        .sort(),
+      routes.sort(),
+    );
+
+    const { port, fill } = await start(t, mode);
+    for (const [path, { parameters: _, ...documented }] of Object.entries(document.paths)) {
+      const allowed = Object.keys(documented).map((method) => method.toUpperCase());
+      for (const method of METHODS) {
+        const lines = [`${method} ${fill(path)} HTTP/1.1`, 'Host: localhost', ...mode.tokens, 'Content-Length: 0'];
+        const wire = await Wire.open(port);
+        wire.send(`${lines.join('\r\n')}\r\n\r\n`);
+        const reply = await wire.reply(method === 'HEAD');
+        wire.close();
+        const outside = path === '/' && mode.mode === 'hosted' ? 401 : 404;
+        const refused = reply?.status === outside || reply?.status === 405;
+        assert.equal(refused, !allowed.includes(method), `${method} ${path}: ${reply?.status}`);
+        // A report without its endpoint gets the 404 with a hint, or in hosted mode a 401.
+        if (refused && reply?.status === 405) assert.deepEqual(reply?.headers.get('allow')?.split(', '), allowed);
+      }
+    }
+  });
+
+  test(`${mode.mode}: a report takes the parameters of the document, and needs those that it calls required`, async (t) => {
+    const { report, notices } = await start(t, mode);
+    for (const { path, operation, names } of reportsOf(document)) {
+      const taken = takenAt(path);
+      assert.deepEqual(names, Object.keys(taken), path);
+      const inQuery = operation.parameters?.map((parameter) => follow<Parameter>(document, parameter)) ?? [];
+      assert.deepEqual(
+        inQuery.map((parameter) => [parameter.name, parameter.in]),
+        [...names.map((name) => [name, 'query']), ['Idempotency-Key', 'header']],
+      );
+      const required = names.filter((name) => taken[name]);
+      assert.match(operation.description, new RegExp(`^Required: ${required.join(', ') || 'nothing more'}\\. `));
+
+      const example = operation.requestBody?.content['application/json'].example as Record<string, unknown>;
+      for (const name of names) {
+        const { [name]: _, ...others } = example;
+        const reply = await report(path, others);
+        assert.equal(reply.status, taken[name] ? 400 : 200, `${path} without ${name}`);
+        if (taken[name]) assert.match(errorOf(reply), new RegExp(`^${name} is missing`));
+      }
+    }
+    assert.deepEqual(
+      notices.filter((line) => line.includes('unknown parameter')),
+      [],
+    );
+  });
+
+  test(`${mode.mode}: a body is taken exactly when its schema allows it`, async (t) => {
+    const { report } = await start(t, mode);
+    const values = [
+      null,
+      true,
+      false,
+      0,
+      1.5,
+      '',
+      'WARN',
+      'ERROR',
+      'INFO',
+      'a b',
+      '2026-11-20T15:19:45.123456789+01:00',
+      '2026-11-20t15:19:45z',
+      '2026-11-20T15:19:45',
+      '2026-11-20T15:19:60Z',
+      '0000-11-20T15:19:45Z',
+      '0001-01-01T00:00:00Z',
+      '0010-01-01T00:00:00+00:00',
+      '0100-01-01T00:00:00+00:00',
+      '9999-12-31T23:59:59.999999999-00:00',
+      '2026-00-20T15:19:45Z',
+      '2026-11-20T24:00:00Z',
+      '2026-11-20T15:19:45+24:00',
+      '2026-11-20T15:19:45.1234567890Z',
+      [],
+      ['a', 'b/c'],
+      ['a', ''],
+      [1],
+      {},
+      { a: [1] },
+    ];
+    const controls = Array.from({ length: 33 }, (_, code) => `a${String.fromCharCode(code)}`);
+    const keys = [...values, ...controls, ['\u007f'], '\u0080'];
+    for (const { path, operation, body, names } of reportsOf(document)) {
+      const example = operation.requestBody?.content['application/json'].example as Record<string, unknown>;
+      const tries = names.flatMap((name) =>
+        (name === 'asset_key' ? keys : values).map((value) => [name, value] as const),
+      );
+      const check = async ([name, value]: (typeof tries)[number]) => {
+        const sent = { ...example, [name]: value };
+        const violation = violationOf(body, sent);
+        const expected = violation === undefined ? 200 : 400;
+        assert.equal(
+          (await report(path, sent)).status,
+          expected,
+          `${path} ${name} ${JSON.stringify(value)}: ${violation}`,
+        );
+      };
+      await Promise.all(tries.map(check));
+      const unknown = Array.from({ length: body.maxProperties - names.length + 1 }, (_, index) => [`x${index}`, 0]);
+      const tooMany = { ...example, ...Object.fromEntries(unknown) };
+      assert.notEqual(violationOf(body, tooMany), undefined);
+      assert.equal((await report(path, tooMany)).status, 400);
+      const { x0: _, ...most } = tooMany as Record<string, unknown>;
+      assert.equal(violationOf(body, most), undefined);
+      assert.equal((await report(path, most)).status, 200);
+    }
+  });
+
+  test(`${mode.mode}: every example is taken, and recorded as it is`, async (t) => {
+    const { report, data } = await start(t, mode);
+    let count = 0;
+    for (const { path, operation, body, names } of reportsOf(document)) {
+      const example = operation.requestBody?.content['application/json'].example as Record<string, unknown>;
+      assert.deepEqual(Object.keys(example), names);
+      assert.equal(violationOf(body, example), undefined);
+      const query = new URLSearchParams();
+      for (const parameter of operation.parameters ?? []) {
+        const { name, schema, example: value, content } = follow<Parameter>(document, parameter);
+        const json = content?.['application/json'];
+        assert.equal(violationOf((schema ?? json?.schema) as object, value ?? json?.example), undefined, name);
+        query.set(name, json === undefined ? String(value) : JSON.stringify(json.example));
+      }
+      const expected = follow<Response>(document, operation.responses['200'] as Ref);
+      for (const reply of [await report(path, example), await report(`${path}?${query}`)]) {
+        assert.equal(reply.status, 200, reply.body);
+        assert.deepEqual(JSON.parse(reply.body), expected.content['application/json'].example);
+        count += 1;
+      }
+      const [fromBody, fromQuery] = eventsIn(data)
+        .slice(-2)
+        .map(({ seq: _, id: __, time: ___, crc: ____, ...event }) => event);
+      assert.deepEqual(fromBody, fromQuery);
+      const { data_version, ...members } = example;
+      const tags = data_version === undefined ? {} : { tags: { data_version } };
+      assert.deepEqual(fromBody, { asset_key: ['orders'], ...members, ...tags, type: fromBody?.['type'] });
+    }
+    assert.equal(count, 12);
+  });
+
+  test(`${mode.mode}: a reading takes a parameter exactly when its schema allows it, and replies as documented`, async (t) => {
+    const { port, fill, report } = await start(t, mode);
+    for (const { path, operation } of reportsOf(document)) {
+      const { example } = operation.requestBody?.content['application/json'] ?? assert.fail(path);
+      assert.equal((await report(path, example)).status, 200);
+    }
+    const read = (target: string, ...more: readonly string[]) => ask(port, get(target, ...mode.tokens, ...more));
+    let checked = 0;
+    for (const name of READINGS) {
+      const path = `${mode.base}${name}`;
+      const { parameters = [], responses, security } = document.paths[path]?.get ?? assert.fail(path);
+      assert.deepEqual(security, mode.mode === 'hosted' ? [{ token: ['read'] }] : undefined);
+      for (const parameter of parameters as unknown as Parameter[]) {
+        for (const value of READING_VALUES) {
+          const { type } = parameter.schema as { type: string };
+          const meant =
+            type === 'integer' ? Number(value.trim() || 'none') : type === 'boolean' ? BOOLEANS[value] : value;
+          const violation = violationOf(parameter.schema as object, meant);
+          const query = `${parameter.name}=${encodeURIComponent(value)}`;
+          const reply = await read(`${fill(path)}?${query}${parameter.name === 'wait' ? '&after_seq=0' : ''}`);
+          assert.equal(
+            reply.status,
+            violation === undefined ? 200 : 400,
+            `${name} ${query}: ${violation} ${reply.body}`,
+          );
+          checked += 1;
+        }
+      }
+      assert.equal((await read(`${fill(path)}?other=1`)).status, 400);
+      const { content } = follow<Response>(document, responses['200'] as Response);
+      for (const [type, { schema }] of Object.entries(content as Record<string, { schema: object }>)) {
+        if (type === 'text/event-stream') continue;
+        const reply = await read(fill(path), `Accept: ${type}`);
+        assert.deepEqual([reply.status, reply.headers.get('content-type')], [200, type]);
+        assert.equal(violationOf(schema, type.endsWith('/json') ? JSON.parse(reply.body) : reply.body), undefined);
+        assert.ok(name === '/refusals' || reply.body.includes('orders'), reply.body);
+      }
+    }
+    assert.ok(checked > 300, `${checked} values`);
+  });
+
+  test(`${mode.mode}: every status is documented, and every documented one is answered, with its headers`, async (t) => {
+    const short = { headersMs: 300, requestMs: 300, deadlineCheckMs: 20, uploadBytesMax: 300_000, failuresMax: 1 };
+    const { port, fill } = await start(t, mode, short);
+    const path = fill(`${mode.base}/report_asset_observation/`);
+    const good = mode.tokens;
+    const provoked: Record<string, string> = {
+      200: post(`${path}a`, undefined, good),
+      400: post(path, undefined, good),
+      403: post(path, undefined, [...good, 'Origin: https://example.com']),
+      404: post(fill(`${mode.base}/nowhere`), undefined, good),
+      405: post(path, undefined, good).replace('POST', 'PUT'),
+      408: post(path, '{}', good).slice(0, -1),
+      413: `${post(path, undefined, good).split('\r\nContent-Length')[0]}\r\nContent-Length: ${limits.bodyBytesMax + 1}\r\n\r\n`,
+      415: post(path, '{}', [...good, 'Content-Encoding: gzip']),
+      417: post(path, '{}', [...good, 'Expect: fast']),
+      422: post(`${path}b`, undefined, [...good, 'Idempotency-Key: k']),
+      431: post(`${path}?description=${'x'.repeat(limits.headBytesMax)}`, undefined, good),
+      503: post(path, `{"description":"${'x'.repeat(short.uploadBytesMax)}"}`, good),
+      ...(mode.mode === 'hosted' && { 401: post(path), 429: post(path) }),
+    };
+    for (const { path, method, operation } of operationsOf(document)) {
+      const tokenless = operation.security === undefined && mode.mode === 'hosted';
+      const isOneReport = method === 'POST' && !path.includes(batchPath);
+      const elsewhere = [...(tokenless ? ['401', '429'] : []), ...(isOneReport ? [] : ['422'])];
+      const also = path.endsWith('/events') ? ['410'] : method === 'PUT' ? ['409'] : []; // see below, and test/forward/hub.test.ts
+      const expected = Object.keys(provoked).filter((status) => !elsewhere.includes(status));
+      const answered = Object.keys(operation.responses).filter((status) => status !== '207'); // only of a batch, see below
+      assert.deepEqual(answered, [...expected, ...also].sort(), operation.operationId);
+    }
+    const { responses } = document.components;
+    const ok = reportsOf(document)[0]?.operation.responses['200'] as Response;
+    assert.equal((await ask(port, post(`${path}a`, undefined, [...good, 'Idempotency-Key: k']))).status, 200);
+    for (const [status, bytes] of Object.entries(provoked)) {
+      const reply = await ask(port, bytes);
+      assert.equal(reply.status, Number(status), reply.body);
+      const { content, headers = {} } = responses[status] ?? ok;
+      assert.equal(reply.headers.get('content-type'), Object.keys(content)[0]);
+      assert.equal(violationOf(content['application/json'].schema, JSON.parse(reply.body)), undefined, status);
+      for (const [name, { required, schema }] of Object.entries(headers)) {
+        if (required !== true) continue; // Idempotent-Replayed: only in some replies
+        const text = reply.headers.get(name.toLowerCase()) ?? '';
+        assert.ok(text.length > 0, `${status} ${name}`);
+        assert.equal(
+          violationOf(schema, /^\d+$/.test(text) ? Number(text) : text),
+          undefined,
+          `${status} ${name}: ${text}`,
+        );
+      }
+    }
+  });
+}
+
+test('a batch is taken exactly when the schema of its items allows it, and its replies are as documented', async (t) => {
+  const document = documentOf(modes[0]);
+  const violationOf = checkerOf(document);
+  const { port } = await start(t, modes[0]);
+  const operation = document.paths[`${batchPath}/`]?.post as Operation;
+  const content = operation.requestBody?.content as Record<string, { schema: object; example: unknown }>;
+  const batch = content['application/json'] as { schema: object; example: unknown[] };
+  assert.equal(violationOf(batch.schema, batch.example), undefined);
+  const send = (body: string, type: string, ...headers: string[]) =>
+    ask(port, post(`${batchPath}/`, body, headers).replace('Content-Type: application/json', `Content-Type: ${type}`));
+  const documented = (reply: WireReply) => {
+    const { content } = follow<Response>(document, operation.responses[String(reply.status)] as Response);
+    assert.equal(violationOf(content['application/json'].schema, JSON.parse(reply.body)), undefined, reply.body);
+  };
+  for (const [type, { example }] of Object.entries(content)) {
+    const reply = await send(typeof example === 'string' ? example : JSON.stringify(example), type);
+    assert.deepEqual([reply.status, reply.body], [200, '{"recorded":2}'], type);
+  }
+  const [good] = batch.example as Record<string, unknown>[];
+  const line = { ...good, seq: 7, id: 'x', time: null, crc: '', from: [], recorded: 1, type: 'AssetMaterialization' };
+  const tries = [
+    line,
+    { ...good, tags: { data_version: 'v' } },
+    { ...good, tags: {} },
+    { ...good, tags: { other: 'v' } },
+    { ...good, tags: { data_version: 7 } },
+    { ...good, tags: { data_version: null } },
+    { ...good, partition: null },
+    { ...good, passed: true },
+    { ...good, type: 'check' },
+    { ...good, type: 'AssetObservation' },
+    { ...good, type: 'Check' },
+    { ...good, idempotency_key: 'a' },
+    { ...good, idempotency_key: null },
+    { ...good, idempotency_key: 'a b' },
+    { ...good, idempotency_key: '' },
+    { ...good, idempotency_key: 7 },
+    { ...good, asset_key: null },
+    { type: 'materialization' },
+    {},
+    [],
+    7,
+    null,
+  ];
+  for (const item of tries) {
+    const violation = violationOf(batch.schema, [item]);
+    const reply = await send(JSON.stringify([item]), 'application/json');
+    assert.equal(
+      reply.status,
+      violation === undefined ? 200 : 400,
+      `${JSON.stringify(item)}: ${violation} ${reply.body}`,
+    );
+    documented(reply);
+  }
+  for (const [count, status] of [
+    [limits.batchItemsMax, 200],
+    [limits.batchItemsMax + 1, 400],
+  ] as const) {
+    const many = Array(count).fill({ type: 'observation', asset_key: 'many' });
+    assert.equal(violationOf(batch.schema, many) === undefined, status === 200, `${count} items`);
+    assert.equal((await send(JSON.stringify(many), 'application/json')).status, status, `${count} items`);
+  }
+  const mixed = await send(JSON.stringify([good, 7]), 'application/json', 'Prefer: handling=lenient');
+  assert.equal(mixed.status, 207);
+  documented(mixed);
+});
+
+test('no status of the source is missing from the document', () => {
+  const { responses } = documentOf(modes[1]).components;
+  const documented = new Set([200, 207, ...Object.keys(responses).map(Number)]);
+  let found = 0;
+  for (const [name, text] of sources) {
+    if (name.startsWith('test-mode/')) continue; // a fault answers as the reference does
+    for (const [, status] of text.matchAll(/(?:new Refusal\(\s*|refuse\(|status: )([1-9][0-9]{2})\b/g)) {
+      assert.ok(documented.has(Number(status)), `${name}: ${status}`);
+      found += 1;
+    }
+  }
+  assert.ok(found > 30, `${found} places`);
+});
+
+test('the document names the limits', () => {
+  const { info, components, paths } = documentOf(modes[0]);
+  for (const name of [
+    'bodyBytesMax',
+    'bodyMembersMax',
+    'jsonDepthMax',
+    'headBytesMax',
+    'headersMax',
+    'keyBytesMax',
+  ] as const)
+    assert.match(info.description, new RegExp(`\\b${limits[name]} `), name);
+  assert.equal(components.schemas['KeyPart']?.['maxLength'], limits.keyBytesMax);
+  assert.match(components.responses['413']?.description ?? '', new RegExp(`\\b${limits.bodyBytesMax} bytes`));
+  const content: Readonly<Record<string, { schema: Body }>> | undefined =
+    paths[`${batchPath}/`]?.post?.requestBody?.content;
+  assert.ok(content !== undefined);
+  for (const [type, { schema }] of Object.entries(content)) {
+    if (type === 'application/json') continue;
+    assert.match(schema.description ?? '', new RegExp(`\\b${limits.batchItemsMax}\\b`), type);
+  }
+});
+
+test('GET /openapi.json is the document of its service, needs no token, and what is shipped is the same', async (t) => {
+  const [local, hosted] = modes;
+  const service = await startProcess(t, { args: ['--path-prefix', '/some/path'] });
+  const reply = await ask(service.port, get('/some/path/openapi.json'));
+  const { servers, ...rest } = JSON.parse(reply.body);
+  assert.deepEqual(servers, [{ url: '/some/path' }]);
+  const { servers: _, ...expected } = documentOf(local);
+  assert.deepEqual(rest, expected);
+  assert.equal((await ask(service.port, get('/some/path/openapi.json'))).body, reply.body);
+  const { port } = await start(t, hosted);
+  assert.deepEqual(JSON.parse((await ask(port, get('/openapi.json'))).body), documentOf(hosted));
+  assert.equal(documentOf(hosted).components.securitySchemes?.['token']?.name, TOKEN_HEADER);
+});
+
+const notBuilt = !existsSync(join(root, 'dist/event.schema.json')) && 'nothing is built here';
+test('what is shipped is what is served', { skip: notBuilt }, () => {
+  const read = (name: string) => JSON.parse(readFileSync(join(root, 'dist', name), 'utf8'));
+  assert.deepEqual(read('openapi.json'), { ...documentOf(modes[0]), servers: [{ url: 'http://127.0.0.1:3000' }] });
+  assert.deepEqual(read('event.schema.json'), JSON.parse(JSON.stringify(eventSchema())));
+  assert.deepEqual(documentOf(modes[0]).components.schemas['Event'], read('event.schema.json'));
+});
+
+test('each kind of service serves its own document', async (t) => {
+  const { args: hosted } = writeDeployments(t, ['prod']);
+  const kinds: readonly (readonly [args: readonly string[], kind: Partial<ContractOptions>])[] = [
+    [[], {}],
+    [['--idempotency-keys', '0'], { takesKeys: false }],
+    [['--test'], { test: true }],
+    [['--test', '--idempotency-keys', '0'], { test: true, takesKeys: false }],
+    [[...hosted, '--token-header', 'X-Token'], { tokenHeader: 'X-Token' }],
+    [[...hosted, '--idempotency-keys', '0'], { tokenHeader: TOKEN_HEADER, takesKeys: false }],
+  ];
+  const served = new Set<string>();
+  for (const [args, kind] of kinds) {
+    const { port } = await startProcess(t, { args });
+    const { body } = await ask(port, get('/openapi.json'));
+    const options = { server: '/', tokenHeader: undefined, takesKeys: true, test: false, ...kind };
+    assert.deepEqual(
+      JSON.parse(body),
+      JSON.parse(JSON.stringify(makeContract({ ...options, limits }))),
+      args.join(' '),
+    );
+    served.add(body);
+  }
+  assert.equal(served.size, kinds.length);
+});

@@ -1,0 +1,673 @@
+/** The requests that go to assetlog and to the reference, and what is different on purpose. */
+
+import { gzipSync } from 'node:zlib';
+import type { Member } from '../../support/reference.ts';
+
+/** One request. `ROW` in it becomes a word that no other row has, by which its events are found again. */
+export interface Row {
+  /** A sentence about both, or what it is that differs. */
+  readonly says: string;
+  readonly method?: string;
+  readonly target: string;
+  /** Text is sent as UTF-8. */
+  readonly body?: string | Buffer;
+  /** All headers besides Host and the body's length. Without it a body goes as application/json. */
+  readonly headers?: readonly string[];
+  /** Instead of one `localhost`. */
+  readonly hosts?: readonly string[];
+  readonly chunked?: true;
+  /** The target of a second request, else the same, that is sent after it; both accept the first. */
+  readonly next?: string;
+}
+
+export interface Expectation {
+  /** Of the reference and of assetlog. */
+  readonly statuses: readonly [number, number];
+  /** What the events disagree about, where both record one. */
+  readonly members?: readonly Member[];
+  /** How many events the reference records of the row; as a rule one for each 200. */
+  readonly referenceEvents?: number;
+  /** The same of assetlog. */
+  readonly assetlogEvents?: number;
+  /** JSON text of members that the reference's event has, where they are worth a word in the README. */
+  readonly records?: string;
+}
+
+export interface Difference extends Expectation {
+  /** As the README's table calls it. */
+  readonly what: string;
+  /** A row may expect something else than its difference as a rule does. */
+  readonly rows: readonly (Row & Partial<Expectation>)[];
+}
+
+export const JSON_TYPE = 'Content-Type: application/json';
+
+/** Half of a surrogate pair, as JSON writes it. */
+const LONE = '\\ud800';
+
+function nested(depth: number): string {
+  return '['.repeat(depth) + ']'.repeat(depth);
+}
+
+/** A value for a query; where its escapes matter, a row spells them out. */
+const inQuery = encodeURIComponent;
+
+type More = Omit<Row, 'says' | 'target' | 'body'> & Partial<Expectation>;
+
+/** @param target a path that begins with `/`, a URL, or what follows `/report_asset_`, as that of `more.next` does */
+function row(says: string, target: string, body?: string | Buffer, more: More = {}): Row & Partial<Expectation> {
+  const next = more.next === undefined ? {} : { next: pathOf(more.next) };
+  return { says, target: pathOf(target), ...(body === undefined ? {} : { body }), ...more, ...next };
+}
+
+const pathOf = (target: string) => (/^(\/|http:)/.test(target) ? target : `/report_asset_${target}`);
+
+/** Both answer 200 and record the same. */
+export const agreeing: readonly Row[] = [
+  // The position of the key
+  row('a key in the path needs no body', 'materialization/ROW'),
+  row('each slash of the path begins another part', 'observation/ROW/orders/2026'),
+  row('escapes in the path are decoded as UTF-8', 'materialization/ROW%20x/%C3%A9%E6%97%A5'),
+  row('escapes in the path are decoded once', 'materialization/ROW%2520x%252Fy'),
+  row('a plus in the path is a plus', 'observation/ROW+x%2By'),
+  row('dots in the path are parts like others', 'materialization/ROW/.././x'),
+  row('punctuation in the path is kept', `materialization/ROW:@!$&'()*,;=~-._`),
+  row('an escaped question mark and number sign belong to the key', 'observation/ROW%3Fx%23y'),
+  row('a string in the body is one part', 'materialization/', '{"asset_key":"ROW"}'),
+  row('a string in the body keeps its slashes', 'observation/', '{"asset_key":"ROW/a/b"}'),
+  row('a string in the body keeps its dots', 'observation/', '{"asset_key":"ROW-a.b c"}'),
+  row('an array in the body is the parts', 'materialization/', '{"asset_key":["ROW","a/b"," "]}'),
+  row('keys hold any script', 'materialization/', '{"asset_key":["ROW","é日本😀","\\u00e9\\ud83d\\ude00"]}'),
+  row('a word in the query is a key', 'observation/?asset_key=ROW'),
+  row('a JSON array in the query is a key', `materialization/?asset_key=${inQuery('["ROW", "my-table.v2", "é"]')}`),
+  row('a check takes its key from the body', 'check/', '{"asset_key":["ROW","x"],"check_name":"c","passed":true}'),
+  row('a check takes its key from the query', 'check/?asset_key=ROW&check_name=c&passed=true'),
+  row('a check takes its key from the path', 'check/ROW/x?check_name=c&passed=true'),
+  row('an absolute target means the same', `http://localhost/report_asset_materialization/ROW/x?description=d`),
+  // Which place wins
+  row('the path wins over the body', 'materialization/ROW/path', '{"asset_key":["ROW","body"]}'),
+  row('the path wins over the query', 'observation/ROW/path?asset_key=ROW'),
+  row('the body wins over the query for a key', 'materialization/?asset_key=other', '{"asset_key":["ROW","body"]}'),
+  row(
+    'the body wins over the query for each parameter of a materialization',
+    'materialization/ROW?description=q&partition=q&data_version=q&metadata=%7B%22q%22:1%7D',
+    '{"description":"b","partition":"b","data_version":"b","metadata":{"b":1}}',
+  ),
+  row(
+    'the body wins over the query for each parameter of a check',
+    'check/ROW?check_name=q&passed=true&severity=ERROR&partition=q&metadata=%7B%22q%22:1%7D',
+    '{"check_name":"b","passed":false,"severity":"WARN","partition":"b","metadata":{"b":1}}',
+  ),
+  row(
+    'null in the body hides the query',
+    'observation/ROW?description=q&partition=q&data_version=q&metadata=%7B%22q%22:1%7D',
+    '{"description":null,"partition":null,"data_version":null,"metadata":null}',
+  ),
+  row(
+    'null in the body of a check hides the query',
+    'check/ROW?check_name=c&passed=true&severity=WARN&partition=q&metadata=%7B%22q%22:1%7D',
+    '{"severity":null,"partition":null,"metadata":null}',
+  ),
+  row(
+    'the query fills what the body leaves out',
+    'materialization/ROW?description=q&data_version=q',
+    '{"partition":"b"}',
+  ),
+  row('an empty object leaves everything to the query', 'observation/?asset_key=ROW&partition=q', '{}'),
+  row('of a repeated parameter the last value wins', 'materialization/ROW?description=first&description=last'),
+  row(
+    'of a repeated member the last value wins',
+    'materialization/ROW',
+    '{"description":"first","description":"last"}',
+  ),
+  // Metadata
+  row(
+    'metadata holds values of every kind',
+    'materialization/ROW',
+    '{"metadata":{"text":"t","int":1,"float":1.5,"true":true,"false":false,"null":null,"array":[1,"a",null],"object":{"a":{"b":[]}}}}',
+  ),
+  row(
+    'integers of any size are kept',
+    'materialization/ROW',
+    `{"metadata":{"a":9007199254740993,"b":12345678901234567890,"c":-${'9'.repeat(400)},"d":[18446744073709551617]}}`,
+  ),
+  row(
+    'integers and other numbers are distinguished',
+    'observation/ROW',
+    '{"metadata":{"a":1,"b":1.0,"c":1e2,"d":0,"e":[1,1.0]}}',
+  ),
+  row(
+    'numbers at the edges of a double are kept',
+    'observation/ROW',
+    '{"metadata":{"a":0.1,"b":1.7976931348623157e308,"c":5e-324,"d":-0.0,"e":123456.789e-3}}',
+  ),
+  row(
+    'metadata nests',
+    'check/ROW',
+    '{"check_name":"c","passed":true,"metadata":{"a":{"b":{"c":[{"d":[[1],[{}]]},{"e":null}]}},"f":[]}}',
+  ),
+  row(
+    'names and texts in metadata hold any character',
+    'materialization/ROW',
+    '{"metadata":{"é 😀":"日本\\n\\t\\u0000\\u2028","":"empty name","\\"":"\\\\","url":"https://example.com/?a=b&c=%20"}}',
+  ),
+  row('half of a surrogate pair stays in metadata', 'observation/ROW', `{"metadata":{"a":"${LONE}","b":["x${LONE}"]}}`),
+  row(
+    'texts that look like other values stay texts',
+    'materialization/ROW',
+    '{"metadata":{"a":"1","b":"true","c":"null","d":"{}","e":""}}',
+  ),
+  row(
+    'of a repeated name in metadata readers take the last',
+    'materialization/ROW',
+    '{"metadata":{"a":1,"b":2,"a":3}}',
+  ),
+  row('metadata without members is taken', 'observation/ROW', '{"metadata":{}}'),
+  row(
+    'metadata may be in the query as JSON',
+    `materialization/ROW?metadata=${inQuery('{"rows": 12345678901234567890, "é": [null]}')}`,
+  ),
+  row(
+    'metadata of a check may be in the query as JSON',
+    `check/ROW?check_name=c&passed=true&metadata=${inQuery('{"a":{"b":1}}')}`,
+  ),
+  row('metadata null in the query is metadata not given', 'observation/ROW?metadata=null'),
+  // Strings
+  row(
+    'a materialization has description, partition and data version',
+    'materialization/ROW',
+    '{"description":"two\\nlines é","partition":"2026-11-20|eu","data_version":"v1.0 é"}',
+  ),
+  row(
+    'an observation has description, partition and data version',
+    'observation/ROW',
+    '{"description":"😀","partition":"[\\"a\\"]","data_version":"3"}',
+  ),
+  row('strings in the body may be empty', 'materialization/ROW', '{"description":"","partition":"","data_version":""}'),
+  row('strings in the query may be empty', 'observation/ROW?description=&partition=&data_version'),
+  row(
+    'a control character in a string is kept',
+    'materialization/ROW',
+    '{"description":"a\\u0000b\\u007f","partition":"a\\tb"}',
+  ),
+  row('a plus in the query is a space and %2B a plus', 'materialization/ROW?description=a+b%2Bc%20d&partition=%2B+'),
+  row(
+    'escapes in the query are decoded as UTF-8',
+    'observation/ROW?description=%C3%A9%F0%9F%98%80%26%3D%25&data_version=%2525',
+  ),
+  row('names in the query may be escaped', 'observation/ROW?%70artition=p&&data%5Fversion=v'),
+  row('equals signs and semicolons belong to a value', 'materialization/ROW?description=a=b;partition=c'),
+  row('a question mark and a slash belong to a value', 'materialization/ROW?description=a?b/c'),
+  row(
+    'words in the query that look like JSON are texts',
+    'observation/ROW?description=null&partition=true&data_version=3',
+  ),
+  // Checks
+  row('a check that failed is an error by default', 'check/ROW', '{"check_name":"c","passed":false}'),
+  row('a check that failed may be a warning', 'check/ROW', '{"check_name":"c","passed":false,"severity":"WARN"}'),
+  row(
+    'a check that passed may name a severity',
+    'check/ROW',
+    '{"check_name":"é 1/2","passed":true,"severity":"ERROR"}',
+  ),
+  row('a check may be whole in the query', 'check/ROW?check_name=no+nulls&passed=false&severity=WARN'),
+  row('a check has a partition', 'check/ROW?partition=2026-11-20', '{"check_name":"c","passed":true}'),
+  row(
+    'description and data version of a check are ignored',
+    'check/ROW?description=d',
+    '{"check_name":"c","passed":true,"data_version":"v"}',
+  ),
+  // Everything else about a request
+  row(
+    'unknown members are ignored',
+    'materialization/ROW',
+    '{"uri":"s3://a","tags":{"a":"b"},"severity":5,"description":"d"}',
+  ),
+  row('unknown parameters are ignored', 'observation/ROW?uri=s3://a&passed=no&description=d'),
+  row(
+    'unknown parameters of a check are ignored',
+    'check/ROW?blocking=1',
+    '{"check_name":"c","passed":true,"blocking":"no"}',
+  ),
+  row(
+    'white space between tokens does not matter',
+    'materialization/ROW',
+    '\r\n\t{ "description" :\n"d" , "metadata" : { "a" : [ 1 , 2 ] } } \n',
+  ),
+  row('a byte order mark is skipped', 'materialization/ROW', '\ufeff{"description":"d"}'),
+  row('a body may come in chunks', 'observation/ROW', '{"description":"é😀é😀é😀"}', { chunked: true }),
+  row('a body may have 1 MiB', 'materialization/ROW', `{"description":"${'x'.repeat(1_048_558)}"}`),
+  row('the same report sent twice is two events', 'materialization/ROW', '{"partition":"p"}', {
+    next: 'materialization/ROW',
+  }),
+  row('the same check sent twice is two events', 'check/ROW?check_name=c&passed=true', undefined, {
+    next: 'check/ROW?check_name=c&passed=true',
+  }),
+];
+
+/** Both answer 400 and record nothing. */
+export const refused: readonly Row[] = [
+  row('a report without a key is refused', 'materialization/', '{"description":"ROW"}'),
+  row('an observation without a key is refused', 'observation/?description=ROW'),
+  row('a check without a key is refused', 'check/?check_name=ROW&passed=true'),
+  row('an empty key in the query is refused', 'observation/?asset_key=&description=ROW'),
+  row('metadata that is an array is refused', 'materialization/ROW', '{"metadata":["a"]}'),
+  row('metadata that is a text is refused', 'observation/ROW', '{"metadata":"a"}'),
+  row('metadata that is a number is refused', 'check/ROW', '{"check_name":"c","passed":true,"metadata":5}'),
+  row('broken metadata in the query is refused', 'materialization/ROW?metadata=%7B'),
+  row('empty metadata in the query is refused', 'observation/ROW?metadata='),
+  row('an array as metadata in the query is refused', 'check/ROW?check_name=c&passed=true&metadata=[1]'),
+  row('a description that is a number is refused', 'materialization/ROW', '{"description":3}'),
+  row('a partition that is a number is refused', 'observation/ROW', '{"partition":20261120}'),
+  row('a partition that is an array is refused', 'materialization/ROW', '{"partition":["a"]}'),
+  row('a description that is true is refused', 'observation/ROW', '{"description":true}'),
+  row('a check without passed is refused', 'check/ROW?check_name=c'),
+  row('a check without a name is refused', 'check/ROW?passed=true'),
+  row('a name that is null is refused', 'check/ROW?check_name=c', '{"check_name":null,"passed":true}'),
+  row('a name that is a number is refused', 'check/ROW', '{"check_name":5,"passed":true}'),
+  row('passed null is refused', 'check/ROW?passed=true', '{"check_name":"c","passed":null}'),
+  row('passed 1 is refused', 'check/ROW', '{"check_name":"c","passed":1}'),
+  row('passed as a text is refused', 'check/ROW', '{"check_name":"c","passed":"true"}'),
+  row('passed True in the query is refused', 'check/ROW?check_name=c&passed=True'),
+  row('passed 1 in the query is refused', 'check/ROW?check_name=c&passed=1'),
+  row('passed "true" in the query is refused', 'check/ROW?check_name=c&passed=%22true%22'),
+  row('passed null in the query is refused', 'check/ROW?check_name=c&passed=null'),
+  row('an empty passed is refused', 'check/ROW?check_name=c&passed='),
+  row('an unknown severity is refused', 'check/ROW?check_name=c&passed=true&severity=FATAL'),
+  row('a severity in lower case is refused', 'check/ROW', '{"check_name":"c","passed":true,"severity":"warn"}'),
+  row('a severity that is a number is refused', 'check/ROW', '{"check_name":"c","passed":true,"severity":1}'),
+  row('an empty severity is refused', 'check/ROW?check_name=c&passed=true&severity='),
+  row(
+    'a partition of a check that is a number is refused',
+    'check/ROW',
+    '{"check_name":"c","passed":true,"partition":5}',
+  ),
+  row('a body as plain text is refused', 'materialization/ROW', '{}', { headers: ['Content-Type: text/plain'] }),
+  row('a body as a form is refused', 'observation/ROW', 'description=d', {
+    headers: ['Content-Type: application/x-www-form-urlencoded'],
+  }),
+];
+
+/** What is different on purpose. */
+export const differences: readonly Difference[] = [
+  {
+    what: 'trailing comma in the JSON',
+    statuses: [500, 400],
+    rows: [row('a trailing comma', 'materialization/ROW', '{"description":"d",}')],
+  },
+  {
+    what: 'broken, empty, non-UTF-8 or too deep JSON; body `null` or a number',
+    statuses: [500, 400],
+    rows: [
+      row('broken JSON', 'materialization/ROW', '{"description":'),
+      row('white space as body', 'materialization/ROW', ' \n'),
+      row('a body that is not UTF-8', 'observation/ROW', Buffer.from('{"description":"\xff"}', 'latin1')),
+      row('JSON that is much too deep', 'observation/ROW', `{"metadata":{"a":${nested(100_000)}}}`),
+      row('null as body', 'check/ROW?check_name=c&passed=true', 'null'),
+      row('a number as body', 'observation/ROW', '5'),
+    ],
+  },
+  {
+    what: 'body `[]` or `"asset_key"`',
+    statuses: [200, 400],
+    rows: [
+      row('an array as body', 'check/ROW?check_name=c&passed=true', '[]'),
+      row('a text as body', 'materialization/ROW', '"asset_key"'),
+    ],
+  },
+  {
+    what: 'JSON body without Content-Type',
+    statuses: [200, 400],
+    rows: [
+      row('a body without Content-Type', 'materialization/ROW', '{"description":"d"}', {
+        headers: [],
+        records: '{"description":null}',
+      }),
+    ],
+  },
+  {
+    what: '`application/json; charset=utf-8`, `Application/JSON`',
+    statuses: [400, 200],
+    rows: [
+      row('a charset', 'materialization/ROW', '{"description":"d"}', { headers: [`${JSON_TYPE}; charset=utf-8`] }),
+      row('a Content-Type in other letters', 'observation/ROW', '{"description":"d"}', {
+        headers: ['Content-Type: Application/JSON'],
+      }),
+    ],
+  },
+  {
+    what: 'a Content-Type with no body',
+    statuses: [400, 200],
+    rows: [
+      row('application/json without a body', 'materialization/ROW', undefined, {
+        headers: [JSON_TYPE],
+        statuses: [500, 200],
+      }),
+      row('another Content-Type without a body', 'observation/ROW', undefined, {
+        headers: ['Content-Type: application/octet-stream'],
+      }),
+    ],
+  },
+  {
+    what: 'endpoint without its trailing slash',
+    statuses: [405, 200],
+    rows: [
+      row('a missing slash', 'materialization', '{"asset_key":"ROW"}'),
+      row('a missing slash before a query', 'check?asset_key=ROW&check_name=c&passed=true'),
+    ],
+  },
+  {
+    what: 'query `asset_key=my-table.v2`',
+    statuses: [200, 200],
+    members: ['asset_key'],
+    rows: [
+      row('a key in the query with dots and dashes', 'materialization/?asset_key=ROW-table.v2', undefined, {
+        records: '{"asset_key":["ROW","table","v2"]}',
+      }),
+      row('a key in the query with a slash', 'check/?asset_key=ROW/orders&check_name=c&passed=true', undefined, {
+        records: '{"asset_key":["ROW","orders"]}',
+      }),
+      row('a key in the query with a space', 'observation/?asset_key=ROW+orders', undefined, {
+        records: '{"asset_key":["ROW","orders"]}',
+      }),
+    ],
+  },
+  {
+    what: 'path `a%2Fb`',
+    statuses: [200, 200],
+    members: ['asset_key'],
+    rows: [
+      row('an escaped slash in the path', 'materialization/ROW%2Forders', undefined, {
+        records: '{"asset_key":["ROW","orders"]}',
+      }),
+    ],
+  },
+  {
+    what: 'path `a%zz`, `a%FF`, `a//b`, `a/`, `a%00`',
+    statuses: [200, 400],
+    rows: [
+      row('a malformed escape in the path', 'materialization/ROW%zz', undefined, {
+        records: '{"asset_key":["ROW%zz"]}',
+      }),
+      row('bytes in the path that are not UTF-8', 'observation/ROW%FF', undefined, {
+        records: '{"asset_key":["ROW\ufffd"]}',
+      }),
+      row('an empty part in the path', 'materialization/ROW//b', undefined, {
+        records: '{"asset_key":["ROW","","b"]}',
+      }),
+      row('a slash after a key', 'check/ROW/?check_name=c&passed=true', undefined, {
+        records: '{"asset_key":["ROW",""]}',
+      }),
+      row('a control character in the path', 'observation/ROW%00', undefined, {
+        records: '{"asset_key":["ROW\\u0000"]}',
+      }),
+    ],
+  },
+  {
+    what: 'query `description=a%zz`, `description=a%FF`',
+    statuses: [200, 400],
+    rows: [
+      row('a malformed escape in the query', 'materialization/ROW?description=a%zz', undefined, {
+        records: '{"description":"a%zz"}',
+      }),
+      row('bytes in the query that are not UTF-8', 'observation/ROW?description=a%FF', undefined, {
+        records: '{"description":"a\ufffd"}',
+      }),
+    ],
+  },
+  {
+    what: 'key `[]`, `""`, `[1]`, `5`, `{}`, `null` in the body',
+    statuses: [500, 400],
+    rows: [
+      row('an empty array as key', 'materialization/', '{"asset_key":[],"description":"ROW"}', {
+        statuses: [200, 400],
+        records: '{"asset_key":[]}',
+      }),
+      row('an empty text as key', 'materialization/', '{"asset_key":"","description":"ROW"}', {
+        statuses: [200, 400],
+        records: '{"asset_key":[""]}',
+      }),
+      row('a number in a key', 'observation/', '{"asset_key":[1],"description":"ROW"}'),
+      row('a number as key', 'observation/', '{"asset_key":5,"description":"ROW"}'),
+      row('an object as key', 'check/', '{"asset_key":{},"check_name":"ROW","passed":true}'),
+      row('null as key', 'materialization/?asset_key=ROW', '{"asset_key":null}'),
+    ],
+  },
+  {
+    what: '`data_version: 3`',
+    statuses: [200, 400],
+    rows: [
+      row('a number as data version', 'materialization/ROW', '{"data_version":3}', {
+        records: '{"data_version":3}',
+      }),
+      row('a number as data version of an observation', 'observation/ROW', '{"data_version":3}', {
+        records: '{"data_version":3}',
+      }),
+    ],
+  },
+  {
+    what: '`NaN` in the body',
+    statuses: [200, 400],
+    rows: [row('NaN', 'materialization/ROW', '{"metadata":{"a":NaN}}')],
+  },
+  {
+    what: 'gzip body',
+    statuses: [500, 415],
+    rows: [
+      row('a gzip body', 'materialization/ROW', gzipSync('{"description":"d"}'), {
+        headers: [JSON_TYPE, 'Content-Encoding: gzip'],
+      }),
+    ],
+  },
+  {
+    what: 'GET, HEAD on an endpoint',
+    statuses: [200, 405],
+    referenceEvents: 0,
+    rows: [row('GET', 'materialization/ROW', undefined, { method: 'GET' })],
+  },
+  {
+    what: 'PUT, DELETE, OPTIONS',
+    statuses: [405, 405],
+    rows: [
+      row('PUT', 'materialization/ROW', undefined, { method: 'PUT' }),
+      row('DELETE', 'check/ROW', undefined, { method: 'DELETE' }),
+      row('OPTIONS', 'observation/ROW', undefined, { method: 'OPTIONS' }),
+    ],
+  },
+  {
+    what: 'unknown path, wrong case',
+    statuses: [405, 404],
+    rows: [
+      row('an unknown path', '/report_asset_deletion/ROW'),
+      row('a path in other letters', '/Report_Asset_Materialization/ROW'),
+    ],
+  },
+  {
+    what: 'foreign `Origin`, `Sec-Fetch-Site: cross-site`, foreign Host on loopback',
+    statuses: [200, 403],
+    rows: [
+      row('a foreign Origin', 'materialization/ROW', undefined, { headers: ['Origin: https://evil.example'] }),
+      row('a fetch that the browser calls foreign', 'check/ROW?check_name=c&passed=true', undefined, {
+        headers: ['Sec-Fetch-Site: cross-site'],
+      }),
+      row('a foreign Host', 'observation/ROW', undefined, { hosts: ['evil.example'] }),
+    ],
+  },
+  {
+    what: 'the same check reported twice with a `partition`',
+    statuses: [500, 200],
+    referenceEvents: 2,
+    rows: [
+      row('the second of them', 'check/ROW?check_name=c&passed=true&partition=p', undefined, {
+        next: 'check/ROW?check_name=c&passed=true&partition=p',
+      }),
+    ],
+  },
+  {
+    what: 'an `Upgrade: h2c` offer beside a JSON body',
+    statuses: [500, 200],
+    rows: [
+      row('an offer to speak HTTP/2', 'materialization/ROW', '{"description":"d"}', {
+        headers: [
+          JSON_TYPE,
+          'Connection: Upgrade, HTTP2-Settings',
+          'Upgrade: h2c',
+          'HTTP2-Settings: AAMAAABkAAQAoAAAAAIAAAAA',
+        ],
+      }),
+    ],
+  },
+  {
+    what: 'a lone surrogate in a partition, a data version or a description',
+    statuses: [500, 400],
+    rows: [
+      row('one in a partition', 'materialization/ROW', `{"partition":"${LONE}"}`),
+      row('one in a description', 'observation/ROW', `{"description":"${LONE}"}`, { statuses: [200, 400] }),
+      row('one in a data version', 'observation/ROW', `{"data_version":"${LONE}"}`),
+    ],
+  },
+  {
+    what: 'UTF-16 body; depth 200; empty `check_name`; broken JSON list in the query; `passed=+true`; 5,000-character key',
+    statuses: [200, 400],
+    rows: [
+      row('a UTF-16 body', 'materialization/ROW', Buffer.from('\ufeff{"description":"d"}', 'utf16le')),
+      row('a depth of 200', 'materialization/ROW', `{"metadata":{"a":${nested(199)}}}`),
+      row('an empty check name', 'check/ROW?check_name=&passed=true'),
+      row('a broken array as key in the query', 'observation/?asset_key=[%22ROW%22,', undefined, {
+        records: '{"asset_key":["ROW"]}',
+      }),
+      row('white space before passed in the query', 'check/ROW?check_name=c&passed=+true'),
+      row('a key of 5,000 characters', `materialization/ROW${'x'.repeat(5_000)}`),
+    ],
+  },
+  {
+    what: 'two `Host` or none; two `Content-Type`; 120 headers; a 20 KB header; a body over 1 MiB',
+    statuses: [200, 400],
+    rows: [
+      row('two Hosts', 'materialization/ROW', undefined, { hosts: ['localhost', 'localhost'] }),
+      row('no Host', 'observation/ROW', undefined, { hosts: [] }),
+      row('two Content-Types', 'materialization/ROW', '{}', { headers: [JSON_TYPE, JSON_TYPE] }),
+      row('120 headers', 'observation/ROW', undefined, {
+        headers: Array.from({ length: 120 }, (_, index) => `X-Header-${index}: x`),
+        statuses: [200, 431],
+      }),
+      row('a header of 20 KB', 'check/ROW?check_name=c&passed=true', undefined, {
+        headers: [`X-Large: ${'x'.repeat(20_000)}`],
+        statuses: [200, 431],
+      }),
+      row('a body over 1 MiB', 'materialization/ROW', `{"description":"${'x'.repeat(1_048_577)}"}`, {
+        statuses: [200, 413],
+      }),
+    ],
+  },
+  {
+    what: 'metadata `1e400` or `0.12345678901234567890`',
+    statuses: [200, 200],
+    members: ['metadata'],
+    rows: [
+      row('a number that a double can not hold', 'materialization/ROW', '{"metadata":{"a":1e400}}', {
+        records: '{"metadata":{"a":"Infinity"}}',
+      }),
+      row(
+        'digits that a double can not hold',
+        'check/ROW',
+        '{"check_name":"c","passed":true,"metadata":{"a":0.12345678901234567890}}',
+        { records: '{"metadata":{"a":0.12345678901234568}}' },
+      ),
+    ],
+  },
+  {
+    what: 'a member `__class__`, `__enum__` or `__mapping_items__` inside metadata',
+    statuses: [200, 200],
+    members: ['metadata'],
+    rows: [
+      row(
+        'an object in the form that the reference stores, which it can not load',
+        'materialization/ROW',
+        '{"metadata":{"a":{"__class__":"AssetKey"}}}',
+      ),
+      row(
+        'an object in the form of an enumeration that it stores, which it can not load',
+        'materialization/ROW',
+        '{"metadata":{"a":{"__enum__":"Color.RED"}}}',
+      ),
+      row(
+        'an object in the form of a mapping that it stores, which loads as another',
+        'materialization/ROW',
+        '{"metadata":{"a":{"__mapping_items__":[["b",2]]}}}',
+      ),
+    ],
+  },
+  {
+    what: '`event_time`',
+    statuses: [200, 200],
+    members: ['event_time'],
+    records: '{"event_time":null}',
+    rows: [
+      row(
+        'a time in the body',
+        'materialization/ROW',
+        '{"event_time":"2026-11-20T16:19:45.250+01:00","description":"d"}',
+      ),
+      row('a time in the query', 'observation/ROW?event_time=2026-11-20T15:19:45Z'),
+      row('a time of a check', 'check/ROW?check_name=c&passed=true&event_time=2026-11-20T16:19:45%2B01:00'),
+    ],
+  },
+  {
+    what: 'an `event_time` without a zone, or a number',
+    statuses: [200, 400],
+    rows: [
+      row('a time without a zone', 'observation/ROW?event_time=2026-11-20T15:19:45'),
+      row('a plus that is a space', 'observation/ROW?event_time=2026-11-20T15:19:45+01:00'),
+      row('seconds or milliseconds', 'materialization/ROW', '{"event_time":1763650785}'),
+    ],
+  },
+  {
+    what: 'the same report twice with one `Idempotency-Key`',
+    statuses: [200, 200],
+    assetlogEvents: 1,
+    rows: [
+      row('a materialization', 'materialization/ROW?description=d', undefined, {
+        next: 'materialization/ROW?description=d',
+        headers: ['Idempotency-Key: "ROW"'],
+      }),
+      row('a check', 'check/ROW', '{"check_name":"c","passed":true}', {
+        next: 'check/ROW',
+        headers: [JSON_TYPE, 'Idempotency-Key: ROW'],
+      }),
+    ],
+  },
+  {
+    what: 'another report with an `Idempotency-Key` that was used before',
+    statuses: [200, 422],
+    rows: [
+      row('a description that was not there', 'observation/ROW', undefined, {
+        next: 'observation/ROW?description=d',
+        headers: ['Idempotency-Key: ROW'],
+      }),
+    ],
+  },
+  {
+    what: 'two `Idempotency-Key`, or one with a space in it',
+    statuses: [200, 400],
+    rows: [
+      row('two of them', 'materialization/ROW', undefined, {
+        headers: ['Idempotency-Key: ROW', 'Idempotency-Key: ROW'],
+      }),
+      row('one with a space', 'materialization/ROW', undefined, { headers: ['Idempotency-Key: "ROW x"'] }),
+    ],
+  },
+  {
+    what: '`POST /report_asset_batch/`',
+    statuses: [405, 200],
+    rows: [
+      row(
+        'a batch of lines',
+        'batch/',
+        '{"type":"materialization","asset_key":"ROW"}\n{"type":"observation","asset_key":["ROW","b"]}\n',
+        { headers: ['Content-Type: application/x-ndjson'], assetlogEvents: 2 },
+      ),
+      row('a batch in an array', 'batch', '[{"type":"materialization","asset_key":"ROW"}]'),
+    ],
+  },
+];

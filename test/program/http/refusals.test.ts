@@ -1,0 +1,156 @@
+/** What a refusal says over a real socket. That each wrong request is refused, and with which status, is in `hostile.test.ts`. */
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { Limits } from '../../../src/config/limits.ts';
+import { writeDeployments } from '../../support/deployments.ts';
+import { entriesOf } from '../../support/log.ts';
+import { startService } from '../../support/program.ts';
+import { serveSimulated } from '../../support/service.ts';
+import { systemError } from '../../support/simulated-disk.ts';
+import { ask, errorOf, get, post } from '../../support/wire.ts';
+
+const READY = get('/readyz');
+const TARGET = '/report_asset_materialization/';
+const CHECK = '/report_asset_check/';
+const JSON_TYPE = 'Content-Type: application/json';
+
+const head = (...lines: readonly string[]) => `${lines.join('\r\n')}\r\n\r\n`;
+const host = 'Host: localhost';
+const report = `POST ${TARGET}a HTTP/1.1`;
+
+test('a refusal says what is wrong with a request, also one that Node could not parse', async (t) => {
+  const service = await startService(t);
+  const table: readonly (readonly [status: number, bytes: string, error: RegExp])[] = [
+    [400, head('nonsense'), /malformed HTTP request/],
+    [400, '\x16\x03\x01\x02\x00\x01\x00', /plain HTTP, not TLS/],
+    [400, head('PRI * HTTP/2.0', ''), /malformed HTTP request|not served/],
+    [400, head('CONNECT localhost:80 HTTP/1.1', host), /neither a path nor an http URL/],
+    [400, `${head(report, host, 'Transfer-Encoding: gzip, chunked')}0\r\n\r\n`, /Transfer-Encoding/],
+    [403, head(report, 'Host: evil.example'), /Host "evil\.example" is not this service/],
+    [
+      404,
+      post('/report_asset_materialisation/a'),
+      /^nothing is at this path; did you mean \/report_asset_materialization\/\? POST a report to /,
+    ],
+    [404, post('/REPORT_ASSET_CHECK/'), /; did you mean \/report_asset_check\/\? POST/],
+    [404, get('/event?limit=1'), /^nothing is at this path; did you mean \/events\? POST a report/],
+    [404, post(`/${'a'.repeat(16_000)}`), /^nothing is at this path; POST a report to/],
+    [405, head(`DELETE ${TARGET}a HTTP/1.1`, host), /^DELETE is not allowed here; use POST$/],
+    [405, post('/readyz'), /use GET, HEAD/],
+    [417, head(`POST ${TARGET} HTTP/1.1`, host, 'Content-Length: 1', 'Expect: dance'), /Expect: "dance"/],
+    [413, head(`POST ${TARGET} HTTP/1.1`, host, JSON_TYPE, 'Content-Length: 1048577'), /larger than 1048576 bytes/],
+    [400, post(TARGET, '{"asset_key":"a",}'), /line 1, column 17: trailing comma/],
+    [
+      400,
+      post(CHECK, '{"asset_key":"a","passed":true,"checkName":"c"}'),
+      /^check_name is missing: .*; the request has "checkName", did you mean check_name\?$/,
+    ],
+    [431, head(report, host, `X: ${'x'.repeat(20_000)}`), /over 16384 bytes/],
+    [431, head(report, host, ...Array(120).fill('X: 1')), /^121 headers; at most 100/],
+    [431, head(report, host, ...Array(2_500).fill('X:1')), /^2501 headers; at most 100/],
+  ];
+  for (const [status, bytes, error] of table) {
+    const reply = await ask(service.port, bytes);
+    const what = `${JSON.stringify(bytes.slice(0, 120))}: ${reply.body}`;
+    assert.equal(reply.status, status, what);
+    assert.match(errorOf(reply), error, what);
+    if (status === 405) assert.match(reply.headers.get('allow') ?? '', /^(POST|GET, HEAD)$/, what);
+  }
+  assert.deepEqual(service.events(), []);
+});
+
+test('a report to a wrong address gets the paths of the three endpoints', async (t) => {
+  const endpoints = (prefix: string) =>
+    ['materialization', 'check', 'observation'].map((kind) => `${prefix}/report_asset_${kind}/`);
+  const local = await startService(t, { args: ['--path-prefix', '/a'] });
+  const { args } = writeDeployments(t, ['prod']);
+  const hosted = await startService(t, { args: ['--path-prefix', '/a', ...args] });
+  for (const [port, status, prefix, sent] of [
+    [local.port, 404, '/a', [get('/'), get('/a'), ...['/a/', `${CHECK}x`, '/a/reports'].map((path) => post(path))]],
+    [hosted.port, 401, '/a/NAME', ['/', `${CHECK}x`, `/a${CHECK}x`, `/a/other${CHECK}x`].map((path) => post(path))],
+  ] as const) {
+    for (const bytes of sent) {
+      const reply = await ask(port, bytes);
+      assert.equal(reply.status, status, bytes);
+      for (const endpoint of endpoints(prefix)) assert.ok(errorOf(reply).includes(endpoint), errorOf(reply));
+    }
+  }
+});
+
+test('an ignored parameter that is nearly a known one is a warning, once for each name', async (t) => {
+  const service = await startService(t, { args: ['--path-prefix', '/p'] });
+  const send = (body: string) => ask(service.port, post(`/p${TARGET}a?data-version=v1`, body));
+  for (let times = 0; times < 3; times += 1) assert.equal((await send('{"Partition":"p","uri":1}')).status, 200);
+  const near = await ask(service.port, post('/p/report_asset_chek/'));
+  assert.match(errorOf(near), /; did you mean \/p\/report_asset_check\/\? POST/);
+  await service.kill();
+  const warnings = entriesOf(service.stderr(), 'an unknown parameter is ignored').filter(
+    ({ level }) => level === 'warn',
+  );
+  assert.deepEqual(
+    warnings.map(({ name, did_you_mean }) => [name, did_you_mean]),
+    [
+      ['Partition', 'partition'],
+      ['data-version', 'data_version'],
+    ],
+  );
+});
+
+test('of several mistakes the first rule decides, the same one every time', async (t) => {
+  const service = await startService(t);
+  const mistakes: readonly (readonly [status: number, header: string])[] = [
+    [400, 'Host: again'],
+    [403, 'Origin: null'],
+    [417, 'Expect: dance'],
+    [415, 'Content-Encoding: gzip'],
+    [400, 'Content-Type: text/plain'],
+  ];
+  for (const chunked of [false, true]) {
+    const sent = chunked ? ['Transfer-Encoding: chunked', '', '1\r\nx\r\n0\r\n\r\n'] : ['Content-Length: 1', '', 'x'];
+    for (let first = 0; first <= mistakes.length; first += 1) {
+      const left = mistakes.slice(first);
+      const lines = [`POST ${TARGET} HTTP/1.1`, host, ...left.map(([, header]) => header)];
+      if (left.length === 0) lines.push(JSON_TYPE);
+      for (let again = 0; again < 2; again += 1) {
+        const reply = await ask(service.port, [...lines, ...sent].join('\r\n'));
+        assert.equal(reply.status, left[0]?.[0] ?? 400, `${lines.join(' | ')}: ${reply.body}`);
+      }
+    }
+  }
+  for (const [status, path] of [
+    [404, '/nowhere'],
+    [405, CHECK],
+  ] as const) {
+    const bytes = `${head(`PUT ${path} HTTP/1.1`, host, 'Expect: dance', 'Content-Length: 1')}x`;
+    assert.equal((await ask(service.port, bytes)).status, status);
+  }
+});
+
+test('each limit of a request is the one that the service was given', async (t) => {
+  const head = (target: string) => post(`${TARGET}${target}`);
+  const rows: readonly [Partial<Limits>, string, number, RegExp][] = [
+    [{ bodyBytesMax: 20 }, post(TARGET, '{"asset_key":"abcdef"}'), 413, /larger than 20 bytes/],
+    [{ bodyMembersMax: 1 }, post(TARGET, '{"asset_key":"a","x":1}'), 400, /\b1 member/],
+    [{ jsonDepthMax: 2 }, post(TARGET, '{"asset_key":"a","metadata":{"x":[]}}'), 400, /\b2 levels/],
+    [{ jsonDepthMax: 2 }, head('a?metadata={"x":[[]]}'), 400, /\b2 levels/],
+    [{ keyBytesMax: 8 }, head('warehouse'), 400, /at most 8 are taken/],
+    [{ headersMax: 1 }, head('a').replace('\r\n\r\n', '\r\nA: b\r\nC: d\r\n\r\n'), 431, /at most 1 are read/],
+    [{ headBytesMax: 100 }, head('a'.repeat(100)), 431, /over 100 bytes/],
+  ];
+  for (const [changed, request, status, error] of rows) {
+    const { port } = await serveSimulated(t, { limits: { ...changed } });
+    const reply = await ask(port, request);
+    assert.equal(reply.status, status, JSON.stringify(changed));
+    assert.match(errorOf(reply), error);
+    const document = await ask(port, 'GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n');
+    if (document.status === 200) {
+      for (const value of Object.values(changed)) assert.match(document.body, new RegExp(`\\b${value}\\b`));
+    }
+  }
+  const { disk, port } = await serveSimulated(t, { limits: { retryAfterSeconds: 7 } });
+  disk.fault = (call) => (call === 'write' ? systemError('ENOSPC') : undefined);
+  for (const request of [post(`${TARGET}a`), READY]) {
+    assert.equal((await ask(port, request)).headers.get('retry-after'), '7');
+  }
+});

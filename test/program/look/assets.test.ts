@@ -1,0 +1,243 @@
+/** `assetlog assets` as its users meet it. */
+
+import assert from 'node:assert/strict';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import type { Event } from '../../../src/event/event.ts';
+import { encodeBatch, encodeMembers } from '../../../src/journal/line/record.ts';
+import { segmentName } from '../../../src/journal/segments.ts';
+import { newFolder, run, startService } from '../../support/program.ts';
+import { FIRST, START } from '../../support/segments.ts';
+import { ask, post } from '../../support/wire.ts';
+
+const TIME = '2026-11-20T15:00:00.000Z';
+const check = (assetKey: string[], checkName: string, passed: boolean): Event => ({
+  type: 'AssetCheckEvaluation',
+  assetKey,
+  checkName,
+  passed,
+  severity: passed ? 'ERROR' : 'WARN',
+});
+
+/** In two files. */
+function journal(t: TestContext): string {
+  const data = newFolder(t);
+  const first: readonly Event[] = [
+    { type: 'AssetMaterialization', assetKey: ['b'], partition: 'p1', dataVersion: 'v1' },
+    check(['b'], 'x', false),
+    check(['b'], 'y', false),
+    { type: 'AssetObservation', assetKey: ['a', '1'], metadata: '{"asset_key":["b"]}' },
+  ];
+  const second: readonly Event[] = [
+    { type: 'AssetMaterialization', assetKey: ['b'], partition: 'p2' },
+    check(['b'], 'x', true),
+    check(['a'], 'x', false),
+    check(['a'], 'x', true),
+  ];
+  const write = (name: string, events: readonly Event[], seq: number) =>
+    writeFileSync(join(data, name), encodeBatch(events.map(encodeMembers), { ...START, seq }, new Date(TIME)).bytes);
+  write(FIRST, first, 1);
+  write(segmentName(5), second, 5);
+  return data;
+}
+
+test('of each asset the latest event of each kind, the counts and the states of its checks are shown, in the order of keys', async (t) => {
+  const { code, stdout, stderr } = await run(['assets', '--data', journal(t)]);
+  assert.deepEqual([code, stderr], [0, '']);
+  const time = TIME;
+  assert.deepEqual(
+    stdout
+      .trimEnd()
+      .split('\n')
+      .map((line) => JSON.parse(line)),
+    [
+      {
+        asset_key: ['a'],
+        check: { count: 2, seq: 8, time },
+        checks: [{ check_name: 'x', passed: true, severity: 'ERROR', count: 2, seq: 8, time }],
+      },
+      { asset_key: ['a', '1'], observation: { count: 1, seq: 4, time }, checks: [] },
+      {
+        asset_key: ['b'],
+        materialization: { count: 2, seq: 5, time, partition: 'p2' },
+        check: { count: 3, seq: 6, time },
+        checks: [
+          { check_name: 'x', passed: true, severity: 'ERROR', count: 2, seq: 6, time },
+          { check_name: 'y', passed: false, severity: 'WARN', count: 1, seq: 3, time },
+        ],
+      },
+    ],
+  );
+});
+
+test('assets are chosen by key and by failing checks, and shown as a table and as CSV', async (t) => {
+  const data = journal(t);
+  const ask = async (...args: string[]) => (await run(['assets', '--data', data, ...args])).stdout;
+  const keys = (text: string) => text.split('\n').map((line) => line && JSON.parse(line).asset_key.join('/'));
+  const [exact, prefix, failing, table, csv] = await Promise.all([
+    ask('--key', 'a'),
+    ask('--key-prefix', 'a'),
+    ask('--failing'),
+    ask('--table'),
+    ask('--csv', '--key', 'b'),
+  ]);
+  assert.deepEqual(
+    [keys(exact), keys(prefix), keys(failing)],
+    [
+      ['a', ''],
+      ['a', 'a/1', ''],
+      ['b', ''],
+    ],
+  );
+  const lines = table.split('\n').map((line) => line.split(/ {2,}/));
+  assert.deepEqual(lines, [
+    ['checks', 'asset key', 'materialized (UTC)', 'observed (UTC)', 'failed checks'],
+    ['1 passed', 'a'],
+    ['', 'a/1', '2026-11-20 15:00 ×1'],
+    ['1 FAILED of 2', 'b', '2026-11-20 15:00 ×2', 'y (WARN)'],
+    [''],
+  ]);
+  const [header = '', row = '', ...rest] = csv.split('\r\n');
+  assert.deepEqual(rest, ['']);
+  assert.equal(header.split(',').length, 18);
+  assert.equal(row, `b,2,5,${TIME},p2,,0,,,,,3,6,${TIME},,1,1,"[""y""]"`);
+  assert.equal((await run(['assets', data, '--csv', '--table'])).code, 2);
+  const none = await run(['assets', data, '--key-prefix', 'a', '--failing']);
+  assert.deepEqual(
+    [none.code, none.stdout, none.stderr],
+    [0, '', 'assetlog: no assets match (3 in the journal; with a failing check: 1, keys that begin with a: 2)\n'],
+  );
+});
+
+const LATE = '2026-11-19T10:00:00.1Z';
+const LATER = '2026-11-19T10:00:00.25Z';
+/** The last one of each kind is late: it happened before the one before it. */
+const late: readonly Event[] = [
+  { type: 'AssetMaterialization', assetKey: ['b'], partition: 'p1', eventTime: LATER },
+  { type: 'AssetMaterialization', assetKey: ['b'], partition: 'p0', eventTime: LATE },
+  { type: 'AssetObservation', assetKey: ['b'], dataVersion: 'now' },
+  { type: 'AssetObservation', assetKey: ['b'], dataVersion: 'old', eventTime: LATER },
+  { ...check(['b'], 'x', true), eventTime: LATER },
+  { ...check(['b'], 'x', false), eventTime: LATE },
+  { ...check(['b'], 'y', false), eventTime: LATER },
+  { ...check(['b'], 'y', true), eventTime: '2026-11-19T10:00:00.250Z' },
+];
+
+test('by event_time the state of an asset is that of the events that happened last', async (t) => {
+  const data = newFolder(t);
+  mkdirSync(data, { recursive: true });
+  writeFileSync(join(data, FIRST), encodeBatch(late.map(encodeMembers), START, new Date(TIME)).bytes);
+  const show = async (...args: string[]) => {
+    const { code, stdout, stderr } = await run(['assets', data, ...args]);
+    assert.deepEqual([code, stderr], [0, ''], args.join(' '));
+    return stdout;
+  };
+  const time = TIME;
+  const y = { check_name: 'y', passed: true, severity: 'ERROR', count: 2, seq: 8, time };
+  const [recorded, happened, range, before, table, csv] = await Promise.all([
+    show(),
+    show('--by', 'event_time'),
+    show('--by', 'event_time', '--since', '2026-11-19T10:00:00.2', '--until', '2026-11-20'),
+    show('--by', 'event_time', '--until', '2026-11-19T10:00:00.200', '--failing'),
+    show('--by', 'event_time', '--table'),
+    show('--by', 'event_time', '--csv'),
+  ]);
+  assert.deepEqual(JSON.parse(recorded), {
+    asset_key: ['b'],
+    materialization: { count: 2, seq: 2, time, partition: 'p0' },
+    observation: { count: 2, seq: 4, time, data_version: 'old' },
+    check: { count: 4, seq: 8, time },
+    checks: [{ check_name: 'x', passed: false, severity: 'WARN', count: 2, seq: 6, time }, y],
+  });
+  const yHappened = { ...y, event_time: '2026-11-19T10:00:00.250Z' };
+  assert.deepEqual(JSON.parse(happened), {
+    asset_key: ['b'],
+    materialization: { count: 2, seq: 1, time, event_time: LATER, partition: 'p1' },
+    observation: { count: 2, seq: 3, time, data_version: 'now' },
+    check: { count: 4, seq: 8, time, event_time: yHappened.event_time },
+    checks: [
+      { check_name: 'x', passed: true, severity: 'ERROR', count: 2, seq: 5, time, event_time: LATER },
+      yHappened,
+    ],
+  });
+  const { materialization, observation } = JSON.parse(range);
+  assert.deepEqual([materialization.seq, materialization.count, observation.seq], [1, 1, 4]);
+  assert.deepEqual(JSON.parse(before), {
+    asset_key: ['b'],
+    materialization: { count: 1, seq: 2, time, event_time: LATE, partition: 'p0' },
+    check: { count: 1, seq: 6, time, event_time: LATE },
+    checks: [{ check_name: 'x', passed: false, severity: 'WARN', count: 1, seq: 6, time, event_time: LATE }],
+  });
+  assert.deepEqual(
+    table.split('\n').map((line) => line.split(/ {2,}/)),
+    [
+      ['checks', 'asset key', 'materialized (event time)', 'observed (event time)', 'failed checks'],
+      ['2 passed', 'b', '2026-11-19 10:00 ×2', '2026-11-20 15:00 ×2'],
+      [''],
+    ],
+  );
+  const [header = '', row = ''] = csv.split('\r\n');
+  assert.match(
+    header,
+    /^asset_key,materialization_count,materialization_seq,materialization_time,materialization_event_time,/,
+  );
+  assert.equal(header.split(',').length, row.split(',').length);
+  assert.equal(row, `b,2,1,${TIME},${LATER},p1,,2,3,${TIME},,,now,4,8,${TIME},${yHappened.event_time},,2,0,`);
+});
+
+test('assets are limited to the events of a range, and an empty result says how many have events in it', async (t) => {
+  const data = newFolder(t);
+  writeFileSync(join(data, FIRST), encodeBatch(late.map(encodeMembers), START, new Date(TIME)).bytes);
+  const [since, until, none] = await Promise.all([
+    run(['assets', data, '--since', '2026-11-20T15:00']),
+    run(['assets', data, '--until', '2026-11-20T15:00']),
+    run(['assets', data, '--by', 'event_time', '--since', '2026-11-21']),
+  ]);
+  assert.equal(JSON.parse(since.stdout).check.count, 4);
+  assert.deepEqual(
+    [until.stdout, until.stderr],
+    ['', 'assetlog: no assets match (1 in the journal; with events until 2026-11-20T15:00:00.000Z: 0)\n'],
+  );
+  assert.deepEqual(
+    [none.code, none.stderr],
+    [0, 'assetlog: no assets match (1 in the journal; with events since 2026-11-21T00:00:00.000Z: 0)\n'],
+  );
+  const wrong = await run(['assets', data, '--by', 'id']);
+  assert.deepEqual([wrong.code, wrong.stderr.includes('use time or event_time')], [2, true]);
+});
+
+test('by event_time assets are shown in hosted mode, and beside the service that records them', async (t) => {
+  const folder = newFolder(t);
+  for (const [name, events] of [
+    ['one', late],
+    ['two', late.toReversed()],
+  ] as const) {
+    mkdirSync(join(folder, name), { recursive: true });
+    writeFileSync(join(folder, name, FIRST), encodeBatch(events.map(encodeMembers), START, new Date(TIME)).bytes);
+  }
+  const hosted = await run(['assets', folder, '--by', 'event_time']);
+  const states = hosted.stdout
+    .trimEnd()
+    .split('\n')
+    .map((line) => JSON.parse(line));
+  assert.deepEqual(
+    states.map(({ deployment, materialization, checks }) => [deployment, materialization.seq, checks[0].seq]),
+    [
+      ['one', 1, 5],
+      ['two', 8, 4],
+    ],
+  );
+
+  const service = await startService(t);
+  for (const [version, time] of [
+    ['v2', LATER],
+    ['v1', LATE],
+  ]) {
+    const target = `/report_asset_observation/a?data_version=${version}&event_time=${time}`;
+    assert.equal((await ask(service.port, post(target))).status, 200);
+  }
+  const beside = await run(['assets', service.data, '--by', 'event_time']);
+  assert.equal(JSON.parse(beside.stdout).observation.data_version, 'v2');
+  await service.kill();
+});

@@ -1,0 +1,247 @@
+/** `assetlog backup`: beside services that write and remove files, interrupted, refused, and restored. */
+
+import assert from 'node:assert/strict';
+import { cpSync, mkdirSync, readdirSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { goneName, segmentName } from '../../../src/journal/segments.ts';
+import { compare, startLoad } from '../../faults/load.ts';
+import { mountNew } from '../../faults/mounts.ts';
+import { writeDeployments } from '../../support/deployments.ts';
+import { rounds } from '../../support/long.ts';
+import { eventsIn, type Finished, journalText, launch, newFolder, run, startService } from '../../support/program.ts';
+import { FIRST, flip, segment } from '../../support/segments.ts';
+import { eventually, withoutMounts } from '../../support/tools.ts';
+import { ask, post } from '../../support/wire.ts';
+
+const REPORT = '/report_asset_materialization/a';
+
+function backup(data: string, to: string): Promise<Finished> {
+  return run(['backup', '--data', data, '--to', to]);
+}
+
+async function assertGood(folder: string): Promise<void> {
+  const { code, stdout } = await run(['verify', '--data', folder]);
+  assert.equal(code, 0, stdout);
+}
+
+/** @returns a folder with a journal of three files, and one for the backup which does not exist yet */
+function journalIn(folder: string): { data: string; to: string } {
+  const [data, to] = [join(folder, 'data'), join(folder, 'backups/of-data')];
+  mkdirSync(data);
+  for (const firstSeq of [1, 101, 201]) writeFileSync(join(data, segmentName(firstSeq)), segment(firstSeq, 100));
+  return { data, to };
+}
+
+test('beside a service under load with retention each backup is a journal, and a restore has every acknowledged event', {
+  timeout: 100_000,
+}, async (t) => {
+  const folder = newFolder(t);
+  const [data, to, restored] = ['data', 'backup', 'restored'].map((name) => join(folder, name)) as [
+    string,
+    string,
+    string,
+  ];
+  const service = await startService(t, {
+    data,
+    args: ['--segment-bytes', '65536', '--retain-bytes', '3000000'], // much more than is reported during a backup
+  });
+  const load = startLoad(service.port, { clients: 6, name: 'a', bodyBytes: 700, restMs: 10 });
+  t.after(() => load.stop());
+  let last = 0;
+  for (let runs = 0; runs < 8 || !readdirSync(data).some((name) => name.endsWith('.removed')); runs += 1) {
+    const acknowledged = [...load.acknowledged];
+    const { code, stdout, stderr } = await backup(data, to);
+    assert.deepEqual([code, stderr], [0, ''], stdout);
+    const [, held = ''] = /: \d+ new events, [\d.]+ MB; it holds seq 1 to (\d+)\n$/.exec(stdout) ?? [];
+    assert.ok(Number(held) > last, stdout);
+    last = Number(held);
+    const { lost, doubled, gapAt } = compare(eventsIn(to), acknowledged);
+    assert.deepEqual({ lost, doubled, gapAt }, { lost: [], doubled: [], gapAt: undefined });
+    await assertGood(to);
+  }
+  await load.stop();
+  assert.equal((await backup(data, to)).code, 0);
+  const others = readdirSync(to).filter((name) => !/^events-\d{20}\.jsonl$/.test(name));
+  assert.deepEqual(
+    others,
+    ['forward-sources.json'],
+    'nothing but journal files, and what retention wrote of other journals',
+  );
+  await service.kill();
+  assert.match((await backup(data, to)).stdout, /: 0 new events, 0\.0 MB; /);
+
+  cpSync(to, restored, { recursive: true });
+  const again = await startService(t, { data: restored });
+  assert.equal((await ask(again.port, post('/report_asset_materialization/after'))).status, 200);
+  const { lost, doubled, gapAt } = compare(eventsIn(restored), [...load.acknowledged, 'after']);
+  assert.deepEqual({ lost, doubled, gapAt }, { lost: [], doubled: [], gapAt: undefined });
+});
+
+test('a backup killed at any moment is a journal, and the next one completes it', { timeout: 100_000 }, async (t) => {
+  const folder = newFolder(t);
+  const { data, to } = journalIn(folder);
+  for (let firstSeq = 301; firstSeq < 6_000; firstSeq += 300) {
+    writeFileSync(join(data, segmentName(firstSeq)), segment(firstSeq, 300));
+  }
+  let killed = 0;
+  for (let round = 0; round < rounds({ long: 10, short: 4 }); round += 1) {
+    const { child, finished } = launch(['backup', '--data', data, '--to', to]);
+    const before = filesIn(to);
+    // Once it writes, after a moment that differs from round to round.
+    await Promise.race([finished, eventually('it writes', () => filesIn(to) > before)]);
+    await sleep(round);
+    child.kill('SIGKILL');
+    if ((await finished).signal === 'SIGKILL') killed += 1;
+    if (filesIn(to) > 1) await assertGood(to);
+  }
+  assert.ok(killed > 0, 'it was interrupted');
+  assert.equal((await run(['backup', data, '--to', to])).code, 0);
+  assert.equal(journalText(to), journalText(data));
+  assert.deepEqual(readdirSync(to).sort(), readdirSync(data).sort(), 'nothing is left over');
+});
+
+function filesIn(folder: string): number {
+  try {
+    return readdirSync(folder).filter((name) => name.endsWith('.jsonl')).length;
+  } catch {
+    return 0; // it is not made yet
+  }
+}
+
+test('folders are made 0700 and files 0600, also for each deployment', async (t) => {
+  const folder = newFolder(t);
+  const hosted = join(folder, 'hosted');
+  mkdirSync(hosted);
+  journalIn(hosted); // its folder data is that of a deployment
+  const to = join(folder, 'to');
+  assert.equal((await backup(hosted, to)).code, 0);
+  for (const made of [to, join(to, 'data')]) assert.equal(statSync(made).mode & 0o777, 0o700);
+  const names = readdirSync(join(to, 'data'));
+  assert.equal(names.length, 3);
+  for (const name of names) assert.equal(statSync(join(to, 'data', name)).mode & 0o777, 0o600, name);
+});
+
+test('of a hosted service it copies each deployment, and one that is damaged does not stop the others', async (t) => {
+  const folder = newFolder(t);
+  const [data, to] = [join(folder, 'data'), join(folder, 'to')];
+  const { args, headerOf } = writeDeployments(t, ['prod', 'stage', 'test']);
+  const service = await startService(t, { data, args });
+  const send = (name: string) => ask(service.port, post(`/${name}${REPORT}`, undefined, [headerOf(name)]));
+  for (const name of ['prod', 'test', 'prod']) assert.equal((await send(name)).status, 200);
+  const first = await backup(data, to);
+  assert.deepEqual([first.code, first.stderr], [0, '']);
+  assert.match(first.stdout, /: 3 new events, 0\.0 MB; it holds 2 journals\n$/);
+  assert.deepEqual(readdirSync(to).sort(), ['prod', 'test']);
+  assert.deepEqual([eventsIn(join(to, 'prod')).length, eventsIn(join(to, 'test')).length], [2, 1]);
+
+  mkdirSync(join(data, 'stage'), { recursive: true });
+  writeFileSync(join(data, 'stage', FIRST), flip(segment(1, 3), 30));
+  assert.equal((await send('test')).status, 200);
+  const second = await backup(data, to);
+  assert.equal(second.code, 3);
+  assert.match(second.stderr, /^assetlog: the journal is damaged: \S+\/stage\/events-\S+, line 1, byte 0: its crc is /);
+  assert.equal(eventsIn(join(to, 'test')).length, 2, 'what comes after it is copied all the same');
+
+  // A deployment may be called so; the folder that a repair makes has a time in its name.
+  mkdirSync(join(data, 'damaged-goods'));
+  writeFileSync(join(data, 'damaged-goods', FIRST), segment(1, 3));
+  mkdirSync(join(data, 'lost'));
+  writeFileSync(join(data, 'lost', goneName({ first: 1, last: 9 }, 'removed')), '');
+  const third = await backup(data, to);
+  assert.equal(third.code, 3);
+  assert.match(third.stderr, /\/lost\/\S+, line 1, byte 0: all journal files are missing: the events from 10 on/);
+  assert.equal(eventsIn(join(to, 'damaged-goods')).length, 3);
+});
+
+test('what can not be a backup of this journal is refused with 2, and the reason [program-backup-1]', async (t) => {
+  const folder = newFolder(t);
+  const { data, to } = journalIn(folder);
+  const link = join(folder, 'link');
+  symlinkSync(data, link);
+  writeFileSync(join(folder, 'file'), '');
+  const other = join(folder, 'other');
+  mkdirSync(other);
+  writeFileSync(join(other, FIRST), segment(1, 100));
+  const table: [string[], RegExp][] = [
+    [['--data', data], /^assetlog: no folder for the backup; give one with --to\n$/],
+    [['--data', data, '--to', data], / is \S+, or inside it; give a folder elsewhere/],
+    [['--data', data, '--to', join(link, 'deep/er')], / is \S+, or inside it; give a folder elsewhere/],
+    [
+      ['--data', data, '--to', other],
+      /holds a backup of another journal, .*events-0{19}1\.jsonl differs from that in .*give an empty folder with --to\n$/,
+    ],
+    [['--data', join(folder, 'none'), '--to', to], /there is no journal in /],
+    [['--data', to, '--to', other], /there is no journal in /],
+    [
+      ['--data', data, '--to', join(data, '../file/deep')],
+      /the folder \S+ cannot be used: ENOTDIR.*; make it writable or give another with --to\n$/,
+    ],
+    [['--data', data, '--to', join(data, '../file')], /the folder \S+ cannot be used: ENOTDIR/],
+  ];
+  for (const [args, expected] of table) {
+    const { code, stdout, stderr } = await run(['backup', ...args]);
+    assert.deepEqual([code, stdout], [2, ''], stderr);
+    assert.match(stderr, expected);
+  }
+  assert.deepEqual(readdirSync(data).length, 3);
+});
+
+test('damage ends it with 3, file, line and byte, and what is before it is in the backup', async (t) => {
+  const { data, to } = journalIn(newFolder(t));
+  const lines = segment(101, 100);
+  writeFileSync(join(data, segmentName(101)), flip(lines, (lines.length >> 1) + 40));
+  const { code, stdout, stderr } = await backup(data, to);
+  assert.deepEqual([code, stdout], [3, '']);
+  assert.match(
+    stderr,
+    /damaged: \S+\/events-0{17}101\.jsonl, line \d+, byte \d+: its crc .*; \S+ has what is before the damage\n$/,
+  );
+  await assertGood(to);
+  assert.ok(eventsIn(to).length >= 140);
+});
+
+test('a folder that a service or another backup uses is refused with 4', async (t) => {
+  const { data, to } = journalIn(newFolder(t));
+  await startService(t, { data: to });
+  const { code, stderr } = await backup(data, to);
+  assert.equal(code, 4);
+  assert.match(stderr, /^assetlog: a service or another backup uses \S+; end it, or give another folder with --to\n$/);
+});
+
+test('of a service that does not answer the newest file is left out, with 75', async (t) => {
+  const folder = newFolder(t);
+  const service = await startService(t, { args: ['--segment-bytes', '4096'] });
+  const large = post(REPORT, JSON.stringify({ metadata: { filling: 'x'.repeat(3_000) } }));
+  for (let sent = 0; sent < 4; sent += 1) assert.equal((await ask(service.port, large)).status, 200);
+  process.kill(service.pid, 'SIGSTOP');
+  const { code, stderr } = await backup(service.data, join(folder, 'to')).finally(() =>
+    process.kill(service.pid, 'SIGCONT'),
+  );
+  assert.equal(code, 75);
+  assert.match(
+    stderr,
+    /^assetlog: the service that writes \S+ does not answer: its newest file was left out; try again\n$/,
+  );
+  assert.ok(eventsIn(join(folder, 'to')).length < 4);
+  assert.equal((await backup(service.data, join(folder, 'to'))).code, 0);
+  assert.equal(eventsIn(join(folder, 'to')).length, 4);
+});
+
+test('a full disk ends it with 5 and what to do, and after that it continues', { skip: withoutMounts }, async (t) => {
+  const { data } = journalIn(newFolder(t));
+  const mount = mountNew(t, 'tmpfs', { bytes: 1024 * 1024 });
+  const to = join(mount.folder, 'to');
+  mount.fill(40 * 1024);
+  const full = await backup(data, to);
+  assert.equal(full.code, 5, full.stderr);
+  assert.match(
+    full.stderr,
+    /could not be completed: ENOSPC.*; free space there and run it again, it continues; or give another folder/,
+  );
+  await assertGood(to);
+  mount.free();
+  assert.equal((await backup(data, to)).code, 0);
+  assert.equal(journalText(to), journalText(data));
+});

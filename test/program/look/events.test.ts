@@ -1,0 +1,401 @@
+/** `assetlog events` as its users meet it. */
+
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { widthOf } from '../../../src/commands/cli/text-width.ts';
+import type { Event } from '../../../src/event/event.ts';
+import { encodeBatch, encodeMembers } from '../../../src/journal/line/record.ts';
+import { journalText, launch, newFolder, program, run, startService } from '../../support/program.ts';
+import { FIRST, flip, START } from '../../support/segments.ts';
+import { noTerminal, onTerminal } from '../../support/terminal.ts';
+import { eventually } from '../../support/tools.ts';
+import { ask, post } from '../../support/wire.ts';
+
+const KEY = ['warehouse', 'orders'];
+const recorded: readonly Event[] = [
+  {
+    type: 'AssetMaterialization',
+    assetKey: KEY,
+    partition: '2026-11-20',
+    dataVersion: 'v1',
+    description: 'nightly',
+    metadata: '{"rows":12345678901234567890,"took_s":1.50}',
+  },
+  {
+    type: 'AssetCheckEvaluation',
+    assetKey: KEY,
+    checkName: 'no_nulls',
+    passed: false,
+    severity: 'WARN',
+    metadata: '{"nulls":3}',
+  },
+  { type: 'AssetObservation', assetKey: ['warehouse', 'a/b'], dataVersion: 'v2' },
+  { type: 'AssetCheckEvaluation', assetKey: KEY, checkName: 'fresh', passed: true, severity: 'ERROR', partition: 'x' },
+  { type: 'AssetMaterialization', assetKey: ['warehouses'], description: 'say "hi",\nthen go', partition: '=1+1' },
+];
+
+/** Events that were recorded a day after one another; the last one on 2026-11-20. */
+function journal(t: TestContext, events = recorded): string {
+  const data = newFolder(t);
+  let chain = START;
+  const parts = events.map((event, index) => {
+    const batch = encodeBatch(
+      [encodeMembers(event)],
+      chain,
+      new Date(Date.UTC(2026, 10, 20 - events.length + 1 + index, 15)),
+    );
+    chain = batch.chain;
+    return batch.bytes;
+  });
+  writeFileSync(join(data, FIRST), Buffer.concat(parts));
+  return data;
+}
+
+const seqsIn = (text: string): number[] =>
+  text
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line) => JSON.parse(line).seq);
+
+test('into a pipe go the lines of the journal, byte for byte; each option chooses among them', async (t) => {
+  const data = journal(t);
+  const table: readonly (readonly [readonly string[], number[]])[] = [
+    [[], [1, 2, 3, 4, 5]],
+    [
+      ['--key', 'warehouse/orders'],
+      [1, 2, 4],
+    ],
+    [['--key', '["warehouse","a/b"]'], [3]],
+    [['--key', 'warehouse/a/b'], []],
+    [
+      ['--key-prefix', 'warehouse'],
+      [1, 2, 3, 4],
+    ],
+    [
+      ['--type', 'check'],
+      [2, 4],
+    ],
+    [['--type', 'AssetObservation'], [3]],
+    [['--check', 'fresh'], [4]],
+    [['--passed'], [4]],
+    [['--failed', '--key', 'warehouse/orders'], [2]],
+    [['--partition', 'x'], [4]],
+    [
+      ['--since', '2026-11-18'],
+      [3, 4, 5],
+    ],
+    [['--since', '2026-11-18T15:00:00.001Z', '--until', '2026-11-20'], [4]],
+    [['--since', '2026-11-18T17:00+02:00', '--until', '2026-11-18 15:01'], [3]],
+    [['--since', '1s'], []],
+    [
+      ['--after-seq', '3'],
+      [4, 5],
+    ],
+    [
+      ['--limit', '2'],
+      [1, 2],
+    ],
+    [
+      ['--last', '2'],
+      [4, 5],
+    ],
+    [['--last', '2', '--key', 'warehouse/orders', '--limit', '1'], [2]],
+    [['--last', '9', '--after-seq', '4'], [5]],
+    [['--type', 'materialization', '--last', '1'], [5]],
+  ];
+  const ends = await Promise.all(table.map(([args]) => run(['events', '--data', data, ...args])));
+  for (const [index, { code, stdout, stderr }] of ends.entries()) {
+    assert.equal(code, 0, String(table[index]?.[0]));
+    assert.equal(stderr === '', stdout !== '', stderr);
+    assert.deepEqual(seqsIn(stdout), table[index]?.[1], String(table[index]?.[0]));
+  }
+  assert.equal(ends[0]?.stdout, readFileSync(join(data, FIRST), 'utf8'));
+});
+
+test('what can not be is refused with 2 and a sentence that says what to do', async (t) => {
+  const data = journal(t);
+  const folder = newFolder(t);
+  const table: readonly (readonly [readonly string[], RegExp])[] = [
+    [['--key', 'a//b'], /^assetlog: --key "a\/\/b" is not a key; write warehouse\/orders, or /],
+    [['--key', '[1]'], /is not a key/],
+    [['--type', 'checks'], /is not a type; use one of materialization, check, observation/],
+    [['--since', '2026-02-30'], /is not a time such as 2026-11-20, /],
+    [['--until', 'yesterday'], /is not a time/],
+    [['--last', '0'], /is not a whole number from 1 to 1000000/],
+    [['--passed', '--failed'], /use one of --passed and --failed/],
+    [['--csv', '--json'], /use one of --json, --table and --csv/],
+    [['--data', join(data, 'nowhere')], /there is no journal in .*nowhere: ENOENT.*; give its folder with --data/],
+    [[join(data, 'nowhere')], /nowhere" and --data \S+ are not the same; give one of them/],
+  ];
+  const ends = await Promise.all(table.map(([args]) => run(['events', '--data', data, ...args])));
+  for (const [index, [args, problem]] of table.entries()) {
+    const { code, stdout, stderr } = ends[index]!;
+    assert.deepEqual([code, stdout], [2, ''], String(args));
+    assert.match(stderr, problem);
+  }
+  mkdirSync(join(folder, FIRST));
+  const { code, stderr } = await run(['events', folder]);
+  assert.equal(code, 5);
+  assert.match(stderr, /^assetlog: the journal in \S+ could not be shown: .*is not a regular file; move it away/);
+  if (process.platform !== 'linux') return;
+  const { stderr: full } = spawnSync('bash', ['-c', '"$@" >/dev/full', 'bash', ...program, 'events', '--data', data]);
+  assert.match(full.toString(), /could not be shown: .*ENOSPC/);
+});
+
+test('CSV is as RFC 4180 has it, keeps digits, and holds no formula', async (t) => {
+  const { code, stdout } = await run(['events', '--csv', '--data', journal(t)]);
+  assert.equal(code, 0);
+  const ids = [...journalText(journal(t)).matchAll(/"id":"/g)].length;
+  assert.equal(ids, 5);
+  const lines = stdout.replaceAll(/,[0-9a-f-]{36}(?=,,\r\n)/g, ',ID').split('\r\n');
+  assert.deepEqual(lines, [
+    'seq,time,type,asset_key,partition,check_name,passed,severity,data_version,description,metadata,id,event_time,idempotency_key',
+    '1,2026-11-16T15:00:00.000Z,AssetMaterialization,warehouse/orders,2026-11-20,,,,v1,nightly,"{""rows"":12345678901234567890,""took_s"":1.50}",ID,,',
+    '2,2026-11-17T15:00:00.000Z,AssetCheckEvaluation,warehouse/orders,,no_nulls,false,WARN,,,"{""nulls"":3}",ID,,',
+    '3,2026-11-18T15:00:00.000Z,AssetObservation,"[""warehouse"",""a/b""]",,,,,v2,,,ID,,',
+    '4,2026-11-19T15:00:00.000Z,AssetCheckEvaluation,warehouse/orders,x,fresh,true,ERROR,,,,ID,,',
+    `5,2026-11-20T15:00:00.000Z,AssetMaterialization,warehouses,'=1+1,,,,,"say ""hi"",\nthen go",,ID,,`,
+    '',
+  ]);
+});
+
+test('a table fits the terminal, and nothing that a client sent steers it', { skip: noTerminal() }, async (t) => {
+  const evil = '\u001b[2J\u009b31m\u202eevil\u0007\n\u2028\u007f';
+  const events: readonly Event[] = [
+    ...recorded,
+    {
+      type: 'AssetMaterialization',
+      assetKey: [`日本語\u202e${'x'.repeat(300)}`],
+      partition: evil,
+      description: evil,
+      dataVersion: evil,
+      metadata: JSON.stringify({ [evil]: '\u009b\u202e' }),
+    },
+    { type: 'AssetCheckEvaluation', assetKey: ['a'], checkName: evil, passed: false, severity: 'WARN' },
+  ];
+  const data = journal(t, events);
+  for (const columns of [80, 100, 120, 200]) {
+    const table = await onTerminal(['events', '--data', data], columns);
+    const lines = table.trimEnd().split('\n');
+    assert.equal(lines.length, events.length + 1);
+    assert.match(lines[0] ?? '', /^seq {2}time \(UTC\) {11}event {12}asset key +partition +what it s/);
+    assert.match(lines[2] ?? '', /^2 {4}2026-11-\d\d 15:00:00 {2}FAILED \(WARN\) {4}\S*use\/orders +no_nulls/);
+    assert.match(lines[4] ?? '', /^4 {4}2026-11-\d\d 15:00:00 {2}check passed {5}\S*use\/orders +x +fresh/);
+    for (const line of lines) assert.ok(widthOf(line) <= columns, line);
+    const detailsAt = lines[0]?.indexOf('what it s') ?? 0;
+    for (const line of lines) assert.equal(before(line, detailsAt).at(-1) ?? ' ', ' ', line);
+  }
+  const stacked = await onTerminal(['events', '--data', data, '--last', '1'], 60);
+  assert.match(
+    stacked,
+    /^seq {11}7\ntime \(UTC\) {4}2026-11-20 15:00:00\nevent {9}FAILED \(WARN\)\nasset key {5}a\nwhat it says {2}\\u001b/,
+  );
+  for (const args of [['--table'], ['--json'], ['--csv']]) {
+    const shown = await onTerminal(['events', '--data', data, ...args], 500);
+    assert.doesNotMatch(shown.replaceAll(/[\r\n]/g, ''), /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u, String(args));
+    assert.ok(shown.includes('\\u202e'), String(args));
+  }
+  const forced = await onTerminal(['events', '--json', '--data', data], 80);
+  const values = forced
+    .trimEnd()
+    .split('\n')
+    .map((line) => JSON.parse(line).description);
+  assert.equal(values[5], evil, 'the JSON means what it meant');
+  const assets = await onTerminal(['assets', '--data', data], 100);
+  assert.doesNotMatch(assets.replaceAll('\n', ''), /[\p{Cc}\p{Cf}]/u);
+});
+
+/** The part of a line that is shown left of a column of the terminal. */
+function before(line: string, column: number): string {
+  let end = line.length;
+  while (widthOf(line.slice(0, end)) > column) end -= 1;
+  return line.slice(0, end);
+}
+
+test('a followed table stays aligned after an event with a longer key', async (t) => {
+  const service = await startService(t);
+  const { child, finished } = launch(['events', '--follow', '--table', '--data', service.data]);
+  t.after(() => child.kill('SIGKILL'));
+  let shown = '';
+  child.stdout?.on('data', (text) => {
+    shown += text;
+  });
+  for (const [index, key] of ['a', `a/much/longer/${'x'.repeat(20)}`, 'b', 'c'].entries()) {
+    const reply = await ask(service.port, post(`/report_asset_check/${key}?check_name=fresh&passed=true`));
+    assert.equal(reply.status, 200);
+    for (const late = performance.now() + 10_000; shown.split('\n').length < index + 3; await sleep(20)) {
+      assert.ok(performance.now() < late, shown);
+    }
+  }
+  child.kill('SIGTERM');
+  assert.equal((await finished).code, 0);
+  const [, short, ...later] = shown.trimEnd().split('\n');
+  assert.ok(short?.endsWith('  a                     fresh'), short);
+  assert.equal(new Set(later.map((line) => line.indexOf('fresh'))).size, 1, shown);
+});
+
+test('a table into a pipe has 120 columns, and if no event matches, standard error says what would', async (t) => {
+  const data = journal(t);
+  const { stdout } = await run(['events', '--table', '--data', data]);
+  assert.match(stdout, /^seq .*\n1 .*version v1 {2}nightly {2}\{"rows":\S+…?\n/);
+  for (const line of stdout.split('\n')) assert.ok(line.length <= 120, line);
+  const matches: readonly (readonly [readonly string[], string])[] = [
+    [['--table', '--key', 'nothing'], 'no events match (5 in the journal; key nothing: 0)'],
+    [
+      ['--json', '--key-prefix', 'warehouse', '--passed', '--partition', 'p'],
+      'no events match (5 in the journal; partition "p": 0, passed checks: 1, keys that begin with warehouse: 4)',
+    ],
+    [
+      ['--last', '3', '--after-seq', '4', '--type', 'check', '--until', '2026-11-19', '--check', 'fresh'],
+      'no events match (5 in the journal; check "fresh": 1, after seq 4: 1, type check: 2)',
+    ],
+  ];
+  for (const [args, sentence] of matches) {
+    const { code, stdout, stderr } = await run(['events', data, ...args]);
+    assert.deepEqual([code, stdout, stderr], [0, '', `assetlog: ${sentence}\n`]);
+  }
+  const empty = newFolder(t);
+  writeFileSync(join(empty, FIRST), '');
+  const nothing = await run(['events', empty]);
+  assert.deepEqual(
+    [nothing.code, nothing.stdout, nothing.stderr],
+    [0, '', 'assetlog: no events: the journal is empty\n'],
+  );
+});
+
+test('damage is reported once on standard error, the rest is shown, and the end is 3; a torn end is noted, and the end is 0', async (t) => {
+  const data = journal(t);
+  const file = join(data, FIRST);
+  const whole = readFileSync(file);
+  writeFileSync(file, flip(whole, whole.indexOf('nightly')));
+  for (const args of [[], ['--last', '3'], ['--csv', '--last', '5']]) {
+    const { code, stdout, stderr } = await run(['events', '--data', data, ...args]);
+    assert.equal(code, 3, String(args));
+    assert.match(
+      stderr,
+      /^assetlog: damaged: events-0+1\.jsonl, line 1, byte 0: its crc is \w{8}, computed \w{8}; 1 line is skipped, reading continues with seq 2\n$/,
+    );
+    if (args.length === 0) assert.deepEqual(seqsIn(stdout), [2, 3, 4, 5]);
+  }
+  const assets = await run(['assets', '--data', data]);
+  assert.equal(assets.code, 3);
+  assert.match(assets.stderr, /^assetlog: damaged: /);
+  writeFileSync(file, whole.subarray(0, -20));
+  const torn = await run(['events', '--data', data]);
+  assert.deepEqual([torn.code, seqsIn(torn.stdout)], [0, [1, 2, 3, 4]]);
+  assert.match(
+    torn.stderr,
+    /^assetlog: events-0+1\.jsonl, line 5, byte \d+: it ends without a newline; this end is skipped: /,
+  );
+});
+
+test('a thousand places of damage do not fill the screen', async (t) => {
+  const data = newFolder(t);
+  const members = Array.from({ length: 2_000 }, () => encodeMembers({ type: 'AssetObservation', assetKey: ['a'] }));
+  const { bytes } = encodeBatch(members, START, new Date());
+  const lines = bytes.toString().split('\n');
+  writeFileSync(
+    join(data, FIRST),
+    lines.map((line, index) => (index % 2 === 0 ? line : line.replace('"a"', '"b"'))).join('\n'),
+  );
+  const { code, stdout, stderr } = await run(['events', '--data', data]);
+  assert.deepEqual([code, seqsIn(stdout).length], [3, 1_000]);
+  const reported = stderr.trimEnd().split('\n');
+  assert.equal(reported.length, 21);
+  assert.equal(reported.at(-1), 'assetlog: and 980 more; assetlog verify with the same --data lists them');
+});
+
+test('--follow shows each event of a service once, over new files, a kill and a restart, and ends with 0 on a signal', async (t) => {
+  const data = join(newFolder(t), 'later');
+  const { child, finished } = launch(['events', '--follow', '--data', data]);
+  t.after(() => child.kill('SIGKILL'));
+  let shown = '';
+  child.stdout?.on('data', (text) => {
+    shown += text;
+  });
+  let sent = 0;
+  for (const signal of ['SIGKILL', 'SIGTERM'] as const) {
+    const service = await startService(t, { data, args: ['--segment-bytes', '4096'] });
+    for (const last = sent + 40; sent < last; sent += 1) {
+      const reply = await ask(service.port, post(`/report_asset_materialization/a?description=${'x'.repeat(100)}`));
+      assert.equal(reply.status, 200);
+    }
+    await service.kill(signal);
+  }
+  await eventually('all is shown', () => seqsIn(shown.slice(0, shown.lastIndexOf('\n'))).length >= sent);
+  child.kill('SIGTERM');
+  const { code, stdout, stderr } = await finished;
+  assert.deepEqual([code, stderr], [0, '']);
+  assert.equal(stdout, journalText(data));
+});
+
+test('events are shown in the order in which they happened, on request', async (t) => {
+  const times = [
+    '2026-11-20T15:00:00.5Z',
+    '2026-11-20T15:00:00.45Z',
+    undefined,
+    '2026-11-20T15:00:00Z',
+    '0001-01-01T00:00:00Z',
+  ];
+  const events = times.map(
+    (eventTime, index): Event => ({ type: 'AssetObservation', assetKey: [`a${index}`], eventTime }),
+  );
+  const data = journal(t, events);
+  const show = async (...args: string[]) => {
+    const { code, stdout, stderr } = await run(['events', '--data', data, '--by', 'event_time', ...args]);
+    assert.deepEqual([code, stderr], [0, ''], args.join(' '));
+    return stdout.split('\n').flatMap((line) => (line === '' ? [] : [JSON.parse(line).seq]));
+  };
+  assert.deepEqual(await show(), [5, 3, 4, 2, 1]);
+  assert.deepEqual(await show('--last', '2'), [2, 1]);
+  assert.deepEqual(await show('--limit', '2'), [5, 3]);
+  assert.deepEqual(await show('--since', '2026-11-20T15:00:00', '--until', '2026-11-20T15:00:00.500'), [4, 2]);
+  assert.deepEqual(await show('--after-seq', '3'), [5, 4]);
+  const none = await run(['events', '--data', data, '--by', 'event_time', '--since', '2026-11-21', '--key', 'a0']);
+  assert.equal(
+    none.stderr,
+    'assetlog: no events match (5 in the journal; event_time since 2026-11-21T00:00:00.000Z: 0, key a0: 1)\n',
+  );
+  const both = await run(['events', '--data', data, '--by', 'event_time', '--follow']);
+  assert.deepEqual([both.code, both.stderr.includes('leave out --by event_time')], [2, true]);
+  const unknown = await run(['events', '--data', data, '--by', 'id']);
+  assert.equal(unknown.code, 2);
+});
+
+test('by event_time a table shows the time that the order is by, and deployments are in one order', async (t) => {
+  const data = newFolder(t);
+  const write = (deployment: string, eventTimes: readonly (string | undefined)[], time: string) => {
+    const members = eventTimes.map((eventTime) =>
+      encodeMembers({ type: 'AssetObservation', assetKey: ['a'], eventTime, metadata: '{"text":"ä"}' }),
+    );
+    mkdirSync(join(data, deployment));
+    writeFileSync(join(data, deployment, FIRST), encodeBatch(members, START, new Date(time)).bytes);
+  };
+  write('one', ['2026-11-20T15:00:00.5Z', '2026-11-20T15:00:03Z', undefined], '2026-11-20T15:00:01Z');
+  write('two', ['2026-11-20T15:00:02Z', '2026-11-20T15:00:00.45Z'], '2026-11-21T15:00:00Z');
+  const show = async (...args: string[]) => (await run(['events', data, '--by', 'event_time', ...args])).stdout;
+  const lines = (await show()).trimEnd().split('\n');
+  const inFiles = (deployment: string) => journalText(join(data, deployment)).trimEnd().split('\n');
+  const [one, two] = [inFiles('one'), inFiles('two')];
+  const named = (deployment: string, line = '') => `{"deployment":"${deployment}",${line.slice(1)}`;
+  assert.deepEqual(lines, [
+    named('two', two[1]),
+    named('one', one[0]),
+    named('one', one[2]),
+    named('two', two[0]),
+    named('one', one[1]),
+  ]);
+  const table = (await show('--table', '--last', '2')).trimEnd().split('\n');
+  assert.deepEqual(
+    table.map((line) => line.split(/ {2,}/).slice(0, 4)),
+    [
+      ['seq', 'event time (UTC)', 'event', 'deployment'],
+      ['1', '2026-11-20 15:00:02', 'observation', 'two'],
+      ['2', '2026-11-20 15:00:03', 'observation', 'one'],
+    ],
+  );
+});

@@ -1,0 +1,154 @@
+/** What `assetlog events` and `assetlog assets` hold in memory, whatever the size of a journal. */
+
+import assert from 'node:assert/strict';
+import { execFile, spawn } from 'node:child_process';
+import { closeSync, linkSync, mkdirSync, openSync, readFileSync, writeFileSync, writeSync } from 'node:fs';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { encodeBatch, encodeMembers } from '../../../src/journal/line/record.ts';
+import { segmentName } from '../../../src/journal/segments.ts';
+import { rounds } from '../../support/long.ts';
+import { endWithPeak, memoryMib } from '../../support/memory.ts';
+import { newFolder, program, root, run } from '../../support/program.ts';
+import { FIRST, START } from '../../support/segments.ts';
+import { eventually } from '../../support/tools.ts';
+
+/** Lines of 64 KiB. */
+function largeJournal(t: TestContext, bytesMin: number): string {
+  const data = newFolder(t);
+  const metadata = JSON.stringify({ text: 'x'.repeat(64 * 1024) });
+  const members = Array.from({ length: 500 }, (_, at) =>
+    encodeMembers({ type: 'AssetObservation', assetKey: [`a${at}`], metadata }),
+  );
+  let seq = 1;
+  for (let bytes = 0; bytes < bytesMin; ) {
+    const file = openSync(join(data, segmentName(seq)), 'w');
+    const batch = encodeBatch(members, { seq, crc: 0 }, new Date());
+    bytes += writeSync(file, batch.bytes);
+    closeSync(file);
+    seq = batch.chain.seq;
+  }
+  return data;
+}
+
+test('a reader that ends early ends it with 0 and without a word, whatever it prints', async (t) => {
+  const data = largeJournal(t, 30_000_000);
+  for (const words of ['events', 'events --csv', 'events --table', 'events --follow', 'assets']) {
+    const script = `${program.map((word) => `'${word}'`).join(' ')} ${words} --data '${data}' | head -c 5 >/dev/null; exit "\${PIPESTATUS[0]}"`;
+    const [code, stderr] = await new Promise<[unknown, string]>((resolve) => {
+      execFile('bash', ['-c', script], { cwd: root, timeout: 30_000 }, (error, _, stderr) =>
+        resolve([error?.code ?? 0, stderr]),
+      );
+    });
+    assert.deepEqual([code, stderr], [0, ''], words);
+  }
+});
+
+test('memory does not grow with the journal, nor with a reader that is slow', {
+  skip: process.platform !== 'linux' && 'needs /proc',
+}, async (t) => {
+  const data = largeJournal(t, rounds({ long: 300_000_000, short: 100_000_000 }));
+  const commands = [
+    ['events'],
+    ['events', '--csv'],
+    ['events', '--key', 'a7', '--last', '3', '--follow'],
+    ['assets', '--json'],
+  ];
+  for (const args of commands) {
+    const child = spawn(program[0] ?? '', [...program.slice(1), ...args, '--data', data], {
+      cwd: root,
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    t.after(() => child.kill('SIGKILL'));
+    const ended = endWithPeak(child);
+    // Nothing is read at first: what does not wait for its reader fills memory now.
+    await standstill(child.pid ?? 0);
+    child.stdout.once('data', () => {
+      if (args.includes('--follow')) child.kill('SIGTERM');
+    });
+    child.stdout.resume();
+    const { code, peakMib } = await ended;
+    assert.equal(code, 0, String(args));
+    t.diagnostic(`${args}: ${peakMib} MiB`);
+    assert.ok(peakMib > 30 && peakMib < 250, `${args}: ${peakMib} MiB`);
+  }
+});
+
+/** Resolves when a process has started, and has then computed nothing for a while: it waits, or has ended. */
+async function standstill(pid: number): Promise<void> {
+  let before: number | undefined;
+  let looks = 0;
+  await eventually('it computes nothing', async () => {
+    await sleep(50);
+    const now = cpuTicks(pid);
+    looks = now === before && memoryMib(pid) !== 0 ? looks + 1 : 0;
+    before = now;
+    return looks >= 6 || now === undefined;
+  });
+}
+
+/** Processor time, in hundredths of a second; undefined for a process that has ended. */
+function cpuTicks(pid: number): number | undefined {
+  try {
+    const [user, system] = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]?.split(' ').slice(11, 13) ?? [];
+    return Number(user) + Number(system);
+  } catch {
+    return undefined;
+  }
+}
+
+test('the events of 256 deployments are merged in little memory, and those of more are refused', {
+  skip: process.platform !== 'linux' && 'needs /proc',
+}, async (t) => {
+  const data = newFolder(t);
+  const members = Array.from({ length: 6_000 }, () => encodeMembers({ type: 'AssetObservation', assetKey: ['a'] }));
+  const { bytes } = encodeBatch(members, START, new Date());
+  mkdirSync(join(data, 'd1'));
+  writeFileSync(join(data, 'd1', FIRST), bytes);
+  for (let number = 2; number <= 256; number += 1) {
+    mkdirSync(join(data, `d${number}`));
+    linkSync(join(data, 'd1', FIRST), join(data, `d${number}`, FIRST));
+  }
+  const child = spawn(program[0] ?? '', [...program.slice(1), 'events', data, '--limit', '10000'], {
+    cwd: root,
+    stdio: 'ignore',
+  });
+  t.after(() => child.kill('SIGKILL'));
+  const { code, peakMib } = await endWithPeak(child);
+  assert.equal(code, 0);
+  t.diagnostic(`${peakMib} MiB`);
+  assert.ok(peakMib > 30 && peakMib < 200, `${peakMib} MiB`);
+  mkdirSync(join(data, 'more'));
+  writeFileSync(join(data, 'more', FIRST), bytes);
+  const refused = await run(['events', data]);
+  assert.deepEqual([refused.code, refused.stdout], [2, '']);
+  assert.match(
+    refused.stderr,
+    /^assetlog: at most 256 deployments can be merged; \S+ holds .* and 252 more; give one /,
+  );
+});
+
+test('what is sorted by event_time is bounded, and the error says what to do, also for merged deployments', {
+  skip: process.platform !== 'linux' && 'needs /proc',
+}, async (t) => {
+  const data = newFolder(t);
+  const metadata = JSON.stringify({ text: 'x'.repeat(1_000_000) });
+  const members = Array.from({ length: 4 }, () =>
+    encodeMembers({ type: 'AssetObservation', assetKey: ['a'], metadata }),
+  );
+  mkdirSync(join(data, 'd1'));
+  writeFileSync(join(data, 'd1', FIRST), encodeBatch(members, START, new Date('2026-11-20T15:00Z')).bytes);
+  for (let number = 2; number <= 70; number += 1) {
+    mkdirSync(join(data, `d${number}`));
+    linkSync(join(data, 'd1', FIRST), join(data, `d${number}`, FIRST));
+  }
+  const refused = await run(['events', data, '--by', 'event_time']);
+  assert.deepEqual([refused.code, refused.stdout], [2, '']);
+  assert.match(
+    refused.stderr,
+    /^assetlog: .* fit into 256 MiB .*ask for fewer with --since, --until, --last, --key or/,
+  );
+  const last = await run(['events', data, '--by', 'event_time', '--last', '3', '--csv']);
+  assert.deepEqual([last.code, last.stderr, last.stdout.split('\r\n').length], [0, '', 5]);
+});

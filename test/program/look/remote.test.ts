@@ -1,0 +1,227 @@
+/** `assetlog events --url` and `assetlog assets --url`: a service is shown as its folder is. */
+
+import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import fc from 'fast-check';
+import type { Event } from '../../../src/event/event.ts';
+import { encodeBatch, encodeMembers } from '../../../src/journal/line/record.ts';
+import { segmentName } from '../../../src/journal/segments.ts';
+import { startCuttingProxy, uncut } from '../../support/cutting-proxy.ts';
+import { writeDeployments } from '../../support/deployments.ts';
+import { rounds } from '../../support/long.ts';
+import { freePort, journalText, launch, newFolder, type Running, run, startService } from '../../support/program.ts';
+import { START } from '../../support/segments.ts';
+import { listenOn } from '../../support/sent-lines.ts';
+import { each, eventually } from '../../support/tools.ts';
+import { post, Wire } from '../../support/wire.ts';
+
+const CHECKS = ['no_nulls', 'Größe'];
+
+/** A journal of so many events in several files, of three days. */
+function journal(t: TestContext, count: number): string {
+  const data = newFolder(t);
+  const eventOf = (n: number): Event => {
+    const assetKey = n % 3 === 0 ? ['a/b', 'ü'] : n % 3 === 1 ? ['a', String(n % 7)] : ['b'];
+    const more = {
+      ...(n % 4 === 0 && { partition: `p${n % 5}`, description: 'a, "b"\n=c' }),
+      ...(n % 5 === 0 && { eventTime: `2026-11-${18 - (n % 9)}T10:00:00.5Z`, metadata: `{"rows":${n}.0,"x":1e400}` }),
+    };
+    if (n % 2 === 0) return { type: n % 6 === 0 ? 'AssetObservation' : 'AssetMaterialization', assetKey, ...more };
+    const check = { checkName: CHECKS[n % CHECKS.length] ?? '', passed: n % 11 !== 0, severity: 'WARN' as const };
+    return { type: 'AssetCheckEvaluation', assetKey, ...check, ...more };
+  };
+  const fileEvents = Math.ceil(count / 3);
+  for (let seq = 1, day = 20; seq <= count; seq += fileEvents, day += 1) {
+    const events = Array.from({ length: Math.min(fileEvents, count - seq + 1) }, (_, n) => eventOf(seq + n));
+    const time = new Date(`2026-11-${day}T15:00:00.000Z`);
+    writeFileSync(join(data, segmentName(seq)), encodeBatch(events.map(encodeMembers), { ...START, seq }, time).bytes);
+  }
+  return data;
+}
+
+interface Shown {
+  readonly code: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+async function both(service: Running, args: readonly string[]): Promise<[folder: Shown, url: Shown]> {
+  const show = async (...more: string[]) => {
+    const { code, stdout, stderr } = await run([...args, ...more]);
+    return { code, stdout, stderr };
+  };
+  return Promise.all([show('--data', service.data), show('--url', service.url)]);
+}
+
+test('what is shown of a service is byte for byte what is shown of its folder', async (t) => {
+  const service = await startService(t, { data: journal(t, 2_600) });
+  const commands = [
+    'events --json',
+    'events --table --last 30',
+    'events --csv --key ["a/b","ü"] --type check --failed',
+    'events --key-prefix a --check Größe --limit 17 --json',
+    'events --partition p2 --after-seq 900 --last 1000 --json',
+    'events --since 2026-11-21 --until 2026-11-22 --csv',
+    'events --by event_time --last 40 --table',
+    'events --key nothing',
+    'assets --json',
+    'assets --table --failing',
+    'assets --csv --key-prefix a',
+    'assets --key a/1 --json',
+    'assets --key-prefix a --key b',
+    'assets --since 2026-11-22 --json',
+    'assets --by event_time --csv',
+  ];
+  await each(commands, 3, async (command) => {
+    const [folder, url] = await both(service, command.split(' '));
+    assert.deepEqual(url, folder, command);
+  });
+  assert.equal((await run(['events', '--url', service.url])).stdout, journalText(service.data));
+});
+
+test('for filters by chance a service and its folder show the same lines', async (t) => {
+  const service = await startService(t, { data: journal(t, 1_300) });
+  const maybe = (flag: string, value: fc.Arbitrary<string | number>) =>
+    fc.option(value, { nil: undefined }).map((chosen) => (chosen === undefined ? [] : [flag, String(chosen)]));
+  const filters = fc
+    .tuple(
+      maybe('--key-prefix', fc.constantFrom('a', 'b', 'a/1')),
+      maybe('--partition', fc.constantFrom('p0', 'p3')),
+      maybe('--since', fc.constantFrom('2026-11-20', '2026-11-21T15:00', '2026-11-22')),
+      maybe('--after-seq', fc.nat(1_400)),
+      fc.oneof(
+        maybe('--last', fc.integer({ min: 1, max: 1_000 })),
+        maybe('--limit', fc.integer({ min: 1, max: 1_400 })),
+      ),
+      fc.constantFrom([], ['--failed'], ['--passed'], ['--type', 'observation'], ['--check', 'no_nulls']),
+      fc.constantFrom(['--json'], ['--csv']),
+    )
+    .map((parts) => parts.flat());
+  await each(fc.sample(filters, { numRuns: rounds({ long: 20, short: 6 }), seed: 7 }), 3, async (args) => {
+    const [folder, url] = await both(service, ['events', ...args]);
+    assert.deepEqual(url, folder, args.join(' '));
+  });
+});
+
+test('a reply that is cut anywhere loses no line and doubles none [program-remote-1]', async (t) => {
+  const service = await startService(t, { data: journal(t, 1_500) });
+  const cuts = [150, 300, 40_000, 70_000, 65_536, 100_001, 250_000, 3, 90_000];
+  const proxy = await startCuttingProxy(t, service.port, (n) => ({
+    ...uncut,
+    replyBytes: cuts[n] ?? Number.POSITIVE_INFINITY,
+  }));
+  const shown = await run(['events', '--url', proxy.url]);
+  assert.deepEqual([shown.code, shown.stderr], [0, '']);
+  assert.equal(shown.stdout, journalText(service.data));
+  assert.ok(proxy.connections() > 6);
+  const again = await startCuttingProxy(t, service.port, (n) => ({
+    ...uncut,
+    replyBytes: n < 2 ? 900 : Number.POSITIVE_INFINITY,
+  }));
+  const assets = await run(['assets', '--json', '--url', again.url]);
+  assert.equal(assets.stdout, (await run(['assets', '--json', '--data', service.data])).stdout);
+});
+
+test('a page that ends early before events that retention removed is not taken for the last one', async (t) => {
+  const lines = journalText(journal(t, 20)).trimEnd().split('\n');
+  const pages: Record<string, string[]> = { 0: lines.slice(0, 2), 9: lines.slice(9, 12), 12: [] };
+  const server = createServer((request, response) => {
+    const after = new URL(request.url ?? '', 'http://localhost').searchParams.get('after_seq') ?? '';
+    const page = pages[after];
+    const headers = { 'content-type': page === undefined ? 'application/json' : 'application/x-ndjson' };
+    response.writeHead(page === undefined ? 410 : 200, headers);
+    response.end(page?.map((line) => `${line}\n`).join('') ?? '{"error":"… continue with after_seq=9"}');
+  });
+  const url = `http://127.0.0.1:${await listenOn(t, server)}`;
+  const shown = await run(['events', '--json', '--url', url]);
+  assert.equal(shown.stdout, [...lines.slice(0, 2), ...lines.slice(9, 12)].map((line) => `${line}\n`).join(''));
+  assert.equal(shown.stderr, 'assetlog: the events 3 to 9 are not there any more\n');
+});
+
+test('--follow continues after a kill and a restart of the service, without losing or doubling a line', async (t) => {
+  const data = journal(t, 50);
+  let service = await startService(t, { data, args: ['--segment-bytes', '8192'] });
+  const proxy = await startCuttingProxy(t, service.port, () => uncut);
+  const { child, finished } = launch(['events', '--follow', '--json', '--url', proxy.url, '--retry-for', '0']);
+  let stdout = '';
+  child.stdout?.on('data', (text) => {
+    stdout += text;
+  });
+  let sent = 0;
+  for (let round = 0; round < 4; round += 1) {
+    const wire = await Wire.open(service.port);
+    for (let n = 0; n < 40; n += 1, sent += 1) wire.send(post(`/report_asset_observation/${sent}`));
+    for (let n = 0; n < 20; n += 1) await wire.reply();
+    const some = round;
+    if (some > 1) await eventually('some lines are shown', () => stdout.length > 2_000 * some);
+    await service.kill('SIGKILL');
+    wire.close();
+    service = await startService(t, { data, args: ['--segment-bytes', '8192'] });
+    proxy.port = service.port;
+  }
+  await eventually('all lines are shown', () => stdout.length >= journalText(data).length);
+  child.kill('SIGINT');
+  const { code, stderr } = await finished;
+  assert.equal(code, 0);
+  assert.equal(stdout, journalText(data));
+  assert.match(stderr, /(sent no complete reply|cannot be reached): .*; it is tried again until it answers\n/);
+});
+
+test('a service is read with the token of its deployment', async (t) => {
+  const { args, tokenOf } = writeDeployments(t, ['prod']);
+  const tokenFile = join(newFolder(t), 'token');
+  writeFileSync(tokenFile, `${tokenOf('prod')}\n`, { mode: 0o600 });
+  const service = await startService(t, { args });
+  const url = `${service.url}/prod`;
+  const empty = await run(['events', '--url', url, '--token-file', tokenFile]);
+  assert.deepEqual([empty.code, empty.stdout, empty.stderr], [0, '', 'assetlog: no events: the journal is empty\n']);
+  assert.equal((await run(['report', 'observation', 'a/b', '--url', url, '--token-file', tokenFile])).code, 0);
+  for (const command of ['events', 'assets']) {
+    const shown = await run([command, '--url', url, '--token-file', tokenFile]);
+    assert.deepEqual([shown.code, shown.stderr], [0, '']);
+    assert.equal(shown.stdout, (await run([command, join(service.data, 'prod')])).stdout);
+  }
+  const without = await run(['assets', '--url', url]);
+  assert.equal(without.code, 1);
+  assert.match(without.stderr, /^assetlog: http:\/\/.* answers 401: this needs a token/);
+});
+
+test('what a service refuses, and an address without one, is a sentence and an exit code', async (t) => {
+  const off = await startService(t, { args: ['--no-read'] });
+  const old = createServer((_request, response) => {
+    response.writeHead(404, { 'content-type': 'application/json' }).end('{"error":"nothing is at this path"}');
+  });
+  const other = createServer((_request, response) => {
+    response.writeHead(200, { 'content-type': 'text/html' }).end('<html>');
+  });
+  const urlOf = (port: number) => `http://127.0.0.1:${port}`;
+  const [oldUrl, otherUrl] = [urlOf(await listenOn(t, old)), urlOf(await listenOn(t, other))];
+  const nowhere = urlOf(await freePort(t));
+  for (const [args, code, text] of [
+    [['--url', off.url], 1, /answers 403: .*--read/],
+    [
+      ['--url', oldUrl],
+      1,
+      /answers 404: nothing is at this path; an older version answers so, whose journal only its folder shows\n$/,
+    ],
+    [['--url', otherUrl], 1, /answers 200 with text\/html; is this the address of a service\?\n$/],
+    [['--url', nowhere, '--retry-for', '0'], 75, /cannot be reached: connect ECONNREFUSED .*; try again later\n$/],
+    [['--url', off.url, '.'], 2, /^assetlog: give a folder or --url, not both\n$/],
+    [['--url', `${off.url}/report_asset_check`], 2, /names the endpoint report_asset_check/],
+    [['--url', off.url, '--token-file', join(off.data, 'nothing')], 2, /nothing/],
+  ] as const) {
+    for (const command of ['events', 'assets']) {
+      const shown = await run([command, ...args]);
+      assert.deepEqual([shown.code, shown.stdout], [code, ''], shown.stderr);
+      assert.match(shown.stderr, text);
+    }
+  }
+  const last = await run(['events', '--url', off.url, '--last', '1001']);
+  assert.deepEqual(
+    [last.code, last.stderr],
+    [2, 'assetlog: with --url, --last is at most 1000; use --after-seq or --since\n'],
+  );
+});

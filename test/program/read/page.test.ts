@@ -1,0 +1,88 @@
+/** `GET /` as a process serves it: who gets the page and who the links, and the policy that protects the page. */
+
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { test } from 'node:test';
+import { writeDeployments } from '../../support/deployments.ts';
+import { startService } from '../../support/program.ts';
+import { ask, errorOf, get, type WireReply } from '../../support/wire.ts';
+
+const BROWSER = 'Accept: text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8';
+const FROM_ANOTHER_SITE = ['Sec-Fetch-Site: cross-site', 'Sec-Fetch-Mode: navigate'];
+
+function isPage({ status, body, headers }: WireReply): boolean {
+  return (
+    status === 200 && body.startsWith('<!doctype html>') && headers.get('content-type') === 'text/html; charset=utf-8'
+  );
+}
+
+function linksIn({ status, body, headers }: WireReply): Record<string, unknown> {
+  assert.deepEqual([status, headers.get('content-type'), headers.get('vary')], [200, 'application/json', 'Accept']);
+  return JSON.parse(body);
+}
+
+test('HTML goes to clients that name it, and the links to others', async (t) => {
+  const { port } = await startService(t, { args: ['--path-prefix', '/some/path'] });
+  for (const accept of [BROWSER, 'accept: TEXT/HTML', 'Accept: application/json, text/html;level=1']) {
+    assert.ok(isPage(await ask(port, get('/some/path/', accept))), accept);
+  }
+  const links = {
+    report: ['materialization', 'check', 'observation', 'batch'].map((kind) => `/some/path/report_asset_${kind}/`),
+    ...Object.fromEntries(['events', 'assets', 'refusals'].map((name) => [name, `/some/path/${name}`])),
+    ...{ openapi: '/some/path/openapi.json', metrics: '/some/path/metrics' },
+    ...{ livez: '/some/path/livez', readyz: '/some/path/readyz' },
+  };
+  for (const accept of ['Accept: */*', 'Accept: application/json', 'Accept: text/html;q=0', 'X: y']) {
+    const found = linksIn(await ask(port, get('/some/path/', accept)));
+    assert.deepEqual([found['service'], found['links']], ['assetlog', links], accept);
+  }
+  const head = await fetch(`http://localhost:${port}/some/path/`, { method: 'HEAD', headers: { Accept: 'text/html' } });
+  assert.deepEqual([head.status, Number(head.headers.get('content-length')) > 10_000], [200, true]);
+  assert.equal((await ask(port, get('/', BROWSER))).status, 404);
+});
+
+test('the policy allows the script and the style of the page, and nothing else [program-page-1]', async (t) => {
+  const { port } = await startService(t);
+  const { headers, body } = await ask(port, get('/', BROWSER));
+  const hashOf = (name: string) => {
+    const [, text = ''] = new RegExp(`<${name}>(.*?)</${name}>`, 's').exec(body) ?? assert.fail(name);
+    return `'sha256-${createHash('sha256').update(text).digest('base64')}'`;
+  };
+  const policy = [
+    ...["default-src 'none'", `script-src ${hashOf('script')}`, `style-src ${hashOf('style')}`, 'img-src data:'],
+    ...["connect-src 'self'", "base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'"],
+  ];
+  assert.equal(headers.get('content-security-policy'), policy.join('; '));
+  assert.doesNotMatch(body, /\s(?:src|style|on[a-z]+)\s*=/, 'it has no resource and no handler in its HTML');
+});
+
+test('hosted, the page is below any name and needs no token', async (t) => {
+  const { port } = await startService(t, { args: writeDeployments(t, ['prod']).args });
+  for (const path of ['/', '/prod/', '/unknown/']) assert.ok(isPage(await ask(port, get(path, BROWSER))), path);
+  const root = linksIn(await ask(port, get('/')));
+  assert.deepEqual([root['token_header'], root['below_deployment']], ['Service-Cloud-Api-Token', undefined]);
+  assert.equal((root['links'] as Record<string, unknown>)['events'], '/{deployment_name}/events');
+  const named = linksIn(await ask(port, get('/unknown/')));
+  assert.deepEqual(named, { ...root, below_deployment: true });
+  for (const path of ['/prod', '/-/', '/..%2f/', '//']) {
+    assert.equal((await ask(port, get(path, BROWSER))).status, 401, path);
+  }
+});
+
+test('a link from another site leads to the page, and to nothing else', async (t) => {
+  const { port } = await startService(t);
+  const link = (target: string, dest: string, ...more: readonly string[]) =>
+    ask(port, get(target, BROWSER, ...FROM_ANOTHER_SITE, `Sec-Fetch-Dest: ${dest}`, ...more));
+  assert.ok(isPage(await link('/', 'document')));
+  assert.equal((await link('/', 'iframe')).status, 403);
+  assert.equal((await link('/', 'document', 'Origin: http://evil.example')).status, 403);
+  for (const target of ['/events', '/readyz', '/openapi.json', '/nothing'])
+    assert.equal((await link(target, 'document')).status, 403, target);
+});
+
+test('where reading is off, the reply names the option that turns it on [program-page-2]', async (t) => {
+  const { port } = await startService(t, { args: ['--no-read'] });
+  const reply = await ask(port, get('/', BROWSER));
+  assert.equal(reply.status, 403);
+  assert.match(errorOf(reply), /--read/);
+});

@@ -1,0 +1,176 @@
+/** Which clients may read over HTTP, and what becomes of what they are reading when they may not any more. */
+
+import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { newToken } from '../../../src/deployments/tokens.ts';
+import { newFolder, startService as startProcess } from '../../support/program.ts';
+import { StreamClient } from '../../support/reading.ts';
+import { serve } from '../../support/service.ts';
+import { eventually } from '../../support/tools.ts';
+import { ask, errorOf, type WireReply, withoutChance } from '../../support/wire.ts';
+
+const READINGS = ['/events', '/assets', '/refusals'];
+const [reporter, reader, both] = [newToken(), newToken(), newToken()];
+
+/** An entry of a deployments file. */
+function entry({ digest }: { digest: string }, more: object = {}): object {
+  return { name: 'client', sha256: digest, ...more };
+}
+
+const REPORTER = entry(reporter);
+const READER = entry(reader, { may: ['read'] });
+
+/** A hosted service with the deployments `prod` and `test`. */
+async function host(
+  t: TestContext,
+  { args = [], rightsCheckMs = 60_000 }: { args?: string[]; rightsCheckMs?: number } = {},
+) {
+  const folder = newFolder(t);
+  const file = join(folder, 'deployments.json');
+  const write = (...tokens: object[]) => {
+    const entries = [
+      { name: 'prod', tokens },
+      { name: 'test', tokens: [entry(both, { may: ['report', 'read'] })] },
+    ];
+    writeFileSync(file, JSON.stringify({ deployments: tokens.length > 0 ? entries : entries.slice(1) }));
+  };
+  write(REPORTER, READER);
+  const limits = { deploymentsCheckMs: 60_000, rightsCheckMs, failuresMax: 1_000 };
+  const service = await serve(t, {
+    args: ['--deployments', file, ...args],
+    data: join(folder, 'data'),
+    limits,
+  });
+  const headers = ({ token }: { token: string }) => ({ 'service-cloud-api-token': token });
+  return {
+    service,
+    file,
+    write,
+    logged: service.notices,
+    get: (path: string, as: { token: string }) =>
+      ask(service.port, `GET ${path} HTTP/1.1\r\nHost: localhost\r\nService-Cloud-Api-Token: ${as.token}\r\n\r\n`),
+    open: (path: string, as: { token: string }) => StreamClient.open(`${service.url}${path}`, headers(as)),
+    report: async (key: string, as: { token: string } = reporter, name = 'prod') => {
+      const url = `${service.url}/${name}/report_asset_observation/${key}`;
+      assert.equal((await fetch(url, { method: 'POST', headers: headers(as) })).status, 200);
+    },
+  };
+}
+
+test('without the right every reading gets the same 403, whatever there is [who-may-read-3]', async (t) => {
+  const { get, report } = await host(t);
+  await report('orders');
+  const asked = ['', '?limit=1', '?key=orders', '?key=nothing', '?after_seq=1', '?x=1', '?limit=0', '?x=%zz'];
+  const replies: WireReply[] = [];
+  for (const path of READINGS) for (const query of asked) replies.push(await get(`/prod${path}${query}`, reporter));
+  assert.equal(new Set(replies.map(withoutChance)).size, 1);
+  assert.equal(replies[0]?.status, 403);
+  assert.match(errorOf(replies[0]), /^this token may not read; /);
+  for (const path of READINGS) assert.equal((await get(`/prod${path}`, reader)).status, 200, path);
+  for (const path of READINGS) assert.equal((await get(`/test${path}`, reader)).status, 401, path);
+  assert.match((await get('/prod/events', reader)).body, /"asset_key":\["orders"\]/);
+});
+
+const LOSSES: readonly (readonly [how: string, tokens: object[], status: number])[] = [
+  ['its token loses the right', [REPORTER, entry(reader)], 403],
+  ['its token is gone', [REPORTER], 401],
+  ['its token has expired', [REPORTER, entry(reader, { may: ['read'], notAfter: '2026-01-31' })], 401],
+  ['its deployment is gone', [], 401],
+];
+
+for (const [how, tokens, status] of LOSSES) {
+  test(`a stream ends at the reload at which ${how}, and so does a wait [who-may-read-1]`, async (t) => {
+    const { service, get, open, write, report } = await host(t);
+    await report('before');
+    const stream = await open('/prod/events?after_seq=0', reader);
+    const other = await open('/test/events', both);
+    t.after(() => other.close());
+    await stream.until('the event', () => stream.seqs.length === 1);
+    const waiting = get('/prod/events?after_seq=1&wait=60', reader);
+    write(...tokens);
+    await service.reload();
+    await eventually('the stream has ended', () => stream.isEnded);
+    assert.equal(stream.reply.complete, true, 'the reply is whole');
+    if (tokens.length > 0) await report('after');
+    assert.equal((await waiting).body, '');
+    assert.deepEqual(stream.seqs, [1]);
+    assert.equal((await get('/prod/events', reader)).status, status);
+    await report('of-another', both, 'test');
+    await other.until('another deployment is read on', () => other.seqs.length === 1);
+  });
+}
+
+test('a stream continues over a reload that leaves its token the right, and over a file that is refused', async (t) => {
+  const { service, file, open, write, report } = await host(t);
+  const stream = await open('/prod/events', reader);
+  t.after(() => stream.close());
+  write(entry(reader, { may: ['report', 'read'], notAfter: '2999-01-31' }), REPORTER);
+  await service.reload();
+  await report('one');
+  await stream.until('the first', () => stream.seqs.length === 1);
+  writeFileSync(file, '{}');
+  await service.reload();
+  await report('two');
+  await stream.until('the second', () => stream.seqs.length === 2);
+});
+
+test('a stream and a wait end when their token expires [who-may-read-2]', async (t) => {
+  const { service, get, open, write } = await host(t, { rightsCheckMs: 20 });
+  write(REPORTER, entry(reader, { may: ['read'], notAfter: new Date(Date.now() + 1_500).toISOString() }));
+  await service.reload();
+  const stream = await open('/prod/events', reader);
+  assert.equal(stream.status, 200);
+  const waiting = get('/prod/events?after_seq=0&wait=60', reader);
+  await eventually('the stream has ended', () => stream.isEnded);
+  assert.equal(stream.reply.complete, true);
+  assert.equal((await waiting).body, '');
+  assert.equal((await get('/prod/events', reader)).status, 401);
+});
+
+test('--no-read turns reading off for good tokens too, and --read has no effect in hosted mode and says so', async (t) => {
+  const off = await host(t, { args: ['--no-read'] });
+  for (const path of READINGS) {
+    const reply = await off.get(`/prod${path}`, reader);
+    assert.equal(reply.status, 403, path);
+    assert.match(errorOf(reply), /--read/);
+    assert.equal((await off.get(`/prod${path}`, newToken())).status, 401);
+  }
+  await off.report('a');
+  const on = await host(t, { args: ['--read'] });
+  assert.equal((await on.get('/prod/events', reporter)).status, 403);
+  assert.ok(on.logged.some((line) => /"warn".*--read has no effect with --deployments/.test(line)));
+});
+
+test('a local service lets clients read on loopback, and elsewhere with --read only', async (t) => {
+  const statuses = async (args: readonly string[], env: Record<string, string> = {}, host = 'localhost') => {
+    const { port, kill } = await startProcess(t, { args, env });
+    const request = (path: string) => `GET ${path} HTTP/1.1\r\nHost: ${host}\r\n\r\n`;
+    const replies = await Promise.all(READINGS.map((path) => ask(port, request(path))));
+    const live = await ask(port, request('/livez'));
+    const { stderr } = await kill();
+    assert.equal(live.status, 200);
+    for (const reply of replies) if (reply.status === 403) assert.match(errorOf(reply), /--read|--allowed-host/);
+    return { all: [...new Set(replies.map(({ status }) => status))], stderr };
+  };
+  const everywhere = ['--host', '0.0.0.0'];
+  assert.deepEqual((await statuses([])).all, [200]);
+  assert.deepEqual((await statuses(['--no-read'])).all, [403]);
+  assert.deepEqual((await statuses([], { ASSETLOG_NO_READ: 'true' })).all, [403]);
+  const quiet = await statuses(everywhere);
+  assert.deepEqual(quiet.all, [403]);
+  assert.match(quiet.stderr, /any client that can reach this address may report;/);
+  const open = await statuses([...everywhere, '--read']);
+  assert.deepEqual(open.all, [200]);
+  assert.match(open.stderr, /any client that can reach this address may report and read;/);
+  const tested = await statuses([...everywhere, '--test']);
+  assert.match(
+    tested.stderr,
+    /any client that can reach this address may report and read, empty the journal and set faults;/,
+  );
+  assert.deepEqual((await statuses(everywhere, { ASSETLOG_READ: 'true' })).all, [200]);
+  assert.deepEqual((await statuses([...everywhere, '--read'], {}, 'rebound.example')).all, [403]);
+  const named = [...everywhere, '--read', '--allowed-host', 'assets.example'];
+  assert.deepEqual((await statuses(named, {}, 'assets.example')).all, [200]);
+});

@@ -1,0 +1,489 @@
+/** `assetlog report` with batches and idempotency keys: each line once and in order, whatever is cut, killed or refused. */
+
+import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { limits } from '../../../src/config/limits.ts';
+import { startCuttingProxy, uncut } from '../../support/cutting-proxy.ts';
+import { writeDeployments } from '../../support/deployments.ts';
+import { rounds } from '../../support/long.ts';
+import { buildBefore, withoutHistory } from '../../support/older-program.ts';
+import { launch, newFolder, type Running, type RunOptions, run, startService } from '../../support/program.ts';
+import { referenceExecutable, startReference, withoutReference } from '../../support/reference.ts';
+import { listenOn } from '../../support/sent-lines.ts';
+import { eventually } from '../../support/tools.ts';
+
+function report(url: string, args: readonly string[], options: RunOptions = {}) {
+  return run(['report', '--url', url, ...args], options);
+}
+
+function linesOf(count: number): string[] {
+  return Array.from({ length: count }, (_, index) => `{"type":"observation","asset_key":"k${index + 1}"}`);
+}
+
+/** So many lines, each with its line feed. */
+function textOf(count: number): string {
+  return linesOf(count)
+    .map((line) => `${line}\n`)
+    .join('');
+}
+
+function keysOf(service: Running): unknown[] {
+  return service.events().map((event) => event['idempotency_key']);
+}
+
+function assetsOf(service: Running): string {
+  return service
+    .events()
+    .map((event) => (event['asset_key'] as string[])[0])
+    .join(' ');
+}
+
+function expectedAssets(count: number): string {
+  return Array.from({ length: count }, (_, index) => `k${index + 1}`).join(' ');
+}
+
+/** The paths of the requests that were sent through a proxy, in order. */
+function requestsIn(sent: string): string[] {
+  return [...sent.matchAll(/(GET|POST) (\S+) HTTP\/1\.1\r\n/g)].map(([, method, path]) => `${method} ${path}`);
+}
+
+test('lines go in batches over one connection, in order, each with a key of its run and its number [report-batches-4]', async (t) => {
+  const service = await startService(t);
+  const proxy = await startCuttingProxy(t, service.port, () => uncut);
+  const file = join(newFolder(t), 'lines.jsonl');
+  writeFileSync(file, linesOf(4_000).join('\n\n'));
+  const { code, stdout, stderr } = await report(proxy.url, ['--from', file, '--run-id', 'load']);
+  assert.deepEqual([code, stdout, stderr], [0, '4000 recorded, 0 refused\n', '']);
+  assert.equal(assetsOf(service), expectedAssets(4_000));
+  assert.deepEqual(keysOf(service).slice(0, 3), ['load/1', 'load/3', 'load/5']);
+  const requests = requestsIn(proxy.sent());
+  assert.equal(requests.shift(), 'GET /openapi.json');
+  assert.ok(requests.length >= 8 && requests.length < 40, `${requests.length} requests`);
+  assert.deepEqual([...new Set(requests), proxy.connections()], ['POST /report_asset_batch/', 1]);
+
+  const again = await report(service.url, ['--from', file, '--run-id', 'load', '--from-line', '101']);
+  assert.deepEqual([again.code, again.stdout], [0, '3950 recorded, 0 refused\n']);
+  assert.equal(service.events().length, 4_000);
+});
+
+test('a hosted service is asked at its root, and its token goes nowhere else [report-batches-3]', async (t) => {
+  const { args, tokenOf } = writeDeployments(t, ['prod']);
+  const [token, secret] = [join(newFolder(t), 'token'), tokenOf('prod')];
+  writeFileSync(token, secret, { mode: 0o600 });
+  const service = await startService(t, { args });
+  const proxy = await startCuttingProxy(t, service.port, () => uncut);
+  const url = `${proxy.url}/prod`;
+  const { code, stdout, stderr } = await report(url, ['--from', '-', '--token-file', token], {
+    input: textOf(1_000),
+  });
+  assert.deepEqual([code, stdout, stderr], [0, '1000 recorded, 0 refused\n', '']);
+  const [below, root, ...posts] = requestsIn(proxy.sent());
+  assert.deepEqual([below, root], ['GET /prod/openapi.json', 'GET /openapi.json']);
+  assert.deepEqual([...new Set(posts)], ['POST /prod/report_asset_batch/']);
+  const heads = proxy.sent().split(/(?=(?:GET|POST) \S+ HTTP\/1\.1\r\n)/);
+  assert.deepEqual(
+    heads.map((head) => head.startsWith('GET /openapi.json') === !head.includes(secret)),
+    heads.map(() => true),
+  );
+});
+
+test('what has arrived is sent while the input pauses', async (t) => {
+  const service = await startService(t);
+  const { child, finished } = launch(['report', '--from', '-', '--url', service.url], { openInput: true });
+  for (let count = 1; count <= 3; count += 1) {
+    child.stdin?.write(`${linesOf(count).at(-1)}\n{"type":"observation",`);
+    await eventually('the line is recorded', () => service.events().length === count);
+    child.stdin?.write('"asset_key":"x"}\n'.replace('"asset_key":"x"}', ' "nonsense"\n'.trim()));
+  }
+  child.stdin?.end();
+  const { code, stdout } = await finished;
+  assert.deepEqual([code, stdout], [1, '3 recorded, 3 refused\n']);
+});
+
+test('wrong lines are reported in order and skipped, also more than a reply lists, and whatever is wrong with them', async (t) => {
+  const service = await startService(t);
+  const lines = linesOf(1_200);
+  for (let index = 3; index < 700; index += 2) lines[index] = '{"type":"check","asset_key":"k"}';
+  for (let index = 4; index < 1_200; index += 100) lines[index] = 'nonsense';
+  lines[1_100] = JSON.stringify({
+    type: 'observation',
+    asset_key: 'large',
+    description: 'x'.repeat(limits.bodyBytesMax),
+  });
+  lines[1_101] = lines[1_100].replace('large', 'fits').replace('x'.repeat(100), '');
+  const { code, stdout, stderr } = await report(service.url, ['--from', '-'], { input: lines.join('\n') });
+  const wrong = lines.flatMap((line, index) => (line.includes('"k"') || line === 'nonsense' ? [index + 1] : []));
+  wrong.push(1_101);
+  wrong.sort((a, b) => a - b);
+  assert.deepEqual([code, stdout], [1, `${1_200 - wrong.length} recorded, ${wrong.length} refused\n`]);
+  const messages = stderr.trimEnd().split('\n');
+  assert.deepEqual(
+    messages.map((message) => Number(/^assetlog: line (\d+): /.exec(message)?.[1])),
+    wrong,
+  );
+  assert.match(messages[0] ?? '', /^assetlog: line 4: answers 400: passed is missing/);
+  assert.match(messages.find((message) => message.includes('line 1101:')) ?? '', /: answers 413: /);
+  const expected = lines.flatMap((line, index) => (wrong.includes(index + 1) ? [] : [JSON.parse(line).asset_key]));
+  assert.equal(assetsOf(service), expected.join(' '));
+});
+
+test('each line is recorded once and in order while connections are cut at any byte', async (t) => {
+  const count = rounds({ long: 6_000, short: 1_500 });
+  const service = await startService(t);
+  let state = 7;
+  const random = (below: number) => {
+    state = (state * 1_103_515_245 + 12_345) % 2 ** 31;
+    return Math.floor((state / 2 ** 31) * below);
+  };
+  // The document has 52 KB, which the fourth connection passes on; a batch has 40 KB. Every third connection loses the reply to the
+  // first batch that it carries.
+  const proxy = await startCuttingProxy(t, service.port, (index) => {
+    if (index % 3 === 2) return { ...uncut, replyBytes: random(200) };
+    return { requestBytes: random(150_000), replyBytes: index < 4 ? 30_000 * index : random(2_000) };
+  });
+  const { code, stdout, stderr } = await report(proxy.url, ['--from', '-', '--run-id', 'r'], {
+    input: textOf(count),
+  });
+  assert.deepEqual([code, stdout, stderr], [0, `${count} recorded, 0 refused\n`, '']);
+  assert.equal(assetsOf(service), expectedAssets(count));
+  assert.ok(proxy.connections() > 3, `${proxy.connections()} connections`);
+});
+
+test('each line is recorded once and in order by a service that is killed and started again', async (t) => {
+  const data = newFolder(t);
+  const first = await startService(t, { data });
+  const proxy = await startCuttingProxy(t, first.port, () => uncut);
+  const { child, finished } = launch(['report', '--from', '-', '--url', proxy.url], { openInput: true });
+  const lines = linesOf(20_000).map((line) => `${line}\n`);
+  for (let at = 0; at < 10_000; at += 500) child.stdin?.write(lines.slice(at, at + 500).join(''));
+  await eventually('some lines are recorded', () => first.events().length > 2_000);
+  await first.kill('SIGKILL');
+  child.stdin?.end(lines.slice(10_000).join(''));
+  const second = await startService(t, { data });
+  proxy.port = second.port;
+  const { code, stdout, stderr } = await finished;
+  assert.deepEqual([code, stdout, stderr], [0, '20000 recorded, 0 refused\n', '']);
+  assert.equal(assetsOf(second), expectedAssets(20_000));
+});
+
+test('a run that stops in doubt is continued with its run id, and doubles nothing [report-batches-6]', async (t) => {
+  const service = await startService(t);
+  let connections = 0;
+  // The document arrives, and then no reply to a batch.
+  const proxy = await startCuttingProxy(t, service.port, (index) => {
+    connections = index + 1;
+    return index === 0 ? { ...uncut, requestBytes: 400 } : { ...uncut, replyBytes: 0 };
+  });
+  const file = join(newFolder(t), 'lines.jsonl');
+  writeFileSync(file, textOf(1_500));
+  const inDoubt = await report(proxy.url, ['--from', file, '--retry-for', '1s']);
+  assert.equal(inDoubt.code, 75, inDoubt.stderr);
+  assert.ok(connections > 0);
+  const [, line, runId] = /; continue with --from-line (\d+) --run-id (\S+)\n$/.exec(inDoubt.stderr) ?? [];
+  assert.match(inDoubt.stderr, /^assetlog: line \d+: .*; it may have been recorded\nassetlog: stopped before line /);
+  assert.ok(line !== undefined && runId !== undefined, inDoubt.stderr);
+  const rest = await report(service.url, ['--from', file, '--from-line', line, '--run-id', runId]);
+  assert.equal(rest.code, 0, rest.stderr);
+  assert.equal(assetsOf(service), expectedAssets(1_500));
+});
+
+test('a single report whose reply is lost is repeated, and a job that runs twice with one key is recorded once', async (t) => {
+  const service = await startService(t);
+  const proxy = await startCuttingProxy(t, service.port, (index) =>
+    index === 0 ? { ...uncut, replyBytes: 0 } : uncut,
+  );
+  const lost = await report(proxy.url, ['materialization', 'orders', '--metadata', 'rows:=1.0']);
+  assert.deepEqual([lost.code, lost.stderr, service.events().length], [0, '', 1]);
+  const [first, second, third] = requestsIn(proxy.sent());
+  assert.deepEqual(
+    [first, second, third],
+    ['POST /report_asset_materialization/', 'GET /openapi.json', 'POST /report_asset_materialization/'],
+  );
+  const job = [
+    'materialization',
+    'orders',
+    '--partition',
+    'p',
+    '--idempotency-key',
+    'say "load\\17"'.replace(' ', '-'),
+  ];
+  for (let count = 0; count < 2; count += 1) {
+    const { code, stderr } = await report(service.url, job);
+    assert.deepEqual([code, stderr], [0, '']);
+  }
+  assert.deepEqual(keysOf(service).slice(1), ['say-"load\\17"']);
+  const other = await report(service.url, [...job, '--description', 'd']);
+  assert.equal(other.code, 1);
+  assert.match(other.stderr, /answers 422: /);
+});
+
+test('a journal of lines with keys is replayed into its own service as duplicates', async (t) => {
+  const service = await startService(t);
+  const input = textOf(30);
+  assert.equal((await report(service.url, ['--from', '-'], { input })).code, 0);
+  const before = JSON.stringify(service.events());
+  const journal = join(service.data, 'events-00000000000000000001.jsonl');
+  const { code, stdout } = await report(service.url, ['--from', journal]);
+  assert.deepEqual([code, stdout, JSON.stringify(service.events())], [0, '30 recorded, 0 refused\n', before]);
+});
+
+test('the time of a journal line becomes its event time, unless it has one or a key [report-batches-5]', async (t) => {
+  const service = await startService(t);
+  const line = (members: object) => JSON.stringify({ type: 'AssetObservation', asset_key: ['k'], ...members });
+  const time = '2020-01-02T03:04:05.678Z';
+  const input = [
+    line({ seq: 1, time }),
+    line({ seq: 2, time, event_time: '2019-01-01T00:00:00Z' }),
+    line({ seq: 3, time, idempotency_key: 'own' }),
+    line({ time: 'noon' }),
+  ].join('\n');
+  const { code, stderr } = await report(service.url, ['--from', '-', '--run-id', 'r'], { input });
+  assert.deepEqual([code, stderr], [0, '']);
+  assert.deepEqual(
+    service.events().map((event) => [event['event_time'], event['idempotency_key']]),
+    [
+      [time, 'r/1'],
+      ['2019-01-01T00:00:00Z', 'r/2'],
+      [undefined, 'own'],
+      [undefined, 'r/4'],
+    ],
+  );
+});
+
+/** A server with an OpenAPI document of its own. @param answer gets the path and the body of each POST */
+async function serve(
+  t: TestContext,
+  document: unknown,
+  answer: (path: string, body: string, count: number) => readonly [number, unknown],
+): Promise<{ url: string; posts: string[] }> {
+  const posts: string[] = [];
+  const server = createServer((request, reply) => {
+    let body = '';
+    request.setEncoding('utf8').on('data', (text) => {
+      body += text;
+    });
+    request.on('end', () => {
+      if (request.method === 'GET')
+        return reply.writeHead(request.url === '/openapi.json' ? 200 : 404).end(JSON.stringify(document));
+      posts.push(`${request.url} ${body.split('\n').length}`);
+      const [status, value] = answer(request.url ?? '', body, posts.length);
+      return reply.writeHead(status, { 'Content-Type': 'application/json' }).end(JSON.stringify(value));
+    });
+  });
+  return { url: `http://127.0.0.1:${await listenOn(t, server)}`, posts };
+}
+
+const BATCH = '/report_asset_batch/';
+const WITH_BATCH = { paths: { [BATCH]: { post: {} } } };
+const keyHeader = { name: 'Idempotency-Key', in: 'header' };
+const WITH_KEYS = { paths: { [BATCH]: { post: { parameters: [keyHeader] } } } };
+
+test('without keys a batch in doubt is not sent again: its lines are counted as perhaps recorded [report-batches-1]', async (t) => {
+  const { url, posts } = await serve(t, WITH_BATCH, (_path, body, count) =>
+    count === 2 ? [500, { error: 'broken' }] : [200, { recorded: body.split('\n').length }],
+  );
+  const { code, stdout, stderr } = await report(url, ['--from', '-', '--run-id', 'r'], {
+    input: `${textOf(150)}nonsense\n${textOf(100)}`,
+  });
+  assert.deepEqual(posts.slice(0, 3), [`${BATCH} 100`, `${BATCH} 100`, `${BATCH} 50`]);
+  assert.deepEqual([code, stdout], [1, '150 recorded, 1 refused, 100 perhaps recorded\n']);
+  const [without, doubt, wrong] = stderr.split('\n');
+  assert.match(without ?? '', /does not know Idempotency-Key: what is sent to it again is recorded again$/);
+  assert.equal(doubt, 'assetlog: lines 101 to 201: answers 500: broken; they may have been recorded');
+  assert.match(wrong ?? '', /^assetlog: line 151: it is not valid JSON/);
+});
+
+test('a batch that is too large is halved, and a 404 or 405 means one line at a time', async (t) => {
+  const small = await serve(t, WITH_KEYS, (path, body) => {
+    if (path !== BATCH) return [200, {}];
+    const count = body.split('\n').length;
+    return count > 40 ? [413, { error: 'too large' }] : [200, { recorded: count }];
+  });
+  const halved = await report(small.url, ['--from', '-'], { input: textOf(200) });
+  assert.deepEqual([halved.code, halved.stdout, halved.stderr], [0, '200 recorded, 0 refused\n', '']);
+  assert.deepEqual(
+    small.posts.slice(0, 4),
+    [200, 100, 50, 25].map((count) => `${BATCH} ${count}`),
+  );
+  for (const status of [404, 405]) {
+    const none = await serve(t, WITH_BATCH, (path) => (path === BATCH ? [status, { error: 'no' }] : [200, {}]));
+    const { code, stdout } = await report(none.url, ['--from', '-'], { input: textOf(20) });
+    assert.deepEqual(
+      [code, stdout, none.posts.length, none.posts[1]],
+      [0, '20 recorded, 0 refused\n', 21, '/report_asset_observation/ 1'],
+    );
+  }
+});
+
+test('a batch that is refused as a whole is sent again without its wrong lines', async (t) => {
+  const seen = await serve(t, WITH_BATCH, (_path, body) => {
+    const items = body.split('\n').map((line) => JSON.parse(line));
+    const errors = items.flatMap(({ asset_key }, index) =>
+      /[37]$/.test(asset_key) ? [{ item: index + 1, error: `no ${asset_key}` }] : [],
+    );
+    return errors.length > 0 ? [400, { error: 'no', errors: errors.slice(0, 2) }] : [200, { recorded: items.length }];
+  });
+  const { code, stdout, stderr } = await report(seen.url, ['--from', '-'], { input: textOf(20) });
+  assert.deepEqual([code, stdout], [1, '16 recorded, 4 refused\n']);
+  assert.deepEqual(
+    seen.posts,
+    [20, 18, 16].map((count) => `${BATCH} ${count}`),
+  );
+  assert.deepEqual(
+    stderr.match(/line \d+: answers 400: no k\d+/g),
+    [3, 7, 13, 17].map((number) => `line ${number}: answers 400: no k${number}`),
+  );
+});
+
+test('a 200 or 207 that does not account for each line is no success [report-batches-2]', async (t) => {
+  const table: readonly (readonly [number, unknown, number, RegExp])[] = [
+    [200, {}, 1, /^assetlog: line 1: answers 200: .*; is this the right address\?\n/],
+    [200, '<html>', 1, /^assetlog: line 1: answers 200: /],
+    [
+      200,
+      { recorded: 4 },
+      75,
+      /^assetlog: lines 1 to 5: answers 200: 4 recorded, 0 not, of 5 items; they may have been/,
+    ],
+    [
+      207,
+      { recorded: 4, failed: 1 },
+      75,
+      /^assetlog: lines 1 to 5: answers 207: 4 recorded, 1 not, of 5 items; they may/,
+    ],
+    [
+      207,
+      { recorded: 3, failed: 1, errors: [{ item: 1, error: 'x' }] },
+      75,
+      /^assetlog: lines 1 to 5: answers 207: 3 rec/,
+    ],
+    [207, { recorded: 4, failed: 1, errors: [{ item: 6, error: 'x' }] }, 75, /^assetlog: lines 1 to 5: answers 207: /],
+    [
+      207,
+      { recorded: 2, failed: 3, errors: [{ item: 2, error: 'x' }] },
+      1,
+      /line 2: answers 400: x\n.*lines 3 to 5: answers 207 without naming .*may/,
+    ],
+  ];
+  await Promise.all(
+    table.map(async ([status, body, expected, message]) => {
+      const { url } = await serve(t, WITH_BATCH, () => [status, body]);
+      const { code, stderr } = await report(url, ['--from', '-'], { input: textOf(5) });
+      assert.equal(code, expected, stderr);
+      assert.match(stderr, message);
+    }),
+  );
+});
+
+test('the items of a lenient batch that its reply does not list are sent again, if they have keys', async (t) => {
+  const recorded = new Set<string>();
+  const { url, posts } = await serve(t, WITH_KEYS, (_path, body) => {
+    const items = body.split('\n').map((line) => JSON.parse(line));
+    const errors = items.flatMap(({ asset_key }, index) =>
+      /5$/.test(asset_key) ? [{ item: index + 1, error: 'no' }] : [],
+    );
+    for (const { asset_key, idempotency_key } of items) if (!/5$/.test(asset_key)) recorded.add(idempotency_key);
+    const [total, failed] = [items.length, errors.length];
+    return failed === 0
+      ? [200, { recorded: total }]
+      : [207, { recorded: total - failed, failed, errors: errors.slice(0, 1) }];
+  });
+  const { code, stdout } = await report(url, ['--from', '-', '--run-id', 'r'], { input: textOf(30) });
+  assert.deepEqual([code, stdout, recorded.size], [1, '27 recorded, 3 refused\n', 27]);
+  assert.deepEqual(
+    posts,
+    [30, 25, 15].map((count) => `${BATCH} ${count}`),
+  );
+});
+
+test('a document of another service at the root of the host means nothing', async (t) => {
+  const keyed = { post: { parameters: [keyHeader] } };
+  const other = { paths: { '/payments': keyed, [`/payments${BATCH}`]: keyed, [BATCH]: keyed } };
+  const { url, posts } = await serve(t, other, () => [200, {}]);
+  const { code, stderr } = await report(`${url}/prod`, ['--from', '-', '--run-id', 'r'], {
+    input: textOf(3),
+  });
+  assert.equal(code, 0);
+  assert.match(stderr, /does not know Idempotency-Key/);
+  assert.deepEqual(posts, Array(3).fill('/prod/report_asset_observation/ 1'));
+});
+
+test('messages, counts and where to continue are those of the program before batches', {
+  skip: withoutHistory,
+}, async (t) => {
+  const older = await buildBefore(t);
+  const wrong: Readonly<Record<number, string>> = {
+    3: 'nonsense',
+    5: '{"type":"observed","asset_key":"a"}',
+    7: '{"type":"observation","asset_key":"a","colour":"red"}',
+    9: '',
+    11: '[]',
+    13: '{"type":"observation","asset_key":"refused"}',
+    14: '{"type":"observation","asset_key":"refused"}',
+    120: '{"type":"check","asset_key":"refused","check_name":"c","passed":true}',
+    200: '{"type":"observation","asset_key":["two","parts"]}',
+  };
+  const lines = linesOf(300).map((line, index) => wrong[index + 1] ?? line);
+  const runs = await Promise.all(
+    [undefined, [process.execPath, older]].map(async (program) => {
+      let recorded = 0;
+      let isFull = false;
+      const { url } = await serve(t, WITH_KEYS, (path, body) => {
+        if (isFull) return [503, { error: 'the disk is full', request_id: '' }];
+        const items = path === BATCH ? body.split('\n').map((line) => JSON.parse(line)) : [JSON.parse(body)];
+        const errors = items.flatMap(({ asset_key }, index) =>
+          /^k/.test(asset_key) ? [] : [{ item: index + 1, error: 'no such asset' }],
+        );
+        recorded += items.length - errors.length;
+        if (path !== BATCH) return errors.length > 0 ? [400, errors[0]] : [200, {}];
+        if (errors.length === 0) return [200, { recorded: items.length }];
+        return [207, { recorded: items.length - errors.length, failed: errors.length, errors }];
+      });
+      // Line by line or in batches: each sees the disk fill up after the same line.
+      const args = ['report', '--from', '-', '--url', url, '--retry-for', '1s'];
+      const { child, finished } = launch(args, { openInput: true, ...(program && { program }) });
+      child.stdin?.write(`${lines.join('\n')}\n`);
+      const good = lines.filter((line) => /"k\d+"/.test(line)).length;
+      await eventually('the good lines are recorded', () => recorded === good);
+      isFull = true;
+      child.stdin?.end(textOf(250));
+      return finished;
+    }),
+  );
+  const [now, before] = runs.map(({ code, stdout, stderr }) => {
+    const runId = / --run-id \S+\n$/.exec(stderr)?.[0];
+    // The words of one clause have changed since.
+    const text = stderr.replace(/ --run-id \S+\n$/, '\n').replace('go on there with', 'continue with');
+    return { code, stdout, stderr: text, runId };
+  });
+  assert.deepEqual({ ...now, runId: undefined }, before);
+  assert.ok(now?.runId !== undefined, 'a rerun doubles nothing only with its run id');
+  assert.equal(before?.code, 1);
+  assert.match(before?.stdout ?? '', /^291 recorded, 8 refused\n$/);
+  assert.match(before?.stderr ?? '', /\nassetlog: stopped before line 301; continue with --from-line 301\n$/);
+});
+
+test('an older service and the reference get one line at a time, and nothing in doubt is repeated', {
+  skip: withoutHistory,
+}, async (t) => {
+  const older = await startService(t, { program: [process.execPath, await buildBefore(t)] });
+  const ports = [older.port];
+  if (!withoutReference && referenceExecutable) ports.push((await startReference(t, referenceExecutable)).port);
+  for (const port of ports) {
+    const proxy = await startCuttingProxy(t, port, (index) => (index === 1 ? { ...uncut, replyBytes: 0 } : uncut));
+    const whole = await report(proxy.url, ['--from', '-'], { input: textOf(3) });
+    assert.deepEqual([whole.code, whole.stdout, whole.stderr], [0, '3 recorded, 0 refused\n', '']);
+    const { code, stderr } = await report(proxy.url, ['observation', 'once']);
+    assert.equal(code, 75);
+    assert.match(stderr, /; it may have been recorded, and sending it again may record it twice\n$/);
+    const keyed = await report(proxy.url, ['observation', 'key', '--idempotency-key', 'x']);
+    assert.equal(keyed.code, 0);
+    assert.match(keyed.stderr, /does not know Idempotency-Key: what is sent to it again is recorded again\n$/);
+    const posts = requestsIn(proxy.sent()).filter((one) => one.startsWith('POST'));
+    assert.deepEqual(posts, Array(5).fill('POST /report_asset_observation/'));
+  }
+  assert.equal(assetsOf(older), 'k1 k2 k3 once key');
+});

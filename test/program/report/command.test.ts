@@ -1,0 +1,440 @@
+/** `assetlog report` against this service, a hosted one, the reference, and servers that misbehave. */
+
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { chmodSync, readFileSync, writeFileSync } from 'node:fs';
+import { createServer, type IncomingMessage, type RequestListener } from 'node:http';
+import { createServer as createTlsServer } from 'node:https';
+import { createServer as createNetServer, type Socket } from 'node:net';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { limits } from '../../../src/config/limits.ts';
+import { writeDeployments } from '../../support/deployments.ts';
+import { freePort, journalText, launch, newFolder, type RunOptions, run, startService } from '../../support/program.ts';
+import { readEvents, referenceExecutable, startReference, withoutReference } from '../../support/reference.ts';
+import { listenOn } from '../../support/sent-lines.ts';
+import { missing } from '../../support/tools.ts';
+
+const KEY = ['materialization', 'warehouse/orders'];
+
+function report(url: string, args: readonly string[], options: RunOptions = {}) {
+  return run(['report', '--url', url, ...args], options);
+}
+
+/** The part of each journal line that the report decides, without its idempotency key. */
+function reported(data: string): string[] {
+  const lines = journalText(data).trimEnd().split('\n');
+  return lines.map((line) =>
+    line
+      .replace(/^.*?"type":/, '"type":')
+      .replace(/,"crc".*$/, '')
+      .replace(/,"idempotency_key":"[^"]*"$/, ''),
+  );
+}
+
+/** A server of the test's own, and what it was sent. */
+async function serveWith(t: TestContext, answer: RequestListener): Promise<{ url: string; seen: IncomingMessage[] }> {
+  const seen: IncomingMessage[] = [];
+  const server = createServer((request, reply) => {
+    seen.push(request);
+    request.resume().on('end', () => answer(request, reply));
+  });
+  return { url: `http://127.0.0.1:${await listenOn(t, server)}`, seen };
+}
+
+test('each kind is recorded as given, without output', async (t) => {
+  const service = await startService(t);
+  const everything = [...KEY, '--partition', '2026-11-20', '--data-version=v1', '--description', 'nightly "load"'];
+  const table: readonly (readonly [readonly string[], string])[] = [
+    [KEY, '"type":"AssetMaterialization","asset_key":["warehouse","orders"]'],
+    [
+      [...everything, '--metadata', 'rows:=12345678901234567890', '--metadata', 'by=10', '--metadata', 'x=a=b:=c'],
+      '"type":"AssetMaterialization","asset_key":["warehouse","orders"],"partition":"2026-11-20",' +
+        '"description":"nightly \\"load\\"","tags":{"data_version":"v1"},' +
+        '"metadata":{"rows":12345678901234567890,"by":"10","x":"a=b:=c"}',
+    ],
+    [
+      ['observation', '["a/b", "c"]', '--metadata-json', '{ "a": 1.50, "a": 1e400 }'],
+      '"type":"AssetObservation","asset_key":["a/b","c"],"metadata":{"a":1.50,"a":1e400}',
+    ],
+    [
+      ['check', 'warehouse', 'orders', '--check-name', 'no_nulls', '--failed', '--severity', 'warn'],
+      '"type":"AssetCheckEvaluation","asset_key":["warehouse","orders"],"check_name":"no_nulls","passed":false,"severity":"WARN"',
+    ],
+    [
+      ['check', 'k', '--passed', '--check-name', 'c', '--partition', 'p'],
+      '"type":"AssetCheckEvaluation","asset_key":["k"],"partition":"p","check_name":"c","passed":true,"severity":"ERROR"',
+    ],
+    [
+      ['observation', 'k', '--metadata', 'a=b', '--event-time', '2026-11-20T16:19:45.250+01:00'],
+      '"type":"AssetObservation","asset_key":["k"],"metadata":{"a":"b"},"event_time":"2026-11-20T15:19:45.250Z"',
+    ],
+  ];
+  for (const [args] of table) {
+    const { code, stdout, stderr } = await run(['report', ...args], { env: { ASSETLOG_URL: `${service.url}/` } });
+    assert.deepEqual([code, stdout, stderr], [0, '', ''], args.join(' '));
+  }
+  assert.deepEqual(
+    reported(service.data),
+    table.map(([, line]) => line),
+  );
+});
+
+test('what cannot be a report is reported before anything is sent, and ends with 2', async () => {
+  const check = ['check', 'k', '--check-name', 'c', '--passed'];
+  const table: readonly (readonly [readonly string[], RegExp])[] = [
+    [[], /say what to report: assetlog report materialization\|check\|observation KEY, or --from FILE/],
+    [['materialisation', 'k'], /; did you mean materialization\?/],
+    [['check'], /assetlog report check KEY/],
+    [['observation', 'a//b'], /"a\/\/b" is not a key; write/],
+    [[...KEY, '--passed'], /--passed does not go with materialization; leave it out/],
+    [[...KEY, '--failed'], /--failed does not go with materialization/],
+    [[...KEY, '--check-name', 'c'], /--check-name does not go with/],
+    [['observation', 'k', '--severity', 'WARN'], /--severity does not go with observation/],
+    [[...check, '--data-version', '1'], /--data-version does not go with check/],
+    [[...check, '--description', 'd'], /--description does not go with check/],
+    [[...check, '--failed'], /one of --passed and --failed/],
+    [['check', 'k', '--passed'], /a check needs --check-name/],
+    [['check', 'k', '--check-name', 'c'], /one of --passed and --failed/],
+    [[...check, '--severity', 'FATAL'], /--severity "FATAL" is not a severity; use WARN or ERROR/],
+    [[...KEY, '--metadata', 'rows'], /--metadata "rows" is not of the form NAME=TEXT or NAME:=JSON/],
+    [[...KEY, '--metadata', '=1'], /is not of the form/],
+    [[...KEY, '--metadata', 'a:=True'], /"a:=True" is not valid JSON at column 1: True is not a JSON value/],
+    [[...KEY, '--metadata', 'a=1', '--metadata', 'a=2'], /gives a name a second time/],
+    [[...KEY, '--metadata', 'a=1', '--metadata-json', '{}'], /give --metadata or --metadata-json, not both/],
+    [[...KEY, '--metadata-json', '[]'], /"\[\]" is array; give a JSON object/],
+    [[...KEY, '--retry-for', '60'], /--retry-for "60" is not a duration of at most a week, such as 500ms, 60s/],
+    [[...KEY, '--timeout', '0'], /--timeout "0" leaves no time for an attempt; write a duration such as 500ms or 10s/],
+    [[...KEY, '--timeout', '10'], /--timeout "10" is not a duration of at most a week/],
+    ...[
+      ['http://me:secret@h:3000/report_asset_materialization/', 'http://h:3000'],
+      ['http://h:3000/report_asset_check?check_name=c&passed=true', 'http://h:3000'],
+      ['https://h/a/prefix/prod/report_asset_observation/warehouse/orders', 'https://h/a/prefix/prod'],
+      ['http://h//report_asset_check//', 'http://h'],
+    ].map(
+      ([url = '', base]) =>
+        [
+          [...KEY, '--url', url],
+          RegExp(`--url names the endpoint report_asset_\\w+; give .*: --url ${base}\n$`),
+        ] as const,
+    ),
+    [[...KEY, '--url', 'localhost:3000'], /--url "localhost:3000" is not a URL such as http:/],
+    [
+      [...KEY, '--url', 'http://me:secret@localhost'],
+      /--url has a user, a query or a fragment; .* go into --token-file/,
+    ],
+    [[...KEY, '--token-file', '/nowhere/token'], /ENOENT/],
+    [['--from', 'x.jsonl', 'check', 'k'], /a key cannot be combined with --from/],
+    [['--from', 'x.jsonl', '--partition', 'p'], /--partition cannot be combined with --from/],
+    [['--from', '/nowhere/x.jsonl'], /ENOENT/],
+    [['--from', '/'], /\/ cannot be read: EISDIR/],
+  ];
+  await Promise.all(
+    table.map(async ([args, expected]) => {
+      // No service listens there: what is sent ends otherwise.
+      const end = await run(['report', ...args], {
+        env: { ASSETLOG_URL: 'http://127.0.0.1:1', ASSETLOG_RETRY_FOR: '0' },
+      });
+      const { code, stdout, stderr } = end;
+      assert.deepEqual([code, stdout], [2, ''], `${args.join(' ')}: ${stderr}`);
+      assert.match(stderr, expected);
+      assert.doesNotMatch(stderr, /secret|\n {4}at /);
+    }),
+  );
+});
+
+test('a refusal ends with 1 and the error of the server', async (t) => {
+  const service = await startService(t, { args: ['--path-prefix', '/p'] });
+  const control = await report(service.url, ['observation', 'a\u0001']);
+  assert.equal(control.code, 1);
+  assert.match(
+    control.stderr,
+    /^assetlog: http:\S+\/p answers 400: asset_key in the body has a control character: .*\n$/,
+  );
+  const nowhere = await report(service.url.replace('/p', ''), KEY);
+  assert.equal(nowhere.code, 1);
+  assert.match(
+    nowhere.stderr,
+    /answers 404: nothing is at this path; .*POST a report to \/p\/report_asset_materialization/,
+  );
+  const tls = await report(service.url.replace('http:', 'https:'), KEY);
+  assert.deepEqual([tls.code, service.events()], [1, []]);
+  assert.match(tls.stderr, /is it an http:\/\/ address\?/);
+});
+
+/** A hosted service, the URL of its deployment, and a file with its token. */
+async function startHosted(t: TestContext): Promise<{ url: string; data: string; secret: string; tokenFile: string }> {
+  const { args, tokenOf } = writeDeployments(t, ['prod']);
+  const tokenFile = join(newFolder(t), 'token');
+  writeFileSync(tokenFile, `${tokenOf('prod')}\n`, { mode: 0o600 });
+  const service = await startService(t, { args });
+  return { url: `${service.url}/prod`, data: join(service.data, 'prod'), secret: tokenOf('prod'), tokenFile };
+}
+
+const LINES = { input: '{"type":"observation","asset_key":"k"}\n'.repeat(3) };
+
+test('a hosted service gets the token from a file, and it is never shown', async (t) => {
+  const { url, data, secret, tokenFile } = await startHosted(t);
+  const good = await run(['report', ...KEY], { env: { ASSETLOG_URL: url, ASSETLOG_TOKEN_FILE: tokenFile } });
+  assert.deepEqual([good.code, good.stderr], [0, '']);
+  const other = await report(url, [...KEY, '--token-file', tokenFile, '--token-header', 'Dagster-Cloud-Api-Token']);
+  assert.deepEqual([other.code, other.stderr], [0, '']);
+  assert.equal(reported(data).length, 2);
+
+  chmodSync(tokenFile, 0o644);
+  const exposed = await report(url, [...KEY, '--token-file', tokenFile]);
+  assert.equal(exposed.code, 0);
+  assert.match(exposed.stderr, /^assetlog: every user of this machine can read the token in \S+; chmod 600 it\n$/);
+
+  const without = await report(url, KEY);
+  assert.equal(without.code, 1);
+  assert.match(without.stderr, /answers 401: /);
+  const lines = await report(url, ['--from', '-'], LINES);
+  assert.deepEqual([lines.code, lines.stderr.match(/answers 401/g)?.length], [1, 1]); // the others would get the same
+  for (const text of ['', `${secret}\nand more`, 'the-sécret']) {
+    writeFileSync(tokenFile, text);
+    const bad = await report(url, [...KEY, '--token-file', tokenFile]);
+    assert.equal(bad.code, 2);
+    assert.match(bad.stderr, /does not contain one token/);
+    assert.ok(!bad.stderr.includes(secret) && !bad.stderr.includes('sécret'), bad.stderr);
+  }
+});
+
+test('a wrong token ends with 1 and the reason, also if the first reply is the 429 of its address', async (t) => {
+  const { url, secret, tokenFile } = await startHosted(t);
+  writeFileSync(tokenFile, 'wrong\n');
+  let status = 0;
+  for (let count = 0; count <= limits.failuresMax; count += 1) {
+    status = (await fetch(`${url}/report_asset_observation/a`, { method: 'POST' })).status;
+  }
+  assert.equal(status, 429);
+  const wrong = await report(url, [...KEY, '--token-file', tokenFile]);
+  assert.equal(wrong.code, 1);
+  assert.match(
+    wrong.stderr,
+    /answers 429: too many .*; a valid token is never limited, so this one is wrong or missing\n$/,
+  );
+  const lines = await report(url, ['--from', '-'], LINES);
+  assert.equal(lines.code, 1);
+  assert.match(lines.stderr, /^assetlog: line 1: answers 429: .*\nassetlog: stopped before line 1; /);
+  writeFileSync(tokenFile, `${secret}\n`);
+  assert.equal((await report(url, [...KEY, '--token-file', tokenFile])).code, 0);
+});
+
+test('a 503 and a 429 are retried after their Retry-After, and the report is sent once more each', async (t) => {
+  let answers = 0;
+  const at: number[] = [];
+  const { url, seen } = await serveWith(t, (_request, reply) => {
+    at.push(performance.now());
+    answers += 1;
+    if (answers === 1) reply.writeHead(503, { 'Retry-After': '1' }).end('{"error":"starting"}');
+    else if (answers === 2) reply.writeHead(429, { 'Retry-After': new Date().toUTCString() }).end();
+    else reply.end('{}');
+  });
+  const { code, stderr } = await report(url, KEY);
+  assert.deepEqual([code, stderr, seen.length], [0, '', 3]);
+  assert.ok((at[1] ?? 0) - (at[0] ?? 0) >= 1000, 'Retry-After');
+  assert.deepEqual(
+    seen.map(({ method, url, headers }) => [method, url, headers['content-type'], headers['content-length']]),
+    Array(3).fill(['POST', '/report_asset_materialization/', 'application/json', '36']),
+  );
+  const busy = await serveWith(t, (_request, reply) =>
+    reply.writeHead(503, { 'Retry-After': '9' }).end('{"error":"full"}'),
+  );
+  const given = await report(busy.url, [...KEY, '--retry-for', '2s']);
+  assert.deepEqual([given.code, busy.seen.length], [75, 1]);
+  assert.match(
+    given.stderr,
+    /answers 503: full; its Retry-After of 9 s is longer than --retry-for allows; try again later\n$/,
+  );
+});
+
+test('a service that starts late gets the report; one that does not start ends the command with 75', async (t) => {
+  const port = await freePort(t);
+  const { finished } = launch(['report', ...KEY, '--url', `http://127.0.0.1:${port}`]);
+  await new Promise((resolve) => setTimeout(resolve, 1_000));
+  const service = await startService(t, { args: ['--port', String(port)] });
+  const { code, stderr } = await finished;
+  assert.deepEqual([code, stderr, service.events().length], [0, '', 1]);
+
+  await service.kill();
+  const gone = await report(service.url, [...KEY, '--retry-for', '500ms']);
+  assert.equal(gone.code, 75);
+  assert.match(gone.stderr, /^assetlog: http:\S+ cannot be reached: connect ECONNREFUSED \S+; try again later\n$/);
+  const lines = await report(service.url, ['--from', '-', '--retry-for', '0', '--from-line', '2'], {
+    ...LINES,
+  });
+  assert.equal(lines.code, 75);
+  assert.match(
+    lines.stderr,
+    /line 2: cannot be reached: .*\nassetlog: stopped before line 2; continue with --from-line 2\n$/,
+  );
+});
+
+test('a connection that breaks after the report ends with 75, is reported as in doubt, and is not retried', async (t) => {
+  const { url, count } = await listenWith(t, (socket) => socket.destroy());
+  const { code, stderr } = await report(url, [...KEY, '--retry-for', '500ms']);
+  assert.deepEqual([code, count()], [75, 1]);
+  assert.match(
+    stderr,
+    /sent no complete reply: .*; it may have been recorded, and sending it again may record it twice\n$/,
+  );
+});
+
+/** A server of the test's own that accepts connections, what it sends when bytes arrive, and how many reports were sent to it. */
+async function listenWith(t: TestContext, onData: (socket: Socket) => void): Promise<{ url: string; count(): number }> {
+  let reports = 0;
+  const server = createNetServer((socket) => {
+    t.after(() => socket.destroy());
+    socket
+      .on('error', () => {})
+      .once('data', (bytes) => {
+        if (String(bytes).startsWith('POST ')) reports += 1;
+        onData(socket);
+      });
+  });
+  return { url: `http://127.0.0.1:${await listenOn(t, server)}`, count: () => reports };
+}
+
+/** Far more than each command takes, also on a busy machine, and less than if one time were not kept. */
+const TOO_LONG_MS = 15_000;
+
+test('an attempt takes no longer than --timeout, and the command no longer than --retry-for and one attempt', async (t) => {
+  const startedMs = performance.now();
+  const withoutReply = async () => {
+    const { url, count } = await listenWith(t, (socket) => socket.write('HTTP/1.1 200 OK\r\nX: '));
+    const { code, stderr } = await report(url, [...KEY, '--timeout', '500ms', '--retry-for', '2s']);
+    assert.deepEqual([code, count()], [75, 1]);
+    assert.match(stderr, /sent no complete reply: no complete reply within 0\.5 s; it may have been recorded, and/);
+  };
+  const lines = async () => {
+    const { url } = await listenWith(t, () => {});
+    const args = ['--from', '-', '--timeout', '500ms', '--retry-for', '1s'];
+    const { code, stdout } = await report(url, args, LINES);
+    assert.deepEqual([code, stdout], [75, '0 recorded, 0 refused\n']); // there was no document either
+  };
+  // Each attempt is answered late, but within the timeout: the last one begins at the end of --retry-for.
+  const late = async () => {
+    const { url, seen } = await serveWith(t, (_, reply) => setTimeout(() => reply.writeHead(503).end('{}'), 900));
+    const { code } = await report(url, [...KEY, '--timeout', '1s', '--retry-for', '1s']);
+    assert.equal(code, 75);
+    assert.ok(seen.length <= 3);
+  };
+  await Promise.all([withoutReply(), lines(), late()]);
+  assert.ok(performance.now() - startedMs < TOO_LONG_MS, `${performance.now() - startedMs} ms`);
+});
+
+test('a journal is replayed into another service, line for line and digit for digit', async (t) => {
+  const [from, to] = await Promise.all([startService(t), startService(t)]);
+  const bodies = [
+    [
+      'materialization',
+      '{"asset_key":["a","b/c"],"data_version":"v\\u2028","description":"é\\ud83d\\ude00","metadata":{"n":12345678901234567890,"n":1.0}}',
+    ],
+    [
+      'check',
+      '{"asset_key":"k","check_name":"c","passed":false,"severity":"WARN","partition":"p","metadata":{"x":null}}',
+    ],
+    ['observation', '{"asset_key":"k","partition":""}'],
+  ];
+  for (const [kind, body = ''] of bodies) {
+    const reply = await fetch(`${from.url}/report_asset_${kind}/`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body,
+    });
+    assert.equal(reply.status, 200);
+  }
+  const file = join(from.data, 'events-00000000000000000001.jsonl');
+  const [piped, named] = [
+    await report(to.url, ['--from', '-'], { input: readFileSync(file) }),
+    await report(to.url, ['--from', file]),
+  ];
+  for (const { code, stdout, stderr } of [piped, named]) {
+    assert.deepEqual([code, stdout, stderr], [0, '3 recorded, 0 refused\n', '']);
+  }
+  const times = from.events().map(({ time }) => `,"event_time":"${time}"`);
+  const replayed = reported(from.data).map((line, index) => line + times[index]);
+  assert.deepEqual(reported(to.data), [...replayed, ...replayed]);
+});
+
+test('a signal ends a run after its line, also while no input arrives', async (t) => {
+  const service = await startService(t);
+  const { child, finished } = launch(['report', '--from', '-', '--run-id', 'night/7', '--url', service.url], {
+    openInput: true,
+  });
+  child.stdin?.write('{"type":"observation","asset_key":"k"}\n');
+  for (const late = performance.now() + 20_000; service.events().length === 0 && performance.now() < late; ) {
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+  child.kill('SIGINT');
+  const { code, stdout, stderr } = await finished;
+  assert.deepEqual(
+    [code, stdout, stderr],
+    [75, '1 recorded, 0 refused\n', 'assetlog: stopped before line 2; continue with --from-line 2 --run-id night/7\n'],
+  );
+});
+
+const withoutPython = missing('python3 is not installed', 'python3', ['--version']);
+const withoutOpenssl = missing('openssl is not installed', 'openssl', ['version']);
+
+test('a terminal shows a progress bar, and the reason of a wait', { skip: withoutPython }, async (t) => {
+  const service = await startService(t);
+  const file = join(newFolder(t), 'lines.jsonl');
+  writeFileSync(file, '{"type":"observation","asset_key":"k"}\n'.repeat(20_000));
+  const pty = ['python3', '-c', 'import pty, sys, os; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))'];
+  const { code, stdout } = await run(['report', '--from', file, '--url', service.url], { under: pty });
+  assert.equal(code, 0, stdout);
+  assert.match(stdout, /\r\[#*\.*\] \d+ % {2}\d+ recorded, 0 not, \d+\/s, \d+ s left\x1b\[K/);
+  assert.match(stdout, /\r\x1b\[K20000 recorded, 0 refused\r\n$/);
+  const away = await report('http://127.0.0.1:1', [...KEY, '--retry-for', '300ms'], { under: pty });
+  assert.equal(away.code, 75);
+  assert.match(away.stdout, /\rhttp:\S+ cannot be reached: .*; again in 0\.\d s\x1b\[K/);
+});
+
+test('https works with a private CA, and an unknown one is reported with what to set', {
+  skip: withoutOpenssl,
+}, async (t) => {
+  const folder = newFolder(t);
+  const names = ['-addext', 'subjectAltName=IP:127.0.0.1', '-addext', 'basicConstraints=CA:TRUE'];
+  const args = 'req -x509 -newkey rsa:2048 -nodes -keyout key -out ca -subj /CN=test'.split(' ');
+  execFileSync('openssl', [...args, ...names], { cwd: folder, stdio: 'ignore' });
+  const [key, cert] = [readFileSync(join(folder, 'key')), readFileSync(join(folder, 'ca'))];
+  const bodies: string[] = [];
+  const server = createTlsServer({ key, cert }, (request, reply) => {
+    request.on('data', (chunk) => bodies.push(String(chunk))).on('end', () => reply.end('{}'));
+  });
+  const port = await listenOn(t, server);
+  const unknown = await report(`https://127.0.0.1:${port}`, KEY);
+  assert.deepEqual([unknown.code, bodies], [1, []]);
+  assert.match(unknown.stderr, /self-signed certificate.*; for a private CA set NODE_EXTRA_CA_CERTS\n$/);
+  const known = await report(`https://127.0.0.1:${port}`, KEY, { env: { NODE_EXTRA_CA_CERTS: join(folder, 'ca') } });
+  assert.deepEqual([known.code, known.stderr], [0, '']);
+  assert.deepEqual(bodies, ['{"asset_key":["warehouse","orders"]}']);
+});
+
+test('the reference takes all three kinds, and lines', { skip: withoutReference }, async (t) => {
+  assert.ok(referenceExecutable !== undefined);
+  const [reference, service] = await Promise.all([startReference(t, referenceExecutable), startService(t)]);
+  for (const port of [reference.port, service.port]) {
+    const url = `http://127.0.0.1:${port}`;
+    const more = ['--partition', 'p', '--metadata', 'n:=12345678901234567890', '--metadata', 't=1'];
+    const table = [
+      ['materialization', 'row001/a', ...more, '--data-version', 'v', '--description', 'd'],
+      ['check', 'row002', ...more, '--check-name', 'c', '--failed', '--severity', 'WARN'],
+      ['observation', '["row003", "a/b"]'],
+    ];
+    for (const args of table) {
+      const { code, stderr } = await report(url, args);
+      assert.deepEqual([code, stderr], [0, ''], args.join(' '));
+    }
+    const lines = '{"type":"observation","asset_key":"row004"}\n{"type":"AssetObservation","asset_key":["row005"]}\n';
+    const { code, stdout, stderr } = await report(url, ['--from', '-'], { input: lines });
+    assert.deepEqual([code, stdout, stderr], [0, '2 recorded, 0 refused\n', '']);
+  }
+  const events = await readEvents(referenceExecutable, reference.home, service.data);
+  const of = (wanted: string) =>
+    events.filter(({ side }) => side === wanted).map(({ marker, members }) => ({ marker, members }));
+  assert.equal(of('reference').length, 5);
+  assert.deepEqual(of('reference'), of('assetlog'));
+});

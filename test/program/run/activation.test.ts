@@ -1,0 +1,121 @@
+/** A socket that systemd opened before the service was there, and hands over. */
+
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { newFolder, type RunOptions, startService } from '../../support/program.ts';
+import { FIRST, flip, segment } from '../../support/segments.ts';
+import { eventually, runWithin } from '../../support/tools.ts';
+import { ask, post, Wire } from '../../support/wire.ts';
+
+const REPORT = '/report_asset_observation/a';
+
+/** Does as systemd does (sd_listen_fds(3)), and becomes the program: what Node opens itself it would also accept on. */
+const SYSTEMD = `
+import os, select, socket, sys
+kind, host, portFile, count, pid = sys.argv[1:6]
+passed = socket.socket(getattr(socket, kind), socket.SOCK_DGRAM if count == 'datagram' else socket.SOCK_STREAM)
+passed.bind(host if kind == 'AF_UNIX' else (host, 0))
+if count != 'datagram':
+    passed.listen()
+if portFile:
+    with open(portFile, 'w') as file:
+        file.write(f'{passed.getsockname()[1]}\\n')
+if count == 'when a client connects':
+    select.select([passed], [], [])
+os.dup2(passed.fileno(), 3)
+os.set_inheritable(3, True)
+os.environ['LISTEN_PID'] = pid or str(os.getpid())
+os.environ['LISTEN_FDS'] = count if count.isdigit() else '1'
+os.execvp(sys.argv[6], sys.argv[6:])
+`;
+
+/** @param portFile a file that gets the port of the socket, or none */
+function underSystemd(host: string, portFile = '', count = '1', pid = '', kind = 'AF_INET'): RunOptions {
+  return { under: ['python3', '-c', SYSTEMD, kind, host, portFile, count, pid] };
+}
+
+/** @returns the port in a file, when it is there whole */
+async function portIn(file: string): Promise<number> {
+  await eventually(
+    'the port of the socket is written',
+    () => existsSync(file) && readFileSync(file, 'utf8').endsWith('\n'),
+  );
+  return Number(readFileSync(file, 'utf8'));
+}
+
+const withoutPython =
+  spawnSync('python3', ['--version']).status !== 0 && 'python3, which plays the part of systemd, is not installed';
+
+test('it serves on the socket that it is given, whatever host and port say', { skip: withoutPython }, async (t) => {
+  const portFile = join(newFolder(t), 'port');
+  const args = ['--host', '0.0.0.0', '--port', '1'];
+  const service = await startService(t, { args, ...underSystemd('127.0.0.1', portFile) });
+  const port = await portIn(portFile);
+  assert.equal(service.url, `http://127.0.0.1:${port}`);
+  assert.equal((await ask(port, post(REPORT))).status, 200);
+  assert.equal(service.events().length, 1);
+  const foreign = await ask(port, 'GET /livez HTTP/1.1\r\nHost: evil.example\r\n\r\n');
+  assert.equal(foreign.status, 403, 'the address that counts is that of the socket, which is a loopback address');
+  assert.doesNotMatch(service.stderr(), /any client that can reach this address/);
+  assert.equal((await service.kill('SIGTERM')).code, 0);
+});
+
+test('on a socket for every address the rules for loopback do not hold', { skip: withoutPython }, async (t) => {
+  const service = await startService(t, underSystemd('0.0.0.0'));
+  const { port } = service;
+  assert.equal(service.url, `http://0.0.0.0:${port}`);
+  assert.equal((await ask(port, 'GET /livez HTTP/1.1\r\nHost: edge.example\r\n\r\n')).status, 200);
+  assert.match(service.stderr(), /any client that can reach this address may report.*"address":"0\.0\.0\.0"/);
+});
+
+test('a client that reports before the start waits, and is not refused', { skip: withoutPython }, async (t) => {
+  const portFile = join(newFolder(t), 'port');
+  const starting = startService(t, underSystemd('127.0.0.1', portFile, 'when a client connects'));
+  const port = await portIn(portFile);
+  const wires = await Promise.all(Array.from({ length: 5 }, () => Wire.open(port)));
+  for (const wire of wires) wire.send(post(REPORT));
+  for (const wire of wires) assert.equal((await wire.reply())?.status, 200);
+  assert.equal((await starting).events().length, 5);
+});
+
+test('a socket that it can not serve on ends the start with 2 and says what to do', {
+  skip: withoutPython,
+}, async (t) => {
+  const folder = newFolder(t);
+  const table: readonly (readonly [RunOptions, RegExp])[] = [
+    [underSystemd('127.0.0.1', '', '2'), /^assetlog: LISTEN_FDS is 2; give the socket unit one ListenStream=\n$/m],
+    [underSystemd('127.0.0.1', '', '0'), /^assetlog: LISTEN_FDS is 0; /m],
+    [
+      underSystemd(join(folder, 'socket'), '', '1', '', 'AF_UNIX'),
+      /^assetlog: can not listen on the socket that was passed: it is not a TCP socket; its unit needs a ListenStream= with a port$/m,
+    ],
+    [
+      underSystemd('127.0.0.1', '', 'datagram'),
+      /^assetlog: can not listen on the socket that was passed: .*EINVAL.*; its unit/m,
+    ],
+  ];
+  for (const [options, expected] of table) {
+    const data = join(folder, 'data');
+    const { code, stdout, stderr } = await runWithin(10_000, ['serve', '--port', '0', '--data', data], options);
+    assert.deepEqual([code, stdout], [2, ''], stderr);
+    assert.match(stderr, expected);
+  }
+});
+
+test('variables that were meant for another process do not count', { skip: withoutPython }, async (t) => {
+  const portFile = join(newFolder(t), 'port');
+  const service = await startService(t, underSystemd('127.0.0.1', portFile, '2', '1'));
+  assert.notEqual(service.port, await portIn(portFile));
+  assert.equal((await ask(service.port, post(REPORT))).status, 200);
+});
+
+test('a journal that can not be opened ends the start as ever', { skip: withoutPython }, async (t) => {
+  const data = newFolder(t);
+  writeFileSync(join(data, FIRST), flip(segment(1, 3), 99));
+  const { code, stderr } = await runWithin(10_000, ['--data', data], underSystemd('127.0.0.1'));
+  assert.equal(code, 3, stderr);
+  assert.match(stderr, /^assetlog: the journal is damaged: /m);
+});

@@ -1,0 +1,112 @@
+/** After a crash, and after a stop under load: every acknowledged event is there once. */
+
+import assert from 'node:assert/strict';
+import { existsSync, readdirSync, statSync, truncateSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { compare, startLoad } from '../../faults/load.ts';
+import { writeDeployments } from '../../support/deployments.ts';
+import { eventsIn, newFolder, run, startService } from '../../support/program.ts';
+import { eventually } from '../../support/tools.ts';
+import { ask, post } from '../../support/wire.ts';
+
+const TARGET = '/report_asset_materialization/';
+const NONE = { lost: [], doubled: [], gapAt: undefined };
+
+function assertOnce(events: readonly Record<string, unknown>[], acknowledged: Iterable<string>): void {
+  const { lost, doubled, gapAt } = compare(events, acknowledged);
+  assert.deepEqual({ lost, doubled, gapAt }, NONE);
+}
+
+test('after SIGKILL under load the next start has every acknowledged event once, and continues at once', async (t) => {
+  const data = newFolder(t);
+  const acknowledged: string[] = [];
+  for (let round = 0; round < 3; round += 1) {
+    const { port, kill } = await startService(t, { data, args: ['--segment-bytes', '20000'] });
+    const load = startLoad(port, { clients: 8, name: `${round}` });
+    await eventually('reports are acknowledged', () => load.acknowledged.size >= 100);
+    await kill('SIGKILL');
+    await load.stop();
+    acknowledged.push(...load.acknowledged);
+  }
+  assertOnce((await startService(t, { data })).events(), acknowledged);
+});
+
+const NAMES = ['prod', 'test'];
+
+/** Clients that report to each deployment. */
+function startLoads(port: number, headerOf: (name: string) => string, round = 0) {
+  return NAMES.map((name) => {
+    const requestFor = (key: string) => post(`/${name}${TARGET}${key}`, undefined, [headerOf(name)]);
+    return { name, ...startLoad(port, { clients: 4, name: `${name}-${round}`, requestFor }) };
+  });
+}
+
+test('in hosted mode SIGTERM under load leaves every journal whole, with what was acknowledged and nothing else', async (t) => {
+  const { args, headerOf } = writeDeployments(t, NAMES);
+  const service = await startService(t, { args: [...args, '--segment-bytes', '20000'] });
+  const loads = startLoads(service.port, headerOf);
+  await eventually('each has several files', () => loads.every(({ acknowledged }) => acknowledged.size > 200));
+  const { code, stderr } = await service.kill('SIGTERM');
+  assert.equal(code, 0, stderr);
+  assert.deepEqual(readdirSync(service.data).sort(), NAMES);
+  for (const { name, acknowledged, stop } of loads) {
+    await stop();
+    const events = eventsIn(join(service.data, name));
+    assertOnce(events, acknowledged);
+    assert.equal(events.length, acknowledged.size, 'what was not acknowledged is not recorded');
+    const [stopped, ...files] = readdirSync(join(service.data, name)).sort();
+    assert.equal(stopped, '.stopped-cleanly');
+    assert.ok(files.length > 1, `${files.length} files`);
+    for (const file of files) assert.match(file, /^(events-\d{20}\.jsonl|keys-\d{20}\.idx)$/);
+  }
+});
+
+test('in hosted mode no other process writes to the folder, and SIGKILL under load loses nothing of any deployment', async (t) => {
+  const data = newFolder(t);
+  const deployments = writeDeployments(t, NAMES);
+  const args = [...deployments.args, '--segment-bytes', '20000'];
+  const acknowledged = new Map(NAMES.map((name): [string, string[]] => [name, []]));
+  for (let round = 0; round < 2; round += 1) {
+    const service = await startService(t, { data, args });
+    const loads = startLoads(service.port, deployments.headerOf, round);
+    const second = await run(['--port', '0', '--data', data, ...args]);
+    assert.equal(second.code, 4, second.stderr);
+    assert.match(second.stderr, /is in use by process \d+/);
+    await eventually('reports are acknowledged', () => loads.every((load) => load.acknowledged.size > 50));
+    await service.kill('SIGKILL');
+    for (const load of loads) {
+      await load.stop();
+      acknowledged.get(load.name)?.push(...load.acknowledged);
+    }
+  }
+  const last = await startService(t, { data, args });
+  for (const [name, keys] of acknowledged) {
+    const headers = [deployments.headerOf(name)]; // a journal is mended by its first report
+    assert.equal((await ask(last.port, post(`/${name}${TARGET}last`, undefined, headers))).status, 200);
+    assertOnce(eventsIn(join(data, name)), [...keys, 'last']);
+  }
+});
+
+test('a torn end is cut, kept and reported by the next start', async (t) => {
+  const data = newFolder(t);
+  const file = join(data, 'events-00000000000000000001.jsonl');
+  const first = await startService(t, { data });
+  for (const name of ['a', 'b']) await ask(first.port, post(`${TARGET}${name}`));
+  await first.kill('SIGKILL');
+  truncateSync(file, statSync(file).size - 10);
+  const second = await startService(t, { data });
+  assert.match(
+    second.stderr(),
+    /"the end of the journal was truncated: the last stop was not clean, and an interrupted write explains what was there"/,
+  );
+  assert.ok(existsSync(`${file}.torn`));
+  await ask(second.port, post(`${TARGET}c`));
+  assert.deepEqual(
+    second.events().map((event) => [event['seq'], event['asset_key']]),
+    [
+      [1, ['a']],
+      [2, ['c']],
+    ],
+  );
+});

@@ -1,0 +1,322 @@
+/** A damaged journal: what a start, `assetlog verify` and `assetlog repair` say and do. */
+
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { exitCodes } from '../../../src/config/exit-codes.ts';
+import { segmentName } from '../../../src/journal/segments.ts';
+import { newFolder, run, startService } from '../../support/program.ts';
+import { FIRST, flip, makeLines, segment } from '../../support/segments.ts';
+import { each } from '../../support/tools.ts';
+import { ask, post, Wire } from '../../support/wire.ts';
+
+const TARGET = '/report_asset_materialization/';
+
+const SECOND = segmentName(11);
+
+function journal(t: TestContext, first = makeLines(10).bytes): string {
+  const data = newFolder(t);
+  writeFileSync(join(data, FIRST), first);
+  writeFileSync(join(data, SECOND), segment(11, 5));
+  return data;
+}
+
+function damaged(): Buffer {
+  const { bytes, lines } = makeLines(10);
+  return flip(bytes, lines.slice(0, 3).join('').length + 99);
+}
+
+test('verify says what is in a good journal, as text and as JSON, and ends with 0', async (t) => {
+  const data = journal(t);
+  const [text, json] = await Promise.all([
+    run(['verify', data]),
+    run(['verify', data, '--data', `${data}/`, '--json']),
+  ]);
+  assert.deepEqual([text.code, json.code, text.stderr, json.stderr], [0, 0, '', '']);
+  assert.match(
+    text.stdout,
+    /^\/\S+ is good\n {2}files {3}2, 0\.0 MB\n {2}events {2}15\n {2}seq {5}1 to 15\n {2}time {4}\d{4}-\S+Z to \d{4}-\S+Z\n$/,
+  );
+  const { bytes, first_time, last_time, ...found } = JSON.parse(json.stdout);
+  assert.deepEqual(found, {
+    good: true,
+    folder: data,
+    files: 2,
+    events: 15,
+    first_seq: 1,
+    last_seq: 15,
+    lost: [],
+    removed_to_seq: 0,
+    findings: [],
+    good_lines: 15,
+    bad_lines: 0,
+    bad_places: [],
+    bad_places_count: 0,
+  });
+  assert.equal(bytes, readFileSync(join(data, FIRST)).length + readFileSync(join(data, SECOND)).length);
+  assert.ok(Date.parse(first_time) <= Date.parse(last_time));
+});
+
+test('verify says the first thing wrong, and ends with 3', async (t) => {
+  const data = journal(t, damaged());
+  const { code, stdout } = await run(['verify', '--data', data]);
+  assert.equal(code, 3);
+  assert.match(stdout, / is damaged\n/);
+  assert.match(stdout, /\n {2}events {2}8\n/);
+  assert.match(stdout, /\nfirst thing wrong: events-0+1\.jsonl, line 4, byte \d+: its crc is \w{8}, computed \w{8}\n/);
+  assert.ok(stdout.endsWith(`\nassetlog repair ${data} shows how it can be repaired\n`), stdout);
+  const json = await run(['verify', '--data', data, '--json']);
+  assert.equal(json.code, 3);
+  assert.equal(JSON.parse(json.stdout).findings[0].kind, 'bad line inside');
+});
+
+test('verify counts good and bad lines also after the first bad one, and shows the first places of each', async (t) => {
+  const { lines } = makeLines(100);
+  const at = (line: number) => lines.slice(0, line - 1).join('').length;
+  const bytes = [4, 9, 10, 50].reduce<Buffer>((bytes, line) => flip(bytes, at(line) + 99), Buffer.concat(lines));
+  const data = newFolder(t);
+  writeFileSync(join(data, FIRST), Buffer.concat([bytes.subarray(0, at(60)), bytes.subarray(at(61))]));
+  writeFileSync(join(data, segmentName(101)), segment(101, 5).subarray(0, -1));
+  writeFileSync(join(data, segmentName(106)), segment(106, 1));
+  const { code, stdout } = await run(['verify', '--data', data]);
+  assert.equal(code, 3);
+  assert.match(stdout, /\n {2}lines {3}99 good, 6 bad, /); // the line after the missing one is not proved
+  const places = [...stdout.matchAll(/^ {2}bad {5}(\S+), line (\d+), byte (\d+): .*; (\d+) lines?$/gm)];
+  assert.deepEqual(
+    places.map((place) => place.slice(1)),
+    [
+      [FIRST, '4', String(at(4)), '1'],
+      [FIRST, '9', String(at(9)), '2'],
+      [FIRST, '50', String(at(50)), '1'],
+      [FIRST, '60', String(at(60)), '1'],
+      [segmentName(101), '5', String(segment(101, 4).length), '1'],
+    ],
+  );
+  const json = JSON.parse((await run(['verify', '--data', data, '--json'])).stdout);
+  assert.deepEqual([json.good_lines, json.bad_lines, json.bad_places_count, json.bad_places.length], [99, 6, 5, 5]);
+
+  writeFileSync(join(data, FIRST), Buffer.concat(lines.flatMap((line) => [line, Buffer.from('what?\n')])));
+  const many = await run(['verify', '--data', data]);
+  assert.match(
+    many.stdout,
+    /\n {2}lines {3}105 good, 101 bad, .*\n( {2}bad {5}.*; 1 line\n){20} {2}bad {5}and 81 more places\n/,
+  );
+});
+
+test('verify may run beside a service, and takes an end that is being written for what it is', async (t) => {
+  const service = await startService(t);
+  await ask(service.port, post('/report_asset_materialization/a'));
+  assert.equal((await run(['verify', '--data', service.data])).code, 0);
+  await service.kill('SIGKILL');
+  truncateSync(join(service.data, FIRST), 20);
+  const { code, stdout } = await run(['verify', '--data', service.data]);
+  assert.equal(code, 0);
+  assert.match(
+    stdout,
+    /\n {2}end {5}events-0+1\.jsonl, line 1, byte 0: it ends without a newline: the next start truncates the file there/,
+  );
+});
+
+test('repair shows what it would do, does it with --yes, and has nothing to do then', async (t) => {
+  const data = journal(t, damaged());
+  const before = readdirSync(data);
+  const shown = await run(['repair', '--data', data]);
+  assert.equal(shown.code, 3);
+  assert.match(shown.stdout, /^this is to be done; nothing was changed, add --yes to do it:\n/);
+  assert.match(
+    shown.stdout,
+    /\n {2}move {4}events-0+1\.jsonl whole to damaged-\d{8}T\d{6}Z; keep 9 good lines, leave out \d+ of \d+ bytes in 1 places\n/,
+  );
+  assert.match(shown.stdout, /\n {2}note {4}seq 4 as lost\n/);
+  assert.deepEqual(readdirSync(data), before);
+
+  const done = await run(['repair', '--data', data, '--yes']);
+  assert.equal(done.code, 0, done.stdout + done.stderr);
+  assert.match(done.stdout, /^this was done:\n/);
+  assert.match(
+    done.stdout,
+    / is good\n.*\n {2}events {2}14\n {2}seq {5}1 to 15\n.*\n {2}lost {4}seq 4: an earlier repair could not find them\n$/s,
+  );
+  const [side = ''] = readdirSync(data).filter((name) => name.startsWith('damaged-'));
+  assert.deepEqual(readdirSync(join(data, side)).sort(), [FIRST, 'repair.json']);
+  assert.equal(JSON.parse(readFileSync(join(data, side, 'repair.json'), 'utf8')).damaged[0].kept, 9);
+
+  const after = readdirSync(data);
+  const again = await run(['repair', '--data', data, '--yes', '--json']);
+  assert.equal(again.code, 0);
+  assert.deepEqual([JSON.parse(again.stdout).done, JSON.parse(again.stdout).after.good], [false, true]);
+  assert.match((await run(['repair', '--data', data])).stdout, /^nothing to repair\n/);
+  assert.deepEqual(readdirSync(data), after);
+
+  const service = await startService(t, { data });
+  assert.equal((await ask(service.port, post('/report_asset_materialization/a'))).status, 200);
+  assert.equal(service.events().at(-1)?.['seq'], 16);
+});
+
+test('a last line that is taken away after a clean stop is damage, and its seq is not given to another event', async (t) => {
+  const data = newFolder(t);
+  const service = await startService(t, { data });
+  for (const key of ['a', 'b'])
+    assert.equal((await ask(service.port, post(`/report_asset_observation/${key}`))).status, 200);
+  await service.kill('SIGTERM');
+  const file = join(data, FIRST);
+  truncateSync(file, readFileSync(file).indexOf('\n') + 1);
+  const start = await run(['serve', '--port', '0', '--data', data]);
+  assert.equal(start.code, 3, start.stderr);
+  assert.match(
+    start.stderr,
+    /line 2, byte \d+: the events 2 to 2 are missing, which were there at the last clean stop/,
+  );
+  assert.equal((await run(['verify', '--data', data])).code, 3);
+  const repair = await run(['repair', '--data', data, '--yes']);
+  assert.equal(repair.code, 0, repair.stdout);
+  assert.match(repair.stdout, /note {4}seq 2 as lost\n {2}remove {2}\.stopped-cleanly, which describes/);
+  const again = await startService(t, { data });
+  assert.equal((await ask(again.port, post('/report_asset_observation/c'))).status, 200);
+  assert.deepEqual(
+    again.events().map(({ seq }) => seq),
+    [1, 3],
+  );
+});
+
+test('repair keeps away from a folder that is in use', async (t) => {
+  const service = await startService(t);
+  const { code, stderr, stdout } = await run(['repair', '--data', service.data, '--yes']);
+  assert.deepEqual([code, stdout], [4, '']);
+  assert.match(stderr, /^assetlog: .* is in use by process \d+; stop it, or use another --data\n$/);
+});
+
+test('repair --yes before the first start finds nothing to repair, and makes nothing [upkeep-1]', async (t) => {
+  const empty = newFolder(t);
+  for (const data of [empty, join(empty, 'nowhere'), join(empty, 'nowhere', 'else')]) {
+    const { code, stdout, stderr } = await run(['repair', '--yes', '--data', data]);
+    assert.deepEqual([code, stdout, stderr], [0, `nothing to repair: there is no journal in ${data} yet\n`, '']);
+    const asJson = await run(['repair', '--yes', '--json', '--data', data]);
+    assert.deepEqual(JSON.parse(asJson.stdout), { damaged: [], written: [], newly_lost: [], done: false });
+  }
+  assert.deepEqual(readdirSync(empty), []);
+  const file = join(empty, 'file');
+  writeFileSync(file, '');
+  for (const data of [file, join(file, 'data')]) {
+    const { code, stderr } = await run(['repair', '--yes', '--data', data]);
+    assert.equal(code, 2);
+    assert.match(stderr, /^assetlog: there is no journal in [^\n]*ENOTDIR[^\n]*; give its folder with --data\n$/);
+  }
+});
+
+test('without a journal, and with one that can not be read, verify and repair say so in one line', async (t) => {
+  const empty = newFolder(t);
+  for (const [command, data] of [
+    ['verify', empty],
+    ['verify', join(empty, 'nowhere', 'else')],
+    ['repair', join(empty, 'nowhere')],
+  ] as const) {
+    const { code, stderr } = await run([command, '--data', data]);
+    assert.equal(code, 2);
+    assert.match(stderr, /^assetlog: there is no journal in [^\n]*; give its folder with --data\n$/);
+  }
+  mkdirSync(join(empty, FIRST));
+  const { code, stderr } = await run(['verify', '--data', empty]);
+  assert.equal(code, 5);
+  assert.match(
+    stderr,
+    /^assetlog: the journal in \S+ could not be read or repaired: .*is not a regular file; move it away[^\n]*\n$/,
+  );
+});
+
+test('what no crash explains ends a start with 3, verify says the same, and a repair brings the service back', async (t) => {
+  const crlf = (bytes: Buffer) => Buffer.from(bytes.toString().replaceAll('\n', '\r\n'));
+  const damages: readonly (readonly [signal: NodeJS.Signals, damage: (bytes: Buffer) => Buffer, problem: RegExp])[] = [
+    ['SIGKILL', crlf, /line 1, byte 0: its line is good but ends with a carriage return/],
+    [
+      'SIGTERM',
+      (bytes) => flip(bytes, bytes.length - 30),
+      /line 2, byte \d+: its crc is .*, although the last stop was clean/,
+    ],
+    [
+      'SIGKILL',
+      (bytes) => Buffer.concat([bytes, Buffer.alloc(1e7)]),
+      /line 3, byte \d+: only zeros follow, for 10000000 bytes/,
+    ],
+  ];
+  await each(damages, 2, async ([signal, damage, problem]) => {
+    const data = newFolder(t);
+    const file = join(data, 'events-00000000000000000001.jsonl');
+    const first = await startService(t, { data });
+    for (const name of ['a', 'b']) await ask(first.port, post(`${TARGET}${name}`));
+    await first.kill(signal);
+    const damaged = damage(readFileSync(file));
+    writeFileSync(file, damaged);
+
+    const refused = await run(['serve', '--port', '0', '--data', data]);
+    assert.equal(refused.code, 3, refused.stderr);
+    assert.match(refused.stderr, problem);
+    assert.ok(refused.stderr.includes(`assetlog repair --data ${data}`));
+    assert.deepEqual(readFileSync(file), damaged);
+    const verified = await run(['verify', '--data', data]);
+    assert.equal(verified.code, 3);
+    assert.match(verified.stdout, problem);
+
+    assert.equal((await run(['repair', '--data', data, '--yes'])).code, 0);
+    assert.equal((await run(['verify', '--data', data])).code, 0);
+    const second = await startService(t, { data });
+    await ask(second.port, post(`${TARGET}c`));
+    const keys = second.events().map((event) => event['asset_key']);
+    assert.ok(keys.some((key) => `${key}` === 'a') && `${keys.at(-1)}` === 'c', JSON.stringify(keys));
+    await second.kill();
+  });
+});
+
+test('a folder with nothing but the marker of what retention removed is damaged for start, verify and repair', async (t) => {
+  const data = newFolder(t);
+  writeFileSync(join(data, 'events-00000000000000000001-00000000000000000008.removed'), '');
+  const refused = await run(['serve', '--port', '0', '--data', data]);
+  assert.equal(refused.code, 3, refused.stderr);
+  assert.match(refused.stderr, /all journal files are missing: the events from 9 on/);
+  assert.equal((await run(['verify', '--data', data])).code, 3);
+  assert.equal((await run(['repair', '--data', data])).code, 3);
+  assert.equal((await run(['repair', '--data', data, '--yes'])).code, 0);
+  const service = await startService(t, { data });
+  await ask(service.port, post(`${TARGET}a`));
+  assert.equal(service.events()[0]?.['seq'], 9);
+});
+
+const ARGS = ['--segment-bytes', '4096', '--forward-to', 'http://127.0.0.1:9'];
+
+test('a FIFO instead of any file of the folder counts as a damaged one, and no start waits for it', {
+  skip: process.platform === 'win32',
+}, async (t) => {
+  const first = await startService(t, { args: ARGS });
+  const wire = await Wire.open(first.port);
+  for (let count = 0; count < 40; count += 1) {
+    wire.send(post('/report_asset_observation/a', '{}', [`Idempotency-Key: ${count}`]));
+    assert.equal((await wire.reply())?.status, 200);
+  }
+  wire.close();
+  await first.kill('SIGTERM');
+  const names = readdirSync(first.data);
+  assert.ok(names.some((name) => name.startsWith('keys-')));
+  const others = [
+    'forward-sources.json',
+    'dead-upstream.jsonl',
+    'forward-upstream.retry',
+    'forward-upstream.state.new',
+  ];
+  await each([...names, ...others], 2, async (name) => {
+    const data = join(newFolder(t), 'data');
+    cpSync(first.data, data, { recursive: true });
+    rmSync(join(data, name), { force: true });
+    execFileSync('mkfifo', [join(data, name)]);
+    if (name.startsWith('events-')) {
+      const { code, stderr } = await run(['--port', '0', '--data', data, ...ARGS]);
+      assert.equal(code, exitCodes.diskFailed, stderr);
+      assert.match(stderr, new RegExp(`${name} is not a regular file; move it away, or remove it\n$`));
+      return;
+    }
+    const service = await startService(t, { args: ARGS, data });
+    assert.equal((await ask(service.port, post('/report_asset_observation/a'))).status, 200, name);
+    assert.equal((await service.kill('SIGTERM')).code, exitCodes.done, name);
+  });
+});

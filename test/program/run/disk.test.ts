@@ -1,0 +1,72 @@
+/** A disk that fails under a running service: what clients get, and how the service ends. */
+
+import assert from 'node:assert/strict';
+import { readdirSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { exitCodes } from '../../../src/config/exit-codes.ts';
+import { segmentName } from '../../../src/journal/segments.ts';
+import { connectionsOf } from '../../support/metrics.ts';
+import { startService } from '../../support/program.ts';
+import { serve, serveSimulated } from '../../support/service.ts';
+import { systemError } from '../../support/simulated-disk.ts';
+import { eventually } from '../../support/tools.ts';
+import { ask, errorOf, get, post, Wire } from '../../support/wire.ts';
+
+const TARGET = '/report_asset_materialization/';
+const READY = get('/readyz');
+const LIVE = get('/livez');
+
+test('while the disk refuses writes reports get 503 with Retry-After and the service is alive and not ready', async (t) => {
+  const { disk, port } = await serveSimulated(t);
+  assert.equal((await ask(port, READY)).status, 200);
+  disk.fault = (call) => (call === 'write' ? systemError('ENOSPC') : undefined);
+  const refused = await ask(port, post(`${TARGET}a`));
+  assert.equal(refused.status, 503);
+  assert.equal(refused.headers.get('retry-after'), '1');
+  assert.equal(errorOf(refused), 'the disk refuses writes; send the report again later');
+  const ready = await ask(port, READY);
+  assert.equal(ready.status, 503);
+  assert.equal(ready.headers.get('retry-after'), '1');
+  assert.match(errorOf(ready), /^the disk refuses writes/);
+  assert.equal((await ask(port, LIVE)).status, 200);
+  disk.fault = () => undefined;
+  assert.equal((await ask(port, post(`${TARGET}a`))).status, 200);
+  assert.equal((await ask(port, READY)).status, 200);
+  assert.equal(disk.text(segmentName(1)).split('\n').length, 2);
+});
+
+test('a failed sync answers every client with 503 and ends the service with 5', async (t) => {
+  const { disk, port, ended, notices } = await serveSimulated(t);
+  disk.fault = (call) => (call === 'sync' ? systemError('EIO') : undefined);
+  const wires = await Promise.all(Array.from({ length: 10 }, () => Wire.open(port)));
+  await eventually('all are accepted', async () => (await connectionsOf({ port })) > wires.length);
+  for (const wire of wires) wire.send(post(`${TARGET}a`));
+  for (const wire of wires) assert.equal((await wire.reply())?.status, 503);
+  assert.equal(await ended, exitCodes.diskFailed);
+  assert.match(notices.join(''), /the disk failed and the service ends.*EIO/);
+  await assert.rejects(ask(port, LIVE));
+});
+
+test('a lock file that is removed ends the service with 5, at the next report or without one [service-8]', async (t) => {
+  for (const lockCheckMs of [20, 60_000]) {
+    const { data, port, ended, notices } = await serve(t, { limits: { lockCheckMs } });
+    for (const name of readdirSync(data)) if (name.startsWith('.lock-')) rmSync(join(data, name));
+    if (lockCheckMs > 20) assert.equal((await ask(port, post(`${TARGET}a`))).status, 503);
+    assert.equal(await ended, exitCodes.diskFailed);
+    assert.match(notices.join(''), /"problem":"the lock file \S+ was removed or replaced by another program/);
+  }
+});
+
+test('running out of file descriptors turns connections away, and ends neither the service nor what it has', async (t) => {
+  const service = await startService(t, { openFilesMax: 120 }); // a program that is not bundled loads many files at once
+  const first = await Wire.open(service.port);
+  const crowd = await Promise.all(Array.from({ length: 140 }, () => Wire.open(service.port)));
+  await eventually('clients are turned away', () => crowd.some(({ ended }) => ended));
+  first.send(post(`${TARGET}a`));
+  assert.equal((await first.reply())?.status, 200);
+  for (const wire of [first, ...crowd]) wire.close();
+  await eventually('it takes clients again', () => ask(service.port, LIVE).then(Boolean, () => false));
+  assert.equal((await ask(service.port, post(`${TARGET}b`))).status, 200);
+  assert.equal(service.events().length, 2);
+});

@@ -1,0 +1,78 @@
+/** Whether a service takes reports, and the other replies that need no token: the metrics and the OpenAPI document. */
+
+import assert from 'node:assert/strict';
+import { createServer } from 'node:net';
+import { test } from 'node:test';
+import { run, startService } from '../../support/program.ts';
+import { listenOn } from '../../support/sent-lines.ts';
+import { ask, get, post, readFailure, Wire } from '../../support/wire.ts';
+
+test('health, metrics and the OpenAPI document are below the prefix, answer HEAD, and follow the access rules', async (t) => {
+  const { port, url } = await startService(t, { args: ['--path-prefix', '/some/path/'] });
+  assert.equal(url, `http://127.0.0.1:${port}/some/path`);
+  const types = { livez: 'application/json', readyz: 'application/json', 'openapi.json': 'application/json' };
+  for (const [name, type] of Object.entries({ ...types, metrics: 'text/plain; version=0.0.4; charset=utf-8' })) {
+    const path = `/some/path/${name}`;
+    const { status, headers, body } = await ask(port, get(path));
+    assert.deepEqual([status, headers.get('content-type')], [200, type], name);
+    if (name.endsWith('z')) assert.equal(body, '{"status":"ok"}');
+    const wire = await Wire.open(port);
+    t.after(() => wire.close());
+    wire.send(get(path).replace('GET', 'HEAD'));
+    const head = await wire.reply(true);
+    assert.deepEqual([head?.status, head?.headers.get('content-type')], [200, type], name);
+    if (name !== 'metrics') assert.equal(head?.headers.get('content-length'), String(Buffer.byteLength(body)));
+    wire.send(get('/some/path/livez')); // on the same connection: the reply to HEAD has no body
+    assert.equal((await wire.reply())?.status, 200);
+    for (const [refused, bytes] of [
+      [404, get(`/${name}`)],
+      [404, get(`${path}/`)],
+      [405, post(path)],
+      [403, get(path).replace('localhost', 'evil.example')],
+      [403, get(path, 'Origin: https://evil.example')],
+      [403, get(path, 'Sec-Fetch-Site: cross-site')],
+    ] as const) {
+      const reply = await ask(port, bytes);
+      assert.equal(reply.status, refused, bytes);
+      assert.ok(readFailure(reply.body));
+    }
+  }
+});
+
+test('a healthcheck ends with 0 only if reports are taken', async (t) => {
+  const service = await startService(t, { args: ['--path-prefix', '/p'] });
+  const check = (...args: string[]) => run(['healthcheck', '--port', String(service.port), ...args]);
+  const good = await check('--path-prefix', '/p', '--host', '0.0.0.0');
+  assert.deepEqual([good.code, good.stdout, good.stderr], [0, '', '']);
+  const wrongPath = await check();
+  assert.equal(wrongPath.code, 1);
+  assert.match(wrongPath.stderr, /^assetlog: http:\/\/127\.0\.0\.1:\d+\/readyz answers 404: /);
+  await service.kill('SIGTERM');
+  const gone = await check('--path-prefix', '/p');
+  assert.equal(gone.code, 1);
+  assert.match(gone.stderr, /^assetlog: http:\S+ does not answer: .*ECONNREFUSED/);
+  const stalled = await listenOn(t, createServer());
+  const hung = await run(['healthcheck', '--port', String(stalled)]);
+  assert.match(hung.stderr, /no complete reply within 3 s\n$/);
+});
+
+test('a server that switches protocols has recorded nothing, and neither report nor healthcheck ends with 0', async (t) => {
+  const switching = createServer((socket) => {
+    socket.on('error', () => {}); // the client may have gone
+    socket.once('data', () =>
+      socket.end('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n'),
+    );
+  });
+  const port = await listenOn(t, switching);
+  const check = await run(['healthcheck', '--port', String(port)]);
+  assert.deepEqual([check.code, check.stdout], [1, '']);
+  assert.match(check.stderr, /^assetlog: http:\S+\/readyz answers 101: \n$/);
+  const url = `http://127.0.0.1:${port}`;
+  const one = await run(['report', 'observation', 'k', '--url', url]);
+  assert.deepEqual([one.code, one.stdout], [1, '']);
+  assert.match(one.stderr, /answers 101: nothing; is this the right address\?\n$/);
+  const input = '{"type":"observation","asset_key":"k"}\n'.repeat(2);
+  const lines = await run(['report', '--from', '-', '--url', url], { input });
+  assert.deepEqual([lines.code, lines.stdout], [1, '0 recorded, 0 refused\n']);
+  assert.match(lines.stderr, /stopped before line 1; continue with --from-line 1\n$/);
+});

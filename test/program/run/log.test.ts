@@ -1,0 +1,244 @@
+/** The log: refused requests and recorded events, and that no line holds a secret. */
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { limits } from '../../../src/config/limits.ts';
+import { sha256 } from '../../../src/deployments/tokens.ts';
+import { rewrite, writeDeployments } from '../../support/deployments.ts';
+import { entriesOf } from '../../support/log.ts';
+import { newFolder, startService } from '../../support/program.ts';
+import { serve, serveSimulated } from '../../support/service.ts';
+import { systemError } from '../../support/simulated-disk.ts';
+import { noTerminal, serveOnTerminal } from '../../support/terminal.ts';
+import { eventually } from '../../support/tools.ts';
+import { ask, errorOf, get, post, readFailure, Wire } from '../../support/wire.ts';
+
+const TARGET = '/report_asset_materialization/';
+const READY = get('/readyz');
+
+const CHECK = '/report_asset_check/';
+const MATERIALIZATION = '/report_asset_materialization/';
+
+test('each refusal is a line with path, status and the error of the client, also those of the parser', async (t) => {
+  const service = await startService(t);
+  const host = 'Host: localhost';
+  const requests: readonly (readonly [bytes: string, path: string | undefined])[] = [
+    [post(`${CHECK}a?x=1`), `${CHECK}a`],
+    [post('/nowhere'), '/nowhere'],
+    [`DELETE ${CHECK} HTTP/1.1\r\n${host}\r\n\r\n`, CHECK],
+    [`POST ${CHECK} HTTP/1.1\r\nHost: evil.example\r\n\r\n`, CHECK],
+    ['nonsense\r\n\r\n', undefined],
+    [`POST ${CHECK} HTTP/1.1\r\n${host}\r\nX: ${'x'.repeat(20_000)}\r\n\r\n`, undefined],
+    [`POST ${CHECK} HTTP/1.1\r\n${host}\r\nContent-Type: application/json\r\nContent-Length: 9999999\r\n\r\n`, CHECK],
+  ];
+  for (const [index, [bytes, path]] of requests.entries()) {
+    const reply = await ask(service.port, bytes);
+    await eventually('the refusal is logged', () => entriesOf(service.stderr(), 'refused').length > index);
+    const line = entriesOf(service.stderr(), 'refused')[index] ?? {};
+    assert.equal(line['level'], reply.status === 403 ? 'warn' : 'info');
+    assert.deepEqual([line['status'], line['path'], line['problem']], [reply.status, path, errorOf(reply)]);
+  }
+  assert.equal((await ask(service.port, post(`${MATERIALIZATION}a`))).status, 200);
+  assert.equal(entriesOf(service.stderr(), 'refused').length, requests.length);
+  assert.equal(entriesOf(service.stderr(), 'recorded').length, 0);
+});
+
+test('no line holds a token, metadata or a query [refusals-1]', async (t) => {
+  const { args, headerOf } = writeDeployments(t, ['prod']);
+  const service = await startService(t, { args });
+  const header = [headerOf('prod')];
+  const send = (target: string, body?: string, headers: readonly string[] = header) =>
+    ask(service.port, post(target, body, headers));
+  const statuses = [
+    await send(`/prod${CHECK}a?asl_query=1`, undefined, ['Service-Cloud-Api-Token: asl_wrong']),
+    await send(`/prod${CHECK}a`, undefined, [...header, ...header]),
+    await send(`/prod${CHECK}a?passed=asl_query`),
+    await send(`/prod${CHECK}a?x=asl_query%zz`),
+    await send(`/prod${CHECK}?asset_key=asl_query%00`),
+    await send(`/prod${MATERIALIZATION}a`, '{"metadata":"asl_metadata"}'),
+    await send(`/prod${MATERIALIZATION}a`, '{"metadata":{"a":asl_metadata}}'),
+    await send(`/prod${MATERIALIZATION}a`, '["asl_metadata"]'),
+    await send(`/prod${CHECK}a?asl_query#x`),
+    await send(`http://asl_user:asl_word@localhost/prod${CHECK}`),
+  ].map(({ status }) => status);
+  assert.deepEqual(statuses, [401, ...Array(9).fill(400)]);
+  await eventually('all are logged', () => entriesOf(service.stderr(), 'refused').length === statuses.length);
+  assert.doesNotMatch(service.stderr(), /asl_/);
+});
+
+test('a token in a path is neither logged nor shown, in whatever form it was sent', async (t) => {
+  const { file, args, tokenOf } = writeDeployments(t, ['prod']);
+  const token = tokenOf('prod');
+  const own = 'Pa55+word/with/slash/of+40+characters+==';
+  const tokens = [token, own].map((one) => ({
+    sha256: sha256(one).toString('hex'),
+    name: 'a',
+    may: ['report', 'read'],
+  }));
+  rewrite(file, { name: 'prod', tokens });
+  const hosted = await startService(t, { args: [...args, '--log-level', 'debug'] });
+  const local = await startService(t, { args: ['--log-level', 'debug'] });
+  const header = [`Service-Cloud-Api-Token: ${own}`];
+  const encoded = token.replace('_', '%5f');
+  const targets = [
+    `/${token}${CHECK}a`,
+    `/${own}${CHECK}a`,
+    `/${encodeURIComponent(own)}${CHECK}a`,
+    ...[token, encoded, own, encodeURIComponent(own)].map((one) => `/prod${CHECK}${one}`),
+    `/prod${CHECK}a%zz/${token}`,
+    `http://localhost/prod${CHECK}a%zz/${own}`,
+  ];
+  for (const target of targets) {
+    for (const headers of [[], header]) {
+      const { status } = await ask(hosted.port, post(target, undefined, headers));
+      assert.ok(status === 401 || status === 400 || status === 429, `${target}: ${status}`);
+    }
+  }
+  for (const one of [token, encoded]) {
+    assert.equal((await ask(local.port, post(`${CHECK}${one}`))).status, 400);
+    assert.equal((await ask(local.port, post(`${MATERIALIZATION}${one}?asset_key=b`))).status, 200);
+  }
+  const ofHosted = (await ask(hosted.port, get('/prod/refusals', ...header))).body;
+  const ofLocal = (await ask(local.port, get('/refusals'))).body;
+  assert.ok(ofHosted.includes(`"path":"/prod${CHECK}***"`), ofHosted);
+  assert.ok(ofLocal.includes(`"path":"${CHECK}***"`), ofLocal);
+  await eventually('all are logged', () => entriesOf(local.stderr(), 'request').length >= 4);
+  assert.ok(entriesOf(hosted.stderr(), 'a request without a valid token was refused').length > 0);
+  assert.ok(entriesOf(local.stderr(), 'the asset key in the path won over another one in the same request').length > 0);
+  for (const text of [ofHosted, ofLocal, hosted.stderr(), local.stderr()]) {
+    assert.doesNotMatch(text, /asl(_|%5f)[\w-]{9}|Pa55(\+|%2B)word/);
+  }
+});
+
+test('a flood of refusals is a few lines and a count, and others are served meanwhile', async (t) => {
+  const service = await startService(t);
+  const count = 3_000;
+  const flood = await Wire.open(service.port);
+  let slowestMs = 0;
+  for (let sent = 0; sent < count; sent += 10) {
+    flood.send(post(`${CHECK}a`).repeat(10));
+    const beganMs = performance.now();
+    if (sent % 500 === 0) assert.equal((await ask(service.port, post(`${MATERIALIZATION}a`))).status, 200);
+    slowestMs = Math.max(slowestMs, performance.now() - beganMs);
+    for (let index = 0; index < 10; index += 1) assert.equal((await flood.reply())?.status, 400);
+  }
+  flood.close();
+  const unlogged = () =>
+    entriesOf(service.stderr(), 'further requests were refused').reduce((sum, line) => sum + Number(line['count']), 0);
+  await eventually(
+    'each is logged or counted',
+    () => entriesOf(service.stderr(), 'refused').length + unlogged() === count,
+  );
+  const seconds = new Map<number, number>();
+  const times = entriesOf(service.stderr(), 'refused').map(({ time }) => Date.parse(String(time)));
+  for (const time of times) {
+    const inSecond = times.filter((other) => other >= time && other < time + limits.activityMs - 50).length;
+    seconds.set(time, inSecond);
+  }
+  assert.ok(Math.max(...seconds.values()) <= 2 * limits.refusalLinesMax, 'two intervals may meet in a second');
+  assert.ok(slowestMs < 5_000, `a report took ${slowestMs} ms`);
+});
+
+test('a terminal shows each refusal and each recorded event in colour, on one line', {
+  skip: noTerminal(),
+}, async (t) => {
+  const { port, shown } = await serveOnTerminal(t, ['--data', newFolder(t)]);
+  const body =
+    '{"asset_key":["warehouse","orders\\u202e"],"passed":false,"check_name":"no_nulls","metadata":{"a":"hidden"}}';
+  assert.equal((await ask(port, post(CHECK, body))).status, 200);
+  assert.equal((await ask(port, post(`${CHECK}a%1b?x=hidden`))).status, 400);
+  await eventually('both are shown', () => shown().includes('refused'));
+  assert.match(
+    shown(),
+    /\n\d\d:\d\d:\d\d \u001b\[32mrecorded\u001b\[0m AssetCheckEvaluation warehouse\/orders\\u202e no_nulls failed \(ERROR\)\n/,
+  );
+  assert.match(
+    shown(),
+    /\n\d\d:\d\d:\d\d \u001b\[33m400 refused\u001b\[0m POST \/report_asset_check\/a%1b: asset_key in the path has a control character/,
+  );
+  assert.doesNotMatch(shown(), /hidden/);
+});
+
+test('with --quiet a terminal shows refusals only, and without colour with NO_COLOR', {
+  skip: noTerminal(),
+}, async (t) => {
+  const { port, shown } = await serveOnTerminal(t, ['--quiet', '--data', newFolder(t)], { NO_COLOR: '1' });
+  assert.equal((await ask(port, post(`${MATERIALIZATION}a`))).status, 200);
+  assert.equal((await ask(port, post('/nowhere'))).status, 404);
+  await eventually('the refusal is shown', () =>
+    /\n\d\d:\d\d:\d\d 404 refused POST \/nowhere: nothing is/.test(shown()),
+  );
+  assert.doesNotMatch(shown(), /recorded|\u001b/);
+});
+
+test('the log has a line a request at debug, and never a query, a body or a forged line', async (t) => {
+  const { port, notices } = await serve(t, { logLevel: 'debug' });
+  const secret = 'sEcReT';
+  await ask(port, post(`${TARGET}a%0Ab?metadata={"k":"${secret}"}`, `{"uri":1,"metadata":{"k":"${secret}"}}`));
+  await ask(
+    port,
+    post(`${TARGET}a?x=1`, `{"uri":1,"asset_key":"other","metadata":{"k":"${secret}"}}`, [
+      `Service-Cloud-Api-Token: ${secret}`,
+    ]),
+  );
+  await ask(port, post(`${TARGET}a`, `{"metadata":["${secret}"]}`));
+  await ask(port, 'GET /livez HTTP/1.1\r\nHost: evil.example\r\n\r\n');
+  await ask(port, 'GET /livez HTTP/1.1\r\nHost: evil.example\r\n\r\n');
+  const log = notices.join('');
+  assert.doesNotMatch(log, new RegExp(secret));
+  assert.equal(log.match(/"message":"request"/g)?.length, 5);
+  assert.match(
+    log,
+    /"message":"request","request_id":"[0-9a-f-]{36}","method":"POST","path":"\/report_asset_materialization\/a","status":200,"ms":[\d.]+/,
+  );
+  assert.match(
+    log,
+    /"message":"the asset key in the path won over another one in the same request","request_id":"[0-9a-f-]{36}","path":"[^"]+","recorded":\["a"\],"ignored":"other"/,
+  );
+  assert.equal(
+    log.match(/"message":"an unknown parameter is ignored","request_id":"[0-9a-f-]{36}","name":"uri"/g)?.length,
+    1,
+  );
+  assert.equal(log.match(/"level":"warn",.*Host \\"evil\.example\\" is not this service/g)?.length, 1);
+});
+
+test('each failure has an id of its own that finds its lines in the log, and none that a client chose', async (t) => {
+  const limits = { headersMs: 300, requestMs: 600, deadlineCheckMs: 50, discardMs: 200 };
+  const { disk, port, notices } = await serveSimulated(t, { limits, logLevel: 'debug' });
+  const chosen = ['X-Request-Id: deadbeef-1', 'Request-Id: deadbeef-1'];
+  const asked: readonly (readonly [status: number, bytes: string])[] = [
+    [400, post(`${TARGET}a`, '{"passed":', chosen)],
+    [404, post('/nowhere', undefined, chosen)],
+    [405, `GET ${TARGET}a HTTP/1.1\r\nHost: localhost\r\n\r\n`],
+    [413, post(TARGET, 'x'.repeat(1_100_000))],
+    [403, 'GET /readyz HTTP/1.1\r\nHost: evil.example\r\n\r\n'],
+    [400, 'no HTTP at all\r\n\r\n'],
+    [400, 'CONNECT localhost:1 HTTP/1.1\r\nHost: localhost\r\n\r\n'],
+    [408, post(TARGET, '{"asset_key":"a"}').slice(0, -3)],
+    [408, 'POST / HTTP/1.1\r\nHost: loc'],
+    [503, post(`${TARGET}a`)],
+    [503, READY],
+  ];
+  const ids = new Set<string>();
+  for (const [status, bytes] of asked) {
+    if (status === 503) disk.fault = (call) => (call === 'write' ? systemError('ENOSPC') : undefined);
+    const reply = await ask(port, bytes);
+    assert.equal(reply.status, status, bytes.slice(0, 100));
+    const { error, requestId } = readFailure(reply.body) ?? assert.fail(reply.body);
+    const lines = notices
+      .filter((line) => line.includes(`"request_id":"${requestId}"`))
+      .map((line) => JSON.parse(line));
+    assert.ok(
+      lines.some((line) => line.status === status),
+      `${requestId} in\n${notices.join('')}`,
+    );
+    if (status === 503) assert.equal(lines[0].problem, error);
+    if (status === 403) assert.ok(lines.some(({ level, problem }) => level === 'warn' && problem === error));
+    ids.add(requestId);
+  }
+  assert.equal(ids.size, asked.length);
+  // A part that is the same in all could be followed by a count, which would show a client how many requests of others fail.
+  for (const part of [0, 4])
+    assert.equal(new Set([...ids].map((id) => id.split('-')[part])).size, ids.size, [...ids].join(' '));
+  assert.doesNotMatch(notices.join(''), /deadbeef/);
+});

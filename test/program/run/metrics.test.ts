@@ -1,0 +1,156 @@
+/** `/metrics` of the program: the form by the tool of Prometheus, each figure by what was done before. */
+
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { readdirSync, readFileSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { version } from '../../../src/config/config.ts';
+import { writeDeployments } from '../../support/deployments.ts';
+import { metricsOf, samplesOf } from '../../support/metrics.ts';
+import { root, startService } from '../../support/program.ts';
+import { serveSimulated } from '../../support/service.ts';
+import { systemError } from '../../support/simulated-disk.ts';
+import { missing } from '../../support/tools.ts';
+import { ask, get, post, Wire } from '../../support/wire.ts';
+
+const handbook = readFileSync(join(root, 'bin/README.md'), 'utf8');
+const scrape = async (service: { readonly port: number }) => samplesOf(await metricsOf(service));
+
+const noPromtool = missing('promtool is not installed (Debian: prometheus)', 'promtool', ['--version']);
+
+test('promtool finds nothing to say', { skip: noPromtool }, async (t) => {
+  const service = await startService(t);
+  await ask(service.port, post('/report_asset_materialization/a'));
+  await ask(service.port, post('/nowhere'));
+  const body = await metricsOf(service);
+  assert.equal(execFileSync('promtool', ['check', 'metrics'], { input: body, stdio: 'pipe' }).toString(), '');
+});
+
+test('every figure is what was done', async (t) => {
+  const before = Date.now() / 1000;
+  const service = await startService(t, { args: ['--segment-bytes', '4096'] });
+  const at = (path: string) => `/report_asset_${path}`;
+  const large = JSON.stringify({ description: 'x'.repeat(4_000) });
+  const requests: readonly (readonly [status: number, endpoint: string, bytes: string])[] = [
+    [200, 'report_asset_materialization', post(at('materialization/a'), large)],
+    [200, 'report_asset_materialization', post(at('materialization/b'))],
+    [200, 'report_asset_check', post(at('check/a?check_name=c&passed=true'))],
+    [200, 'report_asset_observation', post(at('observation/a'))],
+    [200, 'report_asset_observation', post(at('observation/b'))],
+    [200, 'report_asset_observation', post(at('observation/c'))],
+    [400, 'report_asset_check', post(at('check/a'))],
+    [405, 'report_asset_check', get(at('check/a'))],
+    [413, 'report_asset_check', post(at('check/a'), 'x'.repeat(1_100_000))],
+    [200, 'readyz', get('/readyz')],
+    [200, 'livez', get('/livez')],
+    [404, 'other', post('/report_asset_check-evil{x="y"}')],
+    [403, 'other', get('/readyz').replace('localhost', 'evil.example')],
+    [400, 'other', 'no HTTP at all\r\n\r\n'],
+  ];
+  const expected = new Map<string, number>();
+  for (const [status, endpoint, bytes] of requests) {
+    assert.equal((await ask(service.port, bytes)).status, status, bytes.slice(0, 80));
+    const name = `assetlog_http_requests_total{endpoint="${endpoint}",status="${status}"}`;
+    expected.set(name, (expected.get(name) ?? 0) + 1);
+  }
+  const kept = await Wire.open(service.port);
+  t.after(() => kept.close());
+  kept.send(get('/livez'));
+  await kept.reply();
+  expected.set('assetlog_http_requests_total{endpoint="livez",status="200"}', 2);
+
+  const files = readdirSync(service.data).filter((name) => name.endsWith('.jsonl'));
+  assert.equal(files.length, 2);
+  const bytes = files.reduce((sum, name) => sum + statSync(join(service.data, name)).size, 0);
+  for (const [name, value] of [
+    ['assetlog_events_total{type="AssetMaterialization"}', 2],
+    ['assetlog_events_total{type="AssetCheckEvaluation"}', 1],
+    ['assetlog_events_total{type="AssetObservation"}', 3],
+    ['assetlog_written_bytes_total', bytes],
+    ['assetlog_last_seq', 6],
+    ['assetlog_journal_files', 2],
+    ['assetlog_queue_bytes', 0],
+    ['assetlog_ready', 1],
+    [`assetlog_build_info{version="${version}",node="${process.version}"}`, 1],
+    ['assetlog_batch_events_count', 6],
+    ['assetlog_batch_events_sum', 6],
+    ['assetlog_batch_events_bucket{le="1"}', 6],
+    ['assetlog_sync_seconds_count', 6],
+    ['assetlog_sync_seconds_bucket{le="+Inf"}', 6],
+  ] as const)
+    expected.set(name, value);
+
+  const samples = await scrape(service);
+  for (const [name, value] of expected) assert.equal(samples.get(name), value, name);
+  const counted = [...samples.keys()].filter((name) => name.startsWith('assetlog_http_requests_total'));
+  assert.deepEqual(
+    counted.filter((name) => !expected.has(name)),
+    [],
+  );
+  const free = samples.get('assetlog_disk_free_bytes') ?? 0;
+  assert.ok(free > 1e6 && free < 1e15, `${free}`);
+  assert.ok((samples.get('assetlog_connections') ?? 0) >= 2, 'the kept one and the one that asks');
+  const seconds = samples.get('assetlog_sync_seconds_sum') ?? 0;
+  assert.ok(seconds > 0 && seconds < 10, `${seconds}`);
+  assert.ok((samples.get('process_resident_memory_bytes') ?? 0) > 20e6);
+  const started = samples.get('process_start_time_seconds') ?? 0;
+  assert.ok(started > before - 1 && started < Date.now() / 1000, `${started}`);
+  const again = await scrape(service);
+  assert.equal(again.get('assetlog_http_requests_total{endpoint="metrics",status="200"}'), 1);
+});
+
+test('in hosted mode it needs no token, and sums over deployments without naming one', async (t) => {
+  const { args, headerOf } = writeDeployments(t, ['prod', 'test', 'idle']);
+  const service = await startService(t, { args });
+  const report = (name: string, header: string) =>
+    ask(service.port, post(`/${name}/report_asset_observation/a`, undefined, [header]));
+  for (const name of ['prod', 'prod', 'test']) assert.equal((await report(name, headerOf(name))).status, 200);
+  assert.equal((await report('unknown', headerOf('prod'))).status, 401);
+  const samples = await scrape(service);
+  for (const [name, value] of [
+    ['http_requests_total{endpoint="report_asset_observation",status="200"}', 3],
+    ['http_requests_total{endpoint="other",status="401"}', 1],
+    ['events_total{type="AssetObservation"}', 3],
+    ['last_seq', 3],
+    ['journal_files', 2],
+    ['batch_events_sum', 3],
+  ] as const)
+    assert.equal(samples.get(`assetlog_${name}`), value, name);
+  assert.doesNotMatch([...samples.keys()].join('\n'), /prod|idle|unknown/);
+});
+
+/** @returns the samples that the rule of an alert in the handbook selects */
+function countedBy(alert: string, samples: ReadonlyMap<string, number>): string[] {
+  const rule = handbook.slice(handbook.indexOf(`alert: ${alert}\n`));
+  const [, metric = '', matchers = ''] = /expr: .*?(assetlog_\w+)\{(.*?)\}\[/.exec(rule) ?? assert.fail(alert);
+  const labels = [...matchers.matchAll(/(\w+)(=~?)"([^"]*)"/g)].map(([, name, operator, value = '']) => {
+    const pattern = operator === '=~' ? value : value.replaceAll(/\W/g, '\\$&');
+    return new RegExp(`[{,]${name}="(?:${pattern})"[,}]`);
+  });
+  return [...samples.keys()].filter((name) => name.startsWith(`${metric}{`) && labels.every((one) => one.test(name)));
+}
+
+test('what could not be recorded is not counted, and the service counts as not ready', async (t) => {
+  const { disk, port } = await serveSimulated(t);
+  disk.fault = (call) => (call === 'write' ? systemError('ENOSPC') : undefined);
+  assert.equal((await ask(port, post('/report_asset_check/a?check_name=c&passed=true'))).status, 503);
+  assert.equal((await ask(port, get('/readyz'))).status, 503);
+  const samples = await scrape({ port });
+  assert.deepEqual(
+    countedBy('AssetlogRefusesReports', samples),
+    ['assetlog_http_requests_total{endpoint="report_asset_check",status="503"}'],
+    'the alert counts reports, not /readyz',
+  );
+  for (const [name, value] of [
+    ['http_requests_total{endpoint="readyz",status="503"}', 1],
+    ['http_requests_total{endpoint="report_asset_check",status="503"}', 1],
+    ['events_total{type="AssetCheckEvaluation"}', 0],
+    ['written_bytes_total', 0],
+    ['batch_events_count', 0],
+    ['last_seq', 0],
+    ['ready', 0],
+    ['disk_free_bytes', disk.freeSpace.freeBytes],
+  ] as const)
+    assert.equal(samples.get(`assetlog_${name}`), value, name);
+});

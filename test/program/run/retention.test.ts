@@ -1,0 +1,105 @@
+/** Retention as a process: a budget in bytes, days, and sizes that can not work. */
+
+import assert from 'node:assert/strict';
+import { mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { goneName, segmentFirstSeq, segmentName } from '../../../src/journal/segments.ts';
+import { writeDeployments } from '../../support/deployments.ts';
+import { entriesOf } from '../../support/log.ts';
+import { newFolder, run, startService } from '../../support/program.ts';
+import { aged } from '../../support/segments.ts';
+import { eventually } from '../../support/tools.ts';
+import { ask, post } from '../../support/wire.ts';
+
+const DAY_MS = 24 * 3_600_000;
+const removed = (last: number) => goneName({ first: 1, last }, 'removed');
+
+test('the program keeps to its budget under reports, and says what it removed; verify and the next start understand', async (t) => {
+  const args = ['--segment-bytes', '4096', '--retain-bytes', '20000'];
+  const service = await startService(t, { args });
+  const body = JSON.stringify({ description: 'x'.repeat(900) });
+  for (let count = 0; count < 60; count += 1)
+    assert.equal((await ask(service.port, post('/report_asset_observation/a', body))).status, 200);
+  const names = () => readdirSync(service.data).filter((name) => segmentFirstSeq(name) !== undefined);
+  const total = () => names().reduce((sum, name) => sum + statSync(join(service.data, name)).size, 0);
+  await eventually('it keeps to its budget', () => total() <= 24_096);
+  const { stderr, code } = await service.kill();
+  assert.equal(code, 0, stderr);
+  assert.ok(total() <= 24_096 && total() > 10_000, `${total()} bytes`);
+
+  const removals = entriesOf(stderr, 'journal file removed');
+  const first = Math.min(...names().map((name) => segmentFirstSeq(name) ?? 0));
+  assert.equal(removals[0]?.['first_seq'], 1);
+  assert.equal(removals.at(-1)?.['last_seq'], first - 1);
+  assert.ok(removals.every(({ bytes, why }) => Number(bytes) > 4_000 && why === '--retain-bytes'));
+  assert.deepEqual(
+    readdirSync(service.data).filter((name) => name.endsWith('.removed')),
+    [removed(first - 1)],
+  );
+  const verdict = await run(['verify', '--data', service.data, '--json']);
+  const { good, first_seq, last_seq, removed_to_seq } = JSON.parse(verdict.stdout);
+  assert.deepEqual([verdict.code, good, first_seq, last_seq, removed_to_seq], [0, true, first, 60, first - 1]);
+  const text = await run(['verify', '--data', service.data]);
+  assert.match(text.stdout, new RegExp(`\\n {2}removed up to seq ${first - 1}, by retention\\n`));
+  const again = await startService(t, { data: service.data });
+  assert.equal((await ask(again.port, post('/report_asset_observation/a'))).status, 200);
+  assert.equal(again.events().at(-1)?.['seq'], 61);
+});
+
+test('sizes that can not work end a start with 2, all of them, with what to do', async (t) => {
+  const args = ['serve', '--port', '0', '--data', newFolder(t)];
+  const contradiction = await run([
+    ...args,
+    '--retain-bytes',
+    '1MB',
+    '--segment-bytes',
+    '64MiB',
+    '--keep-free',
+    '1MB',
+    '--min-free-bytes',
+    '1MB',
+  ]);
+  assert.equal(contradiction.code, 2);
+  assert.match(
+    contradiction.stderr,
+    /^assetlog: --segment-bytes is 67108864, more than the 1000000 of --retain-bytes: .*give at most 250000\n/,
+  );
+  assert.match(
+    contradiction.stderr,
+    /\nassetlog: --keep-free is 1000000, not more than the 1000000 of --min-free-bytes: .*such as 2000000\n$/,
+  );
+  const least = await run([...args, '--retain-bytes', '1', '--keep-free', '300mb']);
+  assert.equal(least.code, 2);
+  assert.match(least.stderr, /^assetlog: --retain-bytes "1" is not from 16384 to /);
+  assert.match(least.stderr, /\nassetlog: --keep-free "300mb" is not a size; .*such as 300MB\n$/);
+});
+
+test('by days at the start, and in hosted mode for each deployment by itself', async (t) => {
+  const folder = newFolder(t);
+  const { args, headerOf } = writeDeployments(t, ['old', 'young']);
+  for (const [name, days] of [
+    ['old', 9],
+    ['young', 1],
+  ] as const) {
+    mkdirSync(join(folder, name));
+    writeFileSync(join(folder, name, segmentName(1)), aged(1, 3, days * DAY_MS));
+    writeFileSync(join(folder, name, segmentName(4)), aged(4, 3, days * DAY_MS));
+  }
+  const service = await startService(t, { data: folder, args: [...args, '--retain-days', '5'] });
+  const report = (name: string) =>
+    ask(service.port, post(`/${name}/report_asset_observation/a`, undefined, [headerOf(name)]));
+  for (const name of ['old', 'young']) assert.equal((await report(name)).status, 200);
+  await eventually('the old file is removed', () => !readdirSync(join(folder, 'old')).includes(segmentName(1)));
+  const { stderr } = await service.kill();
+  const list = (name: string) =>
+    readdirSync(join(folder, name))
+      .filter((one) => one.startsWith('events-'))
+      .sort();
+  assert.deepEqual(list('old'), [removed(3), segmentName(4)].sort(), 'the newest stays, old as it is');
+  assert.deepEqual(list('young'), [segmentName(1), segmentName(4)]);
+  assert.match(
+    stderr,
+    /"journal file removed","deployment":"old","file":"events-0+1\.jsonl","first_seq":1,"last_seq":3,"bytes":\d+,"why":"--retain-days"/,
+  );
+});

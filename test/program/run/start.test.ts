@@ -1,0 +1,235 @@
+/** A start: what it prints, what it warns about, and how it ends if it fails. */
+
+import assert from 'node:assert/strict';
+import { execFile, spawnSync } from 'node:child_process';
+import { chmodSync, closeSync, cpSync, existsSync, mkdirSync, openSync, readdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { promisify } from 'node:util';
+import { segmentName } from '../../../src/journal/segments.ts';
+import { StartError } from '../../../src/service.ts';
+import { writeDeployments } from '../../support/deployments.ts';
+import { hold } from '../../support/gate.ts';
+import { eventsIn, freePort, newFolder, root, startService } from '../../support/program.ts';
+import { serve } from '../../support/service.ts';
+import { type Call, SimulatedDisk, systemError } from '../../support/simulated-disk.ts';
+import { noTerminal, serveOnTerminal } from '../../support/terminal.ts';
+import { eventually } from '../../support/tools.ts';
+import { ask, errorOf, get, post } from '../../support/wire.ts';
+
+const TARGET = '/report_asset_materialization/';
+const READY = get('/readyz');
+const LIVE = get('/livez');
+
+const noCurl = noTerminal('curl');
+
+test('on a terminal a start says where it listens, where events go and one command to try, which works', {
+  skip: noCurl,
+}, async (t) => {
+  const data = newFolder(t);
+  const shown = (await serveOnTerminal(t, ['--data', data, '--path-prefix', "/it's/$a"])).shown();
+  assert.match(
+    shown,
+    /\nassetlog listening on http:\/\/127\.0\.0\.1:\d+\/it's\/\$a\n {2}events go to {2}\/\S+\n {2}to try it {5}curl /,
+  );
+  assert.ok(shown.includes(`  events go to  ${data}\n`));
+  const [, command = ''] = /to try it +(curl .*)\n/.exec(shown) ?? [];
+  assert.equal((await promisify(execFile)('bash', ['-c', `${command} -s`])).stdout, '{}');
+  assert.deepEqual(eventsIn(data)[0]?.['asset_key'], ['warehouse', 'orders']);
+});
+
+test('in hosted mode the command names a deployment and the header of the token', { skip: noCurl }, async (t) => {
+  const data = newFolder(t);
+  const { args, tokenOf } = writeDeployments(t, ['prod']);
+  const terminal = await serveOnTerminal(t, ['--data', data, ...args, '--token-header', 'X-Token']);
+  const shown = terminal.shown();
+  assert.ok(shown.includes(`  events go to  ${join(data, 'prod')}\n`), shown);
+  const [, command = ''] = /to try it +(curl .*)\n/.exec(shown) ?? [];
+  assert.match(
+    command,
+    /-H 'X-Token: TOKEN' http:\/\/127\.0\.0\.1:\d+\/prod\/report_asset_materialization\/warehouse\/orders$/,
+  );
+  const { stdout } = await promisify(execFile)('bash', ['-c', `${command.replace('TOKEN', tokenOf('prod'))} -s`]);
+  assert.equal(stdout, '{}');
+});
+
+test('flags go over environment, and the ready line is the only thing on standard output', async (t) => {
+  const data = newFolder(t);
+  const service = await startService(t, {
+    data,
+    env: { ASSETLOG_PATH_PREFIX: '/from/env', ASSETLOG_PORT: '1', ASSETLOG_LOG_LEVEL: 'error' },
+  });
+  assert.equal(service.url, `http://127.0.0.1:${service.port}/from/env`);
+  assert.equal((await ask(service.port, post(`/from/env${TARGET}a`))).status, 200);
+  const { code, stdout, stderr } = await service.kill('SIGTERM');
+  assert.deepEqual([code, stdout, stderr], [0, `assetlog listening on ${service.url}\n`, '']);
+});
+
+test('while the journal is being read the service is alive, not ready, and refuses reports', async (t) => {
+  const disk = new SimulatedDisk(newFolder(t));
+  disk.put(segmentName(1), Buffer.alloc(0));
+  const release = hold(disk, 'list');
+  const port = await freePort(t);
+  const starting = serve(t, { disk, args: ['--port', String(port)] });
+  await eventually('it listens', () => ask(port, LIVE).then(Boolean, () => false));
+  assert.equal((await ask(port, LIVE)).status, 200);
+  assert.equal(errorOf(await ask(port, READY)), 'the journal is being opened');
+  assert.equal((await ask(port, post(`${TARGET}a`))).status, 503);
+  release();
+  await starting;
+  assert.equal((await ask(port, post(`${TARGET}a`))).status, 200);
+});
+
+test('a start that fails says why, with the exit code of its reason, and leaves folder and port free [service-7]', async (t) => {
+  const failure = (args: readonly string[], data = newFolder(t)) =>
+    serve(t, { args, data }).then(
+      () => assert.fail('it started'),
+      (error: unknown) => {
+        assert.ok(error instanceof StartError, String(error));
+        assert.doesNotMatch(error.message, /\n/);
+        return `${error.exitCode} ${error.message}`;
+      },
+    );
+  const { port } = await serve(t);
+  assert.match(
+    await failure(['--port', String(port)]),
+    /^2 port \d+ on 127\.0\.0\.1 is busy; stop what listens there or choose another with --port$/,
+  );
+  assert.match(
+    await failure(['--host', '192.0.2.1']),
+    /^2 can not listen on 192\.0\.2\.1 port 0: .*EADDRNOTAVAIL.*; choose another with --host and --port$/,
+  );
+  assert.match(
+    await failure(['--host', 'name.invalid']),
+    /^2 --host name\.invalid is not an address of this machine: /,
+  );
+  assert.match(
+    await failure([], '/dev/null/data'),
+    /^2 the data folder \/dev\/null\/data can not be used: .*; make it writable or choose another with --data$/,
+  );
+
+  const first = await serve(t);
+  assert.match(await failure([], first.data), /^4 .* is in use by process \d+; stop it, or use another --data$/);
+
+  const damaged = newFolder(t);
+  writeFileSync(join(damaged, segmentName(1)), 'garbage\n{"seq":2,"x":1,"crc":"00000000"}\n');
+  assert.match(
+    await failure([], damaged),
+    /^3 the journal is damaged: .*events-0+1\.jsonl, line 1, byte 0: it is not of the form/,
+  );
+  writeFileSync(join(damaged, segmentName(1)), '');
+  await (await serve(t, { data: damaged })).stop();
+
+  const broken = newFolder(t);
+  mkdirSync(join(broken, segmentName(1)));
+  assert.match(
+    await failure([], broken),
+    /^5 the journal in .* can not be opened: .*is not a regular file; move it away/,
+  );
+});
+
+test('a start ends with 5 if the disk fails, and with 2 only for a mistake of the operator [service-10]', async (t) => {
+  const ended = async (code: string, arrange: (disk: SimulatedDisk, error: Error) => void) => {
+    const disk = new SimulatedDisk(newFolder(t));
+    arrange(disk, systemError(code));
+    const error: unknown = await serve(t, { disk }).catch((error) => error);
+    assert.ok(error instanceof StartError, String(error));
+    return `${error.exitCode} ${error.message}`;
+  };
+  const steps: [string, RegExp, (disk: SimulatedDisk, error: Error) => void][] = [
+    ['the folder is made', /^5 the data folder \S+ can not be used: E\w+: simulated, 'file'$/, failPrepare],
+    ['the mount is asked for', /^5 the start failed: E\w+: simulated, 'file'$/, failMount],
+    ['the folder is listed', /^5 the folder \S+ can not be read: E\w+: simulated, 'file'$/, fail('list')],
+    ['the file is made', /^5 the journal in \S+ can not be opened: E\w+: simulated, 'file'$/, fail('create')],
+  ];
+  for (const [step, expected, arrange] of steps) {
+    for (const code of ['EIO', 'EMFILE', 'ENFILE', 'ENOMEM']) assert.match(await ended(code, arrange), expected, step);
+    for (const code of ['EACCES', 'EPERM']) assert.match(await ended(code, arrange), /^2 .*E(ACCES|PERM)/, step);
+  }
+  assert.match(await ended('EROFS', failPrepare), /^2 .*; make it writable or choose another with --data$/);
+});
+
+const built = join(root, 'dist/server.js');
+const withoutBuilt = !existsSync(built) && 'npm run build makes it';
+
+test('a folder without write permission is reported in one line', { skip: withoutBuilt }, async (t) => {
+  const folder = newFolder(t);
+  const [program, data] = [join(folder, 'server.js'), join(folder, 'data')];
+  chmodSync(folder, 0o755);
+  cpSync(built, program);
+  mkdirSync(data, 0o555);
+  // Root may write everywhere, so root runs it as another user, which has to be able to read the program.
+  const otherUser = process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : {};
+  const child = spawnSync(process.execPath, [program, '--port', '0', '--data', data], {
+    ...otherUser,
+    encoding: 'utf8',
+    cwd: folder,
+    env: { NODE_V8_COVERAGE: undefined }, // that user may not write where coverage is collected
+  });
+  assert.equal(child.status, 2, `${child.error} ${child.stderr}`);
+  assert.match(
+    child.stderr,
+    /^assetlog: the data folder \S+ can not be used: .*EACCES.*; make it writable or choose another with --data\n$/,
+  );
+});
+
+function failPrepare(disk: SimulatedDisk, error: Error): void {
+  disk.prepare = () => Promise.reject(error);
+}
+
+function failMount(disk: SimulatedDisk, error: Error): void {
+  disk.mount = () => Promise.reject(error);
+}
+
+function fail(failing: Call): (disk: SimulatedDisk, error: Error) => void {
+  return (disk, error) => {
+    disk.fault = (call) => (call === failing ? error : undefined);
+  };
+}
+
+test('a start warns if --retain-bytes exceeds the disk, and names --keep-free [service-11]', async (t) => {
+  const warned = async (...args: string[]) => {
+    const disk = new SimulatedDisk(newFolder(t));
+    disk.freeSpace = { freeBytes: 9_000_000, usableBytes: 9_000_000, totalBytes: 10_000_000 };
+    const { notices, stop } = await serve(t, { disk, args: ['--min-free-bytes', '0', ...args] });
+    await stop();
+    return notices.some((line) => /"warn".*--retain-bytes exceeds the disk.*--keep-free.*10000000/.test(line));
+  };
+  assert.equal(await warned('--retain-bytes', '10MB'), true);
+  assert.equal(await warned('--retain-bytes', '9MB'), false);
+  assert.equal(await warned('--retain-bytes', '10MB', '--keep-free', '1MB'), false);
+  assert.equal(await warned(), false);
+});
+
+test('a folder that is locked late, since the disk was full, is warned about as well', async (t) => {
+  const data = join(newFolder(t), 'data');
+  const disk = new SimulatedDisk(data);
+  let attempts = 0;
+  disk.prepare = async () => {
+    attempts += 1;
+    if (attempts < 3) throw systemError('ENOSPC');
+    mkdirSync(data, { recursive: true });
+  };
+  disk.otherWriters = async () => ({ kind: 'every user' });
+  const { notices } = await serve(t, { disk, limits: { probeMs: 10 } });
+  const at = (text: string) => notices.findIndex((line) => line.includes(text));
+  const waits = at('waits for space to lock its data folder');
+  assert.ok(waits >= 0 && at('every user of this machine may write to the data folder') > waits, notices.join(''));
+});
+
+test('a start that fails keeps its folder locked while the journal that it opened may still be written [service-9]', async (t) => {
+  const data = newFolder(t);
+  const disk = new SimulatedDisk(data);
+  const isLocked = () => readdirSync(data).some((name) => name.startsWith('.lock-'));
+  const release = hold(disk, 'list');
+  const fd = openSync(join(data, 'no-socket'), 'w');
+  t.after(() => closeSync(fd));
+  const limits = { openWaitMs: 20, lastSyncMs: 20 };
+  const alive = setInterval(() => {}, 1_000); // as the request to a real disk would keep the process
+  await assert.rejects(serve(t, { disk, limits, parts: { fd } }), /the socket that was passed/);
+  clearInterval(alive);
+  assert.equal(disk.count('list'), 1);
+  assert.ok(isLocked());
+  release();
+  await eventually('the folder is free', () => !isLocked());
+});

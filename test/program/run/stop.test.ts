@@ -1,0 +1,236 @@
+/** Signals, and what a stop waits for. */
+
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { once } from 'node:events';
+import { closeSync, constants, existsSync, openSync, readdirSync, rmSync } from 'node:fs';
+import { connect } from 'node:net';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { exitCodes } from '../../../src/config/exit-codes.ts';
+import { segmentName } from '../../../src/journal/segments.ts';
+import { hold } from '../../support/gate.ts';
+import { launch, newFolder, type Running, run, type Scope, startService } from '../../support/program.ts';
+import { serve, serveSimulated } from '../../support/service.ts';
+import { systemError } from '../../support/simulated-disk.ts';
+import { eventually, within } from '../../support/tools.ts';
+import { ask, get, post, Wire } from '../../support/wire.ts';
+
+const TARGET = '/report_asset_materialization/';
+const LIVE = get('/livez');
+
+test('SIGTERM and SIGINT end with 0 when everything is on the disk, and say so', async (t) => {
+  for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+    const service = await startService(t);
+    const wires = await Promise.all(Array.from({ length: 20 }, () => Wire.open(service.port)));
+    await ask(service.port, LIVE); // those before it have been accepted
+    for (const wire of wires) wire.send(post(`${TARGET}a`));
+    await sleep(5);
+    const ended = service.kill(signal);
+    let acknowledged = 0;
+    for (const wire of wires) if ((await wire.reply())?.status === 200) acknowledged += 1;
+    const { code, stderr } = await ended;
+    assert.equal(code, 0, stderr);
+    assert.match(stderr, new RegExp(`"message":"stopping","signal":"${signal}"`));
+    assert.equal(service.events().length, acknowledged);
+    assert.deepEqual(readdirSync(service.data).sort(), ['.stopped-cleanly', 'events-00000000000000000001.jsonl']);
+  }
+});
+
+/** A service whose stop waits for the rest of a request. */
+async function startStopping(t: Scope, signal: NodeJS.Signals): Promise<{ service: Running; wire: Wire }> {
+  const service = await startService(t);
+  const wire = await Wire.open(service.port);
+  wire.send(`${post(`${TARGET}before`)}${UNFINISHED}`);
+  assert.equal((await wire.reply())?.status, 200); // so what follows it was read too
+  process.kill(service.pid, signal);
+  await eventually('the stop begins', () => service.stderr().includes(`"message":"stopping","signal":"${signal}"`));
+  return { service, wire };
+}
+
+const UNFINISHED = post(TARGET, '{"asset_key":"a"}').slice(0, -5);
+
+test('a second signal ends the process at once, and by that signal', async (t) => {
+  for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+    const { service } = await startStopping(t, 'SIGTERM');
+    const end = await within('the end', 5_000, service.kill(signal));
+    assert.deepEqual([end.code, end.signal], [null, signal]);
+  }
+});
+
+test('SIGHUP stops a service without deployments cleanly, however often a terminal that closes sends it', async (t) => {
+  const { service, wire } = await startStopping(t, 'SIGHUP');
+  for (let count = 0; count < 3; count += 1) process.kill(service.pid, 'SIGHUP');
+  wire.send(post(TARGET, '{"asset_key":"a"}').slice(-5));
+  assert.equal((await wire.reply())?.status, 200);
+  const { code, stderr } = await service.finished;
+  assert.equal(code, 0, stderr);
+  assert.equal(stderr.match(/"stopping"/g)?.length, 1);
+  assert.ok(existsSync(join(service.data, '.stopped-cleanly')));
+});
+
+test('a signal ends also a start that hangs, and SIGHUP is no reason to end for a service with deployments', async (t) => {
+  const [data, file] = [newFolder(t), join(newFolder(t), 'deployments.json')];
+  execFileSync('mkfifo', [file]); // nothing writes to it, so it is never read
+  const { child, finished } = launch(['--port', '0', '--data', data, '--deployments', file]);
+  t.after(() => child.kill('SIGKILL'));
+  await eventually('it reads the file', () => {
+    try {
+      const writer = openSync(file, constants.O_WRONLY | constants.O_NONBLOCK); // ENXIO while there is no reader
+      t.after(() => closeSync(writer));
+      return true;
+    } catch {
+      return false;
+    }
+  });
+  child.kill('SIGHUP');
+  child.kill('SIGTERM');
+  const { code, signal, stderr } = await within('the end', 10_000, finished);
+  assert.deepEqual([code, signal], [null, 'SIGKILL'], stderr);
+  assert.match(
+    stderr,
+    /"message":"stopping","signal":"SIGTERM"\}\nassetlog: a system call has not returned for 1000 ms; /,
+  );
+});
+
+test('a connection that is held open on the lock keeps the service from nothing: neither from a stop nor from its end', async (t) => {
+  for (const [code, end] of [
+    [0, (service: Running) => service.kill('SIGTERM')],
+    [
+      5,
+      async (service: Running) => {
+        rmSync(join(service.data, 'events-00000000000000000001.jsonl'));
+        assert.equal((await ask(service.port, post(`${TARGET}a`))).status, 503);
+        return service.finished;
+      },
+    ],
+  ] as const) {
+    const service = await startService(t);
+    const [lock = ''] = readdirSync(service.data).filter((name) => name.startsWith('.lock-'));
+    const asker = connect({ path: join(service.data, lock), allowHalfOpen: true });
+    t.after(() => asker.destroy());
+    asker.on('error', () => {}); // the service ends
+    await once(asker, 'connect');
+    assert.equal((await within('the end', 10_000, end(service))).code, code);
+  }
+});
+
+test('the program that reads the output may close it', async (t) => {
+  const { child } = launch(['--port', '0', '--data', newFolder(t), '--log-level', 'debug']);
+  t.after(() => child.kill('SIGKILL'));
+  const port = await new Promise<number>((resolve) => {
+    child.stdout?.once('data', (text: string) => resolve(Number(new URL(/http\S+/.exec(text)?.[0] ?? '').port)));
+  });
+  child.stdout?.destroy();
+  child.stderr?.destroy();
+  for (let count = 0; count < 3; count += 1) assert.equal((await ask(port, post(`${TARGET}a`))).status, 200);
+  child.kill('SIGTERM');
+  assert.equal((await once(child, 'exit'))[0], 0);
+});
+
+test('a command whose work never ends does not end with 0, and says so', async (t) => {
+  const service = await startService(t);
+  assert.equal((await ask(service.port, post(`${TARGET}a`))).status, 200);
+  // Standard output that takes everything and never says that it has left.
+  const broken = '--import=data:text/javascript,process.stdout.write=()=>true';
+  const { code, stderr } = await run(['events', '--data', service.data], { env: { NODE_OPTIONS: broken } });
+  assert.deepEqual([code, stderr.split(';')[0]], [1, 'assetlog: ended before its work was done']);
+});
+
+test('a stop answers what was read and what is still being received, and accepts no connection', async (t) => {
+  const service = await serveSimulated(t);
+  const { disk, port } = service;
+  const release = hold(disk, 'sync');
+  const [read, receiving, silent] = await Promise.all([Wire.open(port), Wire.open(port), Wire.open(port)]);
+  read.send(post(`${TARGET}read`));
+  const late = post(TARGET, '{"asset_key":"received"}');
+  await eventually('a sync', () => disk.count('sync') === 1);
+  receiving.send(late.slice(0, -5));
+  await ask(port, LIVE); // all that was sent before it has been read
+  const stopped = service.stop();
+  const refused = () =>
+    ask(port, LIVE).then(
+      () => false,
+      () => true,
+    );
+  await eventually('connections are refused', refused);
+  assert.equal(await silent.ends(1_000), true);
+  receiving.send(late.slice(-5));
+  release();
+  for (const wire of [read, receiving]) {
+    const reply = await wire.reply();
+    assert.equal(reply?.status, 200);
+    assert.equal(reply?.headers.get('connection'), 'close');
+  }
+  await stopped;
+  assert.equal(await service.ended, exitCodes.done);
+  assert.equal(disk.text(segmentName(1)).split('\n').length, 3);
+  assert.ok(disk.names().includes('.stopped-cleanly'));
+});
+
+test('a stop does not wait for a client that reads no replies, and its other limits hold', async (t) => {
+  const limits = { drainMs: 300, unansweredMax: 5_000 };
+  const service = await serve(t, { limits });
+  const { port } = service;
+  const wires = await Promise.all(Array.from({ length: 5 }, () => Wire.open(port)));
+  for (const wire of wires) {
+    wire.socket.pause();
+    wire.send(get('/openapi.json').repeat(500));
+  }
+  assert.equal((await ask(port, LIVE)).status, 200);
+  const startedMs = performance.now();
+  await service.stop();
+  assert.ok(performance.now() - startedMs >= 250, 'replies that are due get their time');
+  assert.equal(await service.ended, exitCodes.done);
+  for (const wire of wires) wire.close();
+});
+
+test('a stop waits for a request that is never finished for a limited time only', async (t) => {
+  const service = await serve(t, { limits: { drainMs: 200 } });
+  const { port, notices } = service;
+  const wire = await Wire.open(port);
+  wire.send(post(TARGET, '{"asset_key":"a"}').slice(0, -5));
+  await ask(port, LIVE); // what was sent before it has been read
+  await service.stop();
+  assert.equal(await service.ended, exitCodes.done);
+  assert.match(notices.join(''), /requests that were still being received are cut off/);
+});
+
+test('a sync that fails during a stop is not a clean stop', async (t) => {
+  const service = await serveSimulated(t);
+  const { disk, port } = service;
+  let fail = () => {};
+  const failing = new Promise<never>((_, reject) => {
+    fail = () => reject(systemError('EIO'));
+  });
+  disk.fault = (call) => (call === 'sync' ? failing : undefined);
+  const wire = await Wire.open(port);
+  wire.send(post(`${TARGET}a`));
+  await eventually('the sync', () => disk.count('sync') === 1);
+  const stopped = service.stop();
+  fail();
+  await stopped;
+  assert.equal((await wire.reply())?.status, 503);
+  assert.equal(await service.ended, exitCodes.diskFailed);
+  assert.equal(disk.names().includes('.stopped-cleanly'), false);
+});
+
+test('a stop gives up a disk that hangs, and keeps its folder locked until the disk has answered', async (t) => {
+  const service = await serveSimulated(t, { limits: { drainMs: 50, lastSyncMs: 100 } });
+  const { data, disk, port, notices } = service;
+  const isLocked = () => readdirSync(data).some((name) => name.startsWith('.lock-'));
+  const answer = hold(disk, 'sync');
+  const wire = await Wire.open(port);
+  wire.send(post(`${TARGET}a`));
+  await eventually('the sync hangs', () => disk.count('sync') === 1);
+  const alive = setInterval(() => {}, 1_000); // as the request to a real disk would keep the process
+  await service.stop();
+  clearInterval(alive);
+  assert.equal(await service.ended, exitCodes.diskFailed);
+  assert.match(notices.join(''), /the disk did not finish the last sync/);
+  assert.ok(isLocked());
+  await assert.rejects(serve(t, { data }), /is in use by process/);
+  answer();
+  await eventually('the folder is free', () => !isLocked());
+});

@@ -1,0 +1,269 @@
+/** `serve --test`: what the client of a report that meets a fault sees, and what the journal has. */
+
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { connect } from 'node:net';
+import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fault } from '../../support/faults.ts';
+import { launch, type Running } from '../../support/program.ts';
+import {
+  referenceExecutable as executable,
+  withoutReference as skip,
+  startReference,
+} from '../../support/reference.ts';
+import { report, standIn, statusOf } from '../../support/stand-in.ts';
+import { errorOf, post, Wire } from '../../support/wire.ts';
+
+test('a fault meets the reports that match, as often as it says, and leaves readings alone', async (t) => {
+  const service = await standIn(t);
+  await service.faults(
+    fault({ type: 'check', asset_key: ['warehouse', 'orders'] }, { status: 503, retry_after: 4 }, { times: 2 }),
+    fault({ partition: null, method: 'POST' }, { status: 429, body: { slow: 'down' } }, { after: 1 }),
+    fault({ check_name: 'fresh' }, { status: 502, html: true }),
+  );
+  const check = '/report_asset_check/warehouse/orders?passed=true&check_name=';
+  const first = await report(service, `${check}no_nulls`);
+  assert.ok(typeof first !== 'string');
+  assert.deepEqual([first.status, first.headers.get('retry-after')], [503, '4']);
+  assert.match(errorOf(first), /set to answer 503/);
+  assert.equal(await statusOf(service, `${check}no_nulls&partition=p`), 503);
+  assert.equal(await statusOf(service, `${check}no_nulls`), 200, 'used up, and the first of the second');
+  const third = await report(service, `${check}no_nulls`);
+  assert.ok(typeof third !== 'string');
+  assert.deepEqual([third.status, third.body], [429, '{"slow":"down"}']);
+  const fourth = await report(service, `${check}fresh&partition=p`);
+  assert.ok(typeof fourth !== 'string');
+  assert.deepEqual([fourth.status, fourth.headers.get('content-type')], [502, 'text/html']);
+  assert.match(fourth.body, /<h1>502/);
+  assert.equal((await fetch(`${service.url}/readyz`)).status, 200);
+  assert.equal(await statusOf(service, '/report_asset_check/a'), 400, 'not a report');
+  assert.deepEqual(await service.met(), [2, 1, 1]);
+  assert.equal(service.events().length, 1);
+  assert.equal(service.stderr().match(/"message":"a report met a fault"/g)?.length, 4);
+  assert.equal((await service.call('DELETE', '/test/faults')).status, 200);
+  assert.equal(await statusOf(service, `${check}fresh&partition=p`), 200);
+});
+
+test('what the client sees and what the journal has are as the fault says, for each effect and recorded or not [test-mode-1]', async (t) => {
+  const service = await standIn(t);
+  const rows: readonly (readonly [object, number | string, boolean])[] = [
+    [{ status: 503 }, 503, false],
+    [{ status: 503, recorded: true }, 503, true],
+    [{ status: 599, recorded: false }, 599, false],
+    [{ delay_ms: 1 }, 200, true],
+    [{ delay_ms: 1, recorded: true }, 200, true],
+    [{ delay_ms: 1, status: 400 }, 400, false],
+    [{ delay_ms: 1, status: 400, recorded: true }, 400, true],
+    [{ drop: 'request' }, 'reset', false],
+    [{ drop: 'request', recorded: false }, 'reset', false],
+    [{ drop: 'request', delay_ms: 1 }, 'reset', false],
+    [{ drop: 'reply' }, 'closed', true],
+    [{ drop: 'reply', recorded: true }, 'closed', true],
+    [{ drop: 'reply', recorded: false }, 'closed', false],
+    [{ drop: 'reply', delay_ms: 1 }, 'closed', true],
+    [{ drop: 'half' }, 'half of 200', true],
+    [{ drop: 'half', recorded: true }, 'half of 200', true],
+    [{ drop: 'half', recorded: false }, 'half of 200', false],
+    [{ drop: 'half', status: 502 }, 'half of 502', false],
+    [{ drop: 'half', status: 502, recorded: true }, 'half of 502', true],
+  ];
+  const expected: unknown[] = [];
+  for (const [index, [effect, seen, recorded]] of rows.entries()) {
+    for (const match of [{ type: 'observation' }, { asset_key: ['k', String(index)] }]) {
+      await service.faults(fault(match, effect));
+      const path = `/report_asset_observation/k/${index}`;
+      assert.equal(await outcomeOf(service, path, '{"metadata":{"rows":1}}'), seen, JSON.stringify(effect));
+      if (recorded) expected.push(['k', String(index)]);
+      assert.deepEqual(service.keys(), expected, JSON.stringify(effect));
+      assert.deepEqual(await service.met(), [1]);
+    }
+  }
+  await service.call('DELETE', '/test/faults');
+  const metrics = await (await fetch(`${service.url}/metrics`)).text();
+  const counted = [...metrics.matchAll(/endpoint="report_asset_observation",status="(\d+)"\} (\d+)/g)];
+  assert.deepEqual(Object.fromEntries(counted.map(([, status, count]) => [status, Number(count)])), {
+    200: 4, // a reply that was cut off is not counted
+    400: 4,
+    503: 4,
+    599: 2,
+  });
+  assert.match(metrics, new RegExp(`assetlog_events_total\\{type="AssetObservation"\\} ${expected.length}\n`));
+  assert.deepEqual((await service.call('GET', '/refusals')).json, { refusals: [] }, 'a fault is no refusal');
+  await service.kill();
+  assert.equal((await launch(['verify', service.data]).finished).code, 0);
+});
+
+/** @returns the status of the reply, or how the connection ended: `reset`, `closed`, `half of 200` */
+async function outcomeOf(service: Running, target: string, body: string): Promise<number | string> {
+  const socket = connect({ port: service.port, host: '127.0.0.1' });
+  let text = '';
+  let isReset = false;
+  socket.setEncoding('latin1').on('data', (more) => {
+    text += more;
+  });
+  socket.on('error', ({ code }: NodeJS.ErrnoException) => {
+    isReset = code === 'ECONNRESET';
+  });
+  socket.write(post(target, body, ['Connection: close']));
+  await new Promise((resolve) => socket.once('close', resolve));
+  if (text === '') return isReset ? 'reset' : 'closed';
+  const [, status, length] = /^HTTP\/1\.1 (\d+) .*\r\nContent-Length: (\d+)\r\n/s.exec(text) ?? [];
+  const received = text.length - text.indexOf('\r\n\r\n') - 4;
+  if (received === Number(length)) return Number(status);
+  assert.equal(received, Math.floor(Number(length) / 2));
+  return `half of ${status}`;
+}
+
+test('a request that a fault drops is reset while its body is uploaded', async (t) => {
+  const service = await standIn(t);
+  await service.faults(fault({ type: 'materialization' }, { drop: 'request' }, { times: 1 }));
+  const socket = connect({ port: service.port, host: '127.0.0.1' });
+  const head = ['POST /report_asset_materialization/a HTTP/1.1', 'Host: localhost', 'Content-Type: application/json'];
+  socket.write(`${head.join('\r\n')}\r\nContent-Length: 1000000\r\n\r\n{"asset_key":`);
+  const [error] = (await once(socket, 'error')) as [NodeJS.ErrnoException];
+  assert.equal(error.code, 'ECONNRESET');
+  assert.deepEqual(await service.met(), [1]);
+  assert.equal(await statusOf(service, '/report_asset_materialization/a'), 200);
+});
+
+test('a reply that is cut off comes after the replies to earlier requests of its connection, and ends it', async (t) => {
+  const service = await standIn(t);
+  await service.faults(
+    fault({ asset_key: 'early' }, { delay_ms: 100 }),
+    fault({ asset_key: 'cut' }, { drop: 'reply' }),
+  );
+  const wire = await Wire.open(service.port);
+  wire.send(['early', 'cut', 'later'].map((key) => post(`/report_asset_observation/${key}`)).join(''));
+  assert.equal((await wire.reply())?.status, 200);
+  assert.ok(await wire.ends());
+  assert.deepEqual(service.keys().slice(0, 2), [['early'], ['cut']]);
+  assert.equal(await statusOf(service, '/report_asset_observation/other'), 200);
+});
+
+test('a delayed report is recorded before its reply, which a reset or the end of its client sends at once', async (t) => {
+  const service = await standIn(t);
+  await service.faults(fault({ asset_key: 'late' }, { delay_ms: 250_000 }), fault({}, { delay_ms: [200, 200] }));
+  const startedMs = performance.now();
+  assert.equal(await statusOf(service, '/report_asset_observation/soon'), 200);
+  assert.ok(performance.now() - startedMs >= 199);
+  const wire = await Wire.open(service.port);
+  t.after(() => wire.close());
+  wire.send(post('/report_asset_observation/late'));
+  while (service.events().length < 2) await sleep(5);
+  const gone = await Wire.open(service.port);
+  gone.send(post('/report_asset_observation/late'));
+  while (service.events().length < 3) await sleep(5);
+  gone.close();
+  assert.equal((await service.call('POST', '/test/reset')).status, 200);
+  assert.equal((await wire.reply())?.status, 200);
+  await service.faults(fault({}, { delay_ms: 250_000 }));
+  wire.send(post('/report_asset_observation/late'));
+  while (service.events().length < 1) await sleep(5);
+  const { code } = await service.kill('SIGTERM');
+  assert.equal(code, 0);
+  assert.equal((await wire.reply())?.status, 200, 'a stop sends it');
+});
+
+test('no reading meets a fault, nor does a report that is wrong', async (t) => {
+  const service = await standIn(t);
+  await service.call('POST', '/report_asset_observation/a');
+  for (const effect of [{ drop: 'request' }, { status: 503 }]) {
+    await service.faults(fault({}, effect));
+    for (const path of ['/events', '/refusals', '/readyz', '/metrics', '/openapi.json', '/test/faults'])
+      assert.equal((await fetch(`${service.url}${path}`)).status, 200, path);
+    assert.equal(await statusOf(service, '/nothing'), 404);
+    assert.deepEqual(await service.met(), [0]);
+  }
+  assert.equal(await statusOf(service, '/report_asset_check/a'), 400);
+  assert.deepEqual(await service.met(), [0]);
+});
+
+test('a batch meets a fault as a whole', async (t) => {
+  const service = await standIn(t);
+  const items = ['a', 'b'].map((key) => ({ type: 'observation', asset_key: key }));
+  const batch = () => statusOf(service, '/report_asset_batch', JSON.stringify(items));
+  await service.faults(
+    fault({ asset_key: 'b' }, { status: 503 }, { times: 1 }),
+    fault({ asset_key: 'c' }, { status: 500 }),
+  );
+  assert.deepEqual([await batch(), await batch()], [503, 200]);
+  assert.deepEqual(service.keys(), [['a'], ['b']]);
+  await service.faults(fault({}, { drop: 'reply' }));
+  assert.equal(await batch(), 'closed');
+  assert.equal(service.events().length, 4);
+});
+
+test('as the reference: the second report of a check with a partition is 500, recorded, and its connection is closed', async (t) => {
+  const service = await standIn(t);
+  await service.faults(fault({}, { as: 'reference' }));
+  const check = '/report_asset_check/a?check_name=fresh&passed=true';
+  const wire = await Wire.open(service.port);
+  wire.send(post(`${check}&partition=p`));
+  assert.equal((await wire.reply())?.status, 200);
+  wire.send(post(`${check}&partition=p`));
+  const reply = await wire.reply();
+  assert.deepEqual([reply?.status, reply?.body], [500, 'Internal Server Error']);
+  assert.equal(reply?.headers.get('content-type'), 'text/plain; charset=utf-8');
+  assert.equal(reply?.headers.get('connection'), 'keep-alive', 'the reference does not announce the end');
+  assert.ok(await wire.ends());
+  assert.deepEqual([await statusOf(service, check), await statusOf(service, check)], [200, 200]);
+  assert.equal(service.events().length, 4);
+});
+
+test('the reference answers a second report of a check as the fault does', { skip }, async (t) => {
+  const service = await standIn(t);
+  await service.faults(fault({}, { as: 'reference' }));
+  const reference = await startReference(t, executable as string);
+  const seen = await Promise.all(
+    [reference.port, service.port].map(async (port) => {
+      const wire = await Wire.open(port);
+      const seen: unknown[] = [];
+      for (const partition of ['p', 'q', 'p']) {
+        wire.send(post(`/report_asset_check/a?check_name=fresh&passed=true&partition=${partition}`));
+        const reply = await wire.reply();
+        seen.push([reply?.status, reply?.headers.get('content-type'), reply?.body]);
+      }
+      seen.push(await wire.ends());
+      return seen;
+    }),
+  );
+  assert.deepEqual(seen[0], seen[1]);
+  assert.deepEqual(seen[1]?.slice(2), [[500, 'text/plain; charset=utf-8', 'Internal Server Error'], true]);
+});
+
+test('assetlog report loses and doubles nothing, whatever fault its requests meet', async (t) => {
+  const service = await standIn(t);
+  const once = (effect: object) => fault({}, effect, { times: 1 });
+  await service.faults(once({ drop: 'reply' }), once({ status: 502, recorded: true }), once({ drop: 'request' }));
+  const single = await launch(['report', 'observation', 'single', '--url', service.url]).finished;
+  assert.equal(single.code, 0, single.stderr);
+  assert.deepEqual([await service.met(), service.keys()], [[1, 1, 1], [['single']]]);
+  await service.faults(once({ drop: 'half' }), once({ status: 503, html: true }), once({ drop: 'reply' }));
+  const lines = Array.from({ length: 60 }, (_, n) => JSON.stringify({ type: 'observation', asset_key: `k${n}` }));
+  const many = await launch(['report', '--from', '-', '--url', service.url], { input: `${lines.join('\n')}\n` })
+    .finished;
+  assert.equal(many.code, 0, many.stderr);
+  assert.deepEqual(await service.met(), [1, 1, 1]);
+  assert.deepEqual(
+    service.keys().slice(1),
+    lines.map((_, n) => [`k${n}`]),
+  );
+});
+
+test('wrong faults are refused with the path of the member, and the old ones stay', async (t) => {
+  const service = await standIn(t);
+  await service.faults(fault({}, { status: 503 }));
+  const { status, json } = await service.call('PUT', '/test/faults', {
+    faults: [fault({ typ: 'check' }, { status: 503 })],
+  });
+  assert.deepEqual([status, json['error']], [400, 'faults[0].match.typ is unknown; did you mean type?']);
+  assert.equal((await service.call('PUT', '/test/faults')).status, 400);
+  assert.equal((await service.call('PUT', '/test/faults', [])).status, 400);
+  assert.equal((await service.call('POST', '/test/faults', {})).status, 405);
+  const page = await fetch(`${service.url}/test/reset`, { method: 'POST', headers: { Origin: 'https://a.example' } });
+  assert.equal(page.status, 403, 'no web page can reset');
+  assert.equal(await statusOf(service, '/report_asset_observation/a'), 503);
+  const shown = (await service.call('GET', '/test/faults')).json;
+  assert.deepEqual(shown, { seed: 7, reports: 1, faults: [{ ...fault({}, { status: 503 }), matched: 1, met: 1 }] });
+});

@@ -1,0 +1,37 @@
+/** Runs a command inside the process of the test, and collects its output. */
+
+import type { Command, Output } from '../../src/commands/cli/command.ts';
+
+export interface CollectedOutput {
+  readonly output: Output;
+  /** What `say` and `stdout.write` printed. */
+  readonly said: string[];
+  readonly complaints: string[];
+  readonly progress: string[];
+}
+
+export function collectOutput(): CollectedOutput {
+  const [said, complaints, progress]: [string[], string[], string[]] = [[], [], []];
+  const write = async (text: string | Buffer) => {
+    said.push(String(text));
+    return true;
+  };
+  const output = {
+    say: (text: string) => void said.push(text),
+    complain: (problem: string) => void complaints.push(problem),
+    progress: (text: string) => void progress.push(text),
+    stdout: { columns: undefined, write },
+  };
+  return { output, said, complaints, progress };
+}
+
+/** @throws Error if the arguments are invalid */
+export async function runInProcess(
+  command: Command,
+  args: readonly string[],
+): Promise<{ code: number } & Pick<CollectedOutput, 'said' | 'complaints'>> {
+  const { output, said, complaints } = collectOutput();
+  const ended = await command.run(args, {}, output);
+  if (ended.kind === 'invalid') throw new Error(ended.problems.join('\n'));
+  return { code: ended.exitCode, said, complaints };
+}

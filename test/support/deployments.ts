@@ -1,0 +1,76 @@
+/** A deployments file in a folder of its own, with a token for each deployment. */
+
+import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { newToken, sha256 } from '../../src/deployments/tokens.ts';
+import { newFolder, type Scope } from './program.ts';
+import { type Served, type Serving, serve } from './service.ts';
+import { ask, get, post, type WireReply } from './wire.ts';
+
+export interface Deployments {
+  readonly file: string;
+  /** The options of a service that has the file. */
+  readonly args: readonly string[];
+  /** The token of a deployment, which may report and read. */
+  tokenOf(name: string): string;
+  /** The same as a line of a request: `Service-Cloud-Api-Token: asl_…`. */
+  headerOf(name: string): string;
+}
+
+/** @param names of the deployments: `prod`, `test` */
+export function writeDeployments(t: Scope, names: readonly string[]): Deployments {
+  const file = join(newFolder(t), 'deployments.json');
+  const tokens = new Map(names.map((name) => [name, newToken()]));
+  const deployments = [...tokens].map(([name, { digest }]) => ({
+    name,
+    tokens: [{ name: `ci of ${name}`, sha256: digest, may: ['report', 'read'] }],
+  }));
+  writeFileSync(file, JSON.stringify({ deployments }), { mode: 0o600 });
+  const tokenOf = (name: string) => tokens.get(name)?.token ?? assert.fail(`there is no deployment ${name}`);
+  return {
+    file,
+    args: ['--deployments', file],
+    tokenOf,
+    headerOf: (name) => `Service-Cloud-Api-Token: ${tokenOf(name)}`,
+  };
+}
+
+/** An entry of a deployments file, with one token. */
+export function entryOf(name: string, token: string, more: object = {}): object {
+  return { name, tokens: [{ name: 'ci', sha256: sha256(token).toString('hex'), ...more }] };
+}
+
+export function rewrite(file: string, ...deployments: readonly object[]): void {
+  writeFileSync(file, JSON.stringify({ deployments }));
+}
+
+/** The path of a report, below that of its deployment. */
+export const REPORT = 'report_asset_materialization/a';
+
+export interface Hosting extends Served, Deployments {
+  get(path: string): Promise<WireReply>;
+  /** Reports to a deployment. @param token that of the deployment if it is not given, none if it is empty */
+  report(name: string, token?: string, header?: string): Promise<WireReply>;
+}
+
+/** A hosted service in the process of the test, which looks at its deployments file every 50 ms. */
+export async function host(
+  t: Scope,
+  names: readonly string[] = ['prod', 'test'],
+  { args = [], limits = {}, ...serving }: Serving = {},
+): Promise<Hosting> {
+  const deployments = writeDeployments(t, names);
+  const service = await serve(t, {
+    args: [...deployments.args, ...args],
+    limits: { deploymentsCheckMs: 50, reopenMs: 200, failuresMax: 1_000, ...limits },
+    ...serving,
+  });
+  return {
+    ...service,
+    ...deployments,
+    get: (path) => ask(service.port, get(path)),
+    report: (name, token = deployments.tokenOf(name), header = 'Service-Cloud-Api-Token') =>
+      ask(service.port, post(`/${name}/${REPORT}`, undefined, token === '' ? [] : [`${header}: ${token}`])),
+  };
+}

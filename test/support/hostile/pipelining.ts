@@ -1,0 +1,196 @@
+/** Several requests on one connection, and slow ones. */
+
+import {
+  announced,
+  answered,
+  BODY,
+  both,
+  CHUNK,
+  CHUNKED,
+  ends,
+  FIRST_KEY,
+  type Forms,
+  HOST,
+  KEY,
+  keeps,
+  LAST_CHUNK,
+  OFFER,
+  type Row,
+  recorded,
+  row,
+  SECOND_KEY,
+  SIZED,
+  SMUGGLED_KEY,
+  silence,
+  taken,
+} from './forms.ts';
+import { bodyOf } from './limits.ts';
+
+export type Refused = readonly [what: string, bytes: string, status: number];
+
+/** Refusals that end the connection: what is pipelined after them is not served. */
+export const endings = ({
+  MATERIALIZATION,
+  TARGET,
+  CHECK,
+  NOWHERE,
+  head,
+  reportTo,
+  report,
+  framed,
+  chunked,
+  json,
+  typed,
+  padding,
+}: Forms): readonly Refused[] => [
+  ['two Hosts', report(HOST), 400],
+  ['a Content-Type that is wrong', typed('Content-Type: text/plain'), 400],
+  ['a Content-Encoding', json('{}', TARGET, 'Content-Encoding: gzip'), 415],
+  ['an Expect before a body', framed([SIZED, 'Expect: dance']), 417],
+  ['an unknown path with a body', json('{}', NOWHERE), 404],
+  ['a method that is wrong, with a body', `${head(`GET ${CHECK} HTTP/1.1`, HOST, SIZED)}${BODY}`, 405],
+  ['a foreign Origin with a body', json('{}', TARGET, 'Origin: null'), 403],
+  ['too many headers', report(...padding(101)), 431],
+  ['a fragment', reportTo(`${TARGET}#x`), 400],
+  ['HTTP/2.0', head(`POST ${TARGET} HTTP/2.0`, HOST), 400],
+  ['a chunk that is broken', chunked(`zz\r\n${LAST_CHUNK}`), 400],
+  ['a body that is too large', json(bodyOf(1_048_577), MATERIALIZATION), 413],
+];
+
+/** Refusals that keep it: what follows them is served. */
+export const goings = ({
+  MATERIALIZATION,
+  TARGET,
+  NOWHERE,
+  head,
+  reportTo,
+  report,
+  framed,
+  json,
+}: Forms): readonly Refused[] => [
+  ['a body that is no JSON', json('{'), 400],
+  ['a key that is missing', reportTo(MATERIALIZATION), 400],
+  ['an unknown path', reportTo(NOWHERE), 404],
+  ['a method that is wrong', head(`GET ${TARGET} HTTP/1.1`, HOST), 405],
+  ['a foreign Origin', report('Origin: null'), 403],
+  ['an Expect', report('Expect: dance'), 417],
+  ['a Content-Encoding on chunks', framed([CHUNKED, 'Content-Encoding: gzip'], `${CHUNK}${LAST_CHUNK}`), 415],
+];
+
+export const pipelining = (
+  { TARGET, LIVE, SMUGGLED, FIRST, SECOND, head, report, framed, chunked, json, offer }: Forms,
+  endings: readonly Refused[],
+  goings: readonly Refused[],
+): readonly Row[] => [
+  ...endings.map(([what, bytes, status]) =>
+    row(
+      `A report behind ${what} is not served`,
+      `${FIRST}${bytes}${SMUGGLED}`,
+      both(recorded(FIRST_KEY), ends(status)),
+    ),
+  ),
+  ...goings.map(([what, bytes, status]) =>
+    row(
+      `A report behind ${what} is served`,
+      `${FIRST}${bytes}${SECOND}`,
+      both(both(recorded(FIRST_KEY), keeps(status)), recorded(SECOND_KEY)),
+    ),
+  ),
+  row('Replies come in order when a GET stands behind a report', `${FIRST}${LIVE}${SECOND}${LIVE}`, {
+    replies: [
+      { status: 200, records: FIRST_KEY },
+      { status: 200 },
+      { status: 200, records: SECOND_KEY },
+      { status: 200 },
+    ],
+    afterwards: 'kept',
+  }),
+  row('A report behind a body is found where the body ends', `${framed([SIZED])}${SECOND}`, recorded(KEY, SECOND_KEY)),
+  row(
+    'A report behind the last chunk is found',
+    `${chunked(`${CHUNK}${LAST_CHUNK}`)}${SECOND}`,
+    recorded(KEY, SECOND_KEY),
+  ),
+  row('A report behind an empty line is found', `${FIRST}\r\n${SECOND}`, recorded(FIRST_KEY, SECOND_KEY)),
+  row('A report that a body looks like is no report', json(SMUGGLED), keeps(400)),
+  row(
+    'A report that a chunk looks like is no report',
+    chunked(`${SMUGGLED.length.toString(16)}\r\n${SMUGGLED}\r\n${LAST_CHUNK}`),
+    keeps(400),
+  ),
+  row(
+    '50 reports in one packet are all recorded, in order',
+    FIRST.repeat(50),
+    recorded(...Array<string>(50).fill(FIRST_KEY)),
+  ),
+  row(
+    '50 reports in pieces of 11 bytes are all recorded',
+    FIRST.repeat(50),
+    recorded(...Array<string>(50).fill(FIRST_KEY)),
+    { pieceBytes: 11 },
+  ),
+  row('A report behind Connection: close is not served', `${report('Connection: close')}${SMUGGLED}`, announced(taken)),
+  row(
+    'A report behind an Expect without a body is a request of its own',
+    `${report('Expect: 100-continue')}${SMUGGLED}`,
+    recorded(KEY, SMUGGLED_KEY),
+  ),
+  row(
+    'A report behind an Expect that is refused is a request of its own',
+    `${report('Expect: 100-continue').replace('POST', 'PUT')}${SMUGGLED}`,
+    both(keeps(405), recorded(SMUGGLED_KEY)),
+  ),
+  row('A report after an upgrade is refused, since it is not served', `${offer}${SMUGGLED}`, announced(taken)),
+  row('The body of a report behind an upgrade is no report', `${offer}${json(SMUGGLED)}`, announced(taken), {
+    pieceBytes: `${offer}${json(SMUGGLED)}`.length - SMUGGLED.length,
+  }),
+  row('A report behind HTTP/1.0 is not served', `${head(`POST ${TARGET} HTTP/1.0`)}${SMUGGLED}`, announced(taken)),
+  row(
+    'Nonsense behind two reports is answered behind them',
+    `${FIRST}${SECOND}nonsense\r\n\r\n`,
+    both(recorded(FIRST_KEY, SECOND_KEY), ends(400)),
+  ),
+  row('A client that closes its half gets its reply', report(), taken, { half: true }),
+  row(
+    'A client that closes its half gets all its replies',
+    `${FIRST}${SECOND}${LIVE}`,
+    both(recorded(FIRST_KEY, SECOND_KEY), answered),
+    { half: true },
+  ),
+  row('A client that closes its half behind a chunked body gets its reply', chunked(`${CHUNK}${LAST_CHUNK}`), taken, {
+    half: true,
+  }),
+  row(
+    'A client that closes its half inside the second report gets the first reply',
+    `${FIRST}${SECOND.slice(0, -9)}`,
+    both(recorded(FIRST_KEY), ends(400)),
+    { half: true },
+  ),
+  row(
+    'A client that closes its half before it sent anything is let go',
+    '',
+    { replies: [], afterwards: 'kept' },
+    { half: true },
+  ),
+];
+
+export const slowness = ({ MATERIALIZATION, FIRST, SECOND, report, framed, chunked }: Forms): readonly Row[] => [
+  // Node reports no parse error for a request that offers an upgrade; only the deadline of the request ends it, with 408.
+  row('A broken chunk beside an upgrade is not taken', framed([CHUNKED, ...OFFER], 'zz\r\n'), silence),
+  row('A connection without a byte is left alone', '', silence),
+  row('A request line that does not end is waited for', `POST ${MATERIALIZATION}`, silence),
+  row('A head that does not end is waited for', report().slice(0, -2), silence),
+  row('A header that does not end is waited for', report('X: y').slice(0, -5), silence),
+  row('A body that does not end is waited for', framed([`Content-Length: ${BODY.length + 1}`]), silence),
+  row('A chunk that does not end is waited for', chunked(CHUNK.slice(0, -5)), silence),
+  row('Chunks that do not end are waited for', chunked(CHUNK), silence),
+  row('A trailer that does not end is waited for', chunked(`${CHUNK}0\r\nX: y\r\n`), silence),
+  row('A body that was promised 100 Continue is waited for', framed([SIZED, 'Expect: 100-continue'], ''), {
+    replies: [{ status: 100 }],
+    afterwards: 'open',
+  }),
+  row('A second report that does not end holds no reply back', `${FIRST}${SECOND.slice(0, -4)}`, {
+    ...recorded(FIRST_KEY),
+    afterwards: 'open',
+  }),
+];

@@ -1,0 +1,46 @@
+/** All groups together, for a local and for a hosted service. */
+
+import { access, routes } from './access.ts';
+import { batches } from './batches.ts';
+import { encodings } from './encodings.ts';
+import { formsOf, hosted, type Row, type Style } from './forms.ts';
+import { forwarding } from './forwarding.ts';
+import { framing, smuggling } from './framing.ts';
+import { headers } from './headers.ts';
+import { idempotency } from './idempotency.ts';
+import { badReports, jsonBodies } from './json.ts';
+import { limits } from './limits.ts';
+import { endings, goings, pipelining, slowness } from './pipelining.ts';
+import { readings, rights } from './readings.ts';
+import { badRequestLines, targets } from './targets.ts';
+import { tokens } from './tokens.ts';
+
+/** The table, for one way to run the service. */
+export function groupsFor(style: Style): Readonly<Record<string, readonly Row[]>> {
+  const forms = formsOf(style);
+  return {
+    smuggling: smuggling(forms),
+    framing: framing(forms),
+    headers: headers(forms),
+    targets: targets(forms, badRequestLines(forms)),
+    encodings: encodings(forms),
+    JSON: jsonBodies(forms, badReports(forms)),
+    limits: limits(forms),
+    batches: batches(forms),
+    forwarding: forwarding(forms),
+    idempotency: idempotency(forms),
+    access: access(forms, routes(forms)),
+    readings: readings(forms),
+    pipelining: pipelining(forms, endings(forms), goings(forms)),
+    slowness: slowness(forms),
+  };
+}
+
+/** The same table with a token in each head, less what makes no sense there, and what only a hosted service knows. */
+export function hostedGroups(): Readonly<Record<string, readonly Row[]>> {
+  const both = Object.entries(groupsFor(hosted)).map(
+    ([group, rows]) => [group, rows.filter(({ localOnly }) => localOnly === undefined)] as const,
+  );
+  const forms = formsOf({ ...hosted, headers: [] });
+  return { ...Object.fromEntries(both), tokens: [...tokens(forms), ...rights(forms)] };
+}

@@ -1,0 +1,101 @@
+/** A journal in the process of a test. */
+
+import assert from 'node:assert/strict';
+import { limits as standardLimits } from '../../src/config/limits.ts';
+import type { Event } from '../../src/event/event.ts';
+import type { RecordResult } from '../../src/event/record-result.ts';
+import { type Disk, openDisk } from '../../src/journal/disk.ts';
+import { Journal } from '../../src/journal/journal.ts';
+import { checkLine } from '../../src/journal/line/chain.ts';
+import type { ChainPosition } from '../../src/journal/line/record.ts';
+import type { JournalOptions } from '../../src/journal/options.ts';
+import { segmentFirstSeq } from '../../src/journal/segments.ts';
+import { createNotices } from '../../src/telemetry/log.ts';
+import { newFolder, type Scope } from './program.ts';
+import { SimulatedDisk } from './simulated-disk.ts';
+
+/** A disk that failed is tried again after 20 ms. */
+export const quickLimits = { ...standardLimits, probeMs: 20, openRetryMs: 20 };
+
+export interface TestJournal {
+  readonly journal: Journal;
+  /** Its log lines, as JSON. */
+  readonly notices: string[];
+  readonly failures: Error[];
+  append(...events: readonly Event[]): Promise<RecordResult>;
+  /**
+   * Appends one event with this description, or all these events together.
+   * @param bodyBytes of the body that they were cut from
+   * @returns undefined when all are durable, else why none was recorded
+   */
+  report(what: string | readonly Event[], bodyBytes?: number): Promise<string | undefined>;
+}
+
+/** @returns a journal that is not yet open */
+export function createJournal(disk: Disk, options: Partial<JournalOptions> = {}): TestJournal {
+  const notices: string[] = [];
+  const failures: Error[] = [];
+  const journal = new Journal({
+    disk,
+    notices: createNotices('debug', false, (line) => notices.push(line)),
+    segmentBytes: 64 * 1024 * 1024,
+    limits: quickLimits,
+    onFailed: (error) => failures.push(error),
+    ...options,
+  });
+  const append = (events: readonly Event[], bodyBytes: number) =>
+    new Promise<RecordResult>((resolve) => journal.append(events, bodyBytes, resolve));
+  return {
+    journal,
+    notices,
+    failures,
+    append: (...events) => append(events, 0),
+    report: async (what, bodyBytes = 0) => {
+      const result = await append(typeof what === 'string' ? [described(what)] : what, bodyBytes);
+      return 'reason' in result ? result.reason : undefined;
+    },
+  };
+}
+
+export async function openJournal(disk: Disk, options?: Partial<JournalOptions>): Promise<TestJournal> {
+  const created = createJournal(disk, options);
+  await created.journal.open();
+  return created;
+}
+
+export function described(description: string): Event {
+  return { type: 'AssetMaterialization', assetKey: ['a'], description };
+}
+
+export async function textOf(disk: Disk, name: string, start?: number, end?: number): Promise<string> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of disk.read(name, start, end)) chunks.push(chunk);
+  return Buffer.concat(chunks).toString();
+}
+
+/** The descriptions of all events in the folder; checks every line, every crc and every seq on the way. */
+export async function recorded(disk: Disk): Promise<string[]> {
+  const names = (await disk.list()).filter((name) => segmentFirstSeq(name) !== undefined).sort();
+  const descriptions: string[] = [];
+  let seq = segmentFirstSeq(names[0] ?? '') ?? 1;
+  for (const name of names) {
+    let chain: ChainPosition = { seq, crc: 0 };
+    assert.equal(segmentFirstSeq(name), seq);
+    const text = await textOf(disk, name);
+    assert.ok(text === '' || text.endsWith('\n'), `${name} ends in the middle of a line`);
+    for (const line of text.split('\n').slice(0, -1)) {
+      const check = checkLine(Buffer.from(line), 0, Buffer.byteLength(line), chain);
+      assert.ok(check.kind === 'good', `${name}: ${JSON.stringify(check)}`);
+      chain = check.chain;
+      descriptions.push(JSON.parse(line).description);
+    }
+    seq = chain.seq;
+  }
+  return descriptions;
+}
+
+/** What a suite of tests runs on: each holds on both. */
+export const bothDisks: Readonly<Record<string, (t: Scope) => Disk>> = {
+  'the real disk': (t) => openDisk(newFolder(t)),
+  'the simulated disk': () => new SimulatedDisk(),
+};

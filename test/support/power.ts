@@ -1,0 +1,109 @@
+/** Something on a simulated disk, repeated with each of its calls failing or being the last before a power cut. */
+
+import { setImmediate as turn } from 'node:timers/promises';
+import { failingCall, type Remains, type SimulatedDisk } from './simulated-disk.ts';
+
+/** What a power cut may leave: of the changes to the folder, of the unsynced bytes, and in the sector after these bytes. */
+export function remainsOf(
+  shares: readonly number[],
+  kinds: readonly Remains['behind'][] = ['nothing', 'zeros', 'garbage'],
+): Remains[] {
+  return (['none', 'half', 'all'] as const).flatMap((entries) =>
+    shares.flatMap((share) => kinds.map((behind) => ({ entries, share, behind }))),
+  );
+}
+
+/** @returns the disk as a start may find it after a power cut, in each of 45 ways */
+export function everyRemains(disk: SimulatedDisk): SimulatedDisk[] {
+  return remainsOf([0, 0.2, 0.5, 0.9, 1]).map((remains) => disk.afterPowerCut(remains));
+}
+
+/** Resolves when all that can still happen has happened: the simulated disk takes no time. */
+export async function settled(turns = 300): Promise<void> {
+  for (let count = 0; count < turns; count += 1) await turn();
+}
+
+/** How something ended whose disk failed; `hangs` if it waits for the disk for ever. */
+export type End<Value> =
+  | { readonly kind: 'done'; readonly value: Value }
+  | { readonly kind: 'failed'; readonly error: Error }
+  | { readonly kind: 'hangs' };
+
+/** One run in which the call with this number fails; see `failingCall`. */
+export class Trial {
+  readonly number: number;
+  readonly #what: 'once' | 'always' | 'power';
+  readonly #code: string | undefined;
+  #struck: () => number = () => 0;
+  #disk: SimulatedDisk | undefined;
+  #callsBefore = 0;
+
+  constructor(number: number, what: 'once' | 'always' | 'power', code: string | undefined) {
+    this.number = number;
+    this.#what = what;
+    this.#code = code;
+  }
+
+  /**
+   * Runs `act` on a disk whose calls fail; the disk keeps its own faults besides. Afterwards the disk answers again if no call
+   * failed, else nothing that still waits for the disk continues.
+   */
+  async run<Value>(disk: SimulatedDisk, act: () => Promise<Value>): Promise<End<Value>> {
+    const own = disk.fault;
+    const { fault, struck } = failingCall(this.number, this.#what, this.#code);
+    this.#struck = struck;
+    this.#disk = disk;
+    this.#callsBefore = disk.calls.length;
+    disk.fault = (call, name) => {
+      const usual = own(call, name);
+      return fault() ?? usual;
+    };
+    const ending = act().then(
+      (value): End<Value> => ({ kind: 'done', value }),
+      (error: Error): End<Value> => ({ kind: 'failed', error }),
+    );
+    const end = await Promise.race([ending, idle(disk).then((): End<Value> => ({ kind: 'hangs' }))]);
+    if (struck() === 0 && end.kind !== 'done') throw new Error(`${end.kind} though no call failed`, { cause: end });
+    disk.fault = struck() === 0 ? own : failingCall(1, 'power').fault;
+    return end;
+  }
+
+  /** Whether the run had so many calls. */
+  get struck(): boolean {
+    return this.#struck() > 0;
+  }
+
+  /** For messages: `call 7 of 30, write events-….jsonl`. */
+  get when(): string {
+    const calls = this.#disk?.calls.slice(this.#callsBefore) ?? [];
+    return `call ${this.number} of ${calls.length}, ${calls[this.number - 1]}`;
+  }
+}
+
+/** Resolves when a disk has had no call for many turns. */
+async function idle(disk: SimulatedDisk): Promise<void> {
+  for (let [turns, calls] = [0, 0]; turns < 300; turns += 1) {
+    await turn();
+    if (disk.calls.length !== calls) turns = 0;
+    calls = disk.calls.length;
+  }
+}
+
+/**
+ * @param what happens to the call: it fails `once`, or all later ones fail too (`always`), or the `power` goes
+ * @param code of the error; EIO if it is not given
+ * @param step 1 for every call, 3 for every third
+ * @returns a trial for each call that a run makes, and one without any failure, the last
+ */
+export function* eachCall(what: 'once' | 'always' | 'power', code?: string, step = 1): Generator<Trial> {
+  for (let number = 1; ; number += step) {
+    const trial = new Trial(number, what, code);
+    yield trial;
+    if (!trial.struck) return;
+  }
+}
+
+/** Tries up to three times, as a forwarder does later. */
+export async function thrice(act: () => Promise<void>): Promise<void> {
+  await act().catch(act).catch(act);
+}
