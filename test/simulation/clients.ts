@@ -1,0 +1,101 @@
+/** Clients of a service: they send reports and batches over a link with faults, and repeat what has a key until it is answered. */
+
+import type { NoReply } from '../../src/client/connection.ts';
+import type { Network } from './network.ts';
+import { Incarnation, type World } from './world.ts';
+
+/** What a client wants recorded. */
+export interface Wanted {
+  /** Unique; it is the partition of the event. */
+  readonly mark: string;
+  readonly key: string | undefined;
+}
+
+const TYPES = ['materialization', 'observation'] as const;
+
+export class Client {
+  readonly #world: World;
+  readonly #network: Network;
+  readonly #machine: string;
+  readonly #name: string;
+  readonly #process: Incarnation;
+  readonly #earlier: { readonly wanted: Wanted; readonly body: string; readonly path: string }[] = [];
+  #count = 0;
+  isStopped = false;
+  /** By status, or `no reply`. */
+  readonly outcomes: Record<string, number> = {};
+
+  constructor(world: World, network: Network, machine: string, name: string) {
+    this.#world = world;
+    this.#network = network;
+    this.#machine = machine;
+    this.#name = name;
+    this.#process = new Incarnation(world, name, { offsetMs: 0 });
+    world.plan(this.#process.chance.exponentialMs(50), 'begins', () => void this.#run(), this.#process);
+  }
+
+  async #run(): Promise<void> {
+    const { chance } = this.#process;
+    while (!this.isStopped) {
+      if (this.#earlier.length > 0 && chance.happens(0.1)) await this.#sendAgain();
+      else if (chance.happens(0.2)) await this.#sendBatch();
+      else await this.#sendOne();
+      await this.#world.wait(chance.happens(0.05) ? chance.exponentialMs(3_000) : chance.exponentialMs(200), 'pause');
+    }
+  }
+
+  #next(): Wanted {
+    this.#count += 1;
+    const mark = `${this.#name}-${this.#count}`;
+    return { mark, key: this.#process.chance.happens(0.5) ? `key-${mark}` : undefined };
+  }
+
+  async #sendOne(): Promise<void> {
+    const wanted = this.#next();
+    const { chance } = this.#process;
+    const path = `/report_asset_${chance.oneOf(TYPES)}/`;
+    const body = JSON.stringify({
+      asset_key: [this.#machine, 'a'],
+      partition: wanted.mark,
+      metadata: { pad: 'x'.repeat(chance.integer(0, 400)) },
+    });
+    if (wanted.key !== undefined) {
+      this.#earlier.push({ wanted, body, path });
+      if (this.#earlier.length > 60) this.#earlier.shift();
+    }
+    await this.#send(path, [wanted], body, wanted.key);
+  }
+
+  async #sendAgain(): Promise<void> {
+    const { wanted, body, path } = this.#process.chance.oneOf(this.#earlier);
+    await this.#send(path, [wanted], body, wanted.key);
+  }
+
+  async #sendBatch(): Promise<void> {
+    const wanted = Array.from({ length: this.#process.chance.integer(2, 12) }, () => this.#next());
+    const items = wanted.map(({ mark, key }) => ({
+      type: 'observation',
+      asset_key: [this.#machine, 'b'],
+      partition: mark,
+      idempotency_key: key,
+    }));
+    await this.#send('/report_asset_batch/', wanted, JSON.stringify(items), undefined);
+  }
+
+  async #send(path: string, wanted: readonly Wanted[], body: string, key: string | undefined): Promise<void> {
+    const mayRepeat = wanted.every((one) => one.key !== undefined);
+    const headers = { 'Content-Type': 'application/json', ...(key !== undefined && { 'Idempotency-Key': key }) };
+    for (let tries = 1; ; tries += 1) {
+      const client = this.#network.clientOf(this.#process, this.#name);
+      const url = new URL(`http://${this.#machine}${path}`);
+      const outcome = await client.call(url, { method: 'POST', headers, body, timeoutMs: 5_000 }).then(
+        ({ status }) => status,
+        (error: NoReply) => error,
+      );
+      const name = typeof outcome === 'number' ? String(outcome) : 'no reply';
+      this.outcomes[name] = (this.outcomes[name] ?? 0) + 1;
+      if (outcome === 200 || !mayRepeat || this.isStopped) return;
+      await this.#world.wait(Math.min(5_000, 100 * 2 ** tries), 'retry');
+    }
+  }
+}

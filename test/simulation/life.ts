@@ -1,0 +1,224 @@
+/** One life: devices, a hub, a plain upstream and clients in virtual time, with faults, and an oracle that looks at each step. */
+
+import { exitCodes } from '../../src/config/exit-codes.ts';
+import { StartError } from '../../src/service/start-error.ts';
+import { Client } from './clients.ts';
+import { type PlannedFault, planFaults } from './faults.ts';
+import { Machine, type MachineOptions, type Watcher } from './machine.ts';
+import { Network } from './network.ts';
+import { Oracle } from './oracle.ts';
+import { putFile } from './replaced/files.ts';
+import { replaceGlobals } from './replaced/globals.ts';
+import { strike } from './strikes.ts';
+import { Upstream } from './upstream.ts';
+import { World } from './world.ts';
+
+const HEALING_MS = 3_600_000;
+const HEALING_STEPS = 400_000;
+/** The destinations of the device that has two. */
+const FORWARD_FILE = '/d2/forward.json';
+/** Longer than any life. */
+const PLANNED_MS = 1_000_000;
+/** The longest time until an operator starts what has ended. */
+const RESTART_MS = 3_000;
+
+interface Outcome {
+  readonly seed: number;
+  readonly steps: number;
+  readonly digest: string;
+  readonly ok: boolean;
+  readonly broken?: string;
+  /** The numbers of the faults that were planned and began. */
+  readonly planned?: readonly number[];
+  readonly ms: number;
+  readonly virtual_s: number;
+  readonly faults: Readonly<Record<string, number>>;
+  readonly clients: Readonly<Record<string, number>>;
+  readonly events: Readonly<Record<string, number>>;
+}
+
+export async function live(
+  seed: number,
+  steps: number,
+  only?: ReadonlySet<number>,
+): Promise<{ outcome: Outcome; trace: readonly string[] }> {
+  const began = process.hrtime.bigint();
+  const world = new World(seed);
+  replaceGlobals(world);
+  const life = new Life(world);
+  await life.run(steps, only);
+  const broken = life.broken;
+  const ms = Number((process.hrtime.bigint() - began) / 1_000_000n);
+  const outcome = {
+    seed,
+    steps: world.steps,
+    digest: (world.digest >>> 0).toString(16).padStart(8, '0'),
+    ok: broken === undefined,
+    ...(broken !== undefined && { broken, planned: life.struck }),
+    ms,
+    virtual_s: Math.round(world.nowMs / 1000),
+    faults: life.faults,
+    clients: life.outcomes(),
+    events: life.events(),
+  };
+  return { outcome, trace: world.trace };
+}
+
+class Life implements Watcher {
+  readonly faults: Record<string, number> = {};
+  readonly #world: World;
+  readonly #network: Network;
+  readonly #upstream: Upstream;
+  readonly #oracle = new Oracle();
+  readonly #machines: Machine[] = [];
+  readonly #clients: Client[] = [];
+  /** The numbers of the faults of the plan that began. */
+  readonly struck: number[] = [];
+  #broken: string | undefined;
+  #isHealing = false;
+
+  constructor(world: World) {
+    this.#world = world;
+    this.#network = new Network(world, (kind) => this.#count(kind));
+    this.#upstream = this.#upstreamNamed('upstream');
+    const plain = this.#upstreamNamed('plain');
+    const small = ['--segment-bytes', '4096'];
+    const toHub = [...small, '--forward-to', 'http://hub'];
+    const hub = this.#machine(
+      { name: 'hub', args: [...small, '--retain-bytes', '65536', '--forward-to', 'http://upstream'] },
+      { upstream: this.#upstream },
+    );
+    this.#machine({ name: 'd0', args: [...toHub, '--retain-bytes', '32768'] }, { upstream: hub });
+    this.#machine({ name: 'd1', args: toHub }, { upstream: hub });
+    const destinations = ['hub', 'plain'].map((name) => ({ name, to: `http://${name}` }));
+    putFile(FORWARD_FILE, JSON.stringify({ destinations }));
+    const removes = ['--retain-bytes', '16384', '--when-behind', 'remove'];
+    this.#machine({ name: 'd2', args: [...small, ...removes, '--forward', FORWARD_FILE] }, { hub, plain });
+    this.#machine({ name: 'lone', args: small }, {});
+    for (const { name } of this.#machines) {
+      for (const number of [1, 2])
+        this.#clients.push(new Client(world, this.#network, name, `client-${number}-${name}`));
+    }
+  }
+
+  get broken(): string | undefined {
+    return this.#oracle.broken ?? this.#broken;
+  }
+
+  outcomes(): Record<string, number> {
+    const all: Record<string, number> = {};
+    for (const { outcomes } of this.#clients)
+      for (const [name, count] of Object.entries(outcomes)) all[name] = (all[name] ?? 0) + count;
+    return all;
+  }
+
+  events(): Record<string, number> {
+    return Object.fromEntries([
+      ...this.#machines.map((machine) => [machine.name, this.#oracle.viewOf(machine).lines.size]),
+      ['upstream', this.#upstream.recorded],
+    ]);
+  }
+
+  async run(steps: number, only?: ReadonlySet<number>): Promise<void> {
+    const world = this.#world;
+    for (const machine of this.#machines) machine.start();
+    for (const fault of planFaults(world.chance('plan'), PLANNED_MS)) {
+      if (only?.has(fault.number) ?? true)
+        world.plan(fault.atMs, `fault ${fault.number} ${fault.kind}`, () => this.#strike(fault), null);
+    }
+    const minute = () => {
+      this.#oracle.checkSources();
+      world.plan(60_000, 'the oracle looks', minute, null);
+    };
+    world.plan(60_000, 'the oracle looks', minute, null);
+    await world.run(() => world.steps >= steps || this.broken !== undefined);
+    if (this.broken === undefined) await this.#heal();
+  }
+
+  /** Faults end and links heal: everything settles. */
+  async #heal(): Promise<void> {
+    const world = this.#world;
+    this.#isHealing = true;
+    for (const client of this.#clients) client.isStopped = true;
+    for (const link of this.#network.links()) {
+      link.isDown = false;
+      link.faults.length = 0;
+    }
+    this.#upstream.faults.length = 0;
+    for (const machine of this.#machines) {
+      machine.disk.slowness = 1;
+      machine.disk.fault = () => undefined;
+      if (machine.process === undefined) machine.start();
+    }
+    const untilMs = world.nowMs + HEALING_MS;
+    const untilSteps = world.steps + HEALING_STEPS;
+    let unsettled = this.#oracle.unsettled();
+    let nextLookMs = world.nowMs;
+    await world.run(() => {
+      if (world.nowMs >= nextLookMs) {
+        unsettled = this.#oracle.unsettled();
+        nextLookMs = world.nowMs + 1_000;
+      }
+      return unsettled === undefined || this.broken !== undefined || world.nowMs > untilMs || world.steps > untilSteps;
+    });
+    if (unsettled !== undefined) this.#broken ??= `not settled after an hour: ${unsettled}`;
+  }
+
+  starting(machine: Machine): void {
+    this.#oracle.checkAcknowledged(machine);
+  }
+
+  startFailed(machine: Machine, error: Error): void {
+    if (!(error instanceof StartError) || error.exitCode !== exitCodes.diskFailed) {
+      this.#broken ??= `${machine.name} does not start: ${error.message}`;
+      return;
+    }
+    this.ended(machine, error.exitCode);
+  }
+
+  ended(machine: Machine, code: number): void {
+    this.#count(`exit ${code}`);
+    this.#restart(machine);
+  }
+
+  replied(...reply: Parameters<Oracle['replied']>): void {
+    this.#oracle.replied(...reply);
+  }
+
+  #upstreamNamed(name: string): Upstream {
+    return new Upstream(this.#world, this.#network, name, () => this.#count('upstream error'));
+  }
+
+  #machine(options: MachineOptions, sendsTo: Readonly<Record<string, Machine | Upstream>>): Machine {
+    const machine = new Machine(this.#world, this.#network, options, this);
+    machine.disk.onRemove = (name) => this.#oracle.removing(machine, name);
+    this.#machines.push(machine);
+    this.#oracle.watch(machine, new Map(Object.entries(sendsTo)));
+    return machine;
+  }
+
+  #count(kind: string): void {
+    this.faults[kind] = (this.faults[kind] ?? 0) + 1;
+  }
+
+  #restart(machine: Machine): void {
+    const start = () => {
+      if (machine.process === undefined) machine.start();
+    };
+    const waitMs = this.#world.chance(`restart ${machine.name} ${machine.starts}`).share() * RESTART_MS;
+    this.#world.plan(waitMs, `the operator starts ${machine.name}`, start, null);
+  }
+
+  #strike(fault: PlannedFault): void {
+    if (this.#isHealing) return;
+    this.struck.push(fault.number);
+    strike(fault, {
+      world: this.#world,
+      network: this.#network,
+      machines: this.#machines,
+      upstream: this.#upstream,
+      count: (kind) => this.#count(kind),
+      died: (machine) => this.#restart(machine),
+    });
+  }
+}

@@ -1,0 +1,157 @@
+/**
+ * The disk of a machine. A call has two events: the system does it, also after the process that called has died, and the process
+ * hears of it. A power cut ends both, and leaves of what was not synced only what `SimulatedDisk.afterPowerCut` says.
+ */
+
+import type { Disk, LogFile, NewFile, ReadOptions, SlotFile, Space } from '../../src/journal/disk.ts';
+import { type Call, type Fault, type Remains, SimulatedDisk } from '../support/simulated-disk.ts';
+import { Incarnation, type WallClock, type World } from './world.ts';
+
+/** Called before each disk call; what it returns happens in place of the call. */
+export type FaultOf = (call: Call, name: string) => Fault;
+
+/** Mean of the time that a call takes, in milliseconds. A sync takes longer than a write to the cache. */
+const MEAN_MS: Readonly<Partial<Record<Call, number>>> = { sync: 2, syncFolder: 2, write: 0.1, read: 0.1 };
+const OTHER_MEAN_MS = 0.05;
+/** Until a process hears that a call has ended. */
+const HEARD_MS = 0.02;
+
+export class MachineDisk {
+  readonly #world: World;
+  readonly #name: string;
+  readonly #clock: WallClock;
+  #disk: SimulatedDisk;
+  /** From power-on to power-off: calls of an earlier one never take effect. */
+  #powered: Incarnation;
+  fault: FaultOf = () => undefined;
+  /** Called before a file is removed. */
+  onRemove: (name: string) => void = () => {};
+  /** Multiplies the time of each call. */
+  slowness = 1;
+
+  constructor(world: World, name: string, clock: WallClock, folder: string) {
+    this.#world = world;
+    this.#name = name;
+    this.#clock = clock;
+    this.#powered = new Incarnation(world, `${name} system`, clock);
+    this.#disk = this.#wired(new SimulatedDisk(folder));
+  }
+
+  /** What a start would find after a power cut that leaves only what was synced. */
+  get durable(): SimulatedDisk {
+    return this.#disk.afterPowerCut({ entries: 'none', share: 0, behind: 'nothing' });
+  }
+
+  get disk(): SimulatedDisk {
+    return this.#disk;
+  }
+
+  cutPower(remains: Remains): void {
+    this.#powered.end();
+    this.#powered = new Incarnation(this.#world, `${this.#name} system`, this.#clock);
+    this.#disk = this.#wired(this.#disk.afterPowerCut(remains));
+  }
+
+  /** The disk as a process sees it. */
+  openFor(process: Incarnation): Disk {
+    return new ProcessDisk(this.#world, process, this.#disk);
+  }
+
+  #wired(disk: SimulatedDisk): SimulatedDisk {
+    const powered = this.#powered;
+    disk.fault = (call, name) => {
+      if (call === 'remove') this.onRemove(name);
+      const fault = this.fault(call, name);
+      if (fault !== undefined) return fault;
+      const ms = powered.chance.exponentialMs((MEAN_MS[call] ?? OTHER_MEAN_MS) * this.slowness);
+      return this.#world.wait(ms, `${call} ${name}`, powered);
+    };
+    return disk;
+  }
+}
+
+class ProcessDisk implements Disk {
+  readonly folder: string;
+  readonly #world: World;
+  readonly #process: Incarnation;
+  readonly #disk: SimulatedDisk;
+
+  constructor(world: World, process: Incarnation, disk: SimulatedDisk) {
+    this.folder = disk.folder;
+    this.#world = world;
+    this.#process = process;
+    this.#disk = disk;
+  }
+
+  prepare = () => this.#heard(this.#disk.prepare());
+  list = () => this.#heard(this.#disk.list());
+  size = (name: string) => this.#heard(this.#disk.size(name));
+  replace = (name: string, bytes: Buffer) => this.#heard(this.#disk.replace(name, Buffer.from(bytes)));
+  createFolder = (name: string) => this.#heard(this.#disk.createFolder(name));
+  rename = (from: string, to: string) => this.#heard(this.#disk.rename(from, to));
+  remove = (name: string) => this.#heard(this.#disk.remove(name));
+  syncFolder = () => this.#heard(this.#disk.syncFolder());
+  space = (): Promise<Space> => this.#heard(this.#disk.space());
+  mount = () => this.#heard(this.#disk.mount());
+  otherWriters = () => this.#heard(this.#disk.otherWriters());
+
+  async *read(name: string, start?: number, end?: number, { signal }: ReadOptions = {}): AsyncIterable<Buffer> {
+    const chunks = this.#disk.read(name, start, end)[Symbol.asyncIterator]();
+    for (;;) {
+      const next = await this.#heard(chunks.next());
+      signal?.throwIfAborted();
+      if (next.done) return;
+      yield next.value;
+    }
+  }
+
+  async create(name: string): Promise<NewFile> {
+    return this.#newFile(await this.#heard(this.#disk.create(name)));
+  }
+
+  async createLog(name: string): Promise<LogFile> {
+    return this.#logFile(await this.#heard(this.#disk.createLog(name)));
+  }
+
+  async openLog(name: string): Promise<LogFile> {
+    return this.#logFile(await this.#heard(this.#disk.openLog(name)));
+  }
+
+  async openSlots(name: string): Promise<SlotFile> {
+    const file = await this.#heard(this.#disk.openSlots(name));
+    return {
+      write: (bytes, position) => this.#heard(file.write(Buffer.from(bytes), position)),
+      close: () => this.#heard(file.close()),
+    };
+  }
+
+  #newFile(file: NewFile): NewFile {
+    return {
+      name: file.name,
+      write: (bytes, position) => this.#heard(file.write(Buffer.from(bytes), position)),
+      sync: () => this.#heard(file.sync()),
+      close: () => this.#heard(file.close()),
+    };
+  }
+
+  #logFile(file: LogFile): LogFile {
+    return {
+      name: file.name,
+      append: (bytes, end) => this.#heard(file.append(Buffer.from(bytes), end)),
+      truncate: (bytes) => this.#heard(file.truncate(bytes)),
+      sizeInFolder: () => file.sizeInFolder(),
+      close: () => this.#heard(file.close()),
+    };
+  }
+
+  /** Settles as the call did, a moment later; never if the process has ended by then. */
+  #heard<Value>(done: Promise<Value>): Promise<Value> {
+    return new Promise((resolve, reject) => {
+      const hear = (settle: () => void) => void this.#world.plan(HEARD_MS, 'hears of the disk', settle, this.#process);
+      done.then(
+        (value) => hear(() => resolve(value)),
+        (error: Error) => hear(() => reject(error)),
+      );
+    });
+  }
+}

@@ -1,0 +1,197 @@
+/**
+ * A machine that runs a service: its disk, its wall clock, and the processes of the service one after the other. An operator starts
+ * what has ended.
+ */
+
+import type { HttpReply } from '../../src/client/connection.ts';
+import { type Config, readConfig } from '../../src/config/config.ts';
+import { type Limits, limits as standardLimits } from '../../src/config/limits.ts';
+import { readFields } from '../../src/http/headers.ts';
+import { bodyOf, type HeadDecision, type Incoming, type Reply } from '../../src/http/message.ts';
+import type { Listener, ListenerOptions } from '../../src/http/socket/listener.ts';
+import { InUseError, type Lock } from '../../src/journal/lock.ts';
+import { type Service, startService } from '../../src/service.ts';
+import { createNotices } from '../../src/telemetry/log.ts';
+import type { Remains } from '../support/simulated-disk.ts';
+import { MachineDisk } from './machine-disk.ts';
+import type { Delivered, Network, Server } from './network.ts';
+import { Incarnation, type WallClock, type World } from './world.ts';
+
+export interface MachineOptions {
+  readonly name: string;
+  /** The command line of the service, besides its data folder. */
+  readonly args: readonly string[];
+  readonly limits?: Partial<Limits>;
+}
+
+/** What the rest of the life wants to know of a machine. */
+export interface Watcher {
+  /** A start found the folder as the last process left it. */
+  starting(machine: Machine): void;
+  startFailed(machine: Machine, error: Error): void;
+  ended(machine: Machine, code: number): void;
+  /** Called at the moment at which the service sends a reply. */
+  replied(machine: Machine, request: Delivered, reply: Reply): void;
+}
+
+export class Machine {
+  readonly name: string;
+  readonly clock: WallClock = { offsetMs: 0 };
+  readonly disk: MachineDisk;
+  process: Incarnation | undefined;
+  service: Service | undefined;
+  starts = 0;
+  readonly #world: World;
+  readonly #network: Network;
+  readonly #options: MachineOptions;
+  readonly #watcher: Watcher;
+  readonly #config: Config;
+  #holder: Incarnation | undefined;
+
+  constructor(world: World, network: Network, options: MachineOptions, watcher: Watcher) {
+    this.name = options.name;
+    this.#world = world;
+    this.#network = network;
+    this.#options = options;
+    this.#watcher = watcher;
+    const folder = `/${options.name}`;
+    this.disk = new MachineDisk(world, options.name, this.clock, folder);
+    const read = readConfig(['--data', folder, '--read', '--allowed-host', options.name, ...options.args], {});
+    if (read.kind === 'invalid') throw new Error(read.problems.join('; '));
+    this.#config = read.config;
+  }
+
+  start(): void {
+    this.starts += 1;
+    const process = new Incarnation(this.#world, `${this.name}#${this.starts}`, this.clock);
+    this.process = process;
+    this.#watcher.starting(this);
+    this.#world.plan(0, 'starts', () => void this.#run(process), process);
+  }
+
+  /** SIGKILL: what the system was asked to do is still done. */
+  kill(): void {
+    this.#gone();
+  }
+
+  cutPower(remains: Remains): void {
+    this.#gone();
+    this.disk.cutPower(remains);
+  }
+
+  /** SIGTERM. */
+  stop(): void {
+    const { service, process } = this;
+    if (service !== undefined) this.#world.plan(0, 'SIGTERM', () => void service.stop(), process);
+  }
+
+  /** The process has ended, and its clients see that. */
+  #gone(): void {
+    const { process } = this;
+    if (process === undefined) return;
+    process.end();
+    this.#network.close(this.name, process);
+    this.process = undefined;
+    this.service = undefined;
+    this.#holder = undefined;
+  }
+
+  async #run(process: Incarnation): Promise<void> {
+    const notices = createNotices('info', false, (line) => this.#world.note(`  ${process.name}: ${line.trim()}`));
+    try {
+      const service = await startService(this.#config, notices, {
+        limits: { ...standardLimits, ...this.#options.limits },
+        openDisk: () => this.disk.openFor(process),
+        lockFolder: async (folder) => this.#lock(folder, process),
+        listen: async (options) => this.#listen(options, process),
+        openClient: () => this.#network.clientOf(process, this.name),
+      });
+      this.service = service;
+      const code = await service.ended;
+      this.#gone();
+      this.#watcher.ended(this, code);
+    } catch (error) {
+      this.#gone();
+      this.#watcher.startFailed(this, error as Error);
+    }
+  }
+
+  async #respond(decision: HeadDecision, request: Delivered): Promise<HttpReply> {
+    if (decision.kind === 'refuse') return written(decision.reply);
+    const reply = await new Promise<Reply>((resolve) => {
+      decision.receive(request.body, (reply) => {
+        this.#watcher.replied(this, request, reply);
+        resolve(reply);
+      });
+    });
+    return written(reply);
+  }
+
+  #lock(folder: string, process: Incarnation): Lock {
+    if (this.#holder?.isAlive) throw new InUseError(`${folder} is in use by ${this.#holder.name}`);
+    this.#holder = process;
+    return {
+      checkHeld: () => {},
+      watch: () => {},
+      shareDurable: () => {},
+      release: async () => {
+        if (this.#holder === process) this.#holder = undefined;
+      },
+    };
+  }
+
+  #listen(options: ListenerOptions, process: Incarnation): Listener {
+    const app = options.createApp('127.0.0.1');
+    const open = new Set<Promise<unknown>>();
+    const endings = new Set<AbortController>();
+    const handle: Server['handle'] = (request) => {
+      const ending = new AbortController();
+      endings.add(ending);
+      const done = this.#respond(app(incomingOf(request, process, ending)), request).finally(() =>
+        endings.delete(ending),
+      );
+      open.add(done);
+      void done.finally(() => open.delete(done));
+      return done;
+    };
+    this.#network.listen(this.name, { process, handle });
+    return {
+      address: '127.0.0.1',
+      port: 80,
+      close: async () => {
+        this.#network.stopListening(this.name, process);
+        for (const ending of endings) ending.abort();
+        await Promise.all(open);
+      },
+    };
+  }
+}
+
+function incomingOf({ method, target, headers }: Delivered, process: Incarnation, ending: AbortController): Incoming {
+  return {
+    method,
+    url: target,
+    httpVersion: '1.1',
+    fields: readFields(headers),
+    socket: { remoteAddress: '127.0.0.1' },
+    id: process.chance.uuid(),
+    ending: ending.signal,
+    endReply: () => ending.abort(),
+  };
+}
+
+async function written(reply: Reply): Promise<HttpReply> {
+  if (reply.kind === 'cut') return written(reply.reply);
+  const headers: Record<string, string> = { 'content-type': reply.contentType ?? 'application/json' };
+  const given = reply.headers ?? [];
+  for (let at = 0; at < given.length; at += 2) headers[given[at]!.toLowerCase()] = given[at + 1]!;
+  return { status: reply.status, headers, body: await textOf(reply) };
+}
+
+async function textOf(reply: Exclude<Reply, { kind: 'cut' }>): Promise<string> {
+  if (reply.kind === 'document') return reply.body.toString();
+  if (reply.kind !== 'stream') return bodyOf(reply, { id: 'simulated' });
+  const pieces: Buffer[] = [];
+  for await (const piece of reply.pieces(new AbortController().signal, () => {})) pieces.push(piece);
+  return Buffer.concat(pieces).toString();
+}

@@ -1,0 +1,217 @@
+/**
+ * Messages between processes. A request is delivered to whatever listens under the name of its host, after the latency of its link.
+ * Each link has faults of its own, which the plan of a life sets.
+ */
+
+import { type HttpCall, type HttpClient, type HttpReply, NoReply } from '../../src/client/connection.ts';
+import type { Chance } from './chance.ts';
+import type { Incarnation, World } from './world.ts';
+
+/** A request as it arrives. */
+export interface Delivered {
+  readonly method: string;
+  /** Path and query. */
+  readonly target: string;
+  readonly host: string;
+  /** Name, value, name, value … */
+  readonly headers: readonly string[];
+  readonly body: Buffer;
+}
+
+/** What listens under the name of a host. */
+export interface Server {
+  readonly process: Incarnation;
+  handle(request: Delivered): Promise<HttpReply>;
+}
+
+/** What happens to the next request on a link, once. */
+export type MessageFault =
+  | { readonly kind: 'request lost' }
+  | { readonly kind: 'reply lost' }
+  | { readonly kind: 'delayed'; readonly ms: number }
+  | { readonly kind: 'doubled'; readonly afterMs: number }
+  | { readonly kind: 'forged reply'; readonly reply: HttpReply; readonly isDelivered: boolean };
+
+/** A link from one machine to one host. */
+export class Link {
+  readonly chance: Chance;
+  /** Whether a request that arrives twice does nothing wrong. */
+  readonly mayDouble: boolean;
+  isDown = false;
+  /** For the next requests, one each. */
+  readonly faults: MessageFault[] = [];
+
+  constructor(chance: Chance, mayDouble: boolean) {
+    this.chance = chance;
+    this.mayDouble = mayDouble;
+  }
+
+  latencyMs(): number {
+    return 0.3 + this.chance.exponentialMs(3);
+  }
+}
+
+/** A request whose sender still waits. */
+interface Exchange {
+  readonly from: Incarnation;
+  readonly link: Link;
+  fail(message: string, sent: boolean): void;
+}
+
+export class Network {
+  readonly #world: World;
+  readonly #servers = new Map<string, Server>();
+  readonly #links = new Map<string, Link>();
+  /** The exchanges that a process has not replied to. */
+  readonly #open = new Map<Incarnation, Set<Exchange>>();
+  /** Called when a fault has really happened. */
+  readonly onFault: (kind: string) => void;
+
+  constructor(world: World, onFault: (kind: string) => void) {
+    this.#world = world;
+    this.onFault = onFault;
+  }
+
+  listen(host: string, server: Server): void {
+    this.#servers.set(host, server);
+  }
+
+  /** Requests that arrive from now on are refused; those that arrived before are still answered. */
+  stopListening(host: string, process: Incarnation): void {
+    if (this.#servers.get(host)?.process === process) this.#servers.delete(host);
+  }
+
+  /** The senders that wait for a reply of the process see a reset. */
+  close(host: string, process: Incarnation): void {
+    this.stopListening(host, process);
+    for (const exchange of this.#open.get(process) ?? []) {
+      this.#world.plan(exchange.link.latencyMs(), 'reset', () => exchange.fail('read ECONNRESET', true), exchange.from);
+    }
+    this.#open.delete(process);
+  }
+
+  link(from: string, host: string): Link {
+    const name = `${from} to ${host}`;
+    const link =
+      this.#links.get(name) ??
+      new Link(this.#world.chance(`link ${name}`), host === 'hub' && !from.startsWith('client-'));
+    this.#links.set(name, link);
+    return link;
+  }
+
+  links(): Link[] {
+    return [...this.#links.values()];
+  }
+
+  /** @returns a client of one process, as `openClient` returns one */
+  clientOf(process: Incarnation, machine: string): HttpClient {
+    const open = new Set<Exchange>();
+    return {
+      call: (url, call) => this.#call(process, this.link(machine, url.hostname), url, call, open),
+      close: () => {
+        for (const exchange of open) exchange.fail('the connection was closed', true);
+      },
+    };
+  }
+
+  #call(from: Incarnation, link: Link, url: URL, call: HttpCall, own: Set<Exchange>): Promise<HttpReply> {
+    const world = this.#world;
+    const fault = link.isDown ? undefined : link.faults.shift();
+    return new Promise((resolve, reject) => {
+      const settled = () => {
+        own.delete(exchange);
+        late.isCancelled = true;
+        call.signal?.removeEventListener('abort', aborted);
+      };
+      const exchange: Exchange = {
+        from,
+        link,
+        fail: (message, sent) => {
+          settled();
+          reject(new NoReply(new Error(message), sent));
+        },
+      };
+      const late = world.plan(
+        call.timeoutMs,
+        'timeout',
+        () => exchange.fail('no complete reply in time', !link.isDown),
+        from,
+      );
+      const aborted = () => exchange.fail('the request was given up', true);
+      call.signal?.addEventListener('abort', aborted, { once: true });
+      own.add(exchange);
+      const answer = (reply: HttpReply) => {
+        if (link.isDown) return;
+        if (fault?.kind === 'reply lost') return this.onFault('reply lost');
+        world.plan(
+          link.latencyMs(),
+          `reply ${reply.status}`,
+          () => {
+            settled();
+            resolve(reply);
+          },
+          from,
+        );
+      };
+      if (call.signal?.aborted) return exchange.fail('the request was given up', false);
+      if (link.isDown) {
+        this.onFault('link down');
+        world.plan(link.latencyMs(), 'refused', () => exchange.fail('connect EHOSTUNREACH', false), from);
+        return;
+      }
+      const request = requestOf(url, call);
+      const delayMs = link.latencyMs() + (fault?.kind === 'delayed' ? fault.ms : 0);
+      if (fault !== undefined && fault.kind !== 'reply lost') this.onFault(fault.kind);
+      if (fault?.kind === 'request lost') return;
+      if (fault?.kind === 'forged reply') {
+        world.plan(2 * delayMs, 'forged reply', () => answer(fault.reply), null);
+        if (fault.isDelivered) this.#deliver(exchange, request, delayMs, () => {});
+        return;
+      }
+      this.#deliver(exchange, request, delayMs, answer);
+      if (fault?.kind === 'doubled') this.#deliver(exchange, request, delayMs + fault.afterMs, () => {});
+    });
+  }
+
+  #deliver(exchange: Exchange, request: Delivered, delayMs: number, answer: (reply: HttpReply) => void): void {
+    const world = this.#world;
+    // Whatever listens when the request arrives gets it, which may have started meanwhile.
+    const arrive = () => {
+      const server = this.#servers.get(request.host);
+      if (server === undefined || !server.process.isAlive) {
+        world.plan(
+          exchange.link.latencyMs(),
+          'refused',
+          () => exchange.fail('connect ECONNREFUSED', false),
+          exchange.from,
+        );
+        return;
+      }
+      const { process } = server;
+      const open = this.#open.get(process) ?? new Set();
+      this.#open.set(process, open.add(exchange));
+      const handle = () => {
+        void server.handle(request).then((reply) => {
+          open.delete(exchange);
+          answer(reply);
+        });
+      };
+      world.plan(0, `${request.method} ${request.target}`, handle, process);
+    };
+    world.plan(delayMs, 'arrives', arrive, null);
+  }
+}
+
+function requestOf(url: URL, { method, headers = {}, token, body = '' }: HttpCall): Delivered {
+  const bytes = Buffer.from(body);
+  const sent: Record<string, string> = { Host: url.host, ...headers };
+  if (token !== undefined) sent[token.name] = token.token;
+  if (bytes.length > 0 || method !== 'GET') sent['Content-Length'] = String(bytes.length);
+  return {
+    method,
+    target: `${url.pathname}${url.search}`,
+    host: url.hostname,
+    headers: Object.entries(sent).flat(),
+    body: bytes,
+  };
+}

@@ -1,0 +1,148 @@
+/** What is promised, checked at each step that can break it. It looks only at the durable bytes of disks, with a parser of its own. */
+
+import type { Reply } from '../../src/http/message.ts';
+import { JournalView, type SeenLine } from './journal-view.ts';
+import type { Machine } from './machine.ts';
+import type { Delivered } from './network.ts';
+import type { Upstream } from './upstream.ts';
+
+export type Destinations = ReadonlyMap<string, Machine | Upstream>;
+
+export interface Watched {
+  readonly machine: Machine;
+  /** What gets every event, by the names of its destinations. */
+  readonly sendsTo: Destinations;
+  readonly view: JournalView;
+}
+
+export class Oracle {
+  readonly #watched = new Map<Machine, Watched>();
+  #broken: string | undefined;
+
+  get broken(): string | undefined {
+    return this.#broken;
+  }
+
+  watch(machine: Machine, sendsTo: Destinations): void {
+    this.#watched.set(machine, { machine, sendsTo, view: new JournalView() });
+  }
+
+  viewOf(machine: Machine): JournalView {
+    return this.#watched.get(machine)!.view;
+  }
+
+  /** "200 is sent only when the line would survive a power cut." */
+  replied(machine: Machine, { method, target, body }: Delivered, reply: Reply): void {
+    if (reply.status !== 200) return;
+    if (method !== 'POST' || !target.startsWith('/report_asset_')) return;
+    this.look(machine);
+    const { byMark, acknowledged } = this.viewOf(machine);
+    for (const mark of marksIn(body)) {
+      const line = byMark.get(mark)?.at(-1);
+      if (line === undefined) this.#breaks(`${machine.name} answered 200 for ${mark}, which is not durable`);
+      else acknowledged.add(line.seq);
+    }
+  }
+
+  /** What was answered with 200 is there, or was removed by retention. */
+  checkAcknowledged(machine: Machine): void {
+    this.look(machine);
+    const seq = this.viewOf(machine).lost(machine.disk.disk);
+    if (seq !== undefined) this.#breaks(`event ${seq} of ${machine.name} was answered with 200 and is lost`);
+  }
+
+  /** Reads what is new in the durable bytes of a journal. */
+  look(machine: Machine): void {
+    const { view } = this.#watched.get(machine)!;
+    const problem = view.refresh(machine.disk.disk);
+    if (problem !== undefined) this.#breaks(`${machine.name}: ${problem}`);
+  }
+
+  /** A journal file is about to be removed: with retention by size, only what its destinations have. */
+  removing(machine: Machine, name: string): void {
+    if (!/^events-\d{20}\.jsonl$/.test(name)) return;
+    this.look(machine);
+    const { view, sendsTo } = this.#watched.get(machine)!;
+    if (sendsTo.size === 0) this.#breaks(`${machine.name} removes ${name} without a limit of retention`);
+    for (const { seq } of view.linesOf(name)) view.removed.add(seq);
+    const seq = this.#unsettledAt(machine, view.linesOf(name));
+    if (seq !== undefined) {
+      this.#breaks(
+        `${machine.name} removes ${name} with event ${seq}, which is neither at its destination nor in a dead letter`,
+      );
+    }
+  }
+
+  /** At a hub: each source without repeat or swap, and without a gap but for events that its dead letters name as lost. */
+  checkSources(): void {
+    const lost = new Map<string, Set<number>>();
+    for (const { machine, sendsTo } of this.#watched.values()) {
+      const names = [...sendsTo].filter(([, to]) => !('ids' in to)).map(([name]) => `dead-${name}.jsonl`);
+      for (const name of names) lost.set(machine.name, deadIn(machine.disk.disk.durableBytes(name)));
+    }
+    for (const { machine, view } of this.#watched.values()) {
+      this.checkAcknowledged(machine);
+      const next = new Map<string, number>();
+      for (const { from, seq, mark } of [...view.lines.values()].sort((a, b) => a.seq - b.seq)) {
+        if (from === undefined) continue;
+        let expected = next.get(from[0]) ?? 1;
+        const named = lost.get(mark.split('-')[2] ?? '');
+        while (expected < from[1] && named?.has(expected)) expected += 1;
+        if (from[1] !== expected) {
+          this.#breaks(`event ${seq} of ${machine.name} is ${from[1]} of a source whose next one is ${expected}`);
+          return;
+        }
+        next.set(from[0], expected + 1);
+      }
+    }
+  }
+
+  /** @returns what is not settled yet; undefined once every event is where it was promised to be */
+  unsettled(): string | undefined {
+    this.checkSources();
+    for (const { machine, view } of this.#watched.values()) {
+      if (machine.service === undefined) return `${machine.name} does not run`;
+      const seq = this.#unsettledAt(machine, view.lines.values());
+      if (seq !== undefined)
+        return `event ${seq} of ${machine.name} is neither at its destination nor in a dead letter`;
+    }
+    return undefined;
+  }
+
+  /** @returns the first event that is neither at a destination nor in its dead letters */
+  #unsettledAt(machine: Machine, lines: Iterable<SeenLine>): number | undefined {
+    const { sendsTo } = this.#watched.get(machine)!;
+    const checks = [...sendsTo].map(([name, to]) => this.#settledAt(machine, name, to));
+    for (const line of lines) if (!checks.every((isSettled) => isSettled(line))) return line.seq;
+    return undefined;
+  }
+
+  /** @returns whether an event of a machine is durable at its destination, or in a durable dead letter */
+  #settledAt(machine: Machine, name: string, to: Machine | Upstream): (line: SeenLine) => boolean {
+    const dead = deadIn(machine.disk.disk.durableBytes(`dead-${name}.jsonl`));
+    if ('ids' in to) return ({ id, seq }) => to.ids.has(id) || dead.has(seq);
+    this.look(to);
+    const { byMark } = this.viewOf(to);
+    return ({ mark, seq }) => dead.has(seq) || (byMark.get(mark)?.some(({ from }) => from?.[1] === seq) ?? false);
+  }
+
+  #breaks(sentence: string): void {
+    this.#broken ??= sentence;
+  }
+}
+
+function marksIn(body: Buffer): string[] {
+  const value = JSON.parse(body.toString());
+  return (Array.isArray(value) ? value : [value]).map(({ partition }) => partition);
+}
+
+/** The seqs of the events that dead letters have or name. */
+function deadIn(bytes: Buffer | undefined): Set<number> {
+  const seqs = new Set<number>();
+  for (const text of bytes?.toString().split('\n') ?? []) {
+    if (!text.endsWith('}')) continue; // torn, or the end
+    const { line, first = line?.seq, last = first } = JSON.parse(text);
+    for (let seq = first; seq <= last; seq += 1) seqs.add(seq);
+  }
+  return seqs;
+}

@@ -1,0 +1,26 @@
+/** That the simulation repeats itself, and that it notices a broken promise. */
+
+import assert from 'node:assert/strict';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { rounds } from '../support/long.ts';
+import { newFolder } from '../support/program.ts';
+import { bundleSimulation, live } from './bundle.ts';
+
+test('the same seed gives the same life, in which every promise is kept', async (t) => {
+  const bundle = join(newFolder(t), 'simulation.mjs');
+  await bundleSimulation(bundle);
+  const steps = rounds({ long: 30_000, short: 10_000 });
+  const args = ['--seed', '7', '--steps', `${steps}`];
+  const lives = await Promise.all([live(bundle, args), live(bundle, args)]);
+  const [first, again] = lives.map(({ code, text }) => {
+    assert.equal(code, 0, text);
+    const { ms: _, ...life } = JSON.parse(text);
+    return life;
+  });
+  assert.deepEqual(first, again);
+  assert.ok(
+    first.steps >= steps && first.events.hub > 100 && first.events.upstream >= first.events.hub,
+    JSON.stringify(first),
+  );
+});
