@@ -215,7 +215,8 @@ export class Forwarding {
     this.#isClosed = true;
     clearInterval(this.#timer);
     this.#file?.stop();
-    for (const forwarded of this.#forwarded.values()) this.#end(forwarded, undefined);
+    // They stay in the map: retention ends later, and still names what it removes in their dead letters.
+    await Promise.all([...this.#links()].map((link) => link.close()));
     await this.#ended();
   }
 

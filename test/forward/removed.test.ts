@@ -2,13 +2,17 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { readConfig } from '../../src/config/config.ts';
 import { readLetterStates } from '../../src/forward/dead-letters/file.ts';
 import { isOpen } from '../../src/forward/dead-letters/letter.ts';
+import { Forwarding } from '../../src/forward/forwarding.ts';
 import type { Link } from '../../src/forward/link.ts';
 import { cursorName } from '../../src/forward/sender/cursor.ts';
 import { type JournalHooks, NotRemovableError } from '../../src/journal/hooks.ts';
+import { OwnProgress } from '../../src/journal/progress.ts';
 import type { Retain } from '../../src/journal/retention.ts';
 import { contentsOf, goneName, segmentName } from '../../src/journal/segments.ts';
+import { createNotices } from '../../src/telemetry/log.ts';
 import { openJournal, type TestJournal } from '../support/journal.ts';
 import { eachCall, everyRemains, settled } from '../support/power.ts';
 import { diskWith, FIRST, makeLines, segment } from '../support/segments.ts';
@@ -63,6 +67,27 @@ test('what the cursor has not passed is named once, with a warning, and counted 
     ],
   );
   assert.deepEqual([link.status.dead_letters, link.status.lost_events], [2, 16]);
+});
+
+// In a stop, retention ends after forwarding.
+test('what is removed after forwarding has ended is named as well [removed-5]', async () => {
+  const disk = diskWith({ [FIRST]: segment(1, 30) });
+  await saveCursor(disk, { seq: 4, kind: 'hub' });
+  const read = readConfig(['--forward-to', 'http://127.0.0.1:3000', '--when-behind', 'remove'], {});
+  assert.ok(read.kind === 'valid');
+  const forwarding = new Forwarding({
+    config: read.config,
+    progress: new OwnProgress(),
+    limits,
+    notices: createNotices('error', false, () => {}),
+    onForwarded: () => {},
+    openClient: () => assert.fail('nothing is sent'),
+    diskOf: () => disk,
+  });
+  await forwarding.open({ deployments: () => [undefined], wake: () => {}, retain: () => {} });
+  await forwarding.close();
+  await forwarding.removing(undefined, { first: 1, last: 10 });
+  assert.deepEqual(await lostIn(disk), upTo(10, 5));
 });
 
 test('with a cursor that is lost or new, all that is removed is named, unless the destination begins later', async () => {
