@@ -149,6 +149,21 @@ for (const what of ['once', 'power'] as const) {
   }
 }
 
+test('a letter whose sync failed does not count as written, although it can be read [dead-letters-4]', async () => {
+  const disk = new SimulatedDisk();
+  const letters = await openLetters(disk);
+  const gone = { first: 3, last: 9 };
+  await letters.append(letter(2));
+  disk.fault = (call) => (call === 'sync' ? systemError('EIO') : undefined);
+  await assert.rejects(letters.nameRemoved(gone, 'retention'), /EIO/);
+  disk.fault = () => undefined;
+  assert.equal((await all(disk)).length, 2);
+  assert.equal(await letters.namedAfter(2), 2);
+  assert.deepEqual(await letters.nameRemoved(gone, 'retention'), [gone]);
+  const after = disk.afterPowerCut({ entries: 'none', share: 0, behind: 'nothing' });
+  assert.deepEqual((await readLetterStates(after, 'upstream')).unnamed(gone), []);
+});
+
 test('letters that are appended at the same time are all there, in their order', async () => {
   const disk = new SimulatedDisk();
   const letters = await openLetters(disk);

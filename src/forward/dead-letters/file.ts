@@ -89,13 +89,15 @@ export class DeadLetters {
    *   and `seq` is 5; `seq` if 6 has none
    * @throws the error of a system call
    */
-  async namedAfter(seq: number): Promise<number> {
-    const { states } = await readSummary(this.#disk, this.#file);
-    for (let last = seq; ; ) {
-      const state = states.get(last + 1);
-      if (state === undefined || !isNamed(state)) return last;
-      last = state.last;
-    }
+  namedAfter(seq: number): Promise<number> {
+    return this.#mutex.run(async () => {
+      const states = await this.#durableStates();
+      for (let last = seq; ; ) {
+        const state = states.get(last + 1);
+        if (state === undefined || !isNamed(state)) return last;
+        last = state.last;
+      }
+    });
   }
 
   /**
@@ -105,8 +107,7 @@ export class DeadLetters {
    */
   nameRemoved(gone: GoneRange, reason: string): Promise<readonly GoneRange[]> {
     return this.#mutex.run(async () => {
-      const { states } = await readSummary(this.#disk, this.#file);
-      const ranges = states.unnamed(gone);
+      const ranges = (await this.#durableStates()).unnamed(gone);
       for (const range of ranges) await this.#append({ time: now(), outcome: 'removed', reason, ...range }, false);
       return ranges;
     });
@@ -119,9 +120,8 @@ export class DeadLetters {
   closeTaken({ first, last }: GoneRange): Promise<void> {
     return this.#mutex.run(async () => {
       if (first > this.#summary.removedSeq) return;
-      const { states } = await readSummary(this.#disk, this.#file);
       const reason = 'the destination has them after all';
-      for (const state of states.removed()) {
+      for (const state of (await this.#durableStates()).removed()) {
         const range = { first: Math.max(first, state.first), last: Math.min(last, state.last) };
         if (range.first > range.last || !isOpen(state)) continue;
         await this.#append({ time: now(), outcome: 'removed', became: 'taken', reason, ...range }, true);
@@ -211,6 +211,13 @@ export class DeadLetters {
     this.#isCompact = true;
   }
 
+  /** Without a letter whose sync failed: it can be read, and may be gone after a power cut. */
+  async #durableStates(): Promise<LetterStates> {
+    const log = this.#isUnsure ? await this.#openLog() : undefined;
+    if (log !== undefined) await closing(log, () => this.#prepare(log));
+    return (await readSummary(this.#disk, this.#file)).states;
+  }
+
   async #read(): Promise<void> {
     const { states, ...summary } = await readSummary(this.#disk, this.#file);
     this.#summary = summary;
@@ -221,9 +228,13 @@ export class DeadLetters {
     const { bytes } = this.#summary;
     const size = log.sizeInFolder() ?? 0;
     if (!this.#isUnsure && size === bytes) return;
-    if (!this.#isUnsure || size < bytes) return this.#recover(log); // another program changed it
-    await log.truncate(bytes);
-    await this.#disk.syncFolder();
+    if (!this.#isUnsure || size < bytes)
+      await this.#recover(log); // another program changed it
+    else {
+      await log.truncate(bytes);
+      await this.#disk.syncFolder();
+    }
+    this.#isUnsure = false;
   }
 
   /** @returns undefined if there is no file */
