@@ -1,8 +1,9 @@
 /** What an operator changes while no service has the folder: which events a destination does not get, and where it continues. */
 
+import type { Limits } from '../config/limits.ts';
 import type { Disk } from '../journal/disk.ts';
 import type { GoneRange } from '../journal/segments.ts';
-import { DeadLetters, readLetterStates, UNBOUNDED } from './dead-letters/file.ts';
+import { DeadLetters, readLetterStates } from './dead-letters/file.ts';
 import { isOpen } from './dead-letters/letter.ts';
 import type { LetterState } from './dead-letters/states.ts';
 import { Cursor, type CursorState, type CursorValue, readCursor } from './sender/cursor.ts';
@@ -18,27 +19,28 @@ export class NotPossibleError extends Error {}
  * @returns what was done, as a sentence
  * @throws NotPossibleError, or the error of a system call, after which it can be run again
  */
-export async function skip(disk: Disk, name: string, seqs: GoneRange): Promise<string> {
+export async function skip(disk: Disk, name: string, seqs: GoneRange, limits: Limits): Promise<string> {
   const state = await readCursor(disk, name);
   const value = valueIn(state);
   const { first, last } = seqs;
   const { seq, sending = 0 } = value;
-  const open = await openIn(disk, name, seqs);
+  const open = await openIn(disk, name, seqs, limits);
   // Retention names what it removes before the cursor passes it.
   const isGone = open.some(({ outcome }) => outcome === 'removed');
-  if (isGone || (state.kind === 'found' && last <= seq)) return giveUp(disk, name, seqs, open.length);
+  if (isGone || (state.kind === 'found' && last <= seq)) return giveUp(disk, name, seqs, open.length, limits);
   check(state.kind === 'found', `the cursor of ${name} is ${state.kind}; set it with forward from`);
   check(!canBeAsked(value), `${name} is a hub, which says itself what it needs next; mend what stops it`);
   check(first === seq + 1, `${name} continues with event ${seq + 1}; begin there`);
-  checkEnd(await readLastSeq(disk), last);
+  checkEnd(await readLastSeq(disk, limits), last);
   let [lines, id]: [number, string | null] = [0, null];
-  for await (const line of readLines(disk, seqs)) {
-    await addLetter(disk, name, { line: line.text }, line.seq <= sending ? ', and the destination may have it' : '');
+  for await (const line of readLines(disk, seqs, limits)) {
+    const more = line.seq <= sending ? ', and the destination may have it' : '';
+    await addLetter(disk, name, { line: line.text }, limits, more);
     lines += 1;
     id = line.event.id;
   }
   if (lines <= last - first) {
-    await addLetter(disk, name, seqs, '; not all can be read');
+    await addLetter(disk, name, seqs, limits, '; not all can be read');
     id = null;
   }
   await save(disk, name, { ...value, seq: last, id, sending: sending > last ? sending : undefined });
@@ -51,8 +53,8 @@ export async function skip(disk: Disk, name: string, seqs: GoneRange): Promise<s
  * @param seq of the next event
  * @returns and throws as `skip`
  */
-export async function continueFrom(disk: Disk, name: string, seq: number): Promise<string> {
-  checkEnd(await readLastSeq(disk), seq - 1);
+export async function continueFrom(disk: Disk, name: string, seq: number, limits: Limits): Promise<string> {
+  checkEnd(await readLastSeq(disk, limits), seq - 1);
   const state = await readCursor(disk, name);
   const value = valueIn(state);
   const next = value.seq + 1;
@@ -60,7 +62,7 @@ export async function continueFrom(disk: Disk, name: string, seq: number): Promi
   const isAsked = canBeAsked(value);
   const leaveOut = `identity --new --seq ${seq} leaves events out`;
   check(!isAsked || seq <= next, `${name} is a hub, which says itself what it needs next; ${leaveOut}`);
-  if (isFound && next < seq) await addLetter(disk, name, { first: next, last: seq - 1 });
+  if (isFound && next < seq) await addLetter(disk, name, { first: next, last: seq - 1 }, limits);
   await save(disk, name, { ...value, seq: seq - 1, id: null, sending: undefined });
   const unless = isAsked ? ', unless the hub knows this journal and says what is next' : '';
   return `${name} continues with event ${seq}${unless}; before, it was ${isFound ? next : state.kind}`;
@@ -72,8 +74,8 @@ export async function continueFrom(disk: Disk, name: string, seq: number): Promi
  * @param seq of the next event for each hub; undefined to continue each after its cursor
  * @returns and throws as `skip`
  */
-export async function newIdentity(disk: Disk, seq: number | undefined): Promise<string> {
-  const last = await readLastSeq(disk);
+export async function newIdentity(disk: Disk, seq: number | undefined, limits: Limits): Promise<string> {
+  const last = await readLastSeq(disk, limits);
   if (seq !== undefined) checkEnd(last, seq - 1);
   for (const name of await readNames(disk)) {
     const state = await readCursor(disk, name);
@@ -91,19 +93,25 @@ export async function newIdentity(disk: Disk, seq: number | undefined): Promise<
 }
 
 /** @returns the open letters that are about these events only */
-async function openIn(disk: Disk, name: string, seqs: GoneRange): Promise<LetterState[]> {
-  const states = [...(await readLetterStates(disk, name)).values()].filter(isOpen);
+async function openIn(disk: Disk, name: string, seqs: GoneRange, limits: Limits): Promise<LetterState[]> {
+  const states = [...(await readLetterStates(disk, name, limits)).values()].filter(isOpen);
   return states.filter(({ first, last }) => seqs.first <= first && last <= seqs.last);
 }
 
-async function giveUp(disk: Disk, name: string, seqs: GoneRange, open: number): Promise<string> {
+async function giveUp(disk: Disk, name: string, seqs: GoneRange, open: number, limits: Limits): Promise<string> {
   check(open > 0, `${name} has no open dead letter of these events`);
-  await addLetter(disk, name, seqs);
+  await addLetter(disk, name, seqs, limits);
   return `given up: ${open}`;
 }
 
-async function addLetter(disk: Disk, name: string, what: { line: string } | GoneRange, more = ''): Promise<void> {
-  const letters = await DeadLetters.open(disk, name, UNBOUNDED);
+async function addLetter(
+  disk: Disk,
+  name: string,
+  what: { line: string } | GoneRange,
+  limits: Limits,
+  more = '',
+): Promise<void> {
+  const letters = await DeadLetters.open(disk, name, { ...limits, bytesMax: Number.POSITIVE_INFINITY, spareBytes: 0 });
   const reason = `an operator gave it up${more}`;
   await letters.append({ time: new Date().toISOString(), outcome: 'skipped', reason, ...what });
 }

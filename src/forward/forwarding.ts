@@ -346,12 +346,13 @@ function lettersOf(
 ): Promise<DeadLetters> {
   let opened = letters.get(name);
   if (opened === undefined) {
-    const { deadLetterBytesMax, deadLetterRetainPercent, deadLetterSparePercent } = limits;
+    const { deadLetterBytesMax, deadLetterRetainPercent, deadLetterSparePercent, lineBytesMax } = limits;
     const { retainBytes = Number.POSITIVE_INFINITY } = config;
     const bytesMax = Math.min(deadLetterBytesMax, Math.floor((retainBytes * deadLetterRetainPercent) / 100));
     opened = DeadLetters.open(disk, name, {
       bytesMax,
       spareBytes: Math.floor((bytesMax * deadLetterSparePercent) / 100),
+      lineBytesMax,
     });
     letters.set(name, opened);
     opened.catch(() => letters.delete(name));

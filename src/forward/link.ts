@@ -217,7 +217,7 @@ export class Link {
     const target = () => openTarget('api', { ...destination, source: this.#source ?? '', limits, openClient });
     const { signal } = this.#closing;
     try {
-      const result = await takeRetry({ disk, name, letters, target, turnMs, signal });
+      const result = await takeRetry({ disk, name, letters, target, turnMs, signal, limits });
       if (result !== undefined) {
         const { sent, refused, left } = result;
         notices.info('dead letters were sent again', { destination: name, sent, refused, left });

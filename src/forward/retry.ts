@@ -8,6 +8,7 @@
  */
 
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { Limits } from '../config/limits.ts';
 import { type Disk, type ReadableDisk, unlessAbsent } from '../journal/disk.ts';
 import { readSmall } from '../journal/file-io.ts';
 import { Line } from '../journal/look/reading.ts';
@@ -48,6 +49,7 @@ export interface RetryParts {
   readonly turnMs: () => number;
   /** Ends the request in flight, and the retry. */
   readonly signal: AbortSignal;
+  readonly limits: Pick<Limits, 'lineBytesMax'>;
 }
 
 /** @returns the name of the file: `forward-hub.retry` for `hub` */
@@ -96,12 +98,14 @@ export async function takeRetry(parts: RetryParts): Promise<RetryResult | undefi
 }
 
 async function sendAgain(parts: RetryParts, seqs: GoneRange | undefined): Promise<RetryResult> {
-  const { disk, name, letters, target: open, turnMs, signal } = parts;
+  const { disk, name, letters, target: open, turnMs, signal, limits } = parts;
   const counts = { sent: 0, refused: 0 };
-  const wanted = new Map([...(await readLetterStates(disk, name))].filter(([, state]) => isWanted(state, seqs)));
+  const wanted = new Map(
+    [...(await readLetterStates(disk, name, limits))].filter(([, state]) => isWanted(state, seqs)),
+  );
   const target = open();
   try {
-    for await (const letter of readDeadLetters(disk, name)) {
+    for await (const letter of readDeadLetters(disk, name, limits)) {
       const { line } = letter;
       const state = wanted.get(seqsOf(letter).first);
       if (line === undefined || state === undefined) continue;

@@ -1,6 +1,6 @@
 /** How far the destinations of a journal are, from files alone: so also beside a service that is dead or does not answer. */
 
-import { limits } from '../config/limits.ts';
+import type { Limits } from '../config/limits.ts';
 import type { ReadableDisk } from '../journal/disk.ts';
 import type { Durable, Holder } from '../journal/lock.ts';
 import { readJournal } from '../journal/look/reader.ts';
@@ -40,9 +40,10 @@ export async function readStatus(
   disk: ReadableDisk,
   deployment: string | null,
   running: Holder | undefined,
+  limits: Limits,
 ): Promise<DestinationStatus[]> {
   const durable = await askDurable(pollProgress(disk.folder, limits));
-  const last_seq = durable.kind === 'before' ? durable.seq - 1 : await readLastSeq(disk);
+  const last_seq = durable.kind === 'before' ? durable.seq - 1 : await readLastSeq(disk, limits);
   const all: DestinationStatus[] = [];
   for (const name of await readNames(disk)) {
     const cursor = await readCursor(disk, name);
@@ -57,13 +58,13 @@ export async function readStatus(
     const { state, reason } = stateOf(running, written);
     const isUnsaid = 'reason' in cursor && state !== 'stopped';
     const lost = isUnsaid ? `${cursor.reason}: a hub is asked, else say forward from ${name} --seq N` : undefined;
-    const letters = await readLetterStates(disk, name).catch(() => undefined);
+    const letters = await readLetterStates(disk, name, limits).catch(() => undefined);
     all.push({
       ...{ name, deployment, to: to || null, kind: kind ?? null, state },
       reason: [reason ?? [], lost ?? []].flat().join('; ') || null,
       ...{ since, next_try: state === written?.state ? (written.next_try ?? null) : null, seq, last_seq },
       lag_events: seq === null ? null : Math.max(0, last_seq - seq),
-      lag_seconds: seq === null ? null : await lagSeconds(disk, seq, last_seq),
+      lag_seconds: seq === null ? null : await lagSeconds(disk, seq, last_seq, limits),
       dead_letters: letters?.open ?? null,
       lost_events: letters?.lost ?? null,
       ...{ last_success, last_error },
@@ -81,7 +82,7 @@ export async function readNames(disk: Pick<ReadableDisk, 'list'>): Promise<strin
 }
 
 /** @returns the seq of the last whole line; 0 of a journal without events */
-export async function readLastSeq(disk: ReadableDisk): Promise<number> {
+export async function readLastSeq(disk: ReadableDisk, limits: Limits): Promise<number> {
   const segment = contentsOf(await disk.list()).segments.at(-1);
   if (segment === undefined) return 0;
   const { name, firstSeq: first } = segment;
@@ -89,12 +90,12 @@ export async function readLastSeq(disk: ReadableDisk): Promise<number> {
   if (whole !== undefined) return whole.seq;
   let last = first - 1;
   // It is empty, or ends with a part of a line.
-  for await (const { seq } of readLines(disk, { first, last: Number.MAX_SAFE_INTEGER })) last = seq;
+  for await (const { seq } of readLines(disk, { first, last: Number.MAX_SAFE_INTEGER }, limits)) last = seq;
   return last;
 }
 
 /** @returns the lines of these seqs, as far as the journal has them */
-export async function* readLines(disk: ReadableDisk, { first, last }: GoneRange): AsyncGenerator<Line> {
+export async function* readLines(disk: ReadableDisk, { first, last }: GoneRange, limits: Limits): AsyncGenerator<Line> {
   const progress = { durable: async (): Promise<Durable> => ({ kind: 'unsaid' }), more: async () => {} };
   const filter = { afterSeq: first - 1, untilSeq: last };
   for await (const lines of readJournal(disk, { filter, seek: true, progress, limits }, () => {})) yield* lines;
@@ -114,9 +115,9 @@ function stateOf(
   return { state: 'not forwarded', reason: 'the service does not have this destination' };
 }
 
-async function lagSeconds(disk: ReadableDisk, seq: number, lastSeq: number): Promise<number> {
+async function lagSeconds(disk: ReadableDisk, seq: number, lastSeq: number, limits: Limits): Promise<number> {
   if (seq >= lastSeq) return 0;
-  for await (const line of readLines(disk, { first: seq + 1, last: lastSeq })) {
+  for await (const line of readLines(disk, { first: seq + 1, last: lastSeq }, limits)) {
     return Math.max(0, Math.floor((Date.now() - Date.parse(line.event.time)) / 1000));
   }
   return 0;

@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { limits } from '../../src/config/limits.ts';
 import { continueFrom, NotPossibleError, newIdentity, skip } from '../../src/forward/by-hand.ts';
 import { type CursorValue, readCursor } from '../../src/forward/sender/cursor.ts';
 import { readSource, SOURCE_FILE } from '../../src/forward/source.ts';
@@ -28,7 +29,7 @@ async function untilAllAreSent(disk: SimulatedDisk, target: Model): Promise<void
 
 test('skip gives up the events that are next, each with its line, and the destination gets those after them [by-hand-2]', async () => {
   const disk = await forwardedTo(4, { sending: 5 });
-  assert.equal(await skip(disk, 'upstream', { first: 5, last: 6 }), 'upstream continues with event 7');
+  assert.equal(await skip(disk, 'upstream', { first: 5, last: 6 }, limits), 'upstream continues with event 7');
   assert.deepEqual(await cursorOf(disk), { seq: 6, id: idOf(6), sending: undefined, kind: 'api', to: 'http://x' });
   const letters = await lettersOf(disk);
   assert.deepEqual(
@@ -46,7 +47,7 @@ test('skip gives up the events that are next, each with its line, and the destin
 test('skip passes lines that can not be read, and says which', async () => {
   const at = lines.slice(0, 5).join('').length;
   const disk = await forwardedTo(4, {}, flip(bytes, at + 99));
-  await skip(disk, 'upstream', { first: 5, last: 7 });
+  await skip(disk, 'upstream', { first: 5, last: 7 }, limits);
   assert.deepEqual(seqsOf(await lettersOf(disk)), [5, 7, 5, 6, 7]);
   assert.equal((await cursorOf(disk)).seq, 7);
 });
@@ -54,7 +55,7 @@ test('skip passes lines that can not be read, and says which', async () => {
 test('skip refuses what is not next, what does not exist, and a hub', async () => {
   const disk = await forwardedTo(4);
   const refused = (seqs: [number, number], message: RegExp, name = 'upstream') =>
-    assert.rejects(skip(disk, name, { first: seqs[0], last: seqs[1] }), (error: Error) => {
+    assert.rejects(skip(disk, name, { first: seqs[0], last: seqs[1] }, limits), (error: Error) => {
       assert.ok(error instanceof NotPossibleError);
       assert.match(error.message, message);
       return true;
@@ -75,9 +76,9 @@ test('skip gives up dead letters, and only those that are open', async () => {
   for (const seq of [2, 3, 5]) {
     await letters.append({ time, outcome: 'refused', status: 400, reason: 'no', line: `${lines[seq - 1]}`.trimEnd() });
   }
-  assert.equal(await skip(disk, 'upstream', { first: 2, last: 4 }), 'given up: 2');
-  await assert.rejects(skip(disk, 'upstream', { first: 2, last: 4 }), NotPossibleError);
-  assert.equal(await skip(disk, 'upstream', { first: 5, last: 5 }), 'given up: 1');
+  assert.equal(await skip(disk, 'upstream', { first: 2, last: 4 }, limits), 'given up: 2');
+  await assert.rejects(skip(disk, 'upstream', { first: 2, last: 4 }, limits), NotPossibleError);
+  assert.equal(await skip(disk, 'upstream', { first: 5, last: 5 }, limits), 'given up: 1');
   assert.equal((await cursorOf(disk)).seq, 8);
 });
 
@@ -86,7 +87,7 @@ test('skip gives up what retention removed before the destination has passed it,
     const disk = await forwardedTo(4, { kind });
     const letters = await openLetters(disk);
     await letters.nameRemoved({ first: 5, last: 6 }, 'retention');
-    assert.equal(await skip(disk, 'upstream', { first: 1, last: 8 }), 'given up: 1');
+    assert.equal(await skip(disk, 'upstream', { first: 1, last: 8 }, limits), 'given up: 1');
     assert.deepEqual([(await cursorOf(disk)).seq, (await openLetters(disk)).open], [4, 0]);
   }
 });
@@ -95,14 +96,14 @@ test('from lets a lost cursor continue, sends events again, or leaves them out w
   const disk = await forwardedTo(8);
   disk.put('forward-upstream.cursor', Buffer.alloc(1024));
   assert.equal((await readCursor(disk, 'upstream')).kind, 'lost');
-  assert.equal(await continueFrom(disk, 'upstream', 7), 'upstream continues with event 7; before, it was lost');
+  assert.equal(await continueFrom(disk, 'upstream', 7, limits), 'upstream continues with event 7; before, it was lost');
   assert.deepEqual(await lettersOf(disk), []);
-  assert.equal(await continueFrom(disk, 'upstream', 5), 'upstream continues with event 5; before, it was 7');
-  await continueFrom(disk, 'upstream', 9);
+  assert.equal(await continueFrom(disk, 'upstream', 5, limits), 'upstream continues with event 5; before, it was 7');
+  await continueFrom(disk, 'upstream', 9, limits);
   assert.deepEqual(seqsOf(await lettersOf(disk)), [5, 6, 7, 8]);
-  await assert.rejects(continueFrom(disk, 'upstream', 14), NotPossibleError);
-  await continueFrom(disk, 'upstream', 13);
-  await continueFrom(disk, 'upstream', 10);
+  await assert.rejects(continueFrom(disk, 'upstream', 14, limits), NotPossibleError);
+  await continueFrom(disk, 'upstream', 13, limits);
+  await continueFrom(disk, 'upstream', 10, limits);
   const upstream = new Model('api');
   await untilAllAreSent(disk, upstream);
   assert.deepEqual(upstream.recorded, [10, 11, 12]);
@@ -110,13 +111,13 @@ test('from lets a lost cursor continue, sends events again, or leaves them out w
 
 test('from leaves out no event of a hub, which would get it all the same, and says that the hub decides [by-hand-1]', async () => {
   const disk = await forwardedTo(5, { kind: 'hub' });
-  await assert.rejects(continueFrom(disk, 'upstream', 9), {
+  await assert.rejects(continueFrom(disk, 'upstream', 9, limits), {
     message: 'upstream is a hub, which says itself what it needs next; identity --new --seq 9 leaves events out',
   });
   assert.deepEqual([(await cursorOf(disk)).seq, await lettersOf(disk)], [5, []], 'nothing was changed');
   const done =
     'upstream continues with event 3, unless the hub knows this journal and says what is next; before, it was 6';
-  assert.equal(await continueFrom(disk, 'upstream', 3), done);
+  assert.equal(await continueFrom(disk, 'upstream', 3, limits), done);
   const hub = new Model('hub');
   await untilAllAreSent(disk, hub);
   assert.deepEqual(hub.recorded, [3, 4, 5, 6, 7, 8, 9, 10, 11, 12]);
@@ -125,7 +126,7 @@ test('from leaves out no event of a hub, which would get it all the same, and sa
 test('after identity --new a hub that does not know the journal gets what it did not get before [by-hand-5]', async () => {
   const disk = await forwardedTo(8, { kind: 'hub' });
   await saveCursor(disk, { seq: 3, id: idOf(3), sending: 4, kind: 'api', to: 'http://y' }, 'plain');
-  await newIdentity(disk, undefined);
+  await newIdentity(disk, undefined, limits);
   assert.notEqual(await readSource(disk), SOURCE);
   assert.deepEqual(await cursorOf(disk, 'plain'), { seq: 3, id: idOf(3), sending: 4, kind: 'api', to: 'http://y' });
   const hub = new Model('hub');
@@ -137,8 +138,8 @@ test('after identity --new a hub that does not know the journal gets what it did
 test('identity --new asks where a hub continues if its cursor is lost, as after a restored backup', async () => {
   const disk = await forwardedTo(8, { kind: 'hub' });
   disk.drop('forward-upstream.cursor');
-  await assert.rejects(newIdentity(disk, undefined), /the cursor of upstream is lost; add --seq N/);
-  await newIdentity(disk, 11);
+  await assert.rejects(newIdentity(disk, undefined, limits), /the cursor of upstream is lost; add --seq N/);
+  await newIdentity(disk, 11, limits);
   const hub = new Model('hub');
   await untilAllAreSent(disk, hub);
   assert.deepEqual(hub.recorded, [11, 12]);
@@ -162,12 +163,12 @@ async function withPowerCuts(
   }
 }
 
-const identityAct = (disk: SimulatedDisk) => newIdentity(disk, undefined);
+const identityAct = (disk: SimulatedDisk) => newIdentity(disk, undefined, limits);
 
 test('a power cut at any call of skip or from: each event that the cursor passed has its dead letter [by-hand-3]', async () => {
   const actions = [
-    (disk: SimulatedDisk) => skip(disk, 'upstream', { first: 5, last: 7 }),
-    (disk: SimulatedDisk) => continueFrom(disk, 'upstream', 8),
+    (disk: SimulatedDisk) => skip(disk, 'upstream', { first: 5, last: 7 }, limits),
+    (disk: SimulatedDisk) => continueFrom(disk, 'upstream', 8, limits),
   ];
   for (const act of actions) {
     await withPowerCuts(act, async (left, when) => {
@@ -187,7 +188,7 @@ test('a power cut at any call of identity --new: no hub gets under the new id wh
     const { seq, id } = await cursorOf(left);
     assert.equal(seq, 4, when);
     if ((await readSource(left)) !== SOURCE) assert.equal(id, null, when);
-    await newIdentity(left, undefined);
+    await newIdentity(left, undefined, limits);
     assert.equal((await cursorOf(left)).id, null);
   });
 });

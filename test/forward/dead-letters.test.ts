@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { readFileSync, renameSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { limits } from '../../src/config/limits.ts';
 import {
   DeadLetters,
   deadLettersName,
@@ -33,7 +34,7 @@ function letter(seq: number): DeadLetter {
 
 async function all(disk: Disk): Promise<DeadLetter[]> {
   const letters: DeadLetter[] = [];
-  for await (const one of readDeadLetters(disk, 'upstream')) letters.push(one);
+  for await (const one of readDeadLetters(disk, 'upstream', limits)) letters.push(one);
   return letters;
 }
 
@@ -177,7 +178,7 @@ test('letters that are appended at the same time are all there, in their order',
   assert.deepEqual(await all(disk), [letter(1), letter(3)]);
 });
 
-const BOUNDS = { bytesMax: 4_000, spareBytes: 500 };
+const BOUNDS = { bytesMax: 4_000, spareBytes: 500, lineBytesMax: limits.lineBytesMax };
 
 /** Appends refused letters, from a seq on, until there is no space. @returns the next seq */
 async function fill(letters: DeadLetters, from = 1): Promise<number> {
@@ -212,7 +213,7 @@ test('at the limit no letter is lost; what is closed makes space, and what is op
     await letters.nameRemoved({ first, last: first + 9 }, 'retention');
     assert.ok(size() <= BOUNDS.bytesMax, `${size()}`);
   }
-  const states = [...(await readLetterStates(disk, 'upstream')).values()].filter(
+  const states = [...(await readLetterStates(disk, 'upstream', limits)).values()].filter(
     ({ outcome }) => outcome === 'removed',
   );
   assert.deepEqual([states[0]?.first, states.at(-1)?.last, letters.lost], [101, 1_000, 900]);
@@ -236,7 +237,11 @@ test('a file that is larger than it may be now can be worked off, and a line tha
   const disk = new SimulatedDisk();
   const before = await openLetters(disk);
   for (let seq = 1; seq < 20; seq += 1) await before.append(letter(seq));
-  const letters = await DeadLetters.open(disk, 'upstream', { bytesMax: 1_000, spareBytes: 100 });
+  const letters = await DeadLetters.open(disk, 'upstream', {
+    bytesMax: 1_000,
+    spareBytes: 100,
+    lineBytesMax: limits.lineBytesMax,
+  });
   await assert.rejects(letters.append(letter(20)), LettersFullError);
   for (let seq = 1; seq < 20; seq += 1) await letters.append(sentAgain(seq), true);
   const long = { ...letter(20), line: `{"seq":20,"description":"${'x'.repeat(2_000)}"}` };
@@ -265,7 +270,7 @@ test('a power cut at any call while closed letters are removed leaves those that
     for (const after of struck ? [disk.afterCrash(), ...everyRemains(disk)] : [disk]) {
       after.fault = () => undefined;
       await DeadLetters.open(after, 'upstream', BOUNDS); // cuts what is torn
-      const states = await readLetterStates(after, 'upstream');
+      const states = await readLetterStates(after, 'upstream', limits);
       for (let seq = 1; seq < next; seq += 1)
         if (seq !== 2) assert.equal(states.get(seq)?.outcome, 'refused', `${seq}`);
       assert.notEqual(states.get(2)?.outcome, 'refused');

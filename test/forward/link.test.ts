@@ -83,16 +83,16 @@ test('one that is stopped says when it tries again, and a change of its state is
   const { url: to } = await startScripted(t, () => [403, '{"error":"no"}']);
   const disk = diskWith({ [FIRST]: segment(1, 5) });
   const link = linkOf(t, { to }, { disk, limits: { forwardStoppedMs: 60_000 } });
-  const [status] = await readStatus(disk, null, undefined);
+  const [status] = await readStatus(disk, null, undefined, limits);
   assert.equal(status, undefined);
   await link.check([]);
   await eventually('it is stopped', () => link.status.state === 'stopped');
   const inMs = Date.parse(link.status.next_try ?? '') - Date.now();
   assert.ok(inMs > 50_000 && inMs <= 60_000, `${link.status.next_try}`);
-  const shown = async () => (await readStatus(disk, null, { pid: process.pid }))[0];
+  const shown = async () => (await readStatus(disk, null, { pid: process.pid }, limits))[0];
   await eventually('the file has it', async () => (await shown())?.next_try === link.status.next_try);
   await link.close();
-  assert.equal((await readStatus(disk, null, undefined))[0]?.next_try, null, 'without a service it does not');
+  assert.equal((await readStatus(disk, null, undefined, limits))[0]?.next_try, null, 'without a service it does not');
 });
 
 test('one that can not begin says when it tries again', async (t) => {

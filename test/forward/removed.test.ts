@@ -37,7 +37,7 @@ import {
 
 /** @returns the seqs that open letters name as removed */
 async function lostIn(disk: SimulatedDisk): Promise<number[]> {
-  const states = [...(await readLetterStates(disk, 'upstream')).values()];
+  const states = [...(await readLetterStates(disk, 'upstream', limits)).values()];
   return states
     .filter((state) => state.outcome === 'removed' && isOpen(state))
     .flatMap(({ first, last }) => upTo(last, first))

@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { limits } from '../../src/config/limits.ts';
 import { readLetterStates } from '../../src/forward/dead-letters/file.ts';
 import type { DeadLetter } from '../../src/forward/dead-letters/letter.ts';
 import { type Retry, type RetryResult, readRetry, retryName, takeRetry, writeRetry } from '../../src/forward/retry.ts';
@@ -35,11 +36,11 @@ async function retry(disk: SimulatedDisk, model: Model, asked: Retry = {}): Prom
 
 async function take(disk: SimulatedDisk, model: Model, signal = new AbortController().signal) {
   const letters = await openLetters(disk);
-  return takeRetry({ disk, name: 'upstream', letters, target: () => model, turnMs: () => 0, signal });
+  return takeRetry({ disk, name: 'upstream', letters, target: () => model, turnMs: () => 0, signal, limits });
 }
 
 async function outcomes(disk: SimulatedDisk): Promise<Record<string, string>> {
-  const states = [...(await readLetterStates(disk, 'upstream')).values()];
+  const states = [...(await readLetterStates(disk, 'upstream', limits)).values()];
   return Object.fromEntries(states.map(({ first, outcome }) => [first, outcome]));
 }
 

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { type Limits, limits as standardLimits } from '../../src/config/limits.ts';
-import { DeadLetters, readDeadLetters, UNBOUNDED } from '../../src/forward/dead-letters/file.ts';
+import { DeadLetters, readDeadLetters } from '../../src/forward/dead-letters/file.ts';
 import type { DeadLetter } from '../../src/forward/dead-letters/letter.ts';
 import type { Destination } from '../../src/forward/destination.ts';
 import { Link } from '../../src/forward/link.ts';
@@ -155,7 +155,7 @@ export async function loseCursor(disk: Disk): Promise<void> {
 
 /** Opens dead letters without a limit. */
 export function openLetters(disk: Disk, name = UPSTREAM.name): Promise<DeadLetters> {
-  return DeadLetters.open(disk, name, UNBOUNDED);
+  return DeadLetters.open(disk, name, { ...limits, bytesMax: Number.POSITIVE_INFINITY, spareBytes: 0 });
 }
 
 /** @returns the id of an event in the first file of a journal */
@@ -263,7 +263,7 @@ export async function untilState({ sender }: Bench, state: string): Promise<void
 
 export async function lettersOf(disk: SimulatedDisk, name = 'upstream'): Promise<DeadLetter[]> {
   const letters: DeadLetter[] = [];
-  for await (const letter of readDeadLetters(disk, name)) letters.push(letter);
+  for await (const letter of readDeadLetters(disk, name, limits)) letters.push(letter);
   return letters;
 }
 

@@ -9,11 +9,13 @@ import type { ForwardAction } from './action.ts';
 /** The actions by name. They throw InUseError beside a service. */
 export const changes = {
   skip: (action: ForwardAction) =>
-    stopped(action, '--seq N', action.values.seq, (seqs) => skip(action.disk, action.name, seqs)),
+    stopped(action, '--seq N', action.values.seq, (seqs) => skip(action.disk, action.name, seqs, limits)),
   from: (action: ForwardAction) =>
-    stopped(action, '--seq N', action.values.seq, ({ first }) => continueFrom(action.disk, action.name, first)),
+    stopped(action, '--seq N', action.values.seq, ({ first }) => continueFrom(action.disk, action.name, first, limits)),
   identity: (action: ForwardAction) =>
-    stopped(action, '--new', action.values.new || undefined, () => newIdentity(action.disk, action.values.seq?.first)),
+    stopped(action, '--new', action.values.new || undefined, () =>
+      newIdentity(action.disk, action.values.seq?.first, limits),
+    ),
 };
 
 /** Runs a change under the lock, which a service has as long as it forwards the journal. */

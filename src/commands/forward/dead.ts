@@ -1,6 +1,7 @@
 /** `assetlog forward dead`: the dead letters of a destination. */
 
 import { type ExitCode, exitCodes } from '../../config/exit-codes.ts';
+import { limits } from '../../config/limits.ts';
 import { readDeadLetters, readLetterStates } from '../../forward/dead-letters/file.ts';
 import { type DeadLetter, encodeDeadLetter, isOpen, seqsOf } from '../../forward/dead-letters/letter.ts';
 import type { LetterState } from '../../forward/dead-letters/states.ts';
@@ -22,12 +23,12 @@ export async function showDead({ disk, name, values: { seq, json }, output }: Fo
   const { columns: width, write } = output.stdout;
   const isWhole = json || (seq !== undefined && seq.first === seq.last);
   const open = new Map<number, LetterState[]>();
-  for (const state of (await readLetterStates(disk, name)).values()) {
+  for (const state of (await readLetterStates(disk, name, limits)).values()) {
     if (isOpen(state)) open.set(state.at, [...(open.get(state.at) ?? []), state]);
   }
   const table = new Table(columns, width);
   let at = -1;
-  for await (const letter of readDeadLetters(disk, name)) {
+  for await (const letter of readDeadLetters(disk, name, limits)) {
     at += 1;
     const isAsked = ({ first, last }: GoneRange) => seq === undefined || (last >= seq.first && first <= seq.last);
     if (isWhole && !isAsked(seqsOf(letter))) continue;

@@ -13,8 +13,8 @@ import { isServed } from './status.ts';
 /** @returns 0 if all were taken, 1 if some were not, 75 if no service takes it up @throws the error of a system call */
 export async function retryDeadLetters({ disk, name, values: { seq }, output }: ForwardAction): Promise<ExitCode> {
   const { say, complain } = output;
-  const wanted = [...(await readLetterStates(disk, name)).values()].filter((state) => isWanted(state, seq));
-  const statuses = await readStatus(disk, null, await holderOf(disk.folder, limits));
+  const wanted = [...(await readLetterStates(disk, name, limits)).values()].filter((state) => isWanted(state, seq));
+  const statuses = await readStatus(disk, null, await holderOf(disk.folder, limits), limits);
   const status = statuses.find((one) => one.name === name);
   if (wanted.length > 0) {
     if (status === undefined || !isServed(status)) {
@@ -30,7 +30,7 @@ export async function retryDeadLetters({ disk, name, values: { seq }, output }: 
       await sleep(limits.followMs);
     }
   }
-  const after = await readLetterStates(disk, name);
+  const after = await readLetterStates(disk, name, limits);
   // A letter that is closed may be gone from a file that was full.
   const sent = wanted.filter(({ first }) => (after.get(first)?.outcome ?? 'sent again') === 'sent again').length;
   say(`${sent} of ${wanted.length} were taken`);

@@ -25,7 +25,7 @@ export async function showStatus(
     found.kind === 'journal' ? [{ name: null, disk: found.disk }] : found.deployments;
   const all: ShownDestination[] = [];
   for (const { name: deployment, disk } of journals) {
-    const statuses = await readStatus(disk, deployment, await holderOf(disk.folder, limits));
+    const statuses = await readStatus(disk, deployment, await holderOf(disk.folder, limits), limits);
     for (const status of statuses) if ((name ?? status.name) === status.name) all.push({ status, folder: disk.folder });
   }
   if (name !== undefined && all.length === 0) {

@@ -3,7 +3,7 @@
  * line, durable before the cursor passes its event.
  */
 
-import { limits } from '../../config/limits.ts';
+import type { Limits } from '../../config/limits.ts';
 import { Mutex } from '../../config/mutex.ts';
 import { appendWhole } from '../../journal/append.ts';
 import { type Disk, type LogFile, type ReadableDisk, unlessAbsent } from '../../journal/disk.ts';
@@ -21,15 +21,14 @@ export function deadLettersName(name: string): string {
 /** The file has as many letters as it may have, and all are open. Its message says what to do. */
 export class LettersFullError extends Error {}
 
-/** How large the file may become, in bytes. */
-export interface LetterBounds {
+/** How large a line of the file may be, as far as it is read, and how large the file may become. */
+export interface LetterLimits extends LineLimit {
   readonly bytesMax: number;
   /** The part of `bytesMax` that is only for letters without a line. */
   readonly spareBytes: number;
 }
 
-/** For an operator who gives events up. */
-export const UNBOUNDED: LetterBounds = { bytesMax: Number.POSITIVE_INFINITY, spareBytes: 0 };
+type LineLimit = Pick<Limits, 'lineBytesMax'>;
 
 /**
  * The dead letters of one destination, for its sender, for retention and for retries. Only one may be open at a time. The file is
@@ -39,7 +38,7 @@ export class DeadLetters {
   readonly #disk: Disk;
   readonly #name: string;
   readonly #file: string;
-  readonly #bounds: LetterBounds;
+  readonly #limits: LetterLimits;
   readonly #mutex = new Mutex();
   #summary = EMPTY;
   /** Whether a letter was begun whose end is not known: what is after the last whole letter is cut off. */
@@ -50,19 +49,19 @@ export class DeadLetters {
   /** Lost events whose letters were closed and are not in the file any more. */
   #lostBefore = 0;
 
-  private constructor(disk: Disk, name: string, bounds: LetterBounds) {
+  private constructor(disk: Disk, name: string, limits: LetterLimits) {
     this.#disk = disk;
     this.#name = name;
     this.#file = deadLettersName(name);
-    this.#bounds = bounds;
+    this.#limits = limits;
   }
 
   /**
    * Counts the letters, and cuts off the end of one that a crash has torn.
    * @throws the error of a system call
    */
-  static async open(disk: Disk, name: string, bounds: LetterBounds): Promise<DeadLetters> {
-    const letters = new DeadLetters(disk, name, bounds);
+  static async open(disk: Disk, name: string, limits: LetterLimits): Promise<DeadLetters> {
+    const letters = new DeadLetters(disk, name, limits);
     const log = await letters.#openLog();
     if (log !== undefined) await closing(log, () => letters.#recover(log));
     return letters;
@@ -167,7 +166,7 @@ export class DeadLetters {
 
   /** @returns a letter with seqs in place of a line that alone would fill the file */
   #shortened({ line, ...letter }: DeadLetter): DeadLetter {
-    const { bytesMax, spareBytes } = this.#bounds;
+    const { bytesMax, spareBytes } = this.#limits;
     if (line === undefined || Buffer.byteLength(line) <= (bytesMax - spareBytes) / 2) return { ...letter, line };
     const reason = `${letter.reason}; its line is too long for this file`;
     return { ...letter, reason, ...seqsOf({ ...letter, line }) };
@@ -175,7 +174,7 @@ export class DeadLetters {
 
   /** @throws LettersFullError if there is no space for a letter of so many bytes, also without the letters that are closed */
   async #makeSpace(bytes: number, { line }: DeadLetter, wasOpen: boolean): Promise<void> {
-    const { bytesMax, spareBytes } = this.#bounds;
+    const { bytesMax, spareBytes } = this.#limits;
     // A letter that is sent again can be closed also while the file is larger than it may be, since the limit was another one.
     const isTooMuch = () => {
       const least = wasOpen ? this.#compactBytes + spareBytes : 0;
@@ -203,7 +202,7 @@ export class DeadLetters {
     await replaceDurably(
       this.#disk,
       this.#file,
-      compacted(() => readDeadLetters(this.#disk, this.#name)),
+      compacted(() => readDeadLetters(this.#disk, this.#name, this.#limits)),
     );
     await this.#read();
     this.#lostBefore += lost - this.#summary.lost;
@@ -215,11 +214,11 @@ export class DeadLetters {
   async #durableStates(): Promise<LetterStates> {
     const log = this.#isUnsure ? await this.#openLog() : undefined;
     if (log !== undefined) await closing(log, () => this.#prepare(log));
-    return (await readSummary(this.#disk, this.#file)).states;
+    return (await readSummary(this.#disk, this.#file, this.#limits)).states;
   }
 
   async #read(): Promise<void> {
-    const { states, ...summary } = await readSummary(this.#disk, this.#file);
+    const { states, ...summary } = await readSummary(this.#disk, this.#file, this.#limits);
     this.#summary = summary;
   }
 
@@ -260,10 +259,14 @@ export class DeadLetters {
  * Reads the dead letters of a destination, oldest first, also while a service writes them. If there is no file there are none.
  * @throws Error for a line that is no dead letter, or the error of a system call
  */
-export async function* readDeadLetters(disk: ReadableDisk, name: string): AsyncGenerator<DeadLetter> {
+export async function* readDeadLetters(
+  disk: ReadableDisk,
+  name: string,
+  limits: LineLimit,
+): AsyncGenerator<DeadLetter> {
   const file = deadLettersName(name);
   let number = 0;
-  for await (const texts of readLines(disk, file)) {
+  for await (const texts of readLines(disk, file, limits)) {
     for (const { text } of texts) {
       number += 1;
       const letter = decodeDeadLetter(text);
@@ -274,10 +277,10 @@ export async function* readDeadLetters(disk: ReadableDisk, name: string): AsyncG
 }
 
 /** Reads the state of each dead letter of a destination. @throws as `readDeadLetters` */
-export async function readLetterStates(disk: ReadableDisk, name: string): Promise<LetterStates> {
+export async function readLetterStates(disk: ReadableDisk, name: string, limits: LineLimit): Promise<LetterStates> {
   const states = new LetterStates();
   let at = 0;
-  for await (const letter of readDeadLetters(disk, name)) states.add(letter, at++);
+  for await (const letter of readDeadLetters(disk, name, limits)) states.add(letter, at++);
   return states;
 }
 
@@ -296,11 +299,15 @@ interface Summary {
 const EMPTY: Summary = { bytes: 0, count: 0, open: 0, lost: 0, removedSeq: 0 };
 
 /** A power cut may leave zeros or other bytes in place of the last letter. */
-async function readSummary(disk: ReadableDisk, file: string): Promise<Summary & { readonly states: LetterStates }> {
+async function readSummary(
+  disk: ReadableDisk,
+  file: string,
+  limits: LineLimit,
+): Promise<Summary & { readonly states: LetterStates }> {
   let whole = { bytes: 0, count: 0 };
   const states = new LetterStates();
   let count = 0;
-  for await (const lines of readLines(disk, file)) {
+  for await (const lines of readLines(disk, file, limits)) {
     for (const { text, end } of lines) {
       const letter = decodeDeadLetter(text);
       if (letter !== undefined) {
@@ -315,11 +322,15 @@ async function readSummary(disk: ReadableDisk, file: string): Promise<Summary & 
 }
 
 /** The whole lines of each chunk, each with the position after its newline. */
-async function* readLines(disk: ReadableDisk, file: string): AsyncGenerator<{ text: string; end: number }[]> {
+async function* readLines(
+  disk: ReadableDisk,
+  file: string,
+  { lineBytesMax }: LineLimit,
+): AsyncGenerator<{ text: string; end: number }[]> {
   let lines: { text: string; end: number }[] = [];
   const cutter = new LineCutter((bytes, start, end, lineEnd) => {
     lines.push({ text: bytes.toString('utf8', start, end), end: lineEnd + 1 });
-  }, limits.lineBytesMax);
+  }, lineBytesMax);
   try {
     for await (const chunk of disk.read(file)) {
       cutter.push(chunk);

@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { rmSync } from 'node:fs';
 import { type TestContext, test } from 'node:test';
+import { limits } from '../../../src/config/limits.ts';
 import { continueFrom, newIdentity } from '../../../src/forward/by-hand.ts';
 import { encodeBatch, encodeMembers } from '../../../src/journal/line/record.ts';
 import { uuids } from '../../../src/journal/line/uuid.ts';
@@ -62,7 +63,7 @@ test('a restored journal whose line at the seq of the hub is gone is a fork whil
     );
     assert.match(reason, /has event 200 of this journal as .* identity --new --seq 1 --data /);
     // What the stop names lets it continue, and what is gone is named.
-    await newIdentity(disk, 1);
+    await newIdentity(disk, 1, limits);
     const other = new Model('hub');
     await sendAll(disk, 300, () => other);
     assert.deepEqual([other.recorded, other.lost], [upTo(300, 251), upTo(250)]);
@@ -100,8 +101,8 @@ test('a fork names the first event that was recorded after the restore, if the c
     );
     const command = kind === 'hub' ? 'identity --new' : 'from upstream';
     assert.match(reason, new RegExp(`stop the service and run assetlog forward ${command} --seq 101 --data /`));
-    if (kind === 'hub') await newIdentity(disk, 101);
-    else await continueFrom(disk, 'upstream', 101);
+    if (kind === 'hub') await newIdentity(disk, 101, limits);
+    else await continueFrom(disk, 'upstream', 101, limits);
     const next = new Model(kind);
     const bench = await sendAll(disk, 130, () => next);
     assert.deepEqual(
@@ -128,10 +129,12 @@ test('a copy that is a fork continues after its own cursor, and the stop names t
     hub,
   );
   assert.match(reason, /run assetlog forward identity --new --data \S+$/);
-  await newIdentity(disk, undefined);
+  await newIdentity(disk, undefined, limits);
   // A journal that ends before its cursor would leave out what comes until there.
   await saveCursor(disk, { seq: 101, id: 'a', kind: 'hub' });
-  await assert.rejects(newIdentity(disk, undefined), { message: /upstream is ahead of the journal; add --seq N/ });
+  await assert.rejects(newIdentity(disk, undefined, limits), {
+    message: /upstream is ahead of the journal; add --seq N/,
+  });
 });
 
 test('a destination that began once does not begin now again: a hub that knows nothing gets all there is [forwarder-lost-2]', async () => {

@@ -116,7 +116,7 @@ test('a plain upstream behind such a link gets every event, and each that it has
   await forwardAll(folder, proxy.url);
   const sent = readFileSync(join(folder, FIRST), 'utf8').trimEnd().split('\n');
   const named = new Set<string>();
-  for await (const { outcome, line } of readDeadLetters(openDisk(folder), 'upstream')) {
+  for await (const { outcome, line } of readDeadLetters(openDisk(folder), 'upstream', limits)) {
     if (outcome === 'in doubt') named.add(`"${JSON.parse(line as string).id}"`);
   }
   let doubled = 0;

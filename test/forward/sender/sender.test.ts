@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { limits } from '../../../src/config/limits.ts';
 import { DeadLetters } from '../../../src/forward/dead-letters/file.ts';
 import { cursorName, readCursor } from '../../../src/forward/sender/cursor.ts';
 import { encodeBatch, encodeMembers } from '../../../src/journal/line/record.ts';
@@ -200,7 +201,11 @@ test('a destination whose dead letters have reached their limit stops, and conti
   const disk = diskWith({ [FIRST]: segment(1, 30) });
   const upstream = new Model('api');
   upstream.answer = () => (upstream.requests.length > 25 ? 'record' : 'refused');
-  const letters = await DeadLetters.open(disk, 'upstream', { bytesMax: 4_000, spareBytes: 500 });
+  const letters = await DeadLetters.open(disk, 'upstream', {
+    bytesMax: 4_000,
+    spareBytes: 500,
+    lineBytesMax: limits.lineBytesMax,
+  });
   const bench = startSender(disk, 30, () => upstream, {
     letters: async () => letters,
     limits: { forwardStoppedMs: 60_000, forwardRefusalsMax: 100 },

@@ -5,6 +5,7 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
+import { limits } from '../../../src/config/limits.ts';
 import { retryName, takeRetry } from '../../../src/forward/retry.ts';
 import { Cursor, type CursorValue, readCursor } from '../../../src/forward/sender/cursor.ts';
 import { readSource, replaceSource } from '../../../src/forward/source.ts';
@@ -285,7 +286,15 @@ test('retry has the service send what was refused, once, and says what became of
   const retried = forward(data, 'retry', 'upstream');
   let result: unknown;
   await eventually('the marker is taken up', async () => {
-    result ??= await takeRetry({ disk, name: 'upstream', letters, target: () => model, turnMs: () => 0, signal });
+    result ??= await takeRetry({
+      disk,
+      name: 'upstream',
+      letters,
+      target: () => model,
+      turnMs: () => 0,
+      signal,
+      limits,
+    });
     return result !== undefined;
   });
   const { code, stdout, stderr } = await retried;
