@@ -162,7 +162,7 @@ test('a letter whose sync failed does not count as written, although it can be r
   assert.equal(await letters.namedAfter(2), 2);
   assert.deepEqual(await letters.nameRemoved(gone, 'retention'), [gone]);
   const after = disk.afterPowerCut({ entries: 'none', share: 0, behind: 'nothing' });
-  assert.deepEqual((await readLetterStates(after, 'upstream')).unnamed(gone), []);
+  assert.deepEqual((await readLetterStates(after, 'upstream', limits)).unnamed(gone), []);
 });
 
 test('letters that are appended at the same time are all there, in their order', async () => {
