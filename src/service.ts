@@ -5,7 +5,6 @@ import { openClient as standardOpenClient } from './client/connection.ts';
 import { createClientAddress } from './config/client-address.ts';
 import { type Config, forwards } from './config/config.ts';
 import { type ExitCode, exitCodes } from './config/exit-codes.ts';
-import { endpoints as standardEndpoints } from './event/parameters.ts';
 import type { Forwarding } from './forward/forwarding.ts';
 import { Hub } from './forward/hub/hub.ts';
 import { hostOf } from './http/origin.ts';
@@ -75,7 +74,7 @@ function startFailed(error: Error): StartError {
 
 /** Makes what acquires nothing yet. */
 function setUp(config: Config, notices: Notices, parts: ServiceParts): Setup {
-  const { limits, endpoints = standardEndpoints, openDisk = standardOpenDisk, background = false } = parts;
+  const { limits, openDisk = standardOpenDisk, background = false } = parts;
   const { lockFolder = standardLockFolder, listen = standardListen, openClient = standardOpenClient } = parts;
   const { fd, collectGarbage, onForwarded, aroundReset, terminal, onRefused } = parts;
   const shutdown = new Shutdown();
@@ -96,7 +95,7 @@ function setUp(config: Config, notices: Notices, parts: ServiceParts): Setup {
     parts.onRecorded?.(folder, nextSeq);
   };
   return {
-    ...{ config, notices, limits, endpoints, openDisk, lockFolder, listen, openClient, background, fd },
+    ...{ config, notices, limits, openDisk, lockFolder, listen, openClient, background, fd },
     ...{ collectGarbage, onForwarded, aroundReset },
     ...{ metrics, activity, refusals, keyMemory, progress, onRecorded, shutdown },
   };
@@ -166,9 +165,9 @@ async function createForwarding(setup: Setup, { disk }: DataFolder): Promise<For
 
 /** The receiving side of forwarding; a hub may also forward. */
 function createHub(setup: Setup, { disk }: DataFolder, forwarding: Forwarding | undefined): Hub {
-  const { openDisk, progress, endpoints, limits, notices, metrics } = setup;
+  const { openDisk, progress, limits, notices, metrics } = setup;
   const hub = new Hub({
-    ...{ data: disk.folder, openDisk, progress, endpoints, limits, notices },
+    ...{ data: disk.folder, openDisk, progress, limits, notices },
     viaOf: (deployment) => forwarding?.viaOf(deployment) ?? [],
     freshVia: async (deployment, asking) => forwarding?.freshVia(deployment, asking) ?? true,
   });
@@ -184,7 +183,7 @@ async function createRecording(
   forwarding: Forwarding | undefined,
   hub: Hub,
 ): Promise<Recording> {
-  const { config, notices, limits, endpoints, metrics, keyMemory, openDisk, onRecorded } = setup;
+  const { config, notices, limits, metrics, keyMemory, openDisk, onRecorded } = setup;
   const { refusals, activity, shutdown } = setup;
   const hooksOf = (deployment: string | undefined) => {
     const hooks = hub.hooksOf(deployment);
@@ -198,7 +197,7 @@ async function createRecording(
     };
   };
   const options = {
-    ...{ config, notices, folder, limits, endpoints, metrics, keyMemory, openDisk, onRecorded, hooksOf },
+    ...{ config, notices, folder, limits, metrics, keyMemory, openDisk, onRecorded, hooksOf },
     onDeployments: async () => forwarding?.update(),
   };
   const recording =
@@ -291,7 +290,7 @@ function createReadings(setup: Setup, { disk }: DataFolder): Pick<RequestParts, 
 
 /** The test mode, whose reset also forgets what was derived from the journal. */
 async function createTestMode(
-  { endpoints, limits, notices, refusals, aroundReset = (reset) => reset() }: Setup,
+  { limits, notices, refusals, aroundReset = (reset) => reset() }: Setup,
   recording: Recording,
   journals: ReadableJournals,
   assets: AssetMemory,
@@ -308,7 +307,7 @@ async function createTestMode(
       last = last.catch(() => {}).then(begin); // one after the other
       return last;
     });
-  return new TestMode({ endpoints, limits, notices, beginAnew });
+  return new TestMode({ limits, notices, beginAnew });
 }
 
 /** @throws StartError */

@@ -1,6 +1,6 @@
 /** The base URL of a service, as a user gives it on the command line. */
 
-import type { Endpoint } from '../event/parameters.ts';
+import { endpoints } from '../event/parameters.ts';
 import { shellWord } from '../telemetry/printable.ts';
 
 /**
@@ -9,8 +9,8 @@ import { shellWord } from '../telemetry/printable.ts';
  * @returns the origin and the path without a slash at its end
  * @throws Error with a sentence for an endpoint, and for a user, a query or a fragment; the sentence has no password
  */
-export function readBaseUrl(text: string, endpoints: readonly Endpoint[]): string {
-  const { base, endpoint, hasMore } = parseBaseUrl(text, endpoints);
+export function readBaseUrl(text: string): string {
+  const { base, endpoint, hasMore } = parseBaseUrl(text);
   if (endpoint !== undefined) {
     throw new Error(`--url names the endpoint ${endpoint}; give the URL of the service: --url ${shellWord(base)}`);
   }
@@ -31,7 +31,7 @@ export interface BaseUrl {
   readonly hasMore: boolean;
 }
 
-export function parseBaseUrl(text: string, endpoints: readonly Endpoint[]): BaseUrl {
+export function parseBaseUrl(text: string): BaseUrl {
   const { origin, pathname, username, password, search, hash } = new URL(text);
   const parts = pathname.split('/');
   const at = parts.findIndex((part) => endpoints.some(({ path }) => path === `/${part}`));

@@ -2,7 +2,7 @@
 
 import { isObject } from '../config/json-file.ts';
 import { batchPath } from '../event/item.ts';
-import type { Endpoint } from '../event/parameters.ts';
+import { endpoints } from '../event/parameters.ts';
 import type { HttpReply } from './connection.ts';
 import { type DeliveryFailure, judge, judgeNoReply, neverInDoubt, type SafeToRetry } from './delivery.ts';
 
@@ -36,7 +36,6 @@ interface DocumentUrl {
  */
 export async function findFeatures(
   base: string,
-  endpoints: readonly Endpoint[],
   get: (document: DocumentUrl) => Promise<HttpReply>,
 ): Promise<FeatureSearch> {
   let unknown: SafeToRetry | undefined;
@@ -47,7 +46,7 @@ export async function findFeatures(
     } catch (error) {
       return neverInDoubt(judgeNoReply(error));
     }
-    const features = reply.status === 200 ? readFeatures(reply.body, document.below, endpoints) : undefined;
+    const features = reply.status === 200 ? readFeatures(reply.body, document.below) : undefined;
     if (features !== undefined) return { kind: 'found', features };
     const judged = judge(reply);
     if (judged.kind === 'again') unknown ??= judged;
@@ -74,7 +73,7 @@ function documentsOf(base: string): DocumentUrl[] {
  * @param below the path of the service below the document: empty, or `/prod`, which matches the template `/{deployment_name}`
  * @returns undefined if the text is no JSON object with paths
  */
-export function readFeatures(text: string, below: string, endpoints: readonly Endpoint[]): Features | undefined {
+export function readFeatures(text: string, below: string): Features | undefined {
   let document: unknown;
   try {
     document = JSON.parse(text);

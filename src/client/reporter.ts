@@ -2,7 +2,6 @@
 
 import type { Limits } from '../config/limits.ts';
 import { batchPath } from '../event/item.ts';
-import type { Endpoint } from '../event/parameters.ts';
 import { type BatchLine, batchesOf, batchHeaders, readBatchReply } from './batch.ts';
 import { type HttpReply, openClient, type TokenHeader } from './connection.ts';
 import {
@@ -20,8 +19,6 @@ import type { Submission } from './submission.ts';
 export interface ReporterOptions {
   /** The base URL: `https://assets.example/prod`. */
   readonly base: string;
-  /** The endpoints by which the OpenAPI document of the service is recognized. */
-  readonly endpoints: readonly Endpoint[];
   /** Sent with each request to the service, as is the token. */
   readonly headers: Readonly<Record<string, string>>;
   readonly token: TokenHeader | undefined;
@@ -175,9 +172,9 @@ export class Reporter {
 
   async #search(): Promise<FeatureSearch> {
     if (this.#features !== undefined) return { kind: 'found', features: this.#features };
-    const { base, endpoints, headers, token, timeoutMs, limits } = this.#options;
+    const { base, headers, token, timeoutMs, limits } = this.#options;
     const untilMs = performance.now() + timeoutMs;
-    const found = await findFeatures(base, endpoints, ({ url, below }) =>
+    const found = await findFeatures(base, ({ url, below }) =>
       this.#client.call(url, {
         method: 'GET',
         ...(below === '' && { headers, token }), // what is above the base URL need not be the service, and gets no token

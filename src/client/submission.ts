@@ -32,10 +32,10 @@ export function objectOf(members: ReadonlyMap<string, string>): string {
  * @param line without its line end
  * @throws ItemError whose message is a clause about the line: `it is not a JSON object`
  */
-export function readSubmission(line: string, endpoints: readonly Endpoint[], limits: ItemLimits): Submission {
+export function readSubmission(line: string, limits: ItemLimits): Submission {
   const members = readItemText(line, limits);
   const time = members.get('time');
-  const { endpoint, parameters, idempotencyKey: key } = readItem(members, endpoints, limits);
+  const { endpoint, parameters, idempotencyKey: key } = readItem(members, limits);
   const texts = new Map<string, string>();
   for (const [name, { text }] of parameters) texts.set(name, text);
   const idempotencyKey = key === undefined ? undefined : readKey(key);

@@ -1,6 +1,5 @@
 /** All commands, and the texts that are made of their descriptions. */
 
-import { endpoints } from '../event/parameters.ts';
 import type { Command } from './cli/command.ts';
 import { completionOf, completionScripts } from './cli/completion.ts';
 import { type CommandGroups, commandHelp, generalHelp } from './cli/help.ts';
@@ -8,7 +7,7 @@ import { forward } from './forward/forward.ts';
 import { healthcheck } from './healthcheck.ts';
 import { assets } from './look/assets.ts';
 import { events } from './look/events.ts';
-import { reportOf } from './send/report.ts';
+import { report } from './send/report.ts';
 import { serve, serveNotes } from './serve.ts';
 import { token } from './token.ts';
 import { backup } from './upkeep/backup.ts';
@@ -18,7 +17,7 @@ import { verifyCommand } from './upkeep/verify.ts';
 /** The commands, in the order in which the help lists them. */
 const groups: CommandGroups = {
   'Run a service': { serve, healthcheck, token },
-  'Report to one': { report: reportOf(endpoints) },
+  'Report to one': { report },
   'Look at a journal': { events, assets },
   'Look after a journal': { backup, verify: verifyCommand, repair: repairCommand, forward },
   'Set up a shell': { completion: completionOf((shell) => texts()[`completion ${shell}`] ?? '') },

@@ -6,7 +6,7 @@
 import { type Json, readMembers, stringOf } from './json.ts';
 import { JsonError } from './json-mistakes.ts';
 import { didYouMean } from './nearest.ts';
-import { type Endpoint, findEndpoint, type Parameter } from './parameters.ts';
+import { type Endpoint, endpoints, findEndpoint, type Parameter } from './parameters.ts';
 
 /** The path of the batch endpoint, without its trailing slash. */
 export const batchPath = '/report_asset_batch';
@@ -53,8 +53,8 @@ export function readItemText(text: string, limits: ItemLimits, columnsBefore = 0
  * @throws ItemError if the type is missing or unknown, if a member is neither a parameter nor part of a journal line
  *   (`a report of kind check has no "pased"; did you mean passed?`), or if a parameter differs from the tag of its name
  */
-export function readItem(members: Map<string, Json>, endpoints: readonly Endpoint[], limits: ItemLimits): Item {
-  const endpoint = endpointOf(members.get('type'), endpoints);
+export function readItem(members: Map<string, Json>, limits: ItemLimits): Item {
+  const endpoint = endpointOf(members.get('type'));
   const idempotencyKey = members.get('idempotency_key');
   for (const [name, value] of members) {
     if (isParameter(endpoint, name)) continue;
@@ -70,7 +70,7 @@ export function isAbsent(value: Json | undefined): boolean {
   return value === undefined || value.kind === 'null';
 }
 
-function endpointOf(type: Json | undefined, endpoints: readonly Endpoint[]): Endpoint {
+function endpointOf(type: Json | undefined): Endpoint {
   const endpoint = type?.kind === 'string' ? findEndpoint(endpoints, stringOf(type)) : undefined;
   if (endpoint !== undefined) return endpoint;
   const found = type === undefined ? 'missing' : shownStart(type.text);

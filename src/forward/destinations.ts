@@ -7,7 +7,6 @@ import { type Checker, type Members, readJsonFile } from '../config/json-file.ts
 import type { Limits } from '../config/limits.ts';
 import type { Invalid } from '../config/options.ts';
 import { type WatchedFile, watchFile } from '../config/watched-file.ts';
-import { endpoints } from '../event/parameters.ts';
 import type { Notices } from '../telemetry/log.ts';
 import type { Destination } from './destination.ts';
 
@@ -192,7 +191,7 @@ function urlProblem(to: unknown, { deployments }: ForwardOptions, isListed: bool
   const one = given.replaceAll(DEPLOYMENT, 'deployment');
   if (scheme === '' || !URL.canParse(one)) return 'must be a URL such as https://hub.example/prod';
   if (/[{}]/.test(one)) return `has { or }, and only ${DEPLOYMENT} is replaced`;
-  const { base, endpoint, hasMore } = parseBaseUrl(one, endpoints);
+  const { base, endpoint, hasMore } = parseBaseUrl(one);
   if (hasMore) return 'has a user, a query or a fragment; credentials go into a token file';
   if (endpoint !== undefined) return `names the endpoint ${endpoint}; give the URL of the service, as ${base}`;
   const isReplaced = one !== given;

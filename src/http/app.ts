@@ -4,7 +4,6 @@
  */
 
 import type { Limits } from '../config/limits.ts';
-import type { Endpoint } from '../event/parameters.ts';
 import type { Activity } from '../telemetry/activity.ts';
 import { type Notices, oncePerName } from '../telemetry/log.ts';
 import { type CountedParts, countingRecorder, type RecordReport, reportRecorder } from './counted.ts';
@@ -33,8 +32,6 @@ import { reportRoutesOf, requireRoute, type ServiceRouteParts, serviceRoutesOf }
 
 /** What the steps of a request use. A test may replace each part. */
 export interface AppParts extends ServiceRouteParts {
-  /** The endpoints that take reports. */
-  readonly endpoints: readonly Endpoint[];
   /** Whether `Idempotency-Key` is looked at. If not, it is ignored. */
   readonly takesKeys: boolean;
   /** Empty, or begins with a slash and does not end with one: `/some/path`. */
@@ -136,10 +133,10 @@ class Steps {
   readonly #isNewName: (name: string) => boolean;
 
   constructor(parts: AppParts) {
-    const { endpoints, limits, strict = false, readings, tests } = parts;
+    const { limits, strict = false, readings, tests } = parts;
     this.limits = limits;
     this.#parts = parts;
-    const reports = reportRoutesOf(endpoints, limits, strict);
+    const reports = reportRoutesOf(limits, strict);
     this.#routes = [...serviceRoutesOf(parts), ...reports, ...readings, ...(tests?.routes ?? [])];
     this.#prefix = { path: parts.pathPrefix, namesDeployment: parts.namesDeployment };
     const record = reportRecorder(parts);

@@ -8,7 +8,7 @@ import type { Limits } from '../config/limits.ts';
 import type { Event } from '../event/event.ts';
 import { ItemError, isAbsent, readItem, readItemText } from '../event/item.ts';
 import { type Json, readObjects, stringOf } from '../event/json.ts';
-import type { Endpoint } from '../event/parameters.ts';
+import { endpoints } from '../event/parameters.ts';
 import type { KeyConflict } from '../event/record-result.ts';
 import { type ParameterLimits, type Report, reportReader } from './handlers.ts';
 import {
@@ -34,8 +34,8 @@ export type BatchLimits = ParameterLimits &
   Pick<Limits, 'batchItemsMax' | 'batchErrorsMax' | 'bodyMembersMax' | 'idempotencyKeyCharactersMax'>;
 
 /** @returns the handler of the batch endpoint. It throws Refusal 400 if nothing is to be recorded */
-export function reportBatch(endpoints: readonly Endpoint[], limits: BatchLimits): Handler {
-  const readEvent = itemReader(endpoints, limits);
+export function reportBatch(limits: BatchLimits): Handler {
+  const readEvent = itemReader(limits);
   return ({ body, head: { fields }, idempotencyKey, query }) => {
     readQuery(query, limits); // nothing in it is used, but a malformed query is refused, as in a report
     const isArray = isJson(fields.contentType);
@@ -153,10 +153,10 @@ function readBatch(
 /** Reads the members of an item, which it may change. @throws ItemError, or Refusal 400 */
 export type ReadItem = (members: Map<string, Json>) => Report['event'];
 
-export function itemReader(endpoints: readonly Endpoint[], limits: BatchLimits): ReadItem {
+export function itemReader(limits: BatchLimits): ReadItem {
   const reports = new Map(endpoints.map((endpoint) => [endpoint, reportReader(endpoint, limits)]));
   return (members) => {
-    const { endpoint, parameters, idempotencyKey } = readItem(members, endpoints, limits);
+    const { endpoint, parameters, idempotencyKey } = readItem(members, limits);
     if (isAbsent(parameters.get('asset_key'))) throw new ItemError(NO_ASSET_KEY);
     const { event } = reports.get(endpoint)!(undefined, parameters, NO_QUERY);
     if (idempotencyKey !== undefined) event.idempotencyKey = readKey(idempotencyKey, limits);

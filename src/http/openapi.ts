@@ -4,7 +4,7 @@ import { deploymentName, version } from '../config/config.ts';
 import type { Limits } from '../config/limits.ts';
 import { eventTimePattern } from '../event/event-time.ts';
 import { batchPath, ignoredMembers } from '../event/item.ts';
-import { allParameters, type Endpoint, type Parameter, endpoints as standardEndpoints } from '../event/parameters.ts';
+import { allParameters, endpoints, type Parameter } from '../event/parameters.ts';
 import { keyPartSchema, type Schema } from '../event/schema.ts';
 import { batchTypes } from './batch.ts';
 import { idempotencyKeyPattern } from './idempotency.ts';
@@ -21,8 +21,6 @@ export interface OpenApiOptions {
   readonly lineSchema: Schema;
   /** Name of the token header in hosted mode, such as `Service-Cloud-Api-Token`; undefined otherwise. */
   readonly tokenHeader?: string | undefined;
-  /** The endpoints that take reports; by default those of this version. */
-  readonly endpoints?: readonly Endpoint[];
   /** Whether `Idempotency-Key` is looked at; true by default. */
   readonly takesKeys?: boolean;
   /** The routes besides those of reports and of the service itself. */
@@ -54,7 +52,6 @@ export function openApi({
   server,
   lineSchema,
   tokenHeader,
-  endpoints = standardEndpoints,
   takesKeys = true,
   routes = [],
   limits,
@@ -72,13 +69,13 @@ export function openApi({
     },
     servers: [{ url: server }],
     paths: {
-      ...reportPaths(endpoints, { hosted, takesKeys, limits }, responsesOf(refused)),
+      ...reportPaths({ hosted, takesKeys, limits }, responsesOf(refused)),
       ...batchPaths({ hosted, takesKeys, limits }, responsesOf(refusals(hosted, limits))),
       ...describedPaths([...serviceRoutes, ...routes], hosted, limits),
     },
     components: {
-      schemas: { ...schemas(lineSchema, limits), BatchItem: batchItem(endpoints, limits) },
-      parameters: { ...requestParameters(endpoints), ...(takesKeys && { [KEY_HEADER]: keyHeader }) },
+      schemas: { ...schemas(lineSchema, limits), BatchItem: batchItem(limits) },
+      parameters: { ...requestParameters(), ...(takesKeys && { [KEY_HEADER]: keyHeader }) },
       responses: Object.fromEntries(
         Object.entries(described).map(([status, [when, header]]) => {
           const headers = header && {
@@ -138,11 +135,7 @@ interface ReportPathOptions {
   readonly limits: Limits;
 }
 
-function reportPaths(
-  endpoints: readonly Endpoint[],
-  { hosted, takesKeys, limits }: ReportPathOptions,
-  refused: Schema,
-): Schema {
+function reportPaths({ hosted, takesKeys, limits }: ReportPathOptions, refused: Schema): Schema {
   const headers = { [REPLAYED_HEADER]: { description: 'The report was recorded before.', schema: { const: 'true' } } };
   const paths: Record<string, Schema> = {};
   for (const { path: ending, type, parameters } of endpoints) {
@@ -232,7 +225,7 @@ function batchPaths({ hosted, takesKeys, limits }: ReportPathOptions, refused: S
 }
 
 /** The schema of an item of a batch, as `event/item.ts` reads it. */
-function batchItem(endpoints: readonly Endpoint[], limits: Limits): Schema {
+function batchItem(limits: Limits): Schema {
   const ignored = Object.fromEntries(ignoredMembers.map((name) => [name, {}]));
   const items = endpoints.map(({ name, type, parameters }) => {
     const taken = parameters.map((one) => [one.name, one.required ? schemaOf(one) : orNull(schemaOf(one))]);
@@ -358,7 +351,7 @@ function schemas(lineSchema: Schema, limits: Limits): Schema {
 }
 
 /** The components of request parameters: query parameters under their own names, path parameters under other names. */
-function requestParameters(endpoints: readonly Endpoint[]): Schema {
+function requestParameters(): Schema {
   // Each with its type: a generated client would take any value for a schema without one.
   const plainKey = { allOf: [ref('schemas', 'KeyPart'), { pattern: '^[^[]' }] };
   const listedKey = {

@@ -3,7 +3,7 @@
 import type { Limits } from '../config/limits.ts';
 import { batchPath } from '../event/item.ts';
 import { nearestName } from '../event/nearest.ts';
-import type { Endpoint } from '../event/parameters.ts';
+import { endpoints } from '../event/parameters.ts';
 import { type Metrics, metricsType } from '../telemetry/metrics.ts';
 import { type BatchLimits, batchTypes, reportBatch } from './batch.ts';
 import { reportStrictlyTo, reportTo } from './handlers.ts';
@@ -12,11 +12,7 @@ import { readBody, readQuery } from './request.ts';
 import type { FoundRoute, Right, Route, RouteMatch } from './router.ts';
 
 /** The routes that take reports, below the prefix of a journal. @param strict whether an unknown parameter is refused */
-export function reportRoutesOf(
-  endpoints: readonly Endpoint[],
-  limits: BatchLimits,
-  strict: boolean,
-): readonly Route<Handler>[] {
+export function reportRoutesOf(limits: BatchLimits, strict: boolean): readonly Route<Handler>[] {
   const handlerOf = strict ? reportStrictlyTo : reportTo;
   const reports: Route<Handler>[] = endpoints.map((endpoint) => ({
     needs: 'report',
@@ -32,7 +28,7 @@ export function reportRoutesOf(
     path: batchPath,
     followedBy: 'slash',
     bodyTypes: batchTypes,
-    handler: reportBatch(endpoints, limits),
+    handler: reportBatch(limits),
   };
   return [...reports, batch];
 }

@@ -1,7 +1,6 @@
 /** The OpenAPI document of a service. It is made when a client first asks for it. */
 
 import type { Limits } from '../config/limits.ts';
-import { type Endpoint, endpoints as standardEndpoints } from '../event/parameters.ts';
 import type { Schema } from '../event/schema.ts';
 import { describedHub } from '../forward/hub/described.ts';
 import { openApi } from '../http/openapi.ts';
@@ -19,12 +18,10 @@ export interface ContractOptions {
   readonly takesKeys: boolean;
   /** Whether the service is in test mode. */
   readonly test: boolean;
-  /** Only a test hands in others than the standard ones. */
-  readonly endpoints?: readonly Endpoint[];
   readonly limits: Limits;
 }
 
 export function makeContract({ test, limits, ...options }: ContractOptions): Schema {
   const routes = [...describedReadings(limits), ...describedHub(limits), ...(test ? describedTests : [])];
-  return openApi({ endpoints: standardEndpoints, ...options, lineSchema: eventSchema(), routes, limits });
+  return openApi({ ...options, lineSchema: eventSchema(), routes, limits });
 }

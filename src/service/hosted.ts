@@ -7,6 +7,7 @@ import { watchDeployments } from '../deployments/file.ts';
 import { DeploymentJournals } from '../deployments/journals.ts';
 import { OpenReadings } from '../deployments/open-readings.ts';
 import { sha256, tokenTest } from '../deployments/tokens.ts';
+import { endpoints } from '../event/parameters.ts';
 import { refused } from '../event/record-result.ts';
 import type { Recorder } from '../http/message.ts';
 import { readingPaths } from '../reading/routes.ts';
@@ -24,7 +25,7 @@ export async function recordForDeployments(
   options: RecordingOptions,
   onLockLost: (error: Error) => void,
 ): Promise<Recording> {
-  const { config, notices, folder, limits, endpoints, metrics, onDeployments = async () => {} } = options;
+  const { config, notices, folder, limits, metrics, onDeployments = async () => {} } = options;
   const { pathPrefix, tokenHeader } = config;
   const file = await watchDeployments(config.deployments, { limits, notices }, () => {
     readings.checkAll();

@@ -2,7 +2,6 @@
 
 import type { Config } from '../config/config.ts';
 import type { Limits } from '../config/limits.ts';
-import type { Endpoint } from '../event/parameters.ts';
 import type { AppParts } from '../http/app.ts';
 import type { Disk } from '../journal/disk.ts';
 import type { JournalHooks } from '../journal/hooks.ts';
@@ -64,7 +63,6 @@ export interface RecordingOptions {
   /** The data folder, locked or waiting for space. */
   readonly folder: DataFolder;
   readonly limits: Limits;
-  readonly endpoints: readonly Endpoint[];
   readonly metrics: Metrics;
   /** As `JournalOptions.keyMemory`: shared by all journals. */
   readonly keyMemory: KeyMemory | undefined;

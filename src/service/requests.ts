@@ -32,7 +32,7 @@ export interface RequestParts {
 /** @param address of the listener */
 export function createAppFor(address: string, setup: Setup, parts: RequestParts): App {
   const { folder, recording, space, journals, assets, hub, testMode } = parts;
-  const { config, notices, activity, refusals, endpoints, limits, metrics, keyMemory, shutdown } = setup;
+  const { config, notices, activity, refusals, limits, metrics, keyMemory, shutdown } = setup;
   const { pathPrefix, allowedHost: allowedHosts } = config;
   const tokenHeader = config.deployments === '' ? undefined : config.tokenHeader;
   const takesKeys = keyMemory !== undefined;
@@ -42,7 +42,6 @@ export function createAppFor(address: string, setup: Setup, parts: RequestParts)
   };
   const readiness = () => readinessOf(problem(), recording.troubles(), limits);
   const app = createApp({
-    endpoints,
     takesKeys,
     pathPrefix,
     checkAccess: createAccess({ address, allowedHosts, limits }),
@@ -51,7 +50,7 @@ export function createAppFor(address: string, setup: Setup, parts: RequestParts)
     findRecorder: recording.findRecorder,
     readings: [
       ...readingRoutes({ journals, assets, refusals, limits, metrics }),
-      ...pageRoutes({ version, pathPrefix, tokenHeader, endpoints, limits }),
+      ...pageRoutes({ version, pathPrefix, tokenHeader, limits }),
       ...hub.routes(),
     ],
     findReadable: createFindReadable(config, address, recording.findReadable, limits),
@@ -65,7 +64,6 @@ export function createAppFor(address: string, setup: Setup, parts: RequestParts)
           tokenHeader,
           takesKeys,
           test: testMode !== undefined,
-          endpoints,
           limits,
         }),
       ),

@@ -3,7 +3,6 @@
 import type { OpenClient } from '../client/connection.ts';
 import type { Config } from '../config/config.ts';
 import type { Limits } from '../config/limits.ts';
-import type { Endpoint } from '../event/parameters.ts';
 import type { Listen } from '../http/socket/listener.ts';
 import type { Disk } from '../journal/disk.ts';
 import type { KeyMemory } from '../journal/keys/memory.ts';
@@ -18,8 +17,6 @@ import type { Shutdown } from './shutdown.ts';
 /** Parts of a service that a test or an embedding program may replace. */
 export interface ServiceParts {
   readonly limits: Limits;
-  /** The endpoints that accept reports, one for each type of event. */
-  readonly endpoints?: readonly Endpoint[];
   /** @returns the file system access of a folder; a test hands in a function whose disks fail */
   readonly openDisk?: (folder: string) => Disk;
   /** Takes the lock of a folder. */
@@ -49,12 +46,7 @@ export interface ServiceParts {
 /** What the steps of a start share. Each hands the parts that it makes what they need by name. */
 export interface Setup
   extends Pick<ServiceParts, 'limits' | 'fd' | 'collectGarbage' | 'onForwarded' | 'aroundReset'>,
-    Required<
-      Pick<
-        ServiceParts,
-        'endpoints' | 'openDisk' | 'lockFolder' | 'listen' | 'openClient' | 'background' | 'onRecorded'
-      >
-    > {
+    Required<Pick<ServiceParts, 'openDisk' | 'lockFolder' | 'listen' | 'openClient' | 'background' | 'onRecorded'>> {
   readonly config: Config;
   readonly notices: Notices;
   readonly metrics: Metrics;

@@ -2,7 +2,7 @@
 
 import type { Limits } from '../config/limits.ts';
 import { batchPath } from '../event/item.ts';
-import type { Endpoint } from '../event/parameters.ts';
+import { endpoints } from '../event/parameters.ts';
 import type { TestParts } from '../http/app.ts';
 import type { RecordReport } from '../http/counted.ts';
 import {
@@ -23,7 +23,6 @@ import { FaultsError } from './fault.ts';
 import { Faults, type Met, type MetReport } from './faults.ts';
 
 export interface TestModeOptions {
-  readonly endpoints: readonly Endpoint[];
   readonly limits: Limits;
   readonly notices: Notices;
   /** Empties the journal and all that was derived from it; its next event has seq 1. Calls run one after the other. @throws Error */
@@ -72,7 +71,6 @@ export class TestMode implements TestParts {
 
   /** @returns the app, wrapped to drop requests before their bodies are received */
   aroundApp(app: App): App {
-    const { endpoints } = this.#options;
     const types = new Map<string, string | undefined>(endpoints.map(({ path, type }) => [path, type]));
     types.set(batchPath, undefined);
     return (incoming) => {

@@ -2,20 +2,17 @@
 
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
-import { writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
+import { build } from 'esbuild';
 import { readSubmission } from '../../src/client/submission.ts';
-import { completionScripts } from '../../src/commands/cli/completion.ts';
-import { commandHelp } from '../../src/commands/cli/help.ts';
-import { reportOf } from '../../src/commands/send/report.ts';
 import { limits } from '../../src/config/limits.ts';
-import { type Endpoint, endpoints, endpointsOf, type Parameter, parameters } from '../../src/event/parameters.ts';
+import { endpoints, endpointsOf, type Parameter, parameters } from '../../src/event/parameters.ts';
 import { reportTo } from '../../src/http/handlers.ts';
 import { readFields } from '../../src/http/headers.ts';
-import { runInProcess } from '../support/command-output.ts';
-import { newFolder } from '../support/program.ts';
-import { serve } from '../support/service.ts';
+import { newFolder, type RunOptions, root, run, startService } from '../support/program.ts';
+import { eventually } from '../support/tools.ts';
 import { ask, errorOf, post } from '../support/wire.ts';
 
 const runLabel: Parameter = {
@@ -30,8 +27,37 @@ const runLabel: Parameter = {
 };
 const extended = endpointsOf([...parameters, runLabel]);
 
-async function start(t: TestContext, endpoints: readonly Endpoint[], args: readonly string[] = []) {
-  return serve(t, { args, parts: { endpoints }, logLevel: 'debug' });
+/** The program with another table: a part of `event/parameters.ts` is replaced by another text. */
+async function programWith(
+  t: TestContext,
+  part: string,
+  other: string,
+): Promise<Required<Pick<RunOptions, 'program'>>> {
+  const table = join(root, 'src/event/parameters.ts');
+  const text = readFileSync(table, 'utf8');
+  assert.ok(text.includes(part), part);
+  const outfile = join(newFolder(t), 'server.mjs');
+  await build({
+    entryPoints: [join(root, 'src/server.ts')],
+    outfile,
+    bundle: true,
+    platform: 'node',
+    format: 'esm',
+    define: { ASSETLOG_PAGE: '""' },
+    plugins: [
+      {
+        name: 'table',
+        setup: ({ onLoad }) =>
+          onLoad({ filter: /event\/parameters\.ts$/ }, () => ({ contents: text.replace(part, other), loader: 'ts' })),
+      },
+    ],
+  });
+  return { program: [process.execPath, outfile] };
+}
+
+/** The program whose table has the row `runLabel`, or one that differs from it. */
+function programWithRow(t: TestContext, row: object = runLabel) {
+  return programWith(t, 'endpointsOf(parameters)', `endpointsOf([...parameters, ${JSON.stringify(row)}])`);
 }
 
 test('each endpoint checks its parameters in the order of its table in the specification', () => {
@@ -75,7 +101,8 @@ test('the handler takes a parameter for its row, and only at its endpoints', () 
 });
 
 test('a service takes a parameter for its row, and its document lists it', async (t) => {
-  const { port, notices } = await start(t, extended);
+  const options = await programWithRow(t);
+  const { port, stderr } = await startService(t, { args: ['--log-level', 'debug'], ...options });
   const send = (name: string, body: object) => ask(port, post(`/report_asset_${name}/k`, JSON.stringify(body)));
   const missing = await send('materialization', {});
   assert.deepEqual(
@@ -85,9 +112,9 @@ test('a service takes a parameter for its row, and its document lists it', async
   const wrong = await send('check', { check_name: 'c', passed: true, run_label: 5 });
   assert.equal(errorOf(wrong), 'run_label is 5 (a number); send a JSON string');
   assert.equal((await send('materialization', { run_label: 'x' })).status, 200);
-  assert.equal(notices.join('').includes('unknown parameter'), false);
+  assert.equal(stderr().includes('unknown parameter'), false);
   assert.equal((await send('observation', { run_label: 'x' })).status, 200);
-  assert.match(notices.join(''), /an unknown parameter is ignored.*run_label/);
+  await eventually('the parameter is logged', () => /an unknown parameter is ignored.*run_label/.test(stderr()));
 
   const { body } = await ask(port, 'GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n');
   const document = JSON.parse(body);
@@ -107,60 +134,60 @@ test('a service takes a parameter for its row, and its document lists it', async
 });
 
 test('the paths in a 401 and a 404 are those of the table', async (t) => {
-  const [first] = endpoints;
-  const renamed = first === undefined ? [] : [{ ...first, path: '/report_renamed' }];
-  const local = await start(t, renamed);
+  const renamed = await programWith(t, "path: '/report_asset_materialization'", "path: '/report_renamed'");
+  const local = await startService(t, renamed);
   const lost = await ask(local.port, post('/nowhere'));
   assert.match(
     errorOf(lost),
-    /^nothing is at this path; POST a report to \/report_renamed\/, \/report_asset_batch\/, or GET \/events(, \/\w+)*$/,
+    /^nothing is at this path; POST a report to \/report_renamed\/, \/report_asset_check\/, /,
   );
 
   const file = join(newFolder(t), 'deployments.json');
   const sha256 = createHash('sha256').update('token').digest('hex');
   writeFileSync(file, JSON.stringify({ deployments: [{ name: 'prod', tokens: [{ name: 'ci', sha256 }] }] }));
-  const hosted = await start(t, renamed, ['--deployments', file]);
+  const hosted = await startService(t, { args: ['--deployments', file], ...renamed });
   const refused = await ask(hosted.port, post('/prod/report_renamed/k'));
   assert.equal(refused.status, 401);
   assert.match(
     errorOf(refused),
-    /a path that begins with \/NAME\/report_renamed\/, \/NAME\/events, \/NAME\/assets, \/NAME\/refusals$/,
+    /a path that begins with \/NAME\/report_renamed\/, .*\/NAME\/events, \/NAME\/assets, \/NAME\/refusals$/,
   );
 });
 
-test('report has an option for its row, which goes with its endpoints only', async (t) => {
-  const { url } = await start(t, extended);
-  const report = reportOf(extended);
-  const run = async (...args: readonly string[]) => {
-    const { code, complaints } = await runInProcess(report, [...args, '--url', url]);
-    return [code, ...complaints];
+test('report has an option for its row, which goes with its endpoints only, and so have its lines', async (t) => {
+  const options = await programWithRow(t);
+  const { url } = await startService(t, options);
+  const report = async (...args: readonly string[]) => {
+    const { code, stderr } = await run(['report', ...args, '--url', url], options);
+    return [code, stderr];
   };
-  assert.deepEqual(await run('materialization', 'k', '--run-label', 'x'), [0]);
-  assert.deepEqual(await run('materialization', 'k'), [2, 'a materialization needs --run-label']);
-  assert.deepEqual(await run('observation', 'k', '--run-label', 'x'), [
+  assert.deepEqual(await report('materialization', 'k', '--run-label', 'x'), [0, '']);
+  assert.deepEqual(await report('materialization', 'k'), [2, 'assetlog: a materialization needs --run-label\n']);
+  assert.deepEqual(await report('observation', 'k', '--run-label', 'x'), [
     2,
-    '--run-label does not go with observation; leave it out',
+    'assetlog: --run-label does not go with observation; leave it out\n',
   ]);
-  assert.match(commandHelp('report', report), /\n {2}--run-label TEXT +label of the run \(materialization, check\)\n/);
-  assert.match(completionScripts({ report, serve: report }).bash, /report\/-\) _assetlog_words .*--run-label /);
-});
+  const { stdout: help } = await run(['report', '--help'], options);
+  assert.match(help, /\n {2}--run-label TEXT +label of the run \(materialization, check\)\n/);
+  const { stdout: completion } = await run(['completion', 'bash'], options);
+  assert.match(completion, /report\/-\) _assetlog_words .*--run-label /);
 
-test('a line may have a parameter for its row', () => {
   const line = '{"type":"materialization","asset_key":"k","run_label":"x"}';
-  assert.equal(readSubmission(line, extended, limits).body, '{"asset_key":"k","run_label":"x"}');
-  assert.throws(
-    () => readSubmission(line, endpoints, limits),
-    /^Error: a report of kind materialization has no "run_label"/,
-  );
+  const { code } = await run(['report', '--from', '-', '--url', url], { input: `${line}\n`, ...options });
+  assert.equal(code, 0);
+  assert.throws(() => readSubmission(line, limits), /^Error: a report of kind materialization has no "run_label"/);
 });
 
-test('a parameter that is recorded as a tag may come from the tags of a line, and others may not', () => {
-  const tagged = endpointsOf([...parameters, { ...runLabel, required: false, tag: true }]);
-  const read = (tags: string, table = tagged) =>
-    readSubmission(`{"type":"AssetMaterialization","asset_key":"k","tags":${tags}}`, table, limits).body;
+test('a parameter that is recorded as a tag may come from the tags of a line, and others may not', async (t) => {
+  const options = await programWithRow(t, { ...runLabel, required: false, tag: true });
+  const { url } = await startService(t, options);
+  const lineWith = (tags: string) => `{"type":"AssetMaterialization","asset_key":"k","tags":${tags}}`;
+  const both = lineWith('{"run_label":"x","data_version":"v"}');
+  const sent = await run(['report', '--from', '-', '--url', url], { input: `${both}\n`, ...options });
+  assert.deepEqual([sent.code, sent.stdout], [0, '1 recorded, 0 refused\n']);
+  const read = (tags: string) => readSubmission(lineWith(tags), limits).body;
   assert.equal(read('{"data_version":"v"}'), '{"asset_key":"k","data_version":"v"}');
-  assert.equal(read('{"run_label":"x","data_version":"v"}'), '{"asset_key":"k","run_label":"x","data_version":"v"}');
   for (const tags of ['{}', '"v"', '{"data_version":"v","x":"y"}', '{"description":"d"}']) {
-    assert.throws(() => read(tags, endpoints), /^Error: its "tags" may only have a "data_version"$/, tags);
+    assert.throws(() => read(tags), /^Error: its "tags" may only have a "data_version"$/, tags);
   }
 });

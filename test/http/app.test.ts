@@ -3,7 +3,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { limits } from '../../src/config/limits.ts';
-import { endpoints } from '../../src/event/parameters.ts';
 import { createApp } from '../../src/http/app.ts';
 import { readFields } from '../../src/http/headers.ts';
 import { type Handler, type LaterOutcome, Refusal, type Reply } from '../../src/http/message.ts';
@@ -34,7 +33,6 @@ class Right {
 /** A service with these parts, and of the others as little as it needs. */
 function appWith(parts: Partial<Parameters<typeof createApp>[0]>) {
   return createApp({
-    endpoints,
     takesKeys: true,
     pathPrefix: '',
     checkAccess: () => {},

@@ -2,7 +2,6 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { limits } from '../../src/config/limits.ts';
-import { endpoints } from '../../src/event/parameters.ts';
 import { recorded } from '../../src/event/record-result.ts';
 import { type BatchLimits, batchTypes, prefersLenient, reportBatch } from '../../src/http/batch.ts';
 import { readFields } from '../../src/http/headers.ts';
@@ -23,7 +22,7 @@ function send(
 ) {
   const fields = readFields(['Content-Type', contentType, ...(prefer === undefined ? [] : ['Prefer', prefer])]);
   const request = { keyPath: undefined, body: Buffer.from(body), query: '', head: { method: 'POST', fields } };
-  const outcome = reportBatch(endpoints, bounds)(request);
+  const outcome = reportBatch(bounds)(request);
   assert.ok(outcome.kind === 'record');
   const reply = outcome.replyTo(recorded);
   assert.ok(reply.kind === 'body');

@@ -1,7 +1,6 @@
 /** A hub on a simulated disk: its journal and its receiver, without HTTP. */
 
 import { limits as standardLimits } from '../../src/config/limits.ts';
-import { endpoints } from '../../src/event/parameters.ts';
 import { readForwarded } from '../../src/forward/hub/received.ts';
 import { Receiver } from '../../src/forward/hub/receiver.ts';
 import { itemReader } from '../../src/http/batch.ts';
@@ -15,7 +14,7 @@ import { createNotices } from '../../src/telemetry/log.ts';
 import type { SentJournal } from './forwarding.ts';
 import type { SimulatedDisk } from './simulated-disk.ts';
 
-export const readItem = itemReader(endpoints, standardLimits);
+export const readItem = itemReader(standardLimits);
 
 export interface HubParts {
   readonly retain?: Retain;

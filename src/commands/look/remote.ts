@@ -14,7 +14,6 @@ import {
 } from '../../client/delivery.ts';
 import { type ExitCode, exitCodes } from '../../config/exit-codes.ts';
 import { limits } from '../../config/limits.ts';
-import { endpoints } from '../../event/parameters.ts';
 import { type Filter, queryOf } from '../../event/search.ts';
 import { LineCutter, type TakeLine } from '../../journal/line/lines.ts';
 import { type Asset, keyOf } from '../../journal/look/asset-state.ts';
@@ -37,7 +36,7 @@ export async function withServiceJournal(
 ): Promise<ExitCode> {
   let journal: RemoteJournal;
   try {
-    const base = readBaseUrl(values.url, endpoints);
+    const base = readBaseUrl(values.url);
     journal = new RemoteJournal(base, await callerOf(values, output), values, output, follow);
   } catch (error) {
     output.complain((error as Error).message);

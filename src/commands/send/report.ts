@@ -11,9 +11,9 @@ import { limits } from '../../config/limits.ts';
 import { flagOf, integer, type Option, type Options, text } from '../../config/options.ts';
 import { keyNotes, readKey } from '../../event/asset-key.ts';
 import { didYouMean } from '../../event/nearest.ts';
-import { allParameters, type ChoiceParameter, type Endpoint, type Parameter } from '../../event/parameters.ts';
+import { allParameters, type ChoiceParameter, endpoints, type Parameter } from '../../event/parameters.ts';
 import { shellWord } from '../../telemetry/printable.ts';
-import { type Command, type Description, defineCommand, type Output } from '../cli/command.ts';
+import { defineCommand, type Output } from '../cli/command.ts';
 import { callerOf, type ServiceOptions, serviceOptions } from '../cli/service-options.ts';
 import { type LineRun, reportLines } from './report-from.ts';
 
@@ -25,7 +25,6 @@ interface OptionValues extends ServiceOptions {
 }
 
 interface CommandLine extends OptionValues {
-  readonly endpoints: readonly Endpoint[];
   /** The values of the options that set a parameter, by the names of the options. */
   readonly given: ReadonlyMap<string, ParameterValue>;
   readonly operands: readonly string[];
@@ -53,7 +52,7 @@ function flag(help: string, json: string): Option<ParameterValue> {
 }
 
 /** @returns the options that set a parameter, by name. They exclude each other, as `--passed` and `--failed` do. */
-function optionsOf(parameter: Parameter, endpoints: readonly Endpoint[]): ParameterOptions {
+function optionsOf(parameter: Parameter): ParameterOptions {
   const { member, takenBy } = parameter;
   const scope = takenBy.length < endpoints.length ? ` (${takenBy.join(', ')})` : '';
   switch (parameter.kind) {
@@ -109,22 +108,6 @@ function visible(text: string, charactersMax: number): string {
 
 const LINE_SUFFIX_CHARACTERS = `/${Number.MAX_SAFE_INTEGER}`.length;
 
-/**
- * @param endpoints the kinds of reports: the first operand names one of them, and the options are their parameters
- */
-export function reportOf(endpoints: readonly Endpoint[]): Command {
-  const parameterOptions: ParameterOptions = Object.assign(
-    {},
-    ...allParameters(endpoints).map((one) => optionsOf(one, endpoints)),
-  );
-  return defineCommand<OptionValues>(describe(endpoints, parameterOptions), (values, output, operands) => {
-    const all = values as OptionValues & ParameterValues; // readOptions gives a value for each option
-    const names = Object.keys(parameterOptions).filter((name) => all[name] !== undefined);
-    const given = new Map(names.map((name) => [name, all[name]]));
-    return run({ ...values, endpoints, given, operands }, output);
-  });
-}
-
 /** The options that are neither parameters nor those of every command that calls a service. */
 const ownOptions: Options<Omit<OptionValues, keyof ServiceOptions>> = {
   from: text('FILE|-', 'report each line of a file, or of standard input'),
@@ -145,9 +128,11 @@ const ownOptions: Options<Omit<OptionValues, keyof ServiceOptions>> = {
   },
 };
 
-function describe(endpoints: readonly Endpoint[], parameterOptions: ParameterOptions): Description<OptionValues> {
-  const kinds = endpoints.map(({ name }) => name);
-  return {
+const parameterOptions: ParameterOptions = Object.assign({}, ...allParameters(endpoints).map(optionsOf));
+const kinds = endpoints.map(({ name }) => name);
+
+export const report = defineCommand<OptionValues>(
+  {
     summary: 'report a materialization, a check or an observation, or a file of them',
     about:
       'Sends a report and exits with 0 when it is recorded. Retries while the service cannot be reached or answers 408, 429 or\n' +
@@ -179,15 +164,21 @@ function describe(endpoints: readonly Endpoint[], parameterOptions: ParameterOpt
       ...serviceOptions,
       ...ownOptions,
     },
-  };
-}
+  },
+  (values, output, operands) => {
+    const all = values as OptionValues & ParameterValues; // readOptions gives a value for each option
+    const names = Object.keys(parameterOptions).filter((name) => all[name] !== undefined);
+    const given = new Map(names.map((name) => [name, all[name]]));
+    return run({ ...values, given, operands }, output);
+  },
+);
 
 async function run(call: CommandLine, output: Output): Promise<ExitCode> {
   const stop = new AbortController();
   let reporter: Reporter | undefined;
   try {
     const submission = call.from === undefined ? readOperands(call) : checkAlone(call);
-    const base = readBaseUrl(call.url, call.endpoints);
+    const base = readBaseUrl(call.url);
     reporter = await openReporter(base, call, stop.signal, output);
     if (submission !== undefined) return await reportOne(submission, base, call, reporter, output);
     return await reportAll(call, base, reporter, stop, output);
@@ -204,7 +195,6 @@ async function run(call: CommandLine, output: Output): Promise<ExitCode> {
 async function openReporter(base: string, call: CommandLine, stopped: AbortSignal, output: Output): Promise<Reporter> {
   return new Reporter({
     base,
-    endpoints: call.endpoints,
     ...(await callerOf(call, output)),
     timeoutMs: call.timeout,
     retry: {
@@ -245,7 +235,7 @@ function outlookOf({ kind }: DeliveryFailure, knowsKeys: boolean, key: string): 
 }
 
 async function reportAll(
-  { from = '-', fromLine, runId, endpoints }: CommandLine,
+  { from = '-', fromLine, runId }: CommandLine,
   base: string,
   reporter: Reporter,
   stop: AbortController,
@@ -274,7 +264,7 @@ async function reportAll(
     fromLine,
     runId: runId ?? randomUUID(),
     limits,
-    read: (line) => readSubmission(line, endpoints, limits),
+    read: (line) => readSubmission(line, limits),
     find,
     send: (submissions) => reporter.sendAll(submissions),
     stopped: stop.signal,
@@ -303,11 +293,10 @@ function checkAlone({ given, operands, idempotencyKey }: CommandLine): undefined
 }
 
 /** @throws Error if the operands and options do not make a valid report */
-function readOperands({ endpoints, given, runId, operands: [kind = '', ...words] }: CommandLine): Submission {
+function readOperands({ given, runId, operands: [kind = '', ...words] }: CommandLine): Submission {
   if (runId !== undefined) throw new Error('--run-id needs --from; for a single report give --idempotency-key');
   const endpoint = endpoints.find(({ name }) => name === kind);
   if (endpoint === undefined || words.length === 0) {
-    const kinds = endpoints.map(({ name }) => name);
     const hint = endpoint === undefined ? didYouMean(kind, kinds) : '';
     throw new Error(
       `say what to report: assetlog report ${endpoint?.name ?? kinds.join('|')} KEY, or --from FILE${hint}`,
@@ -315,7 +304,7 @@ function readOperands({ endpoints, given, runId, operands: [kind = '', ...words]
   }
   const parameters = new Map<string, string>();
   for (const parameter of allParameters(endpoints)) {
-    const options = Object.keys(optionsOf(parameter, endpoints));
+    const options = Object.keys(optionsOf(parameter));
     const flags = options.map((name) => `--${flagOf(name)}`);
     const [first, second] = options.filter((name) => given.has(name));
     if (!endpoint.parameters.includes(parameter)) {

@@ -7,7 +7,6 @@
 
 import { join } from 'node:path';
 import type { Limits } from '../../config/limits.ts';
-import type { Endpoint } from '../../event/parameters.ts';
 import { itemReader, lineTypes, type ReadItem } from '../../http/batch.ts';
 import {
   type Handler,
@@ -46,7 +45,6 @@ export interface HubOptions {
   readonly openDisk: (folder: string) => Disk;
   /** Gets the values of `JournalOptions.onRecorded` of all journals. */
   readonly progress: OwnProgress;
-  readonly endpoints: readonly Endpoint[];
   /**
    * @param deployment undefined in local mode
    * @returns the source of its own journal and of the journals that it forwards to: none if it does not forward
@@ -69,7 +67,7 @@ export class Hub {
 
   constructor(options: HubOptions) {
     this.#options = options;
-    this.#readItem = itemReader(options.endpoints, options.limits);
+    this.#readItem = itemReader(options.limits);
   }
 
   /** @returns its routes, for `AppParts.readings` */

@@ -6,7 +6,7 @@
 import { createHash } from 'node:crypto';
 import type { Limits } from '../../config/limits.ts';
 import { batchPath } from '../../event/item.ts';
-import type { Endpoint } from '../../event/parameters.ts';
+import { endpoints } from '../../event/parameters.ts';
 import type { DocumentReply, Handler } from '../message.ts';
 import { readBody, readQuery } from '../request.ts';
 import type { Route } from '../router.ts';
@@ -18,7 +18,6 @@ export interface PageOptions {
   readonly pathPrefix: string;
   /** Hosted mode: the header with the token, such as `Service-Cloud-Api-Token`. Undefined in local mode. */
   readonly tokenHeader: string | undefined;
-  readonly endpoints: readonly Endpoint[];
   readonly limits: Limits;
 }
 
@@ -52,7 +51,7 @@ export function pageRoutes(options: PageOptions): readonly Route<Handler>[] {
 }
 
 /** The reply to a client that does not accept HTML, from which the page also learns how the service is addressed. */
-function linksOf({ version, pathPrefix, tokenHeader, endpoints }: PageOptions, isBelowName: boolean): object {
+function linksOf({ version, pathPrefix, tokenHeader }: PageOptions, isBelowName: boolean): object {
   const below = tokenHeader === undefined ? pathPrefix : `${pathPrefix}/{deployment_name}`;
   return {
     service: 'assetlog',

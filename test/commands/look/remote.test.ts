@@ -10,9 +10,8 @@ import { type TestContext, test } from 'node:test';
 import type { Command } from '../../../src/commands/cli/command.ts';
 import { assets } from '../../../src/commands/look/assets.ts';
 import { events } from '../../../src/commands/look/events.ts';
-import { reportOf } from '../../../src/commands/send/report.ts';
+import { report } from '../../../src/commands/send/report.ts';
 import { newToken } from '../../../src/deployments/tokens.ts';
-import { endpoints } from '../../../src/event/parameters.ts';
 import { runInProcess } from '../../support/command-output.ts';
 import { newFolder } from '../../support/program.ts';
 import { within } from '../../support/tools.ts';
@@ -89,9 +88,9 @@ test('of an endless reply a command takes little, and ends with 1 and one senten
     [events, ['--last', '3'], endless(LINES, eventWith(7)), /with more than 3 events in a reply/],
     [events, ['--follow'], endless(STREAM, padding, 'data: '), /with a line of more than \d+ bytes/],
     [events, [], endless('text/html', padding), /answers 200 with text\/html/],
-    [reportOf(endpoints), ['observation', 'a'], endless('application/json', padding), /answers 200: xxx/],
+    [report, ['observation', 'a'], endless('application/json', padding), /answers 200: xxx/],
     [
-      reportOf(endpoints),
+      report,
       ['observation', 'a'],
       (_: IncomingMessage, response: ServerResponse) => {
         response.writeHead(400, { 'Content-Type': 'application/json' });
@@ -232,7 +231,7 @@ test('no command prints the token that a service repeats [commands-remote-1]', a
     response.writeHead(status, { 'Content-Type': type, ...(location !== undefined && { Location: location }) });
     response.end(body(String(said)));
   });
-  const form = reportOf(endpoints);
+  const form = report;
   const file = join(newFolder(t), 'lines');
   writeFileSync(file, '{"type":"observation","asset_key":"a"}\n');
   const replies: readonly (() => void)[] = [

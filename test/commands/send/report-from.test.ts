@@ -7,7 +7,6 @@ import { noFeatures } from '../../../src/client/features.ts';
 import { readSubmission } from '../../../src/client/submission.ts';
 import { type LineRun, reportLines } from '../../../src/commands/send/report-from.ts';
 import { limits } from '../../../src/config/limits.ts';
-import { endpoints } from '../../../src/event/parameters.ts';
 import { collectOutput } from '../../support/command-output.ts';
 
 const LINE = '{"type":"observation","asset_key":"k"}';
@@ -44,7 +43,7 @@ async function runLines(
     }
   };
   const stopped = new AbortController().signal;
-  const read = (line: string) => readSubmission(line, endpoints, limits);
+  const read = (line: string) => readSubmission(line, limits);
   const find = async () => ({ kind: 'found', features: noFeatures }) as const;
   const standard = { bytes: undefined, fromLine: 1, limits, runId: 'run', find };
   const code = await reportLines({ ...standard, chunks, read, send, stopped, ...more }, output);

@@ -228,7 +228,7 @@ for (const mode of modes) {
       page,
       ...readings,
       ...hub,
-      ...reportRoutesOf(endpoints, limits, false).flatMap((route) => {
+      ...reportRoutesOf(limits, false).flatMap((route) => {
         const path = `${mode.base}${route.path}/`;
         return [{ ...route, path }, ...(route.followedBy === 'key' ? [{ ...route, path: `${path}{asset_key}` }] : [])];
       }),
