@@ -11,9 +11,9 @@ import { basename, join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { segmentName } from '../../src/journal/segments.ts';
 import { eventsIn, newFolder, type Running, startService } from '../support/program.ts';
-import { each, eventually, withoutPrlimit, withoutStrace } from '../support/tools.ts';
+import { each, withoutPrlimit, withoutStrace } from '../support/tools.ts';
 import { ask, post } from '../support/wire.ts';
-import { compare, report, startLoad } from './load.ts';
+import { compare, report } from './load.ts';
 import { underStrace } from './strace.ts';
 
 const [FIRST, SECOND, THIRD] = [segmentName(1), segmentName(2), segmentName(3)];
@@ -212,36 +212,3 @@ function copyFolder(from: string, to: string): void {
   mkdirSync(to);
   cpSync(from, to, { recursive: true, filter: (path) => !basename(path).startsWith('.lock-') });
 }
-
-test('a start that is killed again and again, each time further on, loses and doubles nothing', {
-  skip: withoutStrace,
-}, async (t) => {
-  const data = join(newFolder(t), 'data');
-  const acknowledged = new Set(await prepareTorn(t, data));
-  const operation = operations.find(({ prepare }) => prepare === prepareTorn)!;
-  let kills = 0;
-  for (let when = 1; when <= 4; when += 1) {
-    for (const point of operation.points)
-      if (await killAt(t, data, { operation, point, when }, acknowledged)) kills += 1;
-  }
-  assert.ok(kills >= 5, `${kills} kills`);
-  await assertComesUp(t, data, acknowledged);
-  assertKept(data);
-});
-
-test('kills under load, while files are closed and begun, lose and double nothing', async (t) => {
-  const data = newFolder(t);
-  const acknowledged: string[] = [];
-  for (let round = 1; round <= 6; round += 1) {
-    const service = await startService(t, { data, args: ['--segment-bytes', '4096'] });
-    const { lost, doubled, gapAt } = compare(eventsIn(data), acknowledged);
-    assert.deepEqual({ lost, doubled, gapAt }, { lost: [], doubled: [], gapAt: undefined }, `round ${round}`);
-    const load = startLoad(service.port, { clients: 8, name: `round-${round}`, bodyBytes: 400 });
-    t.after(load.stop);
-    await eventually('reports are taken', () => load.acknowledged.size >= 100 + 17 * round);
-    await service.kill('SIGKILL');
-    await load.stop();
-    acknowledged.push(...load.acknowledged);
-  }
-  await assertComesUp(t, data, new Set(acknowledged));
-});

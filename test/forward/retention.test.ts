@@ -22,12 +22,12 @@ import { eventually } from '../support/tools.ts';
 const HOLDING = ['--segment-bytes', '4096', '--retain-bytes', '16384'];
 
 test('at the limit of retention reports are refused with the name of the destination, until it has the events [forward-retention-2]', async (t) => {
-  const { hub, link } = await startLinkedHub(t);
-  link.isDown = true;
+  const { hub, url, setDown } = await startLinkedHub(t);
+  setDown(true);
   const data = newFolder(t);
   const file = join(newFolder(t), 'forward.json');
   const good = await startPlainUpstream(t);
-  forwardFile(file, { name: 'good', to: good.url }, { name: 'hub', to: link.url }, { name: 'last', to: good.url });
+  forwardFile(file, { name: 'good', to: good.url }, { name: 'hub', to: url }, { name: 'last', to: good.url });
   const args = [...HOLDING, '--forward', file];
   let edge = await startService(t, { data, args });
   let recorded = 0;
@@ -44,7 +44,7 @@ test('at the limit of retention reports are refused with the name of the destina
   await edge.kill('SIGKILL');
   edge = await startService(t, { data, args });
   await isHeld();
-  link.isDown = false;
+  setDown(false);
   process.kill(edge.pid, 'SIGHUP');
   await eventually('ready again', async () => (await fetch(`${edge.url}/readyz`)).status === 200);
   assert.deepEqual(await report(edge, ['b']), [200]);
@@ -76,45 +76,25 @@ test('a start at the limit of retention knows from the cursors what may go, befo
 });
 
 test('retention runs again as soon as a destination has the events of a file', async (t) => {
-  const { link, args } = await startLinkedHub(t);
-  link.isDown = true;
+  const { setDown, args } = await startLinkedHub(t);
+  setDown(true);
   const limits = { spaceCheckMs: 3_600_000, retainCheckMs: 3_600_000, forwardRetryMsMax: 50 };
   const edge = await serve(t, { args: [...HOLDING, ...args], limits });
   let statuses: number[] = [];
   for (let count = 0; statuses[0] !== 503 && count < 500; count += 1) statuses = await report(edge, ['a']);
   assert.deepEqual(statuses, [503]);
-  link.isDown = false;
+  setDown(false);
   await eventually('reports are taken again', async () => (await report(edge, ['b']))[0] === 200);
 });
 
-test('with --when-behind remove the events go, and are named in a dead letter', async (t) => {
-  const { hub, link, args } = await startLinkedHub(t);
-  const edge = await startService(t, { args: [...HOLDING, '--when-behind', 'remove', ...args] });
-  assert.deepEqual(await report(edge, named('a', 3)), ok(3));
-  await reachesHub(hub, edge.data, 3);
-  link.isDown = true;
-  assert.deepEqual(await report(edge, named('b', 200)), ok(200));
-  link.isDown = false;
-  process.kill(edge.pid, 'SIGHUP');
-  await reachesHub(hub, edge.data, 203);
-  const letters = deadLettersIn(edge.data);
-  const [{ first = 0 } = {}, { last = 0 } = {}] = [letters[0], letters.at(-1)];
-  for (const [at, letter] of letters.entries()) {
-    assert.deepEqual([letter.outcome, letter.first], ['removed', at === 0 ? 4 : letters[at - 1]!.last! + 1]);
-  }
-  assert.ok(last < 203);
-  assertAtHub(hub.data, edge.data, (seq) => seq <= last);
-  assert.equal(eventsIn(hub.data).length, 203 - (last - first + 1));
-});
-
 test('what retention removes while the destination is away is said at once, and counted at the hub later', async (t) => {
-  const { hub, link, args: to } = await startLinkedHub(t);
+  const { hub, setDown, args: to } = await startLinkedHub(t);
   const data = newFolder(t);
   const args = [...HOLDING, '--when-behind', 'remove', ...to];
   let edge = await startService(t, { data, args });
   assert.deepEqual(await report(edge, named('a', 3)), ok(3));
   await reachesHub(hub, data, 3);
-  link.isDown = true;
+  setDown(true);
   assert.deepEqual(await report(edge, named('b', 200)), ok(200));
   const figures = async ({ url }: { readonly url: string }) => {
     const text = await (await fetch(`${url}/metrics`)).text();
@@ -146,7 +126,7 @@ test('what retention removes while the destination is away is said at once, and 
   await edge.kill('SIGKILL');
   edge = await startService(t, { data, args });
   await eventually('the same after a restart', async () => `${await figures(edge)}` === `${[['', '0'], own]}`);
-  link.isDown = false;
+  setDown(false);
   process.kill(edge.pid, 'SIGHUP');
   await reachesHub(hub, data, 203);
   assert.deepEqual(lostIn(), lost, 'no second letter');

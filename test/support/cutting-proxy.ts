@@ -19,11 +19,14 @@ export interface CuttingProxy {
   connections(): number;
   /** The bytes that clients sent, of all connections. */
   sent(): string;
+  /** Ends the connections that are open. */
+  end(): void;
 }
 
 /** @param cutOf the limits of the n-th connection, from 0 */
 export async function startCuttingProxy(t: Scope, port: number, cutOf: (index: number) => Cut): Promise<CuttingProxy> {
   let connections = 0;
+  const ends = new Set<() => void>();
   const sent: Buffer[] = [];
   const server = createServer((client) => {
     const cut = cutOf(connections);
@@ -32,17 +35,24 @@ export async function startCuttingProxy(t: Scope, port: number, cutOf: (index: n
     const end = () => {
       client.destroy();
       service.destroy();
+      ends.delete(end);
     };
-    t.after(end);
+    ends.add(end);
     for (const socket of [client, service]) socket.on('error', end).on('close', end);
     client.on('data', (bytes) => sent.push(bytes));
     pass(client, service, cut.requestBytes, end);
     pass(service, client, cut.replyBytes, end);
   }).listen(0, '127.0.0.1');
   await once(server, 'listening');
-  t.after(() => server.close());
+  const endAll = () => {
+    for (const end of ends) end();
+  };
+  t.after(() => {
+    server.close();
+    endAll();
+  });
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  const proxy = { url, port, connections: () => connections, sent: () => Buffer.concat(sent).toString() };
+  const proxy = { url, port, connections: () => connections, sent: () => Buffer.concat(sent).toString(), end: endAll };
   return proxy;
 }
 

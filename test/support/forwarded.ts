@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { startFaultyLink } from './faulty-link.ts';
+import { startCuttingProxy, uncut } from './cutting-proxy.ts';
 import { SOURCE } from './forwarding.ts';
 import { eachEvent, eventsIn, newFolder, type Running, run, type Scope, startService } from './program.ts';
 import { eventually } from './tools.ts';
@@ -34,11 +34,24 @@ export function deadLettersIn(data: string, name = 'upstream'): DeadLetter[] {
   return lines.filter((line) => line !== '').map((line) => JSON.parse(line));
 }
 
-/** A hub, a link to it that a test may cut, and the options of a device that forwards over the link. */
-export async function startLinkedHub(t: Scope, data?: string) {
-  const hub = await startService(t, data === undefined ? {} : { data });
-  const link = await startFaultyLink(t, hub.port);
-  return { hub, link, args: ['--forward-to', link.url] };
+/** A hub, and a link to it that a test may cut, with the options of a device that forwards over the link. */
+export async function startLinkedHub(t: Scope) {
+  const hub = await startService(t);
+  let isDown = false;
+  const { url, end } = await startCuttingProxy(t, hub.port, () =>
+    isDown ? { requestBytes: 0, replyBytes: 0 } : uncut,
+  );
+  const setDown = (now: boolean) => {
+    isDown = now;
+    if (now) end();
+  };
+  return { hub, url, setDown, args: ['--forward-to', url] };
+}
+
+/** @returns the file with the state of a destination, undefined as long as there is none */
+export function stateIn(data: string, name = 'upstream'): Record<string, unknown> | undefined {
+  const path = join(data, `forward-${name}.state`);
+  return existsSync(path) ? JSON.parse(readFileSync(path, 'utf8')) : undefined;
 }
 
 /** Starts a device whose file of `--forward` has these destinations. @returns the device, and its file */
@@ -81,7 +94,12 @@ export async function stopsForwarding(data: string, name = 'upstream'): Promise<
 }
 
 /** Waits until the hub has all events of a journal whose service runs or has ended. */
-export async function reachesHub(hub: Running, data: string, seq: number, withinMs = 30_000): Promise<void> {
+export async function reachesHub(
+  hub: Pick<Running, 'url'>,
+  data: string,
+  seq: number,
+  withinMs = 30_000,
+): Promise<void> {
   const isThere = async () => (await watermark(hub, sourceIn(data))) >= seq; // a first start is still making its id
   await eventually(`seq ${seq} of ${data} at the hub`, isThere, withinMs);
 }

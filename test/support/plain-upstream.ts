@@ -9,7 +9,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { freePort, type Scope } from './program.ts';
 
-/** What it recorded of one report: `{ key: ['chaos', 'd0'], partition: '17', idempotencyKey: '0193…', body: {…} }`. */
+/** What it recorded of one report: `{ key: ['warehouse', 'orders'], partition: '17', idempotencyKey: '0193…', body: {…} }`. */
 export interface PlainEvent {
   readonly path: string;
   readonly key: readonly string[];

@@ -130,7 +130,7 @@ const RECORDED = `query ($path: [String!]!) {
 
 /**
  * Asks the reference, over its GraphQL, for the materializations and observations of an asset.
- * @param path the asset key, such as `['chaos', 'd0']`
+ * @param path the asset key, such as `['warehouse', 'orders']`
  * @returns the partition of each, such as `['1', '2', '2']`; of at most 10,000 of each kind, which is its limit
  */
 export async function partitionsAtReference(port: number, path: readonly string[]): Promise<string[]> {

@@ -5,6 +5,7 @@ import { test } from 'node:test';
 import { diskWith, FIRST, makeLines, segment } from '../../support/segments.ts';
 import { eventually } from '../../support/tools.ts';
 import {
+  cursorOf,
   diskFrom,
   finish,
   hubAt,
@@ -59,7 +60,7 @@ test('a journal that has less than its hub, or another event there, is a fork [f
   }
 });
 
-test('a hub that was restored from a backup gets again what it has no more, and the log has both numbers', async () => {
+test('a hub that was restored from a backup gets again what it has no more, and the log has both numbers [forwarder-11]', async () => {
   const { lines } = makeLines(30);
   const disk = diskWith({ [FIRST]: Buffer.concat(lines) });
   await saveCursor(disk, { seq: 25, id: idOf(disk, 25), kind: 'hub' });
@@ -164,12 +165,13 @@ test('what a hub does not get has one dead letter, also if the cursor did not pa
   assert.deepEqual(seqsOf(await lettersOf(disk)), upTo(22, 16), 'each once');
 });
 
-test('while a request is in flight the next one is read, and a stuck destination has no more read than that [forwarder-21]', async () => {
+test('while a request is in flight the next one is read, and a stuck destination has no more read than that, and is not passed [forwarder-21]', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 300) });
   const hub = new Model('hub');
   hub.answer = (what) => (what === 'send' && hub.requests.length < 50 ? 'again' : 'record');
   const bench = startSender(disk, 300, () => hub, { limits: { forwardBatchBytes: 4_000 } });
   await eventually('40 tries', () => hub.requests.length > 40);
+  assert.equal((await cursorOf(disk)).seq, 0);
   assert.ok(hub.largest <= 5, `the first page has 1,000 bytes, so at most 5 lines, and a request had ${hub.largest}`);
   await finish(bench);
   assert.deepEqual(hub.recorded, upTo(300));

@@ -71,6 +71,21 @@ test('an event that was refused is in the dead letters as it is in the journal, 
   assert.ok(Math.abs(Date.now() - Date.parse(time)) < 60_000);
 });
 
+test('an event is not passed before its dead letter is written [forwarder-23]', async () => {
+  const disk = diskWith({ [FIRST]: segment(1, 5) });
+  const upstream = new Model('api');
+  upstream.answer = (_, seq) => (seq === 3 ? 'refused' : 'record');
+  let isWriting = false;
+  disk.fault = (call, name) => {
+    if (call !== 'write' || name !== 'dead-upstream.jsonl') return undefined;
+    isWriting = true;
+    return new Promise<never>(() => {});
+  };
+  startSender(disk, 5, () => upstream);
+  await eventually('the letter is being written', () => isWriting);
+  assert.equal((await cursorOf(disk)).seq, 2);
+});
+
 test('at 20 refusals in a row the sender stops with the last one; SIGHUP lets it continue', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 30) });
   const upstream = new Model('api');
@@ -173,6 +188,20 @@ test('what was being sent when the process died is sent again and named [forward
     ],
   );
   assert.match(letters[0]!.reason, /stopped without a reply/);
+});
+
+test('an event that was sent to look further is named too when the process dies [forwarder-22]', async () => {
+  const disk = diskWith({ [FIRST]: segment(1, 6) });
+  const upstream = new Model('api');
+  upstream.answer = (_, seq) => {
+    if (seq === 4) disk.fault = () => new Promise<never>(() => {});
+    return seq === 3 ? 'in doubt' : 'record';
+  };
+  startSender(disk, 6, () => upstream);
+  await eventually('4 is recorded', () => upstream.recorded.includes(4));
+  const [after, next] = [disk.afterCrash(), new Model('api')];
+  await sendAll(after, 6, () => next);
+  assert.deepEqual([next.recorded, seqsOf(await lettersOf(after))], [upTo(6, 3), [3, 4]]);
 });
 
 test('any call of the disk that fails while the cursor is opened is repeated, and what was being sent is named once [forwarder-6]', async () => {
