@@ -21,6 +21,8 @@ export class Client {
   readonly #process: Incarnation;
   readonly #earlier: { readonly wanted: Wanted; readonly body: string; readonly path: string }[] = [];
   #count = 0;
+  /** As faults name it. */
+  readonly link: string;
   isStopped = false;
   /** By status, or `no reply`. */
   readonly outcomes: Record<string, number> = {};
@@ -30,6 +32,7 @@ export class Client {
     this.#network = network;
     this.#machine = machine;
     this.#name = name;
+    this.link = `${name} to ${machine}`;
     this.#process = new Incarnation(world, name, { offsetMs: 0 });
     world.plan(this.#process.chance.exponentialMs(50), 'begins', () => void this.#run(), this.#process);
   }
@@ -40,7 +43,7 @@ export class Client {
       if (this.#earlier.length > 0 && chance.happens(0.1)) await this.#sendAgain();
       else if (chance.happens(0.2)) await this.#sendBatch();
       else await this.#sendOne();
-      await this.#world.wait(chance.happens(0.05) ? chance.exponentialMs(3_000) : chance.exponentialMs(200), 'pause');
+      await this.#world.wait(chance.exponentialMs(chance.happens(0.1) ? 10_000 : 150), 'pause');
     }
   }
 

@@ -1,18 +1,21 @@
-/** The plan of faults of a life, drawn before it: what happens when, and to whom. Leaving one out changes little of the others. */
+/**
+ * The plan of faults of a life, drawn before it: what happens when, to whom, and for how long. Leaving one out changes little of the
+ * others. Faults of starts are no part of it, since how often a process starts follows from the life; they have numbers as well.
+ */
 
-import type { Chance } from './chance.ts';
+import { Chance } from './chance.ts';
 
-export const faultKinds = [
-  'crash',
-  'power cut',
-  'stop',
+const diskKinds = [
+  'torn write',
   'disk full',
   'short write',
   'write error',
   'sync error',
   'read error',
   'slow disk',
-  'clock jump',
+] as const;
+
+const networkKinds = [
   'link down',
   'request lost',
   'reply lost',
@@ -22,23 +25,95 @@ export const faultKinds = [
   'upstream error',
 ] as const;
 
+const otherKinds = ['crash', 'power cut', 'stop', 'clock jump'] as const;
+
+export const faultKinds = [...otherKinds, ...diskKinds, ...networkKinds];
+
+export type LinkFault = Exclude<(typeof networkKinds)[number], 'upstream error'>;
 export type FaultKind = (typeof faultKinds)[number];
 
 export interface PlannedFault {
   readonly number: number;
   readonly atMs: number;
   readonly kind: FaultKind;
-  /** Chooses target and details, from 0 to 2 ** 32 - 1. */
+  /** The name of a machine, of an upstream, or of a link: `d0 to hub`. */
+  readonly target: string;
+  /** How long it lasts, if it has a length. */
+  readonly lengthMs: number;
+  /** Chooses its details, from 0 to 2 ** 32 - 1. */
   readonly seed: number;
+}
+
+/** What faults of a plan can strike, by name. */
+export interface Names {
+  readonly machines: readonly string[];
+  readonly upstreams: readonly string[];
+  /** The links of clients to their services. */
+  readonly clientLinks: readonly string[];
+  /** The links of services to hubs, on which a request may arrive twice. */
+  readonly hubLinks: readonly string[];
+  /** The links to plain upstreams. */
+  readonly plainLinks: readonly string[];
 }
 
 /** The time between two faults. */
 const MEAN_MS = 4_000;
+/** Of five lives in a row the one without faults of the disk, and the one without those of the network, which else hide each other. */
+const LIVES = { count: 5, withoutDisk: 1, withoutNetwork: 3 };
+/** Planned faults have smaller numbers. */
+const FIRST_START = 10_000;
 
-export function planFaults(chance: Chance, untilMs: number): PlannedFault[] {
+export function planFaults(seed: number, chance: Chance, untilMs: number, names: Names): PlannedFault[] {
+  const kinds = faultKinds.filter((kind) => !isLeftOut(kind, seed));
   const plan: PlannedFault[] = [];
+  let deck: FaultKind[] = [];
   for (let atMs = chance.exponentialMs(MEAN_MS); atMs < untilMs; atMs += chance.exponentialMs(MEAN_MS)) {
-    plan.push({ number: plan.length + 1, atMs, kind: chance.oneOf(faultKinds), seed: chance.next() });
+    // Each kind once before one comes again: a life of 100,000 steps has few more faults than there are kinds.
+    if (deck.length === 0) deck = [...kinds];
+    const [kind] = deck.splice(chance.integer(0, deck.length - 1), 1) as [FaultKind];
+    const target = targetOf(kind, chance, names);
+    const lengthMs = chance.exponentialMs(chance.happens(0.1) ? 30_000 : 3_000);
+    plan.push({ number: plan.length + 1, atMs, kind, target, lengthMs, seed: chance.next() });
   }
   return plan;
+}
+
+function isLeftOut(kind: FaultKind, seed: number): boolean {
+  const life = seed % LIVES.count;
+  const without: readonly FaultKind[] =
+    life === LIVES.withoutDisk ? diskKinds : life === LIVES.withoutNetwork ? networkKinds : [];
+  return without.includes(kind);
+}
+
+/** A third of the weather is on the link to a plain upstream, which knows least. */
+function targetOf(kind: FaultKind, chance: Chance, names: Names): string {
+  if (kind === 'upstream error') return chance.oneOf(names.upstreams);
+  if (kind === 'doubled') return chance.oneOf(names.hubLinks);
+  if (!(networkKinds as readonly FaultKind[]).includes(kind)) return chance.oneOf(names.machines);
+  return chance.oneOf(chance.oneOf([names.plainLinks, names.hubLinks, names.clientLinks]));
+}
+
+/** What strikes a start: in its first calls of the disk, or in its first writes. */
+export interface StartFault {
+  readonly number: number;
+  readonly chance: Chance;
+  readonly kind: 'crash' | 'power cut';
+  readonly where: 'calls' | 'writes';
+  /** The number of the call, or of the write. */
+  readonly at: number;
+}
+
+/** @returns what strikes the start of a machine: a quarter of all starts, and half of those after a clean stop */
+export function faultOfStart(
+  chance: Chance,
+  machine: number,
+  start: number,
+  isAfterStop: boolean,
+): StartFault | undefined {
+  const isStruck = chance.happens(isAfterStop ? 0.5 : 0.25);
+  const kind = chance.oneOf(['crash', 'power cut'] as const);
+  const where = chance.oneOf(['calls', 'writes'] as const);
+  const at = chance.integer(1, where === 'calls' ? 40 : 5);
+  const number = FIRST_START * (machine + 1) + start;
+  return isStruck ? { number, kind, where, at, chance: new Chance(chance.next()) } : undefined;
 }

@@ -3,13 +3,13 @@
 import { exitCodes } from '../../src/config/exit-codes.ts';
 import { StartError } from '../../src/service/start-error.ts';
 import { Client } from './clients.ts';
-import { type PlannedFault, planFaults } from './faults.ts';
+import { faultOfStart, type Names, type PlannedFault, planFaults } from './faults.ts';
 import { Machine, type MachineOptions, type Watcher } from './machine.ts';
 import { Network } from './network.ts';
 import { Oracle } from './oracle.ts';
 import { putFile } from './replaced/files.ts';
 import { replaceGlobals } from './replaced/globals.ts';
-import { strike } from './strikes.ts';
+import { strike, strikeStart, type Targets } from './strikes.ts';
 import { Upstream } from './upstream.ts';
 import { World } from './world.ts';
 
@@ -68,25 +68,28 @@ class Life implements Watcher {
   readonly faults: Record<string, number> = {};
   readonly #world: World;
   readonly #network: Network;
-  readonly #upstream: Upstream;
+  readonly #upstreams = new Map<string, Upstream>();
   readonly #oracle = new Oracle();
   readonly #machines: Machine[] = [];
+  /** The machines that ended by a clean stop. */
+  readonly #stopped = new Set<Machine>();
   readonly #clients: Client[] = [];
   /** The numbers of the faults of the plan that began. */
   readonly struck: number[] = [];
   #broken: string | undefined;
   #isHealing = false;
+  #only: ReadonlySet<number> | undefined;
 
   constructor(world: World) {
     this.#world = world;
     this.#network = new Network(world, (kind) => this.#count(kind));
-    this.#upstream = this.#upstreamNamed('upstream');
+    const upstream = this.#upstreamNamed('upstream');
     const plain = this.#upstreamNamed('plain');
     const small = ['--segment-bytes', '4096'];
     const toHub = [...small, '--forward-to', 'http://hub'];
     const hub = this.#machine(
       { name: 'hub', args: [...small, '--retain-bytes', '65536', '--forward-to', 'http://upstream'] },
-      { upstream: this.#upstream },
+      { upstream },
     );
     this.#machine({ name: 'd0', args: [...toHub, '--retain-bytes', '32768'] }, { upstream: hub });
     this.#machine({ name: 'd1', args: toHub }, { upstream: hub });
@@ -115,16 +118,18 @@ class Life implements Watcher {
   events(): Record<string, number> {
     return Object.fromEntries([
       ...this.#machines.map((machine) => [machine.name, this.#oracle.viewOf(machine).lines.size]),
-      ['upstream', this.#upstream.recorded],
+      ...[...this.#upstreams].map(([name, { recorded }]) => [name, recorded]),
     ]);
   }
 
   async run(steps: number, only?: ReadonlySet<number>): Promise<void> {
     const world = this.#world;
+    this.#only = only;
     for (const machine of this.#machines) machine.start();
-    for (const fault of planFaults(world.chance('plan'), PLANNED_MS)) {
-      if (only?.has(fault.number) ?? true)
-        world.plan(fault.atMs, `fault ${fault.number} ${fault.kind}`, () => this.#strike(fault), null);
+    for (const fault of planFaults(world.seed, world.chance('plan'), PLANNED_MS, this.#names())) {
+      const { number, kind, target } = fault;
+      if (this.#mayStrike(number))
+        world.plan(fault.atMs, `fault ${number} ${kind} at ${target}`, () => this.#strike(fault), null);
     }
     const minute = () => {
       this.#oracle.checkSources();
@@ -144,10 +149,10 @@ class Life implements Watcher {
       link.isDown = false;
       link.faults.length = 0;
     }
-    this.#upstream.faults.length = 0;
+    for (const { faults } of this.#upstreams.values()) faults.length = 0;
     for (const machine of this.#machines) {
       machine.disk.slowness = 1;
-      machine.disk.fault = () => undefined;
+      machine.disk.faults.clear();
       if (machine.process === undefined) machine.start();
     }
     const untilMs = world.nowMs + HEALING_MS;
@@ -166,6 +171,13 @@ class Life implements Watcher {
 
   starting(machine: Machine): void {
     this.#oracle.checkAcknowledged(machine);
+    const isAfterStop = this.#stopped.delete(machine);
+    if (this.#isHealing) return;
+    const chance = this.#world.chance(`start ${machine.name} ${machine.starts}`);
+    const fault = faultOfStart(chance, this.#machines.indexOf(machine), machine.starts, isAfterStop);
+    if (fault === undefined || !this.#mayStrike(fault.number)) return;
+    this.struck.push(fault.number);
+    strikeStart(machine, fault, this.#targets());
   }
 
   startFailed(machine: Machine, error: Error): void {
@@ -178,6 +190,7 @@ class Life implements Watcher {
 
   ended(machine: Machine, code: number): void {
     this.#count(`exit ${code}`);
+    if (code === exitCodes.done) this.#stopped.add(machine);
     this.#restart(machine);
   }
 
@@ -186,12 +199,16 @@ class Life implements Watcher {
   }
 
   #upstreamNamed(name: string): Upstream {
-    return new Upstream(this.#world, this.#network, name, () => this.#count('upstream error'));
+    const upstream = new Upstream(this.#world, this.#network, name, () => this.#count('upstream error'));
+    this.#upstreams.set(name, upstream);
+    return upstream;
   }
 
   #machine(options: MachineOptions, sendsTo: Readonly<Record<string, Machine | Upstream>>): Machine {
     const machine = new Machine(this.#world, this.#network, options, this);
-    machine.disk.onRemove = (name) => this.#oracle.removing(machine, name);
+    machine.disk.onCall = (call, name) => {
+      if (call === 'remove') this.#oracle.removing(machine, name);
+    };
     this.#machines.push(machine);
     this.#oracle.watch(machine, new Map(Object.entries(sendsTo)));
     return machine;
@@ -209,16 +226,38 @@ class Life implements Watcher {
     this.#world.plan(waitMs, `the operator starts ${machine.name}`, start, null);
   }
 
+  /** What the plan of faults can strike. */
+  #names(): Names {
+    const links = this.#oracle.links();
+    const isPlain = (link: string) => this.#upstreams.has(link.split(' to ')[1]!);
+    return {
+      machines: this.#machines.map(({ name }) => name),
+      upstreams: [...this.#upstreams.keys()],
+      clientLinks: this.#clients.map(({ link }) => link),
+      hubLinks: links.filter((link) => !isPlain(link)),
+      plainLinks: links.filter(isPlain),
+    };
+  }
+
+  #mayStrike(fault: number): boolean {
+    return this.#only?.has(fault) ?? true;
+  }
+
+  #targets(): Targets {
+    return {
+      world: this.#world,
+      network: this.#network,
+      machines: new Map(this.#machines.map((machine) => [machine.name, machine])),
+      upstreams: this.#upstreams,
+      reorders: false,
+      count: (kind) => this.#count(kind),
+      died: (machine) => this.#restart(machine),
+    };
+  }
+
   #strike(fault: PlannedFault): void {
     if (this.#isHealing) return;
     this.struck.push(fault.number);
-    strike(fault, {
-      world: this.#world,
-      network: this.#network,
-      machines: this.#machines,
-      upstream: this.#upstream,
-      count: (kind) => this.#count(kind),
-      died: (machine) => this.#restart(machine),
-    });
+    strike(fault, this.#targets());
   }
 }

@@ -4,15 +4,24 @@
  */
 
 import type { Disk, LogFile, NewFile, ReadOptions, SlotFile, Space } from '../../src/journal/disk.ts';
-import { type Call, type Fault, type Remains, SimulatedDisk } from '../support/simulated-disk.ts';
+import { type Call, type Fault, type FileRemains, SimulatedDisk } from '../support/simulated-disk.ts';
 import { Incarnation, type WallClock, type World } from './world.ts';
 
-/** Called before each disk call; what it returns happens in place of the call. */
-export type FaultOf = (call: Call, name: string) => Fault;
+/** Called before each disk call, with the bytes that it writes; what it returns happens in place of the call. */
+export type FaultOf = (call: Call, name: string, bytes: number) => Fault;
+
+/** What a power cut leaves of what was not synced: of the folder a share of its changes, and of each file its own part. */
+export interface PowerCut {
+  readonly entries: number;
+  readonly of: (name: string) => FileRemains;
+}
 
 /** Mean of the time that a call takes, in milliseconds. A sync takes longer than a write to the cache. */
 const MEAN_MS: Readonly<Partial<Record<Call, number>>> = { sync: 2, syncFolder: 2, write: 0.1, read: 0.1 };
 const OTHER_MEAN_MS = 0.05;
+/** Share of the writes that the system brings to the disk by itself, some time later. */
+const WRITTEN_BACK = 0.05;
+const WRITE_BACK_MS = 100;
 /** Until a process hears that a call has ended. */
 const HEARD_MS = 0.02;
 
@@ -23,9 +32,10 @@ export class MachineDisk {
   #disk: SimulatedDisk;
   /** From power-on to power-off: calls of an earlier one never take effect. */
   #powered: Incarnation;
-  fault: FaultOf = () => undefined;
-  /** Called before a file is removed. */
-  onRemove: (name: string) => void = () => {};
+  /** Asked in their order; the first that has one decides. */
+  readonly faults = new Set<FaultOf>();
+  /** Called before each call. */
+  onCall: (call: Call, name: string) => void = () => {};
   /** Multiplies the time of each call. */
   slowness = 1;
 
@@ -37,19 +47,14 @@ export class MachineDisk {
     this.#disk = this.#wired(new SimulatedDisk(folder));
   }
 
-  /** What a start would find after a power cut that leaves only what was synced. */
-  get durable(): SimulatedDisk {
-    return this.#disk.afterPowerCut({ entries: 'none', share: 0, behind: 'nothing' });
-  }
-
   get disk(): SimulatedDisk {
     return this.#disk;
   }
 
-  cutPower(remains: Remains): void {
+  cutPower({ entries, of }: PowerCut): void {
     this.#powered.end();
     this.#powered = new Incarnation(this.#world, `${this.#name} system`, this.#clock);
-    this.#disk = this.#wired(this.#disk.afterPowerCut(remains));
+    this.#disk = this.#wired(this.#disk.afterPowerCut({ entries, share: 0, behind: 'nothing' }, of));
   }
 
   /** The disk as a process sees it. */
@@ -59,10 +64,16 @@ export class MachineDisk {
 
   #wired(disk: SimulatedDisk): SimulatedDisk {
     const powered = this.#powered;
-    disk.fault = (call, name) => {
-      if (call === 'remove') this.onRemove(name);
-      const fault = this.fault(call, name);
-      if (fault !== undefined) return fault;
+    disk.fault = (call, name, bytes) => {
+      this.onCall(call, name);
+      for (const faultOf of this.faults) {
+        const fault = faultOf(call, name, bytes);
+        if (fault !== undefined) return fault;
+      }
+      if (call === 'write' && powered.chance.happens(WRITTEN_BACK)) {
+        const ms = powered.chance.exponentialMs(WRITE_BACK_MS);
+        this.#world.plan(ms, `writes back ${name}`, () => disk.writeBack(name), powered);
+      }
       const ms = powered.chance.exponentialMs((MEAN_MS[call] ?? OTHER_MEAN_MS) * this.slowness);
       return this.#world.wait(ms, `${call} ${name}`, powered);
     };

@@ -12,8 +12,7 @@ import type { Listener, ListenerOptions } from '../../src/http/socket/listener.t
 import { InUseError, type Lock } from '../../src/journal/lock.ts';
 import { type Service, startService } from '../../src/service.ts';
 import { createNotices } from '../../src/telemetry/log.ts';
-import type { Remains } from '../support/simulated-disk.ts';
-import { MachineDisk } from './machine-disk.ts';
+import { MachineDisk, type PowerCut } from './machine-disk.ts';
 import type { Delivered, Network, Server } from './network.ts';
 import { Incarnation, type WallClock, type World } from './world.ts';
 
@@ -74,9 +73,9 @@ export class Machine {
     this.#gone();
   }
 
-  cutPower(remains: Remains): void {
+  cutPower(cut: PowerCut): void {
     this.#gone();
-    this.disk.cutPower(remains);
+    this.disk.cutPower(cut);
   }
 
   /** SIGTERM. */

@@ -35,15 +35,12 @@ export type MessageFault =
 /** A link from one machine to one host. */
 export class Link {
   readonly chance: Chance;
-  /** Whether a request that arrives twice does nothing wrong. */
-  readonly mayDouble: boolean;
   isDown = false;
   /** For the next requests, one each. */
   readonly faults: MessageFault[] = [];
 
-  constructor(chance: Chance, mayDouble: boolean) {
+  constructor(chance: Chance) {
     this.chance = chance;
-    this.mayDouble = mayDouble;
   }
 
   latencyMs(): number {
@@ -92,9 +89,7 @@ export class Network {
 
   link(from: string, host: string): Link {
     const name = `${from} to ${host}`;
-    const link =
-      this.#links.get(name) ??
-      new Link(this.#world.chance(`link ${name}`), host === 'hub' && !from.startsWith('client-'));
+    const link = this.#links.get(name) ?? new Link(this.#world.chance(`link ${name}`));
     this.#links.set(name, link);
     return link;
   }

@@ -27,6 +27,13 @@ export class Oracle {
     this.#watched.set(machine, { machine, sendsTo, view: new JournalView() });
   }
 
+  /** The links on which events are forwarded, as faults name them: `d0 to hub`. */
+  links(): string[] {
+    return [...this.#watched.values()].flatMap(({ machine, sendsTo }) =>
+      [...sendsTo.values()].map((to) => `${machine.name} to ${to.name}`),
+    );
+  }
+
   viewOf(machine: Machine): JournalView {
     return this.#watched.get(machine)!.view;
   }

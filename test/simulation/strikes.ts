@@ -1,11 +1,12 @@
-/** What each fault of a plan does, and to whom. A fault is counted when it has really happened. */
+/** What each fault does, and to whom. A fault is counted when it has really happened. */
 
-import { type Fault, systemError } from '../support/simulated-disk.ts';
+import type { HttpReply } from '../../src/client/connection.ts';
+import { type Call, type Fault, type FileRemains, systemError } from '../support/simulated-disk.ts';
 import { Chance } from './chance.ts';
-import type { FaultKind, PlannedFault } from './faults.ts';
+import type { FaultKind, LinkFault, PlannedFault, StartFault } from './faults.ts';
 import type { Machine } from './machine.ts';
-import type { FaultOf } from './machine-disk.ts';
-import type { Link, Network } from './network.ts';
+import type { FaultOf, PowerCut } from './machine-disk.ts';
+import type { Network } from './network.ts';
 import type { Upstream } from './upstream.ts';
 import type { World } from './world.ts';
 
@@ -13,8 +14,10 @@ import type { World } from './world.ts';
 export interface Targets {
   readonly world: World;
   readonly network: Network;
-  readonly machines: readonly Machine[];
-  readonly upstream: Upstream;
+  readonly machines: ReadonlyMap<string, Machine>;
+  readonly upstreams: ReadonlyMap<string, Upstream>;
+  /** Whether a disk may write the sectors of one write in any order. */
+  readonly reorders: boolean;
   /** Called when a fault has happened. */
   readonly count: (kind: FaultKind) => void;
   /** Called after a process has ended without its will: an operator starts it again. */
@@ -23,145 +26,225 @@ export interface Targets {
 
 const DAY_MS = 86_400_000;
 const SLOW = [10, 100, 1_000];
-/** Share of the faults of links that strike the one to the plain upstream, which knows least. */
-const UPSTREAM_SHARE = 1 / 3;
-
-type LinkFault = Extract<
-  FaultKind,
-  'link down' | 'request lost' | 'reply lost' | 'delayed' | 'doubled' | 'forged reply'
->;
+/** The calls that a crash or power cut strikes in the middle of: those that change what is on the disk. */
+const CHANGES: readonly Call[] = ['write', 'sync', 'rename', 'remove'];
 
 /** Begins a fault. What has a length ends by itself. */
-export function strike({ kind, seed }: PlannedFault, targets: Targets): void {
-  const chance = new Chance(seed);
-  const machine = chance.oneOf(targets.machines);
+export function strike(fault: PlannedFault, targets: Targets): void {
+  const chance = new Chance(fault.seed);
+  const { kind, target, lengthMs } = fault;
+  const machine = targets.machines.get(target);
   switch (kind) {
     case 'crash':
     case 'power cut':
-      endProcess(machine, kind, chance, targets);
+      // A disk is idle for most of the time, so that half of them are armed for a call.
+      if (chance.happens(0.5)) end(machine!, kind, chance, targets);
+      else endInCall(machine!, kind, chance, targets);
       break;
     case 'stop':
-      if (machine.service !== undefined) targets.count(kind);
-      machine.stop();
+      if (machine!.service !== undefined) targets.count(kind);
+      machine!.stop();
+      break;
+    case 'torn write':
+      tearWrite(machine!, chance, targets);
       break;
     case 'write error':
     case 'sync error':
     case 'read error':
     case 'short write':
-      failOneCall(machine, kind, chance, targets);
+      failOneCall(machine!, kind, chance, targets);
       break;
     case 'disk full':
     case 'slow disk':
-      troubleDisk(machine, kind, chance, targets);
+      troubleDisk(machine!, kind, lengthMs, chance, targets);
       break;
     case 'clock jump':
       targets.count(kind);
-      machine.clock.offsetMs = chance.oneOf([0, chance.integer(-50, 50) * DAY_MS, -Date.UTC(2026, 0, 1)]);
+      machine!.clock.offsetMs = chance.oneOf([0, chance.integer(-50, 50) * DAY_MS, -Date.UTC(2026, 0, 1)]);
       break;
     case 'upstream error':
       for (let left = chance.integer(1, 5); left > 0; left -= 1) {
-        targets.upstream.faults.push(chance.oneOf(['before', 'after'] as const));
+        targets.upstreams.get(target)!.faults.push(chance.oneOf(['before', 'after'] as const));
       }
-      return;
+      break;
     default:
-      disturbLink(kind, chance, targets);
+      disturbLink(kind, fault, chance, targets);
   }
 }
 
-/** Half of the crashes and power cuts strike in the middle of a disk call, since a disk is idle for most of the time. */
-function endProcess(
+/** A crash or a power cut in the first calls of a start, or in its first writes. */
+export function strikeStart(machine: Machine, fault: StartFault, targets: Targets): void {
+  const { kind, where, at, chance } = fault;
+  const { process } = machine;
+  let left = at;
+  const isOver = () => machine.process !== process;
+  const isIt = (call: Call) => {
+    if (where === 'calls' || call === 'write') left -= 1;
+    return left === 0;
+  };
+  arm(machine, chance, targets, kind, isIt, isOver);
+}
+
+function endInCall(machine: Machine, kind: 'crash' | 'power cut', chance: Chance, targets: Targets): void {
+  const wanted = chance.oneOf(CHANGES);
+  let left = chance.integer(1, wanted === 'write' || wanted === 'sync' ? 8 : 2);
+  const isIt = (call: Call) => {
+    if (call === wanted) left -= 1;
+    return left === 0;
+  };
+  arm(machine, chance, targets, kind, isIt, () => false);
+}
+
+/** The first call that `isIt` chooses takes effect at once, or only if the system lives longer than the process; then the end comes. */
+function arm(
   machine: Machine,
-  kind: 'crash' | 'power cut',
   chance: Chance,
-  { world, count, died }: Targets,
+  targets: Targets,
+  kind: 'crash' | 'power cut',
+  isIt: (call: Call) => boolean,
+  isOver: () => boolean,
 ): void {
-  const remains = {
-    entries: chance.oneOf(['none', 'half', 'all'] as const),
+  const { faults } = machine.disk;
+  const fault: FaultOf = (call) => {
+    const isDue = !isOver() && isIt(call);
+    if (isDue || isOver()) faults.delete(fault);
+    if (!isDue) return undefined;
+    targets.world.plan(0, kind, () => end(machine, kind, chance, targets), null);
+    return chance.happens(0.5) ? Promise.resolve() : undefined;
+  };
+  faults.add(fault);
+}
+
+/** @param of what the power cut leaves of a file, where that is given */
+function end(
+  machine: Machine,
+  kind: 'crash' | 'power cut' | 'torn write',
+  chance: Chance,
+  { count, died, reorders }: Targets,
+  cut: PowerCut | undefined = kind === 'power cut' ? powerCut(chance, reorders) : undefined,
+): void {
+  if (machine.process === undefined) return;
+  count(kind);
+  if (cut === undefined) machine.kill();
+  else machine.cutPower(cut);
+  died(machine);
+}
+
+function powerCut(chance: Chance, reorders: boolean): PowerCut {
+  return { entries: chance.oneOf([0, chance.share(), 1]), of: () => remainsOfFile(chance, reorders) };
+}
+
+function remainsOfFile(chance: Chance, reorders: boolean): FileRemains {
+  return {
     share: chance.oneOf([0, chance.share(), 1]),
     behind: chance.oneOf(['nothing', 'zeros', 'garbage'] as const),
+    hasSector: reorders && chance.happens(0.5) ? () => chance.happens(0.5) : undefined,
   };
+}
+
+/** A write of which only the beginning arrives, since the process is killed or the power goes in the middle of it. */
+function tearWrite(machine: Machine, chance: Chance, targets: Targets): void {
   const { disk } = machine;
-  const end = () => {
-    disk.fault = noFault;
-    if (machine.process === undefined) return;
-    count(kind);
-    if (kind === 'crash') machine.kill();
-    else machine.cutPower(remains);
-    died(machine);
+  let left = chance.integer(1, 8);
+  const isKilled = chance.happens(0.5);
+  const fault: FaultOf = (call, name, bytes) => {
+    if (call !== 'write' || bytes < 2) return undefined;
+    left -= 1;
+    if (left > 0) return undefined;
+    disk.faults.delete(fault);
+    const written = chance.integer(1, bytes - 1);
+    const tear = () => {
+      const unsynced = disk.disk.unsyncedBytes(name);
+      const torn: FileRemains = {
+        share: (unsynced - bytes + written + 0.5) / unsynced,
+        behind: chance.oneOf(['nothing', 'zeros', 'garbage'] as const),
+      };
+      const others = powerCut(chance, targets.reorders);
+      const cut = { ...others, of: (other: string) => (other === name ? torn : others.of(other)) };
+      end(machine, 'torn write', chance, targets, isKilled ? undefined : cut);
+    };
+    targets.world.plan(0, 'torn write', tear, null);
+    return isKilled ? { shortBy: bytes - written } : Promise.resolve();
   };
-  let calls = chance.happens(0.5) ? 0 : chance.integer(1, 8);
-  if (calls === 0) {
-    end();
-    return;
-  }
-  disk.fault = (call) => {
-    if (!['write', 'sync', 'rename', 'remove'].includes(call)) return undefined;
-    calls -= 1;
-    if (calls === 0) world.plan(0, kind, end, null);
-    return undefined;
-  };
+  disk.faults.add(fault);
 }
 
 type OneCall = 'write error' | 'sync error' | 'read error' | 'short write';
 
 function failOneCall({ disk }: Machine, kind: OneCall, chance: Chance, { count }: Targets): void {
   const wanted = kind === 'sync error' ? 'sync' : kind === 'read error' ? 'read' : 'write';
-  const fault: Fault = kind === 'short write' ? { shortBy: chance.integer(1, 400) } : systemError('EIO');
-  disk.fault = (call) => {
-    if (call !== wanted) return undefined;
-    disk.fault = noFault;
+  let left = chance.integer(1, 4);
+  const fault: FaultOf = (call, name, bytes) => {
+    if (call === wanted) left -= 1;
+    if (left > 0) return undefined;
+    disk.faults.delete(fault);
     count(kind);
-    return fault;
+    const failure: Fault =
+      kind === 'short write' ? { shortBy: chance.integer(1, Math.max(1, bytes)) } : systemError('EIO', name);
+    return failure;
   };
+  disk.faults.add(fault);
 }
 
 function troubleDisk(
   { disk }: Machine,
   kind: 'disk full' | 'slow disk',
+  lengthMs: number,
   chance: Chance,
   { world, count }: Targets,
 ): void {
-  const end = () => {
-    if (kind === 'slow disk') disk.slowness = 1;
-    else if (disk.fault === full) disk.fault = noFault;
-  };
-  const full: FaultOf = (call) => {
+  let isCounted = false;
+  const full: FaultOf = (call, name) => {
     if (call !== 'write' && call !== 'create' && call !== 'replace') return undefined;
-    count(kind);
-    return systemError('ENOSPC');
+    if (!isCounted) count(kind);
+    isCounted = true;
+    return systemError('ENOSPC', name);
   };
-  if (kind === 'disk full') disk.fault = full;
+  if (kind === 'disk full') disk.faults.add(full);
   else {
     count(kind);
     disk.slowness = chance.oneOf(SLOW);
   }
-  world.plan(chance.exponentialMs(3_000), `end of ${kind}`, end, null);
+  const over = () => {
+    if (kind === 'slow disk') disk.slowness = 1;
+    else disk.faults.delete(full);
+  };
+  world.plan(lengthMs, `end of ${kind}`, over, null);
 }
 
-function disturbLink(kind: LinkFault, chance: Chance, { world, network }: Targets): void {
-  const links = network.links();
-  const link = chance.happens(UPSTREAM_SHARE) ? network.link('hub', 'upstream') : chance.oneOf(links);
+function disturbLink(
+  kind: LinkFault,
+  { target, lengthMs }: PlannedFault,
+  chance: Chance,
+  { world, network, upstreams }: Targets,
+): void {
+  const [from, host] = target.split(' to ') as [string, string];
+  const link = network.link(from, host);
   if (kind === 'link down') {
     link.isDown = true;
-    world.plan(chance.exponentialMs(4_000), 'link up', () => linkUp(link), null);
+    const up = () => {
+      link.isDown = false;
+    };
+    world.plan(lengthMs, 'link up', up, null);
     return;
   }
   for (let left = chance.integer(1, 4); left > 0; left -= 1) {
     const ms = chance.exponentialMs(chance.oneOf([100, 5_000, 60_000]));
-    const isDelivered = chance.happens(0.5);
-    // A 503 says that nothing was recorded, so that it is not forged after a request was delivered.
-    const status = chance.oneOf(isDelivered ? [502, 504] : [502, 503, 504]);
     if (kind === 'delayed') link.faults.push({ kind, ms });
     else if (kind === 'request lost' || kind === 'reply lost') link.faults.push({ kind });
-    else if (kind === 'forged reply') {
-      const reply = { status, headers: { 'content-type': 'text/html' }, body: '<html>' };
-      link.faults.push({ kind, isDelivered, reply });
-    } else if (link.mayDouble) link.faults.push({ kind, afterMs: ms });
+    else if (kind === 'forged reply') link.faults.push({ kind, ...forged(upstreams.has(host), chance) });
+    else link.faults.push({ kind, afterMs: ms });
   }
 }
 
-function linkUp(link: Link): void {
-  link.isDown = false;
+/**
+ * What a proxy answers. A 503 says that nothing was recorded, so that it is not forged after a request was delivered. A plain
+ * upstream can not be asked, so that what says no to its sender, a 401 or a page, is not forged there after a delivery either.
+ */
+function forged(isPlain: boolean, chance: Chance): { reply: HttpReply; isDelivered: boolean } {
+  const isDelivered = chance.happens(0.5);
+  const maybe = [502, 504];
+  const no = isDelivered && isPlain ? [] : [401, 200];
+  const status = chance.oneOf(isDelivered ? [...maybe, ...no] : [...maybe, ...no, 503]);
+  return { isDelivered, reply: { status, headers: { 'content-type': 'text/html' }, body: '<html>' } };
 }
-
-const noFault: FaultOf = () => undefined;

@@ -5,6 +5,7 @@ import type { Delivered, Network } from './network.ts';
 import { Incarnation, type World } from './world.ts';
 
 export class Upstream {
+  readonly name: string;
   /** How many reports it recorded. */
   recorded = 0;
   /** The ids of the events that it recorded: the sender gives the id of a line as the idempotency key. */
@@ -14,6 +15,7 @@ export class Upstream {
   readonly #onFault: () => void;
 
   constructor(world: World, network: Network, name: string, onFault: () => void) {
+    this.name = name;
     this.#onFault = onFault;
     const process = new Incarnation(world, name, { offsetMs: 0 });
     network.listen(name, { process, handle: async (request) => this.#handle(request) });

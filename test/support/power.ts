@@ -54,8 +54,8 @@ export class Trial {
     this.#struck = struck;
     this.#disk = disk;
     this.#callsBefore = disk.calls.length;
-    disk.fault = (call, name) => {
-      const usual = own(call, name);
+    disk.fault = (call, name, bytes) => {
+      const usual = own(call, name, bytes);
       return fault() ?? usual;
     };
     const ending = act().then(

@@ -39,14 +39,21 @@ interface Inode {
 
 /** What a power cut leaves of what was not synced. */
 export interface Remains {
-  /** How much of the changes to the folder: a file system keeps their order. */
-  readonly entries: 'none' | 'half' | 'all';
+  /** How much of the changes to the folder, a share from 0 to 1 as well: a file system keeps their order. */
+  readonly entries: 'none' | 'half' | 'all' | number;
   /** How much of the unsynced bytes of a file, from 0 to 1, in their order. */
   readonly share: number;
   /** What the sector after them holds: nothing, zeros up to the new length, or garbage. */
   readonly behind: 'nothing' | 'zeros' | 'garbage';
 }
 
+/** What a power cut leaves of one file. */
+export interface FileRemains extends Pick<Remains, 'share' | 'behind'> {
+  /** For a disk that writes sectors in any order: whether the next sector is there, whatever `share` says. */
+  readonly hasSector?: (() => boolean) | undefined;
+}
+
+const SHARES = { none: 0, half: 0.5, all: 1 } as const;
 const SECTOR_BYTES = 512;
 const NEVER = new Promise<never>(() => {});
 
@@ -54,8 +61,8 @@ export class SimulatedDisk implements Disk {
   readonly folder: string;
   /** Every call so far, as `write events-….jsonl`. */
   readonly calls: string[] = [];
-  /** Asked before each call. */
-  fault: (call: Call, name: string) => Fault = () => undefined;
+  /** Asked before each call, with the number of bytes that it writes. */
+  fault: (call: Call, name: string, bytes: number) => Fault = () => undefined;
   /** What `space` returns. */
   freeSpace: Space = { freeBytes: 2 ** 40, usableBytes: 2 ** 40, totalBytes: 2 ** 41 };
   #entries = new Map<string, Inode>();
@@ -106,18 +113,26 @@ export class SimulatedDisk implements Disk {
     return this.calls.filter((made) => made.startsWith(`${call} `)).length;
   }
 
-  /** The system wrote everything to the disk by itself, which no code may rely on. */
-  writeBack(): void {
-    for (const inode of this.#entries.values()) flush(inode);
+  /** The system wrote files to the disk by itself, which no code may rely on. @param only this one, if it is still there */
+  writeBack(only?: string): void {
+    for (const [name, inode] of this.#entries) if (only === undefined || only === name) flush(inode);
   }
 
-  /** The disk as the next start finds it when the power goes now. */
-  afterPowerCut({ entries, share, behind }: Remains): SimulatedDisk {
-    const kept = entries === 'all' ? this.#changes.length : entries === 'half' ? this.#changes.length >> 1 : 0;
+  /** How many bytes of a file the next sync writes. */
+  unsyncedBytes(name: string): number {
+    return this.#entries.get(name)?.dirty.reduce((sum, { start, end }) => sum + end - start, 0) ?? 0;
+  }
+
+  /** The disk as the next start finds it when the power goes now. @param of says of each file what is left, in place of one share for all */
+  afterPowerCut(
+    { entries, share, behind }: Remains,
+    of: (name: string) => FileRemains = () => ({ share, behind }),
+  ): SimulatedDisk {
+    const part = typeof entries === 'number' ? entries : SHARES[entries];
     const names = new Map(this.#durableEntries);
-    for (const change of this.#changes.slice(0, kept)) apply(change, names);
+    for (const change of this.#changes.slice(0, Math.floor(part * this.#changes.length))) apply(change, names);
     const after = new SimulatedDisk(this.folder);
-    for (const [name, inode] of names) after.put(name, remainsOf(inode, share, behind));
+    for (const [name, inode] of names) after.put(name, remainsOf(inode, of(name)));
     return after;
   }
 
@@ -270,7 +285,7 @@ export class SimulatedDisk implements Disk {
   }
 
   async #write(name: string, inode: Inode, bytes: Buffer, position: number): Promise<number> {
-    const fault = await this.#call('write', name);
+    const fault = await this.#call('write', name, bytes.length);
     const written = Math.max(0, bytes.length - (fault?.shortBy ?? 0));
     const after = Buffer.alloc(Math.max(inode.bytes.length, position + written));
     inode.bytes.copy(after);
@@ -302,9 +317,9 @@ export class SimulatedDisk implements Disk {
     return inode;
   }
 
-  async #call(call: Call, name: string): Promise<{ shortBy: number } | undefined> {
+  async #call(call: Call, name: string, bytes = 0): Promise<{ shortBy: number } | undefined> {
     this.calls.push(`${call} ${name}`);
-    const fault = this.fault(call, name);
+    const fault = this.fault(call, name, bytes);
     if (fault instanceof Error) throw fault;
     if (fault instanceof Promise) await fault;
     else if (fault !== undefined) return fault;
@@ -351,7 +366,13 @@ function flush(inode: Inode): void {
   inode.dirty = [];
 }
 
-function remainsOf(inode: Inode, share: number, behind: Remains['behind']): Buffer {
+function remainsOf(inode: Inode, { share, behind, hasSector }: FileRemains): Buffer {
+  if (hasSector !== undefined)
+    return overlaid(
+      inode,
+      sectorsOf(inode.dirty).filter(hasSector),
+      Math.max(inode.durable.length, inode.bytes.length),
+    );
   if (share === 1) return overlaid(inode, inode.dirty, inode.bytes.length);
   let left = Math.floor(share * inode.dirty.reduce((sum, { start, end }) => sum + end - start, 0));
   const written: { start: number; end: number }[] = [];
@@ -375,6 +396,15 @@ function remainsOf(inode: Inode, share: number, behind: Remains['behind']): Buff
 /** A power cut damages the sector that is being written, and not the one after it. */
 function sectorEnd(position: number): number {
   return (Math.floor(position / SECTOR_BYTES) + 1) * SECTOR_BYTES;
+}
+
+/** Ranges of bytes, cut at the borders of sectors. */
+function sectorsOf(ranges: Inode['dirty']): Inode['dirty'] {
+  const sectors: Inode['dirty'] = [];
+  for (const { start, end } of ranges) {
+    for (let at = start; at < end; at = sectorEnd(at)) sectors.push({ start: at, end: Math.min(end, sectorEnd(at)) });
+  }
+  return sectors;
 }
 
 /** The durable bytes with parts of the cached ones over them. */
