@@ -2,10 +2,12 @@
 
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync } from 'node:fs';
+import { mkdirSync, readFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { build } from 'esbuild';
+import { type Mutant, mutate } from '../faults/mutants/mutant.ts';
 import { root } from '../support/program.ts';
+import type { Outcome } from './life.ts';
 
 /** The modules of Node that have time and chance, and the one that reads files of operators. */
 const replaced: Readonly<Record<string, string>> = {
@@ -23,6 +25,9 @@ const refused: readonly string[] = [
   'node:child_process',
   'node:worker_threads',
 ];
+
+/** Longer than any life takes; a broken source may run in a circle. */
+const LIFE_MS_MAX = 300_000;
 
 /** @returns a module with the names of another one, whose functions throw and whose other values are as they are */
 function refusing(path: string): string {
@@ -45,12 +50,25 @@ export interface Lived {
   readonly code: number;
   /** What the process printed. */
   readonly text: string;
+  /** The same, read; undefined if the simulation went wrong before it printed anything. */
+  readonly outcome: Outcome | undefined;
+}
+
+export interface LiveOptions {
+  /** After that the process is killed. */
+  readonly msMax?: number;
+  /** Whether nothing is shown of what it writes to standard error. */
+  readonly quiet?: boolean;
 }
 
 const here = join(root, 'test/simulation');
 
-/** @param outfile where the file is written */
-export async function bundleSimulation(outfile: string): Promise<void> {
+/**
+ * @param outfile where the file is written
+ * @param mutant what is broken in the source on purpose
+ * @throws Error if the mutant no longer applies, or the source is no program with it
+ */
+export async function bundleSimulation(outfile: string, mutant?: Mutant): Promise<void> {
   mkdirSync(dirname(outfile), { recursive: true });
   await build({
     entryPoints: [join(here, 'simulation.ts')],
@@ -61,7 +79,7 @@ export async function bundleSimulation(outfile: string): Promise<void> {
     target: `node${process.versions.node}`,
     sourcemap: 'inline',
     sourcesContent: false,
-    logLevel: 'warning',
+    logLevel: mutant === undefined ? 'warning' : 'silent',
     define: { ASSETLOG_PAGE: '""' },
     plugins: [
       {
@@ -73,6 +91,12 @@ export async function bundleSimulation(outfile: string): Promise<void> {
             if (file !== undefined) return { path: join(here, 'replaced', file) };
             return refused.includes(name) ? { path: name, namespace: 'refused' } : undefined;
           });
+          if (mutant !== undefined) {
+            const broken = join(root, 'src', mutant.file);
+            building.onLoad({ filter: /\/src\/.*\.ts$/ }, ({ path }) =>
+              path === broken ? { contents: mutate(readFileSync(path, 'utf8'), mutant), loader: 'ts' } : undefined,
+            );
+          }
           building.onLoad({ filter: /.*/, namespace: 'refused' }, ({ path }) => ({ contents: refusing(path) }));
         },
       },
@@ -81,14 +105,21 @@ export async function bundleSimulation(outfile: string): Promise<void> {
 }
 
 /** Lives one life in a process of its own. @param args such as `['--seed', '7', '--steps', '100000']` */
-export async function live(bundle: string, args: readonly string[]): Promise<Lived> {
+export async function live(
+  bundle: string,
+  args: readonly string[],
+  { msMax = LIFE_MS_MAX, quiet = false }: LiveOptions = {},
+): Promise<Lived> {
   const child = spawn(process.execPath, ['--enable-source-maps', bundle, ...args], {
-    stdio: ['ignore', 'pipe', 'inherit'],
+    stdio: ['ignore', 'pipe', quiet ? 'ignore' : 'inherit'],
+    timeout: Math.max(1, Math.ceil(msMax)),
+    killSignal: 'SIGKILL',
   });
   let text = '';
   child.stdout.setEncoding('utf8').on('data', (piece) => {
     text += piece;
   });
   const [code] = await once(child, 'close');
-  return { code: code ?? 2, text };
+  // Another code than these is that of a Node that found the life unfinished, or of a signal.
+  return { code: code === 0 || code === 1 ? code : 2, text, outcome: text === '' ? undefined : JSON.parse(text) };
 }

@@ -17,7 +17,7 @@ export class Client {
   readonly #world: World;
   readonly #network: Network;
   readonly #machine: string;
-  readonly #name: string;
+  readonly name: string;
   readonly #process: Incarnation;
   readonly #earlier: { readonly wanted: Wanted; readonly body: string; readonly path: string }[] = [];
   #count = 0;
@@ -31,7 +31,7 @@ export class Client {
     this.#world = world;
     this.#network = network;
     this.#machine = machine;
-    this.#name = name;
+    this.name = name;
     this.link = `${name} to ${machine}`;
     this.#process = new Incarnation(world, name, { offsetMs: 0 });
     world.plan(this.#process.chance.exponentialMs(50), 'begins', () => void this.#run(), this.#process);
@@ -49,7 +49,7 @@ export class Client {
 
   #next(): Wanted {
     this.#count += 1;
-    const mark = `${this.#name}-${this.#count}`;
+    const mark = `${this.name}-${this.#count}`;
     return { mark, key: this.#process.chance.happens(0.5) ? `key-${mark}` : undefined };
   }
 
@@ -89,7 +89,7 @@ export class Client {
     const mayRepeat = wanted.every((one) => one.key !== undefined);
     const headers = { 'Content-Type': 'application/json', ...(key !== undefined && { 'Idempotency-Key': key }) };
     for (let tries = 1; ; tries += 1) {
-      const client = this.#network.clientOf(this.#process, this.#name);
+      const client = this.#network.clientOf(this.#process, this.name);
       const url = new URL(`http://${this.#machine}${path}`);
       const outcome = await client.call(url, { method: 'POST', headers, body, timeoutMs: 5_000 }).then(
         ({ status }) => status,

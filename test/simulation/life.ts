@@ -1,14 +1,16 @@
 /** One life: devices, a hub, a plain upstream and clients in virtual time, with faults, and an oracle that looks at each step. */
 
 import { exitCodes } from '../../src/config/exit-codes.ts';
+import type { Reply } from '../../src/http/message.ts';
 import { StartError } from '../../src/service/start-error.ts';
 import { Client } from './clients.ts';
-import { faultOfStart, type Names, type PlannedFault, planFaults } from './faults.ts';
+import { type FaultKind, faultOfStart, type Names, type PlannedFault, planFaults } from './faults.ts';
 import { Machine, type MachineOptions, type Watcher } from './machine.ts';
-import { Network } from './network.ts';
+import { type Delivered, Network } from './network.ts';
 import { Oracle } from './oracle.ts';
 import { putFile } from './replaced/files.ts';
 import { replaceGlobals } from './replaced/globals.ts';
+import { States } from './states.ts';
 import { strike, strikeStart, type Targets } from './strikes.ts';
 import { Upstream } from './upstream.ts';
 import { World } from './world.ts';
@@ -22,30 +24,42 @@ const PLANNED_MS = 1_000_000;
 /** The longest time until an operator starts what has ended. */
 const RESTART_MS = 3_000;
 
-interface Outcome {
+/** What is printed about a life. */
+export interface Outcome {
   readonly seed: number;
   readonly steps: number;
   readonly digest: string;
   readonly ok: boolean;
   readonly broken?: string;
-  /** The numbers of the faults that were planned and began. */
-  readonly planned?: readonly number[];
+  /** Of a life that broke a promise: the faults that were planned and began, by number. */
+  readonly planned?: Readonly<Record<number, FaultKind>>;
+  /** The names of the clients, of a life that broke a promise. */
+  readonly lived?: readonly string[];
   readonly ms: number;
   readonly virtual_s: number;
   readonly faults: Readonly<Record<string, number>>;
+  readonly states: Readonly<Record<string, number>>;
   readonly clients: Readonly<Record<string, number>>;
   readonly events: Readonly<Record<string, number>>;
+}
+
+/** What of a life happens; of what is not given, all. */
+export interface Parts {
+  /** The numbers of the faults of its plan. */
+  readonly only?: ReadonlySet<number> | undefined;
+  /** The names of its clients. */
+  readonly clients?: ReadonlySet<string> | undefined;
 }
 
 export async function live(
   seed: number,
   steps: number,
-  only?: ReadonlySet<number>,
+  { only, clients }: Parts = {},
 ): Promise<{ outcome: Outcome; trace: readonly string[] }> {
   const began = process.hrtime.bigint();
   const world = new World(seed);
   replaceGlobals(world);
-  const life = new Life(world);
+  const life = new Life(world, clients);
   await life.run(steps, only);
   const broken = life.broken;
   const ms = Number((process.hrtime.bigint() - began) / 1_000_000n);
@@ -54,10 +68,11 @@ export async function live(
     steps: world.steps,
     digest: (world.digest >>> 0).toString(16).padStart(8, '0'),
     ok: broken === undefined,
-    ...(broken !== undefined && { broken, planned: life.struck }),
+    ...(broken !== undefined && { broken, planned: life.struck, lived: life.clientNames }),
     ms,
     virtual_s: Math.round(world.nowMs / 1000),
     faults: life.faults,
+    states: life.states.counts,
     clients: life.outcomes(),
     events: life.events(),
   };
@@ -66,6 +81,7 @@ export async function live(
 
 class Life implements Watcher {
   readonly faults: Record<string, number> = {};
+  readonly states = new States();
   readonly #world: World;
   readonly #network: Network;
   readonly #upstreams = new Map<string, Upstream>();
@@ -74,13 +90,16 @@ class Life implements Watcher {
   /** The machines that ended by a clean stop. */
   readonly #stopped = new Set<Machine>();
   readonly #clients: Client[] = [];
-  /** The numbers of the faults of the plan that began. */
-  readonly struck: number[] = [];
+  /** Of those that are not left out. */
+  readonly clientNames: string[] = [];
+  /** The faults of the plan that began, by number. */
+  readonly struck: Record<number, FaultKind> = {};
   #broken: string | undefined;
   #isHealing = false;
   #only: ReadonlySet<number> | undefined;
 
-  constructor(world: World) {
+  /** @param clients the names of those that live; all if it is undefined */
+  constructor(world: World, clients: ReadonlySet<string> | undefined) {
     this.#world = world;
     this.#network = new Network(world, (kind) => this.#count(kind));
     const upstream = this.#upstreamNamed('upstream');
@@ -99,8 +118,13 @@ class Life implements Watcher {
     this.#machine({ name: 'd2', args: [...small, ...removes, '--forward', FORWARD_FILE] }, { hub, plain });
     this.#machine({ name: 'lone', args: small }, {});
     for (const { name } of this.#machines) {
-      for (const number of [1, 2])
-        this.#clients.push(new Client(world, this.#network, name, `client-${number}-${name}`));
+      for (const number of [1, 2]) {
+        const client = new Client(world, this.#network, name, `client-${number}-${name}`);
+        // Its link can be struck all the same, so that the plan of faults stays as it is.
+        if (clients?.has(client.name) ?? true) this.clientNames.push(client.name);
+        else client.isStopped = true;
+        this.#clients.push(client);
+      }
     }
   }
 
@@ -170,13 +194,14 @@ class Life implements Watcher {
   }
 
   starting(machine: Machine): void {
+    this.states.starting(machine.disk.disk);
     this.#oracle.checkAcknowledged(machine);
     const isAfterStop = this.#stopped.delete(machine);
     if (this.#isHealing) return;
     const chance = this.#world.chance(`start ${machine.name} ${machine.starts}`);
     const fault = faultOfStart(chance, this.#machines.indexOf(machine), machine.starts, isAfterStop);
     if (fault === undefined || !this.#mayStrike(fault.number)) return;
-    this.struck.push(fault.number);
+    this.struck[fault.number] = fault.kind;
     strikeStart(machine, fault, this.#targets());
   }
 
@@ -189,13 +214,23 @@ class Life implements Watcher {
   }
 
   ended(machine: Machine, code: number): void {
+    this.states.ended(code);
     this.#count(`exit ${code}`);
     if (code === exitCodes.done) this.#stopped.add(machine);
     this.#restart(machine);
   }
 
-  replied(...reply: Parameters<Oracle['replied']>): void {
-    this.#oracle.replied(...reply);
+  logged(line: string): void {
+    this.states.logged(line);
+  }
+
+  received(machine: Machine, request: Delivered): void {
+    this.states.received(machine, request);
+  }
+
+  replied(machine: Machine, request: Delivered, reply: Reply): void {
+    this.states.replied(machine, request, reply);
+    this.#oracle.replied(machine, request, reply);
   }
 
   #upstreamNamed(name: string): Upstream {
@@ -206,6 +241,7 @@ class Life implements Watcher {
 
   #machine(options: MachineOptions, sendsTo: Readonly<Record<string, Machine | Upstream>>): Machine {
     const machine = new Machine(this.#world, this.#network, options, this);
+    machine.disk.onWritten = (name, bytes) => this.states.written(machine.name, name, bytes);
     machine.disk.onCall = (call, name) => {
       if (call === 'remove') this.#oracle.removing(machine, name);
     };
@@ -257,7 +293,7 @@ class Life implements Watcher {
 
   #strike(fault: PlannedFault): void {
     if (this.#isHealing) return;
-    this.struck.push(fault.number);
+    this.struck[fault.number] = fault.kind;
     strike(fault, this.#targets());
   }
 }

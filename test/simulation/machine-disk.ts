@@ -36,6 +36,8 @@ export class MachineDisk {
   readonly faults = new Set<FaultOf>();
   /** Called before each call. */
   onCall: (call: Call, name: string) => void = () => {};
+  /** Called after a process has replaced a file, or has appended to one. */
+  onWritten: (name: string, bytes: Buffer) => void = () => {};
   /** Multiplies the time of each call. */
   slowness = 1;
 
@@ -59,7 +61,7 @@ export class MachineDisk {
 
   /** The disk as a process sees it. */
   openFor(process: Incarnation): Disk {
-    return new ProcessDisk(this.#world, process, this.#disk);
+    return new ProcessDisk(this.#world, process, this.#disk, this.onWritten);
   }
 
   #wired(disk: SimulatedDisk): SimulatedDisk {
@@ -86,9 +88,11 @@ class ProcessDisk implements Disk {
   readonly #world: World;
   readonly #process: Incarnation;
   readonly #disk: SimulatedDisk;
+  readonly #onWritten: MachineDisk['onWritten'];
 
-  constructor(world: World, process: Incarnation, disk: SimulatedDisk) {
+  constructor(world: World, process: Incarnation, disk: SimulatedDisk, onWritten: MachineDisk['onWritten']) {
     this.folder = disk.folder;
+    this.#onWritten = onWritten;
     this.#world = world;
     this.#process = process;
     this.#disk = disk;
@@ -97,7 +101,11 @@ class ProcessDisk implements Disk {
   prepare = () => this.#heard(this.#disk.prepare());
   list = () => this.#heard(this.#disk.list());
   size = (name: string) => this.#heard(this.#disk.size(name));
-  replace = (name: string, bytes: Buffer) => this.#heard(this.#disk.replace(name, Buffer.from(bytes)));
+  replace = async (name: string, bytes: Buffer) => {
+    const copy = Buffer.from(bytes);
+    await this.#heard(this.#disk.replace(name, copy));
+    this.#onWritten(name, copy);
+  };
   createFolder = (name: string) => this.#heard(this.#disk.createFolder(name));
   rename = (from: string, to: string) => this.#heard(this.#disk.rename(from, to));
   remove = (name: string) => this.#heard(this.#disk.remove(name));
@@ -148,7 +156,12 @@ class ProcessDisk implements Disk {
   #logFile(file: LogFile): LogFile {
     return {
       name: file.name,
-      append: (bytes, end) => this.#heard(file.append(Buffer.from(bytes), end)),
+      append: async (bytes, end) => {
+        const copy = Buffer.from(bytes);
+        const written = await this.#heard(file.append(copy, end));
+        this.#onWritten(file.name, copy);
+        return written;
+      },
       truncate: (bytes) => this.#heard(file.truncate(bytes)),
       sizeInFolder: () => file.sizeInFolder(),
       close: () => this.#heard(file.close()),

@@ -29,6 +29,10 @@ export interface Watcher {
   starting(machine: Machine): void;
   startFailed(machine: Machine, error: Error): void;
   ended(machine: Machine, code: number): void;
+  /** A line of the log, in JSON. */
+  logged(line: string): void;
+  /** A request reached the service. */
+  received(machine: Machine, request: Delivered): void;
   /** Called at the moment at which the service sends a reply. */
   replied(machine: Machine, request: Delivered, reply: Reply): void;
 }
@@ -96,7 +100,10 @@ export class Machine {
   }
 
   async #run(process: Incarnation): Promise<void> {
-    const notices = createNotices('info', false, (line) => this.#world.note(`  ${process.name}: ${line.trim()}`));
+    const notices = createNotices('info', false, (line) => {
+      this.#world.note(`  ${process.name}: ${line.trim()}`);
+      this.#watcher.logged(line);
+    });
     try {
       const service = await startService(this.#config, notices, {
         limits: { ...standardLimits, ...this.#options.limits },
@@ -117,6 +124,7 @@ export class Machine {
 
   async #respond(decision: HeadDecision, request: Delivered): Promise<HttpReply> {
     if (decision.kind === 'refuse') return written(decision.reply);
+    this.#watcher.received(this, request);
     const reply = await new Promise<Reply>((resolve) => {
       decision.receive(request.body, (reply) => {
         this.#watcher.replied(this, request, reply);

@@ -2,6 +2,7 @@
 
 import { parseArgs } from 'node:util';
 import { live } from './life.ts';
+import { listed } from './runner/replay.ts';
 
 const TRACE_LINES = 200;
 
@@ -10,6 +11,7 @@ const { values } = parseArgs({
     seed: { type: 'string' },
     steps: { type: 'string' },
     only: { type: 'string' },
+    clients: { type: 'string' },
     trace: { type: 'boolean' },
   },
 });
@@ -17,10 +19,8 @@ process.on('unhandledRejection', (error) => {
   process.stderr.write(`${(error as Error).stack}\n`);
   process.exit(2);
 });
-const only = values.only
-  ?.split(',')
-  .filter((text) => text !== '')
-  .map(Number);
-const { outcome, trace } = await live(Number(values.seed), Number(values.steps), only && new Set(only));
+const only = values.only === undefined ? undefined : new Set(listed(values.only).map(Number));
+const clients = values.clients === undefined ? undefined : new Set(listed(values.clients));
+const { outcome, trace } = await live(Number(values.seed), Number(values.steps), { only, clients });
 if (values.trace) process.stderr.write(`${trace.slice(-TRACE_LINES).join('\n')}\n`);
 process.stdout.write(`${JSON.stringify(outcome)}\n`, () => process.exit(outcome.ok ? 0 : 1));

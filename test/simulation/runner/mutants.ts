@@ -1,0 +1,90 @@
+/**
+ * `--mutants`: breaks promises of the source on purpose, and says which of a few lives notice it. It is a list to learn from: what
+ * only a real disk, lock or socket shows survives, and what depends on more chance than a few lives have.
+ */
+
+import { join } from 'node:path';
+import { allMutants, type Mutant } from '../../faults/mutants/mutant.ts';
+import { root } from '../../support/program.ts';
+import { each } from '../../support/tools.ts';
+import { bundleSimulation, type Lived, live } from '../bundle.ts';
+import { type FaultKind, faultKinds } from '../faults.ts';
+import type { Outcome } from '../life.ts';
+import { optionsOf, type Replay } from './replay.ts';
+import { fewest, promiseOf } from './shrink.ts';
+
+/** The folders whose code lives in the simulation. */
+const FOLDERS = /^(journal|forward|service)\//;
+const SEEDS = [1, 2, 3, 4];
+const AT_ONCE = 2;
+/** A life takes a few seconds. */
+const LIFE_MS_MAX = 60_000;
+
+/** What became of a mutant in its lives. */
+interface Tried {
+  readonly kind: 'died' | 'survived' | 'stale';
+  /** Which life noticed it and how, or why it could not be tried. */
+  readonly how: string;
+}
+
+/** @param word of the promises that are tried @returns the exit code: 2 if one could not be tried */
+export async function tryMutants(word: string, steps: number): Promise<number> {
+  const chosen = allMutants().filter(({ file, breaks }) => FOLDERS.test(file) && breaks.includes(word));
+  const counts = { died: 0, survived: 0, stale: 0 };
+  const survivors: Mutant[] = [];
+  const needed = new Set<FaultKind>();
+  const bundles = Array.from({ length: AT_ONCE }, (_, at) => join(root, `coverage/simulation/mutant-${at}.mjs`));
+  await each(chosen, AT_ONCE, async (mutant) => {
+    const bundle = bundles.pop()!;
+    const { kind, how } = await tryMutant(bundle, mutant, steps, needed);
+    bundles.push(bundle);
+    counts[kind] += 1;
+    if (kind === 'survived') survivors.push(mutant);
+    process.stdout.write(`${kind}: ${mutant.breaks} (${mutant.file}): ${how}\n`);
+  });
+  process.stdout.write('\nsurvivors, by file:\n');
+  for (const { breaks, file } of survivors.toSorted((a, b) => (a.file < b.file ? -1 : 1)))
+    process.stdout.write(`${file}: ${breaks}\n`);
+  const unneeded = faultKinds.filter((kind) => !needed.has(kind));
+  process.stdout.write(`faults that none has needed: ${unneeded.join(', ')}\n`);
+  process.stdout.write(
+    `of ${chosen.length}: ${counts.died} died, ${counts.survived} survived, ${counts.stale} stale\n`,
+  );
+  return counts.stale > 0 ? 2 : 0;
+}
+
+/** @param needed the kinds of faults that others have needed to be noticed; those that this one needs besides are added */
+async function tryMutant(bundle: string, mutant: Mutant, steps: number, needed: Set<FaultKind>): Promise<Tried> {
+  try {
+    await bundleSimulation(bundle, mutant);
+  } catch (error) {
+    return { kind: 'stale', how: (error as Error).message };
+  }
+  for (const seed of SEEDS) {
+    const replay = { seed, steps };
+    const { code, outcome } = await lived(bundle, replay);
+    if (code === 0) continue;
+    if (outcome === undefined) return { kind: 'died', how: `seed ${seed}: its process ended, or did not end` };
+    await addNeeded(bundle, replay, outcome, needed);
+    return { kind: 'died', how: `seed ${seed}, step ${outcome.steps}: ${outcome.broken}` };
+  }
+  return { kind: 'survived', how: `${SEEDS.length} lives` };
+}
+
+/** Finds out which kinds of faults a life needs to break its promise, besides those that are known to be needed. */
+async function addNeeded(bundle: string, replay: Replay, outcome: Outcome, needed: Set<FaultKind>): Promise<void> {
+  const planned = Object.entries(outcome.planned ?? {});
+  const breaks = async (kinds: ReadonlySet<FaultKind>) => {
+    const only = planned.filter(([, kind]) => kinds.has(kind)).map(([number]) => Number(number));
+    const again = await lived(bundle, { ...replay, only });
+    return again.outcome !== undefined && promiseOf(again.outcome) === promiseOf(outcome);
+  };
+  const before = new Set(needed);
+  if (await breaks(before)) return;
+  const others = [...new Set(planned.map(([, kind]) => kind))].filter((kind) => !before.has(kind));
+  for (const kind of await fewest(others, (some) => breaks(new Set([...before, ...some])))) needed.add(kind);
+}
+
+function lived(bundle: string, replay: Replay): Promise<Lived> {
+  return live(bundle, optionsOf(replay), { quiet: true, msMax: LIFE_MS_MAX });
+}

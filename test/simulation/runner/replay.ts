@@ -1,0 +1,26 @@
+/** A life as its options, and what became of it. */
+
+/** What decides a life. */
+export interface Replay {
+  readonly seed: number;
+  /** With faults, before all heals. */
+  readonly steps: number;
+  /** The numbers of the faults of the plan that happen; all if it is undefined. */
+  readonly only?: readonly number[] | undefined;
+  /** The names of the clients that live; all if it is undefined. */
+  readonly clients?: readonly string[] | undefined;
+}
+
+/** @returns the options of a life: `['--seed', '7', '--steps', '100000']` */
+export function optionsOf({ seed, steps, only, clients }: Replay): string[] {
+  return [
+    ...['--seed', `${seed}`, '--steps', `${steps}`],
+    ...(only === undefined ? [] : ['--only', only.join(',')]),
+    ...(clients === undefined ? [] : ['--clients', clients.join(',')]),
+  ];
+}
+
+/** @returns the parts of an option such as `3,9,12`; none if it is empty */
+export function listed(text: string): string[] {
+  return text.split(',').filter((part) => part !== '');
+}
