@@ -183,7 +183,7 @@ async function createRecording(
   forwarding: Forwarding | undefined,
   hub: Hub,
 ): Promise<Recording> {
-  const { config, notices, limits, metrics, keyMemory, openDisk, onRecorded } = setup;
+  const { config, notices, limits, metrics, keyMemory, openDisk, lockFolder, onRecorded } = setup;
   const { refusals, activity, shutdown } = setup;
   const hooksOf = (deployment: string | undefined) => {
     const hooks = hub.hooksOf(deployment);
@@ -197,7 +197,7 @@ async function createRecording(
     };
   };
   const options = {
-    ...{ config, notices, folder, limits, metrics, keyMemory, openDisk, onRecorded, hooksOf },
+    ...{ config, notices, folder, limits, metrics, keyMemory, openDisk, lockFolder, onRecorded, hooksOf },
     onDeployments: async () => forwarding?.update(),
   };
   const recording =

@@ -10,7 +10,7 @@ import { type Disk, isFull } from '../journal/disk.ts';
 import type { JournalHooks } from '../journal/hooks.ts';
 import { Journal } from '../journal/journal.ts';
 import type { KeyMemory } from '../journal/keys/memory.ts';
-import { InUseError, type Lock, lockFolder } from '../journal/lock.ts';
+import { InUseError, type Lock, type LockFolder } from '../journal/lock.ts';
 import { DamagedError } from '../journal/open/recovery.ts';
 import type { Done } from '../journal/queue-entry.ts';
 import { type Backlog, overload } from '../journal/queue-entry.ts';
@@ -22,6 +22,8 @@ import type { Metrics } from '../telemetry/metrics.ts';
 export interface DeploymentJournalsOptions {
   /** @returns the disk of a deployment's folder */
   readonly openDisk: (name: string) => Disk;
+  /** Takes the lock of the folder of a journal before it is opened. */
+  readonly lockFolder: LockFolder;
   /** Like `JournalOptions.onRecorded`, and also gets the folder of the journal. */
   readonly onRecorded?: ((folder: string, nextSeq: number) => void) | undefined;
   /** Size in bytes at which a journal file is closed: see `segmentBytesOf`. */
@@ -356,7 +358,7 @@ export class DeploymentJournal {
   async #lockAndOpen(journal: Journal): Promise<void> {
     try {
       await this.#disk.prepare();
-      const lock = await lockFolder(this.#disk.folder, this.#options.limits);
+      const lock = await this.#options.lockFolder(this.#disk.folder, this.#options.limits);
       this.#lock = lock;
       lock.shareDurable(() => journal.nextSeq);
       lock.watch(this.#options.limits.lockCheckMs, (error) => journal.abandon(error));

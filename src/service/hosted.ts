@@ -97,12 +97,13 @@ function openJournals({
   metrics,
   keyMemory,
   openDisk,
+  lockFolder,
   onRecorded,
   hooksOf,
 }: RecordingOptions): DeploymentJournals {
   const segmentBytes = segmentBytesOf(config);
   const openFor = (name: string) => openDisk(join(folder.disk.folder, name));
-  const shared = { openDisk: openFor, onRecorded, segmentBytes, retain: config, hooksOf };
+  const shared = { openDisk: openFor, lockFolder, onRecorded, segmentBytes, retain: config, hooksOf };
   return new DeploymentJournals({ ...shared, limits, metrics, keyMemory, notices });
 }
 

@@ -6,6 +6,7 @@ import type { AppParts } from '../http/app.ts';
 import type { Disk } from '../journal/disk.ts';
 import type { JournalHooks } from '../journal/hooks.ts';
 import type { KeyMemory } from '../journal/keys/memory.ts';
+import type { LockFolder } from '../journal/lock.ts';
 import type { Notices } from '../telemetry/log.ts';
 import type { IsToken } from '../telemetry/masked.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
@@ -68,6 +69,8 @@ export interface RecordingOptions {
   readonly keyMemory: KeyMemory | undefined;
   /** @returns the file system access of a folder */
   readonly openDisk: (folder: string) => Disk;
+  /** As `ServiceParts.lockFolder`. */
+  readonly lockFolder: LockFolder;
   /** As `ServiceParts.onRecorded`: the lines before `nextSeq` are in the folder. */
   readonly onRecorded?: ((folder: string, nextSeq: number) => void) | undefined;
   /** Called when the deployments may be others; what ends with a deployment has ended when it resolves. Never rejects. */

@@ -14,6 +14,7 @@ import {
 import type { Event } from '../../src/event/event.ts';
 import { type Disk, openDisk as openRealDisk } from '../../src/journal/disk.ts';
 import type { JournalHooks } from '../../src/journal/hooks.ts';
+import { lockFolder } from '../../src/journal/lock.ts';
 import { OwnProgress } from '../../src/journal/progress.ts';
 import type { Retain } from '../../src/journal/retention.ts';
 import { segmentName } from '../../src/journal/segments.ts';
@@ -36,6 +37,7 @@ function journals(
     ...{ segmentBytes: Object.keys(retain).length === 0 ? 1_000_000 : 1_000, retain, limits },
     ...{ onRecorded, hooksOf },
     openDisk: (name) => open(join(data, name)),
+    lockFolder,
     metrics: new Metrics(),
     notices: createNotices('error', false, () => {}),
   });
