@@ -48,6 +48,8 @@ const ASKED_MAX = 3;
 export class OwnProgress {
   /** By folder: the seq of the first line that is not durable yet. */
   readonly #nextSeqs = new Map<string, number>();
+  /** The folders whose journals are about to be opened, or are being opened: see `ofOpen`. */
+  readonly #opening = new Set<string>();
   /** By folder: callbacks that wake its waiting readers. */
   readonly #wakers = new Map<string, Set<() => void>>();
   #onRecorded: (() => void) | undefined;
@@ -55,8 +57,14 @@ export class OwnProgress {
   /** The lines before `nextSeq` are durable now: wakes the readers that wait for more. */
   recorded(folder: string, nextSeq: number): void {
     this.#nextSeqs.set(folder, nextSeq);
+    this.#opening.delete(folder);
     this.#onRecorded?.();
     for (const wake of this.#wakers.get(folder) ?? []) wake();
+  }
+
+  /** A journal is about to be opened, perhaps once more: the next `recorded` says that it is open. */
+  opening(folder: string): void {
+    this.#opening.add(folder);
   }
 
   /** @param callback called at each `recorded`, before the readers are woken; a later callback replaces it */
@@ -76,15 +84,24 @@ export class OwnProgress {
 
   /** @returns the progress for one reader of a folder: until the first `recorded`, `durable` resolves to `{ kind: 'unsaid' }` */
   of(folder: string): Progress {
+    return this.#progressOf(folder, () => this.#nextSeqs.get(folder));
+  }
+
+  /** @returns the same, with `unsaid` also while the journal is being opened again: it may then keep lines of a failed write */
+  ofOpen(folder: string): Progress {
+    return this.#progressOf(folder, () => (this.#opening.has(folder) ? undefined : this.#nextSeqs.get(folder)));
+  }
+
+  #progressOf(folder: string, nextSeq: () => number | undefined): Progress {
     let seen: number | undefined;
     return {
       durable: async () => {
-        seen = this.#nextSeqs.get(folder);
+        seen = nextSeq();
         return seen === undefined ? { kind: 'unsaid' } : { kind: 'before', seq: seen };
       },
       more: async (signal) => {
-        while (seen === this.#nextSeqs.get(folder) && !signal.aborted) await this.#recordedOrAborted(folder, signal);
-        seen = this.#nextSeqs.get(folder);
+        while (seen === nextSeq() && !signal.aborted) await this.#recordedOrAborted(folder, signal);
+        seen = nextSeq();
       },
     };
   }

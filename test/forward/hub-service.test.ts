@@ -5,6 +5,7 @@ import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { newToken } from '../../src/deployments/tokens.ts';
+import { type Disk, type LogFile, openDisk, SyncError } from '../../src/journal/disk.ts';
 import { seqsAt } from '../support/forwarded.ts';
 import { askHub, SentJournal, SOURCE, sourceOf } from '../support/forwarding.ts';
 import { newFolder, run, type Scope, startService } from '../support/program.ts';
@@ -84,6 +85,63 @@ test('a journal that was closed while idle, or replaced meanwhile, is read again
   await says(9, () => sent.put(url, 8, 9, { headers: prod }));
   assert.deepEqual(seqsAt(folder), upTo(9));
 });
+
+test('what opens a journal again is in the watermarks that it leaves when it is closed once more [hub-service-1]', async (t) => {
+  const { file, prod } = deployments(t);
+  const limits = { idleJournalMs: 100, openWaitMs: 30_000 };
+  const hub = await serveReads(t, { limits, args: ['--deployments', file, '--retain-bytes', '1MB'] });
+  const sent = new SentJournal(9);
+  const url = `${hub.url}/prod`;
+  const folder = join(hub.data, 'prod');
+  for (const seq of [1, 2, 3]) {
+    await sentOnce(sent, url, prod, seq, seq);
+    const snapshot = () => readFileSync(join(folder, SNAPSHOT), 'utf8');
+    await eventually('it is closed', () => existsSync(join(folder, '.stopped-cleanly')));
+    assert.ok(snapshot().startsWith(`{"seq":${seq},"sources":[["${SOURCE}",${seq},`), snapshot());
+  }
+  await sentOnce(sent, url, prod, 1, 9);
+  assert.deepEqual(seqsAt(folder), upTo(9));
+});
+
+test('an event whose write failed, and that the journal has when it is opened again, is not taken twice [hub-service-2]', async (t) => {
+  const { file, prod } = deployments(t);
+  let failsAt = Number.POSITIVE_INFINITY;
+  const failing = (log: LogFile): LogFile => ({
+    ...log,
+    append: async (bytes, end) => {
+      const written = await log.append(bytes, end);
+      failsAt -= 1;
+      if (failsAt === 0) throw new SyncError('EIO: i/o error, fdatasync');
+      return written;
+    },
+  });
+  const openFailing = (folder: string): Disk => {
+    const disk = openDisk(folder);
+    return { ...disk, openLog: async (name) => failing(await disk.openLog(name)) };
+  };
+  const hub = await serveReads(t, {
+    limits: { reopenMs: 100, idleJournalMs: 100 },
+    parts: { openDisk: openFailing },
+    args: ['--deployments', file],
+  });
+  const sent = new SentJournal(4);
+  const url = `${hub.url}/prod`;
+  await sentOnce(sent, url, prod, 1, 2);
+  await eventually('it is closed', () => existsSync(join(hub.data, 'prod', '.stopped-cleanly')));
+  failsAt = 1;
+  assert.equal((await sent.put(url, 3, 3, { headers: prod })).status, 503);
+  await sentOnce(sent, url, prod, 3, 4);
+  assert.deepEqual(seqsAt(join(hub.data, 'prod')), upTo(4));
+});
+
+/** Sends lines until the hub takes them: while its journal is being closed or opened, a request may get 503. */
+function sentOnce(sent: SentJournal, url: string, headers: Record<string, string>, first: number, last: number) {
+  return eventually(`the hub is at ${last}`, async () => {
+    const { status, body } = await sent.put(url, first, last, { headers });
+    if (status !== 503) assert.equal(body['seq'], last);
+    return status !== 503;
+  });
+}
 
 test('a hub that is killed again and again has each event once and in order, also those that retention removed', async (t) => {
   const data = newFolder(t);

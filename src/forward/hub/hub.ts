@@ -106,6 +106,7 @@ export class Hub {
    */
   hooksOf(deployment: string | undefined): JournalHooks {
     const { sources } = this.#receiverOf(deployment);
+    this.#options.progress.opening(this.#folderOf(deployment));
     sources.forget();
     return {
       heldBack: () => undefined,
@@ -166,19 +167,24 @@ export class Hub {
   }
 
   #receiverOf(deployment: string | undefined): Receiver {
-    const { data, openDisk, progress, viaOf, freshVia } = this.#options;
-    const folder = deployment === undefined ? data : join(data, deployment);
+    const { openDisk, progress, viaOf, freshVia } = this.#options;
+    const folder = this.#folderOf(deployment);
     let receiver = this.#receivers.get(folder);
     if (receiver === undefined) {
       receiver = new Receiver({
         ...this.#options,
         disk: openDisk(folder),
-        progress: () => progress.of(folder),
+        progress: () => progress.ofOpen(folder),
         via: () => viaOf(deployment),
         freshVia: (asking) => freshVia(deployment, asking),
       });
       this.#receivers.set(folder, receiver);
     }
     return receiver;
+  }
+
+  #folderOf(deployment: string | undefined): string {
+    const { data } = this.#options;
+    return deployment === undefined ? data : join(data, deployment);
   }
 }

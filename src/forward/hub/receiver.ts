@@ -96,7 +96,13 @@ export class Receiver {
   async #takeNext({ read, ...unparsed }: Unparsed, bodyBytes: number, journal: Recorder): Promise<Reply> {
     const { limits } = this.#options;
     const { source } = unparsed;
-    const marks = await this.#ready(journal);
+    let marks = await this.#ready(journal);
+    let refusal = journal.refusal(0);
+    // A journal that was closed or has failed since is opened again before anything is decided: its lines say what it has.
+    for (journal.begin(); this.sources.loaded !== marks; journal.begin()) {
+      marks = await this.#ready(journal);
+      refusal = journal.refusal(0);
+    }
     const events = read();
     const received: Received = { ...unparsed, events };
     const known = marks.get(source);
@@ -116,6 +122,7 @@ export class Receiver {
     }
     const back = fresh.find(({ through }) => through !== undefined && via.has(through));
     if (back !== undefined) return this.#conflict('loop', cameBack(back, this.#own), known);
+    if (refusal !== undefined) return unavailable(refusal, limits); // and `begin` may have opened nothing
     if (known === undefined && marks.size + this.#newcomers >= limits.forwardSourcesMax) {
       return unavailable(
         `this hub has events of ${limits.forwardSourcesMax} journals and takes no further one`,
