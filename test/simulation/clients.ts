@@ -1,6 +1,6 @@
 /** Clients of a service: they send reports and batches over a link with faults, and repeat what has a key until it is answered. */
 
-import type { NoReply } from '../../src/client/connection.ts';
+import type { HttpCall, NoReply } from '../../src/client/connection.ts';
 import type { Network } from './network.ts';
 import { Incarnation, type World } from './world.ts';
 
@@ -11,12 +11,20 @@ export interface Wanted {
   readonly key: string | undefined;
 }
 
+/** The journal that a client reports to. */
+export interface Access {
+  /** `http://hub`, or in hosted mode with the deployment: `http://hub/d0`. */
+  readonly base: string;
+  /** Hosted mode. */
+  readonly token: HttpCall['token'];
+}
+
 const TYPES = ['materialization', 'observation'] as const;
 
 export class Client {
   readonly #world: World;
   readonly #network: Network;
-  readonly #machine: string;
+  readonly #access: Access;
   readonly name: string;
   readonly #process: Incarnation;
   readonly #earlier: { readonly wanted: Wanted; readonly body: string; readonly path: string }[] = [];
@@ -27,12 +35,12 @@ export class Client {
   /** By status, or `no reply`. */
   readonly outcomes: Record<string, number> = {};
 
-  constructor(world: World, network: Network, machine: string, name: string) {
+  constructor(world: World, network: Network, access: Access, name: string) {
     this.#world = world;
     this.#network = network;
-    this.#machine = machine;
+    this.#access = access;
     this.name = name;
-    this.link = `${name} to ${machine}`;
+    this.link = `${name} to ${new URL(access.base).hostname}`;
     this.#process = new Incarnation(world, name, { offsetMs: 0 });
     world.plan(this.#process.chance.exponentialMs(50), 'begins', () => void this.#run(), this.#process);
   }
@@ -58,7 +66,7 @@ export class Client {
     const { chance } = this.#process;
     const path = `/report_asset_${chance.oneOf(TYPES)}/`;
     const body = JSON.stringify({
-      asset_key: [this.#machine, 'a'],
+      asset_key: ['a'],
       partition: wanted.mark,
       metadata: { pad: 'x'.repeat(chance.integer(0, 400)) },
     });
@@ -78,7 +86,7 @@ export class Client {
     const wanted = Array.from({ length: this.#process.chance.integer(2, 12) }, () => this.#next());
     const items = wanted.map(({ mark, key }) => ({
       type: 'observation',
-      asset_key: [this.#machine, 'b'],
+      asset_key: ['b'],
       partition: mark,
       idempotency_key: key,
     }));
@@ -88,10 +96,11 @@ export class Client {
   async #send(path: string, wanted: readonly Wanted[], body: string, key: string | undefined): Promise<void> {
     const mayRepeat = wanted.every((one) => one.key !== undefined);
     const headers = { 'Content-Type': 'application/json', ...(key !== undefined && { 'Idempotency-Key': key }) };
+    const { base, token } = this.#access;
     for (let tries = 1; ; tries += 1) {
       const client = this.#network.clientOf(this.#process, this.name);
-      const url = new URL(`http://${this.#machine}${path}`);
-      const outcome = await client.call(url, { method: 'POST', headers, body, timeoutMs: 5_000 }).then(
+      const url = new URL(`${base}${path}`);
+      const outcome = await client.call(url, { method: 'POST', headers, token, body, timeoutMs: 5_000 }).then(
         ({ status }) => status,
         (error: NoReply) => error,
       );

@@ -3,13 +3,13 @@
 import { exitCodes } from '../../src/config/exit-codes.ts';
 import type { Reply } from '../../src/http/message.ts';
 import { StartError } from '../../src/service/start-error.ts';
-import { Client } from './clients.ts';
+import { type Access, Client } from './clients.ts';
 import { type FaultKind, faultOfStart, type Names, type PlannedFault, planFaults } from './faults.ts';
-import { Machine, type MachineOptions, type Watcher } from './machine.ts';
+import { Machine, type MachineJournal, type MachineOptions, type Watcher } from './machine.ts';
 import { type Delivered, Network } from './network.ts';
 import { Oracle } from './oracle.ts';
-import { putFile } from './replaced/files.ts';
 import { replaceGlobals } from './replaced/globals.ts';
+import { deploymentsForClients, planServices, tokenOf } from './services.ts';
 import { States } from './states.ts';
 import { strike, strikeStart, type Targets } from './strikes.ts';
 import { Upstream } from './upstream.ts';
@@ -17,8 +17,6 @@ import { World } from './world.ts';
 
 const HEALING_MS = 3_600_000;
 const HEALING_STEPS = 400_000;
-/** The destinations of the device that has two. */
-const FORWARD_FILE = '/d2/forward.json';
 /** Longer than any life. */
 const PLANNED_MS = 1_000_000;
 /** The longest time until an operator starts what has ended. */
@@ -102,24 +100,15 @@ class Life implements Watcher {
   constructor(world: World, clients: ReadonlySet<string> | undefined) {
     this.#world = world;
     this.#network = new Network(world, (kind) => this.#count(kind));
-    const upstream = this.#upstreamNamed('upstream');
-    const plain = this.#upstreamNamed('plain');
-    const small = ['--segment-bytes', '4096'];
-    const toHub = [...small, '--forward-to', 'http://hub'];
-    const hub = this.#machine(
-      { name: 'hub', args: [...small, '--retain-bytes', '65536', '--forward-to', 'http://upstream'] },
-      { upstream },
-    );
-    this.#machine({ name: 'd0', args: [...toHub, '--retain-bytes', '32768'] }, { upstream: hub });
-    this.#machine({ name: 'd1', args: toHub }, { upstream: hub });
-    const destinations = ['hub', 'plain'].map((name) => ({ name, to: `http://${name}` }));
-    putFile(FORWARD_FILE, JSON.stringify({ destinations }));
-    const removes = ['--retain-bytes', '16384', '--when-behind', 'remove'];
-    this.#machine({ name: 'd2', args: [...small, ...removes, '--forward', FORWARD_FILE] }, { hub, plain });
-    this.#machine({ name: 'lone', args: small }, {});
-    for (const { name } of this.#machines) {
-      for (const number of [1, 2]) {
-        const client = new Client(world, this.#network, name, `client-${number}-${name}`);
+    const places = new Map<string, MachineJournal | Upstream>();
+    for (const name of ['upstream', 'plain']) places.set(name, this.#upstreamNamed(name));
+    for (const { machine: options, sendsTo } of planServices(world.chance('services'))) {
+      const machine = this.#machine(options);
+      for (const journal of machine.journals) places.set(journal.name, journal);
+      const destinations = new Map(Object.entries(sendsTo).map(([name, place]) => [name, places.get(place)!]));
+      for (const journal of machine.journals) this.#oracle.watch(journal, destinations);
+      for (const [at, access] of accessesOf(machine).entries()) {
+        const client = new Client(world, this.#network, access, `client-${at + 1}-${machine.name}`);
         // Its link can be struck all the same, so that the plan of faults stays as it is.
         if (clients?.has(client.name) ?? true) this.clientNames.push(client.name);
         else client.isStopped = true;
@@ -141,7 +130,9 @@ class Life implements Watcher {
 
   events(): Record<string, number> {
     return Object.fromEntries([
-      ...this.#machines.map((machine) => [machine.name, this.#oracle.viewOf(machine).lines.size]),
+      ...this.#machines
+        .flatMap(({ journals }) => journals)
+        .map((journal) => [journal.name, this.#oracle.viewOf(journal).lines.size]),
       ...[...this.#upstreams].map(([name, { recorded }]) => [name, recorded]),
     ]);
   }
@@ -194,8 +185,10 @@ class Life implements Watcher {
   }
 
   starting(machine: Machine): void {
-    this.states.starting(machine.disk.disk);
-    this.#oracle.checkAcknowledged(machine);
+    for (const journal of machine.journals) {
+      this.states.starting(journal.disk);
+      this.#oracle.checkAcknowledged(journal);
+    }
     const isAfterStop = this.#stopped.delete(machine);
     if (this.#isHealing) return;
     const chance = this.#world.chance(`start ${machine.name} ${machine.starts}`);
@@ -239,14 +232,14 @@ class Life implements Watcher {
     return upstream;
   }
 
-  #machine(options: MachineOptions, sendsTo: Readonly<Record<string, Machine | Upstream>>): Machine {
+  #machine(options: MachineOptions): Machine {
     const machine = new Machine(this.#world, this.#network, options, this);
-    machine.disk.onWritten = (name, bytes) => this.states.written(machine.name, name, bytes);
-    machine.disk.onCall = (call, name) => {
-      if (call === 'remove') this.#oracle.removing(machine, name);
+    machine.disk.onWritten = (folder, name, bytes) => this.states.written(folder, name, bytes);
+    machine.disk.onCall = (folder, call, name) => {
+      const journal = machine.journals.find((one) => one.folder === folder);
+      if (call === 'remove' && journal !== undefined) this.#oracle.removing(journal, name);
     };
     this.#machines.push(machine);
-    this.#oracle.watch(machine, new Map(Object.entries(sendsTo)));
     return machine;
   }
 
@@ -296,4 +289,13 @@ class Life implements Watcher {
     this.struck[fault.number] = fault.kind;
     strike(fault, this.#targets());
   }
+}
+
+/** @returns what each of the two clients of a service reports to */
+function accessesOf({ name, config }: Machine): Access[] {
+  if (config.deployments === '') return [1, 2].map(() => ({ base: `http://${name}`, token: undefined }));
+  return deploymentsForClients().map((deployment) => ({
+    base: `http://${name}/${deployment}`,
+    token: { name: config.tokenHeader, token: tokenOf(deployment) },
+  }));
 }

@@ -1,5 +1,5 @@
 /**
- * The disk of a machine. A call has two events: the system does it, also after the process that called has died, and the process
+ * The disk of a machine, with a simulated disk for each folder. A call has two events: the system does it, also after the process that called has died, and the process
  * hears of it. A power cut ends both, and leaves of what was not synced only what `SimulatedDisk.afterPowerCut` says.
  */
 
@@ -16,6 +16,9 @@ export interface PowerCut {
   readonly of: (name: string) => FileRemains;
 }
 
+/** Called before each disk call. */
+export type OnCall = (folder: string, call: Call, name: string) => void;
+
 /** Mean of the time that a call takes, in milliseconds. A sync takes longer than a write to the cache. */
 const MEAN_MS: Readonly<Partial<Record<Call, number>>> = { sync: 2, syncFolder: 2, write: 0.1, read: 0.1 };
 const OTHER_MEAN_MS = 0.05;
@@ -29,15 +32,15 @@ export class MachineDisk {
   readonly #world: World;
   readonly #name: string;
   readonly #clock: WallClock;
-  #disk: SimulatedDisk;
+  readonly #folder: string;
+  readonly #folders = new Map<string, SimulatedDisk>();
   /** From power-on to power-off: calls of an earlier one never take effect. */
   #powered: Incarnation;
   /** Asked in their order; the first that has one decides. */
   readonly faults = new Set<FaultOf>();
-  /** Called before each call. */
-  onCall: (call: Call, name: string) => void = () => {};
+  onCall: OnCall = () => {};
   /** Called after a process has replaced a file, or has appended to one. */
-  onWritten: (name: string, bytes: Buffer) => void = () => {};
+  onWritten: (folder: string, name: string, bytes: Buffer) => void = () => {};
   /** Multiplies the time of each call. */
   slowness = 1;
 
@@ -45,29 +48,38 @@ export class MachineDisk {
     this.#world = world;
     this.#name = name;
     this.#clock = clock;
+    this.#folder = folder;
     this.#powered = new Incarnation(world, `${name} system`, clock);
-    this.#disk = this.#wired(new SimulatedDisk(folder));
   }
 
+  /** The data folder of its service. */
   get disk(): SimulatedDisk {
-    return this.#disk;
+    return this.in(this.#folder);
+  }
+
+  in(folder: string): SimulatedDisk {
+    return this.#folders.get(folder) ?? this.#put(new SimulatedDisk(folder));
   }
 
   cutPower({ entries, of }: PowerCut): void {
     this.#powered.end();
     this.#powered = new Incarnation(this.#world, `${this.#name} system`, this.#clock);
-    this.#disk = this.#wired(this.#disk.afterPowerCut({ entries, share: 0, behind: 'nothing' }, of));
+    for (const disk of this.#folders.values())
+      this.#put(disk.afterPowerCut({ entries, share: 0, behind: 'nothing' }, of));
   }
 
-  /** The disk as a process sees it. */
-  openFor(process: Incarnation): Disk {
-    return new ProcessDisk(this.#world, process, this.#disk, this.onWritten);
+  /** A folder as a process sees it. */
+  openFor(process: Incarnation, folder: string): Disk {
+    const onWritten = (name: string, bytes: Buffer) => this.onWritten(folder, name, bytes);
+    return new ProcessDisk(this.#world, process, this.in(folder), onWritten);
   }
 
-  #wired(disk: SimulatedDisk): SimulatedDisk {
+  #put(disk: SimulatedDisk): SimulatedDisk {
     const powered = this.#powered;
+    const { folder } = disk;
+    this.#folders.set(folder, disk);
     disk.fault = (call, name, bytes) => {
-      this.onCall(call, name);
+      this.onCall(folder, call, name);
       for (const faultOf of this.faults) {
         const fault = faultOf(call, name, bytes);
         if (fault !== undefined) return fault;
@@ -88,9 +100,14 @@ class ProcessDisk implements Disk {
   readonly #world: World;
   readonly #process: Incarnation;
   readonly #disk: SimulatedDisk;
-  readonly #onWritten: MachineDisk['onWritten'];
+  readonly #onWritten: (name: string, bytes: Buffer) => void;
 
-  constructor(world: World, process: Incarnation, disk: SimulatedDisk, onWritten: MachineDisk['onWritten']) {
+  constructor(
+    world: World,
+    process: Incarnation,
+    disk: SimulatedDisk,
+    onWritten: (name: string, bytes: Buffer) => void,
+  ) {
     this.folder = disk.folder;
     this.#onWritten = onWritten;
     this.#world = world;

@@ -12,6 +12,7 @@ import type { Listener, ListenerOptions } from '../../src/http/socket/listener.t
 import { InUseError, type Lock } from '../../src/journal/lock.ts';
 import { type Service, startService } from '../../src/service.ts';
 import { createNotices } from '../../src/telemetry/log.ts';
+import type { SimulatedDisk } from '../support/simulated-disk.ts';
 import { MachineDisk, type PowerCut } from './machine-disk.ts';
 import type { Delivered, Network, Server } from './network.ts';
 import { Incarnation, type WallClock, type World } from './world.ts';
@@ -20,7 +21,19 @@ export interface MachineOptions {
   readonly name: string;
   /** The command line of the service, besides its data folder. */
   readonly args: readonly string[];
+  /** Hosted mode: the names of its deployments. */
+  readonly deployments?: readonly string[];
   readonly limits?: Partial<Limits>;
+}
+
+/** A journal on the disk of a machine. */
+export interface MachineJournal {
+  /** `d0`; in hosted mode with the deployment: `hub/d0`. */
+  readonly name: string;
+  readonly machine: Machine;
+  readonly folder: string;
+  /** Its folder as it is now. */
+  readonly disk: SimulatedDisk;
 }
 
 /** What the rest of the life wants to know of a machine. */
@@ -41,6 +54,9 @@ export class Machine {
   readonly name: string;
   readonly clock: WallClock = { offsetMs: 0 };
   readonly disk: MachineDisk;
+  /** One, and in hosted mode one for each deployment. */
+  readonly journals: readonly MachineJournal[];
+  readonly config: Config;
   process: Incarnation | undefined;
   service: Service | undefined;
   starts = 0;
@@ -48,8 +64,8 @@ export class Machine {
   readonly #network: Network;
   readonly #options: MachineOptions;
   readonly #watcher: Watcher;
-  readonly #config: Config;
-  #holder: Incarnation | undefined;
+  /** The locks of folders that are held. */
+  readonly #locks = new Map<string, { readonly by: Incarnation }>();
 
   constructor(world: World, network: Network, options: MachineOptions, watcher: Watcher) {
     this.name = options.name;
@@ -61,7 +77,15 @@ export class Machine {
     this.disk = new MachineDisk(world, options.name, this.clock, folder);
     const read = readConfig(['--data', folder, '--read', '--allowed-host', options.name, ...options.args], {});
     if (read.kind === 'invalid') throw new Error(read.problems.join('; '));
-    this.#config = read.config;
+    this.config = read.config;
+    this.journals = options.deployments?.map((name) => this.#journal(name)) ?? [this.#journal(undefined)];
+  }
+
+  /** @returns the journal that a request for this path, with its query, is about */
+  journalFor(target: string): MachineJournal | undefined {
+    if (this.config.deployments === '') return this.journals[0];
+    const [, deployment] = target.split('/', 2);
+    return this.journals.find(({ name }) => name === `${this.name}/${deployment}`);
   }
 
   start(): void {
@@ -96,7 +120,21 @@ export class Machine {
     this.#network.close(this.name, process);
     this.process = undefined;
     this.service = undefined;
-    this.#holder = undefined;
+    this.#locks.clear();
+  }
+
+  #journal(deployment: string | undefined): MachineJournal {
+    const { disk } = this;
+    const name = deployment === undefined ? this.name : `${this.name}/${deployment}`;
+    const folder = `/${name}`;
+    return {
+      name,
+      machine: this,
+      folder,
+      get disk() {
+        return disk.in(folder);
+      },
+    };
   }
 
   async #run(process: Incarnation): Promise<void> {
@@ -105,9 +143,9 @@ export class Machine {
       this.#watcher.logged(line);
     });
     try {
-      const service = await startService(this.#config, notices, {
+      const service = await startService(this.config, notices, {
         limits: { ...standardLimits, ...this.#options.limits },
-        openDisk: () => this.disk.openFor(process),
+        openDisk: (folder) => this.disk.openFor(process, folder),
         lockFolder: async (folder) => this.#lock(folder, process),
         listen: async (options) => this.#listen(options, process),
         openClient: () => this.#network.clientOf(process, this.name),
@@ -135,14 +173,16 @@ export class Machine {
   }
 
   #lock(folder: string, process: Incarnation): Lock {
-    if (this.#holder?.isAlive) throw new InUseError(`${folder} is in use by ${this.#holder.name}`);
-    this.#holder = process;
+    const holder = this.#locks.get(folder)?.by;
+    if (holder?.isAlive) throw new InUseError(`${folder} is in use by ${holder.name}`);
+    const held = { by: process };
+    this.#locks.set(folder, held);
     return {
       checkHeld: () => {},
       watch: () => {},
       shareDurable: () => {},
       release: async () => {
-        if (this.#holder === process) this.#holder = undefined;
+        if (this.#locks.get(folder) === held) this.#locks.delete(folder);
       },
     };
   }

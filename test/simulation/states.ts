@@ -59,8 +59,8 @@ export class States {
   }
 
   /** A process has written to a file of its disk. */
-  written(machine: string, name: string, bytes: Buffer): void {
-    if (STATE.test(name)) this.#shows(`${machine} ${name}`, JSON.parse(bytes.toString()));
+  written(folder: string, name: string, bytes: Buffer): void {
+    if (STATE.test(name)) this.#shows(`${folder} ${name}`, JSON.parse(bytes.toString()));
     else if (LETTERS.test(name)) {
       for (const text of bytes
         .toString()

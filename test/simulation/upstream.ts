@@ -23,7 +23,7 @@ export class Upstream {
 
   #handle({ method, target, headers }: Delivered): HttpReply {
     const html = { 'content-type': 'text/html' };
-    if (method !== 'POST' || !target.startsWith('/report_asset_'))
+    if (method !== 'POST' || !target.includes('/report_asset_'))
       return { status: method === 'GET' ? 200 : 405, headers: html, body: '<html>' };
     const fault = this.faults.shift();
     if (fault !== undefined) this.#onFault();

@@ -1,0 +1,75 @@
+/** Which services a life has, what they forward to, and the files that their operators wrote. */
+
+import { sha256 } from '../../src/deployments/tokens.ts';
+import type { Chance } from './chance.ts';
+import type { MachineOptions } from './machine.ts';
+import { putFile } from './replaced/files.ts';
+
+export interface PlannedService {
+  readonly machine: MachineOptions;
+  /** The journal or upstream behind each destination, by the name of the destination: `hub/d0`. */
+  readonly sendsTo: Readonly<Record<string, string>>;
+}
+
+/** Share of the lives whose hub has a journal for each device. */
+const HOSTED_SHARE = 1 / 4;
+/** The deployment of a hosted hub that its own clients report to, besides that of the first device. */
+const OWN = 'own';
+const SMALL = ['--segment-bytes', '4096'];
+const RETAIN_HUB = ['--retain-bytes', '65536'];
+
+/** @returns the services of a life; the hub is the first */
+export function planServices(chance: Chance): PlannedService[] {
+  const isHosted = chance.happens(HOSTED_SHARE);
+  const hubOf = (device: string) => (isHosted ? `hub/${device}` : 'hub');
+  const tokenOf = (device: string) => (isHosted ? ['--forward-token-file', tokenFile(device)] : []);
+  const toHub = (device: string) => [...SMALL, '--forward-to', `http://${hubOf(device)}`, ...tokenOf(device)];
+  const d2Destinations = [
+    { name: 'hub', to: `http://${hubOf('d2')}`, ...(isHosted && { tokenFile: tokenFile('d2') }) },
+    { name: 'plain', to: 'http://plain' },
+  ];
+  putFile('/d2/forward.json', JSON.stringify({ destinations: d2Destinations }));
+  const removes = ['--retain-bytes', '16384', '--when-behind', 'remove', '--forward', '/d2/forward.json'];
+  return [
+    { machine: isHosted ? hostedHub() : localHub(), sendsTo: { upstream: 'upstream' } },
+    {
+      machine: { name: 'd0', args: [...toHub('d0'), '--retain-bytes', '32768'] },
+      sendsTo: { upstream: hubOf('d0') },
+    },
+    { machine: { name: 'd1', args: toHub('d1') }, sendsTo: { upstream: hubOf('d1') } },
+    { machine: { name: 'd2', args: [...SMALL, ...removes] }, sendsTo: { hub: hubOf('d2'), plain: 'plain' } },
+    { machine: { name: 'lone', args: SMALL }, sendsTo: {} },
+  ];
+}
+
+function localHub(): MachineOptions {
+  return { name: 'hub', args: [...SMALL, ...RETAIN_HUB, '--forward-to', 'http://upstream'] };
+}
+
+function hostedHub(): MachineOptions {
+  const deployments = ['d0', 'd1', 'd2', OWN];
+  const tokensOf = (name: string) => [{ name, sha256: sha256(tokenOf(name)).toString('hex'), may: ['report', 'read'] }];
+  const listed = deployments.map((name) => ({ name, tokens: tokensOf(name) }));
+  for (const name of deployments) putFile(tokenFile(name), tokenOf(name));
+  putFile('/hub/deployments.json', JSON.stringify({ deployments: listed }));
+  const upstream = { name: 'upstream', to: 'http://upstream/{deployment}' };
+  putFile('/hub/forward.json', JSON.stringify({ destinations: [upstream] }));
+  const files = ['--deployments', '/hub/deployments.json', '--forward', '/hub/forward.json'];
+  // So that journals are closed and opened again while the service runs.
+  const limits = { idleJournalMs: 2_000, openJournalsMax: 3 };
+  return { name: 'hub', args: [...SMALL, ...RETAIN_HUB, ...files], deployments, limits };
+}
+
+/** @returns the deployments that the clients of a hosted service report to */
+export function deploymentsForClients(): readonly [string, string] {
+  return [OWN, 'd0'];
+}
+
+/** @returns the token of a deployment */
+export function tokenOf(deployment: string): string {
+  return `token-of-${deployment}`;
+}
+
+function tokenFile(deployment: string): string {
+  return `/tokens/${deployment}`;
+}
