@@ -97,7 +97,7 @@ test('a flipped bit anywhere costs the line that it is in, or nothing [repair-1]
 async function flipEachBit({ kind, lines, bytes: all }: Sample): Promise<void> {
   const wanted = contentOf(lines);
   const lineOf = (at: number) => lines.findIndex((_, index) => at < lines.slice(0, index + 1).join('').length);
-  for (let at = 0; at < all.length; at += 1) {
+  for (let at = 0; at < all.length; at += rounds({ long: 1, short: 3 })) {
     if (lineOf(at) >= 2) break;
     const disk = diskWith({ [FIRST]: flip(all, at) });
     await repair(disk);
@@ -305,8 +305,8 @@ test('repair takes little memory, whatever the size of a file and of a damaged s
   const { bytes, chain } = makeLines(count);
   assert.ok(bytes.length > count * 250);
   writeFileSync(path, flip(bytes, bytes.length >> 1));
-  // A hole of more than the longest string, and lines after it.
-  const hole = 600 * 1024 * 1024;
+  // A hole that is larger than the memory, in the long version also than the longest string, and lines after it.
+  const hole = rounds({ long: 600, short: 150 }) * 1024 * 1024;
   truncateSync(path, bytes.length + hole);
   writeFileSync(path, Buffer.concat([Buffer.from('\n'), makeLines(3, chain).bytes]), { flag: 'a' });
   writeFileSync(join(data, segmentName(chain.seq + 3)), segment(chain.seq + 3, 1));
@@ -527,7 +527,7 @@ test('whatever call of a repair fails or is the last before the power goes, the 
     ...(['once', 'always', 'power'] as const).map((what) => [what, hard, 18] as const),
     ...(['once', 'power'] as const).map((what) => [what, harder, 25] as const),
   ]) {
-    for (const trial of eachCall(what, 'EIO', rounds({ long: 1, short: 3 }))) {
+    for (const trial of eachCall(what, 'EIO', rounds({ long: 1, short: 7 }))) {
       const disk = diskWith(files);
       const verdict = await verify(disk);
       const plan = await planRepair(disk, verdict, limits);
