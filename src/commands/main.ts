@@ -18,13 +18,26 @@ const versionWords: ReadonlySet<string> = new Set(['--version', '-v', '-V', 'ver
  * @param args the arguments after the program's name
  * @returns the exit code of the process; for `serve` only after the service has ended
  */
-export async function main(args: readonly string[], env: Environment): Promise<ExitCode> {
+export function main(args: readonly string[], env: Environment): Promise<ExitCode> {
   // A closed pipe (EPIPE) must not stop a running service, or end a command with a stack trace.
   for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {});
+  return runCommand(args, env, output());
+}
+
+/** As `main`, wherever its output goes. */
+export async function runCommand(args: readonly string[], env: Environment, output: Output): Promise<ExitCode> {
   const [first = ''] = args;
   const named = first !== '' && !first.startsWith('-');
   const name = named ? first : 'serve';
   const rest = named ? args.slice(1) : args;
+  const say = (text: string) => {
+    output.say(text);
+    return exitCodes.done;
+  };
+  const refuse = (problems: readonly string[]) => {
+    for (const problem of problems) output.complain(problem);
+    return exitCodes.configuration;
+  };
 
   if (versionWords.has(first)) return say(`assetlog ${version}`);
   if (first === 'help') return say(await helpFor(args[1]));
@@ -32,17 +45,22 @@ export async function main(args: readonly string[], env: Environment): Promise<E
   const commands = Object.hasOwn(resident, name) ? resident : (await import('./all-commands.ts')).commands;
   const command = Object.hasOwn(commands, name) ? commands[name] : undefined;
   if (command === undefined) {
-    return complain([`unknown command ${JSON.stringify(name)}${didYouMean(name, Object.keys(commands))}`]);
+    return refuse([`unknown command ${JSON.stringify(name)}${didYouMean(name, Object.keys(commands))}`]);
   }
-  const outcome = await command.run(rest, env, output());
-  return outcome.kind === 'ended' ? outcome.exitCode : complain(outcome.problems);
+  const outcome = await command.run(rest, env, output);
+  return outcome.kind === 'ended' ? outcome.exitCode : refuse(outcome.problems);
+}
+
+/** @returns the line of standard error that says a problem */
+export function complaint(problem: string): string {
+  return `assetlog: ${printable(problem)}\n`;
 }
 
 function output(): Output {
   const { stderr, stdout } = process;
   return {
-    say: (text) => void say(text),
-    complain: (problem) => void complain([problem]),
+    say: (text) => void stdout.write(`${text}\n`),
+    complain: (problem) => void stderr.write(complaint(problem)),
     progress: stderr.isTTY ? (text) => void stderr.write(`\r${text}\x1b[K`) : () => {},
     stdout: { columns: stdout.isTTY ? stdout.columns || 80 : undefined, write },
   };
@@ -56,16 +74,6 @@ function write(text: string | Buffer): Promise<boolean> {
       else reject(error);
     });
   });
-}
-
-function say(text: string): ExitCode {
-  process.stdout.write(`${text}\n`);
-  return exitCodes.done;
-}
-
-function complain(problems: readonly string[]): ExitCode {
-  for (const problem of problems) process.stderr.write(`assetlog: ${printable(problem)}\n`);
-  return exitCodes.configuration;
 }
 
 /** @returns the help of a command, or of the program if there is no such command */

@@ -4,9 +4,10 @@ import assert from 'node:assert/strict';
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { runHere } from './command-output.ts';
 import { startCuttingProxy, uncut } from './cutting-proxy.ts';
 import { SOURCE } from './forwarding.ts';
-import { eachEvent, eventsIn, newFolder, type Running, run, type Scope, startService } from './program.ts';
+import { eachEvent, eventsIn, newFolder, type Running, type Scope, startService } from './program.ts';
 import { eventually } from './tools.ts';
 
 /** @returns the id of the journal in a folder, undefined before its first start that forwards */
@@ -76,7 +77,7 @@ export interface ForwardStatus {
 
 /** @throws AssertionError if the command fails or does not know the destination */
 export async function forwardStatus(data: string, name = 'upstream'): Promise<ForwardStatus> {
-  const { stdout, stderr } = await run(['forward', 'status', '--json', '--data', data]);
+  const { stdout, stderr } = await runHere(['forward', 'status', '--json', '--data', data]);
   assert.notEqual(stdout, '', stderr);
   const { destinations } = JSON.parse(stdout) as { destinations: ForwardStatus[] };
   return destinations.find((one) => one.name === name) ?? assert.fail(stdout);

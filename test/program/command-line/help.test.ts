@@ -1,17 +1,21 @@
 /** What the program says of itself: help, version, and wrong options. */
 
 import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import { version } from '../../../src/config/config.ts';
-import { run } from '../../support/program.ts';
+import { runHere } from '../../support/command-output.ts';
+import { newFolder, run } from '../../support/program.ts';
+import { FIRST, flip, segment } from '../../support/segments.ts';
 
 const COLUMNS = 120;
 
 test('the help of every command fits a terminal, and has examples and exit codes', async () => {
-  const general = await run(['--help']);
+  const general = await runHere(['--help']);
   const names = [...general.stdout.matchAll(/^ {2}([a-z]+) {2,}\S/gm)].map(([, name = '']) => name);
   assert.ok(names.length >= 7, `${names}`);
-  const helps = await Promise.all(names.map((name) => run([name, '--help'])));
+  const helps = await Promise.all(names.map((name) => runHere([name, '--help'])));
   for (const [index, { code, stdout, stderr }] of [...helps, general].entries()) {
     const name = names[index] ?? '';
     assert.deepEqual([code, stderr], [0, ''], name);
@@ -23,15 +27,15 @@ test('the help of every command fits a terminal, and has examples and exit codes
 });
 
 test('each way of asking for the version and for the help has its answer', async () => {
-  const versions = ['--version', '-v', '-V', 'version'].map((word) => run([word]));
-  const helps = ['--help', '-h', 'help'].map((word) => run([word]));
+  const versions = ['--version', '-v', '-V', 'version'].map((word) => runHere([word]));
+  const helps = ['--help', '-h', 'help'].map((word) => runHere([word]));
   for (const end of await Promise.all(versions))
-    assert.deepEqual(end, { code: 0, signal: null, stdout: `assetlog ${version}\n`, stderr: '' });
+    assert.deepEqual(end, { code: 0, stdout: `assetlog ${version}\n`, stderr: '' });
   for (const { code, stdout } of await Promise.all(helps)) {
     assert.equal(code, 0);
     assert.match(stdout, /^Usage: assetlog \[command\] \[options\]\n/);
   }
-  assert.match((await run(['help', 'verify'])).stdout, /^Usage: assetlog verify /);
+  assert.match((await runHere(['help', 'verify'])).stdout, /^Usage: assetlog verify /);
 });
 
 test('wrong options and commands end with 2, one line each, and the nearest match', async () => {
@@ -47,8 +51,30 @@ test('wrong options and commands end with 2, one line each, and the nearest matc
     [['events', '--data', '/no\n\u001b\u2028'], 'assetlog: there is no journal in /no\\u000a\\u001b\\u2028: '],
   ];
   for (const [args, expected] of table) {
-    const { code, stderr, stdout } = await run(args);
+    const { code, stderr, stdout } = await runHere(args);
     const beginning = expected.endsWith('\n') ? stderr : stderr.slice(0, expected.length);
     assert.deepEqual([code, beginning, stdout], [2, expected, ''], args.join(' '));
   }
+});
+
+test('a command that runs inside a test ends and prints as the process does', async (t) => {
+  const [good, damaged] = [newFolder(t), newFolder(t)];
+  writeFileSync(join(good, FIRST), segment(1, 3));
+  writeFileSync(join(damaged, FIRST), flip(segment(1, 3), 30));
+  const table = [
+    ['--version'],
+    ['report', '--help'],
+    ['serv'],
+    ['events', '--data', '/no\n\u001b\u2028'],
+    ['report', 'observation', 'a', '--port', '1'],
+    ['events', '--csv', '--data', good],
+    ['events', '--key', 'none', '--data', good],
+    ['verify', '--data', damaged],
+  ];
+  const codes = table.map(async (args) => {
+    const { signal: _, ...end } = await run(args);
+    assert.deepEqual(await runHere(args), end, args.join(' '));
+    return end.code;
+  });
+  assert.deepEqual(await Promise.all(codes), [0, 0, 2, 2, 2, 0, 0, 3]);
 });

@@ -13,6 +13,7 @@ import { type ForwardState, writeState } from '../../../src/forward/state-file.t
 import { openDisk } from '../../../src/journal/disk.ts';
 import { encodeBatch, encodeMembers } from '../../../src/journal/line/record.ts';
 import { Model, openLetters } from '../../forward/scripted.ts';
+import { runHere } from '../../support/command-output.ts';
 import { newFolder, run, startService } from '../../support/program.ts';
 import { FIRST, plainEvent, START, splitLines } from '../../support/segments.ts';
 import { listenOn } from '../../support/sent-lines.ts';
@@ -83,7 +84,7 @@ async function refuse(data: string, seqs: readonly number[], reason = 'no'): Pro
 }
 
 function forward(data: string, ...args: string[]) {
-  return run(['forward', ...args, '--data', data]);
+  return runHere(['forward', ...args, '--data', data]);
 }
 
 async function statusOf(data: string): Promise<{ code: number | null; destinations: Record<string, unknown>[] }> {
@@ -393,10 +394,11 @@ test('a real service is shown as it is, sends a dead letter again when asked, an
     async () => (await statusOf(service.data)).destinations[0]?.['dead_letters'] === 3,
   );
   const metrics = async () => (await (await fetch(`${service.url}/metrics`)).text()).split('\n');
-  assert.ok((await metrics()).includes('assetlog_forward_dead_letters{destination="upstream"} 3'));
-  assert.equal((await forward(service.data, 'skip', '--seq', '2')).code, 4);
+  const three = 'assetlog_forward_dead_letters{destination="upstream"} 3';
+  await eventually('the metrics say so too', async () => (await metrics()).includes(three));
+  assert.equal((await run(['forward', 'skip', '--seq', '2', '--data', service.data])).code, 4);
   isMended = true;
-  const { code, stdout } = await forward(service.data, 'retry');
+  const { code, stdout } = await run(['forward', 'retry', '--data', service.data]);
   assert.deepEqual([code, stdout], [0, '3 of 3 were taken\n']);
   assert.deepEqual(
     recorded,

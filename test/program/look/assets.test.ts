@@ -7,6 +7,7 @@ import { type TestContext, test } from 'node:test';
 import type { Event } from '../../../src/event/event.ts';
 import { encodeBatch, encodeMembers } from '../../../src/journal/line/record.ts';
 import { segmentName } from '../../../src/journal/segments.ts';
+import { runHere } from '../../support/command-output.ts';
 import { newFolder, run, startService } from '../../support/program.ts';
 import { FIRST, START } from '../../support/segments.ts';
 import { ask, post } from '../../support/wire.ts';
@@ -73,7 +74,7 @@ test('of each asset the latest event of each kind, the counts and the states of 
 
 test('assets are chosen by key and by failing checks, and shown as a table and as CSV', async (t) => {
   const data = journal(t);
-  const ask = async (...args: string[]) => (await run(['assets', '--data', data, ...args])).stdout;
+  const ask = async (...args: string[]) => (await runHere(['assets', '--data', data, ...args])).stdout;
   const keys = (text: string) => text.split('\n').map((line) => line && JSON.parse(line).asset_key.join('/'));
   const [exact, prefix, failing, table, csv] = await Promise.all([
     ask('--key', 'a'),
@@ -102,8 +103,8 @@ test('assets are chosen by key and by failing checks, and shown as a table and a
   assert.deepEqual(rest, ['']);
   assert.equal(header.split(',').length, 18);
   assert.equal(row, `b,2,5,${TIME},p2,,0,,,,,3,6,${TIME},,1,1,"[""y""]"`);
-  assert.equal((await run(['assets', data, '--csv', '--table'])).code, 2);
-  const none = await run(['assets', data, '--key-prefix', 'a', '--failing']);
+  assert.equal((await runHere(['assets', data, '--csv', '--table'])).code, 2);
+  const none = await runHere(['assets', data, '--key-prefix', 'a', '--failing']);
   assert.deepEqual(
     [none.code, none.stdout, none.stderr],
     [0, '', 'assetlog: no assets match (3 in the journal; with a failing check: 1, keys that begin with a: 2)\n'],
@@ -129,7 +130,7 @@ test('by event_time the state of an asset is that of the events that happened la
   mkdirSync(data, { recursive: true });
   writeFileSync(join(data, FIRST), encodeBatch(late.map(encodeMembers), START, new Date(TIME)).bytes);
   const show = async (...args: string[]) => {
-    const { code, stdout, stderr } = await run(['assets', data, ...args]);
+    const { code, stdout, stderr } = await runHere(['assets', data, ...args]);
     assert.deepEqual([code, stderr], [0, ''], args.join(' '));
     return stdout;
   };
@@ -190,9 +191,9 @@ test('assets are limited to the events of a range, and an empty result says how 
   const data = newFolder(t);
   writeFileSync(join(data, FIRST), encodeBatch(late.map(encodeMembers), START, new Date(TIME)).bytes);
   const [since, until, none] = await Promise.all([
-    run(['assets', data, '--since', '2026-11-20T15:00']),
-    run(['assets', data, '--until', '2026-11-20T15:00']),
-    run(['assets', data, '--by', 'event_time', '--since', '2026-11-21']),
+    runHere(['assets', data, '--since', '2026-11-20T15:00']),
+    runHere(['assets', data, '--until', '2026-11-20T15:00']),
+    runHere(['assets', data, '--by', 'event_time', '--since', '2026-11-21']),
   ]);
   assert.equal(JSON.parse(since.stdout).check.count, 4);
   assert.deepEqual(
@@ -203,7 +204,7 @@ test('assets are limited to the events of a range, and an empty result says how 
     [none.code, none.stderr],
     [0, 'assetlog: no assets match (1 in the journal; with events since 2026-11-21T00:00:00.000Z: 0)\n'],
   );
-  const wrong = await run(['assets', data, '--by', 'id']);
+  const wrong = await runHere(['assets', data, '--by', 'id']);
   assert.deepEqual([wrong.code, wrong.stderr.includes('use time or event_time')], [2, true]);
 });
 
@@ -216,7 +217,7 @@ test('by event_time assets are shown in hosted mode, and beside the service that
     mkdirSync(join(folder, name), { recursive: true });
     writeFileSync(join(folder, name, FIRST), encodeBatch(events.map(encodeMembers), START, new Date(TIME)).bytes);
   }
-  const hosted = await run(['assets', folder, '--by', 'event_time']);
+  const hosted = await runHere(['assets', folder, '--by', 'event_time']);
   const states = hosted.stdout
     .trimEnd()
     .split('\n')
@@ -237,7 +238,7 @@ test('by event_time assets are shown in hosted mode, and beside the service that
     const target = `/report_asset_observation/a?data_version=${version}&event_time=${time}`;
     assert.equal((await ask(service.port, post(target))).status, 200);
   }
-  const beside = await run(['assets', service.data, '--by', 'event_time']);
+  const beside = await runHere(['assets', service.data, '--by', 'event_time']);
   assert.equal(JSON.parse(beside.stdout).observation.data_version, 'v2');
   await service.kill();
 });

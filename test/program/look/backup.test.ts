@@ -8,6 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { goneName, segmentName } from '../../../src/journal/segments.ts';
 import { compare, startLoad } from '../../faults/load.ts';
 import { mountNew } from '../../faults/mounts.ts';
+import { runHere } from '../../support/command-output.ts';
 import { writeDeployments } from '../../support/deployments.ts';
 import { rounds } from '../../support/long.ts';
 import { eventsIn, type Finished, journalText, launch, newFolder, run, startService } from '../../support/program.ts';
@@ -22,7 +23,7 @@ function backup(data: string, to: string): Promise<Finished> {
 }
 
 async function assertGood(folder: string): Promise<void> {
-  const { code, stdout } = await run(['verify', '--data', folder]);
+  const { code, stdout } = await runHere(['verify', '--data', folder]);
   assert.equal(code, 0, stdout);
 }
 
@@ -43,14 +44,16 @@ test('beside a service under load with retention each backup is a journal, and a
     string,
     string,
   ];
+  const retainBytes = rounds({ long: 3_000_000, short: 1_000_000 }); // much more than is reported during a backup
   const service = await startService(t, {
     data,
-    args: ['--segment-bytes', '65536', '--retain-bytes', '3000000'], // much more than is reported during a backup
+    args: ['--segment-bytes', '65536', '--retain-bytes', `${retainBytes}`],
   });
   const load = startLoad(service.port, { clients: 6, name: 'a', bodyBytes: 700, restMs: 10 });
   t.after(() => load.stop());
   let last = 0;
-  for (let runs = 0; runs < 8 || !readdirSync(data).some((name) => name.endsWith('.removed')); runs += 1) {
+  const runsMin = rounds({ long: 8, short: 4 });
+  for (let runs = 0; runs < runsMin || !readdirSync(data).some((name) => name.endsWith('.removed')); runs += 1) {
     const acknowledged = [...load.acknowledged];
     const { code, stdout, stderr } = await backup(data, to);
     assert.deepEqual([code, stderr], [0, ''], stdout);
@@ -181,7 +184,7 @@ test('what can not be a backup of this journal is refused with 2, and the reason
     [['--data', data, '--to', join(data, '../file')], /the folder \S+ cannot be used: ENOTDIR/],
   ];
   for (const [args, expected] of table) {
-    const { code, stdout, stderr } = await run(['backup', ...args]);
+    const { code, stdout, stderr } = await runHere(['backup', ...args]);
     assert.deepEqual([code, stdout], [2, ''], stderr);
     assert.match(stderr, expected);
   }

@@ -7,6 +7,7 @@ import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Event } from '../../../src/event/event.ts';
 import { encodeBatch, encodeMembers } from '../../../src/journal/line/record.ts';
+import { runHere } from '../../support/command-output.ts';
 import { launch, newFolder, run } from '../../support/program.ts';
 import { FIRST, flip, START } from '../../support/segments.ts';
 
@@ -57,12 +58,12 @@ test('events of all deployments are merged by time, and each JSON line begins wi
   const inOrder = 'prod 1,test 1,test 2,prod 2,prod 3,edge 1,edge 2,prod 4,test 3'.split(',');
   const [all, last, limited, passed, csv, table, one] = await Promise.all([
     run(['events', data]),
-    run(['events', data, '--last', '4']),
-    run(['events', data, '--limit', '3']),
-    run(['events', data, '--failed', '--last', '2']),
-    run(['events', data, '--csv', '--last', '1']),
-    run(['events', data, '--table', '--last', '1']),
-    run(['events', join(data, 'prod')]),
+    runHere(['events', data, '--last', '4']),
+    runHere(['events', data, '--limit', '3']),
+    runHere(['events', data, '--failed', '--last', '2']),
+    runHere(['events', data, '--csv', '--last', '1']),
+    runHere(['events', data, '--table', '--last', '1']),
+    runHere(['events', join(data, 'prod')]),
   ]);
   for (const { code, stderr } of [all, last, limited, passed, csv, table, one])
     assert.deepEqual([code, stderr], [0, '']);
@@ -85,7 +86,7 @@ test('a clock that was set back does not change the order of the events of a dep
   const data = newFolder(t);
   write(data, 'prod', [1, 9, 2, 3]);
   write(data, 'test', [4, 5]);
-  const [all, last] = await Promise.all([run(['events', data]), run(['events', data, '--last', '3'])]);
+  const [all, last] = await Promise.all([runHere(['events', data]), runHere(['events', data, '--last', '3'])]);
   assert.deepEqual(shownIn(all.stdout), ['prod 1', 'test 1', 'test 2', 'prod 2', 'prod 3', 'prod 4']);
   assert.deepEqual(shownIn(last.stdout).sort(), ['prod 4', 'test 1', 'test 2']);
 });
@@ -95,12 +96,12 @@ test('assets are listed by key and then by deployment', async (t) => {
   const { code, stdout, stderr } = await run(['assets', data]);
   assert.deepEqual([code, stderr], [0, '']);
   assert.deepEqual(shownIn(stdout), ['edge a', 'prod a', 'test a', 'edge b', 'prod b', 'test b']);
-  const table = await run(['assets', data, '--table', '--key', 'b']);
+  const table = await runHere(['assets', data, '--table', '--key', 'b']);
   assert.match(
     table.stdout,
     /^checks +deployment +asset key .*\n1 passed +edge +b\n1 passed +prod +b\n1 passed +test +b\n$/,
   );
-  const none = await run(['assets', data, '--key', 'c']);
+  const none = await runHere(['assets', data, '--key', 'c']);
   assert.equal(none.stderr, 'assetlog: no assets match (6 in the journal; key c: 0)\n');
 });
 

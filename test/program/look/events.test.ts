@@ -9,6 +9,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { widthOf } from '../../../src/commands/cli/text-width.ts';
 import type { Event } from '../../../src/event/event.ts';
 import { encodeBatch, encodeMembers } from '../../../src/journal/line/record.ts';
+import { runHere } from '../../support/command-output.ts';
 import { journalText, launch, newFolder, program, run, startService } from '../../support/program.ts';
 import { FIRST, flip, START } from '../../support/segments.ts';
 import { noTerminal, onTerminal } from '../../support/terminal.ts';
@@ -107,7 +108,7 @@ test('into a pipe go the lines of the journal, byte for byte; each option choose
     [['--last', '9', '--after-seq', '4'], [5]],
     [['--type', 'materialization', '--last', '1'], [5]],
   ];
-  const ends = await Promise.all(table.map(([args]) => run(['events', '--data', data, ...args])));
+  const ends = await Promise.all(table.map(([args]) => runHere(['events', '--data', data, ...args])));
   for (const [index, { code, stdout, stderr }] of ends.entries()) {
     assert.equal(code, 0, String(table[index]?.[0]));
     assert.equal(stderr === '', stdout !== '', stderr);
@@ -131,14 +132,14 @@ test('what can not be is refused with 2 and a sentence that says what to do', as
     [['--data', join(data, 'nowhere')], /there is no journal in .*nowhere: ENOENT.*; give its folder with --data/],
     [[join(data, 'nowhere')], /nowhere" and --data \S+ are not the same; give one of them/],
   ];
-  const ends = await Promise.all(table.map(([args]) => run(['events', '--data', data, ...args])));
+  const ends = await Promise.all(table.map(([args]) => runHere(['events', '--data', data, ...args])));
   for (const [index, [args, problem]] of table.entries()) {
     const { code, stdout, stderr } = ends[index]!;
     assert.deepEqual([code, stdout], [2, ''], String(args));
     assert.match(stderr, problem);
   }
   mkdirSync(join(folder, FIRST));
-  const { code, stderr } = await run(['events', folder]);
+  const { code, stderr } = await runHere(['events', folder]);
   assert.equal(code, 5);
   assert.match(stderr, /^assetlog: the journal in \S+ could not be shown: .*is not a regular file; move it away/);
   if (process.platform !== 'linux') return;
@@ -255,7 +256,7 @@ test('a table into a pipe has 120 columns, and if no event matches, standard err
     ],
   ];
   for (const [args, sentence] of matches) {
-    const { code, stdout, stderr } = await run(['events', data, ...args]);
+    const { code, stdout, stderr } = await runHere(['events', data, ...args]);
     assert.deepEqual([code, stdout, stderr], [0, '', `assetlog: ${sentence}\n`]);
   }
   const empty = newFolder(t);
@@ -273,7 +274,7 @@ test('damage is reported once on standard error, the rest is shown, and the end 
   const whole = readFileSync(file);
   writeFileSync(file, flip(whole, whole.indexOf('nightly')));
   for (const args of [[], ['--last', '3'], ['--csv', '--last', '5']]) {
-    const { code, stdout, stderr } = await run(['events', '--data', data, ...args]);
+    const { code, stdout, stderr } = await runHere(['events', '--data', data, ...args]);
     assert.equal(code, 3, String(args));
     assert.match(
       stderr,
@@ -346,7 +347,7 @@ test('events are shown in the order in which they happened, on request', async (
   );
   const data = journal(t, events);
   const show = async (...args: string[]) => {
-    const { code, stdout, stderr } = await run(['events', '--data', data, '--by', 'event_time', ...args]);
+    const { code, stdout, stderr } = await runHere(['events', '--data', data, '--by', 'event_time', ...args]);
     assert.deepEqual([code, stderr], [0, ''], args.join(' '));
     return stdout.split('\n').flatMap((line) => (line === '' ? [] : [JSON.parse(line).seq]));
   };
@@ -355,14 +356,14 @@ test('events are shown in the order in which they happened, on request', async (
   assert.deepEqual(await show('--limit', '2'), [5, 3]);
   assert.deepEqual(await show('--since', '2026-11-20T15:00:00', '--until', '2026-11-20T15:00:00.500'), [4, 2]);
   assert.deepEqual(await show('--after-seq', '3'), [5, 4]);
-  const none = await run(['events', '--data', data, '--by', 'event_time', '--since', '2026-11-21', '--key', 'a0']);
+  const none = await runHere(['events', '--data', data, '--by', 'event_time', '--since', '2026-11-21', '--key', 'a0']);
   assert.equal(
     none.stderr,
     'assetlog: no events match (5 in the journal; event_time since 2026-11-21T00:00:00.000Z: 0, key a0: 1)\n',
   );
-  const both = await run(['events', '--data', data, '--by', 'event_time', '--follow']);
+  const both = await runHere(['events', '--data', data, '--by', 'event_time', '--follow']);
   assert.deepEqual([both.code, both.stderr.includes('leave out --by event_time')], [2, true]);
-  const unknown = await run(['events', '--data', data, '--by', 'id']);
+  const unknown = await runHere(['events', '--data', data, '--by', 'id']);
   assert.equal(unknown.code, 2);
 });
 
@@ -377,7 +378,7 @@ test('by event_time a table shows the time that the order is by, and deployments
   };
   write('one', ['2026-11-20T15:00:00.5Z', '2026-11-20T15:00:03Z', undefined], '2026-11-20T15:00:01Z');
   write('two', ['2026-11-20T15:00:02Z', '2026-11-20T15:00:00.45Z'], '2026-11-21T15:00:00Z');
-  const show = async (...args: string[]) => (await run(['events', data, '--by', 'event_time', ...args])).stdout;
+  const show = async (...args: string[]) => (await runHere(['events', data, '--by', 'event_time', ...args])).stdout;
   const lines = (await show()).trimEnd().split('\n');
   const inFiles = (deployment: string) => journalText(join(data, deployment)).trimEnd().split('\n');
   const [one, two] = [inFiles('one'), inFiles('two')];

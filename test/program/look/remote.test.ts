@@ -9,6 +9,7 @@ import fc from 'fast-check';
 import type { Event } from '../../../src/event/event.ts';
 import { encodeBatch, encodeMembers } from '../../../src/journal/line/record.ts';
 import { segmentName } from '../../../src/journal/segments.ts';
+import { runHere } from '../../support/command-output.ts';
 import { startCuttingProxy, uncut } from '../../support/cutting-proxy.ts';
 import { writeDeployments } from '../../support/deployments.ts';
 import { rounds } from '../../support/long.ts';
@@ -50,7 +51,7 @@ interface Shown {
 
 async function both(service: Running, args: readonly string[]): Promise<[folder: Shown, url: Shown]> {
   const show = async (...more: string[]) => {
-    const { code, stdout, stderr } = await run([...args, ...more]);
+    const { code, stdout, stderr } = await runHere([...args, ...more]);
     return { code, stdout, stderr };
   };
   return Promise.all([show('--data', service.data), show('--url', service.url)]);
@@ -176,7 +177,7 @@ test('a service is read with the token of its deployment', async (t) => {
   writeFileSync(tokenFile, `${tokenOf('prod')}\n`, { mode: 0o600 });
   const service = await startService(t, { args });
   const url = `${service.url}/prod`;
-  const empty = await run(['events', '--url', url, '--token-file', tokenFile]);
+  const empty = await runHere(['events', '--url', url, '--token-file', tokenFile]);
   assert.deepEqual([empty.code, empty.stdout, empty.stderr], [0, '', 'assetlog: no events: the journal is empty\n']);
   assert.equal((await run(['report', 'observation', 'a/b', '--url', url, '--token-file', tokenFile])).code, 0);
   for (const command of ['events', 'assets']) {
@@ -184,7 +185,7 @@ test('a service is read with the token of its deployment', async (t) => {
     assert.deepEqual([shown.code, shown.stderr], [0, '']);
     assert.equal(shown.stdout, (await run([command, join(service.data, 'prod')])).stdout);
   }
-  const without = await run(['assets', '--url', url]);
+  const without = await runHere(['assets', '--url', url]);
   assert.equal(without.code, 1);
   assert.match(without.stderr, /^assetlog: http:\/\/.* answers 401: this needs a token/);
 });
@@ -214,12 +215,12 @@ test('what a service refuses, and an address without one, is a sentence and an e
     [['--url', off.url, '--token-file', join(off.data, 'nothing')], 2, /nothing/],
   ] as const) {
     for (const command of ['events', 'assets']) {
-      const shown = await run([command, ...args]);
+      const shown = await runHere([command, ...args]);
       assert.deepEqual([shown.code, shown.stdout], [code, ''], shown.stderr);
       assert.match(shown.stderr, text);
     }
   }
-  const last = await run(['events', '--url', off.url, '--last', '1001']);
+  const last = await runHere(['events', '--url', off.url, '--last', '1001']);
   assert.deepEqual(
     [last.code, last.stderr],
     [2, 'assetlog: with --url, --last is at most 1000; use --after-seq or --since\n'],

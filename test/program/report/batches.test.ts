@@ -6,6 +6,7 @@ import { createServer } from 'node:http';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { limits } from '../../../src/config/limits.ts';
+import { runHere } from '../../support/command-output.ts';
 import { startCuttingProxy, uncut } from '../../support/cutting-proxy.ts';
 import { writeDeployments } from '../../support/deployments.ts';
 import { rounds } from '../../support/long.ts';
@@ -15,8 +16,10 @@ import { referenceExecutable, startReference, withoutReference } from '../../sup
 import { listenOn } from '../../support/sent-lines.ts';
 import { eventually } from '../../support/tools.ts';
 
-function report(url: string, args: readonly string[], options: RunOptions = {}) {
-  return run(['report', '--url', url, ...args], options);
+/** As a process if it needs one: for standard input. */
+function report(url: string, args: readonly string[], options?: RunOptions) {
+  const all = ['report', '--url', url, ...args];
+  return options === undefined ? runHere(all) : run(all, options);
 }
 
 function linesOf(count: number): string[] {

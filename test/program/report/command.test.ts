@@ -9,6 +9,7 @@ import { createServer as createNetServer, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { limits } from '../../../src/config/limits.ts';
+import { runHere } from '../../support/command-output.ts';
 import { writeDeployments } from '../../support/deployments.ts';
 import { freePort, journalText, launch, newFolder, type RunOptions, run, startService } from '../../support/program.ts';
 import { readEvents, referenceExecutable, startReference, withoutReference } from '../../support/reference.ts';
@@ -17,8 +18,10 @@ import { missing } from '../../support/tools.ts';
 
 const KEY = ['materialization', 'warehouse/orders'];
 
-function report(url: string, args: readonly string[], options: RunOptions = {}) {
-  return run(['report', '--url', url, ...args], options);
+/** As a process where it needs one: for standard input, and for certificates. */
+function report(url: string, args: readonly string[], options?: RunOptions) {
+  const all = ['report', '--url', url, ...args];
+  return options === undefined ? runHere(all) : run(all, options);
 }
 
 /** The part of each journal line that the report decides, without its idempotency key. */
@@ -132,7 +135,7 @@ test('what cannot be a report is reported before anything is sent, and ends with
   await Promise.all(
     table.map(async ([args, expected]) => {
       // No service listens there: what is sent ends otherwise.
-      const end = await run(['report', ...args], {
+      const end = await runHere(['report', ...args], {
         env: { ASSETLOG_URL: 'http://127.0.0.1:1', ASSETLOG_RETRY_FOR: '0' },
       });
       const { code, stdout, stderr } = end;
