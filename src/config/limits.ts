@@ -257,7 +257,7 @@ export const limits = {
   followMs: 200,
   /** How many times `verify` lists a folder if retention removes files from it while `verify` reads. */
   verifyListingsMax: 20,
-  /** Runs of consecutive lines in a damaged file that `repair` distinguishes; each takes 50 bytes of memory. */
+  /** Runs of consecutive lines in a damaged file that `repair` distinguishes; each takes about 200 bytes of memory. */
   salvagePiecesMax: 500_000,
   /** Line starts that `repair` tries in a range of damaged bytes as long as a line, and line ends that it tries for each. */
   hiddenLinesMax: 50,

@@ -9,10 +9,10 @@
 import type { Limits } from '../../config/limits.ts';
 import type { Disk } from '../disk.ts';
 import { FileWindow } from '../file-io.ts';
+import { firstIndex } from '../first-index.ts';
 import type { SegmentName } from '../segments.ts';
-import { crcOf, findForms, type LineForm, linkOf, readForm, seedFor } from './chain.ts';
+import { crcOf, findForms, type LineForm, type Link, linkOf, readForm, seedFor } from './chain.ts';
 import { LineCutter } from './lines.ts';
-import { Flag, Pieces, TooManyPieces } from './pieces.ts';
 
 /** Consecutive valid lines that are adjacent in a file. */
 export interface Stretch {
@@ -52,17 +52,10 @@ export async function salvage(
   nextSeq: number | undefined,
   limits: SalvageLimits,
 ): Promise<Salvaged> {
-  const pieces = new Pieces(limits.salvagePiecesMax);
-  try {
-    await findPieces(disk, segment.name, pieces, limits);
-    prove(pieces, segment.firstSeq);
-    if (await findHidden(disk, segment.name, pieces, limits)) prove(pieces, segment.firstSeq);
-  } catch (error) {
-    if (!(error instanceof TooManyPieces)) throw error;
-    throw new Error(
-      `${segment.name} has over ${limits.salvagePiecesMax} damaged ranges; move it out of the folder and run the repair again`,
-    );
-  }
+  const pieces = new Pieces(segment.name, limits.salvagePiecesMax);
+  await findPieces(disk, segment.name, pieces, limits);
+  prove(pieces, segment.firstSeq);
+  if (await findHidden(disk, segment.name, pieces, limits)) prove(pieces, segment.firstSeq);
   const stretches = [...provedIn(pieces, segment.name), ...unprovedIn(pieces, segment, nextSeq)];
   const lastEnd = stretches.reduce((last, { end }) => Math.max(last, end), 0);
   return { stretches, badAfter: await countBadLines(disk, segment.name, lastEnd, limits) };
@@ -75,45 +68,128 @@ const DAMAGED_CRCS_MAX = 3;
 /** How many copies of equal lines are examined. */
 const EQUAL_MAX = 64;
 
+/** Lines of one file with consecutive seqs, the crc of each seeded with the stored crc of the previous line. */
+interface Piece extends Link {
+  /** The first byte of the first line, and the byte after the last line: its newline's, or where that should be. */
+  readonly start: number;
+  end: number;
+  readonly firstSeq: number;
+  lastSeq: number;
+  /** The crc that the line before it must have, and that of its last line, as stored. */
+  readonly seed: number;
+  lastCrc: number;
+  /** The previous piece in the file. */
+  readonly before: Piece | undefined;
+  /** Its lines are delimited by newlines, instead of found inside bytes that are no line. */
+  readonly isWhole: boolean;
+  /** Its lines end in CR LF. */
+  readonly carriageReturns: boolean;
+  /** Its first line is JSON. */
+  readonly isJson: boolean;
+  /** Its first line is proved by its crc and the previous line; the others always are. */
+  isGood: boolean;
+  /** The crc of a line with the next seq is seeded with that of its last line. */
+  isConfirmed: boolean;
+}
+
+/** The pieces of one file, in the order in which they were found. Most damaged files have a few long ones. */
+class Pieces {
+  readonly all: Piece[] = [];
+  readonly #file: string;
+  readonly #countMax: number;
+  #byEnd: readonly Piece[] = [];
+
+  constructor(file: string, countMax: number) {
+    this.#file = file;
+    this.#countMax = countMax;
+  }
+
+  /** @throws Error if there are too many */
+  add(piece: Piece): Piece {
+    if (this.all.length === this.#countMax) {
+      throw new Error(
+        `${this.#file} has over ${this.#countMax} damaged ranges; move it out of the folder and run the repair again`,
+      );
+    }
+    this.all.push(piece);
+    return piece;
+  }
+
+  /** For `endingWith`, which does not find pieces that are added later. */
+  sortByEnd(): void {
+    this.#byEnd = [...this.all].sort((a, b) => a.lastSeq - b.lastSeq || a.lastCrc - b.lastCrc);
+  }
+
+  /** @returns the first of the pieces whose last line has this seq, and this crc if one is given */
+  endingWith(seq: number, countMax: number, crc?: number): Piece[] {
+    const order = ({ lastSeq, lastCrc }: Piece) => lastSeq - seq || (crc === undefined ? 0 : lastCrc - crc);
+    const from = firstIndex(this.#byEnd, (piece) => order(piece) >= 0);
+    return this.#byEnd.slice(from, from + countMax).filter((piece) => order(piece) === 0);
+  }
+}
+
 /** Splits the file into pieces. */
 async function findPieces(disk: Disk, name: string, pieces: Pieces, { lineBytesMax }: SalvageLimits): Promise<void> {
   let lineStart = 0;
-  /** The last piece, and whether the next line can extend it: only if no bytes that are no line are between them. */
-  let last = -1;
+  let last: Piece | undefined;
+  /** Whether the next line can extend the last piece: not if bytes that are no line are between them. */
   let isOpen = false;
   const cutter = new LineCutter((bytes, start, end, lineEnd) => {
     const from = lineStart;
     lineStart = lineEnd + 1;
-    const cr = bytes[end - 1] === CARRIAGE_RETURN ? 1 : 0;
+    const carriageReturns = bytes[end - 1] === CARRIAGE_RETURN;
     const isCut = lineEnd - from !== end - start;
-    const form = isCut ? undefined : readForm(bytes, start, end - cr);
+    const form = isCut ? undefined : readForm(bytes, start, carriageReturns ? end - 1 : end);
     if (form === undefined) {
       isOpen = false;
       return;
     }
     const isNext =
+      last !== undefined &&
       isOpen &&
-      pieces.lastSeq(last) + 1 === form.seq &&
-      pieces.is(last, Flag.carriageReturns) === (cr === 1) &&
-      crcOf(bytes, form, pieces.lastCrc(last)) === form.crc;
-    if (isNext) {
-      pieces.extend(last, lineEnd - cr, form.crc);
+      last.lastSeq + 1 === form.seq &&
+      last.carriageReturns === carriageReturns &&
+      crcOf(bytes, form, last.lastCrc) === form.crc;
+    if (last !== undefined && isNext) {
+      last.end = from + form.end - form.start;
+      last.lastSeq = form.seq;
+      last.lastCrc = form.crc;
       return;
     }
-    const json = isJson(bytes, form) ? Flag.json : 0;
-    const flags = Flag.whole | json | (cr === 1 ? Flag.carriageReturns : 0);
-    last = pieces.add(pieceOf(bytes, form, from, last, flags));
+    const isJson = hasJson(bytes, form);
+    last = pieces.add(pieceOf(bytes, form, from, last, { isWhole: true, carriageReturns, isJson }));
     isOpen = true;
   }, lineBytesMax);
   for await (const chunk of disk.read(name)) cutter.push(chunk);
 }
 
-function pieceOf(bytes: Buffer, form: LineForm, start: number, before: number, flags: number) {
-  const end = start + form.end - form.start;
-  return { start, end, firstSeq: form.seq, lines: 1, lastCrc: form.crc, before, flags, ...linkOf(bytes, form) };
+function pieceOf(
+  bytes: Buffer,
+  form: LineForm,
+  start: number,
+  before: Piece | undefined,
+  { isWhole, carriageReturns, isJson }: Pick<Piece, 'isWhole' | 'carriageReturns' | 'isJson'>,
+): Piece {
+  const { unseededCrc, lineBytes } = linkOf(bytes, form);
+  return {
+    start,
+    end: start + lineBytes,
+    firstSeq: form.seq,
+    lastSeq: form.seq,
+    seed: seedFor({ unseededCrc, lineBytes }, form.crc),
+    lastCrc: form.crc,
+    unseededCrc,
+    lineBytes,
+    before,
+    isWhole,
+    carriageReturns,
+    isJson,
+    isGood: false,
+    isConfirmed: false,
+  };
 }
 
-function isJson(bytes: Buffer, { start, end }: LineForm): boolean {
+function hasJson(bytes: Buffer, { start, end }: LineForm): boolean {
   try {
     JSON.parse(bytes.toString('utf8', start, end));
     return true;
@@ -125,11 +201,10 @@ function isJson(bytes: Buffer, { start, end }: LineForm): boolean {
 /** Searches for the previous line of the first line of each piece. */
 function prove(pieces: Pieces, firstSeq: number): void {
   pieces.sortByEnd();
-  for (let index = 0; index < pieces.count; index += 1) {
-    if (pieces.is(index, Flag.good)) continue;
+  for (const piece of pieces.all) {
     const tries = { left: TRIES_MAX };
-    for (let row = 0; row <= DAMAGED_CRCS_MAX && !pieces.is(index, Flag.good); row += 1) {
-      if (follows(pieces, index, pieces.seed(index), firstSeq, tries, row)) pieces.mark(index, Flag.good);
+    for (let row = 0; row <= DAMAGED_CRCS_MAX && !piece.isGood; row += 1) {
+      piece.isGood = follows(pieces, piece, piece.seed, firstSeq, tries, row);
     }
   }
 }
@@ -141,39 +216,26 @@ function prove(pieces: Pieces, firstSeq: number): void {
  */
 function follows(
   pieces: Pieces,
-  index: number,
+  { start, firstSeq: seq, before }: Piece,
   crc: number,
   firstSeq: number,
   tries: { left: number },
   row: number,
 ): boolean {
-  const { start, firstSeq: seq, before } = pieces.at(index);
   if (crc === 0 && (start === 0 || seq === firstSeq)) return true;
-  let found = before !== -1 && pieces.lastCrc(before) === crc;
-  for (const earlier of upTo(EQUAL_MAX, pieces.endingWith(seq - 1, crc))) {
-    found = true;
-    pieces.mark(earlier, Flag.confirmed);
-  }
-  if (found) return true;
+  const earlier = pieces.endingWith(seq - 1, EQUAL_MAX, crc);
+  for (const piece of earlier) piece.isConfirmed = true;
+  if (earlier.length > 0 || before?.lastCrc === crc) return true;
   if (row === 0) return false;
-  for (const earlier of pieces.endingWith(seq - 1)) {
-    const piece = pieces.at(earlier);
+  for (const piece of pieces.endingWith(seq - 1, TRIES_MAX)) {
     if (tries.left === 0) return false;
     tries.left -= 1;
-    if (piece.lines > 1 || !follows(pieces, earlier, seedFor(piece, crc), firstSeq, tries, row - 1)) continue;
-    pieces.mark(earlier, Flag.good); // only the digits of its crc are damaged, and the next line determines them
+    const isOneLine = piece.firstSeq === piece.lastSeq;
+    if (!isOneLine || !follows(pieces, piece, seedFor(piece, crc), firstSeq, tries, row - 1)) continue;
+    piece.isGood = true; // only the digits of its crc are damaged, and the next line determines them
     return true;
   }
   return false;
-}
-
-function* upTo(countMax: number, indexes: Iterable<number>): Generator<number> {
-  let count = 0;
-  for (const index of indexes) {
-    if (count === countMax) return;
-    count += 1;
-    yield index;
-  }
 }
 
 /**
@@ -183,71 +245,63 @@ function* upTo(countMax: number, indexes: Iterable<number>): Generator<number> {
 async function findHidden(disk: Disk, name: string, pieces: Pieces, limits: SalvageLimits): Promise<boolean> {
   const { hiddenLinesMax, lineBytesMax } = limits;
   const file = new FileWindow(disk, name);
-  const wholeCount = pieces.count;
+  const whole = [...pieces.all];
   let from = 0;
-  let before = -1;
-  for (let index = 0; index <= wholeCount; index += 1) {
-    const isEnd = index === wholeCount;
-    const good = isEnd ? undefined : goodPartOf(pieces, index);
-    if (good === undefined && !isEnd) continue;
-    const to = good?.start ?? (await disk.size(name));
+  let before: Piece | undefined;
+  const search = async (to: number) => {
     for (let at = from; at < to; at += lineBytesMax) {
       const bytes = await file.read(at, Math.min(to, at + 2 * lineBytesMax));
       for (const form of findForms(bytes, lineBytesMax, hiddenLinesMax, lineBytesMax)) {
-        pieces.add(pieceOf(bytes, form, at + form.start, before, 0));
+        const found = { isWhole: false, carriageReturns: false, isJson: false };
+        pieces.add(pieceOf(bytes, form, at + form.start, before, found));
       }
     }
-    from = (good?.end ?? to) + 1;
-    before = index;
+  };
+  for (const piece of whole) {
+    const good = goodPartOf(piece);
+    if (good === undefined) continue;
+    await search(good.start);
+    from = good.end + 1;
+    before = piece;
   }
-  return pieces.count > wholeCount;
+  await search(await disk.size(name));
+  return pieces.all.length > whole.length;
 }
 
 /** @returns the proved lines of a piece: all of them, all but the first, or undefined if none is proved */
-function goodPartOf(pieces: Pieces, index: number) {
-  const { start, end, firstSeq, lines, lineBytes, lastCrc } = pieces.at(index);
-  const lastSeq = firstSeq + lines - 1;
-  if (pieces.is(index, Flag.good)) {
-    return { start, end, firstSeq, lastSeq, crcs: { before: pieces.seed(index), last: lastCrc } };
-  }
-  if (lines === 1) return undefined;
-  const newline = pieces.is(index, Flag.carriageReturns) ? 2 : 1;
-  return { start: start + lineBytes + newline, end, firstSeq: firstSeq + 1, lastSeq, crcs: undefined };
+function goodPartOf({ start, end, firstSeq, lastSeq, lineBytes, seed, lastCrc, carriageReturns, isGood }: Piece) {
+  if (isGood) return { start, end, firstSeq, lastSeq, crcs: { before: seed, last: lastCrc } };
+  if (firstSeq === lastSeq) return undefined;
+  const secondLine = start + lineBytes + (carriageReturns ? 2 : 1);
+  return { start: secondLine, end, firstSeq: firstSeq + 1, lastSeq, crcs: undefined };
 }
 
 function* provedIn(pieces: Pieces, file: string): Generator<Stretch> {
-  for (let index = 0; index < pieces.count; index += 1) {
-    const part = goodPartOf(pieces, index);
-    const carriageReturns = pieces.is(index, Flag.carriageReturns);
-    if (part !== undefined) yield { file, ...part, unproved: false, carriageReturns };
+  for (const piece of pieces.all) {
+    const part = goodPartOf(piece);
+    if (part !== undefined) yield { file, ...part, unproved: false, carriageReturns: piece.carriageReturns };
   }
 }
 
 /** First lines of pieces that are neither proved nor refuted. The seqs of the lines after them must continue theirs. */
 function* unprovedIn(
   pieces: Pieces,
-  { name, firstSeq: first }: SegmentName,
+  { name: file, firstSeq: first }: SegmentName,
   nextSeq: number | undefined,
 ): Generator<Stretch> {
-  for (let index = 0; index < pieces.count; index += 1) {
-    if (pieces.is(index, Flag.good) || !pieces.is(index, Flag.whole) || !pieces.is(index, Flag.json)) continue;
-    const { start, firstSeq, lines, lineBytes, before } = pieces.at(index);
-    const counted = lines > 1 || pieces.is(index, Flag.confirmed) || nextSeq === firstSeq + 1;
+  for (const piece of pieces.all) {
+    const { start, firstSeq, lastSeq, lineBytes, before, carriageReturns } = piece;
+    if (piece.isGood || !piece.isWhole || !piece.isJson) continue;
+    const counted = lastSeq > firstSeq || piece.isConfirmed || nextSeq === firstSeq + 1;
     const refuted =
       firstSeq === first ||
-      hasWhole(pieces, firstSeq - 1) ||
+      pieces.endingWith(firstSeq - 1, EQUAL_MAX).some(({ isWhole }) => isWhole) ||
       // The previous line exists, and its crc is not the seed that this line needs.
-      (before !== -1 && pieces.at(before).lines === 1 && !pieces.is(before, Flag.good));
+      (before !== undefined && before.firstSeq === before.lastSeq && !before.isGood);
     if (!counted || refuted) continue;
-    const carriageReturns = pieces.is(index, Flag.carriageReturns);
     const end = start + lineBytes;
-    yield { file: name, start, end, firstSeq, lastSeq: firstSeq, unproved: true, carriageReturns, crcs: undefined };
+    yield { file, start, end, firstSeq, lastSeq: firstSeq, unproved: true, carriageReturns, crcs: undefined };
   }
-}
-
-function hasWhole(pieces: Pieces, lastSeq: number): boolean {
-  for (const index of upTo(EQUAL_MAX, pieces.endingWith(lastSeq))) if (pieces.is(index, Flag.whole)) return true;
-  return false;
 }
 
 /**

@@ -2,6 +2,7 @@
 
 import type { Recorded } from '../../event/event.ts';
 import { type By, happenedAt, sortKeyOf } from '../../event/event-time.ts';
+import { firstIndex } from '../first-index.ts';
 
 /**
  * The count of the events of one kind, or of one check, and the values of the latest one. Each event overwrites the same object:
@@ -228,17 +229,6 @@ function blankCheck(passed: boolean, severity: string): Check {
     passed,
     severity,
   };
-}
-
-/** @returns the index of the first item that is far enough, by binary search; the length if none is */
-function firstIndex(items: readonly string[], isFarEnough: (item: string) => boolean): number {
-  let [low, high] = [0, items.length];
-  while (low < high) {
-    const middle = (low + high) >>> 1;
-    if (isFarEnough(items[middle]!)) high = middle;
-    else low = middle + 1;
-  }
-  return low;
 }
 
 /** The bytes of texts that a report chose the length of. */

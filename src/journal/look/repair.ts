@@ -7,6 +7,7 @@
 import type { Limits } from '../../config/limits.ts';
 import type { Disk } from '../disk.ts';
 import { copyFile, FileWindow, writeFile } from '../file-io.ts';
+import { firstIndex } from '../first-index.ts';
 import { rechain } from '../line/chain.ts';
 import { LineCutter, type TakeLine } from '../line/lines.ts';
 import { type SalvageLimits, type Stretch, salvage } from '../line/salvage.ts';
@@ -217,7 +218,7 @@ class SeqSet {
   add(first: number, last: number): GoneRange[] {
     if (first > last) return [];
     const added: GoneRange[] = [];
-    const from = this.#firstThatReaches(first - 1);
+    const from = firstIndex(this.#ranges, (range) => range.last >= first - 1);
     let to = from;
     let next = first;
     for (; to < this.#ranges.length && this.#ranges[to]!.first <= last + 1; to += 1) {
@@ -229,16 +230,6 @@ class SeqSet {
     const joined = to === from ? { first, last } : this.#join(from, to - 1, first, last);
     this.#ranges.splice(from, to - from, joined);
     return added;
-  }
-
-  #firstThatReaches(seq: number): number {
-    let [low, high] = [0, this.#ranges.length];
-    while (low < high) {
-      const middle = (low + high) >>> 1;
-      if (this.#ranges[middle]!.last < seq) low = middle + 1;
-      else high = middle;
-    }
-    return low;
   }
 
   #join(from: number, to: number, first: number, last: number): GoneRange {
