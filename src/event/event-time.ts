@@ -1,7 +1,6 @@
 /**
  * The time at which an event happened, as a client sends it: RFC 3339 with a zone. It is recorded in UTC with the digits of its
- * fraction as they were sent. The arithmetic is on calendar fields, since `Date` has milliseconds only, and takes the years 0 to
- * 99 for those of the 20th century.
+ * fraction as they were sent, of which `Date` has three only.
  */
 
 /** The time in UTC, such as `2026-11-20T14:19:45.250Z`, or what is wrong and what to send. */
@@ -21,28 +20,22 @@ export function readEventTime(text: string): EventTime {
   const found = FORM.exec(text);
   if (found === null) return wrong(mistakeIn(text));
   const [, year, month, day, hour, minute, second, fraction = '', sign, zoneHour, zoneMinute] = found;
-  const time = {
-    year: Number(year),
-    month: Number(month),
-    day: Number(day),
-    minutes: 60 * Number(hour) + Number(minute),
-  };
-  if (time.month < 1 || time.month > 12) return wrong(`its month is ${month}; send ${eventTimeForm}`);
-  if (time.day < 1 || time.day > daysIn(time.year, time.month)) {
+  if (Number(month) < 1 || Number(month) > 12) return wrong(`its month is ${month}; send ${eventTimeForm}`);
+  if (Number(day) < 1 || Number(day) > daysIn(Number(year), Number(month))) {
     return wrong(`${year}-${month} has no day ${day}; send ${eventTimeForm}`);
   }
   if (second === '60') return wrong('its second is 60; send 59, since leap seconds are not taken');
   if (Number(hour) > 23 || Number(minute) > 59 || Number(second) > 59) {
     return wrong(`${hour}:${minute}:${second} is no time of a day; send ${eventTimeForm}`);
   }
-  const offset = 60 * Number(zoneHour ?? 0) + Number(zoneMinute ?? 0);
-  if (Number(zoneHour ?? 0) > 23 || Number(zoneMinute ?? 0) > 59) {
+  const local = `${year}-${month}-${day}T${hour}:${minute}:${second}`;
+  if (Number(zoneHour) > 23 || Number(zoneMinute) > 59) {
     return wrong(`its zone ${sign}${zoneHour}:${zoneMinute} does not exist; send ${eventTimeForm}`);
   }
-  const utc = shifted(time, sign === '-' ? offset : -offset);
-  if (utc.year < 1 || utc.year > 9999) return wrong('it is not in the years 0001 to 9999 of UTC');
-  const clock = `${digits(Math.floor(utc.minutes / 60), 2)}:${digits(utc.minutes % 60, 2)}:${second}${fraction}`;
-  return { kind: 'time', utc: `${digits(utc.year, 4)}-${digits(utc.month, 2)}-${digits(utc.day, 2)}T${clock}Z` };
+  const offset = 60 * Number(zoneHour ?? 0) + Number(zoneMinute ?? 0);
+  const utc = offset === 0 ? local : shifted(local, sign === '-' ? offset : -offset);
+  if (utc.length !== local.length || utc.startsWith('0000')) return wrong('it is not in the years 0001 to 9999 of UTC');
+  return { kind: 'time', utc: `${utc}${fraction}Z` };
 }
 
 /** @returns a text that sorts as the time does: `2026-11-20T14:19:45.25` for `2026-11-20T14:19:45.250Z` */
@@ -75,14 +68,6 @@ const WITHOUT_ZONE = new RegExp(`^${DATE_AND_TIME}(\\.\\d{1,9})?$`);
 const LONG_FRACTION = new RegExp(`^${DATE_AND_TIME}\\.\\d{10,}`);
 const SPACE_FOR_PLUS = new RegExp(`^${DATE_AND_TIME}(\\.\\d{1,9})? \\d\\d:\\d\\d$`);
 
-/** The calendar fields of a time, and the minutes since its day began. */
-interface CalendarFields {
-  readonly year: number;
-  readonly month: number;
-  readonly day: number;
-  readonly minutes: number;
-}
-
 function wrong(problem: string): EventTime {
   return { kind: 'wrong', problem };
 }
@@ -95,34 +80,15 @@ function mistakeIn(text: string): string {
   return `send ${eventTimeForm}`;
 }
 
-/** @param minutes to add: fewer than those of a day, in either direction */
-function shifted({ year, month, day, minutes: before }: CalendarFields, minutes: number): CalendarFields {
-  const after = before + minutes;
-  if (after < 0) return { ...dayBefore(year, month, day), minutes: after + DAY_MINUTES };
-  if (after >= DAY_MINUTES) return { ...dayAfter(year, month, day), minutes: after - DAY_MINUTES };
-  return { year, month, day, minutes: after };
-}
-
-function dayBefore(year: number, month: number, day: number): Omit<CalendarFields, 'minutes'> {
-  if (day > 1) return { year, month, day: day - 1 };
-  if (month > 1) return { year, month: month - 1, day: daysIn(year, month - 1) };
-  return { year: year - 1, month: 12, day: 31 };
-}
-
-function dayAfter(year: number, month: number, day: number): Omit<CalendarFields, 'minutes'> {
-  if (day < daysIn(year, month)) return { year, month, day: day + 1 };
-  return month < 12 ? { year, month: month + 1, day: 1 } : { year: year + 1, month: 1, day: 1 };
-}
-
 /** @param month from 1 to 12 */
 function daysIn(year: number, month: number): number {
   const isLeap = year % 4 === 0 && (year % 100 !== 0 || year % 400 === 0);
   return month === 2 && isLeap ? 29 : (MONTH_DAYS[month - 1] as number);
 }
 
-function digits(value: number, count: number): string {
-  return String(value).padStart(count, '0');
-}
-
-const DAY_MINUTES = 24 * 60;
 const MONTH_DAYS = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+
+/** @param utc such as `2026-11-20T15:19:45`. @returns the same so many minutes later, with a longer year before 0 or after 9999 */
+function shifted(utc: string, minutes: number): string {
+  return new Date(Date.parse(`${utc}Z`) + 60_000 * minutes).toISOString().slice(0, -'.000Z'.length);
+}

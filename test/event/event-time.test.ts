@@ -28,7 +28,7 @@ function byDate(year: number, rest: readonly number[], fraction: string, offsetM
   return date.toISOString().replace('.000Z', `${fraction}Z`);
 }
 
-test('a time is the same in UTC as by another calendar, with its digits as they were sent', () => {
+test('a time is the same in UTC as by the fields of a Date, with its digits as they were sent', () => {
   const number = (min: number, max: number) => fc.integer({ min, max });
   const year = fc.oneof(number(0, 9999), fc.constantFrom(0, 1, 99, 100, 400, 1900, 2000, 2024, 2026, 9999));
   const day = fc.oneof(number(1, 31), fc.constantFrom(1, 28, 29, 30, 31));
