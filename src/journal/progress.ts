@@ -5,6 +5,7 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Limits } from '../config/limits.ts';
+import { Waiters } from '../config/waiters.ts';
 import { type AskLimits, askHolder, type Durable } from './lock.ts';
 
 /** The writer's progress, for one reader. */
@@ -50,8 +51,8 @@ export class OwnProgress {
   readonly #nextSeqs = new Map<string, number>();
   /** The folders whose journals are about to be opened, or are being opened: see `ofOpen`. */
   readonly #opening = new Set<string>();
-  /** By folder: callbacks that wake its waiting readers. */
-  readonly #wakers = new Map<string, Set<() => void>>();
+  /** By folder: the readers that wait for more. */
+  readonly #readers = new Map<string, Waiters>();
   #onRecorded: (() => void) | undefined;
 
   /** The lines before `nextSeq` are durable now: wakes the readers that wait for more. */
@@ -59,7 +60,7 @@ export class OwnProgress {
     this.#nextSeqs.set(folder, nextSeq);
     this.#opening.delete(folder);
     this.#onRecorded?.();
-    for (const wake of this.#wakers.get(folder) ?? []) wake();
+    this.#readers.get(folder)?.wake();
   }
 
   /** A journal is about to be opened, perhaps once more: the next `recorded` says that it is open. */
@@ -94,29 +95,17 @@ export class OwnProgress {
 
   #progressOf(folder: string, nextSeq: () => number | undefined): Progress {
     let seen: number | undefined;
+    const readers = this.#readers.get(folder) ?? new Waiters();
+    this.#readers.set(folder, readers);
     return {
       durable: async () => {
         seen = nextSeq();
         return seen === undefined ? { kind: 'unsaid' } : { kind: 'before', seq: seen };
       },
       more: async (signal) => {
-        while (seen === nextSeq() && !signal.aborted) await this.#recordedOrAborted(folder, signal);
+        while (seen === nextSeq() && !signal.aborted) await readers.wait(signal);
         seen = nextSeq();
       },
     };
-  }
-
-  #recordedOrAborted(folder: string, signal: AbortSignal): Promise<void> {
-    const wakers = this.#wakers.get(folder) ?? new Set();
-    this.#wakers.set(folder, wakers);
-    return new Promise((resolve) => {
-      const wake = () => {
-        wakers.delete(wake);
-        signal.removeEventListener('abort', wake);
-        resolve();
-      };
-      wakers.add(wake);
-      signal.addEventListener('abort', wake);
-    });
   }
 }

@@ -9,6 +9,7 @@
  */
 
 import type { Limits } from '../config/limits.ts';
+import { Waiters } from '../config/waiters.ts';
 import { unlessAbsent } from '../journal/disk.ts';
 import { AssetStates } from '../journal/look/asset-state.ts';
 import { readJournal } from '../journal/look/reader.ts';
@@ -102,8 +103,8 @@ class Building {
   /** The callers that wait for the end of the cycle that is under way, and of the next one. */
   #now: Waiting[] = [];
   #next: Waiting[] = [];
-  /** Begins the next cycle, if none is under way. */
-  #begin: () => void = () => {};
+  /** The reader, between two cycles. */
+  readonly #idle = new Waiters();
   #ended: Error | undefined;
 
   constructor(options: LiveAssetsOptions) {
@@ -116,7 +117,7 @@ class Building {
     return new Promise((resolve, reject) => {
       if (this.#ended !== undefined) return reject(this.#ended);
       this.#next.push({ resolve, reject });
-      this.#begin();
+      this.#idle.wake();
     });
   }
 
@@ -159,16 +160,7 @@ class Building {
     await this.#forgetRemoved();
     for (const { resolve } of this.#now.splice(0)) resolve();
     await this.#countOldest();
-    if (this.#next.length === 0 && !signal.aborted) {
-      await new Promise<void>((resolve) => {
-        this.#begin = () => {
-          signal.removeEventListener('abort', this.#begin);
-          resolve();
-        };
-        signal.addEventListener('abort', this.#begin);
-      });
-      this.#begin = () => {};
-    }
+    if (this.#next.length === 0) await this.#idle.wait(signal);
     this.#now = this.#next.splice(0);
   }
 

@@ -1,10 +1,10 @@
 /** Bounds how many readings hold memory at a time; the others wait, in the order in which they ask. */
 
-import { CallQueue } from './call-queue.ts';
+import { Waiters } from '../config/waiters.ts';
 
 /** A counting semaphore. */
 export class Semaphore {
-  readonly #waiting = new CallQueue();
+  readonly #waiting = new Waiters();
   #free: number;
 
   /** @param count how many callers may hold it at a time, at least 1 */
@@ -26,9 +26,9 @@ export class Semaphore {
   async acquire(signal?: AbortSignal): Promise<() => void> {
     signal?.throwIfAborted();
     if (this.#free > 0) this.#free -= 1;
-    else await this.#waiting.wait(signal);
+    else if (!(await this.#waiting.wait(signal))) throw signal?.reason;
     return () => {
-      if (!this.#waiting.next()) this.#free += 1; // else the caller that waited holds it
+      if (!this.#waiting.wakeFirst()) this.#free += 1; // else the caller that waited holds it
     };
   }
 }

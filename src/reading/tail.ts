@@ -5,6 +5,7 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Limits } from '../config/limits.ts';
+import { Waiters } from '../config/waiters.ts';
 import { type Filter, isMatch } from '../event/search.ts';
 import { readJournal } from '../journal/look/reader.ts';
 import type { GoneLines, Line, Remark } from '../journal/look/reading.ts';
@@ -158,7 +159,7 @@ class Tail implements NewestLines {
   readonly #end = new AbortController();
   readonly #lines: AsyncGenerator<readonly Line[]>;
   readonly #gone: GoneLines[] = [];
-  readonly #waiting = new Set<() => void>();
+  readonly #waiting = new Waiters();
   #pages: SharedPage[] = [];
   #lastSeq: number;
   #followers = 0;
@@ -210,22 +211,8 @@ class Tail implements NewestLines {
       const leftMs = lateMs - performance.now();
       if (signal.aborted || leftMs <= 0) return undefined;
       if (!this.#isReading) void this.#readOn();
-      await this.#nextPage(signal, leftMs);
+      await this.#waiting.wait(signal, leftMs);
     }
-  }
-
-  #nextPage(signal: AbortSignal, lateMs: number): Promise<void> {
-    return new Promise((resolve) => {
-      const wake = () => {
-        clearTimeout(late);
-        this.#waiting.delete(wake);
-        signal.removeEventListener('abort', wake);
-        resolve();
-      };
-      const late = setTimeout(wake, lateMs).unref();
-      this.#waiting.add(wake);
-      signal.addEventListener('abort', wake);
-    });
   }
 
   /** Reads until there is another page. Never rejects. */
@@ -244,7 +231,7 @@ class Tail implements NewestLines {
       if (this.#journal.tail === this) this.#journal.tail = undefined;
     }
     this.#isReading = false;
-    for (const wake of this.#waiting) wake();
+    this.#waiting.wake();
   }
 
   #add(lines: readonly Line[]): void {

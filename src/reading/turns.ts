@@ -4,7 +4,7 @@
  */
 
 import type { Limits } from '../config/limits.ts';
-import { CallQueue } from './call-queue.ts';
+import { Waiters } from '../config/waiters.ts';
 
 /** The share of the time, and when it applies. */
 export type TurnLimits = Pick<Limits, 'readTimePercent' | 'readIdleMs'>;
@@ -12,7 +12,7 @@ export type TurnLimits = Pick<Limits, 'readTimePercent' | 'readIdleMs'>;
 /** The turns of all readings of a service, in the order in which they ask. */
 export class Turns {
   readonly #limits: TurnLimits;
-  readonly #waiting = new CallQueue();
+  readonly #waiting = new Waiters();
   #isRunning = false;
   #recordedAtMs = Number.NEGATIVE_INFINITY;
   /** Time that readings may still use, in milliseconds, as of `#countedAtMs`; below 0 they wait. */
@@ -37,13 +37,13 @@ export class Turns {
    * @param signal removes the caller from the queue
    * @throws the reason of the signal
    */
-  take(signal?: AbortSignal): Promise<void> {
+  async take(signal?: AbortSignal): Promise<void> {
     const turn = this.#waiting.wait(signal);
     if (!this.#isRunning && this.#waiting.size > 0) {
       this.#isRunning = true;
       this.#schedule();
     }
-    return turn;
+    if (!(await turn)) throw signal?.reason;
   }
 
   /** Node runs both callbacks one after the other, and between them all that the turns do. */
@@ -57,7 +57,7 @@ export class Turns {
     // As many turns as there is time for: under load there are few iterations of the event loop, and each is long.
     const fitting = Math.floor(Math.min(SAVED_MS, this.#creditMs) / this.#turnMs);
     this.#begun = Math.max(1, Math.min(this.#waiting.size, fitting));
-    for (let left = this.#begun; left > 0; left -= 1) this.#waiting.next();
+    for (let left = this.#begun; left > 0; left -= 1) this.#waiting.wakeFirst();
   };
 
   readonly #end = (): void => {

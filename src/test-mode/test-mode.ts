@@ -1,6 +1,7 @@
 /** What `serve --test` adds to a service: a journal that can begin anew, faults, and the routes of both. */
 
 import type { Limits } from '../config/limits.ts';
+import { Waiters } from '../config/waiters.ts';
 import { batchPath } from '../event/item.ts';
 import { endpoints } from '../event/parameters.ts';
 import type { TestParts } from '../http/app.ts';
@@ -18,7 +19,6 @@ import {
 import { readBody, readQuery } from '../http/request.ts';
 import type { Route } from '../http/router.ts';
 import type { Notices } from '../telemetry/log.ts';
-import { Delays } from './delays.ts';
 import { FaultsError } from './fault.ts';
 import { Faults, type Met, type MetReport } from './faults.ts';
 
@@ -33,7 +33,8 @@ export class TestMode implements TestParts {
   readonly faults: Faults;
   readonly routes: readonly Route<Handler>[];
   readonly #options: TestModeOptions;
-  readonly #delays: Delays;
+  /** Replies that are held back. */
+  readonly #held = new Waiters();
   /** How many faults the head of a request has decided, see `Faults.meetHead`. */
   readonly #decided = new WeakMap<Incoming, number>();
 
@@ -41,7 +42,6 @@ export class TestMode implements TestParts {
     const { limits } = options;
     this.#options = options;
     this.faults = new Faults(limits);
-    this.#delays = new Delays(limits.delayedRepliesMax);
     this.routes = [
       this.#route('/test/reset', ['POST'], () => this.reset()),
       this.#route('/test/faults', ['GET', 'HEAD', 'PUT', 'DELETE'], async (method, value) => {
@@ -58,7 +58,7 @@ export class TestMode implements TestParts {
    */
   async reset(): Promise<void> {
     this.faults.clear();
-    this.#delays.end();
+    this.#held.wake();
     await this.#options.beginAnew();
   }
 
@@ -109,9 +109,13 @@ export class TestMode implements TestParts {
     return (reply) => {
       const changed = changedReply(met, reply, incoming);
       if (met.delayMs === 0) return respond(changed);
-      if (this.#delays.wait(met.delayMs, incoming.ending, () => respond(changed))) return;
       const { delayedRepliesMax } = this.#options.limits;
+      if (this.#held.size < delayedRepliesMax) {
+        void this.#held.wait(incoming.ending, met.delayMs).then(() => respond(changed));
+        return;
+      }
       this.#options.notices.warn('too many replies are held back; this one is not', { delayedRepliesMax });
+      respond(changed);
     };
   }
 

@@ -1,0 +1,44 @@
+/** Callers that wait for the same thing. */
+
+export class Waiters {
+  /** What lets each of them continue, in the order in which they came. */
+  readonly #waiting = new Set<() => void>();
+
+  /** How many callers wait. */
+  get size(): number {
+    return this.#waiting.size;
+  }
+
+  /**
+   * Waits for `wake` or `wakeFirst`, but not beyond the abort of a signal or `ms` milliseconds. Never rejects.
+   * @returns whether it was woken
+   */
+  wait(signal?: AbortSignal, ms?: number): Promise<boolean> {
+    return new Promise((resolve) => {
+      const leave = (isWoken: boolean) => {
+        clearTimeout(late);
+        signal?.removeEventListener('abort', aborted);
+        this.#waiting.delete(wake);
+        resolve(isWoken);
+      };
+      const wake = () => leave(true);
+      const aborted = () => leave(false);
+      const late = ms === undefined ? undefined : setTimeout(leave, ms, false).unref();
+      if (signal?.aborted === true) return leave(false);
+      signal?.addEventListener('abort', aborted);
+      this.#waiting.add(wake);
+    });
+  }
+
+  /** Lets all who wait now continue. */
+  wake(): void {
+    for (const wake of [...this.#waiting]) wake();
+  }
+
+  /** Lets the one who has waited longest continue. @returns false if none waits */
+  wakeFirst(): boolean {
+    const [wake] = this.#waiting;
+    wake?.();
+    return wake !== undefined;
+  }
+}
