@@ -1,4 +1,7 @@
-/** Clients of a service: they send reports and batches over a link with faults, and repeat what has a key until it is answered. */
+/**
+ * Clients of a service: they send reports and batches over a link with faults, and repeat what has a key until it is recorded, or
+ * refused because its key belongs to another event.
+ */
 
 import type { HttpCall, NoReply } from '../../src/client/connection.ts';
 import type { Network } from './network.ts';
@@ -65,21 +68,28 @@ export class Client {
     const wanted = this.#next();
     const { chance } = this.#process;
     const path = `/report_asset_${chance.oneOf(TYPES)}/`;
-    const body = JSON.stringify({
-      asset_key: ['a'],
-      partition: wanted.mark,
-      metadata: { pad: 'x'.repeat(chance.integer(0, 400)) },
-    });
+    const body = this.#bodyOf(wanted);
     if (wanted.key !== undefined) {
       this.#earlier.push({ wanted, body, path });
       if (this.#earlier.length > 60) this.#earlier.shift();
     }
-    await this.#send(path, [wanted], body, wanted.key);
+    const send = () => this.#send(path, [wanted], body, wanted.key);
+    // Some do not wait for the first reply.
+    await Promise.all(wanted.key !== undefined && chance.happens(0.05) ? [send(), send()] : [send()]);
   }
 
   async #sendAgain(): Promise<void> {
-    const { wanted, body, path } = this.#process.chance.oneOf(this.#earlier);
-    await this.#send(path, [wanted], body, wanted.key);
+    const { chance } = this.#process;
+    const { wanted, body, path } = chance.oneOf(this.#earlier);
+    if (chance.happens(0.9)) return this.#send(path, [wanted], body, wanted.key);
+    // By mistake, another event with the same key.
+    const other = { ...this.#next(), key: wanted.key };
+    await this.#send(path, [other], this.#bodyOf(other), other.key);
+  }
+
+  #bodyOf({ mark }: Wanted): string {
+    const metadata = { pad: 'x'.repeat(this.#process.chance.integer(0, 400)) };
+    return JSON.stringify({ asset_key: ['a'], partition: mark, metadata });
   }
 
   async #sendBatch(): Promise<void> {
@@ -106,7 +116,7 @@ export class Client {
       );
       const name = typeof outcome === 'number' ? String(outcome) : 'no reply';
       this.outcomes[name] = (this.outcomes[name] ?? 0) + 1;
-      if (outcome === 200 || !mayRepeat || this.isStopped) return;
+      if (outcome === 200 || outcome === 422 || !mayRepeat || this.isStopped) return;
       await this.#world.wait(Math.min(5_000, 100 * 2 ** tries), 'retry');
     }
   }
