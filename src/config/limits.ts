@@ -65,7 +65,7 @@ export const limits = {
   /** Of these, the bytes that are parsed at a time for one journal of a hub: events take about ten times as much memory. */
   forwardParsedBytesMax: 2 * MIB,
   /** Destinations of all journals together that are at work. */
-  forwardersMax: 64,
+  sendersMax: 64,
   /** Journals that the events reach by a hub, as it says itself, and hubs in a row that ask each other for them. */
   forwardViaMax: 1_024,
   forwardHopsMax: 16,
@@ -84,12 +84,12 @@ export const limits = {
   forwardRetryMs: 500,
   forwardRetryMsMax: 60_000,
   forwardRetryAfterMsMax: 3_600_000,
-  /** How often a stopped forwarder tries again. */
+  /** How often a stopped sender tries again. */
   forwardStoppedMs: 60_000,
-  /** How often forwarders are checked for files of an operator, and least time between two writes of an unchanged state. */
+  /** How often senders are checked for files of an operator, and least time between two writes of an unchanged state. */
   forwardCheckMs: 1_000,
   forwardStateMs: 5_000,
-  /** Requests for an event in doubt before the next event is tried, and refusals in a row at which a forwarder stops. */
+  /** Requests for an event in doubt before the next event is tried, and refusals in a row at which a sender stops. */
   forwardTriesMax: 3,
   forwardRefusalsMax: 20,
   /**

@@ -215,7 +215,7 @@ export class DeploymentJournal {
     this.deployment = name;
   }
 
-  /** Whether reports are queued, until the journal is open or until the disk has them, or a forwarder or a hub waits for it. */
+  /** Whether reports are queued, until the journal is open or until the disk has them, or a sender or a hub waits for it. */
   get isBusy(): boolean {
     return this.#isWoken || this.#state.kind === 'opening' || (journalIn(this.#state)?.queueBytes ?? 0) > 0;
   }
@@ -257,7 +257,7 @@ export class DeploymentJournal {
   }
 
   /**
-   * Opens the journal as a report does, for a forwarder that has to know how far it is durable: `onRecorded` is called when it is
+   * Opens the journal as a report does, for a sender that has to know how far it is durable: `onRecorded` is called when it is
    * open. One that is open stays open for another `limits.idleJournalMs`, unless its slot is needed. One that has failed is tried
    * again after `limits.forwardStoppedMs` (60 s), or by a report.
    */

@@ -1,8 +1,6 @@
 /** Where events are forwarded to, as an operator describes it. */
 
-/**
- * One destination. For each deployment that it applies to there is one sender.
- */
+/** For each deployment that it applies to there is one sender. */
 export interface Destination {
   /** Names its files and metrics: lower-case letters, digits and hyphens. `upstream` for `--forward-to`. */
   readonly name: string;

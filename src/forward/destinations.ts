@@ -55,7 +55,7 @@ export async function watchDestinations(
   const own = config.forwardTo === '' ? [] : [upstreamOf(config)];
   const excess = (all: readonly Destination[]) => {
     const count = all.reduce((sum, one) => sum + journalsOf(one), 0);
-    return count <= limits.forwardersMax ? undefined : tooMany(count, limits);
+    return count <= limits.sendersMax ? undefined : tooMany(count, limits);
   };
   if (config.forward === '') {
     const problem = excess(own);
@@ -82,8 +82,8 @@ export async function watchDestinations(
 }
 
 /** @returns what to do about more senders than there may be, as a clause */
-export function tooMany(count: number, { forwardersMax }: Pick<Limits, 'forwardersMax'>): string {
-  return `needs ${count} forwarders, one for each destination of each deployment, and there are at most ${forwardersMax}; list fewer in deployments`;
+export function tooMany(count: number, { sendersMax }: Pick<Limits, 'sendersMax'>): string {
+  return `needs ${count} senders, one for each destination of each deployment, and there are at most ${sendersMax}; list fewer in deployments`;
 }
 
 /** @throws Error that says what is wrong with the URL */

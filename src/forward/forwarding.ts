@@ -150,11 +150,11 @@ export class Forwarding {
     let count = 0;
     for (const deployment of this.#journals?.deployments() ?? []) {
       const own = this.#file.current.filter((destination) => appliesTo(destination, deployment));
-      const some = own.slice(0, Math.max(0, limits.forwardersMax - count));
+      const some = own.slice(0, Math.max(0, limits.sendersMax - count));
       count += own.length;
       if (some.length > 0) wanted.set(deployment, new Map(some.map((one) => [one.name, resolved(one, deployment)])));
     }
-    if (count > limits.forwardersMax && count !== this.#loggedExcess) {
+    if (count > limits.sendersMax && count !== this.#loggedExcess) {
       notices.error('not every event is forwarded', { problem: `it ${tooMany(count, limits)}` });
     }
     this.#loggedExcess = count;

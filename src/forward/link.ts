@@ -13,7 +13,6 @@ import { LOST, type OutboxParts } from './sender/outbox.ts';
 import { Sender, type SenderStatus } from './sender/sender.ts';
 import { type ForwardState, readState, writeState } from './state-file.ts';
 import type { Target, TargetKind } from './target.ts';
-import { openTarget } from './targets/open.ts';
 import { filesVersion } from './targets/requests.ts';
 
 /** `letters` returns the same object each time. */
@@ -82,9 +81,13 @@ export class Link {
     const source = this.#source;
     if (source === undefined || asking.includes(source) || !this.#mayHaveVia) return;
     const { destination, limits } = this.options;
-    const target = openTarget('hub', {
+    const target = traitsOf.hub.open({
       ...destination,
-      ...{ source, limits, openClient: this.options.openClient, asking: [...asking, source], onVia: this.#onVia },
+      source,
+      limits,
+      openClient: this.options.openClient,
+      asking: [...asking, source],
+      onVia: this.#onVia,
     });
     const asked = await target.ask(AbortSignal.any([this.#closing.signal, AbortSignal.timeout(timeoutMs)]));
     target.close();
@@ -112,20 +115,21 @@ export class Link {
     const [seq, last_seq] = [this.floorSeq - 1, (progress.nextSeq(disk.folder) ?? 1) - 1];
     const { reason = null, since = new Date().toISOString() } = this.#problem ?? {};
     return {
-      ...{
-        name,
-        to,
-        kind: null,
-        state: reason === null ? 'asking' : 'stopped',
-        why: null,
-        reason,
-        since,
-        next_try: null,
-        seq,
-        last_seq,
-      },
-      ...{ lag_events: Math.max(0, last_seq - seq), lag_seconds: 0, last_success: this.#lastSuccess ?? null },
-      ...{ dead_letters: this.#letters?.open ?? 0, lost_events: this.#letters?.lost ?? 0 },
+      name,
+      to,
+      kind: null,
+      state: reason === null ? 'asking' : 'stopped',
+      why: null,
+      reason,
+      since,
+      next_try: null,
+      seq,
+      last_seq,
+      lag_events: Math.max(0, last_seq - seq),
+      lag_seconds: 0,
+      last_success: this.#lastSuccess ?? null,
+      dead_letters: this.#letters?.open ?? 0,
+      lost_events: this.#letters?.lost ?? 0,
       last_error: reason,
     };
   }
@@ -214,7 +218,7 @@ export class Link {
   async #retry(letters: DeadLetters, turnMs: () => number): Promise<void> {
     const { destination, disk, limits, notices, openClient } = this.options;
     const { name } = destination;
-    const target = () => openTarget('api', { ...destination, source: this.#source ?? '', limits, openClient });
+    const target = () => traitsOf.api.open({ ...destination, source: this.#source ?? '', limits, openClient });
     const { signal } = this.#closing;
     try {
       const result = await takeRetry({ disk, name, letters, target, turnMs, signal, limits });
@@ -239,7 +243,7 @@ export class Link {
       if (this.#closing.signal.aborted) return;
       this.#source = source;
       const target = (kind: TargetKind) => {
-        this.#target = openTarget(kind, { ...destination, source, limits, openClient, onVia: this.#onVia });
+        this.#target = traitsOf[kind].open({ ...destination, source, limits, openClient, onVia: this.#onVia });
         return this.#target;
       };
       const letters = () => this.#openLetters();

@@ -60,14 +60,22 @@ export async function readStatus(
     const lost = isUnsaid ? `${cursor.reason}: a hub is asked, else say forward from ${name} --seq N` : undefined;
     const letters = await readLetterStates(disk, name, limits).catch(() => undefined);
     all.push({
-      ...{ name, deployment, to: to || null, kind: kind ?? null, state },
+      name,
+      deployment,
+      to: to || null,
+      kind: kind ?? null,
+      state,
       reason: [reason ?? [], lost ?? []].flat().join('; ') || null,
-      ...{ since, next_try: state === written?.state ? (written.next_try ?? null) : null, seq, last_seq },
+      since,
+      next_try: state === written?.state ? (written.next_try ?? null) : null,
+      seq,
+      last_seq,
       lag_events: seq === null ? null : Math.max(0, last_seq - seq),
       lag_seconds: seq === null ? null : await lagSeconds(disk, seq, last_seq, limits),
       dead_letters: letters?.open ?? null,
       lost_events: letters?.lost ?? null,
-      ...{ last_success, last_error },
+      last_success,
+      last_error,
     });
   }
   return all;

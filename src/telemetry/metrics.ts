@@ -37,7 +37,7 @@ export interface ForwardFigures {
   readonly outcomes: ReadonlyMap<string, number>;
   /** Number of requests by what they were answered. */
   readonly answers: ReadonlyMap<string, number>;
-  /** Number of journals by the state of their forwarders: `idle`. */
+  /** Number of journals by the state of their senders: `idle`. */
   readonly states: ReadonlyMap<string, number>;
   /** When the destination took an event last, in seconds since 1970; undefined if it never took an event. */
   readonly lastSuccessSeconds: number | undefined;
@@ -237,7 +237,7 @@ export class Metrics {
         ...all.map(({ destination, lostEvents }) => `{destination="${destination}"} ${lostEvents}`),
       ],
     );
-    counts('state', 'Deployments by the state of their forwarder.', 'state', (one) => one.states);
+    counts('state', 'Deployments by the state of their sender.', 'state', (one) => one.states);
     counts('events_total', 'Events by what became of them at a destination.', 'outcome', (one) => one.outcomes);
     counts('requests_total', 'Requests to a destination by their answer.', 'answer', (one) => one.answers);
   }

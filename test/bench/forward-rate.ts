@@ -1,5 +1,5 @@
 /**
- * Events a second of a forwarder alone, from a backlog into a hub, beside the hub's own batch endpoint:
+ * Events a second of a sender alone, from a backlog into a hub, beside the hub's own batch endpoint:
  * `node --import tsx test/bench/forward-rate.ts [--rounds 5] [--events 300000] [--scratch FOLDER] [--node PATH]`, after
  * `npm run bundle`. Both send the same events in requests of up to 1 MiB, one after the other over one connection, to one hub.
  */
@@ -103,7 +103,7 @@ async function main(): Promise<void> {
     const figure = (of: (one: Forwarded) => number) => medianOf(forwarded.map(of));
     const rows = [
       ['batch endpoint', countText(medianOf(batches))],
-      ['forwarder', countText(figure(({ rate }) => rate))],
+      ['sender', countText(figure(({ rate }) => rate))],
     ];
     console.log(table(['into one hub', 'events/s'], rows));
     const ratios = forwarded.map(({ rate }, round) => rate / batches[round]!);

@@ -226,7 +226,7 @@ test('a busy journal is not closed for another one; those that wait are opened i
   assert.deepEqual(descriptionsIn(join(data, 'busy')), ['1', '2']);
 });
 
-test('a forwarder opens a journal without a report, in its turn, and an idle close keeps how far it is durable', async (t) => {
+test('a sender opens a journal without a report, in its turn, and an idle close keeps how far it is durable', async (t) => {
   const { openDisk, release } = slowDisk(t, 'busy');
   const progress = new OwnProgress();
   const onRecorded = (folder: string, nextSeq: number) => progress.recorded(folder, nextSeq);

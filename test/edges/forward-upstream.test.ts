@@ -6,8 +6,8 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { limits } from '../../src/config/limits.ts';
 import type { CheckEvent, Event } from '../../src/event/event.ts';
+import { traitsOf } from '../../src/forward/sender/kinds.ts';
 import type { Sent, Target } from '../../src/forward/target.ts';
-import { openTarget } from '../../src/forward/targets/open.ts';
 import type { Line } from '../../src/journal/look/reading.ts';
 import { newFolder } from '../support/program.ts';
 import {
@@ -51,7 +51,7 @@ const events: readonly Event[] = [
 
 function open(t: TestContext, { port }: Reference, stamp = false): Target {
   const options = { source: 'x', tokenHeader: 'X-Token', stamp, limits };
-  const target = openTarget('api', { ...options, to: `http://127.0.0.1:${port}` });
+  const target = traitsOf.api.open({ ...options, to: `http://127.0.0.1:${port}` });
   t.after(() => target.close());
   return target;
 }
@@ -72,7 +72,7 @@ async function query({ port }: Reference, text: string): Promise<Record<string, 
 
 test('the reference is no hub, and gets each type of event as the journal has it', { skip }, async (t) => {
   const reference = await startReference(t, executable);
-  const hub = openTarget('hub', {
+  const hub = traitsOf.hub.open({
     ...{ to: `http://127.0.0.1:${reference.port}`, source: '01a1fb95-0000-7000-8000-000000000001' },
     ...{ tokenHeader: 'X-Token', stamp: false, limits },
   });

@@ -215,7 +215,7 @@ test('64 destinations get each event, and a 65th is refused with what to do', as
   forwardFile(file, ...all, { name: 'e', to });
   const refused = await run(['serve', '--port', '0', '--data', join(newFolder(t), 'x'), '--forward', file]);
   assert.equal(refused.code, 2);
-  assert.match(refused.stderr, /line 1: needs 65 forwarders, one for each .*, and there are at most 64; list fewer/);
+  assert.match(refused.stderr, /line 1: needs 65 senders, one for each .*, and there are at most 64; list fewer/);
   forwardFile(file, ...all);
   const edge = await startService(t, { args: ['--forward', file] });
   assert.deepEqual(await report(edge, named('a', 5)), ok(5));

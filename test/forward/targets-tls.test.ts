@@ -7,8 +7,8 @@ import { createServer as createTlsServer } from 'node:https';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { type Limits, limits as standard } from '../../src/config/limits.ts';
+import { traitsOf } from '../../src/forward/sender/kinds.ts';
 import type { Asked, Target } from '../../src/forward/target.ts';
-import { openTarget } from '../../src/forward/targets/open.ts';
 import { newFolder } from '../support/program.ts';
 import { linesOf, startScripted } from '../support/sent-lines.ts';
 import { missing } from '../support/tools.ts';
@@ -110,7 +110,7 @@ async function startTls(t: TestContext, certificate: Certificate, host?: string)
 }
 
 function open(t: TestContext, to: string, caFile?: string): Target {
-  const target = openTarget('hub', { to, source: 'x', tokenHeader: 'X-Token', stamp: false, caFile, limits });
+  const target = traitsOf.hub.open({ to, source: 'x', tokenHeader: 'X-Token', stamp: false, caFile, limits });
   t.after(() => target.close());
   return target;
 }
@@ -150,7 +150,7 @@ test('a destination with its own CA is trusted if the CA is in its file, by name
   server.on('secureConnection', () => {
     connections += 1;
   });
-  const kept = openTarget('hub', {
+  const kept = traitsOf.hub.open({
     to: url,
     source: 'x',
     tokenHeader: 'X',

@@ -9,8 +9,8 @@ import { type TestContext, test } from 'node:test';
 import { crc32 } from 'node:zlib';
 import { type Limits, limits as standard } from '../../src/config/limits.ts';
 import type { CheckEvent, Event } from '../../src/event/event.ts';
+import { traitsOf } from '../../src/forward/sender/kinds.ts';
 import type { Asked, Outgoing, Sent, Target, TargetKind } from '../../src/forward/target.ts';
-import { openTarget } from '../../src/forward/targets/open.ts';
 import type { TargetOptions } from '../../src/forward/targets/requests.ts';
 import { freePort, newFolder } from '../support/program.ts';
 import { type Got, linesOf, listenOn, type Scripted, startScripted } from '../support/sent-lines.ts';
@@ -44,7 +44,7 @@ const check: CheckEvent = {
 };
 
 function open(t: TestContext, kind: TargetKind, to: string, options: Partial<TargetOptions> = {}): Target {
-  const target = openTarget(kind, { to, source: SOURCE, tokenHeader: 'X-Token', stamp: false, limits, ...options });
+  const target = traitsOf[kind].open({ to, source: SOURCE, tokenHeader: 'X-Token', stamp: false, limits, ...options });
   t.after(() => target.close());
   return target;
 }

@@ -103,7 +103,7 @@ export function* eachCall(what: 'once' | 'always' | 'power', code?: string, step
   }
 }
 
-/** Tries up to three times, as a forwarder does later. */
+/** Tries up to three times, as a sender does later. */
 export async function thrice(act: () => Promise<void>): Promise<void> {
   await act().catch(act).catch(act);
 }

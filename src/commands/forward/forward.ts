@@ -7,10 +7,7 @@ import { readNames } from '../../forward/status.ts';
 import type { GoneRange } from '../../journal/segments.ts';
 import { defineCommand, type Output } from '../cli/command.ts';
 import { askForOne, folderOption, withFolder } from '../cli/data-folder.ts';
-import type { ForwardValues } from './action.ts';
-import { changes } from './changes.ts';
-import { showDead } from './dead.ts';
-import { retryDeadLetters } from './retry.ts';
+import { actions, type ForwardValues } from './actions.ts';
 import { showStatus } from './status.ts';
 
 const seq: Option<GoneRange | undefined> = {
@@ -26,8 +23,6 @@ const seq: Option<GoneRange | undefined> = {
   },
 };
 
-/** What is done for one destination of one journal. */
-const actions = { dead: showDead, retry: retryDeadLetters, ...changes };
 const names = ['status', ...Object.keys(actions)];
 
 export const forward = defineCommand<ForwardValues>(

@@ -1,5 +1,6 @@
 /** Takes forwarded events into one journal of a hub, each once and in the order of its source. */
 
+import { once } from 'node:events';
 import { Mutex } from '../../config/mutex.ts';
 import type { RecordResult } from '../../event/record-result.ts';
 import {
@@ -162,7 +163,9 @@ export class Receiver {
     const { limits } = this.#options;
     let known = this.sources.loaded;
     if (known !== undefined) return known;
-    const late = timeout(limits.openWaitMs);
+    const late = new AbortController();
+    const timer = setTimeout(() => late.abort(), limits.openWaitMs);
+    const passed = once(late.signal, 'abort');
     try {
       await this.#opened(journal, late.signal);
       while (known === undefined) {
@@ -172,13 +175,13 @@ export class Receiver {
           });
           throw unavailableRefusal('what this hub has of other journals could not be read', limits);
         });
-        await Promise.race([loading, late.passed]);
+        await Promise.race([loading, passed]);
         if (late.signal.aborted) throw unavailableRefusal('what this hub has of other journals is being read', limits);
         known = this.sources.loaded;
       }
       return known;
     } finally {
-      late.clear();
+      clearTimeout(timer);
     }
   }
 
@@ -237,17 +240,4 @@ function explained(kind: 'fork' | 'gap', { firstSeq }: Received, known: Watermar
     return `event ${known!.seq} of this journal is here with the id ${known!.id}, and the request has another one`;
   const next = (known?.seq ?? 0) + 1;
   return `the next event that this hub needs of this journal is ${next}, and the request begins with ${firstSeq}; send from ${next}, or say which are lost with Assetlog-Lost: ${next}-${firstSeq - 1}`;
-}
-
-/** @returns a promise that resolves after a time, and a signal that aborts then, until `clear` */
-function timeout(ms: number): { passed: Promise<void>; signal: AbortSignal; clear: () => void } {
-  const controller = new AbortController();
-  let timer: NodeJS.Timeout | undefined;
-  const passed = new Promise<void>((resolve) => {
-    timer = setTimeout(() => {
-      controller.abort();
-      resolve();
-    }, ms);
-  });
-  return { passed, signal: controller.signal, clear: () => clearTimeout(timer) };
 }

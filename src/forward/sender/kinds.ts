@@ -1,9 +1,14 @@
 /** What differs between the kinds of destinations. Senders, links and commands ask for these properties, never for the kind. */
 
 import type { Limits } from '../../config/limits.ts';
-import type { TargetKind } from '../target.ts';
+import type { Target, TargetKind } from '../target.ts';
+import { openApi } from '../targets/api.ts';
+import { openHub } from '../targets/hub.ts';
+import type { TargetOptions } from '../targets/requests.ts';
 
 export interface KindTraits {
+  /** @returns a target that is not connected yet. @throws TypeError if `to` is no URL */
+  readonly open: (options: TargetOptions) => Target;
   /** Whether the destination says how far it is. Otherwise the cursor is the only record. */
   readonly canBeAsked: boolean;
   /** Whether the destination forwards as well, and says which journals its events reach. */
@@ -18,11 +23,19 @@ export interface KindTraits {
 
 export const traitsOf: Readonly<Record<TargetKind, KindTraits>> = {
   hub: {
+    open: openHub,
     canBeAsked: true,
     saysVia: true,
     namesLost: true,
     savesEndFirst: false,
     requestBytesMax: ({ forwardBatchBytes }) => forwardBatchBytes,
   },
-  api: { canBeAsked: false, saysVia: false, namesLost: false, savesEndFirst: true, requestBytesMax: () => 0 },
+  api: {
+    open: openApi,
+    canBeAsked: false,
+    saysVia: false,
+    namesLost: false,
+    savesEndFirst: true,
+    requestBytesMax: () => 0,
+  },
 };

@@ -1,5 +1,5 @@
 /**
- * Sends one journal to one destination; the handbook calls a sender a forwarder. The journal is the queue, one request is in flight, and every step is a state:
+ * Sends one journal to one destination. The journal is the queue, one request is in flight, and every step is a state:
  *
  *     starting → asking → idle → sending → settling → idle …    only a hub is asked how far it is
  *                 ↑        ↑       ├→ suspect → settling        a plain upstream: is it this event, or an outage?

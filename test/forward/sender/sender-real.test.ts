@@ -8,9 +8,9 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { limits as standardLimits } from '../../../src/config/limits.ts';
 import { readDeadLetters } from '../../../src/forward/dead-letters/file.ts';
+import { traitsOf } from '../../../src/forward/sender/kinds.ts';
 import { Sender } from '../../../src/forward/sender/sender.ts';
 import { openSource } from '../../../src/forward/source.ts';
-import { openTarget } from '../../../src/forward/targets/open.ts';
 import { openDisk } from '../../../src/journal/disk.ts';
 import { OwnProgress } from '../../../src/journal/progress.ts';
 import { startCuttingProxy } from '../../support/cutting-proxy.ts';
@@ -40,7 +40,7 @@ async function startReal(folder: string, to: string): Promise<Sender> {
     destination,
     disk,
     progress,
-    target: (kind) => openTarget(kind, { ...destination, source, limits }),
+    target: (kind) => traitsOf[kind].open({ ...destination, source, limits }),
     letters: () => openLetters(disk),
     notices: quiet,
     limits,

@@ -1,0 +1,138 @@
+/** What `assetlog forward` does for one destination of one journal, besides `status`. */
+
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type ExitCode, exitCodes } from '../../config/exit-codes.ts';
+import { limits } from '../../config/limits.ts';
+import { continueFrom, NotPossibleError, newIdentity, skip } from '../../forward/by-hand.ts';
+import { readDeadLetters, readLetterStates } from '../../forward/dead-letters/file.ts';
+import { type DeadLetter, encodeDeadLetter, isOpen, seqsOf } from '../../forward/dead-letters/letter.ts';
+import type { LetterState } from '../../forward/dead-letters/states.ts';
+import { isWanted, readRetry, writeRetry } from '../../forward/retry.ts';
+import { readStatus } from '../../forward/status.ts';
+import type { Disk } from '../../journal/disk.ts';
+import { holderOf, lockFolder } from '../../journal/lock.ts';
+import type { GoneRange } from '../../journal/segments.ts';
+import { printable } from '../../telemetry/printable.ts';
+import type { Output } from '../cli/command.ts';
+import { type Column, secondOf, Table } from '../cli/table.ts';
+import { isServed } from './status.ts';
+
+export interface ForwardValues {
+  readonly data: string;
+  readonly seq: GoneRange | undefined;
+  readonly new: boolean;
+  readonly json: boolean;
+}
+
+interface ForwardAction {
+  readonly disk: Disk;
+  /** The name of the destination. */
+  readonly name: string;
+  readonly values: ForwardValues;
+  readonly output: Output;
+}
+
+/** The actions by name. The last three throw InUseError beside a service. */
+export const actions = {
+  dead: showDead,
+  retry: retryDeadLetters,
+  skip: (action: ForwardAction) =>
+    stopped(action, '--seq N', action.values.seq, (seqs) => skip(action.disk, action.name, seqs, limits)),
+  from: (action: ForwardAction) =>
+    stopped(action, '--seq N', action.values.seq, ({ first }) => continueFrom(action.disk, action.name, first, limits)),
+  identity: (action: ForwardAction) =>
+    stopped(action, '--new', action.values.new || undefined, () =>
+      newIdentity(action.disk, action.values.seq?.first, limits),
+    ),
+};
+
+const columns: readonly Column[] = [
+  { title: 'seq', whole: 3 },
+  { title: 'time', whole: 19 },
+  { title: 'outcome', whole: 8 },
+  { title: 'status', whole: 6 },
+  { title: 'reason' },
+];
+
+/** Lists the open letters, or prints those of one event, or all, as they are. @returns 0 @throws Error for a damaged file */
+async function showDead({ disk, name, values: { seq, json }, output }: ForwardAction): Promise<ExitCode> {
+  const { columns: width, write } = output.stdout;
+  const isWhole = json || (seq !== undefined && seq.first === seq.last);
+  const open = new Map<number, LetterState[]>();
+  for (const state of (await readLetterStates(disk, name, limits)).values()) {
+    if (isOpen(state)) open.set(state.at, [...(open.get(state.at) ?? []), state]);
+  }
+  const table = new Table(columns, width);
+  let at = -1;
+  for await (const letter of readDeadLetters(disk, name, limits)) {
+    at += 1;
+    const isAsked = ({ first, last }: GoneRange) => seq === undefined || (last >= seq.first && first <= seq.last);
+    if (isWhole && !isAsked(seqsOf(letter))) continue;
+    const rows = (open.get(at) ?? []).filter(isAsked).map((state) => rowOf(letter, state));
+    if (!isWhole && rows.length === 0) continue;
+    const text = encodeDeadLetter(letter);
+    const line = `${width === undefined ? text : printable(text)}\n`;
+    if (!(await write(isWhole ? line : table.print(rows)))) break;
+  }
+  return exitCodes.done;
+}
+
+/** @param state of the events that the letter still speaks for */
+function rowOf(letter: DeadLetter, { first, last }: GoneRange): string[] {
+  const { time, outcome, became, status = '', reason } = letter;
+  const seqs = first === last ? `${first}` : `${first}-${last}`;
+  return [seqs, secondOf(time), became === undefined ? outcome : `${outcome}, ${became}`, `${status}`, reason];
+}
+
+/** Asks the service to send dead letters again, and waits until it has. @returns 0 if all were taken, 1 if some were not, 75 if no service takes it up @throws the error of a system call */
+async function retryDeadLetters({ disk, name, values: { seq }, output }: ForwardAction): Promise<ExitCode> {
+  const { say, complain } = output;
+  const wanted = [...(await readLetterStates(disk, name, limits)).values()].filter((state) => isWanted(state, seq));
+  const statuses = await readStatus(disk, null, await holderOf(disk.folder, limits), limits);
+  const status = statuses.find((one) => one.name === name);
+  if (wanted.length > 0) {
+    if (status === undefined || !isServed(status)) {
+      complain(`nothing was sent, since only a service has the token: ${status?.reason}`);
+      return exitCodes.tryLater;
+    }
+    if ((await readRetry(disk, name)) !== undefined) {
+      complain('another retry is under way; wait for it');
+      return exitCodes.tryLater;
+    }
+    await writeRetry(disk, name, { seqs: seq });
+    while ((await readRetry(disk, name)) !== undefined && (await holderOf(disk.folder, limits)) !== undefined) {
+      await sleep(limits.followMs);
+    }
+  }
+  const after = await readLetterStates(disk, name, limits);
+  // A letter that is closed may be gone from a file that was full.
+  const sent = wanted.filter(({ first }) => (after.get(first)?.outcome ?? 'sent again') === 'sent again').length;
+  say(`${sent} of ${wanted.length} were taken`);
+  if (sent === wanted.length) return exitCodes.done;
+  complain(`assetlog forward dead ${name} says why the others were not`);
+  return exitCodes.refused;
+}
+
+/** Runs a change under the lock, which a service has as long as it forwards the journal. */
+async function stopped<Given>(
+  { disk, output }: ForwardAction,
+  option: string,
+  given: Given | undefined,
+  change: (given: Given) => Promise<string>,
+): Promise<ExitCode> {
+  if (given === undefined) {
+    output.complain(`add ${option}`);
+    return exitCodes.configuration;
+  }
+  const lock = await lockFolder(disk.folder, limits);
+  try {
+    output.say(await change(given));
+    return exitCodes.done;
+  } catch (error) {
+    if (!(error instanceof NotPossibleError)) throw error;
+    output.complain(error.message);
+    return exitCodes.configuration;
+  } finally {
+    await lock.release();
+  }
+}
