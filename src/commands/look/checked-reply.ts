@@ -32,14 +32,6 @@ export function readGap(text: string): GoneRange | undefined {
   return first <= last ? { first, last } : undefined;
 }
 
-/** @param text `GET /events` as JSON @returns the seq of its first event, if there is one; undefined for anything else */
-export function readPage(text: string): { nextAfterSeq: number; firstSeq: number | undefined } | undefined {
-  const json = parsed(text);
-  if (!has(json, { next_after_seq: isCount, events: listOf(objectWith({ seq: isSeq })) })) return undefined;
-  const { next_after_seq, events } = json as unknown as { next_after_seq: number; events: readonly { seq: number }[] };
-  return { nextAfterSeq: next_after_seq, firstSeq: events[0]?.seq };
-}
-
 type Test = (value: unknown) => boolean;
 
 function parsed(text: string): unknown {

@@ -20,7 +20,7 @@ import { type Asset, keyOf } from '../../journal/look/asset-state.ts';
 import type { Line } from '../../journal/look/reading.ts';
 import type { Output } from '../cli/command.ts';
 import { callerOf, type ServiceOptions } from '../cli/service-options.ts';
-import { readAsset, readGap, readLine, readPage } from './checked-reply.ts';
+import { readAsset, readGap, readLine } from './checked-reply.ts';
 import type { AssetQuery, FollowOptions, JournalSource, JournalSources, TimedSeq } from './source.ts';
 
 /**
@@ -64,10 +64,14 @@ export class ServiceFailure extends Error {
   }
 }
 
-/** A reply with the media type that was asked for; or the first events were removed, up to the seq. */
-type ReadingReply =
-  | { readonly kind: 'long'; readonly chunks: AsyncIterable<Buffer> }
-  | { readonly kind: 'removed'; readonly seq: number };
+/** A reply with the media type that was asked for. */
+type ReadingReply = { readonly kind: 'long'; readonly chunks: AsyncIterable<Buffer> } | Removed;
+
+/** The first events were removed, up to this one. */
+interface Removed {
+  readonly kind: 'removed';
+  readonly seq: number;
+}
 
 type Caller = { readonly headers: Readonly<Record<string, string>>; readonly token: TokenHeader | undefined };
 type Query = Readonly<Record<string, string | number | boolean | undefined>>;
@@ -96,9 +100,9 @@ class RemoteJournal implements JournalSource {
     const signal = follow?.signal;
     const linesMax = signal === undefined ? PAGE_EVENTS : undefined;
     const position = { seq: filter.afterSeq ?? 0 };
-    let progressMs = performance.now();
+    let wait = this.#attempts();
     let removals = 0;
-    for (let pauseMs: number = limits.retryMs; !signal?.aborted; ) {
+    while (!signal?.aborted) {
       const before = position.seq;
       const query = { ...queryOf(filter), after_seq: before, limit: linesMax };
       const opened = await this.#open('/events', query, linesMax === undefined ? STREAM : LINES);
@@ -111,7 +115,7 @@ class RemoteJournal implements JournalSource {
       }
       removals = 0;
       let count = 0;
-      let reason = 'ends its replies';
+      let problem = 'ends its replies';
       try {
         for await (const lines of this.#linesIn(opened.chunks, position, linesMax)) {
           count += lines.length;
@@ -122,15 +126,11 @@ class RemoteJournal implements JournalSource {
           continue;
         }
       } catch (error) {
-        if (error instanceof ServiceFailure) throw error;
-        reason = `sent no complete reply: ${(error as Error).message}`;
+        problem = incomplete(error);
       }
       if (count === linesMax) continue;
-      if (position.seq !== before) [pauseMs, progressMs] = [limits.retryMs, performance.now()];
-      const isLate = performance.now() - progressMs > this.#options.retryFor;
-      if (signal === undefined && isLate) throw this.#unavailable(reason);
-      await sleep((pauseMs * (1 + Math.random())) / 2, undefined, { signal }).catch(() => {}); // aborted
-      pauseMs = Math.min(2 * pauseMs, limits.retryMsMax);
+      if (position.seq !== before) wait = this.#attempts();
+      await wait(problem);
     }
   }
 
@@ -142,25 +142,40 @@ class RemoteJournal implements JournalSource {
     return false;
   }
 
-  async newest(count: number, filter: Filter, removals = 1): Promise<readonly TimedSeq[]> {
-    const { afterSeq } = filter;
-    const query = { ...queryOf(filter), ...(afterSeq ? { after_seq: afterSeq } : {}), last: count };
-    const found: TimedSeq[] = [];
-    const opened = await this.#open('/events', query, LINES);
-    if (opened.kind === 'removed') {
-      this.#checkRemoved(opened.seq, afterSeq ?? 0, removals);
-      return this.newest(count, { ...filter, afterSeq: opened.seq }, removals + 1);
+  async newest(count: number, filter: Filter): Promise<readonly TimedSeq[]> {
+    const query = queryOf(filter);
+    let { afterSeq } = filter;
+    for (let removals = 1; ; removals += 1) {
+      const found = await this.#few({ ...query, ...(afterSeq ? { after_seq: afterSeq } : {}), last: count }, count);
+      if (found.kind === 'few') return found.lines;
+      this.#checkRemoved(found.seq, afterSeq ?? 0, removals);
+      afterSeq = found.seq;
     }
-    for await (const lines of this.#linesIn(opened.chunks, { seq: 0 }, count)) {
-      for (const { event, seq } of lines) found.push({ seq, time: event.time });
-    }
-    return found;
   }
 
   async size(): Promise<{ events: number; lastSeq: number }> {
-    const { nextAfterSeq: lastSeq } = await this.#page({ after_seq: Number.MAX_SAFE_INTEGER, limit: 1 });
-    const { firstSeq } = await this.#page({ limit: 1 });
-    return { events: firstSeq === undefined ? 0 : Math.max(0, lastSeq - firstSeq + 1), lastSeq };
+    const [last] = await this.newest(1, {});
+    const found = await this.#few({ limit: 1 }, 1);
+    const [first] = found.kind === 'few' ? found.lines : [];
+    if (first === undefined || last === undefined) return { events: 0, lastSeq: last?.seq ?? 0 };
+    return { events: Math.max(0, last.seq - first.seq + 1), lastSeq: last.seq };
+  }
+
+  /** Reads a reply with at most so many lines as a whole, again if the connection breaks. */
+  async #few(query: Query, linesMax: number): Promise<{ kind: 'few'; lines: TimedSeq[] } | Removed> {
+    for (const wait = this.#attempts(); ; ) {
+      const opened = await this.#open('/events', query, LINES);
+      if (opened.kind === 'removed') return opened;
+      try {
+        const lines: TimedSeq[] = [];
+        for await (const some of this.#linesIn(opened.chunks, { seq: 0 }, linesMax)) {
+          for (const { event, seq } of some) lines.push({ seq, time: event.time });
+        }
+        return { kind: 'few', lines };
+      } catch (error) {
+        await wait(incomplete(error));
+      }
+    }
   }
 
   /** Continues after the last asset that arrived, when the connection breaks. */
@@ -181,12 +196,10 @@ class RemoteJournal implements JournalSource {
         page.push(asset);
       };
       try {
+        const opened = await this.#open('/assets', query, LINES);
+        if (opened.kind === 'removed') throw this.#notAService('410');
         let bytes = 0;
-        for await (const chunk of this.#cut(
-          await this.#long('/assets', query, LINES),
-          take,
-          limits.assetLineBytesMax,
-        )) {
+        for await (const chunk of this.#cut(opened.chunks, take, limits.assetLineBytesMax)) {
           bytes += chunk.length;
           if (bytes <= limits.lineBytesMax || page.length === 0) continue;
           yield page; // to hold little memory, also if the assets have thousands of checks
@@ -197,10 +210,10 @@ class RemoteJournal implements JournalSource {
         if (count < PAGE_EVENTS) return;
         wait = this.#attempts();
       } catch (error) {
-        if (error instanceof ServiceFailure) throw error;
+        const problem = incomplete(error);
         if (page.length > 0) yield page;
         if (count > 0) wait = this.#attempts();
-        await wait(error as Error);
+        await wait(problem);
       }
     }
   }
@@ -269,42 +282,15 @@ class RemoteJournal implements JournalSource {
     }
   }
 
-  /** One event at most, and how far the journal is. */
-  async #page(query: Query): Promise<{ nextAfterSeq: number; firstSeq: number | undefined }> {
-    const wait = this.#attempts();
-    for (;;) {
-      try {
-        const chunks: Buffer[] = [];
-        let bytes = 0;
-        for await (const chunk of await this.#long('/events', query, JSON_TYPE)) {
-          chunks.push(chunk);
-          bytes += chunk.length;
-          if (bytes > 2 * limits.lineBytesMax)
-            throw this.#notAService(`with more than ${2 * limits.lineBytesMax} bytes`);
-        }
-        const page = readPage(Buffer.concat(chunks).toString());
-        if (page === undefined) throw this.#notAService('with JSON that is no page of events');
-        return page;
-      } catch (error) {
-        if (error instanceof ServiceFailure) throw error;
-        await wait(error as Error);
-      }
-    }
-  }
-
-  /** @returns a function that waits after a broken connection, and throws ServiceFailure when there were too many */
-  #attempts(): (error: Error) => Promise<void> {
+  /** @returns a function that waits after an incomplete reply, and throws ServiceFailure when there were too many */
+  #attempts(): (problem: string) => Promise<void> {
     const untilMs = performance.now() + this.#options.retryFor;
-    return async ({ message }) => {
-      if (performance.now() > untilMs) throw this.#unavailable(`sent no complete reply: ${message}`);
-      await sleep(limits.retryMs);
+    let pauseMs: number = limits.retryMs;
+    return async (problem) => {
+      if (this.#follow === undefined && performance.now() > untilMs) throw this.#unavailable(problem);
+      await sleep((pauseMs * (1 + Math.random())) / 2, undefined, { signal: this.#follow }).catch(() => {}); // aborted
+      pauseMs = Math.min(2 * pauseMs, limits.retryMsMax);
     };
-  }
-
-  async #long(path: string, query: Query, accept: string): Promise<AsyncIterable<Buffer>> {
-    const opened = await this.#open(path, query, accept);
-    if (opened.kind === 'removed') throw this.#notAService('410');
-    return opened.chunks;
   }
 
   /** Sends a request until it is answered with the media type `accept`. @throws ServiceFailure */
@@ -363,13 +349,18 @@ class RemoteJournal implements JournalSource {
   }
 }
 
+/** @returns what a broken reply is reported as @throws ServiceFailure as it is */
+function incomplete(error: unknown): string {
+  if (error instanceof ServiceFailure) throw error;
+  return `sent no complete reply: ${(error as Error).message}`;
+}
+
 function goneText(first: number, last: number): string {
   return `the events ${first} to ${last} are not there any more`;
 }
 
 const LINES = 'application/x-ndjson';
 const STREAM = 'text/event-stream';
-const JSON_TYPE = 'application/json';
 /** Events or assets in a reply: the most that a service sends. */
 const PAGE_EVENTS = 1_000;
 /** A service sends at least a comment every 15 s. */

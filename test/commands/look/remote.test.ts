@@ -174,13 +174,6 @@ test('what is no journal ends with 1 and one sentence, and nothing of it is show
           always(410, 'application/json', `{"error":"continue with after_seq=${seq}"}`),
         ] as const,
     ),
-    ...['{}', 'null', '[', '{"next_after_seq":"1","events":[]}', '{"next_after_seq":1,"events":[7]}'].map((page) => {
-      const answer: Answer = (request, response) => {
-        const isLines = request.headers.accept === LINES;
-        always(200, isLines ? LINES : 'application/json', isLines ? '' : page)(request, response);
-      };
-      return [events, ['--by', 'time', '--key', 'a'], answer] as const;
-    }),
   ];
   let answer: Answer = always(500, '', '');
   const { url } = await serve(t, (request, response) => answer(request, response));
@@ -214,6 +207,18 @@ test('a 410 to every request, and a head that never ends, end the command', asyn
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   const { code, stderr } = await runCommand(events, ['--url', url, '--timeout', '300ms', '--retry-for', '0']);
   assert.deepEqual([code, stderr], [75, `${url} sent no complete reply: nothing came within 0.3 s; try again later\n`]);
+});
+
+test('the last events are asked for again when the connection breaks', async (t) => {
+  let asked = 0;
+  const { url } = await serve(t, (_, response) => {
+    asked += 1;
+    response.writeHead(200, { 'Content-Type': LINES });
+    if (asked > 1) response.end(eventWith(7));
+    else response.write(eventWith(7).slice(0, 20), () => response.destroy());
+  });
+  const { code, stdout, stderr } = await runCommand(events, ['--url', url, '--last', '1', '--json']);
+  assert.deepEqual([code, stdout.includes('"seq":7'), stderr], [0, true, '']);
 });
 
 test('no command prints the token that a service repeats [commands-remote-1]', async (t) => {
