@@ -20,7 +20,7 @@ export async function buildPage(): Promise<string> {
     minify: true,
     charset: 'utf8',
     format: 'iife',
-    target: ['chrome120', 'firefox120', 'safari17'],
+    target: ['chrome123', 'firefox120', 'safari17.5'],
     logLevel: 'warning',
   });
   const textOf = (ending: string) => outputFiles.find(({ path }) => path.endsWith(ending))?.text.trim() ?? '';

@@ -34,7 +34,7 @@ export class EventLine {
 }
 
 /** Lines in the order of their seqs, at most `linesMax` and `charactersMax` of them. */
-class Held {
+class BoundedLines {
   lines: EventLine[] = [];
   /** No line from this seq on is missing; undefined as long as the lines are those that the stream began with, and newer ones. */
   lowestSeq: number | undefined;
@@ -72,11 +72,11 @@ class Held {
 
 /** The newest lines without a gap, and what a search found in them and in older ones. */
 export class EventStore {
-  #all = new Held();
+  #all = new BoundedLines();
   #text = '';
   #search: RegExp | undefined;
   /** What the search found; undefined without a search. */
-  #found: Held | undefined;
+  #found: BoundedLines | undefined;
   #searched = 0;
 
   /** The newest lines, the oldest of them first. */
@@ -110,7 +110,7 @@ export class EventStore {
   }
 
   clear(): void {
-    this.#all = new Held();
+    this.#all = new BoundedLines();
     this.#begin();
   }
 
@@ -153,7 +153,7 @@ export class EventStore {
     return matching.length;
   }
 
-  get #shown(): Held {
+  get #shown(): BoundedLines {
     return this.#found ?? this.#all;
   }
 
@@ -163,7 +163,7 @@ export class EventStore {
     this.#searched = lines.length;
     this.#found = undefined;
     if (this.#search === undefined) return;
-    const found = new Held();
+    const found = new BoundedLines();
     found.lowestSeq = lowestSeq;
     for (const line of lines) if (this.#matches(line)) found.push(line);
     this.#found = found;

@@ -96,8 +96,14 @@ export class List {
     const page = Math.max(1, Math.floor(this.#list.clientHeight / this.#rowPx) - 1);
     const active = this.#activeIndex();
     const to: Readonly<Record<string, number>> = {
-      ...{ ArrowDown: active + 1, j: active + 1, ArrowUp: active - 1, k: active - 1 },
-      ...{ PageDown: active + page, PageUp: active - page, Home: 0, End: this.#source.count - 1 },
+      ArrowDown: active + 1,
+      j: active + 1,
+      ArrowUp: active - 1,
+      k: active - 1,
+      PageDown: active + page,
+      PageUp: active - page,
+      Home: 0,
+      End: this.#source.count - 1,
     };
     const index = to[key];
     const isOpening = key === 'Enter' || key === ' ';

@@ -3,11 +3,10 @@
 import { type Address, addressOf, filterNames, hashOf, readAddress, type ViewName, views } from './address.ts';
 import { assetsView } from './assets.ts';
 import { Connection, type ConnectionState } from './connection.ts';
-import { button, byId, element } from './dom.ts';
+import { button, byId, copyButton, element } from './dom.ts';
 import { EventsView } from './events.ts';
 import { watchForwarding } from './forwarding.ts';
 import { List } from './list.ts';
-import { firstReport } from './nothing.ts';
 import { refusalsView } from './refusals.ts';
 import { Service } from './service.ts';
 import type { DetailParts, View } from './view.ts';
@@ -36,7 +35,8 @@ const open = (item: unknown, how: 'click' | 'key') => {
 const shared = { service, open, onChange: () => changed('other', 0) };
 const all = {
   events: new EventsView({
-    ...{ service, open },
+    service,
+    open,
     onChange: (addedBefore) => changed('events', addedBefore),
     onDetail: showDetail,
     wantsMore: () => address.view === 'events' && list.isAtBottom,
@@ -134,7 +134,22 @@ function whyNothing(): Node[] {
     return [element('h2', {}, `No ${NOUNS[address.view]} matches`), button('Clear the filters', clear)];
   }
   if (address.view === 'refusals') return [element('h2', {}, 'No request was refused')];
-  return firstReport(service);
+  return firstReport();
+}
+
+/** @returns a first report to copy, with the address of this service */
+function firstReport(): Node[] {
+  const token = service.isHosted ? ` \\\n  -H '${service.tokenHeader.replaceAll("'", "'\\''")}: TOKEN'` : '';
+  const command = `curl '${service.reportUrl()}/report_asset_materialization/'${token} \\
+  -H 'Content-Type: application/json' \\
+  -d '{"asset_key": ["warehouse", "orders"], "metadata": {"rows": 1200}}'`;
+  const shown = element('pre', { tabindex: '0', 'aria-label': 'Command' }, command);
+  return [
+    element('h2', {}, 'No events yet'),
+    element('p', {}, 'Send a first report; it appears here at once:'),
+    shown,
+    copyButton(command, shown),
+  ];
 }
 
 /** What the page shows whole. */

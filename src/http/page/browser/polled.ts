@@ -51,7 +51,9 @@ export class PolledView<Item> implements View {
         return count();
       },
       at: (index) => this.#matching[index] as Item,
-      ...{ idOf, cells, open },
+      idOf,
+      cells,
+      open,
     };
   }
 
