@@ -18,7 +18,6 @@ import {
   type LaterOutcome,
   OTHER_ROUTE,
   type Outcome,
-  type ReceiveDecision,
   type Recorder,
   type RecordOutcome,
   Refusal,
@@ -87,45 +86,19 @@ export function createApp(parts: AppParts): App {
   return (incoming) => steps.decide(incoming);
 }
 
-/** A request whose head passed the first step. One object for each request, which holds what the later steps need. */
-class AcceptedRequest implements ReceiveDecision {
-  readonly kind = 'receive';
-  readonly steps: Steps;
+/** A request whose head passed the first step: what the later steps need. */
+interface Accepted {
   readonly incoming: Incoming;
   readonly head: Head;
   readonly found: FoundRoute<Handler>;
   readonly recorder: Recorder | undefined;
   readonly readable: Readable | undefined;
-  readonly route: string;
-  readonly bodyLimits: ReceiveDecision['bodyLimits'];
-
-  constructor(
-    steps: Steps,
-    incoming: Incoming,
-    head: Head,
-    found: FoundRoute<Handler>,
-    recorder: Recorder | undefined,
-    readable: Readable | undefined,
-  ) {
-    this.steps = steps;
-    this.incoming = incoming;
-    this.head = head;
-    this.found = found;
-    this.recorder = recorder;
-    this.readable = readable;
-    this.route = found.route.path;
-    this.bodyLimits = found.route.bodyLimits ?? steps.limits;
-  }
-
-  receive(body: Buffer, respond: Respond): void {
-    this.steps.receive(this, body, respond);
-  }
 }
 
 type Respond = (reply: Reply) => void;
 
 class Steps {
-  readonly limits: Limits;
+  readonly #limits: Limits;
   readonly #parts: AppParts;
   readonly #routes: readonly Route<Handler>[];
   readonly #prefix: Prefix;
@@ -134,7 +107,7 @@ class Steps {
 
   constructor(parts: AppParts) {
     const { limits, strict = false, readings, tests } = parts;
-    this.limits = limits;
+    this.#limits = limits;
     this.#parts = parts;
     const reports = reportRoutesOf(limits, strict);
     this.#routes = [...serviceRoutesOf(parts), ...reports, ...readings, ...(tests?.routes ?? [])];
@@ -147,7 +120,7 @@ class Steps {
   /** The first step: all that can be known before the body is received. */
   decide(incoming: Incoming): HeadDecision {
     const { tokenHeaders, checkAccess, findRecorder, findReadable } = this.#parts;
-    const { limits } = this;
+    const limits = this.#limits;
     let route = OTHER_ROUTE;
     try {
       const head = readHead(incoming, tokenHeaders, limits); // 400, 431: HTTP syntax and framing
@@ -158,26 +131,28 @@ class Steps {
       const readable = needs === 'read' ? findReadable(head, incoming) : undefined; // 401, 403, 429
       if (match.kind !== 'unknown path') route = match.route.path;
       const found = requireRoute(match, head, this.#routes, this.#prefix.path, recorder?.deployment); // 404, 405
-      const request = new AcceptedRequest(this, incoming, head, found, recorder, readable);
+      const request: Accepted = { incoming, head, found, recorder, readable };
       checkExpect(head, limits); // 417
       const bodyBytes = head.bodyBytes ?? 0;
-      if (bodyBytes > 0) checkBody(request, bodyBytes); // 413, 415, 400: before the upload
+      if (bodyBytes > 0) this.#checkBody(request, bodyBytes); // 413, 415, 400: before the upload
       const reason = bodyBytes > limits.largeBodyBytes ? refusalOfUpload(request, bodyBytes) : undefined; // 503
-      return reason === undefined ? request : { kind: 'refuse', route, reply: unavailable(reason, limits) };
+      if (reason !== undefined) return { kind: 'refuse', route, reply: unavailable(reason, limits) };
+      const receive = (body: Buffer, respond: Respond) => this.#receive(request, body, respond);
+      return { kind: 'receive', route, bodyLimits: found.route.bodyLimits ?? limits, receive };
     } catch (error) {
       return { kind: 'refuse', route, reply: this.#refuse(error, incoming) };
     }
   }
 
   /** The second step: the body is there, empty if the request has none. */
-  receive(request: AcceptedRequest, body: Buffer, respond: Respond): void {
+  #receive(request: Accepted, body: Buffer, respond: Respond): void {
     const { incoming, head, found, readable } = request;
     let outcome: Outcome;
     try {
-      if (head.bodyBytes === undefined && body.length > 0) checkBody(request, body.length); // 413, 415, 400
+      if (head.bodyBytes === undefined && body.length > 0) this.#checkBody(request, body.length); // 413, 415, 400
       const { query, fields } = head;
       const isKeyed = this.#parts.takesKeys && head.method === 'POST';
-      const idempotencyKey = isKeyed ? readIdempotencyKey(fields.idempotencyKey, this.limits) : undefined; // 400
+      const idempotencyKey = isKeyed ? readIdempotencyKey(fields.idempotencyKey, this.#limits) : undefined; // 400
       const deployment = readable?.deployment;
       outcome = found.route.handler({ keyPath: found.keyPath, body, query, head, deployment, idempotencyKey }); // 400
     } catch (error) {
@@ -188,8 +163,8 @@ class Steps {
   }
 
   /** The last step: the reply, or what is recorded before the reply is sent. */
-  #conclude(request: AcceptedRequest, outcome: Outcome, bodyBytes: number, respond: Respond): void {
-    const { incoming, head, recorder, route } = request;
+  #conclude(request: Accepted, outcome: Outcome, bodyBytes: number, respond: Respond): void {
+    const { incoming, head, found, recorder } = request;
     switch (outcome.kind) {
       case 'answer':
         respond(outcome.reply);
@@ -201,12 +176,12 @@ class Steps {
         if (outcome.hiddenKey !== undefined || outcome.unknown !== undefined)
           this.#logIgnored(outcome, head.path, incoming);
         // A route whose handler records needs the right to report, so there is a recorder.
-        this.#record(outcome, recorder!, bodyBytes, route, respond, incoming);
+        this.#record(outcome, recorder!, bodyBytes, found.route.path, respond, incoming);
     }
   }
 
   /** The reply ends when the request may not read any more. */
-  async #answerLater({ reply }: LaterOutcome, { head, incoming, readable, recorder }: AcceptedRequest): Promise<Reply> {
+  async #answerLater({ reply }: LaterOutcome, { head, incoming, readable, recorder }: Accepted): Promise<Reply> {
     if (readable === undefined) return reply(incoming.ending, recorder && countingRecorder(recorder, this.#parts));
     let isAllowed = true;
     const release = readable.whileAllowed(() => {
@@ -218,6 +193,11 @@ class Steps {
     return decided.kind === 'stream' ? whileAllowed(readable, decided, incoming) : decided;
   }
 
+  /** @throws Refusal 413, 415 or 400 */
+  #checkBody({ head, found: { route } }: Accepted, bytes: number): void {
+    checkBodyHeaders(head, bytes, route.bodyTypes, route.bodyLimits ?? this.#limits, this.#limits);
+  }
+
   #refuse(error: unknown, { id }: Incoming): ErrorReply {
     if (error instanceof Refusal) return error.reply;
     // A defect of the service, not of the request: the client may retry (503), and the log has the stack trace.
@@ -225,13 +205,13 @@ class Steps {
       request_id: id,
       problem: String((error as Error)?.stack ?? error),
     });
-    return unavailable('the service could not handle this request', this.limits);
+    return unavailable('the service could not handle this request', this.#limits);
   }
 
   /** Logs what the request has and what was not recorded. */
   #logIgnored({ events, hiddenKey, unknown = [], misspelt = [] }: RecordOutcome, path: string, { id }: Incoming): void {
     const { notices, activity } = this.#parts;
-    const { shownCharactersMax } = this.limits;
+    const { shownCharactersMax } = this.#limits;
     if (hiddenKey !== undefined) {
       notices.warn('the asset key in the path won over another one in the same request', {
         request_id: id,
@@ -256,13 +236,8 @@ function neededFor(match: RouteMatch<Handler>): Right | 'any right' | 'nothing' 
   return match.kind === 'unknown path' ? 'any right' : match.route.needs;
 }
 
-/** @throws Refusal 413, 415 or 400 */
-function checkBody({ steps, head, found, bodyLimits }: AcceptedRequest, bytes: number): void {
-  checkBodyHeaders(head, bytes, found.route.bodyTypes, bodyLimits, steps.limits);
-}
-
 /** What can not be recorded need not be uploaded. */
-function refusalOfUpload({ recorder, found }: AcceptedRequest, bytes: number): string | undefined {
+function refusalOfUpload({ recorder, found }: Accepted, bytes: number): string | undefined {
   return recorder?.refusal(bytes) ?? found.route.refusal?.(bytes);
 }
 

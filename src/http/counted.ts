@@ -28,18 +28,15 @@ export type RecordReport = (
 export function reportRecorder(parts: CountedParts): RecordReport {
   const { limits, metrics } = parts;
   return ({ events, onConflict, replyTo, conflictReply }, recorder, bodyBytes, route, respond) => {
-    // The callback must not retain an event: its substrings keep the whole body alive.
-    const types = events.map(({ type }) => type);
-    const lines = linesOf(events, parts);
+    const count = events.length; // the callback must not retain the events
     const done = (result: RecordResult) => {
       if (result.kind === 'refused') return respond(unavailable(result.reason, limits));
       if (result.kind === 'too large') return respond({ kind: 'error', status: 413, error: result.reason });
       if (result.kind === 'conflict') return respond(conflictReply(result.conflicts));
-      count(types, lines, result, parts);
-      if (route === batchPath) metrics.recordedBatch(types.length - (result.conflicts?.length ?? 0));
+      if (route === batchPath) metrics.recordedBatch(count - (result.conflicts?.length ?? 0));
       respond(replyTo(result));
     };
-    recorder.append(events, bodyBytes, done, onConflict);
+    appendCounted(recorder, parts, events, bodyBytes, done, onConflict);
   };
 }
 
@@ -49,21 +46,25 @@ export function countingRecorder(recorder: Recorder, parts: CountedParts): Recor
     deployment: recorder.deployment,
     begin: () => recorder.begin(),
     refusal: (bodyBytes) => recorder.refusal(bodyBytes),
-    append: (events, bodyBytes, done, onConflict) => {
-      const types = events.map(({ type }) => type);
-      const lines = linesOf(events, parts);
-      const counted = (result: RecordResult) => {
-        if (result.kind === 'recorded') count(types, lines, result, parts);
-        done(result);
-      };
-      recorder.append(events, bodyBytes, counted, onConflict);
-    },
+    append: (...args) => appendCounted(recorder, parts, ...args),
   };
 }
 
-/** @returns the events as a terminal shows them */
-function linesOf(events: readonly Event[], { activity }: CountedParts): readonly string[] {
-  return activity.showsRecorded ? events.map((event) => activity.textOf(event)) : NO_LINES;
+/** As `Recorder.append`. */
+function appendCounted(
+  recorder: Recorder,
+  parts: CountedParts,
+  ...[events, bodyBytes, done, onConflict]: Parameters<Recorder['append']>
+): void {
+  const { activity } = parts;
+  // The callback must not retain an event: its substrings keep the whole body alive.
+  const types = events.map(({ type }) => type);
+  const lines = activity.showsRecorded ? events.map((event) => activity.textOf(event)) : NO_LINES;
+  const counted = (result: RecordResult) => {
+    if (result.kind === 'recorded') count(types, lines, result, parts);
+    done(result);
+  };
+  recorder.append(events, bodyBytes, counted, onConflict);
 }
 
 function count(

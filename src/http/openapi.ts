@@ -141,13 +141,8 @@ function reportPaths({ hosted, takesKeys, limits }: ReportPathOptions, refused: 
   for (const { path: ending, type, parameters } of endpoints) {
     const describe = (id: string, about: string, inPath: readonly string[], taken: readonly Parameter[]) => {
       const required = taken.filter((one) => one.required).map(({ name }) => name);
-      const properties = taken.map((one) => [one.name, one.required ? schemaOf(one) : orNull(schemaOf(one))]);
       const example = Object.fromEntries(taken.map((one) => [one.name, one.example]));
-      const schema = {
-        type: 'object',
-        properties: Object.fromEntries(properties),
-        maxProperties: limits.bodyMembersMax,
-      };
+      const schema = { type: 'object', properties: propertiesOf(taken), maxProperties: limits.bodyMembersMax };
       return {
         parameters: (hosted ? ['deployment_name', ...inPath] : inPath).map((one) => ref('parameters', one)),
         post: {
@@ -228,7 +223,6 @@ function batchPaths({ hosted, takesKeys, limits }: ReportPathOptions, refused: S
 function batchItem(limits: Limits): Schema {
   const ignored = Object.fromEntries(ignoredMembers.map((name) => [name, {}]));
   const items = endpoints.map(({ name, type, parameters }) => {
-    const taken = parameters.map((one) => [one.name, one.required ? schemaOf(one) : orNull(schemaOf(one))]);
     const tags = parameters.filter((one) => 'tag' in one).map((one) => [one.name, orNull(schemaOf(one))]);
     const tagged = {
       type: 'object',
@@ -241,7 +235,7 @@ function batchItem(limits: Limits): Schema {
       type: 'object',
       properties: {
         type: { enum: [name, type] },
-        ...Object.fromEntries(taken),
+        ...propertiesOf(parameters),
         ...(tags.length > 0 && { tags: tagged }),
         idempotency_key: orNull({ type: 'string', pattern: '^[\\x21-\\x7e]+$' }),
         ...ignored,
@@ -251,6 +245,11 @@ function batchItem(limits: Limits): Schema {
     };
   });
   return { anyOf: items, maxProperties: limits.bodyMembersMax };
+}
+
+function propertiesOf(parameters: readonly Parameter[]): Readonly<Record<string, Schema>> {
+  const schemas = parameters.map((one) => [one.name, one.required ? schemaOf(one) : orNull(schemaOf(one))]);
+  return Object.fromEntries(schemas);
 }
 
 function orNull(schema: Schema): Schema {
@@ -368,13 +367,6 @@ function requestParameters(): Schema {
       { name, in: 'query', ...(kind === 'metadata' ? { content: json(schema, example) } : { schema, example }) },
     ];
   });
-  const inPath = (name: string, schema: Schema, example: string) => ({
-    name,
-    in: 'path',
-    required: true,
-    schema,
-    example,
-  });
   return {
     ...Object.fromEntries(inQuery),
     asset_key: {
@@ -384,7 +376,7 @@ function requestParameters(): Schema {
       schema: { anyOf: [plainKey, listedKey] },
       example: '["warehouse","orders"]',
     },
-    asset_key_in_path: inPath('asset_key', ref('schemas', 'KeyPart'), 'orders'),
+    asset_key_in_path: pathParameter('asset_key', ref('schemas', 'KeyPart'), 'orders'),
     Prefer: {
       name: 'Prefer',
       in: 'header',
@@ -392,8 +384,13 @@ function requestParameters(): Schema {
       schema: { type: 'string' },
       example: 'handling=lenient',
     },
-    deployment_name: inPath('deployment_name', { type: 'string', pattern: deploymentName.source }, 'prod'),
+    deployment_name: pathParameter('deployment_name', { type: 'string', pattern: deploymentName.source }, 'prod'),
   };
+}
+
+/** @returns a parameter of a path, as OpenAPI describes it */
+export function pathParameter(name: string, schema: Schema, example: unknown): Schema {
+  return { name, in: 'path', required: true, schema, example };
 }
 
 const KEY_HEADER = 'Idempotency-Key';

@@ -3,7 +3,7 @@
 import type { Limits } from '../../config/limits.ts';
 import type { Schema } from '../../event/schema.ts';
 import { lineTypes } from '../../http/batch.ts';
-import type { DescribedRoute } from '../../http/openapi.ts';
+import { type DescribedRoute, pathParameter } from '../../http/openapi.ts';
 
 /** @returns their descriptions: `[{ needs: 'report', path: '/forward/{source}', … }, { …, path: '/forward/{source}/{first_seq}' }]` */
 export function describedHub({
@@ -11,8 +11,8 @@ export function describedHub({
   forwardBodyBytesMax,
   forwardHopsMax,
 }: Pick<Limits, 'batchItemsMax' | 'forwardBodyBytesMax' | 'forwardHopsMax'>): readonly DescribedRoute[] {
-  const source = inPath('source', { type: 'string', pattern: `^${UUID}$` }, SOURCE);
-  const firstSeq = inPath('first_seq', { type: 'integer', minimum: 1, maximum: Number.MAX_SAFE_INTEGER }, 7);
+  const source = pathParameter('source', { type: 'string', pattern: `^${UUID}$` }, SOURCE);
+  const firstSeq = pathParameter('first_seq', { type: 'integer', minimum: 1, maximum: Number.MAX_SAFE_INTEGER }, 7);
   const lines = `Lines of a journal as they are, with consecutive seqs: at most ${batchItemsMax} lines and ${forwardBodyBytesMax} bytes.`;
   const content = { 'application/json': position };
   return [
@@ -80,10 +80,6 @@ const position: Schema = {
   },
   required: ['seq', 'id', 'via'],
 };
-
-function inPath(name: string, schema: Schema, example: unknown): Schema {
-  return { name, in: 'path', required: true, schema, example };
-}
 
 function inHeader(name: string, pattern: string, description: string): Schema {
   return { name, in: 'header', description, schema: { type: 'string', pattern } };

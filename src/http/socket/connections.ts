@@ -30,42 +30,47 @@ export interface Exchange {
 }
 
 /** An open connection, with the queue of its pipelined requests (RFC 9112 section 9.3.2). */
-export interface Connection {
+export class Connection {
   readonly socket: Socket;
   /** The oldest request whose reply is not sent. Replies are sent in the order of the requests. */
   first: Exchange | undefined;
   /** The newest request whose reply is not sent. */
   last: Exchange | undefined;
   /** Number of requests whose replies are not sent. */
-  unanswered: number;
+  unanswered = 0;
   /** Number of them that wait for the service: for the disk, or for the rest of an upload. */
-  undecided: number;
+  undecided = 0;
   /** The reply of `first` was written, but the kernel has not accepted all of it, or the request is still being received. */
-  sending: boolean;
+  sending = false;
   /** `#sendDecided` decides a deferred request, and sends the reply itself if there is one at once. */
-  deciding: boolean;
+  deciding = false;
   /** The body of a reply is being produced while it is sent, so the connection is not idle even if nothing is sent. */
-  streaming: boolean;
+  streaming = false;
   /** It does not count against the cap. */
-  besideCap: boolean;
+  besideCap = false;
   /** Its reply waited when the cap was reached: it ends soon, and the last reply that is due announces `Connection: close`. */
-  leaving: boolean;
+  leaving = false;
   /** Reading is paused until fewer requests are unanswered. */
-  paused: boolean;
+  paused = false;
   /** The reply to bytes that are not a valid request, head and body; sent after all other replies. */
   lastReply: string | undefined;
   /** Further bytes are ignored: the connection is about to close, or its bytes are malformed (RFC 9112 section 9.6). */
-  closing: boolean;
+  closing = false;
   /** Bytes received so far of the body that is being uploaded. */
-  uploadBytes: number;
+  uploadBytes = 0;
   /** What `progressBytesOf` returned when the idle check last ran. */
-  progressBytes: number;
+  progressBytes = 0;
   /** When an idle check last found the connection busy, by `performance.now()`; at first, when it was opened. */
-  idleSinceMs: number;
+  idleSinceMs = performance.now();
   /** Called when the kernel has accepted all written bytes. One closure for each connection, not one for each reply. */
   readonly onSent: () => void;
   /** Called when an upload whose reply is already sent has ended. */
-  uploadEnded: () => void;
+  uploadEnded: () => void = ignore;
+
+  constructor(socket: Socket, onSent: (connection: Connection) => void) {
+    this.socket = socket;
+    this.onSent = () => onSent(this);
+  }
 }
 
 export interface ConnectionsOptions {
@@ -164,26 +169,7 @@ export class Connections {
   add(socket: Socket): void {
     if (!this.#fits(socket)) return;
     const { background, onSent, onEnded, onClosed } = this.#options;
-    const connection: Connection = {
-      socket,
-      first: undefined,
-      last: undefined,
-      unanswered: 0,
-      undecided: 0,
-      sending: false,
-      deciding: false,
-      streaming: false,
-      besideCap: false,
-      leaving: false,
-      paused: false,
-      lastReply: undefined,
-      closing: false,
-      uploadBytes: 0,
-      progressBytes: 0,
-      idleSinceMs: performance.now(),
-      onSent: () => onSent(connection),
-      uploadEnded: ignore,
-    };
+    const connection = new Connection(socket, onSent);
     this.#bySocket.set(socket, connection);
     // Node resumes a socket that it paused itself, although the listener has paused it as well.
     socket.on('resume', () => {
