@@ -237,6 +237,7 @@ class Life implements Watcher {
     machine.disk.onWritten = (folder, name, bytes) => this.states.written(folder, name, bytes);
     machine.disk.onCall = (folder, call, name) => {
       const journal = machine.journals.find((one) => one.folder === folder);
+      if (call === 'create' && journal !== undefined) this.#oracle.creating(journal, name);
       if (call === 'remove' && journal !== undefined) this.#oracle.removing(journal, name);
     };
     this.#machines.push(machine);

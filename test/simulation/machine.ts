@@ -15,7 +15,7 @@ import { createNotices } from '../../src/telemetry/log.ts';
 import type { SimulatedDisk } from '../support/simulated-disk.ts';
 import { MachineDisk, type PowerCut } from './machine-disk.ts';
 import type { Delivered, Network, Server } from './network.ts';
-import { Incarnation, type WallClock, type World } from './world.ts';
+import { Incarnation, MachineClock, type World } from './world.ts';
 
 export interface MachineOptions {
   readonly name: string;
@@ -52,7 +52,7 @@ export interface Watcher {
 
 export class Machine {
   readonly name: string;
-  readonly clock: WallClock = { offsetMs: 0 };
+  readonly clock: MachineClock;
   readonly disk: MachineDisk;
   /** One, and in hosted mode one for each deployment. */
   readonly journals: readonly MachineJournal[];
@@ -73,6 +73,7 @@ export class Machine {
     this.#network = network;
     this.#options = options;
     this.#watcher = watcher;
+    this.clock = new MachineClock(world);
     const folder = `/${options.name}`;
     this.disk = new MachineDisk(world, options.name, this.clock, folder);
     const read = readConfig(['--data', folder, '--read', '--allowed-host', options.name, ...options.args], {});

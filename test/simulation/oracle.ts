@@ -4,6 +4,7 @@ import type { Reply } from '../../src/http/message.ts';
 import { JournalView, type SeenLine } from './journal-view.ts';
 import type { Machine, MachineJournal } from './machine.ts';
 import type { Delivered } from './network.ts';
+import { Removals } from './removals.ts';
 import type { Upstream } from './upstream.ts';
 
 export type Destinations = ReadonlyMap<string, MachineJournal | Upstream>;
@@ -13,6 +14,7 @@ export interface Watched {
   /** What gets every event, by the names of its destinations. */
   readonly sendsTo: Destinations;
   readonly view: JournalView;
+  readonly removals: Removals;
 }
 
 export class Oracle {
@@ -24,7 +26,7 @@ export class Oracle {
   }
 
   watch(journal: MachineJournal, sendsTo: Destinations): void {
-    this.#watched.set(journal, { journal, sendsTo, view: new JournalView() });
+    this.#watched.set(journal, { journal, sendsTo, view: new JournalView(), removals: new Removals(journal) });
   }
 
   /** The links on which events are forwarded, as faults name them: `d0 to hub`. */
@@ -68,12 +70,19 @@ export class Oracle {
     if (problem !== undefined) this.#breaks(`${journal.name}: ${problem}`);
   }
 
-  /** A journal file is about to be removed: with retention by size, only what its destinations have. */
+  /** A file is about to be created. */
+  creating(journal: MachineJournal, name: string): void {
+    const problem = this.#watched.get(journal)!.removals.creating(name);
+    if (problem !== undefined) this.#breaks(`${journal.name} ${problem}`);
+  }
+
+  /** A journal file is about to be removed: only what a limit asks for, and what its destinations have. */
   removing(journal: MachineJournal, name: string): void {
     if (!/^events-\d{20}\.jsonl$/.test(name)) return;
     this.look(journal);
-    const { view, sendsTo } = this.#watched.get(journal)!;
-    if (sendsTo.size === 0) this.#breaks(`${journal.name} removes ${name} without a limit of retention`);
+    const { view, removals } = this.#watched.get(journal)!;
+    const problem = removals.removing(name);
+    if (problem !== undefined) this.#breaks(`${journal.name} ${problem}`);
     for (const { seq } of view.linesOf(name)) view.removed.add(seq);
     const seq = this.#unsettledAt(journal, view.linesOf(name));
     if (seq !== undefined) {

@@ -29,7 +29,9 @@ export function planServices(chance: Chance): PlannedService[] {
     { name: 'plain', to: 'http://plain' },
   ];
   putFile('/d2/forward.json', JSON.stringify({ destinations: d2Destinations }));
-  const removes = ['--retain-bytes', '16384', '--when-behind', 'remove', '--forward', '/d2/forward.json'];
+  // A clock that jumps makes all events old at once; else the bytes are the limit.
+  const limits = ['--retain-bytes', '16384', '--retain-days', '7', '--when-behind', 'remove'];
+  const removes = [...limits, '--forward', '/d2/forward.json'];
   return [
     { machine: isHosted ? hostedHub() : localHub(), sendsTo: { upstream: 'upstream' } },
     {
@@ -37,7 +39,10 @@ export function planServices(chance: Chance): PlannedService[] {
       sendsTo: { upstream: hubOf('d0') },
     },
     { machine: { name: 'd1', args: toHub('d1') }, sendsTo: { upstream: hubOf('d1') } },
-    { machine: { name: 'd2', args: [...SMALL, ...removes] }, sendsTo: { hub: hubOf('d2'), plain: 'plain' } },
+    {
+      machine: { name: 'd2', args: [...SMALL, ...removes], limits: { retainCheckMs: 5_000 } },
+      sendsTo: { hub: hubOf('d2'), plain: 'plain' },
+    },
     { machine: { name: 'lone', args: SMALL }, sendsTo: {} },
   ];
 }

@@ -15,6 +15,32 @@ export interface WallClock {
   offsetMs: number;
 }
 
+/** The wall clock of a machine, which jumps. */
+export class MachineClock implements WallClock {
+  readonly #world: World;
+  /** The latest jump is the last one. */
+  readonly #jumps: { readonly atMs: number; readonly offsetMs: number }[] = [{ atMs: 0, offsetMs: 0 }];
+
+  constructor(world: World) {
+    this.#world = world;
+  }
+
+  get offsetMs(): number {
+    return this.#jumps.at(-1)!.offsetMs;
+  }
+
+  set offsetMs(offsetMs: number) {
+    this.#jumps.push({ atMs: this.#world.nowMs, offsetMs });
+  }
+
+  /** @returns the latest time that was read from it within the last minute: what was decided then is done by now */
+  latestMs(): number {
+    const since = this.#jumps.findLastIndex(({ atMs }) => atMs <= this.#world.nowMs - 60_000);
+    const offsets = this.#jumps.slice(Math.max(0, since)).map(({ offsetMs }) => offsetMs);
+    return EPOCH_MS + this.#world.nowMs + Math.max(...offsets);
+  }
+}
+
 /**
  * One process from its start to its end, or one machine from power-on to power-off. Events that belong to it are dropped once it has
  * ended, which leaves promises that never settle: what a SIGKILL leaves.

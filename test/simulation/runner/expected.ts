@@ -91,7 +91,7 @@ const states: Readonly<Record<StateName, string>> = {
   'dead letter skipped': NOT_YET,
   'dead letter sent again': NOT_YET,
   'retention --retain-bytes': REACHED,
-  'retention --retain-days': NOT_YET,
+  'retention --retain-days': REACHED,
   'retention --keep-free': 'the disks of lives tell no free space that changes',
   'retention interrupted': REACHED,
 };

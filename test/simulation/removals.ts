@@ -1,0 +1,88 @@
+/** Whether a limit asks for what retention removes, by the sizes of the files and the wall clock when the removal is noted. */
+
+import type { MachineJournal } from './machine.ts';
+
+const DAY_MS = 86_400_000;
+const FILE = /^events-(\d{20})\.jsonl$/;
+const MARKER = /^events-\d{20}-(\d{20})\.removed$/;
+
+interface File {
+  readonly name: string;
+  readonly firstSeq: number;
+  /** Undefined for the newest one. */
+  readonly lastSeq: number | undefined;
+}
+
+/** The removals of one journal. */
+export class Removals {
+  readonly #journal: MachineJournal;
+  /** The last seq of the markers that were checked. */
+  #checkedSeq = 0;
+
+  constructor(journal: MachineJournal) {
+    this.#journal = journal;
+  }
+
+  /** A file is about to be created. @returns what is wrong if it marks files that no limit asks for */
+  creating(name: string): string | undefined {
+    const last = markedBy(name);
+    if (last === undefined) return undefined;
+    this.#checkedSeq = last;
+    return this.#problemOf(last);
+  }
+
+  /** A journal file is about to be removed. @returns what is wrong if no durable marker has it */
+  removing(name: string): string | undefined {
+    const { disk } = this.#journal;
+    const lastSeq = filesOf(disk.names()).find((file) => file.name === name)?.lastSeq;
+    const marked = Math.max(0, ...disk.durableNames().map((one) => markedBy(one) ?? 0));
+    if (lastSeq === undefined) return `removes ${name}, its newest file`;
+    if (lastSeq > marked) return `removes ${name} before that is noted durably`;
+    if (marked === this.#checkedSeq) return undefined;
+    this.#checkedSeq = marked; // on a full disk an older marker was renamed
+    return this.#problemOf(marked);
+  }
+
+  /** @returns the first file up to a seq that no limit asks for; what an earlier run has marked may go */
+  #problemOf(last: number): string | undefined {
+    const { disk, machine } = this.#journal;
+    const { retainBytes = Number.POSITIVE_INFINITY, retainDays = Number.POSITIVE_INFINITY } = machine.config;
+    const names = disk.names();
+    const before = Math.max(0, ...names.map((name) => markedBy(name) ?? 0).filter((marked) => marked !== last));
+    const files = filesOf(names);
+    const sizeOf = ({ name }: File) => disk.bytes(name)?.length ?? 0;
+    let left = files.reduce((sum, file) => sum + sizeOf(file), 0);
+    const latestMs = machine.clock.latestMs();
+    for (const file of files) {
+      if (file.firstSeq > last) return undefined;
+      if (file.lastSeq === undefined || file.lastSeq > last)
+        return `is to remove events up to ${last}, a part of ${file.name}`;
+      const bytes = disk.bytes(file.name)!;
+      const isTooOld = () => latestMs - timeOfLast(bytes) > retainDays * DAY_MS;
+      if (file.firstSeq > before && left <= retainBytes && !isTooOld())
+        return `is to remove ${file.name}, which no limit asks for: ${left} bytes are there`;
+      left -= sizeOf(file);
+    }
+    return undefined;
+  }
+}
+
+function markedBy(name: string): number | undefined {
+  const [, last] = MARKER.exec(name) ?? [];
+  return last === undefined ? undefined : Number(last);
+}
+
+function filesOf(names: readonly string[]): File[] {
+  const firsts = names.flatMap((name) => FILE.exec(name)?.slice(1).map(Number) ?? []).sort((a, b) => a - b);
+  return firsts.map((firstSeq, index) => {
+    const next = firsts[index + 1];
+    const name = `events-${String(firstSeq).padStart(20, '0')}.jsonl`;
+    return { name, firstSeq, lastSeq: next === undefined ? undefined : next - 1 };
+  });
+}
+
+/** @returns when the last event of a file was recorded, in milliseconds since 1970 */
+function timeOfLast(bytes: Buffer): number {
+  const text = bytes.toString('latin1', bytes.lastIndexOf(10, bytes.length - 2) + 1);
+  return Date.parse(JSON.parse(text).time);
+}
