@@ -5,6 +5,7 @@ import { readdirSync } from 'node:fs';
 import { test } from 'node:test';
 import { limits } from '../../../src/config/limits.ts';
 import { newToken, sha256 } from '../../../src/deployments/tokens.ts';
+import { runHere } from '../../support/command-output.ts';
 import { entryOf, host, REPORT, rewrite, writeDeployments } from '../../support/deployments.ts';
 import { entriesOf } from '../../support/log.ts';
 import { metricsOf } from '../../support/metrics.ts';
@@ -133,7 +134,7 @@ test('a token that may only read reports nowhere, and learns no more than any to
 
 test('a token is printed with what it may do', async () => {
   const mayOf = async (...args: string[]) => {
-    const { code, stdout, stderr } = await run(['token', ...args]);
+    const { code, stdout, stderr } = await runHere(['token', ...args]);
     return code === 0 ? JSON.parse(stdout.split('\n')[1] ?? '').may : [code, stderr];
   };
   assert.equal(await mayOf(), undefined);
@@ -149,13 +150,13 @@ test('a token is printed with what it may do', async () => {
 
 test('a token can be printed with its end, which has to exist', async () => {
   for (const date of ['2026-12-31', '2026-12-31T12:00:00.5+01:00']) {
-    const printed = await run(['token', '--name', 'ci', '--not-after', date]);
+    const printed = await runHere(['token', '--name', 'ci', '--not-after', date]);
     assert.equal(printed.code, 0);
     const { notAfter, ...others } = JSON.parse(printed.stdout.split('\n')[1] ?? '');
     assert.deepEqual([notAfter, Object.keys(others)], [date, ['name', 'sha256']]);
   }
   for (const date of ['2026-02-30', '2026-13-01', '2026-12-31T12:00', 'tomorrow']) {
-    const { code, stdout, stderr } = await run(['token', '--not-after', date]);
+    const { code, stdout, stderr } = await runHere(['token', '--not-after', date]);
     assert.deepEqual([code, stdout], [2, ''], date);
     assert.match(
       stderr,

@@ -19,6 +19,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { sha256 } from '../../../src/deployments/tokens.ts';
+import { runHere } from '../../support/command-output.ts';
 import { entryOf, host, REPORT, rewrite, writeDeployments } from '../../support/deployments.ts';
 import { newFolder, run, startService } from '../../support/program.ts';
 import { serve } from '../../support/service.ts';
@@ -135,7 +136,7 @@ test('a start with a bad deployments file ends with 2, SIGHUP reads it again, an
     assert.equal(code, 2);
     assert.match(stderr, problem);
   }
-  const printed = await run(['token', '--name', 'cron']);
+  const printed = await runHere(['token', '--name', 'cron']);
   assert.equal(printed.code, 0);
   const [fresh = '', line = ''] = printed.stdout.split('\n');
   assert.equal(JSON.parse(line).name, 'cron');

@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { exitCodes } from '../../../src/config/exit-codes.ts';
 import { segmentName } from '../../../src/journal/segments.ts';
+import { runHere } from '../../support/command-output.ts';
 import { newFolder, run, startService } from '../../support/program.ts';
 import { FIRST, flip, makeLines, segment } from '../../support/segments.ts';
 import { each } from '../../support/tools.ts';
@@ -32,7 +33,7 @@ test('verify says what is in a good journal, as text and as JSON, and ends with 
   const data = journal(t);
   const [text, json] = await Promise.all([
     run(['verify', data]),
-    run(['verify', data, '--data', `${data}/`, '--json']),
+    runHere(['verify', data, '--data', `${data}/`, '--json']),
   ]);
   assert.deepEqual([text.code, json.code, text.stderr, json.stderr], [0, 0, '', '']);
   assert.match(
@@ -61,13 +62,13 @@ test('verify says what is in a good journal, as text and as JSON, and ends with 
 
 test('verify says the first thing wrong, and ends with 3', async (t) => {
   const data = journal(t, damaged());
-  const { code, stdout } = await run(['verify', '--data', data]);
+  const { code, stdout } = await runHere(['verify', '--data', data]);
   assert.equal(code, 3);
   assert.match(stdout, / is damaged\n/);
   assert.match(stdout, /\n {2}events {2}8\n/);
   assert.match(stdout, /\nfirst thing wrong: events-0+1\.jsonl, line 4, byte \d+: its crc is \w{8}, computed \w{8}\n/);
   assert.ok(stdout.endsWith(`\nassetlog repair ${data} shows how it can be repaired\n`), stdout);
-  const json = await run(['verify', '--data', data, '--json']);
+  const json = await runHere(['verify', '--data', data, '--json']);
   assert.equal(json.code, 3);
   assert.equal(JSON.parse(json.stdout).findings[0].kind, 'bad line inside');
 });
@@ -80,7 +81,7 @@ test('verify counts good and bad lines also after the first bad one, and shows t
   writeFileSync(join(data, FIRST), Buffer.concat([bytes.subarray(0, at(60)), bytes.subarray(at(61))]));
   writeFileSync(join(data, segmentName(101)), segment(101, 5).subarray(0, -1));
   writeFileSync(join(data, segmentName(106)), segment(106, 1));
-  const { code, stdout } = await run(['verify', '--data', data]);
+  const { code, stdout } = await runHere(['verify', '--data', data]);
   assert.equal(code, 3);
   assert.match(stdout, /\n {2}lines {3}99 good, 6 bad, /); // the line after the missing one is not proved
   const places = [...stdout.matchAll(/^ {2}bad {5}(\S+), line (\d+), byte (\d+): .*; (\d+) lines?$/gm)];
@@ -94,11 +95,11 @@ test('verify counts good and bad lines also after the first bad one, and shows t
       [segmentName(101), '5', String(segment(101, 4).length), '1'],
     ],
   );
-  const json = JSON.parse((await run(['verify', '--data', data, '--json'])).stdout);
+  const json = JSON.parse((await runHere(['verify', '--data', data, '--json'])).stdout);
   assert.deepEqual([json.good_lines, json.bad_lines, json.bad_places_count, json.bad_places.length], [99, 6, 5, 5]);
 
   writeFileSync(join(data, FIRST), Buffer.concat(lines.flatMap((line) => [line, Buffer.from('what?\n')])));
-  const many = await run(['verify', '--data', data]);
+  const many = await runHere(['verify', '--data', data]);
   assert.match(
     many.stdout,
     /\n {2}lines {3}105 good, 101 bad, .*\n( {2}bad {5}.*; 1 line\n){20} {2}bad {5}and 81 more places\n/,
@@ -108,10 +109,10 @@ test('verify counts good and bad lines also after the first bad one, and shows t
 test('verify may run beside a service, and takes an end that is being written for what it is', async (t) => {
   const service = await startService(t);
   await ask(service.port, post('/report_asset_materialization/a'));
-  assert.equal((await run(['verify', '--data', service.data])).code, 0);
+  assert.equal((await runHere(['verify', '--data', service.data])).code, 0);
   await service.kill('SIGKILL');
   truncateSync(join(service.data, FIRST), 20);
-  const { code, stdout } = await run(['verify', '--data', service.data]);
+  const { code, stdout } = await runHere(['verify', '--data', service.data]);
   assert.equal(code, 0);
   assert.match(
     stdout,
@@ -122,7 +123,7 @@ test('verify may run beside a service, and takes an end that is being written fo
 test('repair shows what it would do, does it with --yes, and has nothing to do then', async (t) => {
   const data = journal(t, damaged());
   const before = readdirSync(data);
-  const shown = await run(['repair', '--data', data]);
+  const shown = await runHere(['repair', '--data', data]);
   assert.equal(shown.code, 3);
   assert.match(shown.stdout, /^this is to be done; nothing was changed, add --yes to do it:\n/);
   assert.match(
@@ -144,10 +145,10 @@ test('repair shows what it would do, does it with --yes, and has nothing to do t
   assert.equal(JSON.parse(readFileSync(join(data, side, 'repair.json'), 'utf8')).damaged[0].kept, 9);
 
   const after = readdirSync(data);
-  const again = await run(['repair', '--data', data, '--yes', '--json']);
+  const again = await runHere(['repair', '--data', data, '--yes', '--json']);
   assert.equal(again.code, 0);
   assert.deepEqual([JSON.parse(again.stdout).done, JSON.parse(again.stdout).after.good], [false, true]);
-  assert.match((await run(['repair', '--data', data])).stdout, /^nothing to repair\n/);
+  assert.match((await runHere(['repair', '--data', data])).stdout, /^nothing to repair\n/);
   assert.deepEqual(readdirSync(data), after);
 
   const service = await startService(t, { data });
@@ -169,8 +170,8 @@ test('a last line that is taken away after a clean stop is damage, and its seq i
     start.stderr,
     /line 2, byte \d+: the events 2 to 2 are missing, which were there at the last clean stop/,
   );
-  assert.equal((await run(['verify', '--data', data])).code, 3);
-  const repair = await run(['repair', '--data', data, '--yes']);
+  assert.equal((await runHere(['verify', '--data', data])).code, 3);
+  const repair = await runHere(['repair', '--data', data, '--yes']);
   assert.equal(repair.code, 0, repair.stdout);
   assert.match(repair.stdout, /note {4}seq 2 as lost\n {2}remove {2}\.stopped-cleanly, which describes/);
   const again = await startService(t, { data });
@@ -183,7 +184,7 @@ test('a last line that is taken away after a clean stop is damage, and its seq i
 
 test('repair keeps away from a folder that is in use', async (t) => {
   const service = await startService(t);
-  const { code, stderr, stdout } = await run(['repair', '--data', service.data, '--yes']);
+  const { code, stderr, stdout } = await runHere(['repair', '--data', service.data, '--yes']);
   assert.deepEqual([code, stdout], [4, '']);
   assert.match(stderr, /^assetlog: .* is in use by process \d+; stop it, or use another --data\n$/);
 });
@@ -191,16 +192,16 @@ test('repair keeps away from a folder that is in use', async (t) => {
 test('repair --yes before the first start finds nothing to repair, and makes nothing [upkeep-1]', async (t) => {
   const empty = newFolder(t);
   for (const data of [empty, join(empty, 'nowhere'), join(empty, 'nowhere', 'else')]) {
-    const { code, stdout, stderr } = await run(['repair', '--yes', '--data', data]);
+    const { code, stdout, stderr } = await runHere(['repair', '--yes', '--data', data]);
     assert.deepEqual([code, stdout, stderr], [0, `nothing to repair: there is no journal in ${data} yet\n`, '']);
-    const asJson = await run(['repair', '--yes', '--json', '--data', data]);
+    const asJson = await runHere(['repair', '--yes', '--json', '--data', data]);
     assert.deepEqual(JSON.parse(asJson.stdout), { damaged: [], written: [], newly_lost: [], done: false });
   }
   assert.deepEqual(readdirSync(empty), []);
   const file = join(empty, 'file');
   writeFileSync(file, '');
   for (const data of [file, join(file, 'data')]) {
-    const { code, stderr } = await run(['repair', '--yes', '--data', data]);
+    const { code, stderr } = await runHere(['repair', '--yes', '--data', data]);
     assert.equal(code, 2);
     assert.match(stderr, /^assetlog: there is no journal in [^\n]*ENOTDIR[^\n]*; give its folder with --data\n$/);
   }
@@ -213,12 +214,12 @@ test('without a journal, and with one that can not be read, verify and repair sa
     ['verify', join(empty, 'nowhere', 'else')],
     ['repair', join(empty, 'nowhere')],
   ] as const) {
-    const { code, stderr } = await run([command, '--data', data]);
+    const { code, stderr } = await runHere([command, '--data', data]);
     assert.equal(code, 2);
     assert.match(stderr, /^assetlog: there is no journal in [^\n]*; give its folder with --data\n$/);
   }
   mkdirSync(join(empty, FIRST));
-  const { code, stderr } = await run(['verify', '--data', empty]);
+  const { code, stderr } = await runHere(['verify', '--data', empty]);
   assert.equal(code, 5);
   assert.match(
     stderr,
@@ -255,12 +256,12 @@ test('what no crash explains ends a start with 3, verify says the same, and a re
     assert.match(refused.stderr, problem);
     assert.ok(refused.stderr.includes(`assetlog repair --data ${data}`));
     assert.deepEqual(readFileSync(file), damaged);
-    const verified = await run(['verify', '--data', data]);
+    const verified = await runHere(['verify', '--data', data]);
     assert.equal(verified.code, 3);
     assert.match(verified.stdout, problem);
 
-    assert.equal((await run(['repair', '--data', data, '--yes'])).code, 0);
-    assert.equal((await run(['verify', '--data', data])).code, 0);
+    assert.equal((await runHere(['repair', '--data', data, '--yes'])).code, 0);
+    assert.equal((await runHere(['verify', '--data', data])).code, 0);
     const second = await startService(t, { data });
     await ask(second.port, post(`${TARGET}c`));
     const keys = second.events().map((event) => event['asset_key']);
@@ -275,9 +276,9 @@ test('a folder with nothing but the marker of what retention removed is damaged 
   const refused = await run(['serve', '--port', '0', '--data', data]);
   assert.equal(refused.code, 3, refused.stderr);
   assert.match(refused.stderr, /all journal files are missing: the events from 9 on/);
-  assert.equal((await run(['verify', '--data', data])).code, 3);
-  assert.equal((await run(['repair', '--data', data])).code, 3);
-  assert.equal((await run(['repair', '--data', data, '--yes'])).code, 0);
+  assert.equal((await runHere(['verify', '--data', data])).code, 3);
+  assert.equal((await runHere(['repair', '--data', data])).code, 3);
+  assert.equal((await runHere(['repair', '--data', data, '--yes'])).code, 0);
   const service = await startService(t, { data });
   await ask(service.port, post(`${TARGET}a`));
   assert.equal(service.events()[0]?.['seq'], 9);
