@@ -8,6 +8,7 @@ import { test } from 'node:test';
 import { limits as standardLimits } from '../../src/config/limits.ts';
 import type { Event } from '../../src/event/event.ts';
 import { createJournal, openJournal } from '../support/journal.ts';
+import { rounds } from '../support/long.ts';
 import { eachCall, remainsOf } from '../support/power.ts';
 import { splitLines } from '../support/segments.ts';
 import { SimulatedDisk } from '../support/simulated-disk.ts';
@@ -127,7 +128,7 @@ for (const what of ['once', 'always'] as const) {
 }
 
 test('the power goes at any call: what was acknowledged is there, whatever is left of the rest', async () => {
-  for (const trial of eachCall('power')) {
+  for (const trial of eachCall('power', undefined, rounds({ long: 1, short: 2 }))) {
     const disk = diskWithShortWrite();
     const script = newScript();
     await trial.run(disk, () => play(disk, script));

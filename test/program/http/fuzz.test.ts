@@ -36,7 +36,7 @@ import { textOfLine } from '../../support/strict-event.ts';
 import { type Candidate, KnownKeys, lineOf, type Prediction } from '../../support/strict-keys.ts';
 
 const SEED = Number(process.env['ASSETLOG_TEST_SEED'] ?? 1);
-const REQUESTS = Number(process.env['ASSETLOG_TEST_FUZZ'] ?? rounds({ long: 120_000, short: 24_000 }));
+const REQUESTS = Number(process.env['ASSETLOG_TEST_FUZZ'] ?? rounds({ long: 120_000, short: 12_000 }));
 /** Of them all: what is sent to a hosted service. */
 const HOSTED_SHARE = 0.25;
 const CLIENTS = 8;
