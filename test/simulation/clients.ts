@@ -22,7 +22,13 @@ export interface Access {
   readonly token: HttpCall['token'];
 }
 
-const TYPES = ['materialization', 'observation'] as const;
+const TYPES = ['materialization', 'observation', 'check'] as const;
+/** In a body the text of a number that JavaScript can not represent: it is recorded digit by digit. */
+const NUMBER = '<number>';
+
+function bodyOf(value: object): string {
+  return JSON.stringify(value).replaceAll(`"${NUMBER}"`, '12345678901234567890.10');
+}
 
 export class Client {
   readonly #world: World;
@@ -67,8 +73,9 @@ export class Client {
   async #sendOne(): Promise<void> {
     const wanted = this.#next();
     const { chance } = this.#process;
-    const path = `/report_asset_${chance.oneOf(TYPES)}/`;
-    const body = this.#bodyOf(wanted);
+    const { type, ...event } = this.#event(wanted.mark);
+    const path = `/report_asset_${type}/`;
+    const body = bodyOf(event);
     if (wanted.key !== undefined) {
       this.#earlier.push({ wanted, body, path });
       if (this.#earlier.length > 60) this.#earlier.shift();
@@ -78,29 +85,36 @@ export class Client {
     await Promise.all(wanted.key !== undefined && chance.happens(0.05) ? [send(), send()] : [send()]);
   }
 
+  /** An earlier report, or another event with its key, which is recorded only if retention removed the earlier one. */
   async #sendAgain(): Promise<void> {
     const { chance } = this.#process;
     const { wanted, body, path } = chance.oneOf(this.#earlier);
-    if (chance.happens(0.9)) return this.#send(path, [wanted], body, wanted.key);
-    // By mistake, another event with the same key.
+    if (chance.happens(0.8)) return this.#send(path, [wanted], body, wanted.key);
     const other = { ...this.#next(), key: wanted.key };
-    await this.#send(path, [other], this.#bodyOf(other), other.key);
-  }
-
-  #bodyOf({ mark }: Wanted): string {
-    const metadata = { pad: 'x'.repeat(this.#process.chance.integer(0, 400)) };
-    return JSON.stringify({ asset_key: ['a'], partition: mark, metadata });
+    const { type, ...event } = this.#event(other.mark);
+    await this.#send(`/report_asset_${type}/`, [other], bodyOf(event), other.key);
   }
 
   async #sendBatch(): Promise<void> {
     const wanted = Array.from({ length: this.#process.chance.integer(2, 12) }, () => this.#next());
-    const items = wanted.map(({ mark, key }) => ({
-      type: 'observation',
-      asset_key: ['b'],
+    const items = wanted.map(({ mark, key }) => ({ ...this.#event(mark), idempotency_key: key }));
+    await this.#send('/report_asset_batch/', wanted, bodyOf(items), undefined);
+  }
+
+  /** An event with each member that its type may have, as likely with as without. */
+  #event(mark: string): { readonly type: (typeof TYPES)[number] } & Readonly<Record<string, unknown>> {
+    const { chance } = this.#process;
+    const type = chance.oneOf(TYPES);
+    const maybe = (members: object) => (chance.happens(0.5) ? members : {});
+    return {
+      type,
+      asset_key: ['a', chance.oneOf(['a', 'b "c"'])],
       partition: mark,
-      idempotency_key: key,
-    }));
-    await this.#send('/report_asset_batch/', wanted, JSON.stringify(items), undefined);
+      ...(type === 'check'
+        ? { check_name: 'c', passed: chance.happens(0.5), severity: chance.oneOf(['WARN', 'ERROR']) }
+        : { ...maybe({ description: 'größer\n\u2028' }), ...maybe({ data_version: `v${chance.integer(1, 9)}` }) }),
+      ...maybe({ metadata: { pad: 'x'.repeat(chance.integer(0, 400)), number: NUMBER } }),
+    };
   }
 
   async #send(path: string, wanted: readonly Wanted[], body: string, key: string | undefined): Promise<void> {

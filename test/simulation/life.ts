@@ -7,7 +7,7 @@ import { type Access, Client } from './clients.ts';
 import { type FaultKind, faultOfStart, type Names, type PlannedFault, planFaults } from './faults.ts';
 import { Machine, type MachineJournal, type MachineOptions, type Watcher } from './machine.ts';
 import { type Delivered, Network } from './network.ts';
-import { Oracle } from './oracle.ts';
+import { Oracle } from './oracle/oracle.ts';
 import { replaceGlobals } from './replaced/globals.ts';
 import { deploymentsForClients, planServices, tokenOf } from './services.ts';
 import { States } from './states.ts';
@@ -17,6 +17,8 @@ import { World } from './world.ts';
 
 const HEALING_MS = 3_600_000;
 const HEALING_STEPS = 400_000;
+/** From the moment at which all is settled until folders are within their limits. */
+const REST_MS = 120_000;
 /** Longer than any life. */
 const PLANNED_MS = 1_000_000;
 /** The longest time until an operator starts what has ended. */
@@ -83,7 +85,7 @@ class Life implements Watcher {
   readonly #world: World;
   readonly #network: Network;
   readonly #upstreams = new Map<string, Upstream>();
-  readonly #oracle = new Oracle();
+  readonly #oracle: Oracle;
   readonly #machines: Machine[] = [];
   /** The machines that ended by a clean stop. */
   readonly #stopped = new Set<Machine>();
@@ -99,6 +101,7 @@ class Life implements Watcher {
   /** @param clients the names of those that live; all if it is undefined */
   constructor(world: World, clients: ReadonlySet<string> | undefined) {
     this.#world = world;
+    this.#oracle = new Oracle(() => world.nowMs);
     this.#network = new Network(world, (kind) => this.#count(kind));
     const places = new Map<string, MachineJournal | Upstream>();
     for (const name of ['upstream', 'plain']) places.set(name, this.#upstreamNamed(name));
@@ -182,6 +185,9 @@ class Life implements Watcher {
       return unsettled === undefined || this.broken !== undefined || world.nowMs > untilMs || world.steps > untilSteps;
     });
     if (unsettled !== undefined) this.#broken ??= `not settled after an hour: ${unsettled}`;
+    const restMs = world.nowMs + REST_MS;
+    await world.run(() => world.nowMs >= restMs || this.broken !== undefined);
+    if (this.broken === undefined) await this.#oracle.checkAtRest();
   }
 
   starting(machine: Machine): void {
@@ -221,9 +227,9 @@ class Life implements Watcher {
     this.states.received(machine, request);
   }
 
-  replied(machine: Machine, request: Delivered, reply: Reply): void {
+  replied(machine: Machine, request: Delivered, reply: Reply, arrivedMs: number): void {
     this.states.replied(machine, request, reply);
-    this.#oracle.replied(machine, request, reply);
+    this.#oracle.replied(machine, request, reply, arrivedMs);
   }
 
   #upstreamNamed(name: string): Upstream {
@@ -239,6 +245,8 @@ class Life implements Watcher {
       const journal = machine.journals.find((one) => one.folder === folder);
       if (call === 'create' && journal !== undefined) this.#oracle.creating(journal, name);
       if (call === 'remove' && journal !== undefined) this.#oracle.removing(journal, name);
+      // Closed dead letters are about to be removed.
+      if (call === 'rename' && name.startsWith('dead-') && journal !== undefined) this.#oracle.look(journal);
     };
     this.#machines.push(machine);
     return machine;

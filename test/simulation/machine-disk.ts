@@ -8,12 +8,12 @@ import { type Call, type Fault, type FileRemains, SimulatedDisk } from '../suppo
 import { Incarnation, type WallClock, type World } from './world.ts';
 
 /** Called before each disk call, with the bytes that it writes; what it returns happens in place of the call. */
-export type FaultOf = (call: Call, name: string, bytes: number) => Fault;
+export type FaultOf = (call: Call, name: string, bytes: number, folder: string) => Fault;
 
 /** What a power cut leaves of what was not synced: of the folder a share of its changes, and of each file its own part. */
 export interface PowerCut {
   readonly entries: number;
-  readonly of: (name: string) => FileRemains;
+  readonly of: (name: string, folder: string) => FileRemains;
 }
 
 /** Called before each disk call. */
@@ -64,8 +64,10 @@ export class MachineDisk {
   cutPower({ entries, of }: PowerCut): void {
     this.#powered.end();
     this.#powered = new Incarnation(this.#world, `${this.#name} system`, this.#clock);
-    for (const disk of this.#folders.values())
-      this.#put(disk.afterPowerCut({ entries, share: 0, behind: 'nothing' }, of));
+    for (const [folder, disk] of this.#folders) {
+      const nothing = { entries, share: 0, behind: 'nothing' } as const;
+      this.#put(disk.afterPowerCut(nothing, (name) => of(name, folder)));
+    }
   }
 
   /** A folder as a process sees it. */
@@ -81,7 +83,7 @@ export class MachineDisk {
     disk.fault = (call, name, bytes) => {
       this.onCall(folder, call, name);
       for (const faultOf of this.faults) {
-        const fault = faultOf(call, name, bytes);
+        const fault = faultOf(call, name, bytes, folder);
         if (fault !== undefined) return fault;
       }
       if (call === 'write' && powered.chance.happens(WRITTEN_BACK)) {

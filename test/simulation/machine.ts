@@ -46,8 +46,8 @@ export interface Watcher {
   logged(line: string): void;
   /** A request reached the service. */
   received(machine: Machine, request: Delivered): void;
-  /** Called at the moment at which the service sends a reply. */
-  replied(machine: Machine, request: Delivered, reply: Reply): void;
+  /** Called at the moment at which the service sends a reply. @param arrivedMs when it got the request */
+  replied(machine: Machine, request: Delivered, reply: Reply, arrivedMs: number): void;
 }
 
 export class Machine {
@@ -164,9 +164,10 @@ export class Machine {
   async #respond(decision: HeadDecision, request: Delivered): Promise<HttpReply> {
     if (decision.kind === 'refuse') return written(decision.reply);
     this.#watcher.received(this, request);
+    const arrivedMs = this.#world.nowMs;
     const reply = await new Promise<Reply>((resolve) => {
       decision.receive(request.body, (reply) => {
-        this.#watcher.replied(this, request, reply);
+        this.#watcher.replied(this, request, reply, arrivedMs);
         resolve(reply);
       });
     });

@@ -147,21 +147,22 @@ function tearWrite(machine: Machine, chance: Chance, targets: Targets): void {
   const { disk } = machine;
   let left = chance.integer(1, 8);
   const isKilled = chance.happens(0.5);
-  const fault: FaultOf = (call, name, bytes) => {
+  const fault: FaultOf = (call, name, bytes, folder) => {
     if (call !== 'write' || bytes < 2) return undefined;
     left -= 1;
     if (left > 0) return undefined;
     disk.faults.delete(fault);
     const written = chance.integer(1, bytes - 1);
     const tear = () => {
-      const unsynced = disk.disk.unsyncedBytes(name);
+      const unsynced = disk.in(folder).unsyncedBytes(name);
       const torn: FileRemains = {
         share: (unsynced - bytes + written + 0.5) / unsynced,
         behind: chance.oneOf(['nothing', 'zeros', 'garbage'] as const),
       };
       const others = powerCut(chance, targets.reorders);
-      const cut = { ...others, of: (other: string) => (other === name ? torn : others.of(other)) };
-      end(machine, 'torn write', chance, targets, isKilled ? undefined : cut);
+      const of: PowerCut['of'] = (other, where) =>
+        other === name && where === folder ? torn : others.of(other, where);
+      end(machine, 'torn write', chance, targets, isKilled ? undefined : { ...others, of });
     };
     targets.world.plan(0, 'torn write', tear, null);
     return isKilled ? { shortBy: bytes - written } : Promise.resolve();

@@ -8,8 +8,8 @@ export class Upstream {
   readonly name: string;
   /** How many reports it recorded. */
   recorded = 0;
-  /** The ids of the events that it recorded: the sender gives the id of a line as the idempotency key. */
-  readonly ids = new Set<string>();
+  /** By id of an event, which the sender gives as the idempotency key: its partition, and how often it was recorded. */
+  readonly received = new Map<string, { readonly mark: string; count: number }>();
   /** For the next reports: a 500, before or after it recorded. */
   readonly faults: ('before' | 'after')[] = [];
   readonly #onFault: () => void;
@@ -21,18 +21,28 @@ export class Upstream {
     network.listen(name, { process, handle: async (request) => this.#handle(request) });
   }
 
-  #handle({ method, target, headers }: Delivered): HttpReply {
+  #handle(request: Delivered): HttpReply {
+    const { method, target } = request;
     const html = { 'content-type': 'text/html' };
     if (method !== 'POST' || !target.includes('/report_asset_'))
       return { status: method === 'GET' ? 200 : 405, headers: html, body: '<html>' };
     const fault = this.faults.shift();
     if (fault !== undefined) this.#onFault();
-    if (fault !== 'before') {
-      const key = headers[headers.findIndex((name) => name.toLowerCase() === 'idempotency-key') + 1] ?? '';
-      this.recorded += 1;
-      this.ids.add(key.slice(1, -1)); // quoted
-    }
-    if (fault !== undefined) return { status: 500, headers: html, body: 'Internal Server Error' };
+    const isRepeated = fault !== 'before' && this.#record(request) > 1;
+    // A check that is repeated with its partition is stored, and answered with 500.
+    if (fault !== undefined || (isRepeated && target.startsWith('/report_asset_check/')))
+      return { status: 500, headers: html, body: 'Internal Server Error' };
     return { status: 200, headers: { 'content-type': 'application/json' }, body: '{}' };
+  }
+
+  /** @returns how often the event was recorded */
+  #record({ headers, body }: Delivered): number {
+    const key = headers[headers.indexOf('Idempotency-Key') + 1] ?? '';
+    const id = key.slice(1, -1); // quoted
+    const known = this.received.get(id) ?? { mark: JSON.parse(body.toString()).partition, count: 0 };
+    known.count += 1;
+    this.recorded += 1;
+    this.received.set(id, known);
+    return known.count;
   }
 }

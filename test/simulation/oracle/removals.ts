@@ -1,6 +1,6 @@
 /** Whether a limit asks for what retention removes, by the sizes of the files and the wall clock when the removal is noted. */
 
-import type { MachineJournal } from './machine.ts';
+import type { MachineJournal } from '../machine.ts';
 
 const DAY_MS = 86_400_000;
 const FILE = /^events-(\d{20})\.jsonl$/;

@@ -1,0 +1,111 @@
+/** What is right in the folder of a service that has nothing left to do: its limits, what it knows of its journal, and a backup of it. */
+
+import { crc32 } from 'node:zlib';
+import { limits } from '../../../src/config/limits.ts';
+import { readSidecar } from '../../../src/journal/keys/sidecar.ts';
+import { backUp } from '../../../src/journal/look/backup.ts';
+import { verify } from '../../../src/journal/look/verify.ts';
+import { SimulatedDisk } from '../../support/simulated-disk.ts';
+import { cursorIn } from './cursor.ts';
+import type { JournalView } from './journal-view.ts';
+
+export interface Folder {
+  readonly disk: SimulatedDisk;
+  readonly view: JournalView;
+  /** The names of the destinations. */
+  readonly sendsTo: readonly string[];
+  readonly retainBytes: number | undefined;
+}
+
+const SEGMENT = /^events-(\d{20})\.jsonl$/;
+const DEAD_LETTER_BYTES = 64 * 1024 * 1024;
+
+/** @returns what is wrong, if anything is */
+export async function wrongAtRest(folder: Folder): Promise<string | undefined> {
+  const { disk, view } = folder;
+  const names = disk.names().sort();
+  const segments = names.filter((name) => SEGMENT.test(name));
+  return (
+    aboveLimits(folder, segments) ??
+    wrongSnapshot(folder) ??
+    folder.sendsTo.map((name) => wrongDestination(folder, name)).find((problem) => problem !== undefined) ??
+    (await wrongSidecars(disk.afterCrash(), view, segments.slice(0, -1))) ??
+    (await wrongBackup(disk.afterCrash(), view))
+  );
+}
+
+/** The newest file is not counted, since one large request may fill it. */
+function aboveLimits({ disk, sendsTo, retainBytes }: Folder, segments: readonly string[]): string | undefined {
+  const closedBytes = segments.slice(0, -1).reduce((sum, name) => sum + disk.bytes(name)!.length, 0);
+  if (retainBytes !== undefined && closedBytes > retainBytes)
+    return `its files have ${closedBytes} bytes, and --retain-bytes is ${retainBytes}`;
+  const most = Math.min(DEAD_LETTER_BYTES, (retainBytes ?? Number.POSITIVE_INFINITY) / 4);
+  const full = sendsTo.find((name) => (disk.bytes(`dead-${name}.jsonl`)?.length ?? 0) > most);
+  return full && `the dead letters of ${full} have more than ${most} bytes`;
+}
+
+/** What a hub says it has of each source is what its lines say. */
+function wrongSnapshot({ disk, view }: Folder): string | undefined {
+  const text = disk.durableBytes('forward-sources.json')?.toString();
+  if (text === undefined) return undefined;
+  const [end, crc] = /,"crc":"([\da-f]{8})"\}\n$/.exec(text) ?? [];
+  const begin = text.slice(0, text.length - (end?.length ?? 0));
+  if (crc === undefined || crc32(begin) !== Number.parseInt(crc, 16)) return 'forward-sources.json is damaged';
+  const { seq: until, sources } = JSON.parse(`${begin}}`);
+  if (until > view.lines.size) return `forward-sources.json is of event ${until}, and there are ${view.lines.size}`;
+  const last = new Map<string, number>();
+  const ids = new Map<string, string>();
+  for (const { seq, id, from } of [...view.lines.values()].sort((a, b) => a.seq - b.seq)) {
+    if (from === undefined) continue;
+    if (seq <= until) last.set(from[0], from[1]);
+    ids.set(`${from}`, id);
+  }
+  for (const [source, seq, id] of sources) {
+    // It may be of a later line: events are recorded while it is written.
+    if (seq < (last.get(source) ?? 0) || ids.get(`${[source, seq]}`) !== id)
+      return `forward-sources.json has ${id} as ${seq} of ${source}, and up to event ${until} it has ${last.get(source)}`;
+    last.delete(source);
+  }
+  const [lacking] = last.keys();
+  return lacking && `forward-sources.json lacks ${lacking}`;
+}
+
+/** All is sent: the cursor is at the last event, and the state says that there is nothing to do. */
+function wrongDestination({ disk, view }: Folder, name: string): string | undefined {
+  const bytes = disk.durableBytes(`forward-${name}.cursor`);
+  const seq = bytes && cursorIn(bytes)?.seq;
+  if (seq !== Math.max(...view.lines.keys()))
+    return `the cursor for ${name} is at ${seq}, and there are ${view.lines.size} events`;
+  const state = JSON.parse(disk.text(`forward-${name}.state`) || '{}');
+  return state.state === 'idle' ? undefined : `forward-${name}.state says ${state.state}: ${state.reason}`;
+}
+
+/** @param closed names of files that are not appended to */
+async function wrongSidecars(
+  disk: SimulatedDisk,
+  view: JournalView,
+  closed: readonly string[],
+): Promise<string | undefined> {
+  for (const name of closed) {
+    const firstSeq = Number(SEGMENT.exec(name)![1]);
+    const sidecar = `keys-${name.slice('events-'.length, -'.jsonl'.length)}.idx`;
+    if (disk.bytes(sidecar) === undefined) continue; // a start reads the file
+    const found = await readSidecar(disk, firstSeq, limits);
+    if (found === undefined) return `a start does not take ${sidecar}`;
+    const seqs = view.linesOf(name).flatMap(({ seq, key }) => (key === undefined ? [] : [seq]));
+    const rows = Array.from({ length: found.size }, (_, index) => found.at(index).seq);
+    if (found.isComplete && `${rows}` !== `${seqs}`) return `${sidecar} has the keys of events ${rows}, not ${seqs}`;
+  }
+  return undefined;
+}
+
+async function wrongBackup(source: SimulatedDisk, view: JournalView): Promise<string | undefined> {
+  const last = Math.max(0, ...view.lines.keys());
+  const progress = { durable: async () => ({ kind: 'before', seq: last + 1 }) as const, more: async () => {} };
+  const target = new SimulatedDisk('/backup');
+  const { seqs, isComplete } = await backUp({ source, target, progress, limits });
+  const { findings, last: moment } = await verify(target, limits);
+  if (findings.length > 0) return `its backup is damaged: ${findings[0]!.problem}`;
+  if (isComplete && (seqs?.last ?? 0) === last && (moment?.seq ?? 0) === last) return undefined;
+  return `its backup ends with event ${seqs?.last}, and the journal with ${last}`;
+}

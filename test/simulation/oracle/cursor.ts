@@ -1,0 +1,24 @@
+/** How far a destination is, as its cursor says on the disk: two slots of 512 bytes, of which the valid one with the larger number counts. */
+
+import { crc32 } from 'node:zlib';
+
+export interface SeenCursor {
+  readonly seq: number;
+  readonly id: string | null;
+}
+
+const SLOT_BYTES = 512;
+const END = /,"crc":"([\da-f]{8})"\} *\n?$/;
+
+/** @returns undefined if no slot is valid */
+export function cursorIn(bytes: Buffer): SeenCursor | undefined {
+  let best: (SeenCursor & { readonly number: number }) | undefined;
+  for (let at = 0; at < bytes.length; at += SLOT_BYTES) {
+    const slot = bytes.toString('utf8', at, at + SLOT_BYTES);
+    const end = END.exec(slot);
+    if (end === null || crc32(slot.slice(0, end.index)) !== Number.parseInt(end[1]!, 16)) continue;
+    const value = JSON.parse(`${slot.slice(0, end.index)}}`);
+    if (best === undefined || value.number > best.number) best = value;
+  }
+  return best;
+}

@@ -1,0 +1,165 @@
+/**
+ * What an observer knows of a journal from its durable bytes, with a parser of its own. It reads only what is new, and remembers every
+ * line that was ever durable, also after its file was removed.
+ */
+
+import { crc32 } from 'node:zlib';
+import type { SimulatedDisk } from '../../support/simulated-disk.ts';
+
+/** A line of a journal, as far as the oracle compares it. */
+export interface SeenLine {
+  readonly seq: number;
+  readonly id: string;
+  readonly time: string;
+  /** What the client wrote into the event so that it can be recognised. */
+  readonly mark: string;
+  /** Undefined for an event that was forwarded: its key belongs to the journal that recorded it first. */
+  readonly key: string | undefined;
+  /** The members that come from the report, as text. */
+  readonly members: string;
+  /** The journal and the seq that a hub got the event from. */
+  readonly from: readonly [source: string, seq: number] | undefined;
+  /** The time there. */
+  readonly recorded: string | undefined;
+}
+
+interface SeenFile {
+  bytes: Buffer;
+  /** Up to here it has been read. */
+  end: number;
+  crc: number;
+  nextSeq: number;
+  readonly firstSeq: number;
+}
+
+const SEGMENT = /^events-(\d{20})\.jsonl$/;
+const GONE = /^events-(\d{20})-(\d{20})\.(?:removed|lost)$/;
+
+export class JournalView {
+  /** By seq. */
+  readonly lines = new Map<number, SeenLine>();
+  readonly byMark = new Map<string, readonly SeenLine[]>();
+  readonly byKey = new Map<string, readonly SeenLine[]>();
+  /** The seqs of events that were answered with 200. */
+  readonly acknowledged = new Set<number>();
+  /** By seq of an event whose file retention removed: when. */
+  readonly removed = new Map<number, number>();
+  readonly #files = new Map<string, SeenFile>();
+
+  /** @returns what is wrong with the durable lines that are new, if anything is */
+  refresh(disk: SimulatedDisk): string | undefined {
+    for (const name of disk.durableNames()) {
+      const bytes = disk.durableBytes(name);
+      let file = this.#files.get(name);
+      if (file !== undefined && file.bytes === bytes) continue;
+      const first = SEGMENT.exec(name)?.[1];
+      if (bytes === undefined || first === undefined) continue;
+      // A start may rewrite the last file: what was read of it has to be there again.
+      if (
+        file === undefined ||
+        bytes.length < file.end ||
+        !bytes.subarray(0, file.end).equals(file.bytes.subarray(0, file.end))
+      ) {
+        file = { bytes, end: 0, crc: 0, nextSeq: Number(first), firstSeq: Number(first) };
+        this.#files.set(name, file);
+      }
+      file.bytes = bytes;
+      const problem = this.#readOn(name, file);
+      if (problem !== undefined) return problem;
+    }
+    return undefined;
+  }
+
+  /** @returns what the durable files lack: an event that was answered with 200 and not removed, or one between two files */
+  lacks(disk: SimulatedDisk): string | undefined {
+    const there = new Set<number>();
+    const gone: [first: number, last: number][] = [];
+    const files: SeenFile[] = [];
+    for (const name of disk.durableNames()) {
+      const [, first, last] = GONE.exec(name) ?? [];
+      if (first !== undefined) gone.push([Number(first), Number(last)]);
+      const file = this.#files.get(name);
+      if (file === undefined) continue;
+      files.push(file);
+      for (let seq = file.firstSeq; seq < file.nextSeq; seq += 1) there.add(seq);
+    }
+    for (const seq of this.acknowledged)
+      if (!there.has(seq) && !this.removed.has(seq)) return `event ${seq} was answered with 200 and is lost`;
+    let next = 1;
+    for (const { firstSeq, nextSeq } of files.sort((a, b) => a.firstSeq - b.firstSeq)) {
+      for (const [first, last] of gone.sort((a, b) => a[0] - b[0])) if (first <= next && next <= last) next = last + 1;
+      if (firstSeq > next) return `events ${next} to ${firstSeq - 1} are in no file`;
+      next = Math.max(next, nextSeq);
+    }
+    return undefined;
+  }
+
+  /** The lines that a file has, as last read. */
+  linesOf(name: string): SeenLine[] {
+    const file = this.#files.get(name);
+    if (file === undefined) return [];
+    return Array.from({ length: file.nextSeq - file.firstSeq }, (_, at) => this.lines.get(file.firstSeq + at)!);
+  }
+
+  #readOn(name: string, file: SeenFile): string | undefined {
+    for (;;) {
+      const end = file.bytes.indexOf(10, file.end);
+      if (end === -1) return undefined;
+      const text = file.bytes.toString('utf8', file.end, end);
+      const at = text.lastIndexOf(',"crc":"');
+      const crc = crc32(text.slice(0, at), file.crc);
+      // What a power cut left of a write. A start cuts it off; a bad line anywhere else hides what is acknowledged later.
+      if (!text.endsWith(`"${crc.toString(16).padStart(8, '0')}"}`)) return undefined;
+      const line = lineOf(text, at);
+      if (line.seq !== file.nextSeq) return `${name} has seq ${line.seq} in place of ${file.nextSeq}`;
+      file.end = end + 1;
+      file.crc = crc;
+      file.nextSeq += 1;
+      const problem = this.#see(line);
+      if (problem !== undefined) return problem;
+    }
+  }
+
+  #see(line: SeenLine): string | undefined {
+    const { seq, id, mark, key } = line;
+    const known = this.lines.get(seq);
+    if (known?.id === id) return undefined;
+    if (known !== undefined) {
+      // The part of a failed write that was durable for a moment is cut off again, and its seq is given to another event.
+      if (this.acknowledged.has(seq)) return `event ${seq} was ${known.id} and is ${id}`;
+      this.byMark.set(known.mark, without(this.byMark.get(known.mark), known));
+      if (known.key !== undefined) this.byKey.set(known.key, without(this.byKey.get(known.key), known));
+    }
+    this.lines.set(seq, line);
+    const same = this.byMark.get(mark) ?? [];
+    this.byMark.set(mark, [...same, line]);
+    const before = same.find(({ from, seq }) => from?.[1] === line.from?.[1] && !this.removed.has(seq));
+    if (before !== undefined) return `${mark} is event ${before.seq} and event ${seq}`;
+    if (key === undefined) return undefined;
+    const withKey = this.byKey.get(key) ?? [];
+    this.byKey.set(key, [...withKey, line]);
+    const other = withKey.find(({ seq }) => !this.removed.has(seq));
+    return other && `the key ${key} belongs to event ${other.seq} and to event ${seq}`;
+  }
+}
+
+function without(lines: readonly SeenLine[] = [], line: SeenLine): SeenLine[] {
+  return lines.filter((one) => one !== line);
+}
+
+/** @param end where its crc begins */
+function lineOf(text: string, end: number): SeenLine {
+  const { seq, id, time, partition, idempotency_key, from, recorded } = JSON.parse(text);
+  const origin = from === undefined ? end : text.lastIndexOf(',"from":["', end);
+  const members = text.slice(text.indexOf('"type":'), origin);
+  return {
+    seq,
+    id,
+    time,
+    mark: partition,
+    key: from === undefined ? idempotency_key : undefined,
+    members,
+    from,
+    recorded,
+  };
+}

@@ -1,0 +1,32 @@
+/** What an observer knows of the dead letters of one destination, from their durable bytes, with a parser of its own. */
+
+export class LettersView {
+  /** The events that had a letter at any time, also after it was closed and removed. */
+  readonly named = new Set<number>();
+  /** The events that a letter said may be there twice. */
+  readonly inDoubt = new Set<number>();
+  /** By seq: whether an operator has to decide about it. */
+  #states = new Map<number, boolean>();
+  #bytes: Buffer | undefined;
+
+  /** @returns what is wrong with the letters, if anything is */
+  refresh(bytes: Buffer | undefined): string | undefined {
+    if (bytes === this.#bytes) return undefined;
+    this.#bytes = bytes;
+    const states = new Map<number, boolean>();
+    for (const text of bytes?.toString().split('\n') ?? []) {
+      if (!text.endsWith('}')) continue; // torn, or the end
+      const { outcome, became, line, first = line?.seq, last = first } = JSON.parse(text);
+      const isOpen = became !== 'taken' && outcome !== 'sent again' && outcome !== 'skipped';
+      for (let seq = first; seq <= last; seq += 1) {
+        states.set(seq, isOpen);
+        this.named.add(seq);
+        if (outcome === 'in doubt') this.inDoubt.add(seq);
+      }
+    }
+    for (const [seq, wasOpen] of this.#states)
+      if (wasOpen && !states.has(seq)) return `the dead letter of event ${seq} is gone, and was open`;
+    this.#states = states;
+    return undefined;
+  }
+}

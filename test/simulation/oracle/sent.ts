@@ -1,0 +1,62 @@
+/** What a client asked a service to record, and whether a line says just that. Both are read without the parsers of the service. */
+
+import { isDeepStrictEqual } from 'node:util';
+import type { Delivered } from '../network.ts';
+import type { SeenLine } from './journal-view.ts';
+
+/** One event of a report. */
+export interface SentEvent {
+  /** Its partition, which no other event has. */
+  readonly mark: string;
+  readonly key: string | undefined;
+  /** The members of its line. */
+  readonly members: Readonly<Record<string, unknown>>;
+}
+
+const TYPES: Readonly<Record<string, string>> = {
+  materialization: 'AssetMaterialization',
+  observation: 'AssetObservation',
+  check: 'AssetCheckEvaluation',
+};
+
+/** @returns the events of a report, in their order; undefined if the request is none */
+export function eventsIn({ method, target, headers, body }: Delivered): SentEvent[] | undefined {
+  const [, kind] = /\/report_asset_(\w+)\/$/.exec(target) ?? [];
+  if (method !== 'POST' || kind === undefined) return undefined;
+  const given = JSON.parse(body.toString());
+  if (kind === 'batch') return given.map((item: Item) => eventOf(item.type, item, item.idempotency_key));
+  return [eventOf(kind, given, headers[headers.indexOf('Idempotency-Key') + 1 || headers.length])];
+}
+
+interface Item {
+  readonly type: string;
+  readonly partition: string;
+  readonly idempotency_key?: string;
+  readonly data_version?: string;
+  readonly [name: string]: unknown;
+}
+
+function eventOf(kind: string, item: Item, key: string | undefined): SentEvent {
+  const { type: _, data_version: version, idempotency_key: __, ...members } = item;
+  return {
+    mark: item.partition,
+    key,
+    members: {
+      ...members,
+      type: TYPES[kind],
+      ...(version !== undefined && { tags: { data_version: version } }),
+      ...(key !== undefined && { idempotency_key: key }),
+    },
+  };
+}
+
+/** @returns the line's member that is not as it was sent; undefined if there is none */
+export function differing({ members }: SeenLine, sent: SentEvent, body: Buffer): string | undefined {
+  const recorded = JSON.parse(`{${members}}`);
+  for (const name of new Set([...Object.keys(recorded), ...Object.keys(sent.members)])) {
+    if (!isDeepStrictEqual(recorded[name], sent.members[name])) return name;
+  }
+  // Also digit by digit: 1.00 and 1.0 are the same number.
+  const [, metadata = ''] = /"metadata":(\{.*\})/.exec(members) ?? [];
+  return body.includes(metadata) ? undefined : 'metadata';
+}
