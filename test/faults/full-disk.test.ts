@@ -4,16 +4,7 @@
  */
 
 import assert from 'node:assert/strict';
-import {
-  existsSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  readlinkSync,
-  statfsSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, readlinkSync, statfsSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -22,7 +13,7 @@ import { openDisk } from '../../src/journal/disk.ts';
 import { openLetters } from '../forward/scripted.ts';
 import { startCuttingProxy, uncut } from '../support/cutting-proxy.ts';
 import { type Deployments, writeDeployments } from '../support/deployments.ts';
-import { eventsIn, freePort, launch, newFolder, type Running, startService } from '../support/program.ts';
+import { eventsIn, launch, newFolder, type Running, startService } from '../support/program.ts';
 import { eventually, runWithin, withoutMounts, withoutXfs } from '../support/tools.ts';
 import { ask, errorOf, post } from '../support/wire.ts';
 import { compare, type Load, report, startLoad } from './load.ts';
@@ -70,83 +61,27 @@ for (const kind of ['ext4', 'tmpfs'] as const) {
     assert.equal((await service.kill()).code, 0);
     assertExact(service.data, load.acknowledged);
   });
+}
 
-  test(`a full ${kind} is no obstacle to a clean stop and to the start after it`, {
-    skip: withoutMounts,
+for (const kind of ['ext4', 'tmpfs', 'xfs'] as const)
+  test(`a start on a full ${kind} after SIGKILL waits, alive and not ready, and comes up by itself`, {
+    skip: withoutXfs,
   }, async (t) => {
     const { mount, service } = await startOn(t, kind);
     const load = loadOn(t, service, { name: 'a', bodyBytes: 500 });
     await eventually('some reports', () => load.acknowledged.size > 50);
-    mount.fill();
-    await untilRefused(service, load);
     await load.stop();
-    const { code, stderr } = await service.kill();
-    assert.equal(code, 0, stderr);
-
-    const next = await startService(t, { data: service.data });
-    const nextLoad = loadOn(t, next, { name: 'b', bodyBytes: 500 });
-    await untilRefused(next, nextLoad);
-    mount.free();
-    await eventually('200 again', () => nextLoad.acknowledged.size > 50);
-    await nextLoad.stop();
-    assert.equal((await next.kill()).code, 0);
-    assertExact(service.data, new Set([...load.acknowledged, ...nextLoad.acknowledged]));
-  });
-
-  test(`a start on a full ${kind} after SIGKILL waits for space, says so, and comes up by itself`, {
-    skip: withoutMounts,
-  }, async (t) => {
-    const { mount, service } = await startOn(t, kind, { args: ['--port', String(await freePort(t))] });
-    const load = loadOn(t, service, { name: 'a', bodyBytes: 500 });
-    await eventually('some reports', () => load.acknowledged.size > 50);
-    mount.fill();
-    await untilRefused(service, load);
-    await load.stop(); // a kill amid a write that fails may leave a torn line, or a whole one without its reply
     await service.kill('SIGKILL');
-
-    // The port is printed on standard output only once it is ready, so it is given, not asked for.
-    const { port, data } = service;
-    const { child, finished } = launch(['serve', '--port', String(port), '--data', data]);
-    t.after(() => child.kill('SIGKILL'));
-    let log = '';
-    child.stderr?.on('data', (text) => {
-      log += text;
-    });
-    await eventually('it says that there is no space', () => {
-      assert.equal(child.exitCode, null, log);
-      return /ENOSPC|no space/i.test(log);
-    });
-    const ready = await ask(port, READY);
-    assert.equal(ready.status, 503);
-    assert.equal((await ask(port, post(`${TARGET}early`))).status, 503);
+    mount.fill();
+    // Whether there is an inode left for the lock's file depends on how the blocks were taken.
+    const waiting = await startWaiting(t, service.data, /the disk is full; the service waits for space to/);
     mount.free();
     const acknowledged = new Set(load.acknowledged);
-    await eventually('200', async () => (await report(port, 'freed')) === 200);
+    await eventually('200', async () => (await report(waiting.port, 'freed')) === 200);
     acknowledged.add('freed');
-    child.kill('SIGTERM');
-    assert.equal((await finished).code, 0);
-    assertExact(data, acknowledged);
+    await waiting.end();
+    assertExact(service.data, acknowledged);
   });
-}
-
-test('a start on a full XFS after SIGKILL waits, alive and not ready, and comes up by itself', {
-  skip: withoutXfs,
-}, async (t) => {
-  const { mount, service } = await startOn(t, 'xfs');
-  const load = loadOn(t, service, { name: 'a', bodyBytes: 500 });
-  await eventually('some reports', () => load.acknowledged.size > 50);
-  await load.stop();
-  await service.kill('SIGKILL');
-  mount.fill();
-  // Whether there is an inode left for the lock's file depends on how the blocks were taken.
-  const waiting = await startWaiting(t, service.data, /the disk is full; the service waits for space to/);
-  mount.free();
-  const acknowledged = new Set(load.acknowledged);
-  await eventually('200', async () => (await report(waiting.port, 'freed')) === 200);
-  acknowledged.add('freed');
-  await waiting.end();
-  assertExact(service.data, acknowledged);
-});
 
 for (const mode of ['local', 'hosted'] as const) {
   test(`a start without an inode for its folder and its lock waits, and comes up by itself: ${mode} [full-disk-1]`, {
@@ -205,21 +140,6 @@ test('a start that waits for space writes nothing, so that other programs keep w
   assertExact(service.data, new Set([...load.acknowledged, 'freed']));
 });
 
-test('what retention may remove makes space for a start on a full disk', { skip: withoutMounts }, async (t) => {
-  const { mount, service } = await startOn(t, 'ext4', { args: ['--segment-bytes', '500000'] });
-  const load = loadOn(t, service, { name: 'a', bodyBytes: 50_000 });
-  await eventually('some files', () => journalFiles(service.data) > 4);
-  await load.stop();
-  await service.kill('SIGKILL');
-  mount.fill();
-  const next = await startService(t, { data: service.data, args: ['--retain-bytes', '1000000'] });
-  assert.equal(await report(next.port, 'freed'), 200);
-  assert.match(next.stderr(), /"the disk is full; .*"journal file removed"/s);
-  await next.kill();
-  const { findings, good } = JSON.parse((await launch(['verify', '--json', '--data', service.data]).finished).stdout);
-  assert.deepEqual([good, findings], [true, []]);
-});
-
 for (const kind of ['ext4', 'tmpfs'] as const) {
   test(`on a full ${kind} a cursor moves in its place, and a dead letter waits for space`, {
     skip: withoutMounts,
@@ -245,8 +165,6 @@ for (const kind of ['ext4', 'tmpfs'] as const) {
 
 for (const [kind, bytes, args] of [
   ['tmpfs', 3 * MIB, ['--retain-bytes', '1000000']],
-  ['ext4', 8 * MIB, ['--retain-bytes', '2MB']],
-  ['tmpfs', 3 * MIB, ['--keep-free', '1MB']],
   ['ext4', 8 * MIB, ['--keep-free', '2MB']],
 ] as const) {
   test(`with ${args.join(' ')} a ${kind} of ${bytes / MIB} MiB takes ten times its size without a 503`, {
@@ -292,93 +210,12 @@ test('a disk that fills while the hub is gone keeps what it has not sent and the
   assertExact(hub.data, load.acknowledged);
 });
 
-test('a disk that other programs fill gets space from the only file of a journal, and reports 200 again', {
-  skip: withoutMounts,
-}, async (t) => {
-  const { mount, service } = await startOn(t, 'tmpfs', { args: ['--keep-free', '4MB'] });
-  const load = loadOn(t, service, { name: 'a', bodyBytes: 2_000 });
-  await eventually('some reports', () => load.acknowledged.size > 100);
-  mount.fill();
-  for (let round = 0; round < 3; round += 1) {
-    const before = load.acknowledged.size;
-    await eventually('200 again', () => load.acknowledged.size > before + 20);
-  }
-  await load.stop();
-  const { code, stderr } = await service.kill();
-  assert.equal(code, 0, stderr);
-  assert.match(stderr, /"first_seq":1,.*"why":"--keep-free"/);
-  await assertNewest(service.data, load.acknowledged);
-});
-
 test('space to keep free that the whole disk does not have is refused with 2', { skip: withoutMounts }, async (t) => {
   const { folder } = mountNew(t, 'tmpfs', { bytes: 8 * MIB });
   const args = ['serve', '--port', '0', '--data', join(folder, 'data'), '--keep-free', '8MiB'];
   const { code, stderr } = await runWithin(PATIENCE_MS, args);
   assert.equal(code, 2, stderr);
   assert.match(stderr, /assetlog: --keep-free is 8388608, but the disk of \S+ has 8388608 bytes: .*; give less\n$/);
-});
-
-test('a disk that is full at a rotation refuses, and continues in the new file when there is space', {
-  skip: withoutMounts,
-}, async (t) => {
-  const { mount, service } = await startOn(t, 'ext4', { args: ['--segment-bytes', '16384'] });
-  const load = loadOn(t, service, { name: 'a', bodyBytes: 1_000 });
-  // Of the many small files, the last that fits ends anywhere: at its end, in its middle, before its first line.
-  for (const leaveBytes of [0, 20_000, 50_000, 90_000]) {
-    mount.fill(leaveBytes);
-    await untilRefused(service, load);
-    const before = { events: load.acknowledged.size, files: journalFiles(service.data) };
-    mount.free();
-    await eventually('more files', () => journalFiles(service.data) > before.files + 1);
-    assert.ok(load.acknowledged.size > before.events);
-  }
-  await load.stop();
-  assert.equal((await service.kill()).code, 0);
-  assertExact(service.data, load.acknowledged);
-});
-
-test('a file system without space for another file refuses the rotation, and allows it when there is space', {
-  skip: withoutMounts,
-}, async (t) => {
-  const { mount, service } = await startOn(t, 'tmpfs', {
-    args: ['--segment-bytes', '16384'],
-    options: 'nr_inodes=40',
-  });
-  const load = loadOn(t, service, { name: 'a', bodyBytes: 1_000 });
-  const names = Array.from({ length: 20 }, (_, at) => join(mount.folder, `other-${at}`));
-  for (const name of names) writeFileSync(name, '');
-  await untilRefused(service, load);
-  const files = journalFiles(service.data);
-  mount.change('nr_inodes=200');
-  await eventually('more files', () => journalFiles(service.data) > files + 1);
-  await load.stop();
-  assert.equal((await service.kill()).code, 0);
-  assertExact(service.data, load.acknowledged);
-});
-
-test('a stop that can not be noted for lack of space is still clean, and the next start copies the last file', {
-  skip: withoutMounts,
-}, async (t) => {
-  const { mount, service } = await startOn(t, 'tmpfs', { options: 'nr_inodes=10' });
-  assert.equal(await report(service.port, 'a'), 200);
-  for (let at = 0; at < 20; at += 1) {
-    try {
-      writeFileSync(join(mount.folder, `other-${at}`), '');
-    } catch {
-      break;
-    }
-  }
-  // Ending takes the lock's own file away, which would make space for the note.
-  const lock = readdirSync(service.data).find((name) => name.startsWith('.lock-'));
-  assert.ok(lock);
-  assert.equal((await service.kill()).code, 0);
-  assert.ok(!existsSync(join(service.data, '.stopped-cleanly')));
-  assert.match(service.stderr(), /"the stop could not be noted; the next start will rewrite the last file"/);
-  mount.change('nr_inodes=100');
-  const next = await startService(t, { data: service.data });
-  assert.equal(await report(next.port, 'b'), 200);
-  await next.kill();
-  assertExact(service.data, new Set(['a', 'b']));
 });
 
 test('a file system that turns read-only under load gets no wrong 200', { skip: withoutMounts }, async (t) => {
@@ -546,10 +383,6 @@ async function untilRefused(service: Running, load: Load): Promise<void> {
   const before = load.statuses.get(503) ?? 0;
   await eventually('503', () => (load.statuses.get(503) ?? 0) >= before + 8);
   await eventually('not ready', async () => (await ask(service.port, READY)).status === 503);
-}
-
-function journalFiles(data: string): number {
-  return readdirSync(data).filter((name) => name.startsWith('events-')).length;
 }
 
 /** The journal verifies, and all that was acknowledged is in it from its first event on: retention removed the earlier ones. */

@@ -1,10 +1,9 @@
 /** One process writes to a folder, whatever other process tries, from any namespace, and however the one before ended. */
 
 import assert from 'node:assert/strict';
-import { mkdirSync, readdirSync, rmSync, symlinkSync } from 'node:fs';
+import { readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { writeDeployments } from '../support/deployments.ts';
 import { type Finished, launch, newFolder, type RunOptions, run, startService } from '../support/program.ts';
 import {
   eventually,
@@ -23,8 +22,6 @@ const ALL_END_MS = 30_000;
 /** What a second start may take beyond what Node takes to be up, with some more for a busy machine. */
 const REFUSED_MS = 1_500;
 const END_MS = 10_000;
-/** A second, and then the replies of a service that ends get a second to leave, on a busy machine. */
-const NOTICED_MS = 5_000;
 
 function secondStart(data: string, options: RunOptions = {}): Promise<Finished> {
   return runWithin(END_MS, ['--port', '0', '--data', data], options);
@@ -64,7 +61,8 @@ async function raceOnce(t: TestContext, data: string): Promise<{ port: number; s
 }
 
 test('of twenty that start at once on a folder exactly one gets it, and the others end with 4', async (t) => {
-  const data = newFolder(t);
+  const { data, kill } = await startService(t);
+  await kill('SIGKILL');
   for (const key of ['a', 'b', 'c']) {
     const { port, stop } = await raceOnce(t, data);
     assert.equal(await report(port, key), 200);
@@ -72,16 +70,6 @@ test('of twenty that start at once on a folder exactly one gets it, and the othe
     assert.equal((await stop()).code, 0);
   }
   assert.deepEqual(readdirSync(data).sort(), ['.stopped-cleanly', 'events-00000000000000000001.jsonl']);
-});
-
-test('of twenty that start at once where the one before was killed exactly one gets it', async (t) => {
-  const first = await startService(t);
-  assert.equal(await report(first.port, 'a'), 200);
-  await first.kill('SIGKILL');
-  const { port, stop } = await raceOnce(t, first.data);
-  assert.equal(await report(port, 'b'), 200);
-  assert.equal((await stop()).code, 0);
-  assert.deepEqual(compare(first.events(), ['a', 'b']), { events: 2, lost: [], doubled: [], gapAt: undefined });
 });
 
 test('a second start ends with 4 within about a second, and leaves the first alone', async (t) => {
@@ -98,25 +86,6 @@ test('a second start ends with 4 within about a second, and leaves the first alo
   assert.equal(readdirSync(first.data).filter((name) => name.startsWith('.lock-')).length, 1);
 });
 
-test('a process that is stopped for a while, and can not answer, keeps its folder', async (t) => {
-  const first = await startService(t);
-  assert.equal(await report(first.port, 'a'), 200);
-  process.kill(first.pid, 'SIGSTOP');
-  const started = performance.now();
-  const second = await secondStart(first.data).finally(() => process.kill(first.pid, 'SIGCONT'));
-  assert.deepEqual([second.code, second.stdout], [4, ''], second.stderr);
-  assert.ok(performance.now() - started < 5_000);
-  assert.equal(await report(first.port, 'b'), 200);
-});
-
-test('a folder is in use by whatever name it is called', async (t) => {
-  const first = await startService(t);
-  const link = join(newFolder(t), 'link');
-  symlinkSync(first.data, link);
-  assertInUse(await secondStart(link));
-  assertInUse(await secondStart(`${first.data}/../${first.data.split('/').at(-1)}/`));
-});
-
 test('a folder is in use also for another network namespace, in both directions', {
   skip: withoutNetworkNamespaces,
 }, async (t) => {
@@ -128,21 +97,6 @@ test('a folder is in use also for another network namespace, in both directions'
   await there.kill('SIGKILL');
   const next = await startService(t, { data: there.data });
   assert.equal(await report(next.port, 'a'), 200);
-});
-
-test('a folder whose path is too long for the address of a socket has one writer too', async (t) => {
-  const data = join(newFolder(t), 'x'.repeat(100), 'y'.repeat(200));
-  mkdirSync(data, { recursive: true });
-  const first = await startService(t, { data });
-  assert.equal(await report(first.port, 'a'), 200);
-  assertInUse(await secondStart(data));
-  await first.kill('SIGKILL');
-  const next = await startService(t, { data });
-  assertInUse(await secondStart(data));
-  assert.equal(await report(next.port, 'b'), 200);
-  assert.equal((await next.kill('SIGTERM')).code, 0);
-  assert.deepEqual(readdirSync(data).sort(), ['.stopped-cleanly', 'events-00000000000000000001.jsonl']);
-  assert.deepEqual(compare(next.events(), ['a', 'b']), { events: 2, lost: [], doubled: [], gapAt: undefined });
 });
 
 test('at once after a SIGKILL the next start gets the folder, again and again', async (t) => {
@@ -228,19 +182,4 @@ test('when the lock file is removed under load and a second process takes the fo
     const { lost, doubled, gapAt } = compare(second.events(), [...before.acknowledged, ...after.acknowledged]);
     assert.deepEqual({ lost, doubled, gapAt }, { lost: [], doubled: [], gapAt: undefined });
   }
-});
-
-test('a service with nothing to write notices within about a second that its lock file is gone, and ends with 5', async (t) => {
-  const local = await startService(t);
-  assert.equal(await report(local.port, 'a'), 200);
-  const hosted = await startService(t, { args: writeDeployments(t, ['prod']).args });
-  for (const service of [local, hosted]) {
-    removeLock(service.data);
-    const { code, stderr } = await within('the end', NOTICED_MS, service.finished);
-    assert.equal(code, 5, stderr);
-    assert.match(stderr, LOST);
-  }
-  const next = await startService(t, { data: local.data });
-  assert.equal(await report(next.port, 'b'), 200);
-  assert.deepEqual(compare(next.events(), ['a', 'b']), { events: 2, lost: [], doubled: [], gapAt: undefined });
 });

@@ -1,8 +1,8 @@
 /** Writes and syncs that fail or hang, a file that another program changes, and a lock that is lost: no report gets a 200 for nothing. */
 
 import assert from 'node:assert/strict';
-import { appendFileSync, renameSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { appendFileSync, mkdirSync, renameSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises';
 import { openDisk } from '../../src/journal/disk.ts';
@@ -166,7 +166,13 @@ test('a journal that another program removes, replaces, moves or cuts is noticed
     },
     moves: (path) => renameSync(path, `${path}.old`),
     cuts: (path) => truncateSync(path, 0),
+    'cuts a byte off': (path) => truncateSync(path, statSync(path).size - 1),
     'appends to': (path) => appendFileSync(path, 'x'.repeat(1000)),
+    'removes the folder of': (path) => rmSync(dirname(path), { recursive: true }),
+    'puts another folder in place of that of': (path) => {
+      renameSync(dirname(path), `${dirname(path)}-moved`);
+      mkdirSync(dirname(path));
+    },
   };
   for (const [verb, attack] of Object.entries(attacks)) {
     // Also where the next batch begins the next file.
