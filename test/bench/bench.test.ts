@@ -1,9 +1,8 @@
-/** What of the benchmark computes and draws; that it runs, `npm run bench -- --quick` shows. */
+/** What of the benchmark computes; that it runs, `npm run bench -- --quick` shows. */
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { newFolder, run } from '../support/program.ts';
-import { axisMax, drawChart, place } from './chart.ts';
 import { ratioText, spreadOf, table } from './figures.ts';
 import { writeJournal } from './growth.ts';
 import { readLoadResult, reportOf } from './load.ts';
@@ -79,25 +78,6 @@ test('options that are unknown or out of range are refused, all at once where th
     /--rounds "0" .*\n--bodies "10" .*\n?.*"bear"; did you mean bare\?/s,
   );
   assert.match(String(readOptions(['--help'])), /--quick/);
-});
-
-test('the chart draws each bar as long as its ratio, and all of it inside', () => {
-  const bars = [
-    { name: 'own', ratio: 0.5, low: 0.4, high: 0.6 },
-    { name: 'a < b & c', ratio: 1.6, low: 1.5, high: 1.7 },
-    { name: 'tiny', ratio: 0.0001, low: 0.0001, high: 0.0001 },
-    { name: 'broken', ratio: undefined, low: 0, high: 0 },
-  ];
-  const max = axisMax(bars);
-  assert.equal(max, 1.75);
-  const svg = drawChart({ title: 't', axis: 'a', groups: [{ label: 'g', bars }], emphasis: 'own', caption: ['c'] });
-  const widths = [...svg.matchAll(/class="bar" .*? width="([0-9.]+)"/g)].map(([, width]) => Number(width));
-  const length = (ratio: number) => Math.round((place(ratio, max) - place(0, max)) * 10) / 10;
-  assert.deepEqual(widths, [length(0.5), length(1.6), 1.5]);
-  const [, right = 0] = /viewBox="0 0 ([0-9]+)/.exec(svg)?.map(Number) ?? [];
-  for (const [, x] of svg.matchAll(/ x[12]?="([0-9.]+)"/g)) assert.ok(Number(x) > 0 && Number(x) < right, x);
-  assert.ok(svg.includes('a &lt; b &amp; c') && svg.includes('>void<') && svg.includes('>0.00010<'));
-  assert.equal(svg.match(/class="own"/g)?.length, 1);
 });
 
 test('a table is aligned', () => {

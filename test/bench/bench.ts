@@ -4,14 +4,12 @@
  * options.ts says what can be asked for, subjects.ts what is measured, rounds.ts how; load.ts speaks to wrk.
  */
 
-import { statSync, writeFileSync } from 'node:fs';
+import { statSync } from 'node:fs';
 import { hazardOf } from '../../src/journal/open/mount.ts';
-import { type Chart, drawChart } from './chart.ts';
 import { countOf, countText, mebibytesText, millisecondsText, ratioText, spreadText, table } from './figures.ts';
 import { measureGrowth } from './growth.ts';
 import { reportOf, writeScript } from './load.ts';
 import {
-  cpuText,
   freeBytes,
   lineOf,
   loopOfSyncs,
@@ -36,13 +34,6 @@ const terminal = process.stderr.isTTY === true;
 
 function progress(text: string): void {
   if (terminal) process.stderr.write(`\r${text.slice(0, (process.stderr.columns || 80) - 1)}\x1b[K`);
-}
-
-/** What is measured on one Node with one body. */
-interface Comparison {
-  readonly node: string;
-  readonly bodyBytes: number;
-  readonly results: readonly Result[];
 }
 
 async function main(args: readonly string[]): Promise<number> {
@@ -125,7 +116,6 @@ async function comparison(options: Options, scratch: Scratch): Promise<Report> {
     '',
   ];
   const voids: string[] = [];
-  const comparisons: Comparison[] = [];
   const tick = countDown(options);
   for (const node of options.nodes) {
     progress('starting');
@@ -141,10 +131,8 @@ async function comparison(options: Options, scratch: Scratch): Promise<Report> {
       const results = await compare(options, { scratch, node, rounds, seconds, progress: tick }, bodyBytes);
       text.push(`### A body of ${bodyBytes} bytes`, '', tableOf(results), '');
       voids.push(...voidsOf(results, `Node ${versionOf(node)}, ${bodyBytes} bytes`));
-      comparisons.push({ node, bodyBytes, results });
     }
   }
-  if (options.chart !== undefined) writeFileSync(options.chart, drawChart(chartOf(comparisons[0]!, options)));
   return { text, voids };
 }
 
@@ -216,26 +204,6 @@ function voidsOf(results: readonly Result[], where: string): string[] {
   return results.flatMap(({ name, connections, voids }) =>
     voids.map((why) => `${where}, ${connections} connections, ${name}: ${why}`),
   );
-}
-
-function chartOf({ node, bodyBytes, results }: Comparison, { connections, rounds, seconds }: Options): Chart {
-  const groups = connections.map((count) => ({
-    label: countOf(count, 'connection'),
-    bars: results
-      .filter((result) => result.connections === count && result.name !== 'bare')
-      .map(({ name, ratio }) => ({ name, ratio: ratio?.median, low: ratio?.low ?? 0, high: ratio?.high ?? 0 })),
-  }));
-  return {
-    title: `Reports of ${bodyBytes} bytes taken per second, beside a bare node:http server`,
-    axis: 'requests per second ÷ bare, median of the rounds; the line spans the quartiles',
-    groups,
-    emphasis: 'assetlog',
-    caption: [
-      `Node ${versionOf(node)}, ${wrkVersion()} with one thread on the same machine, ${countOf(rounds, 'round')} of ${seconds} s, ${new Date().toISOString().slice(0, 10)}.`,
-      `${cpuText()}. The bare server reads the body and answers {}; it records nothing.`,
-      ...(results.some(({ name }) => name === 'fastify + appendFile') ? ['fastify + appendFile never syncs.'] : []),
-    ],
-  };
 }
 
 main(process.argv.slice(2)).then(

@@ -15,8 +15,6 @@ export interface Options {
   /** Of the scratch folder, in which everything is written. */
   readonly scratch: string;
   readonly growth: boolean;
-  /** The file for the chart; undefined for none. */
-  readonly chart: string | undefined;
 }
 
 /** The smallest body that holds a report with all its parameters, and the largest that is taken. */
@@ -41,7 +39,6 @@ const parameters = {
   subjects: { type: 'string' },
   limits: { type: 'boolean' },
   growth: { type: 'boolean' },
-  chart: { type: 'string' },
   scratch: { type: 'string' },
   help: { type: 'boolean', short: 'h' },
 } as const;
@@ -85,9 +82,7 @@ export function readOptions(args: readonly string[]): Options | string {
     subjects: choose(values.subjects ?? standard.subjects, values.limits === true, problems),
     scratch: values.scratch ?? '.',
     growth: values.growth === true,
-    chart: values.chart,
   };
-  if (options.growth && options.chart !== undefined) problems.push('--chart draws the comparison; leave out --growth');
   if (problems.length > 0) throw new Error(problems.join('\n'));
   return options;
 }
@@ -139,7 +134,6 @@ function help(): string {
     '  --subjects NAME,NAME    only these, and bare',
     '  --limits                also what assetlog could reach at most: the last subjects below',
     '  --growth                instead: what it costs when the journal, the deployments or the connections grow',
-    '  --chart FILE            also draw the comparison as SVG (of the first Node and the first body)',
     '  --scratch FOLDER        where to write, on a disk that counts: a folder is made in it and removed [.]',
     '',
     'Subjects:',
@@ -153,7 +147,7 @@ function help(): string {
     '',
     'Try it:',
     '  npm run bench -- --quick',
-    '  npm run bench -- --connections 1,64 --chart test/bench/ratios.svg',
+    '  npm run bench -- --connections 1,64',
     '  npm run bench -- --growth --rounds 3',
   ].join('\n');
 }
