@@ -1,6 +1,6 @@
 /** Runs a command inside the process of the test, and collects its output. */
 
-import type { Command, Output } from '../../src/commands/cli/command.ts';
+import type { Output } from '../../src/commands/cli/command.ts';
 import { complaint, runCommand } from '../../src/commands/main.ts';
 import type { Finished } from './program.ts';
 
@@ -25,17 +25,6 @@ export function collectOutput(): CollectedOutput {
     stdout: { columns: undefined, write },
   };
   return { output, said, complaints, progress };
-}
-
-/** @throws Error if the arguments are invalid */
-export async function runInProcess(
-  command: Command,
-  args: readonly string[],
-): Promise<{ code: number } & Pick<CollectedOutput, 'said' | 'complaints'>> {
-  const { output, said, complaints } = collectOutput();
-  const ended = await command.run(args, {}, output);
-  if (ended.kind === 'invalid') throw new Error(ended.problems.join('\n'));
-  return { code: ended.exitCode, said, complaints };
 }
 
 /**

@@ -7,7 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { runHere } from './command-output.ts';
 import { startCuttingProxy, uncut } from './cutting-proxy.ts';
 import { SOURCE } from './forwarding.ts';
-import { eachEvent, newFolder, type Running, type Scope, startService } from './program.ts';
+import { eachEvent, eventsIn, newFolder, type Running, type Scope, startService } from './program.ts';
 import { eventually } from './tools.ts';
 
 /** @returns the id of the journal in a folder, undefined before its first start that forwards */
@@ -114,20 +114,8 @@ export async function watermark(hub: Pick<Running, 'url'>, source: string | unde
 
 /** @returns the seqs of a source in the order in which a hub has them */
 export function seqsAt(data: string, source = SOURCE): number[] {
-  return seqsBySource(data).get(source) ?? [];
-}
-
-/** @returns the seqs of each source in the order in which a hub has them */
-export function seqsBySource(data: string): Map<string, number[]> {
-  const bySource = new Map<string, number[]>();
-  for (const { from } of eachEvent(data)) {
-    const [source, seq] = (from ?? []) as [string?, number?];
-    if (source === undefined || seq === undefined) continue;
-    const seqs = bySource.get(source) ?? [];
-    bySource.set(source, seqs);
-    seqs.push(seq);
-  }
-  return bySource;
+  const origins = eventsIn(data).map(({ from }) => from as [string, number] | undefined);
+  return origins.flatMap((from) => (from?.[0] === source ? [from[1]] : []));
 }
 
 /** How the events of one source at a hub differ from the promise: each once, in order, with its id and time. */

@@ -7,12 +7,8 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import { type AddressInfo, createServer as createNetServer } from 'node:net';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import type { Command } from '../../../src/commands/cli/command.ts';
-import { assets } from '../../../src/commands/look/assets.ts';
-import { events } from '../../../src/commands/look/events.ts';
-import { report } from '../../../src/commands/send/report.ts';
 import { newToken } from '../../../src/deployments/tokens.ts';
-import { runInProcess } from '../../support/command-output.ts';
+import { runHere } from '../../support/command-output.ts';
 import { newFolder } from '../../support/program.ts';
 import { within } from '../../support/tools.ts';
 
@@ -39,10 +35,8 @@ async function serve(t: TestContext, answer: Answer): Promise<{ url: string; sen
   return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, sentBytes: () => sent };
 }
 
-async function runCommand(command: Command, args: readonly string[]) {
-  const ended = await within(args.join(' '), END_MS, runInProcess(command, args));
-  const stderr = ended.complaints.map((problem) => `${problem}\n`).join('');
-  return { code: ended.code, stdout: ended.said.join(''), stderr };
+function runCommand(name: string, args: readonly string[]) {
+  return within(args.join(' '), END_MS, runHere([name, ...args]));
 }
 
 /** Sends the same text again and again, as fast as the client takes it, until the client has enough. */
@@ -78,19 +72,19 @@ const LATEST = '"count":1,"seq":1,"time":"2026-11-20T15:19:45.266Z"';
 test('of an endless reply a command takes little, and ends with 1 and one sentence [commands-remote-2]', async (t) => {
   const padding = 'x'.repeat(1_000);
   for (const [command, args, answer, said] of [
-    [assets, [], endless(LINES, padding), /with a line of more than \d+ bytes/],
-    [assets, [], endless(LINES, '\n'), /with a line that is no asset/],
-    [assets, [], endless(LINES, assetWith('')), /with assets that are not in order/],
-    [assets, ['--key', 'a'], endless(LINES, padding), /with a line of more than \d+ bytes/],
-    [assets, [], endless('text/html', padding), /answers 200 with text\/html/],
-    [events, [], endless(LINES, padding), /with a line of more than \d+ bytes/],
-    [events, [], endless(LINES, eventWith(1)), /with more than 1000 events in a reply/],
-    [events, ['--last', '3'], endless(LINES, eventWith(7)), /with more than 3 events in a reply/],
-    [events, ['--follow'], endless(STREAM, padding, 'data: '), /with a line of more than \d+ bytes/],
-    [events, [], endless('text/html', padding), /answers 200 with text\/html/],
-    [report, ['observation', 'a'], endless('application/json', padding), /answers 200: xxx/],
+    ['assets', [], endless(LINES, padding), /with a line of more than \d+ bytes/],
+    ['assets', [], endless(LINES, '\n'), /with a line that is no asset/],
+    ['assets', [], endless(LINES, assetWith('')), /with assets that are not in order/],
+    ['assets', ['--key', 'a'], endless(LINES, padding), /with a line of more than \d+ bytes/],
+    ['assets', [], endless('text/html', padding), /answers 200 with text\/html/],
+    ['events', [], endless(LINES, padding), /with a line of more than \d+ bytes/],
+    ['events', [], endless(LINES, eventWith(1)), /with more than 1000 events in a reply/],
+    ['events', ['--last', '3'], endless(LINES, eventWith(7)), /with more than 3 events in a reply/],
+    ['events', ['--follow'], endless(STREAM, padding, 'data: '), /with a line of more than \d+ bytes/],
+    ['events', [], endless('text/html', padding), /answers 200 with text\/html/],
+    ['report', ['observation', 'a'], endless('application/json', padding), /answers 200: xxx/],
     [
-      report,
+      'report',
       ['observation', 'a'],
       (_: IncomingMessage, response: ServerResponse) => {
         response.writeHead(400, { 'Content-Type': 'application/json' });
@@ -155,21 +149,21 @@ test('what is no journal ends with 1 and one sentence, and nothing of it is show
     '{"first":5,"last":4}',
     '{"first":0,"last":4}',
   ];
-  const cases: (readonly [Command, readonly string[], Answer])[] = [
+  const cases: (readonly [string, readonly string[], Answer])[] = [
     ...lines.flatMap((line) => {
       const answer = always(200, LINES, line);
       return [
-        [events, ['--csv'], answer],
-        [events, ['--table', '--by', 'event_time'], answer],
-        [assets, ['--since', '2026-01-01'], answer],
+        ['events', ['--csv'], answer],
+        ['events', ['--table', '--by', 'event_time'], answer],
+        ['assets', ['--since', '2026-01-01'], answer],
       ] as const;
     }),
-    ...notAssets.map((line) => [assets, ['--json'], always(200, LINES, line)] as const),
-    ...gaps.map((gap) => [events, ['--follow'], always(200, STREAM, `event: gap\ndata: ${gap}\n\n`)] as const),
+    ...notAssets.map((line) => ['assets', ['--json'], always(200, LINES, line)] as const),
+    ...gaps.map((gap) => ['events', ['--follow'], always(200, STREAM, `event: gap\ndata: ${gap}\n\n`)] as const),
     ...[1, 5].map(
       (seq) =>
         [
-          events,
+          'events',
           ['--after-seq', '5'],
           always(410, 'application/json', `{"error":"continue with after_seq=${seq}"}`),
         ] as const,
@@ -194,7 +188,7 @@ test('a 410 to every request, and a head that never ends, end the command', asyn
     always(410, 'application/json', `{"error":"continue with after_seq=${seq}"}`)(request, response);
   });
   for (const args of [[], ['--last', '3']]) {
-    const { code, stderr } = await runCommand(events, ['--url', gone.url, ...args]);
+    const { code, stderr } = await runCommand('events', ['--url', gone.url, ...args]);
     assert.equal(code, 1);
     assert.match(stderr, /answers 410 to after_seq=\d+ for the 11\. time in a row, and names \d+; /);
   }
@@ -205,8 +199,11 @@ test('a 410 to every request, and a head that never ends, end the command', asyn
   await once(server, 'listening');
   t.after(() => server.close());
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  const { code, stderr } = await runCommand(events, ['--url', url, '--timeout', '300ms', '--retry-for', '0']);
-  assert.deepEqual([code, stderr], [75, `${url} sent no complete reply: nothing came within 0.3 s; try again later\n`]);
+  const { code, stderr } = await runCommand('events', ['--url', url, '--timeout', '300ms', '--retry-for', '0']);
+  assert.deepEqual(
+    [code, stderr],
+    [75, `assetlog: ${url} sent no complete reply: nothing came within 0.3 s; try again later\n`],
+  );
 });
 
 test('the last events are asked for again when the connection breaks', async (t) => {
@@ -217,7 +214,7 @@ test('the last events are asked for again when the connection breaks', async (t)
     if (asked > 1) response.end(eventWith(7));
     else response.write(eventWith(7).slice(0, 20), () => response.destroy());
   });
-  const { code, stdout, stderr } = await runCommand(events, ['--url', url, '--last', '1', '--json']);
+  const { code, stdout, stderr } = await runCommand('events', ['--url', url, '--last', '1', '--json']);
   assert.deepEqual([code, stdout.includes('"seq":7'), stderr], [0, true, '']);
 });
 
@@ -236,7 +233,6 @@ test('no command prints the token that a service repeats [commands-remote-1]', a
     response.writeHead(status, { 'Content-Type': type, ...(location !== undefined && { Location: location }) });
     response.end(body(String(said)));
   });
-  const form = report;
   const file = join(newFolder(t), 'lines');
   writeFileSync(file, '{"type":"observation","asset_key":"a"}\n');
   const replies: readonly (() => void)[] = [
@@ -256,12 +252,12 @@ test('no command prints the token that a service repeats [commands-remote-1]', a
   for (const [index, reply] of replies.entries()) {
     reply();
     for (const [command, args] of [
-      [events, []],
-      [events, ['--follow', '--last', '1']],
-      [assets, []],
-      [form, ['observation', 'a']],
-      [form, ['--from', file]],
-    ] as readonly (readonly [Command, readonly string[]])[]) {
+      ['events', []],
+      ['events', ['--follow', '--last', '1']],
+      ['assets', []],
+      ['report', ['observation', 'a']],
+      ['report', ['--from', file]],
+    ] as readonly (readonly [string, readonly string[]])[]) {
       if (args.includes('--follow') && status >= 500) continue; // it is tried again until it answers
       const more = ['--url', url, '--token-file', tokenFile, '--retry-for', '0'];
       const { code, stdout, stderr } = await runCommand(command, [...args, ...more]);

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { limits } from '../../../src/config/limits.ts';
 import { batchTypes } from '../../../src/http/batch.ts';
-import { gate, hold } from '../../support/gate.ts';
+import { gate } from '../../support/gate.ts';
 import { entriesOf } from '../../support/log.ts';
 import { memoryMib } from '../../support/memory.ts';
 import { metricsOf } from '../../support/metrics.ts';
@@ -21,7 +21,6 @@ import { ask, get, Wire, type WireReply } from '../../support/wire.ts';
 const BATCH = '/report_asset_batch/';
 const NDJSON = batchTypes[0]!;
 const MIB = 1024 * 1024;
-const WRONG = '{"type":"check","asset_key":"c","check_name":"n"}';
 
 interface Sent {
   readonly target?: string;
@@ -103,16 +102,6 @@ test('each batch is recorded in its order with consecutive seqs, beside other cl
   );
 });
 
-test('with lenient handling the right items are recorded, and the reply says that the preference was applied', async (t) => {
-  const service = await startService(t);
-  const names = namesOf('k', 1_000);
-  const reply = await send(service, `${linesOf(names)}\n${WRONG}`, { headers: ['Prefer: handling=lenient'] });
-  assert.deepEqual([reply.status, reply.headers.get('preference-applied')], [207, 'handling=lenient']);
-  const { recorded, failed, errors } = JSON.parse(reply.body);
-  assert.deepEqual([recorded, failed, errors[0].item], [1_000, 1, 1_001]);
-  assert.deepEqual(keysIn(service.data), names);
-});
-
 test('a 200 is sent only when the last line is durable [program-batch-1]', async (t) => {
   const { disk, port } = await serveSimulated(t);
   for (let round = 1; round <= 3; round += 1) {
@@ -166,21 +155,6 @@ test('a batch that could never be queued is a 413 instead of a 503, and the same
   }
 });
 
-test('a batch whose lines are more than one write may have is a 413, and with a shorter key it is taken', async (t) => {
-  const service = await startService(t);
-  const body = largestOf(limits.batchItemsMax, '\u0085');
-  // Each backslash of the key is escaped in each line.
-  const longest = `"${'\\\\'.repeat(limits.idempotencyKeyCharactersMax)}"`;
-  const { status, body: problem } = await send(service, body, { headers: [`Idempotency-Key: ${longest}`] });
-  assert.equal(status, 413);
-  assert.match(problem, /^\{"error":"the 10000 events take up to \d+ bytes in the journal, .*; send them in parts"/);
-  const headers = [`Idempotency-Key: ${'k'.repeat(limits.idempotencyKeyCharactersMax)}`];
-  assertRecorded(await send(service, body, { headers }), limits.batchItemsMax);
-  const again = await send(service, body, { headers });
-  assert.deepEqual(JSON.parse(again.body), { recorded: limits.batchItemsMax, duplicates: limits.batchItemsMax });
-  assert.equal(service.events().length, limits.batchItemsMax);
-});
-
 test('a batch that is cut off is not recorded in part, wherever it is cut', async (t) => {
   const service = await startService(t);
   const body = linesOf(namesOf('k', 20));
@@ -219,27 +193,6 @@ test('on a full disk a batch gets 503 and leaves no line, and is taken when ther
   const metrics = await metricsOf(service);
   assert.match(metrics, /^assetlog_events_total\{type="AssetObservation"\} 401$/m);
   assert.match(metrics, /^assetlog_request_items_count 2$/m);
-});
-
-test('with a full queue a batch gets 503, none of it is recorded, and those that wait are', async (t) => {
-  const { disk, port } = await serveSimulated(t, { limits: { queueBytesMax: 100_000 } });
-  const release = hold(disk, 'sync');
-  const wires = await Promise.all(namesOf('', 6).map(() => Wire.open(port)));
-  t.after(() => {
-    for (const wire of wires) wire.close();
-  });
-  for (const [index, wire] of wires.entries()) wire.send(requestOf(linesOf(namesOf(`w${index}-`, 100))));
-  const replies = Promise.all(wires.map((wire) => wire.reply()));
-  await eventually(
-    'the queue is full',
-    async () => (await send({ port }, linesOf(namesOf('full', 100)))).status === 503,
-  );
-  release();
-  const statuses = (await replies).map((reply) => reply?.status);
-  assert.ok(statuses.includes(200) && statuses.includes(503), statuses.join());
-  assertRecorded(await send({ port }, linesOf(['afterwards'])), 1);
-  const recordedBatches = statuses.filter((status) => status === 200).length;
-  assert.equal(durableLines(disk), 100 * recordedBatches + 1);
 });
 
 test('a batch is in events, in the metrics, and a refused one is one line without what was sent', async (t) => {

@@ -8,9 +8,8 @@ import type { Event } from '../../../src/event/event.ts';
 import { encodeBatch, encodeMembers } from '../../../src/journal/line/record.ts';
 import { segmentName } from '../../../src/journal/segments.ts';
 import { runHere } from '../../support/command-output.ts';
-import { newFolder, run, startService } from '../../support/program.ts';
+import { newFolder, run } from '../../support/program.ts';
 import { FIRST, START } from '../../support/segments.ts';
-import { ask, post } from '../../support/wire.ts';
 
 const TIME = '2026-11-20T15:00:00.000Z';
 const check = (assetKey: string[], checkName: string, passed: boolean): Event => ({
@@ -206,39 +205,4 @@ test('assets are limited to the events of a range, and an empty result says how 
   );
   const wrong = await runHere(['assets', data, '--by', 'id']);
   assert.deepEqual([wrong.code, wrong.stderr.includes('use time or event_time')], [2, true]);
-});
-
-test('by event_time assets are shown in hosted mode, and beside the service that records them', async (t) => {
-  const folder = newFolder(t);
-  for (const [name, events] of [
-    ['one', late],
-    ['two', late.toReversed()],
-  ] as const) {
-    mkdirSync(join(folder, name), { recursive: true });
-    writeFileSync(join(folder, name, FIRST), encodeBatch(events.map(encodeMembers), START, new Date(TIME)).bytes);
-  }
-  const hosted = await runHere(['assets', folder, '--by', 'event_time']);
-  const states = hosted.stdout
-    .trimEnd()
-    .split('\n')
-    .map((line) => JSON.parse(line));
-  assert.deepEqual(
-    states.map(({ deployment, materialization, checks }) => [deployment, materialization.seq, checks[0].seq]),
-    [
-      ['one', 1, 5],
-      ['two', 8, 4],
-    ],
-  );
-
-  const service = await startService(t);
-  for (const [version, time] of [
-    ['v2', LATER],
-    ['v1', LATE],
-  ]) {
-    const target = `/report_asset_observation/a?data_version=${version}&event_time=${time}`;
-    assert.equal((await ask(service.port, post(target))).status, 200);
-  }
-  const beside = await runHere(['assets', service.data, '--by', 'event_time']);
-  assert.equal(JSON.parse(beside.stdout).observation.data_version, 'v2');
-  await service.kill();
 });

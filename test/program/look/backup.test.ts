@@ -191,20 +191,6 @@ test('what can not be a backup of this journal is refused with 2, and the reason
   assert.deepEqual(readdirSync(data).length, 3);
 });
 
-test('damage ends it with 3, file, line and byte, and what is before it is in the backup', async (t) => {
-  const { data, to } = journalIn(newFolder(t));
-  const lines = segment(101, 100);
-  writeFileSync(join(data, segmentName(101)), flip(lines, (lines.length >> 1) + 40));
-  const { code, stdout, stderr } = await backup(data, to);
-  assert.deepEqual([code, stdout], [3, '']);
-  assert.match(
-    stderr,
-    /damaged: \S+\/events-0{17}101\.jsonl, line \d+, byte \d+: its crc .*; \S+ has what is before the damage\n$/,
-  );
-  await assertGood(to);
-  assert.ok(eventsIn(to).length >= 140);
-});
-
 test('a folder that a service or another backup uses is refused with 4', async (t) => {
   const { data, to } = journalIn(newFolder(t));
   await startService(t, { data: to });

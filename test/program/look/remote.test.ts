@@ -5,14 +5,12 @@ import { writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import fc from 'fast-check';
 import type { Event } from '../../../src/event/event.ts';
 import { encodeBatch, encodeMembers } from '../../../src/journal/line/record.ts';
 import { segmentName } from '../../../src/journal/segments.ts';
 import { runHere } from '../../support/command-output.ts';
 import { startCuttingProxy, uncut } from '../../support/cutting-proxy.ts';
 import { writeDeployments } from '../../support/deployments.ts';
-import { rounds } from '../../support/long.ts';
 import { freePort, journalText, launch, newFolder, type Running, run, startService } from '../../support/program.ts';
 import { START } from '../../support/segments.ts';
 import { listenOn } from '../../support/sent-lines.ts';
@@ -81,30 +79,6 @@ test('what is shown of a service is byte for byte what is shown of its folder', 
     assert.deepEqual(url, folder, command);
   });
   assert.equal((await run(['events', '--url', service.url])).stdout, journalText(service.data));
-});
-
-test('for filters by chance a service and its folder show the same lines', async (t) => {
-  const service = await startService(t, { data: journal(t, 1_300) });
-  const maybe = (flag: string, value: fc.Arbitrary<string | number>) =>
-    fc.option(value, { nil: undefined }).map((chosen) => (chosen === undefined ? [] : [flag, String(chosen)]));
-  const filters = fc
-    .tuple(
-      maybe('--key-prefix', fc.constantFrom('a', 'b', 'a/1')),
-      maybe('--partition', fc.constantFrom('p0', 'p3')),
-      maybe('--since', fc.constantFrom('2026-11-20', '2026-11-21T15:00', '2026-11-22')),
-      maybe('--after-seq', fc.nat(1_400)),
-      fc.oneof(
-        maybe('--last', fc.integer({ min: 1, max: 1_000 })),
-        maybe('--limit', fc.integer({ min: 1, max: 1_400 })),
-      ),
-      fc.constantFrom([], ['--failed'], ['--passed'], ['--type', 'observation'], ['--check', 'no_nulls']),
-      fc.constantFrom(['--json'], ['--csv']),
-    )
-    .map((parts) => parts.flat());
-  await each(fc.sample(filters, { numRuns: rounds({ long: 20, short: 6 }), seed: 7 }), 3, async (args) => {
-    const [folder, url] = await both(service, ['events', ...args]);
-    assert.deepEqual(url, folder, args.join(' '));
-  });
 });
 
 test('a reply that is cut anywhere loses no line and doubles none [program-remote-1]', async (t) => {

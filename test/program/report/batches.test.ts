@@ -414,61 +414,6 @@ test('a document of another service at the root of the host means nothing', asyn
   assert.deepEqual(posts, Array(3).fill('/prod/report_asset_observation/ 1'));
 });
 
-test('messages, counts and where to continue are those of the program before batches', {
-  skip: withoutHistory,
-}, async (t) => {
-  const older = await buildBefore(t);
-  const wrong: Readonly<Record<number, string>> = {
-    3: 'nonsense',
-    5: '{"type":"observed","asset_key":"a"}',
-    7: '{"type":"observation","asset_key":"a","colour":"red"}',
-    9: '',
-    11: '[]',
-    13: '{"type":"observation","asset_key":"refused"}',
-    14: '{"type":"observation","asset_key":"refused"}',
-    120: '{"type":"check","asset_key":"refused","check_name":"c","passed":true}',
-    200: '{"type":"observation","asset_key":["two","parts"]}',
-  };
-  const lines = linesOf(300).map((line, index) => wrong[index + 1] ?? line);
-  const runs = await Promise.all(
-    [undefined, [process.execPath, older]].map(async (program) => {
-      let recorded = 0;
-      let isFull = false;
-      const { url } = await serve(t, WITH_KEYS, (path, body) => {
-        if (isFull) return [503, { error: 'the disk is full', request_id: '' }];
-        const items = path === BATCH ? body.split('\n').map((line) => JSON.parse(line)) : [JSON.parse(body)];
-        const errors = items.flatMap(({ asset_key }, index) =>
-          /^k/.test(asset_key) ? [] : [{ item: index + 1, error: 'no such asset' }],
-        );
-        recorded += items.length - errors.length;
-        if (path !== BATCH) return errors.length > 0 ? [400, errors[0]] : [200, {}];
-        if (errors.length === 0) return [200, { recorded: items.length }];
-        return [207, { recorded: items.length - errors.length, failed: errors.length, errors }];
-      });
-      // Line by line or in batches: each sees the disk fill up after the same line.
-      const args = ['report', '--from', '-', '--url', url, '--retry-for', '1s'];
-      const { child, finished } = launch(args, { openInput: true, ...(program && { program }) });
-      child.stdin?.write(`${lines.join('\n')}\n`);
-      const good = lines.filter((line) => /"k\d+"/.test(line)).length;
-      await eventually('the good lines are recorded', () => recorded === good);
-      isFull = true;
-      child.stdin?.end(textOf(250));
-      return finished;
-    }),
-  );
-  const [now, before] = runs.map(({ code, stdout, stderr }) => {
-    const runId = / --run-id \S+\n$/.exec(stderr)?.[0];
-    // The words of one clause have changed since.
-    const text = stderr.replace(/ --run-id \S+\n$/, '\n').replace('go on there with', 'continue with');
-    return { code, stdout, stderr: text, runId };
-  });
-  assert.deepEqual({ ...now, runId: undefined }, before);
-  assert.ok(now?.runId !== undefined, 'a rerun doubles nothing only with its run id');
-  assert.equal(before?.code, 1);
-  assert.match(before?.stdout ?? '', /^291 recorded, 8 refused\n$/);
-  assert.match(before?.stderr ?? '', /\nassetlog: stopped before line 301; continue with --from-line 301\n$/);
-});
-
 test('an older service and the reference get one line at a time, and nothing in doubt is repeated', {
   skip: withoutHistory,
 }, async (t) => {

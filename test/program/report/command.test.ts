@@ -3,12 +3,10 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { chmodSync, readFileSync, writeFileSync } from 'node:fs';
-import { createServer, type IncomingMessage, type RequestListener } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
 import { createServer as createNetServer, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { limits } from '../../../src/config/limits.ts';
 import { runHere } from '../../support/command-output.ts';
 import { writeDeployments } from '../../support/deployments.ts';
 import { freePort, journalText, launch, newFolder, type RunOptions, run, startService } from '../../support/program.ts';
@@ -33,16 +31,6 @@ function reported(data: string): string[] {
       .replace(/,"crc".*$/, '')
       .replace(/,"idempotency_key":"[^"]*"$/, ''),
   );
-}
-
-/** A server of the test's own, and what it was sent. */
-async function serveWith(t: TestContext, answer: RequestListener): Promise<{ url: string; seen: IncomingMessage[] }> {
-  const seen: IncomingMessage[] = [];
-  const server = createServer((request, reply) => {
-    seen.push(request);
-    request.resume().on('end', () => answer(request, reply));
-  });
-  return { url: `http://127.0.0.1:${await listenOn(t, server)}`, seen };
 }
 
 test('each kind is recorded as given, without output', async (t) => {
@@ -203,55 +191,6 @@ test('a hosted service gets the token from a file, and it is never shown', async
   }
 });
 
-test('a wrong token ends with 1 and the reason, also if the first reply is the 429 of its address', async (t) => {
-  const { url, secret, tokenFile } = await startHosted(t);
-  writeFileSync(tokenFile, 'wrong\n');
-  let status = 0;
-  for (let count = 0; count <= limits.failuresMax; count += 1) {
-    status = (await fetch(`${url}/report_asset_observation/a`, { method: 'POST' })).status;
-  }
-  assert.equal(status, 429);
-  const wrong = await report(url, [...KEY, '--token-file', tokenFile]);
-  assert.equal(wrong.code, 1);
-  assert.match(
-    wrong.stderr,
-    /answers 429: too many .*; a valid token is never limited, so this one is wrong or missing\n$/,
-  );
-  const lines = await report(url, ['--from', '-'], LINES);
-  assert.equal(lines.code, 1);
-  assert.match(lines.stderr, /^assetlog: line 1: answers 429: .*\nassetlog: stopped before line 1; /);
-  writeFileSync(tokenFile, `${secret}\n`);
-  assert.equal((await report(url, [...KEY, '--token-file', tokenFile])).code, 0);
-});
-
-test('a 503 and a 429 are retried after their Retry-After, and the report is sent once more each', async (t) => {
-  let answers = 0;
-  const at: number[] = [];
-  const { url, seen } = await serveWith(t, (_request, reply) => {
-    at.push(performance.now());
-    answers += 1;
-    if (answers === 1) reply.writeHead(503, { 'Retry-After': '1' }).end('{"error":"starting"}');
-    else if (answers === 2) reply.writeHead(429, { 'Retry-After': new Date().toUTCString() }).end();
-    else reply.end('{}');
-  });
-  const { code, stderr } = await report(url, KEY);
-  assert.deepEqual([code, stderr, seen.length], [0, '', 3]);
-  assert.ok((at[1] ?? 0) - (at[0] ?? 0) >= 1000, 'Retry-After');
-  assert.deepEqual(
-    seen.map(({ method, url, headers }) => [method, url, headers['content-type'], headers['content-length']]),
-    Array(3).fill(['POST', '/report_asset_materialization/', 'application/json', '36']),
-  );
-  const busy = await serveWith(t, (_request, reply) =>
-    reply.writeHead(503, { 'Retry-After': '9' }).end('{"error":"full"}'),
-  );
-  const given = await report(busy.url, [...KEY, '--retry-for', '2s']);
-  assert.deepEqual([given.code, busy.seen.length], [75, 1]);
-  assert.match(
-    given.stderr,
-    /answers 503: full; its Retry-After of 9 s is longer than --retry-for allows; try again later\n$/,
-  );
-});
-
 test('a service that starts late gets the report; one that does not start ends the command with 75', async (t) => {
   const port = await freePort(t);
   const { finished } = launch(['report', ...KEY, '--url', `http://127.0.0.1:${port}`]);
@@ -298,34 +237,6 @@ async function listenWith(t: TestContext, onData: (socket: Socket) => void): Pro
   });
   return { url: `http://127.0.0.1:${await listenOn(t, server)}`, count: () => reports };
 }
-
-/** Far more than each command takes, also on a busy machine, and less than if one time were not kept. */
-const TOO_LONG_MS = 15_000;
-
-test('an attempt takes no longer than --timeout, and the command no longer than --retry-for and one attempt', async (t) => {
-  const startedMs = performance.now();
-  const withoutReply = async () => {
-    const { url, count } = await listenWith(t, (socket) => socket.write('HTTP/1.1 200 OK\r\nX: '));
-    const { code, stderr } = await report(url, [...KEY, '--timeout', '500ms', '--retry-for', '2s']);
-    assert.deepEqual([code, count()], [75, 1]);
-    assert.match(stderr, /sent no complete reply: no complete reply within 0\.5 s; it may have been recorded, and/);
-  };
-  const lines = async () => {
-    const { url } = await listenWith(t, () => {});
-    const args = ['--from', '-', '--timeout', '500ms', '--retry-for', '1s'];
-    const { code, stdout } = await report(url, args, LINES);
-    assert.deepEqual([code, stdout], [75, '0 recorded, 0 refused\n']); // there was no document either
-  };
-  // Each attempt is answered late, but within the timeout: the last one begins at the end of --retry-for.
-  const late = async () => {
-    const { url, seen } = await serveWith(t, (_, reply) => setTimeout(() => reply.writeHead(503).end('{}'), 900));
-    const { code } = await report(url, [...KEY, '--timeout', '1s', '--retry-for', '1s']);
-    assert.equal(code, 75);
-    assert.ok(seen.length <= 3);
-  };
-  await Promise.all([withoutReply(), lines(), late()]);
-  assert.ok(performance.now() - startedMs < TOO_LONG_MS, `${performance.now() - startedMs} ms`);
-});
 
 test('a journal is replayed into another service, line for line and digit for digit', async (t) => {
   const [from, to] = await Promise.all([startService(t), startService(t)]);

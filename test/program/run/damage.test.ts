@@ -1,17 +1,15 @@
 /** A damaged journal: what a start, `assetlog verify` and `assetlog repair` say and do. */
 
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
-import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { exitCodes } from '../../../src/config/exit-codes.ts';
 import { segmentName } from '../../../src/journal/segments.ts';
 import { runHere } from '../../support/command-output.ts';
 import { newFolder, run, startService } from '../../support/program.ts';
 import { FIRST, flip, makeLines, segment } from '../../support/segments.ts';
 import { each } from '../../support/tools.ts';
-import { ask, post, Wire } from '../../support/wire.ts';
+import { ask, post } from '../../support/wire.ts';
 
 const TARGET = '/report_asset_materialization/';
 
@@ -58,19 +56,6 @@ test('verify says what is in a good journal, as text and as JSON, and ends with 
   });
   assert.equal(bytes, readFileSync(join(data, FIRST)).length + readFileSync(join(data, SECOND)).length);
   assert.ok(Date.parse(first_time) <= Date.parse(last_time));
-});
-
-test('verify says the first thing wrong, and ends with 3', async (t) => {
-  const data = journal(t, damaged());
-  const { code, stdout } = await runHere(['verify', '--data', data]);
-  assert.equal(code, 3);
-  assert.match(stdout, / is damaged\n/);
-  assert.match(stdout, /\n {2}events {2}8\n/);
-  assert.match(stdout, /\nfirst thing wrong: events-0+1\.jsonl, line 4, byte \d+: its crc is \w{8}, computed \w{8}\n/);
-  assert.ok(stdout.endsWith(`\nassetlog repair ${data} shows how it can be repaired\n`), stdout);
-  const json = await runHere(['verify', '--data', data, '--json']);
-  assert.equal(json.code, 3);
-  assert.equal(JSON.parse(json.stdout).findings[0].kind, 'bad line inside');
 });
 
 test('verify counts good and bad lines also after the first bad one, and shows the first places of each', async (t) => {
@@ -154,32 +139,6 @@ test('repair shows what it would do, does it with --yes, and has nothing to do t
   const service = await startService(t, { data });
   assert.equal((await ask(service.port, post('/report_asset_materialization/a'))).status, 200);
   assert.equal(service.events().at(-1)?.['seq'], 16);
-});
-
-test('a last line that is taken away after a clean stop is damage, and its seq is not given to another event', async (t) => {
-  const data = newFolder(t);
-  const service = await startService(t, { data });
-  for (const key of ['a', 'b'])
-    assert.equal((await ask(service.port, post(`/report_asset_observation/${key}`))).status, 200);
-  await service.kill('SIGTERM');
-  const file = join(data, FIRST);
-  truncateSync(file, readFileSync(file).indexOf('\n') + 1);
-  const start = await run(['serve', '--port', '0', '--data', data]);
-  assert.equal(start.code, 3, start.stderr);
-  assert.match(
-    start.stderr,
-    /line 2, byte \d+: the events 2 to 2 are missing, which were there at the last clean stop/,
-  );
-  assert.equal((await runHere(['verify', '--data', data])).code, 3);
-  const repair = await runHere(['repair', '--data', data, '--yes']);
-  assert.equal(repair.code, 0, repair.stdout);
-  assert.match(repair.stdout, /note {4}seq 2 as lost\n {2}remove {2}\.stopped-cleanly, which describes/);
-  const again = await startService(t, { data });
-  assert.equal((await ask(again.port, post('/report_asset_observation/c'))).status, 200);
-  assert.deepEqual(
-    again.events().map(({ seq }) => seq),
-    [1, 3],
-  );
 });
 
 test('repair keeps away from a folder that is in use', async (t) => {
@@ -267,57 +226,5 @@ test('what no crash explains ends a start with 3, verify says the same, and a re
     const keys = second.events().map((event) => event['asset_key']);
     assert.ok(keys.some((key) => `${key}` === 'a') && `${keys.at(-1)}` === 'c', JSON.stringify(keys));
     await second.kill();
-  });
-});
-
-test('a folder with nothing but the marker of what retention removed is damaged for start, verify and repair', async (t) => {
-  const data = newFolder(t);
-  writeFileSync(join(data, 'events-00000000000000000001-00000000000000000008.removed'), '');
-  const refused = await run(['serve', '--port', '0', '--data', data]);
-  assert.equal(refused.code, 3, refused.stderr);
-  assert.match(refused.stderr, /all journal files are missing: the events from 9 on/);
-  assert.equal((await runHere(['verify', '--data', data])).code, 3);
-  assert.equal((await runHere(['repair', '--data', data])).code, 3);
-  assert.equal((await runHere(['repair', '--data', data, '--yes'])).code, 0);
-  const service = await startService(t, { data });
-  await ask(service.port, post(`${TARGET}a`));
-  assert.equal(service.events()[0]?.['seq'], 9);
-});
-
-const ARGS = ['--segment-bytes', '4096', '--forward-to', 'http://127.0.0.1:9'];
-
-test('a FIFO instead of any file of the folder counts as a damaged one, and no start waits for it', {
-  skip: process.platform === 'win32',
-}, async (t) => {
-  const first = await startService(t, { args: ARGS });
-  const wire = await Wire.open(first.port);
-  for (let count = 0; count < 40; count += 1) {
-    wire.send(post('/report_asset_observation/a', '{}', [`Idempotency-Key: ${count}`]));
-    assert.equal((await wire.reply())?.status, 200);
-  }
-  wire.close();
-  await first.kill('SIGTERM');
-  const names = readdirSync(first.data);
-  assert.ok(names.some((name) => name.startsWith('keys-')));
-  const others = [
-    'forward-sources.json',
-    'dead-upstream.jsonl',
-    'forward-upstream.retry',
-    'forward-upstream.state.new',
-  ];
-  await each([...names, ...others], 2, async (name) => {
-    const data = join(newFolder(t), 'data');
-    cpSync(first.data, data, { recursive: true });
-    rmSync(join(data, name), { force: true });
-    execFileSync('mkfifo', [join(data, name)]);
-    if (name.startsWith('events-')) {
-      const { code, stderr } = await run(['--port', '0', '--data', data, ...ARGS]);
-      assert.equal(code, exitCodes.diskFailed, stderr);
-      assert.match(stderr, new RegExp(`${name} is not a regular file; move it away, or remove it\n$`));
-      return;
-    }
-    const service = await startService(t, { args: ARGS, data });
-    assert.equal((await ask(service.port, post('/report_asset_observation/a'))).status, 200, name);
-    assert.equal((await service.kill('SIGTERM')).code, exitCodes.done, name);
   });
 });

@@ -47,34 +47,6 @@ test('the program keeps to its budget under reports, and says what it removed; v
   assert.equal(again.events().at(-1)?.['seq'], 61);
 });
 
-test('sizes that can not work end a start with 2, all of them, with what to do', async (t) => {
-  const args = ['serve', '--port', '0', '--data', newFolder(t)];
-  const contradiction = await run([
-    ...args,
-    '--retain-bytes',
-    '1MB',
-    '--segment-bytes',
-    '64MiB',
-    '--keep-free',
-    '1MB',
-    '--min-free-bytes',
-    '1MB',
-  ]);
-  assert.equal(contradiction.code, 2);
-  assert.match(
-    contradiction.stderr,
-    /^assetlog: --segment-bytes is 67108864, more than the 1000000 of --retain-bytes: .*give at most 250000\n/,
-  );
-  assert.match(
-    contradiction.stderr,
-    /\nassetlog: --keep-free is 1000000, not more than the 1000000 of --min-free-bytes: .*such as 2000000\n$/,
-  );
-  const least = await run([...args, '--retain-bytes', '1', '--keep-free', '300mb']);
-  assert.equal(least.code, 2);
-  assert.match(least.stderr, /^assetlog: --retain-bytes "1" is not from 16384 to /);
-  assert.match(least.stderr, /\nassetlog: --keep-free "300mb" is not a size; .*such as 300MB\n$/);
-});
-
 test('by days at the start, and in hosted mode for each deployment by itself', async (t) => {
   const folder = newFolder(t);
   const { args, headerOf } = writeDeployments(t, ['old', 'young']);
