@@ -75,12 +75,17 @@ export interface ForwardStatus {
   readonly last_success: string;
 }
 
-/** @throws AssertionError if the command fails or does not know the destination */
+/** Waits for the first state of the destination, which its service writes after its start. @throws if the command fails */
 export async function forwardStatus(data: string, name = 'upstream'): Promise<ForwardStatus> {
-  const { stdout, stderr } = await runHere(['forward', 'status', '--json', '--data', data]);
-  assert.notEqual(stdout, '', stderr);
-  const { destinations } = JSON.parse(stdout) as { destinations: ForwardStatus[] };
-  return destinations.find((one) => one.name === name) ?? assert.fail(stdout);
+  let status: ForwardStatus | undefined;
+  await eventually(`a state of ${name}`, async () => {
+    const { stdout, stderr } = await runHere(['forward', 'status', '--json', '--data', data]);
+    assert.notEqual(stdout, '', stderr);
+    const { destinations } = JSON.parse(stdout) as { destinations: ForwardStatus[] };
+    status = destinations.find((one) => one.name === name);
+    return status !== undefined;
+  });
+  return status ?? assert.fail();
 }
 
 /** Waits until a destination is stopped, so that an operator has to do something. @returns why */

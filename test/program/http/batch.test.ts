@@ -9,6 +9,7 @@ import { limits } from '../../../src/config/limits.ts';
 import { batchTypes } from '../../../src/http/batch.ts';
 import { gate } from '../../support/gate.ts';
 import { entriesOf } from '../../support/log.ts';
+import { rounds } from '../../support/long.ts';
 import { memoryMib } from '../../support/memory.ts';
 import { metricsOf } from '../../support/metrics.ts';
 import { eventsIn, type Running, run, startService } from '../../support/program.ts';
@@ -258,7 +259,7 @@ test('16 batches of 10,000 items at a time, again and again, take a bounded amou
   const wires = await Promise.all(namesOf('', 16).map(() => Wire.open(service.port)));
   const request = requestOf(body);
   let [recorded, refused] = [0, 0];
-  for (let round = 0; round < 5; round += 1) {
+  for (let round = 0; round < rounds({ long: 5, short: 3 }); round += 1) {
     for (const wire of wires) wire.send(request);
     for (const wire of wires) {
       const status = (await wire.reply())?.status;

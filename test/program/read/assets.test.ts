@@ -3,8 +3,9 @@
 import assert from 'node:assert/strict';
 import { readdirSync } from 'node:fs';
 import { test } from 'node:test';
+import { runHere } from '../../support/command-output.ts';
 import { rounds } from '../../support/long.ts';
-import { type Running, run, startService } from '../../support/program.ts';
+import { type Running, startService } from '../../support/program.ts';
 import { record } from '../../support/report.ts';
 import { eventually } from '../../support/tools.ts';
 import { errorOf } from '../../support/wire.ts';
@@ -22,7 +23,7 @@ async function linesAt(service: Pick<Running, 'url'>, query = '', headers: Recor
 const report = (service: Pick<Running, 'url'>, what: string, body?: object) => record(service, what, { body });
 
 const keysIn = (lines: string) => lines.split('\n').map((line) => line && JSON.parse(line).asset_key.join('/'));
-const shown = async (data: string, ...more: string[]) => (await run(['assets', data, '--json', ...more])).stdout;
+const shown = async (data: string, ...more: string[]) => (await runHere(['assets', data, '--json', ...more])).stdout;
 
 test('each answer has all that was recorded before it, also after a crash, as the command shows it', async (t) => {
   let service = await startService(t);
