@@ -12,7 +12,7 @@ import {
 } from '../../src/forward/dead-letters/file.ts';
 import { type DeadLetter, encodeDeadLetter } from '../../src/forward/dead-letters/letter.ts';
 import { type Disk, openDisk } from '../../src/journal/disk.ts';
-import { everyRemains, settled, thrice } from '../support/power.ts';
+import { eachCall, everyRemains, settled, thrice } from '../support/power.ts';
 import { newFolder } from '../support/program.ts';
 import { makeLines, START } from '../support/segments.ts';
 import { failingCall, SimulatedDisk, systemError } from '../support/simulated-disk.ts';
@@ -84,51 +84,27 @@ test('a torn end is cut when the file is opened; a damaged line before the last 
   await assert.rejects(all(disk), /dead-upstream.jsonl, line 2: it is no dead letter/);
 });
 
-test('on a full disk an append rejects and leaves nothing, and succeeds when there is space', async () => {
-  const disk = new SimulatedDisk();
-  const letters = await openLetters(disk);
-  await letters.append(letter(1));
-  for (const fault of [systemError('ENOSPC'), { shortBy: 10 }]) {
-    disk.fault = (call) => (call === 'write' ? fault : undefined);
-    await assert.rejects(letters.append(letter(2)));
-    assert.deepEqual([letters.count, await all(disk)], [1, [letter(1)]]);
-  }
-  disk.fault = () => undefined;
-  await letters.append(letter(2));
-  assert.deepEqual(await all(disk), [letter(1), letter(2)]);
-});
-
 /** Appends six letters, each until it is appended. */
-function play(disk: SimulatedDisk): { begun: number; durable: number; end: Promise<void> } {
-  const script = { begun: 0, durable: 0, end: Promise.resolve() };
-  script.end = (async () => {
-    for (let session = 0; session < 2; session += 1) {
-      const letters = await openLetters(disk).catch(() => openLetters(disk));
-      for (let count = 0; count < 3; count += 1) {
-        script.begun += 1;
-        await thrice(() => letters.append(letter(script.begun)));
-        script.durable = script.begun;
-      }
+async function play(disk: SimulatedDisk, script: { begun: number; durable: number }): Promise<void> {
+  for (let session = 0; session < 2; session += 1) {
+    const letters = await openLetters(disk).catch(() => openLetters(disk));
+    for (let count = 0; count < 3; count += 1) {
+      script.begun += 1;
+      await thrice(() => letters.append(letter(script.begun)));
+      script.durable = script.begun;
     }
-  })();
-  return script;
+  }
 }
 
 for (const what of ['once', 'power'] as const) {
   for (const short of [false, true]) {
     const title = `${what === 'once' ? 'a failure' : 'a power cut'}${short ? ' and a short write' : ''} at any call`;
     test(`${title}: each letter whose append resolved is there [dead-letters-1]`, async () => {
-      for (let failing = 1; ; failing += 1) {
-        const disk = new SimulatedDisk();
-        const { fault, struck } = failingCall(failing, what, short ? 'ENOSPC' : 'EIO');
-        let writes = 0;
-        disk.fault = (call) => {
-          if (call === 'write') writes += 1;
-          return fault() ?? (short && call === 'write' && writes === 2 ? { shortBy: 20 } : undefined);
-        };
-        const script = play(disk);
-        await Promise.race([script.end, settled()]);
-        const when = `call ${failing}, ${disk.calls[failing - 1]}`;
+      for (const trial of eachCall(what, short ? 'ENOSPC' : 'EIO')) {
+        const [disk, script] = [new SimulatedDisk(), { begun: 0, durable: 0 }];
+        if (short) disk.fault = (call) => (call === 'write' && disk.count('write') === 2 ? { shortBy: 20 } : undefined);
+        await trial.run(disk, () => play(disk, script));
+        const { when } = trial;
         for (const after of [disk.afterCrash(), ...everyRemains(disk)]) {
           const letters = await openLetters(after);
           await letters.append(letter(20));
@@ -144,7 +120,6 @@ for (const what of ['once', 'power'] as const) {
           );
           assert.deepEqual(distinct, [...expected.filter((seq) => !missing.includes(seq)), 20], when);
         }
-        if (struck() === 0) break;
       }
     });
   }

@@ -10,7 +10,7 @@ import { entryOf, host, REPORT, rewrite, writeDeployments } from '../../support/
 import { entriesOf } from '../../support/log.ts';
 import { metricsOf } from '../../support/metrics.ts';
 import { run, startService } from '../../support/program.ts';
-import { ask, errorOf, get, post, Wire, withoutChance } from '../../support/wire.ts';
+import { ask, errorOf, get, post, withoutChance } from '../../support/wire.ts';
 
 /** What is in the folder of a service besides its lock. */
 const foldersIn = (data: string) => readdirSync(data).filter((name) => !name.startsWith('.'));
@@ -32,22 +32,6 @@ test('an unknown deployment, no token and a wrong one get the same 401, and leav
   assert.match([...seen][0] ?? '', /^\[401,.*\["www-authenticate","Service-Cloud-Api-Token realm=\\"assetlog\\""\]/);
   assert.deepEqual(foldersIn(data), []);
   assert.equal((await get('/livez')).status, 200);
-});
-
-test('the token is looked at before the body, and two of them are no token', async (t) => {
-  const { port, report, tokenOf, headerOf } = await host(t);
-  const header = headerOf('prod');
-  const wire = await Wire.open(port);
-  const head = ['Host: localhost', 'Content-Type: application/json', 'Content-Length: 1000'];
-  wire.send([`POST /prod/${REPORT} HTTP/1.1`, ...head, '', '{'].join('\r\n'));
-  assert.equal((await wire.reply())?.status, 401);
-  wire.close();
-  const two = [header, `Dagster-Cloud-Api-Token: ${tokenOf('prod')}`];
-  const refused = await ask(port, post(`/prod/${REPORT}`, undefined, two));
-  assert.deepEqual([refused.status, errorOf(refused)], [400, 'more than one token header; send one']);
-  assert.equal((await ask(port, post('/prod/nothing', undefined, [header]))).status, 404);
-  assert.equal((await ask(port, get(`/prod/${REPORT}`, header))).status, 405);
-  assert.equal((await report('prod')).status, 200);
 });
 
 test('the first failure of each address is logged with its reason, at most 20, and never with the token [hosted-7]', async (t) => {

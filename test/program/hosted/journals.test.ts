@@ -14,7 +14,7 @@ import { serve } from '../../support/service.ts';
 import { SimulatedDisk, systemError } from '../../support/simulated-disk.ts';
 import { askHolder, lockFolder } from '../../support/standard-limits.ts';
 import { eventually } from '../../support/tools.ts';
-import { ask, errorOf, get, post, Wire } from '../../support/wire.ts';
+import { ask, errorOf, post, Wire } from '../../support/wire.ts';
 
 /** What is in the folder of a service besides its lock. */
 const foldersIn = (data: string) => readdirSync(data).filter((name) => !name.startsWith('.'));
@@ -130,16 +130,6 @@ test('a deployment whose lock file is removed fails alone, and is opened again o
   }
 });
 
-test('an idle journal is closed, and opened again by the next report', async (t) => {
-  const { data, report } = await host(t, ['prod'], { limits: { idleJournalMs: 100 } });
-  assert.equal((await report('prod')).status, 200);
-  const clean = () => readdirSync(join(data, 'prod')).includes('.stopped-cleanly');
-  await eventually('it is closed', clean);
-  const { status, body } = await report('prod');
-  assert.equal(status, 200, body);
-  assert.equal(eventsIn(join(data, 'prod')).length, 2);
-});
-
 test('of more journals than may be open the longest unused is closed, and comes back with its next report [hosted-4]', async (t) => {
   const names = ['a', 'b', 'c'];
   const { data, report } = await host(t, names, { limits: { openJournalsMax: 2 } });
@@ -151,35 +141,6 @@ test('of more journals than may be open the longest unused is closed, and comes 
   await eventually('b is closed', () => isClosed('b'));
   assert.deepEqual(names.map(isClosed), [false, true, false]);
   assert.equal(eventsIn(join(data, 'a')).length, 2);
-});
-
-test('of 60 deployments that report at once, only as many journals hold descriptors as may, and nothing is lost', {
-  skip: process.platform === 'linux' ? false : 'open descriptors are counted in /proc/self/fd',
-}, async (t) => {
-  const names = Array.from({ length: 60 }, (_, index) => `d${index}`);
-  const limits = { openJournalsMax: 5, openWaitMs: 60_000 };
-  const { data, port, headerOf } = await host(t, names, { limits });
-  const wires = await Promise.all(names.map(() => Wire.open(port)));
-  t.after(() => {
-    for (const wire of wires) wire.close();
-  });
-  assert.equal((await ask(port, get('/livez'))).status, 200);
-  const count = () => readdirSync('/proc/self/fd').length;
-  const before = count();
-  let most = before;
-  const counting = setInterval(() => {
-    most = Math.max(most, count());
-  }, 1);
-  t.after(() => clearInterval(counting));
-  for (const [index, wire] of wires.entries()) {
-    const name = names[index] ?? '';
-    wire.send(post(`/${name}/${REPORT}`, undefined, [headerOf(name)]));
-  }
-  const replies = await Promise.all(wires.map((wire) => wire.reply()));
-  assert.deepEqual(new Set(replies.map((reply) => reply?.status)), new Set([200]), errorOf(replies[0]));
-  // Folder, lock and file of each; while it is opened or closed, a few more for a moment.
-  assert.ok(most - before <= 5 * 6, `${most - before} more descriptors`);
-  for (const name of names) assert.equal(eventsIn(join(data, name)).length, 1, name);
 });
 
 test('a journal that waits for a full disk is named, and does not hold up a stop', async (t) => {

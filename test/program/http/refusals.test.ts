@@ -3,7 +3,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Limits } from '../../../src/config/limits.ts';
-import { writeDeployments } from '../../support/deployments.ts';
 import { entriesOf } from '../../support/log.ts';
 import { startService } from '../../support/program.ts';
 import { serveSimulated } from '../../support/service.ts';
@@ -60,24 +59,6 @@ test('a refusal says what is wrong with a request, also one that Node could not 
   assert.deepEqual(service.events(), []);
 });
 
-test('a report to a wrong address gets the paths of the three endpoints', async (t) => {
-  const endpoints = (prefix: string) =>
-    ['materialization', 'check', 'observation'].map((kind) => `${prefix}/report_asset_${kind}/`);
-  const local = await startService(t, { args: ['--path-prefix', '/a'] });
-  const { args } = writeDeployments(t, ['prod']);
-  const hosted = await startService(t, { args: ['--path-prefix', '/a', ...args] });
-  for (const [port, status, prefix, sent] of [
-    [local.port, 404, '/a', [get('/'), get('/a'), ...['/a/', `${CHECK}x`, '/a/reports'].map((path) => post(path))]],
-    [hosted.port, 401, '/a/NAME', ['/', `${CHECK}x`, `/a${CHECK}x`, `/a/other${CHECK}x`].map((path) => post(path))],
-  ] as const) {
-    for (const bytes of sent) {
-      const reply = await ask(port, bytes);
-      assert.equal(reply.status, status, bytes);
-      for (const endpoint of endpoints(prefix)) assert.ok(errorOf(reply).includes(endpoint), errorOf(reply));
-    }
-  }
-});
-
 test('an ignored parameter that is nearly a known one is a warning, once for each name', async (t) => {
   const service = await startService(t, { args: ['--path-prefix', '/p'] });
   const send = (body: string) => ask(service.port, post(`/p${TARGET}a?data-version=v1`, body));
@@ -95,36 +76,6 @@ test('an ignored parameter that is nearly a known one is a warning, once for eac
       ['data-version', 'data_version'],
     ],
   );
-});
-
-test('of several mistakes the first rule decides, the same one every time', async (t) => {
-  const service = await startService(t);
-  const mistakes: readonly (readonly [status: number, header: string])[] = [
-    [400, 'Host: again'],
-    [403, 'Origin: null'],
-    [417, 'Expect: dance'],
-    [415, 'Content-Encoding: gzip'],
-    [400, 'Content-Type: text/plain'],
-  ];
-  for (const chunked of [false, true]) {
-    const sent = chunked ? ['Transfer-Encoding: chunked', '', '1\r\nx\r\n0\r\n\r\n'] : ['Content-Length: 1', '', 'x'];
-    for (let first = 0; first <= mistakes.length; first += 1) {
-      const left = mistakes.slice(first);
-      const lines = [`POST ${TARGET} HTTP/1.1`, host, ...left.map(([, header]) => header)];
-      if (left.length === 0) lines.push(JSON_TYPE);
-      for (let again = 0; again < 2; again += 1) {
-        const reply = await ask(service.port, [...lines, ...sent].join('\r\n'));
-        assert.equal(reply.status, left[0]?.[0] ?? 400, `${lines.join(' | ')}: ${reply.body}`);
-      }
-    }
-  }
-  for (const [status, path] of [
-    [404, '/nowhere'],
-    [405, CHECK],
-  ] as const) {
-    const bytes = `${head(`PUT ${path} HTTP/1.1`, host, 'Expect: dance', 'Content-Length: 1')}x`;
-    assert.equal((await ask(service.port, bytes)).status, status);
-  }
 });
 
 test('each limit of a request is the one that the service was given', async (t) => {

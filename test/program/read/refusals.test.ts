@@ -68,16 +68,6 @@ test('refused requests of every kind are shown, the newest first, without their 
   assert.match(errorOf(replies[2]), /^there is no parameter "limt" here/);
 });
 
-test('of refused requests the last hundred are kept', async (t) => {
-  const { port } = await startService(t);
-  for (let n = 1; n <= limits.refusalsKeptMax + 5; n += 1) await ask(port, post(`/${n}`));
-  const shown = await refusalsAt(port);
-  assert.deepEqual(
-    shown.map(({ path }) => path),
-    Array.from({ length: limits.refusalsKeptMax }, (_, n) => `/${limits.refusalsKeptMax + 5 - n}`),
-  );
-});
-
 test('a reader sees the refusals of its own deployment only, and clients without a token push out half of them at most [get-refusals-1]', async (t) => {
   const { args, headerOf } = writeDeployments(t, ['prod', 'other']);
   const { port } = await startService(t, { args: [...args, '--trusted-proxy', '127.0.0.1'] });

@@ -2,11 +2,10 @@
 
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { newFolder, type RunOptions, startService } from '../../support/program.ts';
-import { FIRST, flip, segment } from '../../support/segments.ts';
 import { eventually, runWithin } from '../../support/tools.ts';
 import { ask, post, Wire } from '../../support/wire.ts';
 
@@ -110,12 +109,4 @@ test('variables that were meant for another process do not count', { skip: witho
   const service = await startService(t, underSystemd('127.0.0.1', portFile, '2', '1'));
   assert.notEqual(service.port, await portIn(portFile));
   assert.equal((await ask(service.port, post(REPORT))).status, 200);
-});
-
-test('a journal that can not be opened ends the start as ever', { skip: withoutPython }, async (t) => {
-  const data = newFolder(t);
-  writeFileSync(join(data, FIRST), flip(segment(1, 3), 99));
-  const { code, stderr } = await runWithin(10_000, ['--data', data], underSystemd('127.0.0.1'));
-  assert.equal(code, 3, stderr);
-  assert.match(stderr, /^assetlog: the journal is damaged: /m);
 });

@@ -11,37 +11,13 @@ import { serve, serveSimulated } from '../../support/service.ts';
 import { systemError } from '../../support/simulated-disk.ts';
 import { noTerminal, serveOnTerminal } from '../../support/terminal.ts';
 import { eventually } from '../../support/tools.ts';
-import { ask, errorOf, get, post, readFailure, Wire } from '../../support/wire.ts';
+import { ask, get, post, readFailure, Wire } from '../../support/wire.ts';
 
 const TARGET = '/report_asset_materialization/';
 const READY = get('/readyz');
 
 const CHECK = '/report_asset_check/';
 const MATERIALIZATION = '/report_asset_materialization/';
-
-test('each refusal is a line with path, status and the error of the client, also those of the parser', async (t) => {
-  const service = await startService(t);
-  const host = 'Host: localhost';
-  const requests: readonly (readonly [bytes: string, path: string | undefined])[] = [
-    [post(`${CHECK}a?x=1`), `${CHECK}a`],
-    [post('/nowhere'), '/nowhere'],
-    [`DELETE ${CHECK} HTTP/1.1\r\n${host}\r\n\r\n`, CHECK],
-    [`POST ${CHECK} HTTP/1.1\r\nHost: evil.example\r\n\r\n`, CHECK],
-    ['nonsense\r\n\r\n', undefined],
-    [`POST ${CHECK} HTTP/1.1\r\n${host}\r\nX: ${'x'.repeat(20_000)}\r\n\r\n`, undefined],
-    [`POST ${CHECK} HTTP/1.1\r\n${host}\r\nContent-Type: application/json\r\nContent-Length: 9999999\r\n\r\n`, CHECK],
-  ];
-  for (const [index, [bytes, path]] of requests.entries()) {
-    const reply = await ask(service.port, bytes);
-    await eventually('the refusal is logged', () => entriesOf(service.stderr(), 'refused').length > index);
-    const line = entriesOf(service.stderr(), 'refused')[index] ?? {};
-    assert.equal(line['level'], reply.status === 403 ? 'warn' : 'info');
-    assert.deepEqual([line['status'], line['path'], line['problem']], [reply.status, path, errorOf(reply)]);
-  }
-  assert.equal((await ask(service.port, post(`${MATERIALIZATION}a`))).status, 200);
-  assert.equal(entriesOf(service.stderr(), 'refused').length, requests.length);
-  assert.equal(entriesOf(service.stderr(), 'recorded').length, 0);
-});
 
 test('no line holds a token, metadata or a query [refusals-1]', async (t) => {
   const { args, headerOf } = writeDeployments(t, ['prod']);
