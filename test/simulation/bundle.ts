@@ -112,7 +112,7 @@ export async function live(
 ): Promise<Lived> {
   const child = spawn(process.execPath, ['--enable-source-maps', bundle, ...args], {
     stdio: ['ignore', 'pipe', quiet ? 'ignore' : 'inherit'],
-    timeout: Math.max(1, Math.ceil(msMax)),
+    timeout: Math.max(1, Math.ceil(Math.min(msMax, LIFE_MS_MAX))),
     killSignal: 'SIGKILL',
   });
   let text = '';

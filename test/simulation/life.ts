@@ -49,17 +49,19 @@ export interface Parts {
   readonly only?: ReadonlySet<number> | undefined;
   /** The names of its clients. */
   readonly clients?: ReadonlySet<string> | undefined;
+  /** Whether disks write the sectors of one write in any order. */
+  readonly reorders?: boolean | undefined;
 }
 
 export async function live(
   seed: number,
   steps: number,
-  { only, clients }: Parts = {},
+  { only, clients, reorders = false }: Parts = {},
 ): Promise<{ outcome: Outcome; trace: readonly string[] }> {
   const began = process.hrtime.bigint();
   const world = new World(seed);
   replaceGlobals(world);
-  const life = new Life(world, clients);
+  const life = new Life(world, clients, reorders);
   await life.run(steps, only);
   const broken = life.broken;
   const ms = Number((process.hrtime.bigint() - began) / 1_000_000n);
@@ -97,10 +99,14 @@ class Life implements Watcher {
   #broken: string | undefined;
   #isHealing = false;
   #only: ReadonlySet<number> | undefined;
+  readonly #reorders: boolean;
+  /** A start has refused what a disk that reorders had left, as the handbook says: only a repair leads on. */
+  #isRefused = false;
 
   /** @param clients the names of those that live; all if it is undefined */
-  constructor(world: World, clients: ReadonlySet<string> | undefined) {
+  constructor(world: World, clients: ReadonlySet<string> | undefined, reorders: boolean) {
     this.#world = world;
+    this.#reorders = reorders;
     this.#oracle = new Oracle(() => world.nowMs);
     this.#network = new Network(world, (kind) => this.#count(kind));
     const places = new Map<string, MachineJournal | Upstream>();
@@ -154,8 +160,8 @@ class Life implements Watcher {
       world.plan(60_000, 'the oracle looks', minute, null);
     };
     world.plan(60_000, 'the oracle looks', minute, null);
-    await world.run(() => world.steps >= steps || this.broken !== undefined);
-    if (this.broken === undefined) await this.#heal();
+    await world.run(() => world.steps >= steps || this.broken !== undefined || this.#isRefused);
+    if (this.broken === undefined && !this.#isRefused) await this.#heal();
   }
 
   /** Faults end and links heal: everything settles. */
@@ -205,11 +211,10 @@ class Life implements Watcher {
   }
 
   startFailed(machine: Machine, error: Error): void {
-    if (!(error instanceof StartError) || error.exitCode !== exitCodes.diskFailed) {
-      this.#broken ??= `${machine.name} does not start: ${error.message}`;
-      return;
-    }
-    this.ended(machine, error.exitCode);
+    const code = error instanceof StartError ? error.exitCode : undefined;
+    if (code === exitCodes.diskFailed) this.ended(machine, code);
+    else if (code === exitCodes.damaged && this.#reorders) this.#isRefused = true;
+    else this.#broken ??= `${machine.name} does not start: ${error.message}`;
   }
 
   ended(machine: Machine, code: number): void {
@@ -229,7 +234,9 @@ class Life implements Watcher {
 
   replied(machine: Machine, request: Delivered, reply: Reply, arrivedMs: number): void {
     this.states.replied(machine, request, reply);
-    this.#oracle.replied(machine, request, reply, arrivedMs);
+    // In hosted mode a journal is opened for a request.
+    this.#isRefused ||= this.#reorders && reply.kind === 'error' && reply.error.includes('it is damaged');
+    if (!this.#isRefused) this.#oracle.replied(machine, request, reply, arrivedMs);
   }
 
   #upstreamNamed(name: string): Upstream {
@@ -287,7 +294,7 @@ class Life implements Watcher {
       network: this.#network,
       machines: new Map(this.#machines.map((machine) => [machine.name, machine])),
       upstreams: this.#upstreams,
-      reorders: false,
+      reorders: this.#reorders,
       count: (kind) => this.#count(kind),
       died: (machine) => this.#restart(machine),
     };

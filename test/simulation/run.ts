@@ -23,6 +23,7 @@ const HELP = `npm run test:simulation: services, a network and disks in virtual 
       --steps 100000     steps with faults, before all heals
       --only 3,9,12      only these faults of its plan
       --clients NAME,…   only these clients
+      --reorder          with disks that write sectors in any order
       --trace            its last 200 steps and log lines on standard error
   npm run test:simulation -- --saved               the saved lives alone
       --renew            with the defect of each: finds another life where the saved one does not notice it any more
@@ -92,7 +93,7 @@ async function liveSaved(saved: readonly SavedLife[], total: Total): Promise<num
  * no shorter one, such as one of a few seconds or on a busy machine.
  * @returns the exit code
  */
-async function liveMany(steps: number, seconds: number): Promise<number> {
+async function liveMany(steps: number, seconds: number, reorders: boolean | undefined): Promise<number> {
   const total = new Total();
   const codes = [await liveSaved(savedLives(), total)];
   const commit = execFileSync('git', ['rev-parse', 'HEAD'], { cwd: root, encoding: 'utf8' });
@@ -101,7 +102,7 @@ async function liveMany(steps: number, seconds: number): Promise<number> {
   const untilMs = performance.now() + 1000 * seconds;
   const lives = async () => {
     while (performance.now() < untilMs) {
-      const lived = await liveOne({ seed: seed++, steps });
+      const lived = await liveOne({ seed: seed++, steps, reorders });
       total.add(lived.outcome);
       codes.push(lived.code);
     }
@@ -121,6 +122,7 @@ async function main(): Promise<number> {
       steps: { type: 'string', default: `${STEPS}` },
       only: { type: 'string' },
       clients: { type: 'string' },
+      reorder: { type: 'boolean' },
       seconds: { type: 'string', default: `${SECONDS}` },
       trace: { type: 'boolean' },
       saved: { type: 'boolean' },
@@ -137,10 +139,10 @@ async function main(): Promise<number> {
   if (values.mutants) return tryMutants(positionals.join(' '), steps);
   await bundleSimulation(bundle);
   if (values.saved) return values.renew ? renewLives(bundle) : liveSaved(savedLives(), new Total());
-  if (values.seed === undefined) return liveMany(steps, Number(values.seconds));
+  if (values.seed === undefined) return liveMany(steps, Number(values.seconds), values.reorder);
   const only = values.only === undefined ? undefined : listed(values.only).map(Number);
   const clients = values.clients === undefined ? undefined : listed(values.clients);
-  const replay: Replay = { seed: Number(values.seed), steps, only, clients };
+  const replay: Replay = { seed: Number(values.seed), steps, only, clients, reorders: values.reorder };
   if (!values.trace) return (await liveOne(replay)).code;
   const { code, text } = await live(bundle, [...optionsOf(replay), '--trace']);
   process.stdout.write(text);

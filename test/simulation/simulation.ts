@@ -12,6 +12,7 @@ const { values } = parseArgs({
     steps: { type: 'string' },
     only: { type: 'string' },
     clients: { type: 'string' },
+    reorder: { type: 'boolean', default: false },
     trace: { type: 'boolean' },
   },
 });
@@ -21,6 +22,10 @@ process.on('unhandledRejection', (error) => {
 });
 const only = values.only === undefined ? undefined : new Set(listed(values.only).map(Number));
 const clients = values.clients === undefined ? undefined : new Set(listed(values.clients));
-const { outcome, trace } = await live(Number(values.seed), Number(values.steps), { only, clients });
+const { outcome, trace } = await live(Number(values.seed), Number(values.steps), {
+  only,
+  clients,
+  reorders: values.reorder,
+});
 if (values.trace) process.stderr.write(`${trace.slice(-TRACE_LINES).join('\n')}\n`);
 process.stdout.write(`${JSON.stringify(outcome)}\n`, () => process.exit(outcome.ok ? 0 : 1));

@@ -9,14 +9,17 @@ export interface Replay {
   readonly only?: readonly number[] | undefined;
   /** The names of the clients that live; all if it is undefined. */
   readonly clients?: readonly string[] | undefined;
+  /** Whether disks write the sectors of one write in any order. */
+  readonly reorders?: boolean | undefined;
 }
 
 /** @returns the options of a life: `['--seed', '7', '--steps', '100000']` */
-export function optionsOf({ seed, steps, only, clients }: Replay): string[] {
+export function optionsOf({ seed, steps, only, clients, reorders }: Replay): string[] {
   return [
     ...['--seed', `${seed}`, '--steps', `${steps}`],
     ...(only === undefined ? [] : ['--only', only.join(',')]),
     ...(clients === undefined ? [] : ['--clients', clients.join(',')]),
+    ...(reorders ? ['--reorder'] : []),
   ];
 }
 
