@@ -5,7 +5,6 @@ import { shellWord } from '../telemetry/printable.ts';
 
 /**
  * Checks a URL. A URL with an endpoint is refused, since its kind and key could contradict those of the report.
- * @param text an absolute URL
  * @returns the origin and the path without a slash at its end
  * @throws Error with a sentence for an endpoint, and for a user, a query or a fragment; the sentence has no password
  */

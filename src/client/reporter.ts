@@ -25,10 +25,7 @@ export interface ReporterOptions {
   /** Timeout of one attempt: see `HttpCall`. */
   readonly timeoutMs: number;
   readonly retry: RetryPolicy;
-  readonly limits: Pick<
-    Limits,
-    'keptMs' | 'replyBytesMax' | 'longReplyBytesMax' | 'bodyBytesMax' | 'groupLinesMax' | 'batchErrorsMax'
-  >;
+  readonly limits: Limits;
 }
 
 /** Sends reports to one service, over one connection at a time. */

@@ -29,7 +29,6 @@ export function objectOf(members: ReadonlyMap<string, string>): string {
  * Reads a line, an item as `event/item.ts` describes it. Values keep their text, so numbers keep every digit. The `time` of a
  * line of a journal becomes its `event_time`, unless it has one or an idempotency key: with the key it must be the event as it
  * was recorded.
- * @param line without its line end
  * @throws ItemError whose message is a clause about the line: `it is not a JSON object`
  */
 export function readSubmission(line: string, limits: ItemLimits): Submission {

@@ -13,11 +13,7 @@ const resident: Readonly<Record<string, Command>> = { serve, healthcheck };
 
 const versionWords: ReadonlySet<string> = new Set(['--version', '-v', '-V', 'version']);
 
-/**
- * Runs a command.
- * @param args the arguments after the program's name
- * @returns the exit code of the process; for `serve` only after the service has ended
- */
+/** Runs a command. @returns the exit code of the process; for `serve` only after the service has ended */
 export function main(args: readonly string[], env: Environment): Promise<ExitCode> {
   // A closed pipe (EPIPE) must not stop a running service, or end a command with a stack trace.
   for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {});

@@ -50,7 +50,6 @@ export async function skip(disk: Disk, name: string, seqs: GoneRange, limits: Li
 /**
  * Sets the next event that a destination gets, also of one whose cursor is lost or that is new. A hub that knows the journal
  * says itself what is next.
- * @param seq of the next event
  * @returns and throws as `skip`
  */
 export async function continueFrom(disk: Disk, name: string, seq: number, limits: Limits): Promise<string> {

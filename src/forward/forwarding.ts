@@ -4,17 +4,16 @@
  */
 
 import type { WatchedFile } from '../config/watched-file.ts';
-import { type Disk, describe, unlessAbsent } from '../journal/disk.ts';
+import { type Disk, describe } from '../journal/disk.ts';
 import type { HeldBack } from '../journal/hooks.ts';
-import { contentsOf, type GoneRange } from '../journal/segments.ts';
+import type { GoneRange } from '../journal/segments.ts';
 import type { ForwardFigures } from '../telemetry/metrics.ts';
-import { DeadLetters } from './dead-letters/file.ts';
 import type { Destination } from './destination.ts';
 import { appliesTo, type ForwardOptions, tooMany, urlFor, watchDestinations } from './destinations.ts';
-import { Link, type LinkOptions } from './link.ts';
+import { Forwarded, type ForwardedOptions } from './forwarded.ts';
+import type { Link } from './link.ts';
 import { Rounds } from './rounds.ts';
 import { senderStates } from './sender/sender.ts';
-import { openSource } from './source.ts';
 
 /** Undefined in a service without deployments. */
 export type Deployment = string | undefined;
@@ -26,25 +25,10 @@ export interface ForwardedJournals {
   retain(deployment: Deployment): void;
 }
 
-export interface ForwardingOptions
-  extends Pick<LinkOptions, 'progress' | 'limits' | 'notices' | 'onForwarded' | 'openClient'> {
+export interface ForwardingOptions extends Omit<ForwardedOptions, 'disk'> {
   readonly config: ForwardOptions;
   /** @returns the folder of a journal */
   readonly diskOf: (deployment: Deployment) => Disk;
-}
-
-/** One journal and its destinations. */
-interface Forwarded {
-  readonly disk: Disk;
-  /** By the names of the destinations. */
-  readonly links: Map<string, Link>;
-  /** The id of the journal; undefined until it is needed, and after it could not be read. */
-  source: Promise<string> | undefined;
-  readonly files: Files;
-  /** The dead letters of destinations by their names, once they are needed: a changed destination has the same. */
-  readonly letters: Map<string, Promise<DeadLetters>>;
-  /** Ends of links whose destination was removed or changed. */
-  readonly closing: Set<Promise<void>>;
 }
 
 /** In this order: `open`, `begin` and `close`. */
@@ -159,8 +143,8 @@ export class Forwarding {
     }
     this.#loggedExcess = count;
     this.#warnOfNames();
-    for (const [deployment, forwarded] of this.#forwarded) this.#end(forwarded, wanted.get(deployment));
-    for (const [deployment, destinations] of wanted) this.#add(deployment, destinations);
+    for (const deployment of wanted.keys()) this.#add(deployment);
+    for (const [deployment, forwarded] of this.#forwarded) forwarded.update(wanted.get(deployment) ?? new Map());
     for (const link of this.#links()) if (link.source === undefined) await link.readFloor();
     await this.#ended();
   }
@@ -171,10 +155,6 @@ export class Forwarding {
       const of = [...this.#forwarded.values()].filter(({ links }) => links.has(name));
       const links = of.map(({ links }) => links.get(name) as Link);
       const statuses = links.map(({ status }) => status);
-      const held = ({ links, files }: Forwarded) => {
-        const { lag_events, seq } = (links.get(name) as Link).status;
-        return lag_events === 0 ? 0 : files.bytesFrom(seq + 1);
-      };
       const sum = (values: readonly number[]) => values.reduce((all, one) => all + one, 0);
       const successes = statuses.map(({ last_success }) => Date.parse(last_success ?? '') / 1000).filter(Boolean);
       return {
@@ -187,7 +167,7 @@ export class Forwarding {
         lastSuccessSeconds: successes.length > 0 ? Math.max(...successes) : undefined,
         deadLetters: sum(statuses.map(({ dead_letters }) => dead_letters)),
         lostEvents: sum(statuses.map(({ lost_events }) => lost_events)),
-        heldBytes: sum(of.map(held)),
+        heldBytes: sum(of.map((forwarded, at) => forwarded.heldBytes(links[at] as Link))),
       };
     });
   }
@@ -222,57 +202,19 @@ export class Forwarding {
 
   /** Resolves when the links that were to end have ended. */
   async #ended(): Promise<void> {
-    await Promise.all([...this.#forwarded.values()].flatMap(({ closing }) => [...closing]));
-    for (const [deployment, { links, closing }] of this.#forwarded) {
-      if (links.size + closing.size === 0) this.#forwarded.delete(deployment); // its folder may be another one next time
-    }
+    await Promise.all([...this.#forwarded.values()].map((forwarded) => forwarded.ended()));
+    for (const [deployment, { isOver }] of this.#forwarded) if (isOver) this.#forwarded.delete(deployment);
   }
 
   *#links(): Generator<Link> {
     for (const { links } of this.#forwarded.values()) yield* links.values();
   }
 
-  /** @param wanted the destinations that the journal has now */
-  #end({ links, closing }: Forwarded, wanted: ReadonlyMap<string, Destination> | undefined): void {
-    for (const [name, link] of links) {
-      const now = wanted?.get(name);
-      if (now !== undefined && JSON.stringify(now) === JSON.stringify(link.options.destination)) continue;
-      links.delete(name);
-      const closed: Promise<void> = link.close().then(() => void closing.delete(closed));
-      closing.add(closed);
-    }
-  }
-
-  #add(deployment: Deployment, destinations: ReadonlyMap<string, Destination>): void {
-    const { diskOf, progress, limits, notices, onForwarded, openClient } = this.#options;
-    const disk = diskOf(deployment);
-    const made = {
-      disk,
-      links: new Map(),
-      source: undefined,
-      files: new Files(disk),
-      letters: new Map(),
-      closing: new Set<Promise<void>>(),
-    };
-    const forwarded: Forwarded = this.#forwarded.get(deployment) ?? made;
-    this.#forwarded.set(deployment, forwarded);
-    // One that was changed begins after the one before it has ended: both write the same files.
-    const ended = Promise.all(forwarded.closing);
-    const source = async () => {
-      await ended;
-      forwarded.source ??= openSource(forwarded.disk).then((opened) => opened.source);
-      return forwarded.source.catch((error) => {
-        forwarded.source = undefined;
-        throw error;
-      });
-    };
+  #add(deployment: Deployment): void {
+    if (this.#forwarded.has(deployment)) return;
+    const { diskOf, notices, ...shared } = this.#options;
     const own = deployment === undefined ? notices : notices.with({ deployment });
-    for (const [name, destination] of destinations) {
-      if (forwarded.links.has(name)) continue;
-      const letters = () => lettersOf(forwarded, name, this.#options);
-      const shared = { disk: forwarded.disk, progress, source, letters, limits, notices: own, onForwarded, openClient };
-      forwarded.links.set(name, new Link({ destination, ...shared }));
-    }
+    this.#forwarded.set(deployment, new Forwarded({ ...shared, disk: diskOf(deployment), notices: own }));
   }
 
   async #check(): Promise<void> {
@@ -285,79 +227,16 @@ export class Forwarding {
     this.#isChecking = false;
   }
 
-  async #checkOne(deployment: Deployment, { disk, links, files }: Forwarded): Promise<void> {
+  async #checkOne(deployment: Deployment, forwarded: Forwarded): Promise<void> {
     this.#journals?.wake(deployment); // also so that it stays open: its lock is that of the cursors as well
-    if (this.#options.progress.nextSeq(disk.folder) === undefined) return;
     try {
-      const names = await disk.list();
-      for (const link of links.values()) await link.check(names);
-      if (await files.refresh(names, this.heldBack(deployment)?.fromSeq)) this.#journals?.retain(deployment);
+      const mayRemoveMore = await forwarded.check(() => this.heldBack(deployment)?.fromSeq);
+      if (mayRemoveMore) this.#journals?.retain(deployment);
     } catch (error) {
       // The journal has the same folder, and reports it.
       this.#options.notices.debug('the folder of a journal could not be read', { problem: describe(error as Error) });
     }
   }
-}
-
-/** The files of one journal, as far as destinations need them. */
-class Files {
-  readonly #disk: Disk;
-  #segments: readonly { readonly firstSeq: number; readonly bytes: number }[] = [];
-  #passedSeq = 0;
-
-  constructor(disk: Disk) {
-    this.#disk = disk;
-  }
-
-  /**
-   * @param names of the entries of the folder
-   * @param fromSeq the first event that may not be removed
-   * @returns whether it is in another file than at the last call, so that more files may be removed
-   * @throws the error of a system call
-   */
-  async refresh(names: readonly string[], fromSeq = Number.POSITIVE_INFINITY): Promise<boolean> {
-    const { segments } = contentsOf(names);
-    const known = new Map(this.#segments.slice(0, -1).map(({ firstSeq, bytes }) => [firstSeq, bytes]));
-    this.#segments = [];
-    const now = [];
-    for (const { name, firstSeq } of segments) {
-      const bytes = known.get(firstSeq) ?? (await this.#disk.size(name).catch(unlessAbsent(0)));
-      now.push({ firstSeq, bytes });
-    }
-    this.#segments = now;
-    const passedSeq = segments.findLast(({ firstSeq }) => firstSeq <= fromSeq)?.firstSeq ?? 0;
-    const hasMoved = passedSeq > this.#passedSeq;
-    this.#passedSeq = passedSeq;
-    return hasMoved;
-  }
-
-  /** @returns the bytes of the files with the event and later ones */
-  bytesFrom(seq: number): number {
-    const at = this.#segments.findLastIndex(({ firstSeq }) => firstSeq <= seq);
-    return this.#segments.slice(Math.max(0, at)).reduce((sum, { bytes }) => sum + bytes, 0);
-  }
-}
-
-/** @returns the dead letters of a destination, the same object while the service has its journal. @throws the error of a system call */
-function lettersOf(
-  { disk, letters }: Forwarded,
-  name: string,
-  { config, limits }: ForwardingOptions,
-): Promise<DeadLetters> {
-  let opened = letters.get(name);
-  if (opened === undefined) {
-    const { deadLetterBytesMax, deadLetterRetainPercent, deadLetterSparePercent, lineBytesMax } = limits;
-    const { retainBytes = Number.POSITIVE_INFINITY } = config;
-    const bytesMax = Math.min(deadLetterBytesMax, Math.floor((retainBytes * deadLetterRetainPercent) / 100));
-    opened = DeadLetters.open(disk, name, {
-      bytesMax,
-      spareBytes: Math.floor((bytesMax * deadLetterSparePercent) / 100),
-      lineBytesMax,
-    });
-    letters.set(name, opened);
-    opened.catch(() => letters.delete(name));
-  }
-  return opened;
 }
 
 /** @returns a destination as one journal has it */

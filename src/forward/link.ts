@@ -177,10 +177,7 @@ export class Link {
     return this.#letters;
   }
 
-  /**
-   * Called about once a second, and once at first. Never rejects.
-   * @param names of the entries of the journal's folder
-   */
+  /** Called about once a second, and once at first. Never rejects. */
   check(names: readonly string[]): Promise<void> {
     this.#checking = this.#closing.signal.aborted ? Promise.resolve() : this.#check(names);
     return this.#checking;

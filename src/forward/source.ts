@@ -48,7 +48,6 @@ export async function openSource(disk: Disk): Promise<JournalId> {
 
 /**
  * Gives the journal a new id, durably, for a copy that continues beside its original.
- * @returns the new id
  * @throws the error of a system call, after which the file holds the old id or the new one
  */
 export async function replaceSource(disk: Disk): Promise<string> {

@@ -32,7 +32,6 @@ export interface DestinationStatus
 }
 
 /**
- * @param running as `holderOf` says
  * @returns the destinations that were ever forwarded to, by name
  * @throws the error of a system call
  */

@@ -41,7 +41,6 @@ export interface AppParts extends ServiceRouteParts {
   readonly tokenHeaders: ReadonlySet<string>;
   /**
    * Finds the journal that records a request's report.
-   * @param needs the right that the request needs
    * @throws Refusal for a request that may not report there: 401, 403, 429
    */
   readonly findRecorder: (head: Head, incoming: Incoming, needs: 'report' | 'any right') => Recorder;

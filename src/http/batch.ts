@@ -114,7 +114,6 @@ interface BatchItems {
 /**
  * Reads the items of a batch.
  * @param isArray whether the body is a JSON array; otherwise it is NDJSON, whose empty lines are skipped but counted
- * @param readEvent reads one item
  * @param requestKey gives each item that has no key of its own one: `order-17/12` for `order-17` and item 12
  * @throws Refusal 400 if the body is not UTF-8 or not JSON, or has no items or too many; a wrong item is a problem instead
  */

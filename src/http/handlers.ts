@@ -28,15 +28,20 @@ import { orMalformedJson, percentDecode, readBody, readQuery } from './request.t
 /** The limits of the parameters of a report. */
 export type ParameterLimits = Pick<Limits, 'keyBytesMax' | 'jsonDepthMax'> & ShownLimits;
 
-/** @returns the handler of an endpoint. It throws Refusal 400 for what is malformed first: the body, the query, a parameter */
+/**
+ * @param strict whether a parameter that the endpoint does not know is refused
+ * @returns the handler of an endpoint. It throws Refusal 400 for what is malformed first: the body, the query, a parameter
+ */
 export function reportTo(
   endpoint: Endpoint,
   limits: ParameterLimits & Pick<Limits, 'bodyMembersMax'>,
+  strict = false,
 ): (request: HandlerRequest) => RecordOutcome {
   const read = reportReader(endpoint, limits);
   const conflictReply: RecordOutcome['conflictReply'] = (conflicts) => keyConflict(conflicts, limits);
   return ({ keyPath, body, query, idempotencyKey }) => {
     const { event, hiddenKey, unknown, misspelt } = read(keyPath, readBody(body, limits), readQuery(query, limits));
+    if (strict && unknown?.[0] !== undefined) throw unknownParameter(endpoint, unknown);
     event.idempotencyKey = idempotencyKey;
     return {
       kind: 'record',
@@ -51,20 +56,11 @@ export function reportTo(
   };
 }
 
-/** As `reportTo`; the handler throws Refusal 400 for a parameter that the endpoint does not know. */
-export function reportStrictlyTo(
-  endpoint: Endpoint,
-  limits: Parameters<typeof reportTo>[1],
-): ReturnType<typeof reportTo> {
-  const report = reportTo(endpoint, limits);
-  const names = endpoint.parameters.map((parameter) => parameter.name);
-  return (request) => {
-    const outcome = report(request);
-    const { unknown = [] } = outcome;
-    const name = unknown.find((one) => didYouMean(one, names) !== '') ?? unknown[0];
-    if (name !== undefined) throw new Refusal(400, unknownMember(endpoint, name));
-    return outcome;
-  };
+/** @param unknown at least one name; one that is nearly that of a parameter is reported first */
+function unknownParameter(endpoint: Endpoint, unknown: readonly string[]): Refusal {
+  const names = endpoint.parameters.map(({ name }) => name);
+  const name = unknown.find((one) => didYouMean(one, names) !== '') ?? unknown[0] ?? '';
+  return new Refusal(400, unknownMember(endpoint, name));
 }
 
 function accept({ replayed }: RecordedResult): Reply {
@@ -82,9 +78,6 @@ export interface Report {
 
 /**
  * Reads the parameters of one report, each from the first that has it: path, body, query.
- * @param keyPath as in `HandlerRequest`
- * @param body the members of the body, undefined without a body
- * @param query the parameters of the query, decoded
  * @throws Refusal 400 for the first parameter that is missing or malformed
  */
 export type ReadReport = (
@@ -253,11 +246,7 @@ function sameKey(parts: readonly string[], other: string): boolean {
   }
 }
 
-/**
- * The checks of every key, from path, body or query.
- * @param sent the key as it was sent
- * @throws Refusal 400
- */
+/** The checks of every key, from path, body or query. @throws Refusal 400 */
 function checkKey(parts: string[], sent: string, from: KeyOrigin, limits: ParameterLimits): string[] {
   const { keyBytesMax } = limits;
   if (parts.length === 0) throw new Refusal(400, `asset_key ${from} is an empty array; give at least one part`);
@@ -346,10 +335,7 @@ function readMetadata(name: string, value: Json, limits: ParameterLimits): strin
   return value.text;
 }
 
-/**
- * @param inLog whether the log may have the text
- * @returns the text to record
- */
+/** @param inLog whether the log may have the text */
 function checkText(
   { name, kind, what, choices, standard }: Slot,
   text: string,

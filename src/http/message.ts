@@ -207,10 +207,7 @@ export interface Recorder {
   ): void;
 }
 
-/**
- * A pure function: no clock, no disk, no network.
- * @throws Refusal for an invalid request: 400
- */
+/** A pure function: no clock, no disk, no network. @throws Refusal for an invalid request: 400 */
 export type Handler = (request: HandlerRequest) => Outcome;
 
 /** Decides from the head of a request whether to receive its body. The listener calls it for each request. Never throws. */
@@ -254,7 +251,6 @@ export class Refusal extends Error {
  * @returns a refusal whose error quotes the client. All of them are made here.
  * @param quote what the client sent, made by `shown` or `shownJson`
  * @param inLog a query, metadata or JSON is withheld from the log
- * @param problem the error with the quote
  */
 export function quotingRefusal(
   status: number,

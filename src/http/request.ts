@@ -55,7 +55,6 @@ export function checkExpect({ expect }: Head, limits: ShownLimits): void {
 
 /**
  * Checks the headers that describe a body, for a request that has one.
- * @param bytes the size of the body, at least 1
  * @param types the media types that are taken, in lower case, the commonest first
  * @throws Refusal 413, 415 or 400, checked in this order
  */
@@ -111,7 +110,6 @@ export function bodyTooLarge({ bodyBytesMax }: BodyLimits): Refusal {
 
 /**
  * Parses the JSON object in a body.
- * @param bytes the whole body
  * @returns its members; undefined if it is empty
  * @throws Refusal 400 if the body is not UTF-8 or not a JSON object
  */

@@ -6,21 +6,20 @@ import { nearestName } from '../event/nearest.ts';
 import { endpoints } from '../event/parameters.ts';
 import { type Metrics, metricsType } from '../telemetry/metrics.ts';
 import { type BatchLimits, batchTypes, reportBatch } from './batch.ts';
-import { reportStrictlyTo, reportTo } from './handlers.ts';
+import { reportTo } from './handlers.ts';
 import { type Handler, type Head, Refusal, type Reply, unavailable } from './message.ts';
 import { readBody, readQuery } from './request.ts';
 import type { FoundRoute, Right, Route, RouteMatch } from './router.ts';
 
 /** The routes that take reports, below the prefix of a journal. @param strict whether an unknown parameter is refused */
 export function reportRoutesOf(limits: BatchLimits, strict: boolean): readonly Route<Handler>[] {
-  const handlerOf = strict ? reportStrictlyTo : reportTo;
   const reports: Route<Handler>[] = endpoints.map((endpoint) => ({
     needs: 'report',
     methods: ['POST'],
     path: endpoint.path,
     followedBy: 'key',
     bodyTypes: ['application/json'],
-    handler: handlerOf(endpoint, limits),
+    handler: reportTo(endpoint, limits, strict),
   }));
   const batch: Route<Handler> = {
     needs: 'report',
@@ -84,7 +83,6 @@ const OK: Reply = { kind: 'body', status: 200, body: '{"status":"ok"}' };
 
 /**
  * The reply of `/readyz`: 503 if nothing can be recorded, else 200.
- * @param problem why nothing can be recorded, or undefined
  * @param troubles problems by deployment; other deployments still record, so the service is ready but degraded
  */
 export function readinessOf(

@@ -47,10 +47,7 @@ export interface CommandEnd {
 
 /** A command, whatever its options. */
 export interface Command extends Description<Readonly<Record<string, unknown>>> {
-  /**
-   * @param args the arguments after the command's name
-   * @returns the exit code of the process, or the problems of the arguments
-   */
+  /** @returns the exit code of the process, or the problems of the arguments */
   run(args: readonly string[], env: Environment, output: Output): Promise<CommandEnd | Invalid>;
 }
 

@@ -24,10 +24,7 @@ export function commandHelp(name: string, { about, operands, options, notes }: C
   return [...head, ...(lines.length > 0 ? ['Options:', ...lines, ''] : []), ...notes.flat()].join('\n');
 }
 
-/**
- * @param notes the lines at the end of the help
- * @returns the help of the program, without its last newline
- */
+/** @returns the help of the program, without its last newline */
 export function generalHelp(groups: CommandGroups, notes: readonly string[]): string {
   const rows = Object.entries(groups).flatMap(([heading, commands]) => [
     `${heading}:`,

@@ -6,7 +6,6 @@ const SHOWN_MS = 100;
 
 /**
  * Limits the rate of a progress line to ten texts a second.
- * @param progress replaces the progress line
  * @returns a function to call at each step. It makes the text from the seconds since the start.
  */
 export function createProgress(progress: Output['progress']): (textAt: (seconds: number) => string) => void {

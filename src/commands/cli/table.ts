@@ -30,10 +30,7 @@ export class Table {
     this.#wanted = columns.map(({ title, whole = 0 }) => Math.max(widthOf(title), whole));
   }
 
-  /**
-   * @param rows the cells of each row, in the order of the columns
-   * @returns the rows as lines with their newlines; the first call puts the titles before them
-   */
+  /** @returns the rows as lines with their newlines; the first call puts the titles before them */
   print(rows: readonly (readonly string[])[]): string {
     if (rows.length === 0) return '';
     // A cell may have a mebibyte of text. Only as much of it is processed as can be shown.

@@ -12,7 +12,6 @@ import { type Column, minuteOf, PIPE_COLUMNS, Table } from '../cli/table.ts';
 
 /**
  * Prints the destinations of a journal, or of the journals of all deployments.
- * @param name of the only destination to print
  * @returns 0 if all is well, 1 if a destination is stopped or has no service, 5 if dead letters can not be read, 2 if there is none with the name
  */
 export async function showStatus(

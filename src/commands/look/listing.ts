@@ -66,7 +66,6 @@ export interface Forms<Row> {
 /**
  * Adds the deployment: a column of the table, and the first column of CSV.
  * @param at the index of the column in the table
- * @param json also writes the deployment
  */
 export function withDeployment<Row>(
   forms: Forms<Row>,

@@ -12,7 +12,6 @@ import { rangeTest, type TimeRange } from './times.ts';
 
 /**
  * Counts the events that match each filter alone, among the newest `countedEventsMax`.
- * @param filter that no event matches
  * @param happened bounds of the time at which the events happened, which are not in the filter
  * @returns `no events match (200 in the journal; keys that begin with a: 7, failed checks: 12)`
  */
@@ -47,7 +46,6 @@ export async function eventsMatchingAlone(
 
 /**
  * The sentence for a listing without rows.
- * @param total how many there are
  * @param alone by filter, in words, how many match it alone: `key warehouse/orders` → 3
  * @param counted among how many of the newest that was counted, if not among all
  * @returns `no assets match (12 in the journal; key a: 1, with a failing check: 3)`

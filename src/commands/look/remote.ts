@@ -218,10 +218,7 @@ class RemoteJournal implements JournalSource {
     }
   }
 
-  /**
-   * @param position the seq of the last line that was yielded; a line up to it is left out
-   * @param linesMax undefined for a stream
-   */
+  /** @param position the seq of the last line that was yielded; a line up to it is left out */
   async *#linesIn(
     reply: AsyncIterable<Buffer>,
     position: { seq: number },
@@ -262,8 +259,6 @@ class RemoteJournal implements JournalSource {
   }
 
   /**
-   * @param seq of the last event that was removed
-   * @param before the seq after which events were asked for
    * @param times how many replies in a row said so
    * @throws ServiceFailure if these replies never end
    */

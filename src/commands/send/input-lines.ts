@@ -1,5 +1,6 @@
 /** The lines of a file or of standard input, in groups. Memory use does not depend on the length of the input. */
 
+import { Waiters } from '../../config/waiters.ts';
 import { LineCutter } from '../../journal/line/lines.ts';
 
 export interface InputLine {
@@ -44,35 +45,23 @@ function trim(line: Buffer): Buffer {
   return line.subarray(start, end);
 }
 
-/** An entry of a group. */
-export interface Sized {
-  /** Bytes that count against the limit of the group. */
-  readonly sizeBytes: number;
-}
-
-/** Groups that are filled while earlier groups are being used. */
-export interface InputGroups<Entry> {
-  /** @returns what has arrived since the last call, after waiting for at least one entry; undefined at the end. @throws what the input throws */
-  take(): Promise<readonly Entry[] | undefined>;
-}
-
 /**
  * Reads the input ahead, up to one group. An input that pauses, such as `tail -f`, does not hold back what arrived: a group is as
  * large as what arrived while the one before it was being sent.
  * @param read turns a line into an entry, in order; undefined to skip it
  * @param limits of one group; an entry that is larger is alone
+ * @returns a function to be called for each group: it waits for at least one entry, resolves to undefined at the end, and throws
+ *   what the input throws
  */
-export function groupLines<Entry extends Sized>(
+export function groupLines<Entry extends { readonly sizeBytes: number }>(
   lines: AsyncIterable<readonly InputLine[]>,
   read: (line: InputLine) => Entry | undefined,
   { entriesMax, bytesMax }: { readonly entriesMax: number; readonly bytesMax: number },
-): InputGroups<Entry> {
+): () => Promise<readonly Entry[] | undefined> {
   let group: Entry[] = [];
   let bytes = 0;
-  let state: { readonly kind: 'open' | 'ended' } | { readonly kind: 'failed'; readonly error: unknown } = {
-    kind: 'open',
-  };
-  const [arrived, taken] = [createSignal(), createSignal()];
+  let isOpen = true;
+  const [arrived, taken] = [new Waiters(), new Waiters()];
 
   async function fill(): Promise<void> {
     for await (const some of lines) {
@@ -83,49 +72,27 @@ export function groupLines<Entry extends Sized>(
           await taken.wait();
         group.push(entry);
         bytes += entry.sizeBytes;
-        arrived.give();
+        arrived.wake();
       }
     }
   }
-  void fill().then(
-    () => {
-      state = { kind: 'ended' };
-      arrived.give();
-    },
-    (error: unknown) => {
-      state = { kind: 'failed', error };
-      arrived.give();
-    },
-  );
+  const filled = fill().finally(() => {
+    isOpen = false;
+    arrived.wake();
+  });
+  filled.catch(() => {}); // it is thrown after the last group
 
-  return {
-    async take() {
-      while (group.length === 0 && state.kind === 'open') await arrived.wait();
-      if (group.length > 0) {
-        const full = group;
-        group = [];
-        bytes = 0;
-        taken.give();
-        return full;
-      }
-      if (state.kind === 'failed') throw state.error;
+  return async () => {
+    while (group.length === 0 && isOpen) await arrived.wait();
+    if (group.length === 0) {
+      await filled;
       return undefined;
-    },
-  };
-}
-
-/** A signal that one caller waits for. */
-function createSignal(): { wait(): Promise<void>; give(): void } {
-  let wake: (() => void) | undefined;
-  return {
-    wait: () =>
-      new Promise((resolve) => {
-        wake = resolve;
-      }),
-    give: () => {
-      wake?.();
-      wake = undefined;
-    },
+    }
+    const full = group;
+    group = [];
+    bytes = 0;
+    taken.wake();
+    return full;
   };
 }
 

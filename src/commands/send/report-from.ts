@@ -47,7 +47,6 @@ interface InputEntry {
  * with the next one; stops at a line if the service is unavailable or would refuse every line, and prints where to continue. It
  * also stops if the service knows idempotency keys and it is in doubt whether a line was recorded, since a rerun can tell.
  * @returns 0 if all are recorded; 1 if a line was refused, or the URL or the token is wrong; else 75
- * @throws what `chunks` throws
  */
 export async function reportLines(run: LineRun, output: Output): Promise<ExitCode> {
   const { stopped, limits } = run;
@@ -61,11 +60,11 @@ export async function reportLines(run: LineRun, output: Output): Promise<ExitCod
     lines.progress(bytes);
     return undefined;
   };
-  const groups = groupLines(splitLines(run.chunks, limits.lineBytesMax), read, {
+  const nextGroup = groupLines(splitLines(run.chunks, limits.lineBytesMax), read, {
     entriesMax: limits.groupLinesMax,
     bytesMax: limits.bodyBytesMax,
   });
-  for (let group = await groups.take(); group !== undefined; group = await groups.take()) {
+  for (let group = await nextGroup(); group !== undefined; group = await nextGroup()) {
     if (stopped.aborted) break;
     await sendGroup(group, run, lines);
     if (lines.isStopped) break;

@@ -56,10 +56,7 @@ export class DeadLetters {
     this.#limits = limits;
   }
 
-  /**
-   * Counts the letters, and cuts off the end of one that a crash has torn.
-   * @throws the error of a system call
-   */
+  /** Counts the letters, and cuts off the end of one that a crash has torn. @throws the error of a system call */
   static async open(disk: Disk, name: string, limits: LetterLimits): Promise<DeadLetters> {
     const letters = new DeadLetters(disk, name, limits);
     const log = await letters.#openLog();

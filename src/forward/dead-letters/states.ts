@@ -72,9 +72,7 @@ export class LetterStates extends Map<number, LetterState> {
 
 /**
  * Keeps one letter for each that is open, and one for removed events that follow each other.
- * @param read reads the letters of the file, oldest first
  * @returns the lines of the new file
- * @throws what `read` throws
  */
 export async function* compacted(read: () => AsyncIterable<DeadLetter>): AsyncGenerator<Buffer> {
   const states = new LetterStates();

@@ -45,10 +45,7 @@ export interface HubOptions {
   readonly openDisk: (folder: string) => Disk;
   /** Gets the values of `JournalOptions.onRecorded` of all journals. */
   readonly progress: OwnProgress;
-  /**
-   * @param deployment undefined in local mode
-   * @returns the source of its own journal and of the journals that it forwards to: none if it does not forward
-   */
+  /** @returns the source of its own journal and of the journals that it forwards to: none if it does not forward */
   readonly viaOf: (deployment: string | undefined) => readonly string[];
   /** As `Forwarding.freshVia`; true at once without destinations. */
   readonly freshVia: (deployment: string | undefined, asking: readonly string[]) => Promise<boolean>;
@@ -101,7 +98,6 @@ export class Hub {
 
   /**
    * Called once for each journal that is opened: also if it is opened again, or begins anew.
-   * @param deployment undefined in local mode
    * @returns hooks that hold nothing back, and keep the watermarks when files are removed
    */
   hooksOf(deployment: string | undefined): JournalHooks {

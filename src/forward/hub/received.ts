@@ -63,7 +63,6 @@ export function readForwardPath(path: string | undefined, limits: ShownLimits): 
 }
 
 /**
- * @param raw all headers: name, value, name, value …
  * @returns the crc before the first line, and which lines the sender has lost; undefined for what is not said
  * @throws Refusal 400
  */
@@ -79,7 +78,6 @@ export function readForwardHeaders(
 }
 
 /**
- * @param raw all headers: name, value, name, value …
  * @returns the journals that wait for the answer; undefined if the request does not ask for a fresh `via`
  * @throws Refusal 400
  */
@@ -111,10 +109,7 @@ function matched(
 }
 
 /**
- * @param body the lines of a journal, each with its newline
- * @param path of the request: its seq is that of the first line
  * @param crc the one before the first line, which is not checked if it is undefined
- * @param readItem reads the event of a line
  * @returns the events, each with its origin
  * @throws Refusal 400 for the first line that is no line of a journal, does not continue the one before, or has no valid event
  */

@@ -43,10 +43,7 @@ export async function readSnapshot(
   return { seq, sources: new Map(sources.map(([source, ...mark]: [string, ...StoredMark]) => [source, markOf(mark)])) };
 }
 
-/**
- * Replaces the file, durably.
- * @throws the error of a system call, after which the old file is there, or the new one
- */
+/** Replaces the file, durably. @throws the error of a system call, after which the old file is there, or the new one */
 export async function writeSnapshot(disk: Disk, { seq, sources }: Snapshot): Promise<void> {
   const listed = Array.from(sources, ([source, mark]) => JSON.stringify([source, ...storedOf(mark)]));
   const text = `{"seq":${seq},"sources":[${listed}]`;

@@ -3,12 +3,11 @@
 import { idTimeMs } from '../../journal/line/uuid.ts';
 import { shellWord } from '../../telemetry/printable.ts';
 import type { Position } from '../target.ts';
-import { lineAt } from './backlog.ts';
 import type { Outbox } from './outbox.ts';
 import { type State, stop } from './states.ts';
+import { lineAt } from './unsent.ts';
 
 /**
- * @param at what the destination has
  * @returns whether the journal has the same event at that seq; also `true` if retention removed the line after the destination
  *   answered, as the cursor shows
  */
@@ -20,8 +19,6 @@ export async function isOurs({ journal, value }: Outbox, at: Position): Promise<
 }
 
 /**
- * @param problem which event the destination has
- * @param id of that event
  */
 export async function fork(outbox: Outbox, problem: string, id: string | null, next: State): Promise<State> {
   const { value, traits, lastSeq, destination } = outbox;

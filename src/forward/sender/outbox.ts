@@ -1,12 +1,13 @@
 /**
- * The events of one journal on their way to one destination: the backlog, the requests, and what is durable about them, the
- * cursor and the dead letters.
+ * The events of one journal on their way to one destination: the unsent ones, the requests, and what is durable about them (the
+ * cursor and the dead letters).
  *
  * Order of durability: a dead letter before the cursor that passes its event. If an event that is sent twice is recorded twice, the
  * cursor says that the event is being sent before the event is.
  */
 
 import type { Limits } from '../../config/limits.ts';
+import { Waiters } from '../../config/waiters.ts';
 import { type Disk, describe } from '../../journal/disk.ts';
 import { type Line, sizeOf } from '../../journal/look/reading.ts';
 import type { OwnProgress } from '../../journal/progress.ts';
@@ -16,11 +17,11 @@ import type { DeadLetters } from '../dead-letters/file.ts';
 import type { LetterOutcome } from '../dead-letters/letter.ts';
 import type { Destination } from '../destination.ts';
 import type { Outgoing, Position, Sent, Target, TargetKind } from '../target.ts';
-import { Backlog, type BacklogHead, type BacklogSource } from './backlog.ts';
 import { Cursor, type CursorValue, storedUrl } from './cursor.ts';
 import { type KindTraits, traitsOf } from './kinds.ts';
 import { Pace } from './pace.ts';
 import { type Failure, IDLE, type Settling, type State, stop } from './states.ts';
+import { Unsent, type UnsentHead, type UnsentSource } from './unsent.ts';
 
 export interface OutboxParts {
   /** Its `to` is that of the deployment. */
@@ -45,14 +46,14 @@ export class Outbox {
   readonly limits: Limits;
   readonly notices: Notices;
   readonly pace: Pace;
-  readonly journal: BacklogSource;
-  readonly backlog: Backlog;
+  readonly journal: UnsentSource;
+  readonly unsent: Unsent;
   readonly #parts: OutboxParts;
   readonly #onTaken: (isFirst: boolean) => void;
   /** Ends waits for events, and after `forwardStopMs` the request in flight. */
   readonly #closing = new AbortController();
   readonly #abort = new AbortController();
-  #wake: (() => void) | undefined;
+  readonly #pauses = new Waiters();
 
   #cursor: Cursor | undefined;
   #letters: DeadLetters | undefined;
@@ -85,7 +86,7 @@ export class Outbox {
     this.notices = notices.with({ destination: destination.name });
     this.pace = new Pace(limits, destination.ratePerSecond);
     this.journal = { disk, progress: () => progress.of(disk.folder), limits, signal: this.#closing.signal };
-    this.backlog = new Backlog(this.journal, 0);
+    this.unsent = new Unsent(this.journal, 0);
     this.value = { seq: 0, id: null, sending: undefined, kind: undefined, to: storedUrl(destination.to) };
     this.lastSuccess = parts.lastSuccess ?? null;
   }
@@ -174,7 +175,7 @@ export class Outbox {
 
   /** All up to a position is settled: recorded by the destination, or in the dead letters. */
   passTo({ seq, id }: Position): void {
-    this.backlog.pass(seq);
+    this.unsent.pass(seq);
     this.value = { ...this.value, seq, id };
   }
 
@@ -194,7 +195,7 @@ export class Outbox {
   }
 
   /** Retention has named the events before it removed them, unless the service did not have this destination then. */
-  passGap({ gone, reason }: Extract<BacklogHead, { kind: 'gap' }>, finish: Settling['finish']): Settling {
+  passGap({ gone, reason }: Extract<UnsentHead, { kind: 'gap' }>, finish: Settling['finish']): Settling {
     const name = async () => {
       for (const range of await this.#letters!.nameRemoved(gone, reason)) this.notices.warn(LOST, { ...range, reason });
     };
@@ -205,7 +206,7 @@ export class Outbox {
         this.namedSeq = Math.max(this.namedSeq, gone.last);
         for (const seq of this.doubts.keys()) if (seq <= gone.last) this.doubts.delete(seq);
         if (this.traits.namesLost)
-          this.backlog.pass(gone.last); // the cursor passes it with the next event that is taken
+          this.unsent.pass(gone.last); // the cursor passes it with the next event that is taken
         else this.passTo({ seq: gone.last, id: null });
         return finish();
       },
@@ -252,22 +253,13 @@ export class Outbox {
   }
 
   /** Waits, until `wake` or `close`. */
-  pause(ms: number): Promise<void> {
-    if (ms <= 0 || this.isClosing) return Promise.resolve();
-    return new Promise((resolve) => {
-      const end = () => {
-        clearTimeout(timer);
-        this.#wake = undefined;
-        resolve();
-      };
-      const timer = setTimeout(end, ms);
-      this.#wake = end;
-    });
+  async pause(ms: number): Promise<void> {
+    if (ms > 0 && !this.isClosing) await this.#pauses.wait(undefined, ms);
   }
 
   /** Ends a pause. */
   wake(): void {
-    this.#wake?.();
+    this.#pauses.wake();
   }
 
   /** @param ended resolves after the request in flight, which has `forwardStopMs` to end */
@@ -280,7 +272,7 @@ export class Outbox {
     this.#target?.close();
     const warn = (message: string) => (error: Error) => this.notices.warn(message, { reason: describe(error) });
     const save = async () => {
-      await this.backlog.moveTo(this.value.seq);
+      await this.unsent.moveTo(this.value.seq);
       if (this.#saved !== undefined) await this.saveSettled();
     };
     await save().catch(warn('the cursor could not be saved'));

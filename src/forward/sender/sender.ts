@@ -12,11 +12,11 @@
 import { describe } from '../../journal/disk.ts';
 import { LettersFullError } from '../dead-letters/file.ts';
 import type { StopKind, TargetKind } from '../target.ts';
-import { lineAt } from './backlog.ts';
 import { Outbox, type OutboxParts } from './outbox.ts';
 import { ASKING, type BlockedState, IDLE, type Settling, STARTING, type State, stop } from './states.ts';
 import { ToHub } from './to-hub.ts';
 import { ToUpstream } from './to-upstream.ts';
+import { lineAt } from './unsent.ts';
 
 export interface SenderParts extends OutboxParts {
   /** Called when `status` begins to say something else, but not for each event. */
@@ -151,8 +151,8 @@ export class Sender {
   }
 
   #lagSeconds(): number {
-    const { backlog, value } = this.#outbox;
-    const head = backlog.head(0);
+    const { unsent, value } = this.#outbox;
+    const head = unsent.head(0);
     const read = head?.kind === 'lines' ? head.lines[0]?.event.time : undefined;
     const time = read ?? (this.#oldest?.seq === value.seq + 1 ? this.#oldest.time : undefined);
     return time === undefined ? 0 : Math.max(0, Math.floor((Date.now() - Date.parse(time)) / 1000));
@@ -211,7 +211,7 @@ export class Sender {
     }
     await outbox.open();
     const { seq } = outbox.value;
-    await outbox.backlog.moveTo(seq);
+    await outbox.unsent.moveTo(seq);
     const oldest = outbox.lastSeq > seq ? await lineAt(outbox.journal, seq + 1) : undefined;
     this.#oldest = oldest && { seq: seq + 1, time: oldest.event.time };
     outbox.openTarget();
@@ -220,12 +220,12 @@ export class Sender {
 
   async #next(): Promise<State> {
     const outbox = this.#outbox;
-    const head = outbox.backlog.head(0);
+    const head = outbox.unsent.head(0);
     if (head === undefined) {
       await outbox.saveSettled();
       if (outbox.value.seq >= outbox.lastSeq) this.#recovered();
       this.#changed();
-      await outbox.backlog.more();
+      await outbox.unsent.more();
       return IDLE;
     }
     switch (head.kind) {
@@ -234,7 +234,7 @@ export class Sender {
       case 'gap':
         return outbox.passGap(head, () => IDLE);
       case 'damage':
-        await outbox.backlog.moveTo(outbox.value.seq); // it is read again, since it may have been repaired
+        await outbox.unsent.moveTo(outbox.value.seq); // it is read again, since it may have been repaired
         return stop('damage', head.reason, IDLE);
       case 'another journal':
         return STARTING;

@@ -73,7 +73,7 @@ export class ToHub {
     if (this.#sent.first <= hasSeq && hasSeq <= this.#sent.last) {
       await outbox.confirmed({ ...this.#sent, last: hasSeq });
     }
-    await outbox.backlog.moveTo(seq);
+    await outbox.unsent.moveTo(seq);
     this.#hasSeq = hasSeq;
     await outbox.save({ ...value, kind: outbox.target.kind, sending: undefined, ...(seq === had ? {} : { seq, id }) });
     if (outbox.lostCursor !== undefined) notices.info('the cursor was lost and forwarding continues', { seq: seq + 1 });
@@ -86,14 +86,14 @@ export class ToHub {
   async send(): Promise<State> {
     const outbox = this.#outbox;
     const bytesMax = outbox.traits.requestBytesMax(outbox.limits);
-    const head = outbox.backlog.head(bytesMax);
+    const head = outbox.unsent.head(bytesMax);
     if (head?.kind !== 'lines') return IDLE;
     const { lines } = head;
     const [first, last] = [lines[0]!.seq, lines.at(-1)!.seq];
     const lost = first > this.#hasSeq + 1 ? { first: this.#hasSeq + 1, last: first - 1 } : undefined;
     this.#sent = { first, last };
     const sending = outbox.request({ lines, lost });
-    void outbox.backlog.readAhead(last, outbox.lastSeq, bytesMax);
+    void outbox.unsent.readAhead(last, outbox.lastSeq, bytesMax);
     return this.#settle(lines, await sending);
   }
 
@@ -129,7 +129,7 @@ export class ToHub {
       finish: () => {
         outbox.namedSeq = Math.max(outbox.namedSeq, line.seq);
         outbox.refusals += 1;
-        outbox.backlog.pass(line.seq);
+        outbox.unsent.pass(line.seq);
         return IDLE;
       },
     };

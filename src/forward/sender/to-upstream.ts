@@ -34,7 +34,7 @@ export class ToUpstream {
   async send(): Promise<State> {
     const outbox = this.#outbox;
     const { inDoubt } = outbox.destination;
-    const head = outbox.backlog.head(outbox.traits.requestBytesMax(outbox.limits));
+    const head = outbox.unsent.head(outbox.traits.requestBytesMax(outbox.limits));
     if (head?.kind !== 'lines') return IDLE;
     const [line] = head.lines as [Line];
     const doubt = outbox.doubts.get(line.seq);
@@ -92,14 +92,14 @@ export class ToUpstream {
    */
   async lookFurther(state: Suspect): Promise<State> {
     const outbox = this.#outbox;
-    const head = outbox.backlog.head(0);
+    const head = outbox.unsent.head(0);
     if (head?.kind !== 'lines') return IDLE;
     const [line] = head.lines as [Line];
     this.#tries = outbox.limits.forwardTriesMax - 1; // after an outage, once before looking further again
     const wasLast = state.wasLast || outbox.lastSeq === line.seq;
-    const next = outbox.backlog.afterGap(line.seq);
+    const next = outbox.unsent.afterGap(line.seq);
     if (next === undefined) {
-      await outbox.backlog.more();
+      await outbox.unsent.more();
       return { ...state, wasLast };
     }
     if (wasLast) return IDLE; // while there was nothing else to send, the outage may have ended
@@ -114,7 +114,7 @@ export class ToUpstream {
     if (sent.kind !== 'recorded' && sent.kind !== 'refused' && sent.kind !== 'in doubt')
       return this.#settle(second, sent);
     return this.#settled(line, outbox.doubts.get(line.seq), () => {
-      const gap = outbox.backlog.head(0);
+      const gap = outbox.unsent.head(0);
       const settle = () => this.#settle(second, sent);
       return gap?.kind === 'gap' ? outbox.passGap(gap, settle) : settle();
     });

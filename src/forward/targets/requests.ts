@@ -24,18 +24,7 @@ export interface TargetOptions extends Pick<Destination, 'to' | 'tokenFile' | 't
   readonly onVia?: (via: readonly string[]) => void;
   /** That of `client/connection.ts` if it is absent. */
   readonly openClient?: OpenClient | undefined;
-  readonly limits: Pick<
-    Limits,
-    | 'keptMs'
-    | 'replyBytesMax'
-    | 'tokenBytesMax'
-    | 'caBytesMax'
-    | 'forwardBatchBytes'
-    | 'forwardRequestMs'
-    | 'forwardRetryAfterMsMax'
-    | 'batchItemsMax'
-    | 'forwardViaMax'
-  >;
+  readonly limits: Limits;
 }
 
 /** What a request came to. `reason` is a clause about the destination: `answers 404: no such path`. */

@@ -20,10 +20,7 @@ export const TOO_SLOW: ClientError = Object.assign(new Error('too slow'), { code
 /** First byte of a TLS handshake record: detected so that the error can say that the port speaks plain HTTP. */
 const TLS_HANDSHAKE = 0x16;
 
-/**
- * @param inBody whether the head of the request was complete
- * @returns the refusal, which closes the connection: 400, 408, 413 or 431
- */
+/** @returns the refusal, which closes the connection: 400, 408, 413 or 431 */
 export function refusalOf(
   error: ClientError,
   inBody: boolean,

@@ -76,17 +76,7 @@ export class Connection {
 export interface ConnectionsOptions {
   /** At this number, a new connection replaces the one that was idle longest, or whose reply waits longest, or is closed. */
   readonly maxConnections: number;
-  readonly limits: Pick<
-    Limits,
-    | 'deadlineCheckMs'
-    | 'drainMs'
-    | 'evictableMs'
-    | 'headersMs'
-    | 'idleMs'
-    | 'notAcceptedNoticeMs'
-    | 'firstByteMs'
-    | 'streamStallMs'
-  >;
+  readonly limits: Limits;
   /** If true, the connections do not keep the process alive. */
   readonly background: boolean;
   readonly notices: Notices;
@@ -216,7 +206,6 @@ export class Connections {
   /**
    * Waits until all connections are closed, and closes those that outlast the limits of a shutdown: `limits.firstByteMs` without
    * a first byte, `limits.drainMs` for any.
-   * @param allClosed resolves when the server has closed
    */
   async drain(allClosed: Promise<unknown>): Promise<void> {
     const { drainMs, firstByteMs } = this.#options.limits;

@@ -36,11 +36,7 @@ export interface Listener {
 /** As `listen`. */
 export type Listen = (options: ListenerOptions) => Promise<Listener>;
 
-/**
- * Binds the socket and serves requests.
- * @returns the listener, once it accepts connections
- * @throws the error of `listen`, with its `code`, such as `EADDRINUSE`
- */
+/** Binds the socket and serves requests. @throws the error of `listen`, with its `code`, such as `EADDRINUSE` */
 export async function listen(options: ListenerOptions): Promise<Listener> {
   const server = createRawServer(options.limits);
   server.listen(options.at); // Node reads `host` and `port`, or `fd`

@@ -14,7 +14,6 @@ export interface FailedStream {
 /**
  * Sends a reply: the head with the first piece of the body, or at its end. Waits after each piece until the kernel has accepted
  * it, so that a client that stops reading keeps one piece in memory. Closes the iterator if the connection closes. Never rejects.
- * @param head called once
  * @param chunked whether each piece becomes a chunk (RFC 9112 section 7.1); if not, the end of the connection ends the body
  */
 export async function sendPieces(

@@ -97,7 +97,6 @@ export class Uploads {
   /**
    * Appends a chunk to a body. The first chunk is kept without a copy. Further chunks are copied into one buffer, so that a
    * body of a million chunks takes no more memory than a body of one.
-   * @param bytesMax how large the body may be
    * @returns undefined if the memory for the body could not be allocated
    */
   #appended(body: Buffer, bytes: number, chunk: Buffer, bytesMax: number): Buffer | undefined {

@@ -8,7 +8,7 @@ import type { Progress } from '../../journal/progress.ts';
 import type { GoneRange } from '../../journal/segments.ts';
 
 /** What comes next after a seq. */
-export type BacklogHead =
+export type UnsentHead =
   /** At least one, with consecutive seqs. */
   | { readonly kind: 'lines'; readonly lines: readonly Line[] }
   /** Events that the journal does not have any more, since retention removed them or a repair did not find them. */
@@ -18,7 +18,7 @@ export type BacklogHead =
   /** The folder has another journal now. */
   | { readonly kind: 'another journal' };
 
-export interface BacklogSource {
+export interface UnsentSource {
   readonly disk: ReadableDisk;
   /** Of the service that writes the journal, which has to be readable. */
   readonly progress: () => Progress;
@@ -31,8 +31,8 @@ export interface BacklogSource {
  * The events after a seq: call `more` until `head` has something. Holds the lines that were read and not passed: one page, or as
  * many as `readAhead` may read.
  */
-export class Backlog {
-  readonly #source: BacklogSource;
+export class Unsent {
+  readonly #source: UnsentSource;
   /** The last seq that was passed. */
   #seq: number;
   #pages: AsyncGenerator<readonly Line[]> | undefined;
@@ -45,7 +45,7 @@ export class Backlog {
   #damage = 'its lines are not in order';
 
   /** @param seq after which it begins: 0 for the first event */
-  constructor(source: BacklogSource, seq: number) {
+  constructor(source: UnsentSource, seq: number) {
     this.#source = source;
     this.#seq = seq;
     source.signal.addEventListener('abort', () => this.#ending.abort());
@@ -56,7 +56,7 @@ export class Backlog {
    * @param after a seq to continue after, in place of the last one that was passed: that of a line that is at hand, or the end of a gap
    * @returns what comes next; undefined if that is not read yet
    */
-  head(bytesMax: number, after = this.#seq): BacklogHead | undefined {
+  head(bytesMax: number, after = this.#seq): UnsentHead | undefined {
     const lines = this.#after(after);
     const [first] = lines;
     if (first?.seq === after + 1) return { kind: 'lines', lines: consecutive(lines, bytesMax) };
@@ -74,7 +74,7 @@ export class Backlog {
   }
 
   /** @returns what comes after a line that is at hand, without gaps; undefined if that is not read yet */
-  afterGap(seq: number): Exclude<BacklogHead, { kind: 'gap' }> | undefined {
+  afterGap(seq: number): Exclude<UnsentHead, { kind: 'gap' }> | undefined {
     const next = this.head(0, seq);
     return next?.kind === 'gap' ? this.afterGap(next.gone.last) : next;
   }
@@ -93,7 +93,6 @@ export class Backlog {
   /**
    * Reads further while lines are being sent, so that the next request is larger and needs no wait for the disk. Never rejects: the
    * error of a system call is met again by the next `more`.
-   * @param sentSeq the seq of the last line that is being sent
    * @param lastSeq of the journal: later events are not waited for
    * @param bytesMax no further page is read once the lines after `sentSeq` have as many bytes
    */
@@ -164,14 +163,14 @@ export class Backlog {
  * @returns the line with a seq, as it is in the journal now; undefined if it is not there, or damaged
  * @throws the error of a system call
  */
-export async function lineAt({ disk, progress, limits }: BacklogSource, seq: number): Promise<Line | undefined> {
+export async function lineAt({ disk, progress, limits }: UnsentSource, seq: number): Promise<Line | undefined> {
   const filter = { afterSeq: seq - 1, untilSeq: seq };
   const reading = { filter, seek: true, follow: AbortSignal.abort(), progress: progress(), limits }; // reads once
   for await (const [line] of readJournal(disk, reading, () => {})) if (line !== undefined) return line;
   return undefined;
 }
 
-function unreadable(first: number, last: number, text: string): BacklogHead {
+function unreadable(first: number, last: number, text: string): UnsentHead {
   const which = first === last ? `event ${first}` : `the events ${first} to ${last}`;
   const reason = `${which} can not be read: ${text}; stop the service and run assetlog repair`;
   return { kind: 'damage', reason };

@@ -1,0 +1,121 @@
+/** One journal that is forwarded: its links to its destinations, and what they share. */
+
+import type { Config } from '../config/config.ts';
+import { unlessAbsent } from '../journal/disk.ts';
+import { contentsOf } from '../journal/segments.ts';
+import { DeadLetters } from './dead-letters/file.ts';
+import type { Destination } from './destination.ts';
+import { Link, type LinkOptions } from './link.ts';
+import { openSource } from './source.ts';
+
+export interface ForwardedOptions
+  extends Pick<LinkOptions, 'disk' | 'progress' | 'limits' | 'notices' | 'onForwarded' | 'openClient'> {
+  readonly config: Pick<Config, 'retainBytes'>;
+}
+
+export class Forwarded {
+  /** By the names of the destinations. */
+  readonly links = new Map<string, Link>();
+  readonly #options: ForwardedOptions;
+  /** The id of the journal; undefined until it is needed, and after it could not be read. */
+  #source: Promise<string> | undefined;
+  /** The dead letters of destinations by their names, once they are needed: a changed destination has the same. */
+  readonly #letters = new Map<string, Promise<DeadLetters>>();
+  /** Ends of links whose destination was removed or changed. */
+  readonly #closing = new Set<Promise<void>>();
+  /** The files of the journal, as of the last `check`. */
+  #segments: readonly { readonly firstSeq: number; readonly bytes: number }[] = [];
+  /** First seq of the file with the first event that a destination needed then. */
+  #passedSeq = 0;
+
+  constructor(options: ForwardedOptions) {
+    this.#options = options;
+  }
+
+  /** Whether all links have ended: its folder may be that of another journal next time. */
+  get isOver(): boolean {
+    return this.links.size + this.#closing.size === 0;
+  }
+
+  /** Begins links to destinations that are new, and ends those to others. @param wanted by their names */
+  update(wanted: ReadonlyMap<string, Destination>): void {
+    for (const [name, link] of this.links) {
+      const now = wanted.get(name);
+      if (now !== undefined && JSON.stringify(now) === JSON.stringify(link.options.destination)) continue;
+      this.links.delete(name);
+      const closed: Promise<void> = link.close().then(() => void this.#closing.delete(closed));
+      this.#closing.add(closed);
+    }
+    const { config: _, ...shared } = this.#options;
+    // One that was changed begins after the one before it has ended: both write the same files.
+    const ended = this.ended();
+    const source = () => ended.then(() => this.#openSource());
+    for (const [name, destination] of wanted) {
+      if (this.links.has(name)) continue;
+      this.links.set(name, new Link({ ...shared, destination, source, letters: () => this.#lettersOf(name) }));
+    }
+  }
+
+  /** Resolves when the links that were to end have ended. */
+  async ended(): Promise<void> {
+    await Promise.all(this.#closing);
+  }
+
+  /**
+   * Looks at the folder, once the journal is open, and lets each link do so.
+   * @param heldFrom called after the links; returns the first event that may not be removed
+   * @returns whether it is in another file than at the last call, so that more files may be removed
+   * @throws the error of a system call
+   */
+  async check(heldFrom: () => number | undefined): Promise<boolean> {
+    const { disk, progress } = this.#options;
+    if (progress.nextSeq(disk.folder) === undefined) return false;
+    const names = await disk.list();
+    for (const link of this.links.values()) await link.check(names);
+    const { segments } = contentsOf(names);
+    const known = new Map(this.#segments.slice(0, -1).map(({ firstSeq, bytes }) => [firstSeq, bytes]));
+    this.#segments = [];
+    const now = [];
+    for (const { name, firstSeq } of segments) {
+      const bytes = known.get(firstSeq) ?? (await disk.size(name).catch(unlessAbsent(0)));
+      now.push({ firstSeq, bytes });
+    }
+    this.#segments = now;
+    const fromSeq = heldFrom() ?? Number.POSITIVE_INFINITY;
+    const passedSeq = segments.findLast(({ firstSeq }) => firstSeq <= fromSeq)?.firstSeq ?? 0;
+    const hasMoved = passedSeq > this.#passedSeq;
+    this.#passedSeq = passedSeq;
+    return hasMoved;
+  }
+
+  /** @returns the bytes of the files with events that a destination lacks */
+  heldBytes(link: Link): number {
+    const { lag_events, seq } = link.status;
+    if (lag_events === 0) return 0;
+    const at = this.#segments.findLastIndex(({ firstSeq }) => firstSeq <= seq + 1);
+    return this.#segments.slice(Math.max(0, at)).reduce((sum, { bytes }) => sum + bytes, 0);
+  }
+
+  #openSource(): Promise<string> {
+    this.#source ??= openSource(this.#options.disk).then(({ source }) => source);
+    return this.#source.catch((error) => {
+      this.#source = undefined;
+      throw error;
+    });
+  }
+
+  #lettersOf(name: string): Promise<DeadLetters> {
+    let opened = this.#letters.get(name);
+    if (opened === undefined) {
+      const { disk, limits, config } = this.#options;
+      const { deadLetterBytesMax, deadLetterRetainPercent, deadLetterSparePercent, lineBytesMax } = limits;
+      const { retainBytes = Number.POSITIVE_INFINITY } = config;
+      const bytesMax = Math.min(deadLetterBytesMax, Math.floor((retainBytes * deadLetterRetainPercent) / 100));
+      const spareBytes = Math.floor((bytesMax * deadLetterSparePercent) / 100);
+      opened = DeadLetters.open(disk, name, { bytesMax, spareBytes, lineBytesMax });
+      this.#letters.set(name, opened);
+      opened.catch(() => this.#letters.delete(name));
+    }
+    return opened;
+  }
+}
