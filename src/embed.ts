@@ -12,13 +12,11 @@ import { flagOf } from './config/options.ts';
 import { differencesOf, readWanted, type Wanted } from './embed/filter.ts';
 import { makeOwnDeployments, removeOwnDeployments } from './embed/own-deployments.ts';
 import { RefusedRequests } from './embed/refused.ts';
-import { Resets } from './embed/resets.ts';
 import { readUndamaged } from './embed/undamaged.ts';
 import { checkWait, Waits } from './embed/waits.ts';
 import type { Filter } from './event/search.ts';
 import { type Disk, openDisk } from './journal/disk.ts';
 import type { Line } from './journal/look/reading.ts';
-import { OwnProgress } from './journal/progress.ts';
 import { type Service, startService as startWith } from './service.ts';
 import { createNotices } from './telemetry/log.ts';
 import type { FaultCounts } from './test-mode/faults.ts';
@@ -325,26 +323,20 @@ export async function startService<const Deployment extends string = never>(
     );
     const refused = new RefusedRequests(waitLimits);
     const waits = new Waits(waitLimits, refused);
-    const resets = new Resets(waits, refused);
-    const progress = new OwnProgress();
     const service = await startWith(config, notices, {
       limits,
       background: true,
       onRefused: (request) => refused.add(request),
-      aroundReset: (reset) => resets.around(reset),
-      onRecorded: (folder, nextSeq) => progress.recorded(folder, nextSeq),
+      aroundReset: (reset) => waits.around(reset),
     });
-    const tokens = hosted?.tokens ?? {};
     const parts = {
       data: openDisk(data).folder,
       own,
       release,
       hosted: config.deployments !== '',
-      tokens,
+      tokens: hosted?.tokens ?? {},
       waits,
       refused,
-      resets,
-      progress,
     };
     return embed(service, parts) as RunningService<Deployment>;
   } catch (error) {
@@ -364,12 +356,10 @@ interface EmbeddedParts {
   readonly tokens: Readonly<Record<string, string>>;
   readonly waits: Waits;
   readonly refused: RefusedRequests;
-  readonly resets: Resets;
-  readonly progress: OwnProgress;
 }
 
 function embed(service: Service, parts: EmbeddedParts): RunningService {
-  const { data, own, hosted, waits, progress } = parts;
+  const { data, own, hosted, waits } = parts;
   const ended = service.ended.then((code) => {
     const how = code === exitCodes.done ? 'stopped' : 'disk failed';
     waits.end(`the service has ended (${how})`);
@@ -392,7 +382,7 @@ function embed(service: Service, parts: EmbeddedParts): RunningService {
     );
   };
   const read = (disk: Disk, follow: AbortSignal, filter: Filter = {}) =>
-    readUndamaged(disk, { filter, follow, progress: progress.of(disk.folder), limits });
+    readUndamaged(disk, { filter, follow, progress: service.progress.of(disk.folder), limits });
   const readOnce = async (disk: Disk, wanted: Wanted) => {
     const events: RecordedEvent[] = [];
     const once = AbortSignal.abort(); // aborted: reads once, and takes a missing folder (no reports yet) for empty
@@ -410,13 +400,12 @@ function embed(service: Service, parts: EmbeddedParts): RunningService {
       if (own && stopped !== undefined)
         throw new Error('the service was stopped and its folder was removed; read the events before that');
       const wanted = readWanted({ ...given }, limits);
-      while (parts.resets.running !== undefined) await parts.resets.running;
-      return (await waits.during(readOnce(diskOf(given.deployment), wanted))) as EventOf<Type>[];
+      const disk = diskOf(given.deployment);
+      return (await waits.during(() => readOnce(disk, wanted))) as EventOf<Type>[];
     },
     waitFor: (async (given: EventFilter, { timeoutMs = waitLimits.waitMs, count }: Partial<CountOptions> = {}) => {
       const wanted = readWanted({ ...given }, limits);
       checkWait(timeoutMs, count);
-      while (parts.resets.running !== undefined) await parts.resets.running;
       const disk = diskOf(given.deployment);
       const readAll = (follow: AbortSignal) => read(disk, follow);
       const lines = await waits.waitFor({ wanted, shown: showFilter(given), read: readAll, timeoutMs, count });

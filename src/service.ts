@@ -5,6 +5,7 @@ import { openClient as standardOpenClient } from './client/connection.ts';
 import { createClientAddress } from './config/client-address.ts';
 import { type Config, forwards } from './config/config.ts';
 import { type ExitCode, exitCodes } from './config/exit-codes.ts';
+import { Mutex } from './config/mutex.ts';
 import type { Forwarding } from './forward/forwarding.ts';
 import { Hub } from './forward/hub/hub.ts';
 import { hostOf } from './http/origin.ts';
@@ -48,6 +49,8 @@ export interface Service {
   reload(): Promise<void>;
   /** Faults, and a journal that can begin anew; undefined without `Config.test`. */
   readonly testMode: TestMode | undefined;
+  /** How far each journal is durable, for a reader in the same process. */
+  readonly progress: OwnProgress;
 }
 
 /**
@@ -89,15 +92,25 @@ function setUp(config: Config, notices: Notices, parts: ServiceParts): Setup {
   };
   const activity = new Activity({ notices, terminal, quiet: config.quiet, refusals: { add }, limits });
   shutdown.add(() => activity.close());
-  const progress = new OwnProgress();
-  const onRecorded = (folder: string, nextSeq: number) => {
-    progress.recorded(folder, nextSeq);
-    parts.onRecorded?.(folder, nextSeq);
-  };
   return {
-    ...{ config, notices, limits, openDisk, lockFolder, listen, openClient, background, fd },
-    ...{ collectGarbage, onForwarded, aroundReset },
-    ...{ metrics, activity, refusals, keyMemory, progress, onRecorded, shutdown },
+    config,
+    notices,
+    limits,
+    openDisk,
+    lockFolder,
+    listen,
+    openClient,
+    background,
+    fd,
+    collectGarbage,
+    onForwarded,
+    aroundReset,
+    metrics,
+    activity,
+    refusals,
+    keyMemory,
+    progress: new OwnProgress(),
+    shutdown,
   };
 }
 
@@ -132,7 +145,7 @@ async function start(setup: Setup): Promise<Service> {
   const { address, port } = await listenAt(at, setup, (bound) => createAppFor(bound, setup, parts));
   shutdown.add(() => void forwarding?.close()); // meanwhile the listener finishes the requests that were read
   await open();
-  folder.watch((error) => recording.abandon(error));
+  folder.lock?.watch(limits.lockCheckMs, (error) => recording.abandon(error));
   forwarding?.begin();
   return {
     url: `http://${hostOf(address)}:${port}${config.pathPrefix}`,
@@ -144,6 +157,7 @@ async function start(setup: Setup): Promise<Service> {
       await forwarding?.reload();
     },
     testMode,
+    progress: setup.progress,
   };
 }
 
@@ -167,7 +181,11 @@ async function createForwarding(setup: Setup, { disk }: DataFolder): Promise<For
 function createHub(setup: Setup, { disk }: DataFolder, forwarding: Forwarding | undefined): Hub {
   const { openDisk, progress, limits, notices, metrics } = setup;
   const hub = new Hub({
-    ...{ data: disk.folder, openDisk, progress, limits, notices },
+    data: disk.folder,
+    openDisk,
+    progress,
+    limits,
+    notices,
     viaOf: (deployment) => forwarding?.viaOf(deployment) ?? [],
     freshVia: async (deployment, asking) => forwarding?.freshVia(deployment, asking) ?? true,
   });
@@ -183,8 +201,7 @@ async function createRecording(
   forwarding: Forwarding | undefined,
   hub: Hub,
 ): Promise<Recording> {
-  const { config, notices, limits, metrics, keyMemory, openDisk, lockFolder, onRecorded } = setup;
-  const { refusals, activity, shutdown } = setup;
+  const { config, notices, limits, refusals, activity, shutdown } = setup;
   const hooksOf = (deployment: string | undefined) => {
     const hooks = hub.hooksOf(deployment);
     return {
@@ -196,10 +213,7 @@ async function createRecording(
       },
     };
   };
-  const options = {
-    ...{ config, notices, folder, limits, metrics, keyMemory, openDisk, lockFolder, onRecorded, hooksOf },
-    onDeployments: async () => forwarding?.update(),
-  };
+  const options = { ...setup, folder, hooksOf, onDeployments: async () => forwarding?.update() };
   const recording =
     config.deployments === ''
       ? recordLocally(options, (error) => endAfter(DISK_FAILED, error, setup))
@@ -301,12 +315,8 @@ async function createTestMode(
     assets.beginAnew();
     refusals.clear();
   };
-  let last: Promise<void> = Promise.resolve();
-  const beginAnew = () =>
-    aroundReset(() => {
-      last = last.catch(() => {}).then(begin); // one after the other
-      return last;
-    });
+  const resets = new Mutex();
+  const beginAnew = () => aroundReset(() => resets.run(begin));
   return new TestMode({ limits, notices, beginAnew });
 }
 

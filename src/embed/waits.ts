@@ -1,6 +1,7 @@
 /** Waits for events with a timeout. Its error lists the events that were recorded instead, and the refused requests. */
 
 import type { waitLimits } from '../config/limits.ts';
+import { Mutex } from '../config/mutex.ts';
 import type { Line } from '../journal/look/reading.ts';
 import { shortened } from '../telemetry/printable.ts';
 import { differencesOf, type Wanted } from './filter.ts';
@@ -37,6 +38,9 @@ export class Waits {
   /** An abort controller for each open wait. */
   readonly #endings = new Set<AbortController>();
   #ended: string | undefined;
+  readonly #resets = new Mutex();
+  /** Resolves after the last of them; undefined if none is under way. */
+  #reset: Promise<void> | undefined;
 
   /** @param refused the requests that the error of a wait lists */
   constructor(limits: WaitLimits, refused: RefusedRequests) {
@@ -47,11 +51,11 @@ export class Waits {
   /** Ends every wait, open or later, after a last read of the journal. @param how such as `the service has ended (stopped)` */
   end(how: string): void {
     this.#ended = how;
-    this.endOpen(how);
+    this.#endOpen(how);
   }
 
-  /** Ends every open wait after a last read of the journal. @param how such as `the service was reset` */
-  endOpen(how: string): void {
+  /** After a last read of the journal. @param how such as `the service was reset` */
+  #endOpen(how: string): void {
     for (const ending of this.#endings) ending.abort(`before ${how}`);
   }
 
@@ -61,16 +65,36 @@ export class Waits {
    *   refused requests; or what `read` throws
    */
   waitFor(wait: Wait): Promise<readonly Line[]> {
-    return this.during(this.#find(wait));
+    return this.during(() => this.#find(wait));
   }
 
-  /** @returns the promise of a read of the journal, for which `allEnded` waits */
-  during<Value>(read: Promise<Value>): Promise<Value> {
-    this.#open.add(read);
-    return read.finally(() => this.#open.delete(read));
+  /** Runs a read of the journal, for which `allEnded` waits, after a reset that is under way. */
+  async during<Value>(read: () => Promise<Value>): Promise<Value> {
+    while (this.#reset !== undefined) await this.#reset;
+    const reading = read();
+    this.#open.add(reading);
+    return reading.finally(() => this.#open.delete(reading));
   }
 
-  /** Resolves when no wait or other read is open. Called after `end` or `endOpen`, which end each wait. */
+  /**
+   * Ends open waits, and runs a reset once nothing reads the journal. What begins to read meanwhile waits for all resets.
+   * @throws what `reset` throws
+   */
+  async around(reset: () => Promise<void>): Promise<void> {
+    const done = this.#resets.run(async () => {
+      this.#endOpen('the service was reset');
+      await this.allEnded();
+      await reset();
+      this.#refused.clear();
+    });
+    const last = done.catch(() => {}); // its error goes to the caller
+    this.#reset = last;
+    await last;
+    if (this.#reset === last) this.#reset = undefined;
+    return done;
+  }
+
+  /** Resolves when no wait or other read is open. Called when each wait has to end. */
   async allEnded(): Promise<void> {
     await Promise.allSettled(this.#open);
   }

@@ -67,19 +67,9 @@ export class DataFolder {
     if (this.#state.kind === 'given up') throw new Error('the start has ended');
   }
 
-  /** Like `Lock.checkHeld`; does nothing while the folder is not locked. */
-  checkHeld(): void {
-    this.#lock?.checkHeld();
-  }
-
-  /** Like `Lock.watch`, every `limits.lockCheckMs`; does nothing while the folder is not locked. */
-  watch(onLost: (error: Error) => void): void {
-    this.#lock?.watch(this.#limits.lockCheckMs, onLost);
-  }
-
-  /** Like `Lock.shareDurable`; does nothing while the folder is not locked. */
-  shareDurable(nextSeq: () => number | undefined): void {
-    this.#lock?.shareDurable(nextSeq);
+  /** Undefined while the folder is not locked. */
+  get lock(): Lock | undefined {
+    return this.#state.kind === 'locked' ? this.#state.lock : undefined;
   }
 
   /** Keeps the folder locked until `lastWrite` resolves, or the process ends. `release` returns without waiting for that. */
@@ -91,14 +81,10 @@ export class DataFolder {
    * Unlocks the folder, or ends the attempts to lock it. After `keepUntil` it returns before the folder is unlocked.
    */
   async release(): Promise<void> {
-    const lock = this.#lock;
+    const { lock } = this;
     if (lock === undefined) this.#state = { kind: 'given up' };
     else if (this.#lastWrite === undefined) await lock.release();
     else void this.#lastWrite.then(() => lock.release());
-  }
-
-  get #lock(): Lock | undefined {
-    return this.#state.kind === 'locked' ? this.#state.lock : undefined;
   }
 
   /** @param onFull called if the disk is too full, after which another attempt may be made */

@@ -25,7 +25,7 @@ export async function recordForDeployments(
   options: RecordingOptions,
   onLockLost: (error: Error) => void,
 ): Promise<Recording> {
-  const { config, notices, folder, limits, metrics, onDeployments = async () => {} } = options;
+  const { config, notices, folder, limits, metrics, onDeployments } = options;
   const { pathPrefix, tokenHeader } = config;
   const file = await watchDeployments(config.deployments, { limits, notices }, () => {
     readings.checkAll();
@@ -89,22 +89,20 @@ export async function recordForDeployments(
   };
 }
 
-function openJournals({
-  config,
-  notices,
-  folder,
-  limits,
-  metrics,
-  keyMemory,
-  openDisk,
-  lockFolder,
-  onRecorded,
-  hooksOf,
-}: RecordingOptions): DeploymentJournals {
-  const segmentBytes = segmentBytesOf(config);
-  const openFor = (name: string) => openDisk(join(folder.disk.folder, name));
-  const shared = { openDisk: openFor, lockFolder, onRecorded, segmentBytes, retain: config, hooksOf };
-  return new DeploymentJournals({ ...shared, limits, metrics, keyMemory, notices });
+function openJournals(options: RecordingOptions): DeploymentJournals {
+  const { config, notices, folder, limits, metrics, keyMemory, openDisk, lockFolder, progress, hooksOf } = options;
+  return new DeploymentJournals({
+    openDisk: (name) => openDisk(join(folder.disk.folder, name)),
+    lockFolder,
+    onRecorded: (journal, nextSeq) => progress.recorded(journal, nextSeq),
+    segmentBytes: segmentBytesOf(config),
+    retain: config,
+    hooksOf,
+    limits,
+    metrics,
+    keyMemory,
+    notices,
+  });
 }
 
 /** @returns a recorder that refuses every report with the same reason */

@@ -42,13 +42,18 @@ function listenProblem(at: ListenAt, { code, message }: NodeJS.ErrnoException): 
 
 /** @throws StartError */
 export async function listenAt(at: ListenAt, setup: Setup, createApp: (address: string) => App): Promise<Listener> {
-  const { config, notices, limits, shutdown } = setup;
-  const { background, metrics, activity, collectGarbage } = setup;
-  const { maxConnections } = config;
+  const { config, notices, limits, shutdown, background, metrics, activity, collectGarbage } = setup;
   const listener = await setup
     .listen({
-      ...{ at, createApp, background, maxConnections, limits },
-      ...{ metrics, notices, activity, collectGarbage },
+      at,
+      createApp,
+      background,
+      maxConnections: config.maxConnections,
+      limits,
+      metrics,
+      notices,
+      activity,
+      collectGarbage,
     })
     .catch((error: NodeJS.ErrnoException) => {
       throw new StartError(exitCodes.configuration, listenProblem(at, error));

@@ -16,18 +16,27 @@ import { StartError } from './start-error.ts';
  * @param onFailed as `JournalOptions.onFailed`: called once when the disk failed and only a restart can recover
  */
 export function recordLocally(
-  { config, notices, folder, limits, metrics, keyMemory, openDisk, onRecorded, hooksOf }: RecordingOptions,
+  { config, notices, folder, limits, metrics, keyMemory, openDisk, progress, hooksOf }: RecordingOptions,
   onFailed: (error: Error) => void,
 ): Recording {
   const segmentBytes = segmentBytesOf(config);
   const { disk } = folder;
-  const recorded = onRecorded?.bind(undefined, disk.folder);
-  const shared = { disk, notices, segmentBytes, retain: config, limits, metrics, keyMemory };
-  const options = { ...shared, onFailed, onRecorded: recorded, checkHeld: () => folder.checkHeld() };
-  const { openWaitMs } = limits;
   const create = (waiting: Pick<JournalOptions, 'openWaitMs'>) =>
-    new Journal({ ...options, ...waiting, hooks: hooksOf?.(undefined) });
-  const local = new LocalJournal({ disk, create, openWaitMs, onFailed });
+    new Journal({
+      disk,
+      notices,
+      segmentBytes,
+      retain: config,
+      limits,
+      metrics,
+      keyMemory,
+      onFailed,
+      onRecorded: (nextSeq) => progress.recorded(disk.folder, nextSeq),
+      checkHeld: () => folder.lock?.checkHeld(),
+      hooks: hooksOf(undefined),
+      ...waiting,
+    });
+  const local = new LocalJournal({ disk, create, openWaitMs: limits.openWaitMs, onFailed });
   const recorder = local.recorder(config.test);
   const readable = { deployment: undefined, whileAllowed: () => () => {} };
   return {
@@ -38,7 +47,7 @@ export function recordLocally(
     findRecorder: () => recorder,
     findReadable: () => readable,
     open: () => {
-      folder.shareDurable(() => local.current.nextSeq);
+      folder.lock?.shareDurable(() => local.current.nextSeq);
       const checked = checkNotHosted(disk, openDisk).then(() => (config.test ? checkForTests(disk) : undefined));
       return local.open(checked);
     },

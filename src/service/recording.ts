@@ -1,17 +1,11 @@
 /** The interface of local mode (one journal) and hosted mode (a journal for each deployment) to the service. */
 
-import type { Config } from '../config/config.ts';
-import type { Limits } from '../config/limits.ts';
 import type { AppParts } from '../http/app.ts';
-import type { Disk } from '../journal/disk.ts';
 import type { JournalHooks } from '../journal/hooks.ts';
-import type { KeyMemory } from '../journal/keys/memory.ts';
-import type { LockFolder } from '../journal/lock.ts';
-import type { Notices } from '../telemetry/log.ts';
 import type { IsToken } from '../telemetry/masked.ts';
-import type { Metrics } from '../telemetry/metrics.ts';
 import type { Refusals } from '../telemetry/refusals.ts';
 import type { DataFolder } from './folder.ts';
+import type { Setup } from './setup.ts';
 
 /** Records reports into the one journal of a local service, or into a journal for each deployment. */
 export interface Recording extends Pick<AppParts, 'findRecorder' | 'findReadable' | 'tokenHeaders'> {
@@ -58,23 +52,11 @@ export interface Recording extends Pick<AppParts, 'findRecorder' | 'findReadable
 }
 
 /** What `recordLocally` and `recordForDeployments` need. */
-export interface RecordingOptions {
-  readonly config: Config;
-  readonly notices: Notices;
+export interface RecordingOptions extends Setup {
   /** The data folder, locked or waiting for space. */
   readonly folder: DataFolder;
-  readonly limits: Limits;
-  readonly metrics: Metrics;
-  /** As `JournalOptions.keyMemory`: shared by all journals. */
-  readonly keyMemory: KeyMemory | undefined;
-  /** @returns the file system access of a folder */
-  readonly openDisk: (folder: string) => Disk;
-  /** As `ServiceParts.lockFolder`. */
-  readonly lockFolder: LockFolder;
-  /** As `ServiceParts.onRecorded`: the lines before `nextSeq` are in the folder. */
-  readonly onRecorded?: ((folder: string, nextSeq: number) => void) | undefined;
   /** Called when the deployments may be others; what ends with a deployment has ended when it resolves. Never rejects. */
-  readonly onDeployments?: (() => Promise<void>) | undefined;
+  readonly onDeployments: () => Promise<void>;
   /** The hooks of the journal of a deployment, or in local mode of the only one; called each time that it is about to be opened. */
-  readonly hooksOf?: ((deployment: string | undefined) => JournalHooks | undefined) | undefined;
+  readonly hooksOf: (deployment: string | undefined) => JournalHooks;
 }

@@ -39,14 +39,12 @@ export interface ServiceParts {
   readonly onRefused?: (request: RefusedRequest) => void;
   /** Wraps each reset of a service for tests: until `reset` is called and after it resolves, the journal can be read. */
   readonly aroundReset?: ((reset: () => Promise<void>) => Promise<void>) | undefined;
-  /** Called when a journal is open and after each durable batch. The lines before `nextSeq` are then in the folder. */
-  readonly onRecorded?: (folder: string, nextSeq: number) => void;
 }
 
 /** What the steps of a start share. Each hands the parts that it makes what they need by name. */
 export interface Setup
   extends Pick<ServiceParts, 'limits' | 'fd' | 'collectGarbage' | 'onForwarded' | 'aroundReset'>,
-    Required<Pick<ServiceParts, 'openDisk' | 'lockFolder' | 'listen' | 'openClient' | 'background' | 'onRecorded'>> {
+    Required<Pick<ServiceParts, 'openDisk' | 'lockFolder' | 'listen' | 'openClient' | 'background'>> {
   readonly config: Config;
   readonly notices: Notices;
   readonly metrics: Metrics;
@@ -54,7 +52,7 @@ export interface Setup
   readonly refusals: Refusals;
   /** Undefined if `Idempotency-Key` is not looked at. */
   readonly keyMemory: KeyMemory | undefined;
-  /** How far each journal is durable, for the routes that read. */
+  /** How far each journal is durable, for what reads it. */
   readonly progress: OwnProgress;
   /** Each step of the start that acquires a resource adds the function that releases it. */
   readonly shutdown: Shutdown;
