@@ -75,8 +75,6 @@ export const readingOptions = {
   },
 };
 
-export const FOLDER_AND_URL = 'give a folder or --url, not both';
-
 /**
  * @returns what each request has: the user agent, and the token
  * @throws Error if the file holds no valid token. Its message does not contain the token

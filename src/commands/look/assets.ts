@@ -22,30 +22,25 @@ import {
 import type { Line } from '../../journal/look/reading.ts';
 import { defineCommand, type Output } from '../cli/command.ts';
 import { folderOperand, folderOption } from '../cli/data-folder.ts';
-import { FOLDER_AND_URL, readingOptions, type ServiceOptions } from '../cli/service-options.ts';
 import { minuteOf } from '../cli/table.ts';
-import {
-  type FormatOptions,
-  type Forms,
-  formatOptions,
-  keyOption,
-  lookNotes,
-  printerOf,
-  problemWithFormat,
-  withDeployment,
-} from './listing.ts';
-import { withLocalJournals } from './local.ts';
+import { type Forms, printerOf, withDeployment, withJournals } from './listing.ts';
 import { noMatch } from './no-match.ts';
-import { withServiceJournal } from './remote.ts';
+import {
+  byOption,
+  keyOption,
+  type LookOptions,
+  lastOptions,
+  lookNotes,
+  problemWith,
+  rangeOptions,
+  rangeTest,
+} from './options.ts';
 import type { JournalSource, JournalSources } from './source.ts';
-import { byOption, rangeOptions, rangeTest, type TimeRange, timeNotes } from './times.ts';
 
-interface AssetsOptions extends FormatOptions, TimeRange, ServiceOptions {
-  readonly data: string;
+interface AssetsOptions extends LookOptions {
   readonly key: readonly string[] | undefined;
   readonly keyPrefix: readonly string[] | undefined;
   readonly failing: boolean;
-  readonly by: By;
 }
 
 export const assets = defineCommand<AssetsOptions>(
@@ -62,7 +57,6 @@ export const assets = defineCommand<AssetsOptions>(
       '  assetlog assets --key-prefix warehouse --csv',
       '  assetlog assets --by event_time --until 2026-11-20',
       '',
-      timeNotes,
       lookNotes,
     ],
     operands: folderOperand,
@@ -73,15 +67,14 @@ export const assets = defineCommand<AssetsOptions>(
       failing: switchOption('only assets with a check that failed when it last ran'),
       ...rangeOptions,
       by: byOption('time (recorded) or event_time (happened): for the latest event, --since and --until'),
-      ...formatOptions,
-      ...readingOptions,
+      ...lastOptions,
     },
   },
   showAssets,
 );
 
 async function showAssets(values: AssetsOptions, output: Output, [folder]: readonly string[]): Promise<ExitCode> {
-  const problem = problemWithFormat(values) ?? (values.url !== '' && folder !== undefined ? FOLDER_AND_URL : undefined);
+  const problem = problemWith(values, folder);
   if (problem !== undefined) {
     output.complain(problem);
     return exitCodes.configuration;
@@ -90,9 +83,7 @@ async function showAssets(values: AssetsOptions, output: Output, [folder]: reado
     await listAssets(sources, values, output);
     return undefined;
   };
-  return values.url === ''
-    ? withLocalJournals(values.data, output, undefined, act)
-    : withServiceJournal(values, output, undefined, act);
+  return withJournals(values, output, undefined, act);
 }
 
 async function listAssets({ kind, all }: JournalSources, values: AssetsOptions, output: Output): Promise<void> {

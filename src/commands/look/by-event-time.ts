@@ -3,8 +3,8 @@
 import { MIB } from '../../config/limits.ts';
 import { happenedAt, sortKeyOf } from '../../event/event-time.ts';
 import { Line } from '../../journal/look/reading.ts';
+import { rangeTest, type TimeRange } from './options.ts';
 import type { DeploymentLine } from './source.ts';
-import { rangeTest, type TimeRange } from './times.ts';
 
 /** The events that are wanted. The bounds are of the time at which they happened. */
 export interface EventTimeRange extends TimeRange {

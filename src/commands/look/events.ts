@@ -11,31 +11,26 @@ import { type Filter, searches } from '../../event/search.ts';
 import { bytesOf } from '../../journal/look/reading.ts';
 import { defineCommand, type Output } from '../cli/command.ts';
 import { askForOne, folderOperand, folderOption } from '../cli/data-folder.ts';
-import { FOLDER_AND_URL, readingOptions, type ServiceOptions } from '../cli/service-options.ts';
 import { secondOf } from '../cli/table.ts';
 import { sortedByEventTime, TooManyToSort } from './by-event-time.ts';
-import {
-  type FormatOptions,
-  type Forms,
-  formatOptions,
-  lookNotes,
-  type Print,
-  printerOf,
-  problemWithFormat,
-  withDeployment,
-} from './listing.ts';
-import { withLocalJournals } from './local.ts';
+import { type Forms, type Print, printerOf, withDeployment, withJournals } from './listing.ts';
 import { mergeByTime } from './merge.ts';
 import { eventsMatchingAlone } from './no-match.ts';
-import { withServiceJournal } from './remote.ts';
-import { membersOf, type SearchOptions, searchOptions } from './search-options.ts';
+import {
+  byOption,
+  type LookOptions,
+  lastOptions,
+  lookNotes,
+  membersOf,
+  problemWith,
+  rangeOptions,
+  type SearchOptions,
+  searchOptions,
+} from './options.ts';
 import type { DeploymentLine, JournalSource, JournalSources, TimedSeq } from './source.ts';
-import { byOption, rangeOptions, type TimeRange, timeNotes } from './times.ts';
 
-interface EventsOptions extends FormatOptions, SearchOptions, TimeRange, ServiceOptions {
-  readonly data: string;
+interface EventsOptions extends LookOptions, SearchOptions {
   readonly afterSeq: number;
-  readonly by: By;
   readonly limit: number | undefined;
   readonly last: number | undefined;
   readonly follow: boolean;
@@ -63,7 +58,6 @@ export const events = defineCommand<EventsOptions>(
       '  assetlog events --key warehouse/orders --type check --failed --since 7d',
       '  assetlog events --follow --since 0s | jq -c .metadata',
       '',
-      timeNotes,
       lookNotes,
     ],
     operands: folderOperand,
@@ -78,15 +72,14 @@ export const events = defineCommand<EventsOptions>(
       follow: switchOption(
         'then show events as they are recorded, until it is interrupted; the folder need not exist yet',
       ),
-      ...formatOptions,
-      ...readingOptions,
+      ...lastOptions,
     },
   },
   showEvents,
 );
 
 async function showEvents(values: EventsOptions, output: Output, operands: readonly string[]): Promise<ExitCode> {
-  const problem = problemWith(values, operands);
+  const problem = problemWith(values, operands[0]) ?? problemWithEvents(values);
   if (problem !== undefined) {
     output.complain(problem);
     return exitCodes.configuration;
@@ -97,21 +90,14 @@ async function showEvents(values: EventsOptions, output: Output, operands: reado
   }
   const follow = values.follow ? interrupted.signal : undefined;
   const act = (sources: JournalSources) => listEvents(sources, values, output, follow);
-  return values.url === ''
-    ? withLocalJournals(values.data, output, follow, act)
-    : withServiceJournal(values, output, follow, act);
+  return withJournals(values, output, follow, act);
 }
 
-/** @returns the options that cannot be combined */
-function problemWith(values: EventsOptions, [folder]: readonly string[]): string | undefined {
-  const { passed, failed, follow, by, url, last = 0 } = values;
-  const formats = problemWithFormat(values);
-  if (formats !== undefined) return formats;
+/** @returns which options cannot be combined */
+function problemWithEvents({ passed, failed, follow, by, url, last = 0 }: EventsOptions): string | undefined {
   if (passed && failed) return 'use one of --passed and --failed';
   if (follow && by === 'event_time') return '--follow shows events as they are recorded; leave out --by event_time';
-  if (url === '') return undefined;
-  if (folder !== undefined) return FOLDER_AND_URL;
-  if (last <= limits.readEventsMax) return undefined;
+  if (url === '' || last <= limits.readEventsMax) return undefined;
   return `with --url, --last is at most ${limits.readEventsMax}; use --after-seq or --since`;
 }
 

@@ -1,54 +1,25 @@
-/** What `events` and `assets` share: options, help, and the output formats. */
+/** The journals that `events` and `assets` read, and the formats in which they print. */
 
-import { type Option, switchOption } from '../../config/options.ts';
-import { readKey } from '../../event/asset-key.ts';
+import type { ExitCode } from '../../config/exit-codes.ts';
 import { printable } from '../../telemetry/printable.ts';
-import type { Stdout } from '../cli/command.ts';
+import type { Output, Stdout } from '../cli/command.ts';
 import { csvRecord } from '../cli/csv.ts';
 import { type Column, Table } from '../cli/table.ts';
+import { withLocalJournals } from './local.ts';
+import type { FormatOptions, LookOptions } from './options.ts';
+import { withServiceJournal } from './remote.ts';
+import type { JournalSources } from './source.ts';
 
-export const keyOption = (help: string): Option<readonly string[] | undefined> => ({
-  argument: 'KEY',
-  help,
-  initial: undefined,
-  flagOnly: true,
-  parse: (text) => readKey([text]),
-});
-
-/** Which output format was asked for. */
-export interface FormatOptions {
-  readonly json: boolean;
-  readonly table: boolean;
-  readonly csv: boolean;
+/** Opens the journals of a folder, or that of a service, and runs `act`: see `withLocalJournals`. */
+export function withJournals(
+  values: LookOptions,
+  output: Output,
+  follow: AbortSignal | undefined,
+  act: (sources: JournalSources) => Promise<ExitCode | undefined>,
+): Promise<ExitCode> {
+  if (values.url !== '') return withServiceJournal(values, output, follow, act);
+  return withLocalJournals(values.data, output, follow, act);
 }
-
-export const formatOptions = {
-  json: switchOption('JSON lines, which is the default into a pipe or a file'),
-  table: switchOption('a table, which is the default on a terminal'),
-  csv: switchOption('CSV with a header (RFC 4180)'),
-};
-
-/** @returns what to do if more than one format was asked for */
-export function problemWithFormat({ json, table, csv }: FormatOptions): string | undefined {
-  return Number(json) + Number(table) + Number(csv) > 1 ? 'use one of --json, --table and --csv' : undefined;
-}
-
-export const lookNotes: readonly string[] = [
-  'On a terminal, control characters in reported text are shown as \\u001b, also in JSON. In CSV, text that begins like a',
-  'formula (= + - @) gets an apostrophe before it, also after a semicolon, a tab or a line break inside.',
-  '',
-  'Keys:',
-  '  warehouse/orders has two parts. A key with a slash in a part is written as a JSON array: \'["warehouse","a/b"]\'.',
-  '',
-  'Hosted mode:',
-  '  Of the folder of all deployments it shows all of them: a column for the deployment, and in JSON a first member',
-  '  "deployment" in each line. The folder of one deployment, FOLDER/NAME, is shown as any other journal.',
-  '',
-  'Exit codes:',
-  '  0 read, 2 flags or no journal there, 3 the journal is damaged: file, line and byte are reported on standard error,',
-  '  and the lines after the damage that verify are shown; 5 it cannot be read or printed; with --url also 1 the service',
-  '  refuses, 75 it was unavailable',
-];
 
 /** How rows of one kind, such as events or assets, are written in each format. */
 export interface Forms<Row> {

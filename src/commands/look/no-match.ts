@@ -6,9 +6,9 @@ import type { Recorded } from '../../event/event.ts';
 import { happenedAt, sortKeyOf } from '../../event/event-time.ts';
 import { endpoints, findEndpoint } from '../../event/parameters.ts';
 import { type Filter, isMatch } from '../../event/search.ts';
+import { rangeTest, type TimeRange } from './options.ts';
 import { ServiceFailure } from './remote.ts';
 import type { JournalSource } from './source.ts';
-import { rangeTest, type TimeRange } from './times.ts';
 
 /**
  * Counts the events that match each filter alone, among the newest `countedEventsMax`.

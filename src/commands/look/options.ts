@@ -1,0 +1,143 @@
+/** The options of `events` and `assets`, and what the help says about them. */
+
+import { type Option, type Options, oneOf, switchOption, text } from '../../config/options.ts';
+import { readKey } from '../../event/asset-key.ts';
+import type { Event } from '../../event/event.ts';
+import { type By, sortKeyOf } from '../../event/event-time.ts';
+import { readMoment, timeAt } from '../../event/moment.ts';
+import { endpoints } from '../../event/parameters.ts';
+import { allSearches, type Filter, type OptionName, readEventType, type Search } from '../../event/search.ts';
+import { readingOptions, type ServiceOptions } from '../cli/service-options.ts';
+
+/** The values of the options that both commands have. */
+export interface LookOptions extends FormatOptions, TimeRange, ServiceOptions {
+  readonly data: string;
+  /** Which time of an event counts. */
+  readonly by: By;
+}
+
+/** Which output format was asked for. */
+export interface FormatOptions {
+  readonly json: boolean;
+  readonly table: boolean;
+  readonly csv: boolean;
+}
+
+/** The options that both commands have last. */
+export const lastOptions = {
+  json: switchOption('JSON lines, which is the default into a pipe or a file'),
+  table: switchOption('a table, which is the default on a terminal'),
+  csv: switchOption('CSV with a header (RFC 4180)'),
+  ...readingOptions,
+};
+
+/** @returns which options cannot be combined */
+export function problemWith({ json, table, csv, url }: LookOptions, folder: string | undefined): string | undefined {
+  if (Number(json) + Number(table) + Number(csv) > 1) return 'use one of --json, --table and --csv';
+  return url !== '' && folder !== undefined ? 'give a folder or --url, not both' : undefined;
+}
+
+/** Bounds of time in UTC, with the form of a line's `time`. */
+export interface TimeRange {
+  /** Only events of this time or later. */
+  readonly since: string | undefined;
+  /** Only events before this time. */
+  readonly until: string | undefined;
+}
+
+export const rangeOptions = {
+  since: timeOption('only events of this time or later: 2026-11-20, 2026-11-20T15:00, or 2h for the last two hours'),
+  until: timeOption('only events before this time'),
+};
+
+export const byOption = (help: string): Option<By> => ({
+  argument: 'TIME',
+  help,
+  choices: orders,
+  initial: 'time',
+  flagOnly: true,
+  parse: (word) => oneOf(orders, word, 'is no time of an event; use time or event_time'),
+});
+
+/** @returns whether a sort key from `sortKeyOf` is of a time in the range */
+export function rangeTest({ since, until }: TimeRange): (sortKey: string) => boolean {
+  const from = since === undefined ? '' : sortKeyOf(since);
+  const before = until === undefined ? undefined : sortKeyOf(until);
+  return (sortKey) => sortKey >= from && (before === undefined || sortKey < before);
+}
+
+export const keyOption = (help: string): Option<readonly string[] | undefined> => ({
+  argument: 'KEY',
+  help,
+  initial: undefined,
+  flagOnly: true,
+  parse: (text) => readKey([text]),
+});
+
+/** The values of the options. A switch is false if it is not given, any other option undefined. */
+export type SearchOptions = { readonly [Name in OptionName]: unknown };
+
+const types = endpoints.map(({ name }) => name);
+
+/** The options, in the order of the help. */
+export const searchOptions = Object.fromEntries(allSearches.flatMap(optionsOf)) as Options<SearchOptions>;
+
+/** @returns the members of the filter that are no bounds; of a switch and its opposite at most one is given */
+export function membersOf(values: SearchOptions): Filter {
+  const given: Readonly<Record<string, unknown>> = values;
+  const members = allSearches.map(({ member, option = '', opposite }) => {
+    const isUnset = opposite !== undefined && given[option] === given[opposite.option];
+    return [member, isUnset ? undefined : given[option]];
+  });
+  return Object.fromEntries(members.filter(([, value]) => value !== undefined));
+}
+
+/** Lines of the help below the options. */
+export const lookNotes: readonly string[] = [
+  'Times without a zone are UTC, as in the journal; a duration (500ms, 30s, 15m, 2h, 7d) counts back from now.',
+  'With --since and --until, a file that begins and ends outside of them is skipped, and not checked.',
+  'With --by event_time an event without an event_time counts by its time, and no file is skipped.',
+  'On a terminal, control characters in reported text are shown as \\u001b, also in JSON. In CSV, text that begins like a',
+  'formula (= + - @) gets an apostrophe before it, also after a semicolon, a tab or a line break inside.',
+  '',
+  'Keys:',
+  '  warehouse/orders has two parts. A key with a slash in a part is written as a JSON array: \'["warehouse","a/b"]\'.',
+  '',
+  'Hosted mode:',
+  '  Of the folder of all deployments it shows all of them: a column for the deployment, and in JSON a first member',
+  '  "deployment" in each line. The folder of one deployment, FOLDER/NAME, is shown as any other journal.',
+  '',
+  'Exit codes:',
+  '  0 read, 2 flags or no journal there, 3 the journal is damaged: file, line and byte are reported on standard error,',
+  '  and the lines after the damage that verify are shown; 5 it cannot be read or printed; with --url also 1 the service',
+  '  refuses, 75 it was unavailable',
+];
+
+const orders: readonly By[] = ['time', 'event_time'];
+
+function timeOption(help: string): Option<string | undefined> {
+  return {
+    argument: 'TIME',
+    help,
+    initial: undefined,
+    flagOnly: true,
+    parse: (word) => timeAt(readMoment(word), Date.now()),
+  };
+}
+
+function optionsOf({ kind, option, what = '', help = what, opposite }: Search): [string, unknown][] {
+  if (option === undefined) return [];
+  if (kind === 'key' || kind === 'key prefix') return [[option, keyOption(help)]];
+  if (kind === 'type') return [[option, { ...text('TYPE', help), choices: types, parse: readType }]];
+  if (opposite === undefined) return [[option, text('NAME', help)]];
+  return [
+    [option, switchOption(help)],
+    [opposite.option, switchOption(opposite.help)],
+  ];
+}
+
+function readType(word: string): Event['type'] {
+  const type = readEventType(word);
+  if (type === undefined) throw new Error(`is not a type; use one of ${types.join(', ')}`);
+  return type;
+}
