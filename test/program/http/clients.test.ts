@@ -4,14 +4,10 @@ import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { type ClientRequest, request as httpRequest, type RequestOptions } from 'node:http';
-import { request as httpsRequest } from 'node:https';
-import { connect, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { createServer as createTlsServer } from 'node:tls';
 import { promisify } from 'node:util';
-import { journalText, newFolder, type Running, startService } from '../../support/program.ts';
-import { listenOn } from '../../support/sent-lines.ts';
+import { journalText, type Running, startService } from '../../support/program.ts';
 import { missing } from '../../support/tools.ts';
 
 interface Reply {
@@ -34,7 +30,6 @@ const accepted: Reply = { status: 200, body: '{}' };
 const noPython = missing('python3 is not installed', 'python3', ['--version']);
 const noRequests = missing('python3 or its package requests is not installed', 'python3', ['-c', 'import requests']);
 const noCurl = missing('curl is not installed', 'curl', ['--version']);
-const noOpenssl = missing('openssl is not installed', 'openssl', ['version']);
 const noJq = missing('jq is not installed', 'jq', ['--version']);
 const noHttp2InCurl = missing('curl without HTTP/2, or none, is installed', 'sh', [
   '-c',
@@ -115,49 +110,6 @@ print(reply.status_code, reply.text)`,
     },
   },
   {
-    name: 'Python requests with parameters and a session',
-    missing: noRequests,
-    report: (service) =>
-      python(
-        service,
-        `
-import requests
-with requests.Session() as session:
-    reply = session.post(base + '/report_asset_observation/requests/orders', params={'description': '100 % + more', 'partition': 'é'})
-print(reply.status_code, reply.text)`,
-      ),
-    line: {
-      type: 'AssetObservation',
-      asset_key: ['requests', 'orders'],
-      partition: 'é',
-      description: '100 % + more',
-    },
-  },
-  {
-    name: 'Node https with a chunked body through a proxy that ends TLS',
-    missing: noOpenssl,
-    report: async (service, t) => {
-      const proxy = await startTlsProxy(t, service.port);
-      const asked = httpsRequest({
-        host: '127.0.0.1',
-        port: proxy.port,
-        servername: 'localhost',
-        ca: proxy.certificate,
-        agent: false,
-        method: 'POST',
-        path: '/report_asset_materialization/',
-        headers: { Host: `localhost:${proxy.port}`, 'Content-Type': 'application/json' },
-      });
-      const reply = replyOf(asked);
-      await sendInPieces(asked, '{"asset_key":["https","orders"],"metadata":{"rows":10}}');
-      const outcome = await reply;
-      assert.match(proxy.heard(), /^transfer-encoding: chunked\r$/im);
-      assert.doesNotMatch(proxy.heard(), /^accept:/im);
-      return outcome;
-    },
-    line: { type: 'AssetMaterialization', asset_key: ['https', 'orders'], metadata: { rows: 10 } },
-  },
-  {
     name: 'Node http with a chunked body and without Accept',
     report: async (service) => {
       const asked = post(service, '/report_asset_observation/http/orders', { 'Content-Type': 'application/json' });
@@ -175,16 +127,6 @@ print(reply.status_code, reply.text)`,
     },
   },
   {
-    name: 'Node http with the lower-case content-type of a Lambda',
-    report: (service) => {
-      const asked = post(service, '/report_asset_materialization/', { 'content-type': 'application/json' });
-      asked.end('{"asset_key":"lambda"}');
-      assert.match(headOf(asked), /^content-type: application\/json\r$/m);
-      return replyOf(asked);
-    },
-    line: { type: 'AssetMaterialization', asset_key: ['lambda'] },
-  },
-  {
     name: 'fetch with a JSON body',
     report: (service) =>
       reportWithFetch(`${service.url}/report_asset_materialization/`, {
@@ -196,24 +138,6 @@ print(reply.status_code, reply.text)`,
       asset_key: ['fetch', 'orders'],
       description: 'two\nlines',
       metadata: { 'a b': '😀' },
-    },
-  },
-  {
-    name: 'fetch with a query and no body',
-    report: (service) => {
-      const url = new URL(`${service.url}/report_asset_check/fetch/orders`);
-      url.searchParams.set('check_name', 'no+nulls 100%');
-      url.searchParams.set('passed', 'false');
-      url.searchParams.set('metadata', '{"rows":1.0}');
-      return reportWithFetch(url, {});
-    },
-    line: {
-      type: 'AssetCheckEvaluation',
-      asset_key: ['fetch', 'orders'],
-      check_name: 'no+nulls 100%',
-      passed: false,
-      severity: 'ERROR',
-      metadata: { rows: 1 },
     },
   },
   {
@@ -234,12 +158,6 @@ print(reply.status_code, reply.text)`,
         ...['--data', '{"asset_key": ["curl", "orders"], "metadata": {"rows": 10}}'],
       ]),
     line: { type: 'AssetObservation', asset_key: ['curl', 'orders'], metadata: { rows: 10 } },
-  },
-  {
-    name: 'curl without a body',
-    missing: noCurl,
-    report: (service) => curl(`${service.url}/report_asset_materialization/curl/orders`, []),
-    line: { type: 'AssetMaterialization', asset_key: ['curl', 'orders'] },
   },
   {
     name: 'curl that waits for 100 Continue before its chunked body',
@@ -277,33 +195,6 @@ print(reply.status_code, reply.text)`,
       return reply;
     },
     line: { type: 'AssetMaterialization', asset_key: ['http2'], tags: { data_version: 'v3' } },
-  },
-  {
-    name: 'a generated SDK that leaves out the trailing slash and adds a field uri',
-    report: (service) =>
-      reportWithFetch(`${service.url}/report_asset_check`, {
-        headers: {
-          accept: 'application/json',
-          'content-type': 'application/json;charset=UTF-8',
-          'user-agent': 'OpenAPI-Generator/1.0.0/typescript',
-        },
-        body: JSON.stringify({
-          uri: 's3://warehouse/orders',
-          asset_key: ['sdk', 'orders'],
-          check_name: 'no_nulls',
-          passed: true,
-          severity: 'WARN',
-          metadata: {},
-        }),
-      }),
-    line: {
-      type: 'AssetCheckEvaluation',
-      asset_key: ['sdk', 'orders'],
-      check_name: 'no_nulls',
-      passed: true,
-      severity: 'WARN',
-      metadata: {},
-    },
   },
 ];
 
@@ -464,39 +355,4 @@ function headOf(asked: ClientRequest): string {
 function withoutPlace({ seq, id, time, crc, ...reported }: Record<string, unknown>): Record<string, unknown> {
   for (const member of [seq, id, time, crc]) assert.notEqual(member, undefined);
   return reported;
-}
-
-interface TlsProxy {
-  readonly port: number;
-  readonly certificate: string;
-  /** What clients have sent so far, decrypted. */
-  heard(): string;
-}
-
-/** A proxy that terminates TLS and passes bytes on. */
-async function startTlsProxy(t: TestContext, servicePort: number): Promise<TlsProxy> {
-  const folder = newFolder(t);
-  const [keyFile, certificateFile] = [join(folder, 'key.pem'), join(folder, 'certificate.pem')];
-  await run('openssl', [
-    ...['req', '-x509', '-nodes', '-days', '2', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1'],
-    ...['-subj', '/CN=localhost', '-addext', 'subjectAltName=DNS:localhost'],
-    ...['-keyout', keyFile, '-out', certificateFile],
-  ]);
-  const certificate = readFileSync(certificateFile, 'utf8');
-  let heard = '';
-  const sockets = new Set<Socket>();
-  const server = createTlsServer({ key: readFileSync(keyFile), cert: certificate }, (client) => {
-    sockets.add(client);
-    const service = connect(servicePort, '127.0.0.1');
-    client.on('data', (bytes) => {
-      heard += bytes.toString('latin1');
-    });
-    client.pipe(service).pipe(client);
-    client.on('error', () => service.destroy());
-    service.on('error', () => client.destroy());
-  });
-  t.after(() => {
-    for (const socket of sockets) socket.destroy();
-  });
-  return { port: await listenOn(t, server), certificate, heard: () => heard };
 }

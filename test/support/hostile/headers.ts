@@ -39,7 +39,7 @@ const badHosts: readonly (readonly [what: string, value: string])[] = [
   ['a backslash', 'localhost\\evil.example'],
   ['an IPv6 address without brackets', '::1'],
   ['brackets that do not close', '[::1'],
-  ['text behind brackets', '[::1]x'],
+  ['text after brackets', '[::1]x'],
   ['not ASCII', utf8('löcalhost')],
   ['an angle bracket', '<localhost>'],
 ];
@@ -123,7 +123,7 @@ export const headers = ({
   row('A head whose last line end is a bare line feed is refused', `${report().slice(0, -2)}\n`, ends(400)),
   row('Lines that end in bare carriage returns are refused', report().replaceAll('\r\n', '\r'), ends(400)),
   row('2,100 headers are refused, not dropped', report(...Array(2_100).fill('X:1')), ends(431)),
-  row('A Host behind 2,100 headers is not overlooked', head(GOOD_LINE, ...Array(2_100).fill('X:1'), HOST), ends(431)),
+  row('A Host after 2,100 headers is not overlooked', head(GOOD_LINE, ...Array(2_100).fill('X:1'), HOST), ends(431)),
   row('A header value over 16 KiB is refused', report(`X: ${'x'.repeat(20_000)}`), ends(431)),
   row('A header name over 16 KiB is refused', report(`${'x'.repeat(20_000)}: x`), ends(431)),
   row('A header value over 16 KiB that never ends is refused', `${GOOD_LINE}\r\nX: ${'x'.repeat(20_000)}`, ends(431)),

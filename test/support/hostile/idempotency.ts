@@ -56,12 +56,12 @@ const badKeys: readonly (readonly [what: string, value: string])[] = [
   ['whose closing quote is escaped', `"${KEY}\\"`],
   ['with an escape of another character', `"${KEY}\\a"`],
   ['with a quote inside of it', `${KEY}"a`],
-  ['with something behind its quotes', `"${KEY}"a`],
+  ['with something after its quotes', `"${KEY}"a`],
   ['with a parameter', `"${KEY}";a=1`],
-  ['with a parameter behind a space', `${KEY}; a=1`],
+  ['with a parameter after a space', `${KEY}; a=1`],
   ['that is a list', `${KEY},a`],
   ['that is a list of quoted ones', `"${KEY}", "a"`],
-  ['with a comma behind it', `${KEY},`],
+  ['with a comma after it', `${KEY},`],
   ['with a space', `${KEY} a`],
   ['with a space in quotes', `"${KEY} a"`],
   ['with a tab', `${KEY}\ta`],
@@ -69,7 +69,7 @@ const badKeys: readonly (readonly [what: string, value: string])[] = [
   ['with a byte outside ASCII', `${KEY}\xe9`],
   ['with a byte outside ASCII in quotes', `"${KEY}\xff"`],
   ['in UTF-8', utf8(`${KEY}é`)],
-  ['with a no-break space behind it', `${KEY}\xa0`],
+  ['with a no-break space after it', `${KEY}\xa0`],
 ];
 
 /** What is another event with the same key: its members, where the first has `"metadata":{"a":1.0,"b":2}`. */

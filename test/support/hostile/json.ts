@@ -29,7 +29,7 @@ const badJson: readonly (readonly [what: string, body: string])[] = [
   ['a number with a plus', '{"a":+1}'],
   ['a number with a zero before it', '{"a":01}'],
   ['a number without digits before the point', '{"a":.5}'],
-  ['a number without digits behind the point', '{"a":1.}'],
+  ['a number without digits after the point', '{"a":1.}'],
   ['a number without an exponent', '{"a":1e}'],
   ['a hexadecimal number', '{"a":0x10}'],
   ['a raw line feed in a string', '{"a":"\n"}'],

@@ -32,7 +32,7 @@ export const limits = ({
     ends(431),
   ),
   row('A head of 16 KiB in many headers without spaces is read', headOfManyHeaders(16_384), [taken, ends(431)], {
-    reason: 'Node does not tell white space: a space behind each colon is counted, so up to 100 bytes may be missing',
+    reason: 'Node does not tell white space: a space after each colon is counted, so up to 100 bytes may be missing',
   }),
   row('A head of one byte more in many headers without spaces is refused', headOfManyHeaders(16_385), ends(431)),
   row(

@@ -83,20 +83,16 @@ export const pipelining = (
   goings: readonly Refused[],
 ): readonly Row[] => [
   ...endings.map(([what, bytes, status]) =>
-    row(
-      `A report behind ${what} is not served`,
-      `${FIRST}${bytes}${SMUGGLED}`,
-      both(recorded(FIRST_KEY), ends(status)),
-    ),
+    row(`A report after ${what} is not served`, `${FIRST}${bytes}${SMUGGLED}`, both(recorded(FIRST_KEY), ends(status))),
   ),
   ...goings.map(([what, bytes, status]) =>
     row(
-      `A report behind ${what} is served`,
+      `A report after ${what} is served`,
       `${FIRST}${bytes}${SECOND}`,
       both(both(recorded(FIRST_KEY), keeps(status)), recorded(SECOND_KEY)),
     ),
   ),
-  row('Replies come in order when a GET stands behind a report', `${FIRST}${LIVE}${SECOND}${LIVE}`, {
+  row('Replies come in order when a GET follows a report', `${FIRST}${LIVE}${SECOND}${LIVE}`, {
     replies: [
       { status: 200, records: FIRST_KEY },
       { status: 200 },
@@ -105,13 +101,13 @@ export const pipelining = (
     ],
     afterwards: 'kept',
   }),
-  row('A report behind a body is found where the body ends', `${framed([SIZED])}${SECOND}`, recorded(KEY, SECOND_KEY)),
+  row('A report after a body is found where the body ends', `${framed([SIZED])}${SECOND}`, recorded(KEY, SECOND_KEY)),
   row(
-    'A report behind the last chunk is found',
+    'A report after the last chunk is found',
     `${chunked(`${CHUNK}${LAST_CHUNK}`)}${SECOND}`,
     recorded(KEY, SECOND_KEY),
   ),
-  row('A report behind an empty line is found', `${FIRST}\r\n${SECOND}`, recorded(FIRST_KEY, SECOND_KEY)),
+  row('A report after an empty line is found', `${FIRST}\r\n${SECOND}`, recorded(FIRST_KEY, SECOND_KEY)),
   row('A report that a body looks like is no report', json(SMUGGLED), keeps(400)),
   row(
     'A report that a chunk looks like is no report',
@@ -129,24 +125,24 @@ export const pipelining = (
     recorded(...Array<string>(50).fill(FIRST_KEY)),
     { pieceBytes: 11 },
   ),
-  row('A report behind Connection: close is not served', `${report('Connection: close')}${SMUGGLED}`, announced(taken)),
+  row('A report after Connection: close is not served', `${report('Connection: close')}${SMUGGLED}`, announced(taken)),
   row(
-    'A report behind an Expect without a body is a request of its own',
+    'A report after an Expect without a body is a request of its own',
     `${report('Expect: 100-continue')}${SMUGGLED}`,
     recorded(KEY, SMUGGLED_KEY),
   ),
   row(
-    'A report behind an Expect that is refused is a request of its own',
+    'A report after an Expect that is refused is a request of its own',
     `${report('Expect: 100-continue').replace('POST', 'PUT')}${SMUGGLED}`,
     both(keeps(405), recorded(SMUGGLED_KEY)),
   ),
   row('A report after an upgrade is refused, since it is not served', `${offer}${SMUGGLED}`, announced(taken)),
-  row('The body of a report behind an upgrade is no report', `${offer}${json(SMUGGLED)}`, announced(taken), {
+  row('The body of a report after an upgrade is no report', `${offer}${json(SMUGGLED)}`, announced(taken), {
     pieceBytes: `${offer}${json(SMUGGLED)}`.length - SMUGGLED.length,
   }),
-  row('A report behind HTTP/1.0 is not served', `${head(`POST ${TARGET} HTTP/1.0`)}${SMUGGLED}`, announced(taken)),
+  row('A report after HTTP/1.0 is not served', `${head(`POST ${TARGET} HTTP/1.0`)}${SMUGGLED}`, announced(taken)),
   row(
-    'Nonsense behind two reports is answered behind them',
+    'Nonsense after two reports is answered after them',
     `${FIRST}${SECOND}nonsense\r\n\r\n`,
     both(recorded(FIRST_KEY, SECOND_KEY), ends(400)),
   ),
@@ -157,7 +153,7 @@ export const pipelining = (
     both(recorded(FIRST_KEY, SECOND_KEY), answered),
     { half: true },
   ),
-  row('A client that closes its half behind a chunked body gets its reply', chunked(`${CHUNK}${LAST_CHUNK}`), taken, {
+  row('A client that closes its half after a chunked body gets its reply', chunked(`${CHUNK}${LAST_CHUNK}`), taken, {
     half: true,
   }),
   row(
