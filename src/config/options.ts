@@ -233,8 +233,14 @@ export function size(text: string, min: number, max: number): number {
 }
 
 const UNITS_BYTES: Readonly<Record<string, number>> = {
-  ...{ kB: 1e3, MB: 1e6, GB: 1e9, TB: 1e12 },
-  ...{ KiB: 2 ** 10, MiB: 2 ** 20, GiB: 2 ** 30, TiB: 2 ** 40 },
+  kB: 1e3,
+  MB: 1e6,
+  GB: 1e9,
+  TB: 1e12,
+  KiB: 2 ** 10,
+  MiB: 2 ** 20,
+  GiB: 2 ** 30,
+  TiB: 2 ** 40,
 };
 
 /**

@@ -333,7 +333,13 @@ export class DeploymentJournal {
   #begin(): Journal {
     const { segmentBytes, retain, limits, metrics, backlog, slots } = this.#options;
     const journal = new Journal({
-      ...{ disk: this.#disk, notices: this.#notices, segmentBytes, retain, limits, backlog, metrics },
+      disk: this.#disk,
+      notices: this.#notices,
+      segmentBytes,
+      retain,
+      limits,
+      backlog,
+      metrics,
       keyMemory: this.#options.keyMemory,
       hooks: this.#options.hooksOf?.(this.#name),
       onRecorded: this.#options.onRecorded?.bind(undefined, this.#disk.folder),

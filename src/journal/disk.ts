@@ -4,17 +4,7 @@
  * a FIFO instead of a file would be waited for without an end, and a device may have no end.
  */
 
-import {
-  close,
-  constants,
-  createReadStream,
-  fdatasync,
-  fstatSync,
-  open as openDescriptor,
-  read,
-  statSync,
-  write,
-} from 'node:fs';
+import { constants, fdatasync, fstatSync, statSync, write } from 'node:fs';
 import {
   access,
   type FileHandle,
@@ -384,33 +374,18 @@ async function* readChunks(
   { chunkBytes, signal }: ReadOptions,
 ): AsyncIterable<Buffer> {
   if (start >= end) return;
-  const open = (_path: string, _flags: string, _mode: number, opened: Opened) => openToRead(path, opened);
-  const calls = { open, read, close } as unknown as typeof import('node:fs'); // what a stream uses of them
+  const handle = await openRegular(path, constants.O_RDONLY);
   const aborts = signal === undefined ? {} : { signal };
-  yield* createReadStream(path, { start, end: end - 1, highWaterMark: chunkBytes, fs: calls, ...aborts });
-}
-
-type Opened = (error: Error | null, descriptor?: number) => void;
-
-function openToRead(path: string, opened: Opened): void {
-  openDescriptor(path, constants.O_RDONLY | constants.O_NONBLOCK, (error, descriptor) => {
-    if (error !== null) return opened(explained(path, error));
-    let problem: Error = new IrregularFileError(path);
-    try {
-      if (fstatSync(descriptor).isFile()) return opened(null, descriptor); // it costs less than a call through the thread pool
-    } catch (error) {
-      problem = error as Error;
-    }
-    close(descriptor, () => opened(problem));
-  });
+  yield* handle.createReadStream({ start, end: end - 1, highWaterMark: chunkBytes, ...aborts });
 }
 
 async function openRegular(path: string, flags: number): Promise<FileHandle> {
   const handle = await open(path, flags | constants.O_NONBLOCK, FILE_MODE).catch((error) => {
     throw explained(path, error);
   });
-  const status = await closingOnFailure(handle, () => handle.stat());
-  if (status.isFile()) return handle;
+  // Synchronous: it costs less than a call through the thread pool.
+  const isFile = await closingOnFailure(handle, async () => fstatSync(handle.fd).isFile());
+  if (isFile) return handle;
   await handle.close();
   throw new IrregularFileError(path);
 }

@@ -2,6 +2,7 @@
  * What forwarding needs of a journal: to know before files are removed, and to hold files back that a destination still needs.
  */
 
+import { Mutex } from '../config/mutex.ts';
 import type { Notices } from '../telemetry/log.ts';
 
 /** For one journal at most. */
@@ -40,37 +41,25 @@ export interface HeldBack {
   readonly reason: string;
 }
 
-/** Calls `JournalHooks.closed` of one journal beside its batches. Without hooks it does nothing. */
-export class ClosedCalls {
-  readonly #hooks: JournalHooks | undefined;
-  readonly #notices: Notices;
-  /** The seq of the next call; undefined if none is due. */
-  #due: number | undefined;
-  #running: Promise<void> | undefined;
-
-  constructor(hooks: JournalHooks | undefined, notices: Notices) {
-    this.#hooks = hooks;
-    this.#notices = notices;
-  }
-
-  /** Schedules a call. Resolves after it. Never rejects. */
-  async call(lastSeq: number): Promise<void> {
-    if (this.#hooks === undefined) return;
-    this.#due = lastSeq;
-    this.#running ??= this.#callAll(this.#hooks);
-    await this.#running;
-  }
-
-  async #callAll(hooks: JournalHooks): Promise<void> {
-    for (let lastSeq = this.#due; lastSeq !== undefined; lastSeq = this.#due) {
-      this.#due = undefined;
+/**
+ * Calls `JournalHooks.closed` of one journal beside its batches. Without hooks it does nothing.
+ * @returns schedules a call, and resolves after it; never rejects
+ */
+export function closedCalls(hooks: JournalHooks | undefined, notices: Notices): (lastSeq: number) => Promise<void> {
+  const calls = new Mutex();
+  let due = 0;
+  let next: Promise<void> | undefined;
+  return (lastSeq) => {
+    due = lastSeq;
+    next ??= calls.run(async () => {
+      next = undefined;
       try {
-        await hooks.closed(lastSeq);
+        await hooks?.closed(due);
       } catch (error) {
         const problem = (error as Error).message;
-        this.#notices.warn('forwarding could not note how far the journal is', { last_seq: lastSeq, problem });
+        notices.warn('forwarding could not note how far the journal is', { last_seq: due, problem });
       }
-    }
-    this.#running = undefined;
-  }
+    });
+    return next;
+  };
 }

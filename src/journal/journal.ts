@@ -7,11 +7,12 @@
 
 import type { Event } from '../event/event.ts';
 import { type ConflictHandling, type RecordResult, recorded, refused } from '../event/record-result.ts';
+import { atMostEvery } from '../telemetry/log.ts';
 import { type JournalFigures, Metrics } from '../telemetry/metrics.ts';
 import { appendBatch, checkUntouched, NotEncoded, NotWritten, tryWrite } from './append.ts';
 import { Clock } from './clock.ts';
 import { describe, SyncError } from './disk.ts';
-import { ClosedCalls } from './hooks.ts';
+import { closedCalls } from './hooks.ts';
 import { KeyedReports } from './keys/idempotency.ts';
 import { JournalKeys } from './keys/keys.ts';
 import { type EncodeBuffer, type LineMembers, SEQ_MAX } from './line/record.ts';
@@ -44,7 +45,7 @@ export class Journal implements JournalFigures {
   readonly #metrics: Metrics;
   readonly #checkHeld: () => void;
   readonly #retention: Retention;
-  readonly #closedCalls: ClosedCalls;
+  readonly #callClosed: (lastSeq: number) => Promise<void>;
   readonly #clock: Clock;
   /** The idempotency keys, and the reports that have one; undefined if keys are not looked up. */
   readonly #keys: JournalKeys | undefined;
@@ -59,8 +60,7 @@ export class Journal implements JournalFigures {
   /** A failed sync of retention, after which the journal fails: at once, or after the batch that is being written. */
   #failedSync: Error | undefined;
   readonly #openTimeout: NodeJS.Timeout | undefined;
-  /** Time of the last log entry that reports could not be encoded. */
-  #notEncodedAtMs = Number.NEGATIVE_INFINITY;
+  readonly #mayLog: (reason: string) => boolean;
   /** Number of journal files, including the file that is appended to; 0 before the journal is open. */
   files = 0;
 
@@ -78,7 +78,8 @@ export class Journal implements JournalFigures {
       this.#failedSync = error;
       this.abandon(error);
     });
-    this.#closedCalls = new ClosedCalls(options.hooks, options.notices);
+    this.#callClosed = closedCalls(options.hooks, options.notices);
+    this.#mayLog = atMostEvery(options.limits.notAcceptedNoticeMs);
     this.#clock = new Clock(options.notices, options.limits);
     const { keyMemory: memory, hashKey: hash, ...rest } = options;
     this.#keys = memory && new JournalKeys({ ...rest, memory, hash });
@@ -96,7 +97,12 @@ export class Journal implements JournalFigures {
   async open(): Promise<void> {
     const { disk, notices, limits } = this.#options;
     const recovered = await openWithSpace({
-      ...{ disk, notices, limits, keys: this.#keys, retention: this.#retention, checkHeld: this.#checkHeld },
+      disk,
+      notices,
+      limits,
+      keys: this.#keys,
+      retention: this.#retention,
+      checkHeld: this.#checkHeld,
       isClosed: () => this.#closed,
       failedSync: () => this.#failedSync,
       onFull: (error) => {
@@ -141,10 +147,7 @@ export class Journal implements JournalFigures {
     return (this.#state as OpenState).segment.chain.seq - 1;
   }
 
-  /**
-   * The seq of the next line. Lines before it are durable; later bytes of the file may still be truncated. Undefined until the
-   * journal is open.
-   */
+  /** The seq of the next line, before which all lines are durable; undefined until the journal is open. */
   get nextSeq(): number | undefined {
     const state = this.#state;
     if (state.kind === 'open') return state.segment.chain.seq;
@@ -217,7 +220,10 @@ export class Journal implements JournalFigures {
   #createKeyedReports(keys: JournalKeys): KeyedReports {
     const { disk, limits, notices } = this.#options;
     return new KeyedReports({
-      ...{ disk, limits, notices, keys },
+      disk,
+      limits,
+      notices,
+      keys,
       queue: (entry) => {
         const refusal = this.#queueing ? undefined : this.trouble; // a lookup may have taken a while
         if (refusal === undefined) this.#enqueue(entry);
@@ -232,10 +238,7 @@ export class Journal implements JournalFigures {
     });
   }
 
-  /**
-   * Fails the journal because the folder is no longer locked. Does nothing while a batch is being written: the batch checks the
-   * lock itself. May be called more than once.
-   */
+  /** The folder is no longer locked: fails the journal, unless a batch is being written, which checks the lock itself. */
   abandon(error: Error): void {
     if (this.#state.kind !== 'open' || this.#running !== undefined) return;
     this.#fail(error);
@@ -268,7 +271,7 @@ export class Journal implements JournalFigures {
     const { segment } = state;
     try {
       await segment.file.close();
-      await this.#closedCalls.call(segment.chain.seq - 1);
+      await this.#callClosed(segment.chain.seq - 1);
       this.#checkHeld(); // without the lock the marker would describe a file of another process
       await rememberCleanStop(this.#options.disk, { ...segment, file: segment.file.name });
     } catch (error) {
@@ -420,7 +423,7 @@ export class Journal implements JournalFigures {
     await full.file.close();
     notices.info('journal file closed', { file: full.file.name, next: file.name });
     this.#keys?.closed(full);
-    void this.#closedCalls.call(seq - 1);
+    void this.#callClosed(seq - 1);
     this.#retention.run();
   }
 
@@ -443,9 +446,7 @@ export class Journal implements JournalFigures {
 
   /** Nothing was written, and the disk did not fail. A smaller report, or a later one with more free memory, may succeed. */
   #notEncoded({ message }: Error): RecordResult {
-    const now = performance.now();
-    if (now - this.#notEncodedAtMs >= this.#options.limits.notAcceptedNoticeMs) {
-      this.#notEncodedAtMs = now;
+    if (this.#mayLog('not encoded')) {
       this.#options.notices.error('reports could not be encoded and get 503; is memory short?', { problem: message });
     }
     return refused('the service is short of memory; send the report again later');

@@ -68,6 +68,20 @@ export function oncePerName(max: number): (name: string) => boolean {
   };
 }
 
+/**
+ * Limits log entries to one for each reason in `ms` milliseconds.
+ * @returns a function that says whether an entry may be written now; it remembers each reason, so these are constants
+ */
+export function atMostEvery(ms: number): (reason: string) => boolean {
+  const loggedAtMs = new Map<string, number>();
+  return (reason) => {
+    const now = performance.now();
+    if (now - (loggedAtMs.get(reason) ?? Number.NEGATIVE_INFINITY) < ms) return false;
+    loggedAtMs.set(reason, now);
+    return true;
+  };
+}
+
 function forMachine(level: LogLevel, message: string, fields: Fields, now: Date): string {
   return `${JSON.stringify({ time: now.toISOString(), level, message, ...fields })}\n`;
 }

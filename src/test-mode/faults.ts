@@ -115,7 +115,8 @@ export class Faults {
   show(): FaultsShown {
     const faults = this.#faults.map(({ fault, matched, met, nearest }) => ({
       ...fault.given,
-      ...{ matched, met },
+      matched,
+      met,
       ...(nearest && { nearest }),
     }));
     return { seed: this.#seed, reports: this.#reports, faults };

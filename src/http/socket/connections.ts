@@ -2,7 +2,7 @@
 
 import type { Socket } from 'node:net';
 import type { Limits } from '../../config/limits.ts';
-import type { Fields, Notices } from '../../telemetry/log.ts';
+import { atMostEvery, type Fields, type Notices } from '../../telemetry/log.ts';
 import type { ReceiveDecision, Reply } from '../message.ts';
 import type { RawResponse, UnbufferedRequest } from './node-classes.ts';
 
@@ -104,11 +104,11 @@ export class Connections {
   /** Connections that are leaving, each with the request whose reply waited, in the order in which they were chosen. */
   readonly #leaving = new Map<Connection, Exchange>();
   readonly #idleCheck: NodeJS.Timeout;
-  /** When each warning about connections was last logged, by `performance.now()`. */
-  readonly #warnedAtMs = new Map<string, number>();
+  readonly #mayLog: (why: string) => boolean;
 
   constructor(options: ConnectionsOptions) {
     this.#options = options;
+    this.#mayLog = atMostEvery(options.limits.notAcceptedNoticeMs);
     this.#idleCheck = setInterval(() => {
       this.#endWaits();
       this.#closeIdle();
@@ -196,11 +196,7 @@ export class Connections {
    * @param why the message of the log entry, a constant
    */
   notAccepted(why: string, fields: Fields): void {
-    const { limits, notices } = this.#options;
-    const now = performance.now();
-    if (now - (this.#warnedAtMs.get(why) ?? Number.NEGATIVE_INFINITY) < limits.notAcceptedNoticeMs) return;
-    this.#warnedAtMs.set(why, now);
-    notices.warn(why, fields);
+    if (this.#mayLog(why)) this.#options.notices.warn(why, fields);
   }
 
   /**

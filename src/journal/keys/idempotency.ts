@@ -24,7 +24,7 @@ import {
   recorded,
   refused,
 } from '../../event/record-result.ts';
-import type { Notices } from '../../telemetry/log.ts';
+import { atMostEvery, type Notices } from '../../telemetry/log.ts';
 import type { Disk } from '../disk.ts';
 import { type LineMembers, lineBytesMax } from '../line/record.ts';
 import type { Done, KeyedEntry, QueueEntry } from '../queue-entry.ts';
@@ -60,13 +60,13 @@ export class KeyedReports {
   #lookups = 0;
   /** Called when no report waits for lines. */
   readonly #onSettled: (() => void)[] = [];
-  /** Time of the last log entry that a line could not be read. */
-  #unreadableAtMs = Number.NEGATIVE_INFINITY;
+  readonly #mayLog: (reason: string) => boolean;
 
   /** Until `opened`, reports wait for the keys of the journal. */
   constructor(options: KeyedReportsOptions) {
     this.#options = options;
     const { disk, limits, keys } = options;
+    this.#mayLog = atMostEvery(limits.notAcceptedNoticeMs);
     const onUnreadable = (file: string, problem: string) => this.#reportUnreadable(file, problem);
     this.#reads = new LineReads({ disk, limits, fileOf: (seq) => keys.fileOf(seq), onUnreadable });
   }
@@ -248,9 +248,7 @@ export class KeyedReports {
   }
 
   #reportUnreadable(file: string, problem: string): void {
-    const now = performance.now();
-    if (now - this.#unreadableAtMs < this.#options.limits.notAcceptedNoticeMs) return;
-    this.#unreadableAtMs = now;
+    if (!this.#mayLog('unreadable')) return;
     this.#options.notices.error(
       'the line of an earlier report can not be read; reports with its idempotency key get 503',
       { file, problem },
